@@ -17,23 +17,23 @@
 
 enum { USER_TIMEOUT_S_MIN = 2, USER_TIMEOUT_S_MAX = 86400 };
 
-/* URNIC_TCP_PATIENCE, in seconds: see docs/environment.md. */
+/* URNIC_TCP_USER_TIMEOUT, in seconds: see docs/environment.md. */
 static unsigned user_timeout_choose(void)
 {
 	static atomic_bool is_logged;
-	const char *text = setting_text("URNIC_TCP_PATIENCE");
+	const char *text = setting_text("URNIC_TCP_USER_TIMEOUT");
 	unsigned seconds;
 
 	if (!text)
-		return PORT_TCP_WAIT_BUDGET_S;
+		return PORT_TCP_USER_TIMEOUT_S;
 	if (text_number(text, 0, USER_TIMEOUT_S_MAX, &seconds) &&
 		(!seconds || seconds >= USER_TIMEOUT_S_MIN))
 		return seconds;
 	if (!atomic_exchange(&is_logged, true))
 		log_write(LOG_ERROR,
-			"URNIC_TCP_PATIENCE is '%.40s'; it may be 0, or %d to %d; using %d", text,
-			USER_TIMEOUT_S_MIN, USER_TIMEOUT_S_MAX, PORT_TCP_WAIT_BUDGET_S);
-	return PORT_TCP_WAIT_BUDGET_S;
+			"URNIC_TCP_USER_TIMEOUT is '%.40s'; it may be 0, or %d to %d; using %d",
+			text, USER_TIMEOUT_S_MIN, USER_TIMEOUT_S_MAX, PORT_TCP_USER_TIMEOUT_S);
+	return PORT_TCP_USER_TIMEOUT_S;
 }
 
 /* The NIC is locked. */
@@ -66,7 +66,7 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	if (qp->stream.fd >= 0)
 		return -EINVAL;
 	if (user_timeout_s)
-		port_tcp_set_wait_budget(fd, user_timeout_s);
+		port_tcp_set_user_timeout(fd, user_timeout_s);
 	qp->stream = (struct worker_stream){
 		.fd = fd, .iwarp = iwarp, .wait_budget_ns = user_timeout_s * 1000000000ull};
 	error = worker_stream_add(qp->worker, &qp->stream);

@@ -24,7 +24,7 @@ static void option_set(int fd, int level, int name, int value)
 }
 
 /* A quarter of the time passes before the first keepalive probe; an eighth between two. */
-void port_tcp_set_wait_budget(int fd, unsigned seconds)
+void port_tcp_set_user_timeout(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
 
@@ -38,7 +38,7 @@ static void options_set(int fd)
 {
 	option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	port_tcp_set_wait_budget(fd, PORT_TCP_WAIT_BUDGET_S);
+	port_tcp_set_user_timeout(fd, PORT_TCP_USER_TIMEOUT_S);
 }
 
 static int fail_close(int fd)

@@ -9,7 +9,7 @@
  * Small messages are not delayed (TCP_NODELAY). Keepalive notices a dead peer of an idle
  * connection. While bytes are under way keepalive has no effect, and the kernel retransmits for a
  * quarter of an hour. port_tcp_look() lets a caller give up earlier. (TCP_USER_TIMEOUT would also
- * end connections to a live peer that does not read.).
+ * end connections to a live peer that does not read.)
  */
 
 #include <errno.h>
@@ -78,13 +78,13 @@ static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
  */
 int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);
 
-enum { PORT_TCP_WAIT_BUDGET_S = 40 };
+enum { PORT_TCP_USER_TIMEOUT_S = 40 };
 
 /*
  * Give up a peer that is silent for so many seconds, at least 2, keepalive probes included. The
- * default is PORT_TCP_WAIT_BUDGET_S.
+ * default is PORT_TCP_USER_TIMEOUT_S.
  */
-void port_tcp_set_wait_budget(int fd, unsigned seconds);
+void port_tcp_set_user_timeout(int fd, unsigned seconds);
 
 /* The state of the sent bytes. */
 struct port_tcp_state {

@@ -20,8 +20,8 @@
 #include "xrc/nic_target.h"
 
 enum {
-	CALL_PATIENCE_S = 10, /* an owner that was stopped may answer never */
-	CLOSE_PATIENCE_S = 2, /* the end of the connection says the same */
+	CALL_TIMEOUT_S = 10, /* a stopped owner may never answer */
+	CLOSE_TIMEOUT_S = 2, /* the end of the connection has the same effect */
 };
 
 struct nic_opening {
@@ -98,7 +98,7 @@ static int call_locked(
  * it later.
  */
 static int owner_call(
-	struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+	struct nic_opening *opening, struct target_message *message, uint32_t timeout_s)
 {
 	struct timespec end;
 	int cancel, error;
@@ -106,7 +106,7 @@ static int owner_call(
 	if (opening->epoch != nic_epoch)
 		return -EIO;
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += patience_s;
+	end.tv_sec += timeout_s;
 	cancel = cancel_forbid();
 	pthread_mutex_lock(&opening->calling);
 	pthread_mutex_lock(&opening->lock);
@@ -122,7 +122,7 @@ static int opening_modify(struct nic_borrowed_qp *borrowed, enum qp_state to, ui
 {
 	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
 
-	return owner_call(opening_from(borrowed), &message, CALL_PATIENCE_S);
+	return owner_call(opening_from(borrowed), &message, CALL_TIMEOUT_S);
 }
 
 static struct nic_qp_state opening_query(struct nic_borrowed_qp *borrowed)
@@ -131,7 +131,7 @@ static struct nic_qp_state opening_query(struct nic_borrowed_qp *borrowed)
 	struct target_message message = {.call = TARGET_QUERY};
 	struct nic_qp_state state = {.state = QP_ERR};
 
-	owner_call(opening, &message, CALL_PATIENCE_S);
+	owner_call(opening, &message, CALL_TIMEOUT_S);
 	if (opening->epoch != nic_epoch)
 		return state;
 	pthread_mutex_lock(&opening->lock);
@@ -190,7 +190,7 @@ static void opening_close(struct nic_borrowed_qp *borrowed)
 	struct target_message message = {.call = TARGET_CLOSE};
 
 	if (opening->epoch == nic_epoch) {
-		owner_call(opening, &message, CLOSE_PATIENCE_S);
+		owner_call(opening, &message, CLOSE_TIMEOUT_S);
 		nic_enter();
 		list_remove(&opening->link);
 		if (opening->fd >= 0)
@@ -264,7 +264,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_
 		error = opening_begin(qp, xrcd, number);
 	nic_leave();
 	if (!error)
-		error = owner_call(opening_from(qp->borrowed), &message, CALL_PATIENCE_S);
+		error = owner_call(opening_from(qp->borrowed), &message, CALL_TIMEOUT_S);
 	if (error) {
 		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
 			strerror(-error));

@@ -148,7 +148,7 @@ static bool completion_await(struct link *link, bool is_sure)
 /* Until so many sends and receives have completed. */
 static bool traffic_await(struct link *link, uint32_t sent, uint32_t received)
 {
-	uint64_t until_ms = now_ms() + PATIENCE_MS;
+	uint64_t until_ms = now_ms() + TIMEOUT_MS;
 
 	for (;;) {
 		if (!completions_take(link))
@@ -341,7 +341,7 @@ static void plain(struct ibv_pd *pd)
 static bool event_await(struct rdma_event_channel *events, enum rdma_cm_event_type wanted,
 	struct rdma_cm_id **ret_id)
 {
-	uint64_t until_ms = now_ms() + PATIENCE_MS;
+	uint64_t until_ms = now_ms() + TIMEOUT_MS;
 	struct rdma_cm_event *event;
 	int status;
 

@@ -23,7 +23,7 @@ enum {
 	CONNECTIONS = 2, /* by ibv_modify_qp(), and by rdma_cm */
 	ROUNDS = 120, /* so that what a round does is done a hundred times */
 	CM_ROUNDS = 10,
-	PATIENCE_MS = 5000, /* for a completion or an event; the settings promise 70 ms */
+	TIMEOUT_MS = 5000, /* for a completion or an event; the settings promise 70 ms */
 };
 
 /* What one end says of a connection. */

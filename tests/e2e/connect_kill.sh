@@ -71,9 +71,9 @@ for state in route req rep established dreq; do
 	done
 done
 
-# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed,
-# unless the server had asked for patience (MRA), so it never heard of this request; the end is told
-# after three response timeouts.
+# A program and its urnicd die, so no process of that host reports it. A repeated REQ finds the port
+# closed. After an MRA the client repeats no REQ; then it reports the end after three response
+# timeouts.
 meet route
 killed=$(urnicd_of a)
 kill -STOP "$killed"

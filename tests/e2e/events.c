@@ -65,8 +65,8 @@ static struct ibv_wc sleep_for_completion(struct events *events)
 		arm(events, false);
 		if (ibv_poll_cq(events->cq, 1, &wc) == 1)
 			break;
-		CHECK(wait_event(events, PEER_PATIENCE_S * 1000),
-			"no event in %d s: a lost wake-up?", PEER_PATIENCE_S);
+		CHECK(wait_event(events, PEER_TIMEOUT_S * 1000),
+			"no event in %d s: a lost wake-up?", PEER_TIMEOUT_S);
 		events->wakeups++;
 	}
 	CHECK(wc.status == IBV_WC_SUCCESS, "status %d (%s)", wc.status,
@@ -150,7 +150,7 @@ static void solicited_only(struct events *events)
 		if (!peer_is_server(events->peer))
 			send_one(events, 0, steps[i].flags | IBV_SEND_SIGNALED);
 		else if (steps[i].is_solicited)
-			CHECK(wait_event(events, PEER_PATIENCE_S * 1000), "no solicited event");
+			CHECK(wait_event(events, PEER_TIMEOUT_S * 1000), "no solicited event");
 		else
 			CHECK(!wait_event(events, QUIET_MS), "an event that nobody asked for");
 		peer_barrier(events->peer);
@@ -163,7 +163,7 @@ static void solicited_only(struct events *events)
 	peer_barrier(events->peer);
 	send_one(events, 0, 0);
 	send_one(events, 1, IBV_SEND_SIGNALED);
-	CHECK(wait_event(events, PEER_PATIENCE_S * 1000), "no event");
+	CHECK(wait_event(events, PEER_TIMEOUT_S * 1000), "no event");
 	CHECK(!wait_event(events, QUIET_MS), "two events for one request");
 	peer_barrier(events->peer);
 }
@@ -198,7 +198,7 @@ static void asynchronous(struct events *events)
 	if (!peer_is_server(events->peer)) {
 		peer_post_send(events->qp, &wr);
 	} else {
-		CHECK(poll(&fd, 1, PEER_PATIENCE_S * 1000) == 1, "no asynchronous event");
+		CHECK(poll(&fd, 1, PEER_TIMEOUT_S * 1000) == 1, "no asynchronous event");
 		CHECK(!ibv_get_async_event(events->peer->context, &event), "none to get");
 		CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR && event.element.qp == events->qp,
 			"event %d", event.event_type);

@@ -130,7 +130,7 @@ static void check_time(struct extended *extended)
 /* Begin a batch; the first completion is there. */
 static void poll_start(struct extended *extended)
 {
-	uint64_t until_ms = peer_now_ms() + PEER_PATIENCE_S * 1000;
+	uint64_t until_ms = peer_now_ms() + PEER_TIMEOUT_S * 1000;
 	struct ibv_poll_cq_attr attr = {.comp_mask = 0};
 
 	while (ibv_start_poll(extended->cq, &attr))

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# iWARP and peers that mean harm, do not read, or vanish: others go on, memory does not grow, and
-# who waits for one that is gone hears of it. IWARP_VANISH=1 looks at the last of these, which takes
-# as long as the patience with a peer does.
+# iWARP and peers that are hostile, do not read, or vanish. Other connections go on, memory does not
+# grow, and a program that waits for a vanished peer gets an error. IWARP_VANISH=1 runs this last
+# test, which takes as long as URNIC_TCP_USER_TIMEOUT.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -39,7 +39,7 @@ if [ "${IWARP_VANISH:-}" ]; then
 	echo "noticed after $seconds s"
 
 	# With bytes under way; the kernel would repeat them for a quarter of an hour.
-	export URNIC_TCP_PATIENCE=4
+	export URNIC_TCP_USER_TIMEOUT=4
 	start reader a ib_send_bw -R -F -s 65536 -n 1000000
 	wait_for_port a 18515 "$(process reader)" || fail 'ib_send_bw does not listen'
 	start writer b ib_send_bw -R -F -s 65536 -n 1000000 10.99.0.1

@@ -118,7 +118,7 @@ static void expect_migrated(struct migrate *migrate, uint8_t gid_index)
 	struct pollfd fd = {.fd = migrate->peer->context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	CHECK(poll(&fd, 1, PEER_PATIENCE_S * 1000) == 1, "no event");
+	CHECK(poll(&fd, 1, PEER_TIMEOUT_S * 1000) == 1, "no event");
 	CHECK(!ibv_get_async_event(migrate->peer->context, &event), "none to get");
 	CHECK(event.event_type == IBV_EVENT_PATH_MIG && event.element.qp == migrate->qp, "event %d",
 		event.event_type);

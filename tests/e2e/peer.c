@@ -112,7 +112,7 @@ static struct ibv_context *device_open(const char *name)
 void peer_open(struct peer *peer, const struct peer_options *options)
 {
 	*peer = (struct peer){.options = *options, .socket = -1};
-	alarm(6 * PEER_PATIENCE_S);
+	alarm(6 * PEER_TIMEOUT_S);
 	peer->context = device_open(options->device);
 	CHECK(!ibv_query_port(peer->context, 1, &peer->port), "no port");
 	CHECK(!ibv_query_gid(peer->context, 1, options->gid_index, &peer->gid), "no GID %u",
@@ -149,7 +149,7 @@ static int listen_and_accept(int port)
 static int connect_to(const char *server, int port)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_PATIENCE_S * 1000;
+	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_TIMEOUT_S * 1000;
 	struct addrinfo *address;
 	char service[16];
 
@@ -170,13 +170,13 @@ static int connect_to(const char *server, int port)
 
 void peer_meet(struct peer *peer)
 {
-	const struct timeval patience = {.tv_sec = PEER_PATIENCE_S};
+	const struct timeval timeout = {.tv_sec = PEER_TIMEOUT_S};
 	int on = 1;
 
 	peer->socket = peer_is_server(peer) ? listen_and_accept(peer->options.port)
 					    : connect_to(peer->options.server, peer->options.port);
 	setsockopt(peer->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(peer->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(peer->socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 }
 
 void peer_tell(struct peer *peer, const void *ours, size_t bytes)

@@ -11,7 +11,7 @@
  * pairs need to know of each other and keeps both in step; nothing of it is what is tested.
  *
  * Nothing here returns an error: what should not happen is printed and ends the program with status
- * 1. Whoever waits, waits for PEER_PATIENCE_S. One thread per `struct peer`.
+ * 1. Each wait ends after PEER_TIMEOUT_S. One thread per `struct peer`.
  */
 
 #include <infiniband/verbs.h>
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 enum {
-	PEER_PATIENCE_S = 120, /* a machine may be busy with much else */
+	PEER_TIMEOUT_S = 120, /* a machine may be busy with much else */
 	PEER_PORT = 18600,
 };
 

@@ -272,8 +272,8 @@ struct ibv_wc peer_completion(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 
-	CHECK(peer_completion_within(cq, PEER_PATIENCE_S * 1000, &wc), "no completion in %d s",
-		PEER_PATIENCE_S);
+	CHECK(peer_completion_within(cq, PEER_TIMEOUT_S * 1000, &wc), "no completion in %d s",
+		PEER_TIMEOUT_S);
 	return wc;
 }
 

@@ -273,7 +273,7 @@ static void notify_end(int signal_number)
 
 void verify_mixed(struct peer *peer, uint32_t count, int ready)
 {
-	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_PATIENCE_S * 1000;
+	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_TIMEOUT_S * 1000;
 	uint32_t started = 0, finished = 0;
 	struct mixed mixed;
 
@@ -292,7 +292,7 @@ void verify_mixed(struct peer *peer, uint32_t count, int ready)
 		}
 		if (poll_one(&mixed)) {
 			finished++;
-			until_ms = peer_now_ms() + (uint64_t)PEER_PATIENCE_S * 1000;
+			until_ms = peer_now_ms() + (uint64_t)PEER_TIMEOUT_S * 1000;
 		}
 		CHECK(peer_now_ms() < until_ms, "nothing completes; %u of %u are done", finished,
 			count);

@@ -673,7 +673,7 @@ static void program_end(struct ways *ways)
 
 void ways_run(struct ways *ways, const struct ways_program *program, uint64_t seed)
 {
-	alarm(6 * PEER_PATIENCE_S);
+	alarm(6 * PEER_TIMEOUT_S);
 	program_begin(ways, program, seed);
 	for (uint32_t i = 0; i < program->steps; i++) {
 		ways->number = i + 1;

@@ -27,7 +27,7 @@ enum {
 	DEPTH = 8,
 	ACCESS_ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		IBV_ACCESS_REMOTE_ATOMIC,
-	PATIENCE_S = 120,
+	TIMEOUT_S = 120,
 };
 
 /* One end of a connection. */
@@ -208,7 +208,7 @@ static inline void post_send(struct ibv_send_wr *wr)
 
 static inline struct ibv_wc poll_one(struct end *end)
 {
-	time_t until = time(NULL) + PATIENCE_S;
+	time_t until = time(NULL) + TIMEOUT_S;
 	struct ibv_wc wc;
 	int got;
 
@@ -249,7 +249,7 @@ static inline struct ibv_async_event async_take(void)
 {
 	struct ibv_async_event event;
 
-	assert_true(is_readable(context->async_fd, PATIENCE_S * 1000));
+	assert_true(is_readable(context->async_fd, TIMEOUT_S * 1000));
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	return event;
 }

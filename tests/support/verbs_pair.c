@@ -175,7 +175,7 @@ void verbs_post_recv(struct verbs_end *end, uint64_t id, uint32_t offset, uint32
 
 struct ibv_wc verbs_poll_one(struct ibv_cq *cq)
 {
-	time_t until = time(NULL) + PAIR_PATIENCE_S;
+	time_t until = time(NULL) + PAIR_TIMEOUT_S;
 	struct ibv_wc wc;
 	int got;
 
@@ -196,7 +196,7 @@ struct ibv_wc verbs_wait_one(struct verbs_end *end)
 		struct ibv_cq *cq;
 		void *cq_context;
 
-		MUST(poll(&readable, 1, PAIR_PATIENCE_S * 1000) == 1);
+		MUST(poll(&readable, 1, PAIR_TIMEOUT_S * 1000) == 1);
 		MUST(!ibv_get_cq_event(end->channel, &cq, &cq_context));
 		MUST(cq == end->cq && cq_context == end);
 		ibv_ack_cq_events(cq, 1);

@@ -25,7 +25,7 @@ _Noreturn void verbs_pair_give_up(const char *file, int line, const char *what);
 enum {
 	PAIR_DEPTH = 64,
 	PAIR_BYTES = 16384,
-	PAIR_PATIENCE_S = 120, /* for a completion; sanitizers are slow, and machines busy */
+	PAIR_TIMEOUT_S = 120, /* for a completion; sanitizers are slow, and machines busy */
 };
 
 struct verbs_end {

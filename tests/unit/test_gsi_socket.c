@@ -19,7 +19,7 @@
 #include "support/netns.h"
 #include "wire/icrc.h"
 
-enum { PATIENCE_MS = 60000, TRAFFIC_CLASS = 0x20 };
+enum { TIMEOUT_MS = 60000, TRAFFIC_CLASS = 0x20 };
 
 static struct agent_address address_of(const char *text)
 {
@@ -63,7 +63,7 @@ static void packet_arrives_sealed(const char *text)
 	assert_int_equal(gsi_socket_open(&gsi, &address), 0);
 	assert_true(gsi.source_port >= ROCE_SOURCE_PORT_MIN);
 	assert_int_equal(gsi_socket_send(&gsi, &address.gid, TRAFFIC_CLASS, packet), 0);
-	assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+	assert_int_equal(poll(&fd, 1, TIMEOUT_MS), 1);
 	assert_int_equal(recv(receiver, got, sizeof(got), 0), GSI_PACKET_BYTES + ROCE_ICRC_BYTES);
 	assert_memory_equal(got, packet, GSI_PACKET_BYTES);
 	icrc_flow_init(&flow, address.gid.raw, address.gid.raw, gsi.source_port, ROCE_UDP_PORT);
@@ -92,7 +92,7 @@ static void packet_to_a_closed_port_is_reported_with_its_destination(void **stat
 	assert_int_equal(gsi_socket_report(&gsi, &got_to.gid, got), -EAGAIN);
 	assert_int_equal(gsi_socket_send(&gsi, &address.gid, 0, packet), 0);
 	fd = (struct pollfd){.fd = gsi.fd};
-	assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+	assert_int_equal(poll(&fd, 1, TIMEOUT_MS), 1);
 	assert_int_equal(gsi_socket_report(&gsi, &got_to.gid, got), ECONNREFUSED);
 	assert_memory_equal(got, packet, GSI_PACKET_BYTES);
 	assert_true(gid_is_equal(&got_to.gid, &address.gid));

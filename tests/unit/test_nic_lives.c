@@ -262,7 +262,7 @@ _Noreturn static void child_run(struct verbs_pair *inherited)
 	struct verbs_end end;
 	struct ibv_wc wc;
 
-	alarm(PAIR_PATIENCE_S);
+	alarm(PAIR_TIMEOUT_S);
 	MUST(ibv_poll_cq(inherited->a.cq, 1, &wc) == 0);
 	MUST(verbs_post(&inherited->a, IBV_WR_SEND, NULL, 0, 1) == EINVAL);
 	MUST(!ibv_create_qp(inherited->a.pd,

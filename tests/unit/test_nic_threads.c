@@ -165,7 +165,7 @@ static void receive_one(void)
 
 static void *receive_all(void *argument)
 {
-	uint64_t until_ms = now_ms() + (uint64_t)PAIR_PATIENCE_S * 1000;
+	uint64_t until_ms = now_ms() + (uint64_t)PAIR_TIMEOUT_S * 1000;
 
 	(void)argument;
 	while (received_total < THREADS * MESSAGES) {

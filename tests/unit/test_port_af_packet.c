@@ -22,7 +22,7 @@
 #include "port/af_packet.h"
 #include "support/netns.h"
 
-enum { MTU = 1500, ROUNDS = 3000, QUIET_MS = 30, PATIENCE_MS = 60000 };
+enum { MTU = 1500, ROUNDS = 3000, QUIET_MS = 30, TIMEOUT_MS = 60000 };
 
 static int home, other;
 static struct port_packet *a, *b;
@@ -73,9 +73,9 @@ static int64_t now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void receive(struct port_packet *port, uint32_t count, int64_t patience_ms)
+static void receive(struct port_packet *port, uint32_t count, int64_t timeout_ms)
 {
-	int64_t until_ms = now_ms() + patience_ms;
+	int64_t until_ms = now_ms() + timeout_ms;
 
 	while (seen_count < count && now_ms() < until_ms)
 		port_packet_receive(port, on_frame, NULL);
@@ -117,7 +117,7 @@ static void packet_frames_of_all_lengths_arrive_as_they_are(void **state)
 	assert_int_equal(port_packet_listen(b, true), 0);
 	for (uint32_t i = 0; i < 5; i++) {
 		send_one(a, group, false, lengths[i]);
-		receive(b, i + 1, PATIENCE_MS);
+		receive(b, i + 1, TIMEOUT_MS);
 		assert_int_equal(seen_count, i + 1);
 		assert_int_equal(seen_bytes, lengths[i]);
 		assert_memory_equal(seen, port_packet_buffer(a, 0), lengths[i]);
@@ -131,7 +131,7 @@ static void packet_vlan_tag_is_where_it_was(void **state)
 	(void)state;
 	assert_int_equal(port_packet_listen(b, true), 0);
 	send_one(a, group, true, 100);
-	receive(b, 1, PATIENCE_MS);
+	receive(b, 1, TIMEOUT_MS);
 	assert_int_equal(seen_bytes, 100);
 	assert_memory_equal(seen, port_packet_buffer(a, 0), 100);
 }
@@ -144,7 +144,7 @@ static void packet_port_that_does_not_listen_gets_nothing(void **state)
 	assert_int_equal(seen_count, 0);
 	assert_int_equal(port_packet_listen(b, true), 0);
 	send_one(a, group, false, 60);
-	receive(b, 1, PATIENCE_MS);
+	receive(b, 1, TIMEOUT_MS);
 	assert_int_equal(seen_count, 1);
 	assert_int_equal(port_packet_listen(b, false), 0);
 	send_one(a, group, false, 60);
@@ -163,11 +163,11 @@ static void packet_of_the_same_host_is_seen_but_not_ones_own(void **state)
 	assert_int_equal(port_packet_listen(beside, true), 0);
 	assert_int_equal(port_packet_listen(a, true), 0);
 	send_one(a, group, false, 60);
-	receive(beside, 1, PATIENCE_MS);
+	receive(beside, 1, TIMEOUT_MS);
 	assert_int_equal(seen_count, 1);
 	assert_false(was_departing);
 	send_one(a, stranger, false, 60);
-	receive(beside, 2, PATIENCE_MS);
+	receive(beside, 2, TIMEOUT_MS);
 	assert_true(was_departing);
 	receive(a, 3, QUIET_MS);
 	assert_int_equal(seen_count, 2);
@@ -189,7 +189,7 @@ static void packet_ring_goes_round(void **state)
 	}
 	while (sent < ROUNDS) {
 		sent += port_packet_send(a, bytes, PORT_PACKET_BATCH, &error);
-		receive(b, sent, PATIENCE_MS);
+		receive(b, sent, TIMEOUT_MS);
 		assert_int_equal(seen_count, sent);
 	}
 }

@@ -40,7 +40,8 @@ enum {
 	LONG = 4096 + 16,
 	MTU = 9000,
 	WAIT_MS = 60000,
-	PATIENCE_MS = 40, /* of the port with a neighbour that it has heard, and somewhat less */
+	TRUST_MS =
+		40, /* a little less than the port trusts the address of a neighbour it has heard */
 	CONFIRM_US = 1100000, /* after which a confirmed address is looked up again */
 	LOOKUP_US = 120000, /* a little more than the pause between lookups of one neighbour */
 	SILENCE_US = 80000, /* after which a neighbour's address is no longer trusted */
@@ -240,7 +241,7 @@ static void b_speaks(void)
 /* Unless this machine has let the moment pass. */
 static void assert_sent_frames(uint64_t count)
 {
-	if (now_ms() - spoke_ms < PATIENCE_MS)
+	if (now_ms() - spoke_ms < TRUST_MS)
 		assert_int_equal(a.counters.tx_frames, count);
 }
 
@@ -260,7 +261,7 @@ static void exchange(uint32_t count)
 	}
 	if (!a_has_link)
 		assert_sent_frames(0);
-	else if (now_ms() - spoke_ms < PATIENCE_MS)
+	else if (now_ms() - spoke_ms < TRUST_MS)
 		assert_true(a.counters.tx_frames > 0);
 	assert_true(count <= 12 || a.counters.tx_frames < a.counters.tx_datagrams);
 	receive(&b, count);
@@ -499,7 +500,7 @@ static void message_that_the_link_refuses_goes_through_the_socket(void **state)
 	send_one(&a, MEDIUM, 9); /* which has no way to send it either */
 	send_one(&a, SHORT, 0);
 	assert_sent_frames(0);
-	if (now_ms() - spoke_ms < PATIENCE_MS)
+	if (now_ms() - spoke_ms < TRUST_MS)
 		assert_int_equal(a.counters.tx_link_refused, 1);
 	assert_int_equal(netns_run("ip link set va mtu %d", MTU), 0);
 	receive(&b, 1);

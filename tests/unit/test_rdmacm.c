@@ -29,7 +29,7 @@ extern pthread_mutex_t id_lock;
 #include "os/setting.h"
 #include "support/netns.h"
 
-enum { PORT = 7471, PATIENCE_MS = 120000, GROUPS_MAX = 256 };
+enum { PORT = 7471, TIMEOUT_MS = 120000, GROUPS_MAX = 256 };
 
 #define SECOND_ADDRESS "10.99.0.1"
 
@@ -67,7 +67,7 @@ static struct rdma_cm_event *next(bool with_timewait)
 	struct rdma_cm_event *event;
 
 	for (;;) {
-		assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+		assert_int_equal(poll(&fd, 1, TIMEOUT_MS), 1);
 		assert_int_equal(rdma_get_cm_event(channel, &event), 0);
 		if (event->event != RDMA_CM_EVENT_TIMEWAIT_EXIT || with_timewait)
 			return event;
@@ -589,7 +589,7 @@ static void interface_that_changes_and_goes_is_told(void **state)
 	assert_int_equal(rdma_bind_addr(bound, (struct sockaddr *)&local), 0);
 	assert_int_equal(rdma_bind_addr(elsewhere, loopback()), 0);
 	assert_int_equal(
-		rdma_resolve_addr(resolved, NULL, (struct sockaddr *)&local, PATIENCE_MS), 0);
+		rdma_resolve_addr(resolved, NULL, (struct sockaddr *)&local, TIMEOUT_MS), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0), resolved);
 	assert_int_equal(netns_run("ip link set va address 02:00:00:00:00:77"), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE, 0), bound);
@@ -597,7 +597,7 @@ static void interface_that_changes_and_goes_is_told(void **state)
 	assert_int_equal(netns_run("ip link del va"), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), bound);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), resolved);
-	assert_fails(rdma_resolve_route(resolved, PATIENCE_MS), ENODEV);
+	assert_fails(rdma_resolve_route(resolved, TIMEOUT_MS), ENODEV);
 	expect_nothing();
 	assert_int_equal(rdma_destroy_id(resolved), 0);
 	assert_int_equal(rdma_destroy_id(bound), 0);
@@ -678,7 +678,7 @@ static int child_main(void)
 {
 	struct rdma_cm_id *id;
 
-	alarm(PATIENCE_MS / 1000);
+	alarm(TIMEOUT_MS / 1000);
 	if (is_inside)
 		return 1;
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))

@@ -196,7 +196,7 @@ _Noreturn static void child_run(struct verbs_pair *inherited, int go)
 	struct ibv_wc wc;
 	char byte;
 
-	alarm(PAIR_PATIENCE_S);
+	alarm(PAIR_TIMEOUT_S);
 	MUST(ibv_poll_cq(inherited->a.cq, 1, &wc) == 0);
 	MUST(connections_open() == 0);
 	struct ibv_pd *pd = ibv_alloc_pd(context);

@@ -81,7 +81,7 @@ static int teardown(void **state)
 static void poll_start(void)
 {
 	struct ibv_poll_cq_attr attr = {.comp_mask = 0};
-	time_t until = time(NULL) + PAIR_PATIENCE_S;
+	time_t until = time(NULL) + PAIR_TIMEOUT_S;
 	int error;
 
 	do
@@ -368,7 +368,7 @@ static void event_take(struct verbs_end *end)
 	struct ibv_cq *told;
 	void *cq_context;
 
-	assert_int_equal(poll(&readable, 1, PAIR_PATIENCE_S * 1000), 1);
+	assert_int_equal(poll(&readable, 1, PAIR_TIMEOUT_S * 1000), 1);
 	assert_int_equal(ibv_get_cq_event(end->channel, &told, &cq_context), 0);
 	assert_ptr_equal(told, end->cq);
 	ibv_ack_cq_events(told, 1);

@@ -23,7 +23,7 @@
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
 
-enum { PATIENCE_MS = 60000, QUIET_MS = 150 };
+enum { TIMEOUT_MS = 60000, QUIET_MS = 150 };
 
 static struct ibv_context *context;
 
@@ -88,7 +88,7 @@ static void expect_event(enum ibv_event_type type)
 {
 	struct ibv_async_event event;
 
-	assert_true(has_event(PATIENCE_MS));
+	assert_true(has_event(TIMEOUT_MS));
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	assert_int_equal(event.event_type, type);
 	if (type != IBV_EVENT_DEVICE_FATAL)
@@ -266,7 +266,7 @@ static void every_context_hears_it(void **state)
 	(void)state;
 	assert_int_equal(netns_run("ip link set vb down"), 0);
 	expect_event(IBV_EVENT_PORT_ERR);
-	assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+	assert_int_equal(poll(&fd, 1, TIMEOUT_MS), 1);
 	assert_int_equal(ibv_close_device(other), 0);
 	assert_int_equal(netns_run("ip link set vb up"), 0);
 	expect_event(IBV_EVENT_PORT_ACTIVE);
@@ -330,7 +330,7 @@ static void queue_pairs_migrate_when_their_address_goes(void **state)
 	assert_int_equal(netns_run("ip addr del 10.99.0.1/24 dev va"), 0);
 	exchange(&pair);
 	for (bool has_gid_change = false; migrated < 2 || !has_gid_change;) {
-		assert_true(has_event(PATIENCE_MS));
+		assert_true(has_event(TIMEOUT_MS));
 		assert_int_equal(ibv_get_async_event(context, &event), 0);
 		migrated += event.event_type == IBV_EVENT_PATH_MIG;
 		has_gid_change |= event.event_type == IBV_EVENT_GID_CHANGE;

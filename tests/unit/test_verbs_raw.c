@@ -20,7 +20,7 @@
 #include "support/frames.h"
 #include "support/netns.h"
 
-enum { BYTES = 4096, DEPTH = 16, QUIET_MS = 20, PATIENCE_MS = 60000, TABLE = 4 };
+enum { BYTES = 4096, DEPTH = 16, QUIET_MS = 20, TIMEOUT_MS = 60000, TABLE = 4 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -141,9 +141,9 @@ static int64_t now_ms(void)
 }
 
 /* Poll one completion; false when none comes in time. */
-static bool poll_one(struct ibv_cq *from, struct ibv_wc *wc, int64_t patience_ms)
+static bool poll_one(struct ibv_cq *from, struct ibv_wc *wc, int64_t timeout_ms)
 {
-	int64_t until_ms = now_ms() + patience_ms;
+	int64_t until_ms = now_ms() + timeout_ms;
 
 	do {
 		if (ibv_poll_cq(from, 1, wc))
@@ -156,7 +156,7 @@ static void expect(uint64_t wr_id)
 {
 	struct ibv_wc wc;
 
-	assert_true(poll_one(cq, &wc, PATIENCE_MS));
+	assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wr_id, wr_id);
 }
@@ -289,10 +289,10 @@ static void raw_work_queue_goes_through_its_states(void **state)
 	assert_int_equal(wq_to(wq, IBV_WQS_RDY), 0);
 	assert_int_equal(ibv_post_wq_recv(wq, &wr, &bad), 0);
 	assert_int_equal(wq_to(wq, IBV_WQS_ERR), 0);
-	assert_true(poll_one(cq, &wc, PATIENCE_MS));
+	assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(ibv_post_wq_recv(wq, &wr, &bad), 0);
-	assert_true(poll_one(cq, &wc, PATIENCE_MS));
+	assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(wq_to(wq, IBV_WQS_RDY), EINVAL);
 	attr = (struct ibv_wq_attr){
@@ -358,7 +358,7 @@ static void raw_table_spreads_frames_over_its_queues(void **state)
 		frame.bytes[14 + 15] = (uint8_t)i;
 		send_frame(from, &frame);
 		expect(1);
-		assert_true(poll_one(cq, &wc, PATIENCE_MS));
+		assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 		assert_in_range(wc.wr_id, 100, 100 + TABLE - 1);
 		assert_int_equal(wc.qp_num, wqs[wc.wr_id - 100]->wq_num);
 		seen[wc.wr_id - 100]++;
@@ -397,7 +397,7 @@ static void raw_work_queue_with_bad_memory_fails_with_an_event(void **state)
 	struct ibv_flow *flow = ibv_create_flow(to, &all);
 	send_frame(from, &frame);
 	expect(1);
-	assert_true(poll_one(cq, &wc, PATIENCE_MS));
+	assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	assert_int_equal(event.event_type, IBV_EVENT_WQ_FATAL);
@@ -482,7 +482,7 @@ static void raw_flow_counts_and_tags_what_it_steers(void **state)
 	assert_int_equal(attach(counters, IBV_COUNTER_PACKETS, 1), EBUSY);
 	assert_int_equal(ibv_destroy_counters(counters), EBUSY);
 	for (uint32_t i = 0; i < 3; i++) {
-		int64_t until_ms = now_ms() + PATIENCE_MS;
+		int64_t until_ms = now_ms() + TIMEOUT_MS;
 
 		post_receive(qp, i);
 		send_frame(qp, &frame);
@@ -527,11 +527,11 @@ static void raw_queue_pair_keeps_to_its_rate(void **state)
 				   *bad;
 
 		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-		assert_true(poll_one(cq, &wc, PATIENCE_MS));
+		assert_true(poll_one(cq, &wc, TIMEOUT_MS));
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	}
 	print_message("%d frames: %d ms\n", FRAMES, (int)(now_ms() - start_ms));
-	assert_in_range(now_ms() - start_ms, 48, PATIENCE_MS);
+	assert_in_range(now_ms() - start_ms, 48, TIMEOUT_MS);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 

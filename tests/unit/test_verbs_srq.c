@@ -99,7 +99,7 @@ static void event_is(enum ibv_event_type type, const void *element)
 	struct pollfd readable = {.fd = context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	assert_int_equal(poll(&readable, 1, PAIR_PATIENCE_S * 1000), 1);
+	assert_int_equal(poll(&readable, 1, PAIR_TIMEOUT_S * 1000), 1);
 	assert_int_equal(ibv_get_async_event(context, &event), 0);
 	assert_int_equal(event.event_type, type);
 	assert_ptr_equal(event.element.srq, element);

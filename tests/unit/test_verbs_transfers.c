@@ -230,7 +230,7 @@ static void channel_tells_of_the_completion_it_was_armed_for(void **state)
 	assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
 	post_recv(&b, 10);
 	post_send(&wr);
-	assert_true(is_readable(b.channel->fd, PATIENCE_S * 1000));
+	assert_true(is_readable(b.channel->fd, TIMEOUT_S * 1000));
 	assert_int_equal(ibv_get_cq_event(b.channel, &cq, &cq_context), 0);
 	assert_ptr_equal(cq, b.cq);
 	assert_ptr_equal(cq_context, &b);
@@ -262,7 +262,7 @@ static void channel_armed_for_solicited_ones_passes_others_over(void **state)
 	assert_false(is_readable(b.channel->fd, 0));
 	wr.send_flags |= IBV_SEND_SOLICITED;
 	post_send(&wr);
-	assert_true(is_readable(b.channel->fd, PATIENCE_S * 1000));
+	assert_true(is_readable(b.channel->fd, TIMEOUT_S * 1000));
 	assert_int_equal(ibv_get_cq_event(b.channel, &cq, &cq_context), 0);
 	ibv_ack_cq_events(cq, 1);
 	completion_is(&b, IBV_WC_SUCCESS);
@@ -287,7 +287,7 @@ static void queue_waits_for_its_events_to_be_acknowledged(void **state)
 	assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
 	post_recv(&b, 10);
 	post_send(&wr);
-	assert_true(is_readable(b.channel->fd, PATIENCE_S * 1000));
+	assert_true(is_readable(b.channel->fd, TIMEOUT_S * 1000));
 	assert_int_equal(ibv_get_cq_event(b.channel, &cq, &cq_context), 0);
 	assert_int_equal(ibv_destroy_qp(b.qp), 0);
 	assert_int_equal(pthread_create(&thread, NULL, destroy_cq_in_thread, b.cq), 0);

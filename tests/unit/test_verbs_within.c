@@ -36,7 +36,7 @@ enum {
 	WR_RECEIVE = 1 << 20, /* added to a receive request's number */
 	QKEY = 0x1234,
 	LOST_MAX = 8, /* datagrams */
-	PATIENCE_S = 60, /* sanitizers are slow */
+	TIMEOUT_S = 60, /* sanitizers are slow */
 	TIMEOUT_4_MS = 10,
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		IBV_ACCESS_REMOTE_ATOMIC,
@@ -449,7 +449,7 @@ static bool has_heard_all(const struct end *end)
 
 static void *work(void *argument)
 {
-	time_t until = now_s() + PATIENCE_S;
+	time_t until = now_s() + TIMEOUT_S;
 	struct end *end = argument;
 
 	while (end->done < message_count || !has_heard_all(end)) {

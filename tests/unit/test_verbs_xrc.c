@@ -312,7 +312,7 @@ static void number_that_is_none_is_an_error_at_both_ends(void **state)
 	(void)state;
 	assert_int_equal(post(initiator, IBV_WR_SEND, 8, srq_number() ^ 1), 0);
 	assert_int_equal(verbs_poll_one(send_cq).status, IBV_WC_REM_INV_REQ_ERR);
-	assert_int_equal(poll(&readable, 1, PAIR_PATIENCE_S * 1000), 1);
+	assert_int_equal(poll(&readable, 1, PAIR_TIMEOUT_S * 1000), 1);
 	while (poll(&readable, 1, 0) == 1) {
 		assert_int_equal(ibv_get_async_event(context, &event), 0);
 		assert_ptr_equal(event.element.qp, target);
@@ -399,7 +399,7 @@ static void target_tells_everybody_who_has_it_open(void **state)
 	while (seen < 2) {
 		struct ibv_async_event event;
 
-		assert_int_equal(poll(&readable, 1, PAIR_PATIENCE_S * 1000), 1);
+		assert_int_equal(poll(&readable, 1, PAIR_TIMEOUT_S * 1000), 1);
 		assert_int_equal(ibv_get_async_event(context, &event), 0);
 		assert_true(event.element.qp == opened || event.element.qp == target);
 		seen += event.event_type == IBV_EVENT_QP_REQ_ERR;

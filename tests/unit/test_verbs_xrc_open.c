@@ -66,12 +66,12 @@ static int reset(struct ibv_qp *qp)
 }
 
 /* The type of the next event, which is acknowledged; NO_EVENT when none comes. */
-static uint32_t event_next(struct ibv_context *context, int patience_ms)
+static uint32_t event_next(struct ibv_context *context, int timeout_ms)
 {
 	struct pollfd pollfd = {.fd = context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	if (poll(&pollfd, 1, patience_ms) != 1)
+	if (poll(&pollfd, 1, timeout_ms) != 1)
 		return NO_EVENT;
 	MUST(!ibv_get_async_event(context, &event));
 	ibv_ack_async_event(&event);
@@ -117,7 +117,7 @@ static uint32_t child_obey(struct xrc_member *own, struct ibv_qp **qp, struct in
 	case CLOSE:
 		return (uint32_t)ibv_destroy_qp(*qp);
 	case EVENT:
-		return event_next(own->context, PAIR_PATIENCE_S * 1000);
+		return event_next(own->context, PAIR_TIMEOUT_S * 1000);
 	case RECEIVED:
 		return xrc_receive_all(own);
 	case LEAVE:
@@ -317,12 +317,12 @@ static void each_opener_hears_its_events(void **state)
 				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
 		0);
 	message_arrives(sender);
-	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_COMM_EST);
+	assert_int_equal(event_next(here.context, PAIR_TIMEOUT_S * 1000), IBV_EVENT_COMM_EST);
 	assert_int_equal(child_do(&child, EVENT, 0), IBV_EVENT_COMM_EST);
 	assert_int_equal(child_do(&other, EVENT, 0), IBV_EVENT_COMM_EST);
 	/* No such shared receive queue. */
 	assert_int_equal(message(sender, number), IBV_WC_REM_INV_REQ_ERR);
-	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(event_next(here.context, PAIR_TIMEOUT_S * 1000), IBV_EVENT_QP_REQ_ERR);
 	assert_int_equal(child_do(&child, EVENT, 0), IBV_EVENT_QP_REQ_ERR);
 	assert_int_equal(child_do(&other, EVENT, 0), IBV_EVENT_QP_REQ_ERR);
 	assert_int_equal(child_do(&other, STATE, 0), IBV_QPS_ERR);
@@ -423,7 +423,7 @@ static void it_ends_with_the_process_that_made_it(void **state)
 	verbs_qp_connect(qp, sender->qp_num, TIMEOUT);
 	message_arrives(sender);
 	child_kill(&maker);
-	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_FATAL);
+	assert_int_equal(event_next(here.context, PAIR_TIMEOUT_S * 1000), IBV_EVENT_QP_FATAL);
 	assert_int_equal(child_do(&other, EVENT, 0), IBV_EVENT_QP_FATAL);
 	assert_int_equal(state_of(qp, &attr), IBV_QPS_ERR);
 	assert_int_equal(child_do(&other, STATE, 0), IBV_QPS_ERR);
@@ -497,7 +497,7 @@ static void killed_at_any_moment(bool is_maker)
 		}
 		child_kill(&child);
 		if (is_maker)
-			assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000),
+			assert_int_equal(event_next(here.context, PAIR_TIMEOUT_S * 1000),
 				IBV_EVENT_QP_FATAL);
 		assert_int_equal(reset(qp), is_maker ? EIO : 0);
 		assert_int_equal(ibv_destroy_qp(qp), 0);

@@ -130,7 +130,7 @@ static uint64_t now_ns(void)
 static enum ibv_wc_status stream(struct ibv_qp *qp, uint32_t srqn, uint32_t count,
 	const struct child *child, uint64_t kill_ns)
 {
-	uint64_t end_ns = now_ns() + PAIR_PATIENCE_S * 1000000000ull;
+	uint64_t end_ns = now_ns() + PAIR_TIMEOUT_S * 1000000000ull;
 	uint32_t under_way = 0, done = 0;
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
 
