@@ -11,11 +11,15 @@
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -646,6 +650,68 @@ static void channel_that_does_not_block_says_so(void **state)
 	assert_int_equal(fcntl(channel->fd, F_SETFL, 0), 0);
 }
 
+/* --- a channel that is destroyed while a thread waits in it --- */
+
+static atomic_bool has_returned, was_interrupted;
+static atomic_int reader_tid;
+
+static void *wait_for_ever(void *argument)
+{
+	struct rdma_cm_event *event;
+
+	reader_tid = (int)syscall(SYS_gettid);
+	rdma_get_cm_event(argument, &event);
+	has_returned = true;
+	return NULL;
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	was_interrupted = true;
+}
+
+/* Does the thread wait in a call of recv()? */
+static bool is_receiving(int tid)
+{
+	char path[64], text[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	return strtol(text, NULL, 10) == SYS_recvfrom;
+}
+
+static void await_reader(void)
+{
+	while (!has_returned && (!reader_tid || !is_receiving(reader_tid)))
+		poll(NULL, 0, 1);
+}
+
+/* As on an adapter, where the kernel keeps the descriptor's file until the call returns. */
+static void reader_of_a_destroyed_channel_sleeps_on(void **state)
+{
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct rdma_event_channel *own = rdma_create_event_channel();
+	pthread_t thread;
+
+	(void)state;
+	assert_non_null(own);
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, own), 0);
+	await_reader();
+	rdma_destroy_event_channel(own);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	while (!was_interrupted)
+		poll(NULL, 0, 1);
+	await_reader();
+	assert_false(has_returned);
+	assert_int_equal(pthread_detach(thread), 0);
+}
+
 static int open_channel(void **state)
 {
 	(void)state;
@@ -728,6 +794,7 @@ int main(void)
 		TEST(calls_without_a_channel_wait_for_their_event),
 		TEST(identifier_moves_from_channel_to_channel),
 		TEST(channel_that_does_not_block_says_so),
+		TEST(reader_of_a_destroyed_channel_sleeps_on),
 		TEST(fork_waits_for_who_changes_identifiers),
 		TEST(interface_that_changes_and_goes_is_told),
 	};

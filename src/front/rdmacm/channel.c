@@ -48,13 +48,12 @@ void channel_destroy(struct channel *channel)
 		return;
 	/*
 	 * Programs (rping) destroy a channel while a thread waits in it, and expect that thread to
-	 * wait until the process ends. The thread does, as long as the other end of its descriptor
-	 * stays open.
+	 * wait until the process ends: the kernel's rdma_cm keeps a closed file until the call
+	 * returns. Both descriptors stay open, because the thread reads its own again after a
+	 * signal and after an event that was forgotten.
 	 */
-	if (atomic_load(&channel->readers) > 0) {
-		close(channel->queue.fd);
+	if (atomic_load(&channel->readers) > 0)
 		return;
-	}
 	event_queue_done(&channel->queue);
 	free(channel);
 }
