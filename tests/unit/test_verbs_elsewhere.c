@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/namespace_lookup.h"
@@ -134,6 +135,18 @@ static enum ibv_wc_status write_status(struct verbs_end *end, const struct hello
 	return verbs_poll_one(end->cq).status;
 }
 
+/* A write succeeds in the dead peer's memory until the control thread has seen the death. */
+static enum ibv_wc_status failure_await(struct verbs_end *end, const struct hello *to)
+{
+	time_t until = time(NULL) + PAIR_TIMEOUT_S;
+	enum ibv_wc_status status;
+
+	do
+		status = write_status(end, to);
+	while (status == IBV_WC_SUCCESS && time(NULL) < until);
+	return status;
+}
+
 static bool keep_memory(void *argument, const struct agent_process *process)
 {
 	*(int *)argument = dup(process->memory);
@@ -207,7 +220,7 @@ static void meet_successor(enum forgery forgery)
 	process_kill(&peer);
 	process = process_start(successor_run, &successor);
 	process_wait_until_ready(&process);
-	assert_int_equal(write_status(&before, &hello), IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(failure_await(&before, &hello), IBV_WC_RETRY_EXC_ERR);
 	verbs_end_make(&after, context, NULL);
 	verbs_qp_connect_to(after.qp, &address_there, hello.qpn, TIMEOUT_17_MS);
 	assert_int_equal(write_status(&after, &hello), IBV_WC_RETRY_EXC_ERR);
