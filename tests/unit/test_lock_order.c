@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The check of the order of locks, in builds that have it.
+ * The check of the order of locks. This program has its code, also in builds without the check.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #include "os/lock_order.h"
-
-#ifdef URNIC_LOCK_ORDER
 
 static const char *const nic = "&lock", *const lane = "&worker->lock",
 			 *const agent = "&nic_agent_lock";
@@ -86,13 +84,3 @@ int main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-	print_message("not a build with -Dlock_order=true\n");
-	return 77;
-}
-
-#endif
