@@ -404,7 +404,7 @@ void cm_listen(struct cm *cm, struct cm_listener *listener)
 	list_init(&listener->spares);
 	list_init(&listener->node);
 	list_init(&listener->half_open);
-	list_init(&listener->asked);
+	list_init(&listener->pending);
 	listener->half_open_count = 0;
 	listener->half_open_max = max_u32(listener->half_open_max, CM_HALF_OPEN_MIN);
 	list_append(&cm->listeners, &listener->node);
@@ -439,8 +439,8 @@ void cm_unlisten(struct cm_listener *listener)
 	assert(list_is_empty(&listener->spares));
 	while (!list_is_empty(&listener->half_open))
 		cm_leave_half_open(list_first(&listener->half_open, struct cm_conn, half_open));
-	while (!list_is_empty(&listener->asked))
-		cm_leave_half_open(list_first(&listener->asked, struct cm_conn, half_open));
+	while (!list_is_empty(&listener->pending))
+		cm_leave_half_open(list_first(&listener->pending, struct cm_conn, half_open));
 	list_remove(&listener->node);
 }
 

@@ -113,7 +113,7 @@ struct cm_listener {
 	uint32_t half_open_max; /* connections that are accepted and not established */
 	uint32_t half_open_count; /* connections in half_open */
 	struct list half_open; /* struct cm_conn, in the order of their acceptance */
-	struct list asked; /* struct cm_conn: requests that the program has not answered */
+	struct list pending; /* struct cm_conn: requests that the program has not answered */
 	void *user;
 };
 
@@ -136,11 +136,11 @@ struct cm_conn {
 	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
-	uint8_t asks; /* queries that the peer has not answered yet */
-	uint64_t asked_ns; /* the last query; 0: none */
+	uint8_t queries_out; /* that the peer has not answered */
+	uint64_t queried_ns; /* the last query; 0: none */
 	uint64_t accepted_ns; /* when we sent the REP, also after the listener's end; 0: not sent */
 	struct cm_listener *listener; /* NULL: established, over, or without a listener */
-	struct list half_open; /* in listener->half_open or ->asked */
+	struct list half_open; /* in listener->half_open or ->pending */
 	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
@@ -195,7 +195,7 @@ struct cm {
 	struct cm_queried {
 		uint64_t since_ns;
 		uint32_t count;
-	} asked[CM_QUERIED_PEERS];
+	} queried[CM_QUERIED_PEERS];
 	uint32_t outbox_first, outbox_count;
 	struct cm_outgoing {
 		struct cm_path path;

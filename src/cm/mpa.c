@@ -70,9 +70,9 @@ static uint32_t ready_choose(uint32_t offered)
  * READs in a reply. A request of MPA_READS_MAX gets the same answer: the sides agree on READs
  * elsewhere (RFC 6581 section 9.1).
  */
-static uint16_t reads_answer(uint32_t asked, uint32_t reads)
+static uint16_t reads_answer(uint32_t requested, uint32_t reads)
 {
-	return (uint16_t)(asked == MPA_READS_MAX ? MPA_READS_MAX : reads);
+	return (uint16_t)(requested == MPA_READS_MAX ? MPA_READS_MAX : reads);
 }
 
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)

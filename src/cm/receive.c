@@ -219,11 +219,11 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 /* The answer to peer_query(): does the peer have the connection? */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
-	if (conn->asks == 0) {
+	if (conn->queries_out == 0) {
 		cm->counters.messages_unexpected++;
 		return;
 	}
-	conn->asks = 0;
+	conn->queries_out = 0;
 	if (apr->status != CM_APR_INVALID_COMM_ID)
 		return;
 	cm->counters.stale_ended++;

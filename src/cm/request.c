@@ -41,11 +41,11 @@ static void request_refuse(struct cm *cm, const struct cm_path *path,
 static bool may_query_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
 {
 	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
-	struct cm_queried *asked = &cm->asked[hash >> 16 & (CM_QUERIED_PEERS - 1)];
+	struct cm_queried *queried = &cm->queried[hash >> 16 & (CM_QUERIED_PEERS - 1)];
 
-	if (now_ns - asked->since_ns >= CM_QUERIES_PERIOD_NS)
-		*asked = (struct cm_queried){.since_ns = now_ns};
-	return asked->count++ < CM_QUERIES_OF_PEER_MAX;
+	if (now_ns - queried->since_ns >= CM_QUERIES_PERIOD_NS)
+		*queried = (struct cm_queried){.since_ns = now_ns};
+	return queried->count++ < CM_QUERIES_OF_PEER_MAX;
 }
 
 /*
@@ -70,15 +70,15 @@ static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	};
 
 	if (conn->state != CM_STATE_ESTABLISHED ||
-		(conn->asked_ns != 0 && now_ns - conn->asked_ns < CM_QUERY_PAUSE_NS) ||
+		(conn->queried_ns != 0 && now_ns - conn->queried_ns < CM_QUERY_PAUSE_NS) ||
 		!may_query_peer(cm, &conn->path.remote, now_ns)) {
 		cm->counters.stale_unasked++;
 		return;
 	}
 	memcpy(lap.lap.alternate_local_gid, conn->path.local.raw, sizeof(conn->path.local.raw));
 	memcpy(lap.lap.alternate_remote_gid, conn->path.remote.raw, sizeof(conn->path.remote.raw));
-	conn->asked_ns = now_ns;
-	conn->asks++;
+	conn->queried_ns = now_ns;
+	conn->queries_out++;
 	cm->counters.stale_asked++;
 	cm_emit(cm, &conn->path, &lap);
 }
@@ -94,7 +94,7 @@ static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
  */
 static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
-	if (conn->asks >= CM_QUERIES_MAX && now_ns - conn->asked_ns >= CM_QUERY_PAUSE_NS)
+	if (conn->queries_out >= CM_QUERIES_MAX && now_ns - conn->queried_ns >= CM_QUERY_PAUSE_NS)
 		return false;
 	cm->counters.requests_stale++;
 	peer_query(cm, conn, now_ns);
@@ -179,7 +179,7 @@ void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_m
 		return;
 	conn->listener = listener;
 	conn->accepted_ns = 0;
-	list_append(&listener->asked, &conn->half_open);
+	list_append(&listener->pending, &conn->half_open);
 	conn->remote_guid = req->local_ca_guid;
 	conn->response_timeout = (uint8_t)min_u32(req->local_response_timeout, CM_SERVICE_TIMEOUT);
 	conn->retries = req->max_cm_retries;

@@ -48,7 +48,7 @@ void local_watch_end(struct local_qp *local)
 	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
 }
 
-/* The place of one that was silent since it was last asked for. NULL: there is none. */
+/* The place of a channel that was silent since the last call for its place; NULL: there is none. */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
 	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];

@@ -50,7 +50,7 @@ struct datagram_path {
 /* Whom a number stands for. */
 struct datagram_process {
 	struct owner_process *owner; /* NULL: nobody who can be reached */
-	uint32_t lane; /* of the host's, that has the number's slot */
+	uint32_t lane; /* of that process, which has the slot of the number */
 	const struct ud_endpoint_table *endpoints; /* its */
 	struct doorbell *doorbell; /* its */
 	struct request_channel *channel; /* ours there, of these two lanes */

@@ -3,7 +3,7 @@
 #define URNIC_LOCAL_INITIATOR_H
 
 /*
- * What the files of the initiator ask of each other. Each request is executed, or is left to
+ * What the files of the initiator provide to each other. Each request is executed, or is left to
  * packets with nothing done of it.
  *
  * Threads: as local.h.

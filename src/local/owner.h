@@ -27,7 +27,7 @@
 #include "queue/srq.h"
 
 enum {
-	OWNER_MARKS_MAX = 16, /* accesses to memory of one host at a time */
+	OWNER_MARKS_MAX = 16, /* accesses to memory of one owner at a time */
 	OWNER_LANES_MAX = 16, /* of a process */
 };
 
@@ -43,8 +43,8 @@ struct owner_process {
 	_Atomic bool is_gone;
 	struct owner_mark mark[OWNER_MARKS_MAX];
 	/*
-	 * Where each lane of ours leaves records for each lane of the host's; under our lane's
-	 * lock.
+	 * Where each lane of this process leaves records for each lane of the owner's. The lock of
+	 * the lane of this process covers it.
 	 */
 	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
 	/* Struct doorbell of its lanes; 0: not reached */
@@ -96,8 +96,8 @@ bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, ui
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
 
 /*
- * The channel in which lane `own` of ours leaves records for lane `its` of the host's, and uses
- * what it needs for that; NULL: there is none. The own lane is locked.
+ * The channel in which lane `own` of this process leaves records for lane `its` of the owner's;
+ * NULL: no channel is free. Lane `own` is locked.
  */
 struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
 

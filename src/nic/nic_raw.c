@@ -120,7 +120,7 @@ static int flow_add(const struct flow_rule *rule)
 static int flow_start(struct nic_flow *flow)
 {
 	struct worker_frames *frames = flow->qp->frames;
-	int error = port_packet_ask(frames->port, flow->wish, flow->rule.value.dst_mac, true);
+	int error = port_packet_request(frames->port, flow->wish, flow->rule.value.dst_mac, true);
 
 	if (error)
 		return error;
@@ -128,7 +128,7 @@ static int flow_start(struct nic_flow *flow)
 	if (!error)
 		error = flow_add(&flow->rule);
 	if (error)
-		port_packet_ask(frames->port, flow->wish, flow->rule.value.dst_mac, false);
+		port_packet_request(frames->port, flow->wish, flow->rule.value.dst_mac, false);
 	else
 		frames->flow_count++;
 	return error;
@@ -142,7 +142,7 @@ static void flow_stop(struct nic_flow *flow)
 	nic_for_each_worker(worker_lock);
 	flow_table_remove(worker_flows, &flow->rule);
 	nic_for_each_worker(worker_unlock);
-	port_packet_ask(frames->port, flow->wish, flow->rule.value.dst_mac, false);
+	port_packet_request(frames->port, flow->wish, flow->rule.value.dst_mac, false);
 	if (--frames->flow_count == 0)
 		port_packet_listen(frames->port, false);
 }

@@ -73,7 +73,7 @@ uint64_t nic_datagram_lane_start(const struct worker *worker)
 
 /* --- endpoints --- */
 
-/* One that is nobody's, used or new; NULL: no memory. */
+/* A free endpoint, used before or new; NULL: no memory. */
 static struct nic_ud_endpoint *endpoint_get(void)
 {
 	struct nic_ud_endpoint *endpoint;
@@ -227,7 +227,7 @@ static void datagram_peer_exited(const struct nic_peer *peer)
 
 /* --- answering --- */
 
-/* What of the host's is needed for this lane of ours. Returns 0 or -errno. */
+/* Map what this lane needs of the owner. Returns 0 or -errno. */
 static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *owner,
 	struct datagram_process *ret_process)
 {

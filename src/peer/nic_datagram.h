@@ -6,9 +6,9 @@
  * Datagrams within this host (local/datagram.h): endpoints of our queue pairs, and routes to those
  * of others.
  *
- * A route takes system calls and may have to wait for urnicd, so no thread that posts makes one: it
- * asks, a NIC thread answers, and datagrams go by packets until then. Routes go with the address
- * handle, and when the process that they lead to ends.
+ * Opening a route takes system calls and may wait for urnicd. So a posting thread only requests a
+ * lookup. The control thread executes it; until then datagrams use packets. A route ends with its
+ * address handle, and with the process that it leads to.
  *
  * The NIC is locked for all calls but those that say otherwise, and no worker is.
  */

@@ -113,7 +113,7 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 	return 0;
 }
 
-/* A channel that is nobody's, used or new. Returns 0 or -ENOMEM. */
+/* A free channel, used before or new. Returns 0 or -ENOMEM. */
 static int channel_take(struct local_channel *place)
 {
 	if (free_channel_count) {

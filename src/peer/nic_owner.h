@@ -34,9 +34,7 @@ int nic_owner_get_process(uint32_t pid, int memory, struct nic_owner **ret_owner
 
 void nic_owner_put(struct nic_owner *owner);
 
-/*
- * A number here for a protection domain of the host's; that uses the owner. Returns 0 or -ENOMEM.
- */
+/* A number here for a protection domain of the owner, which stays in use. 0 or -ENOMEM. */
 int nic_domain_add(struct nic_owner *owner, uint32_t pd, uint32_t *ret_number);
 
 /* No queue pair works in it any more, and no region is in it. */

@@ -25,7 +25,7 @@
 #include "os/log.h"
 #include "segment/nic_memory.h"
 
-/* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
+/* Offset of the bytes that processes lock in NIC memory of peers, one byte for each process. */
 #define LOCKS_OFFSET (1ull << 40)
 
 enum { PIECES_MAX = 2 };
@@ -204,7 +204,7 @@ static struct nic_peer *peer_of_slot(uint8_t slot)
 	return NULL;
 }
 
-/* Who has the slot, and its NIC memory. The NIC is locked, in a turn. Returns 0 or -errno. */
+/* The process that leases the slot, and its NIC memory. NIC locked, in a turn. 0 or -errno. */
 static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
 	int error;

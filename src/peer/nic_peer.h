@@ -5,18 +5,20 @@
 /*
  * Other processes on this host, whose NIC memory is mapped here.
  *
- * Who a queue pair's peer is follows from its address and its slot: urnicd knows the process, and
- * hands out its NIC memory to the same user. An address that is not of this network namespace may
- * be of another one on this host, where another urnicd knows (agent/namespace_lookup.h); that one
- * slot may there be anybody's, so such a peer is told by its queue pair. Its other memory is
- * reached as a debugger would reach it (process_vm_readv(2) and _writev), if the kernel lets us;
- * reading its directory that way, and comparing it with the one in NIC memory, shows that both are
- * of one process.
+ * The address and the slot of a queue pair identify the process of its peer. urnicd knows that
+ * process, and passes its NIC memory to processes of the same user. An address outside of this
+ * network namespace may belong to another namespace on this host, with another urnicd
+ * (agent/namespace_lookup.h). A slot alone does not identify a process there, so the number of its
+ * queue pair does.
  *
- * Life: each NIC has a pipe of which it alone has the writing end; its peers have copies of the
- * other and hear it break, when the process dies or executes another program. The other way round,
- * NIC memory has a lock of ours on it, on a byte beyond its end, as long as we have it mapped; the
- * kernel takes it back when we die, however that was, and its owner can look (nic_peer_is_alive).
+ * The peer's other memory is accessed by process_vm_readv(2) and _writev, if the kernel allows it.
+ * The peer's directory, read in this way, must equal the directory in its NIC memory: then both
+ * belong to one process.
+ *
+ * Life: each NIC has a pipe and keeps the only writing end. Its peers have copies of the reading
+ * end, which breaks when the process dies or executes another program. In the other direction, a
+ * process that has mapped a peer's NIC memory locks a byte beyond the end of that memory. The
+ * kernel releases the lock when the process dies, and the owner can test it (nic_peer_is_alive()).
  *
  * The NIC is locked for all calls but nic_peer_is_alive.
  */
@@ -67,8 +69,8 @@ int nic_peer_get_at(
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
 
 /*
- * The process that has the slot, of our user, and the identity of its NIC. Returns 0; -ENOENT:
- * nobody; or another -errno.
+ * The identity of the NIC whose process, of our user, leases the slot. Returns 0; -ENOENT when no
+ * process does; or another -errno.
  */
 int nic_peer_identify(uint8_t slot, uint64_t *ret_identity);
 
@@ -87,7 +89,7 @@ void nic_peer_put(struct nic_peer *peer);
 /* One that has ended and is not marked dead yet, or NULL. */
 struct nic_peer *nic_peer_ended(void);
 
-/* Unmap those that nobody uses and that have ended. */
+/* Unmap peers that have ended and that are not in use. */
 void nic_peers_end(void);
 
 /* The channels of the lane that has this slot, or NULL. Its peer can be kicked from here on. */

@@ -186,7 +186,7 @@ int port_packet_listen(struct port_packet *port, bool shall_listen)
 	return error;
 }
 
-int port_packet_ask(struct port_packet *port, enum port_packet_wish wish,
+int port_packet_request(struct port_packet *port, enum port_packet_wish wish,
 	const uint8_t mac[FRAME_MAC_BYTES], bool shall_have)
 {
 	struct packet_mreq request = {.mr_ifindex = (int)port->ifindex};

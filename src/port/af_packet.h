@@ -52,7 +52,7 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port);
 int port_packet_listen(struct port_packet *port, bool shall_listen);
 
 /* Add or remove a wish; wishes are counted. `mac` is for PORT_PACKET_ADDRESS. 0 or -errno. */
-int port_packet_ask(struct port_packet *port, enum port_packet_wish wish,
+int port_packet_request(struct port_packet *port, enum port_packet_wish wish,
 	const uint8_t mac[FRAME_MAC_BYTES], bool shall_have);
 
 /*

@@ -66,8 +66,8 @@ socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
 bool nic_target_is_trusted(int fd);
 
 /*
- * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno, and nobody is there
- * any more.
+ * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno when the other
+ * process has ended.
  */
 int nic_target_send(int fd, const struct target_message *message);
 

@@ -19,7 +19,7 @@
 
 enum {
 	BACKLOG = 128,
-	GUESTS_MAX = 4096,
+	BORROWERS_MAX = 4096,
 	CALLS_IN_A_ROW = 16, /* of one borrower */
 };
 
@@ -82,7 +82,7 @@ static void borrower_add(int fd)
 {
 	struct borrower *borrower = NULL;
 
-	if (target_borrower_count < GUESTS_MAX && nic_target_is_trusted(fd))
+	if (target_borrower_count < BORROWERS_MAX && nic_target_is_trusted(fd))
 		borrower = calloc(1, sizeof(*borrower));
 	if (!borrower || nic_control_watch_work(fd)) {
 		free(borrower);

@@ -228,8 +228,8 @@ static void packet_wishes_are_taken_back(void **state)
 	for (int wish = PORT_PACKET_NOTHING; wish <= PORT_PACKET_EVERYTHING; wish++) {
 		enum port_packet_wish one = (enum port_packet_wish)wish;
 
-		assert_int_equal(port_packet_ask(a, one, group, true), 0);
-		assert_int_equal(port_packet_ask(a, one, group, false), 0);
+		assert_int_equal(port_packet_request(a, one, group, true), 0);
+		assert_int_equal(port_packet_request(a, one, group, false), 0);
 	}
 }
 

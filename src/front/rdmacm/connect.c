@@ -74,12 +74,12 @@ void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initia
 
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param)
 {
-	const struct id_agreement *asked = &id->agreement;
+	const struct id_agreement *requested = &id->agreement;
 
 	id_agree_reads(id,
-		param->responder_resources == RDMA_MAX_RESP_RES ? asked->responder_resources
+		param->responder_resources == RDMA_MAX_RESP_RES ? requested->responder_resources
 								: param->responder_resources,
-		param->initiator_depth == RDMA_MAX_INIT_DEPTH ? asked->initiator_depth
+		param->initiator_depth == RDMA_MAX_INIT_DEPTH ? requested->initiator_depth
 							      : param->initiator_depth);
 }
 

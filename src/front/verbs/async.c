@@ -24,10 +24,10 @@ void async_event_post(struct context *context, struct async_event *async)
 }
 
 void events_wait(
-	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t owed)
+	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t expected)
 {
 	pthread_mutex_lock(mutex);
-	while (*completed != owed)
+	while (*completed != expected)
 		pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);
 }

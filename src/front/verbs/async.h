@@ -23,11 +23,11 @@ void async_event_init_port(struct async_event *async, enum ibv_event_type type, 
 void async_event_post(struct context *context, struct async_event *async);
 
 /*
- * Wait until the counter of acknowledgements has reached `owed`. `mutex`, `cond` and `completed`
+ * Wait until the counter of acknowledgements has reached `expected`. `mutex`, `cond`, `completed`
  * are those of the public structure.
  */
 void events_wait(
-	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t owed);
+	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t expected);
 
 void events_ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t count);
 

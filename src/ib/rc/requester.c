@@ -277,7 +277,7 @@ static uint32_t ack_interval_packets(const struct rc_requester *requester)
  * Every acknowledgement costs a packet, so most packets request none. But before the requester can
  * wait for an acknowledgement, an earlier packet must have requested it.
  */
-static bool must_ask_for_ack(
+static bool needs_ack_request(
 	const struct rc_qp *rc, const struct send_wqe *wqe, const struct opcode_info *info)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -329,7 +329,7 @@ static size_t data_packet(
 	message_packet_init(&packet, &rc->qp, rc_class(rc), wqe, index);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.bth.psn = requester->cursor;
-	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, packet.info);
+	packet.bth.ack_requested = needs_ack_request(rc, wqe, packet.info);
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
 	if (!psn_equal(requester->cursor, requester->next)) /* sent before */
