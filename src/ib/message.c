@@ -194,10 +194,13 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 	qp_complete_recv(qp, message->receive.wr_id, &cqe, fault, false, now_ns);
 }
 
-void message_hold(struct message *message, const struct recv_wqe *wqe)
+bool message_reserve(struct message *message, const struct recv_wqe *wqe)
 {
+	if (message->kind != MESSAGE_NONE || message->has_receive)
+		return false;
 	message->receive = *wqe;
 	message->has_receive = true;
+	return true;
 }
 
 bool message_take_receive(struct message *message, struct qp *qp)

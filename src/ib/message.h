@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/arith.h"
+#include "ib/refusal.h"
 #include "qp/qp.h"
 #include "wire/packet.h"
 
@@ -79,18 +80,6 @@ size_t message_run_write(struct qp *qp, const struct packet *packet, const struc
 
 /* --- receiving --- */
 
-/* The reasons to refuse a request. */
-enum refusal {
-	ACCEPTED,
-	/* Malformed, out of place, or not for this queue pair (IBTA 9.9.3). */
-	REFUSED_INVALID,
-	REFUSED_TOO_LONG, /* longer than the receive request */
-	REFUSED_ACCESS, /* remote key, bounds or right of the region */
-	REFUSED_INVALIDATE, /* the key to invalidate */
-	REFUSED_OPERATIONAL, /* the receive request itself is bad */
-	REFUSED_NOT_READY, /* no receive request */
-};
-
 enum message_kind {
 	MESSAGE_NONE, /* between messages: a first or only packet comes next */
 	MESSAGE_SEND, /* in a SEND: middle or last */
@@ -132,10 +121,10 @@ enum refusal message_write_execute(
 bool message_take_receive(struct message *message, struct qp *qp);
 
 /*
- * A receive request that was taken elsewhere is for the next message that takes one. There is none
- * yet.
+ * A peer on this host has reserved this receive request for the next message. Returns false, and
+ * ignores it, when the message has a receive request already, which only a hostile peer can cause.
  */
-void message_hold(struct message *message, const struct recv_wqe *wqe);
+bool message_reserve(struct message *message, const struct recv_wqe *wqe);
 
 /* Give the message up: its receive request, if taken, completes with `fault`. */
 void message_abandon(struct message *message, struct qp *qp, enum fault fault, uint64_t now_ns);

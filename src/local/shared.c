@@ -122,7 +122,7 @@ static void request_reserve(struct qp *qp, const struct channel_reservation *hel
 	}
 	srq_note_taken(srq, &qp->lane->signals);
 	if (qp->state != QP_ERR)
-		qp->transport->hold(qp, srq, &wqe);
+		qp->transport->reserved(qp, srq, &wqe);
 	else if (qp->type == QP_TYPE_XRC_RECV)
 		qp_complete_recv_of(qp, srq, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
 	else

@@ -158,11 +158,11 @@ struct qp_transport {
 	/* The state was `old`. Called after qp->state was set, before queues are flushed. */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/*
-	 * A peer on this host took a receive request of the shared receive queue for a message, and
-	 * then fell back to packets. The queue pair uses the request for that message. NULL for
+	 * A peer on this host reserved a receive request of the shared receive queue for a message,
+	 * and then fell back to packets. The queue pair uses the request for that message. NULL for
 	 * transports without such peers.
 	 */
-	void (*hold)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
+	void (*reserved)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
 	/* The primary path has changed. May be NULL. */
 	void (*migrated)(struct qp *qp);
 	/* Assert the invariants. For tests. */

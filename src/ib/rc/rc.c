@@ -123,15 +123,11 @@ static void rc_posted(struct qp *qp, uint64_t now_ns)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
-static void rc_hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
+static void rc_reserved(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
-	struct message *message = &rc_from_qp(qp)->responder.message;
-
-	if (message->kind != MESSAGE_NONE || message->has_receive)
-		return; /* whoever took it does not keep to the rules */
-	if (qp->type == QP_TYPE_XRC_RECV)
+	if (message_reserve(&rc_from_qp(qp)->responder.message, wqe) &&
+		qp->type == QP_TYPE_XRC_RECV)
 		qp_take_on(qp, srq);
-	message_hold(message, wqe);
 }
 
 static void rc_migrated(struct qp *qp)
@@ -208,7 +204,7 @@ const struct qp_transport rc_transport = {
 	.expire = rc_expire,
 	.posted = rc_posted,
 	.state_changed = rc_state_changed,
-	.hold = rc_hold,
+	.reserved = rc_reserved,
 	.migrated = rc_migrated,
 	.check = rc_check,
 };

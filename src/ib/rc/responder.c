@@ -54,33 +54,18 @@ static void responder_fail_silently(struct rc_qp *rc, enum fault receive_fault, 
 static void request_refuse(
 	struct rc_qp *rc, enum refusal refusal, enum fault local_fault, uint64_t now_ns)
 {
-	switch (refusal) {
-	case ACCEPTED:
+	const struct refusal_effect *effect = &refusal_effects[refusal];
+	enum fault fault = local_fault ? local_fault : effect->fault;
+
+	qp_count(&rc->qp, effect->rc_counter, 1);
+	switch (effect->answer) {
+	case REFUSAL_NAK:
+		responder_fail(rc, effect->nak, fault, effect->signal, now_ns);
 		break;
-	case REFUSED_INVALID:
-		qp_count(&rc->qp, COUNTER_resp_invalid_request, 1);
-		responder_fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_PEER_PROTOCOL, SIGNAL_QP_REQUEST,
-			now_ns);
+	case REFUSAL_SILENT:
+		responder_fail_silently(rc, fault, now_ns);
 		break;
-	case REFUSED_TOO_LONG:
-		qp_count(&rc->qp, COUNTER_resp_local_length_error, 1);
-		responder_fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_RECEIVE_TOO_SHORT, 0, now_ns);
-		break;
-	case REFUSED_ACCESS:
-		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		responder_fail(rc, AETH_NAK_REMOTE_ACCESS,
-			local_fault ? local_fault : FAULT_PEER_PROTOCOL, SIGNAL_QP_ACCESS, now_ns);
-		break;
-	case REFUSED_INVALIDATE:
-		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		responder_fail_silently(rc, FAULT_REMOTE_INVALIDATE, now_ns);
-		break;
-	case REFUSED_OPERATIONAL:
-		qp_count(&rc->qp, COUNTER_resp_operation_errors, 1);
-		responder_fail(rc, AETH_NAK_REMOTE_OPERATIONAL, local_fault, 0, now_ns);
-		break;
-	case REFUSED_NOT_READY:
-		qp_count(&rc->qp, COUNTER_rnr_nak_sent, 1);
+	case REFUSAL_RNR:
 		rc_response_queue_nak(rc, AETH_RNR_NAK, (uint8_t)rc->qp.attr.min_rnr_timer);
 		break;
 	}

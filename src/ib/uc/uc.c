@@ -128,15 +128,11 @@ static void tell_arrived(struct uc_qp *uc)
 		uc->qp.local->ops->arrived(&uc->qp, uc->expected, uc->message.has_receive);
 }
 
-static void uc_hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
+static void uc_reserved(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
-	struct uc_qp *uc = uc_from_qp(qp);
-
 	(void)srq;
-	if (uc->message.kind != MESSAGE_NONE || uc->message.has_receive)
-		return; /* whoever took it does not keep to the rules */
-	message_hold(&uc->message, wqe);
-	tell_arrived(uc);
+	if (message_reserve(&uc_from_qp(qp)->message, wqe))
+		tell_arrived(uc_from_qp(qp));
 }
 
 /* Give up the message in progress: its rest will not come, or is refused. */
@@ -156,28 +152,11 @@ static void request_refuse(
 	if (uc->message.kind == MESSAGE_NONE)
 		qp_count(qp, COUNTER_dropped_messages, 1);
 	message_drop(uc);
-	switch (refusal) {
-	case ACCEPTED:
-		break;
-	case REFUSED_INVALID:
-		qp_count(qp, COUNTER_resp_invalid_request, 1);
-		break;
-	case REFUSED_TOO_LONG:
-		qp_count(qp, COUNTER_resp_local_length_error, 1);
-		break;
-	case REFUSED_ACCESS:
-	case REFUSED_INVALIDATE: /* no UC opcode carries a key to invalidate */
-		qp_count(qp, COUNTER_resp_remote_access_errors, 1);
-		break;
-	case REFUSED_OPERATIONAL: /* the own receive request is bad (IBTA 9.9.3) */
-		qp_count(qp, COUNTER_resp_operation_errors, 1);
+	qp_count(qp, refusal_effects[refusal].uc_counter, 1);
+	if (refusal == REFUSED_OPERATIONAL) {
 		message_abandon(&uc->message, qp, fault, now_ns);
 		if (qp->state != QP_ERR)
 			qp_set_state(qp, QP_ERR, now_ns);
-		break;
-	case REFUSED_NOT_READY:
-		qp_count(qp, COUNTER_no_receive_drops, 1);
-		break;
 	}
 }
 
@@ -361,7 +340,7 @@ const struct qp_transport uc_transport = {
 	.next_packet = uc_next_packet,
 	.expire = unreliable_expire,
 	.posted = uc_posted,
-	.hold = uc_hold,
+	.reserved = uc_reserved,
 	.state_changed = uc_state_changed,
 	.check = uc_check,
 };
