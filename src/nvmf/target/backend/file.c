@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The backend of regular files and block devices.
+ *
+ * The file is locked (flock) while it is open, and a device is opened exclusively, so two targets
+ * cannot serve the same bytes. Reads and writes go through the page cache. A regular file that has
+ * become shorter than its namespace refuses writes, which would otherwise extend it and leave a
+ * hole of lost data before them.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "nvmf/target/backend/object.h"
+#include "nvmf/target/backend/ring.h"
+
+/* How zeroes get into the file; where a file system refuses a way, the next one is taken. */
+enum zero_way { ZERO_BY_RANGE, ZERO_BY_HOLE, ZERO_BY_WRITING };
+
+struct file {
+	struct backend backend;
+	int fd;
+	bool is_device;
+	atomic_uint zero_way;
+	/* A flush or an FUA write has failed. */
+	atomic_bool has_lost_writes;
+	/* One bit for each status that `report` has been given. */
+	atomic_uint reported;
+	void (*report)(void *context, const char *sentence);
+	void *report_context;
+	char path[];
+};
+
+static const char zeroes[64 * 1024];
+
+static struct file *file_of(struct backend *backend)
+{
+	return (struct file *)backend;
+}
+
+static void report(struct file *file, enum backend_status status, int error)
+{
+	char sentence[BACKEND_SENTENCE_BYTES];
+
+	if (!file->report || (atomic_fetch_or(&file->reported, 1U << status) & 1U << status))
+		return;
+	(void)snprintf(sentence, sizeof(sentence), "%s: %s%s%s", file->path,
+		backend_status_sentence(status), error ? ": " : "", error ? strerror(error) : "");
+	file->report(file->report_context, sentence);
+}
+
+static void step_zero(struct file *file, struct backend_request *request, struct file_step *step)
+{
+	enum zero_way way = atomic_load(&file->zero_way);
+	uint64_t bytes = request->remaining_bytes;
+
+	request->zero_way = (uint8_t)way;
+	request->zeroes.iov_base = (void *)(uintptr_t)zeroes;
+	request->zeroes.iov_len = bytes < sizeof(zeroes) ? bytes : sizeof(zeroes);
+	step->call = way == ZERO_BY_WRITING ? FILE_WRITE : FILE_FALLOCATE;
+	step->iov = &request->zeroes;
+	step->iov_count = 1;
+	if (way == ZERO_BY_RANGE)
+		step->flags = FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE;
+	else if (way == ZERO_BY_HOLE)
+		step->flags = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
+}
+
+struct file_step file_step_next(struct backend_request *request)
+{
+	struct file *file = file_of(request->backend);
+	struct file_step step = {
+		.fd = file->fd,
+		.iov = request->iov,
+		.iov_count = request->iov_count,
+		.offset_bytes = request->position_bytes,
+		.length_bytes = request->remaining_bytes,
+	};
+
+	if (request->is_syncing || request->operation == BACKEND_FLUSH) {
+		step.call = FILE_SYNC;
+	} else if (request->operation == BACKEND_READ) {
+		step.call = FILE_READ;
+	} else if (request->operation == BACKEND_WRITE) {
+		step.call = FILE_WRITE;
+		step.flags = request->is_fua ? RWF_DSYNC : 0;
+	} else if (request->operation == BACKEND_DISCARD) {
+		step.call = FILE_FALLOCATE;
+		step.flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	} else {
+		step_zero(file, request, &step);
+	}
+	return step;
+}
+
+/* A piece of a read or write is done. Returns whether some of it remains. */
+static bool advance(struct backend_request *request, uint64_t bytes)
+{
+	assert(bytes <= request->remaining_bytes);
+	request->position_bytes += bytes;
+	request->remaining_bytes -= bytes;
+	if (request->operation == BACKEND_WRITE_ZEROES)
+		return request->remaining_bytes > 0;
+	while (bytes) {
+		uint64_t part = bytes < request->iov->iov_len ? bytes : request->iov->iov_len;
+
+		request->iov->iov_base = (char *)request->iov->iov_base + part;
+		request->iov->iov_len -= part;
+		bytes -= part;
+		if (!request->iov->iov_len) {
+			request->iov++;
+			request->iov_count--;
+		}
+	}
+	return request->remaining_bytes > 0;
+}
+
+static enum backend_status status_of_error(const struct backend_request *request, int error)
+{
+	if (request->operation == BACKEND_READ)
+		return BACKEND_READ_ERROR;
+	if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+		return BACKEND_NO_SPACE;
+	return BACKEND_WRITE_FAULT;
+}
+
+/* Returns true if the request goes on by another way. */
+static bool step_failed(struct backend_request *request, int error, enum backend_status *ret_status)
+{
+	struct file *file = file_of(request->backend);
+
+	if (error == EINTR || error == EAGAIN)
+		return true;
+	if (error == EOPNOTSUPP && request->operation == BACKEND_DISCARD) {
+		*ret_status = BACKEND_OK;
+		return false;
+	}
+	if (error == EOPNOTSUPP && request->operation == BACKEND_WRITE_ZEROES &&
+		!request->is_syncing && request->zero_way != ZERO_BY_WRITING) {
+		unsigned way = request->zero_way;
+
+		(void)atomic_compare_exchange_strong(&file->zero_way, &way, way + 1);
+		return true;
+	}
+	*ret_status = status_of_error(request, error);
+	if (request->operation == BACKEND_FLUSH || request->is_syncing || request->is_fua)
+		file->has_lost_writes = true;
+	report(file, *ret_status, error);
+	return false;
+}
+
+static bool transfer_ended(struct backend_request *request, enum backend_status *ret_status)
+{
+	*ret_status = request->operation == BACKEND_READ ? BACKEND_NOT_READY : BACKEND_WRITE_FAULT;
+	report(file_of(request->backend), *ret_status, 0);
+	return false;
+}
+
+bool file_step_done(
+	struct backend_request *request, int64_t outcome, enum backend_status *ret_status)
+{
+	bool is_transfer = request->operation == BACKEND_READ ||
+		request->operation == BACKEND_WRITE ||
+		(request->operation == BACKEND_WRITE_ZEROES &&
+			request->zero_way == ZERO_BY_WRITING);
+
+	if (outcome < 0)
+		return step_failed(request, (int)-outcome, ret_status);
+	*ret_status = BACKEND_OK;
+	if (request->is_syncing)
+		return false;
+	if (is_transfer && outcome == 0)
+		return transfer_ended(request, ret_status);
+	if (is_transfer && advance(request, (uint64_t)outcome))
+		return true;
+	if (request->operation == BACKEND_WRITE_ZEROES && request->is_fua)
+		request->is_syncing = true;
+	return request->is_syncing;
+}
+
+static bool has_shrunk(const struct file *file)
+{
+	struct stat status;
+
+	return !file->is_device && fstat(file->fd, &status) == 0 &&
+		(uint64_t)status.st_size < file->backend.size_bytes;
+}
+
+static void submit(
+	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
+{
+	struct file *file = file_of(backend);
+	bool is_durable = request->operation == BACKEND_FLUSH || request->is_fua;
+
+	assert(ring);
+	request->position_bytes = request->offset_bytes;
+	request->remaining_bytes = request->length_bytes;
+	request->is_syncing = false;
+	if (is_durable && file->has_lost_writes && request->operation != BACKEND_READ) {
+		backend_finish(request, BACKEND_WRITE_FAULT);
+	} else if (request->operation == BACKEND_WRITE && has_shrunk(file)) {
+		report(file, BACKEND_NOT_READY, 0);
+		backend_finish(request, BACKEND_NOT_READY);
+	} else {
+		backend_ring_start(ring, request);
+	}
+}
+
+static int file_size(int fd, bool is_device, uint64_t *ret_bytes)
+{
+	struct stat status;
+
+	if (is_device)
+		return ioctl(fd, BLKGETSIZE64, ret_bytes) ? -errno : 0;
+	if (fstat(fd, &status))
+		return -errno;
+	*ret_bytes = (uint64_t)status.st_size;
+	return 0;
+}
+
+/* `size_bytes` 0 is all of the file. */
+static int take_size(struct file *file, uint64_t size_bytes, char *sentence)
+{
+	uint64_t actual_bytes;
+	int error = file_size(file->fd, file->is_device, &actual_bytes);
+
+	if (error)
+		return backend_refuse(sentence, -error, "%s: its size cannot be read: %s",
+			file->path, strerror(-error));
+	if (size_bytes > actual_bytes)
+		return backend_refuse(sentence, EINVAL,
+			"%s: has %llu bytes, fewer than the %llu of the namespace", file->path,
+			(unsigned long long)actual_bytes, (unsigned long long)size_bytes);
+	if (!size_bytes)
+		size_bytes = actual_bytes;
+	size_bytes -= size_bytes % file->backend.block_bytes;
+	if (!size_bytes)
+		return backend_refuse(sentence, EINVAL,
+			"%s: is shorter than one block; give it its size with truncate -s SIZE",
+			file->path);
+	file->backend.size_bytes = size_bytes;
+	return 0;
+}
+
+static int resize(struct backend *backend, uint64_t size_bytes, char *sentence)
+{
+	struct file *file = file_of(backend);
+	int error = take_size(file, size_bytes, sentence);
+
+	if (!error)
+		file->reported = 0;
+	return error;
+}
+
+static void close_file(struct backend *backend)
+{
+	(void)close(file_of(backend)->fd);
+	free(backend);
+}
+
+static const struct backend_kind file_kind = {submit, resize, close_file};
+
+static int take_block_size(struct file *file, uint32_t block_bytes, char *sentence)
+{
+	int device_bytes = BACKEND_BLOCK_BYTES_MIN;
+
+	if (file->is_device && ioctl(file->fd, BLKSSZGET, &device_bytes))
+		return backend_refuse(sentence, errno, "%s: its block size cannot be read: %s",
+			file->path, strerror(errno));
+	if (block_bytes && block_bytes < (uint32_t)device_bytes)
+		return backend_refuse(sentence, EINVAL,
+			"%s: has blocks of %d bytes, larger than the %u of the namespace",
+			file->path, device_bytes, block_bytes);
+	file->backend.block_bytes = block_bytes ? block_bytes : (uint32_t)device_bytes;
+	return 0;
+}
+
+static int refuse_open(const char *path, int error, char *sentence)
+{
+	if (error == ENOENT)
+		return backend_refuse(sentence, error,
+			"%s: no such file; create it with truncate -s SIZE %s", path, path);
+	if (error == EBUSY)
+		return backend_refuse(sentence, error,
+			"%s: is in use; unmount it, or stop the program that uses it", path);
+	return backend_refuse(sentence, error, "%s: cannot be opened: %s", path, strerror(error));
+}
+
+/* The type is looked up first, because to open a pipe or a terminal may block. */
+static int open_file(struct file *file, char *sentence)
+{
+	struct stat status;
+	int flags = (file->backend.is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+
+	if (stat(file->path, &status))
+		return refuse_open(file->path, errno, sentence);
+	if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode))
+		return backend_refuse(sentence, EINVAL,
+			"%s: is neither a regular file nor a block device", file->path);
+	file->is_device = S_ISBLK(status.st_mode);
+	file->fd = open(file->path, flags | (file->is_device ? O_EXCL : 0));
+	if (file->fd < 0)
+		return refuse_open(file->path, errno, sentence);
+	if (flock(file->fd, (file->backend.is_read_only ? LOCK_SH : LOCK_EX) | LOCK_NB)) {
+		int error = errno == EWOULDBLOCK ? EBUSY : errno;
+
+		(void)close(file->fd);
+		return refuse_open(file->path, error, sentence);
+	}
+	return 0;
+}
+
+int backend_file_open(
+	const struct backend_settings *settings, struct backend **ret_backend, char *sentence)
+{
+	size_t path_bytes = strlen(settings->path) + 1;
+	struct file *file = calloc(1, sizeof(*file) + path_bytes);
+	int error;
+
+	if (!file)
+		return backend_refuse(sentence, ENOMEM, "no memory for a namespace");
+	memcpy(file->path, settings->path, path_bytes);
+	file->backend.kind = &file_kind;
+	file->backend.is_read_only = settings->is_read_only;
+	file->report = settings->report;
+	file->report_context = settings->report_context;
+	error = open_file(file, sentence);
+	if (error)
+		goto fail_free;
+	error = take_block_size(file, settings->block_bytes, sentence);
+	if (!error)
+		error = take_size(file, settings->size_bytes, sentence);
+	if (error)
+		goto fail_close;
+	*ret_backend = &file->backend;
+	return 0;
+fail_close:
+	(void)close(file->fd);
+fail_free:
+	free(file);
+	return error;
+}

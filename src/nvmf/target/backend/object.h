@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the kinds of backends share. Only the files of this folder include it.
+ */
+#ifndef URNIC_NVMF_TARGET_BACKEND_OBJECT_H
+#define URNIC_NVMF_TARGET_BACKEND_OBJECT_H
+
+#include <stdatomic.h>
+
+#include "nvmf/target/backend/backend.h"
+
+struct backend_kind {
+	/* The request is whole blocks within the size, and allowed. */
+	void (*submit)(struct backend *backend, struct backend_ring *ring,
+		struct backend_request *request);
+	int (*resize)(struct backend *backend, uint64_t size_bytes, char *sentence);
+	void (*close)(struct backend *backend);
+};
+
+struct backend {
+	const struct backend_kind *kind;
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	bool is_read_only;
+	bool discard_reads_zeroes;
+	atomic_uint pending;
+};
+
+/* Each opens its kind; the caller has checked block_bytes. */
+int backend_memory_open(
+	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
+int backend_file_open(
+	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
+
+/* Give a request back to its owner. */
+void backend_finish(struct backend_request *request, enum backend_status status);
+
+/* Write the sentence. Returns -error, so that a caller can return it. */
+int backend_refuse(char *sentence, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nvmf/target/backend/ring.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "nvmf/target/backend/object.h"
+
+struct backend_ring {
+	bool has_uring;
+	struct io_uring uring;
+	/* System calls handed to io_uring and not seen back; at most `entries`. */
+	unsigned in_flight;
+	unsigned entries;
+	/* Requests that wait for a place, oldest first. */
+	struct backend_request *waiting;
+	struct backend_request **waiting_end;
+};
+
+int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring)
+{
+	struct backend_ring *ring = calloc(1, sizeof(*ring));
+
+	assert(entries > 0);
+	if (!ring)
+		return -ENOMEM;
+	ring->entries = entries;
+	ring->waiting_end = &ring->waiting;
+	ring->has_uring = allow_uring && io_uring_queue_init(entries, &ring->uring, 0) == 0;
+	*ret_ring = ring;
+	return 0;
+}
+
+void backend_ring_destroy(struct backend_ring *ring)
+{
+	if (!ring)
+		return;
+	assert(!ring->in_flight && !ring->waiting);
+	if (ring->has_uring)
+		io_uring_queue_exit(&ring->uring);
+	free(ring);
+}
+
+int backend_ring_fd(const struct backend_ring *ring)
+{
+	return ring->has_uring ? ring->uring.ring_fd : -1;
+}
+
+static void prepare(struct io_uring_sqe *sqe, const struct file_step *step)
+{
+	switch (step->call) {
+	case FILE_READ:
+		io_uring_prep_readv(sqe, step->fd, step->iov, step->iov_count, step->offset_bytes);
+		return;
+	case FILE_WRITE:
+		io_uring_prep_writev2(
+			sqe, step->fd, step->iov, step->iov_count, step->offset_bytes, step->flags);
+		return;
+	case FILE_FALLOCATE:
+		io_uring_prep_fallocate(sqe, step->fd, step->flags, (off_t)step->offset_bytes,
+			(off_t)step->length_bytes);
+		return;
+	case FILE_SYNC:
+		io_uring_prep_fsync(sqe, step->fd, IORING_FSYNC_DATASYNC);
+		return;
+	}
+}
+
+static int64_t call_at_once(const struct file_step *step)
+{
+	off_t offset = (off_t)step->offset_bytes;
+	ssize_t outcome = -1;
+
+	switch (step->call) {
+	case FILE_READ:
+		outcome = preadv(step->fd, step->iov, (int)step->iov_count, offset);
+		break;
+	case FILE_WRITE:
+		outcome = pwritev2(step->fd, step->iov, (int)step->iov_count, offset, step->flags);
+		break;
+	case FILE_FALLOCATE:
+		outcome = fallocate(step->fd, step->flags, offset, (off_t)step->length_bytes);
+		break;
+	case FILE_SYNC:
+		outcome = fdatasync(step->fd);
+		break;
+	}
+	return outcome < 0 ? -errno : outcome;
+}
+
+static void do_at_once(struct backend_request *request)
+{
+	enum backend_status status = BACKEND_OK;
+	struct file_step step;
+
+	do
+		step = file_step_next(request);
+	while (file_step_done(request, call_at_once(&step), &status));
+	backend_finish(request, status);
+}
+
+/* False: io_uring has no place; the request waits. */
+static bool start_step(struct backend_ring *ring, struct backend_request *request)
+{
+	struct io_uring_sqe *sqe;
+	struct file_step step;
+
+	if (ring->in_flight == ring->entries)
+		return false;
+	sqe = io_uring_get_sqe(&ring->uring);
+	if (!sqe)
+		return false;
+	step = file_step_next(request);
+	prepare(sqe, &step);
+	io_uring_sqe_set_data(sqe, request);
+	ring->in_flight++;
+	return true;
+}
+
+static void wait_for_place(struct backend_ring *ring, struct backend_request *request)
+{
+	request->next = NULL;
+	*ring->waiting_end = request;
+	ring->waiting_end = &request->next;
+}
+
+void backend_ring_start(struct backend_ring *ring, struct backend_request *request)
+{
+	if (!ring->has_uring)
+		do_at_once(request);
+	else if (ring->waiting || !start_step(ring, request))
+		wait_for_place(ring, request);
+}
+
+static void start_waiting(struct backend_ring *ring)
+{
+	while (ring->waiting) {
+		struct backend_request *request = ring->waiting;
+
+		if (!start_step(ring, request))
+			return;
+		ring->waiting = request->next;
+		if (!ring->waiting)
+			ring->waiting_end = &ring->waiting;
+	}
+}
+
+/* Returns whether a request finished; `done` may submit more. */
+static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
+{
+	struct backend_request *request = io_uring_cqe_get_data(cqe);
+	int64_t outcome = cqe->res;
+	enum backend_status status = BACKEND_OK;
+
+	io_uring_cqe_seen(&ring->uring, cqe);
+	ring->in_flight--;
+	if (file_step_done(request, outcome, &status)) {
+		wait_for_place(ring, request);
+		return false;
+	}
+	backend_finish(request, status);
+	return true;
+}
+
+static void submit_prepared(struct backend_ring *ring)
+{
+	start_waiting(ring);
+	if (io_uring_sq_ready(&ring->uring))
+		(void)io_uring_submit(&ring->uring);
+}
+
+unsigned backend_ring_poll(struct backend_ring *ring)
+{
+	unsigned finished = 0;
+	struct io_uring_cqe *cqe;
+
+	if (!ring->has_uring)
+		return 0;
+	submit_prepared(ring);
+	/* What is in the page cache is complete as soon as it is submitted. */
+	for (unsigned i = 0; i < ring->entries && !io_uring_peek_cqe(&ring->uring, &cqe); i++) {
+		finished += take_completion(ring, cqe);
+		submit_prepared(ring);
+	}
+	return finished;
+}
