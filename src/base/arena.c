@@ -6,6 +6,9 @@
 
 #include "base/arith.h"
 
+/* No block has offset 0, so chunks are numbered from the first offset on. */
+#define FIRST_OFFSET ((uint64_t)ARENA_BLOCK_BYTES_MIN)
+
 static unsigned block_class(uint64_t bytes)
 {
 	unsigned class = 0;
@@ -17,11 +20,70 @@ static unsigned block_class(uint64_t bytes)
 
 void arena_init(struct arena *arena, void *base, uint64_t bytes)
 {
-	assert(base && bytes > ARENA_BLOCK_BYTES_MIN && bytes <= ARENA_SIDE_BYTES);
+	uint64_t class_bytes = bytes / ARENA_CHUNK_BYTES + 1;
+	uint64_t live_bytes = bytes / ARENA_BLOCK_BYTES_MIN / 8 + 1;
+
+	assert(base && bytes <= ARENA_SIDE_BYTES);
+	assert(bytes >= FIRST_OFFSET + ARENA_CHUNK_BYTES + class_bytes + live_bytes);
 	memset(arena, 0, sizeof(*arena));
 	arena->base = base;
 	arena->bytes = bytes;
-	arena->used_bytes = ARENA_BLOCK_BYTES_MIN; /* so that no block has offset 0 */
+	arena->used_bytes = FIRST_OFFSET;
+	arena->tables = bytes - class_bytes - live_bytes;
+	arena->chunk_class = arena_at(arena, arena->tables);
+	arena->live = arena->chunk_class + class_bytes;
+}
+
+static uint8_t *chunk_class_of(const struct arena *arena, uint64_t offset)
+{
+	return &arena->chunk_class[(offset - FIRST_OFFSET) / ARENA_CHUNK_BYTES];
+}
+
+/* Reserve whole chunks for blocks of a class. Returns the offset, or 0 when the arena is full. */
+static uint64_t chunks_take(struct arena *arena, unsigned class, uint64_t bytes)
+{
+	uint64_t offset = arena->used_bytes;
+
+	if (bytes > arena->tables - offset)
+		return 0;
+	arena->used_bytes += bytes;
+	*chunk_class_of(arena, offset) = (uint8_t)(class + 1);
+	return offset;
+}
+
+/* A block that was never used, or 0. */
+static uint64_t block_fresh(struct arena *arena, unsigned class)
+{
+	uint64_t block_bytes = (uint64_t)ARENA_BLOCK_BYTES_MIN << class;
+	uint64_t offset;
+
+	if (block_bytes > ARENA_CHUNK_BYTES / 4)
+		return chunks_take(arena, class, align_up_u64(block_bytes, ARENA_CHUNK_BYTES));
+	if (!arena->fresh_bytes[class]) {
+		offset = chunks_take(arena, class, ARENA_CHUNK_BYTES);
+		if (!offset)
+			return 0;
+		arena->fresh[class] = offset;
+		arena->fresh_bytes[class] = ARENA_CHUNK_BYTES;
+	}
+	offset = arena->fresh[class];
+	arena->fresh[class] += block_bytes;
+	arena->fresh_bytes[class] -= block_bytes;
+	return offset;
+}
+
+static bool is_live(const struct arena *arena, uint64_t offset)
+{
+	uint64_t index = offset / ARENA_BLOCK_BYTES_MIN;
+
+	return arena->live[index / 8] >> index % 8 & 1;
+}
+
+static void live_flip(struct arena *arena, uint64_t offset)
+{
+	uint64_t index = offset / ARENA_BLOCK_BYTES_MIN;
+
+	arena->live[index / 8] ^= (uint8_t)(1u << index % 8);
 }
 
 /* A block as its last user left it; *ret_is_used is false when the block is still zeroed. */
@@ -32,21 +94,18 @@ static uint64_t block_take(struct arena *arena, uint64_t bytes, bool *ret_is_use
 		return 0;
 
 	unsigned class = block_class(bytes);
-	if (class >= ARENA_CLASS_COUNT)
-		return 0;
-	uint64_t block_bytes = (uint64_t)ARENA_BLOCK_BYTES_MIN << class;
 	uint64_t offset = arena->free_list[class];
 
 	*ret_is_used = offset != 0;
-	if (offset) {
+	if (offset)
 		memcpy(&arena->free_list[class], arena_at(arena, offset), sizeof(uint64_t));
-	} else {
-		if (block_bytes > arena->bytes - arena->used_bytes)
-			return 0;
-		offset = arena->used_bytes;
-		arena->used_bytes += block_bytes;
-	}
-	arena->live_bytes += block_bytes;
+	else
+		offset = block_fresh(arena, class);
+	if (!offset)
+		return 0;
+	assert(!is_live(arena, offset));
+	live_flip(arena, offset);
+	arena->live_bytes += (uint64_t)ARENA_BLOCK_BYTES_MIN << class;
 	return offset;
 }
 
@@ -82,14 +141,17 @@ uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes)
 	return offset;
 }
 
-void arena_free(struct arena *arena, uint64_t offset, uint64_t bytes)
+void arena_free(struct arena *arena, uint64_t offset)
 {
 	if (!offset)
 		return;
+	assert(offset % ARENA_BLOCK_BYTES_MIN == 0 && offset < arena->used_bytes);
+	assert(is_live(arena, offset));
 
-	unsigned class = block_class(bytes);
+	unsigned class = *chunk_class_of(arena, offset) - 1u;
+
 	assert(class < ARENA_CLASS_COUNT);
-	assert(range_inside(offset, bytes, 0, arena->used_bytes));
+	live_flip(arena, offset);
 	memcpy(arena_at(arena, offset), &arena->free_list[class], sizeof(uint64_t));
 	arena->free_list[class] = offset;
 	arena->live_bytes -= (uint64_t)ARENA_BLOCK_BYTES_MIN << class;

@@ -9,7 +9,12 @@
  *
  * Blocks are powers of two from 64 bytes up, each size with its own free list, so an allocation
  * takes a few instructions and never walks. Blocks are not split or merged, because a NIC makes few
- * sizes of objects again and again.
+ * sizes of objects again and again. Blocks of up to a quarter of a chunk share chunks with others
+ * of their size. So the headers of a thousand queue pairs are neighbours, and the rings between
+ * them, which an idle queue pair does not touch, cost no pages.
+ *
+ * The arena keeps the size of each block, and which blocks are allocated, in a table of its own at
+ * the end of the owner's side. arena_free() asserts that the block is allocated.
  *
  * The memory has two sides. arena_alloc() hands out the owner's side, which other processes map
  * read-only in production. Each byte of it has a twin on the peers' side, ARENA_SIDE_BYTES further
@@ -29,6 +34,7 @@
 enum {
 	ARENA_BLOCK_BYTES_MIN = 64,
 	ARENA_CLASS_COUNT = 32,
+	ARENA_CHUNK_BYTES = 16384,
 };
 
 /* From a block to its twin on the peers' side; also the largest size of the owner's side. */
@@ -40,9 +46,14 @@ enum {
 struct arena {
 	uint8_t *base;
 	uint64_t bytes; /* of the owner's side */
-	uint64_t used_bytes; /* high-water mark of allocations */
+	uint64_t used_bytes; /* high-water mark of allocations, in whole chunks */
 	uint64_t live_bytes; /* allocated now, rounded to blocks */
 	uint64_t free_list[ARENA_CLASS_COUNT]; /* offset of the first free block of each class */
+	uint64_t fresh[ARENA_CLASS_COUNT]; /* offset of the part of a chunk that was never used */
+	uint64_t fresh_bytes[ARENA_CLASS_COUNT]; /* of it; 0: the class needs another chunk */
+	uint64_t tables; /* offset of the tables, which is the end of the blocks */
+	uint8_t *chunk_class; /* one for each chunk: its class, counted from 1; 0: never used */
+	uint8_t *live; /* a bit for each ARENA_BLOCK_BYTES_MIN: an allocated block begins here */
 };
 
 /*
@@ -64,8 +75,8 @@ uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes);
 /* The same with both zeroed. */
 uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes);
 
-/* Free the block that arena_alloc() returned for the same `bytes`. Offset 0 is fine. */
-void arena_free(struct arena *arena, uint64_t offset, uint64_t bytes);
+/* Free a block. Offset 0 is fine; any other that is not an allocated block's ends the program. */
+void arena_free(struct arena *arena, uint64_t offset);
 
 static inline void *arena_at(const struct arena *arena, uint64_t offset)
 {

@@ -72,7 +72,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 		return -ENOMEM;
 	lane->qp_by_number = calloc(LANE_QP_COUNT_MAX, sizeof(struct qp *));
 	if (!lane->qp_by_number) {
-		arena_free(arena, lane->public_offset, sizeof(struct lane_public));
+		arena_free(arena, lane->public_offset);
 		return -ENOMEM;
 	}
 	lane->arena = arena;
@@ -99,7 +99,7 @@ void engine_lane_done(struct lane *lane)
 	free(lane->members);
 	deadline_heap_done(&lane->pacing);
 	free(lane->qp_by_number);
-	arena_free(lane->arena, lane->public_offset, sizeof(struct lane_public));
+	arena_free(lane->arena, lane->public_offset);
 	memset(lane, 0, sizeof(*lane));
 }
 

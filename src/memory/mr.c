@@ -34,10 +34,10 @@ int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_cou
 	table->free_ring = calloc(slot_count, sizeof(uint32_t));
 	if (!slots_offset || !places_offset || !null_offset || !permutation_offset ||
 		!table->free_ring) {
-		arena_free(arena, slots_offset, slot_count * sizeof(struct mr_slot));
-		arena_free(arena, places_offset, slot_count * sizeof(struct mr_place));
-		arena_free(arena, null_offset, 2 * MR_NULL_BYTES);
-		arena_free(arena, permutation_offset, sizeof(*permutation));
+		arena_free(arena, slots_offset);
+		arena_free(arena, places_offset);
+		arena_free(arena, null_offset);
+		arena_free(arena, permutation_offset);
 		free(table->free_ring);
 		return -ENOMEM;
 	}

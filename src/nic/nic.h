@@ -84,7 +84,6 @@ struct nic_dm {
 	uint64_t bytes;
 	/* Private: */
 	uint64_t offset;
-	uint64_t block_bytes;
 	uint64_t epoch;
 	struct nic_owner *owner; /* of imported memory, else NULL */
 	void (*release)(struct nic_owner *owner); /* set with `owner` */

@@ -348,7 +348,6 @@ int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
 			.memory = (uint8_t *)align_up_u64(start, align),
 			.bytes = bytes,
 			.offset = offset,
-			.block_bytes = block_bytes,
 			.epoch = nic_epoch,
 		};
 	}
@@ -367,6 +366,6 @@ void nic_dm_destroy(struct nic_dm *dm)
 	if (dm->epoch == nic_epoch && dm->owner)
 		dm->release(dm->owner);
 	else if (dm->epoch == nic_epoch)
-		arena_free(&nic.arena, dm->offset, dm->block_bytes);
+		arena_free(&nic.arena, dm->offset);
 	nic_leave();
 }

@@ -108,7 +108,7 @@ void qp_done(struct qp *qp)
 	signal_forget(&qp->lane->signals, &qp->signal);
 	completions_forget(qp);
 	windows_release(qp);
-	arena_free(arena, qp->public_offset, sizeof(struct qp_public));
+	arena_free(arena, qp->public_offset);
 	rq_destroy(arena, qp->rq_offset);
 	sq_destroy(arena, qp->sq_offset);
 }

@@ -33,7 +33,7 @@ int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity)
 	cq->ring = arena_at(arena, cq->ring_offset);
 	cq->ring->entries_offset = arena_alloc(arena, entries_bytes(capacity));
 	if (!cq->ring->entries_offset) {
-		arena_free(arena, cq->ring_offset, sizeof(struct cq_ring));
+		arena_free(arena, cq->ring_offset);
 		return -ENOMEM;
 	}
 	cq->ring->capacity = capacity;
@@ -44,8 +44,8 @@ int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity)
 
 void cq_done(struct cq *cq, struct arena *arena)
 {
-	arena_free(arena, cq->ring->entries_offset, entries_bytes(cq->ring->capacity));
-	arena_free(arena, cq->ring_offset, sizeof(struct cq_ring));
+	arena_free(arena, cq->ring->entries_offset);
+	arena_free(arena, cq->ring_offset);
 	memset(cq, 0, sizeof(*cq));
 }
 
@@ -76,7 +76,7 @@ int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
 	uint32_t new_capacity = pow2_ceil_u32(capacity);
 	uint64_t new_offset = arena_alloc(arena, entries_bytes(new_capacity));
 	uint64_t old_offset;
-	uint32_t old_capacity, waiting;
+	uint32_t waiting;
 
 	assert(capacity > 0 && capacity <= CQ_CAPACITY_MAX);
 	if (!new_offset)
@@ -85,16 +85,15 @@ int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
 	waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) -
 		atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	old_offset = ring->entries_offset;
-	old_capacity = ring->capacity;
 	if (waiting <= capacity)
 		move_entries(cq, arena, new_offset, new_capacity);
 	spin_unlock(&ring->lock);
 
 	if (waiting > capacity) {
-		arena_free(arena, new_offset, entries_bytes(new_capacity));
+		arena_free(arena, new_offset);
 		return -EINVAL;
 	}
-	arena_free(arena, old_offset, entries_bytes(old_capacity));
+	arena_free(arena, old_offset);
 	return 0;
 }
 

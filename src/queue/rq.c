@@ -57,7 +57,7 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 		return 0;
 	slots = arena_alloc(arena, slots_bytes(capacity, stride_bytes));
 	if (!slots) {
-		arena_free(arena, offset, sizeof(struct recv_queue));
+		arena_free(arena, offset);
 		return 0;
 	}
 	struct recv_queue *rq = arena_at(arena, offset);
@@ -92,13 +92,6 @@ static uint64_t strays_create(struct arena *arena, uint32_t capacity, uint32_t s
 	return offset;
 }
 
-static void strays_free(struct arena *arena, uint64_t offset, uint32_t stride_bytes)
-{
-	const struct recv_strays *strays = arena_at(arena, offset);
-
-	arena_free(arena, offset, strays_bytes(strays->count, stride_bytes));
-}
-
 uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 {
 	uint64_t offset = rq_create(arena, depth, sge_count_max);
@@ -124,10 +117,9 @@ void rq_destroy(struct arena *arena, uint64_t offset)
 		const struct recv_queue *rq = arena_at(arena, offset);
 
 		if (rq->strays_distance)
-			strays_free(arena, offset + rq->strays_distance, rq->stride_bytes);
-		arena_free(arena, slots_offset(arena, rq),
-			slots_bytes(rq->capacity, rq->stride_bytes));
-		arena_free(arena, offset, sizeof(struct recv_queue));
+			arena_free(arena, offset + rq->strays_distance);
+		arena_free(arena, slots_offset(arena, rq));
+		arena_free(arena, offset);
 	}
 }
 
@@ -622,8 +614,7 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	if (capacity != old_capacity) {
 		slots = arena_alloc(arena, slots_bytes(capacity, rq->stride_bytes));
 		if (!slots) {
-			if (strays)
-				strays_free(arena, strays, rq->stride_bytes);
+			arena_free(arena, strays);
 			return -ENOMEM;
 		}
 		/* Touch fresh pages before taking the lock. */
@@ -636,10 +627,9 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 		strays_move(rq, arena_at(arena, strays));
 	spin_unlock(&rq->lock);
 	if (strays)
-		strays_free(arena, arena_offset(arena, old_strays), rq->stride_bytes);
+		arena_free(arena, arena_offset(arena, old_strays));
 	if (slots != old_slots)
-		arena_free(arena, error ? slots : old_slots,
-			slots_bytes(error ? capacity : old_capacity, rq->stride_bytes));
+		arena_free(arena, error ? slots : old_slots);
 	return error;
 }
 

@@ -9,7 +9,7 @@
 #include "queue/completion.h"
 #include "queue/qp_type.h"
 
-static_assert(sizeof(struct send_queue) == 64, "slots start on a cache line");
+static_assert(sizeof(struct send_queue) == 64, "a cache line, apart from the slots");
 static_assert(sizeof(struct datagram_target) <= 2 * sizeof(uint64_t), "shares room with atomics");
 static_assert(sizeof(struct wr_bind) <= 2 * sizeof(uint64_t), "shares room with atomics");
 
@@ -55,27 +55,27 @@ static uint32_t slot_bytes(uint32_t sge_count_max, uint32_t inline_bytes_max)
 	return (uint32_t)align_up_u64(offsetof(struct send_wqe, sge) + tail_bytes, 64);
 }
 
-static uint64_t queue_bytes(uint32_t capacity, uint32_t stride_bytes)
-{
-	return sizeof(struct send_queue) + (uint64_t)capacity * stride_bytes;
-}
-
 uint64_t sq_create(
 	struct arena *arena, uint32_t depth, uint32_t sge_count_max, uint32_t inline_bytes_max)
 {
 	uint32_t capacity = pow2_ceil_u32(max_u32(depth, 1));
 	uint32_t stride_bytes = slot_bytes(sge_count_max, inline_bytes_max);
-	uint64_t offset = arena_alloc(arena, queue_bytes(capacity, stride_bytes));
+	uint64_t offset = arena_alloc(arena, sizeof(struct send_queue));
+	uint64_t slots = arena_alloc(arena, (uint64_t)capacity * stride_bytes);
 
-	if (offset) {
-		struct send_queue *sq = arena_at(arena, offset);
-
-		sq->capacity = capacity;
-		sq->depth = depth;
-		sq->stride_bytes = stride_bytes;
-		sq->sge_count_max = sge_count_max;
-		sq->inline_bytes_max = inline_bytes_max;
+	if (!offset || !slots) {
+		arena_free(arena, offset);
+		arena_free(arena, slots);
+		return 0;
 	}
+	struct send_queue *sq = arena_at(arena, offset);
+
+	sq->capacity = capacity;
+	sq->depth = depth;
+	sq->stride_bytes = stride_bytes;
+	sq->sge_count_max = sge_count_max;
+	sq->inline_bytes_max = inline_bytes_max;
+	sq->slots_distance = slots - offset;
 	return offset;
 }
 
@@ -84,7 +84,8 @@ void sq_destroy(struct arena *arena, uint64_t offset)
 	if (offset) {
 		const struct send_queue *sq = arena_at(arena, offset);
 
-		arena_free(arena, offset, queue_bytes(sq->capacity, sq->stride_bytes));
+		arena_free(arena, offset + sq->slots_distance);
+		arena_free(arena, offset);
 	}
 }
 

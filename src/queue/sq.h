@@ -159,7 +159,8 @@ struct send_queue {
 	uint32_t posted;
 	uint32_t completed;
 	_Atomic uint32_t released;
-	uint64_t reserved[4];
+	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
+	uint64_t reserved[3];
 };
 
 /* `depth` is 0 to 2^20. Returns the offset of the queue, or 0 when the arena is full. */
@@ -169,7 +170,7 @@ void sq_destroy(struct arena *arena, uint64_t offset);
 
 static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 {
-	uint8_t *slots = (uint8_t *)(sq + 1);
+	uint8_t *slots = (uint8_t *)((uintptr_t)sq + sq->slots_distance);
 
 	return (struct send_wqe *)(void *)(slots +
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);

@@ -66,7 +66,7 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 		return -ENOMEM;
 	srq->rq_offset = rq_create_shared(arena, init->depth, init->sge_count_max);
 	if (!srq->rq_offset) {
-		arena_free(arena, srq->public_offset, sizeof(struct srq_public));
+		arena_free(arena, srq->public_offset);
 		return -ENOMEM;
 	}
 	if (init->tag_count) {
@@ -109,7 +109,7 @@ void srq_done(struct srq *srq, struct arena *arena)
 {
 	tags_destroy(srq->tags);
 	rq_destroy(arena, srq->rq_offset);
-	arena_free(arena, srq->public_offset, sizeof(struct srq_public));
+	arena_free(arena, srq->public_offset);
 }
 
 int srq_post(struct srq *srq, const struct recv_wr *wr)

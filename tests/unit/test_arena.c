@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -52,7 +57,7 @@ static void arena_freed_block_is_used_again_and_zeroed(void **state)
 
 	(void)state;
 	memset(arena_at(&arena, offset), 0xff, 100);
-	arena_free(&arena, offset, 100);
+	arena_free(&arena, offset);
 	assert_int_equal(arena_alloc(&arena, 128), offset); /* of the same size class */
 	assert_true(is_zero(offset, 128));
 }
@@ -68,16 +73,64 @@ static void arena_full_returns_zero_and_stays_usable(void **state)
 		last = offset;
 		count++;
 	}
-	assert_int_equal(count, ARENA_BYTES / 4096 - 1);
+	/* The rest is tables, and less than a chunk. */
+	assert_in_range(
+		count, (ARENA_BYTES - 2 * ARENA_CHUNK_BYTES) / 4096, ARENA_BYTES / 4096 - 1);
 	assert_int_equal(arena_alloc(&arena, UINT64_MAX), 0);
-	arena_free(&arena, last, 4096);
+	arena_free(&arena, last);
 	assert_int_equal(arena_alloc(&arena, 4096), last);
 }
 
 static void arena_free_of_zero_does_nothing(void **state)
 {
 	(void)state;
-	arena_free(&arena, 0, 100);
+	arena_free(&arena, 0);
+	assert_int_equal(arena.live_bytes, 0);
+}
+
+/* An idle queue pair touches its headers and not its rings: they cost no page each. */
+static void arena_small_blocks_are_neighbours_whatever_lies_between(void **state)
+{
+	uint64_t first = arena_alloc(&arena, 64);
+
+	(void)state;
+	for (uint64_t i = 1; i < 20; i++) {
+		assert_int_not_equal(arena_alloc(&arena, 8192), 0);
+		assert_int_not_equal(arena_alloc(&arena, 500), 0);
+		assert_int_equal(arena_alloc(&arena, 64), first + 64 * i);
+	}
+}
+
+static void expect_abort_of_free(uint64_t offset)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		static const struct rlimit no_core = {0, 0};
+
+		signal(SIGABRT, SIG_DFL); /* cmocka has a handler */
+		setrlimit(RLIMIT_CORE, &no_core);
+		freopen("/dev/null", "w", stderr);
+		arena_free(&arena, offset);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void arena_free_of_no_block_ends_the_program(void **state)
+{
+	uint64_t offset = arena_alloc(&arena, 256);
+	uint64_t large = arena_alloc(&arena, 100000);
+
+	(void)state;
+	expect_abort_of_free(offset + 64);
+	expect_abort_of_free(large + ARENA_CHUNK_BYTES);
+	expect_abort_of_free(ARENA_BYTES * 2);
+	arena_free(&arena, offset);
+	expect_abort_of_free(offset);
+	arena_free(&arena, large);
 	assert_int_equal(arena.live_bytes, 0);
 }
 
@@ -100,7 +153,7 @@ static void arena_blocks_never_overlap(void **state)
 
 			for (uint64_t j = 0; j < block[i].bytes; j++)
 				assert_int_equal(at[j], mark);
-			arena_free(&arena, block[i].offset, block[i].bytes);
+			arena_free(&arena, block[i].offset);
 			block[i].offset = 0;
 		} else {
 			block[i].bytes = sim_random_between(&random, 1, 3000);
@@ -112,7 +165,7 @@ static void arena_blocks_never_overlap(void **state)
 		}
 	}
 	for (uint32_t i = 0; i < BLOCK_COUNT; i++)
-		arena_free(&arena, block[i].offset, block[i].bytes);
+		arena_free(&arena, block[i].offset);
 	assert_int_equal(arena.live_bytes, 0);
 }
 
@@ -123,6 +176,9 @@ int main(void)
 		cmocka_unit_test_setup(arena_freed_block_is_used_again_and_zeroed, setup),
 		cmocka_unit_test_setup(arena_full_returns_zero_and_stays_usable, setup),
 		cmocka_unit_test_setup(arena_free_of_zero_does_nothing, setup),
+		cmocka_unit_test_setup(
+			arena_small_blocks_are_neighbours_whatever_lies_between, setup),
+		cmocka_unit_test_setup(arena_free_of_no_block_ends_the_program, setup),
 		cmocka_unit_test_setup(arena_blocks_never_overlap, setup),
 	};
 

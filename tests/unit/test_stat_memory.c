@@ -100,9 +100,9 @@ static int set_up(void **state)
 	fixture->public->shared = fixture->shared;
 	fixture->public->lanes[LANE_INDEX].lane_offset = fixture->lane.public_offset;
 	fixture->public->lanes[LANE_INDEX].port.rx_packets = 1234;
-	fixture->untouched = malloc(fixture->arena.used_bytes);
+	fixture->untouched = malloc(fixture->arena.bytes);
 	assert_non_null(fixture->untouched);
-	memcpy(fixture->untouched, base, fixture->arena.used_bytes);
+	memcpy(fixture->untouched, base, fixture->arena.bytes);
 	*state = fixture;
 	return 0;
 }
@@ -111,7 +111,7 @@ static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
 
-	memcpy(fixture->arena.base, fixture->untouched, fixture->arena.used_bytes);
+	memcpy(fixture->arena.base, fixture->untouched, fixture->arena.bytes);
 	for (int i = 0; i < QP_COUNT; i++)
 		engine_qp_destroy(fixture->qps[i]);
 	engine_lane_done(&fixture->lane);
