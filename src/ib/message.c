@@ -191,14 +191,14 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 	if (!message->has_receive)
 		return;
 	message->has_receive = false;
-	qp_complete_recv(qp, message->receive.wr_id, &cqe, fault, false, now_ns);
+	qp_complete_recv(qp, message_receive(qp)->wr_id, &cqe, fault, false, now_ns);
 }
 
-bool message_reserve(struct message *message, const struct recv_wqe *wqe)
+bool message_reserve(struct message *message, const struct qp *qp, const struct recv_wqe *wqe)
 {
 	if (message->kind != MESSAGE_NONE || message->has_receive)
 		return false;
-	message->receive = *wqe;
+	*message_receive(qp) = *wqe;
 	message->has_receive = true;
 	return true;
 }
@@ -206,7 +206,7 @@ bool message_reserve(struct message *message, const struct recv_wqe *wqe)
 bool message_take_receive(struct message *message, struct qp *qp)
 {
 	if (!message->has_receive)
-		message->has_receive = qp_take_recv(qp, &message->receive);
+		message->has_receive = qp_take_recv(qp, message_receive(qp));
 	return message->has_receive;
 }
 
@@ -224,13 +224,13 @@ static void receive_complete(struct message *message, struct qp *qp, const struc
 	}
 	message->has_receive = false;
 	qp_complete_recv(
-		qp, message->receive.wr_id, &cqe, FAULT_NONE, packet->bth.is_solicited, now_ns);
+		qp, message_receive(qp)->wr_id, &cqe, FAULT_NONE, packet->bth.is_solicited, now_ns);
 }
 
 enum refusal message_send_execute(struct message *message, struct qp *qp,
 	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
-	struct recv_wqe *receive = &message->receive;
+	struct recv_wqe *receive = message_receive(qp);
 	enum mr_fault fault;
 
 	if (opcode_begins_message(packet->info)) {

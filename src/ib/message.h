@@ -89,8 +89,8 @@ enum message_kind {
 /* The message that is being received; none when zeroed. */
 struct message {
 	enum message_kind kind;
-	bool has_receive; /* `receive` was taken, and will complete or serve the next message */
-	struct recv_wqe receive;
+	/* *message_receive() was taken, and will complete or serve the next message. */
+	bool has_receive;
 	uint64_t placed_bytes; /* of a SEND */
 	struct reth write; /* of a WRITE: va and dma_bytes advance with each packet */
 	uint32_t write_bytes; /* its whole length */
@@ -98,6 +98,12 @@ struct message {
 	uint32_t tag_opcode;
 	bool is_matched; /* likewise: its tag was found */
 };
+
+/* The receive request of the message that a queue pair receives (qp->cold). */
+static inline struct recv_wqe *message_receive(const struct qp *qp)
+{
+	return qp->cold;
+}
 
 /*
  * Does the packet follow the previous one (IBTA 9.7.4.1.5, table 57), with a payload that its
@@ -124,7 +130,7 @@ bool message_take_receive(struct message *message, struct qp *qp);
  * A peer on this host has reserved this receive request for the next message. Returns false, and
  * ignores it, when the message has a receive request already, which only a hostile peer can cause.
  */
-bool message_reserve(struct message *message, const struct recv_wqe *wqe);
+bool message_reserve(struct message *message, const struct qp *qp, const struct recv_wqe *wqe);
 
 /* Give the message up: its receive request, if taken, completes with `fault`. */
 void message_abandon(struct message *message, struct qp *qp, enum fault fault, uint64_t now_ns);

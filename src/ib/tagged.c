@@ -50,10 +50,11 @@ static bool can_rendezvous(const struct qp *qp)
 	return qp->state == QP_RTS && qp->sq->capacity - (qp->sq->posted - qp->sq->completed) >= 2;
 }
 
-static void tagged_complete(struct qp *qp, const struct message *message, struct cqe *cqe,
-	const struct packet *packet, enum fault fault, uint64_t now_ns)
+static void tagged_complete(struct qp *qp, struct cqe *cqe, const struct packet *packet,
+	enum fault fault, uint64_t now_ns)
 {
-	qp_complete_recv(qp, message->receive.wr_id, cqe, fault, packet->bth.is_solicited, now_ns);
+	qp_complete_recv(
+		qp, message_receive(qp)->wr_id, cqe, fault, packet->bth.is_solicited, now_ns);
 }
 
 static struct cqe match_cqe(const struct head *head, uint32_t flags)
@@ -115,7 +116,7 @@ static enum refusal rendezvous_give_up(struct message *message, struct qp *qp,
 	const struct head *head, const struct packet *packet, enum fault *ret_fault,
 	uint64_t now_ns)
 {
-	struct recv_wqe *buffer = &message->receive;
+	struct recv_wqe *buffer = message_receive(qp);
 	struct cqe cqe = match_cqe(head, 0);
 	enum mr_fault fault;
 
@@ -129,7 +130,7 @@ static enum refusal rendezvous_give_up(struct message *message, struct qp *qp,
 		return REFUSED_OPERATIONAL;
 	}
 	message->has_receive = false;
-	tagged_complete(qp, message, &cqe, packet, FAULT_RENDEZVOUS_TOO_LONG, now_ns);
+	tagged_complete(qp, &cqe, packet, FAULT_RENDEZVOUS_TOO_LONG, now_ns);
 	return ACCEPTED;
 }
 
@@ -138,12 +139,12 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 {
 	struct cqe cqe = match_cqe(head, 0);
 
-	if (message->receive.total_bytes < head->rvh.bytes)
+	if (message_receive(qp)->total_bytes < head->rvh.bytes)
 		return rendezvous_give_up(message, qp, head, packet, ret_fault, now_ns);
 	message->has_receive = false;
-	tagged_complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
+	tagged_complete(qp, &cqe, packet, FAULT_NONE, now_ns);
 	if (qp->state == QP_RTS) /* the completion queue had room */
-		rendezvous_post(qp, head, &message->receive, packet->payload, now_ns);
+		rendezvous_post(qp, head, message_receive(qp), packet->payload, now_ns);
 	return ACCEPTED;
 }
 
@@ -161,11 +162,11 @@ static enum refusal tagged_begin(
 	message->tag_opcode = WC_TM_NO_TAG;
 	message->is_matched = false;
 	if (!head->is_tagged) {
-		message->has_receive = qp_take_recv(qp, &message->receive);
+		message->has_receive = qp_take_recv(qp, message_receive(qp));
 		return message->has_receive ? ACCEPTED : REFUSED_NOT_READY;
 	}
 	match = tags_take(
-		qp->srq->tags, head->tmh.tag, may_match, take_plain, qp, &message->receive);
+		qp->srq->tags, head->tmh.tag, may_match, take_plain, qp, message_receive(qp));
 	message->has_receive = match != TAG_NOT_READY;
 	message->is_matched = match == TAG_MATCHED;
 	message->tag_opcode = WC_TM_RECV;
@@ -177,7 +178,7 @@ static enum refusal tagged_begin(
 static enum refusal tagged_place(struct message *message, struct qp *qp,
 	const struct packet *packet, uint32_t skip, enum fault *ret_fault)
 {
-	const struct recv_wqe *receive = &message->receive;
+	const struct recv_wqe *receive = message_receive(qp);
 	uint32_t bytes = packet->payload_bytes - skip;
 	enum mr_fault fault;
 
@@ -207,7 +208,7 @@ static void tagged_end(struct message *message, struct qp *qp, const struct pack
 	}
 	message->kind = MESSAGE_NONE;
 	message->has_receive = false;
-	tagged_complete(qp, message, cqe, packet, FAULT_NONE, now_ns);
+	tagged_complete(qp, cqe, packet, FAULT_NONE, now_ns);
 	qp_count(qp, COUNTER_rdma_sends, 1);
 }
 
@@ -232,7 +233,7 @@ static enum refusal tagged_first(struct message *message, struct qp *qp,
 	if (opcode_ends_message(packet->info))
 		tagged_end(message, qp, packet, &cqe, now_ns);
 	else if (message->is_matched)
-		tagged_complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
+		tagged_complete(qp, &cqe, packet, FAULT_NONE, now_ns);
 	return ACCEPTED;
 }
 

@@ -23,6 +23,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	bool has_tags = init->srq && init->srq->tags;
 	const struct qp_caps *caps = has_tags ? &tags_caps : &init->caps;
 	struct arena *arena = lane->arena;
+	uint64_t cold_offset = 0;
 
 	qp->sq_offset =
 		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
@@ -33,9 +34,15 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 		if (!qp->rq_offset)
 			goto fail_destroy_sq;
 	}
+	if (transport->cold_bytes) {
+		cold_offset = arena_alloc(arena, transport->cold_bytes);
+		if (!cold_offset)
+			goto fail_destroy_rq;
+		qp->cold = arena_at(arena, cold_offset);
+	}
 	qp->public_offset = arena_alloc(arena, sizeof(struct qp_public));
 	if (!qp->public_offset)
-		goto fail_destroy_rq;
+		goto fail_free_cold;
 
 	qp->lane = lane;
 	qp->transport = transport;
@@ -70,6 +77,8 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public->owner = init->owner;
 	return 0;
 
+fail_free_cold:
+	arena_free(arena, cold_offset);
 fail_destroy_rq:
 	rq_destroy(arena, qp->rq_offset);
 fail_destroy_sq:
@@ -109,6 +118,8 @@ void qp_done(struct qp *qp)
 	completions_forget(qp);
 	windows_release(qp);
 	arena_free(arena, qp->public_offset);
+	if (qp->cold)
+		arena_free(arena, arena_offset(arena, qp->cold));
 	rq_destroy(arena, qp->rq_offset);
 	sq_destroy(arena, qp->sq_offset);
 }

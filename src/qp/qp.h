@@ -132,6 +132,7 @@ enum packet_verdict {
 /* The operations of a queue pair type. A constant object per type; the engine has the table. */
 struct qp_transport {
 	size_t object_bytes; /* of the object whose first member is struct qp */
+	size_t cold_bytes; /* of qp->cold; 0: none */
 	/*
 	 * A decoded packet for this queue pair, from any sender. A connected transport begins with
 	 * qp_is_from_peer().
@@ -248,6 +249,12 @@ struct qp {
 	struct recv_queue *rq; /* its own or the shared queue; NULL when there is none */
 	uint64_t sq_offset;
 	uint64_t rq_offset; /* 0 when it has no receive queue of its own */
+	/*
+	 * State that a connected queue pair does not touch before it transfers something. It is in
+	 * NIC memory and zeroed at creation, so an idle queue pair has no pages for it. If the
+	 * transport receives by struct message, it begins with that message's struct recv_wqe.
+	 */
+	void *cold;
 	bool is_all_signaled;
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */

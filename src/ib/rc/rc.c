@@ -125,7 +125,7 @@ static void rc_posted(struct qp *qp, uint64_t now_ns)
 
 static void rc_reserved(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
-	if (message_reserve(&rc_from_qp(qp)->responder.message, wqe) &&
+	if (message_reserve(&rc_from_qp(qp)->responder.message, qp, wqe) &&
 		qp->type == QP_TYPE_XRC_RECV)
 		qp_take_on(qp, srq);
 }
@@ -177,8 +177,8 @@ static void rc_check(const struct qp *qp)
 	struct send_queue *sq = rc->qp.sq;
 	uint32_t pending_count = 0;
 
-	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
-		pending_count += responder->resource[i].is_pending;
+	for (uint32_t i = 0; responder->has_resources && i < QP_RD_ATOMIC_MAX; i++)
+		pending_count += rc_cold(rc)->resource[i].is_pending;
 	assert(pending_count == responder->pending_count);
 	assert(sq->posted - sq->completed <= (qp_has_tags(qp) ? sq->capacity : sq->depth));
 	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD)
@@ -195,9 +195,12 @@ static void rc_check(const struct qp *qp)
 }
 
 static_assert(offsetof(struct rc_qp, qp) == 0, "the engine frees it by its queue pair");
+static_assert(offsetof(struct rc_cold, receive) == 0, "message_receive()");
+static_assert(sizeof(struct rc_cold) <= 2048, "a block of that size");
 
 const struct qp_transport rc_transport = {
 	.object_bytes = sizeof(struct rc_qp),
+	.cold_bytes = sizeof(struct rc_cold),
 	.receive = rc_receive,
 	.next_packet = rc_next_packet,
 	.next_unpaced = rc_next_unpaced,

@@ -84,9 +84,7 @@ struct rc_requester {
 	/* Last message that the peer is known to have a receive request for. */
 	uint32_t limit_ssn;
 	uint32_t reads_outstanding;
-	/* The first PSN after each outstanding READ chunk or atomic, oldest first: a ring. */
-	struct psn read_end[QP_INIT_RD_ATOMIC_MAX];
-	uint32_t read_head;
+	uint32_t read_head; /* place of the oldest one in rc_cold()->read_end */
 
 	uint32_t window_packets;
 	uint32_t slow_start_packets; /* below this the window doubles per round trip */
@@ -116,7 +114,7 @@ struct rc_requester {
 
 /* A READ or atomic that the responder has accepted, kept for duplicates (IBTA 9.7.5.1.5). */
 struct rc_resource {
-	enum opcode_operation operation;
+	uint8_t operation; /* enum opcode_operation */
 	bool is_pending; /* an answer, or its rest, is to be sent */
 	bool was_answered; /* the last packet of an answer was sent at least once */
 	struct psn first; /* of the request */
@@ -157,7 +155,7 @@ struct rc_responder {
 	struct psn nak_psn;
 	struct psn nak_cause; /* PSN of the dropped packet, which is missing */
 
-	struct rc_resource resource[QP_RD_ATOMIC_MAX];
+	bool has_resources; /* some of rc_cold()->resource were used since RTR */
 	uint32_t resource_head; /* slot of the next request */
 	uint32_t pending_count;
 	/* XRC only: */
@@ -172,11 +170,24 @@ struct rc_qp {
 	uint32_t turn_packets; /* requests sent in a row */
 };
 
+/* The part that only transfers touch (struct qp). */
+struct rc_cold {
+	struct recv_wqe receive; /* of the responder's message */
+	struct rc_resource resource[QP_RD_ATOMIC_MAX];
+	/* The first PSN after each outstanding READ chunk or atomic, oldest first: a ring. */
+	struct psn read_end[QP_INIT_RD_ATOMIC_MAX];
+};
+
 extern const struct qp_transport rc_transport; /* for RC, XRC_SEND and XRC_RECV */
 
 static inline struct rc_qp *rc_from_qp(struct qp *qp)
 {
 	return container_of(qp, struct rc_qp, qp);
+}
+
+static inline struct rc_cold *rc_cold(const struct rc_qp *rc)
+{
+	return rc->qp.cold;
 }
 
 /* requester.c */

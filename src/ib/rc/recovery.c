@@ -232,7 +232,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	struct rc_requester *requester = &rc->requester;
 
 	while (requester->reads_outstanding &&
-		!psn_before(requester->una, requester->read_end[requester->read_head])) {
+		!psn_before(requester->una, rc_cold(rc)->read_end[requester->read_head])) {
 		requester->read_head = (requester->read_head + 1) % QP_INIT_RD_ATOMIC_MAX;
 		requester->reads_outstanding--;
 	}

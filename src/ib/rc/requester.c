@@ -412,7 +412,7 @@ static void packets_sent(
 		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
 			QP_INIT_RD_ATOMIC_MAX;
 
-		requester->read_end[slot] = requester->cursor;
+		rc_cold(rc)->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;
 		/* Its response acknowledges everything before it. */
 		requester->since_ack_request = 0;

@@ -14,6 +14,8 @@
 
 void rc_responder_start(struct rc_qp *rc)
 {
+	if (rc->responder.has_resources)
+		memset(rc_cold(rc)->resource, 0, sizeof(rc_cold(rc)->resource));
 	memset(&rc->responder, 0, sizeof(rc->responder));
 	rc->responder.expected = psn_from(rc->qp.attr.rq_psn);
 }
@@ -86,7 +88,7 @@ static struct rc_resource *resource_next(struct rc_qp *rc)
 
 	if (!rc->qp.attr.max_dest_rd_atomic)
 		return NULL;
-	resource = &responder->resource[responder->resource_head];
+	resource = &rc_cold(rc)->resource[responder->resource_head];
 	if (resource->is_pending && !resource->was_answered)
 		return NULL;
 	return resource;
@@ -100,6 +102,7 @@ static void resource_take(
 
 	rc_response_done(rc, resource);
 	*resource = *request;
+	responder->has_resources = true;
 	rc_response_queue(rc, resource, resource->first, resource->end);
 	responder->resource_head = (responder->resource_head + 1) % rc->qp.attr.max_dest_rd_atomic;
 }
@@ -329,10 +332,10 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
 }
 
-static struct rc_resource *resource_find(struct rc_responder *responder, struct psn psn)
+static struct rc_resource *resource_find(const struct rc_qp *rc, struct psn psn)
 {
-	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++) {
-		struct rc_resource *resource = &responder->resource[i];
+	for (uint32_t i = 0; rc->responder.has_resources && i < QP_RD_ATOMIC_MAX; i++) {
+		struct rc_resource *resource = &rc_cold(rc)->resource[i];
 		bool is_used = !psn_equal(resource->first, resource->end);
 
 		if (is_used && !psn_before(psn, resource->first) && psn_before(psn, resource->end))
@@ -352,7 +355,7 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 		rc_response_queue_ack(rc);
 		return;
 	}
-	resource = resource_find(&rc->responder, packet->bth.psn);
+	resource = resource_find(rc, packet->bth.psn);
 	if (!resource || resource->operation != operation)
 		return;
 	if (operation == OPERATION_READ)

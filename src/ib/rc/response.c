@@ -83,18 +83,18 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->pending_count)
 		/* It would overtake responses that were given up. */
 		responder->is_ack_pending = false;
-	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
-		rc_response_done(rc, &responder->resource[i]);
+	for (uint32_t i = 0; responder->pending_count && i < QP_RD_ATOMIC_MAX; i++)
+		rc_response_done(rc, &rc_cold(rc)->resource[i]);
 	responder->is_nak_pending = false;
 }
 
 /* The oldest resource with a pending answer. */
-static struct rc_resource *oldest_pending(struct rc_responder *responder)
+static struct rc_resource *oldest_pending(const struct rc_qp *rc)
 {
 	struct rc_resource *oldest = NULL;
 
-	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++) {
-		struct rc_resource *resource = &responder->resource[i];
+	for (uint32_t i = 0; rc->responder.pending_count && i < QP_RD_ATOMIC_MAX; i++) {
+		struct rc_resource *resource = &rc_cold(rc)->resource[i];
 
 		if (resource->is_pending && (!oldest || psn_before(resource->first, oldest->first)))
 			oldest = resource;
@@ -275,7 +275,7 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 	struct rc_responder *responder = &rc->responder;
 
 	while (responder->pending_count) {
-		struct rc_resource *resource = oldest_pending(responder);
+		struct rc_resource *resource = oldest_pending(rc);
 		size_t bytes = answer_next(rc, resource, run, now_ns);
 
 		if (bytes)

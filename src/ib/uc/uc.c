@@ -131,7 +131,7 @@ static void tell_arrived(struct uc_qp *uc)
 static void uc_reserved(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
 	(void)srq;
-	if (message_reserve(&uc_from_qp(qp)->message, wqe))
+	if (message_reserve(&uc_from_qp(qp)->message, qp, wqe))
 		tell_arrived(uc_from_qp(qp));
 }
 
@@ -336,6 +336,7 @@ static_assert(offsetof(struct uc_qp, qp) == 0, "the engine frees it by its queue
 
 const struct qp_transport uc_transport = {
 	.object_bytes = sizeof(struct uc_qp),
+	.cold_bytes = sizeof(struct recv_wqe), /* message_receive() */
 	.receive = uc_receive,
 	.next_packet = uc_next_packet,
 	.expire = unreliable_expire,
