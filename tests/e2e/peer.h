@@ -108,6 +108,9 @@ struct ibv_qp *peer_qp_create(struct peer *peer, struct ibv_cq *cq, uint32_t dep
 	uint32_t sge_count, uint32_t inline_bytes);
 /* Bring it to RTS, connected with the queue pair for which the other makes the same call. */
 void peer_qp_connect(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link);
+/* Connect `count` of them, each with the other's at the same place; few messages over TCP. */
+void peer_qps_connect(
+	struct peer *peer, struct ibv_qp **qps, uint32_t count, const struct peer_link *link);
 /* The same in two parts: to RTR, which returns the PSN for the second, and on to RTS. */
 uint32_t peer_qp_to_rtr(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link);
 void peer_qp_to_rts(

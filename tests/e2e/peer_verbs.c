@@ -161,6 +161,23 @@ void peer_qp_connect(struct peer *peer, struct ibv_qp *qp, const struct peer_lin
 	peer_barrier(peer);
 }
 
+void peer_qps_connect(
+	struct peer *peer, struct ibv_qp **qps, uint32_t count, const struct peer_link *link)
+{
+	enum { BATCH = 64 }; /* which the sockets buffer, so both may send first */
+	struct address theirs[BATCH], ours[BATCH];
+
+	for (uint32_t done = 0, batch; done < count; done += batch) {
+		batch = count - done < BATCH ? count - done : BATCH;
+		for (uint32_t i = 0; i < batch; i++)
+			ours[i] = address_of(peer, qps[done + i]);
+		peer_exchange(peer, ours, theirs, batch * sizeof(ours[0]));
+		for (uint32_t i = 0; i < batch; i++)
+			to_ready(peer, qps[done + i], &ours[i], &theirs[i], link);
+	}
+	peer_barrier(peer);
+}
+
 void peer_qp_join(struct peer *peer, struct ibv_qp *one, struct ibv_qp *other)
 {
 	struct address address_one = address_of(peer, one);
