@@ -5,19 +5,18 @@
 #include "cm/internal.h"
 #include "wire/bytes.h"
 
+/* To the sender of `message`, with both communication IDs as seen from this side. */
 static struct cm_message answer_begin(const struct cm_message *message, enum cm_attribute attribute)
 {
-	return (struct cm_message){
-		.attribute = attribute, .transaction_id = message->transaction_id};
+	return cm_message_begin(attribute, message->transaction_id, cm_message_receiver(message),
+		cm_message_sender(message));
 }
 
-static struct cm_message reject_answer(const struct cm_message *message, uint32_t local_comm_id,
-	uint32_t remote_comm_id, enum cm_answered answered, enum cm_reject reason)
+static struct cm_message reject_answer(
+	const struct cm_message *message, enum cm_answered answered, enum cm_reject reason)
 {
 	struct cm_message rej = answer_begin(message, CM_REJ);
 
-	rej.rej.local_comm_id = local_comm_id;
-	rej.rej.remote_comm_id = remote_comm_id;
 	rej.rej.message = (uint8_t)answered;
 	rej.rej.reason = (uint16_t)reason;
 	return rej;
@@ -27,36 +26,28 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 {
 	switch (message->attribute) {
 	case CM_REQ:
-		*ret_answer = reject_answer(message, 0, message->req.local_comm_id, CM_ANSWERED_REQ,
-			CM_REJECT_INVALID_SERVICE_ID);
+		*ret_answer = reject_answer(message, CM_ANSWERED_REQ, CM_REJECT_INVALID_SERVICE_ID);
 		return true;
 	case CM_REP:
-		*ret_answer = reject_answer(message, message->rep.remote_comm_id,
-			message->rep.local_comm_id, CM_ANSWERED_REP, CM_REJECT_INVALID_COMM_ID);
+		*ret_answer = reject_answer(message, CM_ANSWERED_REP, CM_REJECT_INVALID_COMM_ID);
 		return true;
 	case CM_RTU:
 		/*
 		 * The specification has no answer here. A peer that thinks it is connected learns
 		 * from the REJ that it is not.
 		 */
-		*ret_answer = reject_answer(message, message->rtu.remote_comm_id,
-			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
+		*ret_answer = reject_answer(message, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
 		return true;
 	case CM_DREQ:
 		*ret_answer = answer_begin(message, CM_DREP);
-		ret_answer->drep.local_comm_id = message->dreq.remote_comm_id;
-		ret_answer->drep.remote_comm_id = message->dreq.local_comm_id;
 		return true;
 	case CM_SIDR_REQ:
 		*ret_answer = answer_begin(message, CM_SIDR_REP);
-		ret_answer->sidr_rep.request_id = message->sidr_req.request_id;
 		ret_answer->sidr_rep.status = CM_SIDR_UNSUPPORTED;
 		ret_answer->sidr_rep.service_id = message->sidr_req.service_id;
 		return true;
 	case CM_LAP:
 		*ret_answer = answer_begin(message, CM_APR);
-		ret_answer->apr.local_comm_id = message->lap.remote_comm_id;
-		ret_answer->apr.remote_comm_id = message->lap.local_comm_id;
 		ret_answer->apr.status = CM_APR_INVALID_COMM_ID;
 		return true;
 	case CM_MRA:
@@ -78,32 +69,20 @@ void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid)
 bool cm_last_message_build(
 	const struct cm_last_message *last_message, struct cm_message *ret_message)
 {
-	struct cm_message message = {.transaction_id = last_message->local_comm_id};
+	struct cm_message message = cm_message_begin((enum cm_attribute)last_message->attribute,
+		last_message->local_comm_id, last_message->local_comm_id,
+		last_message->remote_comm_id);
 
-	switch (last_message->attribute) {
-	case CM_REJ:
-		message.attribute = CM_REJ;
-		message.rej.local_comm_id = last_message->local_comm_id;
-		message.rej.remote_comm_id = last_message->remote_comm_id;
+	if (last_message->attribute == CM_REJ) {
 		message.rej.message = (uint8_t)last_message->answered;
 		message.rej.reason = CM_REJECT_CONSUMER;
 		if (last_message->remote_comm_id == 0) {
 			message.rej.reason = CM_REJECT_TIMEOUT;
 			cm_rej_name_itself(&message.rej, last_message->ca_guid);
 		}
-		break;
-	case CM_DREQ:
-		message.attribute = CM_DREQ;
-		message.dreq.local_comm_id = last_message->local_comm_id;
-		message.dreq.remote_comm_id = last_message->remote_comm_id;
+	} else if (last_message->attribute == CM_DREQ) {
 		message.dreq.remote_qpn = last_message->remote_qpn;
-		break;
-	case CM_DREP:
-		message.attribute = CM_DREP;
-		message.drep.local_comm_id = last_message->local_comm_id;
-		message.drep.remote_comm_id = last_message->remote_comm_id;
-		break;
-	default:
+	} else if (last_message->attribute != CM_DREP) {
 		return false;
 	}
 	*ret_message = message;
@@ -113,43 +92,14 @@ bool cm_last_message_build(
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id)
 {
-	switch (message->attribute) {
-	case CM_REQ:
-		*ret_service_id = message->req.service_id;
+	if (message->attribute == CM_REQ || message->attribute == CM_SIDR_REQ) {
+		*ret_service_id = message->attribute == CM_REQ ? message->req.service_id
+							       : message->sidr_req.service_id;
 		return CM_ROUTE_SERVICE;
-	case CM_SIDR_REQ:
-		*ret_service_id = message->sidr_req.service_id;
-		return CM_ROUTE_SERVICE;
-	case CM_MRA:
-		*ret_comm_id = message->mra.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_REJ:
-		*ret_comm_id = message->rej.remote_comm_id;
-		/* The peer gave up before it knew our ID, so any process may be meant. */
-		return *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
-	case CM_REP:
-		*ret_comm_id = message->rep.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_RTU:
-		*ret_comm_id = message->rtu.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_DREQ:
-		*ret_comm_id = message->dreq.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_DREP:
-		*ret_comm_id = message->drep.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_SIDR_REP:
-		*ret_comm_id = message->sidr_rep.request_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_LAP:
-		*ret_comm_id = message->lap.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
-	case CM_APR:
-		*ret_comm_id = message->apr.remote_comm_id;
-		return CM_ROUTE_COMM_ID;
 	}
-	return CM_ROUTE_ALL;
+	*ret_comm_id = cm_message_receiver(message);
+	/* The peer gave up before it knew our ID, so any process may be meant. */
+	return message->attribute == CM_REJ && *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
 }
 
 struct gid cm_request_address(const struct cm_message *message, const struct gid *local,

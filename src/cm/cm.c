@@ -15,6 +15,29 @@ enum {
 
 /* --- tables --- */
 
+enum {
+	ANSWERED_NONE = CM_NONE,
+	ANSWERED_REQ = CM_ANSWERED_REQ,
+	ANSWERED_REP = CM_ANSWERED_REP,
+	ANSWERED_OTHER = CM_ANSWERED_OTHER,
+	EVENT_NONE = CM_NONE,
+	EVENT_REQ_TIMEOUT = CM_EVENT_REQ_TIMEOUT,
+	EVENT_REP_TIMEOUT = CM_EVENT_REP_TIMEOUT,
+	EVENT_DREQ_TIMEOUT = CM_EVENT_DREQ_TIMEOUT,
+	EVENT_TIMEWAIT_EXIT = CM_EVENT_TIMEWAIT_EXIT,
+	LAST_NONE = 0,
+	LAST_REJ = CM_REJ,
+	LAST_DREQ = CM_DREQ,
+	LAST_DREP = CM_DREP,
+};
+
+const struct cm_state_info cm_states[CM_STATE_COUNT] = {
+#define CM_STATE(NAME, rejects, timeout, last, sentence) \
+	[CM_STATE_##NAME] = {#NAME, ANSWERED_##rejects, EVENT_##timeout, LAST_##last},
+#include "cm/cm_state.def"
+#undef CM_STATE
+};
+
 static struct list *table_bucket(struct list *buckets, uint32_t key)
 {
 	key *= 0x9e3779b1u;
@@ -68,25 +91,18 @@ struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const st
 static void last_message_write(struct cm_conn *conn)
 {
 	struct cm_last_message *last_message = conn->last_message;
-	int answered = cm_rejectable(conn->state);
+	const struct cm_state_info *info = &cm_states[conn->state];
 
 	if (!last_message)
 		return;
 	last_message->local_comm_id = conn->local_comm_id;
 	last_message->remote_comm_id = conn->remote_comm_id;
 	last_message->remote_qpn = conn->remote_qpn;
-	last_message->answered = answered < 0 ? 0 : (uint32_t)answered;
+	last_message->answered = info->rejects == CM_NONE ? 0 : (uint32_t)info->rejects;
 	last_message->ifindex = conn->path.ifindex;
 	last_message->local = conn->path.local;
 	last_message->remote = conn->path.remote;
-	if (answered >= 0)
-		last_message->attribute = CM_REJ;
-	else if (conn->state == CM_STATE_ESTABLISHED || conn->state == CM_STATE_DREQ_SENT)
-		last_message->attribute = CM_DREQ;
-	else if (conn->state == CM_STATE_DREQ_RCVD)
-		last_message->attribute = CM_DREP;
-	else
-		last_message->attribute = 0;
+	last_message->attribute = info->last_message;
 }
 
 /* Returns NULL when all are used. */
@@ -269,39 +285,16 @@ void cm_leave_half_open(struct cm_conn *conn)
 
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
-	switch (conn->state) {
-	case CM_STATE_REQ_SENT:
-	case CM_STATE_MRA_REQ_RCVD:
+	const struct cm_state_info *info = &cm_states[conn->state];
+
+	assert(info->timeout != CM_NONE && conn->state != CM_STATE_TIMEWAIT);
+	if (info->rejects == CM_ANSWERED_OTHER)
 		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
-		cm_tell(cm, conn, CM_EVENT_REQ_TIMEOUT, NULL);
-		cm_enter_idle(cm, conn);
-		break;
-	case CM_STATE_REP_SENT:
-	case CM_STATE_MRA_REP_RCVD:
-		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
-		cm_tell(cm, conn, CM_EVENT_REP_TIMEOUT, NULL);
-		cm_enter_idle(cm, conn);
-		break;
-	case CM_STATE_DREQ_SENT:
-		cm_tell(cm, conn, CM_EVENT_DREQ_TIMEOUT, NULL);
+	cm_tell(cm, conn, (enum cm_event_kind)info->timeout, NULL);
+	if (conn->state == CM_STATE_DREQ_SENT)
 		cm_enter_timewait(cm, conn, now_ns);
-		break;
-	case CM_STATE_SIDR_REQ_SENT:
-		cm_tell(cm, conn, CM_EVENT_REQ_TIMEOUT, NULL);
+	else
 		cm_enter_idle(cm, conn);
-		break;
-	case CM_STATE_IDLE:
-	case CM_STATE_REQ_RCVD:
-	case CM_STATE_MRA_REQ_SENT:
-	case CM_STATE_REP_RCVD:
-	case CM_STATE_MRA_REP_SENT:
-	case CM_STATE_ESTABLISHED:
-	case CM_STATE_DREQ_RCVD:
-	case CM_STATE_TIMEWAIT:
-	case CM_STATE_SIDR_REQ_RCVD:
-	case CM_STATE_COUNT:
-		assert(false && "a state that waits for no answer");
-	}
 }
 
 static void message_repeat(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
@@ -446,23 +439,12 @@ void cm_unlisten(struct cm_listener *listener)
 
 const char *cm_state_name(enum cm_state state)
 {
-	static const char *const names[CM_STATE_COUNT] = {
-#define CM_STATE(NAME, sentence) [CM_STATE_##NAME] = #NAME,
-#include "cm/cm_state.def"
-#undef CM_STATE
-	};
-
-	return names[state];
+	return cm_states[state].name;
 }
 
 static void check_conn(const struct cm_conn *conn)
 {
-	bool is_timed = conn->state == CM_STATE_REQ_SENT || conn->state == CM_STATE_MRA_REQ_RCVD ||
-		conn->state == CM_STATE_REP_SENT || conn->state == CM_STATE_MRA_REP_RCVD ||
-		conn->state == CM_STATE_DREQ_SENT || conn->state == CM_STATE_TIMEWAIT ||
-		conn->state == CM_STATE_SIDR_REQ_SENT;
-
-	assert((conn->deadline.position != 0) == is_timed);
+	assert((conn->deadline.position != 0) == (cm_states[conn->state].timeout != CM_NONE));
 	assert(!list_is_linked(&conn->by_remote) || conn->remote_comm_id != 0);
 	assert(!list_is_linked(&conn->by_qpn) || conn->remote_qpn != 0);
 	assert(conn->state != CM_STATE_IDLE || !list_is_linked(&conn->by_remote));

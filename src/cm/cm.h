@@ -71,7 +71,7 @@ enum {
 #define CM_QUERIES_PERIOD_NS 1000000000u
 
 enum cm_state {
-#define CM_STATE(NAME, sentence) CM_STATE_##NAME,
+#define CM_STATE(NAME, rejects, timeout, last, sentence) CM_STATE_##NAME,
 #include "cm/cm_state.def"
 #undef CM_STATE
 	CM_STATE_COUNT

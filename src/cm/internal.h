@@ -23,6 +23,14 @@ void cm_stop_sending(struct cm *cm, struct cm_conn *conn);
 void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 	const struct cm_message *message);
 
+/* A message of the connection with its IDs set. */
+static inline struct cm_message cm_conn_message(
+	const struct cm_conn *conn, enum cm_attribute attribute, uint64_t transaction_id)
+{
+	return cm_message_begin(
+		attribute, transaction_id, conn->local_comm_id, conn->remote_comm_id);
+}
+
 /* Send a REJ on a connection whose peer's communication ID may be unknown (0). */
 void cm_send_reject(
 	struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason);
@@ -32,8 +40,17 @@ void cm_send_reject(
  */
 void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid);
 
-/* The message that a REJ in this state answers (enum cm_answered); -1 where no REJ is allowed. */
-int cm_rejectable(enum cm_state state);
+/* A row of cm/cm_state.def. */
+struct cm_state_info {
+	const char *name;
+	int8_t rejects; /* enum cm_answered: what a REJ answers; CM_NONE: no REJ is allowed */
+	int8_t timeout; /* enum cm_event_kind; CM_NONE: the state has no deadline */
+	uint8_t last_message; /* enum cm_attribute, or 0 */
+};
+
+enum { CM_NONE = -1 };
+
+extern const struct cm_state_info cm_states[CM_STATE_COUNT];
 
 /* End the connection, and keep its IDs reserved while its packets may still be under way. */
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);

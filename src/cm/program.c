@@ -7,47 +7,12 @@
 #include "base/arith.h"
 #include "cm/internal.h"
 
-int cm_rejectable(enum cm_state state)
-{
-	switch (state) {
-	case CM_STATE_REQ_RCVD:
-	case CM_STATE_MRA_REQ_SENT:
-		return CM_ANSWERED_REQ;
-	case CM_STATE_REP_RCVD:
-	case CM_STATE_MRA_REP_SENT:
-		return CM_ANSWERED_REP;
-	case CM_STATE_REQ_SENT:
-	case CM_STATE_MRA_REQ_RCVD:
-	case CM_STATE_REP_SENT:
-	case CM_STATE_MRA_REP_RCVD:
-		return CM_ANSWERED_OTHER;
-	case CM_STATE_IDLE:
-	case CM_STATE_ESTABLISHED:
-	case CM_STATE_DREQ_SENT:
-	case CM_STATE_DREQ_RCVD:
-	case CM_STATE_TIMEWAIT:
-	case CM_STATE_SIDR_REQ_SENT:
-	case CM_STATE_SIDR_REQ_RCVD:
-	case CM_STATE_COUNT:
-		break;
-	}
-	return -1;
-}
-
 void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason)
 {
-	struct cm_message rej = {
-		.attribute = CM_REJ,
-		.transaction_id = conn->transaction_id,
-		.rej =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-				.message = (uint8_t)answered,
-				.reason = reason,
-			},
-	};
+	struct cm_message rej = cm_conn_message(conn, CM_REJ, conn->transaction_id);
 
+	rej.rej.message = (uint8_t)answered;
+	rej.rej.reason = reason;
 	if (reason == CM_REJECT_TIMEOUT)
 		cm_rej_name_itself(&rej.rej, cm->guid);
 	cm_emit(cm, &conn->path, &rej);
@@ -142,10 +107,10 @@ int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uin
 {
 	struct cm_message message = {
 		.attribute = CM_REJ, .transaction_id = conn->transaction_id, .rej = *rej};
-	int answered = cm_rejectable(conn->state);
+	int answered = cm_states[conn->state].rejects;
 
 	(void)now_ns;
-	if (answered < 0)
+	if (answered == CM_NONE)
 		return -EINVAL;
 	message.rej.local_comm_id = conn->local_comm_id;
 	message.rej.remote_comm_id = conn->remote_comm_id;
@@ -160,15 +125,7 @@ int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	(void)now_ns;
 	if (conn->state != CM_STATE_REP_RCVD && conn->state != CM_STATE_MRA_REP_SENT)
 		return -EINVAL;
-	conn->sent = (struct cm_message){
-		.attribute = CM_RTU,
-		.transaction_id = conn->transaction_id,
-		.rtu =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-			},
-	};
+	conn->sent = cm_conn_message(conn, CM_RTU, conn->transaction_id);
 	cm_emit(cm, &conn->path, &conn->sent);
 	cm_set_state(conn, CM_STATE_ESTABLISHED);
 	return 0;
@@ -189,61 +146,28 @@ int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 static void send_dreq(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	conn->transaction_id = transaction_id_next(cm, conn);
-	conn->sent = (struct cm_message){
-		.attribute = CM_DREQ,
-		.transaction_id = conn->transaction_id,
-		.dreq =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-				.remote_qpn = conn->remote_qpn,
-			},
-	};
+	conn->sent = cm_conn_message(conn, CM_DREQ, conn->transaction_id);
+	conn->sent.dreq.remote_qpn = conn->remote_qpn;
 	cm_set_state(conn, CM_STATE_DREQ_SENT);
 	cm_send_until_answered(cm, conn, CM_DREQ_RETRIES, now_ns);
 }
 
 static void send_drep(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
-	conn->sent = (struct cm_message){
-		.attribute = CM_DREP,
-		.transaction_id = conn->transaction_id,
-		.drep =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-			},
-	};
+	conn->sent = cm_conn_message(conn, CM_DREP, conn->transaction_id);
 	cm_emit(cm, &conn->path, &conn->sent);
 	cm_enter_timewait(cm, conn, now_ns);
 }
 
 int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
-	switch (conn->state) {
-	case CM_STATE_ESTABLISHED:
+	if (conn->state == CM_STATE_ESTABLISHED)
 		send_dreq(cm, conn, now_ns);
-		return 0;
-	case CM_STATE_DREQ_RCVD:
+	else if (conn->state == CM_STATE_DREQ_RCVD)
 		send_drep(cm, conn, now_ns);
-		return 0;
-	case CM_STATE_IDLE:
-	case CM_STATE_REQ_SENT:
-	case CM_STATE_MRA_REQ_RCVD:
-	case CM_STATE_REQ_RCVD:
-	case CM_STATE_MRA_REQ_SENT:
-	case CM_STATE_REP_SENT:
-	case CM_STATE_MRA_REP_RCVD:
-	case CM_STATE_REP_RCVD:
-	case CM_STATE_MRA_REP_SENT:
-	case CM_STATE_DREQ_SENT:
-	case CM_STATE_TIMEWAIT:
-	case CM_STATE_SIDR_REQ_SENT:
-	case CM_STATE_SIDR_REQ_RCVD:
-	case CM_STATE_COUNT:
-		break;
-	}
-	return -EINVAL;
+	else
+		return -EINVAL;
+	return 0;
 }
 
 int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
@@ -301,8 +225,8 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	case CM_STATE_MRA_REP_RCVD:
 	case CM_STATE_REP_RCVD:
 	case CM_STATE_MRA_REP_SENT:
-		cm_send_reject(
-			cm, conn, (enum cm_answered)cm_rejectable(conn->state), CM_REJECT_CONSUMER);
+		cm_send_reject(cm, conn, (enum cm_answered)cm_states[conn->state].rejects,
+			CM_REJECT_CONSUMER);
 		cm_enter_idle(cm, conn);
 		break;
 	case CM_STATE_ESTABLISHED:

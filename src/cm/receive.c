@@ -33,18 +33,10 @@ static enum verdict verdict_of(const struct cm_message *message, const struct cm
 /* Request time: the program has not decided yet (IBTA 12.6.6). */
 static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered message)
 {
-	const struct cm_message mra = {
-		.attribute = CM_MRA,
-		.transaction_id = conn->transaction_id,
-		.mra =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-				.message = (uint8_t)message,
-				.service_timeout = CM_SERVICE_TIMEOUT,
-			},
-	};
+	struct cm_message mra = cm_conn_message(conn, CM_MRA, conn->transaction_id);
 
+	mra.mra.message = (uint8_t)message;
+	mra.mra.service_timeout = CM_SERVICE_TIMEOUT;
 	cm_emit(cm, &conn->path, &mra);
 	cm_set_state(
 		conn, message == CM_ANSWERED_REQ ? CM_STATE_MRA_REQ_SENT : CM_STATE_MRA_REP_SENT);
@@ -60,37 +52,14 @@ static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_me
 
 	cm->counters.duplicates++;
 	answer.transaction_id = message->transaction_id;
-	if (message->attribute == CM_LAP)
-		answer = (struct cm_message){
-			.attribute = CM_APR,
-			.transaction_id = message->transaction_id,
-			.apr =
-				{
-					.local_comm_id = conn->local_comm_id,
-					.remote_comm_id = conn->remote_comm_id,
-					.status = CM_APR_UNSUPPORTED,
-				},
-		};
-	else if (message->attribute == CM_DREQ)
-		answer = (struct cm_message){
-			.attribute = CM_DREP,
-			.transaction_id = message->transaction_id,
-			.drep =
-				{
-					.local_comm_id = conn->local_comm_id,
-					.remote_comm_id = conn->remote_comm_id,
-				},
-		};
-	else if (message->attribute == CM_REP)
-		answer = (struct cm_message){
-			.attribute = CM_RTU,
-			.transaction_id = message->transaction_id,
-			.rtu =
-				{
-					.local_comm_id = conn->local_comm_id,
-					.remote_comm_id = conn->remote_comm_id,
-				},
-		};
+	if (message->attribute == CM_LAP) {
+		answer = cm_conn_message(conn, CM_APR, message->transaction_id);
+		answer.apr.status = CM_APR_UNSUPPORTED;
+	} else if (message->attribute == CM_DREQ) {
+		answer = cm_conn_message(conn, CM_DREP, message->transaction_id);
+	} else if (message->attribute == CM_REP) {
+		answer = cm_conn_message(conn, CM_RTU, message->transaction_id);
+	}
 	cm_emit(cm, &conn->path, &answer);
 }
 
@@ -269,39 +238,11 @@ static void message_take(
 	}
 }
 
-/* The sender's communication ID; 0 where the message has none, or may have none yet. */
-static uint32_t sender_comm_id(const struct cm_message *message)
-{
-	switch (message->attribute) {
-	case CM_MRA:
-		return message->mra.local_comm_id;
-	case CM_REJ:
-		return message->rej.local_comm_id;
-	case CM_REP:
-		return message->rep.local_comm_id;
-	case CM_RTU:
-		return message->rtu.local_comm_id;
-	case CM_DREQ:
-		return message->dreq.local_comm_id;
-	case CM_DREP:
-		return message->drep.local_comm_id;
-	case CM_LAP:
-		return message->lap.local_comm_id;
-	case CM_APR:
-		return message->apr.local_comm_id;
-	case CM_REQ:
-	case CM_SIDR_REQ:
-	case CM_SIDR_REP:
-		break;
-	}
-	return 0;
-}
-
 /* Is the message from the peer of this connection? */
 static bool is_from_peer(
 	const struct cm_conn *conn, const struct cm_path *path, const struct cm_message *message)
 {
-	uint32_t theirs = sender_comm_id(message);
+	uint32_t theirs = cm_message_sender(message);
 
 	if (!gid_is_equal(&conn->path.remote, &path->remote) ||
 		!gid_is_equal(&conn->path.local, &path->local))
@@ -396,9 +337,7 @@ void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_cl
 	if (!cm_message_decode(&message, mad) ||
 		(message.attribute != CM_REQ && message.attribute != CM_SIDR_REQ))
 		return;
-	conn = cm_find_local(cm,
-		message.attribute == CM_REQ ? message.req.local_comm_id
-					    : message.sidr_req.request_id);
+	conn = cm_find_local(cm, cm_message_sender(&message));
 	if (!conn || message.transaction_id != conn->transaction_id ||
 		!gid_is_equal(&conn->path.remote, &path->remote) ||
 		(conn->state != CM_STATE_REQ_SENT && conn->state != CM_STATE_SIDR_REQ_SENT))

@@ -6,7 +6,7 @@
 static enum fault bind_fault(enum mr_fault fault)
 {
 	static const enum fault faults[] = {
-#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = FAULT_##bind,
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) [MR_FAULT_##name] = FAULT_##bind,
 #include "memory/mr_fault.def"
 #undef MR_FAULT
 	};

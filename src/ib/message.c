@@ -12,7 +12,8 @@
 enum fault message_local_fault(enum mr_fault fault)
 {
 	static const enum fault faults[] = {
-#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = FAULT_##local,
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) \
+	[MR_FAULT_##name] = FAULT_##local,
 #include "memory/mr_fault.def"
 #undef MR_FAULT
 	};

@@ -43,7 +43,7 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment)
 static enum rdmap_error tagged_error(enum mr_fault fault)
 {
 	static const enum rdmap_error errors[] = {
-#define MR_FAULT(name, local, bind, tagged, read, sentence) \
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) \
 	[MR_FAULT_##name] = RDMAP_ERROR_##tagged,
 #include "memory/mr_fault.def"
 #undef MR_FAULT
@@ -56,7 +56,8 @@ static enum rdmap_error tagged_error(enum mr_fault fault)
 static enum rdmap_error read_error(enum mr_fault fault)
 {
 	static const enum rdmap_error errors[] = {
-#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = RDMAP_ERROR_##read,
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) \
+	[MR_FAULT_##name] = RDMAP_ERROR_##read,
 #include "memory/mr_fault.def"
 #undef MR_FAULT
 	};

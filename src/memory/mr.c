@@ -10,6 +10,17 @@
 #include "base/arith.h"
 #include "memory/mr_internal.h"
 
+int mr_fault_errno(enum mr_fault fault)
+{
+	static const int errors[] = {
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) [MR_FAULT_##name] = -(error),
+#include "memory/mr_fault.def"
+#undef MR_FAULT
+	};
+
+	return errors[fault];
+}
+
 static_assert(sizeof(struct mr_slot) == 64, "a slot is a cache line");
 
 uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant)

@@ -62,10 +62,13 @@ enum mr_access {
 /* The reasons of a refused access, bind or invalidation, with their sentences in the table. */
 enum mr_fault {
 	MR_OK,
-#define MR_FAULT(name, local, bind, tagged, read, sentence) MR_FAULT_##name,
+#define MR_FAULT(name, local, bind, tagged, read, error, sentence) MR_FAULT_##name,
 #include "memory/mr_fault.def"
 #undef MR_FAULT
 };
+
+/* 0 for MR_OK, else the -errno of the table: for a call of the program that names memory. */
+int mr_fault_errno(enum mr_fault fault);
 
 enum mr_kind {
 	MR_KIND_FREE,

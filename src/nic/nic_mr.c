@@ -294,26 +294,6 @@ bool nic_memory_touch(void *address, uint64_t bytes, bool is_written)
 	return errno == EINVAL && !can_populate();
 }
 
-static int find_errno(enum mr_fault fault)
-{
-	switch (fault) {
-	case MR_OK:
-		return 0;
-	case MR_FAULT_KEY:
-	case MR_FAULT_STATE:
-	case MR_FAULT_ALIGN:
-	case MR_FAULT_LATER:
-		return -ENOENT;
-	case MR_FAULT_PD:
-	case MR_FAULT_ACCESS:
-		return -EPERM;
-	case MR_FAULT_BOUNDS:
-	case MR_FAULT_PAGE:
-		return -EFAULT;
-	}
-	return -ENOENT;
-}
-
 int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint64_t bytes,
 	void **ret_address)
 {
@@ -325,7 +305,7 @@ int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint6
 		fault = mr_resolve(&nic.mrs, key, pd, access, iova, bytes, &pointer);
 	nic_leave();
 	*ret_address = pointer;
-	return find_errno(fault);
+	return mr_fault_errno(fault);
 }
 
 int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)

@@ -173,6 +173,52 @@ void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES])
 	}
 }
 
+uint32_t cm_message_sender(const struct cm_message *message)
+{
+	switch ((int)message->attribute) {
+#define CM_SENDER(name, field)   \
+	case ATTRIBUTE_OF(name): \
+		return message->name.field;
+#include "wire/cm_message.def"
+	default:
+		return 0;
+	}
+}
+
+uint32_t cm_message_receiver(const struct cm_message *message)
+{
+	switch ((int)message->attribute) {
+#define CM_RECEIVER(name, field) \
+	case ATTRIBUTE_OF(name): \
+		return message->name.field;
+#include "wire/cm_message.def"
+	default:
+		return 0;
+	}
+}
+
+struct cm_message cm_message_begin(
+	enum cm_attribute attribute, uint64_t transaction_id, uint32_t sender, uint32_t receiver)
+{
+	struct cm_message message = {.attribute = attribute, .transaction_id = transaction_id};
+
+	switch ((int)attribute) {
+#define CM_SENDER(name, field)               \
+	case ATTRIBUTE_OF(name):             \
+		message.name.field = sender; \
+		break;
+#include "wire/cm_message.def"
+	}
+	switch ((int)attribute) {
+#define CM_RECEIVER(name, field)               \
+	case ATTRIBUTE_OF(name):               \
+		message.name.field = receiver; \
+		break;
+#include "wire/cm_message.def"
+	}
+	return message;
+}
+
 const char *cm_attribute_name(enum cm_attribute attribute)
 {
 	switch (attribute) {

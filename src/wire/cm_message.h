@@ -99,6 +99,14 @@ bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES])
 /* Write all 256 bytes. Fields wider than their row are cut to its width. */
 void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES]);
 
+/* The sender's and the receiver's communication ID or request ID; 0 where a message has none. */
+uint32_t cm_message_sender(const struct cm_message *message);
+uint32_t cm_message_receiver(const struct cm_message *message);
+
+/* A message with these IDs, where it has such fields; all other fields are 0. */
+struct cm_message cm_message_begin(
+	enum cm_attribute attribute, uint64_t transaction_id, uint32_t sender, uint32_t receiver);
+
 /* The name of a message, "REQ". */
 const char *cm_attribute_name(enum cm_attribute attribute);
 

@@ -138,11 +138,9 @@ enum aeth_kind {
 };
 
 enum aeth_nak {
-	AETH_NAK_PSN_SEQUENCE = 0,
-	AETH_NAK_INVALID_REQUEST = 1,
-	AETH_NAK_REMOTE_ACCESS = 2,
-	AETH_NAK_REMOTE_OPERATIONAL = 3,
-	AETH_NAK_INVALID_RD_REQUEST = 4,
+#define AETH_NAK_CODE(NAME, code, counter, FAULT) AETH_NAK_##NAME = (code),
+#include "wire/aeth_nak.def"
+#undef AETH_NAK_CODE
 };
 
 #define AETH_VALUE_MASK 0x1f

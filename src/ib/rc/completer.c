@@ -68,29 +68,26 @@ static void credit_update(struct rc_qp *rc, const struct aeth *aeth)
 	rc_requester_schedule(rc);
 }
 
+static const struct {
+	enum counter counter;
+	enum fault fault;
+} nak_table[] = {
+#define AETH_NAK_CODE(NAME, code, counter, FAULT) [code] = {COUNTER_##counter, FAULT_##FAULT},
+#include "wire/aeth_nak.def"
+#undef AETH_NAK_CODE
+};
+
 static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 {
-	switch ((enum aeth_nak)code) {
-	case AETH_NAK_PSN_SEQUENCE:
-		qp_count(&rc->qp, COUNTER_packet_seq_err, 1);
-		rc_recovery_lost(rc, now_ns);
-		break;
-	case AETH_NAK_INVALID_REQUEST:
-		qp_count(&rc->qp, COUNTER_req_remote_invalid_request, 1);
-		rc_requester_fail(rc, FAULT_REMOTE_INVALID, now_ns);
-		break;
-	case AETH_NAK_REMOTE_ACCESS:
-		qp_count(&rc->qp, COUNTER_req_remote_access_errors, 1);
-		rc_requester_fail(rc, FAULT_REMOTE_ACCESS, now_ns);
-		break;
-	case AETH_NAK_REMOTE_OPERATIONAL:
-		qp_count(&rc->qp, COUNTER_req_remote_operation_errors, 1);
-		rc_requester_fail(rc, FAULT_REMOTE_OPERATIONAL, now_ns);
-		break;
-	case AETH_NAK_INVALID_RD_REQUEST:
-	default: /* reserved codes: ignored, the timer decides (IBTA 9.7.5.2.8) */
+	if (code >= ARRAY_COUNT(nak_table)) {
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
+		return;
 	}
+	qp_count(&rc->qp, nak_table[code].counter, 1);
+	if (code == AETH_NAK_PSN_SEQUENCE)
+		rc_recovery_lost(rc, now_ns);
+	else if (nak_table[code].fault != FAULT_NONE)
+		rc_requester_fail(rc, nak_table[code].fault, now_ns);
 }
 
 /* The number of the first incomplete message. */
