@@ -35,6 +35,7 @@ enum {
 	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
 	/* Different paths of a lane, a power of two: two per queue pair, and address handles. */
 	PORT_UDP_PATHS_MAX = 1 << 19,
+	PORT_UDP_PACKET_BYTES_MAX = 65503, /* the room of an IPv4 datagram, without ICRC */
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
 	PORT_UDP_RUN_PACKETS_MAX = 64, /* of port_udp_stage_run() */
@@ -192,8 +193,9 @@ void port_udp_path_close(struct port_udp *port, uint32_t path);
 /*
  * The place and room of the next packet.
  *
- * `ret_capacity_bytes`  Room from the BTH to the end of the pad, without the ICRC's. 0 while
- *                       packets wait for the kernel, or the buffer is full: flush.
+ * `ret_capacity_bytes`  Room from the BTH to the end of the pad, without the ICRC's:
+ *                       PORT_UDP_PACKET_BYTES_MAX while nothing is staged. 0 while packets wait
+ *                       for the kernel, or the buffer is full: flush.
  */
 uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 

@@ -33,7 +33,6 @@ enum {
 	UDP_SEND_PIECES = 1024, /* of a batch: one message takes 3 at most for each packet */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later kernels) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet */
-	UDP_PACKET_BYTES_MAX = 65503, /* the room of an IPv4 datagram, without ICRC */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
 	UDP_FLOWS_COUNT = 64, /* power of two */
 	UDP_ORDERS_COUNT = 64, /* power of two */

@@ -17,7 +17,7 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 		left <= ROCE_ICRC_BYTES)
 		*ret_capacity_bytes = 0;
 	else
-		*ret_capacity_bytes = min_u32(left - ROCE_ICRC_BYTES, UDP_PACKET_BYTES_MAX);
+		*ret_capacity_bytes = min_u32(left - ROCE_ICRC_BYTES, PORT_UDP_PACKET_BYTES_MAX);
 	return port->stage + port->stage_used_bytes;
 }
 
@@ -38,7 +38,7 @@ void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct pack
 
 	assert(!port->is_blocked && packets >= 1 && packets <= PORT_UDP_RUN_PACKETS_MAX &&
 		port->staged_end + packets <= PORT_UDP_STAGE_PACKETS);
-	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
+	assert(bytes >= BTH_BYTES && bytes <= PORT_UDP_PACKET_BYTES_MAX &&
 		packets * (bytes + ROCE_ICRC_BYTES) <=
 			PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
 	assert(bytes >= BTH_BYTES + run->borrowed_bytes);

@@ -26,6 +26,13 @@ enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
+/* The buffer's capacity that packets_transmit() asks for before it fetches a packet. */
+#define FETCH_BYTES_MIN (0u + FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX)
+
+static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&
+		PORT_UDP_PACKET_BYTES_MAX + ROCE_ICRC_BYTES + 0u <= PORT_UDP_STAGE_BYTES,
+	"packets_transmit() ends only if an empty buffer is large enough");
+
 /* A shorter payload is copied faster than the kernel gathers it in pieces. */
 enum { ZEROCOPY_BYTES_MIN = 2048 };
 
@@ -75,7 +82,7 @@ static __attribute__((noinline)) void packets_transmit(struct worker *worker, bo
 		};
 		size_t bytes = 0;
 
-		if (capacity_bytes >= FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX)
+		if (capacity_bytes >= FETCH_BYTES_MIN)
 			bytes = engine_next_packet(lane, with_acks, &run, worker->now_ns);
 		if (bytes) {
 			port_udp_stage_run(worker->port, (uint32_t)bytes, &run);
