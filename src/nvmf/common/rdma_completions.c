@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "nvmf/common/rdma_completions.h"
+
+/* Other queues of the loop have their turn after so many completions. */
+enum { BATCH = 16, BATCHES_MAX = 8 };
+
+static struct rdma_completions *completions_of(struct loop_watch *watch)
+{
+	return container_of(watch, struct rdma_completions, watch);
+}
+
+/* Poll until the queue is empty, with pauses for the rest of the loop. */
+static void poll_again(struct loop_work *work)
+{
+	struct rdma_completions *completions = container_of(work, struct rdma_completions, again);
+
+	if (rdma_completions_poll(completions) >= BATCH * BATCHES_MAX)
+		loop_defer(completions->loop, work);
+}
+
+static void channel_ready(struct loop_watch *watch, uint32_t events)
+{
+	struct rdma_completions *completions = completions_of(watch);
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)events;
+	while (ibv_get_cq_event(completions->channel, &cq, &context) == 0)
+		completions->unacknowledged++;
+	/* The poll finds what has completed before the request to be notified. */
+	if (completions->is_stopped || ibv_req_notify_cq(completions->cq, 0))
+		return;
+	poll_again(&completions->again);
+}
+
+int rdma_completions_init(struct rdma_completions *completions, struct loop *loop,
+	struct ibv_context *verbs, unsigned entries,
+	void (*completed)(struct rdma_completions *completions, const struct ibv_wc *wc))
+{
+	int flags;
+
+	*completions = (struct rdma_completions){.loop = loop, .completed = completed};
+	completions->watch.ready = channel_ready;
+	loop_work_init(&completions->again, poll_again);
+	completions->channel = ibv_create_comp_channel(verbs);
+	if (!completions->channel)
+		goto fail;
+	flags = fcntl(completions->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(completions->channel->fd, F_SETFL, flags | O_NONBLOCK))
+		goto fail;
+	completions->cq = ibv_create_cq(verbs, (int)entries, NULL, completions->channel, 0);
+	if (!completions->cq)
+		goto fail;
+	errno = ibv_req_notify_cq(completions->cq, 0);
+	if (errno)
+		goto fail;
+	errno = -loop_watch(loop, &completions->watch, completions->channel->fd, EPOLLIN);
+	if (errno == 0)
+		return 0;
+
+fail:;
+	int error = errno ? -errno : -ENOMEM;
+
+	rdma_completions_done(completions);
+	return error;
+}
+
+void rdma_completions_done(struct rdma_completions *completions)
+{
+	if (completions->loop)
+		loop_defer_cancel(&completions->again);
+	if (completions->channel && completions->watch.events)
+		loop_unwatch(completions->loop, &completions->watch);
+	if (completions->cq) {
+		ibv_ack_cq_events(completions->cq, completions->unacknowledged);
+		(void)ibv_destroy_cq(completions->cq);
+	}
+	if (completions->channel)
+		(void)ibv_destroy_comp_channel(completions->channel);
+	memset(completions, 0, sizeof(*completions));
+}
+
+unsigned rdma_completions_poll(struct rdma_completions *completions)
+{
+	struct ibv_wc wcs[BATCH];
+	unsigned sum = 0;
+	int count = BATCH;
+
+	for (int i = 0; i < BATCHES_MAX && count == BATCH && !completions->is_stopped; i++) {
+		count = ibv_poll_cq(completions->cq, BATCH, wcs);
+		for (int j = 0; j < count && !completions->is_stopped; j++)
+			completions->completed(completions, &wcs[j]);
+		if (count > 0)
+			sum += (unsigned)count;
+	}
+	return sum;
+}
+
+void rdma_completions_stop(struct rdma_completions *completions)
+{
+	completions->is_stopped = true;
+}
