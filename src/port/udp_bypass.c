@@ -8,9 +8,10 @@
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
  * datagrams arrive at the socket, because the ring would copy them a second time. The ring has
- * their first bytes, as a mark of their place in the order of arrival. A mark arrives a moment
- * before its datagram; the first bytes show which belong together. A full ring or socket may lose
- * either. A datagram without a mark is delivered when the port reads the socket. A mark without a
+ * their first bytes, as a mark of their place in the order of arrival. The kernel writes a mark a
+ * moment after the socket has its datagram; the first bytes show which belong together. A full ring
+ * or socket may lose either. A datagram whose mark is not there when the port reads the socket is
+ * delivered behind the frames that are there; its mark is dropped when it arrives. A mark without a
  * datagram is dropped after a while, or when the datagram of the next mark has arrived.
  *
  * A datagram that begins in the middle of a message has no mark. Nearly all datagrams of a long
@@ -120,6 +121,48 @@ static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
 		memcmp(end - BTH_BYTES, data, BTH_BYTES) == 0;
 }
 
+/* The datagram that begins with `data` is delivered without its mark. */
+static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
+{
+	struct udp_unmarked *unmarked =
+		&bypass->unmarked[bypass->next_unmarked++ % BYPASS_UNMARKED_COUNT];
+
+	unmarked->is_used = true;
+	memcpy(unmarked->start, data, BTH_BYTES);
+}
+
+/* Whether the datagram of a mark was delivered already. It has one mark: this is asked once. */
+static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *slot)
+{
+	for (unsigned i = 0; i < BYPASS_UNMARKED_COUNT; i++) {
+		struct udp_unmarked *unmarked = &bypass->unmarked[i];
+
+		if (unmarked->is_used && is_mark_of(slot, unmarked->start)) {
+			unmarked->is_used = false;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Deliver what the ring has up to the next mark: it arrived before a datagram whose mark is not
+ * there yet.
+ */
+static void frames_catch_up(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_bypass *bypass = port->receivers[address].bypass;
+	struct tpacket2_hdr *slot;
+
+	while ((slot = slot_filled(bypass, 0))) {
+		if (is_mark(slot) ? !mark_is_late(bypass, slot)
+				  : !take_frame(port, address, slot, false, on_packet, context))
+			return;
+		slot_release(bypass, slot);
+	}
+}
+
 /* The distance to the mark of a datagram; -1: there is none. */
 static int mark_find(const struct udp_bypass *bypass, const uint8_t *data)
 {
@@ -141,13 +184,17 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 	int ahead = bytes < BTH_BYTES ? -1 : mark_find(bypass, data);
 	bool has_mark = ahead >= 0;
 
+	if (!has_mark && bytes >= BTH_BYTES && !udp_order_is_middle(data)) {
+		frames_catch_up(port, address, on_packet, context);
+		unmarked_note(bypass, data);
+	}
 	for (; ahead >= 0; ahead--) {
 		struct tpacket2_hdr *slot = slot_at(bypass, bypass->next_slot);
 
 		if (!is_mark(slot))
 			take_frame(port, address, slot, true, on_packet, context);
 		else if (ahead > 0)
-			port->counters->rx_marks_lost++;
+			port->counters->rx_marks_lost += !mark_is_late(bypass, slot);
 		else
 			memcpy(ret_macs, (const uint8_t *)slot + slot->tp_mac, ROCE_MACS_BYTES);
 		slot_release(bypass, slot);
@@ -166,9 +213,11 @@ static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hd
 	bool is_patient = bypass->stalled_looks <= BYPASS_STALLED_LOOKS_MAX;
 
 	if (is_mark(slot)) {
-		if (is_patient)
+		bool is_late = mark_is_late(bypass, slot);
+
+		if (is_patient && !is_late)
 			return false;
-		port->counters->rx_marks_lost++;
+		port->counters->rx_marks_lost += !is_late;
 	} else if (!take_frame(port, address, slot, !is_patient, on_packet, context)) {
 		return false;
 	}

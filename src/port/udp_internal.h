@@ -16,6 +16,7 @@
 
 #include "port/address.h"
 #include "port/udp.h"
+#include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 #include "wire/roce.h"
@@ -77,9 +78,16 @@ struct udp_neighbour {
 enum {
 	BYPASS_SLOT_BYTES = 2048,
 	BYPASS_SLOTS_COUNT = 1024,
+	BYPASS_UNMARKED_COUNT = 8, /* a mark is late by some microseconds: by one datagram or two */
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
 	UDP_CONFIRMED_MS = 3000,
+};
+
+/* A datagram that was delivered before its mark was there. */
+struct udp_unmarked {
+	bool is_used;
+	uint8_t start[BTH_BYTES];
 };
 
 struct udp_bypass {
@@ -88,6 +96,8 @@ struct udp_bypass {
 	uint8_t *ring;
 	uint32_t next_slot;
 	uint32_t stalled_looks;
+	uint32_t next_unmarked; /* overwrites the oldest */
+	struct udp_unmarked unmarked[BYPASS_UNMARKED_COUNT];
 };
 
 struct udp_receiver {

@@ -40,6 +40,7 @@ enum {
 	LONG = 4096 + 16,
 	MTU = 9000,
 	WAIT_MS = 60000,
+	FRAMES_PER_CALL = 32, /* that port_udp_receive() takes from a ring */
 	TRUST_MS =
 		40, /* a little less than the port trusts the address of a neighbour it has heard */
 	CONFIRM_US = 1100000, /* after which a confirmed address is looked up again */
@@ -535,24 +536,45 @@ static int socket_of(struct end *end)
 	return fds[0].fd;
 }
 
-static void mark_without_its_datagram_is_given_up(void **state)
+static int ring_of(struct end *end)
 {
-	const struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog program = {1, (struct sock_filter *)(uintptr_t)&nothing};
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+
+	assert_int_equal(port_udp_fds(end->port, fds), 2);
+	return fds[1].fd;
+}
+
+static void filter_set(int fd, struct sock_filter *code, unsigned short count)
+{
+	const struct sock_fprog program = {count, code};
+
+	assert_int_equal(
+		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+}
+
+/* What a sends to b meanwhile does not come to this socket of b. */
+static void while_deaf(int fd, void (*send)(void))
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_filter before[64];
 	socklen_t count = ARRAY_COUNT(before);
-	int fd;
 
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, before, &count), 0);
+	filter_set(fd, &nothing, 1);
+	send();
+	filter_set(fd, before, (unsigned short)count);
+}
+
+static void send_long(void)
+{
+	send_one(&a, LONG, 9);
+}
+
+static void mark_without_its_datagram_is_given_up(void **state)
+{
 	(void)state;
 	ends_open(true, true, true);
-	fd = socket_of(&b);
-	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, before, &count), 0);
-	assert_int_equal(
-		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
-	send_one(&a, LONG, 9);
-	program = (struct sock_fprog){(unsigned short)count, before};
-	assert_int_equal(
-		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+	while_deaf(socket_of(&b), send_long);
 	for (uint32_t i = 0; i < 3; i++)
 		send_one(&a, i == 1 ? LONG : SHORT, i);
 	receive(&b, 3);
@@ -584,7 +606,7 @@ static void send_numbered(
 
 static struct numbers {
 	uint32_t count;
-	uint32_t psn[16];
+	uint32_t psn[64];
 } numbers;
 
 static bool note_number(void *context, const struct port_udp_packet *packet)
@@ -659,6 +681,35 @@ static void middle_that_does_not_come_is_given_up(void **state)
 	send_numbered(&a, OPCODE_RC_WRITE_LAST, 1, 2, SHORT);
 	send_numbered(&a, OPCODE_RC_WRITE_ONLY, 1, 3, SHORT);
 	EXPECT_NUMBERS(0, 2, 3);
+	assert_int_equal(b.counters.rx_marks_lost, 0);
+}
+
+static void send_numbered_long(void)
+{
+	send_numbered(&a, OPCODE_RC_SEND_ONLY, 1, FRAMES_PER_CALL + 1, LONG);
+}
+
+/*
+ * The socket has a datagram a moment before the ring has its mark. What came before it over the
+ * link is delivered before it nevertheless, and the mark that arrives later holds up nothing.
+ */
+static void datagram_without_its_mark_overtakes_nothing(void **state)
+{
+	uint32_t expected[FRAMES_PER_CALL + 2];
+
+	(void)state;
+	ends_open(true, false, true);
+	for (uint32_t psn = 0; psn < ARRAY_COUNT(expected); psn++)
+		expected[psn] = psn;
+	for (uint32_t psn = 0; psn <= FRAMES_PER_CALL; psn++)
+		send_numbered(&a, OPCODE_RC_SEND_ONLY, 1, psn, SHORT);
+	while_deaf(ring_of(&b), send_numbered_long);
+	port_udp_look_everywhere(b.port); /* the socket, too, although the ring has a batch */
+	receive_numbered(&b, expected, ARRAY_COUNT(expected));
+
+	while_deaf(socket_of(&b), send_numbered_long);
+	send_numbered(&a, OPCODE_RC_SEND_ONLY, 1, 100, SHORT);
+	EXPECT_NUMBERS(100);
 	assert_int_equal(b.counters.rx_marks_lost, 0);
 }
 
@@ -773,6 +824,7 @@ int main(void)
 		TEST(message_that_the_link_refuses_goes_through_the_socket),
 		TEST(packet_of_this_host_comes_by_the_socket),
 		TEST(mark_without_its_datagram_is_given_up),
+		TEST(datagram_without_its_mark_overtakes_nothing),
 		TEST(end_of_a_message_does_not_overtake_its_middle),
 		TEST(packets_of_others_do_not_wait_for_a_message),
 		TEST(middle_that_does_not_come_is_given_up),
