@@ -123,6 +123,10 @@ struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn)
  */
 static void lane_publish(struct lane *lane, struct qp *qp)
 {
+	qp->published_next = lane->published;
+	if (lane->published)
+		lane->published->published_before = qp;
+	lane->published = qp;
 	qp->public->next_offset = lane->public->first_qp_offset;
 	lane->public->first_qp_offset = qp->public_offset;
 	lane->public->qp_count = lane->qp_count;
@@ -130,17 +134,17 @@ static void lane_publish(struct lane *lane, struct qp *qp)
 
 static void lane_unpublish(struct lane *lane, struct qp *qp)
 {
-	struct qp_public *before = NULL;
-	uint64_t offset = lane->public->first_qp_offset;
+	struct qp *before = qp->published_before, *next = qp->published_next;
 
-	while (offset != qp->public_offset) {
-		before = arena_at(lane->arena, offset);
-		offset = before->next_offset;
-	}
-	if (before)
-		before->next_offset = qp->public->next_offset;
-	else
+	if (next)
+		next->published_before = before;
+	if (before) {
+		before->published_next = next;
+		before->public->next_offset = qp->public->next_offset;
+	} else {
+		lane->published = next;
 		lane->public->first_qp_offset = qp->public->next_offset;
+	}
 	lane->public->qp_count = lane->qp_count;
 }
 
@@ -204,31 +208,17 @@ void engine_qp_destroy(struct qp *qp)
 
 void engine_srq_forget(struct lane *lane, const struct srq *srq)
 {
-	uint64_t offset = lane->public->first_qp_offset;
-
-	while (offset) {
-		const struct qp_public *public = arena_at(lane->arena, offset);
-		struct qp *qp = engine_qp_find(lane, public->qpn);
-
+	for (struct qp *qp = lane->published; qp; qp = qp->published_next)
 		if (qp->type == QP_TYPE_XRC_RECV)
 			rc_xrc_forget(rc_from_qp(qp), srq);
-		offset = public->next_offset;
-	}
 }
 
 struct qp *engine_qp_in_lookup(struct lane *lane, uint32_t *ret_number)
 {
-	uint64_t offset = lane->public->first_qp_offset;
-
-	while (offset) {
-		const struct qp_public *public = arena_at(lane->arena, offset);
-		struct qp *qp = engine_qp_find(lane, public->qpn);
-
+	for (struct qp *qp = lane->published; qp; qp = qp->published_next)
 		if (qp->type == QP_TYPE_XRC_RECV &&
 			rc_xrc_lookup_pending(rc_from_qp(qp), ret_number))
 			return qp;
-		offset = public->next_offset;
-	}
 	return NULL;
 }
 

@@ -71,6 +71,7 @@ struct lane {
 	struct signal_queue signals;
 	struct cq_taker *taker; /* of the poll that drives the lane now; NULL: none */
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
+	struct qp *published; /* those of first_qp_offset in struct lane_public, in its order */
 	uint32_t qp_count;
 	struct lane_member *members; /* allocated when they are attached */
 	uint32_t member_count;

@@ -230,6 +230,8 @@ struct qp {
 	const struct qp_transport *transport;
 	struct qp_public *public;
 	uint64_t public_offset;
+	struct qp *published_before,
+		*published_next; /* in the list of `public`; NULL at its ends */
 	enum qp_type type;
 	enum qp_state state;
 	uint32_t qpn;
