@@ -21,8 +21,10 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
+#include "os/clock.h"
 #include "os/futex.h"
 #include "os/log.h"
+#include "peer/absence.h"
 #include "segment/nic_memory.h"
 
 /* Offset of the bytes that processes lock in NIC memory of peers, one byte for each process. */
@@ -523,6 +525,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 struct search {
 	uint32_t number; /* of a queue pair */
 	struct nic_peer *peer; /* NULL: not found */
+	bool has_visited; /* a process has the slot */
 	int error;
 };
 
@@ -554,10 +557,12 @@ static bool search_process(struct search *search, const struct agent_process *pr
 /* namespace_visit_fn; the NIC is not locked. */
 static bool search_visit(void *context, const struct agent_process *process)
 {
+	struct search *search = context;
 	bool is_found;
 
+	search->has_visited = true;
 	nic_enter();
-	is_found = search_process(context, process);
+	is_found = search_process(search, process);
 	nic_leave();
 	return is_found;
 }
@@ -566,6 +571,7 @@ static int peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic
 {
 	struct search search = {.number = number, .error = -ENOENT};
 	const struct gid copy = *gid;
+	uint8_t slot = (uint8_t)(number >> 16);
 	int before;
 
 	list_for_each(peer, &peer_list, struct nic_peer, link)
@@ -574,9 +580,13 @@ static int peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic
 			*ret_peer = peer;
 			return 0;
 		}
+	if (absence_is_known(&copy, slot, clock_now_ns()))
+		return -ENOENT;
 	before = nic_let_go();
-	namespace_lookup(&own_name, (uint8_t)(number >> 16), &copy, search_visit, &search);
+	namespace_lookup(&own_name, slot, &copy, search_visit, &search);
 	nic_take_again(before);
+	if (!search.has_visited)
+		absence_note(&copy, slot, clock_now_ns());
 	if (!search.peer)
 		return search.error;
 	*ret_peer = search.peer;
