@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_NVMF_TARGET_TRANSPORT_H
+#define URNIC_NVMF_TARGET_TRANSPORT_H
+
+/*
+ * What carries commands from hosts to the target: TCP and RDMA implement `struct target_transport`
+ * and call the functions target_queue_*() and target_command_*(). One thread runs a target: all
+ * calls in both directions are on the thread of its loop.
+ *
+ * A queue is one connection: an Admin or I/O queue pair of NVMe, and SQ and CQ have the same number
+ * of entries. The transport owns its memory. Its life:
+ *
+ *     target_queue_open()      the connection is established: after ICReq, or at the CM request
+ *     target_queue_command()   a command has arrived; the first one is Connect
+ *     close()                  the core wants the connection to end. Returns at once
+ *     target_queue_closed()    the connection has ended, asked for or not; called once, and never
+ *                              from within close(), fetch(), prepare() or respond(). The core does
+ *                              not touch the queue afterwards, apart from pending commands
+ *
+ * A command is memory of the transport. From target_queue_command() to respond() it belongs to the
+ * core, and each command comes back by respond() exactly once, also after target_queue_closed().
+ * Therefore the transport releases a queue when it is closed and its last command has come back.
+ *
+ * Data lies in one buffer per command, which the transport owns from respond() on:
+ *
+ *     to the controller     the core calls fetch(), and the transport moves the host's data to
+ *                           `data`: bytes of the capsule, R2T and H2CData, or an RDMA READ
+ *     from the controller   the core calls prepare(), and the transport sets `data` to a buffer of
+ *                           `data_bytes`. The core fills all of it
+ *
+ * Both end by target_command_data_ready(), perhaps before they return. While a queue has no more
+ * memory, its transport lets a command wait; the limit of a queue is at least twice
+ * `data_bytes_max`, so that both halves of a fused pair have their data at once. When the
+ * connection is lost, the transport calls target_command_data_ready() for each command that waits
+ * in fetch() or prepare(), with NVME_SQ_DELETED, before target_queue_closed().
+ *
+ * respond() sends the data, if the command succeeded and has any towards the host, and then the
+ * completion. On a closed queue it only takes the command back. The core sets SQHD.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "nvmf/common/command.h"
+#include "nvmf/common/list.h"
+#include "nvmf/common/loop.h"
+#include "nvmf/target/backend/backend.h"
+
+struct target;
+struct target_port;
+struct target_queue;
+struct target_command;
+struct target_controller;
+struct target_namespace;
+
+enum {
+	TARGET_ADMIN_ENTRIES_MAX = 128,
+	TARGET_IO_ENTRIES_MAX = 1024, /* MQES + 1 */
+	TARGET_DATA_BYTES_MAX = 1 << 20, /* of one command: MDTS, unless the transport has less */
+	TARGET_PEER_BYTES = 96,
+};
+
+/* How the data of a command travels, as its SGL descriptor and capsule say. */
+enum target_direction {
+	TARGET_NO_DATA,
+	TARGET_TO_CONTROLLER,
+	TARGET_FROM_CONTROLLER,
+};
+
+struct target_transport {
+	const char *name; /* "tcp", "rdma" */
+	uint8_t trtype; /* of discovery log entries: 3, 1 */
+	uint32_t sgls; /* of Identify Controller */
+	uint32_t data_bytes_max; /* of a command: a power of two, from 4,096 */
+
+	/*
+	 * Connect has granted `entries` to the queue, of 2 to TARGET_IO_ENTRIES_MAX: at most
+	 * `entries` - 1 commands are pending at once. False: Connect fails, for lack of memory or
+	 * because the connection was made for another number.
+	 */
+	bool (*set_entries)(struct target_queue *queue, uint16_t entries);
+
+	void (*fetch)(struct target_command *command);
+	void (*prepare)(struct target_command *command);
+	void (*respond)(struct target_command *command);
+	void (*close)(struct target_queue *queue);
+};
+
+/* The head of a transport's queue object. */
+struct target_queue {
+	/* Set by the transport before target_queue_open(). */
+	const struct target_transport *transport;
+	struct target_port *port;
+	char peer[TARGET_PEER_BYTES]; /* the host's address, for messages */
+	uint32_t in_capsule_bytes; /* of I/O commands: IOCCSZ * 16 - 64 */
+
+	/* The transport reads these after Connect. */
+	bool is_connected;
+	bool has_flow_control; /* of the submission queue. Without it TCP may use C2H SUCCESS */
+	uint16_t qid;
+	uint16_t entries; /* 0 before Connect */
+
+	/* The core's. */
+	struct target *target;
+	struct target_controller *controller;
+	struct list node; /* of the controller, or of the target before Connect */
+	struct list commands; /* pending, in the order of arrival */
+	struct loop_timer connect_timer;
+	struct target_command *fused; /* the first half of a pair, which waits for the second */
+	uint16_t sqhd;
+	uint16_t pending; /* commands that the core has, AERs included */
+	bool is_closing; /* the core has called close() */
+	bool is_closed;
+};
+
+/* The head of a transport's command object. */
+struct target_command {
+	/* Set by the transport before target_queue_command(). */
+	struct nvme_sqe sqe;
+	/* The length that the SGL descriptor gives; 0: no data. May be anything up to 2^32 - 1. */
+	uint32_t data_bytes;
+	/* Part of the data, or all of it, was in the capsule. */
+	bool is_in_capsule;
+	/*
+	 * NVME_SUCCESS, or how the command ends at once because its descriptor or capsule is wrong.
+	 */
+	uint16_t refusal;
+
+	/* Set by fetch() and prepare(). */
+	uint8_t *data;
+
+	/* Set by the core before respond(). `data_bytes` is then what goes to the host. */
+	struct nvme_cqe cqe;
+	enum target_direction direction;
+
+	/* The core's, from target_queue_command() to respond(). */
+	struct target_queue *queue;
+	struct list node;
+	void (*ready)(struct target_command *command);
+	struct target_namespace *ns;
+	struct backend_request request;
+	struct iovec iov;
+	struct target_command *partner; /* of a fused pair */
+	struct loop_timer delay; /* of error injection */
+	uint64_t start_ns;
+	uint32_t progress; /* of Compare, Dataset Management and Copy: ranges or bytes done */
+	uint8_t *scratch; /* of Compare, Copy and Verify: a buffer of the core */
+	bool is_abort_wanted;
+	bool is_delayed;
+};
+
+/*
+ * A connection of a host to a port. The caller has set the head's first fields; all others are 0.
+ * The core calls close() if no Connect succeeds in time.
+ */
+void target_queue_open(struct target *target, struct target_queue *queue);
+
+/*
+ * A command has arrived. Respond, fetch, prepare and close may be called before this returns.
+ *
+ * False: the host has more commands pending than the queue has entries, and the connection is to
+ * end as after a violation of the protocol. The core has not taken the command.
+ */
+bool target_queue_command(struct target_queue *queue, struct target_command *command);
+
+/* After fetch() or prepare(). A `status` but NVME_SUCCESS: the data is missing or damaged. */
+void target_command_data_ready(struct target_command *command, uint16_t status);
+
+/* The connection has ended. */
+void target_queue_closed(struct target_queue *queue);
+
+/*
+ * Where requests to backends are collected: the transport calls it once after each batch of
+ * commands, so that they go to the kernel together. Not from within a call of the core.
+ */
+void target_flush(struct target *target);
+
+#endif
