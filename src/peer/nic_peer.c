@@ -2,163 +2,24 @@
 #include "peer/nic_peer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/namespace_lookup.h"
-#include "base/arith.h"
-#include "base/once.h"
 #include "netdev/netdev.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
-#include "os/cancel.h"
 #include "os/clock.h"
-#include "os/futex.h"
 #include "os/log.h"
 #include "peer/absence.h"
-#include "segment/nic_memory.h"
-
-/* Offset of the bytes that processes lock in NIC memory of peers, one byte for each process. */
-#define LOCKS_OFFSET (1ull << 40)
-
-enum { PIECES_MAX = 2 };
+#include "peer/nic_peer_process.h"
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
 static struct namespace_id own_name; /* how other network namespaces know us */
-
-/* --- other processes' memory --- */
-
-static struct nic_peer *nic_peer_of(struct peer *peer)
-{
-	return container_of(peer, struct nic_peer, peer);
-}
-
-/* The last bytes are a piece of their own: the kernel copies one piece after the other. */
-static unsigned pieces_of(uint8_t *start, size_t bytes, struct iovec pieces[PIECES_MAX])
-{
-	size_t tail_bytes = bytes > sizeof(uint64_t) ? sizeof(uint64_t) : 0;
-
-	pieces[0] = (struct iovec){start, bytes - tail_bytes};
-	pieces[1] = (struct iovec){start + bytes - tail_bytes, tail_bytes};
-	return tail_bytes ? 2 : 1;
-}
-
-static bool process_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
-{
-	struct iovec local = {(void *)(uintptr_t)from, bytes};
-	struct iovec remote[PIECES_MAX];
-	unsigned count = pieces_of((uint8_t *)(uintptr_t)to, bytes, remote);
-
-	return process_vm_writev((pid_t)nic_peer_of(peer)->pid, &local, 1, remote, count, 0) ==
-		(ssize_t)bytes;
-}
-
-static bool process_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
-{
-	struct iovec local = {to, bytes};
-	struct iovec remote = {(void *)(uintptr_t)from, bytes};
-
-	return process_vm_readv((pid_t)nic_peer_of(peer)->pid, &local, 1, &remote, 1, 0) ==
-		(ssize_t)bytes;
-}
-
-static void peer_kick(struct peer *peer, uint32_t lane)
-{
-	struct nic_peer *nic_peer = nic_peer_of(peer);
-	uint64_t one = 1;
-	int before = cancel_forbid();
-	int fd = lane < NIC_LANES_MAX ? nic_peer->kick[lane] : -1;
-
-	if (fd >= 0 && write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		log_write(
-			LOG_INFO, "process %u cannot be woken: %s", nic_peer->pid, strerror(errno));
-	cancel_allow(before);
-}
-
-/* peer_ops.map: by what the region says of itself. */
-static uint8_t *process_map(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
-{
-	struct nic_peer *nic_peer = nic_peer_of(peer);
-	struct mr_extent extent;
-	uint64_t there;
-
-	if (!mr_region_extent(&peer->mrs, region, &extent) || address >= extent.end)
-		return NULL;
-	if (address < extent.start) {
-		*bytes = min_u64(*bytes, extent.start - address);
-		return NULL;
-	}
-	*bytes = min_u64(*bytes, extent.end - address);
-	if (extent.segment != SEGMENT_NIC_MEMORY)
-		return peer_segments_at(&nic_peer->segments, extent.segment, address, *bytes);
-	there = READ_ONCE(nic_peer->public->base) + ARENA_SIDE_BYTES;
-	if (!range_inside(address, *bytes, there, peer->bytes))
-		return NULL;
-	return peer->base + ARENA_SIDE_BYTES + (address - there);
-}
-
-static void peer_wake(struct peer *peer, struct waiter *waiter)
-{
-	(void)peer;
-	futex_wake(waiter_wakes(waiter));
-}
-
-/* Has the process of this name a lock on the memory, which was opened by us? */
-static bool has_lock(int memory, uint32_t who)
-{
-	struct flock lock = {.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = (off_t)(LOCKS_OFFSET + who),
-		.l_len = 1};
-
-	if (who == nic.owner.who)
-		return true;
-	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
-}
-
-static bool peer_is_alive(struct peer *peer, uint32_t who)
-{
-	const struct nic_peer *nic_peer = nic_peer_of(peer);
-
-	return has_lock(nic_peer->is_self ? nic.memory : nic_peer->memory, who);
-}
-
-static const struct peer_ops process_ops = {
-	.write = process_write,
-	.read = process_read,
-	.map = process_map,
-	.kick = peer_kick,
-	.wake = peer_wake,
-	.is_alive = peer_is_alive,
-};
-
-/* --- ourselves --- */
-
-static uint8_t *self_map(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
-{
-	(void)peer;
-	(void)region;
-	(void)bytes;
-	return (uint8_t *)(uintptr_t)address;
-}
-
-static const struct peer_ops self_ops = {
-	.map = self_map,
-	.kick = peer_kick,
-	.wake = peer_wake,
-	.is_alive = peer_is_alive,
-};
 
 /* --- getting one --- */
 
@@ -275,176 +136,13 @@ struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
 	return NULL;
 }
 
-/* Map one side at `at`. Returns 0 or -errno. */
-static int side_map(uint8_t *at, uint64_t bytes, int protection, int memory)
-{
-	return mmap(at, (size_t)bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory,
-		       0) == MAP_FAILED
-		? -errno
-		: 0;
-}
-
-/*
- * Map the owner's side, which cannot shrink under us, with room for the peers'. Returns 0 or
- * -errno.
- */
-static int memory_map(struct nic_peer *peer)
-{
-	struct flock lock = {.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = (off_t)(LOCKS_OFFSET + nic.owner.who),
-		.l_len = 1};
-	uint64_t bytes = peer->peer.bytes;
-	uint8_t *base;
-	int error;
-
-	if (fcntl(peer->memory, F_OFD_SETLK, &lock))
-		return -errno;
-	base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		-1, 0);
-	if (base == MAP_FAILED)
-		return -errno;
-	peer->peer.base = base;
-	error = side_map(base, bytes, PROT_READ, peer->memory);
-	if (error)
-		return error;
-	madvise(base, ARENA_SPAN(bytes), MADV_DONTFORK);
-	peer->public =
-		(const struct nic_public *)(const void *)(peer->peer.base + NIC_PUBLIC_OFFSET);
-	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
-		return -EPROTO;
-	peer->identity = peer->public->identity;
-	peer->is_elsewhere = peer->public->netns != nic.public->netns;
-	peer->peer.waiters =
-		peer_at(&peer->peer, peer->public->waiters_offset, sizeof(struct waiter_table));
-	return mr_table_view(
-		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
-}
-
-/* Map the peers' side, of which the process has the descriptor. Returns 0 or -errno. */
-static int shared_map(struct nic_peer *peer)
-{
-	uint8_t *at = peer->peer.base + ARENA_SIDE_BYTES;
-	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
-	int error;
-
-	if (shared < 0)
-		return shared;
-	error = side_map(at, peer->peer.bytes, PROT_READ | PROT_WRITE, shared);
-	close(shared);
-	if (!error)
-		madvise(at, peer->peer.bytes, MADV_DONTFORK);
-	return error;
-}
-
-/* Is the process the one whose NIC memory this is, and may we look into it? Returns 0 or -errno. */
-static int process_open(struct nic_peer *peer)
-{
-	uint64_t identity = 0;
-	uint64_t at =
-		peer->public->base + NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity);
-	int error;
-
-	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
-	if (peer->pidfd < 0)
-		return -errno;
-	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
-		return -errno;
-	if (identity != peer->identity)
-		return -ESRCH;
-	error = shared_map(peer);
-	if (error)
-		return error;
-	peer->life = (int)syscall(SYS_pidfd_getfd, peer->pidfd, peer->public->life, 0);
-	if (peer->life < 0)
-		return -errno;
-	return nic_peer_has_ended(peer) ? -ESRCH : nic_control_watch_peer(peer->life);
-}
-
-static void peer_destroy(struct nic_peer *peer)
-{
-	if (!peer->is_self) {
-		peer_segments_done(&peer->segments, !peer->peer.base);
-		if (peer->peer.base)
-			munmap(peer->peer.base, ARENA_SPAN(peer->peer.bytes));
-		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-			if (peer->kick[i] >= 0)
-				close(peer->kick[i]);
-		if (peer->life >= 0)
-			close(peer->life); /* which takes it out of the worker's epoll set */
-		if (peer->pidfd >= 0)
-			close(peer->pidfd);
-		if (peer->memory >= 0)
-			close(peer->memory);
-	}
-	free(peer);
-}
-
-static int self_open(struct nic_peer *peer)
-{
-	int error;
-
-	peer->is_self = true;
-	peer->peer.base = nic.arena.base;
-	peer->peer.bytes = nic.arena.bytes;
-	peer->peer.ops = &self_ops;
-	peer->public = nic.public;
-	peer->identity = nic.public->identity;
-	peer->peer.waiters = nic.waiters;
-	error = mr_table_view(&peer->peer.mrs, nic.arena.base, nic.arena.bytes, &nic.public->mrs);
-	peer->peer.mrs.touch = nic_memory_touch;
-	return error;
-}
-
-static int segments_open(struct nic_peer *peer)
-{
-	const struct segment_public *list = peer_at(&peer->peer, peer->public->segments_offset,
-		SEGMENT_COUNT_MAX * sizeof(struct segment_public));
-
-	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
-
-	peer->segments.on_stale = nic_control_wake; /* peers_tidy() */
-	return error;
-}
-
-static int other_open(struct nic_peer *peer, const struct agent_process *process)
-{
-	int error;
-
-	/* Root can see the memory of all users, but shares its own with none of them. */
-	if (process->memory < 0 || process->uid != geteuid())
-		return -EPERM;
-	peer->peer.ops = &process_ops;
-	peer->memory = nic_memory_open(process->memory, geteuid(), &peer->peer.bytes);
-	if (peer->memory < 0)
-		return peer->memory;
-	error = memory_map(peer);
-	if (!error)
-		error = process_open(peer);
-	return error ? error : segments_open(peer);
-}
-
 static int peer_create(const struct agent_process *process, struct nic_peer **ret_peer)
 {
-	struct nic_peer *peer = calloc(1, sizeof(*peer));
-	int error;
+	int error = nic_peer_open(process, ret_peer);
 
-	if (!peer)
-		return -ENOMEM;
-	peer->pid = process->pid;
-	peer->memory = -1;
-	peer->pidfd = -1;
-	peer->life = -1;
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		peer->kick[i] = -1;
-	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
-	if (error) {
-		peer_destroy(peer);
-		return error;
-	}
-	list_append(&peer_list, &peer->link);
-	*ret_peer = peer;
-	return 0;
+	if (!error)
+		list_append(&peer_list, &(*ret_peer)->link);
+	return error;
 }
 
 /* create(), and a sentence when that cannot be. */
@@ -603,7 +301,7 @@ int nic_peer_get_at(
 static void part_forget(struct nic_peer *peer)
 {
 	list_remove(&peer->link);
-	peer_destroy(peer);
+	nic_peer_close(peer);
 }
 
 /* The first unused one in the list; how many there are. */
@@ -704,11 +402,6 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 		sizeof(struct ud_endpoint_table));
 }
 
-bool nic_peer_is_alive(uint32_t who)
-{
-	return has_lock(nic.memory, who);
-}
-
 /* Unmap what peers have taken away. */
 static void peers_tidy(void)
 {
@@ -727,7 +420,7 @@ static void peers_forget(void)
 {
 	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {
 		peer->peer.base = NULL; /* it was not inherited */
-		peer_destroy(peer);
+		nic_peer_close(peer);
 	}
 	list_init(&peer_list);
 }
