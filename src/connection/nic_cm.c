@@ -17,6 +17,7 @@
 
 #include "agent/gsi_socket.h"
 #include "base/arith.h"
+#include "connection/nic_cm_manager.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
@@ -83,8 +84,7 @@ static void manager_kick(void)
 	kick_raise(manager.kick);
 }
 
-/* Deliver the events and packets that a call of cm/ has caused. The manager is locked. */
-static void manager_pump(void)
+void nic_cm_pump(void)
 {
 	uint8_t packet[GSI_PACKET_BYTES];
 	struct cm_event event;
@@ -101,18 +101,17 @@ static void manager_pump(void)
 	}
 }
 
-static int manager_enter(void)
+struct cm *nic_cm_enter(int *ret_cancel)
 {
-	int cancel = cancel_forbid();
-
+	*ret_cancel = cancel_forbid();
 	pthread_mutex_lock(&lock);
-	return cancel;
+	return &manager.cm;
 }
 
-static void manager_leave(int cancel)
+void nic_cm_leave(int cancel)
 {
 	if (manager.is_running)
-		manager_pump();
+		nic_cm_pump();
 	pthread_mutex_unlock(&lock);
 	cancel_allow(cancel);
 }
@@ -136,9 +135,8 @@ static void receive_one(const struct agent_message *message, const uint8_t *pack
 	address = address_of(&path.local, message->forward.ifindex);
 	path.ifindex = message->forward.ifindex;
 	nic_cm_use_address(&address);
-	cancel = manager_enter();
-	cm_receive(&manager.cm, &path, mad, clock_now_ns());
-	manager_leave(cancel);
+	cm_receive(nic_cm_enter(&cancel), &path, mad, clock_now_ns());
+	nic_cm_leave(cancel);
 }
 
 /* Returns false when urnicd has closed the socket. */
@@ -222,7 +220,7 @@ static void reports_take(struct gsi_socket *sender)
 		if (error == 0 || !mad)
 			continue;
 		cm_undeliverable(&manager.cm, &path, error == ECONNREFUSED, mad);
-		manager_pump();
+		nic_cm_pump();
 	}
 }
 
@@ -247,7 +245,7 @@ static void deadlines_serve(void)
 	for (uint32_t i = 0; i < manager.sender_count; i++)
 		reports_take(&manager.senders[i]);
 	while (cm_expire(&manager.cm, clock_now_ns()))
-		manager_pump();
+		nic_cm_pump();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -480,142 +478,4 @@ void nic_cm_unclaim(struct agent_claim *claim)
 
 	nic_agent_unclaim(claim);
 	cancel_allow(cancel);
-}
-
-/* --- the manager's calls --- */
-
-int nic_cm_conn_create(struct cm_conn *conn, void *user)
-{
-	int cancel = manager_enter();
-	int rc = cm_conn_create(&manager.cm, conn, user);
-
-	manager_leave(cancel);
-	return rc;
-}
-
-void nic_cm_release(struct cm_conn *conn)
-{
-	int cancel = manager_enter();
-
-	cm_release(&manager.cm, conn, clock_now_ns());
-	manager_leave(cancel);
-}
-
-void nic_cm_listen(struct cm_listener *listener)
-{
-	int cancel = manager_enter();
-
-	cm_listen(&manager.cm, listener);
-	manager_leave(cancel);
-}
-
-void nic_cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
-{
-	int cancel = manager_enter();
-
-	cm_listener_add(listener, conn);
-	manager_leave(cancel);
-}
-
-void nic_cm_unlisten(struct cm_listener *listener)
-{
-	int cancel = manager_enter();
-	struct cm_conn *spare;
-
-	while ((spare = cm_listener_take(listener))) {
-		cm_release(&manager.cm, spare, clock_now_ns());
-		manager_pump();
-	}
-	cm_unlisten(listener);
-	manager_leave(cancel);
-}
-
-int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
-{
-	int cancel = manager_enter();
-	int rc = cm_connect(&manager.cm, conn, path, req, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep)
-{
-	int cancel = manager_enter();
-	int rc = cm_accept(&manager.cm, conn, rep, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej)
-{
-	int cancel = manager_enter();
-	int rc = cm_reject(&manager.cm, conn, rej, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_ready(struct cm_conn *conn)
-{
-	int cancel = manager_enter();
-	int rc = cm_ready(&manager.cm, conn, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_establish(struct cm_conn *conn)
-{
-	int cancel = manager_enter();
-	int rc = cm_establish(&manager.cm, conn, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-void nic_cm_drive_lane(const struct cm_conn *conn)
-{
-	uint32_t slot = conn->local_qpn >> 16;
-
-	nic_enter();
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = nic.worker[i];
-
-		if (!worker || worker->lane.slot != slot)
-			continue;
-		worker_lock(worker);
-		worker_settle(worker);
-		worker_unlock(worker);
-	}
-	nic_leave();
-}
-
-int nic_cm_disconnect(struct cm_conn *conn)
-{
-	int cancel = manager_enter();
-	int rc = cm_disconnect(&manager.cm, conn, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_sidr_request(
-	struct cm_conn *conn, const struct cm_path *path, const struct cm_sidr_req *request)
-{
-	int cancel = manager_enter();
-	int rc = cm_sidr_request(&manager.cm, conn, path, request, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
-}
-
-int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
-{
-	int cancel = manager_enter();
-	int rc = cm_sidr_answer(&manager.cm, conn, answer, clock_now_ns());
-
-	manager_leave(cancel);
-	return rc;
 }

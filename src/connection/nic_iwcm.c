@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "base/text.h"
+#include "connection/nic_iwcm_handshake.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
@@ -24,29 +24,13 @@
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
-#include "os/setting.h"
-
-#define CONNECT_NS 20000000000ull
-#define REQUEST_NS 10000000000ull
-#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
-#define REFUSED_NS 50000000ull
-#define REPLY_NS   60000000000ull /* long, because the peer's program decides */
 
 enum {
 	EVENTS_MAX = 64,
-	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
 	PENDING_MIN = 16, /* least number of a listener's connections without a request */
 };
 
-static struct manager {
-	bool is_running;
-	int epoll;
-	int kick; /* eventfd that ends the thread's sleep */
-	uint64_t sleeps_until_ns; /* deadline that the thread waits for */
-	nic_iw_event_fn *on_event;
-	struct list conns; /* connections whose descriptors the manager has */
-	struct list listeners;
-} manager;
+struct iwcm_manager iwcm_manager;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int manager_enter(void)
@@ -63,326 +47,18 @@ static void manager_leave(int cancel)
 	cancel_allow(cancel);
 }
 
-/* --- policy --- */
-
-struct mpa_policy nic_iwcm_policy(void)
-{
-	static atomic_bool is_logged;
-	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
-	const char *words = setting_text("URNIC_MPA");
-	struct text_part word;
-
-	while (words && text_item_next(&words, &word)) {
-		if (text_part_is(&word, "revision=1"))
-			policy.revision = 1;
-		else if (text_part_is(&word, "crc=off"))
-			policy.wants_crc = false;
-		else if (text_part_is(&word, "markers"))
-			policy.wants_markers = true;
-		else if (text_part_is(&word, "peer-to-peer=off"))
-			policy.is_peer_to_peer = false;
-		else if (text_part_is(&word, "ready=write"))
-			policy.ready |= MPA_READY_WRITE;
-		else if (text_part_is(&word, "ready=read"))
-			policy.ready |= MPA_READY_READ;
-		else if (text_part_is(&word, "ready=send"))
-			policy.ready |= MPA_READY_SEND;
-		else if (!atomic_exchange(&is_logged, true))
-			log_write(LOG_ERROR,
-				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is ignored",
-				(int)min_u64(word.bytes, 40), word.text);
-	}
-	return policy;
-}
-
-/* --- sockets --- */
-
-static int fd_watch(int fd, uint32_t events, int operation)
-{
-	struct epoll_event event = {.events = events, .data.fd = fd};
-
-	return epoll_ctl(manager.epoll, operation, fd, &event)
-		? log_refusal("a connection cannot be served", "epoll_ctl")
-		: 0;
-}
-
-static void manager_kick(void)
-{
-	kick_raise(manager.kick);
-}
-
-static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
-{
-	conn->deadline_ns = clock_now_ns() + wait_ns;
-	if (conn->deadline_ns < manager.sleeps_until_ns)
-		manager_kick();
-}
-
-/* Take a connection's descriptor from the manager; the caller owns it. */
-static int conn_release_fd(struct nic_iw_conn *conn)
-{
-	int fd = conn->fd;
-
-	list_remove(&conn->node);
-	if (fd >= 0)
-		epoll_ctl(manager.epoll, EPOLL_CTL_DEL, fd, NULL);
-	conn->fd = -1;
-	return fd;
-}
-
-/* Close a connection that no queue pair has taken over. */
-static void conn_drop(struct nic_iw_conn *conn)
-{
-	struct nic_iw_listener *listener = conn->listener;
-
-	if (conn->state == NIC_IW_NONE || conn->state == NIC_IW_OPEN)
-		return;
-	int fd = conn_release_fd(conn);
-
-	if (fd >= 0)
-		close(fd);
-	conn->state = NIC_IW_NONE;
-	if (listener && listener->is_full) {
-		listener->is_full = false;
-		fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
-	}
-}
-
-static void conn_fail(struct nic_iw_conn *conn, int error)
-{
-	bool has_user = !conn->listener;
-
-	conn_drop(conn);
-	conn->error = error;
-	if (has_user)
-		manager.on_event(NIC_IW_FAILED, conn);
-}
-
-/* --- frames --- */
-
-/*
- * Send the MPA frame that is pending; it fits the buffer of an idle socket. Returns 0, or -errno
- * when the connection is broken.
- */
-static int frame_send(struct nic_iw_conn *conn, int fd)
-{
-	uint32_t count;
-	const struct iovec piece = {
-		.iov_base = (void *)(uintptr_t)mpa_output(&conn->mpa, &count), .iov_len = count};
-	int64_t taken = count ? port_tcp_send(fd, &piece, 1) : 0;
-
-	if (taken < (int64_t)count)
-		return taken < 0 ? (int)taken : -ENOBUFS;
-	mpa_sent(&conn->mpa, count);
-	return 0;
-}
-
-static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
-{
-	/* The program decides next, so epoll reports only errors until then. */
-	fd_watch(conn->fd, 0, EPOLL_CTL_MOD);
-	conn->state = NIC_IW_DECIDING;
-	conn->deadline_ns = UINT64_MAX;
-	if (event == MPA_REQUESTED) {
-		manager.on_event(NIC_IW_REQUESTED, conn);
-		if (conn->state == NIC_IW_DECIDING) /* on_event adopted no connection */
-			conn_drop(conn);
-	} else if (event == MPA_ACCEPTED) {
-		manager.on_event(NIC_IW_ACCEPTED, conn);
-	} else {
-		conn_drop(conn);
-		manager.on_event(NIC_IW_REJECTED, conn);
-	}
-}
-
-static void frame_receive(struct nic_iw_conn *conn)
-{
-	for (;;) {
-		struct iovec piece;
-		enum mpa_event event;
-		uint32_t room;
-		int64_t bytes;
-
-		piece.iov_base = mpa_offer(&conn->mpa, &room);
-		piece.iov_len = room;
-		bytes = port_tcp_receive(conn->fd, &piece, 1);
-		if (bytes == -EAGAIN)
-			return;
-		if (bytes <= 0) {
-			conn_fail(conn, bytes ? (int)bytes : -ECONNRESET);
-			return;
-		}
-		event = mpa_received(&conn->mpa, (uint32_t)bytes);
-		if (event == MPA_INVALID) {
-			log_write(LOG_INFO, "MPA: %s", rdmap_error_sentence(conn->mpa.error));
-			frame_send(conn, conn->fd);
-			conn_fail(conn, -EPROTO);
-			return;
-		}
-		if (event != MPA_NOTHING) {
-			request_note(conn, event);
-			return;
-		}
-	}
-}
-
-static int connect_attempt(struct nic_iw_conn *conn)
-{
-	int fd = port_tcp_connect(&conn->local, &conn->remote, conn->tos);
-	int error;
-
-	if (fd < 0)
-		return fd;
-	error = fd_watch(fd, EPOLLOUT, EPOLL_CTL_ADD);
-	if (error) {
-		close(fd);
-		return error;
-	}
-	conn->fd = fd;
-	conn->state = NIC_IW_CONNECTING;
-	set_deadline(conn, CONNECT_NS);
-	return 0;
-}
-
-/*
- * The peer's host refused the connection: no program listens there now. A program that accepts one
- * connection at a time (perftest) listens again within a moment, so try again. Hosts without TCP
- * resets stay silent instead, which has the same effect.
- */
-static void conn_refused(struct nic_iw_conn *conn)
-{
-	close(conn->fd); /* epoll forgets a closed descriptor */
-	conn->fd = -1;
-	conn->state = NIC_IW_REFUSED;
-	conn->refusals++;
-	set_deadline(conn, REFUSED_NS);
-}
-
-static void conn_connected(struct nic_iw_conn *conn)
-{
-	int error = port_tcp_connected(conn->fd);
-
-	if (error == -ECONNREFUSED && conn->refusals < REFUSALS_MAX) {
-		conn_refused(conn);
-		return;
-	}
-	if (!error)
-		error = port_tcp_addresses(conn->fd, &conn->local, &conn->remote);
-	if (!error)
-		error = frame_send(conn, conn->fd);
-	if (!error)
-		error = fd_watch(conn->fd, EPOLLIN, EPOLL_CTL_MOD);
-	if (error) {
-		conn_fail(conn, error);
-		return;
-	}
-	conn->state = NIC_IW_REQUESTING;
-	set_deadline(conn, REPLY_NS);
-}
-
-static void conn_serve(struct nic_iw_conn *conn)
-{
-	switch (conn->state) {
-	case NIC_IW_CONNECTING:
-		conn_connected(conn);
-		break;
-	case NIC_IW_REQUESTING:
-	case NIC_IW_LISTENING:
-		frame_receive(conn);
-		break;
-	case NIC_IW_DECIDING: /* reset by the peer: the program's next call fails */
-		epoll_ctl(manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
-		break;
-	case NIC_IW_NONE:
-	case NIC_IW_REFUSED:
-	case NIC_IW_OPEN:
-		break;
-	}
-}
-
-/* --- listeners --- */
-
-static struct nic_iw_conn *pending_find(struct nic_iw_listener *listener)
-{
-	for (uint32_t i = 0; i < listener->room; i++)
-		if (listener->pending[i].state == NIC_IW_NONE)
-			return &listener->pending[i];
-	return NULL;
-}
-
-static void accept_one(struct nic_iw_listener *listener, struct nic_iw_conn *conn, int fd)
-{
-	const struct mpa_policy policy = nic_iwcm_policy();
-
-	*conn = (struct nic_iw_conn){.state = NIC_IW_LISTENING, .fd = fd, .listener = listener};
-	mpa_listen(&conn->mpa, &policy);
-	list_append(&manager.conns, &conn->node);
-	if (port_tcp_addresses(fd, &conn->local, &conn->remote) ||
-		fd_watch(fd, EPOLLIN, EPOLL_CTL_ADD))
-		conn_drop(conn);
-	else
-		set_deadline(conn, REQUEST_NS);
-}
-
-/* The listener is full: give silent peers less time to send their request. */
-static void pending_shorten_deadlines(struct nic_iw_listener *listener)
-{
-	uint64_t end_ns = clock_now_ns() + HURRY_NS;
-
-	for (uint32_t i = 0; i < listener->room; i++)
-		if (listener->pending[i].state == NIC_IW_LISTENING)
-			listener->pending[i].deadline_ns =
-				min_u64(listener->pending[i].deadline_ns, end_ns);
-}
-
-/*
- * A connection that went before accept() is no failure. Log other errors once: epoll reports them
- * again and again.
- */
-static void accept_failed(int error)
-{
-	static atomic_bool is_logged;
-
-	if (error == EAGAIN || error == ECONNABORTED || error == EINTR ||
-		atomic_exchange(&is_logged, true))
-		return;
-	errno = error;
-	log_refusal("a connection was not accepted", "accept4");
-}
-
-static void listener_serve(struct nic_iw_listener *listener)
-{
-	for (;;) {
-		struct nic_iw_conn *conn = pending_find(listener);
-		int fd;
-
-		if (!conn) {
-			listener->is_full = true;
-			fd_watch(listener->fd, 0, EPOLL_CTL_MOD);
-			pending_shorten_deadlines(listener);
-			return;
-		}
-		fd = port_tcp_accept(listener->fd);
-		if (fd < 0) {
-			accept_failed(-fd);
-			return;
-		}
-		accept_one(listener, conn, fd);
-	}
-}
-
 /* --- the thread --- */
 
 static void socket_serve(int fd)
 {
-	list_for_each(listener, &manager.listeners, struct nic_iw_listener, node)
+	list_for_each(listener, &iwcm_manager.listeners, struct nic_iw_listener, node)
 		if (listener->fd == fd) {
-			listener_serve(listener);
+			iwcm_serve_listener(listener);
 			return;
 		}
-	list_for_each(conn, &manager.conns, struct nic_iw_conn, node)
+	list_for_each(conn, &iwcm_manager.conns, struct nic_iw_conn, node)
 		if (conn->fd == fd) {
-			conn_serve(conn);
+			iwcm_serve_conn(conn);
 			return;
 		}
 }
@@ -391,18 +67,17 @@ static void socket_serve(int fd)
 static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
-	struct list *node = manager.conns.next;
+	struct list *node = iwcm_manager.conns.next;
 
-	while (node != &manager.conns) {
+	while (node != &iwcm_manager.conns) {
 		struct nic_iw_conn *conn = container_of(node, struct nic_iw_conn, node);
 
 		node = node->next;
 		if (conn->deadline_ns <= now_ns) {
-			int error =
-				conn->state == NIC_IW_REFUSED ? connect_attempt(conn) : -ETIMEDOUT;
+			int error = conn->state == NIC_IW_REFUSED ? iwcm_connect(conn) : -ETIMEDOUT;
 
 			if (error) {
-				conn_fail(conn, error);
+				iwcm_fail(conn, error);
 				continue;
 			}
 		}
@@ -435,11 +110,11 @@ static void *thread_main(void *unused)
 		pthread_mutex_lock(&lock);
 		for (int i = 0; i < count; i++)
 			socket_serve(events[i].data.fd);
-		manager.sleeps_until_ns = conns_expire();
-		timeout_ms = sleep_ms(manager.sleeps_until_ns);
+		iwcm_manager.sleeps_until_ns = conns_expire();
+		timeout_ms = sleep_ms(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
-		count = own_thread_epoll_wait(manager.epoll, events, EVENTS_MAX, timeout_ms);
-		kick_clear(manager.kick);
+		count = own_thread_epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, timeout_ms);
+		kick_clear(iwcm_manager.kick);
 	}
 	return NULL;
 }
@@ -450,23 +125,24 @@ static int manager_start(nic_iw_event_fn *on_event)
 {
 	int error;
 
-	list_init(&manager.conns);
-	list_init(&manager.listeners);
-	manager.on_event = on_event;
-	manager.epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (manager.epoll < 0)
+	list_init(&iwcm_manager.conns);
+	list_init(&iwcm_manager.listeners);
+	iwcm_manager.on_event = on_event;
+	iwcm_manager.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (iwcm_manager.epoll < 0)
 		return log_refusal("no connection manager", "epoll_create1");
-	manager.kick = kick_create("no connection manager");
-	error = manager.kick < 0 ? manager.kick : fd_watch(manager.kick, EPOLLIN, EPOLL_CTL_ADD);
+	iwcm_manager.kick = kick_create("no connection manager");
+	error = iwcm_manager.kick < 0 ? iwcm_manager.kick
+				      : iwcm_watch_fd(iwcm_manager.kick, EPOLLIN, EPOLL_CTL_ADD);
 	if (!error)
 		error = own_thread_start(NULL, "urnic-iwcm", thread_main, NULL);
 	if (error) {
-		close(manager.epoll);
-		if (manager.kick >= 0)
-			close(manager.kick);
+		close(iwcm_manager.epoll);
+		if (iwcm_manager.kick >= 0)
+			close(iwcm_manager.kick);
 		return error;
 	}
-	manager.is_running = true;
+	iwcm_manager.is_running = true;
 	return 0;
 }
 
@@ -478,7 +154,7 @@ int nic_iwcm_start(nic_iw_event_fn *on_event)
 	error = nic_start(); /* registers the fork handlers */
 	nic_leave();
 	cancel = manager_enter();
-	if (!error && !manager.is_running)
+	if (!error && !iwcm_manager.is_running)
 		error = manager_start(on_event);
 	manager_leave(cancel);
 	return error;
@@ -496,15 +172,15 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	if (manager.is_running) {
-		list_for_each(conn, &manager.conns, struct nic_iw_conn, node)
+	if (iwcm_manager.is_running) {
+		list_for_each(conn, &iwcm_manager.conns, struct nic_iw_conn, node)
 			close(conn->fd);
-		list_for_each(listener, &manager.listeners, struct nic_iw_listener, node)
+		list_for_each(listener, &iwcm_manager.listeners, struct nic_iw_listener, node)
 			close(listener->fd);
-		close(manager.epoll);
-		close(manager.kick);
+		close(iwcm_manager.epoll);
+		close(iwcm_manager.kick);
 	}
-	memset(&manager, 0, sizeof(manager));
+	memset(&iwcm_manager, 0, sizeof(iwcm_manager));
 	pthread_mutex_unlock(&lock);
 }
 
@@ -535,8 +211,8 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	}
 	if (!error) {
 		cancel = manager_enter();
-		list_append(&manager.listeners, &listener->node);
-		error = fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_ADD);
+		list_append(&iwcm_manager.listeners, &listener->node);
+		error = iwcm_watch_fd(listener->fd, EPOLLIN, EPOLL_CTL_ADD);
 		manager_leave(cancel);
 	}
 	if (error) {
@@ -559,7 +235,7 @@ void nic_iwcm_unlisten(struct nic_iw_listener *listener)
 		close(listener->fd);
 	for (uint32_t i = 0; i < listener->room; i++) {
 		listener->pending[i].listener = NULL;
-		conn_drop(&listener->pending[i]);
+		iwcm_drop(&listener->pending[i]);
 	}
 	manager_leave(cancel);
 	free(listener->pending);
@@ -574,29 +250,11 @@ int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos)
 	conn->tos = tos;
 	conn->error = 0;
 	conn->refusals = 0;
-	error = connect_attempt(conn);
+	error = iwcm_connect(conn);
 	if (!error)
-		list_append(&manager.conns, &conn->node);
+		list_append(&iwcm_manager.conns, &conn->node);
 	manager_leave(cancel);
 	return error;
-}
-
-void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending)
-{
-	struct nic_iw_listener *listener = pending->listener;
-	void *user = conn->user;
-
-	list_remove(&pending->node);
-	*conn = *pending;
-	conn->user = user;
-	conn->listener = NULL;
-	list_init(&conn->node);
-	list_append(&manager.conns, &conn->node);
-	pending->state = NIC_IW_NONE;
-	if (listener->is_full) {
-		listener->is_full = false;
-		fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
-	}
 }
 
 static void stream_over(struct nic_stream_user *user)
@@ -604,7 +262,7 @@ static void stream_over(struct nic_stream_user *user)
 	struct nic_iw_conn *conn = container_of(user, struct nic_iw_conn, stream);
 
 	if (!atomic_exchange(&conn->is_end_reported, true))
-		manager.on_event(NIC_IW_ENDED, conn);
+		iwcm_manager.on_event(NIC_IW_ENDED, conn);
 }
 
 int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
@@ -612,11 +270,11 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	const struct qp_path path = {
 		.ifindex = ifindex, .local = conn->local.gid, .remote = conn->remote.gid};
 	int cancel = manager_enter();
-	int error = conn->state == NIC_IW_DECIDING ? frame_send(conn, conn->fd) : -EINVAL;
+	int error = conn->state == NIC_IW_DECIDING ? iwcm_send_frame(conn, conn->fd) : -EINVAL;
 	int fd = -1;
 
 	if (!error) {
-		fd = conn_release_fd(conn);
+		fd = iwcm_release_fd(conn);
 		conn->state = NIC_IW_OPEN;
 		atomic_store(&conn->is_end_reported, false);
 	}
@@ -627,7 +285,7 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	error = nic_stream_open(qpn, fd, &conn->mpa.settings, &path, &conn->stream);
 	if (error) {
 		mpa_terminate(&conn->mpa, RDMAP_ERROR_MPA_CATASTROPHIC);
-		frame_send(conn, fd);
+		iwcm_send_frame(conn, fd);
 		close(fd);
 		conn->state = NIC_IW_NONE;
 	}
@@ -639,8 +297,8 @@ void nic_iwcm_reject(struct nic_iw_conn *conn)
 	int cancel = manager_enter();
 
 	if (conn->state == NIC_IW_DECIDING) {
-		frame_send(conn, conn->fd);
-		conn_drop(conn);
+		iwcm_send_frame(conn, conn->fd);
+		iwcm_drop(conn);
 	}
 	manager_leave(cancel);
 }
@@ -655,7 +313,7 @@ void nic_iwcm_close(struct nic_iw_conn *conn)
 {
 	int cancel = manager_enter();
 
-	conn_drop(conn);
+	iwcm_drop(conn);
 	manager_leave(cancel);
 	if (conn->state == NIC_IW_OPEN)
 		nic_stream_end(&conn->stream, true);

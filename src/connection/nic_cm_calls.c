@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of cm/cm.h for the program: each locks the manager, calls, and delivers the results. */
+#include "connection/nic_cm.h"
+#include "connection/nic_cm_manager.h"
+#include "nic/nic_internal.h"
+#include "os/clock.h"
+
+int nic_cm_conn_create(struct cm_conn *conn, void *user)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_conn_create(cm, conn, user);
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+void nic_cm_release(struct cm_conn *conn)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+
+	cm_release(cm, conn, clock_now_ns());
+	nic_cm_leave(cancel);
+}
+
+void nic_cm_listen(struct cm_listener *listener)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+
+	cm_listen(cm, listener);
+	nic_cm_leave(cancel);
+}
+
+void nic_cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
+{
+	int cancel;
+
+	nic_cm_enter(&cancel);
+	cm_listener_add(listener, conn);
+	nic_cm_leave(cancel);
+}
+
+void nic_cm_unlisten(struct cm_listener *listener)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	struct cm_conn *spare;
+
+	while ((spare = cm_listener_take(listener))) {
+		cm_release(cm, spare, clock_now_ns());
+		nic_cm_pump();
+	}
+	cm_unlisten(listener);
+	nic_cm_leave(cancel);
+}
+
+int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_connect(cm, conn, path, req, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_accept(cm, conn, rep, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_reject(cm, conn, rej, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_ready(struct cm_conn *conn)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_ready(cm, conn, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_establish(struct cm_conn *conn)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_establish(cm, conn, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+void nic_cm_drive_lane(const struct cm_conn *conn)
+{
+	uint32_t slot = conn->local_qpn >> 16;
+
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker || worker->lane.slot != slot)
+			continue;
+		worker_lock(worker);
+		worker_settle(worker);
+		worker_unlock(worker);
+	}
+	nic_leave();
+}
+
+int nic_cm_disconnect(struct cm_conn *conn)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_disconnect(cm, conn, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_request(
+	struct cm_conn *conn, const struct cm_path *path, const struct cm_sidr_req *request)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_sidr_request(cm, conn, path, request, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
+{
+	int cancel;
+	struct cm *cm = nic_cm_enter(&cancel);
+	int rc = cm_sidr_answer(cm, conn, answer, clock_now_ns());
+
+	nic_cm_leave(cancel);
+	return rc;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "connection/nic_iwcm_handshake.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "base/text.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/setting.h"
+
+#define CONNECT_NS 20000000000ull
+#define REQUEST_NS 10000000000ull
+#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
+#define REFUSED_NS 50000000ull
+#define REPLY_NS   60000000000ull /* long, because the peer's program decides */
+
+enum {
+	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
+};
+
+/* --- policy --- */
+
+struct mpa_policy nic_iwcm_policy(void)
+{
+	static atomic_bool is_logged;
+	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
+	const char *words = setting_text("URNIC_MPA");
+	struct text_part word;
+
+	while (words && text_item_next(&words, &word)) {
+		if (text_part_is(&word, "revision=1"))
+			policy.revision = 1;
+		else if (text_part_is(&word, "crc=off"))
+			policy.wants_crc = false;
+		else if (text_part_is(&word, "markers"))
+			policy.wants_markers = true;
+		else if (text_part_is(&word, "peer-to-peer=off"))
+			policy.is_peer_to_peer = false;
+		else if (text_part_is(&word, "ready=write"))
+			policy.ready |= MPA_READY_WRITE;
+		else if (text_part_is(&word, "ready=read"))
+			policy.ready |= MPA_READY_READ;
+		else if (text_part_is(&word, "ready=send"))
+			policy.ready |= MPA_READY_SEND;
+		else if (!atomic_exchange(&is_logged, true))
+			log_write(LOG_ERROR,
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is ignored",
+				(int)min_u64(word.bytes, 40), word.text);
+	}
+	return policy;
+}
+
+/* --- sockets --- */
+
+int iwcm_watch_fd(int fd, uint32_t events, int operation)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	return epoll_ctl(iwcm_manager.epoll, operation, fd, &event)
+		? log_refusal("a connection cannot be served", "epoll_ctl")
+		: 0;
+}
+
+static void manager_kick(void)
+{
+	kick_raise(iwcm_manager.kick);
+}
+
+static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
+{
+	conn->deadline_ns = clock_now_ns() + wait_ns;
+	if (conn->deadline_ns < iwcm_manager.sleeps_until_ns)
+		manager_kick();
+}
+
+int iwcm_release_fd(struct nic_iw_conn *conn)
+{
+	int fd = conn->fd;
+
+	list_remove(&conn->node);
+	if (fd >= 0)
+		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, fd, NULL);
+	conn->fd = -1;
+	return fd;
+}
+
+void iwcm_drop(struct nic_iw_conn *conn)
+{
+	struct nic_iw_listener *listener = conn->listener;
+
+	if (conn->state == NIC_IW_NONE || conn->state == NIC_IW_OPEN)
+		return;
+	int fd = iwcm_release_fd(conn);
+
+	if (fd >= 0)
+		close(fd);
+	conn->state = NIC_IW_NONE;
+	if (listener && listener->is_full) {
+		listener->is_full = false;
+		iwcm_watch_fd(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
+	}
+}
+
+void iwcm_fail(struct nic_iw_conn *conn, int error)
+{
+	bool has_user = !conn->listener;
+
+	iwcm_drop(conn);
+	conn->error = error;
+	if (has_user)
+		iwcm_manager.on_event(NIC_IW_FAILED, conn);
+}
+
+/* --- frames --- */
+
+int iwcm_send_frame(struct nic_iw_conn *conn, int fd)
+{
+	uint32_t count;
+	const struct iovec piece = {
+		.iov_base = (void *)(uintptr_t)mpa_output(&conn->mpa, &count), .iov_len = count};
+	int64_t taken = count ? port_tcp_send(fd, &piece, 1) : 0;
+
+	if (taken < (int64_t)count)
+		return taken < 0 ? (int)taken : -ENOBUFS;
+	mpa_sent(&conn->mpa, count);
+	return 0;
+}
+
+static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
+{
+	/* The program decides next, so epoll reports only errors until then. */
+	iwcm_watch_fd(conn->fd, 0, EPOLL_CTL_MOD);
+	conn->state = NIC_IW_DECIDING;
+	conn->deadline_ns = UINT64_MAX;
+	if (event == MPA_REQUESTED) {
+		iwcm_manager.on_event(NIC_IW_REQUESTED, conn);
+		if (conn->state == NIC_IW_DECIDING) /* on_event adopted no connection */
+			iwcm_drop(conn);
+	} else if (event == MPA_ACCEPTED) {
+		iwcm_manager.on_event(NIC_IW_ACCEPTED, conn);
+	} else {
+		iwcm_drop(conn);
+		iwcm_manager.on_event(NIC_IW_REJECTED, conn);
+	}
+}
+
+static void frame_receive(struct nic_iw_conn *conn)
+{
+	for (;;) {
+		struct iovec piece;
+		enum mpa_event event;
+		uint32_t room;
+		int64_t bytes;
+
+		piece.iov_base = mpa_offer(&conn->mpa, &room);
+		piece.iov_len = room;
+		bytes = port_tcp_receive(conn->fd, &piece, 1);
+		if (bytes == -EAGAIN)
+			return;
+		if (bytes <= 0) {
+			iwcm_fail(conn, bytes ? (int)bytes : -ECONNRESET);
+			return;
+		}
+		event = mpa_received(&conn->mpa, (uint32_t)bytes);
+		if (event == MPA_INVALID) {
+			log_write(LOG_INFO, "MPA: %s", rdmap_error_sentence(conn->mpa.error));
+			iwcm_send_frame(conn, conn->fd);
+			iwcm_fail(conn, -EPROTO);
+			return;
+		}
+		if (event != MPA_NOTHING) {
+			request_note(conn, event);
+			return;
+		}
+	}
+}
+
+int iwcm_connect(struct nic_iw_conn *conn)
+{
+	int fd = port_tcp_connect(&conn->local, &conn->remote, conn->tos);
+	int error;
+
+	if (fd < 0)
+		return fd;
+	error = iwcm_watch_fd(fd, EPOLLOUT, EPOLL_CTL_ADD);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	conn->fd = fd;
+	conn->state = NIC_IW_CONNECTING;
+	set_deadline(conn, CONNECT_NS);
+	return 0;
+}
+
+/*
+ * The peer's host refused the connection: no program listens there now. A program that accepts one
+ * connection at a time (perftest) listens again within a moment, so try again. Hosts without TCP
+ * resets stay silent instead, which has the same effect.
+ */
+static void conn_refused(struct nic_iw_conn *conn)
+{
+	close(conn->fd); /* epoll forgets a closed descriptor */
+	conn->fd = -1;
+	conn->state = NIC_IW_REFUSED;
+	conn->refusals++;
+	set_deadline(conn, REFUSED_NS);
+}
+
+static void conn_connected(struct nic_iw_conn *conn)
+{
+	int error = port_tcp_connected(conn->fd);
+
+	if (error == -ECONNREFUSED && conn->refusals < REFUSALS_MAX) {
+		conn_refused(conn);
+		return;
+	}
+	if (!error)
+		error = port_tcp_addresses(conn->fd, &conn->local, &conn->remote);
+	if (!error)
+		error = iwcm_send_frame(conn, conn->fd);
+	if (!error)
+		error = iwcm_watch_fd(conn->fd, EPOLLIN, EPOLL_CTL_MOD);
+	if (error) {
+		iwcm_fail(conn, error);
+		return;
+	}
+	conn->state = NIC_IW_REQUESTING;
+	set_deadline(conn, REPLY_NS);
+}
+
+void iwcm_serve_conn(struct nic_iw_conn *conn)
+{
+	switch (conn->state) {
+	case NIC_IW_CONNECTING:
+		conn_connected(conn);
+		break;
+	case NIC_IW_REQUESTING:
+	case NIC_IW_LISTENING:
+		frame_receive(conn);
+		break;
+	case NIC_IW_DECIDING: /* reset by the peer: the program's next call fails */
+		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+		break;
+	case NIC_IW_NONE:
+	case NIC_IW_REFUSED:
+	case NIC_IW_OPEN:
+		break;
+	}
+}
+
+/* --- listeners --- */
+
+static struct nic_iw_conn *pending_find(struct nic_iw_listener *listener)
+{
+	for (uint32_t i = 0; i < listener->room; i++)
+		if (listener->pending[i].state == NIC_IW_NONE)
+			return &listener->pending[i];
+	return NULL;
+}
+
+static void accept_one(struct nic_iw_listener *listener, struct nic_iw_conn *conn, int fd)
+{
+	const struct mpa_policy policy = nic_iwcm_policy();
+
+	*conn = (struct nic_iw_conn){.state = NIC_IW_LISTENING, .fd = fd, .listener = listener};
+	mpa_listen(&conn->mpa, &policy);
+	list_append(&iwcm_manager.conns, &conn->node);
+	if (port_tcp_addresses(fd, &conn->local, &conn->remote) ||
+		iwcm_watch_fd(fd, EPOLLIN, EPOLL_CTL_ADD))
+		iwcm_drop(conn);
+	else
+		set_deadline(conn, REQUEST_NS);
+}
+
+/* The listener is full: give silent peers less time to send their request. */
+static void pending_shorten_deadlines(struct nic_iw_listener *listener)
+{
+	uint64_t end_ns = clock_now_ns() + HURRY_NS;
+
+	for (uint32_t i = 0; i < listener->room; i++)
+		if (listener->pending[i].state == NIC_IW_LISTENING)
+			listener->pending[i].deadline_ns =
+				min_u64(listener->pending[i].deadline_ns, end_ns);
+}
+
+/*
+ * A connection that went before accept() is no failure. Log other errors once: epoll reports them
+ * again and again.
+ */
+static void accept_failed(int error)
+{
+	static atomic_bool is_logged;
+
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR ||
+		atomic_exchange(&is_logged, true))
+		return;
+	errno = error;
+	log_refusal("a connection was not accepted", "accept4");
+}
+
+void iwcm_serve_listener(struct nic_iw_listener *listener)
+{
+	for (;;) {
+		struct nic_iw_conn *conn = pending_find(listener);
+		int fd;
+
+		if (!conn) {
+			listener->is_full = true;
+			iwcm_watch_fd(listener->fd, 0, EPOLL_CTL_MOD);
+			pending_shorten_deadlines(listener);
+			return;
+		}
+		fd = port_tcp_accept(listener->fd);
+		if (fd < 0) {
+			accept_failed(-fd);
+			return;
+		}
+		accept_one(listener, conn, fd);
+	}
+}
+
+void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending)
+{
+	struct nic_iw_listener *listener = pending->listener;
+	void *user = conn->user;
+
+	list_remove(&pending->node);
+	*conn = *pending;
+	conn->user = user;
+	conn->listener = NULL;
+	list_init(&conn->node);
+	list_append(&iwcm_manager.conns, &conn->node);
+	pending->state = NIC_IW_NONE;
+	if (listener->is_full) {
+		listener->is_full = false;
+		iwcm_watch_fd(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
+	}
+}

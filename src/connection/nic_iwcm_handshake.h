@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_CONNECTION_NIC_IWCM_HANDSHAKE_H
+#define URNIC_CONNECTION_NIC_IWCM_HANDSHAKE_H
+
+/*
+ * An iWARP connection before a queue pair has it: TCP connect and accept, MPA request and reply,
+ * and the limits on the time of each. For the files of this room: nic_iwcm.c has the lock, the
+ * thread and the program's calls.
+ *
+ * The manager is locked for all calls.
+ */
+
+#include "connection/nic_iwcm.h"
+
+struct iwcm_manager {
+	bool is_running;
+	int epoll;
+	int kick; /* eventfd that ends the thread's sleep */
+	uint64_t sleeps_until_ns; /* deadline that the thread waits for */
+	nic_iw_event_fn *on_event;
+	struct list conns; /* connections whose descriptors the manager has */
+	struct list listeners;
+};
+
+extern struct iwcm_manager iwcm_manager;
+
+/* Change what epoll reports of `fd`; `operation` is of epoll_ctl(2). Returns 0 or -errno. */
+int iwcm_watch_fd(int fd, uint32_t events, int operation);
+
+/* Take a connection's descriptor from the manager; the caller owns it. */
+int iwcm_release_fd(struct nic_iw_conn *conn);
+
+/* Close a connection that no queue pair has taken over. */
+void iwcm_drop(struct nic_iw_conn *conn);
+
+/* The same, with an event for the program: `error` is -errno. */
+void iwcm_fail(struct nic_iw_conn *conn, int error);
+
+/*
+ * Send the MPA frame that is pending; it fits the buffer of an idle socket. Returns 0, or -errno
+ * when the connection is broken.
+ */
+int iwcm_send_frame(struct nic_iw_conn *conn, int fd);
+
+/* Begin the TCP handshake, also of another attempt after a refusal. Returns 0 or -errno. */
+int iwcm_connect(struct nic_iw_conn *conn);
+
+/* epoll has reported the socket of a connection, or of a listener. */
+void iwcm_serve_conn(struct nic_iw_conn *conn);
+void iwcm_serve_listener(struct nic_iw_listener *listener);
+
+#endif
