@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MESON ?= meson
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all build deps demo check check-all check-interop bench install format clean help
+.PHONY: all build deps demo check check-all check-interop bench report install format clean help
 
 all: build
 
@@ -48,6 +48,12 @@ bench:
 	@$(MAKE) --no-print-directory build
 	@bench/run $(BUILD)
 
+# docs/benchmarks.md. ROUNDS=1: a short one.
+report:
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory build
+	@bench/report $(BUILD)
+
 # A build directory set up earlier may have been given another prefix.
 install: build
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
@@ -67,6 +73,7 @@ help:
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
+	@echo 'make report       those and more as a page with plots, beside UCX and libfabric (ROUNDS=1: short)'
 	@echo 'make install      install under PREFIX ($(PREFIX)), staged in DESTDIR if set'
 	@echo 'make format       clang-format every source'
 	@echo 'make clean        remove the build directories'

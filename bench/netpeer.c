@@ -101,10 +101,17 @@ void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor)
 {
 	double scale = 1000.0 * divisor;
 	size_t median = count / 2, percentile_99 = count * 99 / 100;
+	uint64_t sum_ns = 0;
+	size_t percentile_999 = (size_t)((uint64_t)count * 999 / 1000);
 
 	qsort(durations_ns, count, sizeof(*durations_ns), compare_durations);
-	printf("min_usec %.2f\nmedian_usec %.2f\np99_usec %.2f\n", (double)durations_ns[0] / scale,
-		(double)durations_ns[median] / scale, (double)durations_ns[percentile_99] / scale);
+	for (size_t i = 0; i < count; i++)
+		sum_ns += durations_ns[i];
+	printf("mean_usec %.2f\n", (double)sum_ns / (double)count / scale);
+	printf("min_usec %.2f\nmedian_usec %.2f\np99_usec %.2f\np999_usec %.2f\n",
+		(double)durations_ns[0] / scale, (double)durations_ns[median] / scale,
+		(double)durations_ns[percentile_99] / scale,
+		(double)durations_ns[percentile_999] / scale);
 }
 
 void print_bandwidth(struct tally tally)
@@ -178,7 +185,7 @@ static bool job_is_valid(const struct job *job)
 		job->message_bytes <= MESSAGE_BYTES_MAX && job->packet_bytes >= PACKET_BYTES_MIN &&
 		job->packet_bytes <= PACKET_BYTES_MAX && job->rounds >= 1 &&
 		job->rounds <= ROUNDS_MAX && job->depth >= 1 && job->depth <= DEPTH_MAX &&
-		job->duration_ms >= 1 && job->duration_ms <= DURATION_MS_MAX;
+		job->duration_ms >= 1 && job->duration_ms <= DURATION_MS_MAX && job->sleeps <= 1;
 }
 
 static void print_usage(FILE *stream)
@@ -192,6 +199,7 @@ static void print_usage(FILE *stream)
 	for (int mode = 0; mode < MODE_COUNT; mode++)
 		fprintf(stream, "  %-14s%s\n", modes[mode].name, modes[mode].summary);
 	fputs("\n"
+	      "  -b          sleep until a message arrives (block) instead of polling, pingpong\n"
 	      "  -s BYTES    of a message (8)\n"
 	      "  -P BYTES    of UDP payload per packet, UDP streams (4112: RoCEv2 at a path MTU of 4096)\n"
 	      "  -n COUNT    of rounds, pingpong and request (10000)\n"
@@ -259,9 +267,10 @@ int main(int argc, char **argv)
 	const char *port = PORT_DEFAULT;
 	int letter;
 
-	while ((letter = getopt(argc, argv, "+hs:P:n:d:t:w:p:")) != -1) {
+	while ((letter = getopt(argc, argv, "+bhs:P:n:d:t:w:p:")) != -1) {
 		/* clang-format off */
 		switch (letter) {
+		case 'b': job.sleeps = 1; break;
 		case 's': job.message_bytes = parse_number(optarg); break;
 		case 'P': job.packet_bytes = parse_number(optarg); break;
 		case 'n': job.rounds = parse_number(optarg); break;

@@ -42,6 +42,7 @@ struct job {
 	uint32_t depth; /* request: outstanding at once */
 	uint32_t duration_ms; /* stream */
 	uint32_t window_bytes; /* UDP streams: sent but not yet reported as received; 0: any */
+	uint32_t sleeps; /* pingpong: 1: sleep until a message arrives; 0: poll */
 };
 
 /* A receiver's view of a stream. */
@@ -71,8 +72,8 @@ void receive_all(int fd, void *bytes, size_t size);
 void *make_buffer(size_t size);
 
 /*
- * Print minimum, median and 99th percentile of `count` durations, each divided by `divisor`. Sorts
- * them.
+ * Print mean, minimum, median, 99th and 99.9th percentile of `count` durations, each divided by
+ * `divisor`. Sorts them.
  */
 void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The TCP modes. For latency both ends poll a nonblocking socket, as an RDMA program polls its
- * completion queue. The receiver of a stream sleeps in recv().
+ * completion queue, unless the job wants them to sleep. The receiver of a stream sleeps in recv().
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ void tcp_pingpong_serve(const struct job *job, int control_fd)
 {
 	char *message = make_buffer(job->message_bytes);
 
-	set_nonblocking(control_fd);
+	if (!job->sleeps)
+		set_nonblocking(control_fd);
 	for (uint32_t round = 0; round < job->rounds + WARM_UP_ROUNDS; round++) {
 		receive_all(control_fd, message, job->message_bytes);
 		send_all(control_fd, message, job->message_bytes);
@@ -35,7 +36,8 @@ void tcp_pingpong_run(const struct job *job, int control_fd)
 	char *message = make_buffer(job->message_bytes);
 	uint64_t *durations_ns = make_buffer(job->rounds * sizeof(*durations_ns));
 
-	set_nonblocking(control_fd);
+	if (!job->sleeps)
+		set_nonblocking(control_fd);
 	for (uint32_t round = 0; round < job->rounds + WARM_UP_ROUNDS; round++) {
 		uint64_t start_ns = now_ns();
 

@@ -4,6 +4,7 @@
  * the datagrams use the same two addresses.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -72,8 +73,17 @@ int open_beside(int control_fd)
 
 /* Ping-pong */
 
+static int open_pingpong(const struct job *job, int control_fd)
+{
+	int fd = open_beside(control_fd);
+
+	if (job->sleeps && fcntl(fd, F_SETFL, 0) < 0)
+		give_up("a blocking socket");
+	return fd;
+}
+
 /*
- * Spin until a datagram arrives. Plain sockets do not retransmit, and a test network loses nothing.
+ * Wait until a datagram arrives. Plain sockets do not retransmit, and a test network loses nothing.
  */
 static void receive_datagram(int fd, char *message, size_t size)
 {
@@ -94,7 +104,7 @@ static void send_datagram(int fd, const char *message, size_t size)
 void udp_pingpong_serve(const struct job *job, int control_fd)
 {
 	char *message = make_buffer(job->message_bytes);
-	int fd = open_beside(control_fd);
+	int fd = open_pingpong(job, control_fd);
 
 	for (uint32_t round = 0; round < job->rounds + WARM_UP_ROUNDS; round++) {
 		receive_datagram(fd, message, job->message_bytes);
@@ -107,7 +117,7 @@ void udp_pingpong_run(const struct job *job, int control_fd)
 {
 	char *message = make_buffer(job->message_bytes);
 	uint64_t *durations_ns = make_buffer(job->rounds * sizeof(*durations_ns));
-	int fd = open_beside(control_fd);
+	int fd = open_pingpong(job, control_fd);
 
 	for (uint32_t round = 0; round < job->rounds + WARM_UP_ROUNDS; round++) {
 		uint64_t start_ns = now_ns();

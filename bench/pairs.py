@@ -42,6 +42,7 @@ class Network:
         self.netpeer = str(self.build / "bench" / "netpeer")
         self.name = f"pairs-{os.getpid()}"
         self.client_host = "a" if one_host else "b"
+        self.before_client = []  # a program that runs `urnic host exec` for the client
 
     def __enter__(self):
         subprocess.run([self.urnic, "host", "up", "-n", self.name], check=True)
@@ -59,7 +60,7 @@ class Network:
         try:
             if not wait_for_listener(server_process, port, timeout_s):
                 return Result(None, "the server: " + how_it_ended(server_process))
-            client_process = start(self.on(self.client_host, client))
+            client_process = start(self.before_client + self.on(self.client_host, client))
             try:
                 output, _ = client_process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
