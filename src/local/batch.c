@@ -7,6 +7,7 @@
 #include "ib/rc/rc.h"
 #include "local/capture.h"
 #include "local/initiator.h"
+#include "queue/rq_taker.h"
 
 enum { BATCH_COUNT_MAX = 64 };
 

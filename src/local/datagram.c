@@ -7,6 +7,7 @@
 #include "ib/ud/ud.h"
 #include "local/capture.h"
 #include "memory/copy.h"
+#include "queue/rq_taker.h"
 #include "wire/psn.h"
 
 /* How much longer the next datagram may wait, if this one did not wait in vain. */

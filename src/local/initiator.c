@@ -12,6 +12,7 @@
 #include "local/shared.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
+#include "queue/rq_taker.h"
 
 /* --- attaching --- */
 

@@ -6,6 +6,7 @@
 #include "base/once.h"
 #include "local/shared.h"
 #include "memory/mw.h"
+#include "queue/rq_taker.h"
 
 /* --- the target --- */
 

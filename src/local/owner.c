@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/once.h"
+#include "queue/rq_taker.h"
 
 /* --- channels --- */
 

@@ -2,6 +2,7 @@
 #include "local/shared.h"
 
 #include "base/once.h"
+#include "queue/rq_taker.h"
 
 /* --- the initiator --- */
 

@@ -5,6 +5,7 @@
 
 #include "ib/ud/ud.h"
 #include "local/datagram.h"
+#include "queue/rq_taker.h"
 
 static bool is_open(const struct ud_endpoint *endpoint)
 {

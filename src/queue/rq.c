@@ -7,37 +7,11 @@
 
 #include "base/arith.h"
 #include "base/prefetch.h"
+#include "queue/rq_slots.h"
+#include "queue/rq_strays.h"
+#include "queue/rq_taker.h"
 
 static_assert(sizeof(struct recv_queue) == 128, "a cache line for what changes");
-
-/*
- * Slots are cache lines, so writing a slot does not take the next one from its reader on another
- * processor.
- */
-enum { LINE_BYTES = 64 };
-
-static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
-{
-	return (uint64_t)capacity * stride_bytes;
-}
-
-static uint8_t *slots_of(const struct recv_queue *rq)
-{
-	return (uint8_t *)((uintptr_t)rq + rq->slots_distance);
-}
-
-/* `slots` and `capacity` are those of the queue, or its future ones. */
-static struct recv_slot *slot_in(
-	const struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t index)
-{
-	return (struct recv_slot *)(void *)(slots +
-		(uint64_t)(index & (capacity - 1)) * rq->stride_bytes);
-}
-
-static struct recv_slot *slot_at(const struct recv_queue *rq, uint32_t index)
-{
-	return slot_in(rq, slots_of(rq), rq->capacity, index);
-}
 
 static uint64_t slots_offset(const struct arena *arena, const struct recv_queue *rq)
 {
@@ -48,14 +22,14 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 {
 	uint32_t capacity = pow2_ceil_u32(max_u32(depth, 1));
 	uint32_t stride_bytes = (uint32_t)align_up_u64(
-		sizeof(struct recv_slot) + sge_count_max * sizeof(struct sge), LINE_BYTES);
+		sizeof(struct recv_slot) + sge_count_max * sizeof(struct sge), RQ_LINE_BYTES);
 	uint64_t offset, slots;
 
 	assert(sge_count_max <= SGE_COUNT_MAX);
 	offset = arena_alloc_both(arena, sizeof(struct recv_queue));
 	if (!offset)
 		return 0;
-	slots = arena_alloc(arena, slots_bytes(capacity, stride_bytes));
+	slots = arena_alloc(arena, rq_slots_bytes(capacity, stride_bytes));
 	if (!slots) {
 		arena_free(arena, offset);
 		return 0;
@@ -69,29 +43,6 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 	return offset;
 }
 
-static uint64_t strays_bytes(uint32_t count, uint32_t stride_bytes)
-{
-	return sizeof(struct recv_strays) + (uint64_t)count * sizeof(uint32_t) +
-		(uint64_t)count * (sizeof(struct recv_stray) + stride_bytes) + LINE_BYTES;
-}
-
-static struct recv_strays *strays_of(const struct recv_queue *rq)
-{
-	return rq->strays_distance ? (struct recv_strays *)((uintptr_t)rq + rq->strays_distance)
-				   : NULL;
-}
-
-/* Returns the offset of the strays of a queue of this capacity, or 0. */
-static uint64_t strays_create(struct arena *arena, uint32_t capacity, uint32_t stride_bytes)
-{
-	uint32_t count = max_u32(capacity, RECV_STRAYS_MIN);
-	uint64_t offset = arena_alloc(arena, strays_bytes(count, stride_bytes));
-
-	if (offset)
-		((struct recv_strays *)arena_at(arena, offset))->count = count;
-	return offset;
-}
-
 uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 {
 	uint64_t offset = rq_create(arena, depth, sge_count_max);
@@ -101,7 +52,7 @@ uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_coun
 	if (!offset)
 		return 0;
 	rq = arena_at(arena, offset);
-	strays = strays_create(arena, rq->capacity, rq->stride_bytes);
+	strays = rq_strays_create(arena, rq->capacity, rq->stride_bytes);
 	if (!strays) {
 		rq_destroy(arena, offset);
 		return 0;
@@ -170,95 +121,16 @@ static bool has_room(struct recv_queue *rq, uint32_t posted)
 	return posted - known < rq->depth;
 }
 
-static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32_t sge_count)
-{
-	wqe->wr_id = slot->wr_id;
-	wqe->sge_count = sge_count;
-	for (uint32_t i = 0; i < sge_count; i++)
-		wqe->sge[i] = slot->sge[i];
-	wqe->total_bytes = sge_total_bytes(wqe->sge, sge_count);
-}
-
-/* --- strays: requests of a shared queue that were taken and have not completed --- */
-
-/* Stray number `place`, counted from 1. */
-static struct recv_stray *stray_at(
-	const struct recv_queue *rq, struct recv_strays *strays, uint32_t place)
-{
-	uintptr_t start = align_up_u64((uintptr_t)&strays->first[strays->count], LINE_BYTES);
-
-	return (struct recv_stray *)(start +
-		(uint64_t)(place - 1) * (sizeof(struct recv_stray) + rq->stride_bytes));
-}
-
-/* Take stray number `taken` out of its chain. NULL: there is none. */
-static struct recv_stray *stray_take(
-	const struct recv_queue *rq, struct recv_strays *strays, uint32_t taken)
-{
-	uint32_t *at = &strays->first[taken & (strays->count - 1)];
-
-	while (*at) {
-		struct recv_stray *stray = stray_at(rq, strays, *at);
-
-		if (stray->taken == taken) {
-			*at = stray->next;
-			stray->is_out = 0;
-			return stray;
-		}
-		at = &stray->next;
-	}
-	return NULL;
-}
-
-static void stray_put(const struct recv_queue *rq, struct recv_strays *strays,
-	const struct recv_slot *slot, uint32_t taken)
-{
-	uint32_t *first = &strays->first[taken & (strays->count - 1)];
-	uint32_t place = strays->turn++ % strays->count + 1;
-	struct recv_stray *stray = stray_at(rq, strays, place);
-
-	if (stray->is_out)
-		stray_take(rq, strays, stray->taken);
-	memcpy(&stray->slot, slot, rq->stride_bytes);
-	stray->taken = taken;
-	stray->is_out = 1;
-	stray->next = *first;
-	*first = place;
-}
-
-/*
- * The slot of request `taken` is about to be reused or freed: keep the request as a stray, unless
- * its completion is known.
- */
-static void slot_leave(struct recv_queue *rq, const struct recv_slot *slot, uint32_t taken)
-{
-	struct recv_strays *strays = strays_of(rq);
-
-	if (strays && slot->is_out)
-		stray_put(rq, strays, slot, taken);
-}
-
-static bool stray_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
-{
-	struct recv_strays *strays = strays_of(rq);
-	const struct recv_stray *stray = strays ? stray_take(rq, strays, taken) : NULL;
-
-	if (!stray)
-		return false;
-	slot_copy(ret_wqe, &stray->slot, stray->slot.sge_count);
-	return true;
-}
-
 /* The queue is locked. */
 static bool slot_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
-	struct recv_slot *slot = slot_at(rq, taken);
+	struct recv_slot *slot = rq_slot_at(rq, taken);
 
 	if (posted - taken - 1 >= rq->capacity || !slot->is_out)
-		return stray_redeem(rq, taken, ret_wqe);
+		return rq_stray_redeem(rq, taken, ret_wqe);
 	slot->is_out = 0;
-	slot_copy(ret_wqe, slot, slot->sge_count);
+	rq_slot_copy(ret_wqe, slot, slot->sge_count);
 	return true;
 }
 
@@ -283,9 +155,9 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 	if (!has_room(rq, posted)) {
 		error = -ENOMEM;
 	} else {
-		struct recv_slot *slot = slot_at(rq, posted);
+		struct recv_slot *slot = rq_slot_at(rq, posted);
 
-		slot_leave(rq, slot, posted - rq->capacity);
+		rq_slot_leave(rq, slot, posted - rq->capacity);
 		slot->is_out = 1;
 		slot->wr_id = wr->wr_id;
 		slot->sge_count = wr->sge_count;
@@ -304,13 +176,13 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
 	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
-	prefetch_to_write(slot_at(rq, taken));
+	prefetch_to_write(rq_slot_at(rq, taken));
 }
 
 bool rq_look_back(
 	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes)
 {
-	const struct recv_slot *slot = slot_at(rq, taken);
+	const struct recv_slot *slot = rq_slot_at(rq, taken);
 	uint32_t ago = atomic_load_explicit(&rq->posted, memory_order_acquire) - taken;
 
 	if (ago == 0 || ago > rq->capacity)
@@ -321,25 +193,19 @@ bool rq_look_back(
 }
 
 /*
- * How often takers in other processes may be faster in a row. More means that their count is
- * impossible, and the queue counts as empty.
- */
-enum { FASTER_MAX = 1000 };
-
-/*
  * Take the oldest request. Only takers in other processes can be faster, because the queue is
  * locked. A taker that sets the count back makes completed requests appear again; those are
  * skipped.
  */
 static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
-	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
+	for (uint32_t attempt = 0; attempt < RQ_FASTER_MAX; attempt++) {
 		uint64_t taken = taken_checked(rq);
-		struct recv_slot *slot = slot_at(rq, (uint32_t)taken);
+		struct recv_slot *slot = rq_slot_at(rq, (uint32_t)taken);
 
 		if (atomic_load_explicit(&rq->posted, memory_order_acquire) == (uint32_t)taken)
 			return false;
-		slot_copy(wqe, slot, slot->sge_count);
+		rq_slot_copy(wqe, slot, slot->sge_count);
 		if (rq_take_peeked(rq, taken)) {
 			bool is_out = slot->is_out;
 
@@ -348,114 +214,6 @@ static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 			if (is_out)
 				return true;
 		}
-	}
-	return false;
-}
-
-/* The slot at `taken`; NULL when it cannot be one, or lies outside of these bytes. */
-static const struct recv_slot *slot_borrowed(
-	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
-{
-	const struct recv_slot *slot = slot_at(rq, taken);
-	uint64_t start = (uint64_t)((const uint8_t *)slot - base);
-
-	return start % alignof(struct recv_slot) == 0 &&
-			range_inside(
-				start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes)
-		? slot
-		: NULL;
-}
-
-/* Is there a request that was posted and not taken? `*seen` caches `posted` for the taker. */
-static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *seen)
-{
-	if ((int32_t)(*seen - taken) <= 0)
-		*seen = atomic_load_explicit(&rq->posted, memory_order_acquire);
-	return (int32_t)(*seen - taken) > 0;
-}
-
-/* The oldest request that is not taken; NULL when there is none. */
-static const struct recv_slot *slot_peek(
-	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t *posted_seen)
-{
-	uint32_t taken = rq_taken(rq);
-
-	return has_posted(rq, taken, posted_seen) ? slot_borrowed(rq, base, bytes, taken) : NULL;
-}
-
-bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, struct recv_wqe *wqe)
-{
-	const struct recv_slot *slot = slot_peek(rq, base, bytes, posted_seen);
-	uint32_t sge_count;
-
-	if (!slot)
-		return false;
-	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
-	if (sge_count > SGE_COUNT_MAX)
-		return false;
-	slot_copy(wqe, slot, sge_count);
-	__builtin_prefetch(slot_at(rq, rq_taken(rq) + 1));
-	return true;
-}
-
-bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge)
-{
-	const struct recv_slot *slot = slot_peek(rq, base, bytes, posted_seen);
-
-	if (!slot || !slot->sge_count)
-		return false;
-	*ret_wr_id = slot->wr_id;
-	/* Read once: another process may change it. */
-	ret_sge->address = __atomic_load_n(&slot->sge[0].address, __ATOMIC_RELAXED);
-	ret_sge->bytes = __atomic_load_n(&slot->sge[0].bytes, __ATOMIC_RELAXED);
-	ret_sge->lkey = __atomic_load_n(&slot->sge[0].lkey, __ATOMIC_RELAXED);
-	__builtin_prefetch(slot_at(rq, rq_taken(rq) + 1));
-	return true;
-}
-
-bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken)
-{
-	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
-	const struct recv_slot *slot;
-	uint32_t sge_count;
-
-	if ((taken >> 32) & 1) /* the owner is moving the slots */
-		return false;
-	if (!has_posted(rq, (uint32_t)taken, posted_seen))
-		return false;
-	slot = slot_borrowed(rq, base, bytes, (uint32_t)taken);
-	if (!slot)
-		return false;
-	/* Read once: it may change until rq_take_peeked() has succeeded. */
-	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
-	if (sge_count > SGE_COUNT_MAX)
-		return false;
-	slot_copy(wqe, slot, sge_count);
-	wqe->wr_id = (uint32_t)taken;
-	*ret_taken = taken;
-	return true;
-}
-
-/* If this fails, the caller discards what it has read. */
-bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken)
-{
-	return atomic_compare_exchange_strong(&rq_takers(rq)->taken, &taken, rq_taken_next(taken));
-}
-
-bool rq_take_borrowed(
-	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
-{
-	uint32_t posted_seen = rq_taken(rq);
-	uint64_t taken;
-
-	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
-		if (!rq_peek_borrowed(rq, base, bytes, &posted_seen, wqe, &taken))
-			return false;
-		if (rq_take_peeked(rq, taken))
-			return true;
 	}
 	return false;
 }
@@ -551,25 +309,11 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity,
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
 
 	for (uint32_t i = posted - rq->capacity; i != taken; i++)
-		slot_leave(rq, slot_at(rq, i), i);
+		rq_slot_leave(rq, rq_slot_at(rq, i), i);
 	for (uint32_t i = taken; i != posted; i++)
-		memcpy(slot_in(rq, slots, capacity, i), slot_at(rq, i), rq->stride_bytes);
+		memcpy(rq_slot_in(rq, slots, capacity, i), rq_slot_at(rq, i), rq->stride_bytes);
 	rq->slots_distance = (uintptr_t)slots - (uintptr_t)rq;
 	rq->capacity = capacity;
-}
-
-/* Move the known strays to a larger table. The queue is locked. */
-static void strays_move(struct recv_queue *rq, struct recv_strays *to)
-{
-	struct recv_strays *from = strays_of(rq);
-
-	for (uint32_t place = 1; place <= from->count; place++) {
-		const struct recv_stray *stray = stray_at(rq, from, place);
-
-		if (stray->is_out)
-			stray_put(rq, to, &stray->slot, stray->taken);
-	}
-	rq->strays_distance = (uintptr_t)to - (uintptr_t)rq;
 }
 
 /*
@@ -602,29 +346,29 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	uint32_t capacity = pow2_ceil_u32(depth);
 	uint64_t old_slots = slots_offset(arena, rq);
 	uint64_t slots = old_slots;
-	struct recv_strays *old_strays = strays_of(rq);
+	struct recv_strays *old_strays = rq_strays(rq);
 	uint64_t strays = 0;
 	int error;
 
 	if (old_strays && old_strays->count < capacity) {
-		strays = strays_create(arena, capacity, rq->stride_bytes);
+		strays = rq_strays_create(arena, capacity, rq->stride_bytes);
 		if (!strays)
 			return -ENOMEM;
 	}
 	if (capacity != old_capacity) {
-		slots = arena_alloc(arena, slots_bytes(capacity, rq->stride_bytes));
+		slots = arena_alloc(arena, rq_slots_bytes(capacity, rq->stride_bytes));
 		if (!slots) {
 			arena_free(arena, strays);
 			return -ENOMEM;
 		}
 		/* Touch fresh pages before taking the lock. */
-		memset(arena_at(arena, slots), 0, slots_bytes(capacity, rq->stride_bytes));
+		memset(arena_at(arena, slots), 0, rq_slots_bytes(capacity, rq->stride_bytes));
 	}
 	spin_lock(&rq->lock);
 	error = shape_change(
 		rq, slots != old_slots ? arena_at(arena, slots) : NULL, capacity, depth);
 	if (strays)
-		strays_move(rq, arena_at(arena, strays));
+		rq_strays_move(rq, arena_at(arena, strays));
 	spin_unlock(&rq->lock);
 	if (strays)
 		arena_free(arena, arena_offset(arena, old_strays));

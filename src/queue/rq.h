@@ -9,7 +9,7 @@
  * Header and slots are two blocks, so a resized queue keeps its place. The header has the distance
  * to the slots, so a process can find them wherever it maps NIC memory.
  *
- * Other processes may take from a shared queue as well (rq_take_borrowed). They hold no lock,
+ * Other processes may take from a shared queue as well (queue/rq_taker.h). They hold no lock,
  * because a process may be stopped or killed at any moment. The process whose compare-and-swap
  * increments the count has the request. The count also has the number of moves and resets of the
  * slots, so a taker cannot take a request that it read before a move.
@@ -58,29 +58,6 @@ struct recv_slot {
 	/* Of a shared queue: the owner does not know yet that the request was taken. */
 	uint32_t is_out;
 	struct sge sge[];
-};
-
-/*
- * Strays: taken requests of a shared queue whose slots were reused before the owner knew of it. A
- * program may post before it has polled. So there is room for as many as the queue has slots, and
- * for RECV_STRAYS_MIN at least; beyond that the oldest is forgotten. `first` has a chain of strays
- * for each value of the low bits of their numbers.
- */
-/* A power of two: the records of eight request channels (local/channel.h). */
-enum { RECV_STRAYS_MIN = 1024 };
-
-struct recv_stray {
-	uint32_t taken; /* its number */
-	uint32_t next; /* next of its chain, counted from 1; 0: none */
-	uint32_t is_out;
-	uint32_t reserved;
-	struct recv_slot slot; /* with room for all entries */
-};
-
-struct recv_strays {
-	uint32_t count; /* a power of two */
-	uint32_t turn; /* place of the next stray */
-	uint32_t first[]; /* `count` of them; behind them the strays */
 };
 
 struct recv_queue {
@@ -156,32 +133,6 @@ uint32_t rq_limit(struct recv_queue *rq);
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
-/*
- * For the only taker, in another process (local/channel.h): copy the oldest request, and do not
- * take it. The queue lies in the `bytes` at `base`; its contents may be anything. `*posted_seen`
- * belongs to the taker, and begins as rq_taken(). False when there is no request.
- */
-bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, struct recv_wqe *wqe);
-
-/* The same for a taker that needs only the first entry. False also when the list is empty. */
-bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
-
-/*
- * The same for a taker of many, in any process. wqe->wr_id is the request's number, by which its
- * owner finds it (rq_redeem, rq_look_back); the owner does not trust a program's wr_id from a
- * taker. rq_take_peeked() with *ret_taken makes the request the caller's. It returns false when
- * another taker was faster, or the slots have moved. Neither checks the limit.
- */
-bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
-	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
-bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken);
-
-/* Both at once. True: the oldest request is the caller's. */
-bool rq_take_borrowed(
-	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
-
 /* How many requests were taken so far. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
 {
@@ -192,15 +143,6 @@ static inline uint32_t rq_taken(const struct recv_queue *rq)
 static inline uint64_t rq_taken_next(uint64_t taken)
 {
 	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);
-}
-
-static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
-{
-	struct recv_queue_takers *takers = rq_takers(rq);
-	uint64_t expected = atomic_load_explicit(&takers->taken, memory_order_relaxed);
-
-	if ((uint32_t)expected == taken)
-		atomic_compare_exchange_strong(&takers->taken, &expected, rq_taken_next(expected));
 }
 
 /* Another process took the request after the first `taken`. The lane is locked. */
@@ -256,25 +198,6 @@ static inline void rq_share(struct recv_queue *rq)
  * first one.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
-
-/*
- * For takers in other processes: is a limit on, and are there fewer requests? True for one taker,
- * which has to wake the owner; the owner then learns it whatever was posted meanwhile.
- */
-static inline bool rq_note_low(const struct recv_queue *rq)
-{
-	/* The turn is read before the limit, which is 0 while both change. */
-	uint32_t turn = atomic_load(&rq->limit_turn);
-	uint32_t limit = atomic_load(&rq->limit);
-	uint32_t told = atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed);
-
-	if (!limit || told == turn)
-		return false;
-	if (atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) >= limit)
-		return false;
-	/* An owner that has set another limit meanwhile has counted the requests then. */
-	return atomic_compare_exchange_strong(&rq_takers(rq)->low_turn, &told, turn);
-}
 
 void rq_reset(struct recv_queue *rq);
 

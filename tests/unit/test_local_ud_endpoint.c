@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The life of endpoints, and the order in which what is left at them completes. */
+#include "queue/rq_taker.h"
 #include "support/datagram_ends.h"
 
 /* --- life --- */

@@ -13,6 +13,7 @@
 
 #include "port/sim_random.h"
 #include "queue/rq.h"
+#include "queue/rq_taker.h"
 #include "queue/sq.h"
 #include "support/arena_memory.h"
 
