@@ -1,0 +1,121 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic-nvmf against a small controller in Python: identification, copies, the exports by NBD and
+# FUSE, digests, and a controller that is killed while data is copied.
+. "$(dirname "$0")/common.sh"
+
+for program in python3 nbdcopy qemu-img fio; do
+	command -v $program >/dev/null || skip "$program is not installed"
+done
+nvmf=$1/urnic-nvmf
+controller=$(dirname "$0")/nvmf_controller.py
+files=$(mktemp -d)
+port=$((21000 + $$ % 10000))
+target=
+export=
+trap 'kill -KILL $target $export 2>/dev/null; umount -l "$files/file" 2>/dev/null; rm -rf "$files"' EXIT
+where="-t tcp -a 127.0.0.1 -s $port"
+there="$where -n nqn.2014-08.org.example:sub"
+uri="nbd+unix:///disk?socket=$files/socket"
+
+# start_controller [digest]
+start_controller() {
+	python3 "$controller" $port "$files/disk" "$@" >"$files/controller" 2>&1 &
+	target=$!
+	await "the controller does not start: $(cat "$files/controller")" \
+		grep -q ready "$files/controller"
+}
+
+end_controller() {
+	kill -KILL $target
+	wait $target 2>/dev/null
+	target=
+}
+
+# start_export OPTION...: until it says what it exports.
+start_export() {
+	"$nvmf" export $there "$@" >"$files/export" 2>"$files/export.log" &
+	export=$!
+	await "no export: $(cat "$files/export.log")" test -s "$files/export"
+}
+
+end_export() {
+	kill -TERM $export
+	wait $export || fail "the export failed: $(cat "$files/export.log")"
+	export=
+}
+
+# refused WORDS COMMAND...: it fails, and says these words.
+refused() {
+	words=$1
+	shift
+	! "$nvmf" "$@" >"$files/out" 2>&1 || fail "urnic-nvmf $* should fail"
+	grep -q "$words" "$files/out" || fail "urnic-nvmf $* said: $(cat "$files/out")"
+}
+
+truncate -s 32M "$files/disk"
+refused 'start the target' id-ctrl $there
+start_controller
+refused "subsystem's NQN" id-ctrl $where -n wrong
+refused 'with --nqn' id-ctrl $where
+refused 'with --traddr' id-ctrl
+refused 'no option' id-ctrl --bogus
+refused 'takes a number' id-ctrl $there -i many
+refused 'there is no command' frobnicate
+refused 'list-ns' read $there -N 7
+refused 'export as what' export $there
+refused 'within the' read $there --offset 100
+
+"$nvmf" id-ctrl $there >"$files/out" || fail 'id-ctrl failed'
+grep -q '^mn  *: scripted controller$' "$files/out" || fail "id-ctrl: $(cat "$files/out")"
+"$nvmf" id-ctrl $there -o json | python3 -c 'import json,sys; assert json.load(sys.stdin)["cntlid"] == 1' ||
+	fail 'id-ctrl prints no JSON'
+[ "$("$nvmf" list-ns $there)" = '[   0]:0x1' ] || fail 'list-ns does not list namespace 1'
+"$nvmf" id-ns $there -N 1 | grep -q 'nsze *: 0x10000$' || fail 'id-ns shows another size'
+
+head -c 3000000 /dev/urandom >"$files/image"
+truncate -s 3000320 "$files/image"
+"$nvmf" write $there --offset 1m --data "$files/image" || fail 'write failed'
+"$nvmf" read $there --offset 1m --size 3000320 --data "$files/copy" || fail 'read failed'
+cmp "$files/image" "$files/copy" || fail 'read something else than was written'
+
+start_export --nbd "$files/socket"
+fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=4m \
+	--verify=crc32c --verify_state_save=0 >"$files/out" 2>&1 || fail "fio: $(cat "$files/out")"
+
+# Killed while a copy runs: the copy goes on with the next one.
+head -c 32M /dev/urandom >"$files/image"
+nbdcopy "$files/image" "$uri" &
+copy=$!
+await 'the copy writes nothing' cmp -s -n 65536 "$files/disk" "$files/image"
+end_controller
+start_controller
+wait $copy || fail "the copy failed: $(cat "$files/export.log")"
+cmp "$files/image" "$files/disk" || fail 'an acknowledged write was lost'
+qemu-img compare -f raw -F raw "$files/image" "$uri" || fail 'qemu-img sees another image'
+grep -q 'connection was lost' "$files/export.log" || fail 'the loss was not reported'
+end_export
+[ ! -e "$files/socket" ] || fail 'the socket is left behind'
+end_controller
+
+start_controller digest
+head -c 65536 "$files/image" >"$files/part"
+"$nvmf" write $there -g -G --offset 64k --data "$files/part" || fail 'write with digests failed'
+"$nvmf" read $there -g -G --offset 64k --size 64k | cmp - "$files/part" ||
+	fail 'digests: read something else than was written'
+end_controller
+start_controller
+refused 'without digests' id-ctrl $there -g -G
+
+if [ -w /dev/fuse ] && command -v fusermount3 >/dev/null && [ "$(id -u)" = 0 ]; then
+	start_export --fuse "$files/file"
+	cmp -n 65536 "$files/file" "$files/disk" || fail 'the file has other content'
+	printf hello | dd of="$files/file" bs=1 seek=5001 conv=notrunc,fsync 2>/dev/null ||
+		fail 'dd cannot write the file'
+	[ "$(dd if="$files/disk" bs=1 skip=5001 count=5 2>/dev/null)" = hello ] ||
+		fail 'what dd wrote is not on the disk'
+	end_export
+	[ ! -e "$files/file" ] || fail 'the file is left behind'
+fi
+end_controller
