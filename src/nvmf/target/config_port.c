@@ -6,7 +6,13 @@
 #include "nvmf/target/config.h"
 #include "nvmf/target/config_objects.h"
 
-enum { INLINE_BYTES = 16 << 10, QUEUE_SIZE = 128 };
+/* An RDMA queue has a receive buffer of that size for each entry. */
+enum {
+	INLINE_BYTES_TCP = 16 << 10,
+	INLINE_BYTES_RDMA = 4 << 10,
+	QUEUE_SIZE = 128,
+	INLINE_BYTES_UNSET = 1
+};
 
 static bool read_transport(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
@@ -214,11 +220,14 @@ static bool read_port(struct config_reader *reader, const cJSON *node, void *obj
 	struct config_port *all = ((struct target_config *)object)->ports;
 	struct config_port *port = &all[index];
 
-	port->inline_bytes = INLINE_BYTES;
+	port->inline_bytes = INLINE_BYTES_UNSET;
 	port->queue_size = QUEUE_SIZE;
 	if (!config_read_object(reader, node, "a port", port_fields,
 		    sizeof(port_fields) / sizeof(port_fields[0]), port))
 		return false;
+	if (port->inline_bytes == INLINE_BYTES_UNSET)
+		port->inline_bytes = port->address.transport == CONFIG_RDMA ? INLINE_BYTES_RDMA
+									    : INLINE_BYTES_TCP;
 	/* A port for discovery alone has the port number of discovery (TCP transport 1.0, 3.1). */
 	if (!port->address.trsvcid[0])
 		strcpy(port->address.trsvcid,
