@@ -5,8 +5,9 @@
  *
  *   many [OPTIONS] [-n QUEUE-PAIRS] [SERVER]
  *
- * All have one completion queue. The client writes 8 bytes over one after the other, in an order
- * that visits no neighbours, and waits for each completion; the server polls.
+ * They have CQS completion queues, because a lane has 65,535 numbers of queue pairs, and those of
+ * one completion queue share a lane. The client writes 8 bytes over one queue pair after the other,
+ * in an order that visits no neighbours, and waits for each completion; the server polls.
  */
 #include <string.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 
 enum {
 	QUEUE_PAIRS = 1000,
+	CQS = 4,
 	DEPTH = 64,
 	SAMPLES_MIN = 5000,
 	STEP_FACTOR = 8, /* from one number of queue pairs in use to the next */
@@ -40,8 +42,8 @@ static uint64_t resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void write_one(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_mr *memory,
-	const struct peer_buffer *target)
+static void write_one(
+	struct ibv_qp *qp, const struct ibv_mr *memory, const struct peer_buffer *target)
 {
 	struct ibv_sge sge = peer_sge(memory, 0, 8);
 	struct ibv_send_wr wr = {
@@ -53,7 +55,7 @@ static void write_one(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_mr 
 	};
 
 	peer_post_send(qp, &wr);
-	peer_success(cq);
+	peer_success(qp->send_cq);
 }
 
 static int compare(const void *a, const void *b)
@@ -64,8 +66,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* Write over each of the first `count` queue pairs in turn, so often that samples suffice. */
-static void measure(struct ibv_qp **qps, uint32_t count, struct ibv_cq *cq,
-	const struct ibv_mr *memory, const struct peer_buffer *target)
+static void measure(struct ibv_qp **qps, uint32_t count, const struct ibv_mr *memory,
+	const struct peer_buffer *target)
 {
 	uint32_t passes = SAMPLES_MIN / count + 2; /* the first one warms up */
 	uint64_t samples = (uint64_t)(passes - 1) * count, taken = 0;
@@ -78,7 +80,7 @@ static void measure(struct ibv_qp **qps, uint32_t count, struct ibv_cq *cq,
 			uint32_t index = (uint32_t)((uint64_t)i * stride % count);
 			uint64_t begin_ns = now_ns();
 
-			write_one(qps[index], cq, memory, target);
+			write_one(qps[index], memory, target);
 			if (pass)
 				latency[taken++] = now_ns() - begin_ns;
 		}
@@ -88,7 +90,7 @@ static void measure(struct ibv_qp **qps, uint32_t count, struct ibv_cq *cq,
 	free(latency);
 }
 
-static void use(struct peer *peer, struct ibv_qp **qps, uint32_t count, struct ibv_cq *cq,
+static void use(struct peer *peer, struct ibv_qp **qps, uint32_t count, struct ibv_cq **cqs,
 	const struct ibv_mr *memory)
 {
 	struct peer_buffer theirs, ours = peer_buffer_of(memory);
@@ -98,11 +100,12 @@ static void use(struct peer *peer, struct ibv_qp **qps, uint32_t count, struct i
 	if (peer_is_server(peer)) {
 		while (!peer_has_told(peer))
 			for (int i = 0; i < 1000; i++)
-				CHECK(!ibv_poll_cq(cq, 1, &wc), "a completion of nothing");
+				CHECK(!ibv_poll_cq(cqs[i % CQS], 1, &wc),
+					"a completion of nothing");
 	} else {
 		for (uint32_t step = 1; step < count; step *= STEP_FACTOR)
-			measure(qps, step, cq, memory, &theirs);
-		measure(qps, count, cq, memory, &theirs);
+			measure(qps, step, memory, &theirs);
+		measure(qps, count, memory, &theirs);
 	}
 	peer_barrier(peer);
 }
@@ -118,16 +121,20 @@ int main(int argc, char **argv)
 	CHECK(qps, "no memory");
 	peer_open(&peer, &options);
 	peer_meet(&peer);
-	struct ibv_cq *cq = peer_cq_create(&peer, 2 * DEPTH, NULL);
+	struct ibv_cq *cqs[CQS];
+	for (int i = 0; i < CQS; i++)
+		cqs[i] = peer_cq_create(&peer, 2 * DEPTH, NULL);
 	struct ibv_mr *memory = peer_memory(&peer, 4096);
 
-	/* The first brings the NIC with it. */
-	struct ibv_qp *first = peer_qp_create(&peer, cq, DEPTH, 1, 0);
-	peer_qps_connect(&peer, &first, 1, &peer_link_full);
+	/* The first bring the NIC and its lanes with them. */
+	struct ibv_qp *first[CQS];
+	for (int i = 0; i < CQS; i++)
+		first[i] = peer_qp_create(&peer, cqs[i], DEPTH, 1, 0);
+	peer_qps_connect(&peer, first, CQS, &peer_link_full);
 
 	uint64_t before = resident_bytes(), begin_ns = now_ns();
 	for (uint32_t i = 0; i < count; i++)
-		qps[i] = peer_qp_create(&peer, cq, DEPTH, 1, 0);
+		qps[i] = peer_qp_create(&peer, cqs[i % CQS], DEPTH, 1, 0);
 	uint64_t created_ns = now_ns();
 	peer_barrier(&peer);
 	uint64_t connect_ns = now_ns();
@@ -140,7 +147,7 @@ int main(int argc, char **argv)
 	printf("created %.0f, connected %.0f per second\n",
 		1e9 * count / (double)(created_ns - begin_ns),
 		1e9 * count / (double)(connected_ns - connect_ns));
-	use(&peer, qps, count, cq, memory);
+	use(&peer, qps, count, cqs, memory);
 	printf("after use: %llu bytes each\n",
 		(unsigned long long)(resident_bytes() - before) / count);
 
@@ -148,8 +155,10 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < count; i++)
 		CHECK(!ibv_destroy_qp(qps[i]), "queue pair %u stays", i);
 	printf("destroyed %.0f per second\n", 1e9 * count / (double)(now_ns() - destroy_ns));
-	CHECK(!ibv_destroy_qp(first), "the first queue pair stays");
-	CHECK(!ibv_destroy_cq(cq), "the completion queue stays");
+	for (int i = 0; i < CQS; i++) {
+		CHECK(!ibv_destroy_qp(first[i]), "queue pair %d of the first stays", i);
+		CHECK(!ibv_destroy_cq(cqs[i]), "completion queue %d stays", i);
+	}
 	peer_memory_free(memory);
 	peer_close(&peer);
 	free(qps);
