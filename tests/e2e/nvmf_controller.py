@@ -9,6 +9,7 @@ several PDUs. It says "ready" when it listens, and runs until it is killed. What
 in the file, also after a kill.
 """
 import os
+import socket
 import socketserver
 import struct
 import sys
@@ -169,6 +170,7 @@ class Connection(socketserver.BaseRequestHandler):
 
     def handle(self):
         self.waiting = []
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             asked = self.receive(128)[11]
             self.request.sendall(struct.pack("<BBBBIHBBI", 1, 0, 128, 0, 128, 0, 0,

@@ -97,6 +97,36 @@ qemu-img compare -f raw -F raw "$files/image" "$uri" || fail 'qemu-img sees anot
 grep -q 'connection was lost' "$files/export.log" || fail 'the loss was not reported'
 end_export
 [ ! -e "$files/socket" ] || fail 'the socket is left behind'
+
+# The target killed under verified I/O, then the host: nothing acknowledged is lost.
+verify="$nvmf verify $there --size 2m --iodepth 8 --state $files/state"
+$verify --runtime 6 >"$files/out" 2>"$files/verify.log" &
+checker=$!
+for round in 1 2 3; do
+	await 'verify writes nothing' grep -q verify "$files/disk"
+	sleep 0.5
+	end_controller
+	start_controller
+done
+wait $checker || fail "verify: $(cat "$files/verify.log")"
+grep -q 'verified: .* [1-9][0-9]* reconnects' "$files/out" || fail "verify said: $(cat "$files/out")"
+for round in 1 2 3; do
+	$verify --runtime 600 >"$files/out" 2>&1 &
+	checker=$!
+	sleep 0.5
+	kill -KILL $checker
+	wait $checker 2>/dev/null
+	[ ! -s "$files/out" ] || fail "verify after a kill: $(cat "$files/out")"
+done
+$verify --runtime 1 >"$files/out" 2>&1 || fail "verify after the kills: $(cat "$files/out")"
+# It can fail: a block goes back to zeroes.
+dd if=/dev/zero of="$files/disk" bs=4k count=512 conv=notrunc 2>/dev/null
+refused 'foreign data' verify $there --size 2m --state "$files/state" --runtime 1
+
+"$nvmf" bench $there --runtime 1 --iodepth 4 -o json |
+	python3 -c 'import json,sys; assert json.load(sys.stdin)["jobs"][0]["read"]["total_ios"] > 0' ||
+	fail 'bench prints no result'
+refused 'takes read' bench $there --rw sideways
 end_controller
 
 start_controller digest

@@ -101,6 +101,8 @@ int command_get_log(const struct nvmf_options *options);
 int command_get_feature(const struct nvmf_options *options);
 int command_read(const struct nvmf_options *options);
 int command_write(const struct nvmf_options *options);
+int command_verify(const struct nvmf_options *options);
+int command_bench(const struct nvmf_options *options);
 int command_export(const struct nvmf_options *options);
 
 #endif

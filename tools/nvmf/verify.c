@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verify: random writes and reads at once, each of which must find what was acknowledged last.
+ *
+ * Each block is filled with its number, a generation and the job's seed. For each block the program
+ * keeps the generation that was acknowledged and the one that was sent. A block that is read has
+ * the acknowledged generation. With --state FILE both are in a file that outlives the program: when
+ * it was killed, a block may also have the generation that was sent last. The next run begins by
+ * reading all blocks, so it finds each lost write of the run before.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nvmf.h"
+#include "nvmf/common/bytes.h"
+
+#define VERIFY_MAGIC 0x796669726576726eu
+
+enum { RUNTIME_SECONDS = 10, RECORD_BYTES = 32 };
+
+struct block_state {
+	uint32_t acknowledged; /* 0: never written by this job */
+	uint32_t sent;
+};
+
+/* The state file: this, then a struct block_state per block. */
+struct state_head {
+	uint64_t magic;
+	uint64_t seed;
+	uint64_t blocks;
+	uint64_t block_bytes;
+};
+
+struct verify {
+	const struct nvmf_options *options;
+	struct session session;
+	uint64_t blocks;
+	uint64_t random;
+	uint64_t seed;
+	struct state_head *head;
+	struct block_state *states;
+	size_t state_bytes;
+	bool *is_busy;
+	bool is_over;
+	bool reads_all; /* each block once, in order */
+	uint64_t next; /* while it reads all */
+	unsigned pending;
+	uint64_t reads, writes;
+	int error;
+	char reason[NVMF_TEXT_BYTES];
+};
+
+struct slot {
+	struct verify *verify;
+	struct block_request request;
+	uint64_t block;
+};
+
+static uint64_t draw(struct verify *verify)
+{
+	verify->random ^= verify->random << 13;
+	verify->random ^= verify->random >> 7;
+	verify->random ^= verify->random << 17;
+	return verify->random;
+}
+
+static void fill(const struct verify *verify, uint64_t block, uint32_t generation, uint8_t *data)
+{
+	for (uint32_t i = 0; i < verify->options->block_bytes; i += RECORD_BYTES) {
+		le64_put(data + i, VERIFY_MAGIC);
+		le64_put(data + i + 8, verify->seed);
+		le64_put(data + i + 16, block);
+		le32_put(data + i + 24, generation);
+		le32_put(data + i + 28, i);
+	}
+}
+
+static void fail(struct verify *verify, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void fail(struct verify *verify, const char *format, ...)
+{
+	va_list arguments;
+
+	verify->is_over = true;
+	if (verify->error)
+		return;
+	verify->error = -EILSEQ;
+	va_start(arguments, format);
+	vsnprintf(verify->reason, sizeof(verify->reason), format, arguments);
+	va_end(arguments);
+}
+
+/*
+ * The data of a block that was read. Each record has a generation from the acknowledged one to the
+ * one that was sent last. They differ only after a run was killed, which may leave half a write.
+ */
+static void check(struct verify *verify, uint64_t block, const uint8_t *data)
+{
+	struct block_state *state = &verify->states[block];
+	uint32_t first = le32_get(data + 24);
+	bool is_whole = true;
+
+	if (state->acknowledged == 0)
+		return;
+	for (uint32_t i = 0; i < verify->options->block_bytes; i += RECORD_BYTES) {
+		uint32_t generation = le32_get(data + i + 24);
+
+		if (le64_get(data + i) != VERIFY_MAGIC || le64_get(data + i + 8) != verify->seed ||
+			le64_get(data + i + 16) != block || le32_get(data + i + 28) != i) {
+			fail(verify, "block %" PRIu64 " has foreign data at byte %u", block, i);
+			return;
+		}
+		if (generation < state->acknowledged || generation > state->sent) {
+			fail(verify,
+				"block %" PRIu64
+				" has generation %u at byte %u, but %u was acknowledged and %u sent",
+				block, generation, i, state->acknowledged, state->sent);
+			return;
+		}
+		is_whole &= generation == first;
+	}
+	if (is_whole)
+		state->acknowledged = state->sent = first;
+}
+
+static bool slot_start(struct slot *slot)
+{
+	struct verify *verify = slot->verify;
+	struct block_request *request = &slot->request;
+	uint64_t block;
+
+	if (verify->reads_all && verify->next == verify->blocks)
+		return false;
+	do {
+		block = verify->reads_all ? verify->next++ : draw(verify) % verify->blocks;
+	} while (verify->is_busy[block]);
+	slot->block = block;
+	verify->is_busy[block] = true;
+	request->offset_bytes =
+		verify->options->offset_bytes + block * verify->options->block_bytes;
+	request->length_bytes = verify->options->block_bytes;
+	request->op = verify->reads_all || draw(verify) % 100 < verify->options->rwmixread
+		? BLOCK_READ
+		: BLOCK_WRITE;
+	if (request->op == BLOCK_WRITE)
+		fill(verify, block, ++verify->states[block].sent, request->data);
+	verify->pending++;
+	block_submit(remote_device(verify->session.remote), request);
+	return true;
+}
+
+static void slot_done(struct block_request *request, int error)
+{
+	struct slot *slot = container_of(request, struct slot, request);
+	struct verify *verify = slot->verify;
+
+	verify->pending--;
+	verify->is_busy[slot->block] = false;
+	if (error) {
+		fail(verify, "%s of block %" PRIu64 " failed: %s",
+			request->op == BLOCK_READ ? "reading" : "writing", slot->block,
+			strerror(-error));
+	} else if (request->op == BLOCK_READ) {
+		verify->reads++;
+		check(verify, slot->block, request->data);
+	} else {
+		verify->writes++;
+		verify->states[slot->block].acknowledged = verify->states[slot->block].sent;
+	}
+	if (!verify->is_over)
+		slot_start(slot);
+}
+
+static void run(struct verify *verify, struct slot *slots, uint64_t runtime_ns)
+{
+	struct loop *loop = verify->session.loop;
+	uint64_t begun_ns = loop_now_ns(loop);
+
+	for (unsigned i = 0; i < verify->options->iodepth && !verify->is_over; i++) {
+		if (!slot_start(&slots[i]))
+			break;
+	}
+	while (verify->pending > 0) {
+		loop_step(loop, 100000000u);
+		verify->is_over |= loop_now_ns(loop) - begun_ns >= runtime_ns;
+	}
+}
+
+static void read_all(struct verify *verify, struct slot *slots)
+{
+	verify->next = 0;
+	verify->reads_all = true;
+	run(verify, slots, UINT64_MAX);
+	verify->reads_all = false;
+}
+
+static bool range_choose(struct verify *verify)
+{
+	const struct nvmf_options *options = verify->options;
+	const struct block_device *device = remote_device(verify->session.remote);
+	uint64_t size = options->size_bytes;
+
+	if (options->block_bytes == 0 || options->block_bytes % device->block_bytes ||
+		options->offset_bytes % device->block_bytes) {
+		complain(
+			"--bs and --offset must be multiples of the namespace's blocks of %u bytes",
+			device->block_bytes);
+		return false;
+	}
+	if (options->offset_bytes <= device->size_bytes && size == 0)
+		size = device->size_bytes - options->offset_bytes;
+	if (options->offset_bytes > device->size_bytes ||
+		size > device->size_bytes - options->offset_bytes ||
+		size / options->block_bytes < options->iodepth) {
+		complain("--offset and --size must be within the namespace, which has %" PRIu64
+			 " bytes, with a block for each of --iodepth requests",
+			device->size_bytes);
+		return false;
+	}
+	verify->blocks = size / options->block_bytes;
+	return true;
+}
+
+/* Memory for the states: of the file, or anonymous. */
+static bool states_open(struct verify *verify)
+{
+	const char *path = verify->options->metadata_file;
+	int fd = -1;
+	void *memory;
+
+	verify->state_bytes = sizeof(*verify->head) + verify->blocks * sizeof(*verify->states);
+	if (path) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0 || ftruncate(fd, (off_t)verify->state_bytes) != 0) {
+			complain("cannot use '%s': %s", path, strerror(errno));
+			if (fd >= 0)
+				close(fd);
+			return false;
+		}
+	}
+	memory = mmap(NULL, verify->state_bytes, PROT_READ | PROT_WRITE,
+		path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (memory == MAP_FAILED) {
+		complain("no memory");
+		return false;
+	}
+	verify->head = memory;
+	verify->states = (struct block_state *)(verify->head + 1);
+	if (verify->head->magic == 0)
+		*verify->head = (struct state_head){
+			VERIFY_MAGIC, verify->seed, verify->blocks, verify->options->block_bytes};
+	if (verify->head->magic != VERIFY_MAGIC || verify->head->blocks != verify->blocks ||
+		verify->head->block_bytes != verify->options->block_bytes) {
+		complain("'%s' is of another job; remove it, or give the same --size and --bs",
+			path);
+		return false;
+	}
+	verify->seed = verify->head->seed;
+	return true;
+}
+
+static int verify_all(struct verify *verify)
+{
+	unsigned depth = verify->options->iodepth;
+	uint32_t seconds = verify->options->runtime_seconds;
+	uint8_t *data = calloc(depth, verify->options->block_bytes);
+	struct slot *slots = calloc(depth, sizeof(*slots));
+
+	verify->is_busy = calloc(verify->blocks, sizeof(*verify->is_busy));
+	if (!data || !slots || !verify->is_busy) {
+		fail(verify, "no memory");
+	} else {
+		for (unsigned i = 0; i < depth; i++) {
+			slots[i].verify = verify;
+			slots[i].request.data = data + (size_t)i * verify->options->block_bytes;
+			slots[i].request.done = slot_done;
+		}
+		/* All blocks before, for what a killed run has acknowledged, and after. */
+		read_all(verify, slots);
+		run(verify, slots, (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull);
+		verify->is_over = verify->error != 0;
+		read_all(verify, slots);
+	}
+	free(verify->is_busy);
+	free(slots);
+	free(data);
+	if (verify->error)
+		return complain("%s", verify->reason);
+	printf("verified: %" PRIu64 " writes, %" PRIu64 " reads, %" PRIu64 " reconnects\n",
+		verify->writes, verify->reads,
+		host_controller_reconnects(verify->session.controller));
+	return 0;
+}
+
+int command_verify(const struct nvmf_options *options)
+{
+	static struct verify verify;
+	int status = 1;
+
+	verify.options = options;
+	if (options->iodepth == 0)
+		return complain("--iodepth takes a number from 1 to %d", HOST_DEPTH_MAX);
+	if (session_open(&verify.session, options, options->nqn, true))
+		return 1;
+	verify.random = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	verify.seed = options->seed ? options->seed : verify.random;
+	if (range_choose(&verify) && states_open(&verify))
+		status = verify_all(&verify);
+	if (verify.head)
+		munmap(verify.head, verify.state_bytes);
+	session_close(&verify.session);
+	return status;
+}
