@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: queue->lock, for the list, the counts and the byte. Under it `hold` takes at most the lock
+ * Lock: queue->lock, for the list, the counts and the byte. Under it `pin` takes at most the lock
  * of the event's source (lock_order.def).
  *
  * A reader that has taken the byte sends another one if the list is not empty afterwards, so each
@@ -88,8 +88,8 @@ void event_queue_set_collector(struct event_queue *queue, struct event_collector
 	atomic_store(&queue->collector, collector);
 }
 
-void event_queue_take_first(struct event_queue *queue,
-	void (*hold)(struct event *event, void *argument), void *argument)
+void event_queue_take_first(
+	struct event_queue *queue, void (*pin)(struct event *event, void *argument), void *argument)
 {
 	struct event *event = list_first(&queue->waiting, struct event, node);
 
@@ -99,7 +99,7 @@ void event_queue_take_first(struct event_queue *queue,
 	if (event->waiting)
 		list_append(&queue->waiting, &event->node);
 	list_changed(queue);
-	hold(event, argument);
+	pin(event, argument);
 }
 
 /* Wait at the descriptor. Returns 0 after reading the byte, or -errno. */
@@ -115,8 +115,8 @@ static int byte_await(struct event_queue *queue)
 	return bytes ? 0 : -EBADF;
 }
 
-int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
-	void *argument)
+int event_queue_take(
+	struct event_queue *queue, void (*pin)(struct event *event, void *argument), void *argument)
 {
 	bool has_event = false;
 	int error;
@@ -124,7 +124,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	while (!has_event) {
 		/* The rest has no cancellation point when an event is present. */
 		pthread_testcancel();
-		error = event_queue_take_collecting(queue, hold, argument);
+		error = event_queue_take_collecting(queue, pin, argument);
 		if (error != -ENOENT)
 			return error;
 		error = byte_await(queue);
@@ -135,7 +135,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 		/* Empty if the event was forgotten after the byte was read. */
 		has_event = !list_is_empty(&queue->waiting);
 		if (has_event)
-			event_queue_take_first(queue, hold, argument);
+			event_queue_take_first(queue, pin, argument);
 		event_queue_wake(queue);
 		pthread_mutex_unlock(&queue->lock);
 	}

@@ -87,12 +87,12 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 /*
  * Take the oldest event; waits for one unless the descriptor is non-blocking.
  *
- * `hold`  Called with the event under the queue's lock, so that its source exists while the caller
- *         reads it.
+ * `pin`  Called with the event under the queue's lock, so that its source exists meanwhile. It
+ *        copies what the caller needs, or takes a reference.
  *
  * Returns 0, or -errno: -EAGAIN on a non-blocking descriptor, -EINTR as read(2).
  */
-int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
+int event_queue_take(struct event_queue *queue, void (*pin)(struct event *event, void *argument),
 	void *argument) URNIC_EXPORT_AS(event_queue_take);
 
 /* Drop the untaken posts of `event`. event->taken does not change after this call. */
@@ -107,11 +107,11 @@ void event_queue_set_collector(struct event_queue *queue, struct event_collector
  * descriptor; -EINTR. A cancellation point.
  */
 int event_queue_take_collecting(struct event_queue *queue,
-	void (*hold)(struct event *event, void *argument), void *argument);
+	void (*pin)(struct event *event, void *argument), void *argument);
 
 /* Take the first event of a list that is not empty. Locked. */
 void event_queue_take_first(struct event_queue *queue,
-	void (*hold)(struct event *event, void *argument), void *argument);
+	void (*pin)(struct event *event, void *argument), void *argument);
 /* Make the descriptor readable if there is an event and no waiter collects. Locked. */
 void event_queue_wake(struct event_queue *queue);
 

@@ -136,8 +136,8 @@ static bool is_blocking(const struct event_queue *queue)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-int event_queue_take_collecting(struct event_queue *queue,
-	void (*hold)(struct event *event, void *argument), void *argument)
+int event_queue_take_collecting(
+	struct event_queue *queue, void (*pin)(struct event *event, void *argument), void *argument)
 {
 	struct event_collector *collector = atomic_load(&queue->collector);
 	bool has_event;
@@ -154,7 +154,7 @@ int event_queue_take_collecting(struct event_queue *queue,
 	 */
 	has_event = !list_is_empty(&queue->waiting);
 	if (has_event)
-		event_queue_take_first(queue, hold, argument);
+		event_queue_take_first(queue, pin, argument);
 	waiter_end(queue, collector);
 	pthread_mutex_unlock(&queue->lock);
 	collector->collect(collector);

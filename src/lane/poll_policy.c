@@ -51,7 +51,7 @@ void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns)
 	thread->is_regular &= now_ns - thread->polled_ns < POLL_IDLE_NS;
 }
 
-bool poll_thread_holds_acks(struct poll_thread *thread, uint64_t now_ns)
+bool poll_thread_delays_acks(struct poll_thread *thread, uint64_t now_ns)
 {
 	if (is_passive(thread, now_ns))
 		return false;
@@ -61,7 +61,7 @@ bool poll_thread_holds_acks(struct poll_thread *thread, uint64_t now_ns)
 	return false;
 }
 
-void poll_thread_held_acks(struct poll_thread *thread, bool has_answered)
+void poll_thread_delayed_acks(struct poll_thread *thread, bool has_answered)
 {
 	if (has_answered)
 		thread->hold_budget = POLL_HOLD_BUDGET_MAX;

@@ -270,10 +270,10 @@ void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns);
  * Does the thread defer acknowledgements of what it has just received, so that the application's
  * answer takes them along? Counts as a try.
  */
-bool poll_thread_holds_acks(struct poll_thread *thread, uint64_t now_ns);
+bool poll_thread_delays_acks(struct poll_thread *thread, uint64_t now_ns);
 
 /* A hold is over. `has_answered`: the application sent the acknowledgements, or is about to. */
-void poll_thread_held_acks(struct poll_thread *thread, bool has_answered);
+void poll_thread_delayed_acks(struct poll_thread *thread, bool has_answered);
 
 /*
  * How long the thread may sleep after a turn: 0 when more is to do, at most a tick while deadlines

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same-host transport: the initiator's CPU is the adapter. This is about connections (RC, XRC,
- * UC); datagrams go the same way by endpoints (endpoint.h, datagram.h).
+ * The same-host transport: the initiator's CPU does the work of the target's adapter. This header
+ * is about connections (RC, XRC, UC). Datagrams use the same means by ud_endpoint.h and datagram.h.
  *
- * A queue pair whose peer is on this host has two things here. Its channel, in our NIC memory,
- * through which the peer executes its requests on us; and, once the peer has opened one for us, a
- * look at the peer's, through which we execute ours on the peer. Each direction is by itself: a
- * requester that has no way in sends packets, and so it does with every single request that it
- * cannot execute here: one that the peer will refuse, one for memory that cannot be reached, one
- * for which no receive request comes in time. All that can go wrong with a request is then said by
- * the peer's own responder, with its own NAK, state and events. What is here only ever succeeds.
+ * A queue pair whose peer is on this host has one request channel in each direction. The one in our
+ * NIC memory is for the peer, which executes its requests on our memory. The one in the peer's NIC
+ * memory is for us, once the peer has opened it. Each direction works without the other.
  *
- *     channel.h     what an initiator leaves at its target
- *     peer.h      the target's memory
- *     initiator.c executes work requests
- *     move.c      moves their bytes
- *     batch.c     the fast path: executes plain ones, one or many
- *     words.c     atomics and the requests of annex A19
- *     shared.h    with shared receive queues
- *     capture.h   what requests would have been on a wire
- *     local.c     opening, closing, collecting
+ * A request falls back to packets when it cannot be executed here: there is no channel yet, the
+ * peer will refuse the request, its memory cannot be reached, or no receive request comes in time.
+ * Then the peer's responder answers, with its own NAK, state and events. So this transport only
+ * ever succeeds.
  *
- * Order: a request is executed here when everything before it is complete, so packets and short
- * ways of one queue pair never overtake each other.
+ *     channel.h       what an initiator leaves at its target
+ *     peer.h          the target's memory
+ *     initiator.c     executes work requests
+ *     receive_wait.h  waits for the target's receive request
+ *     move.c          moves the bytes of requests
+ *     batch.c         the fast path: executes plain ones, one or many
+ *     words.c         atomics and the requests of annex A19
+ *     shared.h        with shared receive queues
+ *     capture.h       the packets that requests would have been
+ *     collect.c       the target's side: collects what initiators left
+ *     local.c         opens and closes channels
  *
- * Death and standstill: a peer that ends leaves its channel open, with nobody behind it. What needs
- * the peer's process then fails, the request goes by packets, nobody answers, and the retries run
- * out as for any dead peer. A stopped peer delays only what takes memory away, which waits for its
- * mark in our channel, and revokes the mark after a while.
+ * Order: a request is executed here only when every earlier one is complete, so neither packets nor
+ * requests of one queue pair overtake each other.
+ *
+ * Death: a peer that ends leaves its channel open. What needs its process fails, the request falls
+ * back to packets, and the retries run out as for any dead peer. A stopped peer delays only
+ * deregistration in our process, which waits for its in-use mark in our channel, and revokes the
+ * mark after a while.
  *
  * Threads: everything here runs under the lane's lock. What needs a system call comes from outside
  * (struct peer_ops, struct local_owner).

@@ -88,7 +88,7 @@ static bool are_acks_deferred(struct worker *worker)
  * Leaves the CPU to the application for a moment, so that it can post its answer. Then sends the
  * acknowledgements if the application has not.
  */
-static void acks_hold(struct worker *worker, struct poll_thread *policy)
+static void acks_delay(struct worker *worker, struct poll_thread *policy)
 {
 	bool has_answered = true;
 
@@ -99,7 +99,7 @@ static void acks_hold(struct worker *worker, struct poll_thread *policy)
 			worker_send(worker, true);
 		worker_unlock(worker);
 	}
-	poll_thread_held_acks(policy, has_answered);
+	poll_thread_delayed_acks(policy, has_answered);
 }
 
 /* How long the thread may sleep after a turn. The worker is locked. */
@@ -150,15 +150,15 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 	if (worker->has_socket_error)
 		socket_errors_clear(worker);
 	unsigned datagrams = worker_take_in(worker);
-	worker_send(worker, !datagrams || !poll_thread_holds_acks(policy, worker->now_ns));
+	worker_send(worker, !datagrams || !poll_thread_delays_acks(policy, worker->now_ns));
 	worker_deliver_signals(worker); /* may set alarms */
 	sleep_ns = sleep_choose(worker, policy, datagrams);
 	worker->is_deep_asleep = sleep_ns == DEADLINE_NEVER;
 	worker_unlock(worker);
 	if (!are_acks_deferred(worker))
 		return sleep_ns;
-	acks_hold(worker, policy);
-	/* The wait in acks_hold() may have consumed a kick. */
+	acks_delay(worker, policy);
+	/* The wait in acks_delay() may have consumed a kick. */
 	return min_u64(sleep_ns, POLL_TICK_NS);
 }
 

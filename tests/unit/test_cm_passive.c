@@ -195,7 +195,7 @@ static void refused_req_with_a_queue_pair_in_use_asks_nobody(void **state)
 	said_nothing();
 }
 
-static void questions_about_one_queue_pair_are_limited(void **state)
+static void queries_about_one_queue_pair_are_limited(void **state)
 {
 	struct cm_message req = req_in_use();
 
@@ -214,7 +214,7 @@ static void questions_about_one_queue_pair_are_limited(void **state)
 }
 
 /* The kernel's manager ignores a LAP on Ethernet. */
-static void peer_that_answers_no_question_is_believed_by_its_rtu(void **state)
+static void peer_that_answers_no_query_is_believed_by_its_rtu(void **state)
 {
 	struct cm_message req = req_in_use(), rtu;
 	const struct cm_rep rep = {.local_qpn = QPN + 1};
@@ -240,7 +240,7 @@ static void peer_that_answers_no_question_is_believed_by_its_rtu(void **state)
 	assert_int_equal(before->state, CM_STATE_DREQ_SENT);
 }
 
-static void questions_to_one_peer_are_limited(void **state)
+static void queries_to_one_peer_are_limited(void **state)
 {
 	static struct cm_conn more[2 * CM_QUERIES_OF_PEER_MAX];
 	struct cm_message req = peer_req();
@@ -561,9 +561,9 @@ int main(void)
 		TEST(req_with_a_queue_pair_in_use_ends_what_the_peer_does_not_know),
 		TEST(req_with_the_number_of_another_adapter_is_a_new_one),
 		TEST(refused_req_with_a_queue_pair_in_use_asks_nobody),
-		TEST(questions_about_one_queue_pair_are_limited),
-		TEST(peer_that_answers_no_question_is_believed_by_its_rtu),
-		TEST(questions_to_one_peer_are_limited),
+		TEST(queries_about_one_queue_pair_are_limited),
+		TEST(peer_that_answers_no_query_is_believed_by_its_rtu),
+		TEST(queries_to_one_peer_are_limited),
 		TEST(accepted_connection_waits_no_longer_than_its_limit),
 		TEST(peer_that_asks_for_time_again_and_again_gets_some),
 		TEST(accepted_connection_outlives_its_listener),

@@ -208,13 +208,13 @@ static void thread_stops_holding_acks_after_misses_and_tries_again(void **state)
 	unsigned batches = 0;
 
 	(void)state;
-	assert_false(poll_thread_holds_acks(&thread, 1000 + POLL_IDLE_NS + 1));
-	poll_thread_held_acks(&thread, true);
+	assert_false(poll_thread_delays_acks(&thread, 1000 + POLL_IDLE_NS + 1));
+	poll_thread_delayed_acks(&thread, true);
 	for (unsigned i = 0; i <= POLL_HOLD_BUDGET_MAX; i++) {
-		assert_true(poll_thread_holds_acks(&thread, 1000));
-		poll_thread_held_acks(&thread, false);
+		assert_true(poll_thread_delays_acks(&thread, 1000));
+		poll_thread_delayed_acks(&thread, false);
 	}
-	while (!poll_thread_holds_acks(&thread, 1000))
+	while (!poll_thread_delays_acks(&thread, 1000))
 		batches++;
 	assert_int_equal(batches, -POLL_HOLD_BUDGET_MIN);
 }
