@@ -32,7 +32,7 @@
 #include "support/netns.h"
 #include "wire/roce.h"
 
-enum { SLOTS = 8, PACKETS = 1000, PACKET_BYTES = 64, WAIT_MS = 3000 };
+enum { SLOTS = 8, PACKETS = 1000, PACKET_BYTES = 64, WAIT_MS = 60000 };
 
 static const struct agent_address loopback = {
 	.gid = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}},

@@ -65,7 +65,8 @@ static void newcomer_after_the_kill_waits_for_the_survivor(void **state)
 		if (write(ready[1], survivor.slots, 3) != 3)
 			_exit(1);
 		wait_for_hangup(&survivor.client);
-		sleep_ms(300);
+		while (!is_running())
+			sleep_ms(10);
 		if (agent_client_resume(&survivor.client) != 0)
 			_exit(2);
 		sleep_ms(500);
@@ -290,31 +291,41 @@ static void racing_first_clients_share_one_urnicd(void **state)
 {
 	enum { RACERS = 6 };
 	pid_t served_by[RACERS];
-	int results[2];
+	int results[2], all_served[2];
 
 	(void)state;
 	assert_int_equal(pipe(results), 0);
+	assert_int_equal(pipe(all_served), 0);
 	for (unsigned i = 0; i < RACERS; i++) {
 		if (fork() == 0) {
 			struct holder holder;
 			pid_t pid;
 
+			close(results[0]);
+			close(all_served[1]);
 			holder_open(&holder, 2, &loopback);
 			pid = (pid_t)holder.client.agent_pid;
-			sleep_ms(500);
-			_exit(write(results[1], &pid, sizeof(pid)) != sizeof(pid));
+			if (write(results[1], &pid, sizeof(pid)) != sizeof(pid))
+				_exit(1);
+			close(results[1]);
+			_exit(read(all_served[0], &pid, 1) != 0);
 		}
 	}
+	/* No racer ends before the last one is served; a racer that fails ends at once. */
+	close(results[1]);
+	close(all_served[0]);
+	for (unsigned i = 0; i < RACERS; i++) {
+		assert_int_equal(read(results[0], &served_by[i], sizeof(pid_t)), sizeof(pid_t));
+		assert_int_equal(served_by[i], served_by[0]);
+	}
+	close(all_served[1]);
 	for (unsigned i = 0; i < RACERS; i++) {
 		int status;
 
 		assert_true(wait(&status) > 0);
 		assert_int_equal(status, 0);
-		assert_int_equal(read(results[0], &served_by[i], sizeof(pid_t)), sizeof(pid_t));
-		assert_int_equal(served_by[i], served_by[0]);
 	}
 	close(results[0]);
-	close(results[1]);
 }
 
 static unsigned child_signals;
@@ -445,9 +456,9 @@ static void idle_urnicd_leaves_and_frees_the_port(void **state)
 	(void)state;
 	holder_open(&holder, 1, &loopback);
 	holder_close(&holder);
-	/* Its idle time is a second, which looking begins anew. */
-	for (unsigned i = 0; i < 20 && is_running(); i++)
-		sleep_ms(1500);
+	/* Its idle time is a second, which looking begins anew: look ever more rarely. */
+	for (unsigned i = 1; i <= 10 && is_running(); i++)
+		sleep_ms(1500 * (long)i);
 	assert_int_equal(bind(fd, &address.base, bytes), 0);
 	close(fd);
 }
