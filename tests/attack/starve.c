@@ -9,10 +9,9 @@
  * makes and destroys a completion queue, a queue pair and a region once a millisecond, for
  * MEASURE_MS. It prints how long the calls took without waiting for a processor, and with that.
  *
- * Where other programs run, they may preempt the thread that has a lane's lock for longer than the
- * limit. So the same is done with a mutex: as many threads lock it again and again, and the main
- * thread once a call. The program fails when the longest call takes longer than the limit, and
- * longer than the mutex took.
+ * Where other programs run, they may preempt the thread that has a lane's lock for longer than any
+ * limit. So the limit is for 99 of 100 calls: a program whose calls starve has many of them. The
+ * program fails when they take longer.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,7 +24,6 @@
 enum {
 	THREADS_DEFAULT = 8,
 	MEASURE_MS = 2000,
-	HOLD_NS = 1000, /* of the mutex: about as long as a poll has the lane's lock */
 	CALLS_MAX = 65536,
 	CALLS_PER_ROUND = 7,
 	LATE = 75, /* exit status: as in tests/e2e/common.sh */
@@ -47,7 +45,6 @@ struct times {
 static _Atomic bool is_over;
 static uint64_t call_ns[CALLS_MAX], waited_ns[CALLS_MAX]; /* without and with the processor's */
 static uint32_t call_count;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t now_ns(void)
 {
@@ -98,18 +95,6 @@ static void *poll_on(void *argument)
 	return NULL;
 }
 
-static void *lock_on(void *argument)
-{
-	(void)argument;
-	while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
-		pthread_mutex_lock(&mutex);
-		for (uint64_t until_ns = now_ns() + HOLD_NS; now_ns() < until_ns;)
-			;
-		pthread_mutex_unlock(&mutex);
-	}
-	return NULL;
-}
-
 static struct times note(struct times before)
 {
 	struct times after = times_now();
@@ -145,19 +130,6 @@ static void set_up_once(struct peer *peer, struct ibv_mr *memory)
 	note(times);
 }
 
-static void mutex_lock_once(struct peer *peer, struct ibv_mr *memory)
-{
-	struct times times = times_now();
-
-	(void)peer;
-	(void)memory;
-	for (unsigned i = 0; i < CALLS_PER_ROUND; i++) {
-		pthread_mutex_lock(&mutex);
-		pthread_mutex_unlock(&mutex);
-		times = note(times);
-	}
-}
-
 static int compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -170,30 +142,29 @@ static double sorted_ms(const uint64_t *ns, uint32_t percent)
 	return (double)ns[(uint64_t)(call_count - 1) * percent / 100] / 1e6;
 }
 
-/* What the threads do, and what the main thread does meanwhile. Returns the longest call. */
-static double measure_ms(const char *what, struct poller *pollers, uint32_t count,
-	void *(*run)(void *), void (*act)(struct peer *, struct ibv_mr *), struct peer *peer,
-	struct ibv_mr *memory)
+/* Returns what 99 of 100 calls took at most. */
+static double measure_ms(
+	struct poller *pollers, uint32_t count, struct peer *peer, struct ibv_mr *memory)
 {
 	atomic_store(&is_over, false);
 	call_count = 0;
 	for (uint32_t i = 0; i < count; i++)
-		CHECK(!pthread_create(&pollers[i].thread, NULL, run, &pollers[i]), "a thread");
+		CHECK(!pthread_create(&pollers[i].thread, NULL, poll_on, &pollers[i]), "a thread");
 	for (uint64_t end_ms = peer_now_ms() + MEASURE_MS;
 		peer_now_ms() < end_ms && call_count <= CALLS_MAX - CALLS_PER_ROUND;
 		peer_sleep_ms(1))
-		act(peer, memory);
+		set_up_once(peer, memory);
 	atomic_store(&is_over, true);
 	for (uint32_t i = 0; i < count; i++)
 		pthread_join(pollers[i].thread, NULL);
 	qsort(call_ns, call_count, sizeof(call_ns[0]), compare);
 	qsort(waited_ns, call_count, sizeof(waited_ns[0]), compare);
-	printf("%s, %u threads, %u calls: median %.3f ms, 99 %% %.3f ms, max %.3f ms; "
+	printf("set-up, %u threads, %u calls: median %.3f ms, 99 %% %.3f ms, max %.3f ms; "
 	       "with waiting for a processor %.3f, %.3f, %.3f ms\n",
-		what, count, call_count, sorted_ms(call_ns, 50), sorted_ms(call_ns, 99),
+		count, call_count, sorted_ms(call_ns, 50), sorted_ms(call_ns, 99),
 		sorted_ms(call_ns, 100), sorted_ms(waited_ns, 50), sorted_ms(waited_ns, 99),
 		sorted_ms(waited_ns, 100));
-	return sorted_ms(call_ns, 100);
+	return sorted_ms(call_ns, 99);
 }
 
 int main(int argc, char **argv)
@@ -215,11 +186,9 @@ int main(int argc, char **argv)
 		if (i % 2)
 			peer_qp_join(&peer, pollers[i - 1].qp, pollers[i].qp);
 	}
-	double calls_ms = measure_ms("set-up", pollers, count, poll_on, set_up_once, &peer, memory);
-	double mutex_ms =
-		measure_ms("a mutex", pollers, count, lock_on, mutex_lock_once, &peer, memory);
+	double calls_ms = measure_ms(pollers, count, &peer, memory);
 
-	if (!options.what || calls_ms <= strtod(options.what, NULL) || calls_ms <= mutex_ms)
+	if (!options.what || calls_ms <= strtod(options.what, NULL))
 		return 0;
 	return LATE;
 }
