@@ -21,6 +21,7 @@ IN_CAPSULE = 4096
 ADMIN_IN_CAPSULE = 8192
 MDTS = 4  # 64 KiB
 BLOCK = 512
+RECORDS = 20  # of the discovery log page: more than a host reads at once
 
 CRC = []
 for value in range(256):
@@ -125,13 +126,28 @@ class Connection(socketserver.BaseRequestHandler):
             page[128 + 2] = 9
         return bytes(page)
 
+    @staticmethod
+    def discovery():
+        page = bytearray(1024 * (1 + RECORDS))
+        struct.pack_into("<QQ", page, 0, 5, RECORDS)
+        for record in range(1, RECORDS + 1):
+            place = 1024 * record
+            struct.pack_into("<BBBBHHH", page, place, 3, 1, 2, 0, record, 0xFFFF, 32)
+            for offset, text in (32, str(PORT)), (256, f"nqn.2014-08.org.example:{record}"), \
+                    (512, "127.0.0.1"):
+                page[place + offset:place + offset + len(text)] = text.encode()
+        return bytes(page)
+
     def admin(self, cid, opcode, sqe):
         nsid, = struct.unpack_from("<I", sqe, 4)
         cdw10, cdw11 = struct.unpack_from("<II", sqe, 40)
         if opcode == 0x06:
             self.give(cid, self.identify(cdw10 & 0xFF, nsid))
         elif opcode == 0x02:
-            self.give(cid, bytes(4 * ((cdw10 >> 16) + 1)))
+            length = 4 * ((cdw10 >> 16) + 1)
+            offset, = struct.unpack_from("<Q", sqe, 48)
+            page = self.discovery() if cdw10 & 0xFF == 0x70 else b""
+            self.give(cid, page[offset:offset + length].ljust(length, b"\0"))
         elif opcode == 0x0A:
             self.respond(cid, result=0x12345678)
         elif opcode == 0x09:

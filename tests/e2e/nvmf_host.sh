@@ -21,6 +21,7 @@ uri="nbd+unix:///disk?socket=$files/socket"
 
 # start_controller [digest]
 start_controller() {
+	: >"$files/controller"
 	python3 "$controller" $port "$files/disk" "$@" >"$files/controller" 2>&1 &
 	target=$!
 	await "the controller does not start: $(cat "$files/controller")" \
@@ -35,6 +36,7 @@ end_controller() {
 
 # start_export OPTION...: until it says what it exports.
 start_export() {
+	: >"$files/export"
 	"$nvmf" export $there "$@" >"$files/export" 2>"$files/export.log" &
 	export=$!
 	await "no export: $(cat "$files/export.log")" test -s "$files/export"
@@ -73,6 +75,13 @@ grep -q '^mn  *: scripted controller$' "$files/out" || fail "id-ctrl: $(cat "$fi
 	fail 'id-ctrl prints no JSON'
 [ "$("$nvmf" list-ns $there)" = '[   0]:0x1' ] || fail 'list-ns does not list namespace 1'
 "$nvmf" id-ns $there -N 1 | grep -q 'nsze *: 0x10000$' || fail 'id-ns shows another size'
+
+"$nvmf" discover $where >"$files/out" || fail 'discover failed'
+grep -q 'Number of Records 20, Generation counter 5' "$files/out" &&
+	grep -q '^subnqn:  nqn.2014-08.org.example:20$' "$files/out" ||
+	fail "discover says: $(cat "$files/out")"
+"$nvmf" discover $where -o json | python3 -c 'import json,sys; assert len(json.load(sys.stdin)["records"]) == 20' ||
+	fail 'discover prints no JSON'
 
 head -c 3000000 /dev/urandom >"$files/image"
 truncate -s 3000320 "$files/image"

@@ -82,13 +82,13 @@ static void answer_fabrics(struct fake_queue *queue, struct host_command *comman
 {
 	uint32_t offset = le32_get(command->sqe + 44);
 
-	if (command->sqe[4] == HOST_CONNECT && queue->settings.qid == 0)
+	if (command->sqe[4] == NVME_FABRICS_CONNECT && queue->settings.qid == 0)
 		finish(command, script.connect_status, CNTLID);
-	else if (command->sqe[4] == HOST_CONNECT)
+	else if (command->sqe[4] == NVME_FABRICS_CONNECT)
 		finish(command, script.io_connect_status, CNTLID);
-	else if (command->sqe[4] == HOST_PROPERTY_GET && offset == 0)
+	else if (command->sqe[4] == NVME_FABRICS_PROPERTY_GET && offset == 0)
 		finish(command, 0, 127);
-	else if (command->sqe[4] == HOST_PROPERTY_GET && offset == 0x1c)
+	else if (command->sqe[4] == NVME_FABRICS_PROPERTY_GET && offset == 0x1c)
 		finish(command, 0, script.not_ready ? script.not_ready--, 0 : 1);
 	else
 		finish(command, 0, 0);
@@ -101,26 +101,26 @@ static bool answer(struct fake_queue *queue, struct host_command *command)
 
 	if (script.is_silent)
 		return false;
-	if (opcode == HOST_FABRICS) {
+	if (opcode == NVME_OPCODE_FABRICS) {
 		answer_fabrics(queue, command);
 	} else if (queue->settings.qid) {
 		if (script.is_mute)
 			return false;
 		finish(command, script.io_status, 0);
-	} else if (opcode == HOST_IDENTIFY) {
+	} else if (opcode == NVME_ADMIN_IDENTIFY) {
 		answer_identify(command);
-	} else if (opcode == HOST_SET_FEATURES) {
+	} else if (opcode == NVME_ADMIN_SET_FEATURES) {
 		unsigned granted = script.queues_granted - 1;
 
 		finish(command, 0, granted | granted << 16);
-	} else if (opcode == HOST_ASYNC_EVENT) {
+	} else if (opcode == NVME_ADMIN_ASYNC_EVENT) {
 		return false;
-	} else if (opcode == HOST_ABORT) {
+	} else if (opcode == NVME_ADMIN_ABORT) {
 		script.aborts++;
 		script.abort_names = le32_get(command->sqe + 40);
 		finish(command, 0, script.drops_aborts);
 	} else {
-		script.keep_alives += opcode == HOST_KEEP_ALIVE;
+		script.keep_alives += opcode == NVME_ADMIN_KEEP_ALIVE;
 		finish(command, 0, 0);
 	}
 	return true;
@@ -176,7 +176,7 @@ static void fake_submit(struct host_queue *base, struct host_command *command)
 	struct fake_queue *queue = container_of(base, struct fake_queue, queue);
 
 	command->cid++;
-	script.io_commands += queue->settings.qid && command->sqe[0] != HOST_FABRICS;
+	script.io_commands += queue->settings.qid && command->sqe[0] != NVME_OPCODE_FABRICS;
 	list_append(&queue->commands, &command->node);
 	loop_defer(queue->settings.loop, &queue->work);
 }
@@ -289,7 +289,7 @@ static void submit(struct test_request *test, bool is_repeatable)
 {
 	*test = (struct test_request){
 		.request = {.is_repeatable = is_repeatable, .done = request_done}};
-	host_sqe_init(&test->request.command, HOST_FLUSH, 1);
+	host_sqe_init(&test->request.command, NVME_IO_FLUSH, 1);
 	host_submit(controller, &test->request);
 }
 
@@ -523,7 +523,7 @@ static void events_are_reported_and_asked_for_again(void **state)
 	begin();
 	for (uint32_t round = 1; round < 4; round++) {
 		command = list_first(&queues[0]->commands, struct host_command, node);
-		assert_int_equal(command->sqe[0], HOST_ASYNC_EVENT);
+		assert_int_equal(command->sqe[0], NVME_ADMIN_ASYNC_EVENT);
 		finish(command, 0, round);
 		assert_int_equal(last_event, round);
 		assert_false(list_is_empty(&queues[0]->commands));

@@ -130,7 +130,7 @@ static int identify(struct session *session, uint32_t cns, uint32_t nsid, uint8_
 {
 	struct host_request request = {0};
 
-	host_sqe_init(&request.command, HOST_IDENTIFY, nsid);
+	host_sqe_init(&request.command, NVME_ADMIN_IDENTIFY, nsid);
 	host_sqe_dword(&request.command, 10, cns);
 	host_sqe_data(&request.command, HOST_FROM_CONTROLLER, data, HOST_IDENTIFY_BYTES);
 	return session_admin(session, &request, "Identify");
@@ -219,8 +219,8 @@ int command_get_log(const struct nvmf_options *options)
 		session_close(&session);
 		return complain("no memory");
 	}
-	host_sqe_init(
-		&request.command, HOST_GET_LOG_PAGE, options->nsid ? options->nsid : UINT32_MAX);
+	host_sqe_init(&request.command, NVME_ADMIN_GET_LOG_PAGE,
+		options->nsid ? options->nsid : UINT32_MAX);
 	host_sqe_dword(&request.command, 10, options->log_id | (bytes / 4 - 1) << 16);
 	host_sqe_dword(&request.command, 11, (bytes / 4 - 1) >> 16);
 	host_sqe_data(&request.command, HOST_FROM_CONTROLLER, data, bytes);
@@ -242,7 +242,7 @@ int command_get_feature(const struct nvmf_options *options)
 		return complain("which feature? give its number with --feature-id, such as 7");
 	if (session_open(&session, options, options->nqn, false))
 		return 1;
-	host_sqe_init(&request.command, HOST_GET_FEATURES, options->nsid);
+	host_sqe_init(&request.command, NVME_ADMIN_GET_FEATURES, options->nsid);
 	host_sqe_dword(&request.command, 10, options->feature_id);
 	status = session_admin(&session, &request, "Get Features");
 	session_close(&session);

@@ -28,7 +28,7 @@ static void print_usage(FILE *stream)
 		fprintf(stream, "  %-12s %s\n", commands[i].name, commands[i].sentence);
 	fprintf(stream,
 		"\nThe manual page urnic-nvmf(1) has the options. For example:\n"
-		"  urnic-nvmf list-ns -a 192.0.2.1 -n NQN\n");
+		"  urnic-nvmf discover -a 192.0.2.1\n");
 }
 
 int complain(const char *format, ...)

@@ -203,7 +203,7 @@ static void keep_alive_expired(struct loop_timer *timer)
 		*alive =
 			(struct host_request){.is_admin = true, .is_own = true, .done = alive_done};
 		alive->timeout_ns = (uint64_t)controller->settings.kato_ms * NS_PER_MS;
-		host_sqe_init(&alive->command, HOST_KEEP_ALIVE, 0);
+		host_sqe_init(&alive->command, NVME_ADMIN_KEEP_ALIVE, 0);
 		host_queue_send(&controller->admin, alive);
 	}
 	keep_alive_set(controller);

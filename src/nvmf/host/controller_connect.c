@@ -57,7 +57,7 @@ static void connect_make(
 	le16_put(data + 16, queue->qid ? controller->cntlid : 0xffff);
 	memcpy(data + 256, settings->subnqn, strlen(settings->subnqn));
 	memcpy(data + 512, settings->hostnqn, strlen(settings->hostnqn));
-	host_sqe_init(&request->command, HOST_FABRICS, HOST_CONNECT);
+	host_sqe_init(&request->command, NVME_OPCODE_FABRICS, NVME_FABRICS_CONNECT);
 	le16_put(request->command.sqe + 42, queue->qid);
 	le16_put(request->command.sqe + 44, (uint16_t)queue->depth);
 	if (queue->qid == 0 && settings->kato_ms != UINT32_MAX)
@@ -183,7 +183,7 @@ static void property_get(struct host_controller *controller, uint32_t offset, bo
 {
 	struct host_command *command = &controller->request.command;
 
-	host_sqe_init(command, HOST_FABRICS, HOST_PROPERTY_GET);
+	host_sqe_init(command, NVME_OPCODE_FABRICS, NVME_FABRICS_PROPERTY_GET);
 	host_sqe_dword(command, 10, is_long);
 	host_sqe_dword(command, 11, offset);
 	send_step(controller);
@@ -193,7 +193,7 @@ static void property_set(struct host_controller *controller, uint32_t offset, ui
 {
 	struct host_command *command = &controller->request.command;
 
-	host_sqe_init(command, HOST_FABRICS, HOST_PROPERTY_SET);
+	host_sqe_init(command, NVME_OPCODE_FABRICS, NVME_FABRICS_PROPERTY_SET);
 	host_sqe_dword(command, 11, offset);
 	host_sqe_dword(command, 12, value);
 	send_step(controller);
@@ -203,7 +203,7 @@ static void identify(struct host_controller *controller)
 {
 	struct host_command *command = &controller->request.command;
 
-	host_sqe_init(command, HOST_IDENTIFY, 0);
+	host_sqe_init(command, NVME_ADMIN_IDENTIFY, 0);
 	host_sqe_dword(command, 10, CNS_CONTROLLER);
 	host_sqe_data(
 		command, HOST_FROM_CONTROLLER, controller->identity, sizeof(controller->identity));
@@ -214,7 +214,7 @@ static void feature_set(struct host_controller *controller, uint8_t feature, uin
 {
 	struct host_command *command = &controller->request.command;
 
-	host_sqe_init(command, HOST_SET_FEATURES, 0);
+	host_sqe_init(command, NVME_ADMIN_SET_FEATURES, 0);
 	host_sqe_dword(command, 10, feature);
 	host_sqe_dword(command, 11, value);
 	send_step(controller);
@@ -257,7 +257,7 @@ static void events_ask(struct host_controller *controller)
 		*request =
 			(struct host_request){.is_admin = true, .is_own = true, .done = event_done};
 		request->timeout_ns = HOST_NEVER_NS;
-		host_sqe_init(&request->command, HOST_ASYNC_EVENT, 0);
+		host_sqe_init(&request->command, NVME_ADMIN_ASYNC_EVENT, 0);
 		host_queue_send(&controller->admin, request);
 	}
 }

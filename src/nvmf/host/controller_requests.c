@@ -197,7 +197,7 @@ static void abort_send(struct host_controller *controller, struct host_request *
 	controller->is_abort_pending = true;
 	*abort = (struct host_request){.is_admin = true, .is_own = true, .done = abort_done};
 	abort->timeout_ns = ABORT_GRACE_NS;
-	host_sqe_init(&abort->command, HOST_ABORT, 0);
+	host_sqe_init(&abort->command, NVME_ADMIN_ABORT, 0);
 	host_sqe_dword(&abort->command, 10, (uint32_t)old->command.cid << 16 | old->queue->qid);
 	host_queue_send(&controller->admin, abort);
 }

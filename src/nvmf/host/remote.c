@@ -97,16 +97,16 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 		.is_admin = true, .is_repeatable = true, .done = inquiry_done};
 	switch (inquiry) {
 	case REMOTE_LIST:
-		host_sqe_init(&request->command, HOST_IDENTIFY, 0);
+		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, 0);
 		host_sqe_dword(&request->command, 10, CNS_ACTIVE_LIST);
 		break;
 	case REMOTE_CHANGES:
-		host_sqe_init(&request->command, HOST_GET_LOG_PAGE, UINT32_MAX);
+		host_sqe_init(&request->command, NVME_ADMIN_GET_LOG_PAGE, UINT32_MAX);
 		host_sqe_dword(&request->command, 10,
 			LOG_CHANGED_NAMESPACES | (HOST_IDENTIFY_BYTES / 4 - 1) << 16);
 		break;
 	case REMOTE_NAMESPACE:
-		host_sqe_init(&request->command, HOST_IDENTIFY, remote->nsid);
+		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, remote->nsid);
 		host_sqe_dword(&request->command, 10, CNS_NAMESPACE);
 		break;
 	case REMOTE_NOTHING:

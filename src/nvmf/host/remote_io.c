@@ -74,13 +74,13 @@ static void part_make(struct remote_part *part, const struct block_request *bloc
 
 	switch (part->op) {
 	case BLOCK_READ:
-		host_sqe_init(command, HOST_READ, remote->nsid);
+		host_sqe_init(command, NVME_IO_READ, remote->nsid);
 		host_sqe_data(command, HOST_FROM_CONTROLLER, (uint8_t *)block->data + offset,
 			(uint32_t)bytes);
 		blocks_put(command, slba, blocks, 0);
 		break;
 	case BLOCK_WRITE:
-		host_sqe_init(command, HOST_WRITE, remote->nsid);
+		host_sqe_init(command, NVME_IO_WRITE, remote->nsid);
 		host_sqe_data(command, HOST_TO_CONTROLLER, (uint8_t *)block->data + offset,
 			(uint32_t)bytes);
 		blocks_put(command, slba, blocks, control);
@@ -88,15 +88,15 @@ static void part_make(struct remote_part *part, const struct block_request *bloc
 	case BLOCK_WRITE_ZEROES:
 		if (!(block->flags & BLOCK_NO_HOLE) && remote->can_deallocate_zeroes)
 			control |= CONTROL_DEALLOCATE;
-		host_sqe_init(command, HOST_WRITE_ZEROES, remote->nsid);
+		host_sqe_init(command, NVME_IO_WRITE_ZEROES, remote->nsid);
 		blocks_put(command, slba, blocks, control);
 		break;
 	case BLOCK_TRIM:
-		host_sqe_init(command, HOST_DATASET_MANAGEMENT, remote->nsid);
+		host_sqe_init(command, NVME_IO_DATASET_MANAGEMENT, remote->nsid);
 		range_put(part, slba, blocks);
 		break;
 	case BLOCK_FLUSH:
-		host_sqe_init(command, HOST_FLUSH, remote->nsid);
+		host_sqe_init(command, NVME_IO_FLUSH, remote->nsid);
 		break;
 	}
 }
