@@ -33,6 +33,9 @@ enum nvme_status {
 #undef NVME_STATUS
 };
 
+/* Codes mean something else in I/O commands: Command Size Limit Exceeded, of Copy. */
+enum { NVME_COPY_LIMIT = 0x183 };
+
 enum nvme_fuse { NVME_FUSE_NONE = 0, NVME_FUSE_FIRST = 1, NVME_FUSE_SECOND = 2 };
 
 /* Type and subtype of an SGL descriptor, as in its byte 15 (base 2.0, section 4.1.2). */

@@ -53,6 +53,7 @@ struct target_queue;
 struct target_command;
 struct target_controller;
 struct target_namespace;
+struct target_pair;
 
 enum {
 	TARGET_ADMIN_ENTRIES_MAX = 128,
@@ -76,7 +77,7 @@ struct target_transport {
 
 	/*
 	 * Connect has granted `entries` to the queue, of 2 to TARGET_IO_ENTRIES_MAX: at most
-	 * `entries` - 1 commands are pending at once. False: Connect fails, for lack of memory or
+	 * `entries` commands are pending at once. False: Connect fails, for lack of memory or
 	 * because the connection was made for another number.
 	 */
 	bool (*set_entries)(struct target_queue *queue, uint16_t entries);
@@ -85,6 +86,15 @@ struct target_transport {
 	void (*prepare)(struct target_command *command);
 	void (*respond)(struct target_command *command);
 	void (*close)(struct target_queue *queue);
+};
+
+/* Where the core has a command. */
+enum target_stage {
+	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or in the hands of a handler */
+	TARGET_STAGE_PARKED, /* waits for its namespace */
+	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
+	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
+	TARGET_STAGE_DELAYED, /* by error injection; forever if it is dropped */
 };
 
 /* The head of a transport's queue object. */
@@ -112,6 +122,8 @@ struct target_queue {
 	uint16_t pending; /* commands that the core has, AERs included */
 	bool is_closing; /* the core has called close() */
 	bool is_closed;
+	/* Pending commands by the low bits of their identifiers: 0 means no conflict. */
+	uint16_t cid_counts[256];
 };
 
 /* The head of a transport's command object. */
@@ -130,24 +142,26 @@ struct target_command {
 	/* Set by fetch() and prepare(). */
 	uint8_t *data;
 
-	/* Set by the core before respond(). `data_bytes` is then what goes to the host. */
+	/* Set by the core before respond(). `data_bytes` is then what goes to the host, or 0. */
 	struct nvme_cqe cqe;
 	enum target_direction direction;
 
 	/* The core's, from target_queue_command() to respond(). */
 	struct target_queue *queue;
-	struct list node;
+	struct list node; /* of queue->commands */
+	enum target_stage stage;
+	struct list parked; /* of the namespace or the controller, as `stage` says */
 	void (*ready)(struct target_command *command);
-	struct target_namespace *ns;
+	void (*run)(struct target_command *command);
+	struct target_namespace *ns; /* referenced */
 	struct backend_request request;
 	struct iovec iov;
-	struct target_command *partner; /* of a fused pair */
+	struct target_pair *pair; /* of fused commands */
 	struct loop_timer delay; /* of error injection */
-	uint64_t start_ns;
-	uint32_t progress; /* of Compare, Dataset Management and Copy: ranges or bytes done */
+	uint32_t index; /* the range at work, of Dataset Management and Copy */
+	uint64_t done_bytes; /* of that range, or of Verify */
+	uint64_t target_offset; /* of Copy */
 	uint8_t *scratch; /* of Compare, Copy and Verify: a buffer of the core */
-	bool is_abort_wanted;
-	bool is_delayed;
 };
 
 /*
@@ -171,8 +185,8 @@ void target_command_data_ready(struct target_command *command, uint16_t status);
 void target_queue_closed(struct target_queue *queue);
 
 /*
- * Where requests to backends are collected: the transport calls it once after each batch of
- * commands, so that they go to the kernel together. Not from within a call of the core.
+ * Hand requests of backends to the kernel now, before the loop does so by itself: for a transport
+ * that has a batch of commands behind it. Not from within a call of the core.
  */
 void target_flush(struct target *target);
 

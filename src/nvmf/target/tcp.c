@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Listeners of the TCP transport.
+ */
+#include "nvmf/target/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "nvmf/target/target.h"
+#include "nvmf/target/tcp_queue.h"
+
+enum {
+	BACKLOG = 128,
+	ACCEPTS_MAX = 16, /* of one round */
+	H2C_BYTES_DEFAULT = 128 << 10,
+	R2T_BYTES_DEFAULT = 256 << 10,
+	CONNECTIONS_DEFAULT = 1024,
+	RETRY_NS = 100000000,
+};
+
+static void address_text(const struct sockaddr_storage *address, char *text, size_t text_bytes)
+{
+	char host[INET6_ADDRSTRLEN + 16] = "?";
+	char port[8] = "?";
+
+	getnameinfo((const struct sockaddr *)address, sizeof(*address), host, sizeof(host), port,
+		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(text, text_bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static void accept_one(struct target_tcp *tcp, int fd, const struct sockaddr_storage *peer)
+{
+	const int one = 1;
+	char text[TARGET_PEER_BYTES];
+
+	if (tcp->count >= tcp->settings.connections_max) {
+		tcp->counters.refused_full++;
+		close(fd);
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	address_text(peer, text, sizeof(text));
+	if (target_tcp_attach(tcp, fd, text) == 0)
+		tcp->counters.accepted++;
+}
+
+static void listener_ready(struct loop_watch *watch, uint32_t events)
+{
+	struct target_tcp *tcp = container_of(watch, struct target_tcp, watch);
+
+	(void)events;
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		struct sockaddr_storage peer = {0};
+		socklen_t peer_bytes = sizeof(peer);
+		int fd = accept4(watch->fd, (struct sockaddr *)&peer, &peer_bytes,
+			SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			accept_one(tcp, fd, &peer);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+			/* The event would come back at once: try again when some have closed. */
+			(void)loop_rewatch(tcp->loop, watch, EPOLLERR);
+			loop_timer_set(tcp->loop, &tcp->retry, loop_now_ns(tcp->loop) + RETRY_NS);
+		}
+		return;
+	}
+}
+
+static void retry_expired(struct loop_timer *timer)
+{
+	struct target_tcp *tcp = container_of(timer, struct target_tcp, retry);
+
+	(void)loop_rewatch(tcp->loop, &tcp->watch, EPOLLIN);
+}
+
+static int refuse(int error, const struct sockaddr_storage *address, char *sentence)
+{
+	char text[TARGET_PEER_BYTES];
+	const char *advice = "check the address";
+
+	address_text(address, text, sizeof(text));
+	if (error == EADDRINUSE)
+		advice = "another program has this port: stop it, or choose another trsvcid";
+	else if (error == EADDRNOTAVAIL)
+		advice = "no interface of this machine has this address: correct traddr";
+	else if (error == EACCES)
+		advice = "ports below 1024 need root: choose another trsvcid";
+	snprintf(sentence, TARGET_TCP_SENTENCE_BYTES, "cannot listen on %s (%s): %s", text,
+		strerror(error), advice);
+	return -error;
+}
+
+static int socket_open(const struct sockaddr_storage *address, int *ret_fd)
+{
+	const int one = 1;
+	socklen_t bytes = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							 : sizeof(struct sockaddr_in);
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd < 0)
+		return errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (address->ss_family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (bind(fd, (const struct sockaddr *)address, bytes) != 0 || listen(fd, BACKLOG) != 0) {
+		error = errno;
+		close(fd);
+		return error;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int target_tcp_create(
+	const struct target_tcp_settings *settings, struct target_tcp **ret_tcp, char *sentence)
+{
+	struct target_tcp *tcp = calloc(1, sizeof(*tcp));
+	int fd = -1;
+	int error = tcp ? socket_open(&settings->address, &fd) : ENOMEM;
+
+	if (error) {
+		free(tcp);
+		return refuse(error, &settings->address, sentence);
+	}
+	tcp->settings = *settings;
+	if (!tcp->settings.h2c_bytes_max)
+		tcp->settings.h2c_bytes_max = H2C_BYTES_DEFAULT;
+	if (!tcp->settings.r2t_bytes_max)
+		tcp->settings.r2t_bytes_max = R2T_BYTES_DEFAULT;
+	if (!tcp->settings.connections_max)
+		tcp->settings.connections_max = CONNECTIONS_DEFAULT;
+	tcp->loop = target_loop(settings->target);
+	tcp->watch.ready = listener_ready;
+	list_init(&tcp->queues);
+	loop_timer_init(&tcp->retry, retry_expired);
+	error = loop_watch(tcp->loop, &tcp->watch, fd, EPOLLIN);
+	if (error) {
+		close(fd);
+		free(tcp);
+		return refuse(-error, &settings->address, sentence);
+	}
+	*ret_tcp = tcp;
+	return 0;
+}
+
+void target_tcp_stop(struct target_tcp *tcp)
+{
+	if (tcp->watch.fd < 0)
+		return;
+	loop_timer_cancel(&tcp->retry);
+	loop_unwatch(tcp->loop, &tcp->watch);
+	close(tcp->watch.fd);
+	tcp->watch.fd = -1;
+}
+
+void target_tcp_destroy(struct target_tcp *tcp)
+{
+	if (!tcp)
+		return;
+	assert(tcp->count == 0);
+	target_tcp_stop(tcp);
+	free(tcp);
+}
+
+uint32_t target_tcp_connection_count(const struct target_tcp *tcp)
+{
+	return tcp->count;
+}
+
+uint16_t target_tcp_port_number(const struct target_tcp *tcp)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t bytes = sizeof(address);
+
+	if (getsockname(tcp->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
+		return 0;
+	if (address.ss_family == AF_INET6)
+		return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+	return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+}
+
+const struct target_tcp_counters *target_tcp_counters(const struct target_tcp *tcp)
+{
+	return &tcp->counters;
+}
