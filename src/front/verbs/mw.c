@@ -96,9 +96,11 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 
 	if (!mw_bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
 		return result_of_post("ibv_bind_mw", EINVAL);
-	wr_builder_lock(&front->builder);
+	if (front->has_builder)
+		wr_builder_lock(&front->builder);
 	error = -nic_qp_post_send(front->nic, &wr, 1, &posted);
-	wr_builder_unlock(&front->builder);
+	if (front->has_builder)
+		wr_builder_unlock(&front->builder);
 	if (!error)
 		mw->rkey = rkey;
 	return error ? result_of_post("ibv_bind_mw", error) : 0;

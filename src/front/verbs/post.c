@@ -96,7 +96,7 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	struct qp_front *front = qp_of(qp);
 	int error;
 
-	if (!front->builder.is_there)
+	if (!front->has_builder)
 		return post_send_list(front, wr, bad_wr);
 	wr_builder_lock(&front->builder);
 	error = post_send_list(front, wr, bad_wr);

@@ -2,6 +2,7 @@
 #include "front/verbs/qp.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "front/verbs/cq.h"
@@ -295,8 +296,11 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 /* Create a queue pair without its NIC part. NULL: out of memory. */
 static struct qp_front *qp_new(struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
 {
+	bool has_builder = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	size_t bytes = has_builder ? sizeof(struct qp_front)
+				   : offsetof(struct qp_front, verbs) + sizeof(struct ibv_qp);
 	struct object object;
-	struct qp_front *qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &object);
+	struct qp_front *qp = domain_alloc(init->pd, DOMAIN_QP, bytes, &object);
 
 	if (qp) {
 		qp->object = object;
@@ -392,7 +396,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	struct qp_front *front = qp_of(qp);
 
-	return front->builder.is_there ? &front->extended : NULL;
+	return front->has_builder ? &front->extended : NULL;
 }
 
 void *qp_release(struct object *object)

@@ -17,11 +17,6 @@ enum qp_event {
 };
 
 struct qp_front {
-	union {
-		struct ibv_qp verbs;
-		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
-		struct wr_extended newer; /* begins with both */
-	};
 	struct object object;
 	struct nic_qp *nic;
 	struct object *pd; /* NULL for XRC_RECV */
@@ -36,8 +31,15 @@ struct qp_front {
 	struct list target_node;
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
-	struct wr_builder builder;
+	bool has_builder; /* it was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	struct async_event events[QP_EVENT_COUNT];
+	union {
+		struct ibv_qp verbs;
+		/* Only with has_builder is there memory for these, and for what follows. */
+		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
+		struct wr_extended newer; /* begins with both */
+	};
+	struct wr_builder builder;
 };
 
 /* On the data path, which trusts its pointers. */

@@ -367,7 +367,7 @@ bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
 
 void wr_builder_start(struct qp_front *qp)
 {
-	if (qp->builder.is_there)
+	if (qp->has_builder)
 		qp->builder.batch.sq = nic_qp_send_queue(qp->nic);
 }
 
@@ -376,7 +376,7 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 	struct wr_builder *builder = &qp->builder;
 	struct ibv_qp_ex *ex = &qp->extended;
 
-	builder->is_there = true;
+	qp->has_builder = true;
 	builder->is_locking = !domain_is_single_threaded(&qp->object);
 	builder->is_target_said =
 		qp->verbs.qp_type == IBV_QPT_UD || qp->verbs.qp_type == IBV_QPT_XRC_SEND;

@@ -23,7 +23,6 @@
 struct qp_front;
 
 struct wr_builder {
-	bool is_there; /* the queue pair was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	bool is_locking;
 	bool is_target_said; /* requests name a destination: an address or a queue */
 	struct busy_lock lock;
