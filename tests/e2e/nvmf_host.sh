@@ -89,6 +89,9 @@ truncate -s 3000320 "$files/image"
 "$nvmf" read $there --offset 1m --size 3000320 --data "$files/copy" || fail 'read failed'
 cmp "$files/image" "$files/copy" || fail 'read something else than was written'
 
+"$1/tests/e2e/nvmf_library" $port nqn.2014-08.org.example:sub >"$files/out" ||
+	fail "the library: $(cat "$files/out")"
+
 start_export --nbd "$files/socket"
 fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=4m \
 	--verify=crc32c --verify_state_save=0 >"$files/out" 2>&1 || fail "fio: $(cat "$files/out")"

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * liburnic-nvmf: namespaces of NVMe over Fabrics as arrays of blocks.
+ *
+ * A program opens a namespace, reads and writes it, and closes it:
+ *
+ *     struct urnic_nvmf_settings settings = {.traddr = "192.0.2.1", .subnqn = "nqn..."};
+ *     char reason[URNIC_NVMF_REASON_BYTES];
+ *     struct urnic_nvmf *ns;
+ *
+ *     if (urnic_nvmf_open(&settings, &ns, reason))
+ *             errx(1, "%s", reason);
+ *     urnic_nvmf_write(ns, 0, data, bytes, 0);
+ *     urnic_nvmf_flush(ns);
+ *     urnic_nvmf_close(ns);
+ *
+ * Synchronous calls wait for their end. For many requests at once, fill a struct urnic_nvmf_io for
+ * each, hand it to urnic_nvmf_submit(), and call urnic_nvmf_process(), which calls done() of those
+ * that have ended. Both ways may be mixed: a synchronous call processes the others meanwhile.
+ *
+ * The library has no threads. Nothing happens outside of its calls: a program that does not call
+ * urnic_nvmf_process() at least every two seconds loses its connection by the keep alive timeout,
+ * and the next call connects anew. A namespace and all of its requests belong to one thread.
+ * Different namespaces may be used by different threads at the same time.
+ *
+ * When the connection is lost, requests wait until it is back, and those that were not answered are
+ * sent again. After `loss_seconds` they end with -ENOTCONN.
+ *
+ * Errors are negative errnos. A read or write that failed may have happened in part. Data is durable
+ * after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
+ */
+#ifndef URNIC_NVMF_H
+#define URNIC_NVMF_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { URNIC_NVMF_REASON_BYTES = 256 };
+
+struct urnic_nvmf;
+
+/* What is NULL or 0 has the default in parentheses. */
+struct urnic_nvmf_settings {
+	const char *transport; /* "tcp" or "rdma" ("tcp") */
+	const char *traddr; /* the target's address or name; no default */
+	const char *trsvcid; /* its port ("4420") */
+	const char *subnqn; /* the subsystem; no default */
+	const char *hostnqn; /* this host (an NQN made of `hostid`) */
+	const uint8_t *hostid; /* 16 bytes, not all zero; no default */
+	uint32_t nsid; /* (the first active namespace) */
+	uint32_t io_queues; /* connections for data, at most 64 (1) */
+	uint32_t queue_depth; /* commands at once on each, at most 1,024 (128) */
+	uint32_t loss_seconds; /* give up after so long without connection (600) */
+	uint32_t header_digest; /* 1: TCP checks its headers (0) */
+	uint32_t data_digest; /* 1: TCP checks the data (0) */
+	uint64_t reserved[8]; /* 0 */
+};
+
+/*
+ * Connect, and wait until the namespace can be used.
+ *
+ * `ret_reason`  NULL, or URNIC_NVMF_REASON_BYTES: on failure a sentence that says what to do.
+ *
+ * 0, or a negative errno: -EINVAL for settings, -ECONNREFUSED, -ETIMEDOUT, -ENXIO for a namespace
+ * that does not exist.
+ */
+int urnic_nvmf_open(
+	const struct urnic_nvmf_settings *settings, struct urnic_nvmf **ret_ns, char *ret_reason);
+
+/* End the connection. Pending requests are done with -ENOTCONN from here. NULL is fine. */
+void urnic_nvmf_close(struct urnic_nvmf *ns);
+
+/* The size may change while the namespace is open; the size of a block may not. */
+uint64_t urnic_nvmf_size_bytes(const struct urnic_nvmf *ns);
+uint32_t urnic_nvmf_block_bytes(const struct urnic_nvmf *ns);
+
+/* How often the connection was lost and made anew. */
+uint64_t urnic_nvmf_reconnects(const struct urnic_nvmf *ns);
+
+enum urnic_nvmf_op {
+	URNIC_NVMF_READ = 0,
+	URNIC_NVMF_WRITE = 1,
+	URNIC_NVMF_FLUSH = 2,
+	URNIC_NVMF_TRIM = 3, /* the content may become undefined */
+	URNIC_NVMF_WRITE_ZEROES = 4,
+};
+
+enum { URNIC_NVMF_FUA = 1 };
+
+/* A request. The caller leaves it and its data alone from urnic_nvmf_submit() until done(). */
+struct urnic_nvmf_io {
+	uint32_t op; /* enum urnic_nvmf_op */
+	uint32_t flags; /* URNIC_NVMF_FUA or 0 */
+	uint64_t offset_bytes; /* whole blocks; unused by a flush */
+	uint64_t length_bytes; /* whole blocks, any number; unused by a flush */
+	void *data; /* of reads and writes */
+	/*
+	 * Called once, from a call of the library. It may submit requests, this one too. `error` is
+	 * 0 or a negative errno: -EINVAL for a range that the namespace does not have when
+	 * reading, -ENOSPC when writing, -EROFS, -EOPNOTSUPP, -EIO, -ENOTCONN.
+	 */
+	void (*done)(struct urnic_nvmf_io *io, int error);
+	void *user; /* the caller's */
+	uint64_t reserved[16]; /* the library's, until done() */
+};
+
+/* Start a request; done() may be called from here. Requests may end in any order. */
+void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
+
+/*
+ * Call done() for requests that have ended.
+ *
+ * `wait_ns`  How long to wait for something to happen: 0 polls without sleeping.
+ *
+ * Returns the number of requests that are still pending.
+ */
+uint32_t urnic_nvmf_process(struct urnic_nvmf *ns, uint64_t wait_ns);
+
+/* Synchronous calls: 0 or a negative errno as in `done`. */
+int urnic_nvmf_read(struct urnic_nvmf *ns, uint64_t offset_bytes, void *data, uint64_t bytes);
+int urnic_nvmf_write(struct urnic_nvmf *ns, uint64_t offset_bytes, const void *data, uint64_t bytes,
+	uint32_t flags);
+int urnic_nvmf_flush(struct urnic_nvmf *ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
