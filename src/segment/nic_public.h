@@ -24,9 +24,17 @@
 #include "lane/capture.h"
 #include "port/udp.h"
 
-#define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 19u
-#define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
+#define NIC_PUBLIC_MAGIC  0x75726e6963ull /* "urnic" */
+#define NIC_PUBLIC_OFFSET ARENA_BLOCK_BYTES_MIN
+
+/*
+ * The version of the layout, for processes of another build, which stay away from the memory. It
+ * follows from the sizes of all structs of segment/nic_layout.def. A change that keeps the sizes,
+ * or of struct nic_export, needs another NIC_PUBLIC_REVISION.
+ */
+#define NIC_PUBLIC_REVISION 20u
+#define NIC_PUBLIC_VERSION  nic_public_version()
+uint32_t nic_public_version(void);
 
 /*
  * A capturing process locks this byte of the memfd, so only one captures at a time. Capturing ends
