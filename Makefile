@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MESON ?= meson
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all build deps demo check check-all check-interop bench report install format clean help
+.PHONY: all build deps demo demo-nvmf check check-all check-interop bench report install format clean help
 
 all: build
 
@@ -25,6 +25,11 @@ demo:
 	@scripts/install-deps build demo
 	@$(MAKE) --no-print-directory build
 	@scripts/demo $(BUILD)
+
+demo-nvmf:
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo-nvmf $(BUILD)
 
 # Without a guest's packages, or without root, one test is skipped.
 check:
@@ -69,6 +74,7 @@ help:
 	@echo 'make              build into $(BUILD)/; $(BUILD)/urnic works from there'
 	@echo 'make deps         install the Debian packages that the targets below need'
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
+	@echo 'make demo-nvmf    run NVMe over Fabrics between two hosts, over RDMA and TCP'
 	@echo 'make check        build and run the tests (ten to fifteen minutes)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
