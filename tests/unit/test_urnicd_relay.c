@@ -27,7 +27,7 @@ enum {
 	SLOT_OFFSET = 5,
 	PACKET_BYTES = 64,
 	MESSAGE_BYTES = sizeof(struct udp_channel_head) + PACKET_BYTES,
-	WAIT_MS = 10000,
+	WAIT_MS = 60000,
 	LONG_BYTES = 60000,
 	LONG_COUNT = 60, /* more than a channel holds, less than a member */
 };
