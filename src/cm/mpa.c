@@ -67,8 +67,8 @@ static uint32_t ready_choose(uint32_t offered)
 }
 
 /*
- * READs in a reply. A request of MPA_READS_MAX gets the same answer: the sides agree on READs
- * elsewhere (RFC 6581 section 9.1).
+ * The number of READs that a reply states. A request of MPA_READS_MAX is answered by MPA_READS_MAX:
+ * the sides agree on READs by other means (RFC 6581 section 9.1).
  */
 static uint16_t reads_answer(uint32_t requested, uint32_t reads)
 {

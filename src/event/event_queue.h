@@ -36,7 +36,7 @@
 
 struct event {
 	struct list node;
-	/* Posted and not taken yet; in the list exactly while not 0. */
+	/* Posts that are not taken yet. The event is in the list while this is not 0. */
 	uint32_t waiting;
 	/* Taken so far: the source's destruction waits for as many acknowledgements. */
 	uint32_t taken;

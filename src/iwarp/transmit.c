@@ -94,7 +94,7 @@ static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request 
 	iwarp_refuse(iwarp, error, ulpdu, sizeof(ulpdu), now_ns);
 }
 
-/* The region existed when the request arrived; it may be gone. */
+/* Stage the response to a READ. Its region may be gone since the request was checked. */
 static void stage_read_response(
 	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
 {

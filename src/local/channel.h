@@ -77,7 +77,7 @@ struct local_owner {
 	bool (*wait)(uint32_t who, uint32_t round);
 	void (*pause)(uint32_t round); /* just let some time pass */
 	uint64_t (*now_ns)(void);
-	uint32_t who; /* the name of this process, told to targets (request_channel.initiator) */
+	uint32_t who; /* the name of this process at its targets (request_channel.initiator) */
 	struct borrower_table *borrowers; /* NULL: none are served */
 	_Atomic uint64_t last_serial; /* of UD endpoints that were ever opened */
 };

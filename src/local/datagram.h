@@ -49,10 +49,10 @@ struct datagram_path {
 
 /* Whom a number stands for. */
 struct datagram_process {
-	struct owner_process *owner; /* NULL: nobody who can be reached */
+	struct owner_process *owner; /* NULL: no process that can be reached */
 	uint32_t lane; /* of that process, which has the slot of the number */
-	const struct ud_endpoint_table *endpoints; /* its */
-	struct doorbell *doorbell; /* its */
+	const struct ud_endpoint_table *endpoints; /* of that lane */
+	struct doorbell *doorbell; /* of that lane */
 	struct request_channel *channel; /* ours there, of these two lanes */
 };
 

@@ -267,8 +267,8 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 enum { INVALIDATE_NS = 50000000 };
 
 /*
- * The memory of a window that was invalidated stays registered: a late byte of an initiator that
- * stands still harms nobody else.
+ * The memory of a window that was invalidated stays registered. So a late byte of a stopped
+ * initiator lands in registered memory of the program, and nowhere else.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {

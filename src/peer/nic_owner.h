@@ -37,7 +37,7 @@ void nic_owner_put(struct nic_owner *owner);
 /* A number here for a protection domain of the owner, which stays in use. 0 or -ENOMEM. */
 int nic_domain_add(struct nic_owner *owner, uint32_t pd, uint32_t *ret_number);
 
-/* No queue pair works in it any more, and no region is in it. */
+/* The domain is destroyed: no queue pair and no region is in it any more. */
 void nic_domain_remove(uint32_t number);
 
 #endif

@@ -334,7 +334,7 @@ static void send_frame(struct sim *sim, uint32_t from, uint32_t to, const struct
 
 /* --- lanes --- */
 
-/* Have the packets, if any, been held for long enough? */
+/* Have the packets, if there are any, waited for `hold_ns`? */
 static bool is_due(struct sim *sim, bool is_there, uint64_t hold_ns, uint64_t *at_ns)
 {
 	if (!is_there)
