@@ -107,7 +107,11 @@ wait $copy || fail "the copy failed: $(cat "$files/export.log")"
 cmp "$files/image" "$files/disk" || fail 'an acknowledged write was lost'
 qemu-img compare -f raw -F raw "$files/image" "$uri" || fail 'qemu-img sees another image'
 grep -q 'connection was lost' "$files/export.log" || fail 'the loss was not reported'
+"$nvmf" list >"$files/out" || fail 'list failed'
+grep -q "^$files/socket  *SCRIPTED  *scripted controller  *1 " "$files/out" ||
+	fail "list says: $(cat "$files/out")"
 end_export
+! "$nvmf" list | grep -q "$files/socket" || fail 'list shows an export that has ended'
 [ ! -e "$files/socket" ] || fail 'the socket is left behind'
 
 # The target killed under verified I/O, then the host: nothing acknowledged is lost.

@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "exports.h"
 #include "fuse_file.h"
 #include "nvmf.h"
 #include "nvmf/host/nbd_server.h"
@@ -86,12 +87,14 @@ static int export_open(const struct nvmf_options *options, struct session *sessi
 		status = fuse_file_create(
 			session->loop, remote_device(session->remote), options->fuse, &file);
 	if (status == 0) {
+		exports_add(options, session);
 		printf("%s%s%s%s%s\n", options->nbd ? "nbd " : "", options->nbd ? options->nbd : "",
 			options->nbd && options->fuse ? " " : "", options->fuse ? "fuse " : "",
 			options->fuse ? options->fuse : "");
 		fflush(stdout);
 		ending.file = file;
 		loop_run(session->loop);
+		exports_remove();
 	}
 	fuse_file_destroy(file);
 	nbd_server_destroy(server);

@@ -95,6 +95,7 @@ int session_block(struct session *session, struct block_request *request);
 
 /* The commands. */
 int command_discover(const struct nvmf_options *options);
+int command_list(const struct nvmf_options *options);
 int command_list_ns(const struct nvmf_options *options);
 int command_id_ctrl(const struct nvmf_options *options);
 int command_id_ns(const struct nvmf_options *options);

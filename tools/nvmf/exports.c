@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exports.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512, FILE_BYTES = 4096 };
+
+static void directory_path(char *path, size_t bytes)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	if (runtime && runtime[0] == '/')
+		snprintf(path, bytes, "%s/urnic-nvmf", runtime);
+	else
+		snprintf(path, bytes, "/tmp/urnic-nvmf-%u", (unsigned)getuid());
+}
+
+/* The directory, if it is this user's own and nobody else can write into it; or -1. */
+static int directory_open(bool creates)
+{
+	char path[PATH_BYTES];
+	struct stat stat;
+	int fd;
+
+	directory_path(path, sizeof(path));
+	if (creates)
+		mkdir(path, 0700);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &stat) != 0 || stat.st_uid != getuid() || (stat.st_mode & 022))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* A text of the controller, without the spaces behind. */
+static void add_text(cJSON *object, const char *name, const uint8_t *bytes, size_t length)
+{
+	char text[64];
+
+	while (length > 0 && (bytes[length - 1] == ' ' || bytes[length - 1] == 0))
+		length--;
+	for (size_t i = 0; i < length; i++)
+		text[i] = bytes[i] >= ' ' && bytes[i] < 0x7f ? (char)bytes[i] : '?';
+	text[length] = '\0';
+	cJSON_AddStringToObject(object, name, text);
+}
+
+void exports_add(const struct nvmf_options *options, const struct session *session)
+{
+	const struct block_device *device = remote_device(session->remote);
+	const uint8_t *identity = host_controller_identity(session->controller);
+	cJSON *object = cJSON_CreateObject();
+	int directory = directory_open(true);
+	char name[16];
+	char *text;
+	int fd;
+
+	cJSON_AddStringToObject(object, "node", options->nbd ? options->nbd : options->fuse);
+	cJSON_AddStringToObject(object, "subnqn", options->nqn);
+	add_text(object, "sn", identity + 4, 20);
+	add_text(object, "model", identity + 24, 40);
+	add_text(object, "firmware", identity + 64, 8);
+	cJSON_AddNumberToObject(object, "nsid", remote_nsid(session->remote));
+	cJSON_AddNumberToObject(object, "size_bytes", (double)device->size_bytes);
+	cJSON_AddNumberToObject(object, "block_bytes", device->block_bytes);
+	cJSON_AddNumberToObject(object, "pid", getpid());
+	text = cJSON_PrintUnformatted(object);
+	cJSON_Delete(object);
+	snprintf(name, sizeof(name), "%d", (int)getpid());
+	fd = directory < 0
+		? -1
+		: openat(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0 && text)
+		dprintf(fd, "%s\n", text);
+	if (fd >= 0)
+		close(fd);
+	if (directory >= 0)
+		close(directory);
+	free(text);
+}
+
+void exports_remove(void)
+{
+	int directory = directory_open(false);
+	char name[16];
+
+	if (directory < 0)
+		return;
+	snprintf(name, sizeof(name), "%d", (int)getpid());
+	unlinkat(directory, name, 0);
+	close(directory);
+}
+
+/* The content of an export's file; NULL, and the file is removed, if its process is gone. */
+static cJSON *export_read(int directory, const char *name)
+{
+	char text[FILE_BYTES];
+	char *end;
+	long pid = strtol(name, &end, 10);
+	ssize_t length;
+	int fd;
+
+	if (*end || pid <= 0)
+		return NULL;
+	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+		unlinkat(directory, name, 0);
+		return NULL;
+	}
+	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length < 0)
+		return NULL;
+	text[length] = '\0';
+	return cJSON_Parse(text);
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+
+	return text ? text : "";
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+	const cJSON *number = cJSON_GetObjectItem(object, name);
+
+	return cJSON_IsNumber(number) ? number->valuedouble : 0;
+}
+
+static void print_row(const cJSON *object)
+{
+	printf("%-32s %-20s %-24s %-10.0f %8.2f GB %6.0f B %-8s\n", text_of(object, "node"),
+		text_of(object, "sn"), text_of(object, "model"), number_of(object, "nsid"),
+		number_of(object, "size_bytes") / 1e9, number_of(object, "block_bytes"),
+		text_of(object, "firmware"));
+}
+
+static int print_json(cJSON *list)
+{
+	cJSON *root = cJSON_CreateObject();
+	char *text;
+
+	cJSON_AddItemToObject(root, "Devices", list);
+	text = cJSON_Print(root);
+	cJSON_Delete(root);
+	if (!text)
+		return complain("no memory");
+	puts(text);
+	free(text);
+	return 0;
+}
+
+int command_list(const struct nvmf_options *options)
+{
+	cJSON *list = cJSON_CreateArray();
+	int fd = directory_open(false);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	const cJSON *object;
+
+	while (directory && (entry = readdir(directory)) != NULL) {
+		cJSON *item = export_read(fd, entry->d_name);
+
+		if (item)
+			cJSON_AddItemToArray(list, item);
+	}
+	if (directory)
+		closedir(directory);
+	if (options->wants_json)
+		return print_json(list);
+	printf("%-32s %-20s %-24s %-10s %11s %8s %-8s\n", "Node", "SN", "Model", "Namespace",
+		"Size", "Format", "FW Rev");
+	cJSON_ArrayForEach(object, list) print_row(object);
+	cJSON_Delete(list);
+	return 0;
+}
