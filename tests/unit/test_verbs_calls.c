@@ -44,7 +44,7 @@ static void device_that_is_none_is_not_opened(void **state)
 static void context_closed_with_objects_takes_them_along(void **state)
 {
 	struct ibv_context *second = ibv_open_device(context->device);
-	struct end end = {0};
+	static struct end end;
 
 	(void)state;
 	assert_non_null(second);
@@ -55,13 +55,9 @@ static void context_closed_with_objects_takes_them_along(void **state)
 	assert_non_null(end.qp);
 	assert_int_equal(ibv_close_device(second), 0);
 	/*
-	 * Only the structures are left, for a program that still looks at them; leak checkers shall
-	 * not.
+	 * Only the structures are left, for a program that still looks at them. `end` is static, so
+	 * that leak checkers find them.
 	 */
-	free(end.qp);
-	free(end.cq);
-	free(end.channel);
-	free(end.pd);
 }
 
 static void object_of_another_opening_is_refused(void **state)
