@@ -220,6 +220,63 @@ static void discovery_lists_the_subsystem(void **state)
 	client_close(&admin);
 }
 
+static void pages_are_answered_by_kind(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t cdw10, cdw11, nsid;
+		uint32_t bytes;
+		uint32_t offset;
+		uint16_t status;
+	} rows[] = {
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_CONTROLLER, 0, 0, 4096, 0, NVME_SUCCESS},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_CONTROLLER, 0, 0, 512, 0, NVME_SGL_LENGTH},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_NAMESPACE, 0, 7, 4096, 0, NVME_SUCCESS},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_NAMESPACE, 0, 0, 4096, 0, NVME_INVALID_NAMESPACE},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_ACTIVE_LIST, 0, 0xffffffff, 4096, 0,
+			NVME_INVALID_NAMESPACE},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_DESCRIPTORS, 0, 1, 4096, 0, NVME_SUCCESS},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_DESCRIPTORS, 0, 2, 4096, 0, NVME_INVALID_NAMESPACE},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_INDEPENDENT, 0, 1, 4096, 0, NVME_SUCCESS},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_IO_CONTROLLER, 0, 0, 4096, 0, NVME_SUCCESS},
+		{NVME_ADMIN_IDENTIFY, IDENTIFY_IO_CONTROLLER, 2u << 24, 0, 4096, 0,
+			NVME_INVALID_FIELD},
+		{NVME_ADMIN_IDENTIFY, 0x7f, 0, 0, 4096, 0, NVME_INVALID_FIELD},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_ERROR | 15 << 16, 0, 0, 64, 0, NVME_SUCCESS},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_SMART | 127 << 16, 0, 0, 512, 0, NVME_SUCCESS},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_FIRMWARE | 127 << 16, 0, 0, 512, 0, NVME_SUCCESS},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_EFFECTS | 1023 << 16, 0, 0, 4096, 0, NVME_SUCCESS},
+		/* The host of nvme-cli reads the end of the ANA page on its own. */
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_ANA | 11 << 16, 0, 0, 48, 4096, NVME_SUCCESS},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_ANA | 11 << 16, 0, 0, 48, 8192, NVME_INVALID_FIELD},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_SMART | 127 << 16, 0, 0, 512, 2, NVME_INVALID_FIELD},
+		{NVME_ADMIN_GET_LOG_PAGE, LOG_DISCOVERY | 127 << 16, 0, 0, 512, 0,
+			NVME_INVALID_LOG_PAGE},
+		{NVME_ADMIN_GET_FEATURES, FEATURE_QUEUES, 0, 0, 0, 0, NVME_SUCCESS},
+		{NVME_ADMIN_GET_FEATURES, 0x7f, 0, 0, 0, 0, NVME_INVALID_FIELD},
+		{NVME_ADMIN_SET_FEATURES, FEATURE_HOST_ID, 0, 0, 0, 0, NVME_SEQUENCE},
+		{NVME_ADMIN_ABORT, 0x10001, 0, 0, 0, 0, NVME_SUCCESS},
+		{0x01, 0, 0, 0, 0, 0, NVME_INVALID_OPCODE}, /* Create I/O Submission Queue */
+	};
+	struct client admin;
+
+	(void)state;
+	client_admin(&admin, SUBSYSTEM_NQN, 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct nvme_sqe sqe = {.opcode = rows[i].opcode,
+			.nsid = rows[i].nsid,
+			.cdw10 = rows[i].cdw10,
+			.cdw11 = rows[i].cdw11,
+			.cdw12 = rows[i].offset,
+			.sgl = sgl_of(NVME_SGL_TRANSPORT, rows[i].bytes)};
+		struct nvme_cqe cqe = client_command(&admin, &sqe, NULL, 0);
+
+		if (cqe.status != rows[i].status)
+			fail_msg("row %zu: status %03x", i, cqe.status);
+	}
+	client_close(&admin);
+}
+
 static bool is_resized;
 
 static void resized(void *context, int error, const char *sentence)
@@ -312,6 +369,7 @@ int main(void)
 		TEST(compare_and_copy_work_on_what_was_written),
 		TEST(connect_is_refused_for_each_wrong_field),
 		TEST(discovery_lists_the_subsystem),
+		TEST(pages_are_answered_by_kind),
 		TEST(resized_namespace_is_reported_by_an_event),
 		TEST(injected_faults_hit_the_commands_they_name),
 		TEST(silent_host_loses_its_controller),

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/common/bytes.h"
 #include "nvmf/target/objects.h"
 
 enum { MDTS_UNIT_SHIFT = 12, MAXCMD_ADMIN = 32 };
@@ -118,6 +119,36 @@ static uint16_t fill_descriptors(const struct target_namespace *ns, uint8_t *pag
 	return NVME_SUCCESS;
 }
 
+/* CNS 08h, which has no codec because only this function writes it (figure 280). */
+static uint16_t fill_independent(const struct target_namespace *ns, uint8_t *page)
+{
+	enum { NMIC = 1, ANAGRPID = 4, NSATTR = 8, NSTAT = 14 };
+
+	page[NMIC] = 1;
+	le32_put(page + ANAGRPID, TARGET_ANA_GROUP);
+	page[NSATTR] = backend_is_read_only(ns->backend);
+	page[NSTAT] = 1; /* ready */
+	return NVME_SUCCESS;
+}
+
+/*
+ * Data of an I/O command set. That of the NVM command set has nothing but limits, of which there
+ * are none, and what protection information needs.
+ */
+static uint16_t fill_command_set(
+	struct target_command *command, const struct target_namespace *ns, uint8_t *page)
+{
+	const struct target_subsystem *subsystem = command->queue->controller->subsystem;
+
+	if (command->sqe.cdw11 >> 24 != 0)
+		return NVME_INVALID_FIELD;
+	if ((command->sqe.cdw10 & 0xff) == IDENTIFY_IO_ACTIVE_LIST)
+		return fill_active_list(subsystem, command->sqe.nsid, page);
+	if ((command->sqe.cdw10 & 0xff) == IDENTIFY_IO_NAMESPACE && !ns)
+		return NVME_INVALID_NAMESPACE;
+	return NVME_SUCCESS;
+}
+
 static uint16_t fill(struct target_command *command, uint8_t *page)
 {
 	const struct target_controller *controller = command->queue->controller;
@@ -144,6 +175,12 @@ static uint16_t fill(struct target_command *command, uint8_t *page)
 		return NVME_SUCCESS;
 	case IDENTIFY_DESCRIPTORS:
 		return ns ? fill_descriptors(ns, page) : NVME_INVALID_NAMESPACE;
+	case IDENTIFY_INDEPENDENT:
+		return ns ? fill_independent(ns, page) : NVME_INVALID_NAMESPACE;
+	case IDENTIFY_IO_NAMESPACE:
+	case IDENTIFY_IO_CONTROLLER:
+	case IDENTIFY_IO_ACTIVE_LIST:
+		return fill_command_set(command, ns, page);
 	default:
 		return NVME_INVALID_FIELD;
 	}

@@ -95,7 +95,8 @@ static struct log ana(const struct target_controller *controller, bool groups_on
 	enum { HEADER = 16, GROUP = 32, OPTIMIZED = 1 };
 	const struct target_subsystem *subsystem = controller->subsystem;
 	size_t count = groups_only ? 0 : subsystem->namespace_count;
-	struct log log = log_make(HEADER + GROUP + 4 * count);
+	/* As long as it can become (MNAN): hosts read this many bytes, in pieces. */
+	struct log log = log_make(HEADER + GROUP + 4 * IDENTIFY_NSID_MAX);
 	uint8_t *group = log.bytes + HEADER;
 
 	if (!log.bytes)
