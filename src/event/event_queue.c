@@ -28,6 +28,7 @@ int event_queue_init(struct event_queue *queue)
 	list_init(&queue->waiting);
 	queue->is_readable = false;
 	queue->has_waiter = false;
+	atomic_init(&queue->readers, 0);
 	atomic_init(&queue->has_events, false);
 	atomic_init(&queue->collector, NULL);
 	queue->owner = getpid();
@@ -62,9 +63,12 @@ void event_queue_wake(struct event_queue *queue)
 /* Wake the waiter that collects. Locked. */
 static void waiter_wake(struct event_queue *queue)
 {
-	struct waiter *waiter = atomic_load(&queue->collector)->waiter;
+	struct event_collector *collector = atomic_load(&queue->collector);
+	struct waiter *waiter = collector->waiter;
 
-	if (waiter_state(waiter) == WAITER_SLEEPS) {
+	if (atomic_load(&collector->is_driving)) {
+		collector->wake(collector);
+	} else if (waiter_state(waiter) == WAITER_SLEEPS) {
 		atomic_fetch_add(waiter_wakes(waiter), 1);
 		futex_wake(waiter_wakes(waiter));
 	}
@@ -102,12 +106,23 @@ void event_queue_take_first(
 	pin(event, argument);
 }
 
-/* Wait at the descriptor. Returns 0 after reading the byte, or -errno. */
+static void reader_leave(void *argument)
+{
+	struct event_queue *queue = argument;
+
+	atomic_fetch_sub(&queue->readers, 1);
+}
+
+/* Wait at the descriptor. Returns 0 after reading the byte, or -errno. A cancellation point. */
 static int byte_await(struct event_queue *queue)
 {
+	ssize_t bytes;
 	char byte;
-	ssize_t bytes = recv(queue->fd, &byte, 1, 0);
 
+	atomic_fetch_add(&queue->readers, 1);
+	pthread_cleanup_push(reader_leave, queue);
+	bytes = recv(queue->fd, &byte, 1, 0);
+	pthread_cleanup_pop(true);
 	if (bytes < 0)
 		return errno == EAGAIN || errno == EINTR || errno == EBADF
 			? -errno

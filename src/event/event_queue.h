@@ -11,10 +11,11 @@
  *
  * A queue may have a collector: a function that collects completions and posts their events. A
  * thread that waits on a blocking descriptor is then a waiter (queue/waiter.h): it calls the
- * collector and leaves the descriptor alone. It polls for about as long as a sleep and a wake-up
- * take, unless recent polls were fruitless, and then sleeps on a futex. Events posted meanwhile go
- * to the waiter, without a byte. There is one waiter at a time; other threads wait at the
- * descriptor.
+ * collector and leaves the descriptor alone. If peers on this host use the queue, the waiter polls
+ * for about as long as a sleep and a wake-up take, unless recent polls were fruitless, and then
+ * sleeps on a futex. Otherwise the waiter drives what brings completions, and sleeps there. Events
+ * posted meanwhile go to the waiter, without a byte. There is one waiter at a time; other threads
+ * wait at the descriptor.
  *
  * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
  * event_queue_forget() before it is destroyed.
@@ -52,6 +53,18 @@ struct event_collector {
 	struct waiter *waiter;
 	/* Collect completions and post their events. Called without the queue's lock. */
 	enum event_view (*collect)(struct event_collector *collector);
+	/*
+	 * For a waiter: drive what brings completions, asleep in between, until there are events.
+	 * Peers on this host do not know that waiter. Returns 0; -EINTR; -EAGAIN when the waiter
+	 * has to wait otherwise. Called without the queue's lock; a cancellation point. NULL: the
+	 * waiter always waits otherwise.
+	 */
+	int (*drive)(struct event_collector *collector);
+	/* Wake a waiter in drive(), if it sleeps. Called with the queue's lock. */
+	void (*wake)(struct event_collector *collector);
+	/* Other threads wait, too, when a waiter that has driven leaves: let them not miss it. */
+	void (*share)(struct event_collector *collector);
+	_Atomic bool is_driving; /* a waiter is in drive() */
 	/* Fruitless waits before the next sleep without polling; see event_waiter.c. */
 	int wait_budget;
 };
@@ -63,6 +76,7 @@ struct event_queue {
 	struct list waiting; /* of struct event, oldest first */
 	bool is_readable; /* the byte was sent and not read yet */
 	bool has_waiter; /* a thread waits by collecting */
+	_Atomic uint32_t readers; /* threads that wait at the descriptor */
 	_Atomic bool has_events; /* the list is not empty; written under the lock */
 	struct event_collector *_Atomic collector; /* NULL: none */
 	pid_t owner; /* a forked child shares the descriptors, but the byte is its parent's */

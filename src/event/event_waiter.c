@@ -3,9 +3,11 @@
  * Waiters that collect. A waiter publishes its state in NIC memory. event_queue_post() and peers on
  * this host (local/peer.c) read it after they have left a completion.
  *
- * The waiter polls for POLL_NS before it sleeps. That shortens the program's wait, and takes less
- * processor time than a sleep and a wake-up, so other programs gain, too. bench/attend measures
- * both.
+ * If peers on this host use the channel, the waiter polls for POLL_NS before it sleeps. That
+ * shortens the program's wait, and takes less processor time than a sleep and a wake-up, so other
+ * programs gain, too. bench/attend measures both.
+ *
+ * If none does, the waiter drives the channel's lane (worker/worker_wait.h), where packets wake it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,15 +59,24 @@ static void waiter_end(struct event_queue *queue, struct event_collector *collec
 	event_queue_wake(queue);
 }
 
+/* The waiter has left. While it works on its event, packets may come for other threads. */
+static void waiter_share(struct event_queue *queue, struct event_collector *collector)
+{
+	if (collector->share && atomic_load(&queue->readers))
+		collector->share(collector);
+}
+
 static void give_up(void *argument)
 {
 	struct event_queue *queue = argument;
 	struct event_collector *collector = atomic_load(&queue->collector);
 
 	pthread_mutex_lock(&queue->lock);
+	atomic_store(&collector->is_driving, false);
 	waiter_end(queue, collector);
 	pthread_mutex_unlock(&queue->lock);
 	collector->collect(collector);
+	waiter_share(queue, collector);
 }
 
 static bool is_worth_it(struct event_collector *collector)
@@ -114,6 +125,26 @@ static int sleep_here(struct event_queue *queue, struct event_collector *collect
 }
 
 /*
+ * Wait by driving the lane. Peers on this host, which do not know that, wake the lane's thread.
+ * Returns 0, -EINTR, or -EAGAIN.
+ */
+static int drive_here(struct event_queue *queue, struct event_collector *collector)
+{
+	int error;
+
+	if (!collector->drive || atomic_load(&queue->readers))
+		return -EAGAIN;
+	state_publish(collector, WAITER_NONE);
+	atomic_store(&collector->is_driving, true);
+	error = collector->drive(collector);
+	atomic_store(&collector->is_driving, false);
+	state_publish(collector, WAITER_POLLS);
+	if (!atomic_load(&queue->has_events))
+		collector->collect(collector);
+	return error;
+}
+
+/*
  * Wait by collecting. Returns 0 when there is an event; -EINTR; -ENOENT when nothing can be
  * collected any more.
  */
@@ -124,9 +155,23 @@ static int waiter_wait(struct event_queue *queue, struct event_collector *collec
 
 	if (view == EVENT_VIEW_OPEN && !atomic_load(&queue->has_events))
 		poll_for_a_while(queue, collector);
-	while (!error && !atomic_load(&queue->has_events))
-		error = sleep_here(queue, collector);
+	while (!error && !atomic_load(&queue->has_events)) {
+		error = view == EVENT_VIEW_EMPTY ? drive_here(queue, collector) : -EAGAIN;
+		if (error == -EAGAIN)
+			error = sleep_here(queue, collector);
+	}
 	return error;
+}
+
+/* The byte is sent already: its reader takes the event. */
+static bool is_readable(struct event_queue *queue)
+{
+	bool is_readable;
+
+	pthread_mutex_lock(&queue->lock);
+	is_readable = queue->is_readable;
+	pthread_mutex_unlock(&queue->lock);
+	return is_readable;
 }
 
 static bool is_blocking(const struct event_queue *queue)
@@ -143,7 +188,8 @@ int event_queue_take_collecting(
 	bool has_event;
 	int error;
 
-	if (!collector || !is_blocking(queue) || !waiter_begin(queue, collector))
+	if (!collector || is_readable(queue) || !is_blocking(queue) ||
+		!waiter_begin(queue, collector))
 		return -ENOENT;
 	pthread_cleanup_push(give_up, queue);
 	error = waiter_wait(queue, collector);
@@ -158,6 +204,7 @@ int event_queue_take_collecting(
 	waiter_end(queue, collector);
 	pthread_mutex_unlock(&queue->lock);
 	collector->collect(collector);
+	waiter_share(queue, collector);
 	if (has_event)
 		return 0;
 	return error ? error : -ENOENT;

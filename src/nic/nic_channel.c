@@ -39,6 +39,41 @@ static enum event_view channel_collect(struct event_collector *collector)
 	return view;
 }
 
+/*
+ * The waiter drives the channel's lane, unless there are several. A lane that is added meanwhile
+ * has its own thread, which posts the event and so wakes the waiter.
+ */
+static int channel_drive(struct event_collector *collector)
+{
+	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
+	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
+	struct worker *worker;
+
+	if (channel->epoch != nic_epoch || !lanes || lanes & (lanes - 1))
+		return -EAGAIN;
+	worker = nic.worker[__builtin_ctz(lanes)];
+	atomic_store(&channel->driven, worker);
+	return worker_wait(worker, channel, &channel->queue->has_events);
+}
+
+static void channel_wake(struct event_collector *collector)
+{
+	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
+	struct worker *worker = atomic_load(&channel->driven);
+
+	if (worker)
+		worker_wait_wake(worker);
+}
+
+static void channel_share(struct event_collector *collector)
+{
+	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
+	struct worker *worker = atomic_load(&channel->driven);
+
+	if (worker && channel->epoch == nic_epoch)
+		worker_wait_end(worker);
+}
+
 int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
 {
 	struct nic_channel *channel = calloc(1, sizeof(*channel));
@@ -47,6 +82,9 @@ int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_chann
 		return -ENOMEM;
 	channel->queue = queue;
 	channel->collector.collect = channel_collect;
+	channel->collector.drive = channel_drive;
+	channel->collector.wake = channel_wake;
+	channel->collector.share = channel_share;
 	*ret_channel = channel;
 	return 0;
 }
@@ -65,6 +103,9 @@ void nic_channel_begin(struct nic_channel *channel)
 {
 	if (channel->epoch == nic_epoch)
 		return;
+	/* In the child of a fork, these are the parent's. */
+	atomic_store(&channel->lane_mask, 0);
+	atomic_store(&channel->driven, NULL);
 	channel->number = number_take();
 	channel->epoch = nic_epoch;
 	if (!channel->number)

@@ -39,6 +39,7 @@ struct nic_channel {
 	struct event_queue *queue;
 	uint32_t number; /* of its waiter; 0: none yet, or all are taken */
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
+	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
 	uint64_t epoch; /* the NIC that `number` belongs to */
 };
 

@@ -222,25 +222,24 @@ void worker_deliver_signals(struct worker *worker)
  * Both sides write, then read: either the thread sees `was_armed` before it begins its tick, or
  * this function sees that the tick has begun and ends it.
  */
-void worker_note_arm(struct worker *worker)
+void worker_note_arm(struct worker *worker, const void *channel)
 {
+	worker_wait_note_arm(worker, &worker->wait, channel);
 	atomic_store(&worker->was_armed, true);
 	if (atomic_load(&worker->is_keeping_quiet) &&
 		atomic_exchange(&worker->is_keeping_quiet, false))
 		kick_raise(worker->kick);
 }
 
-/* The thread may sleep past that time, and no application may poll by then: wake the thread. */
+/* The lane's sleeper may sleep past that time, and no application may poll by then: wake it. */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns)
 {
 	deadline_set(&worker->alarms, alarm, at_ns);
-	if (at_ns != DEADLINE_NEVER && !pthread_equal(pthread_self(), worker->thread)) {
-		worker->is_deep_asleep = false;
-		kick_raise(worker->kick);
-	}
+	if (at_ns != DEADLINE_NEVER && !pthread_equal(pthread_self(), worker->thread))
+		worker_rouse(worker);
 }
 
-/* Is there a deadline that the sleeping thread or skipping polls would miss? */
+/* Is there a deadline that the lane's sleeper or skipping polls would miss? */
 static bool is_deadline_unattended(const struct worker *worker)
 {
 	const struct lane *lane = &worker->lane;
@@ -273,14 +272,12 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
-	/* The application may not call again for a long time, so the NIC thread goes on. */
+	/* The application may not call again for a long time, so the lane's sleeper goes on. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
-			port_udp_is_blocked(worker->port))) {
-		worker->is_deep_asleep = false;
-		kick_raise(worker->kick);
-	}
+			port_udp_is_blocked(worker->port)))
+		worker_rouse(worker);
 }
 
 void worker_send(struct worker *worker, bool with_acks)
@@ -379,6 +376,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	worker->is_watching_sockets = true;
 	worker->streams_timer = -1;
 	worker->kick = -1;
+	worker_wait_init(&worker->wait);
 	error = descriptors_open(worker);
 	if (error)
 		goto fail_close;
@@ -420,6 +418,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 	worker_frames_forget(worker);
 	worker_streams_forget(worker);
 	descriptors_close(worker);
+	worker_wait_done(&worker->wait);
 	deadline_heap_done(&worker->alarms);
 	if (!is_child)
 		engine_lane_done(&worker->lane);
@@ -450,6 +449,7 @@ int worker_address_add(
 	if (worker->is_watching_sockets &&
 		fd_watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;
+	worker_wait_wake(worker);
 	return index;
 }
 
@@ -460,6 +460,7 @@ int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
 
 	worker_watch_sockets(worker, false);
 	worker_watch_sockets(worker, was_watching);
+	worker_wait_wake(worker);
 	return error;
 }
 
@@ -497,4 +498,9 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 int worker_watch_streams_timer(struct worker *worker)
 {
 	return fd_watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
+}
+
+int worker_watch_wait_timer(struct worker *worker)
+{
+	return fd_watch(worker->epoll_quiet, worker->wait.timer, WORKER_SOURCE_WAIT);
 }

@@ -47,6 +47,7 @@
 #include "os/lock_order.h"
 #include "port/udp.h"
 #include "segment/nic_public.h"
+#include "worker/worker_wait.h"
 
 /* The age up to which a time counts as recent: some 20 us of the processor's counter. */
 #define WORKER_RECENT_TICKS 65536
@@ -57,6 +58,7 @@ enum worker_source {
 	WORKER_SOURCE_QUIET,
 	WORKER_SOURCE_KICK,
 	WORKER_SOURCE_STREAMS,
+	WORKER_SOURCE_WAIT,
 };
 
 struct worker;
@@ -96,9 +98,10 @@ struct worker {
 	pthread_t thread;
 	bool is_running;
 	bool is_stopping;
-	bool is_deep_asleep; /* the thread waits without a time limit */
+	bool is_deep_asleep; /* the lane's sleeper (the thread or a waiter) has no time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	struct poll_policy policy;
+	struct worker_wait wait; /* of programs' threads that drive while they wait */
 	uint32_t flushes; /* of packets to the kernel, by any thread */
 	bool has_logged_refusal; /* the port's refused system call is in the log */
 	bool has_socket_error; /* unread, it wakes the thread again and again */
@@ -111,7 +114,7 @@ struct worker {
 	/* Programs read the times of completions: the clock is read for each. */
 	_Atomic bool is_stamping;
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
-	/* Kick and streams' timer, which wake the thread also while an application polls. */
+	/* Kick and timers, which wake the thread also while an application polls. */
 	int epoll_quiet;
 	int kick; /* eventfd */
 	bool is_watching_sockets;
@@ -174,6 +177,12 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
 /* Let the thread watch the streams' timer. Returns 0 or -errno. */
 int worker_watch_streams_timer(struct worker *worker);
+
+/* The same for the timer of waiters that leave. */
+int worker_watch_wait_timer(struct worker *worker);
+
+/* Read the errors of the sockets, which wake the lane's sleeper. The worker is locked. */
+void worker_clear_socket_errors(struct worker *worker);
 
 /* A hint, for any thread. */
 static inline bool worker_has_local_work(const struct worker *worker)
@@ -284,8 +293,11 @@ static inline void worker_glance(struct worker *worker)
 	worker->is_now_fresh = true;
 }
 
-/* The caller has armed a completion queue and is about to sleep. Any thread. */
-void worker_note_arm(struct worker *worker);
+/*
+ * The caller has armed a completion queue and is about to sleep. `channel`: that of the queue, or
+ * NULL. Any thread; the worker is not locked.
+ */
+void worker_note_arm(struct worker *worker, const void *channel);
 
 /* The body of the thread; worker_start() runs it. */
 void *worker_thread_main(void *argument);

@@ -46,11 +46,14 @@ static void hot_end(struct worker *worker)
 		worker->hot_stream = NULL;
 }
 
-/* Takes the stream out of the epoll set, because polls read from it directly. */
+/*
+ * Takes the stream out of the epoll set, because polls read from it directly. A waiter that sleeps
+ * knows only the set.
+ */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {
-	if (worker->is_watching_sockets || stream->is_blocked || stream->is_deaf ||
-		stream->is_stalled)
+	if (worker->is_watching_sockets || atomic_load(&worker->wait.is_asleep) ||
+		stream->is_blocked || stream->is_deaf || stream->is_stalled)
 		return;
 	hot_end(worker);
 	if (worker->hot_stream)
@@ -101,6 +104,7 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 	list_append(&worker->streams, &stream->link);
 	worker->stream_count++;
 	stream->iwarp->carrier = stream;
+	worker_wait_wake(worker); /* it has to sleep on the streams, too */
 	return 0;
 }
 
@@ -209,6 +213,9 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	stream->is_stalled = is_stalled;
 	worker->stalled_count += is_stalled ? 1 : -1u;
 	watch_anew(worker, stream);
+	/* Nothing but the lane's sleeper finds the receive request that ends the stall. */
+	if (is_stalled && worker->is_deep_asleep)
+		worker_rouse(worker);
 }
 
 static unsigned stream_receive(struct worker *worker, struct worker_stream *stream)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The NIC thread of a lane: it drives the lane while no application does, and sleeps otherwise.
- * lane/poll_policy.h decides which.
+ * lane/poll_policy.h decides which; worker/worker_wait.h, while programs wait for events.
  */
 #include <errno.h>
 #include <poll.h>
@@ -65,6 +65,8 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.u32 == WORKER_SOURCE_KICK)
 			kick_clear(worker->kick);
+		else if (events[i].data.u32 == WORKER_SOURCE_WAIT)
+			kick_clear(worker->wait.timer);
 		else if (events[i].data.u32 == WORKER_SOURCE_STREAMS)
 			worker_streams_look(worker);
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
@@ -122,7 +124,7 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
  * An interface that goes away leaves an error on its packet sockets, which wakes the thread until
  * it is read. Nothing else is to be done about it.
  */
-static void socket_errors_clear(struct worker *worker)
+void worker_clear_socket_errors(struct worker *worker)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
 	unsigned count = port_udp_fds(worker->port, fds);
@@ -135,6 +137,22 @@ static void socket_errors_clear(struct worker *worker)
 	worker->has_socket_error = false;
 }
 
+/*
+ * Leaves the lane to the waiters that drive it (worker_wait.h). Returns false when the thread has
+ * to drive.
+ */
+static bool leave_to_waiters(struct worker *worker)
+{
+	uint64_t sleep_ns;
+
+	if (!atomic_load(&worker->wait.is_lent))
+		return false;
+	sleep_ns = worker_wait_look(worker);
+	if (sleep_ns)
+		wait_for(worker, worker->epoll_quiet, sleep_ns);
+	return sleep_ns != 0;
+}
+
 /* Drives the lane once, unless another thread does. Returns how long the thread may sleep. */
 static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 {
@@ -145,10 +163,14 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 		wait_for(worker, worker->epoll_quiet, POLL_TICK_NS / 8);
 		return 0;
 	}
+	if (atomic_load(&worker->wait.is_lent)) {
+		worker_unlock(worker);
+		return 0;
+	}
 	worker->is_deep_asleep = false;
 	worker_watch_sockets(worker, true);
 	if (worker->has_socket_error)
-		socket_errors_clear(worker);
+		worker_clear_socket_errors(worker);
 	unsigned datagrams = worker_take_in(worker);
 	worker_send(worker, !datagrams || !poll_thread_delays_acks(policy, worker->now_ns));
 	worker_deliver_signals(worker); /* may set alarms */
@@ -184,6 +206,8 @@ void *worker_thread_main(void *argument)
 
 	while (!is_stopping(worker)) {
 		refusal_log(worker);
+		if (leave_to_waiters(worker))
+			continue;
 		bool was_armed = atomic_exchange(&worker->was_armed, false);
 		if (poll_thread_stands_back(&policy, &worker->policy, was_armed, clock_now_ns())) {
 			stand_back(worker, &policy);

@@ -28,6 +28,11 @@ struct place {
 	enum event_view view;
 	_Atomic uint32_t left;
 	_Atomic uint32_t seen;
+	/* Of drive(): what it returns unless it has an event, its calls, and wake-ups */
+	_Atomic int drive_result;
+	_Atomic uint32_t drives;
+	_Atomic uint32_t drive_wakes;
+	_Atomic uint32_t shares;
 };
 
 static struct place place;
@@ -40,6 +45,34 @@ static enum event_view collect_left(struct event_collector *collector)
 	for (; atomic_load(&place.seen) != left; atomic_fetch_add(&place.seen, 1))
 		event_queue_post(&place.queue, &place.event);
 	return place.view;
+}
+
+/* Sleeps on `drive_wakes` until there is an event, unless it has another result. */
+static int drive(struct event_collector *collector)
+{
+	uint32_t wakes = atomic_load(&place.drive_wakes);
+	int error = place.drive_result;
+
+	assert_ptr_equal(collector, &place.collector);
+	atomic_fetch_add(&place.drives, 1);
+	while (!error && !atomic_load(&place.queue.has_events)) {
+		error = futex_wait(&place.drive_wakes, wakes);
+		wakes = atomic_load(&place.drive_wakes);
+	}
+	return error;
+}
+
+static void drive_wake(struct event_collector *collector)
+{
+	assert_ptr_equal(collector, &place.collector);
+	atomic_fetch_add(&place.drive_wakes, 1);
+	futex_wake(&place.drive_wakes);
+}
+
+static void share(struct event_collector *collector)
+{
+	assert_ptr_equal(collector, &place.collector);
+	atomic_fetch_add(&place.shares, 1);
 }
 
 static int set_up(void **state)
@@ -55,6 +88,18 @@ static int set_up(void **state)
 		return -1;
 	event_queue_set_collector(&place.queue, &place.collector);
 	return 0;
+}
+
+/* No peer uses the queue, so its waiter drives. */
+static int set_up_driving(void **state)
+{
+	int error = set_up(state);
+
+	place.view = EVENT_VIEW_EMPTY;
+	place.collector.drive = drive;
+	place.collector.wake = drive_wake;
+	place.collector.share = share;
+	return error;
 }
 
 static int tear_down(void **state)
@@ -302,7 +347,125 @@ static void where_nothing_can_be_seen_the_descriptor_is_waited_at(void **state)
 	assert_false(is_readable());
 }
 
+static void driving_await(void)
+{
+	while (!atomic_load(&place.drives) || !atomic_load(&place.collector.is_driving))
+		sched_yield();
+}
+
+static void driving_waiter_is_woken_by_a_post(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	take_begin(&thread, &result);
+	driving_await();
+	/* A peer on this host has to wake the lane's thread. */
+	assert_int_equal(waiter_state(place.waiter), WAITER_NONE);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+	assert_false(is_readable());
+	assert_false(atomic_load(&place.collector.is_driving));
+	assert_int_equal(place.shares, 0);
+}
+
+static void waiter_that_cannot_drive_sleeps(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	place.drive_result = -EAGAIN;
+	take_begin(&thread, &result);
+	state_await(WAITER_SLEEPS);
+	assert_int_equal(place.drives, 1);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+}
+
+static void waiter_with_peers_on_this_host_does_not_drive(void **state)
+{
+	(void)state;
+	place.view = EVENT_VIEW_OPEN;
+	leave_something();
+	assert_int_equal(take(), 0);
+	assert_int_equal(place.drives, 0);
+}
+
+static void signal_interrupts_a_driving_waiter(void **state)
+{
+	(void)state;
+	place.drive_result = -EINTR;
+	assert_int_equal(take(), -EINTR);
+	assert_false(atomic_load(&place.collector.is_driving));
+	event_queue_post(&place.queue, &place.event);
+	assert_true(is_readable());
+	assert_int_equal(take(), 0);
+}
+
+static void waiter_that_leaves_another_reader_shares_the_lane(void **state)
+{
+	pthread_t first, second;
+	_Atomic int results[2] = {-1, -1};
+
+	(void)state;
+	take_begin(&first, &results[0]);
+	driving_await();
+	take_begin(&second, &results[1]);
+	while (!atomic_load(&place.queue.readers))
+		sched_yield();
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(first, NULL);
+	assert_int_equal(place.shares, 1);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(second, NULL);
+	assert_int_equal(results[0], 0);
+	assert_int_equal(results[1], 0);
+	assert_int_equal(place.queue.readers, 0);
+}
+
+static void cancelled_waiter_drives_no_more(void **state)
+{
+	pthread_t thread;
+	void *result;
+	_Atomic int error;
+
+	(void)state;
+	take_begin(&thread, &error);
+	driving_await();
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_false(atomic_load(&place.collector.is_driving));
+	event_queue_post(&place.queue, &place.event);
+	assert_true(is_readable());
+	assert_int_equal(take(), 0);
+}
+
+static void cancelled_reader_is_counted_no_more(void **state)
+{
+	pthread_t first, second;
+	_Atomic int results[2] = {-1, -1};
+
+	(void)state;
+	take_begin(&first, &results[0]);
+	driving_await();
+	take_begin(&second, &results[1]);
+	while (!atomic_load(&place.queue.readers))
+		sched_yield();
+	pthread_cancel(second);
+	pthread_join(second, NULL);
+	assert_int_equal(place.queue.readers, 0);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(first, NULL);
+	assert_int_equal(place.shares, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_DRIVING(name) cmocka_unit_test_setup_teardown(name, set_up_driving, tear_down)
 
 int main(void)
 {
@@ -318,6 +481,13 @@ int main(void)
 		TEST(signal_interrupts_the_wait),
 		TEST(non_blocking_descriptor_does_not_wait),
 		TEST(where_nothing_can_be_seen_the_descriptor_is_waited_at),
+		TEST_DRIVING(driving_waiter_is_woken_by_a_post),
+		TEST_DRIVING(waiter_that_cannot_drive_sleeps),
+		TEST_DRIVING(waiter_with_peers_on_this_host_does_not_drive),
+		TEST_DRIVING(signal_interrupts_a_driving_waiter),
+		TEST_DRIVING(waiter_that_leaves_another_reader_shares_the_lane),
+		TEST_DRIVING(cancelled_waiter_drives_no_more),
+		TEST_DRIVING(cancelled_reader_is_counted_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

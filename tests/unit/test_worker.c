@@ -193,10 +193,10 @@ static void worker_thread_asleep_is_woken_for_a_pending_acknowledgement(void **s
 static void worker_thread_that_keeps_quiet_is_woken_by_who_arms(void **state)
 {
 	(void)state;
-	worker_note_arm(worker);
+	worker_note_arm(worker, NULL);
 	assert_false(is_kicked());
 	atomic_store(&worker->is_keeping_quiet, true);
-	worker_note_arm(worker);
+	worker_note_arm(worker, NULL);
 	assert_true(is_kicked());
 	assert_true(atomic_load(&worker->was_armed));
 	assert_false(atomic_load(&worker->is_keeping_quiet));
