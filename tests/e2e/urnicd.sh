@@ -48,11 +48,18 @@ done
 kill "$(process server1)" "$(process client1)" || fail 'the transfer has broken'
 finish_well server1 client1
 
+# has_met PORT: client and server have their connection for set-up.
+has_met() {
+	on a ss -Htn state established "sport = :$1" | grep -q .
+}
+
 # Killed programs, again and again, one side or both: no slot, process or name stays. Who is left
-# has some retries to go, and is not waited for before the next round.
+# has some retries to go, and is not waited for before the next round. A client that has not met
+# its server would look for it for longer than urnicd stays without programs.
 before=$(stat_of a 'counters["slots_leased"]')
 for round in $(seq "$ROUNDS"); do
 	mixed "$round" $((18603 + round)) 100000000
+	[ $((round % 3)) != 0 ] || await 'client and server do not meet' has_met $((18603 + round))
 	sleep "0.$((round % 4))"
 	kill -9 "$(process "server$round")"
 	[ $((round % 3)) = 0 ] || kill -9 "$(process "client$round")"
