@@ -277,6 +277,45 @@ static void pages_are_answered_by_kind(void **state)
 	client_close(&admin);
 }
 
+/* Backends of files change the iovec of a request, and finish later than memory does. */
+static void copy_and_verify_end_on_a_file(void **state)
+{
+	struct target_namespace_settings file_settings = {.nsid = 2};
+	struct backend_settings disk = {0};
+	char path[] = "/tmp/test_nvmf_target.XXXXXX";
+	char sentence[BACKEND_SENTENCE_BYTES];
+	struct target_namespace *file_ns;
+	struct nvme_sqe sqe = io_sqe(NVME_IO_COPY, 4096, 1, 32);
+	struct client admin, io;
+	uint8_t range[32] = {0};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, DISK_BYTES), 0);
+	assert_int_equal(pwrite(fd, data, DATA_BYTES, 0), DATA_BYTES);
+	disk.path = path;
+	assert_int_equal(backend_open(&disk, &file_settings.backend, sentence), 0);
+	assert_int_equal(target_namespace_add(subsystem, &file_settings, &file_ns), 0);
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	/* Several steps of the copy, the last one shorter. */
+	le16_put(range + 16, 1999);
+	sqe.nsid = 2;
+	sqe.sgl.type = NVME_SGL_IN_CAPSULE;
+	assert_int_equal(client_command(&io, &sqe, range, 32).status, NVME_SUCCESS);
+	assert_int_equal(pread(fd, received, 2001 * 512, 4096 * 512), 2001 * 512);
+	assert_memory_equal(received, data, 2000 * 512);
+	for (uint32_t i = 2000 * 512; i < 2001 * 512; i++)
+		assert_int_equal(received[i], 0);
+	sqe = io_sqe(NVME_IO_VERIFY, 0, 2000, 0);
+	sqe.nsid = 2;
+	assert_int_equal(client_command(&io, &sqe, NULL, 0).status, NVME_SUCCESS);
+	close(io.fd);
+	client_close(&admin);
+	close(fd);
+	unlink(path);
+}
+
 static bool is_resized;
 
 static void resized(void *context, int error, const char *sentence)
@@ -370,6 +409,7 @@ int main(void)
 		TEST(connect_is_refused_for_each_wrong_field),
 		TEST(discovery_lists_the_subsystem),
 		TEST(pages_are_answered_by_kind),
+		TEST(copy_and_verify_end_on_a_file),
 		TEST(resized_namespace_is_reported_by_an_event),
 		TEST(injected_faults_hit_the_commands_they_name),
 		TEST(silent_host_loses_its_controller),

@@ -118,8 +118,8 @@ static void copy_written(struct backend_request *request, enum backend_status st
 		io_done(command, backend_status_nvme(status));
 		return;
 	}
-	command->done_bytes += command->iov.iov_len;
-	command->target_offset += command->iov.iov_len;
+	command->done_bytes += request->length_bytes;
+	command->target_offset += request->length_bytes;
 	if (command->done_bytes == total) {
 		command->done_bytes = 0;
 		command->index++;
@@ -134,8 +134,8 @@ static void copy_read(struct backend_request *request, enum backend_status statu
 	if (status != BACKEND_OK)
 		io_done(command, backend_status_nvme(status));
 	else
-		io_submit(command, BACKEND_WRITE, command->target_offset,
-			command->request.length_bytes, command->scratch,
+		io_submit(command, BACKEND_WRITE, command->target_offset, request->length_bytes,
+			command->scratch,
 			command->sqe.cdw12 & FUA ||
 				(command->queue->controller &&
 					!command->queue->controller->write_cache),
@@ -225,7 +225,7 @@ static void verify_done(struct backend_request *request, enum backend_status sta
 {
 	struct target_command *command = container_of(request, struct target_command, request);
 
-	command->done_bytes += command->iov.iov_len;
+	command->done_bytes += request->length_bytes;
 	if (status != BACKEND_OK)
 		io_done(command, backend_status_nvme(status));
 	else

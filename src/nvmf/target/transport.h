@@ -155,7 +155,7 @@ struct target_command {
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* referenced */
 	struct backend_request request;
-	struct iovec iov;
+	struct iovec iov; /* the backend may change it */
 	struct target_pair *pair; /* of fused commands */
 	struct loop_timer delay; /* of error injection */
 	uint32_t index; /* the range at work, of Dataset Management and Copy */
