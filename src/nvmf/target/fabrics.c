@@ -36,6 +36,7 @@ static void connect_grant(struct target_command *command, struct target_controll
 	list_append(&controller->queues, &queue->node);
 	queue->controller = controller;
 	queue->qid = connect->qid;
+	queue->entries = (uint16_t)(connect->sqsize + 1);
 	queue->is_connected = true;
 	queue->has_flow_control = !(connect->cattr & NVME_CATTR_NO_FLOW_CONTROL);
 	command_finish_result(command, controller->cntlid);
@@ -43,12 +44,7 @@ static void connect_grant(struct target_command *command, struct target_controll
 
 static bool set_entries(struct target_queue *queue, const struct nvme_connect *connect)
 {
-	uint16_t entries = (uint16_t)(connect->sqsize + 1);
-
-	if (!queue->transport->set_entries(queue, entries))
-		return false;
-	queue->entries = entries;
-	return true;
+	return queue->transport->set_entries(queue, (uint16_t)(connect->sqsize + 1));
 }
 
 static void connect_admin(struct target_command *command, const struct nvme_connect *connect,
@@ -92,7 +88,8 @@ static void connect_io(struct target_command *command, const struct nvme_connect
 
 	if (!subsystem)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, SUBNQN_OFFSET);
-	else if (!controller || controller->transport != queue->transport)
+	else if (!controller || controller->transport != queue->transport ||
+		controller->port != queue->port)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, CNTLID_OFFSET);
 	else if (strcmp(controller->hostnqn, data->hostnqn))
 		connect_refuse(command, NVME_CONNECT_PARAMETER, HOSTNQN_OFFSET);
@@ -115,10 +112,16 @@ static void connect_io(struct target_command *command, const struct nvme_connect
 static void connect_ready(struct target_command *command)
 {
 	struct nvme_connect connect = nvme_connect_decode(&command->sqe);
+	uint8_t bytes[NVME_CONNECT_DATA_BYTES];
 	struct nvme_connect_data data;
 	uint16_t offset;
 
-	if (!nvme_connect_data_decode(command->data, &data, &offset))
+	/* A host over iWARP may write to the command's buffer while it is decoded. */
+	memcpy(bytes, command->data, sizeof(bytes));
+	/* Two Connects may have waited for their data, and the port may have ended meanwhile. */
+	if (command->queue->is_connected || command->queue->is_closing)
+		connect_refuse(command, NVME_SEQUENCE, 0);
+	else if (!nvme_connect_data_decode(bytes, &data, &offset))
 		connect_refuse(command, NVME_CONNECT_PARAMETER, NVME_CONNECT_IN_DATA | offset);
 	else if (connect.qid == 0)
 		connect_admin(command, &connect, &data);
@@ -129,12 +132,14 @@ static void connect_ready(struct target_command *command)
 static void connect_begin(struct target_command *command)
 {
 	struct nvme_connect connect = nvme_connect_decode(&command->sqe);
-	uint32_t entries_max =
-		connect.qid ? command->queue->port->queue_entries : TARGET_ADMIN_ENTRIES_MAX;
+	uint32_t entries_max;
 
-	if (command->queue->is_connected)
+	if (command->queue->is_connected) {
 		connect_refuse(command, NVME_SEQUENCE, 0);
-	else if (connect.recfmt != 0)
+		return;
+	}
+	entries_max = connect.qid ? command->queue->port->queue_entries : TARGET_ADMIN_ENTRIES_MAX;
+	if (connect.recfmt != 0)
 		connect_refuse(command, NVME_CONNECT_FORMAT, 0);
 	else if (connect.sqsize == 0 || connect.sqsize >= entries_max)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, SQSIZE_OFFSET);

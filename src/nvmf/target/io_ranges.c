@@ -4,6 +4,7 @@
  * sections 3.2.2, 3.2.3 and 3.2.7). A command does one step after the other.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "nvmf/common/bytes.h"
 #include "nvmf/target/objects.h"
@@ -90,9 +91,15 @@ void io_dataset_management(struct target_command *command)
 		command, TARGET_TO_CONTROLLER, range_count(command) * DSM_RANGE_BYTES, dsm_ready);
 }
 
+/* The ranges lie behind the data in scratch memory: the host may still write to `data`. */
+static uint8_t *copy_ranges(const struct target_command *command)
+{
+	return (uint8_t *)command->scratch + TARGET_SCRATCH_BYTES;
+}
+
 static struct range copy_range(const struct target_command *command, uint32_t index)
 {
-	const uint8_t *bytes = command->data + index * COPY_RANGE_BYTES;
+	const uint8_t *bytes = copy_ranges(command) + index * COPY_RANGE_BYTES;
 
 	return (struct range){.slba = le64_get(bytes + 8), .blocks = le16_get(bytes + 16) + 1ull};
 }
@@ -190,15 +197,16 @@ static void copy_run(struct target_command *command)
 
 static void copy_ready(struct target_command *command)
 {
-	uint16_t verdict = copy_verdict(command);
+	uint32_t bytes = range_count(command) * COPY_RANGE_BYTES;
+	uint16_t verdict = NVME_INTERNAL;
 
 	command->index = 0;
 	command->done_bytes = 0;
 	command->target_offset = slba_of(command) << command->ns->block_shift;
-	if (verdict == NVME_SUCCESS) {
-		command->scratch = malloc(TARGET_SCRATCH_BYTES);
-		if (!command->scratch)
-			verdict = NVME_INTERNAL;
+	command->scratch = malloc(TARGET_SCRATCH_BYTES + bytes);
+	if (command->scratch) {
+		memcpy(copy_ranges(command), command->data, bytes);
+		verdict = copy_verdict(command);
 	}
 	if (verdict == NVME_SUCCESS)
 		io_run(command, copy_run);

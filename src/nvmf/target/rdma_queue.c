@@ -137,7 +137,8 @@ static bool make_memory(struct target_rdma_queue *queue)
 	/* An RDMA READ of iWARP is a WRITE by the peer (RFC 5040, section 5.2). */
 	int access =
 		verbs->device->transport_type == IBV_TRANSPORT_IWARP ? IBV_ACCESS_REMOTE_WRITE : 0;
-	uint64_t pool = 2 * TARGET_RDMA_DATA_BYTES_MAX;
+	/* Wherever the first half of a fused pair lies, the second has room on one side of it. */
+	uint64_t pool = 3 * TARGET_RDMA_DATA_BYTES_MAX;
 
 	if (pool < (uint64_t)queue->entries * RDMA_POOL_PAGE_BYTES)
 		pool = (uint64_t)queue->entries * RDMA_POOL_PAGE_BYTES;

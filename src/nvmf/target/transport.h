@@ -29,8 +29,8 @@
  *                           `data_bytes`. The core fills all of it
  *
  * Both end by target_command_data_ready(), perhaps before they return. While a queue has no more
- * memory, its transport lets a command wait; the limit of a queue is at least twice
- * `data_bytes_max`, so that both halves of a fused pair have their data at once. When the
+ * memory, its transport lets a command wait. Of what other commands leave, the two halves of a
+ * fused pair find `data_bytes_max` each at once, also where buffers are contiguous. When the
  * connection is lost, the transport calls target_command_data_ready() for each command that waits
  * in fetch() or prepare(), with NVME_SQ_DELETED, before target_queue_closed().
  *
