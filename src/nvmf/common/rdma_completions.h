@@ -34,7 +34,7 @@ int rdma_completions_init(struct rdma_completions *completions, struct loop *loo
 /* Its queue pairs have been destroyed. Fine for one that is all zero. */
 void rdma_completions_done(struct rdma_completions *completions);
 
-/* Call `completed` for what is there, up to a limit. Returns the number of completions. */
+/* Poll, up to a limit, and call `completed` for each completion. Returns how many came. */
 unsigned rdma_completions_poll(struct rdma_completions *completions);
 
 /* Call `completed` no more, also for those that were polled already: for callbacks that give up. */

@@ -34,7 +34,7 @@ struct rdma_pool {
  */
 int rdma_pool_init(struct rdma_pool *pool, struct ibv_pd *pd, uint64_t bytes, int access);
 
-/* Fine for one that is all zero. Nobody uses its memory any more. */
+/* Free a pool, or do nothing for one that is all zero. No transfer uses its memory any more. */
 void rdma_pool_done(struct rdma_pool *pool);
 
 /*

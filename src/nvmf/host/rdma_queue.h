@@ -86,7 +86,7 @@ struct host_rdma {
 /* Connect: 0 or -errno with `ret_reason`. Later it ends in READY and connected(), or in LOST. */
 int host_rdma_connect(struct host_rdma *rdma, char *ret_reason);
 
-/* Release what connecting has made, in any state. Nobody uses the memory afterwards. */
+/* Free what a connection uses, in any state. No transfer uses the memory any more. */
 void host_rdma_disconnect(struct host_rdma *rdma);
 
 /* The connection is over: call lost(), once. */

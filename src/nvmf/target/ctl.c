@@ -220,7 +220,7 @@ static bool make_address(const char *path, struct sockaddr_un *ret_address)
 	return true;
 }
 
-/* Does nobody accept connections at this socket any more? */
+/* Is the socket a remainder, whose process has ended? */
 static bool is_left_over(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
