@@ -34,7 +34,8 @@ enum {
 	OVERFLOW_UID = 65534, /* user number of unknown users in a user namespace */
 };
 
-static const char *const kind_names[] = {[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture"};
+static const char *const kind_names[] = {
+	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc"};
 
 /* Every user may make directories there, and only the owner may remove them. */
 static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
@@ -45,31 +46,6 @@ struct place {
 	uid_t owner; /* as this user namespace shows it */
 	char path[DIRECTORY_BYTES];
 };
-
-/* --- network namespaces --- */
-
-uint64_t place_netns_of(int fd)
-{
-	uint64_t cookie = 0;
-	socklen_t bytes = sizeof(cookie);
-
-	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes) ? 0 : cookie;
-}
-
-int place_netns(uint64_t *ret_netns)
-{
-	int fd = socket_open(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	uint64_t netns;
-
-	if (fd < 0)
-		return -errno;
-	netns = place_netns_of(fd);
-	close(fd);
-	if (!netns)
-		return -ENOPROTOOPT;
-	*ret_netns = netns;
-	return 0;
-}
 
 /* --- directories --- */
 
@@ -252,23 +228,23 @@ static int visit_places(enum place_whose whose, visit_place *visit, void *contex
 /* --- the lock --- */
 
 static void name_print(
-	enum place_kind kind, uint64_t netns, const char *suffix, char ret_name[NAME_BYTES])
+	enum place_kind kind, uint64_t number, const char *suffix, char ret_name[NAME_BYTES])
 {
-	snprintf(ret_name, NAME_BYTES, "%s-%" PRIx64 "%s", kind_names[kind], netns, suffix);
+	snprintf(ret_name, NAME_BYTES, "%s-%" PRIx64 "%s", kind_names[kind], number, suffix);
 }
 
-/* The number of the network namespace in a file name, or 0 for other names. */
+/* The number in a file name, or 0 for other names. */
 static uint64_t name_parse(enum place_kind kind, const char *suffix, const char *name)
 {
 	size_t kind_bytes = strlen(kind_names[kind]);
 	char again[NAME_BYTES];
-	uint64_t netns;
+	uint64_t number;
 
 	if (strncmp(name, kind_names[kind], kind_bytes) != 0 || name[kind_bytes] != '-')
 		return 0;
-	netns = strtoull(name + kind_bytes + 1, NULL, 16);
-	name_print(kind, netns, suffix, again);
-	return strcmp(name, again) == 0 ? netns : 0;
+	number = strtoull(name + kind_bytes + 1, NULL, 16);
+	name_print(kind, number, suffix, again);
+	return strcmp(name, again) == 0 ? number : 0;
 }
 
 /* Returns a descriptor with the lock; -EWOULDBLOCK: another process has it; or another -errno. */
@@ -294,11 +270,11 @@ static int lock_take(int directory, const char *name, int flags)
 
 struct lock_search {
 	enum place_kind kind;
-	uint64_t netns;
+	uint64_t number;
 	const char *except; /* a directory, or NULL */
 };
 
-/* visit_place: -EWOULDBLOCK when a listener of this network namespace has a lock there. */
+/* visit_place: -EWOULDBLOCK when a listener with this name has a lock there. */
 static int is_locked(void *context, const struct place *place)
 {
 	const struct lock_search *search = context;
@@ -307,33 +283,38 @@ static int is_locked(void *context, const struct place *place)
 
 	if (search->except && strcmp(search->except, place->path) == 0)
 		return 0;
-	name_print(search->kind, search->netns, ".lock", name);
+	name_print(search->kind, search->number, ".lock", name);
 	fd = lock_take(place->fd, name, 0);
 	if (fd >= 0)
 		close(fd);
 	return fd == -EWOULDBLOCK || is_shortage(fd) ? fd : 0;
 }
 
-/* Remove the files of listeners that have ended. */
-static void place_sweep(const struct place *place, enum place_kind kind, uint64_t own_netns)
+/* Remove the files of a listener of this kind, if `lock_name` is its lock and it has ended. */
+static void files_sweep(const struct place *place, enum place_kind kind, const char *lock_name)
+{
+	uint64_t number = name_parse(kind, ".lock", lock_name);
+	int lock = number ? lock_take(place->fd, lock_name, 0) : -1;
+	char name[NAME_BYTES];
+
+	if (lock < 0)
+		return;
+	name_print(kind, number, "", name);
+	unlinkat(place->fd, name, 0);
+	unlinkat(place->fd, lock_name, 0);
+	close(lock);
+}
+
+/* Remove the files of listeners that have ended. A lock that the caller has is left alone. */
+static void place_sweep(const struct place *place)
 {
 	int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *entries = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
-	char name[NAME_BYTES];
 
-	while (entries && (entry = readdir(entries))) {
-		uint64_t netns = name_parse(kind, ".lock", entry->d_name);
-		int lock =
-			netns && netns != own_netns ? lock_take(place->fd, entry->d_name, 0) : -1;
-
-		if (lock < 0)
-			continue;
-		name_print(kind, netns, "", name);
-		unlinkat(place->fd, name, 0);
-		unlinkat(place->fd, entry->d_name, 0);
-		close(lock);
-	}
+	while (entries && (entry = readdir(entries)))
+		for (size_t kind = 0; kind < ARRAY_COUNT(kind_names); kind++)
+			files_sweep(place, (enum place_kind)kind, entry->d_name);
 	if (entries)
 		closedir(entries);
 	else if (copy >= 0)
@@ -373,15 +354,15 @@ static int socket_listen(const struct place *place, const char *name, bool is_fo
 }
 
 /* Listen in a directory unless another process has a lock, there or in another one. */
-static int listen_in(struct place *place, enum place_kind kind, uint64_t netns, bool is_for_all,
+static int listen_in(struct place *place, enum place_kind kind, uint64_t number, bool is_for_all,
 	struct place_listener *ret_listener)
 {
-	struct lock_search search = {.kind = kind, .netns = netns, .except = place->path};
+	struct lock_search search = {.kind = kind, .number = number, .except = place->path};
 	char name[NAME_BYTES], lock_name[NAME_BYTES];
 	int lock, fd, error;
 
-	name_print(kind, netns, "", name);
-	name_print(kind, netns, ".lock", lock_name);
+	name_print(kind, number, "", name);
+	name_print(kind, number, ".lock", lock_name);
 	lock = lock_take(place->fd, lock_name, O_CREAT);
 	if (lock == -ENOENT) /* the last listener to leave has removed the directory */
 		return -EWOULDBLOCK;
@@ -393,7 +374,7 @@ static int listen_in(struct place *place, enum place_kind kind, uint64_t netns, 
 		close(lock);
 		return error;
 	}
-	place_sweep(place, kind, netns);
+	place_sweep(place);
 	fd = socket_listen(place, name, is_for_all);
 	if (fd < 0) {
 		close(lock);
@@ -405,9 +386,9 @@ static int listen_in(struct place *place, enum place_kind kind, uint64_t netns, 
 }
 
 static int listen_once(
-	enum place_kind kind, uint64_t netns, bool is_for_all, struct place_listener *ret_listener)
+	enum place_kind kind, uint64_t number, bool is_for_all, struct place_listener *ret_listener)
 {
-	struct lock_search search = {.kind = kind, .netns = netns};
+	struct lock_search search = {.kind = kind, .number = number};
 	struct place place;
 	int error = visit_places(PLACE_OWN, is_locked, &search);
 
@@ -415,7 +396,7 @@ static int listen_once(
 		error = place_make_any(is_for_all, &place);
 	if (error)
 		return error;
-	error = listen_in(&place, kind, netns, is_for_all, ret_listener);
+	error = listen_in(&place, kind, number, is_for_all, ret_listener);
 	if (error)
 		close(place.fd);
 	return error;
@@ -434,22 +415,19 @@ static bool is_alive(int fd)
 	return !has_ended;
 }
 
-int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener)
+int place_listen_as(
+	enum place_kind kind, uint64_t number, bool is_for_all, struct place_listener *ret_listener)
 {
 	uint64_t give_up_ns = clock_now_ns() + (uint64_t)LISTEN_WAIT_MS * 1000000;
 	char path[PLACE_PATH_BYTES];
-	uint64_t netns;
-	int error = place_netns(&netns);
-	int fd;
+	int error, fd;
 
 	*ret_listener = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
-	if (error)
-		return error;
 	do {
-		error = listen_once(kind, netns, is_for_all, ret_listener);
+		error = listen_once(kind, number, is_for_all, ret_listener);
 		if (error != -EWOULDBLOCK)
 			return error;
-		fd = place_connect(kind, PLACE_OWN, 0, path);
+		fd = place_connect_as(kind, number, PLACE_OWN, 0, path);
 		if (fd >= 0 ? is_alive(fd) : fd == -ETIMEDOUT)
 			return -EADDRINUSE;
 		/* Two processes that give way to each other wait for different times. */
@@ -458,8 +436,20 @@ int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *r
 	return -EADDRINUSE;
 }
 
+int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener)
+{
+	uint64_t netns;
+	int error = place_netns(&netns);
+
+	if (!error)
+		return place_listen_as(kind, netns, is_for_all, ret_listener);
+	*ret_listener = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
+	return error;
+}
+
 void place_leave(struct place_listener *listener)
 {
+	const struct place place = {.fd = listener->directory};
 	char lock_path[PLACE_PATH_BYTES + sizeof(".lock")];
 	const char *name;
 	char *slash;
@@ -472,6 +462,7 @@ void place_leave(struct place_listener *listener)
 	unlinkat(listener->directory, name, 0);
 	unlinkat(listener->directory, slash + 1, 0);
 	*slash = '\0';
+	place_sweep(&place);
 	rmdir(lock_path); /* fails while other listeners have files there */
 	close(listener->socket);
 	close(listener->lock);
@@ -534,18 +525,24 @@ static int connect_there(void *context, const struct place *place)
 	return 1;
 }
 
-int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path)
+int place_connect_as(enum place_kind kind, uint64_t number, enum place_whose whose,
+	unsigned wait_ms, char *ret_path)
 {
 	struct connect_search search = {
 		.wait_ms = wait_ms, .path = ret_path, .result = -ECONNREFUSED};
-	uint64_t netns;
-	int result = place_netns(&netns);
+	int result;
 
-	if (result)
-		return result;
-	name_print(kind, netns, "", search.name);
+	name_print(kind, number, "", search.name);
 	result = visit_places(whose, connect_there, &search);
 	return result < 0 ? result : search.result;
+}
+
+int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path)
+{
+	uint64_t netns;
+	int error = place_netns(&netns);
+
+	return error ? error : place_connect_as(kind, netns, whose, wait_ms, ret_path);
 }
 
 struct others {

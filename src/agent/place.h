@@ -3,11 +3,11 @@
 #define URNIC_AGENT_PLACE_H
 
 /*
- * The paths of the sockets on which urnicd and `urnic capture` listen.
+ * The paths of the sockets on which urnicd, `urnic capture` and owners of XRC queue pairs listen.
  *
- * A socket lies in a directory into which only its owner can write. Its name has the kernel's
- * number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until the next
- * boot. The directories, in this order:
+ * A socket lies in a directory into which only its owner can write. Its name has a number: the
+ * kernel's number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until
+ * the next boot, or a NIC's identity. The directories, in this order:
  *
  *	/run/urnic                          root's; of root's urnicd and of `urnicd --system`
  *	/run/user/UID/urnic                 a user's
@@ -39,6 +39,7 @@ enum { PLACE_PATH_BYTES = 108 /* of a socket, terminated: what struct sockaddr_u
 enum place_kind {
 	PLACE_URNICD,
 	PLACE_CAPTURE,
+	PLACE_XRC, /* one for each NIC, with its identity in the name */
 };
 
 enum place_whose {
@@ -77,6 +78,10 @@ struct place_listener {
  */
 int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener);
 
+/* The same with another number than that of the network namespace in the name. It is not 0. */
+int place_listen_as(enum place_kind kind, uint64_t number, bool is_for_all,
+	struct place_listener *ret_listener);
+
 /* Stop listening and remove the path. */
 void place_leave(struct place_listener *listener);
 
@@ -91,6 +96,10 @@ void place_leave(struct place_listener *listener);
  * -ETIMEDOUT when its queue stays full; or another -errno.
  */
 int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path);
+
+/* The same for a listener of place_listen_as(). */
+int place_connect_as(enum place_kind kind, uint64_t number, enum place_whose whose,
+	unsigned wait_ms, char *ret_path);
 
 /* Use a connection to a listener, which is closed afterwards. True ends the search. */
 typedef bool place_visit(void *context, int fd);

@@ -5,31 +5,11 @@
 #include "xrc/nic_target.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
+#include <sys/socket.h>
 
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
-
-socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
-{
-	int length;
-
-	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* An abstract name: it begins with a zero. */
-	length = snprintf(&ret_address->sun_path[1], sizeof(ret_address->sun_path) - 1,
-		"urnic-%016llx", (unsigned long long)identity);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-bool nic_target_is_trusted(int fd)
-{
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.uid == geteuid();
-}
 
 int nic_target_send(int fd, const struct target_message *message)
 {

@@ -5,12 +5,12 @@
 /*
  * Receiving queue pairs of an XRC domain (targets) that several processes have open.
  *
- * A target lives in the process that made it, its owner. The owner listens on a unix socket, whose
- * name is its NIC's identity. A process that opens the target by its number, a borrower, connects
- * there. Calls go one way (struct target_message), answers and the target's events the other. The
- * end of a connection ends the opening, whether the borrower closed it or was killed. After its
- * program has destroyed it, a target lives on until its last opening ends. The owner may have it
- * open itself.
+ * A target lives in the process that made it, its owner. The owner listens on a unix socket with
+ * the identity of its NIC in the name, in a directory of its user (agent/place.h). A process that
+ * opens the target by its number, a borrower, connects there. Calls go one way (struct
+ * target_message), answers and the target's events the other. The end of a connection ends the
+ * opening, whether the borrower closed it or was killed. After its program has destroyed it, a
+ * target lives on until its last opening ends. The owner may have it open itself.
  *
  * A target ends with its owner. Each borrower then has it in the error state, and gets a fatal
  * event. Owner and borrowers are processes of one user, which both sides check.
@@ -21,8 +21,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/list.h"
 #include "nic/nic.h"
@@ -56,14 +54,6 @@ struct target_message {
 		struct nic_qp_state state; /* of an answer */
 	};
 };
-
-/*
- * Where an owner listens, by the identity of its NIC. Returns the length for bind() and connect().
- */
-socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address);
-
-/* Is the process at the other end one of our user? */
-bool nic_target_is_trusted(int fd);
 
 /*
  * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno when the other

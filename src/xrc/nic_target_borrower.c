@@ -6,12 +6,12 @@
  * control thread takes the second with the NIC locked; a caller does not lock the NIC.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/place.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "os/cancel.h"
@@ -150,23 +150,15 @@ static uint32_t opening_number(const struct nic_borrowed_qp *borrowed)
 /* A connection to the process that has the slot; it may be ended already. Returns it or -errno. */
 static int owner_connect(uint8_t slot)
 {
-	struct sockaddr_un address;
+	char path[PLACE_PATH_BYTES];
 	uint64_t identity;
-	int error = nic_peer_identify(slot, &identity);
-	int fd;
+	int result = nic_peer_identify(slot, &identity);
+	int cancel = cancel_forbid();
 
-	if (error)
-		return error;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, nic_target_address(identity, &address)))
-		error = -errno;
-	if (!error && !nic_target_is_trusted(fd))
-		error = -EPERM;
-	if (error)
-		close(fd);
-	return error ? error : fd;
+	if (!result)
+		result = place_connect_as(PLACE_XRC, identity, PLACE_OWN, 0, path);
+	cancel_allow(cancel);
+	return result;
 }
 
 static void opening_init(struct nic_opening *opening, int fd)

@@ -10,15 +10,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/place.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
+#include "os/cancel.h"
 #include "os/log.h"
 #include "xrc/nic_target.h"
 
 enum {
-	BACKLOG = 128,
 	BORROWERS_MAX = 4096,
 	CALLS_IN_A_ROW = 16, /* of one borrower */
 };
@@ -35,32 +37,26 @@ struct borrower {
 
 static struct list target_borrowers = {&target_borrowers, &target_borrowers};
 static uint32_t target_borrower_count;
-static int target_listener = -1; /* -1: there is none */
+static struct place_listener target_listener = {.socket = -1};
 
 /* Returns 0 or -errno. */
-static int listener_open(int *ret_fd)
+static int listener_open(void)
 {
-	struct sockaddr_un address;
-	socklen_t bytes = nic_target_address(nic.public->identity, &address);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int error = 0;
+	int cancel = cancel_forbid();
+	int error = place_listen_as(PLACE_XRC, nic.public->identity, false, &target_listener);
 
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, bytes) || listen(fd, BACKLOG))
-		error = -errno;
-	if (!error)
-		error = nic_control_watch_work(fd);
-	if (error)
-		close(fd);
-	else
-		*ret_fd = fd;
+	if (!error) {
+		error = nic_control_watch_work(target_listener.socket);
+		if (error)
+			place_leave(&target_listener);
+	}
+	cancel_allow(cancel);
 	return error;
 }
 
 void nic_target_listen(void)
 {
-	int error = target_listener < 0 ? listener_open(&target_listener) : 0;
+	int error = target_listener.socket < 0 ? listener_open() : 0;
 
 	if (error)
 		log_write(LOG_ERROR,
@@ -73,8 +69,16 @@ static void listener_close(int error)
 {
 	log_write(LOG_ERROR, "no more processes can open the XRC queue pairs of this one: %s",
 		strerror(error));
-	close(target_listener);
-	target_listener = -1;
+	place_leave(&target_listener);
+}
+
+/* Is the process at the other end one of our user? */
+static bool is_trusted(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.uid == geteuid();
 }
 
 /* The NIC is locked. */
@@ -82,7 +86,7 @@ static void borrower_add(int fd)
 {
 	struct borrower *borrower = NULL;
 
-	if (target_borrower_count < BORROWERS_MAX && nic_target_is_trusted(fd))
+	if (target_borrower_count < BORROWERS_MAX && is_trusted(fd))
 		borrower = calloc(1, sizeof(*borrower));
 	if (!borrower || nic_control_watch_work(fd)) {
 		free(borrower);
@@ -100,8 +104,8 @@ static void borrowers_accept(void)
 	int fd = 0;
 
 	nic_enter();
-	while (target_listener >= 0 && fd >= 0) {
-		fd = accept4(target_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	while (target_listener.socket >= 0 && fd >= 0) {
+		fd = accept4(target_listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			borrower_add(fd);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -254,8 +258,12 @@ void nic_target_borrowers_forget(void)
 			free(qp);
 	}
 	list_init(&target_borrowers);
-	if (target_listener >= 0)
-		close(target_listener);
-	target_listener = -1;
+	/* The parent still listens there. */
+	if (target_listener.socket >= 0) {
+		close(target_listener.socket);
+		close(target_listener.lock);
+		close(target_listener.directory);
+	}
+	target_listener.socket = -1;
 	target_borrower_count = 0;
 }

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -251,6 +252,20 @@ static void goes_soon(uint32_t number)
 		usleep(10000);
 	}
 	assert_null(qp);
+}
+
+/* Sockets of this network namespace in whose path the kernel shows `part`. */
+static uint32_t paths_with(const char *part)
+{
+	FILE *table = fopen("/proc/thread-self/net/unix", "re");
+	char line[256];
+	uint32_t count = 0;
+
+	MUST(table);
+	while (fgets(line, sizeof(line), table))
+		count += strstr(line, part) != NULL;
+	fclose(table);
+	return count;
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -518,6 +533,18 @@ static void borrower_may_be_killed_at_any_moment(void **state)
 	killed_at_any_moment(false);
 }
 
+/* Any user can take an abstract name, which the kernel shows with an @, and fill its queue. */
+static void owner_of_a_target_listens_where_its_user_alone_may_write(void **state)
+{
+	struct child child = child_start();
+
+	(void)state;
+	child_do(&child, MAKE, 0);
+	assert_int_equal(paths_with(" @urnic"), 0);
+	assert_int_equal(paths_with("/xrc-"), 1);
+	child_kill(&child);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -535,6 +562,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(owner_of_a_target_listens_where_its_user_alone_may_write),
 		cmocka_unit_test(who_opens_it_can_move_it),
 		cmocka_unit_test(each_opener_hears_its_events),
 		cmocka_unit_test(what_is_no_such_queue_pair_is_refused),
