@@ -56,6 +56,7 @@ kill "$holder"
 await 'a program does not work after the attack' try
 
 # The queue is empty, and all descriptors are in use.
+rm "$scratch/holder"
 on a /usr/bin/python3 -c "
 import os, socket, time
 held = []
