@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "cm/internal.h"
+#include "wire/bytes.h"
 
 enum {
 	COMM_ID_NUMBER_MASK = 0xffffff, /* the top byte is the slot */
@@ -85,6 +86,16 @@ struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const st
 			was_established(conn) && gid_is_equal(&conn->path.remote, remote))
 			return conn;
 	return NULL;
+}
+
+struct cm_peer_window *cm_peer_window(struct cm *cm, const struct gid *remote, uint64_t now_ns)
+{
+	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
+	struct cm_peer_window *window = &cm->windows[hash >> 16 & (CM_PEER_WINDOWS - 1)];
+
+	if (now_ns - window->since_ns >= CM_PEER_WINDOW_NS)
+		*window = (struct cm_peer_window){.since_ns = now_ns};
+	return window;
 }
 
 /* Write the message that the peer receives if the process dies in this state. */

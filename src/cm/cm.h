@@ -47,8 +47,10 @@ enum {
 	CM_SERVICE_TIMEOUT = 24, /* 69 s: requested in a MRA, and the most that we grant */
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
-	CM_QUERIED_PEERS = 64, /* power of two */
-	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_QUERIES_PERIOD_NS */
+	CM_PEER_WINDOWS = 64, /* power of two */
+	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_PEER_WINDOW_NS */
+	CM_RTUS_UNKNOWN_MAX =
+		8, /* from a peer in CM_PEER_WINDOW_NS, before its RTUs prove nothing */
 	/* Per listener: programs set a backlog of 1 and accept many at once. */
 	CM_HALF_OPEN_MIN = 128,
 };
@@ -67,8 +69,8 @@ enum {
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 
-#define CM_QUERY_PAUSE_NS    250000000u /* between queries about a queue pair */
-#define CM_QUERIES_PERIOD_NS 1000000000u
+#define CM_QUERY_PAUSE_NS 250000000u /* between queries about a queue pair */
+#define CM_PEER_WINDOW_NS 1000000000u
 
 enum cm_state {
 #define CM_STATE(NAME, rejects, timeout, last, sentence) CM_STATE_##NAME,
@@ -191,11 +193,12 @@ struct cm {
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
-	/* Queries to peers, by a hash of the address. Peers with the same hash share a limit. */
-	struct cm_queried {
+	/* Limits of peers, by a hash of the address. Peers with the same hash share a window. */
+	struct cm_peer_window {
 		uint64_t since_ns;
-		uint32_t count;
-	} queried[CM_QUERIED_PEERS];
+		uint32_t queries; /* to the peer */
+		uint32_t rtus_unknown; /* from its address, for no connection of ours */
+	} windows[CM_PEER_WINDOWS];
 	uint32_t outbox_first, outbox_count;
 	struct cm_outgoing {
 		struct cm_path path;

@@ -97,6 +97,9 @@ struct cm_conn *cm_find_remote(
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except);
 
+/* The current window of a peer's limits. */
+struct cm_peer_window *cm_peer_window(struct cm *cm, const struct gid *remote, uint64_t now_ns);
+
 /* 4.096 us * 2^code (IBTA 12.6.5). `code` is below 32. */
 static inline uint64_t cm_timeout_ns(uint8_t code)
 {

@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "cm/internal.h"
+#include "wire/bytes.h"
 
 enum verdict {
 	VERDICT_DROP,
@@ -173,7 +174,8 @@ static void take_dreq(
 
 /*
  * The RTU proves that the peer uses its queue pair for this connection: an earlier connection with
- * the same queue pair is over.
+ * the same queue pair is over. It proves nothing among many RTUs with wrong IDs: then a stranger
+ * may have guessed ours.
  */
 static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -181,7 +183,11 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm_find_qpn(cm, conn->remote_qpn, conn->remote_guid, &conn->path.remote, conn);
 
 	cm_establish(cm, conn, now_ns);
-	if (stale && cm_disconnect(cm, stale, now_ns) == 0)
+	if (!stale)
+		return;
+	if (cm_peer_window(cm, &conn->path.remote, now_ns)->rtus_unknown >= CM_RTUS_UNKNOWN_MAX)
+		cm->counters.stale_kept++;
+	else if (cm_disconnect(cm, stale, now_ns) == 0)
 		cm->counters.stale_ended++;
 }
 
@@ -282,14 +288,30 @@ static void receive_of_conn(struct cm *cm, struct cm_conn *conn, const struct cm
 	}
 }
 
+/*
+ * A peer that timed out before our answer does not know our ID. It names its channel adapter
+ * instead (IBTA 12.6.7.2), because a stranger may guess the peer's ID. An established connection
+ * has no such peer.
+ */
+static bool is_early_rej(const struct cm_message *message)
+{
+	return message->attribute == CM_REJ && message->rej.remote_comm_id == 0 &&
+		message->rej.reason == CM_REJECT_TIMEOUT &&
+		message->rej.info_bytes >= sizeof(uint64_t);
+}
+
 static struct cm_conn *find_addressee(struct cm *cm, const struct cm_path *path,
 	const struct cm_message *message, uint32_t comm_id)
 {
-	/* A peer that timed out before our answer does not know our ID. */
-	if (message->attribute == CM_REJ && comm_id == 0 &&
-		message->rej.reason == CM_REJECT_TIMEOUT)
-		return cm_find_remote(cm, message->rej.local_comm_id, &path->remote, false);
-	return cm_find_local(cm, comm_id);
+	struct cm_conn *conn;
+
+	if (!is_early_rej(message))
+		return cm_find_local(cm, comm_id);
+	conn = cm_find_remote(cm, message->rej.local_comm_id, &path->remote, false);
+	if (!conn || conn->is_active || cm_states[conn->state].rejects == CM_NONE ||
+		conn->remote_guid != get_be64(message->rej.info))
+		return NULL;
+	return conn;
 }
 
 void cm_receive(
@@ -320,6 +342,8 @@ void cm_receive(
 		return;
 	}
 	cm->counters.messages_unknown++;
+	if (message.attribute == CM_RTU)
+		cm_peer_window(cm, &path->remote, now_ns)->rtus_unknown++;
 	if (cm_answer_unknown(&message, &answer))
 		cm_emit(cm, path, &answer);
 }

@@ -4,7 +4,6 @@
 
 #include "base/arith.h"
 #include "cm/internal.h"
-#include "wire/bytes.h"
 
 static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
 	const struct cm_path *path, const struct cm_message *message)
@@ -37,17 +36,6 @@ static void request_refuse(struct cm *cm, const struct cm_path *path,
 	cm_emit(cm, path, &answer);
 }
 
-/* Is another query to this peer allowed? */
-static bool may_query_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
-{
-	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
-	struct cm_queried *queried = &cm->queried[hash >> 16 & (CM_QUERIED_PEERS - 1)];
-
-	if (now_ns - queried->since_ns >= CM_QUERIES_PERIOD_NS)
-		*queried = (struct cm_queried){.since_ns = now_ns};
-	return queried->count++ < CM_QUERIES_OF_PEER_MAX;
-}
-
 /*
  * Query whether the peer still has the connection, by a LAP, which changes nothing. A peer that
  * knows the connection refuses or ignores it; a peer that does not answers so. The LAP goes to the
@@ -55,6 +43,7 @@ static bool may_query_peer(struct cm *cm, const struct gid *remote, uint64_t now
  */
 static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
+	struct cm_peer_window *window = cm_peer_window(cm, &conn->path.remote, now_ns);
 	struct cm_message lap = {
 		.attribute = CM_LAP,
 		.transaction_id = conn->transaction_id,
@@ -71,7 +60,7 @@ static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 
 	if (conn->state != CM_STATE_ESTABLISHED ||
 		(conn->queried_ns != 0 && now_ns - conn->queried_ns < CM_QUERY_PAUSE_NS) ||
-		!may_query_peer(cm, &conn->path.remote, now_ns)) {
+		window->queries++ >= CM_QUERIES_OF_PEER_MAX) {
 		cm->counters.stale_unasked++;
 		return;
 	}

@@ -3,6 +3,7 @@
  * The connection manager against a scripted peer that asks: for connections, and for the queue
  * pairs of services.
  */
+#include "cm/internal.h"
 #include "support/cm_script.h"
 
 /* --- the passive side --- */
@@ -213,14 +214,13 @@ static void queries_about_one_queue_pair_are_limited(void **state)
 	assert_int_equal(cm.counters.stale_unasked, 100);
 }
 
-/* The kernel's manager ignores a LAP on Ethernet. */
-static void peer_that_answers_no_query_is_believed_by_its_rtu(void **state)
+/* Let the peer's address answer no query; then the REQ of its queue pair is taken and accepted. */
+static struct cm_conn *go_replaced(void)
 {
-	struct cm_message req = req_in_use(), rtu;
+	struct cm_message req = req_in_use();
 	const struct cm_rep rep = {.local_qpn = QPN + 1};
-	struct cm_conn *before = go_established(), *after;
+	struct cm_conn *after;
 
-	(void)state;
 	for (uint32_t i = 0; i < CM_QUERIES_MAX; i++) {
 		hear(&req);
 		assert_int_equal(said().attribute, CM_LAP);
@@ -231,13 +231,43 @@ static void peer_that_answers_no_query_is_believed_by_its_rtu(void **state)
 	after = told(CM_EVENT_REQ).conn;
 	assert_int_equal(cm_accept(&cm, after, &rep, now_ns), 0);
 	assert_int_equal(said().attribute, CM_REP);
+	return after;
+}
+
+/* The kernel's manager ignores a LAP on Ethernet. */
+static void peer_that_answers_no_query_is_believed_by_its_rtu(void **state)
+{
+	struct cm_conn *before = go_established(), *after = go_replaced();
+	struct cm_message rtu = peer_message(CM_RTU, after);
+
+	(void)state;
 	assert_int_equal(before->state, CM_STATE_ESTABLISHED);
-	rtu = peer_message(CM_RTU, after);
 	rtu.rtu.local_comm_id++;
 	hear(&rtu);
 	told(CM_EVENT_ESTABLISHED);
 	assert_int_equal(said().attribute, CM_DREQ);
 	assert_int_equal(before->state, CM_STATE_DREQ_SENT);
+}
+
+/* A stranger who guesses our ID for such a REQ sends many RTUs with wrong ones. */
+static void guessed_rtu_ends_no_connection(void **state)
+{
+	struct cm_conn *before = go_established(), *after = go_replaced();
+	struct cm_message rtu = peer_message(CM_RTU, after);
+
+	(void)state;
+	rtu.rtu.local_comm_id++;
+	for (uint32_t i = 1; i <= CM_RTUS_UNKNOWN_MAX; i++) {
+		rtu.rtu.remote_comm_id = after->local_comm_id ^ i;
+		hear(&rtu);
+		assert_int_equal(said().attribute, CM_REJ);
+	}
+	rtu.rtu.remote_comm_id = after->local_comm_id;
+	hear(&rtu);
+	told(CM_EVENT_ESTABLISHED);
+	said_nothing();
+	assert_int_equal(before->state, CM_STATE_ESTABLISHED);
+	assert_int_equal(cm.counters.stale_kept, 1);
 }
 
 static void queries_to_one_peer_are_limited(void **state)
@@ -434,9 +464,36 @@ static void peer_that_gave_up_is_recognised_without_our_id(void **state)
 
 	(void)state;
 	passive = go_req_rcvd();
+	/* The peer's ID alone can be guessed. */
+	hear(&rej);
+	told_nothing();
+	cm_rej_name_itself(&rej.rej, passive->remote_guid + 1);
+	hear(&rej);
+	told_nothing();
+	cm_rej_name_itself(&rej.rej, passive->remote_guid);
 	hear(&rej);
 	assert_ptr_equal(told(CM_EVENT_REJ).conn, passive);
 	assert_int_equal(passive->state, CM_STATE_IDLE);
+}
+
+/* Such a peer has never known our ID, so no connection was established. */
+static void peer_that_knows_our_id_names_it(void **state)
+{
+	struct cm_message rej = {.attribute = CM_REJ,
+		.rej = {.local_comm_id = PEER_COMM_ID, .reason = CM_REJECT_TIMEOUT}};
+	struct cm_conn *passive = go_established();
+
+	(void)state;
+	cm_rej_name_itself(&rej.rej, passive->remote_guid);
+	hear(&rej);
+	told_nothing();
+	assert_int_equal(passive->state, CM_STATE_ESTABLISHED);
+	/* So does a peer that was requested. */
+	go_connected();
+	cm_rej_name_itself(&rej.rej, conn.remote_guid);
+	hear(&rej);
+	told_nothing();
+	assert_int_equal(conn.state, CM_STATE_ESTABLISHED);
 }
 
 static void rep_without_a_rtu_is_given_up(void **state)
@@ -563,6 +620,7 @@ int main(void)
 		TEST(refused_req_with_a_queue_pair_in_use_asks_nobody),
 		TEST(queries_about_one_queue_pair_are_limited),
 		TEST(peer_that_answers_no_query_is_believed_by_its_rtu),
+		TEST(guessed_rtu_ends_no_connection),
 		TEST(queries_to_one_peer_are_limited),
 		TEST(accepted_connection_waits_no_longer_than_its_limit),
 		TEST(peer_that_asks_for_time_again_and_again_gets_some),
@@ -571,6 +629,7 @@ int main(void)
 		TEST(flood_of_accepted_reqs_displaces_none_that_is_young),
 		TEST(rej_of_nobody_does_not_end_a_connection),
 		TEST(peer_that_gave_up_is_recognised_without_our_id),
+		TEST(peer_that_knows_our_id_names_it),
 		TEST(rep_without_a_rtu_is_given_up),
 		TEST(service_is_asked_for_and_answered),
 		TEST(service_request_is_told_once_and_answered),
