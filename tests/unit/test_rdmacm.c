@@ -652,7 +652,7 @@ static void channel_that_does_not_block_says_so(void **state)
 
 /* --- a channel that is destroyed while a thread waits in it --- */
 
-static atomic_bool has_returned, was_interrupted;
+static atomic_bool has_returned;
 static atomic_int reader_tid;
 
 static void *wait_for_ever(void *argument)
@@ -668,27 +668,43 @@ static void *wait_for_ever(void *argument)
 static void on_signal(int signal)
 {
 	(void)signal;
-	was_interrupted = true;
 }
 
-/* Does the thread wait in a call of recv()? */
-static bool is_receiving(int tid)
+/* The number that follows `label` at the start of a line of the thread's file in /proc. */
+static long task_number(int tid, const char *name, const char *label)
 {
-	char path[64], text[16] = "";
+	char path[64], line[256];
+	long number = -1;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
 	file = fopen(path, "re");
 	assert_non_null(file);
-	assert_non_null(fgets(text, sizeof(text), file));
+	while (number < 0 && fgets(line, sizeof(line), file))
+		if (strncmp(line, label, strlen(label)) == 0)
+			number = strtol(line + strlen(label), NULL, 10);
 	fclose(file);
-	return strtol(text, NULL, 10) == SYS_recvfrom;
+	return number;
 }
 
-static void await_reader(void)
+/*
+ * Wait until the thread sleeps in a call of recv(), for at least the `sleep`-th time since it
+ * began. Returns how often it has slept. The signal handler could not count the wake-ups:
+ * ThreadSanitizer calls it only when recv() returns.
+ */
+static long await_reader(long sleep)
 {
-	while (!has_returned && (!reader_tid || !is_receiving(reader_tid)))
+	long slept = 0;
+
+	while (!has_returned) {
+		slept = reader_tid ? task_number(reader_tid, "status", "voluntary_ctxt_switches:")
+				   : 0;
+		if (slept >= sleep && reader_tid &&
+			task_number(reader_tid, "syscall", "") == SYS_recvfrom)
+			break;
 		poll(NULL, 0, 1);
+	}
+	return slept;
 }
 
 /* As on an adapter, where the kernel keeps the descriptor's file until the call returns. */
@@ -697,17 +713,16 @@ static void reader_of_a_destroyed_channel_sleeps_on(void **state)
 	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	struct rdma_event_channel *own = rdma_create_event_channel();
 	pthread_t thread;
+	long slept;
 
 	(void)state;
 	assert_non_null(own);
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, own), 0);
-	await_reader();
+	slept = await_reader(1);
 	rdma_destroy_event_channel(own);
 	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
-	while (!was_interrupted)
-		poll(NULL, 0, 1);
-	await_reader();
+	await_reader(slept + 1);
 	assert_false(has_returned);
 	assert_int_equal(pthread_detach(thread), 0);
 }
