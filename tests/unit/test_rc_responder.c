@@ -157,6 +157,7 @@ static void responder_gap_is_one_sequence_nak(void **state)
 		script_post_receive(&script, 100);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
+	script_expect_ack(&script, 0, 1);
 	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 3, 5);
 	script_expect_silence(&script);
@@ -187,6 +188,7 @@ static void responder_nak_that_waits_names_what_is_missing_when_it_is_sent(void 
 		script_post_receive(&script, 100);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_ack(&script, 0, 1);
 	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
 	script_expect_silence(&script);

@@ -47,6 +47,49 @@ static void response_nak_waits_behind_the_read_before_it(void **state)
 	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
 }
 
+/* The second packet may be of an earlier connection, and the peer ignores a NAK for packet 1. */
+static void response_sequence_nak_follows_the_pending_ack(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 7, 1, 1);
+	script_expect_ack(&script, 0, 1);
+	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
+	script_expect_silence(&script);
+}
+
+static void response_ack_and_sequence_nak_wait_behind_the_read_before_them(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, 8);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 1);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 7, 1, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
+	script_expect_ack(&script, 1, 2);
+	script_expect_nak(&script, 2, AETH_NAK_PSN_SEQUENCE);
+	script_expect_silence(&script);
+}
+
+/* A queue pair in error drops the NAK, but not the acknowledgement. */
+static void response_ack_outlives_the_sequence_nak_behind_it(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 7, 1, 1);
+	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 1), 0);
+	script_expect_ack(&script, 0, 1);
+	script_expect_silence(&script);
+}
+
+static void response_nak_of_a_request_replaces_the_pending_ack(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 1);
+	script_expect_rnr(&script, 1);
+	script_expect_silence(&script);
+}
+
 static void response_ack_carries_the_receive_requests_as_credits(void **state)
 {
 	(void)state;
@@ -219,6 +262,10 @@ int main(void)
 		TEST(response_is_not_sent_where_none_was_asked_for),
 		TEST(response_ack_waits_behind_the_read_before_it),
 		TEST(response_nak_waits_behind_the_read_before_it),
+		TEST(response_sequence_nak_follows_the_pending_ack),
+		TEST(response_ack_and_sequence_nak_wait_behind_the_read_before_them),
+		TEST(response_ack_outlives_the_sequence_nak_behind_it),
+		TEST(response_nak_of_a_request_replaces_the_pending_ack),
 		TEST(response_ack_carries_the_receive_requests_as_credits),
 		TEST(response_fatal_nak_is_repeated_to_who_asks_again),
 		TEST(response_pending_ack_outlives_an_error_of_our_own),

@@ -294,7 +294,8 @@ void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
 size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Write the pending acknowledgement; 0 when there is none, or READ responses or a NAK precede it.
+ * Write the pending acknowledgement; 0 when there is none, READ responses precede it, or a NAK
+ * replaces it.
  */
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
 

@@ -405,8 +405,8 @@ enum packet_verdict rc_responder_receive(
 
 	/*
 	 * No peer has so many packets under way: the packet is a guess, or a late packet of the
-	 * queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would replace a pending
-	 * acknowledgement, and name a packet that the peer has not sent.
+	 * queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would name a packet
+	 * that the peer has not sent.
 	 */
 	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);

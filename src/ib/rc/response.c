@@ -5,6 +5,10 @@
  *
  * READ responses and atomic acknowledgements wait in their resources, and leave oldest first. An
  * ACK or NAK is for the newest request and waits behind them; several pending ACKs are one packet.
+ *
+ * A NAK acknowledges the requests before it, too, so it replaces a pending ACK. A sequence NAK does
+ * not: the packet that caused it may be a late one of the queue pair's previous connection. It then
+ * names a PSN that the peer has not sent, and the peer ignores it.
  */
 #include <string.h>
 
@@ -257,12 +261,18 @@ static size_t acknowledge_next(
 	return packet_encode_headers(&packet, buffer);
 }
 
+static bool is_sequence_nak(const struct aeth *aeth)
+{
+	return aeth->kind == AETH_NAK && aeth->value == AETH_NAK_PSN_SEQUENCE;
+}
+
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer)
 {
 	struct rc_responder *responder = &rc->responder;
+	bool is_replaced = responder->is_nak_pending && !is_sequence_nak(&responder->nak);
 	struct aeth aeth;
 
-	if (!responder->is_ack_pending || responder->pending_count || responder->is_nak_pending)
+	if (!responder->is_ack_pending || responder->pending_count || is_replaced)
 		return 0;
 	aeth = ack_aeth(rc, responder->msn);
 	responder->is_ack_pending = false;
@@ -281,10 +291,11 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 		if (bytes)
 			return bytes;
 	}
-	if (responder->is_nak_pending) {
-		responder->is_nak_pending = false;
-		responder->is_ack_pending = false; /* a NAK acknowledges everything before it */
-		return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
-	}
-	return rc_response_ack(rc, run->buffer);
+	size_t bytes = rc_response_ack(rc, run->buffer);
+
+	if (bytes || !responder->is_nak_pending)
+		return bytes;
+	responder->is_nak_pending = false;
+	responder->is_ack_pending = false; /* replaced */
+	return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
 }
