@@ -331,13 +331,14 @@ enum { COLLECT_DEPTH_MAX = 8 };
 static __attribute__((noinline)) uint32_t list_collect(
 	struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
+	uint32_t depth = atomic_load_explicit(&local_lane->depth, memory_order_relaxed);
 	uint32_t count;
 
-	if (local_lane->depth == COLLECT_DEPTH_MAX)
+	if (depth == COLLECT_DEPTH_MAX)
 		return 0;
-	local_lane->depth++;
+	atomic_store_explicit(&local_lane->depth, depth + 1, memory_order_relaxed);
 	count = rounds_collect(lane, local_lane, now_ns);
-	local_lane->depth--;
+	atomic_store_explicit(&local_lane->depth, depth, memory_order_release);
 	return count;
 }
 

@@ -66,7 +66,8 @@ struct local_watch {
 struct local_lane {
 	struct doorbell *doorbell; /* NULL: no other process reaches this lane */
 	struct local_owner *owner;
-	uint32_t depth; /* calls of local_collect() that are under way, each within another one */
+	/* Calls of local_collect() under way that take from the ready list, each within another. */
+	_Atomic uint32_t depth;
 	bool has_borrowers; /* one has left something here */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
@@ -165,7 +166,10 @@ void local_forget_peer(struct local_qp *local);
  */
 bool local_wait(const struct local_qp *local);
 
-/* Is there something to collect? A hint, for any thread. */
+/*
+ * Is there something to collect, or being collected? For any thread. What was published before the
+ * call is in its completion queue when this is false; true is a hint.
+ */
 static inline bool local_has_work(const struct local_lane *lane)
 {
 	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_acquire);
@@ -181,7 +185,10 @@ static inline bool local_has_work(const struct local_lane *lane)
 			atomic_load_explicit(&watch->published, memory_order_relaxed))
 			return true;
 	}
-	return doorbell_is_rung(lane->doorbell);
+	if (doorbell_is_rung(lane->doorbell))
+		return true;
+	atomic_thread_fence(memory_order_acquire); /* pairs with doorbell_take() */
+	return atomic_load_explicit(&lane->depth, memory_order_acquire) != 0;
 }
 
 /* --- collect.c --- */

@@ -140,19 +140,29 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Drive the lane in this thread. If the lane is locked, do not wait: the lock's holder drives it.
- * That holder, or a peer process of this machine, may need this CPU. So yield the CPU after many
- * fruitless polls, and at once when a thread waits for any lane.
+ * Lock the lane. If it is locked, do not wait: the lock's holder drives it. But wait for what a
+ * peer on this host has left: the peer may have completed its request, and told so by other ways.
+ * An acknowledgement says that of packets. The holder, or a peer process, may need this CPU. So
+ * yield it after many fruitless polls, and at once when a thread waits for any lane.
  */
+static bool lane_enter(struct worker *worker)
+{
+	if (worker_try_lock(worker))
+		return true;
+	if (worker_has_local_work(worker)) {
+		worker_lock(worker);
+		return true;
+	}
+	if (poll_policy_yields_to_holder(&worker->policy) || busy_locks_are_wanted())
+		sched_yield();
+	return false;
+}
+
+/* Drive the lane in this thread, unless another thread does. */
 static void lane_drive(struct worker *worker, struct cq_taker *taker)
 {
-	if (worker_poll_is_idle(worker))
+	if (worker_poll_is_idle(worker) || !lane_enter(worker))
 		return;
-	if (!worker_try_lock(worker)) {
-		if (poll_policy_yields_to_holder(&worker->policy) || busy_locks_are_wanted())
-			sched_yield();
-		return;
-	}
 	worker_streams_read_ahead(worker);
 	worker->lane.taker = taker;
 	unsigned datagrams = worker_poll(worker, taker->cq);

@@ -8,8 +8,8 @@
  * Driving a lane means to receive, to let deadlines expire, and to send. An application that posts
  * or polls drives the lane inline, in its own thread, so the fast path has no thread switch. When
  * no application polls, the lane's NIC thread sleeps in epoll and serves what arrives. The holder
- * of the lock drives. A poll that finds the lock taken does not wait: it only reads its completion
- * queue.
+ * of the lock drives. A poll that finds the lock taken waits only for what a peer on this host has
+ * left. Otherwise it only reads its completion queue.
  *
  * Packets must not wake the NIC thread while an application polls. The thread sees that the count
  * of polls has grown, and then leaves the sockets alone for one tick at a time, until the count

@@ -101,6 +101,50 @@ static void process_that_has_ended_is_reached_by_packets(void **state)
 	assert_true(has_packets());
 }
 
+/* --- work --- */
+
+static bool has_work_within;
+
+static bool look(void *address, uint64_t bytes, bool is_written)
+{
+	(void)address;
+	(void)bytes;
+	(void)is_written;
+	has_work_within = local_has_work(&ends[1].local_lane);
+	return true;
+}
+
+/* A poll that finds the lane locked waits for what the lock's holder is about to complete. */
+static void work_is_there_until_it_is_done(void **state)
+{
+	const struct mr_region region = {.pd = PD,
+		.access = MR_LOCAL_WRITE | MR_REMOTE_ATOMIC | MR_ON_DEMAND,
+		.iova = (uintptr_t)ends[1].memory,
+		.bytes = MEMORY_BYTES,
+		.address = ends[1].memory};
+	struct request_channel *channel;
+
+	(void)state;
+	post_receive(1, 100);
+	post(10);
+	collect();
+	assert_int_equal(mr_table_change(&ends[1].mrs, ends[1].key, PD, &region), 0);
+	ends[1].mrs.touch = look;
+	channel = route.process.channel;
+	channel->word.key = ends[1].key;
+	channel->word.pd = PD;
+	channel->word.access = MR_REMOTE_ATOMIC;
+	channel->word.operation = MR_WORD_FETCH_ADD;
+	channel->word.iova = (uintptr_t)ends[1].memory;
+	channel->word.value = 1;
+	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
+	doorbell_ring(ends[1].doorbell, &channel->ready, peer_offset(&peer, channel));
+	assert_int_equal(collect(), 1);
+	assert_int_equal(channel->word.fault, MR_OK);
+	assert_true(has_work_within);
+	assert_false(local_has_work(&ends[1].local_lane));
+}
+
 /* --- order --- */
 
 /* Another sender: its channel, and the request that it has taken there. */
@@ -397,6 +441,7 @@ int main(void)
 		TEST(whoever_stands_still_inside_keeps_the_receive_queue),
 		TEST(reset_takes_away_what_was_only_looked_at),
 		TEST(process_that_has_ended_is_reached_by_packets),
+		TEST(work_is_there_until_it_is_done),
 		TEST(requests_of_two_senders_complete_in_the_order_in_which_they_were_posted),
 		TEST(request_that_was_taken_before_is_waited_for),
 		TEST(request_that_was_taken_by_a_dead_process_is_given_up),

@@ -22,7 +22,9 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 
+#include "nic/nic_internal.h"
 #include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
@@ -637,9 +639,69 @@ static int close_context(void **state)
 	return ibv_close_device(context);
 }
 
+/* --- what a poll finds --- */
+
+/* Holds the lock of an end's lane, as a NIC thread that is preempted does. */
+struct holder {
+	struct worker *worker;
+	_Atomic bool is_holding;
+	_Atomic bool shall_release;
+	pthread_t thread;
+};
+
+static void *hold(void *argument)
+{
+	const struct timespec meanwhile = {0, 20000000};
+	struct holder *holder = argument;
+
+	worker_lock(holder->worker);
+	atomic_store(&holder->is_holding, true);
+	while (!atomic_load(&holder->shall_release))
+		sched_yield();
+	nanosleep(&meanwhile, NULL);
+	worker_unlock(holder->worker);
+	return NULL;
+}
+
+static struct worker *worker_of(const struct ibv_qp *qp)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i] && nic.worker[i]->lane.slot == qp->qp_num >> 16)
+			return nic.worker[i];
+	MUST(!"no lane has the queue pair");
+}
+
+static void poll_finds_what_was_complete_at_the_peer_before_it(void **state)
+{
+	struct verbs_pair pair;
+	struct holder holder = {0};
+	struct ibv_wc wc;
+
+	(void)state;
+	verbs_pair_make(&pair, context);
+	for (uint32_t i = 0; i < 2; i++)
+		verbs_post_recv(&pair.b, i, 0, 8);
+	MUST(!verbs_post(&pair.a, IBV_WR_SEND, NULL, 0, 8));
+	MUST(verbs_poll_one(pair.a.cq).status == IBV_WC_SUCCESS);
+	MUST(verbs_poll_one(pair.b.cq).status == IBV_WC_SUCCESS);
+	holder.worker = worker_of(pair.b.qp);
+	MUST(holder.worker != worker_of(pair.a.qp));
+	MUST(!pthread_create(&holder.thread, NULL, hold, &holder));
+	while (!atomic_load(&holder.is_holding))
+		sched_yield();
+	MUST(!verbs_post(&pair.a, IBV_WR_SEND, NULL, 0, 8));
+	MUST(verbs_poll_one(pair.a.cq).status == IBV_WC_SUCCESS);
+	atomic_store(&holder.shall_release, true);
+	assert_int_equal(ibv_poll_cq(pair.b.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 1);
+	MUST(!pthread_join(holder.thread, NULL));
+	verbs_pair_unmake(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(poll_finds_what_was_complete_at_the_peer_before_it),
 		cmocka_unit_test(reliable_ends_find_their_bytes),
 		cmocka_unit_test(reliable_ends_with_shared_queues_find_their_bytes),
 		cmocka_unit_test(unreliable_ends_find_their_bytes),
