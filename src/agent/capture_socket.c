@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "os/fd_pass.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages without a connection: their routing, and the answers to those that no process takes. */
-#include <string.h>
 
 #include "cm/internal.h"
 #include "wire/bytes.h"

@@ -4,7 +4,6 @@
  * looks the message up in the table of verdicts; only then it changes state.
  */
 #include <assert.h>
-#include <string.h>
 
 #include "base/arith.h"
 #include "cm/internal.h"

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "base/arith.h"
 #include "base/spin.h"
 #include "event/event_queue.h"
 #include "os/clock.h"

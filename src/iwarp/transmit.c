@@ -4,7 +4,6 @@
  *
  * Messages do not interleave. Between two messages, answers and requests alternate.
  */
-#include <assert.h>
 #include <string.h>
 
 #include "base/arith.h"

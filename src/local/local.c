@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/local.h"
 
-#include <assert.h>
-
 #include "base/once.h"
 #include "local/shared.h"
 #include "memory/mw.h"

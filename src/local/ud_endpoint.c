@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/ud_endpoint.h"
 
-#include <assert.h>
-
 #include "ib/ud/ud.h"
 #include "local/datagram.h"
 #include "queue/rq_taker.h"

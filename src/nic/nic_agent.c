@@ -7,7 +7,6 @@
  * waits with it locked. A turn is no lock: a thread that waits for one has nothing locked.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

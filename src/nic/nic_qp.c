@@ -4,10 +4,8 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"

@@ -5,8 +5,6 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "nic/nic_internal.h"

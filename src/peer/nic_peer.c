@@ -10,7 +10,6 @@
 
 #include "agent/namespace_lookup.h"
 #include "netdev/netdev.h"
-#include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/clock.h"

@@ -19,7 +19,6 @@
 #include "port/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
-#include "wire/frame.h"
 #include "wire/opcode.h"
 
 enum {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "port/udp_channel.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "port/udp_internal.h"
 
 bool udp_is_channel(int fd)

@@ -8,7 +8,6 @@
  * packets only briefly. The transport accepts packets in any order.
  */
 #include "port/udp_internal.h"
-#include "wire/bth.h"
 #include "wire/opcode.h"
 
 enum { RESPONSE = 1 << U24_BITS }; /* separates a queue pair's responses from its requests */

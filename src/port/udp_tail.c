@@ -14,7 +14,6 @@
  * requests. With the first few of these the port sends a copy as a tail, by which another urnic
  * learns that tails arrive here; any requester ignores the copy (IBTA 9.7.5.1).
  */
-#include <assert.h>
 #include <string.h>
 
 #include "port/udp_internal.h"

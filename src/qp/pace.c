@@ -7,7 +7,6 @@
 
 #include "base/arith.h"
 #include "qp/qp.h"
-#include "wire/grh.h"
 #include "wire/roce.h"
 
 /* The bytes of an Ethernet frame around an IP packet, and of a packet around BTH to pad. */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "memory/mw.h"
 #include "queue/tags.h"
 

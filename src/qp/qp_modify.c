@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp: which transitions and attributes are allowed, and what they change. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/arith.h"
 #include "qp/qp.h"

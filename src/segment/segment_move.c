@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "os/log.h"
 #include "os/vma.h"
 
 static void *pointer_at(uint64_t address)

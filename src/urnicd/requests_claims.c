@@ -2,7 +2,6 @@
 /* Requests for claims of service IDs. */
 #include <errno.h>
 
-#include "base/arith.h"
 #include "urnicd/privilege.h"
 #include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"

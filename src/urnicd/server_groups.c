@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/arith.h"
 #include "netdev/netdev.h"
 #include "urnicd/event_log.h"
 #include "urnicd/fd_store.h"

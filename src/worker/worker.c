@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "os/cancel.h"
 #include "os/clock.h"
 #include "os/kick.h"
 #include "os/log.h"

@@ -8,7 +8,6 @@
  * queue in nic.srqs. It is removed with the XRC domain, when its process ends, and when a lookup
  * finds that it no longer exists.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

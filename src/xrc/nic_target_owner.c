@@ -6,7 +6,6 @@
  * out, with the NIC locked; and so into and out of the list of their target, with its worker locked
  * as well.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * of the tables that the NIC itself uses.
  */
 #include <assert.h>
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

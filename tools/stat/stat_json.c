@@ -3,7 +3,6 @@
  * urnic stat --json. Names are an interface: they may be added, never renamed.
  * docs/man/urnic-stat.1 lists them.
  */
-#include <string.h>
 
 #include "common/json.h"
 #include "stat/stat.h"

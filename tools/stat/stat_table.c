@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "port/address.h"
 #include "stat/stat.h"

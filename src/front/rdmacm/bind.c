@@ -8,7 +8,6 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp.h"
-#include "os/log.h"
 
 /* --- binding --- */
 

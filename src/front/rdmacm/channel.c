@@ -5,7 +5,6 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"

@@ -2,7 +2,6 @@
 /*
  * Connecting, accepting, refusing, disconnecting.
  */
-#include <stdlib.h>
 
 #include "base/arith.h"
 #include "front/rdmacm/address.h"

@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "base/arith.h"
 #include "front/rdmacm/id.h"
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };

@@ -6,7 +6,6 @@
 
 #include <netdb.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/arith.h"
 #include "front/rdmacm/address.h"

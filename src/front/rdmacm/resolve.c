@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <stdlib.h>
 
-#include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"

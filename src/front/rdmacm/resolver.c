@@ -9,7 +9,6 @@
 
 #include <time.h>
 
-#include "base/arith.h"
 #include "netdev/neighbour.h"
 #include "os/clock.h"
 #include "os/own_thread.h"

@@ -3,8 +3,6 @@
  * Sending and receiving bytes.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arith.h"
 #include "front/rsocket/rsocket.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/flow.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 #include "front/verbs/counters.h"

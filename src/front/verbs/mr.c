@@ -8,7 +8,6 @@
 #include "front/verbs/mr.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "front/verbs/dmabuf.h"
 #include "front/verbs/pd.h"

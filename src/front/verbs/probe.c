@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/arith.h"
 #include "os/vma.h"
 
 /* A mapping of this process: [start, end) and its rights. */

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"

@@ -13,7 +13,6 @@
 #include "memory/mr.h"
 #include "nic/nic.h"
 #include "qp/qp.h"
-#include "queue/cq.h"
 #include "queue/sq.h"
 #include "wire/bth.h"
 
