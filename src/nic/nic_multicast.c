@@ -32,11 +32,6 @@ struct membership {
 
 /* --- sockets --- */
 
-static int set_option(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
 static int join_ipv4(int fd, const struct gid *group, uint32_t ifindex)
 {
 	struct ip_mreqn request = {.imr_ifindex = (int)ifindex};
@@ -46,7 +41,7 @@ static int join_ipv4(int fd, const struct gid *group, uint32_t ifindex)
 	/*
 	 * Receive only groups that this socket has joined, not those of other sockets of the host.
 	 */
-	error = set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	error = socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (!error && setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)))
 		error = -errno;
 	return error;
@@ -58,7 +53,7 @@ static int join_ipv6(int fd, const struct gid *group, uint32_t ifindex)
 	int error;
 
 	memcpy(&request.ipv6mr_multiaddr, group->raw, sizeof(request.ipv6mr_multiaddr));
-	error = set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+	error = socket_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	if (!error && setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)))
 		error = -errno;
 	return error;
@@ -85,11 +80,11 @@ static int group_open(const struct gid *group, uint32_t ifindex)
 	if (fd < 0)
 		return -errno;
 	/* A smaller buffer, where the limit is lower, is no error. */
-	if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
-		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
-	error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
+		socket_set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
+	error = socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (!error && !is_ipv4)
-		error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		error = socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (!error)
 		error = bind_group(fd, group, ifindex);
 	if (!error)

@@ -11,15 +11,11 @@
 #include <sys/ioctl.h>
 
 #include "port/address.h"
+#include "port/socket.h"
 
 static socklen_t sockaddr_make(union socket_address *to, const struct port_tcp_address *from)
 {
 	return socket_address_make(to, &from->gid, from->ifindex, from->port);
-}
-
-static void option_set(int fd, int level, int name, int value)
-{
-	setsockopt(fd, level, name, &value, sizeof(value));
 }
 
 /* A quarter of the time passes before the first keepalive probe; an eighth between two. */
@@ -27,16 +23,16 @@ void port_tcp_set_user_timeout(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
 
-	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)idle_s);
-	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)interval_s);
-	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)idle_s);
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)interval_s);
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
 }
 
 /* Refused options are not worth an error. */
 static void options_set(int fd)
 {
-	option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	port_tcp_set_user_timeout(fd, PORT_TCP_USER_TIMEOUT_S);
 }
 
@@ -63,9 +59,9 @@ int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int
 
 	if (fd < 0)
 		return fd;
-	option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (address.base.sa_family == AF_INET6)
-		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
+		socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
 	if (bind(fd, &address.base, bytes) || listen(fd, backlog))
 		return fail_close(fd);
 	return fd;
@@ -91,11 +87,11 @@ int port_tcp_connect(
 	if (fd < 0)
 		return fd;
 	options_set(fd);
-	option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (to.base.sa_family == AF_INET6)
-		option_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+		socket_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
 	else
-		option_set(fd, IPPROTO_IP, IP_TOS, tos);
+		socket_set(fd, IPPROTO_IP, IP_TOS, tos);
 	if (bind(fd, &from.base, from_bytes))
 		return fail_close(fd);
 	if (connect(fd, &to.base, to_bytes) && errno != EINPROGRESS)

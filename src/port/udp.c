@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "port/socket.h"
 #include "port/udp_internal.h"
 
 static void receive_batch_init(struct port_udp *port)
@@ -68,36 +69,34 @@ void port_udp_destroy(struct port_udp *port)
  */
 static int set_options(int fd, bool is_ipv4)
 {
-	const int on = 1;
+	int rc;
 
 	/* A former owner's bypass may have left its filter (udp_bypass.c). */
-	setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &on, sizeof(on));
-	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)) != 0)
-		return -errno;
+	socket_set(fd, SOL_SOCKET, SO_DETACH_FILTER, 1);
+	rc = socket_set(fd, SOL_UDP, UDP_GRO, 1);
+	if (!rc)
+		rc = socket_set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	/*
 	 * Adapters and rxe send no UDP checksum, because RoCEv2 has its ICRC. IPv6 sockets drop
 	 * such packets by default.
 	 */
-	if (!is_ipv4 && setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
-		return -errno;
-	if (is_ipv4 ? setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))
-		    : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on)))
-		return -errno;
-	return 0;
+	if (!rc && !is_ipv4)
+		rc = socket_set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	if (!rc)
+		rc = socket_set(fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+			is_ipv4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1);
+	return rc;
 }
 
 /* On failure the hop limit is unknown, which is no error. */
 static void report_hops(const struct udp_receiver *receiver)
 {
-	const int on = 1;
 	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
 
 	if (receiver->is_channel)
 		return; /* a channel always reports it */
-	setsockopt(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
+	socket_set(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, 1);
 }
 
 void port_udp_report_hops(struct port_udp *port)

@@ -42,7 +42,6 @@ enum {
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
 	UDP_CE = 3, /* RFC 3168 */
 	UDP_ECN_MASK = 3,
-	UDP_HOP_LIMIT = 64,
 	/*
 	 * The kernel takes no packet for so long: waiting packets are dropped, so that retries
 	 * count and end. A super-packet takes that long at 1 Mbit/s.

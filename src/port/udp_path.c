@@ -2,18 +2,14 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <linux/filter.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "port/socket.h"
 #include "port/udp_internal.h"
-
-enum { SOURCE_PORTS_TRIED_MAX = 1024 };
 
 /* From linux/in6.h, which conflicts with the C library's headers. */
 #define LINUX_IPV6_FLOWINFO_SEND 33
@@ -30,94 +26,37 @@ size_t udp_control_append(struct udp_control *control, size_t used_bytes, int le
 	return used_bytes + CMSG_SPACE(value_bytes);
 }
 
-/* No peer sends to this socket, and unread input must not pile up. */
-static int refuse_input(int fd)
-{
-	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog program = {.len = 1, .filter = &drop};
-
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ? -errno : 0;
-}
-
 /* Send the path's flow label, instead of one that the kernel derives from the addresses. */
 static int flow_labels_set(int fd)
 {
-	const int off = 0, on = 1;
-
-	return setsockopt(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, &off, sizeof(off)) ||
-		setsockopt(fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO_SEND, &on, sizeof(on));
+	return socket_set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) ||
+		socket_set(fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO_SEND, 1);
 }
 
-/*
- * Make the IP header predictable, because the ICRC covers it: DF, and with it id 0 or, segmented,
- * 0, 1, 2 ...
- */
 static int set_options(int fd, bool is_ipv4)
 {
-	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-	const int discover = is_ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
-	const int hop_limit = UDP_HOP_LIMIT;
-	const int tos = roce_traffic_class(0);
-	const int bytes = UDP_SOCKET_BUFFER_BYTES;
+	int rc = socket_set(fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
+		roce_traffic_class(0));
 
-	if (setsockopt(fd, level, is_ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover,
-		    sizeof(discover)) ||
-		setsockopt(fd, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)) ||
-		setsockopt(fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, &hop_limit,
-			sizeof(hop_limit)))
-		return -errno;
-	if (!is_ipv4 && flow_labels_set(fd))
-		return -errno;
-	/* As much as allowed; less is no error. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	return refuse_input(fd);
-}
-
-/* Bind to a free source port, searched upwards from a random one. */
-static int bind_source(int fd, const struct udp_receiver *receiver, uint16_t *ret_port)
-{
-	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
-	uint16_t first = 0;
-
-	/* When refused, the search begins at the lowest port. */
-	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
-		first = 0;
-	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {
-		uint16_t source_port = (uint16_t)(ROCE_SOURCE_PORT_MIN + (first + i) % range);
-		union socket_address address;
-		socklen_t bytes = socket_address_make(
-			&address, &receiver->gid, receiver->scope_ifindex, source_port);
-
-		if (bind(fd, &address.base, bytes) == 0) {
-			*ret_port = source_port;
-			return 0;
-		}
-		if (errno != EADDRINUSE)
-			return -errno;
-	}
-	return -EADDRINUSE;
+	if (!rc && !is_ipv4 && flow_labels_set(fd))
+		rc = -errno;
+	socket_grow_send_buffer(fd, UDP_SOCKET_BUFFER_BYTES);
+	return rc;
 }
 
 static int sender_create(struct port_udp *port, uint8_t address, uint8_t slot)
 {
 	const struct udp_receiver *receiver = &port->receivers[address];
-	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
 	struct udp_sender *sender = calloc(1, sizeof(*sender));
 	int rc;
 
 	if (!sender)
 		return -ENOMEM;
-	sender->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6,
-		SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
-	if (sender->fd < 0) {
-		rc = -errno;
+	rc = sender->fd =
+		socket_open_sender(&receiver->gid, receiver->scope_ifindex, &sender->source_port);
+	if (rc < 0)
 		goto fail_free;
-	}
-	rc = set_options(sender->fd, is_ipv4);
-	if (rc)
-		goto fail_close;
-	rc = bind_source(sender->fd, receiver, &sender->source_port);
+	rc = set_options(sender->fd, gid_is_ipv4(&receiver->gid));
 	if (rc)
 		goto fail_close;
 	port->senders[address][slot] = sender;
@@ -163,7 +102,7 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
 	/* Sockets have a separate limit for multicast, by default 1. */
-	if (hop_limit != UDP_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
+	if (hop_limit != SOCKET_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
@@ -271,7 +210,7 @@ int port_udp_path_open(
 		gid_is_ipv4(&wanted.remote) != gid_is_ipv4(&port->receivers[wanted.address].gid))
 		return -EINVAL;
 	if (wanted.hop_limit == 0)
-		wanted.hop_limit = UDP_HOP_LIMIT;
+		wanted.hop_limit = SOCKET_HOP_LIMIT;
 	wanted.flow_label =
 		gid_is_ipv4(&wanted.remote) ? 0 : wanted.flow_label & UDP_FLOW_LABEL_MASK;
 	bucket = bucket_of(port, &wanted);

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "port/socket.h"
+
 enum {
 	FD_STORE_BUFFER_BYTES = 4 << 20,
 	/* limit on reading a fd store that a client passes to urnicd */
@@ -18,15 +20,12 @@ int fd_store_create(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	socklen_t address_bytes = sizeof(address);
-	const int buffer_bytes = FD_STORE_BUFFER_BYTES;
 	int store = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int rc;
 
 	if (store < 0)
 		return -errno;
-	/* A smaller buffer, where the limit is lower, is no error. */
-	if (setsockopt(store, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof(buffer_bytes)))
-		setsockopt(store, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
+	socket_grow_send_buffer(store, FD_STORE_BUFFER_BYTES);
 	/* Binding to no name makes the kernel choose an abstract one. */
 	if (bind(store, (struct sockaddr *)&address, sizeof(address.sun_family)) != 0 ||
 		getsockname(store, (struct sockaddr *)&address, &address_bytes) != 0 ||

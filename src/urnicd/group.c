@@ -15,6 +15,7 @@
 
 #include "base/arith.h"
 #include "port/address.h"
+#include "port/socket.h"
 #include "urnicd/fd_store.h"
 #include "wire/roce.h"
 
@@ -39,40 +40,21 @@ void group_done(struct group *group)
 		close(group->sockets[--group->count]);
 }
 
-static int set_option(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
-static int filter_attach(int fd, int option, struct sock_filter *filter, size_t count)
-{
-	struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
-
-	return setsockopt(fd, SOL_SOCKET, option, &program, sizeof(program)) ? -errno : 0;
-}
-
-static int socket_bar(int fd)
-{
-	struct sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-
-	return filter_attach(fd, SO_ATTACH_FILTER, drop, ARRAY_COUNT(drop));
-}
-
 /* Set the options that the lane needs. They belong to the socket, not to a descriptor. */
 static int set_options(int fd, bool is_ipv4)
 {
 	int rc;
 
-	if ((rc = set_option(fd, SOL_UDP, UDP_GRO, 1)))
+	if ((rc = socket_set(fd, SOL_UDP, UDP_GRO, 1)))
 		return rc;
 	if (is_ipv4)
-		rc = set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
-	else if (!(rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
-		!(rc = set_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1)))
-		rc = set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		rc = socket_set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	else if (!(rc = socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
+		!(rc = socket_set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1)))
+		rc = socket_set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	/* A smaller buffer, where the limit is lower, is no error. */
-	if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
-		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
+	if (socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
+		socket_set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	return rc;
 }
 
@@ -119,8 +101,8 @@ static int member_open(const struct agent_address *address)
 	if (fd < 0)
 		return fd;
 	if ((rc = set_options(fd, gid_is_ipv4(&address->gid))) ||
-		(rc = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) || (rc = socket_bar(fd)) ||
-		(rc = bind_socket(fd, address))) {
+		(rc = socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
+		(rc = socket_refuse_input(fd)) || (rc = bind_socket(fd, address))) {
 		close(fd);
 		return rc;
 	}
@@ -187,6 +169,7 @@ static void emit_choice(
 int group_steer(const struct group *group)
 {
 	struct program program = {.count = 0};
+	struct sock_fprog filter;
 	uint8_t slots[AGENT_SLOTS];
 	uint32_t count = 0;
 
@@ -196,8 +179,11 @@ int group_steer(const struct group *group)
 	program_emit(
 		&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_TOP_BYTE));
 	emit_choice(&program, group, slots, count);
-	return filter_attach(
-		group->sockets[0], SO_ATTACH_REUSEPORT_CBPF, program.code, program.count);
+	filter = (struct sock_fprog){.len = (unsigned short)program.count, .filter = program.code};
+	return setsockopt(group->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter,
+		       sizeof(filter))
+		? -errno
+		: 0;
 }
 
 static uint32_t next_step(const struct group *group)
@@ -306,7 +292,7 @@ int group_assign(struct group *group, const struct group_need *need, int store)
 	}
 	if (group->member_of_slot[need->slot] == member)
 		return 0;
-	socket_bar(group->sockets[member]);
+	socket_refuse_input(group->sockets[member]);
 	table_put(group, need->slot, member);
 	return group_steer(group);
 }
@@ -396,7 +382,7 @@ void group_bar(struct group *group, uint8_t slot)
 	int fd = group_socket(group, slot);
 
 	if (fd >= 0)
-		socket_bar(fd);
+		socket_refuse_input(fd);
 }
 
 void group_admit(struct group *group, uint8_t slot, bool is_new_owner)

@@ -20,6 +20,7 @@
 
 #include "base/arith.h"
 #include "port/address.h"
+#include "port/socket.h"
 #include "port/udp_channel.h"
 
 enum {
@@ -133,11 +134,9 @@ static void channel_close(struct relay *relay, struct channel *channel)
 /* Have the kernel report the facts that a channel's head has. It may refuse some of them. */
 static void member_prepare(int member, bool is_ipv4)
 {
-	const int on = 1;
-
-	setsockopt(member, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
-	setsockopt(member, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
+	socket_set(member, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	socket_set(member, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, 1);
 }
 
 /* How many packets the member has dropped. */
@@ -187,13 +186,12 @@ static int channel_begin(struct relay *relay, const struct agent_address *addres
 int relay_open(struct relay *relay, const struct agent_address *address, uint8_t slot, int member,
 	int *ret_ours, int *ret_theirs)
 {
-	const int bytes = RELAY_BUFFER_BYTES;
 	int fds[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
 		return -errno;
 	/* The sender's buffer is charged for queued datagrams. */
-	rc = setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) ? -errno : 0;
+	rc = socket_set(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, RELAY_BUFFER_BYTES);
 	/* The process sends nothing through the channel. */
 	shutdown(fds[0], SHUT_RD);
 	lock_as_caller(relay);

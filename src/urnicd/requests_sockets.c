@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "port/address.h"
+#include "port/socket.h"
 #include "urnicd/event_log.h"
 #include "urnicd/fd_store.h"
 #include "urnicd/port_holder.h"
@@ -160,7 +161,6 @@ int request_handle_open(struct request *request)
  */
 int request_handle_gsi_open(struct request *request)
 {
-	const int bytes = GSI_BUFFER_BYTES;
 	struct client *client = request->client;
 	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
 	int fds[2];
@@ -172,8 +172,7 @@ int request_handle_gsi_open(struct request *request)
 		return request_refuse(
 			request, -errno, "cannot make a socket pair: %s", strerror(errno));
 	/* As large as the limit allows: a program may make a thousand connections at once. */
-	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
-		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	socket_grow_send_buffer(fds[0], GSI_BUFFER_BYTES);
 	if (client->gsi >= 0)
 		close(client->gsi);
 	client->gsi = fds[0];
