@@ -59,7 +59,8 @@ struct client {
 	uint16_t cid;
 };
 
-static inline int setup(void **state)
+/* `in_capsule_bytes` and `entries` of I/O queues. */
+static inline void setup_with(uint32_t in_capsule_bytes, uint16_t entries)
 {
 	const struct target_subsystem_settings subsystem_settings = {.nqn = SUBSYSTEM_NQN};
 	const struct target_port_settings port_settings = {.portid = 1,
@@ -67,17 +68,16 @@ static inline int setup(void **state)
 		.adrfam = DISCOVERY_IPV4,
 		.traddr = "127.0.0.1",
 		.trsvcid = "4420",
-		.queue_entries = ENTRIES};
+		.queue_entries = entries};
 	const struct backend_settings disk = {.size_bytes = DISK_BYTES};
 	struct target_namespace_settings ns_settings = {.nsid = 1};
-	struct target_tcp_settings settings = {.in_capsule_bytes = IN_CAPSULE,
+	struct target_tcp_settings settings = {.in_capsule_bytes = in_capsule_bytes,
 		.h2c_bytes_max = 8192,
 		.r2t_bytes_max = 65536,
 		.connections_max = 8};
 	struct sockaddr_in *address = (struct sockaddr_in *)(void *)&settings.address;
 	char sentence[BACKEND_SENTENCE_BYTES];
 
-	(void)state;
 	assert_int_equal(loop_create(&loop), 0);
 	assert_int_equal(target_create(loop, &target), 0);
 	assert_int_equal(target_subsystem_create(target, &subsystem_settings, &subsystem), 0);
@@ -93,6 +93,12 @@ static inline int setup(void **state)
 	assert_int_equal(target_tcp_create(&settings, &tcp, sentence), 0);
 	for (uint32_t i = 0; i < DATA_BYTES; i++)
 		data[i] = (uint8_t)(i * 7 + (i >> 8));
+}
+
+static inline int setup(void **state)
+{
+	(void)state;
+	setup_with(IN_CAPSULE, ENTRIES);
 	return 0;
 }
 

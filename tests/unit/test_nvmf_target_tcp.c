@@ -169,6 +169,111 @@ static void connections_beyond_the_limit_are_closed(void **state)
 		close(clients[i].fd);
 }
 
+/* --- commands that wait for memory --- */
+
+/* A Write whose data travels by R2T. */
+static struct nvme_sqe write_begin(struct client *client, uint32_t bytes)
+{
+	struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, 0, bytes / 512, bytes);
+
+	client_capsule(client, &sqe, NULL, 0);
+	return sqe;
+}
+
+static void pair_begin(struct client *client, uint32_t bytes, bool is_compare_in_capsule)
+{
+	struct nvme_sqe compare = io_sqe(NVME_IO_COMPARE, 0, bytes / 512, bytes);
+	struct nvme_sqe write = io_sqe(NVME_IO_WRITE, 0, bytes / 512, bytes);
+
+	compare.fuse = NVME_FUSE_FIRST;
+	write.fuse = NVME_FUSE_SECOND;
+	if (is_compare_in_capsule)
+		compare.sgl.type = NVME_SGL_IN_CAPSULE;
+	client_capsule(client, &compare, data, is_compare_in_capsule ? bytes : 0);
+	client_capsule(client, &write, NULL, 0);
+}
+
+/* Answer each R2T until so many commands have ended. */
+static void serve_until(struct client *client, unsigned count)
+{
+	for (unsigned ended = 0; ended < count;) {
+		assert_true(client_receive(client, received));
+		if (client->rx.pdu.type == TCP_PDU_R2T) {
+			client_answer_r2t(client, data);
+			continue;
+		}
+		assert_int_equal(client->rx.pdu.type, TCP_PDU_CAPSULE_RESP);
+		ended++;
+	}
+}
+
+/* Smaller commands have all the memory; what they release must not go to second halves alone. */
+static void fused_pairs_that_wait_for_memory_all_end(void **state)
+{
+	struct client admin, io;
+
+	(void)state;
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	for (int i = 0; i < 8; i++)
+		write_begin(&io, 512 << 10);
+	for (int i = 0; i < 4; i++)
+		pair_begin(&io, DATA_BYTES, false);
+	serve_until(&io, 8 + 2 * 4);
+	close(io.fd);
+	client_close(&admin);
+}
+
+static void command_that_waits_for_memory_is_not_overtaken(void **state)
+{
+	struct nvme_sqe large, small;
+	struct client admin, io;
+
+	(void)state;
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	for (int i = 0; i < 7; i++)
+		write_begin(&io, 512 << 10);
+	for (int i = 0; i < 7; i++) {
+		assert_true(client_receive(&io, received));
+		assert_int_equal(io.rx.pdu.type, TCP_PDU_R2T);
+	}
+	large = write_begin(&io, DATA_BYTES - 65536);
+	small = write_begin(&io, 8192);
+	/* The last of the seven ends: there is room for the large one. */
+	for (int offset = 0; offset < 512 << 10; offset += 65536) {
+		client_answer_r2t(&io, data);
+		assert_true(client_receive(&io, received));
+	}
+	while (io.rx.pdu.type != TCP_PDU_R2T)
+		assert_true(client_receive(&io, received));
+	assert_int_equal(io.rx.pdu.data.cccid, large.cid);
+	assert_true(client_receive(&io, received));
+	assert_int_equal(io.rx.pdu.data.cccid, small.cid);
+	close(io.fd);
+	client_close(&admin);
+}
+
+/* Data of capsules has come already: it takes no memory from what the others wait for. */
+static void data_in_capsules_holds_no_fused_write_back(void **state)
+{
+	enum { PAIRS = 100, BYTES = 65536 };
+	struct nvme_connect connect = {.qid = 1, .sqsize = 255};
+	struct client admin, io;
+	uint16_t cntlid;
+
+	(void)state;
+	setup_with(BYTES, 256);
+	cntlid = client_admin(&admin, SUBSYSTEM_NQN, 0);
+	client_initialize(&io, 0);
+	assert_int_equal(client_connect_as(&io, SUBSYSTEM_NQN, HOST_NQN, connect, cntlid).status,
+		NVME_SUCCESS);
+	for (int i = 0; i < PAIRS; i++)
+		pair_begin(&io, BYTES, true);
+	serve_until(&io, 2 * PAIRS);
+	close(io.fd);
+	client_close(&admin);
+	teardown(NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -178,6 +283,9 @@ int main(void)
 		TEST(wrong_header_digest_ends_the_connection),
 		TEST(wrong_data_digest_fails_one_command),
 		TEST(connections_beyond_the_limit_are_closed),
+		TEST(fused_pairs_that_wait_for_memory_all_end),
+		TEST(command_that_waits_for_memory_is_not_overtaken),
+		cmocka_unit_test(data_in_capsules_holds_no_fused_write_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

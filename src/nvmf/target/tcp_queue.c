@@ -62,35 +62,32 @@ static void free_if_unused(struct tcp_queue *q)
 	free(q);
 }
 
-bool tcp_command_allocate(struct tcp_queue *q, struct tcp_command *c, uint32_t bytes)
+bool tcp_command_allocate(struct tcp_command *c, uint32_t bytes)
 {
 	assert(!c->buffer);
 	c->buffer = malloc(bytes);
 	if (!c->buffer)
 		return false;
 	c->buffer_bytes = bytes;
-	q->data_bytes += bytes;
 	return true;
 }
 
-static void start_waiting(struct tcp_queue *q);
+static void resume_waiting(struct tcp_queue *q);
 
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c)
 {
 	list_remove(&c->node);
-	if (c->buffer) {
-		free(c->buffer);
-		c->buffer = NULL;
+	if (c->buffer && !c->command.is_in_capsule)
 		q->data_bytes -= c->buffer_bytes;
-	}
+	free(c->buffer);
+	c->buffer = NULL;
 	c->is_used = false;
 	c->generation++;
 	q->used--;
 	/* The early command served Connect; the array has all others. */
 	if (c != &q->early || !q->commands)
 		list_append(&q->free, &c->node);
-	if (!q->is_over && !list_is_empty(&q->waiting))
-		start_waiting(q);
+	resume_waiting(q);
 	free_if_unused(q);
 }
 
@@ -123,21 +120,21 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 	return true;
 }
 
-/* Memory for the data: now, or when other commands of the queue have released theirs. */
-static void acquire(struct tcp_queue *q, struct tcp_command *c)
+/*
+ * Take memory for the data, and do what fetch() or prepare() needs it for. False: no room. Data of
+ * capsules does not count: it has come before its command, and the entries limit it.
+ */
+static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 {
-	/* In-capsule data, which the entries limit, may have gone beyond the limit. */
-	uint32_t room = q->data_bytes < TCP_QUEUE_DATA_MAX ? TCP_QUEUE_DATA_MAX - q->data_bytes : 0;
+	uint32_t bytes = c->command.data_bytes;
 
-	if (q->data_bytes > 0 && c->command.data_bytes > room) {
-		c->state = TCP_DATA_WAITING;
-		list_append(&q->waiting, &c->node);
-		return;
-	}
-	if (!tcp_command_allocate(q, c, c->command.data_bytes)) {
+	if (q->data_bytes > 0 && bytes > TCP_QUEUE_DATA_MAX - q->data_bytes)
+		return false;
+	if (!tcp_command_allocate(c, bytes)) {
 		target_command_data_ready(&c->command, NVME_INTERNAL);
-		return;
+		return true;
 	}
+	q->data_bytes += bytes;
 	c->command.data = c->buffer;
 	if (c->command.direction == TARGET_FROM_CONTROLLER) {
 		c->state = TCP_DATA_HERE;
@@ -145,15 +142,40 @@ static void acquire(struct tcp_queue *q, struct tcp_command *c)
 	} else {
 		tcp_send_r2t(q, c);
 	}
+	return true;
 }
 
-static void start_waiting(struct tcp_queue *q)
+/*
+ * In the order of arrival: so a large command has its turn, and at most one fused pair has memory
+ * for its first half only, which waits for commands that end without it.
+ */
+static void need_room(struct tcp_queue *q, struct tcp_command *c)
 {
-	struct tcp_command *c = list_first(&q->waiting, struct tcp_command, node);
+	if (list_is_empty(&q->waiting) && take_room(q, c))
+		return;
+	c->state = TCP_DATA_WAITING;
+	list_append(&q->waiting, &c->node);
+}
 
-	list_remove(&c->node);
-	c->state = TCP_DATA_NONE;
-	acquire(q, c);
+/* A command that has got its memory may end at once, which comes here again. */
+static void resume_waiting(struct tcp_queue *q)
+{
+	if (q->is_resuming)
+		return;
+	q->is_resuming = true;
+	while (!q->is_over && !q->is_refused && !list_is_empty(&q->waiting)) {
+		struct tcp_command *c = list_first(&q->waiting, struct tcp_command, node);
+
+		list_remove(&c->node);
+		c->state = TCP_DATA_NONE;
+		if (take_room(q, c))
+			continue;
+		/* It stays the first one. */
+		c->state = TCP_DATA_WAITING;
+		list_append(q->waiting.next, &c->node);
+		break;
+	}
+	q->is_resuming = false;
 }
 
 static void fetch(struct target_command *command)
@@ -168,7 +190,7 @@ static void fetch(struct target_command *command)
 	} else if (q->is_over || q->is_refused) {
 		target_command_data_ready(command, NVME_SQ_DELETED);
 	} else {
-		acquire(q, c);
+		need_room(q, c);
 	}
 }
 
@@ -179,7 +201,7 @@ static void prepare(struct target_command *command)
 	if (q->is_over || q->is_refused)
 		target_command_data_ready(command, NVME_SQ_DELETED);
 	else
-		acquire(q, command_of(command));
+		need_room(q, command_of(command));
 }
 
 static void respond(struct target_command *command)

@@ -15,7 +15,7 @@
 
 enum {
 	TCP_STAGING_BYTES = 256 << 10, /* of a listener: what recvmsg() reads at once */
-	TCP_QUEUE_DATA_MAX = 4 << 20, /* bytes that commands of a queue have at once */
+	TCP_QUEUE_DATA_MAX = 4 << 20, /* bytes beside capsules that commands of a queue have */
 	TCP_INDEX_BITS = 11, /* of a TTAG; the others are a generation */
 	TCP_TAIL_BYTES = 4 + 24 + 4, /* data digest, CapsuleResp with digest */
 	TCP_ENTRIES_EARLY = 1, /* before Connect */
@@ -66,7 +66,8 @@ struct tcp_queue {
 	struct list free;
 	struct list output;
 	struct list waiting; /* for memory */
-	uint32_t data_bytes; /* in buffers */
+	uint32_t data_bytes; /* in buffers of fetch() and prepare() */
+	bool is_resuming;
 	struct tcp_command *receiving; /* whose data the present PDU is */
 	uint8_t own[128 > TCP_TERM_BYTES_MAX ? 128 : TCP_TERM_BYTES_MAX]; /* ICResp or TermReq */
 	uint32_t own_bytes, own_sent;
@@ -101,7 +102,7 @@ void tcp_send_soon(struct tcp_queue *q);
 /* tcp_queue.c */
 struct tcp_command *tcp_command_take(struct tcp_queue *q);
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c);
-bool tcp_command_allocate(struct tcp_queue *q, struct tcp_command *c, uint32_t bytes);
+bool tcp_command_allocate(struct tcp_command *c, uint32_t bytes);
 struct tcp_command *tcp_command_of_ttag(struct tcp_queue *q, uint16_t ttag);
 /* The connection has ended. The queue may be freed. */
 void tcp_queue_end(struct tcp_queue *q);

@@ -126,7 +126,7 @@ static void take_header(struct tcp_queue *q)
 		return;
 	q->receiving = c;
 	/* Without memory the data is dropped, and the command fails. */
-	if (c->command.refusal == NVME_SUCCESS && !tcp_command_allocate(q, c, q->rx.pdu.data_bytes))
+	if (c->command.refusal == NVME_SUCCESS && !tcp_command_allocate(c, q->rx.pdu.data_bytes))
 		c->command.refusal = NVME_INTERNAL;
 	tcp_rx_place(&q->rx, c->buffer);
 }
