@@ -31,6 +31,7 @@ int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
 
 enum {
 	CHILD_STACK_BYTES = 64 << 10,
+	SECURE_FILES = 65536, /* for 64 addresses with 256 slots, and the programs */
 	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is stopped */
 };
 
@@ -112,14 +113,28 @@ static int leave_caller(void)
 	return real != uid ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
 }
 
-/* Undo, where permitted, the limits by which the caller of a setuid program could end urnicd. */
+/*
+ * Undo, where permitted, the limits by which the caller of a setuid program could end urnicd, or
+ * have it refuse the user's other programs or starve.
+ */
 static void leave_limits(void)
 {
 	static const int limits[] = {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_AS};
 	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	const struct rlimit files = {SECURE_FILES, SECURE_FILES};
+	const struct sched_param normal = {0};
+	struct rlimit given;
+	uint8_t processors[128];
 
 	for (size_t i = 0; i < ARRAY_COUNT(limits); i++)
 		syscall(SYS_prlimit64, 0, limits[i], &none, NULL);
+	if (!syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &given) &&
+		given.rlim_max < SECURE_FILES)
+		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &normal);
+	syscall(SYS_setpriority, PRIO_PROCESS, 0, 0);
+	memset(processors, UINT8_MAX, sizeof(processors));
+	syscall(SYS_sched_setaffinity, 0, sizeof(processors), processors);
 }
 
 /* The inner child: becomes urnicd. */

@@ -3,12 +3,12 @@
 #
 # A user calls a setuid program of another user's, which starts urnicd. The caller can neither
 # signal that urnicd nor give it anything: environment, descriptors, directory, ignored signals,
-# limits, session.
+# limits, session, scheduling.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
 [ "$(id -u)" = 0 ] || skip 'this takes two users, and so root'
-need setpriv prlimit perl
+need setpriv prlimit perl nice chrt taskset ps
 owner=$((40001 + 2 * ($$ % 10000)))
 caller=$((owner + 1))
 network_up 9000
@@ -32,7 +32,8 @@ case $(uname -m) in
 x86_64) SIGACTION=13 ;;
 *) SIGACTION=134 ;;
 esac
-export SIGACTION
+FIRST_CPU=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/$$/status)
+export SIGACTION FIRST_CPU
 
 # run USER: the program of USER's, called by the other user, with whatever might do harm.
 run() {
@@ -42,7 +43,7 @@ run() {
 	mkfifo "$scratch/input.$1"
 	on a sh -c '
 		cd "$0/callers" && trap "" TERM USR1 && umask 0 && exec 9<"$0/callers"
-		exec prlimit --cpu=100:200 --fsize=1000000:2000000 \
+		exec prlimit --cpu=100:200 --fsize=1000000:2000000 --nofile=256:256 nice -n 19 chrt --idle 0 taskset -c "$FIRST_CPU" \
 			perl -e "\$ignored = pack(q(Q4), 1); syscall($SIGACTION, 32, \$ignored, 0, 8); exec @ARGV" \
 			env URNICD_LOG="$0/callers/log" URNIC_HOST_ID=evil EVIL=1 "$@"' "$scratch" \
 		$as_caller "$scratch/program" <"$scratch/input.$1" >"$scratch/said" 2>&1 &
@@ -53,7 +54,7 @@ run() {
 	[ "$(field Uid | awk '{ print $2 }')" = "$1" ] || skip 'no setuid programs here'
 }
 
-# check USER SECONDS: of processor time that it may use.
+# check USER SECONDS FILES NICE: of processor time that it may use, that it may open.
 check() {
 	[ "$(field Uid | tr '\t' ' ')" = "$1 $1 $1 $1" ] || fail "urnicd's users are $(field Uid)"
 	for signal in 0 STOP TERM; do
@@ -71,6 +72,12 @@ check() {
 		'{ exit $4 == own || $5 != 0 }' || fail "urnicd's session: $(cat "/proc/$urnicd_pid/stat")"
 	limit=$(awk '/^Max cpu time/ { print $4 }' "/proc/$urnicd_pid/limits")
 	[ "$limit" = "$2" ] || fail "urnicd may run for $limit s"
+	limit=$(awk '/^Max open files/ { print $5 }' "/proc/$urnicd_pid/limits")
+	[ "$limit" -ge "$3" ] || fail "urnicd may open $limit files"
+	[ "$(field Cpus_allowed)" = "$(sed -n 's/^Cpus_allowed:[[:space:]]*//p' /proc/$$/status)" ] ||
+		fail "urnicd may run on $(field Cpus_allowed)"
+	scheduling=$(ps -o class=,nice= -p "$urnicd_pid" | tr -s ' ')
+	expr "$scheduling" : "$4\$" >/dev/null || fail "urnicd's class and niceness are $scheduling"
 }
 
 end() {
@@ -80,11 +87,13 @@ end() {
 }
 
 run $owner
-check $owner 200
+check $owner 200 256 '.*'
 end
 # Root undoes the caller's limits, too, where it may (CAP_SYS_RESOURCE), and has none of the
 # caller's groups.
 run 0
-check 0 "$( (ulimit -t 200 && ulimit -t unlimited && echo unlimited) 2>/dev/null || echo 200)"
+check 0 "$( (ulimit -t 200 && ulimit -t unlimited && echo unlimited) 2>/dev/null || echo 200)" \
+	"$( (ulimit -n 256 && ulimit -n 65536 && echo 65536) 2>/dev/null || echo 256)" \
+	"TS $(nice -n 19 nice -n -19 nice 2>/dev/null)"
 [ "$(field Gid | tr '\t' ' ')" = '0 0 0 0' ] || fail "urnicd's groups are $(field Gid)"
 end
