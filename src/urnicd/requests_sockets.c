@@ -77,10 +77,11 @@ static int group_for(struct request *request, const struct agent_address *addres
 	if (!group)
 		return refuse_open(request, address, -EUSERS);
 	if (!has_room(server, group, slot, uid) &&
-		(server_drop_groups(server) == 0 || !has_room(server, group, slot, uid)))
+		(server_drop_groups(server, SERVER_DROP_GONE) == 0 ||
+			!has_room(server, group, slot, uid)))
 		return refuse_open(request, address, -ENOSPC);
 	if (server->is_system && group->count == 0 && !server_address_lasts(address)) {
-		server_drop_groups(server);
+		server_drop_groups(server, SERVER_DROP_GONE);
 		if (quota_is_reached(server, uid, QUOTA_GROUPS, why, sizeof(why)))
 			return request_refuse_quota(request, why);
 	}
@@ -199,6 +200,7 @@ int request_handle_gsi_address(struct request *request)
 		return REQUEST_LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);
+	server_note_listener(server, request->client, group);
 	request_answer(request);
 	return 0;
 }

@@ -48,6 +48,7 @@ struct client {
 	bool is_survivor; /* it resumed slots of an earlier urnicd */
 	bool is_over_quota; /* its first request is refused for that */
 	uint32_t claims; /* their number */
+	uint64_t gsi_groups; /* a bit for each group at whose address it listens to QP1 */
 	bool is_unwanted; /* accepted with the last descriptor; its first request is refused */
 	bool is_waiting; /* `waiting` is answered later; until then urnicd reads no other request */
 	struct agent_message waiting;
@@ -135,19 +136,29 @@ bool server_has_waited(const struct server *server);
 struct group *server_group_find(struct server *server, const struct agent_address *address);
 
 /*
- * Find or start the group of an address. Closes unused groups of former addresses when the table is
- * full. Returns NULL when it stays full.
+ * Find or start the group of an address. Closes unused groups when the table is full: those of
+ * former addresses, or else all. Returns NULL when it stays full.
  */
 struct group *server_group(struct server *server, const struct agent_address *address);
 
 /* Does an interface of this network namespace have the address? Of 127.0.0.0/8, only 127.0.0.1. */
 bool server_address_lasts(const struct agent_address *address);
 
-/* Close the unused groups whose addresses no interface has. Returns their number. */
-uint32_t server_drop_groups(struct server *server);
+/* Which unused groups to close. */
+enum server_drop {
+	SERVER_DROP_GONE, /* those whose addresses no interface has */
+	SERVER_DROP_UNUSED, /* all */
+};
+
+/* Close unused groups. Returns their number. */
+uint32_t server_drop_groups(struct server *server, enum server_drop which);
 
 /* Assign a socket of a group to a slot; slot 0 is urnicd's own. As group_assign(). */
 int server_group_assign(struct server *server, struct group *group, uint8_t slot, uid_t uid);
+
+/* The client listens to QP1 at the group's address from now on. */
+void server_note_listener(
+	const struct server *server, struct client *client, const struct group *group);
 
 /* How many sockets server_group_assign() would open. */
 uint32_t server_group_missing(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The server's groups, leases and channels, and their entries in the ledger. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -35,7 +36,10 @@ struct group *server_group(struct server *server, const struct agent_address *ad
 			unused = &server->groups[i];
 	if (!unused) {
 		if (server->group_count == SERVER_GROUPS_MAX)
-			return server_drop_groups(server) ? server_group(server, address) : NULL;
+			return server_drop_groups(server, SERVER_DROP_GONE) ||
+					server_drop_groups(server, SERVER_DROP_UNUSED)
+				? server_group(server, address)
+				: NULL;
 		unused = &server->groups[server->group_count++];
 	}
 	group_init(unused, address);
@@ -99,6 +103,18 @@ uint32_t server_group_missing(
 	return group_sockets_missing(group, &need);
 }
 
+static uint64_t group_bit(const struct server *server, const struct group *group)
+{
+	static_assert(SERVER_GROUPS_MAX <= 64, "client.gsi_groups has a bit for each");
+	return (uint64_t)1 << (group - server->groups);
+}
+
+void server_note_listener(
+	const struct server *server, struct client *client, const struct group *group)
+{
+	client->gsi_groups |= group_bit(server, group);
+}
+
 bool server_gives_members(const struct server *server, uid_t uid)
 {
 	return !server->is_system || uid == geteuid();
@@ -138,11 +154,25 @@ bool server_address_lasts(const struct agent_address *address)
 	return netdev_has_address(&address->gid, address->scope_ifindex);
 }
 
-/* Is the group unused, and its address on no interface? */
-static bool is_gone(const struct server *server, const struct group *group)
+/*
+ * May a process listen to QP1 at the group's address? A survivor of an earlier urnicd does not
+ * repeat its requests.
+ */
+static bool has_listeners(const struct server *server, const struct group *group)
 {
-	if (group->count == 0 || server_address_lasts(&group->address) ||
-		claim_table_has_address(&server->claims, &group->address))
+	for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		const struct client *client = &server->clients[i];
+
+		if (client->fd >= 0 && client->gsi >= 0 &&
+			(client->is_survivor || client->gsi_groups & group_bit(server, group)))
+			return true;
+	}
+	return false;
+}
+
+static bool is_unused(const struct server *server, const struct group *group)
+{
+	if (claim_table_has_address(&server->claims, &group->address))
 		return false;
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++)
 		if (group->member_of_slot[slot] && server->slots.leases[slot].state != SLOT_FREE)
@@ -150,11 +180,25 @@ static bool is_gone(const struct server *server, const struct group *group)
 	return true;
 }
 
+static bool may_drop(const struct server *server, const struct group *group, enum server_drop which)
+{
+	if (group->count == 0 || !is_unused(server, group))
+		return false;
+	return which == SERVER_DROP_UNUSED ? !has_listeners(server, group)
+					   : !server_address_lasts(&group->address);
+}
+
+static void forget_listeners(struct server *server, const struct group *group)
+{
+	for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
+		server->clients[i].gsi_groups &= ~group_bit(server, group);
+}
+
 /*
  * Remove the sockets from the fd store before the close. If urnicd dies in between, no process
  * has them, and the kernel closes them.
  */
-uint32_t server_drop_groups(struct server *server)
+uint32_t server_drop_groups(struct server *server, enum server_drop which)
 {
 	struct group *dropped = calloc(SERVER_GROUPS_MAX, sizeof(*dropped));
 	uint32_t count = 0;
@@ -163,8 +207,9 @@ uint32_t server_drop_groups(struct server *server)
 	for (uint32_t i = 0; dropped && i < server->group_count; i++) {
 		struct group *group = &server->groups[i];
 
-		if (!is_gone(server, group))
+		if (!may_drop(server, group, which))
 			continue;
+		forget_listeners(server, group);
 		gsi_port_close(&server->gsi_ports[i]);
 		epoll_ctl(server->epoll, EPOLL_CTL_DEL, group->sockets[0], NULL);
 		dropped[count++] = *group;

@@ -170,6 +170,51 @@ static void addresses_that_have_gone_leave_room_for_others(void **state)
 	holder_close(&lasting);
 }
 
+/* Interfaces keep them. An address at which a program listens is in use. */
+static void addresses_that_no_program_uses_leave_room_for_others(void **state)
+{
+	struct agent_address address = {.gid = {{[10] = 0xff, [11] = 0xff, 10, 8}}};
+	const struct agent_address listens = {.gid = {{[10] = 0xff, [11] = 0xff, 10, 8, 1, 1}}};
+	struct agent_client listener, client;
+	struct agent_counters counters;
+	uint64_t before;
+	uint8_t slot;
+	int fd, rc;
+
+	(void)state;
+	assert_int_equal(netns_run("ip addr add 10.8.1.1/32 dev lo"), 0);
+	assert_int_equal(agent_client_connect(&listener), 0);
+	assert_int_equal(agent_client_attach(&listener, -1, &slot), 0);
+	assert_int_equal(agent_client_gsi_open(&listener, slot, &fd), 0);
+	close(fd);
+	assert_int_equal(agent_client_gsi_address(&listener, &listens), 0);
+	assert_int_equal(agent_client_connect(&client), 0);
+	for (unsigned i = 1; i <= 130; i++) {
+		address.gid.raw[15] = (uint8_t)i;
+		assert_int_equal(netns_run("ip addr add 10.8.0.%u/32 dev lo", i), 0);
+		assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+		rc = agent_client_open(&client, slot, &address, &fd);
+		if (rc)
+			print_error("%u: %s\n", i, client.why);
+		assert_int_equal(rc, 0);
+		close(fd);
+		agent_client_detach(&client, slot);
+	}
+	assert_int_equal(agent_client_stat(&client, &counters), 0);
+	before = counters.datagrams_slot0;
+	send_to_slot(&listens, 0);
+	for (unsigned i = 0; i < 6000 && counters.datagrams_slot0 == before; i++) {
+		sleep_ms(10);
+		assert_int_equal(agent_client_stat(&client, &counters), 0);
+	}
+	assert_int_equal(counters.datagrams_slot0, before + 1);
+	agent_client_done(&client);
+	agent_client_done(&listener);
+	for (unsigned i = 1; i <= 130; i++)
+		assert_int_equal(netns_run("ip addr del 10.8.0.%u/32 dev lo", i), 0);
+	assert_int_equal(netns_run("ip addr del 10.8.1.1/32 dev lo"), 0);
+}
+
 static void all_addresses_in_use_is_said(void **state)
 {
 	struct agent_address address = loopback;
@@ -533,6 +578,7 @@ int main(void)
 		TEST(all_slots_are_steered_whatever_their_order),
 		TEST(sockets_are_as_many_as_slots_in_use_at_one_time),
 		TEST(addresses_that_have_gone_leave_room_for_others),
+		TEST(addresses_that_no_program_uses_leave_room_for_others),
 		TEST(all_addresses_in_use_is_said),
 		TEST(port_below_1024_takes_a_privilege),
 		TEST(foreign_socket_on_the_port_is_named),
