@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 #
 # Three hosts on one link, for attacks by a third: network namespaces `victim`, `peer` and
-# `stranger` on a bridge, each with eth0 and the address 10.99.0.1, .2 and .3. A script sources this
-# first; without privileges it runs again as root of a user namespace.
+# `stranger` on a bridge, each with eth0 and the addresses 10.99.0.1 and fd99::1, .2 and ::2, .3 and
+# ::3. A script sources this first; without privileges it runs again as root of a user namespace.
 
 if [ "$(id -u)" != 0 ]; then
 	unshare -Ur true 2>/dev/null || { echo 'neither root nor user namespaces here'; exit 77; }
@@ -33,6 +33,7 @@ host_make() {
 		peer name eth0 mtu 9000 netns "$!" &&
 		nsenter -t "$host_bridge" -n -- ip link set "to_$1" master br0 up &&
 		in_host "$1" ip addr add "10.99.0.$2/24" dev eth0 &&
+		in_host "$1" ip addr add "fd99::$2/64" dev eth0 nodad &&
 		in_host "$1" ip link set eth0 up && in_host "$1" ip link set lo up ||
 		fail "cannot make host $1"
 }

@@ -2,20 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # link_mode BUILD: a third host on the link sends packets in the peer's name, while victim and peer
-# exchange messages past the kernel's UDP. Not one of the victim's frames may go to the third host.
+# exchange messages past the kernel's UDP, over IPv4 and over IPv6. Not one of the victim's frames
+# may go to the third host.
 . "$(dirname "$0")/link.sh"
 
 attack=$1/tests/attack/attack_redirect
-seconds=4
+seconds=3
 
 link_up
-in_host peer "$urnic" run ib_send_lat -F -s 64 -D $((seconds + 3)) >"$scratch/peer" 2>&1 &
-link_programs=$!
-sleep 1
-in_host victim "$urnic" run ib_send_lat -F -s 64 -D $((seconds + 3)) 10.99.0.2 \
-	>"$scratch/victim" 2>&1 &
-link_programs="$link_programs $!"
-victim=$!
 
 frames_sent() {
 	in_host victim "$urnic" stat 2>/dev/null |
@@ -26,21 +20,44 @@ has_link() {
 	[ "$(frames_sent)" -gt 1000 ]
 }
 
-for _ in $(seq 30); do
-	! has_link || break
-	sleep 0.1
-done
-has_link || { in_host victim "$urnic" stat; skip 'packets do not go past the kernel here'; }
+# index_of HOST ADDRESS: of its GID.
+index_of() {
+	in_host "$1" "$urnic" run ibv_devinfo -v -d rocep_eth0 |
+		sed -n "s/.*GID\\[ *\\([0-9]*\\)\\]:[[:space:]]*$2.*/\\1/p" | head -n 1
+}
 
-before=$(frames_sent)
-said=$(in_host stranger "$attack" eth0 10.99.0.2 10.99.0.1 "$(mac_of victim)" $seconds) ||
-	fail 'the attacker could not attack'
-after=$(frames_sent)
-echo "attacker: $said; the victim sent $((after - before)) frames meanwhile"
-case $said in
-*' 0 frames taken') ;;
-*) fail 'frames of the victim went to the attacker' ;;
-esac
-[ $((after - before)) -gt 1000 ] || fail 'the attack kept packets off the link'
-wait "$victim" || { cat "$scratch/victim"; fail 'the exchange ended badly'; }
+# attack VICTIM PEER GID: their addresses, and their GIDs without the last digit, as ibv_devinfo has
+# them.
+attack() {
+	index=$(index_of victim "${3}1")
+	[ -n "$index" ] && [ "$index" = "$(index_of peer "${3}2")" ] || fail "no GID of $1"
+	in_host peer "$urnic" run ib_send_lat -F -s 64 -x "$index" -D $((seconds + 3)) >"$scratch/peer" 2>&1 &
+	link_programs=$!
+	sleep 1
+	in_host victim "$urnic" run ib_send_lat -F -s 64 -x "$index" -D $((seconds + 3)) 10.99.0.2 \
+		>"$scratch/victim" 2>&1 &
+	link_programs="$link_programs $!"
+	victim=$!
+	for _ in $(seq 30); do
+		! has_link || break
+		sleep 0.1
+	done
+	has_link || { in_host victim "$urnic" stat; skip 'packets do not go past the kernel here'; }
+
+	before=$(frames_sent)
+	said=$(in_host stranger "$attack" eth0 "$2" "$1" "$(mac_of victim)" $seconds) ||
+		fail 'the attacker could not attack'
+	after=$(frames_sent)
+	echo "attacker: $said; the victim sent $((after - before)) frames meanwhile"
+	case $said in
+	*' 0 frames taken') ;;
+	*) fail 'frames of the victim went to the attacker' ;;
+	esac
+	[ $((after - before)) -gt 1000 ] || fail 'the attack kept packets off the link'
+	wait "$victim" || { cat "$scratch/victim"; fail 'the exchange ended badly'; }
+	link_programs=
+}
+
+attack 10.99.0.1 10.99.0.2 '::ffff:10\.99\.0\.'
+attack fd99::1 fd99::2 'fd99::'
 echo 'all frames went to the peer'

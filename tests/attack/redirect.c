@@ -54,11 +54,14 @@ static unsigned frames_taken(int fd, const struct stranger *stranger, const stru
 
 static struct gid gid_of(const char *text)
 {
+	struct gid gid;
 	uint8_t ipv4[4];
 
-	if (inet_pton(AF_INET, text, ipv4) != 1)
+	if (inet_pton(AF_INET, text, ipv4) == 1)
+		return gid_from_ipv4(ipv4);
+	if (inet_pton(AF_INET6, text, gid.raw) != 1)
 		exit(2);
-	return gid_from_ipv4(ipv4);
+	return gid;
 }
 
 static uint32_t packet_make(uint8_t *packet)
