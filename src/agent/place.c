@@ -188,6 +188,18 @@ static int visit_path(const char *path, enum place_whose whose, visit_place *vis
 	return result;
 }
 
+/* One of the user's? Other users can make any number of files and directories with such names. */
+static bool is_candidate(int parent, const struct dirent *entry, const char *prefix)
+{
+	struct stat status;
+
+	return (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
+		strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+		strlen(entry->d_name) == strlen(prefix) + strlen("XXXXXX") &&
+		fstatat(parent, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		status.st_uid == geteuid();
+}
+
 /* Directories with random names. */
 static int visit_random(const char *parent, uid_t uid, visit_place *visit, void *context)
 {
@@ -198,8 +210,7 @@ static int visit_random(const char *parent, uid_t uid, visit_place *visit, void 
 
 	snprintf(prefix, sizeof(prefix), "urnic-%u.", uid);
 	while (entries && !result && (entry = readdir(entries))) {
-		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
-			strlen(entry->d_name) != strlen(prefix) + strlen("XXXXXX"))
+		if (!is_candidate(dirfd(entries), entry, prefix))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", parent, entry->d_name);
 		result = visit_path(path, PLACE_OWN, visit, context);
