@@ -290,8 +290,8 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
  * the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user`.
  *
  * half_open_max of its connections may be accepted and not established. Another one displaces the
- * oldest of them whose peer is silent, which ends as after a timeout. While that one is younger
- * than CM_HALF_OPEN_MIN_NS, requests are dropped.
+ * oldest of them whose peer is silent, or else the oldest, which ends as after a timeout. While it
+ * is younger than CM_HALF_OPEN_MIN_NS, requests are dropped.
  */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 

@@ -65,8 +65,8 @@ void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 void cm_leave_half_open(struct cm_conn *conn);
 
 /*
- * The connection that may make room for a new one: the first accepted one with a silent peer. NULL:
- * none.
+ * The connection that makes room for a new one: the one accepted first whose peer is silent, or
+ * else the one accepted first. NULL: none.
  */
 struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 

@@ -59,7 +59,9 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener)
 	list_for_each(conn, &listener->half_open, struct cm_conn, half_open)
 		if (conn->state == CM_STATE_REP_SENT)
 			return conn;
-	return NULL;
+	return list_is_empty(&listener->half_open)
+		? NULL
+		: list_first(&listener->half_open, struct cm_conn, half_open);
 }
 
 /*

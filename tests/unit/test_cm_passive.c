@@ -432,6 +432,42 @@ static void flood_of_accepted_reqs_displaces_the_oldest(void **state)
 	assert_int_equal(listener.half_open_count, CM_HALF_OPEN_MIN - 1);
 }
 
+/* Hear that the peer of an accepted connection needs time. */
+static void hear_mra(const struct cm_conn *passive)
+{
+	struct cm_message mra = peer_message(CM_MRA, passive);
+
+	mra.mra.local_comm_id = passive->remote_comm_id;
+	mra.mra.message = CM_ANSWERED_REP;
+	mra.mra.service_timeout = CM_SERVICE_TIMEOUT;
+	hear(&mra);
+	assert_int_equal(passive->state, CM_STATE_MRA_REP_RCVD);
+}
+
+static void peers_that_need_time_keep_no_other_peer_out(void **state)
+{
+	struct cm_conn *first = NULL, *silent;
+	uint32_t ended = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < CM_HALF_OPEN_MIN; i++) {
+		struct cm_conn *passive = accept_one(i, &ended);
+
+		hear_mra(passive);
+		first = first ? first : passive;
+	}
+	now_ns += CM_HALF_OPEN_MIN_NS;
+	silent = accept_one(CM_HALF_OPEN_MIN, &ended);
+	assert_non_null(silent);
+	assert_int_equal(ended, 1);
+	assert_int_equal(first->state, CM_STATE_IDLE);
+	/* A silent peer makes room before them. */
+	now_ns += CM_HALF_OPEN_MIN_NS;
+	assert_non_null(accept_one(CM_HALF_OPEN_MIN + 1, &ended));
+	assert_int_equal(ended, 2);
+	assert_int_equal(silent->state, CM_STATE_IDLE);
+}
+
 static void flood_of_accepted_reqs_displaces_none_that_is_young(void **state)
 {
 	uint32_t ended = 0;
@@ -626,6 +662,7 @@ int main(void)
 		TEST(peer_that_asks_for_time_again_and_again_gets_some),
 		TEST(accepted_connection_outlives_its_listener),
 		TEST(flood_of_accepted_reqs_displaces_the_oldest),
+		TEST(peers_that_need_time_keep_no_other_peer_out),
 		TEST(flood_of_accepted_reqs_displaces_none_that_is_young),
 		TEST(rej_of_nobody_does_not_end_a_connection),
 		TEST(peer_that_gave_up_is_recognised_without_our_id),
