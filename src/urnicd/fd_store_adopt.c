@@ -106,10 +106,12 @@ static void ledger_restore(struct adoption *adoption)
 		server_note_group(server, group);
 	}
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
-		if (!ledger->leases[slot].is_leased)
+		const struct ledger_lease *lease = &ledger->leases[slot];
+
+		if (!(lease->flags & LEDGER_LEASED))
 			continue;
-		slot_orphan(
-			&server->slots, (uint8_t)slot, ledger->leases[slot].uid, server_now_ms());
+		slot_orphan(&server->slots, (uint8_t)slot, lease->uid,
+			lease->flags & LEDGER_LOW_PORT, server_now_ms());
 		server_note_lease(server, (uint8_t)slot);
 		server->has_adopted = true;
 	}

@@ -24,8 +24,13 @@ struct ledger_group {
 	uint8_t is_given[AGENT_SLOTS]; /* 1: a process has received the member */
 };
 
+enum ledger_lease_flags {
+	LEDGER_LEASED = 1 << 0,
+	LEDGER_LOW_PORT = 1 << 1, /* its process has had a port below 1024 */
+};
+
 struct ledger_lease {
-	uint32_t is_leased;
+	uint32_t flags; /* enum ledger_lease_flags */
 	uint32_t uid;
 };
 

@@ -156,6 +156,7 @@ static int handle_resume(struct request *request)
 		agent_slots_add(&client->slots, (uint8_t)slot);
 		agent_slots_add(&message->resume.slots, (uint8_t)slot);
 		client->is_survivor = true;
+		client->had_low_port |= server->slots.leases[slot].has_low_port;
 		server->counters.slots_resumed++;
 	}
 	return 0;

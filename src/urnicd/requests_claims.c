@@ -10,12 +10,26 @@
 enum { SURVIVOR_MS = 10000 /* in which survivors of the last urnicd repeat their claims */ };
 
 /*
- * A survivor may repeat its claim of a low port, though it may have dropped its privileges since.
+ * A survivor that had a low port may repeat its claim, though it may have dropped its privileges
+ * since.
  */
 static bool may_claim_low_ports(const struct server *server, const struct client *client)
 {
-	return (client->is_survivor && server_now_ms() < server->started_at_ms + SURVIVOR_MS) ||
+	return (client->had_low_port && server_now_ms() < server->started_at_ms + SURVIVOR_MS) ||
 		privilege_has_low_ports(client->pid, client->uid, client->pidfd);
+}
+
+/* Remember for the next urnicd that the client had a low port. */
+static void note_low_port(struct server *server, const struct client *client)
+{
+	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
+		struct slot_lease *lease = &server->slots.leases[slot];
+
+		if (!agent_slots_has(&client->slots, (uint8_t)slot) || lease->has_low_port)
+			continue;
+		lease->has_low_port = true;
+		server_note_lease(server, (uint8_t)slot);
+	}
 }
 
 int request_handle_claim(struct request *request)
@@ -56,6 +70,8 @@ int request_handle_claim(struct request *request)
 				      : "another program has port %u already",
 			(unsigned)(uint16_t)wanted.service_id);
 	}
+	if (port && port < PRIVILEGED_PORTS)
+		note_low_port(server, request->client);
 	request->client->claims += server->claims.count - before;
 	server->counters.claims_made++;
 	request_answer(request)->claim.service_id = service_id;

@@ -46,6 +46,7 @@ struct client {
 	bool is_foreign;
 	bool is_greeted;
 	bool is_survivor; /* it resumed slots of an earlier urnicd */
+	bool had_low_port; /* and had a port below 1024 */
 	bool is_over_quota; /* its first request is refused for that */
 	uint32_t claims; /* their number */
 	uint64_t gsi_groups; /* a bit for each group at whose address it listens to QP1 */

@@ -60,7 +60,10 @@ void server_note_lease(struct server *server, uint8_t slot)
 {
 	const struct slot_lease *lease = &server->slots.leases[slot];
 	const struct ledger_lease noted = {
-		.is_leased = lease->state != SLOT_FREE, .uid = lease->uid};
+		.flags = (lease->state != SLOT_FREE ? LEDGER_LEASED : 0) |
+			(lease->has_low_port ? LEDGER_LOW_PORT : 0),
+		.uid = lease->uid,
+	};
 
 	if (server->ledger >= 0)
 		ledger_put_lease(server->ledger, slot, &noted);

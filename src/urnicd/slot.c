@@ -64,6 +64,7 @@ int slot_take(struct slot_table *table, uint32_t client, uid_t uid, bool may_tak
 	if (best == 0)
 		return -ENOSPC;
 	lease_to(&table->leases[best], client, uid);
+	table->leases[best].has_low_port = false;
 	return best;
 }
 
@@ -87,13 +88,15 @@ void slot_return(struct slot_table *table, uint8_t slot, uint64_t now_ms)
 	lease->returned_ms = now_ms;
 }
 
-void slot_orphan(struct slot_table *table, uint8_t slot, uid_t uid, uint64_t now_ms)
+void slot_orphan(
+	struct slot_table *table, uint8_t slot, uid_t uid, bool has_low_port, uint64_t now_ms)
 {
 	struct slot_lease *lease = &table->leases[slot];
 
 	if (slot == 0 || lease->state != SLOT_FREE)
 		return;
 	lease->state = SLOT_ORPHAN;
+	lease->has_low_port = has_low_port;
 	lease->has_user = true;
 	lease->uid = uid;
 	lease->returned_ms = now_ms;

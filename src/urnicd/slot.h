@@ -31,6 +31,7 @@ enum slot_state {
 struct slot_lease {
 	enum slot_state state;
 	uint32_t client; /* index, while leased */
+	bool has_low_port; /* the process that leases it has had a port below 1024 */
 	bool has_user; /* a process of `uid` leases or leased the slot */
 	uid_t uid;
 	uint64_t returned; /* sequence number of its return; 0: never used */
@@ -65,9 +66,11 @@ bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t 
 void slot_return(struct slot_table *table, uint8_t slot, uint64_t now_ms);
 
 /*
- * Mark a free slot as leased to a process of this user when the last urnicd died.
+ * Mark a free slot as leased to a process of this user when the last urnicd died. `has_low_port`:
+ * it has had a port below 1024.
  */
-void slot_orphan(struct slot_table *table, uint8_t slot, uid_t uid, uint64_t now_ms);
+void slot_orphan(
+	struct slot_table *table, uint8_t slot, uid_t uid, bool has_low_port, uint64_t now_ms);
 
 /*
  * The number of slots that this user leases or returned less than SLOT_REST_MS ago, and the number

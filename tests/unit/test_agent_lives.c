@@ -3,7 +3,9 @@
  * Lives and deaths of urnicd and its clients, in a network namespace of their own. Each test starts
  * without an urnicd.
  */
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "cm/cm.h"
@@ -265,6 +267,57 @@ static void reused_slot_delivers_nothing_of_its_former_owner(void **state)
 	agent_client_done(&client);
 }
 
+static bool low_ports_drop(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data) != 0)
+		return false;
+	data[0].effective &= ~(1u << CAP_NET_BIND_SERVICE);
+	return syscall(SYS_capset, &header, data) == 0;
+}
+
+/*
+ * In a process of its own, which survives urnicd and has no privilege then. Returns 0, or which
+ * step was wrong.
+ */
+static int survive(bool has_low_port)
+{
+	static struct agent_claim claims[] = {
+		{.service_id = 0x01060000 + 80}, {.service_id = 0x01060000 + 81}};
+	struct agent_client client;
+	uint8_t slot;
+
+	if (agent_client_connect(&client) != 0 || agent_client_attach(&client, -1, &slot) != 0)
+		return 1;
+	if (has_low_port && agent_client_claim(&client, &claims[0]) != 0)
+		return 2;
+	if (!low_ports_drop() || kill((pid_t)client.agent_pid, SIGKILL) != 0)
+		return 3;
+	wait_for_hangup(&client);
+	if (agent_client_resume(&client) != 0 || !agent_slots_has(&client.slots, slot))
+		return 4;
+	if (!has_low_port)
+		return agent_client_claim(&client, &claims[1]) != -EACCES ? 5 : 0;
+	claims[0].flags = AGENT_CLAIM_LISTENS;
+	return agent_client_claim(&client, &claims[0]) != 0 ? 6 : 0;
+}
+
+static void survivor_has_low_ports_only_if_it_had_some(void **state)
+{
+	(void)state;
+	for (int has_low_port = 0; has_low_port < 2; has_low_port++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0)
+			_exit(survive(has_low_port));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+}
+
 static void survivor_that_does_not_come_back_is_named(void **state)
 {
 	struct holder stopped;
@@ -473,6 +526,7 @@ int main(void)
 		TEST(last_message_is_executed_when_its_process_has_ended),
 		TEST(killed_client_frees_its_slots_and_bars_their_sockets),
 		TEST(reused_slot_delivers_nothing_of_its_former_owner),
+		TEST(survivor_has_low_ports_only_if_it_had_some),
 		TEST(survivor_that_does_not_come_back_is_named),
 		TEST(racing_first_clients_share_one_urnicd),
 		TEST(starting_urnicd_leaves_no_trace_in_the_program),

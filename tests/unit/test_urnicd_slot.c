@@ -82,7 +82,7 @@ static void slots_that_have_rested_are_drawn_again(void **state)
 static void orphan_is_leased_only_when_nothing_is_free(void **state)
 {
 	(void)state;
-	slot_orphan(&table, 1, ALICE, 0);
+	slot_orphan(&table, 1, ALICE, false, 0);
 	for (int i = 2; i < AGENT_SLOTS; i++)
 		assert_int_not_equal(take(ALICE, 0), 1);
 	assert_int_equal(take(ALICE, 0), 1);
@@ -92,13 +92,13 @@ static void orphan_is_resumed_by_its_owner_alone(void **state)
 {
 	(void)state;
 	assert_false(slot_resume(&table, 9, 4, ALICE));
-	slot_orphan(&table, 9, ALICE, 0);
+	slot_orphan(&table, 9, ALICE, false, 0);
 	assert_false(slot_resume(&table, 9, 5, BOB));
 	assert_true(slot_resume(&table, 9, 4, ALICE));
 	assert_int_equal(table.leases[9].state, SLOT_LEASED);
 	assert_int_equal(table.leases[9].client, 4);
 	/* A late word about it changes nothing, and nobody else can have it. */
-	slot_orphan(&table, 9, BOB, 0);
+	slot_orphan(&table, 9, BOB, false, 0);
 	assert_int_equal(table.leases[9].state, SLOT_LEASED);
 	assert_false(slot_resume(&table, 9, 5, ALICE));
 	assert_false(slot_resume(&table, 0, 4, ALICE));
