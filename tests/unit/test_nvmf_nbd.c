@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "nvmf/host/nbd.h"
+#include "nvmf/host/nbd_server.h"
 #include "nvmf/host/nbd_wire.h"
 
 enum {
@@ -552,6 +557,36 @@ static void write_too_long_ends_the_session(void **state)
 	refused(NBD_PAYLOAD_TOO_LONG);
 }
 
+static void path_of_a_server_with_a_full_queue_is_in_use_at_once(void **state)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "/tmp/nbd-test-XXXXXX"};
+	char text[256], *directory = mkdtemp(name.sun_path);
+	int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), clients[8];
+	unsigned count = 0;
+	bool is_connected;
+
+	(void)state;
+	assert_non_null(directory);
+	strcat(name.sun_path, "/socket");
+	assert_int_equal(bind(other, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(listen(other, 0), 0);
+	do {
+		assert_true(count < 8);
+		clients[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		is_connected =
+			!connect(clients[count++], (const struct sockaddr *)&name, sizeof(name));
+	} while (is_connected);
+	alarm(20); /* ends the test */
+	assert_int_equal(nbd_listen(name.sun_path, text, sizeof(text)), -EADDRINUSE);
+	alarm(0);
+	while (count > 0)
+		close(clients[--count]);
+	close(other);
+	assert_int_equal(unlink(name.sun_path), 0);
+	*strrchr(name.sun_path, '/') = '\0';
+	assert_int_equal(rmdir(name.sun_path), 0);
+}
+
 #define row(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -578,6 +613,7 @@ int main(void)
 		row(option_without_magic_number_ends_the_session),
 		row(request_without_magic_number_ends_the_session),
 		row(write_too_long_ends_the_session),
+		row(path_of_a_server_with_a_full_queue_is_in_use_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static bool is_abandoned(const struct sockaddr_un *name)
 
 	if (lstat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
 		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
 	is_refused = connect(fd, (const struct sockaddr *)name, sizeof(*name)) != 0 &&
