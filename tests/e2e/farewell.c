@@ -5,9 +5,10 @@
  *
  *   farewell server|client ADDRESS
  *
- * In each of ROUNDS connections the server sends a message; the client receives it and disconnects.
- * The server sleeps in rdma_get_cm_event() and then polls once, which has to find the completion of
- * its message. It fails when one is missing.
+ * In each of ROUNDS connections the server sends a message. The client receives it, sends one,
+ * waits until that is complete, and disconnects. The server sleeps in rdma_get_cm_event() and then
+ * polls each of its queues once, which has to find the completions of both. It fails when one is
+ * missing.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
@@ -55,24 +56,34 @@ static void finish(struct rdma_cm_id *id, struct ibv_mr *mr)
 	CHECK(!rdma_destroy_id(id), "the identifier stays: %m");
 }
 
-/* Returns whether the completion was missing. */
-static bool serve(void)
+/* Returns whether a poll does not find the completion. */
+static bool is_missing(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(cq, 1, &wc) != 1)
+		return true;
+	CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+	return false;
+}
+
+/* Returns how many completions were missing. */
+static unsigned serve(void)
 {
 	struct rdma_cm_id *id = await(RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param param = {.responder_resources = 1};
 	struct ibv_mr *mr = prepare(id);
-	struct ibv_wc wc;
-	bool is_missing;
+	unsigned missing = 0;
 
 	CHECK(!rdma_accept(id, &param), "accept: %m");
 	await(RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
 	await(RDMA_CM_EVENT_DISCONNECTED);
-	is_missing = ibv_poll_cq(id->send_cq, 1, &wc) != 1;
-	CHECK(is_missing || wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+	missing += is_missing(id->send_cq);
+	missing += is_missing(id->recv_cq);
 	rdma_disconnect(id);
 	finish(id, mr);
-	return is_missing;
+	return missing;
 }
 
 static void ask(struct sockaddr *address)
@@ -90,6 +101,8 @@ static void ask(struct sockaddr *address)
 	CHECK(!rdma_connect(id, &param), "connect: %m");
 	await(RDMA_CM_EVENT_ESTABLISHED);
 	peer_success(id->recv_cq);
+	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
+	peer_success(id->send_cq);
 	CHECK(!rdma_disconnect(id), "disconnect: %m");
 	await(RDMA_CM_EVENT_DISCONNECTED);
 	finish(id, mr);
@@ -115,6 +128,7 @@ int main(int argc, char **argv)
 	CHECK(!rdma_listen(listener, 4), "listen: %m");
 	for (unsigned i = 0; i < ROUNDS; i++)
 		missing += serve();
-	printf("%u of %d completions were missing when DISCONNECTED was heard\n", missing, ROUNDS);
+	printf("%u of %d completions were missing when DISCONNECTED was heard\n", missing,
+		2 * ROUNDS);
 	return missing > 0;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Completions that a peer caused before it disconnected are there when DISCONNECTED is heard:
-# between two hosts over the link and over sockets, and within one.
+# between two hosts over the link, over sockets and over iWARP, and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -19,5 +19,6 @@ farewell() {
 
 farewell b
 URNIC_LINK=off farewell b
+URNIC_TRANSPORTS=iwarp farewell b
 farewell a
 exit 0
