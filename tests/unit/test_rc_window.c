@@ -378,6 +378,18 @@ static void send_with_invalidate_that_fails_acknowledges_what_was_before_it(void
 	script_expect_silence(&script);
 }
 
+/* Packet 2 came early. The NAK that it caused would ask for the SEND that failed. */
+static void send_with_invalidate_that_fails_withdraws_the_pending_nak(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 100);
+	peer_writes(0, script.key, window_address());
+	peer_writes(2, script.key, window_address());
+	peer_sends_invalidate(1, script.key);
+	script_expect_ack(&script, 0, 1);
+	script_expect_silence(&script);
+}
+
 static void send_with_invalidate_of_what_it_may_not_is_refused(void **state)
 {
 	uint32_t type_1;
@@ -431,6 +443,7 @@ int main(void)
 		TEST(send_with_invalidate_waits_for_a_receive_request),
 		TEST(send_with_invalidate_of_what_it_may_not_is_refused),
 		TEST(send_with_invalidate_that_fails_acknowledges_what_was_before_it),
+		TEST(send_with_invalidate_that_fails_withdraws_the_pending_nak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ static void responder_fail_silently(struct rc_qp *rc, enum fault receive_fault, 
 {
 	if (!psn_equal(rc->responder.expected, psn_from(rc->qp.attr.rq_psn)))
 		rc_response_queue_ack(rc);
+	rc->responder.is_nak_pending = false; /* a sequence NAK would name this request */
 	rc->responder.nak_psn = rc->responder.expected;
 	rc->responder.is_failed = true;
 	rc->responder.is_silent = true;
