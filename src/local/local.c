@@ -373,6 +373,7 @@ static void counters_take_over(struct qp *qp, const struct request_channel *chan
 	qp_count(qp, COUNTER_rdma_atomic_writes, atomic_load(&channel->atomic_writes));
 	qp_count(qp, COUNTER_rdma_flushes, atomic_load(&channel->flushes));
 	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&channel->bytes));
+	qp_count(qp, COUNTER_local_bytes, atomic_load(&channel->bytes));
 }
 
 bool local_disconnect(struct local_qp *local, uint64_t now_ns)

@@ -248,5 +248,7 @@ void ud_endpoint_collect(struct lane *lane, const struct channel_record *record,
 		srq_note_taken(qp->srq, &lane->signals);
 	else if (record->taken == ud_endpoint_from_qp(qp)->turn)
 		turn_set(ud_endpoint_from_qp(qp), record->taken + 1);
+	if (!fault)
+		qp_count(qp, COUNTER_local_bytes, record->byte_count - GRH_BYTES);
 	ud_receive_end(qp, wqe.wr_id, &cqe, fault, record->is_solicited != 0, now_ns);
 }

@@ -76,6 +76,21 @@ if command -v ib_write_bw >/dev/null; then
 	counted "$sent" 16384000 20000000 'port_xmit_data'
 	counted "$received" 16384000 20000000 'port_rcv_data'
 	counted "$writes" 1000 1200 'rdma_writes'
+
+	# Within the host no packets carry them: the port counts the few of the beginning at most.
+	files=counters/port_xmit_data,counters/port_rcv_data,hw_counters/local_bytes
+	on a "$urnic" run --view -- timeout 60 ib_write_bw -F -d rocep_veth0 -n 1000 -s 65536 \
+		-W $files >"$scratch/server" 2>&1 &
+	server=$!
+	await 'the server does not listen' on a sh -c 'ss -Htln | grep -q :18515'
+	on a "$urnic" run --no-view -- timeout 60 ib_write_bw -F -d rocep_veth0 -n 1000 -s 65536 \
+		10.99.0.1 >"$scratch/client" 2>&1 || fail "ib_write_bw: $(cat "$scratch/client")"
+	wait $server || fail "the server of ib_write_bw -W: $(cat "$scratch/server")"
+	for name in counters/port_xmit_data counters/port_rcv_data; do
+		counted "$(sed -n "s|.*$name=||p" "$scratch/server")" 0 6000000 "$name within the host"
+	done
+	counted "$(sed -n 's|.*hw_counters/local_bytes=||p' "$scratch/server")" 42000000 70000000 \
+		'local_bytes'
 fi
 
 # Who writes the counters leaves with the last program that has the view, and keeps no descriptor of

@@ -9,6 +9,7 @@ static void check_same_as_packet(uint32_t bytes)
 {
 	uint8_t by_packet[MEMORY_BYTES];
 	struct cqe packet_cqe, cqe;
+	uint64_t before = dropped(COUNTER_local_bytes);
 
 	post_receive(50, 4200);
 	post_at(bytes, ends[1].qp->qpn, QKEY, SEND_SOLICITED);
@@ -22,6 +23,7 @@ static void check_same_as_packet(uint32_t bytes)
 	post_receive(50, 4200);
 	post_at(bytes, ends[1].qp->qpn, QKEY, SEND_SOLICITED);
 	assert_int_equal(carry(false), 1);
+	assert_int_equal(dropped(COUNTER_local_bytes) - before, bytes);
 	packet_cqe = poll_received();
 	assert_memory_equal(by_packet, ends[1].memory, GRH_BYTES + bytes);
 	assert_memory_equal(by_packet + GRH_BYTES, ends[0].memory, bytes);

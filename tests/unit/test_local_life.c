@@ -121,6 +121,19 @@ static void close_does_not_wait_for_the_dead(void **state)
 	assert_int_equal(channel_of(1)->ready.is_rung, 0);
 }
 
+static void counters_of_a_channel_stay_when_it_goes(void **state)
+{
+	const struct counters *counters = &ends[1].qp->public->counters;
+
+	(void)state;
+	post(WR_RDMA_WRITE, 3000);
+	assert_int_equal(counter_read(counters, COUNTER_local_bytes), 0);
+	assert_true(local_disconnect(&ends[1].local, NOW_NS));
+	assert_int_equal(counter_read(counters, COUNTER_rdma_writes), 1);
+	assert_int_equal(counter_read(counters, COUNTER_rcvd_bytes), 3000);
+	assert_int_equal(counter_read(counters, COUNTER_local_bytes), 3000);
+}
+
 static void channel_in_which_somebody_stands_still_is_not_used_again(void **state)
 {
 	(void)state;
@@ -344,6 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(channel_of_another_connection_is_not_entered),
 		TEST(channel_that_was_closed_and_opened_is_another_one),
+		TEST(counters_of_a_channel_stay_when_it_goes),
 		TEST(record_is_published_or_the_channel_is_closed_before_it),
 		TEST(channel_is_listed_once_however_often_it_is_rung),
 		TEST(error_state_flushes_what_was_not_taken),

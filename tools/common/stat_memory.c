@@ -82,6 +82,7 @@ static void read_channel(
 	counters[COUNTER_rdma_atomic_writes] += channel.atomic_writes;
 	counters[COUNTER_rdma_flushes] += channel.flushes;
 	counters[COUNTER_rcvd_bytes] += channel.bytes;
+	counters[COUNTER_local_bytes] += channel.bytes;
 }
 
 /*

@@ -29,7 +29,7 @@ enum {
 	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
 };
 
-/* The kernel's counters: data in units of four bytes, headers included. */
+/* The kernel's counters, of packets: data in units of four bytes, headers included. */
 enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
 
 static const char *const port_names[PORT_COUNTER_COUNT] = {
@@ -144,7 +144,7 @@ static void port_write(const struct port *port)
 		[XMIT_DATA] = (total[COUNTER_sent_bytes] +
 				      total[COUNTER_sent_pkts] * PACKET_OVERHEAD_BYTES) /
 			4,
-		[RCV_DATA] = (total[COUNTER_rcvd_bytes] +
+		[RCV_DATA] = (total[COUNTER_rcvd_bytes] - total[COUNTER_local_bytes] +
 				     total[COUNTER_rcvd_pkts] * PACKET_OVERHEAD_BYTES) /
 			4,
 		[XMIT_PACKETS] = total[COUNTER_sent_pkts],
