@@ -668,7 +668,7 @@ static struct worker *worker_of(const struct ibv_qp *qp)
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.worker[i] && nic.worker[i]->lane.slot == qp->qp_num >> 16)
 			return nic.worker[i];
-	MUST(!"no lane has the queue pair");
+	verbs_pair_give_up(__FILE__, __LINE__, "a lane has the queue pair");
 }
 
 static void poll_finds_what_was_complete_at_the_peer_before_it(void **state)
