@@ -126,7 +126,7 @@ static int command_make(const struct device *device, uint64_t opening)
 		.ifindex = device->ifindex,
 		.transport = device->transport,
 	};
-	int fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC);
+	int fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC), error;
 
 	if (fd < 0) {
 		log_refusal("no device can be opened", "memfd_create");
@@ -136,8 +136,9 @@ static int command_make(const struct device *device, uint64_t opening)
 	nic_locate(&command.owner);
 	if (pwrite(fd, &command, sizeof(command), 0) == sizeof(command))
 		return fd;
+	error = log_refusal("no device can be opened", "pwrite64");
 	close(fd);
-	return result_minus_one(ENOMEM);
+	return result_minus_one(-error);
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
