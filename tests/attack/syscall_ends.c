@@ -13,7 +13,7 @@
 enum {
 	DEPTH = 8,
 	MESSAGE_BYTES = 64,
-	BLOCK_BYTES = 64 << 10,
+	BLOCK_BYTES = 256 << 10,
 	BLOCK_EVERY = 8, /* rounds */
 	TIMEOUT = 12, /* 16.8 ms, */
 	RETRIES = 3, /* four times */

@@ -69,21 +69,29 @@ struct call {
 static const struct call calls[] = {
 #define CALL(name, ...) {#name, SYS_##name, {__VA_ARGS__}},
 #include "attack/syscall_faults.def"
-#undef CALL
 };
 enum { CALL_COUNT = sizeof(calls) / sizeof(calls[0]) };
+
+static const int left_out[] = {
+#define CALL(name, ...)
+#define LEFT_OUT(name) SYS_##name,
+#include "attack/syscall_faults.def"
+};
+enum { LEFT_OUT_COUNT = sizeof(left_out) / sizeof(left_out[0]) };
 
 /* How the ends reach each other. */
 static const struct way {
 	const char *name;
 	bool is_far; /* the server is in the other network namespace */
 	bool is_iwarp;
-	const char *settings[2];
+	const char *settings[3]; /* NULL ends them */
 } ways[] = {
 	{"packets", true, false, {"URNIC_LINK=off"}},
 	{"link", true, false, {"URNIC_LINK=on"}},
 	{"local", false, false, {NULL}},
-	{"iwarp", true, true, {"URNIC_TRANSPORTS=iwarp"}},
+	{"copy", false, false, {"URNIC_MR=copy"}},
+	/* Without a CRC, payload is read straight into its place. */
+	{"iwarp", true, true, {"URNIC_TRANSPORTS=iwarp", "URNIC_MPA=crc=off"}},
 };
 enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
 
@@ -103,6 +111,7 @@ static const char *netns, *addresses[2], *program;
 static struct stage *stage;
 static int stage_fd;
 static unsigned counts[CALL_COUNT]; /* uses seen in the last run */
+static int unlisted; /* a call that has no row; -1: none was seen in the last run */
 static unsigned failures, runs;
 
 static uint64_t now_ms(void)
@@ -116,27 +125,26 @@ static uint64_t now_ms(void)
 /* --- an end, a process of its own --- */
 
 /*
- * Have the supervisor decide on `call`, or on all if it is -1; from here on, in all threads and
- * children to come.
+ * Have the supervisor decide on `call`, or on all that are not left out if it is -1; from here on,
+ * in all threads and children to come.
  */
 static void filter_install(int call)
 {
-	struct sock_filter code[CALL_COUNT + 3];
+	struct sock_filter code[LEFT_OUT_COUNT + 3];
 	unsigned short used = 0;
 	struct sock_fprog filter;
 	int listener;
 
 	code[used++] = (struct sock_filter)BPF_STMT(
 		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < CALL_COUNT; i++) {
-		uint8_t to_last = (uint8_t)(CALL_COUNT - i);
-
-		if (call < 0 || call == i)
-			code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-				(uint32_t)calls[i].number, call < 0 ? to_last : 1, 0);
-	}
-	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	if (call >= 0)
+		code[used++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[call].number, 0, 1);
+	for (int i = 0; i < LEFT_OUT_COUNT && call < 0; i++)
+		code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+			(uint32_t)left_out[i], (uint8_t)(LEFT_OUT_COUNT - i), 0);
 	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	filter = (struct sock_fprog){used, code};
 	listener = (int)syscall(
 		SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
@@ -241,15 +249,16 @@ static void decide(const struct run *run, pid_t victim, int listener)
 {
 	struct seccomp_notif_resp response = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 	struct seccomp_notif question = {0};
+	int call = 0;
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &question) != 0)
 		return;
 	response.id = question.id;
-	if (is_thread_of((pid_t)question.pid, victim) == (run->victim != VICTIM_URNICD)) {
-		int call = 0;
-
-		while (calls[call].number != question.data.nr)
-			call++;
+	while (call < CALL_COUNT && calls[call].number != question.data.nr)
+		call++;
+	if (call == CALL_COUNT) {
+		unlisted = question.data.nr;
+	} else if (is_thread_of((pid_t)question.pid, victim) == (run->victim != VICTIM_URNICD)) {
 		counts[call]++;
 		if (run->call && (run->use == ALWAYS || run->use == counts[call]))
 			response = (struct seccomp_notif_resp){
@@ -311,6 +320,10 @@ static const char *verdict(const struct run *run, bool has_ended, int status, co
 		&stage->ends[run->victim == VICTIM_SERVER ? END_SERVER : END_CLIENT];
 	static char why[128];
 
+	if (unlisted >= 0) {
+		snprintf(why, sizeof(why), "system call %d has no row", unlisted);
+		return why;
+	}
 	if (!has_ended) {
 		snprintf(why, sizeof(why), "hangs in %s", end->step);
 		return why;
@@ -387,6 +400,7 @@ static bool run_once(const struct run *run)
 	memset(stage, 0, sizeof(*stage));
 	stage->port = (uint16_t)(PORT + runs % PORTS);
 	memset(counts, 0, sizeof(counts));
+	unlisted = -1;
 	if (getenv("URNICD_LOG"))
 		unlink(getenv("URNICD_LOG"));
 	victim = end_start(run, role, said_fd);
@@ -440,6 +454,22 @@ static void uses_count(void)
 			try(&(struct run){.way = &ways[way], .victim = (enum victim)victim});
 			memcpy(uses[way][victim], counts, sizeof(counts));
 		}
+	}
+}
+
+/* Each row is of use: where all runs were counted, one has such a call. */
+static void rows_check(void)
+{
+	if (only[ONLY_WAY] || only[ONLY_VICTIM])
+		return;
+	for (int call = 0; call < CALL_COUNT; call++) {
+		unsigned sum = 0;
+
+		for (int i = 0; i < WAY_COUNT * VICTIM_COUNT; i++)
+			sum += uses[i % WAY_COUNT][i / WAY_COUNT][call];
+		if (sum == 0)
+			printf("FAIL no run makes the system call %s\n", calls[call].name);
+		failures += sum == 0;
 	}
 }
 
@@ -517,6 +547,7 @@ int main(int argc, char **argv)
 	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED, stage_fd, 0);
 	CHECK(stage != MAP_FAILED);
 	uses_count();
+	rows_check();
 	calls_try(are_all);
 	printf("%u runs, %u failures\n", runs, failures);
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
