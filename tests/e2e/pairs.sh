@@ -80,12 +80,17 @@ try_lossy_pair() {
 	! grep -s '^Correlation coefficient' "$scratch/server" "$scratch/client" || return $LATE
 }
 
-# hangs STATUS...: one of them is that of timeout(1), 124, or 137 with -s KILL.
+# hangs STATUS...: one of them is that of timeout(1), 124, or 137 with -s KILL, and none is that of
+# a crash, after which the peer hangs.
 hangs() {
+	hangs_any=1
 	for hangs_status; do
-		case $hangs_status in 124 | 137) return 0 ;; esac
+		case $hangs_status in
+		124 | 137) hangs_any=0 ;;
+		129 | 1[3-9]?) return 1 ;;
+		esac
 	done
-	return 1
+	return $hangs_any
 }
 
 # start NAME HOST PROGRAM ARGUMENTS...: in the background; `process NAME` is its number, what it

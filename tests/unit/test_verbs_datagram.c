@@ -400,7 +400,7 @@ static void ah_takes_the_same_time_however_many_there_are(void **state)
 	(void)state;
 	MUST(ahs);
 	while (!ah_takes_the_same_time(ahs) && attempts++ < AH_ATTEMPTS_MAX)
-		printf("retried: some addresses took longer\n");
+		printf("retried: address handles: some took longer\n");
 	free(ahs);
 	assert_true(attempts <= AH_ATTEMPTS_MAX);
 }
