@@ -86,6 +86,16 @@ static uint64_t conns_expire(void)
 	return next_ns;
 }
 
+/* Returns the next deadline. */
+static uint64_t listeners_resume(void)
+{
+	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
+
+	list_for_each(listener, &iwcm_manager.listeners, struct nic_iw_listener, node)
+		next_ns = min_u64(next_ns, iwcm_listener_resume(listener, now_ns));
+	return next_ns;
+}
+
 static int sleep_ms(uint64_t until_ns)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -110,7 +120,7 @@ static void *thread_main(void *unused)
 		pthread_mutex_lock(&lock);
 		for (int i = 0; i < count; i++)
 			socket_serve(events[i].data.fd);
-		iwcm_manager.sleeps_until_ns = conns_expire();
+		iwcm_manager.sleeps_until_ns = min_u64(conns_expire(), listeners_resume());
 		timeout_ms = sleep_ms(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
 		count = own_thread_epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, timeout_ms);
@@ -202,6 +212,7 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	if (!listener->pending)
 		return -ENOMEM;
 	listener->is_full = false;
+	listener->again_ns = 0;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;
 	/* The program gets these two errors; they need no line in the log. */

@@ -70,6 +70,7 @@ struct nic_iw_listener {
 	struct list node;
 	int fd; /* -1: none */
 	bool is_full; /* no free place: the kernel keeps further connections */
+	uint64_t again_ns; /* when accept() is tried again, as it was refused; 0: it was not */
 	uint32_t room; /* entries of `pending` */
 	struct nic_iw_conn *pending;
 	void *user;

@@ -13,11 +13,12 @@
 #include "os/log.h"
 #include "os/setting.h"
 
-#define CONNECT_NS 20000000000ull
-#define REQUEST_NS 10000000000ull
-#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
-#define REFUSED_NS 50000000ull
-#define REPLY_NS   60000000000ull /* long, because the peer's program decides */
+#define CONNECT_NS      20000000000ull
+#define REQUEST_NS      10000000000ull
+#define HURRY_NS        500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
+#define REFUSED_NS      50000000ull
+#define REPLY_NS        60000000000ull /* long, because the peer's program decides */
+#define ACCEPT_PAUSE_NS 100000000ull
 
 enum {
 	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
@@ -290,18 +291,32 @@ static void pending_shorten_deadlines(struct nic_iw_listener *listener)
 }
 
 /*
- * A connection that went before accept() is no failure. Log other errors once: epoll reports them
- * again and again.
+ * A connection that went before accept() is no failure. After others (the process has no
+ * descriptors left), epoll would report the socket at once, so it is not watched for a while.
  */
-static void accept_failed(int error)
+static void accept_failed(struct nic_iw_listener *listener, int error)
 {
 	static atomic_bool is_logged;
 
-	if (error == EAGAIN || error == ECONNABORTED || error == EINTR ||
-		atomic_exchange(&is_logged, true))
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
+		return;
+	listener->again_ns = clock_now_ns() + ACCEPT_PAUSE_NS;
+	iwcm_watch_fd(listener->fd, 0, EPOLL_CTL_MOD);
+	if (atomic_exchange(&is_logged, true))
 		return;
 	errno = error;
 	log_refusal("a connection was not accepted", "accept4");
+}
+
+uint64_t iwcm_listener_resume(struct nic_iw_listener *listener, uint64_t now_ns)
+{
+	if (!listener->again_ns)
+		return UINT64_MAX;
+	if (listener->again_ns > now_ns)
+		return listener->again_ns;
+	listener->again_ns = 0;
+	iwcm_watch_fd(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
+	return UINT64_MAX;
 }
 
 void iwcm_serve_listener(struct nic_iw_listener *listener)
@@ -318,7 +333,7 @@ void iwcm_serve_listener(struct nic_iw_listener *listener)
 		}
 		fd = port_tcp_accept(listener->fd);
 		if (fd < 0) {
-			accept_failed(-fd);
+			accept_failed(listener, -fd);
 			return;
 		}
 		accept_one(listener, conn, fd);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # A program uses up all descriptors that urnicd may open. urnicd does not spin, a program that comes
-# is told at once, and once there are descriptors again all goes on.
+# is told at once, and once there are descriptors again all goes on. The same for a program that
+# listens for iWARP connections.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
@@ -18,9 +19,9 @@ on a prlimit --nofile=64:64 "$urnicd" --foreground --idle 0 2>"$scratch/log" &
 await 'no urnicd' listens a
 daemon=$(urnicd_of a)
 
-# ticks: of a processor, 100 a second, that urnicd has used.
+# ticks PROCESS: of a processor, 100 a second, that it has used.
 ticks() {
-	sed 's/.*) //' "/proc/$daemon/stat" | awk '{ print $12 + $13 }'
+	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
 
 try() {
@@ -48,9 +49,9 @@ is_full() {
 }
 await "urnicd has descriptors left: $(ls "/proc/$daemon/fd")" is_full
 
-before=$(ticks)
+before=$(ticks "$daemon")
 sleep 3
-used=$(($(ticks) - before))
+used=$(($(ticks "$daemon") - before))
 [ $used -le 30 ] || fail "urnicd without descriptors uses $used of 300 ticks"
 kill "$holder"
 await 'a program does not work after the attack' try
@@ -78,3 +79,19 @@ try && fail 'a program works without a descriptor for it'
 [ $took -le 10 ] || fail "a program takes $took s to fail: $said"
 echo "$said" | grep -q "urnicd (process $daemon) has reached its limit of 64 open files: .*ulimit" ||
 	fail "a program is told: $said"
+kill "$holder"
+
+# A program that listens for iWARP connections has no descriptor for the one that comes: it does not
+# spin either, and serves the connection once it has one.
+export URNIC_TRANSPORTS=iwarp
+start listener a rping -s -a 10.99.0.1 -p $port -C 3
+wait_for_port a $port "$job_listener" || fail "no listener: $(cat "$scratch/listener")"
+prlimit --pid "$(process listener)" --nofile=3:1024
+start client a rping -c -a 10.99.0.1 -p $port -C 3
+await 'nobody connects' sh -c "grep -qs 'accept4' '$scratch/listener'"
+before=$(ticks "$(process listener)")
+sleep 3
+used=$(($(ticks "$(process listener)") - before))
+[ $used -le 30 ] || fail "a listener without descriptors uses $used of 300 ticks"
+prlimit --pid "$(process listener)" --nofile=1024:1024
+finish_well listener client
