@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,6 +26,21 @@ enum { BLOCK_BYTES = 512, BLOCK_COUNT = 256, SIZE_BYTES = BLOCK_BYTES * BLOCK_CO
 
 static char sentence[BACKEND_SENTENCE_BYTES];
 static char path[64];
+
+/* How many calls of io_uring_submit() fail, and with what. */
+static int refusals, refusal;
+
+/* It hides that of liburing from the backend. */
+int io_uring_submit(struct io_uring *uring)
+{
+	static int (*submit)(struct io_uring * uring);
+
+	if (refusals && refusals--)
+		return refusal;
+	if (!submit)
+		submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
+	return submit(uring);
+}
 
 static void make_file(off_t bytes)
 {
@@ -211,6 +228,40 @@ static void more_requests_than_the_ring_has_places_all_finish(void **state)
 			run(ring, backend, BACKEND_READ, i * BLOCK_BYTES, buffer, BLOCK_BYTES),
 			BACKEND_OK);
 		assert_memory_equal(buffer, buffers[i], BLOCK_BYTES);
+	}
+	backend_close(backend);
+	backend_ring_destroy(ring);
+	unlink(path);
+}
+
+/* Nothing is under way whose end would wake the caller: the ring has to say that it waits. */
+static void request_that_the_kernel_puts_off_is_submitted_again(void **state)
+{
+	static const int errors[] = {-EAGAIN, -EBUSY, -EINTR, -ENOMEM};
+	char block[BLOCK_BYTES] = {1};
+	struct backend_ring *ring;
+	struct backend *backend;
+
+	(void)state;
+	make_file(SIZE_BYTES);
+	assert_int_equal(backend_ring_create(4, true, &ring), 0);
+	if (backend_ring_fd(ring) < 0)
+		skip();
+	assert_int_equal(
+		backend_open(&(struct backend_settings){.path = path}, &backend, sentence), 0);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		struct pending pending = {0};
+
+		refusal = errors[i];
+		refusals = 3;
+		start(ring, backend, &pending, BACKEND_WRITE, 0, block, BLOCK_BYTES);
+		while (refusals) {
+			(void)backend_ring_poll(ring);
+			assert_true(backend_ring_is_put_off(ring) || !refusals);
+		}
+		finish(ring, &pending);
+		assert_int_equal(pending.status, BACKEND_OK);
+		assert_false(backend_ring_is_put_off(ring));
 	}
 	backend_close(backend);
 	backend_ring_destroy(ring);
@@ -415,6 +466,7 @@ int main(void)
 		cmocka_unit_test(file_without_io_uring_agrees_with_a_model),
 		cmocka_unit_test(null_reads_zeroes_and_forgets_writes),
 		cmocka_unit_test(more_requests_than_the_ring_has_places_all_finish),
+		cmocka_unit_test(request_that_the_kernel_puts_off_is_submitted_again),
 		cmocka_unit_test(request_beyond_the_end_is_out_of_range),
 		cmocka_unit_test(read_only_backend_refuses_what_writes),
 		cmocka_unit_test(memory_that_shrinks_and_grows_again_reads_zeroes),

@@ -277,8 +277,3 @@ void command_finish(struct target_command *command, uint16_t status)
 	}
 	queue->transport->respond(command);
 }
-
-void target_flush(struct target *target)
-{
-	(void)backend_ring_poll(target->ring);
-}

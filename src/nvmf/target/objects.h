@@ -39,6 +39,7 @@ struct target {
 	struct backend_ring *ring;
 	struct loop_watch ring_watch;
 	struct loop_work flush; /* hands what was submitted to the kernel */
+	struct loop_timer ring_retry; /* the kernel did not take it */
 	struct list ports;
 	struct list subsystems; /* by creation */
 	struct target_subsystem *discovery;

@@ -9,19 +9,31 @@
 
 #include "nvmf/target/objects.h"
 
+enum { RING_RETRY_NS = 2000000 };
+
+/* What the kernel did not take, it may take after RING_RETRY_NS. */
+void target_flush(struct target *target)
+{
+	(void)backend_ring_poll(target->ring);
+	if (backend_ring_is_put_off(target->ring))
+		loop_timer_set(target->loop, &target->ring_retry,
+			loop_now_ns(target->loop) + RING_RETRY_NS);
+}
+
 static void ring_ready(struct loop_watch *watch, uint32_t events)
 {
-	struct target *target = container_of(watch, struct target, ring_watch);
-
 	(void)events;
-	(void)backend_ring_poll(target->ring);
+	target_flush(container_of(watch, struct target, ring_watch));
 }
 
 static void flush_requests(struct loop_work *work)
 {
-	struct target *target = container_of(work, struct target, flush);
+	target_flush(container_of(work, struct target, flush));
+}
 
-	(void)backend_ring_poll(target->ring);
+static void ring_retry(struct loop_timer *timer)
+{
+	target_flush(container_of(timer, struct target, ring_retry));
 }
 
 static int discovery_create(struct target *target)
@@ -46,6 +58,7 @@ int target_create(struct loop *loop, struct target **ret_target)
 	target->genctr = 1;
 	target->ring_watch.ready = ring_ready;
 	loop_work_init(&target->flush, flush_requests);
+	loop_timer_init(&target->ring_retry, ring_retry);
 	list_init(&target->ports);
 	list_init(&target->subsystems);
 	list_init(&target->opening);
@@ -76,6 +89,7 @@ void target_destroy(struct target *target)
 		target_subsystem_destroy(subsystem);
 	target_inject_clear(target);
 	loop_defer_cancel(&target->flush);
+	loop_timer_cancel(&target->ring_retry);
 	loop_unwatch(target->loop, &target->ring_watch);
 	backend_ring_destroy(target->ring);
 	free(target);

@@ -168,9 +168,11 @@ static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 
 static void submit_prepared(struct backend_ring *ring)
 {
+	int count = 1;
+
 	start_waiting(ring);
-	if (io_uring_sq_ready(&ring->uring))
-		(void)io_uring_submit(&ring->uring);
+	while (io_uring_sq_ready(&ring->uring) && (count > 0 || count == -EINTR))
+		count = io_uring_submit(&ring->uring);
 }
 
 unsigned backend_ring_poll(struct backend_ring *ring)
@@ -187,4 +189,9 @@ unsigned backend_ring_poll(struct backend_ring *ring)
 		submit_prepared(ring);
 	}
 	return finished;
+}
+
+bool backend_ring_is_put_off(const struct backend_ring *ring)
+{
+	return ring->has_uring && io_uring_sq_ready(&ring->uring) > 0;
 }
