@@ -316,6 +316,79 @@ static void copy_and_verify_end_on_a_file(void **state)
 	unlink(path);
 }
 
+/* A namespace of memory, with 64 MiB in blocks of 512 bytes. */
+static void add_large_namespace(uint32_t nsid)
+{
+	const struct backend_settings disk = {.size_bytes = 64 << 20};
+	struct target_namespace_settings settings = {.nsid = nsid};
+	struct target_namespace *large;
+	char sentence[BACKEND_SENTENCE_BYTES];
+
+	assert_int_equal(backend_open(&disk, &settings.backend, sentence), 0);
+	assert_int_equal(target_namespace_add(subsystem, &settings, &large), 0);
+}
+
+/* To the socket, without a step of the loop. */
+static void send_now(struct client *client, struct nvme_sqe sqe, const void *body, uint32_t bytes)
+{
+	struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD, .data_bytes = bytes};
+	uint8_t capsule[TCP_HEADER_BYTES_MAX + 4096];
+	uint32_t head;
+
+	sqe.psdt = 1;
+	sqe.cid = client->cid++;
+	nvme_sqe_encode(&sqe, pdu.sqe);
+	head = tcp_pdu_encode(&pdu, &client->options, capsule);
+	if (bytes)
+		memcpy(capsule + head, body, bytes);
+	assert_int_equal(send(client->fd, capsule, head + bytes, 0), head + bytes);
+}
+
+static bool has_answer(const struct client *client)
+{
+	uint8_t byte;
+
+	return recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* Memory answers at once, so each step of a command would follow the other. */
+static void long_commands_let_others_have_their_turn(void **state)
+{
+	const struct nvme_sqe keep_alive = {
+		.opcode = NVME_ADMIN_KEEP_ALIVE, .sgl = {.type = NVME_SGL_TRANSPORT}};
+	struct nvme_sqe rows[] = {
+		io_sqe(NVME_IO_VERIFY, 0, 65536, 0),
+		io_sqe(NVME_IO_WRITE_ZEROES, 0, 65536, 0),
+		io_sqe(NVME_IO_COPY, 65536, 1, 32),
+		io_sqe(NVME_IO_DATASET_MANAGEMENT, 0, 1, 16),
+	};
+	uint8_t ranges[4][32] = {{0}};
+	struct client admin, io;
+
+	(void)state;
+	add_large_namespace(2);
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	le16_put(ranges[2] + 16, 8191);
+	le32_put(ranges[3] + 4, 131072);
+	rows[3].cdw10 = 0;
+	rows[3].cdw11 = 4;
+	for (int i = 0; i < 4; i++) {
+		rows[i].nsid = 2;
+		rows[i].sgl.type = i < 2 ? NVME_SGL_TRANSPORT : NVME_SGL_IN_CAPSULE;
+		send_now(&io, rows[i], ranges[i], rows[i].sgl.length);
+		send_now(&admin, keep_alive, NULL, 0);
+		for (int step = 0; step < STEPS_MAX && !has_answer(&admin); step++)
+			loop_step(loop, 1000000);
+		if (has_answer(&io))
+			fail_msg("row %d: no command had its turn meanwhile", i);
+		assert_true(client_receive(&admin, received));
+		assert_true(client_receive(&io, received));
+		assert_int_equal(nvme_cqe_decode(io.rx.pdu.cqe).status, NVME_SUCCESS);
+	}
+	close(io.fd);
+	client_close(&admin);
+}
+
 static bool is_resized;
 
 static void resized(void *context, int error, const char *sentence)
@@ -410,6 +483,7 @@ int main(void)
 		TEST(discovery_lists_the_subsystem),
 		TEST(pages_are_answered_by_kind),
 		TEST(copy_and_verify_end_on_a_file),
+		TEST(long_commands_let_others_have_their_turn),
 		TEST(resized_namespace_is_reported_by_an_event),
 		TEST(injected_faults_hit_the_commands_they_name),
 		TEST(silent_host_loses_its_controller),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * I/O commands of one range: Read, Write, Compare, Write Zeroes, Flush, and the fused pair Compare
- * and Write (NVM command set 1.0, section 3.2).
+ * I/O commands of one step: Read, Write, Compare, Flush, and the fused pair Compare and Write (NVM
+ * command set 1.0, section 3.2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,7 @@ static bool is_inside(const struct target_command *command)
 	return io_is_inside(command->ns, slba_of(command), blocks_of(command));
 }
 
-/* Without the volatile write cache each write is durable when it is done. */
-static bool is_durable(const struct target_command *command)
+bool io_is_durable(const struct target_command *command)
 {
 	const struct target_controller *controller = command->queue->controller;
 
@@ -73,6 +72,20 @@ void io_run(struct target_command *command, void (*run)(struct target_command *c
 	command->run = run;
 	if (namespace_begin(command->ns, command))
 		run(command);
+}
+
+static void step_run(struct loop_work *work)
+{
+	struct target_command *command = container_of(work, struct target_command, step);
+
+	command->run(command);
+}
+
+void io_continue(struct target_command *command, void (*run)(struct target_command *command))
+{
+	command->run = run;
+	loop_work_init(&command->step, step_run);
+	loop_defer(command->queue->target->loop, &command->step);
 }
 
 void io_done(struct target_command *command, uint16_t status)
@@ -118,7 +131,7 @@ static void write_done(struct backend_request *request, enum backend_status stat
 static void write_run(struct target_command *command)
 {
 	io_submit(command, BACKEND_WRITE, offset_of(command), command->data_bytes, command->data,
-		is_durable(command), write_done);
+		io_is_durable(command), write_done);
 }
 
 static void write_ready(struct target_command *command)
@@ -161,17 +174,6 @@ static void flush_run(struct target_command *command)
 static void flush_ready(struct target_command *command)
 {
 	io_run(command, flush_run);
-}
-
-static void zeroes_run(struct target_command *command)
-{
-	io_submit(command, BACKEND_WRITE_ZEROES, offset_of(command), bytes_of(command), NULL,
-		is_durable(command), request_done);
-}
-
-static void zeroes_ready(struct target_command *command)
-{
-	io_run(command, zeroes_run);
 }
 
 static void count(struct target_command *command)
@@ -232,7 +234,7 @@ void io_command(struct target_command *command)
 		command_expect(command, TARGET_NO_DATA, 0, flush_ready);
 		return;
 	case NVME_IO_WRITE_ZEROES:
-		command_expect(command, TARGET_NO_DATA, 0, zeroes_ready);
+		io_write_zeroes(command);
 		return;
 	case NVME_IO_DATASET_MANAGEMENT:
 		io_dataset_management(command);
@@ -297,7 +299,7 @@ static void pair_read(struct backend_request *request, enum backend_status statu
 		pair_end(pair, NVME_COMPARE_FAILED, NVME_FUSED_FAILED);
 	else
 		io_submit(pair->write, BACKEND_WRITE, offset_of(pair->write),
-			pair->write->data_bytes, pair->write->data, is_durable(pair->write),
+			pair->write->data_bytes, pair->write->data, io_is_durable(pair->write),
 			pair_written);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * I/O commands that take several steps: Dataset Management, Copy and Verify (NVM command set 1.0,
- * sections 3.2.2, 3.2.3 and 3.2.7). A command does one step after the other.
+ * I/O commands that take several steps: Dataset Management, Write Zeroes, Copy and Verify (NVM
+ * command set 1.0, sections 3.2.2, 3.2.3, 3.2.7 and 3.2.8). A command does one step after the
+ * other, and between them the loop serves other hosts: memory is done with each step at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@ enum {
 	DSM_RANGE_BYTES = 16,
 	DSM_DEALLOCATE = 1 << 2,
 	COPY_RANGE_BYTES = 32,
-	FUA = 1 << 30,
 };
 
 struct range {
@@ -35,37 +35,58 @@ static uint32_t range_count(const struct target_command *command)
 		1;
 }
 
+static uint64_t step_bytes(uint64_t total, uint64_t done, uint64_t most)
+{
+	return total - done < most ? total - done : most;
+}
+
+static void synced(struct backend_request *request, enum backend_status status)
+{
+	io_done(container_of(request, struct target_command, request), backend_status_nvme(status));
+}
+
+/* All steps are done, and none of them has made its bytes durable. */
+static void finish_steps(struct target_command *command)
+{
+	if (io_is_durable(command))
+		io_submit(command, BACKEND_FLUSH, 0, 0, NULL, false, synced);
+	else
+		io_done(command, NVME_SUCCESS);
+}
+
 static void dsm_step(struct target_command *command);
 
 static void dsm_done(struct backend_request *request, enum backend_status status)
 {
 	struct target_command *command = container_of(request, struct target_command, request);
 
+	command->done_bytes += request->length_bytes;
 	if (status != BACKEND_OK)
 		io_done(command, backend_status_nvme(status));
 	else
-		dsm_step(command);
+		io_continue(command, dsm_step);
 }
 
 static void dsm_step(struct target_command *command)
 {
 	uint8_t shift = command->ns->block_shift;
-	struct range range;
+	struct range range = {0};
 
-	do {
-		if (command->index == range_count(command)) {
-			io_done(command, NVME_SUCCESS);
-			return;
-		}
-		range = dsm_range(command, command->index++);
-	} while (range.blocks == 0);
-	/* A resize may have come between. */
-	if (!io_is_inside(command->ns, range.slba, range.blocks)) {
-		io_done(command, NVME_LBA_RANGE);
-		return;
+	for (; command->index < range_count(command); command->index++) {
+		range = dsm_range(command, command->index);
+		if (command->done_bytes < range.blocks << shift)
+			break;
+		command->done_bytes = 0;
 	}
-	io_submit(command, BACKEND_DISCARD, range.slba << shift, range.blocks << shift, NULL, false,
-		dsm_done);
+	if (command->index == range_count(command))
+		finish_steps(command);
+	else if (!io_is_inside(command->ns, range.slba, range.blocks))
+		/* A resize may have come between. */
+		io_done(command, NVME_LBA_RANGE);
+	else
+		io_submit(command, BACKEND_DISCARD, (range.slba << shift) + command->done_bytes,
+			step_bytes(range.blocks << shift, command->done_bytes, TARGET_ZERO_BYTES),
+			NULL, false, dsm_done);
 }
 
 static void dsm_ready(struct target_command *command)
@@ -79,6 +100,7 @@ static void dsm_ready(struct target_command *command)
 		}
 	}
 	command->index = 0;
+	command->done_bytes = 0;
 	if (command->sqe.cdw11 & DSM_DEALLOCATE)
 		io_run(command, dsm_step);
 	else
@@ -109,11 +131,6 @@ static uint64_t slba_of(const struct target_command *command)
 	return command->sqe.cdw10 | (uint64_t)command->sqe.cdw11 << 32;
 }
 
-static uint64_t step_bytes(uint64_t total, uint64_t done)
-{
-	return total - done < TARGET_SCRATCH_BYTES ? total - done : TARGET_SCRATCH_BYTES;
-}
-
 static void copy_step(struct target_command *command);
 
 static void copy_written(struct backend_request *request, enum backend_status status)
@@ -131,7 +148,10 @@ static void copy_written(struct backend_request *request, enum backend_status st
 		command->done_bytes = 0;
 		command->index++;
 	}
-	copy_step(command);
+	if (command->index < range_count(command))
+		io_continue(command, copy_step);
+	else
+		io_done(command, NVME_SUCCESS);
 }
 
 static void copy_read(struct backend_request *request, enum backend_status status)
@@ -142,26 +162,17 @@ static void copy_read(struct backend_request *request, enum backend_status statu
 		io_done(command, backend_status_nvme(status));
 	else
 		io_submit(command, BACKEND_WRITE, command->target_offset, request->length_bytes,
-			command->scratch,
-			command->sqe.cdw12 & FUA ||
-				(command->queue->controller &&
-					!command->queue->controller->write_cache),
-			copy_written);
+			command->scratch, io_is_durable(command), copy_written);
 }
 
 static void copy_step(struct target_command *command)
 {
 	uint8_t shift = command->ns->block_shift;
-	struct range range;
+	struct range range = copy_range(command, command->index);
 
-	if (command->index == range_count(command)) {
-		io_done(command, NVME_SUCCESS);
-		return;
-	}
-	range = copy_range(command, command->index);
 	io_submit(command, BACKEND_READ, (range.slba << shift) + command->done_bytes,
-		step_bytes(range.blocks << shift, command->done_bytes), command->scratch, false,
-		copy_read);
+		step_bytes(range.blocks << shift, command->done_bytes, TARGET_SCRATCH_BYTES),
+		command->scratch, false, copy_read);
 }
 
 static uint16_t copy_verdict(const struct target_command *command)
@@ -227,6 +238,12 @@ void io_copy(struct target_command *command)
 			range_count(command) * COPY_RANGE_BYTES, copy_ready);
 }
 
+/* The bytes of a command with one range. */
+static uint64_t total_bytes(const struct target_command *command)
+{
+	return ((command->sqe.cdw12 & 0xffff) + 1ull) << command->ns->block_shift;
+}
+
 static void verify_step(struct target_command *command);
 
 static void verify_done(struct backend_request *request, enum backend_status status)
@@ -234,23 +251,18 @@ static void verify_done(struct backend_request *request, enum backend_status sta
 	struct target_command *command = container_of(request, struct target_command, request);
 
 	command->done_bytes += request->length_bytes;
-	if (status != BACKEND_OK)
+	if (status != BACKEND_OK || command->done_bytes == total_bytes(command))
 		io_done(command, backend_status_nvme(status));
 	else
-		verify_step(command);
+		io_continue(command, verify_step);
 }
 
 static void verify_step(struct target_command *command)
 {
-	uint8_t shift = command->ns->block_shift;
-	uint64_t total = ((command->sqe.cdw12 & 0xffff) + 1ull) << shift;
-
-	if (command->done_bytes == total)
-		io_done(command, NVME_SUCCESS);
-	else
-		io_submit(command, BACKEND_READ, (slba_of(command) << shift) + command->done_bytes,
-			step_bytes(total, command->done_bytes), command->scratch, false,
-			verify_done);
+	io_submit(command, BACKEND_READ,
+		(slba_of(command) << command->ns->block_shift) + command->done_bytes,
+		step_bytes(total_bytes(command), command->done_bytes, TARGET_SCRATCH_BYTES),
+		command->scratch, false, verify_done);
 }
 
 static void verify_ready(struct target_command *command)
@@ -266,4 +278,38 @@ static void verify_ready(struct target_command *command)
 void io_verify(struct target_command *command)
 {
 	command_expect(command, TARGET_NO_DATA, 0, verify_ready);
+}
+
+static void zeroes_step(struct target_command *command);
+
+static void zeroes_done(struct backend_request *request, enum backend_status status)
+{
+	struct target_command *command = container_of(request, struct target_command, request);
+
+	command->done_bytes += request->length_bytes;
+	if (status != BACKEND_OK)
+		io_done(command, backend_status_nvme(status));
+	else if (command->done_bytes < total_bytes(command))
+		io_continue(command, zeroes_step);
+	else
+		finish_steps(command);
+}
+
+static void zeroes_step(struct target_command *command)
+{
+	io_submit(command, BACKEND_WRITE_ZEROES,
+		(slba_of(command) << command->ns->block_shift) + command->done_bytes,
+		step_bytes(total_bytes(command), command->done_bytes, TARGET_ZERO_BYTES), NULL,
+		false, zeroes_done);
+}
+
+static void zeroes_ready(struct target_command *command)
+{
+	command->done_bytes = 0;
+	io_run(command, zeroes_step);
+}
+
+void io_write_zeroes(struct target_command *command)
+{
+	command_expect(command, TARGET_NO_DATA, 0, zeroes_ready);
 }

@@ -27,7 +27,9 @@ enum {
 	TARGET_CONNECT_SECONDS = 10,
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
-	TARGET_SCRATCH_BYTES = 128 << 10, /* a step of Verify and Copy */
+	/* A step of Verify and Copy; of Write Zeroes and Dataset Management. */
+	TARGET_SCRATCH_BYTES = 128 << 10,
+	TARGET_ZERO_BYTES = 16 << 20,
 	/* Copy: blocks of one range, of all, and ranges. */
 	TARGET_COPY_RANGE_BLOCKS = 8192,
 	TARGET_COPY_BLOCKS = 65536,
@@ -174,6 +176,7 @@ void admin_get_features(struct target_command *command);
 void io_command(struct target_command *command);
 void io_dataset_management(struct target_command *command);
 void io_copy(struct target_command *command);
+void io_write_zeroes(struct target_command *command);
 void io_verify(struct target_command *command);
 void io_fused(struct target_command *compare, struct target_command *write);
 /* The data of one half has arrived, or not. */
@@ -186,7 +189,11 @@ void io_submit(struct target_command *command, enum backend_operation operation,
 	void (*done)(struct backend_request *request, enum backend_status status));
 /* Run `run` when no exclusive job has the namespace. io_done() ends what it began. */
 void io_run(struct target_command *command, void (*run)(struct target_command *command));
+/* Run `run`, the next step, after the other hosts had their turn. */
+void io_continue(struct target_command *command, void (*run)(struct target_command *command));
 void io_done(struct target_command *command, uint16_t status);
+/* FUA is set, or the host has turned the volatile write cache off: durable when it is done. */
+bool io_is_durable(const struct target_command *command);
 /* The blocks are in the namespace. */
 bool io_is_inside(const struct target_namespace *ns, uint64_t slba, uint64_t blocks);
 

@@ -158,8 +158,9 @@ struct target_command {
 	struct iovec iov; /* the backend may change it */
 	struct target_pair *pair; /* of fused commands */
 	struct loop_timer delay; /* of error injection */
+	struct loop_work step; /* the next one of a command that takes several */
 	uint32_t index; /* the range at work, of Dataset Management and Copy */
-	uint64_t done_bytes; /* of that range, or of Verify */
+	uint64_t done_bytes; /* of that range, or of Verify and Write Zeroes */
 	uint64_t target_offset; /* of Copy */
 	uint8_t *scratch; /* of Compare, Copy and Verify: a buffer of the core */
 };
