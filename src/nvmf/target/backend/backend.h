@@ -14,9 +14,12 @@
  * that two of them write at once holds what one of them wrote.
  *
  * Durability: a write is durable once a flush that was submitted after its `done` has succeeded, or
- * if it had `is_fua` set. Files and devices keep this promise across the death of the process and,
- * as far as fdatasync() does, across power loss. After a failed flush each later flush and FUA
- * write fails too, because the kernel may have dropped the pages that it could not write.
+ * if it had `is_fua` set; a discard and zeroes, after such a flush. Files and devices keep this
+ * promise across the death of the process and, as far as fdatasync() does, across power loss.
+ *
+ * After a failed flush or FUA write each later one fails too, until the backend is opened anew. The
+ * kernel reports an error once and may have dropped the pages that it could not write; so a later
+ * success would be for other data than the caller believes. Reads and volatile writes go on.
  */
 #ifndef URNIC_NVMF_TARGET_BACKEND_H
 #define URNIC_NVMF_TARGET_BACKEND_H
@@ -52,7 +55,7 @@ enum backend_operation {
 
 struct backend_request {
 	enum backend_operation operation;
-	/* Writes and write zeroes: durable before `done`. */
+	/* Writes: durable before `done`. */
 	bool is_fua;
 	/* Whole blocks within the namespace; a flush has neither. */
 	uint64_t offset_bytes;
@@ -76,7 +79,6 @@ struct backend_request {
 	uint64_t position_bytes;
 	struct iovec zeroes;
 	uint8_t zero_way;
-	bool is_syncing;
 };
 
 /* What a backend is made of: one of three kinds. */

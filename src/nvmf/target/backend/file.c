@@ -47,6 +47,13 @@ static struct file *file_of(struct backend *backend)
 	return (struct file *)backend;
 }
 
+/* It says that data is on the disk when it succeeds. */
+static bool is_durable(const struct backend_request *request)
+{
+	return request->operation == BACKEND_FLUSH ||
+		(request->operation == BACKEND_WRITE && request->is_fua);
+}
+
 static void report(struct file *file, enum backend_status status, int error)
 {
 	char sentence[BACKEND_SENTENCE_BYTES];
@@ -86,7 +93,7 @@ struct file_step file_step_next(struct backend_request *request)
 		.length_bytes = request->remaining_bytes,
 	};
 
-	if (request->is_syncing || request->operation == BACKEND_FLUSH) {
+	if (request->operation == BACKEND_FLUSH) {
 		step.call = FILE_SYNC;
 	} else if (request->operation == BACKEND_READ) {
 		step.call = FILE_READ;
@@ -145,14 +152,14 @@ static bool step_failed(struct backend_request *request, int error, enum backend
 		return false;
 	}
 	if (error == EOPNOTSUPP && request->operation == BACKEND_WRITE_ZEROES &&
-		!request->is_syncing && request->zero_way != ZERO_BY_WRITING) {
+		request->zero_way != ZERO_BY_WRITING) {
 		unsigned way = request->zero_way;
 
 		(void)atomic_compare_exchange_strong(&file->zero_way, &way, way + 1);
 		return true;
 	}
 	*ret_status = status_of_error(request, error);
-	if (request->operation == BACKEND_FLUSH || request->is_syncing || request->is_fua)
+	if (is_durable(request))
 		file->has_lost_writes = true;
 	report(file, *ret_status, error);
 	return false;
@@ -176,15 +183,9 @@ bool file_step_done(
 	if (outcome < 0)
 		return step_failed(request, (int)-outcome, ret_status);
 	*ret_status = BACKEND_OK;
-	if (request->is_syncing)
-		return false;
 	if (is_transfer && outcome == 0)
 		return transfer_ended(request, ret_status);
-	if (is_transfer && advance(request, (uint64_t)outcome))
-		return true;
-	if (request->operation == BACKEND_WRITE_ZEROES && request->is_fua)
-		request->is_syncing = true;
-	return request->is_syncing;
+	return is_transfer && advance(request, (uint64_t)outcome);
 }
 
 static bool has_shrunk(const struct file *file)
@@ -199,13 +200,11 @@ static void submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
 {
 	struct file *file = file_of(backend);
-	bool is_durable = request->operation == BACKEND_FLUSH || request->is_fua;
 
 	assert(ring);
 	request->position_bytes = request->offset_bytes;
 	request->remaining_bytes = request->length_bytes;
-	request->is_syncing = false;
-	if (is_durable && file->has_lost_writes && request->operation != BACKEND_READ) {
+	if (is_durable(request) && file->has_lost_writes) {
 		backend_finish(request, BACKEND_WRITE_FAULT);
 	} else if (request->operation == BACKEND_WRITE && has_shrunk(file)) {
 		report(file, BACKEND_NOT_READY, 0);
