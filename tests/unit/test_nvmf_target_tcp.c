@@ -169,6 +169,29 @@ static void connections_beyond_the_limit_are_closed(void **state)
 		close(clients[i].fd);
 }
 
+/* The socket is full in the middle of a PDU: the rest of that PDU goes out before the TermReq. */
+static void termination_follows_a_whole_pdu(void **state)
+{
+	const struct wrong row = {"type", TCP_PDU_CAPSULE_CMD, 0, 0, TCP_FATAL_HEADER, 0};
+	struct nvme_sqe sqe = io_sqe(NVME_IO_READ, 0, DATA_BYTES / 512, DATA_BYTES);
+	struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD};
+	uint8_t bytes[TCP_HEADER_BYTES_MAX];
+	struct client admin, io;
+	uint32_t length;
+
+	(void)state;
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	for (int i = 0; i < ENTRIES - 1; i++)
+		client_capsule(&io, &sqe, NULL, 0);
+	for (int i = 0; i < 100; i++)
+		loop_step(loop, 1000000);
+	length = tcp_pdu_encode(&pdu, &io.options, bytes);
+	bytes[0] = 0x0a;
+	client_send(&io, bytes, length);
+	expect_term(&io, &row);
+	client_close(&admin);
+}
+
 /* --- commands that wait for memory --- */
 
 /* A Write whose data travels by R2T. */
@@ -283,6 +306,7 @@ int main(void)
 		TEST(wrong_header_digest_ends_the_connection),
 		TEST(wrong_data_digest_fails_one_command),
 		TEST(connections_beyond_the_limit_are_closed),
+		TEST(termination_follows_a_whole_pdu),
 		TEST(fused_pairs_that_wait_for_memory_all_end),
 		TEST(command_that_waits_for_memory_is_not_overtaken),
 		cmocka_unit_test(data_in_capsules_holds_no_fused_write_back),

@@ -59,6 +59,7 @@ static void free_if_unused(struct tcp_queue *q)
 	q->tcp->count--;
 	list_remove(&q->node);
 	free(q->commands);
+	free(q->last);
 	free(q);
 }
 
@@ -283,15 +284,13 @@ void tcp_queue_end(struct tcp_queue *q)
 
 void tcp_queue_refuse(struct tcp_queue *q)
 {
-	uint32_t bytes = tcp_rx_term(&q->rx, q->own);
+	bool has_last = tcp_send_last(q);
 
-	q->own_bytes = bytes;
-	q->own_sent = 0;
 	q->is_refused = true;
 	q->used++;
 	drop_commands(q);
 	q->used--;
-	if (bytes == 0) {
+	if (!has_last) {
 		tcp_queue_end(q);
 		return;
 	}

@@ -69,10 +69,12 @@ struct tcp_queue {
 	uint32_t data_bytes; /* in buffers of fetch() and prepare() */
 	bool is_resuming;
 	struct tcp_command *receiving; /* whose data the present PDU is */
-	uint8_t own[128 > TCP_TERM_BYTES_MAX ? 128 : TCP_TERM_BYTES_MAX]; /* ICResp or TermReq */
+	uint8_t own[128]; /* ICResp */
 	uint32_t own_bytes, own_sent;
+	uint8_t *last; /* allocated: the rest of a PDU, and a TermReq */
+	uint32_t last_bytes, last_sent;
 	bool is_blocked; /* the socket takes no more now */
-	bool is_refused; /* only a TermReq is sent, and nothing is taken in */
+	bool is_refused; /* only `last` is sent, and nothing is taken in */
 	bool is_over;
 };
 
@@ -98,6 +100,8 @@ void tcp_send_response(struct tcp_queue *q, struct tcp_command *c);
 void tcp_send_r2t(struct tcp_queue *q, struct tcp_command *c);
 /* Let the loop send before it sleeps. */
 void tcp_send_soon(struct tcp_queue *q);
+/* Prepare a TermReq, behind the PDU that is on its way. False: there is none, or no memory. */
+bool tcp_send_last(struct tcp_queue *q);
 
 /* tcp_queue.c */
 struct tcp_command *tcp_command_take(struct tcp_queue *q);

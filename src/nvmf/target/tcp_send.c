@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sending: each command has at most one thing to send, an R2T or its response. What is due goes out
- * together, in the order of the list.
+ * together, in the order of the list. After a refusal only `last` goes out.
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -100,24 +101,64 @@ static int part_add(struct iovec *parts, int count, void *bytes, uint32_t length
 	return count + 1;
 }
 
+static int command_parts(struct tcp_command *c, struct iovec *parts)
+{
+	uint32_t skip = c->sent;
+	int count = part_add(parts, 0, c->head, c->head_bytes, &skip);
+
+	count = part_add(parts, count, c->buffer, c->body_bytes, &skip);
+	return part_add(parts, count, c->tail, c->tail_bytes, &skip);
+}
+
 static int parts_collect(struct tcp_queue *q, struct iovec *parts)
 {
-	uint32_t skip = q->own_sent;
+	uint32_t skip = q->is_refused ? q->last_sent : q->own_sent;
 	int count = 0;
 
+	if (q->is_refused)
+		return part_add(parts, count, q->last, q->last_bytes, &skip);
 	if (q->own_bytes)
 		count = part_add(parts, count, q->own, q->own_bytes, &skip);
-	if (q->is_refused)
-		return count;
 	list_for_each(c, &q->output, struct tcp_command, node) {
 		if (count > PARTS_MAX - 3)
 			break;
-		skip = c->sent;
-		count = part_add(parts, count, c->head, c->head_bytes, &skip);
-		count = part_add(parts, count, c->buffer, c->body_bytes, &skip);
-		count = part_add(parts, count, c->tail, c->tail_bytes, &skip);
+		count += command_parts(c, parts + count);
 	}
 	return count;
+}
+
+/* What is missing of a PDU that is on its way. */
+static int rest_parts(struct tcp_queue *q, struct iovec *parts)
+{
+	struct tcp_command *c = list_first(&q->output, struct tcp_command, node);
+	uint32_t skip = q->own_sent;
+
+	if (q->own_sent)
+		return part_add(parts, 0, q->own, q->own_bytes, &skip);
+	return list_is_empty(&q->output) || c->sent == 0 ? 0 : command_parts(c, parts);
+}
+
+bool tcp_send_last(struct tcp_queue *q)
+{
+	struct iovec parts[3];
+	uint8_t term[TCP_TERM_BYTES_MAX];
+	uint32_t term_bytes = tcp_rx_term(&q->rx, term), bytes = term_bytes;
+	int count = rest_parts(q, parts);
+
+	if (term_bytes == 0)
+		return false;
+	for (int i = 0; i < count; i++)
+		bytes += (uint32_t)parts[i].iov_len;
+	q->last = malloc(bytes);
+	if (!q->last)
+		return false;
+	for (int i = 0; i < count; i++) {
+		memcpy(q->last + q->last_bytes, parts[i].iov_base, parts[i].iov_len);
+		q->last_bytes += (uint32_t)parts[i].iov_len;
+	}
+	memcpy(q->last + q->last_bytes, term, term_bytes);
+	q->last_bytes = bytes;
+	return true;
 }
 
 static void command_sent(struct tcp_queue *q, struct tcp_command *c)
@@ -132,6 +173,10 @@ static void command_sent(struct tcp_queue *q, struct tcp_command *c)
 static void parts_sent(struct tcp_queue *q, size_t bytes)
 {
 	q->tcp->counters.sent_bytes += bytes;
+	if (q->is_refused) {
+		q->last_sent += (uint32_t)bytes;
+		return;
+	}
 	if (q->own_sent < q->own_bytes) {
 		uint32_t left = q->own_bytes - q->own_sent;
 		uint32_t piece = bytes < left ? (uint32_t)bytes : left;
