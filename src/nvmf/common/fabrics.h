@@ -38,6 +38,7 @@ enum {
 	NVME_CC_DEFAULT = 6 << 16 | 4 << 20, /* IOSQES, IOCQES: 64 and 16 bytes */
 	NVME_CSTS_RDY = 1 << 0,
 	NVME_CSTS_CFS = 1 << 1,
+	NVME_CSTS_SHST_OCCURRING = 1 << 2,
 	NVME_CSTS_SHST_COMPLETE = 2 << 2,
 	NVME_VS_1_4 = 1 << 16 | 4 << 8,
 };

@@ -86,6 +86,11 @@ struct target_controller *controller_create(struct target_queue *admin,
 
 	if (!controller)
 		return NULL;
+	controller->host = peer_host_reference(subsystem->target, data->hostnqn);
+	if (!controller->host) {
+		free(controller);
+		return NULL;
+	}
 	controller->target = subsystem->target;
 	controller->subsystem = subsystem;
 	controller->port = admin->port;
@@ -132,6 +137,7 @@ void controller_queue_closed(struct target_controller *controller, struct target
 		return;
 	assert(list_is_empty(&controller->events));
 	list_remove(&controller->node);
+	peer_host_unreference(controller->host);
 	free(controller);
 }
 
@@ -174,19 +180,40 @@ bool controller_configure(struct target_controller *controller, uint32_t cc)
 	/* While the controller is enabled, only EN and SHN change (base 2.0, figure 45). */
 	if ((before & cc & NVME_CC_EN) && ((before ^ cc) & ~(uint32_t)NVME_CC_SHN))
 		return false;
+	/* The host is to wait until RDY is 0 (figure 45). */
+	if ((cc & NVME_CC_EN) && controller->is_resetting)
+		return false;
 	controller->cc = cc;
 	if ((cc & NVME_CC_EN) && !(before & NVME_CC_EN)) {
 		controller->csts = cc_is_usable(controller, cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
 	} else if (!(cc & NVME_CC_EN) && (before & NVME_CC_EN)) {
-		controller->csts = 0;
+		controller->csts &= NVME_CSTS_RDY;
+		controller->is_resetting = true;
 		io_queues_close(controller);
 	}
 	if ((cc & NVME_CC_SHN) && !(before & NVME_CC_SHN)) {
 		io_queues_close(controller);
-		controller->csts =
-			(controller->csts & ~(uint32_t)NVME_CSTS_RDY) | NVME_CSTS_SHST_COMPLETE;
+		controller->csts = NVME_CSTS_SHST_OCCURRING |
+			(controller->csts & ~(uint32_t)(NVME_CSTS_RDY | NVME_CSTS_SHST_COMPLETE));
 	}
+	controller_settle(controller);
 	return true;
+}
+
+void controller_settle(struct target_controller *controller)
+{
+	if (peer_host_has_lost(controller->host))
+		return;
+	if (controller->is_resetting)
+		controller->csts &= ~(uint32_t)NVME_CSTS_RDY;
+	controller->is_resetting = false;
+	if (controller->csts & NVME_CSTS_SHST_OCCURRING)
+		controller->csts ^= NVME_CSTS_SHST_OCCURRING | NVME_CSTS_SHST_COMPLETE;
+}
+
+bool controller_is_ready(const struct target_controller *controller)
+{
+	return controller->csts & NVME_CSTS_RDY && !controller->is_resetting;
 }
 
 void controller_log_error(

@@ -36,6 +36,7 @@ void queue_close(struct target_queue *queue)
 {
 	if (queue->is_closing || queue->is_closed)
 		return;
+	queue_lose(queue);
 	queue->is_closing = true;
 	loop_timer_cancel(&queue->connect_timer);
 	/* Waiting commands end in target_queue_closed(): then no response leaves. */
@@ -96,6 +97,8 @@ void target_queue_closed(struct target_queue *queue)
 	struct target *target = queue->target;
 
 	assert(!queue->is_closed);
+	if (!queue->is_closing)
+		queue_lose(queue);
 	queue->is_closed = true;
 	loop_timer_cancel(&queue->connect_timer);
 	cancel_all(queue);
@@ -143,8 +146,6 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 		queue->controller->heard_ns = loop_now_ns(queue->target->loop);
 	if (has_conflict(queue, command))
 		command_finish(command, NVME_CID_CONFLICT);
-	else if (queue->is_closing || queue->is_closed)
-		command_finish(command, NVME_SQ_DELETED);
 	else if (list_is_empty(&queue->target->rules) || !inject_command(command))
 		command_dispatch(command);
 	return true;
@@ -179,11 +180,26 @@ static bool fused_take(struct target_command *command)
 	return true;
 }
 
+/* Fabrics commands of an I/O queue touch no namespace. */
+static bool waits_for_lost(const struct target_command *command)
+{
+	return command->queue->qid != 0 && command->sqe.opcode != NVME_OPCODE_FABRICS &&
+		peer_host_has_lost(command->queue->host);
+}
+
 void command_dispatch(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;
 	struct target *target = queue->target;
 
+	if (queue_is_lost(queue)) {
+		command_finish(command, NVME_SQ_DELETED);
+		return;
+	}
+	if (waits_for_lost(command)) {
+		peer_host_park(queue->host, command);
+		return;
+	}
 	if (queue->qid == 0)
 		target->counters.admin_commands++;
 	if ((queue->fused || command->sqe.fuse) && fused_take(command))
@@ -194,7 +210,7 @@ void command_dispatch(struct target_command *command)
 		command_finish(command, command->refusal);
 	else if (command->sqe.opcode == NVME_OPCODE_FABRICS)
 		fabrics_command(command);
-	else if (!queue->is_connected || !(queue->controller->csts & NVME_CSTS_RDY))
+	else if (!queue->is_connected || !controller_is_ready(queue->controller))
 		command_finish(command, NVME_SEQUENCE);
 	else if (queue->qid == 0)
 		admin_command(command);

@@ -35,6 +35,7 @@ static void connect_grant(struct target_command *command, struct target_controll
 	list_remove(&queue->node);
 	list_append(&controller->queues, &queue->node);
 	queue->controller = controller;
+	queue->host = controller->host;
 	queue->qid = connect->qid;
 	queue->entries = (uint16_t)(connect->sqsize + 1);
 	queue->is_connected = true;
@@ -99,7 +100,7 @@ static void connect_io(struct target_command *command, const struct nvme_connect
 		connect_refuse(command, NVME_CONNECT_PARAMETER, QID_OFFSET);
 	else if (connect->kato_ms != 0)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, KATO_OFFSET);
-	else if (!(controller->csts & NVME_CSTS_RDY))
+	else if (!controller_is_ready(controller))
 		connect_refuse(command, NVME_CONNECT_BUSY, 0);
 	else if (controller_queue(controller, connect->qid))
 		connect_refuse(command, NVME_SEQUENCE, 0);

@@ -70,7 +70,9 @@ void io_submit(struct target_command *command, enum backend_operation operation,
 void io_run(struct target_command *command, void (*run)(struct target_command *command))
 {
 	command->run = run;
-	if (namespace_begin(command->ns, command))
+	if (queue_is_lost(command->queue))
+		command_finish(command, NVME_SQ_DELETED);
+	else if (namespace_begin(command->ns, command))
 		run(command);
 }
 
@@ -78,7 +80,10 @@ static void step_run(struct loop_work *work)
 {
 	struct target_command *command = container_of(work, struct target_command, step);
 
-	command->run(command);
+	if (queue_is_lost(command->queue))
+		io_done(command, NVME_SQ_DELETED);
+	else
+		command->run(command);
 }
 
 void io_continue(struct target_command *command, void (*run)(struct target_command *command))
@@ -90,7 +95,7 @@ void io_continue(struct target_command *command, void (*run)(struct target_comma
 
 void io_done(struct target_command *command, uint16_t status)
 {
-	namespace_end(command->ns);
+	namespace_end(command->ns, command->queue);
 	command_finish(command, status);
 }
 
@@ -269,7 +274,8 @@ static void pair_finish(struct target_pair *pair, uint16_t compare_status, uint1
 	command_finish(write, write_status);
 }
 
-static void pair_end(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
+/* The namespace is exclusive no longer. */
+static void pair_leave(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
 {
 	struct target_namespace *ns = pair->compare->ns;
 
@@ -277,6 +283,12 @@ static void pair_end(struct target_pair *pair, uint16_t compare_status, uint16_t
 	pair_finish(pair, compare_status, write_status);
 	namespace_job_done(ns);
 	namespace_unreference(ns);
+}
+
+static void pair_end(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
+{
+	queue_work_end(pair->compare->queue);
+	pair_leave(pair, compare_status, write_status);
 }
 
 static void pair_written(struct backend_request *request, enum backend_status status)
@@ -308,6 +320,11 @@ static void pair_run(struct target_job *job)
 	struct target_pair *pair = container_of(job, struct target_pair, job);
 	struct target_command *compare = pair->compare;
 
+	if (queue_is_lost(compare->queue)) {
+		pair_leave(pair, NVME_SQ_DELETED, NVME_SQ_DELETED);
+		return;
+	}
+	queue_work_begin(compare->queue);
 	io_submit(compare, BACKEND_READ, offset_of(compare), compare->data_bytes, compare->scratch,
 		false, pair_read);
 }
@@ -338,7 +355,7 @@ static uint16_t pair_verdict(struct target_command *compare, struct target_comma
 		return NVME_INVALID_FIELD;
 	if (compare->refusal != NVME_SUCCESS)
 		return compare->refusal;
-	if (!(compare->queue->controller->csts & NVME_CSTS_RDY))
+	if (!controller_is_ready(compare->queue->controller))
 		return NVME_SEQUENCE;
 	compare->ns = namespace_find(compare->queue->controller->subsystem, compare->sqe.nsid);
 	if (!compare->ns)

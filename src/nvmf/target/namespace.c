@@ -128,6 +128,7 @@ bool namespace_begin(struct target_namespace *ns, struct target_command *command
 		return false;
 	}
 	ns->working++;
+	queue_work_begin(command->queue);
 	return true;
 }
 
@@ -143,10 +144,11 @@ static void start_job(struct target_namespace *ns)
 	job->run(job);
 }
 
-void namespace_end(struct target_namespace *ns)
+void namespace_end(struct target_namespace *ns, struct target_queue *queue)
 {
 	assert(ns->working > 0);
 	ns->working--;
+	queue_work_end(queue);
 	start_job(ns);
 }
 
@@ -167,8 +169,7 @@ void namespace_job_done(struct target_namespace *ns)
 
 		list_remove(&command->parked);
 		command->stage = TARGET_STAGE_WORKING;
-		ns->working++;
-		command->run(command);
+		io_run(command, command->run);
 	}
 	namespace_unreference(ns);
 }

@@ -7,7 +7,8 @@
  *
  * References: the target owns ports and subsystems; a subsystem owns controllers and namespaces.
  * A command references its namespace, so that a removed one lives until its last command is done.
- * A queue refers to its controller while it is connected.
+ * A queue refers to its controller while it is connected. Controllers, and commands at work in
+ * backends, keep the peer host: what the target knows of a host by its NQN.
  */
 
 #include "nvmf/common/identify.h"
@@ -46,6 +47,7 @@ struct target {
 	struct list subsystems; /* by creation */
 	struct target_subsystem *discovery;
 	struct list opening; /* queues before Connect */
+	struct list peer_hosts;
 	struct list dying; /* controllers whose queues are closing, unlinked from their subsystem */
 	struct list rules;
 	uint64_t genctr;
@@ -131,9 +133,11 @@ struct target_controller {
 	uint8_t hostid[16];
 	uint32_t in_capsule_bytes;
 	uint16_t qid_max;
+	struct peer_host *host; /* referenced */
 	struct target_queue *admin;
 	struct list queues; /* Admin and I/O */
 	uint32_t cc, csts;
+	bool is_resetting; /* RDY is still set, because lost commands have not ended */
 	uint32_t kato_ms;
 	struct loop_timer keep_alive;
 	uint64_t heard_ns;
@@ -202,7 +206,7 @@ struct target_namespace *namespace_find(const struct target_subsystem *subsystem
 void namespace_unreference(struct target_namespace *ns);
 /* False: the namespace is exclusive, and the command is parked and will run later. */
 bool namespace_begin(struct target_namespace *ns, struct target_command *command);
-void namespace_end(struct target_namespace *ns);
+void namespace_end(struct target_namespace *ns, struct target_queue *queue);
 void namespace_exclude(struct target_namespace *ns, struct target_job *job);
 void namespace_job_done(struct target_namespace *ns);
 
@@ -218,6 +222,10 @@ void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 uint64_t controller_capabilities(const struct target_controller *controller);
 /* Write CC. False: the transition is not allowed. */
 bool controller_configure(struct target_controller *controller, uint32_t cc);
+/* A reset or shutdown is complete if the host has lost no command that is still at work. */
+void controller_settle(struct target_controller *controller);
+/* Enabled, and neither in a reset nor shut down: it takes commands. */
+bool controller_is_ready(const struct target_controller *controller);
 void controller_log_error(
 	struct target_controller *controller, const struct target_command *command);
 /* An event: `kind` is EVENT_*, `mask` its EVENT_MASK_*. */
@@ -225,6 +233,20 @@ void controller_event(struct target_controller *controller, uint32_t mask);
 void controller_event_clear(struct target_controller *controller, uint32_t mask);
 void controller_wait_event(struct target_controller *controller, struct target_command *command);
 void controller_namespace_changed(struct target_controller *controller, uint32_t nsid);
+
+/* --- peer_host.c --- */
+/* The host with this NQN, for a controller; NULL: no memory. */
+struct peer_host *peer_host_reference(struct target *target, const char *nqn);
+void peer_host_unreference(struct peer_host *host);
+bool peer_host_has_lost(const struct peer_host *host);
+/* Dispatch an I/O command when no lost command of the host is at work. */
+void peer_host_park(struct peer_host *host, struct target_command *command);
+bool queue_is_lost(const struct target_queue *queue); /* it closes, or is closed */
+/* Before the queue is lost: so is what it has at work. Called once. */
+void queue_lose(struct target_queue *queue);
+/* A command of the queue begins and ends to work in a backend. */
+void queue_work_begin(struct target_queue *queue);
+void queue_work_end(struct target_queue *queue);
 
 /* --- target.c, port.c --- */
 bool subsystem_allows(const struct target_subsystem *subsystem, const char *hostnqn);

@@ -62,6 +62,7 @@ int target_create(struct loop *loop, struct target **ret_target)
 	list_init(&target->ports);
 	list_init(&target->subsystems);
 	list_init(&target->opening);
+	list_init(&target->peer_hosts);
 	list_init(&target->dying);
 	list_init(&target->rules);
 	error = discovery_create(target);

@@ -52,6 +52,7 @@ struct target_port;
 struct target_queue;
 struct target_command;
 struct target_controller;
+struct peer_host;
 struct target_namespace;
 struct target_pair;
 
@@ -91,7 +92,7 @@ struct target_transport {
 /* Where the core has a command. */
 enum target_stage {
 	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or in the hands of a handler */
-	TARGET_STAGE_PARKED, /* waits for its namespace */
+	TARGET_STAGE_PARKED, /* waits for its namespace, or for lost commands of its host */
 	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
 	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
 	TARGET_STAGE_DELAYED, /* by error injection; forever if it is dropped */
@@ -114,12 +115,14 @@ struct target_queue {
 	/* The core's. */
 	struct target *target;
 	struct target_controller *controller;
+	struct peer_host *host; /* after Connect; valid while `working` is not 0, too */
 	struct list node; /* of the controller, or of the target before Connect */
 	struct list commands; /* pending, in the order of arrival */
 	struct loop_timer connect_timer;
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
 	uint16_t sqhd;
 	uint16_t pending; /* commands that the core has, AERs included */
+	uint16_t working; /* of them, those at work in a backend; a fused pair counts once */
 	bool is_closing; /* the core has called close() */
 	bool is_closed;
 	/* Pending commands by the low bits of their identifiers: 0 means no conflict. */
@@ -150,7 +153,7 @@ struct target_command {
 	struct target_queue *queue;
 	struct list node; /* of queue->commands */
 	enum target_stage stage;
-	struct list parked; /* of the namespace or the controller, as `stage` says */
+	struct list parked; /* of the namespace, host or controller, as `stage` says */
 	void (*ready)(struct target_command *command);
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* referenced */
