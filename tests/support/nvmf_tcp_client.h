@@ -49,6 +49,7 @@ static struct target_subsystem *subsystem;
 static struct target_namespace *ns;
 static struct target_port *port;
 static struct target_tcp *tcp;
+static uint64_t tcp_data_bytes_max; /* of the next listener; 0: its default */
 static uint8_t data[DATA_BYTES];
 static uint8_t received[DATA_BYTES];
 
@@ -74,7 +75,7 @@ static inline void setup_with(uint32_t in_capsule_bytes, uint16_t entries)
 	struct target_tcp_settings settings = {.in_capsule_bytes = in_capsule_bytes,
 		.h2c_bytes_max = 8192,
 		.r2t_bytes_max = 65536,
-		.connections_max = 8};
+		.data_bytes_max = tcp_data_bytes_max};
 	struct sockaddr_in *address = (struct sockaddr_in *)(void *)&settings.address;
 	char sentence[BACKEND_SENTENCE_BYTES];
 
@@ -192,7 +193,8 @@ static inline bool client_receive(struct client *client, uint8_t *place)
 	return false;
 }
 
-static inline void client_open(struct client *client)
+/* From this address. */
+static inline void client_open_from(struct client *client, const struct sockaddr_in *own)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -200,16 +202,24 @@ static inline void client_open(struct client *client)
 	const int one = 1;
 
 	*client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+	assert_int_equal(bind(client->fd, (const struct sockaddr *)own, sizeof(*own)), 0);
 	assert_int_equal(connect(client->fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
 	tcp_rx_init(&client->rx, false, 0, DATA_BYTES);
 }
 
-static inline void client_initialize(struct client *client, uint8_t digests)
+static inline void client_open(struct client *client)
+{
+	const struct sockaddr_in own = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	client_open_from(client, &own);
+}
+
+static inline void client_negotiate(struct client *client, uint8_t digests)
 {
 	struct tcp_pdu request = {.type = TCP_PDU_IC_REQ};
 
-	client_open(client);
 	request.ic.digest = digests;
 	client_pdu(client, &request, NULL);
 	assert_true(client_receive(client, received));
@@ -218,6 +228,12 @@ static inline void client_initialize(struct client *client, uint8_t digests)
 	client->options.has_header_digest = digests & 1;
 	client->options.has_data_digest = digests >> 1;
 	tcp_rx_agree(&client->rx, &client->options);
+}
+
+static inline void client_initialize(struct client *client, uint8_t digests)
+{
+	client_open(client);
+	client_negotiate(client, digests);
 }
 
 static inline void client_close(struct client *client)

@@ -336,6 +336,31 @@ static void long_command_ends_with_its_connection(void **state)
 	assert_true(target_is_idle(target));
 }
 
+/* Its memory stays, too, so that a host that comes and goes gets no more than its share. */
+static void connection_counts_until_its_last_command_has_ended(void **state)
+{
+	struct client admin, io, last;
+
+	(void)state;
+	target_set_connections_max(target, 4);
+	open_host(&admin, &io, HOST_NQN);
+	write_to(&io, 0);
+	await_kept(1);
+	close_both(&admin, &io);
+	idle();
+	client_initialize(&admin, 0);
+	client_initialize(&last, 0);
+	idle();
+	assert_int_equal(target_counters(target)->connections_refused, 1);
+	let_go();
+	close(last.fd);
+	idle();
+	client_initialize(&last, 0);
+	idle();
+	assert_int_equal(target_counters(target)->connections_refused, 1);
+	close_both(&admin, &last);
+}
+
 /* The delay ends after Disconnect and before the connection is closed. */
 static void delayed_command_of_a_closing_queue_is_not_executed(void **state)
 {
@@ -379,6 +404,7 @@ int main(void)
 		TEST(write_that_waits_ends_with_its_connection),
 		TEST(reset_waits_for_the_end_of_a_fused_pair),
 		TEST(long_command_ends_with_its_connection),
+		TEST(connection_counts_until_its_last_command_has_ended),
 		TEST(delayed_command_of_a_closing_queue_is_not_executed),
 	};
 

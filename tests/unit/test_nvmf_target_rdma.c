@@ -81,6 +81,16 @@ void target_command_data_ready(struct target_command *command, uint16_t status)
 	core_respond(command, status);
 }
 
+/* Whether the core has room for a connection. */
+static bool is_full;
+
+enum target_admission target_admit(struct target *target, const char *peer)
+{
+	(void)target;
+	assert_non_null(strstr(peer, "127.0.0.1:"));
+	return is_full ? TARGET_ADMITTED_AS_SURPLUS : TARGET_ADMITTED;
+}
+
 void target_queue_open(struct target *target, struct target_queue *queue)
 {
 	queue->target = target;
@@ -384,6 +394,19 @@ static void each_wrong_connection_request_is_rejected(void **state)
 	}
 }
 
+static void host_beyond_its_share_is_rejected(void **state)
+{
+	(void)state;
+	is_full = true;
+	host_open(&usual_request);
+	RUN_UNTIL(host.reject >= 0);
+	assert_int_equal(host.reject, RDMA_REJECT_RESOURCES);
+	host_close();
+	is_full = false;
+	connect_host();
+	host_close();
+}
+
 static void each_wrong_descriptor_fails_its_command_only(void **state)
 {
 	/* clang-format off */
@@ -578,6 +601,7 @@ int main(void)
 		cmocka_unit_test(target_writes_what_the_host_reads),
 		cmocka_unit_test(commands_wait_for_room_and_for_reads),
 		cmocka_unit_test(each_wrong_connection_request_is_rejected),
+		cmocka_unit_test(host_beyond_its_share_is_rejected),
 		cmocka_unit_test(each_wrong_descriptor_fails_its_command_only),
 		cmocka_unit_test(each_wrong_capsule_ends_the_connection),
 		cmocka_unit_test(refused_command_ends_the_connection),

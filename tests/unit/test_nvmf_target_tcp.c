@@ -155,20 +155,6 @@ static void wrong_data_digest_fails_one_command(void **state)
 	client_close(&admin);
 }
 
-static void connections_beyond_the_limit_are_closed(void **state)
-{
-	struct client clients[9];
-
-	(void)state;
-	for (int i = 0; i < 8; i++)
-		client_initialize(&clients[i], 0);
-	client_open(&clients[8]);
-	assert_false(client_receive(&clients[8], received));
-	assert_int_equal(target_tcp_counters(tcp)->refused_full, 1);
-	for (int i = 0; i < 9; i++)
-		close(clients[i].fd);
-}
-
 /* The socket is full in the middle of a PDU: the rest of that PDU goes out before the TermReq. */
 static void termination_follows_a_whole_pdu(void **state)
 {
@@ -297,6 +283,137 @@ static void data_in_capsules_holds_no_fused_write_back(void **state)
 	teardown(NULL);
 }
 
+/* --- limits --- */
+
+static char report[512];
+static unsigned reports;
+
+static void note_report(void *context, const char *sentence)
+{
+	assert_ptr_equal(context, report);
+	snprintf(report, sizeof(report), "%s", sentence);
+	reports++;
+}
+
+static uint16_t connect_admin(struct client *client)
+{
+	const struct nvme_connect connect = {.sqsize = 31};
+
+	return client_connect_as(client, SUBSYSTEM_NQN, HOST_NQN, connect, NVME_CNTLID_DYNAMIC)
+		.status;
+}
+
+static void await_connections(uint32_t count)
+{
+	for (int i = 0; i < STEPS_MAX && target_tcp_connection_count(tcp) != count; i++)
+		loop_step(loop, 1000000);
+	assert_int_equal(target_tcp_connection_count(tcp), count);
+}
+
+/*
+ * A host never has more connections than are left for all others. Connect refuses what it opens
+ * beyond them, and what it opens beyond those is closed.
+ */
+static void host_gets_no_more_connections_than_are_left(void **state)
+{
+	enum { LIMIT = 16, OWN = LIMIT / 2, ALL = OWN + TARGET_SURPLUS_MAX };
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	struct client clients[ALL], last, other;
+
+	(void)state;
+	reports = 0;
+	target_set_report(target, note_report, report);
+	target_set_connections_max(target, LIMIT);
+	for (int i = 0; i < ALL; i++)
+		client_initialize(&clients[i], 0);
+	for (int i = 0; i < ALL; i++)
+		assert_int_equal(
+			connect_admin(&clients[i]), i < OWN ? NVME_SUCCESS : NVME_CONNECT_BUSY);
+	client_open(&last);
+	assert_false(client_receive(&last, received));
+	close(last.fd);
+	assert_int_equal(target_counters(target)->connections_refused, TARGET_SURPLUS_MAX + 1);
+	assert_int_equal(reports, 1);
+	assert_string_equal(report,
+		"127.0.0.1 has 8 connections, as many as are left for all other hosts; it gets no "
+		"more until some of them end");
+	inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+	client_open_from(&other, &address);
+	client_negotiate(&other, 0);
+	assert_int_equal(connect_admin(&other), NVME_SUCCESS);
+	/* Two end, and make room for one. */
+	for (int i = 0; i < 2; i++)
+		close(clients[i].fd);
+	await_connections(ALL + 1 - 2);
+	client_initialize(&clients[0], 0);
+	assert_int_equal(connect_admin(&clients[0]), NVME_SUCCESS);
+	client_initialize(&clients[1], 0);
+	for (int i = 0; i < ALL; i++)
+		close(clients[i].fd);
+	client_close(&other);
+}
+
+/* A host that asks for many I/O queues gets those that it may open. */
+static void queues_are_granted_as_connections_are_left(void **state)
+{
+	struct nvme_sqe sqe = {.opcode = NVME_ADMIN_SET_FEATURES,
+		.cdw10 = FEATURE_QUEUES,
+		.cdw11 = 99 << 16 | 99,
+		.sgl = {.type = NVME_SGL_TRANSPORT}};
+	struct nvme_connect connect = {.qid = 8, .sqsize = 31};
+	struct client admin, io;
+	uint16_t cntlid;
+
+	(void)state;
+	target_set_connections_max(target, 16);
+	cntlid = client_admin(&admin, SUBSYSTEM_NQN, 0);
+	assert_int_equal(client_command(&admin, &sqe, NULL, 0).result, 6 << 16 | 6);
+	sqe.opcode = NVME_ADMIN_GET_FEATURES;
+	assert_int_equal(client_command(&admin, &sqe, NULL, 0).result, 6 << 16 | 6);
+	client_initialize(&io, 0);
+	assert_int_equal(
+		client_connect_as(&io, SUBSYSTEM_NQN, HOST_NQN, connect, cntlid).result, 42);
+	connect.qid = 7;
+	assert_int_equal(client_connect_as(&io, SUBSYSTEM_NQN, HOST_NQN, connect, cntlid).status,
+		NVME_SUCCESS);
+	close(io.fd);
+	client_close(&admin);
+}
+
+/* Each queue has room for one command at least, whatever the others have. */
+static void data_of_all_queues_has_a_limit(void **state)
+{
+	struct nvme_connect connect = {.sqsize = ENTRIES - 1};
+	struct client admin, io[3];
+	uint16_t cntlid;
+
+	(void)state;
+	tcp_data_bytes_max = 3 * DATA_BYTES;
+	setup_with(IN_CAPSULE, ENTRIES);
+	tcp_data_bytes_max = 0;
+	cntlid = client_admin(&admin, SUBSYSTEM_NQN, 0);
+	for (int i = 0; i < 3; i++) {
+		connect.qid++;
+		client_initialize(&io[i], 0);
+		assert_int_equal(
+			client_connect_as(&io[i], SUBSYSTEM_NQN, HOST_NQN, connect, cntlid).status,
+			NVME_SUCCESS);
+		for (int j = 0; j < 4; j++)
+			write_begin(&io[i], DATA_BYTES);
+	}
+	for (int i = 0; i < 50; i++)
+		loop_step(loop, 1000000);
+	/* Three of the first queue, one of each other. */
+	assert_int_equal(target_tcp_data_bytes(tcp), 5 * DATA_BYTES);
+	for (int i = 0; i < 3; i++) {
+		serve_until(&io[i], 4);
+		close(io[i].fd);
+	}
+	client_close(&admin);
+	assert_int_equal(target_tcp_data_bytes(tcp), 0);
+	teardown(NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -305,11 +422,13 @@ int main(void)
 		TEST(wrong_h2c_data_is_refused),
 		TEST(wrong_header_digest_ends_the_connection),
 		TEST(wrong_data_digest_fails_one_command),
-		TEST(connections_beyond_the_limit_are_closed),
 		TEST(termination_follows_a_whole_pdu),
 		TEST(fused_pairs_that_wait_for_memory_all_end),
 		TEST(command_that_waits_for_memory_is_not_overtaken),
 		cmocka_unit_test(data_in_capsules_holds_no_fused_write_back),
+		TEST(host_gets_no_more_connections_than_are_left),
+		TEST(queues_are_granted_as_connections_are_left),
+		cmocka_unit_test(data_of_all_queues_has_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

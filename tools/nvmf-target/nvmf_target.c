@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "nvmf/common/loop.h"
@@ -61,6 +62,17 @@ static void catch_signals(void)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Each connection takes a descriptor or two: ask for as many as the system allows. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Wait until nothing is left of the connections; false if some do not end in time. */
@@ -126,6 +138,7 @@ static int run_target(const struct arguments *arguments)
 		return 1;
 	}
 	catch_signals();
+	raise_descriptor_limit();
 	transports.loop = loop;
 	transports_init(&transports);
 	error = service_create(

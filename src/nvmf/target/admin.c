@@ -45,9 +45,24 @@ static bool is_feature_known(const struct target_controller *controller, uint8_t
 
 static uint32_t queues_granted(const struct target_controller *controller)
 {
-	uint32_t zero_based = controller->qid_max - 1u;
+	uint32_t zero_based = controller->qids_granted - 1u;
 
 	return zero_based | zero_based << 16;
+}
+
+/*
+ * As many as the host may still open, so that it does not fail at the first one too many. I/O
+ * queues that it has are its own already.
+ */
+static void grant_queues(struct target_controller *controller)
+{
+	uint32_t count = connections_left(controller->admin);
+
+	list_for_each(queue, &controller->queues, struct target_queue, node)
+		count += queue->qid != 0;
+	if (count > controller->qid_max)
+		count = controller->qid_max;
+	controller->qids_granted = count ? (uint16_t)count : 1;
 }
 
 void admin_set_features(struct target_command *command)
@@ -70,8 +85,10 @@ void admin_set_features(struct target_command *command)
 	} else if (fid == FEATURE_QUEUES) {
 		if ((value & 0xffff) == 0xffff || value >> 16 == 0xffff)
 			command_finish(command, NVME_INVALID_FIELD);
-		else
+		else {
+			grant_queues(controller);
 			command_finish_result(command, queues_granted(controller));
+		}
 	} else if (fid == FEATURE_WRITE_CACHE) {
 		controller->write_cache = value & 1;
 		command_finish(command, NVME_SUCCESS);

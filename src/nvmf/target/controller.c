@@ -101,6 +101,7 @@ struct target_controller *controller_create(struct target_queue *admin,
 	memcpy(controller->hostid, data->hostid, sizeof(controller->hostid));
 	controller->in_capsule_bytes = admin->in_capsule_bytes;
 	controller->qid_max = subsystem->is_discovery ? 0 : subsystem->qid_max;
+	controller->qids_granted = controller->qid_max;
 	controller->admin = admin;
 	controller->write_cache = 1;
 	list_init(&controller->queues);

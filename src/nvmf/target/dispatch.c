@@ -25,6 +25,7 @@ void target_queue_open(struct target *target, struct target_queue *queue)
 	list_init(&queue->commands);
 	list_init(&queue->node);
 	list_append(&target->opening, &queue->node);
+	connection_opened(queue);
 	loop_timer_init(&queue->connect_timer, connect_expired);
 	loop_timer_set(target->loop, &queue->connect_timer,
 		loop_now_ns(target->loop) + (uint64_t)TARGET_CONNECT_SECONDS * NS_PER_SECOND);
@@ -108,6 +109,7 @@ void target_queue_closed(struct target_queue *queue)
 	else
 		list_remove(&queue->node);
 	queue->controller = NULL;
+	connection_check(queue);
 }
 
 static bool has_conflict(struct target_queue *queue, const struct target_command *arrived)
@@ -285,6 +287,7 @@ void command_finish(struct target_command *command, uint16_t status)
 	queue->cid_counts[command->sqe.cid & CID_MASK]--;
 	queue->pending--;
 	target->commands--;
+	connection_check(queue);
 	if (queue->has_flow_control && queue->entries) {
 		queue->sqhd = (uint16_t)((queue->sqhd + 1) % queue->entries);
 		command->cqe.sqhd = queue->sqhd;

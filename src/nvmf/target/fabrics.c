@@ -96,7 +96,7 @@ static void connect_io(struct target_command *command, const struct nvme_connect
 		connect_refuse(command, NVME_CONNECT_PARAMETER, HOSTNQN_OFFSET);
 	else if (memcmp(controller->hostid, data->hostid, sizeof(controller->hostid)))
 		connect_refuse(command, NVME_CONNECT_PARAMETER, HOSTID_OFFSET);
-	else if (connect->qid > controller->qid_max)
+	else if (connect->qid > controller->qids_granted)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, QID_OFFSET);
 	else if (connect->kato_ms != 0)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, KATO_OFFSET);
@@ -137,6 +137,10 @@ static void connect_begin(struct target_command *command)
 
 	if (command->queue->is_connected) {
 		connect_refuse(command, NVME_SEQUENCE, 0);
+		return;
+	}
+	if (command->queue->is_surplus) {
+		connect_refuse(command, NVME_CONNECT_BUSY, 0);
 		return;
 	}
 	entries_max = connect.qid ? command->queue->port->queue_entries : TARGET_ADMIN_ENTRIES_MAX;

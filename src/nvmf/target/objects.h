@@ -48,6 +48,11 @@ struct target {
 	struct target_subsystem *discovery;
 	struct list opening; /* queues before Connect */
 	struct list peer_hosts;
+	struct list connections; /* queues */
+	uint32_t connections_max;
+	void (*report)(void *context, const char *sentence);
+	void *report_context;
+	uint64_t reported_ns; /* 0: never */
 	struct list dying; /* controllers whose queues are closing, unlinked from their subsystem */
 	struct list rules;
 	uint64_t genctr;
@@ -133,6 +138,7 @@ struct target_controller {
 	uint8_t hostid[16];
 	uint32_t in_capsule_bytes;
 	uint16_t qid_max;
+	uint16_t qids_granted; /* by feature 07h; at first `qid_max` */
 	struct peer_host *host; /* referenced */
 	struct target_queue *admin;
 	struct list queues; /* Admin and I/O */
@@ -233,6 +239,15 @@ void controller_event(struct target_controller *controller, uint32_t mask);
 void controller_event_clear(struct target_controller *controller, uint32_t mask);
 void controller_wait_event(struct target_controller *controller, struct target_command *command);
 void controller_namespace_changed(struct target_controller *controller, uint32_t nsid);
+
+/* --- admission.c --- */
+/* The connections that the host of `queue` may still open. */
+uint32_t connections_left(const struct target_queue *queue);
+void connection_opened(struct target_queue *queue);
+/* Forget the queue if it is closed and no command of it is pending. */
+void connection_check(struct target_queue *queue);
+/* What target_set_connections_max() says of the beginning. */
+uint32_t connections_default(void);
 
 /* --- peer_host.c --- */
 /* The host with this NQN, for a controller; NULL: no memory. */

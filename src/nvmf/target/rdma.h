@@ -6,7 +6,8 @@
  * The target's RDMA transport, over librdmacm and libibverbs.
  *
  * An object of it serves one target, on the target's loop: it has the event channel of rdma_cm, a
- * listener for each port, and the queues. All calls are on the loop's thread.
+ * listener for each port, and the queues. A host beyond its share of connections is refused with
+ * "no resources". All calls are on the loop's thread.
  */
 
 #include <stdbool.h>
@@ -20,8 +21,6 @@ struct target_rdma;
 struct target_rdma_listener;
 
 enum {
-	/* Of all ports; a host that asks for one more is refused with "no resources". */
-	TARGET_RDMA_QUEUES_MAX = 1024,
 	TARGET_RDMA_SENTENCE_BYTES = 256,
 };
 

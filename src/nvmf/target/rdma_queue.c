@@ -174,9 +174,9 @@ static bool make_queue_pair(struct target_rdma_queue *queue)
 	return true;
 }
 
-static void name_peer(struct target_rdma_queue *queue)
+static void name_peer(struct rdma_cm_id *id, char ret_peer[TARGET_PEER_BYTES])
 {
-	const struct sockaddr *address = rdma_get_peer_addr(queue->id);
+	const struct sockaddr *address = rdma_get_peer_addr(id);
 	bool is_ipv6 = address->sa_family == AF_INET6;
 	const void *binary = is_ipv6
 		? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
@@ -184,8 +184,8 @@ static void name_peer(struct target_rdma_queue *queue)
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	(void)inet_ntop(address->sa_family, binary, text, sizeof(text));
-	snprintf(queue->queue.peer, sizeof(queue->queue.peer), is_ipv6 ? "[%s]:%u" : "%s:%u", text,
-		ntohs(rdma_get_dst_port(queue->id)));
+	snprintf(ret_peer, TARGET_PEER_BYTES, is_ipv6 ? "[%s]:%u" : "%s:%u", text,
+		ntohs(rdma_get_dst_port(id)));
 }
 
 static void init_queue(struct target_rdma_queue *queue, struct target_rdma_listener *listener,
@@ -218,6 +218,7 @@ enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 	struct ibv_device_attr device = {.max_qp_init_rd_atom = 1};
 	struct target_rdma_queue *queue;
 	struct rdma_request request;
+	char peer[TARGET_PEER_BYTES] = "";
 	enum rdma_reject status = rdma_request_decode(
 		param->private_data, param->private_data_len, listener->entries_max, &request);
 
@@ -226,7 +227,8 @@ enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 	/* RDMA READs that the host serves at once. */
 	if (param->initiator_depth == 0)
 		return RDMA_REJECT_IRD;
-	if (listener->rdma->queue_count >= TARGET_RDMA_QUEUES_MAX)
+	name_peer(id, peer);
+	if (target_admit(listener->rdma->target, peer) != TARGET_ADMITTED)
 		return RDMA_REJECT_RESOURCES;
 	queue = calloc(1, sizeof(*queue));
 	if (!queue)
@@ -241,7 +243,7 @@ enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 		target_rdma_queue_free(queue);
 		return RDMA_REJECT_RESOURCES;
 	}
-	name_peer(queue);
+	memcpy(queue->queue.peer, peer, sizeof(peer));
 	list_append(&listener->rdma->queues, &queue->node);
 	listener->rdma->queue_count++;
 	*ret_queue = queue;

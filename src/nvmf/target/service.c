@@ -221,6 +221,7 @@ int service_create(struct loop *loop, const struct target_config *config,
 		snprintf(sentence, SERVICE_SENTENCE_BYTES, "cannot make a target: %s",
 			strerror(-error));
 	} else {
+		target_set_report(service->target, report, context);
 		error = make_all(service, config, sentence);
 	}
 	if (error) {

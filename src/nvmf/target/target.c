@@ -63,6 +63,8 @@ int target_create(struct loop *loop, struct target **ret_target)
 	list_init(&target->subsystems);
 	list_init(&target->opening);
 	list_init(&target->peer_hosts);
+	list_init(&target->connections);
+	target->connections_max = connections_default();
 	list_init(&target->dying);
 	list_init(&target->rules);
 	error = discovery_create(target);

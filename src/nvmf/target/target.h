@@ -28,6 +28,9 @@ struct target_port;
 struct target_subsystem;
 struct target_namespace;
 
+/* Connections beyond the limits that are told so by Connect. */
+enum { TARGET_SURPLUS_MAX = 8 };
+
 struct target_counters {
 #define TARGET_COUNTER(name, sentence) uint64_t name;
 #include "nvmf/target/counter.def"
@@ -99,6 +102,16 @@ void target_destroy(struct target *target);
 void target_disconnect_all(struct target *target);
 /* No connection and no command is left. */
 bool target_is_idle(const struct target *target);
+
+/* Gets sentences for the operator, without a full stop; at most one in a minute. NULL: none. */
+void target_set_report(
+	struct target *target, void (*report)(void *context, const char *sentence), void *context);
+
+/*
+ * The connections of all hosts. At first 1,024, or half of the descriptors that the process may
+ * have without some 64 of its own.
+ */
+void target_set_connections_max(struct target *target, uint32_t connections_max);
 
 struct loop *target_loop(const struct target *target);
 const struct target_counters *target_counters(const struct target *target);

@@ -23,7 +23,7 @@ enum {
 	ACCEPTS_MAX = 16, /* of one round */
 	H2C_BYTES_DEFAULT = 128 << 10,
 	R2T_BYTES_DEFAULT = 256 << 10,
-	CONNECTIONS_DEFAULT = 1024,
+	DATA_BYTES_DEFAULT = 512 << 20,
 	RETRY_NS = 100000000,
 };
 
@@ -42,11 +42,6 @@ static void accept_one(struct target_tcp *tcp, int fd, const struct sockaddr_sto
 	const int one = 1;
 	char text[TARGET_PEER_BYTES];
 
-	if (tcp->count >= tcp->settings.connections_max) {
-		tcp->counters.refused_full++;
-		close(fd);
-		return;
-	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	address_text(peer, text, sizeof(text));
 	if (target_tcp_attach(tcp, fd, text) == 0)
@@ -139,8 +134,8 @@ int target_tcp_create(
 		tcp->settings.h2c_bytes_max = H2C_BYTES_DEFAULT;
 	if (!tcp->settings.r2t_bytes_max)
 		tcp->settings.r2t_bytes_max = R2T_BYTES_DEFAULT;
-	if (!tcp->settings.connections_max)
-		tcp->settings.connections_max = CONNECTIONS_DEFAULT;
+	if (!tcp->settings.data_bytes_max)
+		tcp->settings.data_bytes_max = DATA_BYTES_DEFAULT;
 	tcp->loop = target_loop(settings->target);
 	tcp->watch.ready = listener_ready;
 	list_init(&tcp->queues);
@@ -177,6 +172,11 @@ void target_tcp_destroy(struct target_tcp *tcp)
 uint32_t target_tcp_connection_count(const struct target_tcp *tcp)
 {
 	return tcp->count;
+}
+
+uint64_t target_tcp_data_bytes(const struct target_tcp *tcp)
+{
+	return tcp->data_bytes;
 }
 
 uint16_t target_tcp_port_number(const struct target_tcp *tcp)

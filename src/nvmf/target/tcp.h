@@ -25,14 +25,13 @@ struct target_tcp_settings {
 	uint32_t in_capsule_bytes; /* of I/O commands: a multiple of 16, at most 65,536; 0: none */
 	uint32_t h2c_bytes_max; /* MAXH2CDATA: a multiple of 4 from 4,096; 0: 131,072 */
 	uint32_t r2t_bytes_max; /* data that one R2T asks for; 0: 262,144 */
-	uint32_t connections_max; /* 0: 1,024 */
+	uint64_t data_bytes_max; /* of all queues with more than one command; 0: 512 MiB */
 	uint64_t icreq_timeout_ns; /* from accept() to ICReq; 0: 10 seconds */
 	bool refuses_digests;
 };
 
 struct target_tcp_counters {
 	uint64_t accepted;
-	uint64_t refused_full; /* connections beyond connections_max */
 	uint64_t refused_pdus; /* connections that ended by a TermReq of ours */
 	uint64_t terminated; /* connections that ended by a TermReq of the host */
 	uint64_t icreq_timeouts;
@@ -53,6 +52,8 @@ void target_tcp_stop(struct target_tcp *tcp);
 void target_tcp_destroy(struct target_tcp *tcp);
 
 uint32_t target_tcp_connection_count(const struct target_tcp *tcp);
+/* Memory for the data of commands, without that of capsules. */
+uint64_t target_tcp_data_bytes(const struct target_tcp *tcp);
 uint16_t target_tcp_port_number(const struct target_tcp *tcp);
 const struct target_tcp_counters *target_tcp_counters(const struct target_tcp *tcp);
 
@@ -61,7 +62,8 @@ uint32_t target_tcp_queue_bytes(uint16_t entries);
 
 /*
  * Serve a connected stream socket, which belongs to the transport from now on. Listeners call it
- * for what they accept. 0 or -errno; on failure the socket is closed.
+ * for what they accept. 0 or -errno, -EUSERS if the host has its share of connections; on failure
+ * the socket is closed.
  */
 int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer);
 

@@ -78,8 +78,10 @@ static void resume_waiting(struct tcp_queue *q);
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c)
 {
 	list_remove(&c->node);
-	if (c->buffer && !c->command.is_in_capsule)
+	if (c->buffer && !c->command.is_in_capsule) {
 		q->data_bytes -= c->buffer_bytes;
+		q->tcp->data_bytes -= c->buffer_bytes;
+	}
 	free(c->buffer);
 	c->buffer = NULL;
 	c->is_used = false;
@@ -121,6 +123,12 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 	return true;
 }
 
+static bool is_over_limit(const struct target_tcp *tcp, uint32_t bytes)
+{
+	return tcp->data_bytes > tcp->settings.data_bytes_max ||
+		bytes > tcp->settings.data_bytes_max - tcp->data_bytes;
+}
+
 /*
  * Take memory for the data, and do what fetch() or prepare() needs it for. False: no room. Data of
  * capsules does not count: it has come before its command, and the entries limit it.
@@ -129,13 +137,15 @@ static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 {
 	uint32_t bytes = c->command.data_bytes;
 
-	if (q->data_bytes > 0 && bytes > TCP_QUEUE_DATA_MAX - q->data_bytes)
+	if (q->data_bytes > 0 &&
+		(bytes > TCP_QUEUE_DATA_MAX - q->data_bytes || is_over_limit(q->tcp, bytes)))
 		return false;
 	if (!tcp_command_allocate(c, bytes)) {
 		target_command_data_ready(&c->command, NVME_INTERNAL);
 		return true;
 	}
 	q->data_bytes += bytes;
+	q->tcp->data_bytes += bytes;
 	c->command.data = c->buffer;
 	if (c->command.direction == TARGET_FROM_CONTROLLER) {
 		c->state = TCP_DATA_HERE;
@@ -342,7 +352,8 @@ static void socket_ready(struct loop_watch *watch, uint32_t events)
 
 int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 {
-	struct tcp_queue *q = calloc(1, sizeof(*q));
+	enum target_admission admission = target_admit(tcp->settings.target, peer);
+	struct tcp_queue *q = admission == TARGET_NOT_ADMITTED ? NULL : calloc(1, sizeof(*q));
 	uint32_t capsule_bytes_max = tcp->settings.in_capsule_bytes > TCP_ADMIN_DATA_BYTES
 		? tcp->settings.in_capsule_bytes
 		: TCP_ADMIN_DATA_BYTES;
@@ -350,9 +361,10 @@ int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 
 	if (!q) {
 		close(fd);
-		return -ENOMEM;
+		return admission == TARGET_NOT_ADMITTED ? -EUSERS : -ENOMEM;
 	}
 	q->tcp = tcp;
+	q->queue.is_surplus = admission == TARGET_ADMITTED_AS_SURPLUS;
 	q->queue.transport = &target_tcp_transport;
 	q->queue.port = tcp->settings.port;
 	q->queue.in_capsule_bytes = tcp->settings.in_capsule_bytes;

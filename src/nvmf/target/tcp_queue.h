@@ -85,6 +85,7 @@ struct target_tcp {
 	struct loop_timer retry; /* accept() failed for lack of descriptors */
 	struct list queues;
 	uint32_t count;
+	uint64_t data_bytes; /* of all queues, as tcp_queue.data_bytes */
 	struct target_tcp_counters counters;
 	uint8_t staging[TCP_STAGING_BYTES];
 };

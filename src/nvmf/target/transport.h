@@ -105,6 +105,7 @@ struct target_queue {
 	struct target_port *port;
 	char peer[TARGET_PEER_BYTES]; /* the host's address, for messages */
 	uint32_t in_capsule_bytes; /* of I/O commands: IOCCSZ * 16 - 64 */
+	bool is_surplus; /* as target_admit() has said: Connect is to be refused */
 
 	/* The transport reads these after Connect. */
 	bool is_connected;
@@ -117,6 +118,7 @@ struct target_queue {
 	struct target_controller *controller;
 	struct peer_host *host; /* after Connect; valid while `working` is not 0, too */
 	struct list node; /* of the controller, or of the target before Connect */
+	struct list connection; /* of the target, until it is closed and nothing is pending */
 	struct list commands; /* pending, in the order of arrival */
 	struct loop_timer connect_timer;
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
@@ -167,6 +169,24 @@ struct target_command {
 	uint64_t target_offset; /* of Copy */
 	uint8_t *scratch; /* of Compare, Copy and Verify: a buffer of the core */
 };
+
+/*
+ * What becomes of a connection.
+ *
+ * A host may have as many connections as are left for all other hosts, told apart by `peer` without
+ * its port number. A few more are admitted, so that Connect can say why they are refused.
+ */
+enum target_admission {
+	TARGET_ADMITTED,
+	TARGET_ADMITTED_AS_SURPLUS,
+	TARGET_NOT_ADMITTED,
+};
+
+/*
+ * Ask this before a connection takes memory. What is not admitted is counted, and the operator gets
+ * a sentence. A transport that can say by itself why it refuses takes no surplus either.
+ */
+enum target_admission target_admit(struct target *target, const char *peer);
 
 /*
  * A connection of a host to a port. The caller has set the head's first fields; all others are 0.
