@@ -49,7 +49,8 @@ static struct target_subsystem *subsystem;
 static struct target_namespace *ns;
 static struct target_port *port;
 static struct target_tcp *tcp;
-static uint64_t tcp_data_bytes_max; /* of the next listener; 0: its default */
+/* Of the next listener; 0: its defaults. */
+static uint64_t tcp_data_bytes_max, tcp_icreq_timeout_ns;
 static uint8_t data[DATA_BYTES];
 static uint8_t received[DATA_BYTES];
 
@@ -75,7 +76,8 @@ static inline void setup_with(uint32_t in_capsule_bytes, uint16_t entries)
 	struct target_tcp_settings settings = {.in_capsule_bytes = in_capsule_bytes,
 		.h2c_bytes_max = 8192,
 		.r2t_bytes_max = 65536,
-		.data_bytes_max = tcp_data_bytes_max};
+		.data_bytes_max = tcp_data_bytes_max,
+		.icreq_timeout_ns = tcp_icreq_timeout_ns};
 	struct sockaddr_in *address = (struct sockaddr_in *)(void *)&settings.address;
 	char sentence[BACKEND_SENTENCE_BYTES];
 

@@ -30,9 +30,13 @@ static void malformed_pdus_are_refused(void **state)
 	static const struct wrong rows[] = {
 		{"unknown type", TCP_PDU_CAPSULE_CMD, 0, 0x0a, TCP_FATAL_HEADER, 0},
 		{"type of a controller", TCP_PDU_CAPSULE_CMD, 0, 5, TCP_FATAL_HEADER, 0},
+		{"R2T", TCP_PDU_CAPSULE_CMD, 0, 9, TCP_FATAL_HEADER, 0},
+		{"C2HData", TCP_PDU_CAPSULE_CMD, 0, 7, TCP_FATAL_HEADER, 0},
+		{"ICResp", TCP_PDU_CAPSULE_CMD, 0, 1, TCP_FATAL_HEADER, 0},
 		{"second ICReq", TCP_PDU_CAPSULE_CMD, 0, 0, TCP_FATAL_SEQUENCE, 0},
 		{"flag beyond the mask", TCP_PDU_CAPSULE_CMD, 1, 4, TCP_FATAL_HEADER, 1},
 		{"digest that was not agreed", TCP_PDU_CAPSULE_CMD, 1, 1, TCP_FATAL_HEADER, 1},
+		{"data digest that was not agreed", TCP_PDU_CAPSULE_CMD, 1, 2, TCP_FATAL_HEADER, 1},
 		{"wrong hlen", TCP_PDU_CAPSULE_CMD, 2, 255, TCP_FATAL_HEADER, 2},
 		{"pdo without data", TCP_PDU_CAPSULE_CMD, 3, 71, TCP_FATAL_HEADER, 3},
 		{"plen below hlen", TCP_PDU_CAPSULE_CMD, 4, 8, TCP_FATAL_HEADER, 4},
@@ -42,7 +46,10 @@ static void malformed_pdus_are_refused(void **state)
 		{"pfv", TCP_PDU_IC_REQ, 8, 1, TCP_FATAL_PARAMETER, 8},
 		{"hpda", TCP_PDU_IC_REQ, 10, 32, TCP_FATAL_HEADER, 10},
 		{"reserved digest", TCP_PDU_IC_REQ, 11, 4, TCP_FATAL_HEADER, 11},
+		{"flags of ICReq", TCP_PDU_IC_REQ, 1, 1, TCP_FATAL_HEADER, 1},
+		{"pdo of ICReq", TCP_PDU_IC_REQ, 3, 128, TCP_FATAL_HEADER, 3},
 		{"capsule before ICReq", TCP_PDU_IC_REQ, 0, 4, TCP_FATAL_SEQUENCE, 0},
+		{"H2CData before ICReq", TCP_PDU_IC_REQ, 0, 6, TCP_FATAL_SEQUENCE, 0},
 	};
 
 	(void)state;
@@ -64,9 +71,107 @@ static void malformed_pdus_are_refused(void **state)
 	}
 }
 
+/* A capsule with 512 bytes of data, and both digests. */
+static void malformed_pdus_with_digests_are_refused(void **state)
+{
+	enum { PLEN_ALL = 80 + 512 + 4 };
+	static const struct {
+		struct wrong wrong;
+		uint32_t plen;
+	} rows[] = {
+		{{"no header digest", TCP_PDU_CAPSULE_CMD, 1, 2, TCP_FATAL_HEADER, 1}, PLEN_ALL},
+		{{"no data digest", TCP_PDU_CAPSULE_CMD, 1, 1, TCP_FATAL_HEADER, 1}, PLEN_ALL},
+		{{"pdo in the header", TCP_PDU_CAPSULE_CMD, 3, 72, TCP_FATAL_HEADER, 3}, PLEN_ALL},
+		{{"pdo not aligned", TCP_PDU_CAPSULE_CMD, 3, 78, TCP_FATAL_HEADER, 3}, PLEN_ALL},
+		{{"pdo at the end", TCP_PDU_CAPSULE_CMD, 3, 76, TCP_FATAL_HEADER, 4}, 76 + 4},
+		{{"a digest's bytes", TCP_PDU_CAPSULE_CMD, 3, 76, TCP_FATAL_HEADER, 4}, 76 + 3},
+		{{"plen below pdo", TCP_PDU_CAPSULE_CMD, 3, 252, TCP_FATAL_HEADER, 4}, 100},
+		{{"more than 8 KiB", TCP_PDU_CAPSULE_CMD, 3, 76, TCP_FATAL_HEADER, 4},
+			76 + 8193 + 4},
+		{{"4 GiB", TCP_PDU_CAPSULE_CMD, 3, 76, TCP_FATAL_HEADER, 4}, UINT32_MAX},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD, .data_bytes = 512};
+		uint8_t bytes[TCP_HEADER_BYTES_MAX];
+		struct client client;
+		uint32_t length;
+
+		client_initialize(&client, 3);
+		length = tcp_pdu_encode(&pdu, &client.options, bytes);
+		le32_put(bytes + 4, rows[i].plen);
+		bytes[rows[i].wrong.offset] = rows[i].wrong.value;
+		client_send(&client, bytes, length);
+		expect_term(&client, &rows[i].wrong);
+	}
+}
+
+/* No TermReq answers it, and nothing behind it is taken. */
+static void termination_by_the_host_ends_the_connection(void **state)
+{
+	static const uint32_t lengths[] = {24, 152, 23, 153, 0, UINT32_MAX};
+	const uint64_t before = target_tcp_counters(tcp)->refused_pdus;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct tcp_pdu pdu = {.type = TCP_PDU_H2C_TERM};
+		struct nvme_sqe sqe = {.opcode = NVME_ADMIN_KEEP_ALIVE};
+		uint8_t bytes[160] = {0};
+		struct client client;
+
+		client_initialize(&client, 0);
+		(void)tcp_pdu_encode(&pdu, &client.options, bytes);
+		le32_put(bytes + 4, lengths[i]);
+		client_send(
+			&client, bytes, lengths[i] <= 152 && lengths[i] >= 24 ? lengths[i] : 24);
+		client_capsule(&client, &sqe, NULL, 0);
+		assert_false(client_receive(&client, received));
+		close(client.fd);
+	}
+	assert_int_equal(target_tcp_counters(tcp)->refused_pdus, before);
+}
+
+/* The timer is for ICReq as a whole: a byte now and then does not renew it. */
+static void icreq_that_drips_is_timed_out(void **state)
+{
+	struct tcp_pdu request = {.type = TCP_PDU_IC_REQ};
+	const struct tcp_options none = {0};
+	uint8_t bytes[128], answer;
+	struct client client;
+
+	(void)state;
+	tcp_icreq_timeout_ns = 100000000;
+	setup_with(IN_CAPSULE, ENTRIES);
+	tcp_icreq_timeout_ns = 0;
+	(void)tcp_pdu_encode(&request, &none, bytes);
+	client_open(&client);
+	for (size_t i = 0; i < sizeof(bytes) - 1 && !target_tcp_counters(tcp)->icreq_timeouts;
+		i++) {
+		assert_int_equal(send(client.fd, bytes + i, 1, MSG_NOSIGNAL), 1);
+		usleep(2000);
+		loop_step(loop, 1000000);
+	}
+	assert_int_equal(target_tcp_counters(tcp)->icreq_timeouts, 1);
+	assert_int_not_equal(recv(client.fd, &answer, 1, MSG_DONTWAIT), 1);
+	client_close(&client);
+	teardown(NULL);
+}
+
 static void wrong_h2c_data_is_refused(void **state)
 {
-	enum change { TTAG, CCCID, OFFSET, LENGTH, EXTRA, LAST, AFTER_END, UNASKED };
+	enum change {
+		TTAG,
+		CCCID,
+		OFFSET,
+		LENGTH,
+		EXTRA,
+		LAST,
+		NO_LAST,
+		OTHER_ENTRY,
+		AFTER_END,
+		UNASKED
+	};
 	static const struct {
 		enum change change;
 		struct wrong wrong;
@@ -77,6 +182,8 @@ static void wrong_h2c_data_is_refused(void **state)
 		{LENGTH, {"datal", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 16}},
 		{EXTRA, {"too much", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_DATA_RANGE, 0}},
 		{LAST, {"last too early", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 1}},
+		{NO_LAST, {"no last", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 1}},
+		{OTHER_ENTRY, {"ttag beyond", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 10}},
 		{AFTER_END, {"ttag of before", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 10}},
 		{UNASKED, {"not asked for", TCP_PDU_H2C_DATA, 0, 0, TCP_FATAL_HEADER, 10}},
 	};
@@ -102,13 +209,17 @@ static void wrong_h2c_data_is_refused(void **state)
 			pdu.data.cccid = sqe.cid;
 		}
 		pdu.data.ttag ^= rows[i].change == TTAG;
+		if (rows[i].change == OTHER_ENTRY)
+			pdu.data.ttag ^= 0x7ff;
 		pdu.data.cccid ^= rows[i].change == CCCID;
 		pdu.data.offset = rows[i].change == OFFSET ? 512 : 0;
 		pdu.data.length -= rows[i].change == LENGTH;
 		pdu.flags = rows[i].change == LAST ? TCP_LAST : 0;
 		client_pdu(&io, &pdu, data);
-		if (rows[i].change == EXTRA) {
+		if (rows[i].change == EXTRA || rows[i].change == NO_LAST) {
 			pdu.data.offset = 8192;
+			if (rows[i].change == NO_LAST)
+				pdu.data.length = pdu.data_bytes = 4096;
 			client_pdu(&io, &pdu, data);
 		}
 		expect_term(&io, &rows[i].wrong);
@@ -153,6 +264,99 @@ static void wrong_data_digest_fails_one_command(void **state)
 	assert_int_equal(client_write(&io, 0, 512), NVME_SUCCESS);
 	close(io.fd);
 	client_close(&admin);
+}
+
+/* In each state of its command: in the first or last H2CData, and if the command fails anyway. */
+static void wrong_data_digest_fails_its_command_in_each_state(void **state)
+{
+	struct client admin, io;
+	uint8_t head[TCP_HEADER_BYTES_MAX];
+
+	(void)state;
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 3), 3, 0);
+	for (int wrong = 0; wrong < 2; wrong++) {
+		struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, 0, 24, 12288);
+
+		client_capsule(&io, &sqe, NULL, 0);
+		assert_true(client_receive(&io, received));
+		assert_int_equal(io.rx.pdu.type, TCP_PDU_R2T);
+		for (int i = 0; i < 2; i++) {
+			struct tcp_pdu pdu = {.type = TCP_PDU_H2C_DATA,
+				.flags = i ? TCP_LAST : 0,
+				.data_bytes = i ? 4096 : 8192};
+
+			pdu.data = io.rx.pdu.data;
+			pdu.data.offset = i ? 8192 : 0;
+			pdu.data.length = pdu.data_bytes;
+			if (i != wrong) {
+				client_pdu(&io, &pdu, data);
+				continue;
+			}
+			client_send(&io, head, tcp_pdu_encode(&pdu, &io.options, head));
+			client_send(&io, data, pdu.data_bytes + 4);
+		}
+		assert_true(client_receive(&io, received));
+		assert_int_equal(nvme_cqe_decode(io.rx.pdu.cqe).status, NVME_TRANSIENT_TRANSPORT);
+	}
+	for (int i = 0; i < 2; i++) {
+		/* Its descriptor is wrong, too; or its namespace does not exist. */
+		struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, 0, 1, 512);
+		struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD, .data_bytes = 512};
+
+		sqe.psdt = 1;
+		sqe.cid = io.cid++;
+		sqe.sgl.type = i ? NVME_SGL_IN_CAPSULE : NVME_SGL_KEYED;
+		sqe.nsid = i ? 77 : 1;
+		nvme_sqe_encode(&sqe, pdu.sqe);
+		client_send(&io, head, tcp_pdu_encode(&pdu, &io.options, head));
+		client_send(&io, data, 516);
+		assert_true(client_receive(&io, received));
+		assert_int_equal(nvme_cqe_decode(io.rx.pdu.cqe).status,
+			i ? NVME_TRANSIENT_TRANSPORT : NVME_SGL_TYPE);
+	}
+	assert_int_equal(target_tcp_counters(tcp)->data_digest_errors, 4);
+	assert_int_equal(client_write(&io, 0, 512), NVME_SUCCESS);
+	close(io.fd);
+	client_close(&admin);
+}
+
+/* More than IOCCSZ says, though fewer bytes than an Admin command may have. */
+static void capsule_beyond_ioccsz_ends_the_connection(void **state)
+{
+	const struct wrong row = {"IOCCSZ", TCP_PDU_CAPSULE_CMD, 0, 0, TCP_FATAL_HEADER, 4};
+	struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, 0, 9, IN_CAPSULE + 512);
+	struct client admin, io;
+
+	(void)state;
+	client_io(&io, client_admin(&admin, SUBSYSTEM_NQN, 0), 0, 0);
+	sqe.sgl.type = NVME_SGL_IN_CAPSULE;
+	client_capsule(&io, &sqe, data, IN_CAPSULE + 512);
+	expect_term(&io, &row);
+	client_close(&admin);
+}
+
+/* The host keeps the connection after a TermReq: the target closes it. */
+static void refused_host_that_does_not_close_is_closed(void **state)
+{
+	const struct wrong row = {"type", TCP_PDU_CAPSULE_CMD, 0, 0, TCP_FATAL_HEADER, 0};
+	struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD};
+	uint8_t bytes[TCP_HEADER_BYTES_MAX];
+	struct client client;
+	uint32_t length;
+
+	(void)state;
+	client_initialize(&client, 0);
+	length = tcp_pdu_encode(&pdu, &client.options, bytes);
+	bytes[0] = 0x0a;
+	client_send(&client, bytes, length);
+	while (client_receive(&client, received) && client.rx.pdu.type != TCP_PDU_C2H_TERM)
+		;
+	assert_int_equal(client.rx.pdu.term.fes, row.fes);
+	/* What follows is not taken. */
+	client_send(&client, bytes, length);
+	assert_false(client_receive(&client, received));
+	assert_int_equal(target_tcp_connection_count(tcp), 0);
+	close(client.fd);
 }
 
 /* The socket is full in the middle of a PDU: the rest of that PDU goes out before the TermReq. */
@@ -419,9 +623,15 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(malformed_pdus_are_refused),
+		TEST(malformed_pdus_with_digests_are_refused),
+		TEST(termination_by_the_host_ends_the_connection),
+		cmocka_unit_test(icreq_that_drips_is_timed_out),
 		TEST(wrong_h2c_data_is_refused),
 		TEST(wrong_header_digest_ends_the_connection),
 		TEST(wrong_data_digest_fails_one_command),
+		TEST(wrong_data_digest_fails_its_command_in_each_state),
+		TEST(capsule_beyond_ioccsz_ends_the_connection),
+		TEST(refused_host_that_does_not_close_is_closed),
 		TEST(termination_follows_a_whole_pdu),
 		TEST(fused_pairs_that_wait_for_memory_all_end),
 		TEST(command_that_waits_for_memory_is_not_overtaken),
