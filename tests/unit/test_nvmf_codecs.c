@@ -183,6 +183,7 @@ static void nqn_in_malformed_utf8_is_refused(void **state)
 		{"", false},
 		{"nqn.\x01", false},
 		{"nqn.\x7f", false},
+		{"nqn.\xc2\x9b", false},
 		{"nqn.\xc3", false},
 		{"nqn.\xc0\xaf", false},
 		{"nqn.\xe0\x80\xaf", false},

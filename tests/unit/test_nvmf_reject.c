@@ -172,6 +172,7 @@ static const struct connect_row admin_rows[] = {
 	{"hostnqn without end", {.sqsize = 31}, PARAMETER, 0x10200, 512, NULL, 256, 0},
 	{"hostnqn of 224 bytes", {.sqsize = 31}, PARAMETER, 0x10200, 512, NULL, 224, 0},
 	{"hostnqn with a control character", {.sqsize = 31}, PARAMETER, 0x10200, 512, "nqn.\x1b[", 0, 0},
+	{"hostnqn with CSI", {.sqsize = 31}, PARAMETER, 0x10200, 512, "nqn.\xc2\x9b" "31m", 0, 0},
 	{"host that is not allowed", {.sqsize = 31}, NVME_CONNECT_HOST, 0, 512, OTHER_NQN, 0, 0},
 };
 

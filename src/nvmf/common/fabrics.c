@@ -56,6 +56,9 @@ static unsigned utf8_bytes(const uint8_t *p)
 			return 0;
 		rune = rune << 6 | (p[i] & 0x3f);
 	}
+	/* C1 controls, which some terminals obey. */
+	if (rune >= 0x80 && rune < 0xa0)
+		return 0;
 	if (rune < first[tail] || rune > 0x10ffff || (rune >= 0xd800 && rune < 0xe000))
 		return 0;
 	return tail + 1;
