@@ -338,6 +338,39 @@ static void socket_is_the_users_own(void **state)
 	assert_int_equal(status.st_mode & 0777, 0600);
 }
 
+/* Another user listens at the path, and whoever gives commands would believe what it answers. */
+static void server_of_another_user_is_not_believed(void **state)
+{
+	enum { NOBODY = 65534, SOMEBODY = 65533 };
+	const char *words[] = {"status"};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char directory[] = "/tmp/test_nvmf_ctl.XXXXXX";
+	char *text = NULL;
+	int fd, error;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(chmod(directory, 0777), 0);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", directory);
+	assert_int_equal(seteuid(NOBODY), 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(chmod(address.sun_path, 0666), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(seteuid(SOMEBODY), 0);
+	error = ctl_call(address.sun_path, 1, words, &text);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(error, -EPERM);
+	assert_non_null(strstr(text, "another user's program listens there"));
+	free(text);
+	close(fd);
+	unlink(address.sun_path);
+	rmdir(directory);
+}
+
 static void socket_of_a_live_target_is_left_alone(void **state)
 {
 	struct ctl_server *other;
@@ -395,6 +428,7 @@ int main(void)
 		TEST(call_outlives_the_server),
 		TEST(bad_clients_do_not_keep_others_out),
 		TEST(socket_is_the_users_own),
+		TEST(server_of_another_user_is_not_believed),
 		TEST(socket_of_a_live_target_is_left_alone),
 		TEST(socket_of_a_dead_target_is_replaced),
 		TEST(path_that_cannot_be_is_said),

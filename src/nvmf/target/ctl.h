@@ -62,7 +62,8 @@ void ctl_answer(struct ctl_call *call, bool is_ok, const char *text);
  *
  * `ret_text`  The answer, which the caller frees: also the sentence of a failure.
  *
- * 0 after "ok", -EPROTO after "error", or -errno if there was no answer.
+ * 0 after "ok", -EPROTO after "error", or -errno if there was no answer: -EPERM if the server is
+ * neither this user's nor root's, unless this user is root.
  */
 int ctl_call(const char *path, unsigned word_count, const char *const *words, char **ret_text);
 

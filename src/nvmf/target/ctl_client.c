@@ -62,10 +62,23 @@ static int receive_text(int fd, char **ret_text)
 	return 0;
 }
 
+/* The server is this user's or root's. Root has named the path itself. */
+static bool is_trusted(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes))
+		return false;
+	return peer.uid == 0 || peer.uid == geteuid() || geteuid() == 0;
+}
+
 static int failed(int error, const char *path, char **ret_text)
 {
-	if (asprintf(ret_text,
-		    "%s: no target answers there: %s; name the socket of a running target", path,
+	bool is_foreign = error == -EPERM;
+
+	if (asprintf(ret_text, "%s: %s: %s; name the socket of a running target of yours", path,
+		    is_foreign ? "another user's program listens there" : "no target answers there",
 		    strerror(-error)) < 0)
 		*ret_text = NULL;
 	return error;
@@ -85,6 +98,8 @@ int ctl_call(const char *path, unsigned word_count, const char *const *words, ch
 		return failed(-errno, path, ret_text);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
 		error = -errno;
+	if (error == 0 && !is_trusted(fd))
+		error = -EPERM;
 	if (error == 0)
 		error = send_words(fd, word_count, words);
 	if (error == 0)
