@@ -11,7 +11,7 @@
 
 enum { KEPT_MAX = 64, SHST_MASK = 3 << 2, IDLE_STEPS = 30 };
 
-static struct backend slow;
+static struct backend slow, slow_too;
 static struct backend_request *kept[KEPT_MAX];
 static unsigned kept_count; /* requests that the backend has */
 
@@ -64,12 +64,15 @@ static void await_kept(unsigned count)
 static int begin(void **state)
 {
 	struct target_namespace_settings settings = {.nsid = 2, .backend = &slow};
+	struct target_namespace_settings settings_too = {.nsid = 3, .backend = &slow_too};
 	struct target_namespace *slow_ns;
 
 	setup(state);
 	kept_count = 0;
 	slow = (struct backend){.kind = &slow_kind, .size_bytes = DISK_BYTES, .block_bytes = 512};
+	slow_too = slow;
 	assert_int_equal(target_namespace_add(subsystem, &settings, &slow_ns), 0);
+	assert_int_equal(target_namespace_add(subsystem, &settings_too, &slow_ns), 0);
 	assert_int_equal(target_subsystem_allow(subsystem, OTHER_NQN), 0);
 	return 0;
 }
@@ -83,13 +86,18 @@ static int end(void **state)
 	return teardown(state);
 }
 
-static void write_to(struct client *client, uint64_t slba)
+static void write_to_namespace(struct client *client, uint32_t nsid, uint64_t slba)
 {
 	struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, slba, 1, 512);
 
-	sqe.nsid = 2;
+	sqe.nsid = nsid;
 	sqe.sgl.type = NVME_SGL_IN_CAPSULE;
 	client_capsule(client, &sqe, data, 512);
+}
+
+static void write_to(struct client *client, uint64_t slba)
+{
+	write_to_namespace(client, 2, slba);
 }
 
 static uint32_t csts_of(struct client *client)
@@ -269,6 +277,60 @@ static void write_on_another_path_waits_for_that_of_the_lost_one(void **state)
 	close(admins[1].fd);
 }
 
+/* A disk that hangs stops no other namespace of its host. */
+static void write_to_another_namespace_does_not_wait(void **state)
+{
+	struct client admin, io;
+
+	(void)state;
+	open_host(&admin, &io, HOST_NQN);
+	write_to(&io, 0);
+	await_kept(1);
+	close_both(&admin, &io);
+	idle();
+	open_host(&admin, &io, HOST_NQN);
+	write_to(&io, 0);
+	idle();
+	assert_int_equal(kept_count, 1);
+	write_to_namespace(&io, 3, 0);
+	await_kept(2);
+	let_go();
+	await_kept(2);
+	let_go();
+	let_go();
+	for (int i = 0; i < 2; i++)
+		assert_true(client_receive(&io, received));
+	close_both(&admin, &io);
+}
+
+/*
+ * The network has failed: the host connects anew, and the target still waits for the old connection
+ * to end or for its keep alive.
+ */
+static void write_of_a_new_association_waits_for_those_at_work(void **state)
+{
+	struct client admins[2], ios[2];
+
+	(void)state;
+	open_host(&admins[0], &ios[0], HOST_NQN);
+	write_to(&ios[0], 0);
+	await_kept(1);
+	open_host(&admins[1], &ios[1], HOST_NQN);
+	write_to(&ios[1], 0);
+	idle();
+	assert_int_equal(kept_count, 1);
+	let_go();
+	await_kept(1);
+	/* Later ones do not wait for each other. */
+	write_to(&ios[0], 1);
+	await_kept(2);
+	let_go();
+	let_go();
+	assert_true(client_receive(&ios[1], received));
+	for (int i = 0; i < 2; i++)
+		close_both(&admins[i], &ios[i]);
+}
+
 /* What waits ends with its own connection, and is not written. */
 static void write_that_waits_ends_with_its_connection(void **state)
 {
@@ -401,6 +463,8 @@ int main(void)
 		TEST(data_that_comes_after_a_reset_is_not_written),
 		TEST(repeated_write_waits_for_that_of_the_lost_connection),
 		TEST(write_on_another_path_waits_for_that_of_the_lost_one),
+		TEST(write_to_another_namespace_does_not_wait),
+		TEST(write_of_a_new_association_waits_for_those_at_work),
 		TEST(write_that_waits_ends_with_its_connection),
 		TEST(reset_waits_for_the_end_of_a_fused_pair),
 		TEST(long_command_ends_with_its_connection),

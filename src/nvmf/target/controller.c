@@ -91,6 +91,8 @@ struct target_controller *controller_create(struct target_queue *admin,
 		free(controller);
 		return NULL;
 	}
+	if (!subsystem->is_discovery)
+		peer_host_lose_all(controller->host);
 	controller->target = subsystem->target;
 	controller->subsystem = subsystem;
 	controller->port = admin->port;

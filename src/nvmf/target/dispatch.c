@@ -137,6 +137,7 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 	command->ready = NULL;
 	command->ns = NULL;
 	command->pair = NULL;
+	command->is_at_work = false;
 	command->scratch = NULL;
 	command->cqe = (struct nvme_cqe){.cid = command->sqe.cid};
 	list_init(&command->node);
@@ -183,10 +184,10 @@ static bool fused_take(struct target_command *command)
 }
 
 /* Fabrics commands of an I/O queue touch no namespace. */
-static bool waits_for_lost(const struct target_command *command)
+static bool waits_for_lost(struct target_command *command)
 {
 	return command->queue->qid != 0 && command->sqe.opcode != NVME_OPCODE_FABRICS &&
-		peer_host_has_lost(command->queue->host);
+		peer_host_parks(command->queue->host, command);
 }
 
 void command_dispatch(struct target_command *command)
@@ -198,10 +199,8 @@ void command_dispatch(struct target_command *command)
 		command_finish(command, NVME_SQ_DELETED);
 		return;
 	}
-	if (waits_for_lost(command)) {
-		peer_host_park(queue->host, command);
+	if (waits_for_lost(command))
 		return;
-	}
 	if (queue->qid == 0)
 		target->counters.admin_commands++;
 	if ((queue->fused || command->sqe.fuse) && fused_take(command))

@@ -95,7 +95,7 @@ void io_continue(struct target_command *command, void (*run)(struct target_comma
 
 void io_done(struct target_command *command, uint16_t status)
 {
-	namespace_end(command->ns, command->queue);
+	namespace_end(command->ns, command);
 	command_finish(command, status);
 }
 
@@ -287,7 +287,7 @@ static void pair_leave(struct target_pair *pair, uint16_t compare_status, uint16
 
 static void pair_end(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
 {
-	queue_work_end(pair->compare->queue);
+	command_work_end(pair->compare);
 	pair_leave(pair, compare_status, write_status);
 }
 
@@ -324,7 +324,7 @@ static void pair_run(struct target_job *job)
 		pair_leave(pair, NVME_SQ_DELETED, NVME_SQ_DELETED);
 		return;
 	}
-	queue_work_begin(compare->queue);
+	command_work_begin(compare);
 	io_submit(compare, BACKEND_READ, offset_of(compare), compare->data_bytes, compare->scratch,
 		false, pair_read);
 }

@@ -128,7 +128,7 @@ bool namespace_begin(struct target_namespace *ns, struct target_command *command
 		return false;
 	}
 	ns->working++;
-	queue_work_begin(command->queue);
+	command_work_begin(command);
 	return true;
 }
 
@@ -144,11 +144,11 @@ static void start_job(struct target_namespace *ns)
 	job->run(job);
 }
 
-void namespace_end(struct target_namespace *ns, struct target_queue *queue)
+void namespace_end(struct target_namespace *ns, struct target_command *command)
 {
 	assert(ns->working > 0);
 	ns->working--;
-	queue_work_end(queue);
+	command_work_end(command);
 	start_job(ns);
 }
 

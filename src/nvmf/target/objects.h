@@ -212,7 +212,7 @@ struct target_namespace *namespace_find(const struct target_subsystem *subsystem
 void namespace_unreference(struct target_namespace *ns);
 /* False: the namespace is exclusive, and the command is parked and will run later. */
 bool namespace_begin(struct target_namespace *ns, struct target_command *command);
-void namespace_end(struct target_namespace *ns, struct target_queue *queue);
+void namespace_end(struct target_namespace *ns, struct target_command *command);
 void namespace_exclude(struct target_namespace *ns, struct target_job *job);
 void namespace_job_done(struct target_namespace *ns);
 
@@ -253,15 +253,17 @@ uint32_t connections_default(void);
 /* The host with this NQN, for a controller; NULL: no memory. */
 struct peer_host *peer_host_reference(struct target *target, const char *nqn);
 void peer_host_unreference(struct peer_host *host);
+/* The host begins a new association: it may have given up what it has at work. */
+void peer_host_lose_all(struct peer_host *host);
 bool peer_host_has_lost(const struct peer_host *host);
-/* Dispatch an I/O command when no lost command of the host is at work. */
-void peer_host_park(struct peer_host *host, struct target_command *command);
+/* True: a lost command is at work in the namespace, and this I/O command is dispatched later. */
+bool peer_host_parks(struct peer_host *host, struct target_command *command);
 bool queue_is_lost(const struct target_queue *queue); /* it closes, or is closed */
 /* Before the queue is lost: so is what it has at work. Called once. */
 void queue_lose(struct target_queue *queue);
-/* A command of the queue begins and ends to work in a backend. */
-void queue_work_begin(struct target_queue *queue);
-void queue_work_end(struct target_queue *queue);
+/* A command begins and ends to work in a backend. A fused pair does so by its comparison. */
+void command_work_begin(struct target_command *command);
+void command_work_end(struct target_command *command);
 
 /* --- target.c, port.c --- */
 bool subsystem_allows(const struct target_subsystem *subsystem, const char *hostnqn);

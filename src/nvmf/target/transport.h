@@ -116,7 +116,7 @@ struct target_queue {
 	/* The core's. */
 	struct target *target;
 	struct target_controller *controller;
-	struct peer_host *host; /* after Connect; valid while `working` is not 0, too */
+	struct peer_host *host; /* after Connect; it stays for what is at work */
 	struct list node; /* of the controller, or of the target before Connect */
 	struct list connection; /* of the target, until it is closed and nothing is pending */
 	struct list commands; /* pending, in the order of arrival */
@@ -124,7 +124,6 @@ struct target_queue {
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
 	uint16_t sqhd;
 	uint16_t pending; /* commands that the core has, AERs included */
-	uint16_t working; /* of them, those at work in a backend; a fused pair counts once */
 	bool is_closing; /* the core has called close() */
 	bool is_closed;
 	/* Pending commands by the low bits of their identifiers: 0 means no conflict. */
@@ -156,6 +155,7 @@ struct target_command {
 	struct list node; /* of queue->commands */
 	enum target_stage stage;
 	struct list parked; /* of the namespace, host or controller, as `stage` says */
+	bool is_at_work; /* in a backend; `parked` is linked if it is lost */
 	void (*ready)(struct target_command *command);
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* referenced */
