@@ -39,6 +39,7 @@ struct link {
 	uint8_t *bytes;
 	struct rdma_request request;
 	bool has_no_receives; /* the host posts none, so that no response arrives */
+	bool is_half_open; /* over RoCEv2: the host never sends the RTU */
 	bool is_connected, is_over;
 	struct nvme_cqe cqes[LINK_RECEIVES];
 	unsigned cqe_count, cqe_taken;
@@ -110,6 +111,10 @@ static inline void link_address_resolved(struct link *link)
 	struct ibv_qp_init_attr attr = {
 		.cap = {2 * LINK_RECEIVES, LINK_RECEIVES, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
+	if (link->is_half_open) {
+		assert_int_equal(rdma_resolve_route(link->id, 20000), 0);
+		return;
+	}
 	assert_non_null(link->bytes = aligned_alloc(4096, LINK_BYTES));
 	assert_non_null(link->pd = ibv_alloc_pd(link->id->verbs));
 	assert_non_null(link->cq = ibv_create_cq(link->id->verbs, 512, NULL, NULL, 0));
@@ -132,6 +137,7 @@ static inline void link_event(struct link *link, enum rdma_cm_event_type event)
 		.responder_resources = 4,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
+		.qp_num = 0x77, /* of no queue pair, where the identifier has none */
 	};
 
 	rdma_request_encode(&link->request, private_data);
@@ -139,7 +145,7 @@ static inline void link_event(struct link *link, enum rdma_cm_event_type event)
 		link_address_resolved(link);
 	else if (event == RDMA_CM_EVENT_ROUTE_RESOLVED)
 		assert_int_equal(rdma_connect(link->id, &param), 0);
-	else if (event == RDMA_CM_EVENT_ESTABLISHED)
+	else if (event == RDMA_CM_EVENT_ESTABLISHED || event == RDMA_CM_EVENT_CONNECT_RESPONSE)
 		link->is_connected = true;
 	else
 		link->is_over = true;
@@ -212,11 +218,13 @@ static inline void link_send_rdma(struct link *link, const struct link_command *
 
 static inline void link_close_rdma(struct link *link)
 {
-	rdma_disconnect(link->id);
-	rdma_destroy_qp(link->id);
-	ibv_destroy_cq(link->cq);
-	ibv_dereg_mr(link->mr);
-	ibv_dealloc_pd(link->pd);
+	if (!link->is_half_open) {
+		rdma_disconnect(link->id);
+		rdma_destroy_qp(link->id);
+		ibv_destroy_cq(link->cq);
+		ibv_dereg_mr(link->mr);
+		ibv_dealloc_pd(link->pd);
+	}
 	assert_int_equal(rdma_destroy_id(link->id), 0);
 	rdma_destroy_event_channel(link->channel);
 	free(link->bytes);
@@ -227,9 +235,8 @@ static inline void link_close_rdma(struct link *link)
 /* A connection for the queue `qid`, before Connect. */
 static inline void link_open(struct link *link, uint16_t qid)
 {
-	bool has_no_receives = link->has_no_receives;
-
-	*link = (struct link){.has_no_receives = has_no_receives};
+	*link = (struct link){
+		.has_no_receives = link->has_no_receives, .is_half_open = link->is_half_open};
 	if (is_rdma)
 		link_open_rdma(link, qid);
 	else
