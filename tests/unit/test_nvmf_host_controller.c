@@ -305,7 +305,7 @@ static int set_up(void **state)
 	script.queues_granted = IO_QUEUES;
 	now_ns = SECOND_NS;
 	controller = NULL;
-	return loop_create_virtual(&loop);
+	return loop_create_virtual(NULL, &loop);
 }
 
 static int tear_down(void **state)

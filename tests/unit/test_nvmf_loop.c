@@ -13,6 +13,7 @@
 
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/loop.h"
+#include "nvmf/common/network.h"
 
 static char order[16];
 
@@ -45,7 +46,7 @@ static void timers_of_a_virtual_loop_expire_by_deadline(void **state)
 
 	(void)state;
 	order[0] = 0;
-	assert_int_equal(loop_create_virtual(&loop), 0);
+	assert_int_equal(loop_create_virtual(NULL, &loop), 0);
 	loop_timer_init(&a, expired_a);
 	loop_timer_init(&b, expired_b);
 	assert_true(loop_deadline_ns(loop) == UINT64_MAX);
@@ -147,10 +148,66 @@ static void bytes_are_little_endian(void **state)
 	assert_int_equal(le32_get(bytes + 1), 0x55abcdef);
 }
 
+static uint32_t wanted_events;
+
+static void events_wanted(struct network *network, struct loop_watch *watch)
+{
+	(void)network;
+	assert_int_equal(watch->fd, 7);
+	wanted_events = watch->events;
+}
+
+static struct loop *virtual_loop;
+static struct loop_watch other_watch;
+
+static void ready_removes_other(struct loop_watch *watch, uint32_t events)
+{
+	(void)watch;
+	note(events == EPOLLIN ? 'i' : 'o');
+	loop_unwatch(virtual_loop, &other_watch);
+}
+
+static void ready_never(struct loop_watch *watch, uint32_t events)
+{
+	(void)watch;
+	(void)events;
+	fail();
+}
+
+static void network_of_a_virtual_loop_reports_events(void **state)
+{
+	struct network network = {.watch = events_wanted};
+	struct loop_watch watch = {.ready = ready_removes_other};
+	struct loop_timer timer;
+
+	(void)state;
+	order[0] = 0;
+	assert_int_equal(loop_create_virtual(&network, &virtual_loop), 0);
+	assert_ptr_equal(loop_network(virtual_loop), &network);
+	other_watch.ready = ready_never;
+	assert_int_equal(loop_watch(virtual_loop, &other_watch, 7, EPOLLOUT), 0);
+	assert_int_equal(wanted_events, EPOLLOUT);
+	assert_int_equal(loop_watch(virtual_loop, &watch, 7, EPOLLIN), 0);
+	loop_timer_init(&timer, expired_a);
+	loop_timer_set(virtual_loop, &timer, 10);
+	/* Reports go before timers, and removed watches hear nothing. */
+	loop_report(virtual_loop, &watch, EPOLLIN);
+	loop_report(virtual_loop, &other_watch, EPOLLOUT);
+	loop_report(virtual_loop, &watch, EPOLLIN);
+	loop_advance(virtual_loop, 10);
+	assert_string_equal(order, "ia");
+	assert_int_equal(loop_rewatch(virtual_loop, &watch, EPOLLOUT), 0);
+	assert_int_equal(wanted_events, EPOLLOUT);
+	loop_unwatch(virtual_loop, &watch);
+	assert_int_equal(wanted_events, 0);
+	loop_destroy(virtual_loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(timers_of_a_virtual_loop_expire_by_deadline),
+		cmocka_unit_test(network_of_a_virtual_loop_reports_events),
 		cmocka_unit_test(pending_event_of_a_removed_watch_is_dropped),
 		cmocka_unit_test(work_posted_by_another_thread_wakes_the_loop),
 		cmocka_unit_test(bytes_are_little_endian),

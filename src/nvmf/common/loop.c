@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nvmf/common/network.h"
+
 enum {
 	EVENTS_MAX = 64, /* per call of epoll_wait */
 	NS_PER_MS = 1000000,
@@ -21,6 +23,7 @@ enum {
 
 struct loop {
 	int epoll; /* -1: virtual */
+	struct network *network;
 	struct loop_watch wake;
 	atomic_bool is_stopped;
 	uint64_t now_ns;
@@ -59,13 +62,14 @@ static void wake_ready(struct loop_watch *watch, uint32_t events)
 	(void)events;
 }
 
-int loop_create_virtual(struct loop **ret_loop)
+int loop_create_virtual(struct network *network, struct loop **ret_loop)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
 
 	if (!loop)
 		return -ENOMEM;
 	loop->epoll = -1;
+	loop->network = network;
 	loop->wake.fd = -1;
 	list_init(&loop->timers);
 	list_init(&loop->deferred);
@@ -79,7 +83,7 @@ int loop_create_virtual(struct loop **ret_loop)
 int loop_create(struct loop **ret_loop)
 {
 	struct loop *loop;
-	int error = loop_create_virtual(&loop);
+	int error = loop_create_virtual(&network_sockets, &loop);
 	int fd;
 
 	if (error)
@@ -178,25 +182,33 @@ static int wait_ms(struct loop *loop, uint64_t wait_ns)
 	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-static void wait_for_events(struct loop *loop, uint64_t wait_ns)
+/* Callbacks may remove watches whose events come later: hence the list. */
+static void run_reported(struct loop *loop)
 {
-	struct epoll_event events[EVENTS_MAX];
-	int count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, wait_ns));
-
-	loop->now_ns = clock_ns();
-	/* Callbacks may remove watches whose events come later in this batch: hence the list. */
-	for (int i = 0; i < count; i++) {
-		struct loop_watch *watch = events[i].data.ptr;
-
-		watch->pending_events = events[i].events;
-		list_append(&loop->reported, &watch->reported);
-	}
 	while (!list_is_empty(&loop->reported)) {
 		struct loop_watch *watch =
 			container_of(pop(&loop->reported), struct loop_watch, reported);
 
 		watch->ready(watch, watch->pending_events);
 	}
+}
+
+void loop_report(struct loop *loop, struct loop_watch *watch, uint32_t events)
+{
+	watch->pending_events = events;
+	if (!list_is_linked(&watch->reported))
+		list_append(&loop->reported, &watch->reported);
+}
+
+static void wait_for_events(struct loop *loop, uint64_t wait_ns)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, wait_ns));
+
+	loop->now_ns = clock_ns();
+	for (int i = 0; i < count; i++)
+		loop_report(loop, events[i].data.ptr, events[i].events);
+	run_reported(loop);
 }
 
 void loop_step(struct loop *loop, uint64_t wait_ns)
@@ -211,6 +223,7 @@ void loop_advance(struct loop *loop, uint64_t now_ns)
 {
 	assert(loop->epoll < 0 && now_ns >= loop->now_ns);
 	loop->now_ns = now_ns;
+	run_reported(loop);
 	run_timers(loop);
 	while (has_work(loop))
 		run_work(loop);
@@ -241,36 +254,50 @@ uint64_t loop_now_ns(const struct loop *loop)
 	return loop->now_ns;
 }
 
-int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint32_t events)
+struct network *loop_network(const struct loop *loop)
+{
+	return loop->network;
+}
+
+bool loop_is_virtual(const struct loop *loop)
+{
+	return loop->epoll < 0;
+}
+
+/* Events of 0 remove the watch. */
+static int watch_change(
+	struct loop *loop, struct loop_watch *watch, int fd, int operation, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = watch};
 
-	assert(events != 0);
-	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+	if (!loop_is_virtual(loop) && epoll_ctl(loop->epoll, operation, fd, &event) != 0)
 		return -errno;
 	watch->fd = fd;
 	watch->events = events;
-	list_init(&watch->reported);
+	if (loop_is_virtual(loop))
+		loop->network->watch(loop->network, watch);
 	return 0;
+}
+
+int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint32_t events)
+{
+	assert(events != 0);
+	list_init(&watch->reported);
+	return watch_change(loop, watch, fd, EPOLL_CTL_ADD, events);
 }
 
 int loop_rewatch(struct loop *loop, struct loop_watch *watch, uint32_t events)
 {
-	struct epoll_event event = {.events = events, .data.ptr = watch};
-
 	if (watch->events == events)
 		return 0;
-	if (epoll_ctl(loop->epoll, EPOLL_CTL_MOD, watch->fd, &event) != 0)
-		return -errno;
-	watch->events = events;
-	return 0;
+	return watch_change(loop, watch, watch->fd, EPOLL_CTL_MOD, events);
 }
 
 void loop_unwatch(struct loop *loop, struct loop_watch *watch)
 {
 	if (!watch->events)
 		return;
-	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+	(void)watch_change(loop, watch, watch->fd, EPOLL_CTL_DEL, 0);
 	watch->events = 0;
 	list_remove(&watch->reported);
 }

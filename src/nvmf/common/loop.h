@@ -10,8 +10,8 @@
  * one after the other, and may add or remove anything, including their own item.
  * Only loop_post() and loop_stop() may be called from other threads.
  *
- * A loop without descriptors (loop_create_virtual()) has a clock that its caller sets. The
- * simulator runs the protocol on such loops.
+ * A virtual loop (loop_create_virtual()) has a clock that its caller sets, and a network instead of
+ * the kernel's descriptors. The simulator runs both ends of the protocol on such loops.
  */
 
 #include <stdbool.h>
@@ -20,6 +20,7 @@
 #include "nvmf/common/list.h"
 
 struct loop;
+struct network;
 
 /* A descriptor. `events` are EPOLLIN and EPOLLOUT, level-triggered. */
 struct loop_watch {
@@ -43,7 +44,12 @@ struct loop_work {
 
 /* 0 or -errno; `*ret_loop` is set on success only. */
 int loop_create(struct loop **ret_loop);
-int loop_create_virtual(struct loop **ret_loop);
+/* `network`: NULL if nothing is watched. */
+int loop_create_virtual(struct network *network, struct loop **ret_loop);
+
+/* What carries byte streams: network_sockets, or that of a virtual loop. */
+struct network *loop_network(const struct loop *loop);
+bool loop_is_virtual(const struct loop *loop);
 
 /* All items have been removed. NULL is fine. */
 void loop_destroy(struct loop *loop);
@@ -63,6 +69,9 @@ void loop_step(struct loop *loop, uint64_t wait_ns);
 
 /* A virtual loop: set its clock, not before its present time, and run what is due. */
 void loop_advance(struct loop *loop, uint64_t now_ns);
+
+/* A virtual loop: the network says that these events of a watch are true. For loop_advance(). */
+void loop_report(struct loop *loop, struct loop_watch *watch, uint32_t events);
 
 /* When the first timer expires; UINT64_MAX if there is none. */
 uint64_t loop_deadline_ns(const struct loop *loop);

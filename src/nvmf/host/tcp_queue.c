@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A host's NVMe/TCP queue: a tcp_session on a socket and an event loop. Its interface is host_tcp
+ * A host's NVMe/TCP queue: a tcp_session on a stream and an event loop. Its interface is host_tcp
  * of transport.h.
  *
- * Commands that are submitted during one round of the loop leave in one system call. The socket has
- * SO_LINGER with time 0: close() drops what the kernel has not sent yet, so that no old write
- * reaches the controller after the host has repeated it on a new connection.
+ * Commands that are submitted during one round of the loop leave in one system call. The close() of
+ * the network drops what the kernel has not sent yet, so that no old write reaches the controller
+ * after the host has repeated it on a new connection.
  */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
+#include "nvmf/common/network.h"
 #include "nvmf/host/tcp_session.h"
 #include "nvmf/host/transport.h"
 
@@ -30,6 +29,7 @@ enum {
 struct tcp_queue {
 	struct host_queue queue;
 	struct host_queue_settings settings;
+	struct network *network;
 	struct tcp_session session;
 	struct loop_watch watch;
 	struct loop_work flush;
@@ -100,7 +100,6 @@ static void fail_by_errno(struct tcp_queue *queue, int error, const char *action
 static void send_output(struct tcp_queue *queue)
 {
 	struct iovec parts[PARTS_MAX];
-	struct msghdr message = {.msg_iov = parts};
 
 	for (;;) {
 		int count = tcp_session_output(&queue->session, parts, PARTS_MAX);
@@ -108,16 +107,13 @@ static void send_output(struct tcp_queue *queue)
 
 		if (count == 0)
 			break;
-		message.msg_iovlen = (size_t)count;
-		sent = sendmsg(queue->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+		sent = queue->network->send(queue->network, queue->fd, parts, (size_t)count);
+		if (sent == -EAGAIN) {
 			queue->is_blocked = true;
 			break;
 		}
 		if (sent < 0) {
-			fail_by_errno(queue, errno, "sending to");
+			fail_by_errno(queue, (int)-sent, "sending to");
 			return;
 		}
 		tcp_session_sent(&queue->session, (size_t)sent);
@@ -130,22 +126,20 @@ static bool receive_input(struct tcp_queue *queue)
 	uint32_t direct_bytes = 0;
 	void *direct = tcp_rx_direct(&queue->session.rx, &direct_bytes);
 	struct iovec parts[2];
-	struct msghdr message = {.msg_iov = parts};
+	size_t part_count = 0;
 	size_t placed;
 	ssize_t got;
 
 	if (direct && direct_bytes >= DIRECT_BYTES_MIN)
-		parts[message.msg_iovlen++] = (struct iovec){direct, direct_bytes};
+		parts[part_count++] = (struct iovec){direct, direct_bytes};
 	else
 		direct_bytes = 0;
-	parts[message.msg_iovlen++] = (struct iovec){queue->staging, STAGING_BYTES};
-	do {
-		got = recvmsg(queue->fd, &message, MSG_DONTWAIT);
-	} while (got < 0 && errno == EINTR);
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	parts[part_count++] = (struct iovec){queue->staging, STAGING_BYTES};
+	got = queue->network->receive(queue->network, queue->fd, parts, part_count);
+	if (got == -EAGAIN)
 		return false;
 	if (got < 0) {
-		fail_by_errno(queue, errno, "receiving from");
+		fail_by_errno(queue, (int)-got, "receiving from");
 		return false;
 	}
 	if (got == 0) {
@@ -184,15 +178,13 @@ static void receive_all(struct tcp_queue *queue)
 
 static void established(struct tcp_queue *queue)
 {
-	socklen_t size = sizeof(int);
-	int error = 0;
+	int error = queue->network->connected(queue->network, queue->fd);
 
-	getsockopt(queue->fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	if (error) {
 		char reason[HOST_REASON_BYTES];
 
-		connect_reason(&queue->settings, error, reason, sizeof(reason));
-		tcp_session_fail(&queue->session, -error, "%s", reason);
+		connect_reason(&queue->settings, -error, reason, sizeof(reason));
+		tcp_session_fail(&queue->session, error, "%s", reason);
 	}
 	queue->is_established = true;
 }
@@ -221,34 +213,6 @@ static void flush_run(struct loop_work *work)
 	}
 }
 
-static int open_socket(const struct host_queue_settings *settings)
-{
-	const struct linger drop = {.l_onoff = 1};
-	int family = settings->remote.ss_family;
-	socklen_t size =
-		family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
-	int on = 1;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &drop, sizeof(drop));
-	if (settings->local.ss_family != 0 &&
-		bind(fd, (const struct sockaddr *)&settings->local, size) != 0)
-		goto fail_close;
-	if (connect(fd, (const struct sockaddr *)&settings->remote, size) != 0 &&
-		errno != EINPROGRESS)
-		goto fail_close;
-	return fd;
-
-fail_close:
-	error = -errno;
-	close(fd);
-	return error;
-}
-
 static int tcp_open(
 	const struct host_queue_settings *settings, struct host_queue **ret_queue, char *ret_reason)
 {
@@ -261,9 +225,11 @@ static int tcp_open(
 	}
 	queue->queue.transport = &host_tcp;
 	queue->settings = *settings;
+	queue->network = loop_network(settings->loop);
 	loop_work_init(&queue->flush, flush_run);
 	queue->watch.ready = socket_ready;
-	queue->fd = status = open_socket(settings);
+	queue->fd = status =
+		queue->network->connect(queue->network, &settings->local, &settings->remote);
 	if (status < 0) {
 		connect_reason(settings, -status, ret_reason, HOST_REASON_BYTES);
 		goto fail_session;
@@ -278,7 +244,7 @@ static int tcp_open(
 	return 0;
 
 fail_socket:
-	close(queue->fd);
+	queue->network->close(queue->network, queue->fd);
 fail_session:
 	tcp_session_end(&queue->session);
 fail_free:
@@ -318,7 +284,7 @@ static void tcp_close(struct host_queue *base)
 	queue->is_over = true;
 	loop_unwatch(queue->settings.loop, &queue->watch);
 	loop_defer_cancel(&queue->flush);
-	close(queue->fd);
+	queue->network->close(queue->network, queue->fd);
 	tcp_session_end(&queue->session);
 	free(queue);
 }

@@ -69,7 +69,8 @@ int target_create(struct loop *loop, struct target **ret_target)
 	list_init(&target->rules);
 	error = discovery_create(target);
 	if (!error)
-		error = backend_ring_create(TARGET_RINGS_ENTRIES, true, &target->ring);
+		error = backend_ring_create(
+			TARGET_RINGS_ENTRIES, !loop_is_virtual(loop), &target->ring);
 	if (!error && backend_ring_fd(target->ring) >= 0)
 		error = loop_watch(
 			loop, &target->ring_watch, backend_ring_fd(target->ring), EPOLLIN);

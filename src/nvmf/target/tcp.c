@@ -8,18 +8,15 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "nvmf/target/target.h"
 #include "nvmf/target/tcp_queue.h"
 
 enum {
-	BACKLOG = 128,
 	ACCEPTS_MAX = 16, /* of one round */
 	H2C_BYTES_DEFAULT = 128 << 10,
 	R2T_BYTES_DEFAULT = 256 << 10,
@@ -39,10 +36,8 @@ static void address_text(const struct sockaddr_storage *address, char *text, siz
 
 static void accept_one(struct target_tcp *tcp, int fd, const struct sockaddr_storage *peer)
 {
-	const int one = 1;
 	char text[TARGET_PEER_BYTES];
 
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	address_text(peer, text, sizeof(text));
 	if (target_tcp_attach(tcp, fd, text) == 0)
 		tcp->counters.accepted++;
@@ -55,15 +50,13 @@ static void listener_ready(struct loop_watch *watch, uint32_t events)
 	(void)events;
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		struct sockaddr_storage peer = {0};
-		socklen_t peer_bytes = sizeof(peer);
-		int fd = accept4(watch->fd, (struct sockaddr *)&peer, &peer_bytes,
-			SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = tcp->network->accept(tcp->network, watch->fd, &peer);
 
 		if (fd >= 0) {
 			accept_one(tcp, fd, &peer);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 			/* The event would come back at once: try again when some have closed. */
 			(void)loop_rewatch(tcp->loop, watch, EPOLLERR);
 			loop_timer_set(tcp->loop, &tcp->retry, loop_now_ns(tcp->loop) + RETRY_NS);
@@ -96,38 +89,18 @@ static int refuse(int error, const struct sockaddr_storage *address, char *sente
 	return -error;
 }
 
-static int socket_open(const struct sockaddr_storage *address, int *ret_fd)
-{
-	const int one = 1;
-	socklen_t bytes = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							 : sizeof(struct sockaddr_in);
-	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
-
-	if (fd < 0)
-		return errno;
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (address->ss_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (bind(fd, (const struct sockaddr *)address, bytes) != 0 || listen(fd, BACKLOG) != 0) {
-		error = errno;
-		close(fd);
-		return error;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
 int target_tcp_create(
 	const struct target_tcp_settings *settings, struct target_tcp **ret_tcp, char *sentence)
 {
+	struct loop *loop = target_loop(settings->target);
+	struct network *network = loop_network(loop);
 	struct target_tcp *tcp = calloc(1, sizeof(*tcp));
-	int fd = -1;
-	int error = tcp ? socket_open(&settings->address, &fd) : ENOMEM;
+	int fd = tcp ? network->listen(network, &settings->address) : -ENOMEM;
+	int error;
 
-	if (error) {
+	if (fd < 0) {
 		free(tcp);
-		return refuse(error, &settings->address, sentence);
+		return refuse(-fd, &settings->address, sentence);
 	}
 	tcp->settings = *settings;
 	if (!tcp->settings.h2c_bytes_max)
@@ -136,13 +109,14 @@ int target_tcp_create(
 		tcp->settings.r2t_bytes_max = R2T_BYTES_DEFAULT;
 	if (!tcp->settings.data_bytes_max)
 		tcp->settings.data_bytes_max = DATA_BYTES_DEFAULT;
-	tcp->loop = target_loop(settings->target);
+	tcp->loop = loop;
+	tcp->network = network;
 	tcp->watch.ready = listener_ready;
 	list_init(&tcp->queues);
 	loop_timer_init(&tcp->retry, retry_expired);
 	error = loop_watch(tcp->loop, &tcp->watch, fd, EPOLLIN);
 	if (error) {
-		close(fd);
+		network->close(network, fd);
 		free(tcp);
 		return refuse(-error, &settings->address, sentence);
 	}
@@ -156,7 +130,7 @@ void target_tcp_stop(struct target_tcp *tcp)
 		return;
 	loop_timer_cancel(&tcp->retry);
 	loop_unwatch(tcp->loop, &tcp->watch);
-	close(tcp->watch.fd);
+	tcp->network->close(tcp->network, tcp->watch.fd);
 	tcp->watch.fd = -1;
 }
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "nvmf/common/discovery.h"
 #include "nvmf/common/identify.h"
@@ -284,7 +283,7 @@ void tcp_queue_end(struct tcp_queue *q)
 	loop_defer_cancel(&q->send);
 	loop_defer_cancel(&q->close);
 	loop_unwatch(q->tcp->loop, &q->watch);
-	close(q->watch.fd);
+	q->tcp->network->close(q->tcp->network, q->watch.fd);
 	q->used++;
 	drop_commands(q);
 	target_queue_closed(&q->queue);
@@ -360,7 +359,7 @@ int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 	int error;
 
 	if (!q) {
-		close(fd);
+		tcp->network->close(tcp->network, fd);
 		return admission == TARGET_NOT_ADMITTED ? -EUSERS : -ENOMEM;
 	}
 	q->tcp = tcp;
@@ -381,7 +380,7 @@ int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 	q->watch.ready = socket_ready;
 	error = loop_watch(tcp->loop, &q->watch, fd, EPOLLIN);
 	if (error) {
-		close(fd);
+		tcp->network->close(tcp->network, fd);
 		free(q);
 		return error;
 	}

@@ -10,6 +10,7 @@
  */
 
 #include "nvmf/common/digest.h"
+#include "nvmf/common/network.h"
 #include "nvmf/common/tcp_rx.h"
 #include "nvmf/target/tcp.h"
 
@@ -81,6 +82,7 @@ struct tcp_queue {
 struct target_tcp {
 	struct target_tcp_settings settings;
 	struct loop *loop;
+	struct network *network; /* of the loop */
 	struct loop_watch watch;
 	struct loop_timer retry; /* accept() failed for lack of descriptors */
 	struct list queues;

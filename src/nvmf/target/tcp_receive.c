@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "nvmf/target/tcp_queue.h"
 
@@ -216,16 +215,13 @@ static ssize_t read_some(struct tcp_queue *q, uint32_t *ret_direct_bytes, size_t
 		{.iov_base = direct, .iov_len = direct_bytes},
 		{.iov_base = q->tcp->staging, .iov_len = sizeof(q->tcp->staging)},
 	};
-	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	struct network *network = q->tcp->network;
+	bool is_direct = direct && direct_bytes >= DIRECT_BYTES_MIN;
 
-	if (!direct || direct_bytes < DIRECT_BYTES_MIN) {
-		message.msg_iov = parts + 1;
-		message.msg_iovlen = 1;
-		direct_bytes = 0;
-	}
-	*ret_direct_bytes = direct_bytes;
-	*ret_room = direct_bytes + sizeof(q->tcp->staging);
-	return recvmsg(q->watch.fd, &message, MSG_DONTWAIT);
+	*ret_direct_bytes = is_direct ? direct_bytes : 0;
+	*ret_room = *ret_direct_bytes + sizeof(q->tcp->staging);
+	return network->receive(
+		network, q->watch.fd, is_direct ? parts : parts + 1, is_direct ? 2 : 1);
 }
 
 static bool take_bytes(struct tcp_queue *q, size_t bytes, uint32_t direct_bytes)
@@ -255,9 +251,7 @@ void tcp_queue_receive(struct tcp_queue *q)
 		size_t room;
 		ssize_t bytes = read_some(q, &direct_bytes, &room);
 
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes < 0 && errno == EAGAIN)
+		if (bytes == -EAGAIN)
 			return;
 		if (bytes <= 0) {
 			tcp_queue_end(q);

@@ -202,19 +202,17 @@ static void parts_sent(struct tcp_queue *q, size_t bytes)
 
 bool tcp_queue_send(struct tcp_queue *q)
 {
+	struct network *network = q->tcp->network;
 	struct iovec parts[PARTS_MAX];
 
 	while (!q->is_blocked) {
-		struct msghdr message = {.msg_iov = parts};
+		int count = parts_collect(q, parts);
 		ssize_t sent;
 
-		message.msg_iovlen = (size_t)parts_collect(q, parts);
-		if (message.msg_iovlen == 0)
+		if (count == 0)
 			break;
-		sent = sendmsg(q->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0 && errno != EAGAIN)
+		sent = network->send(network, q->watch.fd, parts, (size_t)count);
+		if (sent < 0 && sent != -EAGAIN)
 			return false;
 		if (sent < 0)
 			q->is_blocked = true;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The network of the kernel: TCP sockets.
+ *
+ * Sockets that connect have SO_LINGER with time 0: close() drops what the kernel has not sent yet,
+ * so that no old write reaches the controller after the host has repeated it on a new connection.
+ */
+#include "nvmf/common/network.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { BACKLOG = 128 };
+
+static socklen_t address_bytes(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in);
+}
+
+static int socket_open(const struct sockaddr_storage *address)
+{
+	return socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static int fail_close(int fd)
+{
+	int error = -errno;
+
+	close(fd);
+	return error;
+}
+
+static int socket_connect(struct network *network, const struct sockaddr_storage *local,
+	const struct sockaddr_storage *remote)
+{
+	const struct linger drop = {.l_onoff = 1};
+	const int on = 1;
+	int fd = socket_open(remote);
+
+	(void)network;
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &drop, sizeof(drop));
+	if (local->ss_family != 0 &&
+		bind(fd, (const struct sockaddr *)local, address_bytes(remote)) != 0)
+		return fail_close(fd);
+	if (connect(fd, (const struct sockaddr *)remote, address_bytes(remote)) != 0 &&
+		errno != EINPROGRESS)
+		return fail_close(fd);
+	return fd;
+}
+
+static int socket_connected(struct network *network, int fd)
+{
+	int error = 0;
+	socklen_t bytes = sizeof(error);
+
+	(void)network;
+	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+	return -error;
+}
+
+static int socket_listen(struct network *network, const struct sockaddr_storage *address)
+{
+	const int on = 1;
+	int fd = socket_open(address);
+
+	(void)network;
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (address->ss_family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (bind(fd, (const struct sockaddr *)address, address_bytes(address)) != 0 ||
+		listen(fd, BACKLOG) != 0)
+		return fail_close(fd);
+	return fd;
+}
+
+static int socket_accept(struct network *network, int fd, struct sockaddr_storage *ret_peer)
+{
+	const int on = 1;
+	socklen_t bytes = sizeof(*ret_peer);
+	int accepted =
+		accept4(fd, (struct sockaddr *)ret_peer, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	(void)network;
+	if (accepted < 0)
+		return -errno;
+	(void)setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return accepted;
+}
+
+static ssize_t socket_send(
+	struct network *network, int fd, const struct iovec *parts, size_t part_count)
+{
+	struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = part_count};
+	ssize_t sent;
+
+	(void)network;
+	do {
+		sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : sent;
+}
+
+static ssize_t socket_receive(
+	struct network *network, int fd, const struct iovec *parts, size_t part_count)
+{
+	struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = part_count};
+	ssize_t received;
+
+	(void)network;
+	do {
+		received = recvmsg(fd, &message, MSG_DONTWAIT);
+	} while (received < 0 && errno == EINTR);
+	return received < 0 ? -errno : received;
+}
+
+static void socket_close(struct network *network, int fd)
+{
+	(void)network;
+	close(fd);
+}
+
+struct network network_sockets = {
+	.connect = socket_connect,
+	.connected = socket_connected,
+	.listen = socket_listen,
+	.accept = socket_accept,
+	.send = socket_send,
+	.receive = socket_receive,
+	.close = socket_close,
+};
