@@ -13,7 +13,7 @@
  * xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
  * starved, machines that do not run for half a second; cm, connections made and ended by the
  * connection manager; uc and ud, unreliable connections and datagrams; streams, iWARP over a byte
- * stream in pieces.
+ * stream in pieces; nvmf, two hosts and a target of NVMe over Fabrics.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,7 @@
 #include "cm_history.h"
 #include "killed.h"
 #include "mixed.h"
+#include "nvmf.h"
 #include "refused.h"
 #include "starved.h"
 #include "streams.h"
@@ -100,6 +101,32 @@ static void streams_all(const struct options *options)
 		(unsigned long long)total.pieces, (unsigned long long)total.breaks);
 }
 
+static void nvmf_all(const struct options *options)
+{
+	struct nvmf_result total = {0};
+
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		nvmf_run(seed, options->is_traced, &total);
+	printf("%llu seeds: %llu requests (%llu failed, %llu unknown), %llu commands (%llu lost), "
+	       "%llu of %llu swaps\n",
+		(unsigned long long)seed_count(options), (unsigned long long)total.requests,
+		(unsigned long long)total.failed, (unsigned long long)total.unknown,
+		(unsigned long long)total.attempts, (unsigned long long)total.lost,
+		(unsigned long long)total.swapped, (unsigned long long)total.swaps);
+	printf("%llu faults, %llu associations, %llu streams, %.1f MB, %llu keep alives expired, "
+	       "%llu commands injected, %llu events, %llu bits inverted, %llu refused PDUs, "
+	       "%llu wrong digests\n",
+		(unsigned long long)total.faults, (unsigned long long)total.associations,
+		(unsigned long long)total.streams, (double)total.bytes / 1e6,
+		(unsigned long long)total.target.keep_alive_expired,
+		(unsigned long long)total.target.injected, (unsigned long long)total.target.events,
+		(unsigned long long)total.inverted, (unsigned long long)total.target.refused_pdus,
+		(unsigned long long)total.target.data_digest_errors);
+	printf("%llu actions on blocks, %llu histories undecided, %.1f s of virtual time\n",
+		(unsigned long long)total.actions, (unsigned long long)total.undecided,
+		(double)total.virtual_ns / 1e9);
+}
+
 static void uc_all(const struct options *options)
 {
 	unreliable_all(options, QP_TYPE_UC);
@@ -158,7 +185,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
 		{"starved", starved_all}, {"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all},
 		{"srq", srq_all}, {"states", states_all}, {"xrc", xrc_all},
-		{"streams", streams_all}};
+		{"streams", streams_all}, {"nvmf", nvmf_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -169,7 +196,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | states | xrc | refused | killed | starved | cm | uc | ud | streams] [--local] "
+		"usage: sim [mixed | srq | states | xrc | refused | killed | starved | cm | uc | ud | streams | nvmf] [--local] "
 		"[--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
