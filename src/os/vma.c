@@ -2,10 +2,40 @@
 #include "os/vma.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
+
+/*
+ * PROCMAP_QUERY of linux/fs.h since 6.11, newer than the build's headers: the mapping that covers
+ * an address, or the next one.
+ */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size;
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+
+#define PROCMAP_QUERY_IOCTL      _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_VMA_READABLE     0x01
+#define PROCMAP_VMA_WRITABLE     0x02
+#define PROCMAP_COVERING_OR_NEXT 0x10
 
 bool vma_parse(char *line, struct vma *vma)
 {
@@ -32,17 +62,71 @@ bool vma_parse(char *line, struct vma *vma)
 	return true;
 }
 
+/* The next mapping that ends above `address`; `vma` refers to `line`. */
+static bool text_next(FILE *text, uint64_t address, char line[VMA_LINE_BYTES_MAX], struct vma *vma)
+{
+	while (fgets(line, VMA_LINE_BYTES_MAX, text))
+		if (vma_parse(line, vma) && vma->end > address)
+			return true;
+	return false;
+}
+
 int vmas_read(vma_see_fn *see, void *user)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
+	FILE *text = fopen("/proc/self/maps", "re");
 	char line[VMA_LINE_BYTES_MAX];
 	struct vma vma;
 
-	if (!maps)
+	if (!text)
 		return -errno;
-	while (fgets(line, sizeof(line), maps))
-		if (vma_parse(line, &vma) && !see(user, &vma))
-			break;
-	fclose(maps);
+	while (text_next(text, 0, line, &vma) && see(user, &vma))
+		;
+	fclose(text);
 	return 0;
+}
+
+/* The mapping that covers `address`, or the next one. False with errno ENOENT: there is none. */
+static bool query_next(int fd, uint64_t address, struct vma *vma)
+{
+	struct procmap_query query = {
+		.size = sizeof(query),
+		.query_flags = PROCMAP_COVERING_OR_NEXT,
+		.query_addr = address,
+	};
+
+	if (ioctl(fd, PROCMAP_QUERY_IOCTL, &query))
+		return false;
+	*vma = (struct vma){
+		.start = query.vma_start,
+		.end = query.vma_end,
+		.prot = (query.vma_flags & PROCMAP_VMA_READABLE ? PROT_READ : 0) |
+			(query.vma_flags & PROCMAP_VMA_WRITABLE ? PROT_WRITE : 0),
+	};
+	return true;
+}
+
+bool vmas_have(uint64_t first, uint64_t last, int prot)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	FILE *text = NULL;
+	char line[VMA_LINE_BYTES_MAX];
+	struct vma vma = {.end = first};
+	bool has_all = fd < 0;
+
+	while (!has_all) {
+		first = vma.end;
+		/* Fails with another error on old kernels, and where a sandbox refuses the call. */
+		if (!text && !query_next(fd, first, &vma) && errno != ENOENT)
+			text = fdopen(fd, "r");
+		if (text && !text_next(text, first, line, &vma))
+			break;
+		if (vma.start > first || vma.end <= first || (vma.prot & prot) != prot)
+			break;
+		has_all = vma.end > last;
+	}
+	if (text)
+		fclose(text);
+	else if (fd >= 0)
+		close(fd);
+	return has_all;
 }

@@ -24,12 +24,18 @@ struct vma {
 };
 
 /* Parse a line of that file; `vma` refers to the line, which changes. False for any other line. */
-bool vma_parse(char *line, struct vma *vma) URNIC_EXPORT_AS(vma_parse);
+bool vma_parse(char *line, struct vma *vma);
 
-/* Called for each mapping, in the order of addresses, until the result is true. */
+/* Called for each mapping, in the order of addresses, until the result is false. */
 typedef bool vma_see_fn(void *user, const struct vma *vma);
 
 /* Returns 0; -errno when the mappings cannot be read. */
 int vmas_read(vma_see_fn *see, void *user);
+
+/*
+ * Is all memory from `first` to the byte `last` mapped with these rights? Touches no page. True
+ * when the mappings cannot be read.
+ */
+bool vmas_have(uint64_t first, uint64_t last, int prot) URNIC_EXPORT_AS(vmas_have);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/export.h"
 #include "base/gid.h"
 
 /* An address of either family, by `base.sa_family`. */
@@ -32,13 +33,15 @@ enum { ADDRESS_TEXT_BYTES = 64 };
  * Returns the length to pass to bind() or sendmsg().
  */
 socklen_t socket_address_make(union socket_address *address, const struct gid *gid,
-	uint32_t scope_ifindex, uint16_t port);
+	uint32_t scope_ifindex, uint16_t port) URNIC_EXPORT_AS(socket_address_make);
 
 /* The GID of a socket address of either family. */
-struct gid socket_address_gid(const union socket_address *address);
+struct gid socket_address_gid(const union socket_address *address)
+	URNIC_EXPORT_AS(socket_address_gid);
 
 /* The port number in host order. */
-uint16_t socket_address_port(const union socket_address *address);
+uint16_t socket_address_port(const union socket_address *address)
+	URNIC_EXPORT_AS(socket_address_port);
 
 /* Write the GID in the usual form: 10.0.0.1, fd00::1 or fe80::1%2. Returns `text`. */
 const char *gid_to_text(

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/namespace_lookup.h"
 #include "base/arith.h"
+#include "os/clock.h"
 #include "urnicd/event_log.h"
 #include "urnicd/fd_store.h"
 #include "urnicd/fd_store_adopt.h"
@@ -22,10 +22,7 @@ enum { EVENTS_PER_TURN = 64 };
 
 uint64_t server_now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return clock_now_ns() / 1000000;
 }
 
 bool server_has_waited(const struct server *server)

@@ -19,6 +19,7 @@
 #include "agent/agent_client.h"
 #include "base/arith.h"
 #include "common/stat_memory.h"
+#include "os/process.h"
 
 enum {
 	DEVICES_MAX = 64,
@@ -254,19 +255,12 @@ static bool programs_update(void)
  * An urnicd has the view if a program in the view was the first to need urnicd. It outlives the
  * program, and needs no counters.
  */
-static bool is_urnicd(const char *pid)
+static bool is_urnicd(pid_t pid)
 {
-	char path[64], name[16] = "";
-	int fd;
+	char name[PROCESS_NAME_BYTES];
 
-	snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, name, sizeof(name) - 1) < 0)
-		name[0] = '\0';
-	close(fd);
-	return strcmp(name, "urnicd\n") == 0;
+	process_name_read(pid, name);
+	return strcmp(name, "urnicd") == 0;
 }
 
 static bool is_in_view(const char *pid, const char *view)
@@ -279,7 +273,7 @@ static bool is_in_view(const char *pid, const char *view)
 	if (bytes < 0)
 		return false;
 	target[bytes] = '\0';
-	return strcmp(target, view) == 0 && !is_urnicd(pid);
+	return strcmp(target, view) == 0 && !is_urnicd(atoi(pid));
 }
 
 /* Does another process have the view? */

@@ -5,18 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "port/address.h"
 #include "port/socket.h"
 
 enum { ANY_PORT = 9 /* nothing is sent to it, but connect() needs a port */ };
 
-static const struct sockaddr_in *address_ipv4(const struct sockaddr *address)
+static const union socket_address *address_from(const struct sockaddr *address)
 {
-	return (const struct sockaddr_in *)(const void *)address;
-}
-
-static const struct sockaddr_in6 *address_ipv6(const struct sockaddr *address)
-{
-	return (const struct sockaddr_in6 *)(const void *)address;
+	return (const union socket_address *)(const void *)address;
 }
 
 socklen_t address_bytes(const struct sockaddr *address)
@@ -33,21 +29,12 @@ socklen_t address_bytes(const struct sockaddr *address)
 
 struct gid address_gid(const struct sockaddr *address)
 {
-	struct gid gid;
-	uint8_t bytes[4];
-
-	if (address->sa_family == AF_INET) {
-		memcpy(bytes, &address_ipv4(address)->sin_addr, sizeof(bytes));
-		return gid_from_ipv4(bytes);
-	}
-	memcpy(gid.raw, &address_ipv6(address)->sin6_addr, sizeof(gid.raw));
-	return gid;
+	return socket_address_gid(address_from(address));
 }
 
 uint16_t address_port(const struct sockaddr *address)
 {
-	return ntohs(address->sa_family == AF_INET ? address_ipv4(address)->sin_port
-						   : address_ipv6(address)->sin6_port);
+	return socket_address_port(address_from(address));
 }
 
 void address_set_port(struct sockaddr *address, uint16_t port)
@@ -61,15 +48,15 @@ void address_set_port(struct sockaddr *address, uint16_t port)
 bool address_is_any(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
-		return address_ipv4(address)->sin_addr.s_addr == htonl(INADDR_ANY);
-	return IN6_IS_ADDR_UNSPECIFIED(&address_ipv6(address)->sin6_addr);
+		return address_from(address)->ipv4.sin_addr.s_addr == htonl(INADDR_ANY);
+	return IN6_IS_ADDR_UNSPECIFIED(&address_from(address)->ipv6.sin6_addr);
 }
 
 bool address_is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
-		return ntohl(address_ipv4(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&address_ipv6(address)->sin6_addr);
+		return ntohl(address_from(address)->ipv4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&address_from(address)->ipv6.sin6_addr);
 }
 
 uint32_t address_ifindex(const struct sockaddr *address)
@@ -77,7 +64,7 @@ uint32_t address_ifindex(const struct sockaddr *address)
 	struct gid gid = address_gid(address);
 
 	return address->sa_family == AF_INET6 && gid_is_link_local(&gid)
-		? address_ipv6(address)->sin6_scope_id
+		? address_from(address)->ipv6.sin6_scope_id
 		: 0;
 }
 
@@ -85,20 +72,7 @@ void address_make(
 	struct sockaddr_storage *address, const struct gid *gid, uint16_t port, uint32_t ifindex)
 {
 	memset(address, 0, sizeof(*address));
-	if (gid_is_ipv4(gid)) {
-		struct sockaddr_in *to = (struct sockaddr_in *)(void *)address;
-
-		to->sin_family = AF_INET;
-		memcpy(&to->sin_addr, gid->raw + 12, sizeof(to->sin_addr));
-		to->sin_port = htons(port);
-	} else {
-		struct sockaddr_in6 *to = (struct sockaddr_in6 *)(void *)address;
-
-		to->sin6_family = AF_INET6;
-		memcpy(&to->sin6_addr, gid->raw, sizeof(to->sin6_addr));
-		to->sin6_port = htons(port);
-		to->sin6_scope_id = gid_is_link_local(gid) ? ifindex : 0;
-	}
+	socket_address_make((union socket_address *)(void *)address, gid, ifindex, port);
 }
 
 static int kernel_route(

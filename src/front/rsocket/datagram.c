@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "port/socket.h"
 
 /* A peer may have restarted with another queue pair: request its number again after this time. */
@@ -23,14 +23,6 @@ enum {
 	UDP_PAUSE_NS =
 		20000, /* between reads of the UDP socket: most datagrams come to the queue pair */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* --- life --- */
 
@@ -246,7 +238,7 @@ static bool udp_receive(struct rs *rs)
 	peer = peer_find(datagram, &from);
 	if (peer) {
 		peer->qpn = udp.qpn;
-		peer->requested_ns = now_ns();
+		peer->requested_ns = clock_now_ns();
 	}
 	if (udp.op == DATAGRAM_OP_CTRL)
 		return true;
@@ -261,7 +253,7 @@ static bool udp_receive(struct rs *rs)
 
 static void udp_receive_some(struct rs *rs)
 {
-	rs->datagram->udp_looked_ns = now_ns();
+	rs->datagram->udp_looked_ns = clock_now_ns();
 	for (unsigned i = 0; i < UDP_TURNS && !rs->datagram->message.data; i++)
 		if (!udp_receive(rs))
 			return;
@@ -312,7 +304,7 @@ void rs_datagram_advance(struct rs *rs)
 			datagram_endpoint_reclaim(datagram->endpoints[i]);
 	if (datagram->message.data)
 		return;
-	if (now_ns() - datagram->udp_looked_ns >= UDP_PAUSE_NS)
+	if (clock_now_ns() - datagram->udp_looked_ns >= UDP_PAUSE_NS)
 		udp_receive_some(rs);
 	if (!datagram->message.data)
 		endpoints_receive(rs);
@@ -426,7 +418,7 @@ static int send_packet(struct datagram_peer *peer, const struct msghdr *message,
  */
 static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t bytes)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (bytes > peer->endpoint->packet_bytes - peer->endpoint->header_bytes)
 		return true;

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "front/rsocket/fd_sets.h"
 #include "front/rsocket/rsocket.h"
+#include "os/clock.h"
 
 /*
  * rpoll() checks at least this often: another thread may have handled the event that rpoll()
@@ -25,14 +25,6 @@ int rs_result(int error)
 		return 0;
 	errno = error;
 	return -1;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void rs_advance(struct rs *rs)
@@ -74,9 +66,9 @@ static nfds_t fd_watch(const struct rs *rs, struct pollfd fds[2])
 
 static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 {
-	uint64_t end_ns = now_ns() + SPIN_NS;
+	uint64_t end_ns = clock_now_ns() + SPIN_NS;
 
-	while ((rs->cq || rs->datagram) && !condition(rs) && now_ns() < end_ns) {
+	while ((rs->cq || rs->datagram) && !condition(rs) && clock_now_ns() < end_ns) {
 		if (rs->datagram) {
 			rs_datagram_advance(rs);
 			continue;
@@ -213,7 +205,7 @@ static int descriptors_check(
 
 static int slice_ms(uint64_t start_ns, int timeout_ms)
 {
-	int64_t left_ms = timeout_ms - (int64_t)((now_ns() - start_ns) / 1000000u);
+	int64_t left_ms = timeout_ms - (int64_t)((clock_now_ns() - start_ns) / 1000000u);
 
 	if (timeout_ms < 0 || left_ms > SLICE_MS)
 		return SLICE_MS;
@@ -222,13 +214,13 @@ static int slice_ms(uint64_t start_ns, int timeout_ms)
 
 static int poll_with(struct pollfd *fds, nfds_t count, int timeout_ms, struct pollfd *under)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = clock_now_ns();
 	nfds_t under_count;
 	int ready;
 
 	do {
 		ready = descriptors_check(fds, count, false, under, &under_count);
-	} while (!ready && timeout_ms && now_ns() - start_ns < SPIN_NS);
+	} while (!ready && timeout_ms && clock_now_ns() - start_ns < SPIN_NS);
 	while (!ready && timeout_ms) {
 		int sleep_ms;
 
