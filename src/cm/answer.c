@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages without a connection: their routing, and the answers to those that no process takes. */
 
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 #include "wire/bytes.h"
 
 /* To the sender of `message`, with both communication IDs as seen from this side. */

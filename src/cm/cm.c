@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 #include "wire/bytes.h"
 
 enum {

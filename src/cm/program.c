@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 
 void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason)
 {

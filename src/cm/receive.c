@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "base/arith.h"
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 #include "wire/bytes.h"
 
 enum verdict {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 
 static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
 	const struct cm_path *path, const struct cm_message *message)

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 #include "memory/copy.h"
 
 /* The bytes that a request or a header names. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 
 /*
  * Behind a payload that is received in place: its tail, its trailer, the head of the next segment.

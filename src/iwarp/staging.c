@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 #include "wire/bytes.h"
 
 enum {

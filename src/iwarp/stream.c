@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 
 /* --- the list of queue pairs with something to send --- */
 

@@ -9,7 +9,7 @@
 #include "base/arith.h"
 #include "ib/memory_window.h"
 #include "ib/message.h"
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 #include "wire/bytes.h"
 
 /* --- getting ready (RFC 6581 section 6) --- */

@@ -3,7 +3,7 @@
  * The connection manager against a scripted peer that asks: for connections, and for the queue
  * pairs of services.
  */
-#include "cm/internal.h"
+#include "cm/cm_internal.h"
 #include "support/cm_script.h"
 
 /* --- the passive side --- */

@@ -7,7 +7,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
-#include "front/rdmacm/iwarp.h"
+#include "front/rdmacm/iwarp_connect.h"
 
 /* --- binding --- */
 

@@ -7,7 +7,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
-#include "front/rdmacm/iwarp.h"
+#include "front/rdmacm/iwarp_connect.h"
 
 /* The program's parameters; by default, the limits of the device. */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)

@@ -10,7 +10,7 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/iwarp.h"
+#include "front/rdmacm/iwarp_connect.h"
 #include "front/rdmacm/multicast.h"
 #include "front/rdmacm/resolver.h"
 #include "front/rdmacm/watch.h"

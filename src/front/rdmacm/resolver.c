@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread reports the result as an event. channel.c changes the identifier's state when the
- * program takes it.
+ * The thread reports the result as an event. When the program takes it, event_channel.c changes the
+ * identifier's state.
  *
  * Lock: `resolver_lock`, for the list; id_lock and that of the event queue are taken under it.
  */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "front/rsocket/datagram.h"
+#include "front/rsocket/datagram_socket.h"
 
 enum { GRH_BYTES = 40, GIDS_MAX = 64 };
 

@@ -6,7 +6,7 @@
 #include <endian.h>
 
 #include "front/verbs/async.h"
-#include "front/verbs/channel.h"
+#include "front/verbs/comp_channel.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
 #include "nic/nic.h"

@@ -5,7 +5,7 @@
  * There is no thread behind a socket: the kernel keeps UDP messages until a call on the socket
  * reads them. A received message never makes the socket remember a peer; only sending does.
  */
-#include "front/rsocket/datagram.h"
+#include "front/rsocket/datagram_socket.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * handle, so a channel's pointer is trusted. A channel is still an object, so that its queues keep
  * it from being destroyed.
  */
-#ifndef URNIC_FRONT_VERBS_CHANNEL_H
-#define URNIC_FRONT_VERBS_CHANNEL_H
+#ifndef URNIC_FRONT_VERBS_COMP_CHANNEL_H
+#define URNIC_FRONT_VERBS_COMP_CHANNEL_H
 
 #include "front/verbs/object.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/rdmacm/iwarp.h"
+#include "front/rdmacm/iwarp_connect.h"
 
 #include "base/arith.h"
 #include "front/rdmacm/address.h"

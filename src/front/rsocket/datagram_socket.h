@@ -3,8 +3,8 @@
  * Datagram rsockets (datagram_protocol.h). Shared by datagram.c and datagram_endpoint.c; other
  * files use the functions in rsocket.h.
  */
-#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_H
-#define URNIC_FRONT_RSOCKET_DATAGRAM_H
+#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
+#define URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
 
 #include "front/rsocket/datagram_protocol.h"
 #include "front/rsocket/rsocket.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_CM_INTERNAL_H
-#define URNIC_CM_INTERNAL_H
+#ifndef URNIC_CM_CM_INTERNAL_H
+#define URNIC_CM_CM_INTERNAL_H
 
 /*
  * The functions that the files of the manager share. cm.c has its life, its tables and its timers;

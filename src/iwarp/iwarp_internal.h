@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_IWARP_INTERNAL_H
-#define URNIC_IWARP_INTERNAL_H
+#ifndef URNIC_IWARP_IWARP_INTERNAL_H
+#define URNIC_IWARP_IWARP_INTERNAL_H
 
 /* Functions that the files of this room share. */
 

@@ -8,7 +8,7 @@
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/iwarp.h"
+#include "front/rdmacm/iwarp_connect.h"
 #include "front/rdmacm/multicast.h"
 
 /* An event that the program holds. */

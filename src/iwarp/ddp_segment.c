@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "ib/message.h"
-#include "iwarp/internal.h"
+#include "iwarp/iwarp_internal.h"
 #include "memory/mw.h"
 #include "wire/bytes.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections of identifiers on iWARP devices, by MPA over TCP (connection/nic_iwcm.h): the
- * counterpart of connect.c and channel.c.
+ * counterpart of connect.c and event_channel.c.
  *
  * The peer's reply agrees on all parameters, and there is no RTU. So an active side is connected
  * when the program takes the reply, a passive side when it accepts.
  */
-#ifndef URNIC_FRONT_RDMACM_IWARP_H
-#define URNIC_FRONT_RDMACM_IWARP_H
+#ifndef URNIC_FRONT_RDMACM_IWARP_CONNECT_H
+#define URNIC_FRONT_RDMACM_IWARP_CONNECT_H
 
 #include "front/rdmacm/id.h"
 
