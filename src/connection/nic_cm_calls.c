@@ -117,7 +117,7 @@ void nic_cm_drive_lane(const struct cm_conn *conn)
 		if (!worker || worker->lane.slot != slot)
 			continue;
 		worker_lock(worker);
-		worker_settle(worker);
+		worker_drain(worker);
 		worker_unlock(worker);
 	}
 	nic_leave();

@@ -101,10 +101,10 @@ static void stage_read_response(
 	const struct mr_table *mrs = iwarp->qp.lane->mrs;
 	struct mr_user user = qp_mr_user(&iwarp->qp);
 	uint32_t left_bytes = read->bytes - tx->pending_offset;
-	bool is_loan = iwarp_may_zerocopy(iwarp, left_bytes);
+	bool is_borrowed = iwarp_may_zerocopy(iwarp, left_bytes);
 	const struct iwarp_piece payload = {.kind = IWARP_ZEROCOPY_READ,
-		.bytes = min_u32(
-			left_bytes, is_loan ? IWARP_ZEROCOPY_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
+		.bytes = min_u32(left_bytes,
+			is_borrowed ? IWARP_ZEROCOPY_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
 		.key = read->source_stag,
 		.at = read->source_offset + tx->pending_offset};
 	struct ddp_segment segment = {
@@ -116,7 +116,7 @@ static void stage_read_response(
 	uint8_t *to = iwarp_fpdu_begin(tx, &segment);
 	enum mr_fault fault = MR_OK;
 
-	if (is_loan)
+	if (is_borrowed)
 		fault = mr_check(mrs, payload.key, user, MR_REMOTE_READ, payload.at, payload.bytes);
 	else if (payload.bytes)
 		fault = mr_get(
@@ -125,7 +125,7 @@ static void stage_read_response(
 		read_refuse(iwarp, read, RDMAP_ERROR_READ_STAG, now_ns);
 		return;
 	}
-	if (is_loan)
+	if (is_borrowed)
 		iwarp_fpdu_zerocopy(iwarp, &segment, &payload);
 	else
 		iwarp_fpdu_end(iwarp, &segment, payload.bytes);

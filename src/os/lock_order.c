@@ -52,7 +52,7 @@ static bool is_held(const char *name)
 	return false;
 }
 
-static void check(uint32_t rank)
+static void rank_check(uint32_t rank)
 {
 	for (uint32_t i = 0; i < held_count; i++) {
 		if (held[i].rank < rank ||
@@ -65,7 +65,7 @@ static void check(uint32_t rank)
 	}
 }
 
-static void hold(const void *lock, uint32_t rank)
+static void lock_hold(const void *lock, uint32_t rank)
 {
 	if (held_count == HELD_MAX)
 		abort();
@@ -77,14 +77,14 @@ void lock_order_take(const void *lock, const char *name, const char *file)
 {
 	uint32_t rank = rank_of(name, file);
 
-	check(rank);
-	hold(lock, rank);
+	rank_check(rank);
+	lock_hold(lock, rank);
 }
 
 /* A lock that was only tried cannot cause a deadlock, so its order is not checked. */
 void lock_order_took(const void *lock, const char *name, const char *file)
 {
-	hold(lock, rank_of(name, file));
+	lock_hold(lock, rank_of(name, file));
 }
 
 void lock_order_give(const void *lock)

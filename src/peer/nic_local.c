@@ -55,8 +55,8 @@ static bool process_wait(uint32_t who, uint32_t round)
 }
 
 /*
- * Patience with peers that stand still in the middle of a copy: of deregistration, and of what
- * suspends all keys (a fork, moving memory).
+ * How long a deregistration, and an operation that suspends all keys (a fork, moving memory), waits
+ * for a peer that has stopped in the middle of a copy.
  */
 enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 

@@ -210,15 +210,15 @@ static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hd
 	port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_bypass *bypass = port->receivers[address].bypass;
-	bool is_patient = bypass->stalled_looks <= BYPASS_STALLED_LOOKS_MAX;
+	bool may_wait = bypass->stalled_looks <= BYPASS_STALLED_LOOKS_MAX;
 
 	if (is_mark(slot)) {
 		bool is_late = mark_is_late(bypass, slot);
 
-		if (is_patient && !is_late)
+		if (may_wait && !is_late)
 			return false;
 		port->counters->rx_marks_lost += !is_late;
-	} else if (!take_frame(port, address, slot, !is_patient, on_packet, context)) {
+	} else if (!take_frame(port, address, slot, !may_wait, on_packet, context)) {
 		return false;
 	}
 	if (slot->tp_status & TP_STATUS_LOSING)

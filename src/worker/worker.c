@@ -157,20 +157,20 @@ unsigned worker_take_in(struct worker *worker)
  * Limits the calls, because a peer may send faster than this lane receives. All that matters
  * arrived before the first call.
  */
-enum { SETTLE_CALLS_MAX = 64 };
+enum { DRAIN_CALLS_MAX = 64 };
 
-void worker_settle(struct worker *worker)
+void worker_drain(struct worker *worker)
 {
 	unsigned datagrams, calls = 0;
 
 	do {
 		port_udp_look_everywhere(worker->port);
 		datagrams = worker_take_in(worker);
-	} while (datagrams && ++calls < SETTLE_CALLS_MAX);
+	} while (datagrams && ++calls < DRAIN_CALLS_MAX);
 	worker_send(worker, true);
 }
 
-static unsigned collect_quickly(struct worker *worker)
+static unsigned poll_collect(struct worker *worker)
 {
 	if (!worker_has_local_work(worker))
 		return 0;
@@ -183,14 +183,14 @@ static unsigned collect_quickly(struct worker *worker)
  * worker_take_in() for a poll, which mostly finds nothing. It reads the clock when a packet has
  * arrived, and on some of the other calls because of deadlines.
  */
-static unsigned take_in_quickly(struct worker *worker)
+static unsigned poll_take_in(struct worker *worker)
 {
 	unsigned datagrams, reads;
 
 	poll_policy_begin(&worker->policy);
 	worker->is_now_fresh = false;
 	reads = worker->stream_count ? worker_streams_receive(worker) : 0;
-	datagrams = collect_quickly(worker);
+	datagrams = poll_collect(worker);
 	if (!datagrams) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
 		poll_policy_sockets_read(&worker->policy, datagrams, port_udp_looks(worker->port));
@@ -308,7 +308,7 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 	if (worker->is_watching_sockets &&
 		atomic_load_explicit(&worker->shall_unwatch, memory_order_relaxed))
 		worker_watch_sockets(worker, false);
-	datagrams = take_in_quickly(worker);
+	datagrams = poll_take_in(worker);
 	worker_send(worker, false);
 	if (worker->flushes != flushes)
 		poll_policy_note(&worker->policy, worker->flushes - flushes);

@@ -239,7 +239,7 @@ unsigned worker_take_in(struct worker *worker);
  * Receive all that has arrived by now, on every address, and send the answers, acknowledgements
  * included. The worker is locked.
  */
-void worker_settle(struct worker *worker);
+void worker_drain(struct worker *worker);
 
 /* Only collect what peers on this host have left. The worker is locked. */
 void worker_collect(struct worker *worker);

@@ -140,7 +140,7 @@ void worker_streams_forget(struct worker *worker)
 }
 
 /* End the stream if the queue pair wants that. The signal's handler closes the descriptor. */
-static void stream_settle(struct worker *worker, struct worker_stream *stream)
+static void stream_end_if_over(struct worker *worker, struct worker_stream *stream)
 {
 	if (stream->iwarp->stream == IWARP_STREAM_OPEN || iwarp_wish(stream->iwarp) != IWARP_END)
 		return;
@@ -230,7 +230,7 @@ static unsigned stream_receive(struct worker *worker, struct worker_stream *stre
 		if (!read_once(worker, stream, &reads))
 			break;
 	note_stall(worker, stream);
-	stream_settle(worker, stream);
+	stream_end_if_over(worker, stream);
 	return reads;
 }
 
@@ -245,7 +245,7 @@ static inline unsigned receive_hot(struct worker *worker)
 	if (read_take(worker, hot, worker->ahead_bytes, IWARP_RX_BYTES, &reads))
 		return reads + stream_receive(worker, hot);
 	note_stall(worker, hot);
-	stream_settle(worker, hot);
+	stream_end_if_over(worker, hot);
 	return reads;
 }
 
@@ -426,7 +426,7 @@ static void send_turn(struct worker *worker, struct worker_stream *stream)
 	iwarp_unschedule(stream->iwarp);
 	if (writes == WRITES_PER_TURN)
 		iwarp_schedule(stream->iwarp);
-	stream_settle(worker, stream);
+	stream_end_if_over(worker, stream);
 }
 
 void worker_streams_send(struct worker *worker)

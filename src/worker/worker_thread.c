@@ -145,7 +145,7 @@ static bool leave_to_waiters(struct worker *worker)
 {
 	uint64_t sleep_ns;
 
-	if (!atomic_load(&worker->wait.is_lent))
+	if (!atomic_load(&worker->wait.is_assigned))
 		return false;
 	sleep_ns = worker_wait_look(worker);
 	if (sleep_ns)
@@ -163,7 +163,7 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 		wait_for(worker, worker->epoll_quiet, POLL_TICK_NS / 8);
 		return 0;
 	}
-	if (atomic_load(&worker->wait.is_lent)) {
+	if (atomic_load(&worker->wait.is_assigned)) {
 		worker_unlock(worker);
 		return 0;
 	}

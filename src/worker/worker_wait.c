@@ -71,13 +71,13 @@ static bool descriptors_open(struct worker *worker)
 	return !wait->is_impossible;
 }
 
-/* --- lending the lane --- */
+/* --- assigning the lane --- */
 
 void worker_wait_return(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
 
-	atomic_store(&wait->is_lent, false);
+	atomic_store(&wait->is_assigned, false);
 	wait->is_parked = false;
 	wait->refusals = REFUSALS;
 	worker->is_deep_asleep = false;
@@ -106,7 +106,7 @@ static void timer_set(struct worker *worker, long ns)
 void worker_wait_end(struct worker *worker)
 {
 	worker_lock(worker);
-	if (atomic_load(&worker->wait.is_lent))
+	if (atomic_load(&worker->wait.is_assigned))
 		worker_wait_return(worker);
 	worker_unlock(worker);
 }
@@ -122,20 +122,20 @@ static bool lane_is_free(struct worker *worker, const void *channel)
 		wait->refusals--;
 		return false;
 	}
-	if (!atomic_load(&wait->is_lent) || atomic_load(&wait->channel) == channel)
+	if (!atomic_load(&wait->is_assigned) || atomic_load(&wait->channel) == channel)
 		return true;
 	worker_wait_return(worker);
 	return false;
 }
 
-static void lane_lend(struct worker *worker, const void *channel)
+static void lane_assign(struct worker *worker, const void *channel)
 {
 	struct worker_wait *wait = &worker->wait;
 
-	if (atomic_load(&wait->is_lent))
+	if (atomic_load(&wait->is_assigned))
 		return;
 	atomic_store(&wait->channel, channel);
-	atomic_store(&wait->is_lent, true);
+	atomic_store(&wait->is_assigned, true);
 	wait->is_parked = worker->is_deep_asleep;
 	wait->waits_seen = wait->waits;
 	wait->is_absent = false;
@@ -157,8 +157,8 @@ static bool acks_are_held(struct worker_wait *wait)
 	return wait->has_held_acks;
 }
 
-/* The program has answered, or not, and the acknowledgements are sent. Locked. */
-static void acks_settle(struct worker *worker)
+/* The held acknowledgements were sent: did the program answer meanwhile? Locked. */
+static void hold_budget_update(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
 
@@ -181,7 +181,7 @@ static bool wait_begin(struct worker *worker, const void *channel)
 	worker_lock(worker);
 	is_begun = lane_is_free(worker, channel) && descriptors_open(worker);
 	if (is_begun) {
-		lane_lend(worker, channel);
+		lane_assign(worker, channel);
 		wait->is_in = true;
 		wait->waits++;
 		/* The thread has not seen the timer yet, and need not wake up. */
@@ -189,7 +189,7 @@ static bool wait_begin(struct worker *worker, const void *channel)
 			timer_set(worker, 0);
 			wait->is_parked = true;
 		}
-		acks_settle(worker);
+		hold_budget_update(worker);
 		worker->now_ns = clock_now_ns();
 		if (worker->stalled_count)
 			worker_take_in(worker);
@@ -208,7 +208,7 @@ static void wait_leave(void *argument)
 	worker_lock(worker);
 	wait->is_in = false;
 	atomic_store(&wait->is_asleep, false);
-	if (atomic_load(&wait->is_lent))
+	if (atomic_load(&wait->is_assigned))
 		worker->is_deep_asleep = false;
 	if (wait->is_parked) {
 		wait->is_parked = false;
@@ -315,7 +315,7 @@ static unsigned sleep_prepare(struct worker *worker, struct pollfd *fds, uint64_
 	unsigned count = 0;
 
 	worker_lock(worker);
-	if (atomic_load(&wait->is_lent)) {
+	if (atomic_load(&wait->is_assigned)) {
 		count = descriptors_list(worker, fds);
 		*ret_sleep_ns = sleep_choose(worker);
 		worker->is_deep_asleep = *ret_sleep_ns == DEADLINE_NEVER;
@@ -344,7 +344,7 @@ static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 	atomic_store(&wait->is_asleep, false);
 	began_ns = worker->now_ns;
 	result = sleep_judge(worker, fds, count, result);
-	if (result >= 0 && atomic_load(&wait->is_lent)) {
+	if (result >= 0 && atomic_load(&wait->is_assigned)) {
 		worker->is_deep_asleep = false;
 		lane_drive(worker, result > 0, has_events);
 		wait->was_long = worker->now_ns - began_ns > TICK_NS;
@@ -387,7 +387,7 @@ void worker_wait_wake(struct worker *worker)
 void worker_rouse(struct worker *worker)
 {
 	worker->is_deep_asleep = false;
-	if (worker->wait.is_in && atomic_load(&worker->wait.is_lent))
+	if (worker->wait.is_in && atomic_load(&worker->wait.is_assigned))
 		worker_wait_wake(worker);
 	else
 		kick_raise(worker->kick);
@@ -430,12 +430,12 @@ uint64_t worker_wait_look(struct worker *worker)
 	if (worker_has_local_work(worker))
 		worker_collect(worker);
 	if (lane_is_abandoned(worker)) {
-		acks_settle(worker);
-		atomic_store(&wait->is_lent, false);
+		hold_budget_update(worker);
+		atomic_store(&wait->is_assigned, false);
 		/* The program does other work while packets come: they need the lane's thread. */
 		if (worker_take_in(worker))
 			wait->refusals = REFUSALS_ABSENT;
-	} else if (atomic_load(&wait->is_lent)) {
+	} else if (atomic_load(&wait->is_assigned)) {
 		sleep_ns = thread_leave(worker);
 	}
 	worker_unlock(worker);

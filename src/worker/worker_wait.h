@@ -9,14 +9,14 @@
  * waiter: two wake-ups for a message. Here the waiter itself sleeps on the lane's sockets, so the
  * packet wakes the waiter, which drives the lane and finds its event.
  *
- * The lane is lent to a channel from the first such wait on. While it is lent, the lane's thread
+ * The lane is assigned to a channel from the first such wait on. While it is assigned, the lane's thread
  * does not watch the sockets, also between two waits: the program mostly comes back soon. The
  * thread looks once a tick while waits are frequent, and sleeps without a limit while they are
  * rare; then a waiter that leaves sets a timer for it. When the thread finds that no waiter was
  * there for a tick, it takes the lane back. So a lane is undriven for two ticks at most. If packets
  * had come meanwhile, the next few waits do not drive.
  *
- * A lane is lent to one channel, and a channel drives one lane. When a queue of another channel is
+ * A lane is assigned to one channel, and a channel drives one lane. When a queue of another channel is
  * armed, when another thread reads the same channel, or when other threads take in what wakes the
  * waiter, the lane is taken back at once, and the next many waits do not drive.
  *
@@ -30,8 +30,8 @@
 struct worker;
 
 struct worker_wait {
-	_Atomic bool is_lent; /* written with the lock held */
-	const void *_Atomic channel; /* to which it is lent; likewise */
+	_Atomic bool is_assigned; /* written with the lock held */
+	const void *_Atomic channel; /* to which it is assigned; likewise */
 	bool is_in; /* a thread is in worker_wait() */
 	/* That thread sleeps, or is about to; true only until the first wake-up. */
 	_Atomic bool is_asleep;
@@ -68,11 +68,11 @@ void worker_wait_wake(struct worker *worker);
 
 /*
  * Take the lane back, because the channel is not its only user. The worker is locked, and the lane
- * is lent.
+ * is assigned.
  */
 void worker_wait_return(struct worker *worker);
 
-/* The same if the lane is lent. The worker is not locked. */
+/* The same if the lane is assigned. The worker is not locked. */
 void worker_wait_end(struct worker *worker);
 
 /*
@@ -81,7 +81,7 @@ void worker_wait_end(struct worker *worker);
 static inline void worker_wait_note_arm(
 	struct worker *worker, struct worker_wait *wait, const void *channel)
 {
-	if (channel && atomic_load(&wait->is_lent) && atomic_load(&wait->channel) != channel)
+	if (channel && atomic_load(&wait->is_assigned) && atomic_load(&wait->channel) != channel)
 		worker_wait_end(worker);
 }
 

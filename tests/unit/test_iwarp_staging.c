@@ -98,7 +98,7 @@ static void markers_point_back_to_the_length(void **state)
 	stop();
 }
 
-/* --- loans --- */
+/* --- borrowed payloads --- */
 
 static void long_payload_is_not_copied(void **state)
 {

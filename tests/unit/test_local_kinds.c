@@ -86,7 +86,7 @@ static void unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost
 	(void)state;
 	post_refused();
 	packet_drop();
-	for (uint32_t i = 0; i < UC_DETOURS_MAX; i++) {
+	for (uint32_t i = 0; i < UC_FALLBACKS_MAX; i++) {
 		post(WR_RDMA_WRITE, 10);
 		packet_drop();
 	}

@@ -653,7 +653,7 @@ static void requester_timeout_that_is_served_a_little_late_is_a_retry(void **sta
 }
 
 /* Up to four timeouts are allowed (IBTA 9.7.6.1.3). */
-static void requester_is_patient_while_the_machine_is_overloaded(void **state)
+static void requester_waits_longer_while_the_machine_is_overloaded(void **state)
 {
 	uint64_t start_ns;
 
@@ -863,7 +863,7 @@ int main(void)
 		TEST(requester_unanswered_packet_is_probed_then_retried_then_given_up),
 		TEST(requester_timeout_that_is_served_late_is_no_retry),
 		TEST(requester_timeout_that_is_served_a_little_late_is_a_retry),
-		TEST(requester_is_patient_while_the_machine_is_overloaded),
+		TEST(requester_waits_longer_while_the_machine_is_overloaded),
 		TEST(requester_progress_gives_the_retries_back),
 		TEST(requester_without_retries_gives_up_at_the_first_timeout),
 		TEST(requester_timeout_zero_never_gives_up),

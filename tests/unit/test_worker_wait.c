@@ -163,7 +163,7 @@ static void waiter_returns_after_an_event(void **state)
 	waiter_end(&waiter);
 	assert_int_equal(waiter.result, 0);
 	assert_false(worker->wait.is_in);
-	assert_true(worker->wait.is_lent);
+	assert_true(worker->wait.is_assigned);
 	assert_false(worker->is_deep_asleep);
 	assert_false(is_kicked());
 }
@@ -198,7 +198,7 @@ static void waiter_that_is_woken_in_vain_gives_the_lane_to_its_thread(void **sta
 	shutdown(socket_of_lane, SHUT_RD);
 	pthread_join(waiter.thread, NULL);
 	assert_int_equal(waiter.result, -EAGAIN);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 	assert_true(is_kicked());
 }
 
@@ -235,7 +235,7 @@ static void armed_queue_of_the_same_channel_lets_the_waiter_sleep(void **state)
 	waiter_start(&waiter);
 	worker_note_arm(worker, &one_channel);
 	worker_note_arm(worker, NULL);
-	assert_true(worker->wait.is_lent);
+	assert_true(worker->wait.is_assigned);
 	waiter_end(&waiter);
 	assert_int_equal(waiter.result, 0);
 }
@@ -250,23 +250,23 @@ static void armed_queue_of_another_channel_gives_the_lane_to_its_thread(void **s
 	worker_note_arm(worker, &other_channel);
 	pthread_join(waiter.thread, NULL);
 	assert_int_equal(waiter.result, -EAGAIN);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 	assert_true(is_kicked());
 	/* For a number of waits. */
 	atomic_store(&has_events, true);
 	while (worker_wait(worker, &one_channel, &has_events) == -EAGAIN)
 		refusals++;
 	assert_int_equal(refusals, 256);
-	assert_true(worker->wait.is_lent);
+	assert_true(worker->wait.is_assigned);
 }
 
 static void waiter_of_another_channel_gives_the_lane_to_its_thread(void **state)
 {
 	(void)state;
 	wait_briefly();
-	assert_true(worker->wait.is_lent);
+	assert_true(worker->wait.is_assigned);
 	assert_int_equal(worker_wait(worker, &other_channel, &has_events), -EAGAIN);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 }
 
 static void sleeping_waiter_is_woken_for_a_deadline(void **state)
@@ -361,7 +361,7 @@ static void refused_system_call_leaves_the_lane_to_its_thread(void **state)
 	(void)state;
 	worker->wait.is_impossible = true;
 	assert_int_equal(worker_wait(worker, &one_channel, &has_events), -EAGAIN);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 }
 
 static void lane_thread_takes_the_lane_back_a_tick_after_the_last_wait(void **state)
@@ -374,9 +374,9 @@ static void lane_thread_takes_the_lane_back_a_tick_after_the_last_wait(void **st
 	assert_true(sleep_ns > 0 && sleep_ns < DEADLINE_NEVER);
 	wait_briefly();
 	assert_int_equal(worker_wait_look(worker), sleep_ns);
-	assert_true(worker->wait.is_lent);
+	assert_true(worker->wait.is_assigned);
 	assert_int_equal(worker_wait_look(worker), 0);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 }
 
 static void lane_thread_takes_the_lane_back_for_a_deadline(void **state)
@@ -387,7 +387,7 @@ static void lane_thread_takes_the_lane_back_for_a_deadline(void **state)
 	qp_set_deadline(qp, 1);
 	worker_unlock(worker);
 	assert_int_equal(worker_wait_look(worker), 0);
-	assert_false(worker->wait.is_lent);
+	assert_false(worker->wait.is_assigned);
 }
 
 static void lane_thread_sleeps_on_while_a_waiter_sleeps(void **state)
@@ -397,7 +397,7 @@ static void lane_thread_sleeps_on_while_a_waiter_sleeps(void **state)
 	(void)state;
 	waiter_start(&waiter);
 	while (worker_wait_look(worker) != DEADLINE_NEVER)
-		assert_true(worker->wait.is_lent);
+		assert_true(worker->wait.is_assigned);
 	waiter_end(&waiter);
 	/* Nobody but the timer wakes the thread. */
 	assert_true(is_readable_within(worker->wait.timer, HANG_MS));

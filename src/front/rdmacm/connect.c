@@ -266,7 +266,8 @@ static int id_reject(struct id *id, uint16_t reason, const void *data, uint8_t b
 	return nic_cm_reject(&id->conn, &rej);
 }
 
-static int reject(struct rdma_cm_id *public, uint16_t reason, const void *data, uint8_t bytes)
+static int connection_reject(
+	struct rdma_cm_id *public, uint16_t reason, const void *data, uint8_t bytes)
 {
 	struct id *id = id_find(public);
 	int rc = id ? id_reject(id, reason, data, bytes) : -errno;
@@ -276,7 +277,7 @@ static int reject(struct rdma_cm_id *public, uint16_t reason, const void *data, 
 
 int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	return reject(public, CM_REJECT_CONSUMER, data, data ? bytes : 0);
+	return connection_reject(public, CM_REJECT_CONSUMER, data, data ? bytes : 0);
 }
 
 /* --- both sides --- */
@@ -512,5 +513,5 @@ int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 
 int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	return reject(public, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+	return connection_reject(public, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
 }

@@ -32,7 +32,7 @@ static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t n
 		}
 		requester->una = end;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
-		rc_requester_settle(rc, now_ns);
+		rc_requester_complete_local(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return false;
 	}
@@ -153,7 +153,7 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 	requester->una = psn_add(requester->una, 1);
 	if (psn_equal(requester->una, end)) {
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
-		rc_requester_settle(rc, now_ns);
+		rc_requester_complete_local(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return;
 	}

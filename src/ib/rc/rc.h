@@ -49,7 +49,7 @@ enum {
 	RC_READ_CHUNK_PACKETS = 32,
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* request an acknowledgement at least this often */
 	/* Of requests that need no packets; the next one waits until no packet is under way. */
-	RC_DETOURS_MAX = 16,
+	RC_FALLBACKS_MAX = 16,
 	RC_TIMEOUT_FACTOR_STARVED = 4, /* timeouts per retry on an overloaded machine */
 	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
 	/* Requests in a row before responses have their turn, and vice versa. */
@@ -104,7 +104,7 @@ struct rc_requester {
 	uint64_t probe_at_ns;
 	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
 	/* Requests in a row that used packets only because packets were under way. */
-	uint32_t detours;
+	uint32_t fallbacks;
 	bool is_timing_rtt;
 	struct psn rtt_psn;
 	uint64_t rtt_start_ns;
@@ -222,7 +222,7 @@ void rc_requester_schedule(struct rc_qp *rc);
  * Complete the executed local work requests that have become the oldest. To be called after each
  * completion of a request.
  */
-void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns);
+void rc_requester_complete_local(struct rc_qp *rc, uint64_t now_ns);
 
 enum rc_wait rc_requester_wait(const struct rc_qp *rc);
 

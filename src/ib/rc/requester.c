@@ -204,7 +204,7 @@ static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 
 /* --- local requests --- */
 
-void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns)
+void rc_requester_complete_local(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 	struct send_queue *sq = rc->qp.sq;
@@ -242,7 +242,7 @@ static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 		wqe->is_started = true;
 	}
 	requester->wqe_index++;
-	rc_requester_settle(rc, now_ns);
+	rc_requester_complete_local(rc, now_ns);
 	return rc->qp.state != QP_ERR;
 }
 
@@ -460,7 +460,7 @@ static enum qp_local_result request_execute_local(
 	case QP_LOCAL_DONE:
 		rc->requester.wqe_index++;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
-		rc_requester_settle(rc, now_ns);
+		rc_requester_complete_local(rc, now_ns);
 		break;
 	case QP_LOCAL_FAILED:
 		rc_requester_fail(rc, fault, now_ns);
@@ -478,7 +478,7 @@ static enum qp_local_result request_execute_local(
 /*
  * Execute the request at the cursor without packets, if the peer is on this host. Earlier packets
  * must be acknowledged first. An acknowledgement may take long, so a request behind packets uses
- * packets, too; after RC_DETOURS_MAX such requests the requester waits until no packet is under
+ * packets, too; after RC_FALLBACKS_MAX such requests the requester waits until no packet is under
  * way.
  */
 static enum qp_local_result wqe_execute_local(
@@ -489,16 +489,16 @@ static enum qp_local_result wqe_execute_local(
 	if (!rc->qp.local || wqe->is_started || wqe->goes_by_packets)
 		return QP_LOCAL_PACKETS;
 	if (!rc->qp.local->ops->can_execute(&rc->qp, wqe)) {
-		requester->detours = 0;
+		requester->fallbacks = 0;
 		return QP_LOCAL_PACKETS;
 	}
 	if (psn_equal(requester->una, requester->next)) {
-		requester->detours = 0;
+		requester->fallbacks = 0;
 		return request_execute_local(rc, wqe, now_ns);
 	}
-	if (requester->detours == RC_DETOURS_MAX)
+	if (requester->fallbacks == RC_FALLBACKS_MAX)
 		return QP_LOCAL_LATER;
-	requester->detours++;
+	requester->fallbacks++;
 	wqe->goes_by_packets = true;
 	return QP_LOCAL_PACKETS;
 }

@@ -45,12 +45,12 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	if (uc->qp.local->ops->has_arrived(&uc->qp, uc->next)) {
-		uc->detours = 0;
+		uc->fallbacks = 0;
 		uc->waiting_since_ns = 0;
 		return QP_LOCAL_DONE;
 	}
-	if (uc->detours < UC_DETOURS_MAX) {
-		uc->detours++;
+	if (uc->fallbacks < UC_FALLBACKS_MAX) {
+		uc->fallbacks++;
 		return QP_LOCAL_PACKETS;
 	}
 	if (!uc->waiting_since_ns)
@@ -60,7 +60,7 @@ static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint
 		return QP_LOCAL_LATER;
 	}
 	uc->waiting_since_ns = 0; /* packets were lost; the next one resynchronizes the peer */
-	uc->detours = 0;
+	uc->fallbacks = 0;
 	return QP_LOCAL_PACKETS;
 }
 
@@ -299,7 +299,7 @@ static void uc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_RTS:
 		if (old == QP_RTR) {
 			uc->next = psn_from(qp->attr.sq_psn);
-			uc->detours = 0;
+			uc->fallbacks = 0;
 			uc->waiting_since_ns = 0;
 		}
 		uc_posted(qp, now_ns); /* requests posted in SQD */

@@ -32,10 +32,10 @@
 #define UC_LATE_PACKETS 65536
 
 /*
- * A request that needs no packets waits for the packets before it. It does so after UC_DETOURS_MAX
- * such requests were sent as packets, and for UC_ARRIVAL_NS at most, because packets may be lost.
+ * A request that needs no packets waits for the packets before it, once UC_FALLBACKS_MAX such
+ * requests were sent as packets. It waits UC_ARRIVAL_NS at most, because packets may be lost.
  */
-enum { UC_DETOURS_MAX = 16 };
+enum { UC_FALLBACKS_MAX = 16 };
 
 /*
  * The keys of the last executed WRITEs. They stay valid while the guard of keys is up (qp/guard.h).
@@ -49,7 +49,7 @@ struct uc_qp {
 	struct psn next; /* to send */
 	uint32_t sent_packets; /* of the work request in progress, which is the oldest one */
 	/* Requests sent since the peer, on this host, had processed all packets before them. */
-	uint32_t detours;
+	uint32_t fallbacks;
 	uint64_t waiting_since_ns; /* since when a request waits for that; 0: none waits */
 	struct psn expected;
 	bool is_synchronized; /* `expected` follows a received packet; else it is rq_psn */
