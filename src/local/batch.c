@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fast path: plain WRITEs and SENDs. A plain request is one piece, or inline, that goes to one
- * piece, and both are mapped here. Most requests of programs are plain, posted one by one or
- * many at once. Any other request is refused with nothing done of it, and local_execute() has it.
+ * The fast path: plain WRITEs and SENDs. A plain request moves one piece of local memory, or inline
+ * bytes, to one piece of target memory, and both are mapped here. Most requests are plain. Any
+ * other request is left as it was, for local_execute().
  */
 #include "ib/rc/rc.h"
 #include "local/capture.h"
@@ -11,7 +11,7 @@
 
 enum { BATCH_COUNT_MAX = 64 };
 
-/* Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none. */
+/* The local bytes of a plain request of up to `limit_bytes`; NULL when the request is not plain. */
 static inline const uint8_t *batch_source(struct local_qp *local, const struct send_wqe *wqe,
 	enum wr_opcode opcode, uint32_t limit_bytes)
 {
@@ -31,7 +31,7 @@ static inline const uint8_t *batch_source(struct local_qp *local, const struct s
 
 /* --- WRITEs --- */
 
-/* May requests WRITE to the target at all? */
+/* Does the target permit RDMA WRITE? */
 static inline bool batch_may_write(struct local_qp *local)
 {
 	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
@@ -39,7 +39,7 @@ static inline bool batch_may_write(struct local_qp *local)
 	return (access & MR_REMOTE_WRITE) && !local_is_invalidating(local);
 }
 
-/* The batch's first request names another range than the last batch: keep that one from here on. */
+/* The batch's first request names another range than the cached one: cache that. */
 static __attribute__((noinline)) uint8_t *write_target_keep(
 	struct local_qp *local, const struct send_wqe *wqe)
 {
@@ -50,7 +50,7 @@ static __attribute__((noinline)) uint8_t *write_target_keep(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* Where the bytes go, if that is in the range that is kept. Another key is not found in it. */
+/* The target's address, if it is in the cached range. The cache has one key. */
 static inline uint8_t *write_target(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
@@ -65,8 +65,8 @@ static inline void write_place(
 }
 
 /*
- * The requests behind the first one, `count` of them with it, as long as they name its key. Returns
- * how many were executed with it; their bytes are added to *bytes.
+ * Execute the requests behind the first one, as long as they name its key. `count` and the result
+ * include the first one. Adds the bytes to *bytes.
  */
 static __attribute__((noinline)) uint32_t batch_write_more(
 	struct local_qp *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
@@ -89,8 +89,8 @@ static __attribute__((noinline)) uint32_t batch_write_more(
 }
 
 /*
- * All of the batch go under the in-use mark of the first one's key. When the owner has revoked that
- * mark meanwhile, none of them counts as executed, and each is tried again by local_execute().
+ * Execute a batch of WRITEs under one in-use mark, that of the first one's key. If the owner has
+ * revoked the mark meanwhile, none counts as executed, and local_execute() repeats each.
  */
 static inline uint32_t batch_write(
 	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
@@ -125,7 +125,7 @@ static inline uint32_t batch_write(
 
 /* --- SENDs --- */
 
-/* A receive request for another range than the last one's. */
+/* The receive request names another range than the cached one. */
 static __attribute__((noinline)) uint8_t *send_target_keep(
 	struct local_qp *local, const struct sge *sge, uint32_t bytes)
 {
@@ -136,7 +136,7 @@ static __attribute__((noinline)) uint8_t *send_target_keep(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* Each under an in-use mark of its own, which ends when it is delivered. */
+/* Execute a SEND under an in-use mark of its own, which ends when its record is published. */
 static inline bool batch_send_one(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const uint8_t *from = batch_source(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
@@ -171,7 +171,7 @@ static inline uint32_t batch_send(
 {
 	uint32_t first = sq->completed, done = 0;
 
-	/* Is the next message's receive request this initiator's? */
+	/* Can this initiator alone take from the target's receive queue? */
 	if (local->is_rq_shared || !local->target_rq)
 		return 0;
 	count = min_u32(count, BATCH_COUNT_MAX);
@@ -191,8 +191,8 @@ static __attribute__((noinline)) void batch_capture(
 }
 
 /*
- * Execute and complete some of the next `count` requests. Returns how many. A constant `count`
- * makes this short, and it is written to be inlined for that.
+ * Execute and complete some of the next `count` requests. Returns how many. It is inlined, because
+ * a constant `count` makes it short.
  */
 static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now_ns)
 {
@@ -217,8 +217,8 @@ static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now
 }
 
 /*
- * May requests of this queue pair go by the fast path? One to an XRC target names a queue, so it is
- * never plain. Unreliable queue pairs have more to look at first.
+ * May requests of this queue pair use the fast path? Not those of XRC, which name a receive queue,
+ * nor of UC, which first has to check that earlier packets have arrived.
  */
 static inline bool batch_is_possible(struct qp *qp)
 {
@@ -237,7 +237,7 @@ static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t no
 	return true;
 }
 
-/* Whether the peer's channel is open still is seen when it is entered. */
+/* Setting a mark checks whether the peer's channel is still open. */
 __attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);

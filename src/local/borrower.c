@@ -25,7 +25,7 @@ static void srq_collect(struct lane *lane, const struct channel_record *record, 
 	struct recv_wqe wqe;
 
 	if (!srq || !srq->is_shared)
-		return; /* it is gone */
+		return; /* the queue pair or queue is gone */
 	if ((record->opcode != WC_RECV && record->opcode != WC_RECV_RDMA_WITH_IMM) ||
 		record->byte_count > MESSAGE_BYTES_MAX || srq->tags ||
 		!rq_redeem(srq->rq, record->wr_id, &wqe) ||
@@ -46,7 +46,7 @@ void borrower_collect(struct lane *lane, const struct channel_record *record, ui
 		srq_collect(lane, record, now_ns);
 }
 
-/* Borrowers request nothing else. */
+/* The rights that a borrower's word operation may need. */
 static const uint32_t word_access = MR_REMOTE_ATOMIC | MR_REMOTE_WRITE;
 
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel)
@@ -101,7 +101,7 @@ enum {
 	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
 };
 
-/* Marks that stay are waited for at the same time: the rounds count for all channels together. */
+/* Wait for the marks of all channels. The rounds count for all together. */
 static bool channels_wait(const struct local_owner *owner, uint32_t rounds_max)
 {
 	uint32_t count, round = 0;
@@ -131,8 +131,8 @@ void borrower_wait_briefly(const struct local_owner *owner)
 #define GENERATION UINT32_MAX
 
 /*
- * The last borrower may have been killed after it had published a record, and before it had counted
- * that.
+ * The channel's last borrower may have been killed between the publication of a record and its
+ * count.
  */
 static void count_mend(struct request_channel *channel)
 {
@@ -198,7 +198,7 @@ void borrower_channel_release(struct request_channel *channel)
 	atomic_store(&channel->initiator, 0);
 }
 
-/* Sequentially consistent: the mark is seen, or what it is to be seen before has happened. */
+/* Sequentially consistent: the owner sees the mark, or the borrower sees the owner's change. */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark)
 {
 	atomic_store(&channel->in_use, mark);

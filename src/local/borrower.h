@@ -14,8 +14,8 @@
  *
  * A borrower takes a channel by writing its name there. Another borrower may take the channel of a
  * dead one. A borrower that is killed while it rings a doorbell may lose its channel, so the table
- * has more than are needed. Nobody opens or closes a borrower's channel: what it is about is
- * checked under its mark, by the serial number of the queue or endpoint.
+ * has spare ones. A borrower's channel is never opened or closed. Instead the borrower checks the
+ * serial number of the queue or endpoint after it has set its mark.
  *
  * Threads: borrowers at any time, under the lock of one of their lanes. The owner collects under
  * the lock of its own lane.
@@ -53,10 +53,10 @@ static inline bool borrower_has_channel(
 	return distance < sizeof(table->channel) && distance % sizeof(*channel) == 0;
 }
 
-/* Do what the borrower requests of a word, if it still does. Returns 1 if so, else 0. */
+/* Execute the request of struct channel_word, if there is one. Returns 1 if so, else 0. */
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel);
 
-/* Complete what a record of a borrower's channel says; `record` is a copy. */
+/* Complete the receive request of a record of a borrower's channel; `record` is a copy. */
 void borrower_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns);
 
 /* channel_quiesce() for all borrowers' channels. */
@@ -64,14 +64,14 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 	uint64_t until_ns);
 
 /*
- * Something that borrowers find by its number is found no longer: wait until no borrower uses it.
- * False when a stopped borrower still may: then its memory must never be used again.
+ * An object was removed from the table in which borrowers look it up: wait until no borrower uses
+ * it. False when a stopped borrower may still do so: then its memory must never be used again.
  */
 bool borrower_wait(const struct local_owner *owner);
 
 /*
- * Give borrowers the time to publish what they have taken. Stopped and dead ones are not waited
- * for any longer.
+ * Give borrowers the time to publish the requests that they have taken. Dead borrowers get none,
+ * and the wait for a stopped one is limited.
  */
 void borrower_wait_briefly(const struct local_owner *owner);
 
@@ -84,10 +84,10 @@ void borrower_wait_briefly(const struct local_owner *owner);
 struct request_channel *borrower_channel_take(
 	struct borrower_table *table, struct peer *owner, uint32_t who);
 
-/* Nothing is in use, and nothing will be published any more. */
+/* Give the channel back. The borrower has no mark there, and will publish no more. */
 void borrower_channel_release(struct request_channel *channel);
 
-/* Begin to use what `mark` says, before it is looked up. channel_leave() ends it. */
+/* Set a mark, before the lookup of the object that it names. channel_leave() clears it. */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark);
 
 /* Is there room for records of all that the borrower may have taken, and one more? */
@@ -99,8 +99,8 @@ static inline bool borrower_channel_has_room(const struct request_channel *chann
 }
 
 /*
- * Publish a record, and put the channel on the doorbell's list. False when there is no room. What
- * is read after that is as it was then or later.
+ * Publish a record, and put the channel on the doorbell's ready list. False when there is no room.
+ * Sequentially consistent, as channel_publish().
  */
 bool borrower_channel_publish(const struct peer *owner, struct request_channel *channel,
 	struct doorbell *doorbell, const struct channel_record *record);

@@ -17,13 +17,13 @@ static enum opcode_class class_of(const struct qp *qp)
 	return qp->type == QP_TYPE_XRC_SEND ? OPCODE_CLASS_XRC : OPCODE_CLASS_RC;
 }
 
-/* A port of the range that a path could have. */
+/* A UDP source port such as a path could have. */
 static uint16_t port_of(uint32_t qpn)
 {
 	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & PORT_MASK));
 }
 
-/* Whom a packet goes between: a request from us to the peer, or its answer. */
+/* The addresses and ports of a packet: of a request to the peer, or of its answer. */
 static struct captured ends_of(const struct local_qp *local, bool is_request)
 {
 	const struct qp *qp = local->qp;
@@ -43,7 +43,7 @@ static struct captured ends_of(const struct local_qp *local, bool is_request)
 	};
 }
 
-/* The request's own bytes from `offset` on, and the pad. False: they are not there. */
+/* The request's local bytes from `offset` on, and the pad. False: they are not mapped. */
 static bool payload_get(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, uint8_t *to)
 {
@@ -57,7 +57,7 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 			packet->payload_bytes, to);
 }
 
-/* Show a packet, which has the request's bytes from `offset` on. */
+/* Capture a packet with the request's bytes from `offset` on. */
 static void packet_put(const struct qp *qp, struct captured *about, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset)
 {
@@ -80,7 +80,7 @@ static void packets_show(const struct local_qp *local, const struct packet *pack
 	packet_put(local->qp, &about, packet, wqe, offset);
 }
 
-/* A packet of ours with the next number, which takes `packets` of them. */
+/* Begin a request packet with the next PSN, and use up `packets` PSNs. */
 static void request_init(
 	struct local_qp *local, struct packet *packet, enum opcode opcode, uint32_t packets)
 {
@@ -93,7 +93,7 @@ static void request_init(
 	local->captured.next = psn_add(local->captured.next, packets);
 }
 
-/* An answer of the peer's. */
+/* Begin a packet of the peer's answer. */
 static void answer_init(
 	const struct local_qp *local, struct packet *packet, enum opcode opcode, struct psn psn)
 {
@@ -118,7 +118,7 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
-	struct send_wqe shape = *wqe; /* what a list or inline bytes would be is not looked at */
+	struct send_wqe shape = *wqe; /* only its opcode and numbers are used */
 	struct packet packet;
 
 	shape.packet_count = message_packet_count(qp, wqe->total_bytes);
@@ -157,7 +157,7 @@ static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 	}
 }
 
-/* What the word was is in the request's list by now. */
+/* The original value is in the request's scatter list by now. */
 static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;

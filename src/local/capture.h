@@ -5,11 +5,10 @@
 /*
  * What a request would have been on a wire.
  *
- * A request that was executed here is shown to whoever captures as packets: those that the
- * requester would have cut it into at the path MTU, and the answer of a responder that acknowledges
- * each message. Their numbers follow each other as if all that was captured of the connection had
- * been packets, from that of its first packet on. Those that do go by packets have numbers of their
- * own.
+ * A capture shows an executed request as packets: those into which the requester would have cut it
+ * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
+ * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
+ * Requests that do fall back to packets have PSNs of their own.
  *
  * Threads: as local.h.
  */

@@ -24,7 +24,7 @@ void channel_open(struct request_channel *channel)
 	atomic_store_explicit(&channel->generation, generation, memory_order_release);
 }
 
-/* The first record that was not published yet never will be, nor those behind it. */
+/* Close the next unpublished record, and so all behind it, to the initiator. */
 static void records_close(struct request_channel *channel, uint32_t generation)
 {
 	uint32_t first = channel_private(channel)->collected;
@@ -52,7 +52,8 @@ void channel_close(struct request_channel *channel)
 
 enum {
 	CLOCKLESS_ROUNDS =
-		200, /* of a wait: it spins, and no mark of a process that runs lasts longer */
+		/* Of a wait without reading the clock; no running process keeps a mark longer */
+	200,
 	REVOKE_ATTEMPTS_MAX = 16,
 };
 
@@ -66,7 +67,7 @@ static bool mark_meets(const struct request_channel *channel, const struct mr_ta
 	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
 }
 
-/* Revoke a mark that meets the key. True when there is none any more. */
+/* Revoke a mark that meets the key. True when the mark is gone meanwhile. */
 static bool mark_revoke(struct request_channel *channel, const struct mr_table *mrs, uint32_t key)
 {
 	uint64_t mark;
@@ -92,7 +93,7 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 		if (!mark_meets(channel, mrs, key, &mark))
 			return true;
 		if (mark & CHANNEL_IS_REVOKED) {
-			/* Another thread may not have yet */
+			/* The thread that revokes it may not have counted yet. */
 			atomic_fetch_add(&channel->revoked, 1);
 			return false;
 		}

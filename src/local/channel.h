@@ -61,8 +61,8 @@ enum {
 #define CHANNEL_PUBLISHES (2ull << 32)
 
 /*
- * The owner adds it to a mark that it has waited for too long, before the memory that the mark
- * keeps becomes other memory. Leaving, or another mark, takes it away.
+ * The owner adds this bit to a mark after it has waited too long for it, and before it replaces the
+ * memory that the mark protects. The initiator clears the bit when it leaves or sets another mark.
  */
 #define CHANNEL_IS_REVOKED (1ull << 63)
 
@@ -71,11 +71,11 @@ struct borrower_table;
 /* This process, as owner of the channels in its NIC memory, and as initiator in those of others. */
 struct local_owner {
 	/*
-	 * The process called `who` uses a channel, and has for `round` calls: let some time pass.
-	 * False when that process has ended.
+	 * Let some time pass, because the process named `who` uses a channel. `round` counts the
+	 * calls of one wait from 0. Returns false when that process has ended.
 	 */
 	bool (*wait)(uint32_t who, uint32_t round);
-	void (*pause)(uint32_t round); /* just let some time pass */
+	void (*pause)(uint32_t round); /* the same without a process to wait for */
 	uint64_t (*now_ns)(void);
 	uint32_t who; /* the name of this process at its targets (request_channel.initiator) */
 	struct borrower_table *borrowers; /* NULL: none are served */
@@ -83,14 +83,14 @@ struct local_owner {
 };
 
 /*
- * The opcode of a record that completes nothing: the request in `held` serves a message that comes
- * by packets.
+ * The opcode of a record that completes nothing: the reserved receive request serves a message that
+ * follows in packets.
  */
 #define CHANNEL_TAKEN UINT32_MAX
 
 /* A receive request that was taken from a shared queue and has no record yet. */
 struct channel_reservation {
-	_Atomic uint64_t sequence; /* of that record, when it is taken; 0: nothing is held */
+	_Atomic uint64_t sequence; /* that its record will have; 0: nothing is reserved */
 	uint64_t wr_id;
 	uint32_t srqn;
 };
@@ -105,7 +105,7 @@ struct channel_record {
 	uint32_t imm;
 	/* Of the queue pair's own queue, before this one: rq_taken() */
 	uint32_t taken;
-	/* Of the shared receive queue that it was taken from, or the UD queue pair that receives */
+	/* Of the shared receive queue that it was taken from, or of the receiving UD queue pair */
 	uint32_t number;
 	/* A borrower sets these, too. */
 	uint32_t qpn; /* the borrower's */
@@ -116,9 +116,9 @@ struct channel_record {
 };
 
 /*
- * An operation on a word that only the owner's own CPUs can do, because nobody else has the memory
- * mapped. The borrower requests it, and withdraws the request if the owner does not come; who
- * changes `state` from CHANNEL_WORD_REQUESTED has it.
+ * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
+ * The borrower requests it, and withdraws the request if the owner takes too long. The owner takes,
+ * or the borrower withdraws, by a compare-and-swap of `state` from CHANNEL_WORD_REQUESTED.
  */
 enum channel_word_state {
 	CHANNEL_WORD_NONE,
@@ -147,33 +147,34 @@ struct request_channel {
 	/* The owner writes these while the channel is closed. A borrower's channel has none. */
 	uint32_t qpn;
 	uint32_t dest_qpn;
-	uint32_t rq_psn; /* that the connection began with: whose it is */
+	uint32_t
+		rq_psn; /* the first; tells this connection from earlier ones of the same numbers */
 	uint32_t pd;
 	uint32_t recv_pd;
 	uint32_t lane; /* its index, for peer_ops.kick */
 	struct gid local;
 	struct gid remote;
-	uint64_t rq_offset; /* 0: receive requests are not for initiators */
-	uint32_t is_rq_shared; /* others take from it, too */
+	uint64_t rq_offset; /* 0: initiators take no receive requests */
+	uint32_t is_rq_shared; /* other queue pairs take from it, too */
 	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
-	uint64_t srqs_offset; /* and struct srq_directory, which says where it is */
+	uint64_t srqs_offset; /* struct srq_directory, to find that queue */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint64_t doorbell_offset; /* struct doorbell */
-	/* And these at any time, but seldom. */
+	/* The owner writes these at any time, but seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
-	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
-	/* channel_arrived(): of packets, where nobody acknowledges them */
+	_Atomic uint32_t wants_first; /* the next request rings the doorbell, whatever it is */
+	/* channel_arrived(): for transports without acknowledgements (UC) */
 	_Atomic uint32_t arrived;
-	_Atomic uint32_t is_watched; /* the owner looks at the next record by itself */
-	_Atomic uint32_t revoked; /* so many in-use marks were */
-	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
+	_Atomic uint32_t is_watched; /* the owner polls for the next record */
+	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
+	alignas(64) _Atomic uint32_t collected; /* count of records that the owner has collected */
 
 	/* The initiator writes these. */
 	alignas(64) _Atomic uint64_t in_use;
 	_Atomic uint32_t count; /* of records in this generation */
-	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower's */
-	/* What it has executed; for counters of the owner's (lane/counter.def). */
+	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower has the channel */
+	/* What the initiator has executed, for the owner's counters (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;
@@ -181,21 +182,21 @@ struct request_channel {
 	_Atomic uint64_t flushes;
 	_Atomic uint64_t bytes;
 
-	/* Both do. */
+	/* Both write it. */
 	alignas(64) struct ready ready;
 
 	alignas(64) struct channel_record record[CHANNEL_RECORD_COUNT];
 
 	/*
-	 * The initiator writes it; the owner reads it when a record says so, or takes it back when
-	 * the channel is closed.
+	 * The initiator writes it. The owner reads it when a record has CHANNEL_TAKEN, or when the
+	 * channel is closed.
 	 */
 	alignas(64) struct channel_reservation reservation;
 
 	alignas(64) struct channel_word word;
 };
 
-/* What the owner itself goes by: the twin of a channel. */
+/* The twin of a channel: what the owner relies on. */
 struct channel_private {
 	uint32_t generation;
 	uint32_t collected;
@@ -212,7 +213,7 @@ static inline bool channel_is_open(const struct request_channel *channel)
 	return channel_private(channel)->generation & 1;
 }
 
-/* A copy of what is there now, which does not change while it is looked at. */
+/* A copy of the record, so that the initiator cannot change it between checks. */
 static inline struct channel_record channel_record_read(const struct channel_record *record)
 {
 	return (struct channel_record){
@@ -247,17 +248,15 @@ static inline uint32_t channel_generation(const struct request_channel *channel)
 }
 
 /*
- * All packets before `psn` were taken in; a receive request was taken for one that is to come, or
- * not.
+ * request_channel.arrived: all packets before `psn` were processed. `keeps_receive`: the responder
+ * has taken a receive request for a message that is not complete.
  */
 static inline uint32_t channel_arrived(uint32_t psn, bool keeps_receive)
 {
 	return psn | (uint32_t)keeps_receive << 24;
 }
 
-/*
- * What the sequence of a record is when it is number `number` of a generation: they count from 0.
- */
+/* The sequence of record `number`, from 0, of a generation. */
 static inline uint64_t channel_sequence(uint32_t generation, uint32_t number)
 {
 	return (uint64_t)generation << 32 | number;
@@ -272,8 +271,8 @@ static inline struct channel_record *channel_record_at(
 /* --- the owner --- */
 
 /*
- * Let initiators in; what the owner says of itself is filled in. The channel is closed, and nobody
- * is in it.
+ * Open the channel for its initiator. The channel is closed and without a mark, and the fields that
+ * the owner writes while it is closed are set.
  */
 void channel_open(struct request_channel *channel);
 
@@ -285,26 +284,26 @@ void channel_open(struct request_channel *channel);
 void channel_close(struct request_channel *channel);
 
 /*
- * Wait until the initiator uses no memory of this key, which is found no longer. False when it
- * still does at `until_ns`: the initiator has stopped, and its mark is revoked. It notices that, so
- * none of its requests succeeds by what it moves from now on; but it may still move the bytes of
- * one step, LOCAL_STEP_BYTES at most. A mark that changes faster than it can be revoked counts as
- * revoked.
+ * Wait until the initiator uses no memory of this key, which lookups no longer find. Returns false
+ * when the initiator still does at `until_ns`: it has stopped, and its mark is revoked. When it
+ * continues, it may still move the bytes of one step, at most LOCAL_STEP_BYTES; then it notices the
+ * revocation, and the request falls back to packets. A mark that changes faster than it can be
+ * revoked counts as revoked.
  */
 bool channel_quiesce(struct request_channel *channel, const struct local_owner *owner,
 	const struct mr_table *mrs, uint32_t key, uint64_t until_ns);
 
 /*
  * Wait until the channel has no mark, or its initiator is dead. `*round` counts the calls of
- * local_owner.wait, over several channels; at `rounds_max` it returns false if there is a mark.
+ * local_owner.wait, over several channels. Returns false if there is a mark after `rounds_max`.
  */
 bool channel_wait(const struct request_channel *channel, const struct local_owner *owner,
 	uint32_t *round, uint32_t rounds_max);
 
 /*
- * The next record of the generation that the channel is open in, or was last; or NULL. A borrower's
- * channel is never opened: its records have the generation before 0, which is the last. It may
- * change while it is read. The caller counts it with channel_collected() when it has what it needs.
+ * The next record of the present or, if the channel is closed, the last generation; NULL if it is
+ * not published yet. A borrower's channel is never opened: its records have generation UINT32_MAX.
+ * The record may change while the caller reads it. After reading, call channel_collected().
  */
 const struct channel_record *channel_next(const struct request_channel *channel);
 void channel_collected(struct request_channel *channel);
@@ -317,8 +316,8 @@ static inline void channel_leave(struct request_channel *channel)
 }
 
 /*
- * Bytes were moved under the mark. Were they moved while it held? If not, they may have gone to, or
- * come from, memory that is nobody's.
+ * Was the mark in force while bytes were moved under it? If not, the memory may have been replaced
+ * meanwhile, and the bytes count for nothing.
  *
  * Litmus: the owner revokes, then replaces the memory. Bytes read before this load were read before
  * the revocation, by the acquire fence. Bytes written may still be in this processor's store buffer
@@ -332,10 +331,10 @@ static inline bool channel_mark_holds(const struct request_channel *channel)
 }
 
 /*
- * The same by `revoked`: channel_revoked() before the mark was set. A processor waits for a word
- * that it has just changed by a locked instruction, so reading another word than `in_use` is
- * faster. The owner counts after it has revoked, and before it pauses. It may count for an
- * earlier mark: false may be wrong, true is not.
+ * The same by a count: channel_revoked() before the mark was set, channel_mark_held_since() after.
+ * A processor waits for a word that it has just changed by a locked instruction, so reading another
+ * word than `in_use` is faster. The owner counts after it has revoked, and before it pauses. The
+ * count may be for an earlier mark, so a result of false is only a suspicion; true is certain.
  */
 static inline uint32_t channel_revoked(const struct request_channel *channel)
 {
@@ -348,7 +347,7 @@ static inline bool channel_mark_held_since(const struct request_channel *channel
 	return atomic_load_explicit(&channel->revoked, memory_order_relaxed) == revoked;
 }
 
-/* The mark is set. Is the channel open in `generation`? If not, it is left again. */
+/* The mark is set. Is the channel open in `generation`? If not, clear the mark. */
 static inline bool channel_is_entered(struct request_channel *channel, uint32_t generation)
 {
 	fence_after_rmw(); /* the mark is visible before the generation, and keys, are read */
@@ -359,8 +358,9 @@ static inline bool channel_is_entered(struct request_channel *channel, uint32_t 
 }
 
 /*
- * Begin to use: true when the channel is open in `generation`, and `mark` is set. Sequentially
- * consistent: the mark is seen, or what it is to be seen before has happened.
+ * Set `mark`. Returns whether the channel is open in `generation`; if not, the mark is clear again.
+ * Sequentially consistent: either the owner sees the mark, or the initiator sees that the owner has
+ * closed the channel or removed the key.
  */
 static inline bool channel_enter(
 	struct request_channel *channel, uint32_t generation, uint64_t mark)
@@ -371,7 +371,7 @@ static inline bool channel_enter(
 		channel_is_entered(channel, generation);
 }
 
-/* The same for who is in it, under another mark. Out of it when it says false. */
+/* The same for an initiator that has a mark, which is replaced. */
 bool channel_remark(struct request_channel *channel, uint32_t generation, uint64_t mark);
 
 /* Records that the initiator has published. */
@@ -387,7 +387,7 @@ static inline const struct channel_record *channel_place(const struct request_ch
 }
 
 /*
- * Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`.
+ * Is there room for one more record? `*collected_seen` caches `collected` for the initiator.
  */
 static inline bool channel_has_room(const struct request_channel *channel, uint32_t *collected_seen)
 {
@@ -396,7 +396,7 @@ static inline bool channel_has_room(const struct request_channel *channel, uint3
 	return channel_count(channel) - *collected_seen < CHANNEL_RECORD_COUNT;
 }
 
-/* Is it open in this generation still, with records that the owner has not seen? */
+/* Is the channel still open in this generation, with records that the owner has not collected? */
 static inline bool channel_has_uncollected(
 	const struct request_channel *channel, uint32_t generation)
 {
@@ -424,9 +424,9 @@ static inline void channel_record_write(
 }
 
 /*
- * Publish a record; its sequence does not matter. The initiator is in the channel, and there is
- * room. False when the channel was closed. What is read after it was published is as it was then or
- * later (sequentially consistent).
+ * Publish a record, whose own sequence is ignored. The initiator has a mark in the channel, and
+ * there is room. False when the channel was closed. Sequentially consistent: later reads of the
+ * caller see the owner's state as it was at the publication, or newer.
  */
 static inline bool channel_publish(
 	struct request_channel *channel, uint32_t generation, const struct channel_record *record)

@@ -21,7 +21,7 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
 }
 
 /*
- * Who publishes from here on rings; what was published before is found by the caller's next look.
+ * Initiators ring again from here on. The caller collects once more, for records published before.
  */
 static void watch_leave(struct local_qp *local)
 {
@@ -48,7 +48,7 @@ void local_watch_end(struct local_qp *local)
 	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
 }
 
-/* The place of a channel that was silent since the last call for its place; NULL: there is none. */
+/* Take the place of a watched channel that was silent since the last call for it, or NULL. */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
 	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];
@@ -178,7 +178,7 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 	bool is_borrowed = table && borrower_has_channel(table, channel);
 	struct local_qp *local = is_borrowed ? NULL : connection_of(lane, channel);
 
-	/* From the reset on it may ring again, so that comes before looking into it. */
+	/* Reset before collecting: a record published after the look rings again. */
 	if ((!is_borrowed && !local) || !ready_reset(&channel->ready) ||
 		(is_borrowed && rung_has(rung, channel)))
 		return false;
@@ -308,7 +308,8 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 
 	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
 		/*
-		 * Nothing was in turn: who has taken what is missing leaves it soon, or never will.
+		 * No record was in turn. The borrower that has taken the missing request publishes
+		 * it soon, or never.
 		 */
 		if (!found && has_waited)
 			ud_endpoint_skip(lane, &early);

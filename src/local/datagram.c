@@ -10,14 +10,14 @@
 #include "queue/rq_taker.h"
 #include "wire/psn.h"
 
-/* How much longer the next datagram may wait, if this one did not wait in vain. */
+/* By how much a successful wait raises the budget of the next one. */
 #define WAIT_BUDGET_NS_GAIN 1000u
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
 /*
- * So many go by packets, one behind the other, before one waits whether they have come. A socket
- * has room for them.
+ * Datagrams in a row that follow each other as packets, before one waits until they have arrived. A
+ * socket has room for them.
  */
 enum { FALLBACKS_MAX = 32 };
 
@@ -138,7 +138,7 @@ static bool has_address(const struct ud_endpoint *endpoint, const struct gid *ad
 	return false;
 }
 
-/* We are inside, so it does not change. */
+/* The mark is set, so the endpoint does not change. */
 static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endpoint)
 {
 	struct peer *peer = peer_of(route);
@@ -155,7 +155,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 	route->posted_seen = rq_taken(route->rq);
 	route->receive = (struct mr_cached){.key_word = NULL};
 	if (route->serial)
-		route->packets = 0; /* for another one */
+		route->packets = 0; /* they were for the endpoint before */
 	route->arrived_before = 0;
 	receive_wait_begin(&route->wait, route->rq);
 	route->serial = serial;
@@ -164,8 +164,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 }
 
 /*
- * What is marked stays marked: the key that the last receive request named mostly is that of the
- * next one, too.
+ * Set the mark for a key. The key of the last receive request mostly is that of the next one, too.
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
 {
@@ -177,7 +176,7 @@ static void key_mark(struct datagram_route *route, uint64_t key)
 	route->mark = CHANNEL_USES_KEY | key;
 }
 
-/* Begin to use the endpoint: true when it is open. */
+/* Set the mark. Returns whether the endpoint is open. */
 static bool endpoint_enter(struct datagram_route *route)
 {
 	const struct datagram_process *process = &route->process;
@@ -196,9 +195,11 @@ static bool endpoint_enter(struct datagram_route *route)
 	return false;
 }
 
-/* --- what is sent --- */
+/* --- the payload --- */
 
-/* What fills the receive request, and where its payload lies: there, or in the sender's memory. */
+/*
+ * The bytes for the receive buffer. The payload is copied to `bytes`, or is in the sender's memory.
+ */
 struct datagram {
 	const uint8_t *payload;
 	uint8_t bytes[GRH_BYTES + PAYLOAD_BYTES_MAX];
@@ -215,7 +216,7 @@ static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sg
 		: pointer;
 }
 
-/* False when memory refuses: packets will say so. */
+/* False when a local key is refused: the datagram falls back to packets, which report the error. */
 static bool payload_find(
 	struct ud_endpoint_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
 {
@@ -235,7 +236,7 @@ static bool payload_find(
 	return ret_datagram->payload != NULL;
 }
 
-/* The first bytes of the receive buffer: as if a packet had come. */
+/* The GRH or IP header at the beginning of the receive buffer, as of a packet. */
 static void grh_make(
 	const struct datagram_route *route, const struct send_wqe *wqe, uint8_t to[GRH_BYTES])
 {
@@ -256,7 +257,7 @@ static void grh_make(
 
 /* --- the receive request --- */
 
-/* Where part of it lies: we are inside, under its key. */
+/* Find a part of the buffer, whose key the mark names. */
 static enum mr_fault theirs_find(
 	struct datagram_route *route, const struct sge *at, struct peer_place *ret_place)
 {
@@ -266,7 +267,7 @@ static enum mr_fault theirs_find(
 		at->address, at->bytes, ret_place);
 }
 
-/* May all of it be written, now? */
+/* May all of the buffer be written now? */
 static bool theirs_check(struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
 {
 	struct peer_place place;
@@ -281,7 +282,7 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
-/* What was there when the request was taken is not found: see owner_await_key(). */
+/* The key was valid when the request was taken, and its lookup fails: see owner_await_key(). */
 static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
 {
 	borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
@@ -289,7 +290,7 @@ static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round
 	return owner_await_key(route->process.owner, key, round);
 }
 
-enum { REVOKED_MAX = 16 }; /* times that a mark was, then the bytes are not there */
+enum { REVOKED_MAX = 16 }; /* revoked marks; then the write fails */
 
 static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
 	const uint8_t *from, size_t bytes)
@@ -314,14 +315,14 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 			done += at.bytes;
 		else if (revoked++ == REVOKED_MAX)
 			return MR_FAULT_PAGE;
-		/* Once more */
+		/* The mark was revoked: write the same bytes again. */
 		else
 			borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
 	}
 	return MR_OK;
 }
 
-/* Where all of it lies, if it is in one piece and mapped here; else NULL. */
+/* The address of the whole buffer, if it is in one piece and mapped here; else NULL. */
 static uint8_t *theirs_mapped(
 	struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
 {
@@ -340,7 +341,7 @@ static void fill_at(const struct datagram_route *route, const struct send_wqe *w
 		memcpy(to + GRH_BYTES, datagram->payload, wqe->total_bytes);
 }
 
-/* The receive request is ours: fill it. Where the mark was revoked meanwhile, once more. */
+/* Fill the buffer of the receive request that was taken. Repeat what a revoked mark covered. */
 static enum mr_fault receive_fill(struct datagram_route *route, const struct recv_wqe *receive,
 	const struct send_wqe *wqe, struct datagram *datagram)
 {
@@ -360,11 +361,11 @@ static enum mr_fault receive_fill(struct datagram_route *route, const struct rec
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
 
-enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
+enum { FASTER_MAX = 1000 }; /* attempts, as other senders may be faster */
 
 /*
- * Take one that the datagram fits in. LATER: there is none, or no room for one more record.
- * *ret_taken: how many were taken before.
+ * Take a receive request that the datagram fits into. LATER: none is posted, or the channel has no
+ * room for a record. *ret_taken: count of requests taken before.
  */
 static enum qp_local_result receive_take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
@@ -391,7 +392,7 @@ static void route_kick(const struct datagram_route *route)
 	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
 }
 
-/* The receive request is complete, filled or not. */
+/* Publish the record of the receive request, filled or failed. */
 static void record_publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)
@@ -414,7 +415,7 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 		.taken = (uint32_t)taken,
 	};
 
-	/* There was room, and this lane alone publishes in this channel. */
+	/* Cannot fail: there was room, and only this lane publishes in this channel. */
 	borrower_channel_publish(peer_of(route), process->channel, process->doorbell, &record);
 	if (fault)
 		route_kick(route);
@@ -422,7 +423,7 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 
 /* --- waiting --- */
 
-/* The datagram waits. Wake a receiver that does not collect. */
+/* The datagram begins to wait: wake a receiver that does not collect. */
 static void wake_receiver(const struct datagram_route *route, uint64_t now_ns)
 {
 	if (receive_wait_is_new(&route->wait, now_ns) &&
@@ -441,8 +442,8 @@ static void waited_well(struct datagram_route *route)
 }
 
 /*
- * Have those that went by packets come? If not, this one follows them, or waits a while; then those
- * that have not come are lost.
+ * Have the datagrams in packets arrived? If not, this one follows them or waits. After the wait,
+ * the missing ones count as lost.
  */
 static enum qp_local_result packets_follow(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -463,12 +464,12 @@ static enum qp_local_result packets_follow(
 
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
-	/* Rates are kept by packets. */
+	/* Only packets have a rate. */
 	return !qp->pace && !wqe->datagram.rate_kbps && wqe->total_bytes <= qp->mtu_bytes &&
 		wqe->total_bytes <= PAYLOAD_BYTES_MAX;
 }
 
-/* May the datagram come in? */
+/* Does the datagram have the receiver's Q_Key? */
 static bool knows_key(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe)
 {
@@ -479,7 +480,7 @@ static bool knows_key(const struct ud_endpoint_qp *from, const struct datagram_r
 	return qkey == atomic_load_explicit(&route->endpoint->qkey, memory_order_relaxed);
 }
 
-/* Inside. */
+/* Deliver the datagram. The mark is set. */
 static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 	struct datagram_route *route, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns)
@@ -505,7 +506,7 @@ static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 	return result;
 }
 
-/* It was delivered. */
+/* The datagram was delivered: wake the receiver if it waits. */
 static void receiver_notify(const struct datagram_route *route, const struct send_wqe *wqe)
 {
 	if (route->is_rq_shared && rq_note_low(route->rq))
@@ -515,7 +516,7 @@ static void receiver_notify(const struct datagram_route *route, const struct sen
 			(wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* It goes by packets, though there is a UD endpoint. */
+/* The datagram falls back to packets, although there is an endpoint. */
 static void goes_by_packets(struct datagram_route *route)
 {
 	if (!route->packets)

@@ -34,7 +34,7 @@
 enum {
 	DATAGRAM_PATH_BUCKETS = 1024,
 	DATAGRAM_ROUTE_BUCKETS = 256,
-	DATAGRAM_ROUTES_MAX = 4096, /* of a lane: then those that are idle go */
+	DATAGRAM_ROUTES_MAX = 4096, /* of a lane; beyond that, idle routes are removed */
 };
 
 /* A path to an address that may be one of this host. */
@@ -47,13 +47,13 @@ struct datagram_path {
 	uint8_t hop_limit;
 };
 
-/* Whom a number stands for. */
+/* The process that has a queue pair number. */
 struct datagram_process {
 	struct owner_process *owner; /* NULL: no process that can be reached */
 	uint32_t lane; /* of that process, which has the slot of the number */
 	const struct ud_endpoint_table *endpoints; /* of that lane */
 	struct doorbell *doorbell; /* of that lane */
-	struct request_channel *channel; /* ours there, of these two lanes */
+	struct request_channel *channel; /* this lane's there, for that lane */
 };
 
 struct datagram_route {
@@ -72,7 +72,7 @@ struct datagram_route {
 	uint32_t posted_seen; /* of its receive requests */
 	struct mr_cached receive; /* of keys that they name */
 	uint64_t mark; /* that of the last such key; 0: none */
-	/* Those that went by packets: so many since `endpoint->arrived` was `arrived_before`. */
+	/* Count of datagrams sent as packets since `endpoint->arrived` was `arrived_before`. */
 	uint32_t packets;
 	uint32_t arrived_before;
 	struct receive_wait wait;
@@ -82,8 +82,8 @@ struct datagram_route {
 struct datagram_lookup {
 	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
-	uint32_t from_qpn; /* the sender, whose counters it concerns */
-	uint32_t packets; /* sent there since it began */
+	uint32_t from_qpn; /* the sender, whose counters count the result */
+	uint32_t packets; /* sent to `qpn` since the lookup began */
 };
 
 /* A lane's part. */
@@ -98,24 +98,24 @@ struct datagram_lane {
 void datagram_lane_init(struct datagram_lane *lane, void (*request_lookup)(void));
 
 /*
- * A path was opened that may lead to this host. It is the lane's until it is removed, and no route
- * has it any more.
+ * A path was opened that may lead to this host. It belongs to the lane until it is removed. No
+ * route may use it then.
  */
 void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
 
 /*
- * The lookup lane->lookup, which has a path, is done. `route` is zeroed but for the process, or the
- * time of the next lookup. It is the lane's until datagram_route_take().
+ * The pending lane->lookup is done. `route` is zeroed but for the process, or the time of the next
+ * lookup. It belongs to the lane until datagram_route_take().
  */
 void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route);
 
-/* Take back a route of which `is_it` says so; NULL: there is none. */
+/* Take back a route for which `is_it` returns true; NULL: there is none. */
 struct datagram_route *datagram_route_take(struct datagram_lane *lane,
 	bool (*is_it)(const struct datagram_route *route, const void *context),
 	const void *context);
 
-/* For the above: one that leads to no queue pair now. */
+/* For datagram_route_take(): a route that leads to no queue pair now. */
 bool datagram_route_is_idle(const struct datagram_route *route, const void *context);
 
 /* See struct qp_local_ops. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executing work requests at their target. The checks are those of the responder
- * (ib/rc/responder.c, ib/message.c), on the target's tables; whatever they find, the answer is to
- * send packets.
+ * Executes work requests at their target. The checks are those of the responder (ib/rc/responder.c,
+ * ib/message.c), on the target's tables. A request that fails a check falls back to packets.
  */
 #include "local/initiator.h"
 
@@ -24,7 +23,7 @@ static bool is_for(const struct request_channel *channel, const struct qp *qp)
 		gid_is_equal(&channel->remote, &qp->attr.path.local);
 }
 
-/* What was kept is of another channel. */
+/* The channel is a new one: forget what was cached of the old one. */
 static void begin_anew(struct local_qp *local, struct request_channel *channel)
 {
 	local->is_inside = false;
@@ -64,7 +63,7 @@ bool local_attach(struct local_qp *local)
 	if (!channel_generation_is_open(generation) ||
 		!channel_enter(channel, generation, CHANNEL_PUBLISHES))
 		return false;
-	/* It does not change while we are in it. */
+	/* The channel stays open while our mark is set. */
 	bool is_ours = is_for(channel, qp);
 	local->target_cq = peer_at(peer, READ_ONCE(channel->cq_offset), sizeof(struct cq_ring));
 	local->target_doorbell =
@@ -90,8 +89,8 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	struct local_qp *local = local_from_qp(qp);
 
 	/*
-	 * A rate is kept, and a path migrated, by packets. So is the order of a rendezvous: the
-	 * data of a message has come before the message is acknowledged.
+	 * Only packets have a rate, migrate a path, or keep the order of a rendezvous, whose data
+	 * must arrive before the message is acknowledged.
 	 */
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;
@@ -116,7 +115,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 
 /* --- what a key names --- */
 
-/* One range that a remote key names. */
+/* Move the bytes between the request and the range that its remote key names. */
 static bool move_remote(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
 {
@@ -129,7 +128,7 @@ static bool move_remote(
 	return (granted & access) && local_move(local, wqe, &theirs, is_written);
 }
 
-/* --- telling --- */
+/* --- the first request --- */
 
 void local_notify_first(struct local_qp *local)
 {
@@ -152,12 +151,13 @@ static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, u
 	local->wait.budget_ns = RECEIVE_WAIT_NS_MAX;
 	result = receive_wait_for(&local->wait, local->target_rq, now_ns, ret_at_ns);
 	if (receive_wait_is_new(&local->wait, now_ns) &&
-		!channel_has_room(local->target, &local->collected_seen)) /* nobody polls */
+		/* The target does not collect */
+		!channel_has_room(local->target, &local->collected_seen))
 		local->peer->ops->kick(local->peer, local->target->lane);
 	return result;
 }
 
-/* Publish while inside. */
+/* Publish a record. The mark is set. */
 static bool record_publish(struct local_qp *local, const struct channel_record *record)
 {
 	struct request_channel *target = local->target;
@@ -190,7 +190,7 @@ bool local_deliver(
 		.number = wqe->srqn,
 	};
 
-	/* With bytes to move, we are inside. */
+	/* If bytes were moved, the mark is set already. */
 	if ((!local->is_inside && !local_begin(local, CHANNEL_PUBLISHES)) ||
 		!record_publish(local, &record))
 		return false;
@@ -211,8 +211,8 @@ bool local_deliver(
 }
 
 /*
- * The receive request that the next message takes. If the queue is not shared, nobody else does
- * meanwhile.
+ * The receive request for the next message. Only for a shared queue may another initiator take it
+ * first.
  */
 static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 {
@@ -226,7 +226,7 @@ static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 
 /* --- keys that go with a message --- */
 
-/* May the message take away the key that it names? */
+/* May the message invalidate the key that it names? */
 static bool may_invalidate(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct mr_user user = {local->target_pd, local->target->qpn};
@@ -252,9 +252,9 @@ static bool names_key(const struct send_wqe *wqe)
 
 /* --- shared receive queues --- */
 
-enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
+enum { FASTER_MAX = 1000 }; /* attempts, as other initiators may be faster */
 
-/* Take the request that was looked at, or the next one. False: others have taken all there were. */
+/* Take the request that receive_peek() found, or a later one. False: others have taken all. */
 static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
@@ -267,8 +267,8 @@ static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 }
 
 /*
- * The request to fill has to be taken first: what may go wrong later than that is only that memory
- * is not there.
+ * Take the receive request before filling it. All checks precede that, so only memory that is not
+ * mapped makes the copy fail.
  */
 static enum qp_local_result send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -302,7 +302,7 @@ static enum qp_local_result send_shared(
 	return QP_LOCAL_PACKETS;
 }
 
-/* The bytes of the WRITE are there. */
+/* Complete a WRITE WITH IMMEDIATE whose bytes were moved. */
 static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {

@@ -12,7 +12,7 @@
 #include "base/prefetch.h"
 #include "local/local.h"
 
-/* In the target's channel, under this mark from here on. False: it was closed. */
+/* Set this mark in the target's channel. False: the channel was closed. */
 static inline bool local_begin(struct local_qp *local, uint64_t mark)
 {
 	local->is_inside = local->is_inside ? channel_remark(local->target, local->generation, mark)
@@ -33,10 +33,7 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
 	return local_begin(local, CHANNEL_USES_KEY | key);
 }
 
-/*
- * Bytes were moved, or are about to be: has the owner of the memory not revoked the mark that
- * local_use() has set?
- */
+/* Is the mark that local_use() has set still in force? */
 static inline bool local_mark_holds(const struct local_qp *local)
 {
 	return channel_mark_holds(local->target);
@@ -44,7 +41,7 @@ static inline bool local_mark_holds(const struct local_qp *local)
 
 /* --- initiator.c --- */
 
-/* The peer's channel, where it was last, or where it is now. False: it has none for us. */
+/* local->target is the peer's channel for this queue pair. False: the peer has none. */
 static inline bool local_is_attached(struct local_qp *local)
 {
 	const struct request_channel *target = local->target;
@@ -55,7 +52,7 @@ static inline bool local_is_attached(struct local_qp *local)
 	return local_attach(local);
 }
 
-/* Only this initiator counts there. */
+/* Add to a counter of the channel, which only this initiator writes. */
 static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 {
 	uint64_t value = atomic_load_explicit(count, memory_order_relaxed);
@@ -63,13 +60,10 @@ static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 	atomic_store_explicit(count, value + amount, memory_order_relaxed);
 }
 
-/* The first request, and one that takes no receive request: the owner hears of it all the same. */
+/* Ring the doorbell for the first request of the connection, which has no record. */
 void local_notify_first(struct local_qp *local);
 
-/*
- * Requests that take no receive request were executed, one or more: so many more in `count`, of the
- * target's channel.
- */
+/* Requests without a receive request were executed. `count` is their counter in the channel. */
 static inline void local_executed(
 	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
@@ -82,15 +76,15 @@ static inline void local_executed(
 }
 
 /*
- * The receive request `wr_id`, the next one, was filled: it is taken, and complete. False when the
+ * The buffer of the next receive request, `wr_id`, is filled: publish its record. False when the
  * channel was closed.
  */
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
 
 /*
- * A key that goes with a message goes when the owner collects that. Whoever names one before has to
- * come by packets, which the owner looks at after the channel.
+ * A SEND WITH INVALIDATE takes effect when the owner collects its record. Until then, requests that
+ * name a key fall back to packets, which the owner processes after the channel.
  */
 bool local_invalidates_still(struct local_qp *local);
 
@@ -104,7 +98,7 @@ static inline bool local_is_invalidating(struct local_qp *local)
 /* Bytes moved under one mark: a region that is deregistered waits for no more than that. */
 #define LOCAL_STEP_BYTES (4u << 20)
 
-/* The target's end of a move: a list like that of a request, and who may do what there. */
+/* The target's end of a move: its scatter list, and the rights that it needs. */
 struct local_theirs {
 	const struct sge *list;
 	uint32_t count;
@@ -114,14 +108,15 @@ struct local_theirs {
 };
 
 /*
- * Where bytes of this side lie, in one piece that may be accessed. False: they do not, or not here.
+ * The address of local bytes. False: they are not in one piece, may not be accessed, or belong to
+ * an imported region of another process.
  */
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
 
 /*
- * The same for a range that was not used last: it is, from here on. NULL when that cannot be kept.
- * `theirs` has one entry; we are inside, under its key.
+ * Look up a range, and cache the result for the next request. NULL when it cannot be cached.
+ * `theirs` has one entry, whose key the mark in the channel names.
  */
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);
 uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs);
@@ -131,13 +126,13 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
 /*
- * Move the request's bytes, which both lists have room for. False when some of them may not be
- * accessed: then none was moved; or are not there.
+ * Move the request's bytes, which both lists have room for. False when some may not be accessed:
+ * then none was moved; or when some are not mapped.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
-/* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
+/* Prefetch the target of bytes that go to `iova` soon, if the cache entry covers it. */
 static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 {
 	uint64_t offset = iova - cached->iova;

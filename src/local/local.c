@@ -19,7 +19,7 @@ void local_establish(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
-/* From the queue pair's own queue. */
+/* A record has taken a request of the queue pair's own queue. */
 static void note_taken(struct local_qp *local, uint32_t taken)
 {
 	local->last_taken = taken;
@@ -27,17 +27,17 @@ static void note_taken(struct local_qp *local, uint32_t taken)
 	rq_know_taken(local->qp->rq, taken);
 }
 
-/* Does the queue pair receive from a queue that others take from, too? */
+/* Do other queue pairs receive from the queue of this one? */
 static bool is_shared(const struct qp *qp)
 {
 	return qp->srq || qp->type == QP_TYPE_XRC_RECV;
 }
 
-/* --- what cannot be --- */
+/* --- invalid records --- */
 
 /*
- * What the initiator has left here cannot be true. The connection ends: nobody knows what else is
- * not. The oldest receive request says why.
+ * The initiator has published an invalid record, so no other one can be trusted. The connection
+ * ends, and the oldest receive request completes with the reason.
  */
 static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local, uint64_t now_ns)
 {
@@ -58,8 +58,8 @@ static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local,
 }
 
 /*
- * The next request of the queue pair's own queue, if that is what a record says was taken; and if
- * so many bytes fit in it. What the record says of its wr_id does not matter.
+ * Take the next request of the queue pair's own queue. False when the record names another one, or
+ * `bytes` do not fit. The record's wr_id is not used.
  */
 static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, uint64_t *ret_wr_id)
 {
@@ -73,7 +73,7 @@ static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, u
 	return true;
 }
 
-/* Likewise of a shared queue, `srq`. */
+/* The same for the shared queue `srq`. */
 static bool shared_redeem(struct local_qp *local, struct srq *srq, uint64_t ticket, uint64_t bytes,
 	uint64_t *ret_wr_id)
 {
@@ -94,7 +94,7 @@ static bool is_record(const struct channel_record *record)
 		!(record->flags & ~flags) && record->byte_count <= MESSAGE_BYTES_MAX;
 }
 
-/* One that is more than a SEND, or is not of the queue pair's own queue. */
+/* Collect a record that is no plain SEND, or is not of the queue pair's own queue. */
 static __attribute__((noinline)) void collect_other(
 	struct local_qp *local, const struct channel_record *place, uint64_t now_ns)
 {
@@ -125,7 +125,7 @@ static __attribute__((noinline)) void collect_other(
 	}
 	if (record.opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
-	/* The initiator has checked that it may; the program may have done it meanwhile. */
+	/* The initiator has checked its right. The program may have invalidated the key itself. */
 	if (record.flags & WC_WITH_INV)
 		mw_invalidate(qp->lane->mrs, record.imm, user);
 	if (!is_xrc)
@@ -162,7 +162,7 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 	const struct channel_record *record;
 	uint32_t count = 0;
 
-	/* There are no more than that; those that come meanwhile are heard of again. */
+	/* The limit is all there can be now; later records ring the doorbell again. */
 	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
 		(record = channel_next(local->channel))) {
 		collect_one(local, record, now_ns);
@@ -176,8 +176,8 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 }
 
 /*
- * Collect, and see to it that the receive requests count as taken. The initiator says so itself
- * right after it has published a record, unless it was killed.
+ * Collect, and count the receive requests as taken. The initiator counts them itself right after
+ * the publication, unless it was killed in between.
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
@@ -209,7 +209,7 @@ static bool close_and_wait(struct local_qp *local)
 
 	channel_close(local->channel);
 	is_free = local_wait(local);
-	if (is_free) /* a dead initiator's mark is still there */
+	if (is_free) /* a dead initiator has left its mark */
 		atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
 	return is_free;
 }
@@ -217,9 +217,9 @@ static bool close_and_wait(struct local_qp *local)
 enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
 
 /*
- * What this end has sent last is with the target's completion queue before anybody can hear, by
- * other ways, that the connection is over: programs that hear so look there no more. An
- * acknowledgement says that of packets. A target that does not come for it is not waited for long.
+ * Wait, for a limited time, until the target has collected the last records. Its program may learn
+ * by other ways that the connection is over, and then no longer polls. Packets need no such wait:
+ * the initiator has their acknowledgements.
  */
 static void wait_for_last_records(const struct local_qp *local)
 {
@@ -364,7 +364,7 @@ void local_forget_peer(struct local_qp *local)
 	local->target = NULL;
 }
 
-/* The channel goes; what was counted there stays. */
+/* Add the counters of the closing channel to the queue pair's. */
 static void counters_take_over(struct qp *qp, const struct request_channel *channel)
 {
 	qp_count(qp, COUNTER_rdma_writes, atomic_load(&channel->writes));
@@ -386,7 +386,8 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	local_watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		ready_reset(&local->channel->ready); /* for one that died before it had pushed it */
+		/* Its initiator may have died before it pushed the channel on the list */
+		ready_reset(&local->channel->ready);
 	else if (local->qp->srq)
 		local->qp->srq->is_in_use = true;
 	atomic_store(&local->qp->public->channel_offset, 0);

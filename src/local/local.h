@@ -52,29 +52,29 @@
 enum { LOCAL_WATCHED_MAX = 8 };
 
 /*
- * A channel that its lane watches. Written under the lane's lock; read by anybody, for a hint:
- * channels never go away.
+ * A channel whose records the lane polls for. Written under the lane's lock. Any thread reads it
+ * without the lock, for a hint: channels are never freed.
  */
 struct local_watch {
-	const _Atomic uint64_t *_Atomic sequence; /* of the record that comes next */
-	_Atomic uint64_t published; /* what it will be */
+	const _Atomic uint64_t *_Atomic sequence; /* of the next record */
+	_Atomic uint64_t published; /* its value when that record is published */
 	struct local_qp *local;
-	bool is_busy; /* there was something since its place was last wanted for another one */
+	bool is_busy; /* it had a record since another channel last wanted its place */
 };
 
 /* A lane's part: its doorbell, and the busiest of its connected channels. */
 struct local_lane {
 	struct doorbell *doorbell; /* NULL: no other process reaches this lane */
 	struct local_owner *owner;
-	/* Calls of local_collect() under way that take from the ready list, each within another. */
+	/* Nested calls of local_collect() that take from the ready list. */
 	_Atomic uint32_t depth;
-	bool has_borrowers; /* one has left something here */
+	bool has_borrowers; /* a borrower has rung the doorbell */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
-	uint32_t next_watch; /* whose place the next one may take */
+	uint32_t next_watch; /* the place that the next channel may take */
 };
 
-/* Of what was executed while somebody captured. */
+/* Numbers of captured requests. */
 struct local_captured {
 	bool has_begun;
 	struct psn next; /* the number of the next packet, had all been packets */
@@ -82,7 +82,7 @@ struct local_captured {
 	uint64_t now_ns; /* of the request at hand */
 };
 
-/* A queue pair's part in this. The runtime allocates it with the connection. */
+/* A queue pair's state. `peer` (the room) allocates it with the connection. */
 struct local_qp {
 	struct qp_local base; /* qp->local */
 	struct qp *qp;
@@ -94,35 +94,35 @@ struct local_qp {
 	struct local_watch *watch; /* NULL: the channel is not watched */
 	bool has_taken; /* receive requests, by records */
 	uint32_t last_taken; /* rq_taken() before the last of them */
-	bool is_unsound; /* what lies in the channel cannot be: nothing is collected any more */
+	bool is_unsound; /* the channel had an invalid record: nothing is collected any more */
 	/* As initiator. */
 	struct peer *peer; /* NULL: not known (any more) */
 	const struct channel_table *table; /* the peer's, of the lane of its queue pair */
 	struct request_channel *target; /* the peer's channel; NULL until it has opened it for us */
-	struct recv_queue
-		*target_rq; /* NULL: not for initiators; of an XRC target: of the request at hand */
+	/* NULL: not for initiators. Of an XRC target: the queue that the present request names. */
+	struct recv_queue *target_rq;
 	struct cq_ring *target_cq;
 	struct doorbell *target_doorbell;
 	uint64_t target_offset;
 	uint32_t generation; /* of the target */
-	bool is_inside; /* the target, while a request is executed */
+	bool is_inside; /* our mark in the target is set, while a request is executed */
 	uint32_t collected_seen; /* by the target, of our records */
 	uint32_t posted_seen; /* of its receive requests */
 	bool is_rq_shared; /* the target's receive queue is */
 	const struct srq_directory *target_srqs; /* of an XRC target; else NULL */
 	uint64_t target_serial; /* of its receive queue */
-	uint32_t target_srqn; /* that its receive queue was found by; no number when none was */
-	uint32_t target_pd; /* of what remote keys name */
+	uint32_t target_srqn; /* by which its receive queue was found, or SHARED_NO_SRQN */
+	uint32_t target_pd; /* of the regions that remote keys name */
 	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record is CHANNEL_TAKEN */
-	uint32_t taken_seen; /* rq_taken() of it when there was none to be had */
-	uint64_t peeked; /* rq_peek_borrowed()'s of the request that was looked at */
+	uint32_t taken_seen; /* rq_taken() when the shared queue was last empty */
+	uint64_t peeked; /* rq_peek_borrowed()'s result for the request that shared_peek() found */
 	struct mr_cached own; /* of keys that our requests name */
-	struct mr_cached remote; /* that name memory of the target */
-	struct mr_cached receive; /* that its receive requests name */
+	struct mr_cached remote; /* of remote keys */
+	struct mr_cached receive; /* of keys that the receive requests name */
 	struct receive_wait wait; /* for a receive request */
-	bool is_invalidating; /* a message that takes a key away was not collected yet */
-	uint32_t invalidated_number; /* when so many records were */
+	bool is_invalidating; /* a SEND WITH INVALIDATE may not be collected yet */
+	uint32_t invalidated_number; /* count of records with that one */
 	bool has_unmapped_atomics; /* the last atomic was for memory that is not mapped here */
 	uint32_t unmapped_key; /* and this was its key */
 	struct local_captured captured;
@@ -133,12 +133,12 @@ static inline struct local_qp *local_from_qp(const struct qp *qp)
 	return container_of(qp->local, struct local_qp, base);
 }
 
-/* What a channel is made of that is not the queue pair's own. */
+/* Where the channel of a queue pair is. */
 struct local_channel {
 	struct request_channel *channel; /* closed */
 	uint64_t offset;
 	struct local_lane *lane; /* of the queue pair */
-	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC targets get packets */
+	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC uses packets */
 };
 
 /*
@@ -150,8 +150,8 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	struct peer *peer, const struct channel_table *table);
 
 /*
- * End it. False when somebody stands still in the channel: then it must never be used again. Else
- * it is closed, collected and in no doorbell's list.
+ * End the connection. Then the channel is closed, collected, and on no ready list. False when a
+ * stopped initiator keeps its mark: the channel must never be used again.
  */
 bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
@@ -159,10 +159,10 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 void local_forget_peer(struct local_qp *local);
 
 /*
- * Something that initiators find by its number is found no longer: wait until nobody is in the
- * channel who may have found it. False when a stopped initiator still may: then its memory must
- * never be used again. The lane need not be locked, but nobody may disconnect the queue pair
- * meanwhile.
+ * An object was removed from the table in which initiators look it up: wait until the initiator has
+ * no mark in the channel. False when a stopped initiator keeps it: then the memory of the object
+ * must never be used again. The lane need not be locked, but the caller prevents
+ * local_disconnect() meanwhile.
  */
 bool local_wait(const struct local_qp *local);
 
@@ -235,13 +235,13 @@ enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, ui
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
 /*
- * The fast path (batch.c): execute and complete what is in the send queue of an RC queue pair at
- * rest, as far as it is plain. `qp` is any one that has a peer on this host (qp->local), and was
- * just posted to. False: requests are left, which are for the transport to begin.
+ * The fast path (batch.c): execute and complete the plain requests at the head of the send queue.
+ * `qp` has qp->local, and was just posted to; only RC queue pairs without pending requests profit.
+ * False: requests are left, and the transport has to begin them.
  */
 bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 
-/* Has the peer opened its channel for us? If so it is ours from here on. */
+/* Find the peer's channel for this queue pair. False: the peer has not opened it. */
 bool local_attach(struct local_qp *local);
 
 #endif

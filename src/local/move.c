@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Bytes between a request's own memory and the target's.
- */
+/* Moves bytes between a request's local memory and the target's. */
 #include "local/initiator.h"
 
 #include "memory/copy.h"
 
-/* May all of it be accessed, now? */
+/* May all of the target's list be accessed now? */
 static bool theirs_check(
 	const struct local_qp *local, const struct local_theirs *theirs, uint64_t bytes)
 {
@@ -25,7 +23,7 @@ static bool theirs_check(
 	return bytes == 0;
 }
 
-/* Where the bytes at `at` lie. We are inside, under their key. */
+/* Find the bytes at `at`, whose key the mark in the channel names. */
 static bool theirs_find(const struct local_qp *local, const struct local_theirs *theirs,
 	const struct sge *at, struct peer_place *ret_place)
 {
@@ -54,8 +52,8 @@ uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *th
 }
 
 /*
- * Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well;
- * then the mark held all the time.
+ * Move bytes between `own`, which was checked, and one entry of the target's list. On success the
+ * mark is still set, and was in force all the time.
  */
 static bool move_step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
 	const struct sge *at, bool is_written)
@@ -75,13 +73,13 @@ static bool move_step(struct local_qp *local, uint8_t *own, const struct local_t
 		local_mark_holds(local);
 }
 
-/* A walk over a list, some bytes at a time. */
+/* A position in a scatter/gather list. */
 struct cursor {
 	const struct sge *sge;
 	uint64_t skip_bytes;
 };
 
-/* The bytes left in the entry at the cursor, which is moved past those that are used up. */
+/* Skip entries that are used up. Returns the bytes left in the entry at the cursor. */
 static uint64_t cursor_left(struct cursor *cursor)
 {
 	while (cursor->skip_bytes == cursor->sge->bytes) {
@@ -106,9 +104,8 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 }
 
 /*
- * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both
- * lists' order. False when some of it may not be accessed, or is not there: some may have been
- * moved then.
+ * Move `bytes` bytes, which both lists have room for, in the order of both lists. False when some
+ * may not be accessed, or are not mapped: then some may have been moved.
  */
 static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, uint64_t bytes, bool is_written)
@@ -154,7 +151,7 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 		theirs_check(local, theirs, wqe->total_bytes);
 }
 
-/* All of it lies in one piece on either side: the usual case. */
+/* The usual case: one piece on either side. */
 static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written)
 {

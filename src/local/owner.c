@@ -13,7 +13,7 @@ static bool is_gone(const struct owner_process *owner)
 	return atomic_load_explicit(&owner->is_gone, memory_order_relaxed);
 }
 
-/* The owner is not gone. */
+/* Take a channel of the owner, which is alive. */
 static struct request_channel *channel_take(struct owner_process *owner)
 {
 	return borrower_channel_take(owner->borrowers, owner->peer, owner->self->who);
@@ -28,7 +28,7 @@ struct request_channel *owner_channel(struct owner_process *owner, uint32_t own,
 	return *channel;
 }
 
-/* A channel of ours without a mark, busy from here on. NULL when there is none. */
+/* Reserve a channel without a mark. NULL when there is none. */
 static struct owner_mark *mark_channel_take(struct owner_process *owner)
 {
 	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++) {
@@ -46,7 +46,7 @@ static struct owner_mark *mark_channel_take(struct owner_process *owner)
 	return NULL;
 }
 
-/* Begin to use `key`. NULL when that is not possible. */
+/* Set a mark for `key`. NULL when no channel is free, or the owner has ended. */
 static struct owner_mark *key_enter(struct owner_process *owner, uint32_t key)
 {
 	struct owner_mark *mark = is_gone(owner) ? NULL : mark_channel_take(owner);
@@ -65,11 +65,11 @@ static void key_leave(struct owner_mark *mark)
 /* --- memory --- */
 
 /*
- * An owner that does not wait any longer revokes the mark of a borrower that stands still: then the
- * bytes are moved once more, if the key is found.
+ * The owner revokes the mark of a borrower that has stopped for too long. The borrower then moves
+ * the bytes once more, if it still finds the key.
  */
 
-enum { REVOKED_MAX = 16 }; /* times in a row: then the bytes are not there */
+enum { REVOKED_MAX = 16 }; /* marks in a row; then the access fails */
 
 /* The copy itself finds out whether on-demand memory is there. */
 static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
@@ -107,7 +107,7 @@ enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key,
 	return fault;
 }
 
-/* Where it lies: its key is marked when this is MR_OK. */
+/* Set a mark and look the key up. On MR_OK the mark is set. */
 static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint32_t key,
 	uint32_t qpn, uint32_t access, uint64_t iova, uint64_t bytes, struct owner_mark **ret_mark,
 	struct peer_place *ret_place)
@@ -126,7 +126,7 @@ static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint3
 	return fault;
 }
 
-/* To the owner's memory from `from`, or, when that is NULL, from there to `to`. */
+/* Copy from `from` to the owner's memory; if `from` is NULL, from there to `to`. */
 static enum mr_fault bytes_move(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from, uint8_t *to)
 {
@@ -161,7 +161,7 @@ enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, u
 	return bytes_move(domain, key, qpn, access, iova, bytes, NULL, to);
 }
 
-/* A lane of the owner's that can be woken, and its doorbell. NULL: there is none. */
+/* The doorbell of one of the owner's lanes. NULL: no lane can be reached. */
 static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t *ret_lane)
 {
 	for (uint32_t i = 0; i < OWNER_LANES_MAX; i++) {
@@ -175,11 +175,11 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 
 /* Calls of local_owner.pause. */
 enum {
-	ASK_ROUNDS_MAX = 1040, /* some milliseconds, for an owner that has not begun */
-	DO_ROUNDS_MAX = 4000, /* for an owner that has begun */
+	ASK_ROUNDS_MAX = 1040, /* some milliseconds, until the owner takes the request */
+	DO_ROUNDS_MAX = 4000, /* until the owner has executed it */
 };
 
-/* The answer. MR_FAULT_LATER when the owner did not begin in time. */
+/* Wait for the answer. MR_FAULT_LATER when the owner did not take the request in time. */
 static enum mr_fault answer_await(
 	const struct owner_process *owner, struct channel_word *word, uint64_t *ret_before)
 {
@@ -189,7 +189,7 @@ static enum mr_fault answer_await(
 
 	for (uint32_t round = 0; atomic_load(&word->state) != CHANNEL_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
-			return MR_FAULT_PAGE; /* it was killed or stopped over it */
+			return MR_FAULT_PAGE; /* it was killed or stopped in the middle */
 		if (round == rounds_max) {
 			state = CHANNEL_WORD_REQUESTED;
 			if (atomic_compare_exchange_strong(&word->state, &state, CHANNEL_WORD_NONE))
@@ -204,7 +204,7 @@ static enum mr_fault answer_await(
 	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
 }
 
-/* The owner's own CPUs have to do it. */
+/* Let the owner execute the operation. */
 static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct request_channel *channel, uint32_t key, uint32_t qpn, uint32_t access, uint64_t iova,
 	const struct mr_word *word, uint64_t *ret_before)
@@ -212,8 +212,7 @@ static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
 	struct doorbell *doorbell = any_doorbell(owner, &lane);
-	uint32_t state =
-		CHANNEL_WORD_DONE; /* an answer that came after its request had been given up */
+	uint32_t state = CHANNEL_WORD_DONE; /* a late answer to a request that was withdrawn */
 
 	atomic_compare_exchange_strong(&channel->word.state, &state, CHANNEL_WORD_NONE);
 	if (!doorbell || atomic_load(&channel->word.state) != CHANNEL_WORD_NONE)
@@ -248,7 +247,7 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !channel_mark_holds(mark->channel))
 		fault = MR_FAULT_PAGE; /* it is unknown whether the word has changed */
-	/* The owner may have to take the key away before it comes to this */
+	/* Clear the mark first: the owner may wait for it before it executes the request. */
 	channel_leave(mark->channel);
 	if (!fault && !place.here)
 		fault = word_request(
@@ -269,22 +268,22 @@ static struct request_channel *record_channel(struct borrowed_srq *srq, const st
 	return owner_channel(srq->owner, lane->index, srq->lane);
 }
 
-/* Is the queue still there? The channel is marked, so it stays if it is. */
+/* Does the queue still exist? The mark is set, so it stays then. */
 static bool is_there(const struct borrowed_srq *srq)
 {
 	return atomic_load(&srq->public->number) == srq->srq.number &&
 		atomic_load(&srq->public->serial) == srq->serial;
 }
 
-/* The owner sleeps until something completes, or does not come for its records. */
+/* Wake the owner, which sleeps or does not collect. */
 static void srq_kick(const struct borrowed_srq *srq)
 {
 	srq->owner->peer->ops->kick(srq->owner->peer, srq->lane);
 }
 
 /*
- * Queue pairs in the middle of messages have taken requests and left no records: half of the
- * channel is theirs.
+ * Half of the channel is for queue pairs that have taken a request and not yet published its
+ * record.
  */
 static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
@@ -305,10 +304,10 @@ static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe
 }
 
 /*
- * A request was taken, and its record published: wake who waits at the owner, for that or for the
- * queue's limit.
+ * A request was taken, and its record published. Wake the owner's threads that wait for a
+ * completion or for the queue's limit event.
  */
-static void srq_tell(const struct borrowed_srq *srq, bool is_solicited)
+static void srq_notify(const struct borrowed_srq *srq, bool is_solicited)
 {
 	if (rq_note_low(srq->srq.rq))
 		srq_kick(srq);
@@ -316,7 +315,7 @@ static void srq_tell(const struct borrowed_srq *srq, bool is_solicited)
 		peer_notify(srq->owner->peer, srq->cq, srq->lane, is_solicited);
 }
 
-/* The channel is marked. False when it has no room. */
+/* Publish a record. The mark is set. False when there is no room. */
 static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *channel,
 	const struct channel_record *record)
 {
@@ -327,7 +326,7 @@ static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *
 	return doorbell && borrower_channel_publish(peer, channel, doorbell, record);
 }
 
-/* A queue that is gone has no use for the record, and its owner throws it away. */
+/* If the queue is gone, its owner discards the record. */
 static void owner_srq_complete(
 	struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
 {
@@ -349,7 +348,7 @@ static void owner_srq_complete(
 		return;
 	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
 	if (srq_publish(srq, channel, &record) && is_there(srq))
-		srq_tell(srq, is_solicited);
+		srq_notify(srq, is_solicited);
 	channel_leave(channel);
 }
 

@@ -47,27 +47,27 @@ struct owner_process {
 	 * the lane of this process covers it.
 	 */
 	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
-	/* Struct doorbell of its lanes; 0: not reached */
+	/* Of struct doorbell of its lanes; 0: this process cannot reach the lane */
 	uint64_t doorbell_offset[OWNER_LANES_MAX];
 };
 
-/* A protection domain of an owner's. */
+/* An imported protection domain. */
 struct borrowed_domain {
 	struct owner_process *owner;
-	uint32_t pd; /* there */
+	uint32_t pd; /* its number at the owner */
 };
 
-/* One of its shared receive queues. */
+/* An owner's shared receive queue. */
 struct borrowed_srq {
 	struct srq srq; /* srq.borrowed is set */
 	struct owner_process *owner;
 	struct srq_public *public;
 	struct cq_ring *cq;
 	uint64_t serial;
-	uint32_t lane; /* the owner's, that completes for it */
+	uint32_t lane; /* the owner's lane that completes its requests */
 };
 
-/* --- memory: as struct mr_borrowed says --- */
+/* --- memory: the operations of struct mr_borrowed --- */
 
 enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes);
@@ -81,17 +81,17 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 /* --- shared receive queues --- */
 
 /*
- * See the owner's queue whose public state is at `offset` of its memory, any value. `pd` is the
- * number here of its protection domain, `xrcd` that of the XRC domain. False when there is none
- * that is shared.
+ * Make a view of the owner's queue whose public state is at `offset` of its NIC memory. `pd` and
+ * `xrcd` are the numbers in this process of its protection and XRC domains. `offset` may have any
+ * value: false when there is no shared queue.
  */
 bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, uint64_t offset,
 	uint32_t pd, uint32_t xrcd);
 
 /*
- * The owner does not find this key. It finds none while it moves its memory, or forks: that is
- * waited for, without a mark of a key. False: it is not that, or lasts too long. `round`: how often
- * that was waited for before.
+ * A lookup of this key has failed in the owner's table. While the owner moves its memory or forks,
+ * all lookups fail: let some time pass then. The caller has no mark set. `round` counts the calls
+ * from 0. False: the key is invalid, or the owner takes too long.
  */
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
 

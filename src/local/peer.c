@@ -5,7 +5,7 @@
 
 #include "base/arith.h"
 
-/* Where the bytes at `offset` are mapped, or NULL; *bytes of them, which is made smaller. */
+/* The mapping of the bytes at `offset`, or NULL. *bytes is reduced to its length. */
 static uint8_t *piece_map(
 	struct peer *peer, const struct peer_place *place, uint64_t offset, uint64_t *bytes)
 {
@@ -65,7 +65,7 @@ void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached)
 		*ret_cached = (struct mr_cached){.key_word = NULL};
 }
 
-/* Some of it may be mapped, and some not. */
+/* Move bytes of which only some are mapped. */
 static bool put_pieces(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes)
 {
@@ -124,9 +124,9 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 	return true;
 }
 
-/* --- telling --- */
+/* --- waking --- */
 
-/* Does the owner sleep, and want to be woken for this? */
+/* Is the queue armed for such a completion? */
 static bool is_awaited(const struct cq_ring *cq, bool is_solicited)
 {
 	switch ((enum cq_arm)atomic_load(&cq->arm)) {

@@ -2,20 +2,18 @@
 /*
  * A peer on this host: its NIC memory, mapped here, and the memory of its process.
  *
- * Two kinds of memory, reached in two ways. NIC memory (queues, tables, channels) is one stretch
- * that is always mapped: offsets lead from its directory to everything. The program's memory is
- * what its regions name, at addresses of the other process. A lookup (peer_find) turns a key into a
- * place there, with the checks that the peer's own responder makes, on the peer's own table. Bytes
- * move to and from a place by peer_put() and peer_get(): with plain stores and loads where the
- * place is mapped here too (peer_ops.map), else by whoever can reach the other process
- * (peer_ops.write and .read: one system call).
+ * NIC memory (queues, tables, channels) is always mapped here, and offsets from its directory lead
+ * to all objects. The memory of the program is at addresses of the other process. peer_find() turns
+ * a key into a place there, with the checks of the peer's own responder, on the peer's own table.
+ * peer_put() and peer_get() move bytes to and from a place: by plain stores and loads where this
+ * process has mapped it (peer_ops.map), else by one system call (peer_ops.write and .read).
  *
- * The peer changes its tables while they are used. Who uses a place says so in the peer's channel
- * (local/channel.h) before the lookup and until the bytes have moved; a region that is deregistered
- * waits for that.
+ * The peer changes its tables meanwhile. So the user of a place sets an in-use mark in the peer's
+ * channel (local/channel.h) before the lookup, and clears it when the bytes have moved. The peer's
+ * deregistration waits for that.
  *
- * There is no system call in this room: the functions that need one come from outside. Threads: a
- * peer is read by all lanes; what is behind peer_ops has its own rules.
+ * This room makes no system calls; the caller passes in the functions that do. Threads: all lanes
+ * read a peer; the functions of peer_ops have rules of their own.
  */
 #ifndef URNIC_LOCAL_PEER_H
 #define URNIC_LOCAL_PEER_H
@@ -31,27 +29,27 @@
 
 struct peer;
 
-/* Set by the owner of a peer (the runtime, tests). All addresses are of the peer's process. */
+/* Set by the creator of a peer. All addresses are of the peer's process. */
 struct peer_ops {
 	/*
-	 * Copy to or from the peer's memory. False when some of it is not there, or the peer is
-	 * not: then any part may have been copied. Of what is written, the last bytes become
-	 * visible last (memory/copy.h).
+	 * Copy to or from the peer's memory. False when some of it is not mapped there, or the peer
+	 * has ended: then any part may have been copied. A write makes the last bytes visible last
+	 * (memory/copy.h).
 	 */
 	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
 	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
 	/*
-	 * Where bytes of this region lie here that begin at `address`, or NULL when they are not
-	 * mapped; *bytes, 1 and up, is made smaller when the answer does not hold for all of them.
-	 * NULL instead of the function: nothing is.
+	 * The mapping in this process of the region's bytes from `address` on, or NULL when there
+	 * is none. *bytes, at least 1, is reduced to the length of that mapping. The function is
+	 * NULL where no memory is mapped.
 	 */
 	uint8_t *(*map)(
 		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
-	/* Wake the peer's lane: there is something for it, and nobody polls. */
+	/* Wake the thread of the peer's lane, which has something to collect. */
 	void (*kick)(struct peer *peer, uint32_t lane);
-	/* Wake who sleeps there, and has been counted as woken. */
+	/* Wake a thread that sleeps at `waiter`, and that the caller has counted as woken. */
 	void (*wake)(struct peer *peer, struct waiter *waiter);
-	/* Does the process live that calls itself `who` (local_owner.who) in the peer's memory? */
+	/* Is the process alive whose name in the peer's memory is `who` (local_owner.who)? */
 	bool (*is_alive)(struct peer *peer, uint32_t who);
 };
 
@@ -63,7 +61,7 @@ struct peer {
 	struct waiter_table *waiters; /* NULL: the peer has no waiters */
 };
 
-/* Where bytes of a region lie. Good as long as the channel says that its key is in use. */
+/* Where bytes of a region lie. Valid while an in-use mark names its key. */
 struct peer_place {
 	uint8_t *here; /* NULL: not mapped, or not all of it */
 	uint64_t there; /* address in the peer's process; 0 with `here` NULL is a null region */
@@ -74,19 +72,17 @@ struct peer_place {
 enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
-/*
- * The same, also for memory on demand, which may be missing: then bytes cannot be moved.
- */
+/* The same also for on-demand memory. If its pages are missing, moving bytes fails later. */
 enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
 /*
- * Keep what peer_find() has just said of `key`: as much of its region as is mapped here, in one
- * piece. It holds for the same user, and until the key is used no more.
+ * Cache what peer_find() has just found for `key`: as much of its region as is mapped here in one
+ * piece. The entry is valid for the same user, until the key becomes invalid.
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
-/* peer_find(), by what is cached of this user if that suffices; else it is cached anew. */
+/* peer_find() from this user's cache entry if that suffices; else the entry is made anew. */
 static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
 	struct peer_place *ret_place)
@@ -109,8 +105,8 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 	size_t bytes);
 
 /*
- * Something that is to complete in the peer's queue `cq` was left for its lane, before this call
- * (sequentially consistent). Wake who waits for it, if the queue is armed for that.
+ * The caller has published a record (sequentially consistent) that will complete in the peer's
+ * queue `cq`. Wake the peer's waiter, if the queue is armed for such a completion.
  */
 void peer_notify_armed(
 	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
@@ -123,8 +119,8 @@ static inline void peer_notify(
 }
 
 /*
- * The object of `bytes` bytes at an offset of NIC memory, or NULL when that is not one: offsets are
- * the peer's to write. Objects are aligned to cache lines.
+ * The object of `bytes` bytes at an offset of NIC memory. NULL when the offset is out of bounds or
+ * not aligned to a cache line: the peer writes offsets, and may be hostile.
  */
 static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t bytes)
 {
@@ -134,10 +130,7 @@ static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t b
 	return is_inside ? peer->base + offset : NULL;
 }
 
-/*
- * The same on the peers' side (base/arena.h), where we may write: NIC memory is mapped here with
- * both.
- */
+/* The same on the peers' side (base/arena.h), where this process may write. */
 static inline void *peer_at_shared(const struct peer *peer, uint64_t offset, uint64_t bytes)
 {
 	void *block = peer_at(peer, offset, bytes);

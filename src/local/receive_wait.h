@@ -22,15 +22,14 @@ struct receive_wait {
 	uint64_t budget_ns;
 	bool is_waiting;
 	uint64_t since_ns; /* 0: since the last post */
-	/* After a wait in vain there is no other one before another request has been posted. */
-	bool gives_up; /* for good: messages may be lost */
+	bool gives_up; /* messages may be lost: after a fruitless wait, wait only for a new post */
 	bool has_given_up;
 	uint32_t given_up_posted; /* requests that were posted by then */
 };
 
 /*
- * The target's receive queue is `rq` from here on; NULL: not known. One that has not begun to
- * receive is not waited for if the wait gives up.
+ * The target's receive queue is `rq` from here on; NULL: not known. If `gives_up` is set, the wait
+ * begins only after the target has posted its first request.
  */
 void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 

@@ -6,7 +6,7 @@
 
 /* --- the initiator --- */
 
-/* The queue is another one from here on. `target_rq` is set. */
+/* Requests go to another queue from here on. `target_rq` is set. */
 static void queue_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
 {
 	local->target_srqn = srqn;
@@ -43,7 +43,7 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 	const struct peer *peer = local->peer;
 
 	if (local->has_handed_over && channel_has_uncollected(local->target, local->generation))
-		return false; /* the copy is still wanted */
+		return false; /* the responder still needs the reservation of the last one */
 	local->has_handed_over = false;
 	if (rq_peek_borrowed(local->target_rq, peer->base, peer->bytes, &local->posted_seen,
 		    receive, &local->peeked))
@@ -77,7 +77,7 @@ void shared_hand_over(struct local_qp *local)
 
 	if (!channel_remark(target, local->generation, CHANNEL_PUBLISHES)) {
 		local->is_inside = false;
-		return; /* it was closed: the target has the request back */
+		return; /* the channel was closed: the target takes the request back */
 	}
 	local->is_inside = true;
 	if (!channel_publish(target, local->generation, &record))
@@ -108,8 +108,8 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 }
 
 /*
- * A request that was taken for a message that was not received: it waits for it, or is flushed with
- * the queue pair.
+ * Give a handed-over request to the responder. It receives the next message, or is flushed with the
+ * queue pair.
  */
 static void request_reserve(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
 {
@@ -139,7 +139,7 @@ void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
 	struct request_channel *channel = local->channel;
 	const struct channel_private *private = channel_private(channel);
-	/* The generation it was open in is the one before. */
+	/* The channel was open in the generation before. */
 	uint64_t held = channel_sequence(private->generation - 1, private->collected);
 	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 

@@ -5,16 +5,16 @@
 /*
  * Targets that receive from a shared receive queue.
  *
- * Several initiators take from it, and packets do. So a request is not taken by its record, as one
- * of a queue pair's own is, but by a compare-and-swap in the ring (queue/rq.h), before its buffer
- * is touched. From then on until its record is published it is held, as a responder holds one in
- * the middle of a message: the channel names it, and the number of the record that is to come.
+ * Several initiators and the responder take receive requests from it. So a request is not taken by
+ * the publication of its record, as one of a queue pair's own queue is, but by a compare-and-swap
+ * in the ring (queue/rq.h), before its buffer is written. From then on it is reserved until its
+ * record is published: channel_reservation names the request and the number of that record.
  *
- * An initiator that cannot fill the buffer after all hands the request over: a record says so, and
- * the message that comes by packets is received with it. If the channel is closed first, or the
- * initiator has died, then the owner finds what is held, and it completes as flushed with the queue
- * pair. Who is killed between the compare-and-swap and the next store takes one request with it;
- * the queue goes on.
+ * An initiator that cannot fill the buffer after all hands the request over, by a record with
+ * CHANNEL_TAKEN: the responder receives the message, which falls back to packets, with it. If the
+ * channel is closed first, or the initiator has died, the owner finds the reservation, and the
+ * request completes as flushed with the queue pair. An initiator that is killed between the
+ * compare-and-swap and the next store loses the request; the queue goes on.
  *
  * Threads: as local.h.
  */
@@ -30,43 +30,42 @@
 /* --- the initiator --- */
 
 /*
- * An XRC target: the request that is executed names this queue of its domain, with whose protection
- * domain all of it is checked. We are in the channel, and stay there: the queue does not go away
- * meanwhile. False: the target's process has no such queue, and the request goes by packets.
+ * Select the receive queue that a request to an XRC target names. Its protection domain is that of
+ * all checks of the request. The initiator has a mark in the channel, so the queue stays. False:
+ * the target's process has no such queue, and the request falls back to packets.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
 
 /*
- * The request that a message could take now. False: there is none. Who waits for one begins to
- * count anew when others have had some meanwhile: the target is there, and packets would have to
- * wait, too.
+ * The receive request that a message could take now. False: there is none. When other initiators
+ * have taken requests since the last call, the wait for one begins anew: the target is alive, and a
+ * message in packets would have to wait, too.
  */
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /*
- * Take it. We are in the channel, and it has room for a record. False when somebody else was
- * faster.
+ * Take it. The initiator has a mark in the channel, which has room for a record. False when another
+ * initiator or the responder was faster.
  */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
 
-/*
- * What was taken last has no record and gets none of its own: let the target's responder have it.
- */
+/* Hand the request that was taken last, and has no record, over to the target's responder. */
 void shared_hand_over(struct local_qp *local);
 
 /* --- the owner --- */
 
-/* Where the receive requests of this queue pair are for initiators; 0: they are not. */
+/* The offset of this queue pair's receive queue; 0: initiators may not take from it. */
 uint64_t shared_rq_offset(const struct qp *qp);
 
-/* The queue that this record is about; NULL when it is gone. */
+/* The queue that a record names; NULL when it is gone. */
 struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn);
 
-/* A record says that a request was taken and nothing else. */
+/* Collect a record with CHANNEL_TAKEN. */
 void shared_collect(struct local_qp *local, uint64_t now_ns);
 
 /*
- * The channel is closed and its records are collected: what its initiator still held is ours again.
+ * The channel is closed and its records are collected: take back the request that its initiator had
+ * still reserved.
  */
 void shared_reclaim(struct local_qp *local, uint64_t now_ns);
 

@@ -36,7 +36,7 @@ static void ud_endpoint_close(struct ud_endpoint_qp *local, uint64_t now_ns)
 	local_collect(local->qp->lane, lane, now_ns);
 }
 
-/* --- what the queue pair tells --- */
+/* --- hooks of the queue pair --- */
 
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
@@ -67,7 +67,7 @@ static void packet_arrived(struct qp *qp, struct psn expected, bool keeps_receiv
 	atomic_store_explicit(&endpoint->arrived, before + 1, memory_order_release);
 }
 
-/* All before this request are complete, or given up. */
+/* All requests before `turn` are complete, or given up. */
 static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 {
 	local->turn = turn;
@@ -75,13 +75,13 @@ static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 }
 
 enum {
-	TURNS_MAX = 16, /* how often a packet looks whether it is its turn: borrowers may be fast */
-	FASTER_MAX = 1000, /* and at most as fast as that */
+	TURNS_MAX = 16, /* attempts of a packet while borrowers take requests before it */
+	FASTER_MAX = 1000, /* attempts to take a request before borrowers do */
 };
 
 /*
- * All that borrowers have taken before is to complete first. The queue pair may fail by that: then
- * there are no requests.
+ * Complete the requests that borrowers have taken before this packet's. Their records may fail the
+ * queue pair: then there are no requests.
  */
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
@@ -184,7 +184,7 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns)
 
 /* --- collecting --- */
 
-/* The queue pair that the record was left for; NULL when that has gone. */
+/* The queue pair that the record is for; NULL when it is gone. */
 static struct qp *receiver_of(const struct lane *lane, const struct channel_record *record)
 {
 	struct qp *qp = lane->qp_by_number[record->number % LANE_QP_COUNT_MAX];
@@ -205,8 +205,8 @@ bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record
 	turn = ud_endpoint_from_qp(qp)->turn;
 	ahead = record->taken - turn;
 	/*
-	 * Who was given up and comes late all the same is past his turn. What is not posted has
-	 * none.
+	 * A record that was given up, or that names a request which is not posted, is outside of
+	 * [turn, posted). It waits for no other record.
 	 */
 	return ahead == 0 ||
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
@@ -218,7 +218,7 @@ void ud_endpoint_skip(const struct lane *lane, const struct channel_record *reco
 		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 
-/* As packets are (ib/ud/ud.c). */
+/* As ib/ud/ud.c completes a received packet. */
 void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
 {
 	struct qp *qp = receiver_of(lane, record);

@@ -33,20 +33,20 @@
 enum { UD_ENDPOINT_ADDRESSES_MAX = 32 };
 
 struct ud_endpoint {
-	/* The owner writes these while nobody knows the endpoint. */
+	/* The owner writes these while the endpoint is in no table. */
 	uint32_t qpn;
 	uint32_t recv_pd;
 	uint64_t rq_offset;
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint32_t is_rq_shared; /* it may have a limit */
-	/* And these at any time. */
+	/* The owner writes these at any time. */
 	_Atomic uint32_t qkey;
 	_Atomic uint64_t serial; /* 0: it is closed */
 	_Atomic uint32_t address_count; /* grows only */
 	struct gid address[UD_ENDPOINT_ADDRESSES_MAX]; /* of the device */
 	/*
-	 * Packets that have come, whatever became of them: who has sent some looks here whether
-	 * they are through.
+	 * Count of packets that arrived, delivered or not. A sender reads it to learn whether the
+	 * packets that it has sent have arrived.
 	 */
 	alignas(64) _Atomic uint32_t arrived;
 };
@@ -65,26 +65,26 @@ struct ud_endpoint_place {
 
 struct datagram_lane;
 
-/* A datagram queue pair's part in this. The runtime allocates it with the queue pair. */
+/* A datagram queue pair's state. `nic` allocates it with the queue pair. */
 struct ud_endpoint_qp {
 	struct qp_local base; /* qp->local */
 	struct qp *qp;
 	/* As receiver. */
 	struct ud_endpoint_place place;
-	/* The endpoint's, or what it was when it was closed by an error; 0: nothing is collected */
+	/* The endpoint's, also after an error has closed it; 0: nothing is collected */
 	uint64_t serial;
 	/*
-	 * Of its own receive queue: so many requests were taken whose completions are made, or
-	 * lost. The next one to complete has this number; borrowers and packets take them as they
-	 * come.
+	 * Count of requests of its own receive queue that were taken and have completed, or are
+	 * lost: the number of the request that completes next. Borrowers and packets take requests
+	 * in order, but may publish them in any order.
 	 */
 	uint32_t turn;
-	/* A borrower stands still at the receive queue: its memory must never be used again */
+	/* A stopped borrower uses the receive queue: its memory must never be used again */
 	bool is_in_use;
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
 	struct mr_cached own; /* of keys that our requests name */
-	struct psn captured; /* number of the next datagram that somebody captures */
+	struct psn captured; /* PSN of the next captured datagram */
 };
 
 static inline struct ud_endpoint_qp *ud_endpoint_from_qp(const struct qp *qp)
@@ -94,7 +94,7 @@ static inline struct ud_endpoint_qp *ud_endpoint_from_qp(const struct qp *qp)
 
 /*
  * Give the queue pair, which is in RESET, a UD endpoint. `local` is zeroed, and belongs to it until
- * ud_endpoint_remove(). `lane` says who can be reached.
+ * ud_endpoint_remove(). `lane` has the routes of its sends.
  */
 void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
 	const struct ud_endpoint_place *place, struct datagram_lane *lane);
@@ -103,15 +103,15 @@ void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
 void ud_endpoint_add_address(struct ud_endpoint *endpoint, const struct gid *address);
 
 /*
- * The queue pair is about to be destroyed. False when a borrower stands still at its receive queue:
- * then endpoint and queue must never be used again, nor the shared queue if it has one, which knows
- * (srq.is_in_use).
+ * The queue pair is about to be destroyed. False when a stopped borrower uses its receive queue:
+ * then the memory of endpoint and queue must never be used again. That includes a shared receive
+ * queue, in which srq.is_in_use is set.
  */
 bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
 
 /*
- * A borrower has left this for one of the lane's queue pairs. Can it complete now, or are there
- * requests before it that were taken? ud_endpoint_skip() gives those up that are not there by now.
+ * A borrower has published this record for one of the lane's queue pairs. May it complete now? Not
+ * if earlier requests were taken and are not published yet. ud_endpoint_skip() gives those up.
  */
 bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record);
 void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Requests about one word of the target's memory, and FLUSH, which is about no byte at all.
- */
+/* Atomics, ATOMIC WRITE and FLUSH. */
 #include <string.h>
 
 #include "local/initiator.h"
@@ -17,7 +15,10 @@ static struct mr_word word_of(const struct send_wqe *wqe)
 	return (struct mr_word){MR_WORD_COMPARE_SWAP, wqe->compare_add, wqe->swap};
 }
 
-/* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
+/*
+ * Find the word. False when it is not mapped here, or not aligned: the request falls back to
+ * packets, and the owner's CPU executes it.
+ */
 static bool word_find(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
 {
@@ -34,7 +35,7 @@ static bool word_find(
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
 }
 
-/* May the result be stored? Where, if it is in one piece; else NULL. */
+/* May the result be stored? *ret_result is its address, or NULL if it is not in one piece. */
 static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
 	const struct qp *qp = local->qp;
@@ -126,10 +127,7 @@ enum qp_local_result local_store_word(struct local_qp *local, const struct send_
 	return QP_LOCAL_DONE;
 }
 
-/*
- * What was written before is visible already: requests are executed in their order, and caches are
- * coherent.
- */
+/* Earlier writes are visible already: requests are executed in order, and caches are coherent. */
 enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);

@@ -9,16 +9,16 @@
  * waiter: two wake-ups for a message. Here the waiter itself sleeps on the lane's sockets, so the
  * packet wakes the waiter, which drives the lane and finds its event.
  *
- * The lane is assigned to a channel from the first such wait on. While it is assigned, the lane's thread
- * does not watch the sockets, also between two waits: the program mostly comes back soon. The
- * thread looks once a tick while waits are frequent, and sleeps without a limit while they are
- * rare; then a waiter that leaves sets a timer for it. When the thread finds that no waiter was
- * there for a tick, it takes the lane back. So a lane is undriven for two ticks at most. If packets
- * had come meanwhile, the next few waits do not drive.
+ * The first such wait assigns the lane to the channel. While it is assigned, the lane's thread does
+ * not watch the sockets, also between two waits: the program mostly comes back soon. The thread
+ * looks once a tick while waits are frequent, and sleeps without a limit while they are rare; then
+ * a waiter that leaves sets a timer for it. When the thread finds that no waiter was there for a
+ * tick, it takes the lane back. So a lane is undriven for two ticks at most. If packets had arrived
+ * meanwhile, the next few waits do not drive.
  *
- * A lane is assigned to one channel, and a channel drives one lane. When a queue of another channel is
- * armed, when another thread reads the same channel, or when other threads take in what wakes the
- * waiter, the lane is taken back at once, and the next many waits do not drive.
+ * A lane is assigned to one channel, and a channel drives one lane. The lane is taken back at once
+ * when a queue of another channel is armed, when another thread reads the same channel, or when
+ * other threads receive the packets that wake the waiter. Then the next many waits do not drive.
  *
  * All fields belong to the holder of the lane's lock, unless they are atomic.
  */
@@ -31,7 +31,7 @@ struct worker;
 
 struct worker_wait {
 	_Atomic bool is_assigned; /* written with the lock held */
-	const void *_Atomic channel; /* to which it is assigned; likewise */
+	const void *_Atomic channel; /* that the lane is assigned to; likewise */
 	bool is_in; /* a thread is in worker_wait() */
 	/* That thread sleeps, or is about to; true only until the first wake-up. */
 	_Atomic bool is_asleep;
