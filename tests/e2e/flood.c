@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "agent/gsi_socket.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 #include "wire/cm_message.h"
 
 enum { PORT = 7471, BURST = 50, WISH_REPORT = 1 /* what tests/e2e/connections.c refuses */ };

@@ -7,8 +7,8 @@
 
 #include "base/arith.h"
 #include "cm/cm.h"
-#include "port/sim_random.h"
 #include "support/permutation.h"
+#include "support/sim_random.h"
 
 #define SECOND_NS 1000000000u
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 /* After base/arith.h, which has a container_of() of its own. */
 #include "nvmf/common/loop.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 #include "support/stream.h"
 
 enum {

@@ -11,7 +11,7 @@
 
 #include "engine/engine.h"
 #include "local/local.h"
-#include "port/sim.h"
+#include "sim/fabric.h"
 
 enum {
 	WORLD_HOST_COUNT = 2,

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 enum { ARENA_BYTES = 1 << 20, BLOCK_COUNT = 200 };
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "memory/copy.h"
-#include "port/sim_random.h"
 #include "support/permutation.h"
+#include "support/sim_random.h"
 
 enum { ARENA_BYTES = 1 << 19, PD = 4, BYTES = 4096, SGE_COUNT = 5 };
 

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "port/sim_random.h"
 #include "queue/cq.h"
 #include "queue/sq.h"
+#include "support/sim_random.h"
 
 enum { ARENA_BYTES = 1 << 20 };
 

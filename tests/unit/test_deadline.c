@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/deadline.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 enum { DEADLINE_COUNT = 100 };
 

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "local/channel.h"
-#include "port/sim_random.h"
 #include "support/arena_memory.h"
+#include "support/sim_random.h"
 
 enum { CHANNEL_BYTES = 1 << 16, GENERATIONS = 400, RECORDS_MAX = 600 };
 

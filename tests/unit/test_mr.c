@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "memory/mw.h"
-#include "port/sim_random.h"
 #include "support/permutation.h"
+#include "support/sim_random.h"
 
 enum { ARENA_BYTES = 8 << 20, PD = 4, REGION_BYTES = 1000, ALL = MR_LOCAL_WRITE | MR_REMOTE_ANY };
 

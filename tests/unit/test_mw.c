@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "memory/mw.h"
-#include "port/sim_random.h"
 #include "support/permutation.h"
 #include "support/sanitizer.h"
+#include "support/sim_random.h"
 
 enum {
 	ARENA_BYTES = 8 << 20,

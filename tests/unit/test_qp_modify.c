@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
-#include "port/sim_random.h"
 #include "support/script.h"
+#include "support/sim_random.h"
 
 static struct script script;
 

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "port/sim_random.h"
 #include "queue/rq.h"
 #include "queue/rq_taker.h"
 #include "queue/sq.h"
 #include "support/arena_memory.h"
+#include "support/sim_random.h"
 
 enum { ARENA_BYTES = 1 << 20, SGE_MAX = 3, INLINE_MAX = 100 };
 

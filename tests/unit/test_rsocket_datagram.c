@@ -14,7 +14,7 @@
 #include "base/arith.h"
 #include "front/rsocket/datagram_protocol.h"
 #include "front/rsocket/pieces.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 static union datagram_name name_of(int family, const char *address, uint16_t port)
 {

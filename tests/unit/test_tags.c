@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "port/sim_random.h"
 #include "queue/tags.h"
+#include "support/sim_random.h"
 
 enum { COUNT = 8, STEPS = 50000 };
 

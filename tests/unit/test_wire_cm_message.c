@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 #include "wire/bytes.h"
 #include "wire/cm_message.h"
 

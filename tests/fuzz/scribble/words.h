@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 enum {
 	WORDS_PLACES_MAX = 64,

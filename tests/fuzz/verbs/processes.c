@@ -34,8 +34,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "port/sim_random.h"
 #include "support/netns.h"
+#include "support/sim_random.h"
 
 enum {
 	PROCESSES_MAX = 8,

@@ -25,7 +25,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/arith.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 enum {
 	OPENINGS = 3, /* two of the first device, one of the second */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "port/sim.h"
+#include "sim/fabric.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -17,8 +17,8 @@
  * The simulation owns only frames in flight. Lanes belong to the test, which may destroy them
  * before or after the simulation, but does not step in between.
  */
-#ifndef URNIC_PORT_SIM_H
-#define URNIC_PORT_SIM_H
+#ifndef URNIC_TESTS_SIM_FABRIC_H
+#define URNIC_TESTS_SIM_FABRIC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 
 #include "base/gid.h"
 #include "lane/lane.h"
-#include "port/sim_random.h"
+#include "support/sim_random.h"
 
 enum {
 	SIM_HOST_COUNT_MAX = 4,

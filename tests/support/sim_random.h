@@ -4,8 +4,8 @@
  *
  * A generator is a value; copying it copies its future. The caller serializes.
  */
-#ifndef URNIC_PORT_SIM_RANDOM_H
-#define URNIC_PORT_SIM_RANDOM_H
+#ifndef URNIC_TESTS_SUPPORT_SIM_RANDOM_H
+#define URNIC_TESTS_SUPPORT_SIM_RANDOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
