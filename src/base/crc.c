@@ -92,19 +92,6 @@ uint32_t crc32c(const void *bytes, size_t length)
 	return crc;
 }
 
-uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length)
-{
-	const uint8_t *from = bytes;
-	uint32_t value = ~crc;
-
-	for (size_t i = 0; i < length; i++) {
-		value ^= from[i];
-		for (int bit = 0; bit < 8; bit++)
-			value = times_x(value);
-	}
-	return ~value;
-}
-
 uint32_t crc32_multiply(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;

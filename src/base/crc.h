@@ -6,8 +6,7 @@
  * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, with its algebra; and CRC-32C, which
  * iSCSI and MPA use.
  *
- * CRC values are those of zlib: start with 0, and pass each result to the next call. The fast
- * function and the plain one agree on every input; a test compares them.
+ * CRC values are those of zlib: start with 0, and pass each result to the next call.
  *
  * The register of a CRC is a polynomial over GF(2) modulo P = x^32 + x^26 + ... + 1, with x^0 in
  * bit 31. Two messages of equal length that differ by D have CRCs that differ by D * x^32 mod P.
@@ -23,9 +22,6 @@
 
 /* Continue `crc`, the CRC of all bytes so far, with `length` bytes, which may be 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
-
-/* The same, one bit at a time, straight from the definition. */
-uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length);
 
 /* CRC-32C (RFC 3720 appendix B.4), of all bytes at once. */
 uint32_t crc32c(const void *bytes, size_t length);

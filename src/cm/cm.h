@@ -135,7 +135,6 @@ struct cm_conn {
 	uint64_t give_up_ns; /* while a message is unanswered */
 	uint64_t retry_ns; /* the wait until the next repetition */
 	bool is_repeated; /* `sent` was sent more than once */
-	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
 	uint8_t queries_out; /* that the peer has not answered */

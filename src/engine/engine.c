@@ -32,20 +32,9 @@ static const char *const drop_names[DROP_COUNT] = {
 #undef DROP
 };
 
-static const char *const drop_sentences[DROP_COUNT] = {
-#define DROP(name, sentence) [DROP_##name] = sentence,
-#include "engine/drop.def"
-#undef DROP
-};
-
 const char *drop_name(enum drop drop)
 {
 	return drop_names[drop];
-}
-
-const char *drop_sentence(enum drop drop)
-{
-	return drop_sentences[drop];
 }
 
 static void count_many(struct lane *lane, enum drop drop, uint32_t count)

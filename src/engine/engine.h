@@ -172,6 +172,5 @@ struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn);
 void engine_check(const struct lane *lane);
 
 const char *drop_name(enum drop drop);
-const char *drop_sentence(enum drop drop);
 
 #endif

@@ -7,18 +7,7 @@ static const char *const names[COUNTER_COUNT] = {
 #undef COUNTER
 };
 
-static const char *const sentences[COUNTER_COUNT] = {
-#define COUNTER(name, sentence) [COUNTER_##name] = sentence,
-#include "lane/counter.def"
-#undef COUNTER
-};
-
 const char *counter_name(enum counter counter)
 {
 	return names[counter];
-}
-
-const char *counter_sentence(enum counter counter)
-{
-	return sentences[counter];
 }

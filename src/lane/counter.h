@@ -35,8 +35,6 @@ static inline uint64_t counter_read(const struct counters *counters, enum counte
 	return atomic_load_explicit(&counters->value[counter], memory_order_relaxed);
 }
 
-/* The name of a counter, and its sentence in counter.def. */
 const char *counter_name(enum counter counter);
-const char *counter_sentence(enum counter counter);
 
 #endif

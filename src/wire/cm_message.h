@@ -133,11 +133,6 @@ static inline uint16_t ip_cm_service_port(uint64_t service_id)
 	return (uint16_t)service_id;
 }
 
-static inline uint16_t ip_cm_service_space(uint64_t service_id)
-{
-	return (uint16_t)(service_id >> 16);
-}
-
 struct ip_cm_header {
 	uint16_t source_port;
 	struct gid source; /* both of one family: IPv4 addresses are mapped */

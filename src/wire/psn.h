@@ -31,9 +31,7 @@ struct qpn {
 	uint32_t value;
 };
 
-/* The two queue pairs of every port, and the destination of multicast datagrams. */
-#define QPN_SMI       ((struct qpn){0})
-#define QPN_GSI       ((struct qpn){1})
+/* The destination of multicast datagrams. */
 #define QPN_MULTICAST ((struct qpn){0xffffff})
 
 /* Distance from `from` to `to`, in the shorter direction: -2^23 .. 2^23 - 1. */

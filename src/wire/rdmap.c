@@ -12,13 +12,12 @@ enum {
 };
 
 static const struct info {
-	const char *name;
 	bool is_tagged;
 	uint8_t queue;
 	uint32_t least_bytes, most_bytes;
 } table[RDMAP_OPCODE_COUNT] = {
 #define RDMAP(name, opcode, model, queue, least, most) \
-	[opcode] = {#name, model, queue, least, most},
+	[opcode] = {model, queue, least, most},
 #include "wire/rdmap_opcode.def"
 #undef RDMAP
 };
@@ -49,11 +48,6 @@ bool rdmap_is_solicited(enum rdmap_opcode opcode)
 bool rdmap_has_invalidate(enum rdmap_opcode opcode)
 {
 	return opcode == RDMAP_SEND_INVALIDATE || opcode == RDMAP_SEND_SOLICITED_INVALIDATE;
-}
-
-const char *rdmap_name(enum rdmap_opcode opcode)
-{
-	return table[opcode].name;
 }
 
 /* --- segments --- */

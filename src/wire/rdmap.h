@@ -86,7 +86,6 @@ enum {
 bool rdmap_is_tagged(enum rdmap_opcode opcode);
 bool rdmap_is_solicited(enum rdmap_opcode opcode);
 bool rdmap_has_invalidate(enum rdmap_opcode opcode);
-const char *rdmap_name(enum rdmap_opcode opcode);
 
 static inline uint32_t ddp_header_bytes(bool is_tagged)
 {

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
+#include "support/crc_plain.h"
 
 #define X_TO_0 0x80000000u
 #define X_TO_1 0x40000000u

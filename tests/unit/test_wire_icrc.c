@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
+#include "support/crc_plain.h"
 #include "support/pcap.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"
