@@ -3,27 +3,6 @@
 
 #include <assert.h>
 
-static const struct fault_text {
-	const char *counter;
-	const char *sentence;
-} fault_texts[PACKET_FAULT_COUNT] = {
-	[PACKET_OK] = {"", ""},
-#define PACKET_FAULT(name, counter, sentence) [PACKET_FAULT_##name] = {counter, sentence},
-#include "wire/packet_fault.def"
-};
-
-const char *packet_fault_counter(enum packet_fault fault)
-{
-	assert(fault < PACKET_FAULT_COUNT);
-	return fault_texts[fault].counter;
-}
-
-const char *packet_fault_sentence(enum packet_fault fault)
-{
-	assert(fault < PACKET_FAULT_COUNT);
-	return fault_texts[fault].sentence;
-}
-
 /* The caller has checked that info->header_bytes bytes exist. */
 static void extended_decode(struct packet *packet, const uint8_t *from)
 {

@@ -20,11 +20,18 @@
 #include "wire/headers.h"
 #include "wire/opcode.h"
 
+/*
+ * The reasons to drop a packet undecoded. It is not answered (IBTA 9.6.1), because its source is
+ * not trustworthy.
+ */
 enum packet_fault {
 	PACKET_OK,
-#define PACKET_FAULT(name, counter, sentence) PACKET_FAULT_##name,
-#include "wire/packet_fault.def"
-	PACKET_FAULT_COUNT
+	PACKET_FAULT_TOO_SHORT, /* the packet ends before its headers do */
+	PACKET_FAULT_UNALIGNED, /* its length is not a multiple of four bytes */
+	PACKET_FAULT_VERSION, /* the transport header version is not 0 */
+	PACKET_FAULT_OPCODE, /* the opcode is unknown */
+	PACKET_FAULT_PAD, /* the pad count is larger than the bytes behind the headers */
+	PACKET_FAULT_PAYLOAD, /* the opcode rules out a payload of this length */
 };
 
 struct packet {
@@ -82,9 +89,5 @@ static inline size_t packet_bytes(const struct packet *packet)
 {
 	return (size_t)packet->info->header_bytes + packet->payload_bytes + packet->bth.pad_bytes;
 }
-
-/* The name of the counter of a fault, and a sentence for users. PACKET_OK has "" for both. */
-const char *packet_fault_counter(enum packet_fault fault);
-const char *packet_fault_sentence(enum packet_fault fault);
 
 #endif

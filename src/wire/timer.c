@@ -17,17 +17,6 @@ uint64_t rnr_timer_ns(uint8_t code)
 	return (uint64_t)rnr_timer_us[code] * NS_PER_US;
 }
 
-uint8_t rnr_timer_code(uint64_t wait_ns)
-{
-	uint8_t code;
-
-	for (code = 1; code <= TIMER_CODE_MAX; code++) {
-		if (rnr_timer_ns(code) >= wait_ns)
-			return code;
-	}
-	return 0;
-}
-
 uint64_t ack_timeout_ns(uint8_t code)
 {
 	assert(code <= TIMER_CODE_MAX);

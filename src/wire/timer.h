@@ -16,12 +16,6 @@
 uint64_t rnr_timer_ns(uint8_t code);
 
 /*
- * The code of the shortest wait that is at least `wait_ns`; code 0, the longest, when all others
- * are shorter.
- */
-uint8_t rnr_timer_code(uint64_t wait_ns);
-
-/*
  * The local ACK timeout for `code` 0 .. 31, in nanoseconds: 4.096 us * 2^code; code 0 is
  * TIMER_INFINITE_NS (IBTA 9.7.6.1.3, C9-140). A requester may wait up to four times as long.
  */

@@ -17,17 +17,6 @@ static void rnr_timer_code_is_the_specified_wait(void **state)
 	assert_int_equal(rnr_timer_ns(31), 491520000);
 }
 
-static void rnr_timer_code_of_any_wait_is_never_shorter(void **state)
-{
-	(void)state;
-	for (uint8_t code = 0; code <= TIMER_CODE_MAX; code++)
-		assert_int_equal(rnr_timer_code(rnr_timer_ns(code)), code);
-	assert_int_equal(rnr_timer_code(0), 1);
-	assert_int_equal(rnr_timer_code(10001), 2);
-	assert_int_equal(rnr_timer_code(491520001), 0);
-	assert_int_equal(rnr_timer_code(UINT64_MAX), 0);
-}
-
 static void rnr_timer_waits_grow_with_the_code_except_code_zero(void **state)
 {
 	(void)state;
@@ -71,7 +60,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rnr_timer_code_is_the_specified_wait),
-		cmocka_unit_test(rnr_timer_code_of_any_wait_is_never_shorter),
 		cmocka_unit_test(rnr_timer_waits_grow_with_the_code_except_code_zero),
 		cmocka_unit_test(ack_timeout_doubles_with_each_code_and_zero_is_infinite),
 		cmocka_unit_test(credit_code_of_a_count_never_promises_more),

@@ -264,7 +264,6 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 			}
 			if (!device || present_count == DEVICE_COUNT_MAX)
 				continue;
-			device->is_present = true;
 			present_devices[present_count++] = device;
 		}
 		if (device)
@@ -317,7 +316,6 @@ static void table_update(const struct netdev_list *list, struct netdev *const *o
 
 	present_count = 0;
 	for (uint32_t i = 0; i < table_count; i++) {
-		device_table[i]->is_present = false;
 		if (!device_table[i]->is_gone && !is_listed(list, device_table[i])) {
 			device_remove(device_table[i]);
 			events[i] |= CONTEXT_FATAL;

@@ -55,7 +55,6 @@ struct device {
 	uint32_t ifindex;
 	uint64_t netns_cookie; /* the namespace in which ifindex is its interface */
 	/* The fields below are under the lock of device.c. */
-	bool is_present; /* in the last snapshot: up, with an address, wanted */
 	bool is_active; /* up, and has a carrier */
 	bool is_gone; /* the interface was removed */
 	uint32_t mtu_bytes;
