@@ -136,7 +136,7 @@ int agent_message_receive(int socket, bool is_request, struct agent_message *ret
 	}
 	if (message_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
 		passed_fds_close(ret_descriptors);
-		return -EMFILE; /* there was room for a descriptor, but no number */
+		return -EMFILE; /* this process has no free descriptor number */
 	}
 	if (bytes >= AGENT_HEAD_BYTES && ret_message->version != AGENT_VERSION) {
 		passed_fds_close(ret_descriptors);

@@ -63,9 +63,10 @@ enum {
 #define CM_HALF_OPEN_NS 33000000000u
 
 /*
- * An accepted connection keeps its place for so long; a live peer usually sends its RTU in that
- * time. Under a flood of REQs places become free once in this period. The period is shorter than
- * the interval at which peers repeat a REQ: otherwise a peer in step with it never finds a place.
+ * An accepted connection keeps its place in the backlog at least this long, in which a live peer
+ * usually sends its RTU. Under a flood of REQs the places become free once in this period. It is
+ * shorter than the interval at which peers repeat a REQ: otherwise a peer in step with the period
+ * would never find a free place.
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 

@@ -13,8 +13,7 @@
  *
  * A listener has `backlog` places, at least PENDING_MIN, for connections whose request has not
  * arrived. Further connections wait in the kernel. A peer that sends no request loses its place
- * after REQUEST_NS, or after HURRY_NS while others wait
- * (nic_iwcm_handshake.c).
+ * after REQUEST_NS, or after HURRY_NS while others wait (nic_iwcm_handshake.c).
  *
  * After fork() the child has no manager.
  */

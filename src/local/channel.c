@@ -51,9 +51,8 @@ void channel_close(struct request_channel *channel)
 }
 
 enum {
-	CLOCKLESS_ROUNDS =
-		/* Of a wait without reading the clock; no running process keeps a mark longer */
-	200,
+	/* Rounds of a wait without reading the clock; no running process keeps a mark longer. */
+	CLOCKLESS_ROUNDS = 200,
 	REVOKE_ATTEMPTS_MAX = 16,
 };
 

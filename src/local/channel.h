@@ -147,8 +147,7 @@ struct request_channel {
 	/* The owner writes these while the channel is closed. A borrower's channel has none. */
 	uint32_t qpn;
 	uint32_t dest_qpn;
-	uint32_t
-		rq_psn; /* the first; tells this connection from earlier ones of the same numbers */
+	uint32_t rq_psn; /* the first PSN: earlier connections of the same numbers had another */
 	uint32_t pd;
 	uint32_t recv_pd;
 	uint32_t lane; /* its index, for peer_ops.kick */

@@ -324,7 +324,7 @@ int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
 
 /*
- * Set the bytes of a region that can be mapped; none of a new or changed region can. The region of
+ * Record which bytes of a region peers can map; a new or changed region has none. The region of
  * `key` must not be removed meanwhile.
  */
 void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);

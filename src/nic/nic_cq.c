@@ -125,7 +125,7 @@ void nic_cq_destroy(struct nic_cq *cq)
 {
 	nic_enter();
 	if (cq->epoch == nic_epoch) {
-		nic_for_each_worker(nic_worker_pass); /* its signals are delivered */
+		nic_for_each_worker(nic_worker_pass); /* wait until all its signals are delivered */
 		holds_unmake(cq);
 		cq_done(&cq->cq, &nic.arena);
 	}

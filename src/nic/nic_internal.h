@@ -272,8 +272,8 @@ void nic_for_each_worker(void (*act)(struct worker *worker));
 void nic_worker_pass(struct worker *worker);
 
 /*
- * A peer on this host has come: let it map present and future regions where that is sound
- * (segment/segment.h). Once; the NIC is not locked.
+ * The first peer on this host has appeared: from now on let peers map regions, present and future
+ * ones, where that is sound (segment/segment.h). The NIC is not locked.
  */
 void nic_mr_make_mappable(void);
 

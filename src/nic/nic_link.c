@@ -118,7 +118,8 @@ static const char *why_no_link(int error)
 
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
-	static _Atomic uint32_t logged; /* the interface last logged, which has several addresses */
+	/* The interface of the last log sentence: one is enough for all its addresses */
+	static _Atomic uint32_t logged;
 	char name[IF_NAMESIZE] = "?";
 	int error;
 

@@ -254,8 +254,8 @@ static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *ow
 }
 
 /*
- * The process behind a number of this address. Asks. Returns 0; its owner is used once more then;
- * or -errno.
+ * Find the process that has the queue pair number at this address; may ask other processes of the
+ * host. Returns 0, and the caller has a reference to ret_process->owner; or -errno.
  */
 static int process_find(struct worker *worker, const struct gid *remote, uint32_t ifindex,
 	uint32_t qpn, struct datagram_process *ret_process)

@@ -110,7 +110,7 @@ void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
 	struct nic_export export = {.kind = NIC_EXPORT_DM, .opening = opening, .bytes = dm->bytes};
 
 	if (!arena_contains(&nic.arena, dm->memory))
-		return; /* it was imported itself */
+		return; /* imported memory is not exported again */
 	export.offset = arena_offset(&nic.arena, arena_owners_side(dm->memory));
 	export_write(handle, &export);
 }
@@ -158,7 +158,7 @@ static int memory_get(const struct nic_locator *locator)
 	if (error)
 		return error;
 	if (there.memory < 0)
-		return -ENOENT; /* nothing was ever made there */
+		return -ENOENT; /* that process has never exported anything */
 	pidfd = (int)syscall(SYS_pidfd_open, locator->pid, 0);
 	if (pidfd < 0)
 		return -errno;

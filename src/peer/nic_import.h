@@ -75,12 +75,11 @@ void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
 int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
 
 /*
- * Import the object that `handle`, any value, means to the opening. Returns 0; -ENOENT when there
+ * Import the object that `handle`, any value, names in the opening. Returns 0; -ENOENT when there
  * is no such object; or as nic_import_look().
  *
- * A domain gets a number here, in the place of handles of own ones, until nic_unimport_pd(). A
- * region has its key. Device memory is mapped until nic_dm_destroy(), which is the end of the
- * import and not of the memory.
+ * A domain gets a number in this process, until nic_unimport_pd(). A region keeps its key. Device
+ * memory is mapped until nic_dm_destroy(), which ends the import, not the memory.
  */
 int nic_import_pd(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	uint32_t *ret_pd) URNIC_EXPORT_AS(nic_import_pd);
@@ -89,7 +88,7 @@ int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t 
 int nic_import_dm(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	struct nic_dm *ret_dm) URNIC_EXPORT_AS(nic_import_dm);
 
-/* No queue pair works in it any more, and no region is in it. */
+/* End the import of a domain, in which no queue pair and no region is left. */
 void nic_unimport_pd(uint32_t pd) URNIC_EXPORT_AS(nic_unimport_pd);
 
 #endif

@@ -303,7 +303,7 @@ static void part_forget(struct nic_peer *peer)
 	nic_peer_close(peer);
 }
 
-/* The first unused one in the list; how many there are. */
+/* Find the first unused peer in the list, and count the unused ones. */
 static struct nic_peer *unused_find(uint32_t *ret_count)
 {
 	struct nic_peer *first = NULL;

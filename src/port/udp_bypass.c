@@ -37,8 +37,8 @@
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
 	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the socket */
-	BYPASS_MARKS_SEARCHED = 64, /* for that of a datagram */
-	BYPASS_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
+	BYPASS_MARKS_SEARCHED = 64, /* marks searched for the one of a datagram */
+	BYPASS_STALLED_LOOKS_MAX = 256, /* looks that wait for the datagram of a mark */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 

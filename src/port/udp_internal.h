@@ -83,7 +83,7 @@ enum {
 	UDP_CONFIRMED_MS = 3000,
 };
 
-/* A datagram that was delivered before its mark was there. */
+/* A datagram that was delivered before its mark appeared in the ring. */
 struct udp_unmarked {
 	bool is_used;
 	uint8_t start[BTH_BYTES];

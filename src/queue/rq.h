@@ -145,7 +145,10 @@ static inline uint64_t rq_taken_next(uint64_t taken)
 	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);
 }
 
-/* Another process took the request after the first `taken`. The lane is locked. */
+/*
+ * The owner has learnt that another process took request number `taken`, counted from 0. The lane
+ * is locked.
+ */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
 /* How many taken requests the owner knows of. */

@@ -65,7 +65,9 @@ static inline bool rq_note_low(const struct recv_queue *rq)
 		return false;
 	if (atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) >= limit)
 		return false;
-	/* An owner that has set another limit meanwhile has counted the requests then. */
+	/*
+	 * If the owner has set another limit meanwhile, it has compared that with the count itself.
+	 */
 	return atomic_compare_exchange_strong(&rq_takers(rq)->low_turn, &told, turn);
 }
 

@@ -63,7 +63,7 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 	free(srq);
 }
 
-/* Drop those that are gone, or of this domain (0: none). */
+/* Drop borrowed queues that are gone, or that belong to this XRC domain (0: none). */
 static void srqs_sweep(uint32_t xrcd)
 {
 	struct list *link = borrowed_srqs.next;

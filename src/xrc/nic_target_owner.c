@@ -29,7 +29,7 @@ struct borrower {
 	struct list qp_link; /* in qp->borrowers */
 	int fd;
 	struct nic_qp *qp; /* NULL: it has opened none */
-	uint32_t unsaid; /* events that there was no room for */
+	uint32_t unsaid; /* events that did not fit into the socket */
 };
 
 /* --- listening --- */
