@@ -73,7 +73,7 @@ struct end {
 	atomic_uint sent; /* requests that have completed */
 	atomic_uint churn_ms_max; /* the longest call that makes or destroys */
 	atomic_ullong broken_ms; /* when its connection broke */
-	atomic_int status; /* of the completion that said so */
+	atomic_int status; /* of the completion that reported that */
 };
 
 struct stage {

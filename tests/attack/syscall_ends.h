@@ -37,11 +37,11 @@ struct card {
 
 struct end {
 	struct card cards[CONNECTIONS];
-	atomic_uint phase; /* how often this end has met the other */
+	atomic_uint phase; /* count of the meetings with the other end */
 	atomic_bool is_over; /* it destroys what it has made, or has ended */
 	atomic_bool is_done; /* it has destroyed everything */
 	char step[NAME_BYTES]; /* the call or wait that it is in */
-	/* The first call that failed, or wait that was in vain; empty: none */
+	/* The first call that failed, or wait that timed out; empty: none */
 	char failed[NAME_BYTES];
 	int error; /* errno of that call; 0 of a wait */
 	/*

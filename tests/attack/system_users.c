@@ -25,8 +25,8 @@
 
 enum {
 	DESCRIPTORS_MAX = 64, /* of this program */
-	URNICD_DESCRIPTORS_MAX = 512, /* of another's, to ask for */
-	MEMBERS_MAX = 32, /* of a group, to steer to */
+	URNICD_DESCRIPTORS_MAX = 512, /* numbers of urnicd's descriptors to try */
+	MEMBERS_MAX = 32, /* members of a group that a program is steered to */
 	ROUND_MS = 50,
 };
 
@@ -86,7 +86,7 @@ static void steal_packets(double seconds)
 	finds += stolen > 0;
 }
 
-/* What urnicd itself has open. */
+/* Try to take copies of all descriptors that urnicd has open. */
 static void take_descriptors(uint32_t pid)
 {
 	int process = (int)syscall(SYS_pidfd_open, pid, 0);

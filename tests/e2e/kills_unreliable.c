@@ -30,10 +30,10 @@ enum {
 	WR_RECEIVE = 1 << 20, /* added to a receive request's number */
 	QKEY = 0x1234,
 	OVERTAKEN_MAX = 8, /* in a round: mostly who is stopped or killed has one of each other's */
-	HEARD_AFTER = 50, /* messages of the other survivor's, after all that */
+	HEARD_AFTER = 50, /* messages from the other survivor, after the death */
 	HANG_MS = 60000,
-	SEND_MS = 30000, /* a message is sent by then, whoever it is for */
-	WORK_US_MAX = 40000, /* before the moment comes */
+	SEND_MS = 30000, /* limit for sending a message to any process */
+	WORK_US_MAX = 40000, /* before the victim is stopped or killed */
 	STOP_US_MAX = 20000,
 };
 

@@ -13,7 +13,7 @@ struct mixed_result {
 	uint64_t virtual_ns;
 };
 
-/* What the connections are. */
+/* The kind of the connections. */
 enum mixed_kind {
 	MIXED_RC, /* reliable connections with receive queues of their own */
 	MIXED_SRQ, /* with shared ones, which are resized and have limits */

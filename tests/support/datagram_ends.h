@@ -330,7 +330,7 @@ static inline uint64_t dropped(enum counter counter)
 	return counter_read(&ends[1].qp->public->counters, counter);
 }
 
-/* A route, and nothing under way. */
+/* Send one datagram as a packet, so that there is a route, and complete it. */
 static inline void meet(void)
 {
 	post_receive(1, 100);

@@ -58,8 +58,8 @@ static enum qp_type types[2] = {QP_TYPE_RC, QP_TYPE_RC};
 enum { SRQN = 0x40007, XRCD = 2 }; /* of XRC ends */
 static uint32_t kicks;
 static uint32_t wakes;
-static uint32_t wait_rounds; /* how often the last wait was called */
-static uint32_t leaves_in; /* rounds until whoever is in the channel leaves it; 0: it is dead */
+static uint32_t wait_rounds; /* calls of local_owner.wait in the last wait */
+static uint32_t leaves_in; /* rounds until the initiator clears its mark; 0: it is dead */
 
 static inline struct request_channel *channel_of(uint32_t number)
 {

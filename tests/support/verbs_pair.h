@@ -56,7 +56,7 @@ void verbs_end_unmake(struct verbs_end *end);
  */
 void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout);
 
-/* The same with one of this address. */
+/* The same with a queue pair at this address. */
 void verbs_qp_connect_to(
 	struct ibv_qp *qp, const union ibv_gid *gid, uint32_t dest_qpn, uint8_t timeout);
 

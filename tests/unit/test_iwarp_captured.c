@@ -267,8 +267,8 @@ static void bad_read_is_refused_as_by_siw(void **state)
 }
 
 /*
- * siw's layer is MPA, with a type that MPA has not; RFC 5041 section 7.2 has an untagged buffer
- * error.
+ * siw reports layer MPA and a type that MPA does not define. RFC 5041 section 7.2 asks for an
+ * untagged buffer error.
  */
 static void message_too_long_is_refused_as_by_siw(void **state)
 {

@@ -464,7 +464,7 @@ static void immediate_data_has_eight_bytes(void **state)
 
 /* --- room and time --- */
 
-/* Whatever is allocated by now, in NIC memory and elsewhere. */
+/* Bytes allocated now, in NIC memory and on the heap. */
 static size_t allocated_bytes(void)
 {
 	struct mallinfo2 info = mallinfo2();

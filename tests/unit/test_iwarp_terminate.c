@@ -177,7 +177,7 @@ static void terminate_that_says_it_quotes_what_it_does_not_is_taken(void **state
 	expect_the_end(WC_WR_FLUSH_ERR);
 }
 
-/* RFC 5040 section 5.4: an error like any other. */
+/* RFC 5040 section 5.4: a malformed Terminate message is an error like any other. */
 static void terminate_that_is_none_is_refused(void **state)
 {
 	static const uint8_t payload[4] = {0x10, 0, 0, 0};

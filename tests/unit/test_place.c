@@ -175,7 +175,9 @@ static void what_a_killed_listener_leaves_is_removed_by_the_next(void **state)
 	assert_int_equal(access(killed.path, F_OK), -1);
 	*strrchr(killed.path, '/') = '\0';
 	assert_int_equal(count_entries(killed.path), 2);
-	/* What lives is left alone. So is what has no name of a socket. */
+	/*
+	 * The sweep leaves a live listener's files alone, and files whose names are no listener's.
+	 */
 	assert_int_equal(chdir(killed.path), 0);
 	assert_int_equal(close(open("notes", O_CREAT | O_WRONLY, 0600)), 0);
 	netns_switch(there);

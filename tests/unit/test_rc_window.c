@@ -370,7 +370,10 @@ static void send_with_invalidate_that_fails_acknowledges_what_was_before_it(void
 	script_expect_ack(&script, 0, 1);
 	script_expect_silence(&script);
 	script_expect_completion(&script, 1000, WC_REM_INV_REQ_ERR);
-	/* The acknowledgement was lost, or the peer wonders: only what came before is answered. */
+	/*
+	 * The peer sends the same again, as if the acknowledgement was lost. The responder answers
+	 * only the requests before it.
+	 */
 	peer_sends_invalidate(1, script.key);
 	script_expect_silence(&script);
 	peer_writes(0, script.key, window_address());

@@ -100,7 +100,7 @@ static void peer_run(int socket, void *argument)
 	verbs_qp_connect_to(end.qp, &address_here, qpn, TIMEOUT_17_MS);
 }
 
-/* Who takes the slot of the peer, and shows this memory as its NIC's. */
+/* A process that leases the peer's slot next, with this NIC memory. */
 struct successor {
 	uint8_t slot;
 	int memory;

@@ -31,7 +31,7 @@ enum {
 		IBV_QP_EX_WITH_ATOMIC_WRITE,
 };
 
-/* What programs know of FLUSH by headers newer than rdma-core 44's. */
+/* Constants of FLUSH from headers newer than rdma-core 44's. */
 enum {
 	WITH_FLUSH = 1 << 11, /* IBV_QP_EX_WITH_FLUSH */
 	ACCESS_FLUSH_GLOBAL = 1 << 8,

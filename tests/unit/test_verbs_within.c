@@ -544,7 +544,7 @@ static void ends_of_a_domain_find_their_bytes(void **state)
 
 struct writer {
 	struct verbs_end *from;
-	struct verbs_end to; /* with its key as it was */
+	struct verbs_end to; /* a copy, whose key stays when the region is gone */
 	struct ibv_mr mr;
 };
 

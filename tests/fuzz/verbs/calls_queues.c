@@ -95,7 +95,7 @@ static void change_srq(struct world *world)
 	CHECK(world, !error && attr.max_sge == srq->recv.sges, "query_srq: %d", error);
 }
 
-/* Add and remove tags of a list; what they complete with belongs to nobody (wr_id 0). */
+/* Add and remove tags of a list. Their completions have wr_id 0, which no other request has. */
 static void match_tags(struct world *world)
 {
 	struct item *srq = item_pick(world, KIND_SRQ);

@@ -117,7 +117,7 @@ struct world {
 	unsigned corpse_next;
 	uint8_t *buffer; /* BUFFER_BYTES, of this thread only */
 	uint64_t call_count;
-	_Atomic(const char *) call; /* that is at work */
+	_Atomic(const char *) call; /* in progress */
 	_Atomic uint64_t beats; /* for the watchdog */
 };
 
@@ -164,14 +164,14 @@ struct item *item_add(struct world *world, enum kind kind, void *verbs, unsigned
 void item_drop(struct world *world, struct item *item, const struct corpse *corpse);
 struct corpse corpse_of(const struct item *item);
 
-/* Somebody who is not alive; NULL when there is none. */
+/* A random destroyed object; NULL when there is none. */
 struct corpse *corpse_pick(struct world *world);
 
 /* The handle in a public structure of this kind. */
 uint32_t *handle_of(enum kind kind, void *verbs);
 size_t kind_bytes(enum kind kind);
 
-/* What an address handle or queue pair of this opening calls itself. */
+/* The address of the queue pairs of this opening, as the attributes of an address handle. */
 struct ibv_ah_attr world_address(const struct world *world, unsigned opening);
 
 /* A scatter/gather entry; mostly one that a queue pair of this domain may use. */
