@@ -106,7 +106,7 @@ int command_id_ctrl(const struct nvmf_options *options)
 	struct session session;
 	int status;
 
-	if (session_open(&session, options, options->nqn, false))
+	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
 	if (!options->wants_json)
 		printf("NVME Identify Controller:\n");
@@ -143,7 +143,7 @@ int command_id_ns(const struct nvmf_options *options)
 	struct session session;
 	int status;
 
-	if (session_open(&session, options, options->nqn, false))
+	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
 	status = identify(&session, 0, nsid, data);
 	session_close(&session);
@@ -167,7 +167,7 @@ int command_list_ns(const struct nvmf_options *options)
 	struct session session;
 	int status;
 
-	if (session_open(&session, options, options->nqn, false))
+	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
 	status = identify(&session, 2, 0, data);
 	session_close(&session);
@@ -212,7 +212,7 @@ int command_get_log(const struct nvmf_options *options)
 	if (!options->log_id)
 		return complain(
 			"which log page? give its number with --log-id, such as 2 for SMART");
-	if (session_open(&session, options, options->nqn, false))
+	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
 	data = calloc(1, bytes);
 	if (!data) {
@@ -240,7 +240,7 @@ int command_get_feature(const struct nvmf_options *options)
 
 	if (!options->feature_id)
 		return complain("which feature? give its number with --feature-id, such as 7");
-	if (session_open(&session, options, options->nqn, false))
+	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
 	host_sqe_init(&request.command, NVME_ADMIN_GET_FEATURES, options->nsid);
 	host_sqe_dword(&request.command, 10, options->feature_id);

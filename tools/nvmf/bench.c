@@ -303,7 +303,7 @@ int command_bench(const struct nvmf_options *options)
 		return 2;
 	if (options->iodepth == 0)
 		return complain("--iodepth takes a number from 1 to %d", HOST_DEPTH_MAX);
-	if (session_open(&bench.session, options, options->nqn, true))
+	if (session_open(&bench.session, NULL, options, options->nqn, true))
 		return 1;
 	if (range_choose(&bench))
 		status = bench_all(&bench);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, FILE_BYTES = 4096 };
+enum { PATH_BYTES = 512, FILE_BYTES = 4096, NAME_BYTES = 32 };
 
 static void directory_path(char *path, size_t bytes)
 {
@@ -55,18 +55,24 @@ static void add_text(cJSON *object, const char *name, const uint8_t *bytes, size
 	cJSON_AddStringToObject(object, name, text);
 }
 
-void exports_add(const struct nvmf_options *options, const struct session *session)
+static void name_make(char *name, unsigned number)
+{
+	snprintf(name, NAME_BYTES, "%d.%u", (int)getpid(), number);
+}
+
+void exports_add(
+	unsigned number, const char *node, const char *subnqn, const struct session *session)
 {
 	const struct block_device *device = remote_device(session->remote);
 	const uint8_t *identity = host_controller_identity(session->controller);
 	cJSON *object = cJSON_CreateObject();
 	int directory = directory_open(true);
-	char name[16];
+	char name[NAME_BYTES];
 	char *text;
 	int fd;
 
-	cJSON_AddStringToObject(object, "node", options->nbd ? options->nbd : options->fuse);
-	cJSON_AddStringToObject(object, "subnqn", options->nqn);
+	cJSON_AddStringToObject(object, "node", node);
+	cJSON_AddStringToObject(object, "subnqn", subnqn);
 	add_text(object, "sn", identity + 4, 20);
 	add_text(object, "model", identity + 24, 40);
 	add_text(object, "firmware", identity + 64, 8);
@@ -76,7 +82,7 @@ void exports_add(const struct nvmf_options *options, const struct session *sessi
 	cJSON_AddNumberToObject(object, "pid", getpid());
 	text = cJSON_PrintUnformatted(object);
 	cJSON_Delete(object);
-	snprintf(name, sizeof(name), "%d", (int)getpid());
+	name_make(name, number);
 	fd = directory < 0
 		? -1
 		: openat(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -89,14 +95,14 @@ void exports_add(const struct nvmf_options *options, const struct session *sessi
 	free(text);
 }
 
-void exports_remove(void)
+void exports_remove(unsigned number)
 {
 	int directory = directory_open(false);
-	char name[16];
+	char name[NAME_BYTES];
 
 	if (directory < 0)
 		return;
-	snprintf(name, sizeof(name), "%d", (int)getpid());
+	name_make(name, number);
 	unlinkat(directory, name, 0);
 	close(directory);
 }
@@ -110,7 +116,7 @@ static cJSON *export_read(int directory, const char *name)
 	ssize_t length;
 	int fd;
 
-	if (*end || pid <= 0)
+	if (*end != '.' || pid <= 0)
 		return NULL;
 	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
 		unlinkat(directory, name, 0);

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exports that run, for 'urnic-nvmf list': a file each in a directory of the user,
- * $XDG_RUNTIME_DIR/urnic-nvmf or /tmp/urnic-nvmf-UID, named after the process.
+ * $XDG_RUNTIME_DIR/urnic-nvmf or /tmp/urnic-nvmf-UID, named after the process and a number.
  */
 #ifndef TOOLS_NVMF_EXPORTS_H
 #define TOOLS_NVMF_EXPORTS_H
 
 #include "nvmf.h"
 
-/* Note that this process exports the namespace. A failure only means that list misses it. */
-void exports_add(const struct nvmf_options *options, const struct session *session);
-void exports_remove(void);
+/*
+ * Note that this process exports the session's namespace. A failure only means that list misses it.
+ *
+ * `number`  Of the export, within the process.
+ * `node`    The path of the socket or file.
+ */
+void exports_add(
+	unsigned number, const char *node, const char *subnqn, const struct session *session);
+void exports_remove(unsigned number);
 
 #endif

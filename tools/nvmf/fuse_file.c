@@ -29,6 +29,8 @@ struct fuse_file {
 	struct loop_watch helper; /* a pidfd of fusermount3, which is `helper_pid` */
 	pid_t helper_pid;
 	char *path;
+	void (*unmounted)(void *context);
+	void *context;
 	bool is_unmounted;
 	bool is_created; /* `path` did not exist before */
 };
@@ -222,6 +224,15 @@ static const struct fuse_lowlevel_ops operations = {
 	.fallocate = file_fallocate,
 };
 
+static void file_unmounted(struct fuse_file *file)
+{
+	if (file->is_unmounted)
+		return;
+	file->is_unmounted = true;
+	loop_unwatch(file->loop, &file->watch);
+	file->unmounted(file->context);
+}
+
 static void kernel_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct fuse_file *file = container_of(watch, struct fuse_file, watch);
@@ -232,11 +243,8 @@ static void kernel_ready(struct loop_watch *watch, uint32_t events)
 		return;
 	if (got > 0)
 		fuse_session_process_buf(file->session, &file->buffer);
-	if (got <= 0 || fuse_session_exited(file->session)) {
-		file->is_unmounted = true;
-		loop_unwatch(file->loop, &file->watch);
-		loop_stop(file->loop);
-	}
+	if (got <= 0 || fuse_session_exited(file->session))
+		file_unmounted(file);
 }
 
 static int mount_file(struct fuse_file *file)
@@ -259,7 +267,7 @@ static int mount_file(struct fuse_file *file)
 }
 
 int fuse_file_create(struct loop *loop, struct block_device *device, const char *path,
-	struct fuse_file **ret_file)
+	void (*unmounted)(void *context), void *context, struct fuse_file **ret_file)
 {
 	struct fuse_file *file;
 	int fd;
@@ -269,6 +277,8 @@ int fuse_file_create(struct loop *loop, struct block_device *device, const char 
 		return complain("no memory");
 	file->loop = loop;
 	file->device = device;
+	file->unmounted = unmounted;
+	file->context = context;
 	file->path = strdup(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	file->is_created = fd >= 0;

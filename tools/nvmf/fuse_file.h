@@ -15,15 +15,17 @@
 struct fuse_file;
 
 /*
- * Mount the file at `path`, which is created if it does not exist. When it is unmounted from
- * outside, the loop is stopped. 0, or 1 after a sentence on standard error.
+ * Mount the file at `path`, which is created if it does not exist. `unmounted` is called with
+ * `context` when it is no longer mounted, on request or from outside; it may not destroy the file.
+ * 0, or 1 after a sentence on standard error.
  */
 int fuse_file_create(struct loop *loop, struct block_device *device, const char *path,
-	struct fuse_file **ret_file);
+	void (*unmounted)(void *context), void *context, struct fuse_file **ret_file);
 
 /*
- * Ask the kernel to unmount. It writes what it still has first, so the loop must run on until the
- * file is unmounted and stops it. False, after a sentence, if a program still uses the file.
+ * Ask the kernel to unmount. It writes what it still has first, so the loop must run on until
+ * unmounted() is called. A program that still uses the file prevents it, with a sentence on
+ * standard error. False, after a sentence, if the kernel cannot be asked.
  */
 bool fuse_file_unmount(struct fuse_file *file);
 

@@ -74,17 +74,22 @@ struct session {
 	struct host_controller *controller;
 	bool is_over; /* what the session waits for has happened */
 	int error;
+	bool owns_loop;
+	/* An event has come, or the connection was made anew. The user clears it. */
+	bool has_changed;
 	bool reports; /* tell of lost connections on standard error */
+	char label[16]; /* before what it tells */
 };
 
 /*
  * Connect. Returns 0, or 1 after a sentence on standard error.
  *
+ * `loop`           The caller's, or NULL for one of the session's own.
  * `has_namespace`  To a namespace, options->nsid; otherwise to the controller alone.
  * `nqn`            The subsystem.
  */
-int session_open(struct session *session, const struct nvmf_options *options, const char *nqn,
-	bool has_namespace);
+int session_open(struct session *session, struct loop *loop, const struct nvmf_options *options,
+	const char *nqn, bool has_namespace);
 void session_close(struct session *session);
 
 /* Send an Admin command and wait. Returns 0, or 1 after a sentence that begins with `action`. */
@@ -95,6 +100,7 @@ int session_block(struct session *session, struct block_request *request);
 
 /* The commands. */
 int command_discover(const struct nvmf_options *options);
+
 int command_list(const struct nvmf_options *options);
 int command_list_ns(const struct nvmf_options *options);
 int command_id_ctrl(const struct nvmf_options *options);

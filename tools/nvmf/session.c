@@ -67,12 +67,13 @@ static void report(struct session *session, enum host_state state)
 	if (!session->reports)
 		return;
 	if (state == HOST_LIVE)
-		fprintf(stderr, "urnic-nvmf: Connected.\n");
+		fprintf(stderr, "urnic-nvmf: %sConnected.\n", session->label);
 	else if (state == HOST_RECONNECTING)
-		complain("The connection was lost: %s; connecting anew",
+		complain("%sThe connection was lost: %s; connecting anew", session->label,
 			host_controller_reason(session->controller));
 	else if (state == HOST_FAILED)
-		complain("Given up: %s", host_controller_reason(session->controller));
+		complain("%sGiven up: %s", session->label,
+			host_controller_reason(session->controller));
 }
 
 static void remote_ready(void *context, int error)
@@ -94,13 +95,17 @@ static void controller_changed(void *context, enum host_state state)
 
 	session->is_over |= state == HOST_LIVE || state == HOST_FAILED;
 	session->error = state == HOST_FAILED ? -ENOTCONN : 0;
+	/* An event that came while the connection was lost is not sent later. */
+	session->has_changed |= state == HOST_LIVE;
 	report(session, state);
 }
 
 static void controller_event(void *context, uint32_t result)
 {
-	(void)context;
+	struct session *session = context;
+
 	(void)result;
+	session->has_changed = true;
 }
 
 static void wait_over(struct session *session)
@@ -139,16 +144,17 @@ static int open_controller(
 	return host_controller_create(&settings, &session->controller);
 }
 
-int session_open(struct session *session, const struct nvmf_options *options, const char *nqn,
-	bool has_namespace)
+int session_open(struct session *session, struct loop *loop, const struct nvmf_options *options,
+	const char *nqn, bool has_namespace)
 {
 	struct host_controller_settings controller;
 	int error;
 
-	*session = (struct session){0};
-	error = loop_create(&session->loop);
+	*session = (struct session){.loop = loop};
+	error = loop ? 0 : loop_create(&session->loop);
 	if (error)
 		return complain("cannot start: %s", strerror(-error));
+	session->owns_loop = !loop;
 	if (!make_settings(options, nqn, session->loop, &controller)) {
 		session_close(session);
 		return 1;
@@ -177,7 +183,8 @@ void session_close(struct session *session)
 		block_device_destroy(remote_device(session->remote));
 	else
 		host_controller_destroy(session->controller);
-	loop_destroy(session->loop);
+	if (session->owns_loop)
+		loop_destroy(session->loop);
 	*session = (struct session){0};
 }
 

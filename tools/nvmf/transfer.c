@@ -108,7 +108,7 @@ static int transfer(const struct nvmf_options *options, bool is_write)
 		file = fopen(options->data, is_write ? "re" : "we");
 	if (!file)
 		return complain("cannot open '%s': %s", options->data, strerror(errno));
-	if (session_open(&session, options, options->nqn, true) == 0) {
+	if (session_open(&session, NULL, options, options->nqn, true) == 0) {
 		if (range_choose(options, remote_device(session.remote), &offset, &size))
 			status = is_write ? copy_in(&session, file, offset, size)
 					  : copy_out(&session, file, offset, size);

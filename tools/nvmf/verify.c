@@ -312,7 +312,7 @@ int command_verify(const struct nvmf_options *options)
 	verify.options = options;
 	if (options->iodepth == 0)
 		return complain("--iodepth takes a number from 1 to %d", HOST_DEPTH_MAX);
-	if (session_open(&verify.session, options, options->nqn, true))
+	if (session_open(&verify.session, NULL, options, options->nqn, true))
 		return 1;
 	verify.random = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
 	verify.seed = options->seed ? options->seed : verify.random;
