@@ -14,7 +14,8 @@ files=$(mktemp -d)
 port=$((21000 + $$ % 10000))
 target=
 export=
-trap 'kill -KILL $target $export 2>/dev/null; umount -l "$files/file" 2>/dev/null; rm -rf "$files"' EXIT
+other=
+trap 'kill -KILL $target $export $other 2>/dev/null; umount -l "$files/file" 2>/dev/null; rm -rf "$files"' EXIT
 where="-t tcp -a 127.0.0.1 -s $port"
 there="$where -n nqn.2014-08.org.example:sub"
 uri="nbd+unix:///disk?socket=$files/socket"
@@ -44,6 +45,7 @@ start_export() {
 
 end_export() {
 	kill -TERM $export
+	await 'the export does not end' sh -c "! kill -0 $export 2>/dev/null"
 	wait $export || fail "the export failed: $(cat "$files/export.log")"
 	export=
 }
@@ -163,5 +165,13 @@ if [ -w /dev/fuse ] && command -v fusermount3 >/dev/null && [ "$(id -u)" = 0 ]; 
 		fail 'what dd wrote is not on the disk'
 	end_export
 	[ ! -e "$files/file" ] || fail 'the file is left behind'
+
+	# A mount namespace with a copy of the mount keeps the file system alive.
+	start_export --fuse "$files/file"
+	unshare --mount --propagation private sleep 600 &
+	other=$!
+	await 'no other namespace' grep -q "$files/file" /proc/$other/mounts
+	end_export
+	kill $other
 fi
 end_controller

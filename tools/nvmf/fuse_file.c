@@ -314,7 +314,10 @@ static void helper_ready(struct loop_watch *watch, uint32_t events)
 	loop_unwatch(file->loop, watch);
 	close(fd);
 	waitpid(file->helper_pid, &status, 0);
-	if (status != 0)
+	/* Dirty pages have been written. A copy of the mount in another namespace may live on. */
+	if (status == 0)
+		file_unmounted(file);
+	else
 		complain(
 			"'%s' is in use: end the programs that use it, then try again", file->path);
 }
