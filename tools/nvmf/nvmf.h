@@ -59,6 +59,9 @@ struct nvmf_options {
 	const char *fuse;
 	const char *name;
 	bool is_read_only;
+	/* connect-all. */
+	bool is_matching; /* only at the address of the discovery controller */
+	bool is_persistent;
 };
 
 /* Parse; false, after a sentence on standard error. */
@@ -101,6 +104,7 @@ int session_block(struct session *session, struct block_request *request);
 /* The commands. */
 int command_discover(const struct nvmf_options *options);
 
+int command_connect_all(const struct nvmf_options *options);
 int command_list(const struct nvmf_options *options);
 int command_list_ns(const struct nvmf_options *options);
 int command_id_ctrl(const struct nvmf_options *options);

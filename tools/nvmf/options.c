@@ -169,6 +169,12 @@ static bool take_flag(struct nvmf_options *options, int key)
 	case OPTION_READ_ONLY:
 		options->is_read_only = true;
 		return true;
+	case OPTION_MATCHING:
+		options->is_matching = true;
+		return true;
+	case OPTION_PERSISTENT:
+		options->is_persistent = true;
+		return true;
 	default:
 		return false;
 	}

@@ -58,7 +58,7 @@ void served_close(struct served *served)
 		exports_remove(served->settings.number);
 	fuse_file_destroy(served->file);
 	nbd_server_destroy(served->server);
-	if (served->server && served->settings.nbd[0] == '/')
+	if (served->server && strchr(served->settings.nbd, '/'))
 		unlink(served->settings.nbd);
 	*served = (struct served){.file = NULL};
 }

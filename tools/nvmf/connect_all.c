@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * connect-all: what a discovery controller and those that it refers to offer, as nvme-cli's
+ * connect-all connects it; each namespace is exported.
+ *
+ * Each subsystem has a controller for administration, which also announces new namespaces, and a
+ * controller for each namespace (host/remote.h). A subsystem that is offered on several ports is
+ * connected once, by the first port that answers, because no kernel here makes one device of them.
+ *
+ * Callbacks only set marks. The main loop then makes and ends connections, which wait on the same
+ * loop.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "discovery_log.h"
+#include "nvmf/common/bytes.h"
+#include "nvmf/common/log_page.h"
+#include "nvmf/host/sqe.h"
+#include "served.h"
+
+enum {
+	DISCOVERIES_MAX = 32, /* referrals included: a hostile chain ends there */
+	SUBSYSTEMS_MAX = 1024,
+	PATH_BYTES = 512,
+	CNS_ACTIVE_LIST = 2,
+	LOG_BYTES = 4096,
+	ID_OAES = 92,
+	OAES_NAMESPACES = 1 << 8,
+};
+
+struct all;
+
+/* A discovery controller. */
+struct discovery {
+	struct list node;
+	struct nvmf_options options;
+	struct session session;
+	bool is_open;
+};
+
+struct subsystem {
+	struct list node;
+	struct all *all;
+	unsigned number; /* of nvme0 and so on */
+	struct nvmf_options options;
+	struct session session;
+	struct list exports;
+};
+
+struct exported {
+	struct list node;
+	uint32_t nsid;
+	unsigned number;
+	struct session session;
+	struct served served;
+	char nbd[PATH_BYTES];
+	char fuse[PATH_BYTES];
+	bool is_offered; /* by the last list of namespaces */
+	bool is_unmounted;
+};
+
+struct all {
+	const struct nvmf_options *options;
+	struct loop *loop;
+	struct list discoveries;
+	struct list subsystems;
+	unsigned discoveries_count;
+	unsigned subsystems_count;
+	unsigned exports_count;
+	struct ending ending;
+	bool is_ending;
+};
+
+static const struct host_transport *transport_of(uint8_t trtype)
+{
+	static const struct host_transport *const transports[] = {&host_tcp, &host_rdma};
+
+	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++)
+		if (transports[i]->trtype == trtype)
+			return transports[i];
+	return NULL;
+}
+
+/* The options for the controller of a log entry; false: this host has no way there. */
+static bool entry_take(const struct all *all, const struct discovery_entry *entry,
+	struct nvmf_options *ret_options)
+{
+	const struct host_transport *transport = transport_of(entry->trtype);
+	struct nvmf_options options = *all->options;
+
+	if (!transport || strlen(entry->traddr) >= sizeof(options.traddr) ||
+		strlen(entry->trsvcid) >= sizeof(options.trsvcid))
+		return false;
+	options.transport = transport;
+	strcpy(options.traddr, entry->traddr);
+	strcpy(options.trsvcid, entry->trsvcid);
+	strcpy(options.nqn, entry->subnqn);
+	*ret_options = options;
+	return true;
+}
+
+static bool is_same_place(const struct nvmf_options *left, const struct nvmf_options *right)
+{
+	return left->transport == right->transport && !strcmp(left->traddr, right->traddr) &&
+		!strcmp(left->trsvcid, right->trsvcid);
+}
+
+/* Exports. */
+
+static void export_unmounted(void *context)
+{
+	struct exported *exported = context;
+
+	exported->is_unmounted = true;
+}
+
+static void export_close(struct exported *exported)
+{
+	served_close(&exported->served);
+	session_close(&exported->session);
+	list_remove(&exported->node);
+	free(exported);
+}
+
+static bool path_make(char *path, const char *directory, const struct subsystem *subsystem,
+	uint32_t nsid, const char *suffix)
+{
+	int length = snprintf(path, PATH_BYTES, "%s/nvme%un%" PRIu32 "%s", directory,
+		subsystem->number, nsid, suffix);
+
+	return length < PATH_BYTES;
+}
+
+static void export_open(struct subsystem *subsystem, uint32_t nsid)
+{
+	struct all *all = subsystem->all;
+	struct nvmf_options options = subsystem->options;
+	struct exported *exported = calloc(1, sizeof(*exported));
+	struct served_settings settings = {.number = all->exports_count,
+		.name = options.name,
+		.subnqn = subsystem->options.nqn,
+		.is_read_only = options.is_read_only,
+		.unmounted = export_unmounted,
+		.context = exported};
+
+	if (!exported) {
+		complain("no memory");
+		return;
+	}
+	exported->nsid = options.nsid = nsid;
+	exported->is_offered = true;
+	if ((options.nbd && !path_make(exported->nbd, options.nbd, subsystem, nsid, ".nbd")) ||
+		(options.fuse && !path_make(exported->fuse, options.fuse, subsystem, nsid, "")))
+		complain("the name of the directory is too long");
+	else if (session_open(&exported->session, all->loop, &options, options.nqn, true) == 0) {
+		settings.nbd = options.nbd ? exported->nbd : NULL;
+		settings.fuse = options.fuse ? exported->fuse : NULL;
+		exported->session.reports = false; /* the subsystem's does */
+		if (served_open(&exported->served, &exported->session, &settings) == 0) {
+			all->exports_count++;
+			list_append(&subsystem->exports, &exported->node);
+			return;
+		}
+		session_close(&exported->session);
+	}
+	free(exported);
+}
+
+/* Namespaces: export those that are new, end those that are gone. */
+
+static struct exported *export_find(const struct subsystem *subsystem, uint32_t nsid)
+{
+	list_for_each(exported, &subsystem->exports, struct exported, node)
+		if (exported->nsid == nsid)
+			return exported;
+	return NULL;
+}
+
+/* A file that a program still uses stays, and its reads and writes fail. */
+static void exports_drop(struct subsystem *subsystem)
+{
+	list_for_each_safe(exported, &subsystem->exports, struct exported, node) {
+		if (exported->is_offered)
+			continue;
+		if (!exported->served.file || exported->is_unmounted)
+			export_close(exported);
+		else
+			fuse_file_unmount(exported->served.file);
+	}
+}
+
+/* The controller announces the next change only after this page was read. */
+static int changes_read(struct subsystem *subsystem)
+{
+	static uint8_t page[LOG_BYTES];
+	struct host_request request = {.is_repeatable = true};
+	const uint8_t *identity = host_controller_identity(subsystem->session.controller);
+
+	if (!(le32_get(identity + ID_OAES) & OAES_NAMESPACES))
+		return 0;
+	host_sqe_init(&request.command, NVME_ADMIN_GET_LOG_PAGE, UINT32_MAX);
+	host_sqe_dword(&request.command, 10, LOG_CHANGED_NAMESPACES | (sizeof(page) / 4 - 1) << 16);
+	host_sqe_data(&request.command, HOST_FROM_CONTROLLER, page, sizeof(page));
+	return session_admin(&subsystem->session, &request, "Reading the changed namespaces");
+}
+
+static void namespaces_refresh(struct subsystem *subsystem)
+{
+	static uint8_t list[HOST_IDENTIFY_BYTES];
+	struct host_request request = {.is_repeatable = true};
+
+	subsystem->session.has_changed = false;
+	if (changes_read(subsystem))
+		return;
+	host_sqe_init(&request.command, NVME_ADMIN_IDENTIFY, 0);
+	host_sqe_dword(&request.command, 10, CNS_ACTIVE_LIST);
+	host_sqe_data(&request.command, HOST_FROM_CONTROLLER, list, sizeof(list));
+	if (session_admin(&subsystem->session, &request, "Listing the namespaces"))
+		return;
+	list_for_each(exported, &subsystem->exports, struct exported, node)
+		exported->is_offered = false;
+	for (size_t i = 0; i < sizeof(list) / 4 && le32_get(list + 4 * i); i++) {
+		uint32_t nsid = le32_get(list + 4 * i);
+		struct exported *exported = export_find(subsystem, nsid);
+
+		if (exported)
+			exported->is_offered = true;
+		else if (!subsystem->all->is_ending)
+			export_open(subsystem, nsid);
+	}
+	exports_drop(subsystem);
+}
+
+/* Subsystems. */
+
+static bool is_connected(const struct all *all, const char *nqn)
+{
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
+		if (!strcmp(subsystem->options.nqn, nqn))
+			return true;
+	return false;
+}
+
+static void subsystem_open(struct all *all, const struct nvmf_options *options)
+{
+	struct subsystem *subsystem;
+
+	if (is_connected(all, options->nqn) || all->subsystems_count == SUBSYSTEMS_MAX)
+		return;
+	subsystem = calloc(1, sizeof(*subsystem));
+	if (!subsystem) {
+		complain("no memory");
+		return;
+	}
+	subsystem->all = all;
+	subsystem->number = all->subsystems_count;
+	subsystem->options = *options;
+	list_init(&subsystem->exports);
+	if (session_open(&subsystem->session, all->loop, options, options->nqn, false)) {
+		complain("'%s' is not connected by %s at %s port %s", options->nqn,
+			options->transport->name, options->traddr, options->trsvcid);
+		free(subsystem);
+		return;
+	}
+	snprintf(subsystem->session.label, sizeof(subsystem->session.label),
+		"nvme%u: ", subsystem->number);
+	all->subsystems_count++;
+	list_append(&all->subsystems, &subsystem->node);
+	namespaces_refresh(subsystem);
+}
+
+static void subsystem_close(struct subsystem *subsystem)
+{
+	list_for_each_safe(exported, &subsystem->exports, struct exported, node)
+		export_close(exported);
+	session_close(&subsystem->session);
+	list_remove(&subsystem->node);
+	free(subsystem);
+}
+
+/* Discovery controllers. */
+
+static void discovery_add(struct all *all, const struct nvmf_options *options)
+{
+	struct discovery *discovery;
+
+	list_for_each(other, &all->discoveries, struct discovery, node)
+		if (is_same_place(&other->options, options))
+			return;
+	if (all->discoveries_count == DISCOVERIES_MAX) {
+		complain("there are referrals to more than %d discovery controllers; the rest is "
+			 "left out",
+			DISCOVERIES_MAX);
+		return;
+	}
+	discovery = calloc(1, sizeof(*discovery));
+	if (!discovery) {
+		complain("no memory");
+		return;
+	}
+	discovery->options = *options;
+	all->discoveries_count++;
+	list_append(&all->discoveries, &discovery->node);
+}
+
+static void entries_connect(struct all *all, const struct discovery_log *log)
+{
+	struct nvmf_options options;
+
+	for (uint64_t i = 0; i < log->count && !all->is_ending; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+
+		if (!entry_take(all, entry, &options))
+			continue;
+		if (entry->subtype == DISCOVERY_REFERRAL)
+			discovery_add(all, &options);
+		else if (entry->subtype == DISCOVERY_NVM &&
+			(!options.is_matching || !strcmp(options.traddr, all->options->traddr)))
+			subsystem_open(all, &options);
+	}
+}
+
+/* Read the log page, and connect what is new there. 0, or 1 after a sentence. */
+static int discovery_read(struct all *all, struct discovery *discovery)
+{
+	struct discovery_log log = {.entries = NULL};
+	bool is_persistent = all->options->is_persistent;
+	int status;
+
+	if (!discovery->is_open &&
+		discovery_open(&discovery->session, all->loop, &discovery->options, is_persistent))
+		return complain("the discovery controller by %s at %s port %s is left out",
+			discovery->options.transport->name, discovery->options.traddr,
+			discovery->options.trsvcid);
+	discovery->is_open = true;
+	discovery->session.has_changed = false;
+	status = discovery_log_read(&discovery->session, &log);
+	if (!is_persistent) {
+		session_close(&discovery->session);
+		discovery->is_open = false;
+	}
+	if (status == 0)
+		entries_connect(all, &log);
+	free(log.entries);
+	return status;
+}
+
+static void discovery_close(struct discovery *discovery)
+{
+	if (discovery->is_open)
+		session_close(&discovery->session);
+	list_remove(&discovery->node);
+	free(discovery);
+}
+
+/* Is there a mark that all_step() has not seen, because it was set meanwhile? */
+static bool has_work(const struct all *all)
+{
+	list_for_each(discovery, &all->discoveries, struct discovery, node)
+		if (discovery->is_open && discovery->session.has_changed)
+			return true;
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
+		if (subsystem->session.has_changed)
+			return true;
+	return false;
+}
+
+/* What the marks ask for; true: nothing more is mounted. */
+static bool all_step(struct all *all)
+{
+	bool is_mounted = false;
+
+	list_for_each(discovery, &all->discoveries, struct discovery, node)
+		if (discovery->is_open && discovery->session.has_changed && !all->is_ending)
+			discovery_read(all, discovery);
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node) {
+		if (subsystem->session.has_changed && !all->is_ending)
+			namespaces_refresh(subsystem);
+		list_for_each_safe(exported, &subsystem->exports, struct exported, node) {
+			if (exported->is_unmounted && !all->is_ending)
+				export_close(exported);
+			else
+				is_mounted |= exported->served.file && !exported->is_unmounted;
+		}
+	}
+	return !is_mounted;
+}
+
+static void all_ended(struct ending *ending)
+{
+	struct all *all = container_of(ending, struct all, ending);
+
+	all->is_ending = true;
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
+		list_for_each(exported, &subsystem->exports, struct exported, node)
+			if (exported->served.file && !exported->is_unmounted)
+				fuse_file_unmount(exported->served.file);
+}
+
+static int all_connect(struct all *all)
+{
+	struct nvmf_options first = *all->options;
+
+	if (!first.trsvcid[0])
+		strcpy(first.trsvcid, "8009");
+	discovery_add(all, &first);
+	/* Referrals are appended while this goes through the list. */
+	for (struct list *node = all->discoveries.next; node != &all->discoveries;
+		node = node->next) {
+		struct discovery *discovery = container_of(node, struct discovery, node);
+
+		if (discovery_read(all, discovery) && node == all->discoveries.next)
+			return 1;
+	}
+	if (all->subsystems_count == 0 && !all->options->is_persistent)
+		return complain("no subsystem was connected; see what is offered with: "
+				"urnic-nvmf discover");
+	return 0;
+}
+
+static int directory_make(const char *path)
+{
+	struct stat stat_now;
+
+	if (!path || mkdir(path, 0700) == 0)
+		return 0;
+	if (stat(path, &stat_now) == 0 && S_ISDIR(stat_now.st_mode))
+		return 0;
+	return complain("'%s' is to be a directory, but: %s; choose another one", path,
+		strerror(errno == EEXIST ? ENOTDIR : errno));
+}
+
+static void all_close(struct all *all)
+{
+	list_for_each_safe(subsystem, &all->subsystems, struct subsystem, node)
+		subsystem_close(subsystem);
+	list_for_each_safe(discovery, &all->discoveries, struct discovery, node)
+		discovery_close(discovery);
+	ending_unwatch(&all->ending, all->loop);
+	loop_destroy(all->loop);
+}
+
+int command_connect_all(const struct nvmf_options *options)
+{
+	struct all all = {.options = options};
+	int error;
+	int status;
+
+	if (!options->nbd && !options->fuse)
+		return complain("export as what? give --nbd DIRECTORY or --fuse DIRECTORY");
+	if (directory_make(options->nbd) || directory_make(options->fuse))
+		return 1;
+	list_init(&all.discoveries);
+	list_init(&all.subsystems);
+	error = loop_create(&all.loop);
+	if (error)
+		return complain("cannot start: %s", strerror(-error));
+	status = ending_watch(&all.ending, all.loop, all_ended);
+	if (status == 0)
+		status = all_connect(&all);
+	if (status == 0) {
+		printf("ready\n");
+		fflush(stdout);
+		while (!all_step(&all) || !all.is_ending)
+			loop_step(all.loop, has_work(&all) && !all.is_ending ? 0 : UINT64_MAX);
+	}
+	all_close(&all);
+	return status;
+}
