@@ -118,6 +118,16 @@ ctl remove-namespace $nqn:one 3
 await 'the removed namespace is exported' exports_are nvme0n1.nbd nvme1n1.nbd nvme1n5.nbd nvme2n7.nbd
 nbdcopy "nbd+unix:///disk?socket=$files/d/nvme0n1.nbd" "$files/copy" || fail 'cannot read'
 cmp "$files/image" "$files/copy" || fail 'other bytes after a namespace was removed'
+
+# Connections that are lost while namespaces are listed and connected end no export.
+ctl inject disconnect admin=02 count=3
+ctl inject disconnect admin=06 count=12
+ctl add-namespace $nqn:one 9 memory=1M
+await 'the new namespace is not exported' test -e "$files/d/nvme0n9.nbd"
+exports_are nvme0n1.nbd nvme0n9.nbd nvme1n1.nbd nvme1n5.nbd nvme2n7.nbd || fail "exports: $(ls "$files/d")"
+[ "$(grep -c '^nbd d/nvme0n1.nbd' "$files/said")" = 1 ] || fail "exported again: $(cat "$files/said" "$files/log")"
+ctl clear-injections
+ctl remove-namespace $nqn:one 9
 end_all
 ! "$nvmf" list | grep -q '^d/' || fail 'list shows exports that have ended'
 

@@ -28,10 +28,13 @@ enum {
 	SUBSYSTEMS_MAX = 1024,
 	PATH_BYTES = 512,
 	CNS_ACTIVE_LIST = 2,
+	RETRIES_MAX = 7, /* after 1, 2, 4 seconds and so on: two minutes */
 	LOG_BYTES = 4096,
 	ID_OAES = 92,
 	OAES_NAMESPACES = 1 << 8,
 };
+
+#define RETRY_NS 1000000000ull
 
 struct all;
 
@@ -50,6 +53,8 @@ struct subsystem {
 	struct nvmf_options options;
 	struct session session;
 	struct list exports;
+	struct loop_timer retry; /* for namespaces that could not be connected */
+	unsigned retries;
 };
 
 struct exported {
@@ -136,7 +141,8 @@ static bool path_make(char *path, const char *directory, const struct subsystem 
 	return length < PATH_BYTES;
 }
 
-static void export_open(struct subsystem *subsystem, uint32_t nsid)
+/* False, after a sentence: the namespace was not connected, which may be tried again. */
+static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 {
 	struct all *all = subsystem->all;
 	struct nvmf_options options = subsystem->options;
@@ -148,27 +154,31 @@ static void export_open(struct subsystem *subsystem, uint32_t nsid)
 		.unmounted = export_unmounted,
 		.context = exported};
 
+	bool is_connected = true;
+
 	if (!exported) {
 		complain("no memory");
-		return;
+		return true;
 	}
 	exported->nsid = options.nsid = nsid;
 	exported->is_offered = true;
 	if ((options.nbd && !path_make(exported->nbd, options.nbd, subsystem, nsid, ".nbd")) ||
 		(options.fuse && !path_make(exported->fuse, options.fuse, subsystem, nsid, "")))
 		complain("the name of the directory is too long");
-	else if (session_open(&exported->session, all->loop, &options, options.nqn, true) == 0) {
+	else if ((is_connected = session_open(&exported->session, all->loop, &options, options.nqn,
+					 true) == 0)) {
 		settings.nbd = options.nbd ? exported->nbd : NULL;
 		settings.fuse = options.fuse ? exported->fuse : NULL;
 		exported->session.reports = false; /* the subsystem's does */
 		if (served_open(&exported->served, &exported->session, &settings) == 0) {
 			all->exports_count++;
 			list_append(&subsystem->exports, &exported->node);
-			return;
+			return true;
 		}
 		session_close(&exported->session);
 	}
 	free(exported);
+	return is_connected;
 }
 
 /* Namespaces: export those that are new, end those that are gone. */
@@ -209,10 +219,28 @@ static int changes_read(struct subsystem *subsystem)
 	return session_admin(&subsystem->session, &request, "Reading the changed namespaces");
 }
 
+static void retry_expired(struct loop_timer *timer)
+{
+	container_of(timer, struct subsystem, retry)->session.has_changed = true;
+}
+
+static void retry_set(struct subsystem *subsystem, bool is_complete)
+{
+	struct loop *loop = subsystem->all->loop;
+
+	loop_timer_cancel(&subsystem->retry);
+	if (is_complete)
+		subsystem->retries = 0;
+	else if (subsystem->retries < RETRIES_MAX)
+		loop_timer_set(loop, &subsystem->retry,
+			loop_now_ns(loop) + (RETRY_NS << subsystem->retries++));
+}
+
 static void namespaces_refresh(struct subsystem *subsystem)
 {
 	static uint8_t list[HOST_IDENTIFY_BYTES];
 	struct host_request request = {.is_repeatable = true};
+	bool is_complete = true;
 
 	subsystem->session.has_changed = false;
 	if (changes_read(subsystem))
@@ -231,9 +259,10 @@ static void namespaces_refresh(struct subsystem *subsystem)
 		if (exported)
 			exported->is_offered = true;
 		else if (!subsystem->all->is_ending)
-			export_open(subsystem, nsid);
+			is_complete &= export_open(subsystem, nsid);
 	}
 	exports_drop(subsystem);
+	retry_set(subsystem, is_complete);
 }
 
 /* Subsystems. */
@@ -261,6 +290,7 @@ static void subsystem_open(struct all *all, const struct nvmf_options *options)
 	subsystem->number = all->subsystems_count;
 	subsystem->options = *options;
 	list_init(&subsystem->exports);
+	loop_timer_init(&subsystem->retry, retry_expired);
 	if (session_open(&subsystem->session, all->loop, options, options->nqn, false)) {
 		complain("'%s' is not connected by %s at %s port %s", options->nqn,
 			options->transport->name, options->traddr, options->trsvcid);
@@ -278,6 +308,7 @@ static void subsystem_close(struct subsystem *subsystem)
 {
 	list_for_each_safe(exported, &subsystem->exports, struct exported, node)
 		export_close(exported);
+	loop_timer_cancel(&subsystem->retry);
 	session_close(&subsystem->session);
 	list_remove(&subsystem->node);
 	free(subsystem);

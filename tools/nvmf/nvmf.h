@@ -75,6 +75,7 @@ struct session {
 	struct loop *loop;
 	struct remote *remote; /* a namespace, or NULL */
 	struct host_controller *controller;
+	bool is_opening;
 	bool is_over; /* what the session waits for has happened */
 	int error;
 	bool owns_loop;

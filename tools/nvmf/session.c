@@ -93,8 +93,11 @@ static void controller_changed(void *context, enum host_state state)
 {
 	struct session *session = context;
 
-	session->is_over |= state == HOST_LIVE || state == HOST_FAILED;
-	session->error = state == HOST_FAILED ? -ENOTCONN : 0;
+	/* Later, requests survive a change of state, and session_admin() waits for one of them. */
+	if (session->is_opening && (state == HOST_LIVE || state == HOST_FAILED)) {
+		session->is_over = true;
+		session->error = state == HOST_FAILED ? -ENOTCONN : 0;
+	}
 	/* An event that came while the connection was lost is not sent later. */
 	session->has_changed |= state == HOST_LIVE;
 	report(session, state);
@@ -165,7 +168,9 @@ int session_open(struct session *session, struct loop *loop, const struct nvmf_o
 		session_close(session);
 		return complain("cannot connect: %s", strerror(-error));
 	}
+	session->is_opening = true;
 	wait_over(session);
+	session->is_opening = false;
 	if (session->error) {
 		complain("%s",
 			session->remote ? remote_reason(session->remote)
