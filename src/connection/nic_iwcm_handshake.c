@@ -13,12 +13,12 @@
 #include "os/log.h"
 #include "os/setting.h"
 
-#define CONNECT_NS      20000000000ull
-#define REQUEST_NS      10000000000ull
-#define HURRY_NS        500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
-#define REFUSED_NS      50000000ull
-#define REPLY_NS        60000000000ull /* long, because the peer's program decides */
-#define ACCEPT_PAUSE_NS 100000000ull
+#define CONNECT_NS 20000000000ull
+#define REQUEST_NS 10000000000ull
+#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
+#define REFUSED_NS 50000000ull
+#define REPLY_NS   60000000000ull /* long, because the peer's program decides */
+#define PAUSE_NS   100000000ull /* after accept() was refused */
 
 enum {
 	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
@@ -300,7 +300,7 @@ static void accept_failed(struct nic_iw_listener *listener, int error)
 
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
 		return;
-	listener->again_ns = clock_now_ns() + ACCEPT_PAUSE_NS;
+	listener->again_ns = clock_now_ns() + PAUSE_NS;
 	iwcm_watch_fd(listener->fd, 0, EPOLL_CTL_MOD);
 	if (atomic_exchange(&is_logged, true))
 		return;
