@@ -584,7 +584,37 @@ static void queues_are_granted_as_connections_are_left(void **state)
 	client_close(&admin);
 }
 
-/* Each queue has room for one command at least, whatever the others have. */
+/* Another queue has all the memory, and keeps it. */
+static void fused_pair_ends_whatever_other_queues_have(void **state)
+{
+	struct nvme_connect connect = {.sqsize = ENTRIES - 1};
+	struct client admin, io[2];
+	uint16_t cntlid;
+
+	(void)state;
+	tcp_data_bytes_max = 3 * DATA_BYTES;
+	setup_with(IN_CAPSULE, ENTRIES);
+	tcp_data_bytes_max = 0;
+	cntlid = client_admin(&admin, SUBSYSTEM_NQN, 0);
+	for (int i = 0; i < 2; i++) {
+		connect.qid++;
+		client_initialize(&io[i], 0);
+		assert_int_equal(
+			client_connect_as(&io[i], SUBSYSTEM_NQN, HOST_NQN, connect, cntlid).status,
+			NVME_SUCCESS);
+	}
+	for (int i = 0; i < 3; i++)
+		write_begin(&io[0], DATA_BYTES);
+	pair_begin(&io[1], DATA_BYTES, false);
+	pair_begin(&io[1], DATA_BYTES, false);
+	serve_until(&io[1], 4);
+	for (int i = 0; i < 2; i++)
+		close(io[i].fd);
+	client_close(&admin);
+	teardown(NULL);
+}
+
+/* Each queue has room for a fused pair at least, whatever the others have. */
 static void data_of_all_queues_has_a_limit(void **state)
 {
 	struct nvme_connect connect = {.sqsize = ENTRIES - 1};
@@ -607,8 +637,8 @@ static void data_of_all_queues_has_a_limit(void **state)
 	}
 	for (int i = 0; i < 50; i++)
 		loop_step(loop, 1000000);
-	/* Three of the first queue, one of each other. */
-	assert_int_equal(target_tcp_data_bytes(tcp), 5 * DATA_BYTES);
+	/* Three of the first queue, two of each other. */
+	assert_int_equal(target_tcp_data_bytes(tcp), 7 * DATA_BYTES);
 	for (int i = 0; i < 3; i++) {
 		serve_until(&io[i], 4);
 		close(io[i].fd);
@@ -638,6 +668,7 @@ int main(void)
 		cmocka_unit_test(data_in_capsules_holds_no_fused_write_back),
 		TEST(host_gets_no_more_connections_than_are_left),
 		TEST(queues_are_granted_as_connections_are_left),
+		cmocka_unit_test(fused_pair_ends_whatever_other_queues_have),
 		cmocka_unit_test(data_of_all_queues_has_a_limit),
 	};
 

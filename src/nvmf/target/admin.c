@@ -83,9 +83,9 @@ void admin_set_features(struct target_command *command)
 		controller_set_kato(controller, value);
 		command_finish(command, NVME_SUCCESS);
 	} else if (fid == FEATURE_QUEUES) {
-		if ((value & 0xffff) == 0xffff || value >> 16 == 0xffff)
+		if ((value & 0xffff) == 0xffff || value >> 16 == 0xffff) {
 			command_finish(command, NVME_INVALID_FIELD);
-		else {
+		} else {
 			grant_queues(controller);
 			command_finish_result(command, queues_granted(controller));
 		}

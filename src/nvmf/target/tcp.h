@@ -25,7 +25,7 @@ struct target_tcp_settings {
 	uint32_t in_capsule_bytes; /* of I/O commands: a multiple of 16, at most 65,536; 0: none */
 	uint32_t h2c_bytes_max; /* MAXH2CDATA: a multiple of 4 from 4,096; 0: 131,072 */
 	uint32_t r2t_bytes_max; /* data that one R2T asks for; 0: 262,144 */
-	uint64_t data_bytes_max; /* of all queues with more than one command; 0: 512 MiB */
+	uint64_t data_bytes_max; /* of all queues, beside 2 MiB for each; 0: 512 MiB */
 	uint64_t icreq_timeout_ns; /* from accept() to ICReq; 0: 10 seconds */
 	bool refuses_digests;
 };

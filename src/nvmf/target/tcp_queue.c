@@ -122,10 +122,17 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 	return true;
 }
 
-static bool is_over_limit(const struct target_tcp *tcp, uint32_t bytes)
+/*
+ * A queue has room for one command and, so that a fused pair ends, for two of the largest whatever
+ * other queues have.
+ */
+static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 {
-	return tcp->data_bytes > tcp->settings.data_bytes_max ||
-		bytes > tcp->settings.data_bytes_max - tcp->data_bytes;
+	uint64_t mine = (uint64_t)q->data_bytes + bytes, all = q->tcp->data_bytes + bytes;
+
+	if (q->data_bytes == 0 || mine <= 2 * TARGET_DATA_BYTES_MAX)
+		return true;
+	return mine <= TCP_QUEUE_DATA_MAX && all <= q->tcp->settings.data_bytes_max;
 }
 
 /*
@@ -136,8 +143,7 @@ static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 {
 	uint32_t bytes = c->command.data_bytes;
 
-	if (q->data_bytes > 0 &&
-		(bytes > TCP_QUEUE_DATA_MAX - q->data_bytes || is_over_limit(q->tcp, bytes)))
+	if (!has_room(q, bytes))
 		return false;
 	if (!tcp_command_allocate(c, bytes)) {
 		target_command_data_ready(&c->command, NVME_INTERNAL);
