@@ -38,15 +38,15 @@ struct arguments {
 
 static struct loop *loop;
 
-static void say(const char *sentence)
+static void target_say(const char *sentence)
 {
 	fprintf(stderr, "urnic-nvmf-target: %s\n", sentence);
 }
 
-static void report(void *context, const char *sentence)
+static void target_report(void *context, const char *sentence)
 {
 	(void)context;
-	say(sentence);
+	target_say(sentence);
 }
 
 static void stop_loop(int signal_number)
@@ -102,7 +102,7 @@ static int run_service(
 		error = ctl_server_create(
 			loop, arguments->socket, service_serve, service, &server, sentence);
 	if (error) {
-		say(sentence);
+		target_say(sentence);
 	} else {
 		puts("ready");
 		fflush(stdout);
@@ -127,25 +127,25 @@ static int run_target(const struct arguments *arguments)
 
 	if (error || arguments->is_check) {
 		if (error)
-			say(sentence);
+			target_say(sentence);
 		else
 			target_config_destroy(config);
 		return error ? 1 : 0;
 	}
 	error = loop_create(&loop);
 	if (error) {
-		say(strerror(-error));
+		target_say(strerror(-error));
 		return 1;
 	}
 	catch_signals();
 	raise_descriptor_limit();
 	transports.loop = loop;
 	transports_init(&transports);
-	error = service_create(
-		loop, config, transports.table, transports.count, report, NULL, &service, sentence);
+	error = service_create(loop, config, transports.table, transports.count, target_report,
+		NULL, &service, sentence);
 	target_config_destroy(config);
 	if (error) {
-		say(sentence);
+		target_say(sentence);
 		return 1;
 	}
 	return run_service(arguments, &transports, service);
@@ -169,7 +169,7 @@ static int run_ctl(int count, char **words)
 	}
 	error = ctl_call(path, (unsigned)count, (const char *const *)words, &text);
 	if (error)
-		say(text ? text : "no memory");
+		target_say(text ? text : "no memory");
 	else
 		fputs(text, stdout);
 	free(text);

@@ -126,7 +126,7 @@ static void print_formats(const uint8_t *id)
 	}
 }
 
-static int identify(struct session *session, uint32_t cns, uint32_t nsid, uint8_t *data)
+static int identify_send(struct session *session, uint32_t cns, uint32_t nsid, uint8_t *data)
 {
 	struct host_request request = {0};
 
@@ -145,7 +145,7 @@ int command_id_ns(const struct nvmf_options *options)
 
 	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
-	status = identify(&session, 0, nsid, data);
+	status = identify_send(&session, 0, nsid, data);
 	session_close(&session);
 	if (status)
 		return status;
@@ -169,7 +169,7 @@ int command_list_ns(const struct nvmf_options *options)
 
 	if (session_open(&session, NULL, options, options->nqn, false))
 		return 1;
-	status = identify(&session, 2, 0, data);
+	status = identify_send(&session, 2, 0, data);
 	session_close(&session);
 	if (status)
 		return status;

@@ -46,7 +46,7 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static uint64_t draw(struct bench *bench)
+static uint64_t bench_draw(struct bench *bench)
 {
 	bench->random ^= bench->random << 13;
 	bench->random ^= bench->random >> 7;
@@ -58,10 +58,10 @@ static void slot_start(struct slot *slot)
 {
 	struct bench *bench = slot->bench;
 	struct block_request *request = &slot->request;
-	uint64_t block =
-		bench->is_random ? draw(bench) % bench->blocks : bench->next++ % bench->blocks;
+	uint64_t block = bench->is_random ? bench_draw(bench) % bench->blocks
+					  : bench->next++ % bench->blocks;
 
-	request->op = draw(bench) % 100 < bench->read_percent ? BLOCK_READ : BLOCK_WRITE;
+	request->op = bench_draw(bench) % 100 < bench->read_percent ? BLOCK_READ : BLOCK_WRITE;
 	request->offset_bytes = bench->offset_bytes + block * bench->options->block_bytes;
 	request->length_bytes = bench->options->block_bytes;
 	bench->pending++;
@@ -153,7 +153,7 @@ static void progress_show(const struct bench *bench, uint64_t elapsed_ns, uint64
 }
 
 /* Returns how long it took. */
-static uint64_t run(struct bench *bench, struct slot *slots)
+static uint64_t bench_run(struct bench *bench, struct slot *slots)
 {
 	uint32_t seconds = bench->options->runtime_seconds;
 	uint64_t runtime_ns = (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull;
@@ -249,7 +249,7 @@ static int print_json(const struct bench *bench, double seconds, double cpu_seco
 	return 0;
 }
 
-static int report(const struct bench *bench, uint64_t elapsed_ns, uint64_t cpu_ns)
+static int bench_report(const struct bench *bench, uint64_t elapsed_ns, uint64_t cpu_ns)
 {
 	double seconds = (double)elapsed_ns / 1e9;
 	uint64_t count = bench->latencies[0].count + bench->latencies[1].count;
@@ -284,8 +284,9 @@ static int bench_all(struct bench *bench)
 			slots[i].request.done = slot_done;
 		}
 		memset(data, 0x5a, (size_t)depth * bench->options->block_bytes);
-		elapsed_ns = run(bench, slots);
-		status = report(bench, elapsed_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns);
+		elapsed_ns = bench_run(bench, slots);
+		status = bench_report(
+			bench, elapsed_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns);
 	}
 	free(slots);
 	free(data);

@@ -50,7 +50,7 @@ struct fuse_io {
 	uint8_t data[];
 };
 
-static struct stat attributes(const struct fuse_file *file)
+static struct stat file_attributes(const struct fuse_file *file)
 {
 	struct stat stat = {
 		.st_ino = FUSE_ROOT_ID,
@@ -126,7 +126,7 @@ static void io_start(
 
 static void file_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
 {
-	struct stat stat = attributes(fuse_req_userdata(request));
+	struct stat stat = file_attributes(fuse_req_userdata(request));
 
 	(void)inode;
 	(void)info;

@@ -7,7 +7,7 @@
 
 #include "nvmf.h"
 
-static bool resolve(const char *host, const char *port, struct sockaddr_storage *ret_address)
+static bool host_resolve(const char *host, const char *port, struct sockaddr_storage *ret_address)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *list;
@@ -56,13 +56,13 @@ static bool make_settings(const struct nvmf_options *options, const char *nqn, s
 	snprintf(settings->subnqn, sizeof(settings->subnqn), "%s", nqn);
 	snprintf(settings->hostnqn, sizeof(settings->hostnqn), "%s", options->hostnqn);
 	memcpy(settings->hostid, options->hostid, sizeof(settings->hostid));
-	if (options->host_traddr[0] && !resolve(options->host_traddr, NULL, &settings->local))
+	if (options->host_traddr[0] && !host_resolve(options->host_traddr, NULL, &settings->local))
 		return false;
-	return resolve(options->traddr, options->trsvcid[0] ? options->trsvcid : "4420",
+	return host_resolve(options->traddr, options->trsvcid[0] ? options->trsvcid : "4420",
 		&settings->remote);
 }
 
-static void report(struct session *session, enum host_state state)
+static void state_report(struct session *session, enum host_state state)
 {
 	if (!session->reports)
 		return;
@@ -86,7 +86,7 @@ static void remote_ready(void *context, int error)
 
 static void remote_changed(void *context, enum host_state state)
 {
-	report(context, state);
+	state_report(context, state);
 }
 
 static void controller_changed(void *context, enum host_state state)
@@ -100,7 +100,7 @@ static void controller_changed(void *context, enum host_state state)
 	}
 	/* An event that came while the connection was lost is not sent later. */
 	session->has_changed |= state == HOST_LIVE;
-	report(session, state);
+	state_report(session, state);
 }
 
 static void controller_event(void *context, uint32_t result)

@@ -97,7 +97,7 @@ static int copy_in(struct session *session, FILE *file, uint64_t offset, uint64_
 	return error ? complain("the flush failed: %s", strerror(-error)) : 0;
 }
 
-static int transfer(const struct nvmf_options *options, bool is_write)
+static int transfer_run(const struct nvmf_options *options, bool is_write)
 {
 	struct session session;
 	FILE *file = is_write ? stdin : stdout;
@@ -121,10 +121,10 @@ static int transfer(const struct nvmf_options *options, bool is_write)
 
 int command_read(const struct nvmf_options *options)
 {
-	return transfer(options, false);
+	return transfer_run(options, false);
 }
 
 int command_write(const struct nvmf_options *options)
 {
-	return transfer(options, true);
+	return transfer_run(options, true);
 }

@@ -65,7 +65,7 @@ struct slot {
 	uint64_t block;
 };
 
-static uint64_t draw(struct verify *verify)
+static uint64_t verify_draw(struct verify *verify)
 {
 	verify->random ^= verify->random << 13;
 	verify->random ^= verify->random >> 7;
@@ -73,7 +73,8 @@ static uint64_t draw(struct verify *verify)
 	return verify->random;
 }
 
-static void fill(const struct verify *verify, uint64_t block, uint32_t generation, uint8_t *data)
+static void block_fill(
+	const struct verify *verify, uint64_t block, uint32_t generation, uint8_t *data)
 {
 	for (uint32_t i = 0; i < verify->options->block_bytes; i += RECORD_BYTES) {
 		le64_put(data + i, VERIFY_MAGIC);
@@ -84,10 +85,10 @@ static void fill(const struct verify *verify, uint64_t block, uint32_t generatio
 	}
 }
 
-static void fail(struct verify *verify, const char *format, ...)
+static void verify_fail(struct verify *verify, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void fail(struct verify *verify, const char *format, ...)
+static void verify_fail(struct verify *verify, const char *format, ...)
 {
 	va_list arguments;
 
@@ -104,7 +105,7 @@ static void fail(struct verify *verify, const char *format, ...)
  * The data of a block that was read. Each record has a generation from the acknowledged one to the
  * one that was sent last. They differ only after a run was killed, which may leave half a write.
  */
-static void check(struct verify *verify, uint64_t block, const uint8_t *data)
+static void block_check(struct verify *verify, uint64_t block, const uint8_t *data)
 {
 	struct block_state *state = &verify->states[block];
 	uint32_t first = le32_get(data + 24);
@@ -117,11 +118,12 @@ static void check(struct verify *verify, uint64_t block, const uint8_t *data)
 
 		if (le64_get(data + i) != VERIFY_MAGIC || le64_get(data + i + 8) != verify->seed ||
 			le64_get(data + i + 16) != block || le32_get(data + i + 28) != i) {
-			fail(verify, "block %" PRIu64 " has foreign data at byte %u", block, i);
+			verify_fail(
+				verify, "block %" PRIu64 " has foreign data at byte %u", block, i);
 			return;
 		}
 		if (generation < state->acknowledged || generation > state->sent) {
-			fail(verify,
+			verify_fail(verify,
 				"block %" PRIu64
 				" has generation %u at byte %u, but %u was acknowledged and %u sent",
 				block, generation, i, state->acknowledged, state->sent);
@@ -142,18 +144,18 @@ static bool slot_start(struct slot *slot)
 	if (verify->reads_all && verify->next == verify->blocks)
 		return false;
 	do {
-		block = verify->reads_all ? verify->next++ : draw(verify) % verify->blocks;
+		block = verify->reads_all ? verify->next++ : verify_draw(verify) % verify->blocks;
 	} while (verify->is_busy[block]);
 	slot->block = block;
 	verify->is_busy[block] = true;
 	request->offset_bytes =
 		verify->options->offset_bytes + block * verify->options->block_bytes;
 	request->length_bytes = verify->options->block_bytes;
-	request->op = verify->reads_all || draw(verify) % 100 < verify->options->rwmixread
+	request->op = verify->reads_all || verify_draw(verify) % 100 < verify->options->rwmixread
 		? BLOCK_READ
 		: BLOCK_WRITE;
 	if (request->op == BLOCK_WRITE)
-		fill(verify, block, ++verify->states[block].sent, request->data);
+		block_fill(verify, block, ++verify->states[block].sent, request->data);
 	verify->pending++;
 	block_submit(remote_device(verify->session.remote), request);
 	return true;
@@ -167,12 +169,12 @@ static void slot_done(struct block_request *request, int error)
 	verify->pending--;
 	verify->is_busy[slot->block] = false;
 	if (error) {
-		fail(verify, "%s of block %" PRIu64 " failed: %s",
+		verify_fail(verify, "%s of block %" PRIu64 " failed: %s",
 			request->op == BLOCK_READ ? "reading" : "writing", slot->block,
 			strerror(-error));
 	} else if (request->op == BLOCK_READ) {
 		verify->reads++;
-		check(verify, slot->block, request->data);
+		block_check(verify, slot->block, request->data);
 	} else {
 		verify->writes++;
 		verify->states[slot->block].acknowledged = verify->states[slot->block].sent;
@@ -181,7 +183,7 @@ static void slot_done(struct block_request *request, int error)
 		slot_start(slot);
 }
 
-static void run(struct verify *verify, struct slot *slots, uint64_t runtime_ns)
+static void verify_run(struct verify *verify, struct slot *slots, uint64_t runtime_ns)
 {
 	struct loop *loop = verify->session.loop;
 	uint64_t begun_ns = loop_now_ns(loop);
@@ -200,7 +202,7 @@ static void read_all(struct verify *verify, struct slot *slots)
 {
 	verify->next = 0;
 	verify->reads_all = true;
-	run(verify, slots, UINT64_MAX);
+	verify_run(verify, slots, UINT64_MAX);
 	verify->reads_all = false;
 }
 
@@ -280,7 +282,7 @@ static int verify_all(struct verify *verify)
 
 	verify->is_busy = calloc(verify->blocks, sizeof(*verify->is_busy));
 	if (!data || !slots || !verify->is_busy) {
-		fail(verify, "no memory");
+		verify_fail(verify, "no memory");
 	} else {
 		for (unsigned i = 0; i < depth; i++) {
 			slots[i].verify = verify;
@@ -289,7 +291,7 @@ static int verify_all(struct verify *verify)
 		}
 		/* All blocks before, for what a killed run has acknowledged, and after. */
 		read_all(verify, slots);
-		run(verify, slots, (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull);
+		verify_run(verify, slots, (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull);
 		verify->is_over = verify->error != 0;
 		read_all(verify, slots);
 	}

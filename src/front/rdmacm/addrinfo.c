@@ -139,9 +139,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	int rc;
 
 	if (!ret_res || (!node && !service && !hints))
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (devices_refresh() <= 0)
-		return fail(ENODEV);
+		return fail_errno(ENODEV);
 	res = calloc(1, sizeof(*res));
 	if (!res)
 		return EAI_MEMORY;

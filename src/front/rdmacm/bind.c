@@ -114,9 +114,9 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
 	if (!id)
 		return -1;
 	if (!address)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	rc = id_bind(id, address);
-	return rc ? fail(-rc) : 0;
+	return rc ? fail_errno(-rc) : 0;
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
@@ -233,17 +233,17 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 	if (id->state == ID_IDLE) {
 		rc = id_bind(id, (const struct sockaddr *)&any);
 		if (rc)
-			return fail(-rc);
+			return fail_errno(-rc);
 	}
 	if (id->state != ID_BOUND)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	rc = listen_begin(id, count);
 	if (rc) {
 		if (id->listener.user)
 			nic_cm_unlisten(&id->listener);
 		id->listener.user = NULL;
 		iwarp_unlisten(id);
-		return fail(-rc);
+		return fail_errno(-rc);
 	}
 	id->state = ID_LISTENING;
 	return 0;

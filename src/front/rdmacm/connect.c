@@ -160,13 +160,13 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	if (!id)
 		return -1;
 	if (id->state != ID_ROUTE_RESOLVED)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	rc = id->is_iwarp ? connect_iwarp(id, &param) : use_local_address(id);
 	if (rc == 0 && !id->is_iwarp)
 		rc = id_is_datagram(id) ? connect_datagram(id, &param) : connect_stream(id, &param);
 	if (rc) {
 		id->state = ID_ROUTE_RESOLVED;
-		return fail(-rc);
+		return fail_errno(-rc);
 	}
 	return id_complete(id);
 }
@@ -230,7 +230,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	if (!id)
 		return -1;
 	if (id->state != ID_REQUESTED)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (id->is_iwarp)
 		rc = accept_iwarp(id, &param);
 	else
@@ -238,7 +238,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	if (rc) {
 		id->state = ID_REQUESTED;
 		id_qp_fail(id);
-		return fail(-rc);
+		return fail_errno(-rc);
 	}
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
@@ -272,7 +272,7 @@ static int connection_reject(
 	struct id *id = id_find(public);
 	int rc = id ? id_reject(id, reason, data, bytes) : -errno;
 
-	return rc ? fail(-rc) : 0;
+	return rc ? fail_errno(-rc) : 0;
 }
 
 int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
@@ -290,10 +290,10 @@ int rdma_establish(struct rdma_cm_id *public)
 	if (!id)
 		return -1;
 	if (id->id.qp || id->state != ID_RESPONDED)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	rc = nic_cm_ready(&id->conn);
 	if (rc)
-		return fail(-rc);
+		return fail_errno(-rc);
 	id->state = ID_CONNECTED;
 	return 0;
 }
@@ -305,7 +305,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	if (!id)
 		return -1;
 	if (event != IBV_EVENT_COMM_EST)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	/* The RTU may have arrived meanwhile; there is nothing left to do. */
 	nic_cm_establish(&id->conn);
 	return 0;
@@ -319,7 +319,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		return -1;
 	if (id_is_datagram(id) ||
 		(id->state != ID_CONNECTED && id->state != ID_ACCEPTED && id->state != ID_OVER))
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	id_qp_fail(id);
 	if (id->is_iwarp) {
 		nic_iwcm_disconnect(&id->iw);
@@ -457,11 +457,11 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
 	if (!id_find(public))
 		return -1;
 	if (!attr || !mask || !public->verbs)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	known.qp_state = attr->qp_state;
 	error = attr_for(id_of(public), &known, mask);
 	if (error)
-		return fail(error);
+		return fail_errno(error);
 	*attr = known;
 	return 0;
 }
@@ -499,14 +499,14 @@ int id_qp_fail(struct id *id)
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {
 	if (!public || !ece)
-		return fail(EINVAL);
-	return ece->vendor_id == 0 && ece->options == 0 ? 0 : fail(EOPNOTSUPP);
+		return fail_errno(EINVAL);
+	return ece->vendor_id == 0 && ece->options == 0 ? 0 : fail_errno(EOPNOTSUPP);
 }
 
 int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {
 	if (!public || !ece)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	memset(ece, 0, sizeof(*ece));
 	return 0;
 }

@@ -53,7 +53,7 @@ int rdma_create_ep(struct rdma_cm_id **ret_id, struct rdma_addrinfo *res, struct
 	int rc, error;
 
 	if (!ret_id || !res)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (rdma_create_id(NULL, &public, NULL, (enum rdma_port_space)res->ai_port_space))
 		return -1;
 	public->qp_type = (enum ibv_qp_type)res->ai_qp_type;
@@ -63,7 +63,7 @@ int rdma_create_ep(struct rdma_cm_id **ret_id, struct rdma_addrinfo *res, struct
 	if (rc) {
 		error = errno;
 		rdma_destroy_ep(public);
-		return fail(error);
+		return fail_errno(error);
 	}
 	*ret_id = public;
 	return 0;
@@ -86,7 +86,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 	if (!listen)
 		return -1;
 	if (!listen->is_sync || listen->state != ID_LISTENING)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	id_ack_event(listen);
 	if (rdma_get_cm_event(public->channel, &event))
 		return -1;
@@ -94,7 +94,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 		int status = event->status;
 
 		rdma_ack_cm_event(event);
-		return fail(status < 0 ? -status : EINVAL);
+		return fail_errno(status < 0 ? -status : EINVAL);
 	}
 	if (listen->qp_init) {
 		struct ibv_qp_init_attr init = *listen->qp_init;
@@ -114,7 +114,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 			public = event->id;
 			rdma_ack_cm_event(event);
 			rdma_destroy_id(public);
-			return fail(error);
+			return fail_errno(error);
 		}
 	}
 	*ret_id = event->id;

@@ -336,17 +336,17 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 	struct held *held;
 
 	if (!public || !event)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	held = calloc(1, sizeof(*held));
 	if (!held)
-		return fail(ENOMEM);
+		return fail_errno(ENOMEM);
 	for (;;) {
 		struct id *id, *listen;
 		int rc = take_event(channel_of(public), held);
 
 		if (rc) {
 			free(held);
-			return fail(-rc);
+			return fail_errno(-rc);
 		}
 		id = held->owner;
 		listen = id->listen;
@@ -367,7 +367,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	struct id *owner;
 
 	if (!event)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	held = container_of(event, struct held, public);
 	owner = held->owner;
 	pthread_mutex_lock(&owner->mutex);

@@ -347,8 +347,8 @@ int id_complete(struct id *id)
 	if (status == 0)
 		return 0;
 	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
-		return fail(ECONNREFUSED);
-	return fail(status < 0 ? -status : EIO);
+		return fail_errno(ECONNREFUSED);
+	return fail_errno(status < 0 ? -status : EIO);
 }
 
 /* --- requests in reserve --- */

@@ -157,7 +157,7 @@ static inline bool id_is_datagram(const struct id *id)
 }
 
 /* Return -1 and set errno, as this ABI reports errors. `error` is positive. */
-static inline int fail(int error)
+static inline int fail_errno(int error)
 {
 	errno = error;
 	return -1;

@@ -70,10 +70,10 @@ int rdma_join_multicast_ex(
 		return -1;
 	if (!attr || attr->comp_mask != all || !attr->addr ||
 		attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	error = group_join(
 		id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
-	return error ? fail(error) : id_complete(id);
+	return error ? fail_errno(error) : id_complete(id);
 }
 
 int group_taken(struct group *group, struct rdma_cm_event *event)
@@ -115,11 +115,11 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 	if (!id)
 		return -1;
 	if (!address || address_bytes(address) == 0)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	gid = address_gid(address);
 	group = group_find(id, &gid);
 	if (!group)
-		return fail(EADDRNOTAVAIL);
+		return fail_errno(EADDRNOTAVAIL);
 	group_leave(group);
 	return 0;
 }

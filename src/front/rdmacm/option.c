@@ -85,12 +85,12 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value,
 	if (!id)
 		return -1;
 	if (!value)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (level == RDMA_OPTION_IB)
 		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id, value, bytes) : ENOSYS;
 	else if (level == RDMA_OPTION_ID)
 		error = set_id_option(id, name, value, bytes);
 	else
 		error = ENOSYS;
-	return error ? fail(error) : 0;
+	return error ? fail_errno(error) : 0;
 }

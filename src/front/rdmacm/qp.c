@@ -101,12 +101,12 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	if (!id_find(public))
 		return -1;
 	if (public->qp || !public->verbs)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		init->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		init->pd = public->pd;
 	} else if (init->pd->context != public->verbs) {
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
@@ -132,7 +132,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	return 0;
 fail_cqs:
 	cqs_destroy(public);
-	return fail(error);
+	return fail_errno(error);
 }
 
 int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -170,7 +170,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 	if (!id_find(public))
 		return -1;
 	if (public->srq || !public->verbs)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
 		init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 		init->pd = public->pd;
@@ -187,7 +187,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 		init->comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
 	}
 	if (error)
-		return fail(error);
+		return fail_errno(error);
 	srq = ibv_create_srq_ex(public->verbs, init);
 	if (!srq)
 		return -1;

@@ -111,7 +111,7 @@ int rdma_resolve_addr(
 	if (!id)
 		return -1;
 	if (!remote || (id->state != ID_IDLE && id->state != ID_BOUND))
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	rc = bind_source(id, source, remote);
 	if (rc == 0)
 		rc = id_route(id, remote);
@@ -119,7 +119,7 @@ int rdma_resolve_addr(
 		rc = neighbour_reach(id, timeout_ms);
 	if (rc) {
 		route_error_log(id, rc);
-		return fail(-rc);
+		return fail_errno(-rc);
 	}
 	return id_complete(id);
 }
@@ -183,16 +183,17 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	if (!id)
 		return -1;
 	if (id->state != ID_ADDRESS_RESOLVED)
-		return fail(EINVAL);
+		return fail_errno(EINVAL);
 	if (!if_indextoname(id->path.ifindex, name)) {
 		if (errno != ENXIO && errno != ENODEV)
-			return fail(-log_refusal("the name of an interface is not known", "ioctl"));
+			return fail_errno(
+				-log_refusal("the name of an interface is not known", "ioctl"));
 		id_log(id, "the interface of its route has gone");
-		return fail(ENODEV);
+		return fail_errno(ENODEV);
 	}
 	rc = id_fill_path(id);
 	if (rc)
-		return fail(-rc);
+		return fail_errno(-rc);
 	id->state = ID_ROUTE_RESOLVED;
 	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return id_complete(id);

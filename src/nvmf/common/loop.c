@@ -114,7 +114,7 @@ void loop_destroy(struct loop *loop)
 	free(loop);
 }
 
-static struct list *pop(struct list *head)
+static struct list *item_pop(struct list *head)
 {
 	struct list *node = head->next;
 
@@ -126,7 +126,7 @@ static struct list *pop(struct list *head)
 static void move_all(struct list *to, struct list *from)
 {
 	while (!list_is_empty(from))
-		list_append(to, pop(from));
+		list_append(to, item_pop(from));
 }
 
 static void run_timers(struct loop *loop)
@@ -152,7 +152,7 @@ static void run_work(struct loop *loop)
 	pthread_mutex_unlock(&loop->mutex);
 	move_all(&batch, &loop->deferred);
 	while (!list_is_empty(&batch)) {
-		struct loop_work *work = container_of(pop(&batch), struct loop_work, node);
+		struct loop_work *work = container_of(item_pop(&batch), struct loop_work, node);
 
 		work->run(work);
 	}
@@ -187,7 +187,7 @@ static void run_reported(struct loop *loop)
 {
 	while (!list_is_empty(&loop->reported)) {
 		struct loop_watch *watch =
-			container_of(pop(&loop->reported), struct loop_watch, reported);
+			container_of(item_pop(&loop->reported), struct loop_watch, reported);
 
 		watch->ready(watch, watch->pending_events);
 	}

@@ -39,7 +39,7 @@ const char *tcp_pdu_name(enum tcp_pdu_type type)
 	return rows[type].name;
 }
 
-static bool refuse(struct tcp_refusal *refusal, enum tcp_fatal fes, uint32_t fei)
+static bool pdu_refuse(struct tcp_refusal *refusal, enum tcp_fatal fes, uint32_t fei)
 {
 	*refusal = (struct tcp_refusal){.fes = fes, .fei = fei};
 	return false;
@@ -73,18 +73,18 @@ static bool decode_lengths(const struct pdu_row *row, const struct tcp_options *
 	uint32_t begin = is_term || pdu->pdo == 0 ? header_bytes : pdu->pdo;
 
 	if (row->data == NONE || is_term ? pdu->pdo != 0 : pdu->pdo == 0 && row->data == REQUIRED)
-		return refuse(refusal, TCP_FATAL_HEADER, 3);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 3);
 	if (pdu->pdo != 0 && (pdu->pdo < header_bytes || !is_aligned(pdu->pdo, options)))
-		return refuse(refusal, TCP_FATAL_HEADER, 3);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 3);
 	if (pdu->plen < begin || (is_term && pdu->plen > TCP_TERM_BYTES_MAX))
-		return refuse(refusal, TCP_FATAL_HEADER, 4);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 4);
 	if (pdu->pdo == 0 && !is_term && pdu->plen != begin)
-		return refuse(refusal, TCP_FATAL_HEADER, 4);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 4);
 	pdu->data_bytes = pdu->plen - begin;
 	if (pdu->data_bytes == 0 && row->data != REQUIRED)
-		return digest_bytes ? refuse(refusal, TCP_FATAL_HEADER, 1) : true;
+		return digest_bytes ? pdu_refuse(refusal, TCP_FATAL_HEADER, 1) : true;
 	if (pdu->data_bytes <= digest_bytes)
-		return refuse(refusal, TCP_FATAL_HEADER, 4);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 4);
 	pdu->data_bytes -= digest_bytes;
 	return true;
 }
@@ -97,23 +97,23 @@ bool tcp_pdu_decode_common(const uint8_t *bytes, const struct tcp_options *optio
 	uint8_t digests;
 
 	if (!tcp_pdu_is_known(bytes[0]))
-		return refuse(refusal, TCP_FATAL_HEADER, 0);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 0);
 	row = &rows[bytes[0]];
 	pdu.type = (enum tcp_pdu_type)bytes[0];
 	digests = digests_of(row, options);
 	if (pdu.flags & ~row->flags)
-		return refuse(refusal, TCP_FATAL_HEADER, 1);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	if ((pdu.flags & TCP_HDGST) != (digests & TCP_HDGST))
-		return refuse(refusal, TCP_FATAL_HEADER, 1);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	/* A PDU without data has no data digest, agreed or not. */
 	if ((pdu.flags & TCP_DDGST) != (digests & TCP_DDGST) &&
 		(pdu.flags & TCP_DDGST || pdu.pdo != 0))
-		return refuse(refusal, TCP_FATAL_HEADER, 1);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	/* SUCCESS says that the transfer is over. */
 	if ((pdu.flags & TCP_SUCCESS) && !(pdu.flags & TCP_LAST))
-		return refuse(refusal, TCP_FATAL_HEADER, 1);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	if (bytes[2] != row->hlen)
-		return refuse(refusal, TCP_FATAL_HEADER, 2);
+		return pdu_refuse(refusal, TCP_FATAL_HEADER, 2);
 	if (!decode_lengths(row, options, &pdu, refusal))
 		return false;
 	*ret_pdu = pdu;

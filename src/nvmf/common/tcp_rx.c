@@ -102,7 +102,7 @@ static bool is_ic_refused(struct tcp_rx *rx)
 	return rx->state == TCP_RX_OVER;
 }
 
-static enum tcp_rx_event finish(struct tcp_rx *rx)
+static enum tcp_rx_event pdu_finish(struct tcp_rx *rx)
 {
 	rx->state = is_term(rx) ? TCP_RX_OVER : TCP_RX_COMMON;
 	rx->is_complete = true;
@@ -123,7 +123,7 @@ static enum tcp_rx_event take_header(struct tcp_rx *rx)
 		return TCP_RX_REFUSED;
 	rx->is_data_digest_wrong = false;
 	if (rx->pdu.data_bytes == 0)
-		return finish(rx);
+		return pdu_finish(rx);
 	rx->state = TCP_RX_PLACE;
 	rx->data_left = rx->pdu.data_bytes;
 	rx->digest = DIGEST_INITIAL;
@@ -166,7 +166,7 @@ void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes)
 }
 
 /* Append up to what `needed` lacks; returns how much that was. */
-static size_t gather(
+static size_t pdu_gather(
 	uint8_t *to, uint32_t *have, uint32_t needed, const uint8_t *from, size_t length)
 {
 	size_t piece = needed - *have < length ? needed - *have : length;
@@ -188,7 +188,7 @@ static size_t take_data(struct tcp_rx *rx, const uint8_t *bytes, size_t length)
 }
 
 /* One step of the state; the event is TCP_RX_MORE if the next step may follow. */
-static size_t step(
+static size_t rx_step(
 	struct tcp_rx *rx, const uint8_t *bytes, size_t length, enum tcp_rx_event *ret_event)
 {
 	size_t used = 0;
@@ -199,12 +199,12 @@ static size_t step(
 		if (rx->is_complete)
 			rx->header_bytes = 0;
 		rx->is_complete = false;
-		used = gather(rx->header, &rx->header_bytes, TCP_COMMON_BYTES, bytes, length);
+		used = pdu_gather(rx->header, &rx->header_bytes, TCP_COMMON_BYTES, bytes, length);
 		if (rx->header_bytes == TCP_COMMON_BYTES)
 			take_common(rx);
 		break;
 	case TCP_RX_REST:
-		used = gather(rx->header, &rx->header_bytes, rx->header_needed, bytes, length);
+		used = pdu_gather(rx->header, &rx->header_bytes, rx->header_needed, bytes, length);
 		if (rx->header_bytes == rx->header_needed)
 			*ret_event = take_header(rx);
 		break;
@@ -216,13 +216,13 @@ static size_t step(
 		if (rx->data_left == 0 && (rx->pdu.flags & TCP_DDGST))
 			rx->state = TCP_RX_DATA_DIGEST;
 		else if (rx->data_left == 0)
-			*ret_event = finish(rx);
+			*ret_event = pdu_finish(rx);
 		break;
 	case TCP_RX_DATA_DIGEST:
-		used = gather(rx->data_digest, &rx->digest_bytes, DIGEST_BYTES, bytes, length);
+		used = pdu_gather(rx->data_digest, &rx->digest_bytes, DIGEST_BYTES, bytes, length);
 		if (rx->digest_bytes == DIGEST_BYTES) {
 			rx->is_data_digest_wrong = le32_get(rx->data_digest) != ~rx->digest;
-			*ret_event = finish(rx);
+			*ret_event = pdu_finish(rx);
 		}
 		break;
 	case TCP_RX_OVER:
@@ -242,7 +242,7 @@ size_t tcp_rx_feed(
 
 	do {
 		enum tcp_rx_state before = rx->state;
-		size_t piece = step(rx, length ? from + used : NULL, length - used, ret_event);
+		size_t piece = rx_step(rx, length ? from + used : NULL, length - used, ret_event);
 
 		used += piece;
 		is_waiting = piece == 0 && rx->state == before;

@@ -199,7 +199,7 @@ static void property_set(struct host_controller *controller, uint32_t offset, ui
 	send_step(controller);
 }
 
-static void identify(struct host_controller *controller)
+static void controller_identify(struct host_controller *controller)
 {
 	struct host_command *command = &controller->request.command;
 
@@ -287,7 +287,7 @@ static void step_start(struct host_controller *controller, enum host_step step)
 		property_get(controller, PROPERTY_CSTS, false);
 		break;
 	case HOST_STEP_IDENTIFY:
-		identify(controller);
+		controller_identify(controller);
 		break;
 	case HOST_STEP_QUEUES:
 		feature_set(controller, FEATURE_QUEUES, (io_queues - 1) << 16 | (io_queues - 1));

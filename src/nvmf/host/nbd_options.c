@@ -19,7 +19,7 @@ struct cursor {
 	size_t size;
 };
 
-static bool take32(struct cursor *cursor, uint32_t *ret_value)
+static bool option_take32(struct cursor *cursor, uint32_t *ret_value)
 {
 	if (cursor->size < sizeof(*ret_value))
 		return false;
@@ -34,7 +34,7 @@ static bool take_string(struct cursor *cursor, struct cursor *ret_string)
 {
 	uint32_t size;
 
-	if (!take32(cursor, &size) || size > cursor->size)
+	if (!option_take32(cursor, &size) || size > cursor->size)
 		return false;
 	*ret_string = (struct cursor){cursor->bytes, size};
 	cursor->bytes += size;
@@ -208,7 +208,8 @@ static void option_meta_context(struct nbd_session *session, uint32_t option, st
 
 	if (!is_list)
 		session->has_block_status = false;
-	if (!take_string(&data, &name) || !take32(&data, &count) || !session->is_structured) {
+	if (!take_string(&data, &name) || !option_take32(&data, &count) ||
+		!session->is_structured) {
 		reply_add(session, option, NBD_REP_ERR_INVALID, 0);
 		return;
 	}

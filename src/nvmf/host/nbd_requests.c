@@ -74,7 +74,7 @@ static uint8_t *error_head(struct nbd_request *request, uint32_t error)
 }
 
 /* Reply to a request that the device did, or refused. */
-static void answer(struct nbd_request *request, int error)
+static void request_answer(struct nbd_request *request, int error)
 {
 	bool is_read = request->block.op == BLOCK_READ;
 	uint8_t *end;
@@ -106,25 +106,25 @@ static void block_done(struct block_request *block, int error)
 			free(session);
 		return;
 	}
-	answer(request, error);
+	request_answer(request, error);
 	if (!session->is_parsing)
 		session->ready(session, session->context);
 }
 
-static void submit(struct nbd_request *request)
+static void request_submit(struct nbd_request *request)
 {
 	request->session->pending_count++;
 	block_submit(request->session->export->device, &request->block);
 }
 
-static void refuse(struct nbd_session *session, const struct header *header, int error)
+static void request_refuse(struct nbd_session *session, const struct header *header, int error)
 {
 	struct nbd_request *request = nbd_request_create(session, 0);
 
 	if (!request)
 		return;
 	request->cookie = header->cookie;
-	answer(request, error);
+	request_answer(request, error);
 }
 
 /* One extent, "data": NVMe does not say which blocks are holes. */
@@ -137,7 +137,7 @@ static void block_status(struct nbd_session *session, const struct header *heade
 	if (!session->has_block_status || !header->length_bytes || header->offset_bytes > size ||
 		header->length_bytes > size - header->offset_bytes ||
 		(header->flags & ~(NBD_FLAG_REQ_ONE | NBD_FLAG_FUA))) {
-		refuse(session, header, -EINVAL);
+		request_refuse(session, header, -EINVAL);
 		return;
 	}
 	request = nbd_request_create(session, 0);
@@ -212,7 +212,7 @@ static void write_begin(struct nbd_session *session, const struct header *header
 		return;
 	}
 	if (header->length_bytes == 0) {
-		refuse(session, header, -EINVAL);
+		request_refuse(session, header, -EINVAL);
 		return;
 	}
 	session->writing = request_make(session, header, BLOCK_WRITE);
@@ -230,10 +230,10 @@ void nbd_payload_arrived(struct nbd_session *session)
 
 	session->writing = NULL;
 	session->state = NBD_WAIT_REQUEST;
-	submit(request);
+	request_submit(request);
 }
 
-static void serve(struct nbd_session *session, const struct header *header)
+static void request_serve(struct nbd_session *session, const struct header *header)
 {
 	int operation = operation_of(session, header);
 	struct nbd_request *request;
@@ -246,11 +246,11 @@ static void serve(struct nbd_session *session, const struct header *header)
 		block_status(session, header);
 	} else if (operation < 0 ||
 		(operation == BLOCK_READ && header->length_bytes > NBD_PAYLOAD_BYTES_MAX)) {
-		refuse(session, header, -EINVAL);
+		request_refuse(session, header, -EINVAL);
 	} else {
 		request = request_make(session, header, operation);
 		if (request)
-			submit(request);
+			request_submit(request);
 	}
 }
 
@@ -269,6 +269,6 @@ size_t nbd_request_parse(struct nbd_session *session, const uint8_t *bytes, size
 	header.cookie = nbd_get64(bytes + 8);
 	header.offset_bytes = nbd_get64(bytes + 16);
 	header.length_bytes = nbd_get32(bytes + 24);
-	serve(session, &header);
+	request_serve(session, &header);
 	return NBD_REQUEST_BYTES;
 }

@@ -51,7 +51,7 @@ enum nbd_end nbd_session_end(const struct nbd_session *session)
 	return session->end;
 }
 
-static void greet(struct nbd_session *session)
+static void session_greet(struct nbd_session *session)
 {
 	struct nbd_request *request = nbd_request_create(session, 0);
 	uint8_t *end;
@@ -77,7 +77,7 @@ struct nbd_session *nbd_session_create(const struct nbd_export *export,
 	session->ready = ready;
 	session->context = context;
 	list_init(&session->output);
-	greet(session);
+	session_greet(session);
 	return session;
 }
 
@@ -153,7 +153,7 @@ static size_t parse_one(struct nbd_session *session, const uint8_t *bytes, size_
 	return 0;
 }
 
-static void parse(struct nbd_session *session)
+static void session_parse(struct nbd_session *session)
 {
 	size_t done = 0, taken;
 
@@ -202,7 +202,7 @@ void nbd_session_received(struct nbd_session *session, size_t bytes)
 		return;
 	}
 	session->input_bytes += bytes;
-	parse(session);
+	session_parse(session);
 }
 
 int nbd_session_output(struct nbd_session *session, struct iovec *parts, int count_max)
@@ -243,7 +243,7 @@ void nbd_session_sent(struct nbd_session *session, size_t bytes)
 		nbd_request_free(request);
 	}
 	if (was_full && session->input_bytes > 0)
-		parse(session);
+		session_parse(session);
 }
 
 bool nbd_session_is_transmitting(const struct nbd_session *session)

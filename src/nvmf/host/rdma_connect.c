@@ -119,7 +119,7 @@ static void route_resolved(struct host_rdma *rdma)
 		rdma->state = HOST_RDMA_REPLY;
 }
 
-static void established(struct host_rdma *rdma, const struct rdma_conn_param *param)
+static void connection_established(struct host_rdma *rdma, const struct rdma_conn_param *param)
 {
 	uint16_t crqsize;
 
@@ -137,7 +137,7 @@ static void established(struct host_rdma *rdma, const struct rdma_conn_param *pa
 	rdma->settings.connected(rdma->settings.context);
 }
 
-static void rejected(struct host_rdma *rdma, const struct rdma_cm_event *event)
+static void connection_rejected(struct host_rdma *rdma, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *param = &event->param.conn;
 
@@ -162,10 +162,10 @@ static void event_happened(struct host_rdma *rdma, const struct rdma_cm_event *e
 		route_resolved(rdma);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		established(rdma, &event->param.conn);
+		connection_established(rdma, &event->param.conn);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		rejected(rdma, event);
+		connection_rejected(rdma, event);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:

@@ -30,7 +30,7 @@ enum {
 	BLOCK_SHIFT_MAX = 16,
 };
 
-static void ready(struct remote *remote, int error)
+static void remote_connected(struct remote *remote, int error)
 {
 	if (remote->is_ready)
 		return;
@@ -38,10 +38,10 @@ static void ready(struct remote *remote, int error)
 	remote->settings.ready(remote->settings.context, error);
 }
 
-static void fail(struct remote *remote, int error, const char *reason)
+static void remote_fail(struct remote *remote, int error, const char *reason)
 {
 	snprintf(remote->reason, sizeof(remote->reason), "%s", reason);
-	ready(remote, error);
+	remote_connected(remote, error);
 }
 
 /* Take over size and format of the namespace; false, with a reason, if they are unusable. */
@@ -55,17 +55,17 @@ static bool namespace_take(struct remote *remote)
 	uint8_t shift = format[2];
 
 	if (blocks == 0) {
-		fail(remote, -ENXIO,
+		remote_fail(remote, -ENXIO,
 			"the namespace does not exist, or this host has no access to it; "
 			"list those that exist with: urnic-nvmf list-ns");
 		return false;
 	}
 	if (shift < BLOCK_SHIFT_MIN || shift > BLOCK_SHIFT_MAX || blocks > UINT64_MAX >> shift) {
-		fail(remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
+		remote_fail(remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
 		return false;
 	}
 	if (le16_get(format) != 0) {
-		fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
+		remote_fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
 		return false;
 	}
 	remote->block_shift = shift;
@@ -118,7 +118,7 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 }
 
 /* Ask anew; while an inquiry is under way, once more after it. */
-static void inquire(struct remote *remote, enum remote_inquiry inquiry)
+static void remote_inquire(struct remote *remote, enum remote_inquiry inquiry)
 {
 	if (remote->inquiring != REMOTE_NOTHING)
 		remote->next_inquiry = inquiry;
@@ -130,7 +130,7 @@ static void list_take(struct remote *remote)
 {
 	remote->nsid = le32_get(remote->answer);
 	if (remote->nsid == 0)
-		fail(remote, -ENXIO, "the subsystem has no namespace for this host");
+		remote_fail(remote, -ENXIO, "the subsystem has no namespace for this host");
 	else
 		inquiry_send(remote, REMOTE_NAMESPACE);
 }
@@ -145,7 +145,7 @@ static void inquiry_done(struct host_request *request, int error)
 	if (error)
 		return;
 	if (request->status && inquiry != REMOTE_CHANGES) {
-		fail(remote, -EIO, host_status_text(request->status, text, sizeof(text)));
+		remote_fail(remote, -EIO, host_status_text(request->status, text, sizeof(text)));
 		return;
 	}
 	if (inquiry == REMOTE_LIST) {
@@ -155,7 +155,7 @@ static void inquiry_done(struct host_request *request, int error)
 	} else if (inquiry == REMOTE_NAMESPACE) {
 		memcpy(remote->identity, remote->answer, sizeof(remote->identity));
 		if (namespace_take(remote))
-			ready(remote, 0);
+			remote_connected(remote, 0);
 	}
 	if (remote->inquiring == REMOTE_NOTHING && remote->next_inquiry != REMOTE_NOTHING) {
 		inquiry = remote->next_inquiry;
@@ -169,9 +169,9 @@ static void controller_changed(void *context, enum host_state state)
 	struct remote *remote = context;
 
 	if (state == HOST_LIVE)
-		inquire(remote, remote->nsid ? REMOTE_NAMESPACE : REMOTE_LIST);
+		remote_inquire(remote, remote->nsid ? REMOTE_NAMESPACE : REMOTE_LIST);
 	else if (state == HOST_FAILED)
-		fail(remote, host_controller_error(remote->controller),
+		remote_fail(remote, host_controller_error(remote->controller),
 			host_controller_reason(remote->controller));
 	if (remote->settings.changed)
 		remote->settings.changed(remote->settings.context, state);
@@ -184,7 +184,7 @@ static void controller_event(void *context, uint32_t result)
 	/* A notice is pending until its log page is read (NVMe base 2.0, section 5.2). */
 	if ((result & EVENT_TYPE_MASK) == EVENT_NOTICE &&
 		(result >> 16 & 0xff) == LOG_CHANGED_NAMESPACES)
-		inquire(remote, REMOTE_CHANGES);
+		remote_inquire(remote, REMOTE_CHANGES);
 }
 
 static void remote_destroy(struct block_device *device)

@@ -123,7 +123,7 @@ static void part_send(struct remote *remote, struct block_request *block, enum b
  * Send parts of the requests that wait. done() may run inside host_submit(), so a request counts as
  * a part of its own until it is split completely.
  */
-static void split(struct remote *remote)
+static void request_split(struct remote *remote)
 {
 	if (remote->is_splitting)
 		return;
@@ -170,7 +170,7 @@ static void part_done(struct host_request *request, int error)
 		else
 			block->done(block, block->error);
 	}
-	split(remote);
+	request_split(remote);
 }
 
 void remote_submit(struct block_device *device, struct block_request *request)
@@ -180,5 +180,5 @@ void remote_submit(struct block_device *device, struct block_request *request)
 	request->parts_pending = 0;
 	request->error = 0;
 	list_append(&remote->waiting, &request->link);
-	split(remote);
+	request_split(remote);
 }

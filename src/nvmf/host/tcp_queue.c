@@ -153,7 +153,7 @@ static bool receive_input(struct tcp_queue *queue)
 }
 
 /* After sending or receiving: watch for what is needed now, or end. */
-static void settle(struct tcp_queue *queue)
+static void responses_complete(struct tcp_queue *queue)
 {
 	uint32_t events = EPOLLIN | (queue->is_blocked ? (uint32_t)EPOLLOUT : 0);
 
@@ -176,7 +176,7 @@ static void receive_all(struct tcp_queue *queue)
 		queue->settings.connected(queue->settings.context);
 }
 
-static void established(struct tcp_queue *queue)
+static void queue_established(struct tcp_queue *queue)
 {
 	int error = queue->network->connected(queue->network, queue->fd);
 
@@ -194,13 +194,13 @@ static void socket_ready(struct loop_watch *watch, uint32_t events)
 	struct tcp_queue *queue = container_of(watch, struct tcp_queue, watch);
 
 	if (!queue->is_established)
-		established(queue);
+		queue_established(queue);
 	if (queue->session.error == 0 && (events & ~(uint32_t)EPOLLOUT))
 		receive_all(queue);
 	queue->is_blocked = false;
 	if (queue->session.error == 0)
 		send_output(queue);
-	settle(queue);
+	responses_complete(queue);
 }
 
 static void flush_run(struct loop_work *work)
@@ -209,7 +209,7 @@ static void flush_run(struct loop_work *work)
 
 	if (!queue->is_over && !queue->is_blocked) {
 		send_output(queue);
-		settle(queue);
+		responses_complete(queue);
 	}
 }
 
@@ -273,7 +273,7 @@ static unsigned tcp_poll(struct host_queue *base)
 		send_output(queue);
 	if (queue->session.error == 0)
 		receive_all(queue);
-	settle(queue);
+	responses_complete(queue);
 	return (unsigned)(queue->session.done_count - before);
 }
 

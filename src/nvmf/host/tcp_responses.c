@@ -48,7 +48,7 @@ static void end_by_term(struct tcp_session *session, const char *sentence)
 		session->own_bytes = tcp_rx_term(&session->rx, session->own);
 }
 
-static void refuse(
+static void response_refuse(
 	struct tcp_session *session, enum tcp_fatal fes, uint32_t fei, const char *sentence)
 {
 	tcp_rx_refuse(&session->rx, fes, fei);
@@ -77,7 +77,7 @@ static void take_ic_resp(struct tcp_session *session, const struct tcp_pdu *pdu)
 
 	/* Neither a digest that was not asked for, nor none where the user wants one. */
 	if (pdu->ic.digest != asked) {
-		refuse(session, TCP_FATAL_PARAMETER, FEI_DIGEST,
+		response_refuse(session, TCP_FATAL_PARAMETER, FEI_DIGEST,
 			pdu->ic.digest & ~asked ? "it enables a digest that was not asked for"
 						: "it refuses a digest; connect without digests");
 		return;
@@ -94,20 +94,21 @@ static void take_r2t(struct tcp_session *session, const struct tcp_pdu *pdu)
 	struct tcp_slot *slot = slot_find(session, pdu->data.cccid);
 
 	if (!slot) {
-		refuse(session, TCP_FATAL_HEADER, FEI_CCCID, "R2T for no pending command");
+		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID, "R2T for no pending command");
 	} else if (slot->command->direction != HOST_TO_CONTROLLER) {
 		/* Answering would hand out this host's memory. */
-		refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
+		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
 			"R2T for a command that sends no data");
 	} else if (list_is_linked(&slot->output_node)) {
-		refuse(session, TCP_FATAL_LIMIT, 0, "R2T before the data of the previous R2T");
+		response_refuse(
+			session, TCP_FATAL_LIMIT, 0, "R2T before the data of the previous R2T");
 	} else if (pdu->data.offset != slot->requested_bytes) {
-		refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET,
+		response_refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET,
 			"R2T does not follow the previous one");
 	} else if (pdu->data.length == 0) {
-		refuse(session, TCP_FATAL_HEADER, FEI_DATA_LENGTH, "R2T of no bytes");
+		response_refuse(session, TCP_FATAL_HEADER, FEI_DATA_LENGTH, "R2T of no bytes");
 	} else if (pdu->data.length > slot->command->data_bytes - slot->requested_bytes) {
-		refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_LENGTH,
+		response_refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_LENGTH,
 			"R2T for more than the command's data");
 	} else {
 		slot->ttag = pdu->data.ttag;
@@ -122,22 +123,25 @@ static void place_data(struct tcp_session *session, const struct tcp_pdu *pdu)
 	struct tcp_slot *slot = slot_find(session, pdu->data.cccid);
 
 	if (!slot) {
-		refuse(session, TCP_FATAL_HEADER, FEI_CCCID, "C2HData for no pending command");
+		response_refuse(
+			session, TCP_FATAL_HEADER, FEI_CCCID, "C2HData for no pending command");
 	} else if (slot->command->direction != HOST_FROM_CONTROLLER) {
-		refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
+		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
 			"C2HData for a command that reads no data");
 	} else if (slot->is_last) {
-		refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET,
+		response_refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET,
 			"C2HData behind the last of a command");
 	} else if ((pdu->flags & (TCP_SUCCESS | TCP_LAST)) == TCP_SUCCESS) {
-		refuse(session, TCP_FATAL_HEADER, FEI_FLAGS, "C2HData with SUCCESS but not LAST");
+		response_refuse(
+			session, TCP_FATAL_HEADER, FEI_FLAGS, "C2HData with SUCCESS but not LAST");
 	} else if (pdu->data.offset != slot->received_bytes) {
-		refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET, "C2HData out of order");
+		response_refuse(
+			session, TCP_FATAL_DATA_RANGE, FEI_DATA_OFFSET, "C2HData out of order");
 	} else if (pdu->data.length != pdu->data_bytes) {
-		refuse(session, TCP_FATAL_HEADER, FEI_DATA_LENGTH,
+		response_refuse(session, TCP_FATAL_HEADER, FEI_DATA_LENGTH,
 			"C2HData of another length than its PDU");
 	} else if (pdu->data_bytes > slot->command->data_bytes - slot->received_bytes) {
-		refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_LENGTH,
+		response_refuse(session, TCP_FATAL_DATA_RANGE, FEI_DATA_LENGTH,
 			"C2HData of more than the command's data");
 	} else {
 		tcp_rx_place(&session->rx, (uint8_t *)slot->command->data + slot->received_bytes);
@@ -157,12 +161,13 @@ static void take_response(struct tcp_session *session, struct tcp_slot *slot)
 
 	if (is_success(command) && command->direction == HOST_FROM_CONTROLLER &&
 		slot->received_bytes != command->data_bytes) {
-		refuse(session, TCP_FATAL_SEQUENCE, 0, "success before all data has come");
+		response_refuse(session, TCP_FATAL_SEQUENCE, 0, "success before all data has come");
 		return;
 	}
 	if (is_success(command) && command->direction == HOST_TO_CONTROLLER &&
 		slot->requested_bytes != command->data_bytes) {
-		refuse(session, TCP_FATAL_SEQUENCE, 0, "success without asking for all data");
+		response_refuse(
+			session, TCP_FATAL_SEQUENCE, 0, "success without asking for all data");
 		return;
 	}
 	slot->has_response = true;
@@ -189,7 +194,7 @@ static void take_capsule(struct tcp_session *session, const struct tcp_pdu *pdu)
 	struct tcp_slot *slot = slot_find(session, le16_get(pdu->cqe + CQE_CID));
 
 	if (!slot) {
-		refuse(session, TCP_FATAL_HEADER, FEI_RESPONSE_CID,
+		response_refuse(session, TCP_FATAL_HEADER, FEI_RESPONSE_CID,
 			"a response to no pending command");
 		return;
 	}

@@ -149,7 +149,7 @@ static uint16_t fill_command_set(
 	return NVME_SUCCESS;
 }
 
-static uint16_t fill(struct target_command *command, uint8_t *page)
+static uint16_t page_fill(struct target_command *command, uint8_t *page)
 {
 	const struct target_controller *controller = command->queue->controller;
 	const struct target_subsystem *subsystem = controller->subsystem;
@@ -192,7 +192,7 @@ static void identify_ready(struct target_command *command)
 	if (!command->queue->controller || !command->queue->controller->subsystem)
 		command_finish(command, NVME_SQ_DELETED);
 	else
-		command_finish(command, fill(command, command->data));
+		command_finish(command, page_fill(command, command->data));
 }
 
 void admin_identify(struct target_command *command)

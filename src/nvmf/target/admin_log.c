@@ -22,7 +22,7 @@ static struct log log_make(size_t bytes)
 }
 
 /* The newest entry is the first one. */
-static struct log errors(const struct target_controller *controller)
+static struct log page_errors(const struct target_controller *controller)
 {
 	struct log log = log_make(TARGET_ERRORS_MAX * LOG_ERROR_BYTES);
 	uint64_t count = controller->error_count;
@@ -33,7 +33,7 @@ static struct log errors(const struct target_controller *controller)
 	return log;
 }
 
-static struct log smart(const struct target_controller *controller)
+static struct log page_smart(const struct target_controller *controller)
 {
 	enum { ROOM_KELVIN = 298, SPARE = 100, THRESHOLD = 10, UNIT = 1000 };
 	struct log log = log_make(LOG_SMART_BYTES);
@@ -53,7 +53,7 @@ static struct log smart(const struct target_controller *controller)
 	return log;
 }
 
-static struct log firmware(const struct target_controller *controller)
+static struct log page_firmware(const struct target_controller *controller)
 {
 	enum { SLOT_OFFSET = 8, SLOT_BYTES = 8 };
 	struct log log = log_make(LOG_FIRMWARE_BYTES);
@@ -74,7 +74,7 @@ static int nsid_compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static struct log changed(struct target_controller *controller)
+static struct log page_changed(struct target_controller *controller)
 {
 	struct log log = log_make(LOG_CHANGED_BYTES);
 
@@ -90,7 +90,7 @@ static struct log changed(struct target_controller *controller)
 	return log;
 }
 
-static struct log ana(const struct target_controller *controller, bool groups_only)
+static struct log page_ana(const struct target_controller *controller, bool groups_only)
 {
 	enum { HEADER = 16, GROUP = 32, OPTIMIZED = 1 };
 	const struct target_subsystem *subsystem = controller->subsystem;
@@ -110,7 +110,7 @@ static struct log ana(const struct target_controller *controller, bool groups_on
 	return log;
 }
 
-static struct log effects(const struct target_controller *controller)
+static struct log page_effects(const struct target_controller *controller)
 {
 	struct log log = log_make(LOG_EFFECTS_BYTES);
 
@@ -136,7 +136,7 @@ static bool is_known(const struct target_controller *controller, uint8_t lid)
 	}
 }
 
-static struct log make(struct target_command *command, uint8_t lid)
+static struct log page_make(struct target_command *command, uint8_t lid)
 {
 	enum { RGO = 1 << 8 };
 	struct target_controller *controller = command->queue->controller;
@@ -144,17 +144,17 @@ static struct log make(struct target_command *command, uint8_t lid)
 
 	switch (lid) {
 	case LOG_ERROR:
-		return errors(controller);
+		return page_errors(controller);
 	case LOG_SMART:
-		return smart(controller);
+		return page_smart(controller);
 	case LOG_FIRMWARE:
-		return firmware(controller);
+		return page_firmware(controller);
 	case LOG_CHANGED_NAMESPACES:
-		return changed(controller);
+		return page_changed(controller);
 	case LOG_EFFECTS:
-		return effects(controller);
+		return page_effects(controller);
 	case LOG_ANA:
-		return ana(controller, command->sqe.cdw10 & RGO);
+		return page_ana(controller, command->sqe.cdw10 & RGO);
 	case LOG_DISCOVERY:
 		log.bytes = discovery_page(controller->port, controller->hostnqn, &log.length);
 		return log;
@@ -164,7 +164,8 @@ static struct log make(struct target_command *command, uint8_t lid)
 }
 
 /* Reading a page acknowledges its event, and forgets the changes, unless RAE is set. */
-static void acknowledge(struct target_controller *controller, const struct log_request *request)
+static void page_acknowledge(
+	struct target_controller *controller, const struct log_request *request)
 {
 	if (request->keeps_event)
 		return;
@@ -189,7 +190,7 @@ static void log_ready(struct target_command *command)
 		command_finish(command, NVME_SQ_DELETED);
 		return;
 	}
-	log = make(command, request.lid);
+	log = page_make(command, request.lid);
 	if (!log.bytes || request.offset > log.length) {
 		command_finish(command, log.bytes ? NVME_INVALID_FIELD : NVME_INTERNAL);
 		free(log.bytes);
@@ -201,7 +202,7 @@ static void log_ready(struct target_command *command)
 	memcpy(command->data, log.bytes + request.offset, bytes);
 	memset(command->data + bytes, 0, command->data_bytes - bytes);
 	free(log.bytes);
-	acknowledge(controller, &request);
+	page_acknowledge(controller, &request);
 	command_finish(command, NVME_SUCCESS);
 }
 

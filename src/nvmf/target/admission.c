@@ -56,7 +56,7 @@ static bool has_room(const struct target *target, const struct share *share)
 		share->own < target->connections_max - share->all;
 }
 
-static void report(struct target *target, const char *peer, uint32_t own)
+static void admission_report(struct target *target, const char *peer, uint32_t own)
 {
 	uint64_t now_ns = loop_now_ns(target->loop);
 	char sentence[TARGET_PEER_BYTES + 128];
@@ -78,7 +78,7 @@ enum target_admission target_admit(struct target *target, const char *peer)
 
 	if (has_room(target, &share))
 		return TARGET_ADMITTED;
-	report(target, peer, share.own);
+	admission_report(target, peer, share.own);
 	return share.surplus < TARGET_SURPLUS_MAX ? TARGET_ADMITTED_AS_SURPLUS
 						  : TARGET_NOT_ADMITTED;
 }

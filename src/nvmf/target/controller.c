@@ -18,7 +18,8 @@ enum {
 	CC_RESERVED = 0xff00000e,
 };
 
-static struct target_controller *find(struct target_subsystem *subsystem, uint16_t cntlid)
+static struct target_controller *controller_find(
+	struct target_subsystem *subsystem, uint16_t cntlid)
 {
 	list_for_each(controller, &subsystem->controllers, struct target_controller, node)
 		if (controller->cntlid == cntlid)
@@ -28,7 +29,7 @@ static struct target_controller *find(struct target_subsystem *subsystem, uint16
 
 struct target_controller *subsystem_controller(struct target_subsystem *subsystem, uint16_t cntlid)
 {
-	return find(subsystem, cntlid);
+	return controller_find(subsystem, cntlid);
 }
 
 /* 0: all are in use. Identifiers are not reused soon, so that a late Connect finds nothing. */
@@ -41,7 +42,7 @@ static uint16_t cntlid_take(struct target_subsystem *subsystem)
 
 		subsystem->cntlid_next = cntlid == subsystem->cntlid_max ? subsystem->cntlid_min
 									 : (uint16_t)(cntlid + 1);
-		if (!find(subsystem, cntlid))
+		if (!controller_find(subsystem, cntlid))
 			return cntlid;
 	}
 	return 0;

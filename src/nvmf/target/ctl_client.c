@@ -73,7 +73,7 @@ static bool is_trusted(int fd)
 	return peer.uid == 0 || peer.uid == geteuid() || geteuid() == 0;
 }
 
-static int failed(int error, const char *path, char **ret_text)
+static int call_failed(int error, const char *path, char **ret_text)
 {
 	bool is_foreign = error == -EPERM;
 
@@ -91,11 +91,11 @@ int ctl_call(const char *path, unsigned word_count, const char *const *words, ch
 	char *text = NULL;
 
 	if (strlen(path) >= sizeof(address.sun_path))
-		return failed(-ENAMETOOLONG, path, ret_text);
+		return call_failed(-ENAMETOOLONG, path, ret_text);
 	strcpy(address.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return failed(-errno, path, ret_text);
+		return call_failed(-errno, path, ret_text);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
 		error = -errno;
 	if (error == 0 && !is_trusted(fd))
@@ -112,7 +112,7 @@ int ctl_call(const char *path, unsigned word_count, const char *const *words, ch
 		error = -EPROTO;
 	} else {
 		free(text);
-		return failed(error ? error : -ECONNRESET, path, ret_text);
+		return call_failed(error ? error : -ECONNRESET, path, ret_text);
 	}
 	*ret_text = text;
 	return error;

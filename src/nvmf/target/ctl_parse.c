@@ -20,9 +20,10 @@ static const struct {
 #undef CTL_COMMAND
 };
 
-static bool refuse(char *sentence, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool command_refuse(char *sentence, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static bool refuse(char *sentence, const char *format, ...)
+static bool command_refuse(char *sentence, const char *format, ...)
 {
 	va_list arguments;
 
@@ -197,16 +198,17 @@ static bool positional_words(struct ctl_request *request, const char *const *wor
 
 	if (positional_count(positional) > 0) {
 		if (!config_nqn_is_valid(words[0]))
-			return refuse(sentence,
+			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
 		strcpy(request->nqn, words[0]);
 	}
 	if (strcmp(positional, "NQN NSID") == 0 && !parse_nsid(words[1], &request->ns.nsid))
-		return refuse(sentence, "\"%.64s\" is no namespace: give a number from 1 to %u",
-			words[1], (unsigned)CONFIG_NSID_MAX);
+		return command_refuse(sentence,
+			"\"%.64s\" is no namespace: give a number from 1 to %u", words[1],
+			(unsigned)CONFIG_NSID_MAX);
 	if (strcmp(positional, "NQN HOSTNQN") == 0) {
 		if (!config_nqn_is_valid(words[1]))
-			return refuse(sentence,
+			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
 		strcpy(request->hostnqn, words[1]);
 	}
@@ -218,9 +220,11 @@ static bool is_complete(const struct ctl_request *request, char *sentence)
 	const struct config_namespace *ns = &request->ns;
 
 	if (request->command == CTL_ADD_NAMESPACE && !ns->path[0] && ns->size_bytes == 0)
-		return refuse(sentence, "add-namespace needs path=FILE, memory=SIZE or null=SIZE");
+		return command_refuse(
+			sentence, "add-namespace needs path=FILE, memory=SIZE or null=SIZE");
 	if (request->command == CTL_INJECT && request->rule.fault == CTL_FAULT_NONE)
-		return refuse(sentence, "inject needs delay=MS, status=HEX, drop or disconnect");
+		return command_refuse(
+			sentence, "inject needs delay=MS, status=HEX, drop or disconnect");
 	return true;
 }
 
@@ -233,20 +237,21 @@ bool ctl_parse(unsigned word_count, const char *const *words, struct ctl_request
 		strcmp(words[0], commands[command].word) != 0)
 		command++;
 	if (word_count == 0 || command == CTL_COMMANDS)
-		return refuse(sentence, "\"%.64s\" is no command; \"help\" lists them",
+		return command_refuse(sentence, "\"%.64s\" is no command; \"help\" lists them",
 			word_count ? words[0] : "");
 	memset(ret_request, 0, sizeof(*ret_request));
 	ret_request->command = (enum ctl_command)command;
 	count = positional_count(commands[command].positional);
 	if (word_count - 1 < count)
-		return refuse(sentence, "%s needs %s", words[0], commands[command].positional);
+		return command_refuse(
+			sentence, "%s needs %s", words[0], commands[command].positional);
 	if (!positional_words(ret_request, words + 1, sentence))
 		return false;
 	for (unsigned i = 1 + count; i < word_count; i++) {
 		if (further_word(ret_request, words[i]))
 			continue;
-		return refuse(sentence, "%s does not take \"%.64s\"%s%s", words[0], words[i],
-			commands[command].further[0] ? "; it takes " : "",
+		return command_refuse(sentence, "%s does not take \"%.64s\"%s%s", words[0],
+			words[i], commands[command].further[0] ? "; it takes " : "",
 			commands[command].further);
 	}
 	return is_complete(ret_request, sentence);

@@ -193,7 +193,7 @@ static void property_set(struct target_command *command)
 }
 
 /* Only I/O queues are deleted by Disconnect (section 3.3.2.4); the response goes out before. */
-static void disconnect(struct target_command *command)
+static void queue_disconnect(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;
 
@@ -221,7 +221,7 @@ void fabrics_command(struct target_command *command)
 	else if (fctype == NVME_FABRICS_PROPERTY_SET && is_admin)
 		property_set(command);
 	else if (fctype == NVME_FABRICS_DISCONNECT)
-		disconnect(command);
+		queue_disconnect(command);
 	else
 		command_finish(command, NVME_INVALID_OPCODE);
 }

@@ -55,7 +55,7 @@ static void delay_over(struct loop_timer *timer)
 	command_dispatch(command);
 }
 
-static bool apply(const struct target_rule *rule, struct target_command *command)
+static bool rule_apply(const struct target_rule *rule, struct target_command *command)
 {
 	struct loop *loop = command->queue->target->loop;
 
@@ -93,7 +93,7 @@ bool inject_command(struct target_command *command)
 			continue;
 		if (rule->is_counted)
 			rule->rule.count--;
-		return apply(&rule->rule, command);
+		return rule_apply(&rule->rule, command);
 	}
 	return false;
 }

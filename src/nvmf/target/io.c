@@ -181,7 +181,7 @@ static void flush_ready(struct target_command *command)
 	io_run(command, flush_run);
 }
 
-static void count(struct target_command *command)
+static void command_count(struct target_command *command)
 {
 	struct target_controller *controller = command->queue->controller;
 	struct target_counters *counters = &command->queue->target->counters;
@@ -220,7 +220,7 @@ void io_command(struct target_command *command)
 		return;
 	}
 	command->ns->references++;
-	count(command);
+	command_count(command);
 	if (has_range(opcode) && !is_inside(command)) {
 		command_finish(command, NVME_LBA_RANGE);
 		return;
@@ -392,8 +392,8 @@ void io_fused(struct target_command *compare, struct target_command *write)
 	write->ns->references++;
 	compare->pair = write->pair = pair;
 	compare->direction = write->direction = TARGET_TO_CONTROLLER;
-	count(compare);
-	count(write);
+	command_count(compare);
+	command_count(write);
 	compare->queue->transport->fetch(compare);
 	write->queue->transport->fetch(write);
 }

@@ -40,7 +40,7 @@ static uint64_t step_bytes(uint64_t total, uint64_t done, uint64_t most)
 	return total - done < most ? total - done : most;
 }
 
-static void synced(struct backend_request *request, enum backend_status status)
+static void ranges_synced(struct backend_request *request, enum backend_status status)
 {
 	io_done(container_of(request, struct target_command, request), backend_status_nvme(status));
 }
@@ -49,7 +49,7 @@ static void synced(struct backend_request *request, enum backend_status status)
 static void finish_steps(struct target_command *command)
 {
 	if (io_is_durable(command))
-		io_submit(command, BACKEND_FLUSH, 0, 0, NULL, false, synced);
+		io_submit(command, BACKEND_FLUSH, 0, 0, NULL, false, ranges_synced);
 	else
 		io_done(command, NVME_SUCCESS);
 }

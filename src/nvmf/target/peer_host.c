@@ -70,7 +70,7 @@ static void resume_run(struct loop_work *work)
 	}
 }
 
-static struct peer_host *find(struct target *target, const char *nqn)
+static struct peer_host *peer_find(struct target *target, const char *nqn)
 {
 	list_for_each(host, &target->peer_hosts, struct peer_host, node)
 		if (!strcmp(host->nqn, nqn))
@@ -78,7 +78,7 @@ static struct peer_host *find(struct target *target, const char *nqn)
 	return NULL;
 }
 
-static void lose(struct target_queue *queue)
+static void commands_lose(struct target_queue *queue)
 {
 	list_for_each(command, &queue->commands, struct target_command, node)
 		if (command->is_at_work && !list_is_linked(&command->parked))
@@ -87,7 +87,7 @@ static void lose(struct target_queue *queue)
 
 struct peer_host *peer_host_reference(struct target *target, const char *nqn)
 {
-	struct peer_host *host = find(target, nqn);
+	struct peer_host *host = peer_find(target, nqn);
 
 	if (!host) {
 		host = calloc(1, sizeof(*host));
@@ -108,7 +108,7 @@ void peer_host_lose_all(struct peer_host *host)
 {
 	list_for_each(queue, &host->target->connections, struct target_queue, connection)
 		if (queue->host == host)
-			lose(queue);
+			commands_lose(queue);
 }
 
 void peer_host_unreference(struct peer_host *host)
@@ -148,7 +148,7 @@ bool queue_is_lost(const struct target_queue *queue)
 void queue_lose(struct target_queue *queue)
 {
 	if (queue->host)
-		lose(queue);
+		commands_lose(queue);
 }
 
 void command_work_begin(struct target_command *command)

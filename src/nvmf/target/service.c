@@ -8,7 +8,7 @@
 
 #include "nvmf/target/service_internal.h"
 
-static int refuse(char *sentence, int error, const char *what, const char *name)
+static int change_refuse(char *sentence, int error, const char *what, const char *name)
 {
 	snprintf(sentence, SERVICE_SENTENCE_BYTES, "%s \"%.256s\": %s", what, name,
 		strerror(-error));
@@ -68,13 +68,13 @@ static int make_subsystem(struct service *service, const struct target_config *c
 	int error = target_subsystem_create(service->target, &settings, &subsystem);
 
 	if (error)
-		return refuse(sentence, error, "cannot make the subsystem", from->nqn);
+		return change_refuse(sentence, error, "cannot make the subsystem", from->nqn);
 	for (size_t i = 0; i < from->allowed_host_count; i++) {
 		const char *nqn = config->hosts[from->allowed_hosts[i]].nqn;
 
 		error = target_subsystem_allow(subsystem, nqn);
 		if (error)
-			return refuse(sentence, error, "cannot allow the host", nqn);
+			return change_refuse(sentence, error, "cannot allow the host", nqn);
 	}
 	for (size_t i = 0; i < from->namespace_count; i++) {
 		if (!from->namespaces[i].is_enabled)
@@ -184,7 +184,7 @@ static int make_port(struct service *service, const struct target_config *config
 		error = fill_port(service, config, from, port->port);
 	}
 	if (error)
-		return refuse(sentence, error, "cannot make the port", from->address.traddr);
+		return change_refuse(sentence, error, "cannot make the port", from->address.traddr);
 	/* Last of all, so that no host sees half a port. */
 	return start_listening(port, service, from, sentence);
 }

@@ -41,12 +41,12 @@ static void print_status(const struct service *service, struct ctl_call *call)
 	free(text);
 }
 
-static void resized(void *context, int error, const char *sentence)
+static void namespace_resized(void *context, int error, const char *sentence)
 {
 	ctl_answer(context, error == 0, error ? sentence : "");
 }
 
-static void inject(
+static void rules_inject(
 	const struct service *service, const struct ctl_rule *from, struct ctl_call *call)
 {
 	struct target_rule rule = {
@@ -95,7 +95,7 @@ static void change_namespace(struct service *service, struct target_subsystem *s
 		target_namespace_remove(ns);
 		ctl_answer(call, true, "");
 	} else {
-		target_namespace_resize(ns, request->ns.size_bytes, resized, call);
+		target_namespace_resize(ns, request->ns.size_bytes, namespace_resized, call);
 	}
 }
 
@@ -138,7 +138,7 @@ void service_serve(void *context, struct ctl_call *call)
 		print_counters(service, call);
 		break;
 	case CTL_INJECT:
-		inject(service, &request.rule, call);
+		rules_inject(service, &request.rule, call);
 		break;
 	case CTL_CLEAR_INJECTIONS:
 		target_inject_clear(service->target);

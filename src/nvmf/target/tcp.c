@@ -72,7 +72,7 @@ static void retry_expired(struct loop_timer *timer)
 	(void)loop_rewatch(tcp->loop, &tcp->watch, EPOLLIN);
 }
 
-static int refuse(int error, const struct sockaddr_storage *address, char *sentence)
+static int address_refuse(int error, const struct sockaddr_storage *address, char *sentence)
 {
 	char text[TARGET_PEER_BYTES];
 	const char *advice = "check the address";
@@ -100,7 +100,7 @@ int target_tcp_create(
 
 	if (fd < 0) {
 		free(tcp);
-		return refuse(-fd, &settings->address, sentence);
+		return address_refuse(-fd, &settings->address, sentence);
 	}
 	tcp->settings = *settings;
 	if (!tcp->settings.h2c_bytes_max)
@@ -118,7 +118,7 @@ int target_tcp_create(
 	if (error) {
 		network->close(network, fd);
 		free(tcp);
-		return refuse(-error, &settings->address, sentence);
+		return address_refuse(-error, &settings->address, sentence);
 	}
 	*ret_tcp = tcp;
 	return 0;

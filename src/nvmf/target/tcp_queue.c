@@ -194,7 +194,7 @@ static void resume_waiting(struct tcp_queue *q)
 	q->is_resuming = false;
 }
 
-static void fetch(struct target_command *command)
+static void command_fetch(struct target_command *command)
 {
 	struct tcp_queue *q = queue_of(command->queue);
 	struct tcp_command *c = command_of(command);
@@ -210,7 +210,7 @@ static void fetch(struct target_command *command)
 	}
 }
 
-static void prepare(struct target_command *command)
+static void command_prepare(struct target_command *command)
 {
 	struct tcp_queue *q = queue_of(command->queue);
 
@@ -220,7 +220,7 @@ static void prepare(struct target_command *command)
 		need_room(q, command_of(command));
 }
 
-static void respond(struct target_command *command)
+static void command_respond(struct target_command *command)
 {
 	struct tcp_queue *q = queue_of(command->queue);
 	struct tcp_command *c = command_of(command);
@@ -245,9 +245,9 @@ const struct target_transport target_tcp_transport = {
 	.sgls = IDENTIFY_SGLS_SUPPORTED | IDENTIFY_SGLS_OFFSET | IDENTIFY_SGLS_TRANSPORT,
 	.data_bytes_max = TARGET_DATA_BYTES_MAX,
 	.set_entries = set_entries,
-	.fetch = fetch,
-	.prepare = prepare,
-	.respond = respond,
+	.fetch = command_fetch,
+	.prepare = command_prepare,
+	.respond = command_respond,
 	.close = close_queue,
 };
 

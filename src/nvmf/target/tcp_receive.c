@@ -18,7 +18,7 @@ enum {
 	DATAL_OFFSET = 16,
 };
 
-static void refuse(struct tcp_queue *q, enum tcp_fatal fes, uint32_t fei)
+static void pdu_refuse(struct tcp_queue *q, enum tcp_fatal fes, uint32_t fei)
 {
 	tcp_rx_refuse(&q->rx, fes, fei);
 }
@@ -64,7 +64,7 @@ static struct tcp_command *begin_command(struct tcp_queue *q)
 	uint32_t capsule_bytes = q->rx.pdu.data_bytes;
 
 	if (!c) {
-		refuse(q, TCP_FATAL_SEQUENCE, 0);
+		pdu_refuse(q, TCP_FATAL_SEQUENCE, 0);
 		return NULL;
 	}
 	c->command.sqe = nvme_sqe_decode(q->rx.pdu.sqe);
@@ -74,7 +74,7 @@ static struct tcp_command *begin_command(struct tcp_queue *q)
 	/* In-capsule data with an I/O command that is longer than IOCCSZ says (section 3.4.4). */
 	if (q->queue.qid != 0 && c->command.sqe.opcode != NVME_OPCODE_FABRICS &&
 		capsule_bytes > q->queue.in_capsule_bytes) {
-		refuse(q, TCP_FATAL_HEADER, PLEN_OFFSET);
+		pdu_refuse(q, TCP_FATAL_HEADER, PLEN_OFFSET);
 		tcp_command_release(q, c);
 		return NULL;
 	}
@@ -85,7 +85,7 @@ static void give_command(struct tcp_queue *q, struct tcp_command *c)
 {
 	if (target_queue_command(&q->queue, &c->command))
 		return;
-	refuse(q, TCP_FATAL_SEQUENCE, 0);
+	pdu_refuse(q, TCP_FATAL_SEQUENCE, 0);
 	tcp_command_release(q, c);
 }
 
@@ -95,17 +95,17 @@ static void take_h2c_header(struct tcp_queue *q)
 	struct tcp_command *c = tcp_command_of_ttag(q, pdu->data.ttag);
 
 	if (!c) {
-		refuse(q, TCP_FATAL_HEADER, TTAG_OFFSET);
+		pdu_refuse(q, TCP_FATAL_HEADER, TTAG_OFFSET);
 	} else if (c->command.sqe.cid != pdu->data.cccid) {
-		refuse(q, TCP_FATAL_HEADER, CCCID_OFFSET);
+		pdu_refuse(q, TCP_FATAL_HEADER, CCCID_OFFSET);
 	} else if (c->state != TCP_DATA_OUTSTANDING) {
-		refuse(q, TCP_FATAL_SEQUENCE, 0);
+		pdu_refuse(q, TCP_FATAL_SEQUENCE, 0);
 	} else if (pdu->data.length != pdu->data_bytes) {
-		refuse(q, TCP_FATAL_HEADER, DATAL_OFFSET);
+		pdu_refuse(q, TCP_FATAL_HEADER, DATAL_OFFSET);
 	} else if (pdu->data.offset != c->received || pdu->data.length > c->asked - c->received) {
-		refuse(q, TCP_FATAL_DATA_RANGE, 0);
+		pdu_refuse(q, TCP_FATAL_DATA_RANGE, 0);
 	} else if (!(pdu->flags & TCP_LAST) != (pdu->data.length < c->asked - c->received)) {
-		refuse(q, TCP_FATAL_HEADER, FLAGS_OFFSET);
+		pdu_refuse(q, TCP_FATAL_HEADER, FLAGS_OFFSET);
 	} else {
 		q->receiving = c;
 		tcp_rx_place(&q->rx, c->buffer + c->received);
@@ -187,7 +187,7 @@ static void take_pdu(struct tcp_queue *q)
 }
 
 /* False: the stream is over. */
-static bool feed(struct tcp_queue *q, const uint8_t *bytes, size_t length)
+static bool queue_feed(struct tcp_queue *q, const uint8_t *bytes, size_t length)
 {
 	enum tcp_rx_event event = TCP_RX_MORE;
 
@@ -231,7 +231,7 @@ static bool take_bytes(struct tcp_queue *q, size_t bytes, uint32_t direct_bytes)
 	q->tcp->counters.received_bytes += bytes;
 	if (placed)
 		tcp_rx_placed(&q->rx, placed);
-	return feed(q, q->tcp->staging, bytes - placed);
+	return queue_feed(q, q->tcp->staging, bytes - placed);
 }
 
 static void stream_over(struct tcp_queue *q)

@@ -20,7 +20,7 @@ void tcp_send_soon(struct tcp_queue *q)
 		loop_defer(q->tcp->loop, &q->send);
 }
 
-static void enqueue(struct tcp_queue *q, struct tcp_command *c)
+static void pdu_enqueue(struct tcp_queue *q, struct tcp_command *c)
 {
 	c->sent = 0;
 	list_append(&q->output, &c->node);
@@ -43,7 +43,7 @@ void tcp_send_r2t(struct tcp_queue *q, struct tcp_command *c)
 	c->head_bytes = tcp_pdu_encode(&pdu, &q->options, c->head);
 	c->body_bytes = 0;
 	c->tail_bytes = 0;
-	enqueue(q, c);
+	pdu_enqueue(q, c);
 }
 
 static uint32_t response_encode(struct tcp_queue *q, struct tcp_command *c, uint8_t *bytes)
@@ -70,7 +70,7 @@ void tcp_send_response(struct tcp_queue *q, struct tcp_command *c)
 	c->tail_bytes = 0;
 	if (c->body_bytes == 0) {
 		c->head_bytes = response_encode(q, c, c->head);
-		enqueue(q, c);
+		pdu_enqueue(q, c);
 		return;
 	}
 	if (!has_response)
@@ -86,7 +86,7 @@ void tcp_send_response(struct tcp_queue *q, struct tcp_command *c)
 	if (has_response)
 		c->tail_bytes += response_encode(q, c, c->tail + c->tail_bytes);
 	assert(c->tail_bytes <= sizeof(c->tail));
-	enqueue(q, c);
+	pdu_enqueue(q, c);
 }
 
 static int part_add(struct iovec *parts, int count, void *bytes, uint32_t length, uint32_t *skip)

@@ -96,7 +96,7 @@ int backend_resize(struct backend *backend, uint64_t size_bytes, char *sentence)
 	return backend->kind->resize(backend, size_bytes, sentence);
 }
 
-static enum backend_status verdict(
+static enum backend_status flush_verdict(
 	const struct backend *backend, const struct backend_request *request)
 {
 	if (request->operation == BACKEND_FLUSH)
@@ -112,7 +112,7 @@ static enum backend_status verdict(
 void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
 {
-	enum backend_status status = verdict(backend, request);
+	enum backend_status status = flush_verdict(backend, request);
 
 	assert(request->done);
 	request->backend = backend;

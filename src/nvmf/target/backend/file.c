@@ -54,7 +54,7 @@ static bool is_durable(const struct backend_request *request)
 		(request->operation == BACKEND_WRITE && request->is_fua);
 }
 
-static void report(struct file *file, enum backend_status status, int error)
+static void request_report(struct file *file, enum backend_status status, int error)
 {
 	char sentence[BACKEND_SENTENCE_BYTES];
 
@@ -110,7 +110,7 @@ struct file_step file_step_next(struct backend_request *request)
 }
 
 /* A piece of a read or write is done. Returns whether some of it remains. */
-static bool advance(struct backend_request *request, uint64_t bytes)
+static bool request_advance(struct backend_request *request, uint64_t bytes)
 {
 	assert(bytes <= request->remaining_bytes);
 	request->position_bytes += bytes;
@@ -161,14 +161,14 @@ static bool step_failed(struct backend_request *request, int error, enum backend
 	*ret_status = status_of_error(request, error);
 	if (is_durable(request))
 		file->has_lost_writes = true;
-	report(file, *ret_status, error);
+	request_report(file, *ret_status, error);
 	return false;
 }
 
 static bool transfer_ended(struct backend_request *request, enum backend_status *ret_status)
 {
 	*ret_status = request->operation == BACKEND_READ ? BACKEND_NOT_READY : BACKEND_WRITE_FAULT;
-	report(file_of(request->backend), *ret_status, 0);
+	request_report(file_of(request->backend), *ret_status, 0);
 	return false;
 }
 
@@ -185,7 +185,7 @@ bool file_step_done(
 	*ret_status = BACKEND_OK;
 	if (is_transfer && outcome == 0)
 		return transfer_ended(request, ret_status);
-	return is_transfer && advance(request, (uint64_t)outcome);
+	return is_transfer && request_advance(request, (uint64_t)outcome);
 }
 
 static bool has_shrunk(const struct file *file)
@@ -196,7 +196,7 @@ static bool has_shrunk(const struct file *file)
 		(uint64_t)status.st_size < file->backend.size_bytes;
 }
 
-static void submit(
+static void file_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
 {
 	struct file *file = file_of(backend);
@@ -207,7 +207,7 @@ static void submit(
 	if (is_durable(request) && file->has_lost_writes) {
 		backend_finish(request, BACKEND_WRITE_FAULT);
 	} else if (request->operation == BACKEND_WRITE && has_shrunk(file)) {
-		report(file, BACKEND_NOT_READY, 0);
+		request_report(file, BACKEND_NOT_READY, 0);
 		backend_finish(request, BACKEND_NOT_READY);
 	} else {
 		backend_ring_start(ring, request);
@@ -250,7 +250,7 @@ static int take_size(struct file *file, uint64_t size_bytes, char *sentence)
 	return 0;
 }
 
-static int resize(struct backend *backend, uint64_t size_bytes, char *sentence)
+static int file_resize(struct backend *backend, uint64_t size_bytes, char *sentence)
 {
 	struct file *file = file_of(backend);
 	int error = take_size(file, size_bytes, sentence);
@@ -266,7 +266,7 @@ static void close_file(struct backend *backend)
 	free(backend);
 }
 
-static const struct backend_kind file_kind = {submit, resize, close_file};
+static const struct backend_kind file_kind = {file_submit, file_resize, close_file};
 
 static int take_block_size(struct file *file, uint32_t block_bytes, char *sentence)
 {

@@ -98,7 +98,7 @@ static void do_range(struct memory *memory, enum backend_operation operation, ui
 	}
 }
 
-static void submit(
+static void memory_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
 {
 	struct memory *memory = memory_of(backend);
@@ -127,7 +127,7 @@ static int check_size(const struct backend *backend, uint64_t size_bytes, char *
 	return 0;
 }
 
-static int resize(struct backend *backend, uint64_t size_bytes, char *sentence)
+static int memory_resize(struct backend *backend, uint64_t size_bytes, char *sentence)
 {
 	struct memory *memory = memory_of(backend);
 	int error = check_size(backend, size_bytes, sentence);
@@ -159,7 +159,7 @@ static void close_memory(struct backend *backend)
 	free(memory);
 }
 
-static const struct backend_kind memory_kind = {submit, resize, close_memory};
+static const struct backend_kind memory_kind = {memory_submit, memory_resize, close_memory};
 
 int backend_memory_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence)

@@ -50,7 +50,7 @@ int backend_ring_fd(const struct backend_ring *ring)
 	return ring->has_uring ? ring->uring.ring_fd : -1;
 }
 
-static void prepare(struct io_uring_sqe *sqe, const struct file_step *step)
+static void sqe_prepare(struct io_uring_sqe *sqe, const struct file_step *step)
 {
 	switch (step->call) {
 	case FILE_READ:
@@ -115,7 +115,7 @@ static bool start_step(struct backend_ring *ring, struct backend_request *reques
 	if (!sqe)
 		return false;
 	step = file_step_next(request);
-	prepare(sqe, &step);
+	sqe_prepare(sqe, &step);
 	io_uring_sqe_set_data(sqe, request);
 	ring->in_flight++;
 	return true;
