@@ -87,6 +87,26 @@ enum {
 	POLL_YIELD_AGAIN_WEIGHT = 32 * POLL_CALL_WEIGHT,
 	/* Polls in a row that find the lane locked until they yield the CPU to its driver. */
 	POLL_LOCKED_MAX = 20,
+
+	/*
+	 * A thread that waits for an event and drives its lane (worker/worker_wait.h). How long the
+	 * lane's thread waits for the next waiter; twice that at most. Not measured.
+	 */
+	POLL_WAIT_TICK_NS = 1000000,
+	/* The longest sleep of a waiter while the lane has deadlines (POLL_TRUST_MAX). */
+	POLL_WAIT_SLEEP_NS_MAX = POLL_TICK_NS << POLL_TRUST_MAX,
+	/* Waits that do not drive after the lane was taken back from its channel. Not measured. */
+	POLL_WAIT_REFUSALS = 256,
+	/* The same after packets have come for an absent waiter. Not measured. */
+	POLL_WAIT_REFUSALS_ABSENT = 16,
+	/* Fruitless wake-ups in a row until the lane is taken back. Not measured. */
+	POLL_WAIT_VAIN_MAX = 8,
+	/*
+	 * As POLL_HOLD_BUDGET_MAX and _MIN. A hold without an answer delays the acknowledgement by
+	 * up to two ticks, so holds without an answer are rarer here. Not measured.
+	 */
+	POLL_WAIT_HOLD_BUDGET_MAX = 4,
+	POLL_WAIT_HOLD_BUDGET_MIN = -64,
 };
 
 struct poll_policy {

@@ -17,22 +17,6 @@
 #include "worker/worker_streams.h"
 
 enum {
-	/* How long the lane's thread waits for the next waiter; twice that at most. */
-	TICK_NS = 1000000,
-	/* The longest sleep of a waiter while the lane has deadlines (POLL_TRUST_MAX). */
-	SLEEP_NS_MAX = POLL_TICK_NS << POLL_TRUST_MAX,
-	/* Waits that do not drive after the lane was taken back from its channel. */
-	REFUSALS = 256,
-	/* The same after packets have come for an absent waiter. */
-	REFUSALS_ABSENT = 16,
-	/* Fruitless wake-ups in a row until the lane is taken back. */
-	VAIN_MAX = 8,
-	/*
-	 * As POLL_HOLD_BUDGET_MAX and _MIN. A hold without an answer delays the acknowledgement by
-	 * up to two ticks, so holds without an answer are rarer here. Not measured.
-	 */
-	HOLD_BUDGET_MAX = 4,
-	HOLD_BUDGET_MIN = -64,
 	/* The port's, the streams' epoll set, the hot stream, and the wake-up. */
 	FDS_MAX = PORT_UDP_FDS_MAX + 3,
 };
@@ -79,7 +63,7 @@ void worker_wait_return(struct worker *worker)
 
 	atomic_store(&wait->is_assigned, false);
 	wait->is_parked = false;
-	wait->refusals = REFUSALS;
+	wait->refusals = POLL_WAIT_REFUSALS;
 	worker->is_deep_asleep = false;
 	worker_wait_wake(worker);
 	kick_raise(worker->kick);
@@ -166,9 +150,9 @@ static void hold_budget_update(struct worker *worker)
 		return;
 	wait->has_held_acks = false;
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed))
-		wait->hold_budget = HOLD_BUDGET_MAX;
+		wait->hold_budget = POLL_WAIT_HOLD_BUDGET_MAX;
 	else if (--wait->hold_budget < 0)
-		wait->hold_budget = HOLD_BUDGET_MIN;
+		wait->hold_budget = POLL_WAIT_HOLD_BUDGET_MIN;
 }
 
 /* --- the waiter --- */
@@ -212,7 +196,7 @@ static void wait_leave(void *argument)
 		worker->is_deep_asleep = false;
 	if (wait->is_parked) {
 		wait->is_parked = false;
-		timer_set(worker, TICK_NS);
+		timer_set(worker, POLL_WAIT_TICK_NS);
 	}
 	worker_unlock(worker);
 }
@@ -243,7 +227,7 @@ static uint64_t sleep_choose(const struct worker *worker)
 		return min_u64(deadline_ns - worker->now_ns, POLL_TICK_NS);
 	if (deadline_ns == DEADLINE_NEVER && !is_blocked)
 		return DEADLINE_NEVER;
-	return min_u64(deadline_ns - worker->now_ns, SLEEP_NS_MAX);
+	return min_u64(deadline_ns - worker->now_ns, POLL_WAIT_SLEEP_NS_MAX);
 }
 
 /* A cancellation point. Returns as ppoll(2), or -errno. */
@@ -301,7 +285,7 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 	worker_send(worker, !atomic_load(has_events) || !acks_are_held(wait));
 	if (datagrams)
 		wait->vain = 0;
-	else if (is_woken && ++wait->vain == VAIN_MAX)
+	else if (is_woken && ++wait->vain == POLL_WAIT_VAIN_MAX)
 		worker_wait_return(worker);
 }
 
@@ -347,7 +331,7 @@ static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 	if (result >= 0 && atomic_load(&wait->is_assigned)) {
 		worker->is_deep_asleep = false;
 		lane_drive(worker, result > 0, has_events);
-		wait->was_long = worker->now_ns - began_ns > TICK_NS;
+		wait->was_long = worker->now_ns - began_ns > POLL_WAIT_TICK_NS;
 	}
 	worker_unlock(worker);
 	return result < 0 ? result : 0;
@@ -413,9 +397,9 @@ static uint64_t thread_leave(struct worker *worker)
 	wait->is_absent = !wait->is_in;
 	wait->waits_seen = wait->waits;
 	if (!wait->is_in)
-		return min_u64(worker_deadline_ns(worker) - worker->now_ns, TICK_NS);
+		return min_u64(worker_deadline_ns(worker) - worker->now_ns, POLL_WAIT_TICK_NS);
 	wait->is_parked = !is_frequent;
-	return is_frequent ? TICK_NS : DEADLINE_NEVER;
+	return is_frequent ? POLL_WAIT_TICK_NS : DEADLINE_NEVER;
 }
 
 uint64_t worker_wait_look(struct worker *worker)
@@ -434,7 +418,7 @@ uint64_t worker_wait_look(struct worker *worker)
 		atomic_store(&wait->is_assigned, false);
 		/* The program does other work while packets come: they need the lane's thread. */
 		if (worker_take_in(worker))
-			wait->refusals = REFUSALS_ABSENT;
+			wait->refusals = POLL_WAIT_REFUSALS_ABSENT;
 	} else if (atomic_load(&wait->is_assigned)) {
 		sleep_ns = thread_leave(worker);
 	}
