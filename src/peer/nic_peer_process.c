@@ -151,15 +151,6 @@ static const struct peer_ops self_ops = {
 
 /* --- opened and closed --- */
 
-/* Map one side at `at`. Returns 0 or -errno. */
-static int side_map(uint8_t *at, uint64_t bytes, int protection, int memory)
-{
-	return mmap(at, (size_t)bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory,
-		       0) == MAP_FAILED
-		? -errno
-		: 0;
-}
-
 /*
  * Map the owner's side, which cannot shrink under us, with room for the peers'. Returns 0 or
  * -errno.
@@ -170,25 +161,15 @@ static int memory_map(struct nic_peer *peer)
 		.l_whence = SEEK_SET,
 		.l_start = (off_t)(LOCKS_OFFSET + nic.owner.who),
 		.l_len = 1};
-	uint64_t bytes = peer->peer.bytes;
-	uint8_t *base;
 	int error;
 
 	if (fcntl(peer->memory, F_OFD_SETLK, &lock))
 		return -errno;
-	base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		-1, 0);
-	if (base == MAP_FAILED)
-		return -errno;
-	peer->peer.base = base;
-	error = side_map(base, bytes, PROT_READ, peer->memory);
+	error = nic_memory_map(peer->memory, peer->peer.bytes, &peer->peer.base);
 	if (error)
 		return error;
-	madvise(base, ARENA_SPAN(bytes), MADV_DONTFORK);
-	peer->public =
-		(const struct nic_public *)(const void *)(peer->peer.base + NIC_PUBLIC_OFFSET);
-	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
-		return -EPROTO;
+	madvise(peer->peer.base, ARENA_SPAN(peer->peer.bytes), MADV_DONTFORK);
+	peer->public = nic_public_at(peer->peer.base);
 	peer->identity = peer->public->identity;
 	peer->is_elsewhere = peer->public->netns != nic.public->netns;
 	peer->peer.waiters =
@@ -200,16 +181,15 @@ static int memory_map(struct nic_peer *peer)
 /* Map the peers' side, of which the process has the descriptor. Returns 0 or -errno. */
 static int shared_map(struct nic_peer *peer)
 {
-	uint8_t *at = peer->peer.base + ARENA_SIDE_BYTES;
 	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
 	int error;
 
 	if (shared < 0)
 		return shared;
-	error = side_map(at, peer->peer.bytes, PROT_READ | PROT_WRITE, shared);
+	error = nic_memory_map_shared(peer->peer.base, peer->peer.bytes, shared);
 	close(shared);
 	if (!error)
-		madvise(at, peer->peer.bytes, MADV_DONTFORK);
+		madvise(peer->peer.base + ARENA_SIDE_BYTES, peer->peer.bytes, MADV_DONTFORK);
 	return error;
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -72,4 +73,32 @@ int nic_memory_get_shared(int pidfd, int fd, uint64_t bytes)
 	if (error)
 		close(shared);
 	return error ? error : shared;
+}
+
+static int side_map(uint8_t *at, uint64_t bytes, int protection, int memory)
+{
+	return mmap(at, (size_t)bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory,
+		       0) == MAP_FAILED
+		? -errno
+		: 0;
+}
+
+int nic_memory_map(int memory, uint64_t bytes, uint8_t **ret_base)
+{
+	uint8_t *base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error;
+
+	if (base == MAP_FAILED)
+		return -errno;
+	*ret_base = base;
+	error = side_map(base, bytes, PROT_READ, memory);
+	if (error)
+		return error;
+	return nic_public_is_current(nic_public_at(base)) ? 0 : -EPROTO;
+}
+
+int nic_memory_map_shared(uint8_t *base, uint64_t bytes, int shared)
+{
+	return side_map(base + ARENA_SIDE_BYTES, bytes, PROT_READ | PROT_WRITE, shared);
 }

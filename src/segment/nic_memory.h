@@ -3,7 +3,7 @@
 #define URNIC_SEGMENT_NIC_MEMORY_H
 
 /*
- * The descriptor of another process's NIC memory, from urnicd or from a new NIC.
+ * The descriptor of another process's NIC memory, from urnicd or from a new NIC, and its mapping.
  *
  * The sender may have passed any descriptor instead: a pipe, a device, a file of another user, or
  * memory that it truncates while it is mapped. So the receiver checks a descriptor before any other
@@ -41,5 +41,18 @@ int nic_memory_check_side(int fd, uint64_t bytes);
  * -errno.
  */
 int nic_memory_get_shared(int pidfd, int fd, uint64_t bytes);
+
+/*
+ * Map the owner's side, of `bytes`, for reading, with room for the peers' side behind it.
+ *
+ * `ret_base`  Set unless that room is missing, also when the call fails; the caller unmaps
+ *             ARENA_SPAN(bytes).
+ *
+ * Returns 0; -EPROTO when it is of another version of urnic; or another -errno.
+ */
+int nic_memory_map(int memory, uint64_t bytes, uint8_t **ret_base);
+
+/* Map the peers' side there, for reading and writing. Returns 0 or -errno. */
+int nic_memory_map_shared(uint8_t *base, uint64_t bytes, int shared);
 
 #endif

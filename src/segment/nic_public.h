@@ -91,6 +91,18 @@ struct nic_public {
 	struct capture_public capture; /* on the peers' side: the capturing process writes it */
 };
 
+/* The directory of NIC memory that is mapped at `base`. */
+static inline const struct nic_public *nic_public_at(const uint8_t *base)
+{
+	return (const struct nic_public *)(const void *)(base + NIC_PUBLIC_OFFSET);
+}
+
+/* Has it the layout of this build? */
+static inline bool nic_public_is_current(const struct nic_public *public)
+{
+	return public->magic == NIC_PUBLIC_MAGIC && public->version == NIC_PUBLIC_VERSION;
+}
+
 static inline struct capture_public *nic_public_capture(const struct nic_public *public)
 {
 	return (struct capture_public *)arena_peers_side(&public->capture);

@@ -116,7 +116,7 @@ void gsi_send_last_messages(struct server *server, int memory, const struct agen
 	uint64_t offset;
 
 	if (pread(memory, &directory, sizeof(directory), NIC_PUBLIC_OFFSET) != sizeof(directory) ||
-		directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
+		!nic_public_is_current(&directory))
 		return;
 	offset = directory.last_messages_offset;
 	if (offset == 0 || offset > INT64_MAX - CM_LAST_MESSAGES_MAX * sizeof(last_messages[0]))

@@ -78,11 +78,8 @@ static int memory_open(struct capture_process *process, int memory, uid_t uid)
 /* Open the peers' side, once. Returns 0 or -errno. */
 static int shared_open(struct capture_process *process)
 {
-	const struct nic_public *public =
-		(const struct nic_public *)(const void *)(process->base + NIC_PUBLIC_OFFSET);
+	const struct nic_public *public = nic_public_at(process->base);
 
-	if (public->magic != NIC_PUBLIC_MAGIC || public->version != NIC_PUBLIC_VERSION)
-		return -EPROTO;
 	if (process->shared >= 0)
 		return nic_memory_check_side(process->shared, process->bytes);
 	process->shared = nic_memory_get_shared(process->pidfd, public->shared, process->bytes);
@@ -91,25 +88,15 @@ static int shared_open(struct capture_process *process)
 
 static int memory_map(struct capture_process *process)
 {
-	uint64_t bytes = process->bytes;
-	uint8_t *base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	int error;
+	int error = nic_memory_map(process->memory, process->bytes, &process->base);
 
-	if (base == MAP_FAILED)
-		return -errno;
-	process->base = base;
-	if (mmap(base, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, process->memory,
-		    0) == MAP_FAILED)
-		return -errno;
-	error = shared_open(process);
-	if (error)
-		return error;
-	if (mmap(base + ARENA_SIDE_BYTES, bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, process->shared, 0) == MAP_FAILED)
-		return -errno;
-	process->public = (const struct nic_public *)(const void *)(base + NIC_PUBLIC_OFFSET);
-	return 0;
+	if (!error)
+		error = shared_open(process);
+	if (!error)
+		error = nic_memory_map_shared(process->base, process->bytes, process->shared);
+	if (!error)
+		process->public = nic_public_at(process->base);
+	return error;
 }
 
 /* Map the rings of lanes that have appeared. */

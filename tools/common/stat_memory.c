@@ -260,7 +260,7 @@ int stat_memory_read(int fd, pid_t pid, struct stat_memory *ret_memory)
 
 	if (result < 0)
 		return result;
-	if (directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
+	if (!nic_public_is_current(&directory))
 		return -EPROTO;
 	memory.mr_count = directory.mr_count;
 	memory.cm = directory.cm;
