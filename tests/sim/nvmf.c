@@ -333,7 +333,6 @@ static void result_add(const struct run *run, struct nvmf_result *result)
 	const struct nvmf_network_counts *network = nvmf_network_counts(run->network);
 
 	result->requests += run->counts.requests;
-	result->succeeded += run->counts.succeeded;
 	result->failed += run->counts.failed;
 	result->unknown += run->counts.unknown;
 	result->attempts += run->counts.attempts;
@@ -346,7 +345,6 @@ static void result_add(const struct run *run, struct nvmf_result *result)
 	result->bytes += network->bytes;
 	result->inverted += network->inverted;
 	result->virtual_ns += run->world.now_ns - NVMF_S;
-	result->steps += run->world.steps;
 }
 
 void nvmf_run(uint64_t seed, bool is_traced, struct nvmf_result *result)

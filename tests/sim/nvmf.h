@@ -11,11 +11,11 @@ struct nvmf_target_counts {
 };
 
 struct nvmf_result {
-	uint64_t requests, succeeded, failed, unknown;
+	uint64_t requests, failed, unknown;
 	uint64_t attempts, lost, associations, swaps, swapped;
 	uint64_t faults, streams, bytes, inverted;
 	uint64_t actions, undecided;
-	uint64_t virtual_ns, steps;
+	uint64_t virtual_ns;
 	struct nvmf_target_counts target;
 };
 

@@ -21,7 +21,7 @@
 struct nvmf_load;
 
 struct nvmf_load_counts {
-	uint64_t requests, succeeded, failed, unknown; /* by how they were done */
+	uint64_t requests, failed, unknown; /* all, and those that were done so */
 	uint64_t attempts, lost;
 	uint64_t associations;
 	uint64_t swaps, swapped; /* fused pairs, and those that succeeded */
