@@ -6,6 +6,7 @@
 #include "nvmf_load.h"
 #include "nvmf_network.h"
 #include "nvmf_target.h"
+#include "nvmf_verbs.h"
 
 enum { STEPS_MAX = 4000000 };
 
@@ -47,7 +48,10 @@ static bool report(void *context, unsigned machine)
 {
 	struct run *run = context;
 
-	return nvmf_network_report(run->network, machine);
+	bool has_streams = nvmf_network_report(run->network, machine);
+	bool has_channels = nvmf_verbs_report(machine);
+
+	return has_streams || has_channels;
 }
 
 /* --- faults --- */
@@ -112,6 +116,7 @@ static void host_restart(struct run *run)
 
 	nvmf_trace(&run->world, "host %u: its %s ends", host, is_machine ? "machine" : "program");
 	nvmf_network_crash(run->network, host, !is_machine);
+	nvmf_verbs_crash(host, !is_machine);
 	nvmf_load_stop(run->load[host]);
 	if (is_machine)
 		down_ns += run->plan.kato_ms * NVMF_MS + NVMF_S;
@@ -131,9 +136,11 @@ static void network_fault(struct run *run)
 	switch (kind) {
 	case 0:
 		(void)nvmf_network_reset(run->network);
+		nvmf_verbs_reset(false);
 		break;
 	case 1:
 		(void)nvmf_network_reset_half(run->network);
+		nvmf_verbs_reset(true);
 		break;
 	case 2:
 		(void)nvmf_network_end_half(run->network);
@@ -276,8 +283,10 @@ static void phases(struct run *run)
 	}
 	for (unsigned i = 0; i < NVMF_HOSTS; i++) {
 		nvmf_load_destroy(run->load[i]);
-		NVMF_CHECK(&run->world, nvmf_network_open_count(run->network, i) == 0,
-			"host %u leaves descriptors", i);
+		NVMF_CHECK(&run->world,
+			nvmf_network_open_count(run->network, i) == 0 &&
+				nvmf_verbs_object_count(i) == 0,
+			"host %u leaves descriptors or objects of its adapter", i);
 	}
 	limit_ns = run->world.now_ns + CALM_NS;
 	while (!nvmf_target_is_idle(run->target)) {
@@ -293,6 +302,7 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 	nvmf_world_init(&run->world, seed, is_traced);
 	nvmf_plan_make(&run->plan, &run->world);
 	run->network = nvmf_network_create(&run->world, run->plan.latency_ns);
+	nvmf_verbs_begin(&run->world, run->network, run->plan.latency_ns);
 	run->world.report = report;
 	run->world.report_context = run;
 	for (unsigned i = 0; i < NVMF_MACHINES; i++) {
@@ -314,7 +324,7 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 			.world = &run->world,
 			.plan = &run->plan,
 			.registers = run->registers,
-			.transport = &host_tcp,
+			.transport = run->plan.is_rdma ? &host_rdma : &host_tcp,
 			.counts = &run->counts,
 			.recent = run->recent,
 		};
@@ -357,12 +367,15 @@ void nvmf_run(uint64_t seed, bool is_traced, struct nvmf_result *result)
 	run_init(run, seed, is_traced);
 	phases(run);
 	nvmf_target_destroy(run->target, &result->target);
-	NVMF_CHECK(&run->world, nvmf_network_open_count(run->network, NVMF_TARGET) == 0,
-		"the target leaves descriptors");
+	NVMF_CHECK(&run->world,
+		nvmf_network_open_count(run->network, NVMF_TARGET) == 0 &&
+			nvmf_verbs_object_count(NVMF_TARGET) == 0,
+		"the target leaves descriptors or objects of its adapter");
 	register_check(run->registers, &registers);
 	result->actions += registers.actions;
 	result->undecided += registers.undecided;
 	result_add(run, result);
+	nvmf_verbs_end();
 	nvmf_network_destroy(run->network);
 	register_destroy(run->registers);
 	nvmf_world_done(&run->world);

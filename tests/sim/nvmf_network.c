@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #include "nvmf/common/list.h"
+#include "nvmf_verbs.h"
 
 enum {
 	FD_BASE = 1 << 20, /* no descriptor of the kernel */
@@ -98,13 +99,15 @@ static unsigned host_of(const struct stream *stream)
 	return stream->end[0].machine;
 }
 
-/* Nothing gets from one machine to the other. */
+bool nvmf_network_is_silent(const struct nvmf_network *network, unsigned host)
+{
+	return network->cut_until_ns[host] > network->world->now_ns ||
+		network->machine[host].is_down || network->machine[NVMF_TARGET].is_down;
+}
+
 static bool is_silent(const struct stream *stream)
 {
-	const struct nvmf_network *network = stream->network;
-
-	return network->cut_until_ns[host_of(stream)] > network->world->now_ns ||
-		network->machine[host_of(stream)].is_down || network->machine[NVMF_TARGET].is_down;
+	return nvmf_network_is_silent(stream->network, host_of(stream));
 }
 
 /* When what is sent now arrives. */
@@ -523,8 +526,14 @@ static void net_close(struct network *view, int fd)
 
 static void net_watch(struct network *view, struct loop_watch *watch)
 {
-	struct end *end = end_of(view, watch->fd);
+	struct end *end;
 
+	/* Channels of adapters have descriptors of the kernel. */
+	if (watch->fd < FD_BASE) {
+		nvmf_verbs_watch(watch);
+		return;
+	}
+	end = end_of(view, watch->fd);
 	end->watch = watch->events ? watch : NULL;
 }
 

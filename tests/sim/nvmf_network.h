@@ -60,6 +60,9 @@ void nvmf_network_crash(struct nvmf_network *network, unsigned machine, bool has
 /* While it is down, nothing answers. */
 void nvmf_network_set_down(struct nvmf_network *network, unsigned machine, bool is_down);
 
+/* Nothing gets from the host to the target now, nor back. */
+bool nvmf_network_is_silent(const struct nvmf_network *network, unsigned host);
+
 /* All cuts and stalls end. */
 void nvmf_network_heal(struct nvmf_network *network);
 

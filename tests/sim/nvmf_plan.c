@@ -30,6 +30,7 @@ void nvmf_plan_make(struct nvmf_plan *plan, struct nvmf_world *world)
 		plan->blocks += plan->ns[i].blocks;
 	}
 	plan->latency_ns = nvmf_any_size(world, 10 * NVMF_US, 5 * NVMF_MS);
+	plan->is_rdma = nvmf_below(world, 3) == 0;
 	plan->in_capsule_bytes = 16 * (uint32_t)nvmf_below(world, 513);
 	plan->h2c_bytes_max = 4096 << nvmf_below(world, 6);
 	plan->r2t_bytes_max = 4096 << nvmf_below(world, 7);

@@ -35,6 +35,7 @@ struct nvmf_plan {
 	} ns[NVMF_NAMESPACES_MAX];
 	unsigned blocks; /* of all namespaces */
 	uint64_t latency_ns;
+	bool is_rdma; /* else TCP */
 	uint32_t in_capsule_bytes, h2c_bytes_max, r2t_bytes_max;
 	uint16_t queue_entries; /* that the port grants */
 	uint32_t kato_ms;

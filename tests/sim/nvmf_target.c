@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "nvmf/common/command.h"
+#include "nvmf/target/rdma.h"
 #include "nvmf/target/target.h"
 #include "nvmf/target/tcp.h"
 
@@ -19,7 +20,10 @@ struct nvmf_target {
 	/* NULL while it is down. */
 	struct target *target;
 	struct target_subsystem *subsystem;
+	/* One of the two transports. */
 	struct target_tcp *tcp;
+	struct target_rdma *rdma;
+	struct target_rdma_listener *listener;
 };
 
 static struct target_namespace *namespace_find(const struct nvmf_target *target, unsigned number)
@@ -40,19 +44,11 @@ static void namespace_add(struct nvmf_target *target, unsigned number)
 		abort();
 }
 
-void nvmf_target_start(struct nvmf_target *target)
+static void tcp_start(struct nvmf_target *target, struct target_port *port)
 {
-	struct target_subsystem_settings subsystem = {
-		.nqn = "nqn.2026-01.org.urnic:sim", .allow_any_host = true};
-	struct target_port_settings port = {
-		.portid = PORTID,
-		.trtype = DISCOVERY_TCP,
-		.adrfam = DISCOVERY_IPV4,
-		.traddr = "10.0.0.3",
-		.trsvcid = "4420",
-		.queue_entries = target->plan->queue_entries,
-	};
-	struct target_tcp_settings tcp = {
+	struct target_tcp_settings settings = {
+		.target = target->target,
+		.port = port,
 		.in_capsule_bytes = target->plan->in_capsule_bytes,
 		.h2c_bytes_max = target->plan->h2c_bytes_max,
 		.r2t_bytes_max = target->plan->r2t_bytes_max,
@@ -60,16 +56,50 @@ void nvmf_target_start(struct nvmf_target *target)
 	};
 	char sentence[TARGET_TCP_SENTENCE_BYTES];
 
+	nvmf_network_address(&settings.address);
+	if (target_tcp_create(&settings, &target->tcp, sentence))
+		abort();
+}
+
+static void rdma_start(struct nvmf_target *target, struct target_port *port)
+{
+	char sentence[TARGET_RDMA_SENTENCE_BYTES];
+	struct sockaddr_storage address;
+
+	nvmf_network_address(&address);
+	target->world->running = NVMF_TARGET;
+	if (target_rdma_create(target->target, target->world->loop[NVMF_TARGET], &target->rdma) ||
+		target_rdma_listen(target->rdma, port, (struct sockaddr *)&address,
+			target->plan->in_capsule_bytes, target->plan->queue_entries,
+			&target->listener, sentence))
+		abort();
+}
+
+void nvmf_target_start(struct nvmf_target *target)
+{
+	bool is_rdma = target->plan->is_rdma;
+	struct target_subsystem_settings subsystem = {
+		.nqn = "nqn.2026-01.org.urnic:sim", .allow_any_host = true};
+	struct target_port_settings settings = {
+		.portid = PORTID,
+		.trtype = is_rdma ? DISCOVERY_RDMA : DISCOVERY_TCP,
+		.adrfam = DISCOVERY_IPV4,
+		.traddr = "10.0.0.3",
+		.trsvcid = "4420",
+		.queue_entries = target->plan->queue_entries,
+	};
+	struct target_port *port;
+
 	nvmf_trace(target->world, "target: starts");
 	if (target_create(target->world->loop[NVMF_TARGET], &target->target) ||
 		target_subsystem_create(target->target, &subsystem, &target->subsystem) ||
-		target_port_create(target->target, &port, &tcp.port) ||
-		target_port_link(tcp.port, target->subsystem))
+		target_port_create(target->target, &settings, &port) ||
+		target_port_link(port, target->subsystem))
 		abort();
-	tcp.target = target->target;
-	nvmf_network_address(&tcp.address);
-	if (target_tcp_create(&tcp, &target->tcp, sentence))
-		abort();
+	if (is_rdma)
+		rdma_start(target, port);
+	else
+		tcp_start(target, port);
 	for (unsigned i = 0; i < target->plan->namespaces; i++)
 		namespace_add(target, i);
 }
@@ -81,36 +111,49 @@ bool nvmf_target_is_up(const struct nvmf_target *target)
 
 bool nvmf_target_is_idle(const struct nvmf_target *target)
 {
-	return target_is_idle(target->target) && target_tcp_connection_count(target->tcp) == 0;
+	return target_is_idle(target->target) && nvmf_target_connection_count(target) == 0;
 }
 
 unsigned nvmf_target_connection_count(const struct nvmf_target *target)
 {
-	return target_tcp_connection_count(target->tcp);
+	return target->plan->is_rdma ? target_rdma_queue_count(target->rdma)
+				     : target_tcp_connection_count(target->tcp);
 }
 
 static void counts_add(struct nvmf_target *target)
 {
 	const struct target_counters *core = target_counters(target->target);
-	const struct target_tcp_counters *tcp = target_tcp_counters(target->tcp);
 
 	target->counts.keep_alive_expired += core->keep_alive_expired;
 	target->counts.injected += core->injected;
 	target->counts.events += core->events;
-	target->counts.refused_pdus += tcp->refused_pdus;
-	target->counts.data_digest_errors += tcp->data_digest_errors;
+	if (target->plan->is_rdma)
+		return;
+	target->counts.refused_pdus += target_tcp_counters(target->tcp)->refused_pdus;
+	target->counts.data_digest_errors += target_tcp_counters(target->tcp)->data_digest_errors;
+}
+
+static void listener_stop(struct nvmf_target *target)
+{
+	if (target->plan->is_rdma)
+		target_rdma_unlisten(target->listener);
+	else
+		target_tcp_stop(target->tcp);
 }
 
 /* All objects go, while nothing of them is heard. */
 static void program_end(struct nvmf_target *target)
 {
-	target_tcp_stop(target->tcp);
+	listener_stop(target);
 	target_disconnect_all(target->target);
 	for (unsigned i = 0; i < ROUNDS_MAX && !nvmf_target_is_idle(target); i++)
 		nvmf_world_run(target->world, NVMF_TARGET);
 	NVMF_CHECK(target->world, nvmf_target_is_idle(target), "the target does not end");
 	counts_add(target);
 	target_tcp_destroy(target->tcp);
+	target_rdma_destroy(target->rdma);
+	target->tcp = NULL;
+	target->rdma = NULL;
 	target_destroy(target->target);
 	target->target = NULL;
 }
@@ -121,6 +164,7 @@ void nvmf_target_crash(struct nvmf_target *target, bool is_machine)
 	for (unsigned i = 0; i < target->plan->namespaces; i++)
 		nvmf_disk_crash(target->disk[i]);
 	nvmf_network_crash(target->network, NVMF_TARGET, !is_machine);
+	nvmf_verbs_crash(NVMF_TARGET, !is_machine);
 	program_end(target);
 	for (unsigned i = 0; i < target->plan->namespaces && is_machine; i++)
 		nvmf_disk_roll_back(target->disk[i]);

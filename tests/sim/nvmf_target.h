@@ -9,6 +9,7 @@
 #include "nvmf_disk.h"
 #include "nvmf_network.h"
 #include "nvmf_plan.h"
+#include "nvmf_verbs.h"
 
 struct nvmf_target;
 

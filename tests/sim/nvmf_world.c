@@ -55,6 +55,7 @@ void nvmf_world_run(struct nvmf_world *world, unsigned machine)
 	bool has_more;
 	unsigned rounds = 0;
 
+	world->running = machine;
 	do {
 		has_more = world->report(world->report_context, machine);
 		loop_advance(world->loop[machine], world->now_ns);

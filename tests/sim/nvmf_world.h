@@ -30,6 +30,7 @@ struct nvmf_world {
 	struct loop *clock;
 	struct loop *loop[NVMF_MACHINES];
 	bool is_paused[NVMF_MACHINES];
+	unsigned running; /* the machine that has time now */
 	uint64_t now_ns;
 	uint64_t steps;
 	/* Report what is ready on this machine's loop; returns whether anything is. */
