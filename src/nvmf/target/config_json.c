@@ -8,7 +8,7 @@
 #include "nvmf/target/config.h"
 #include "nvmf/target/config_json.h"
 
-static bool refuse_at(
+static __attribute__((format(printf, 3, 0))) bool refuse_at(
 	struct config_reader *reader, size_t position, const char *format, va_list arguments)
 {
 	unsigned line = 1, column = 1;

@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,9 @@ static void name_peer(struct rdma_cm_id *id, char ret_peer[TARGET_PEER_BYTES])
 {
 	const struct sockaddr *address = rdma_get_peer_addr(id);
 	bool is_ipv6 = address->sa_family == AF_INET6;
-	const void *binary = is_ipv6
-		? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
-		: (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+	const void *binary = (const char *)address +
+		(is_ipv6 ? offsetof(struct sockaddr_in6, sin6_addr)
+			 : offsetof(struct sockaddr_in, sin_addr));
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	(void)inet_ntop(address->sa_family, binary, text, sizeof(text));
