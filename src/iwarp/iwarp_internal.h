@@ -124,7 +124,7 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 	return wr_table[wqe->opcode].has_answer;
 }
 
-/* --- segment.c --- */
+/* --- ddp_segment.c --- */
 
 /*
  * Check the header of a received segment: is the segment allowed now, and where does its payload

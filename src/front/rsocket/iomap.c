@@ -104,29 +104,26 @@ static int iomap_create(struct rs *rs, void *buf, size_t len, int prot, off_t *o
 
 off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error;
 
 	(void)flags;
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
 	error = iomap_create(rs, buf, len, prot, &offset);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return error ? rs_result(error) : offset;
 }
 
 int riounmap(int socket, void *buf, size_t len)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	struct rs_mapping *mapping;
 	int error = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	mapping = mapping_find(rs, buf, len);
 	if (!mapping) {
 		error = EINVAL;
@@ -142,8 +139,7 @@ int riounmap(int socket, void *buf, size_t len)
 		ibv_dereg_mr(mapping->mr);
 		free(mapping);
 	}
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
@@ -203,18 +199,16 @@ static int iomap_write(struct rs *rs, const struct iovec *piece, uint64_t offset
 size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
 	const struct iovec piece = {(void *)(uintptr_t)buf, count};
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	size_t written = 0;
 	int error;
 
 	if (!rs)
 		return (size_t)-1;
-	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
 	error = iomap_write(rs, &piece, (uint64_t)offset,
 		rs->is_nonblocking || (flags & MSG_DONTWAIT), &written);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	if (error && !written)
 		return (size_t)rs_result(error);
 	return written;

@@ -136,12 +136,11 @@ static bool is_kernels(const struct rs *rs, int level, int name)
 
 int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error, value = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (is_kernels(rs, level, optname)) {
 		error = setsockopt(rs->fd, level, optname, optval, optlen) ? errno : 0;
 	} else if (level == SOL_SOCKET && optname == SO_LINGER && optlen >= sizeof(struct linger)) {
@@ -153,8 +152,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 		memcpy(&value, optval, sizeof(value));
 		error = set_number(rs, level, optname, value);
 	}
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
@@ -272,12 +270,11 @@ static int get_number(struct rs *rs, int level, int name, int *value)
 
 int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error, value = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (is_kernels(rs, level, optname)) {
 		error = getsockopt(rs->fd, level, optname, optval, optlen) ? errno : 0;
 		goto out;
@@ -297,8 +294,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
 		}
 	}
 out:
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
@@ -329,8 +325,7 @@ int rfcntl(int socket, int cmd, ...)
 	default:
 		result = rs_result(ENOTSUP);
 	}
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return result;
 }
 
@@ -348,36 +343,32 @@ static int name_copy(const struct sockaddr *from, struct sockaddr *to, socklen_t
 
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int result;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram)
 		result = getpeername(rs->fd, addr, addrlen);
 	else if (rs->state < RS_ACCEPTING)
 		result = rs_result(ENOTCONN);
 	else
 		result = name_copy(rdma_get_peer_addr(rs->id), addr, addrlen);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return result;
 }
 
 int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int result;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram)
 		result = getsockname(rs->fd, addr, addrlen);
 	else
 		result = name_copy(rdma_get_local_addr(rs->id), addr, addrlen);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return result;
 }

@@ -207,12 +207,11 @@ void rs_connection_advance(struct rs *rs)
 
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram)
 		error = bind(rs->fd, addr, addrlen) ? errno : 0;
 	else if (rs->state != RS_INIT)
@@ -221,19 +220,17 @@ int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 		error = errno;
 	else
 		rs->state = RS_BOUND;
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
 int rlisten(int socket, int backlog)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram)
 		error = EOPNOTSUPP;
 	else if (rs->state != RS_BOUND && rs->state != RS_LISTENING)
@@ -242,8 +239,7 @@ int rlisten(int socket, int backlog)
 		error = errno;
 	else
 		rs->state = RS_LISTENING;
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
@@ -311,14 +307,13 @@ static struct rdma_cm_event *request_take(struct rs *rs)
 
 int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	struct rdma_cm_event *event = NULL;
 	struct rs *accepted = NULL;
 	int error = 0;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->state != RS_LISTENING)
 		error = rs->datagram ? EOPNOTSUPP : EINVAL;
 	while (!error && !accepted) {
@@ -330,8 +325,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		if (event && !accepted && errno != EPROTO)
 			error = errno;
 	}
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	if (error)
 		return rs_result(error);
 	if (addr && addrlen)
@@ -389,15 +383,13 @@ static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	error = rs->datagram ? rs_datagram_connect(rs, addr, addrlen) : stream_connect(rs, addr);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 
@@ -436,20 +428,18 @@ static int stream_shutdown(struct rs *rs, int how)
 
 int rshutdown(int socket, int how)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	int error;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		error = EINVAL;
 	else if (rs->datagram)
 		error = shutdown(rs->fd, how) ? errno : 0;
 	else
 		error = stream_shutdown(rs, how);
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return rs_result(error);
 }
 

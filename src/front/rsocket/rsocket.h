@@ -165,8 +165,11 @@ struct rs *rs_get(int fd);
 struct rs *rs_find(int fd);
 /* Drop a user. The last user of a closed socket frees it. */
 void rs_put(struct rs *rs);
+/* rs_get() with the socket locked; unlock, then rs_put(). */
+struct rs *rs_enter(int fd);
+void rs_leave(struct rs *rs);
 
-/* --- stream.c --- */
+/* --- rsocket.c --- */
 
 /* Handle events of the connection. The stream is locked. */
 void rs_connection_advance(struct rs *rs);
@@ -205,7 +208,7 @@ bool rs_can_number(const struct rs *rs);
 bool rs_can_send(const struct rs *rs);
 bool rs_is_sent(const struct rs *rs);
 
-/* --- datagram.c --- */
+/* --- datagram_socket.c --- */
 
 /* Open the UDP socket of a datagram socket: rs->fd. 0 or an errno; close in either case. */
 int rs_datagram_open(struct rs *rs, int protocol);

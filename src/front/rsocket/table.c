@@ -73,3 +73,18 @@ void rs_put(struct rs *rs)
 	if (__atomic_sub_fetch(&rs->users, 1, __ATOMIC_ACQ_REL) == 0)
 		rs_free(rs);
 }
+
+struct rs *rs_enter(int fd)
+{
+	struct rs *rs = rs_get(fd);
+
+	if (rs)
+		pthread_mutex_lock(&rs->lock);
+	return rs;
+}
+
+void rs_leave(struct rs *rs)
+{
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+}

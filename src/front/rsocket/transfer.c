@@ -80,12 +80,11 @@ static ssize_t send_all(struct rs *rs, const struct iovec *list, int count, bool
 
 static ssize_t message_send(int socket, const struct msghdr *message, int flags)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	ssize_t sent;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram) {
 		sent = rs_result(rs_datagram_send(rs, message, flags));
 		if (sent == 0)
@@ -97,8 +96,7 @@ static ssize_t message_send(int socket, const struct msghdr *message, int flags)
 		sent = send_all(rs, message->msg_iov, (int)message->msg_iovlen,
 			rs->is_nonblocking || (flags & MSG_DONTWAIT));
 	}
-	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs);
+	rs_leave(rs);
 	return sent;
 }
 
@@ -219,13 +217,12 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 
 static ssize_t message_receive(int socket, struct msghdr *message, int flags)
 {
-	struct rs *rs = rs_get(socket);
+	struct rs *rs = rs_enter(socket);
 	size_t bytes = 0;
 	ssize_t received;
 
 	if (!rs)
 		return -1;
-	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram) {
 		received = rs_result(rs_datagram_receive(rs, message, flags, &bytes));
 		if (received == 0)
