@@ -127,7 +127,8 @@ struct agent_message {
 			uint32_t index;
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
-			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+			/* 1 when the message carries the memfd of its NIC memory */
+			uint32_t has_memory;
 			char comm[PROCESS_NAME_BYTES];
 			struct agent_slots slots;
 		} list;
@@ -160,7 +161,8 @@ struct agent_message {
 			uint32_t slot; /* request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
-			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+			/* 1 when the message carries the memfd of its NIC memory */
+			uint32_t has_memory;
 		} find;
 		char why[AGENT_WHY_BYTES]; /* failed answer: a sentence for the user */
 	};

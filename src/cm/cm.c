@@ -372,7 +372,7 @@ void cm_done(struct cm *cm)
 	deadline_heap_done(&cm->deadlines);
 }
 
-/* A free ID. Of the 2^24 numbers, the one used last comes up last. */
+/* A free ID. A number is used again only after all other 2^24 numbers. */
 static uint32_t comm_id_next(struct cm *cm)
 {
 	uint32_t comm_id;

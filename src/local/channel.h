@@ -438,7 +438,8 @@ static inline bool channel_publish(
 	if (!atomic_compare_exchange_strong(
 		    &place->sequence, &empty, channel_sequence(generation, number)))
 		return false;
-	fence_after_rmw(); /* before the initiator reads who watches, waits or is armed */
+	/* Before the initiator reads is_watched, wants_first and the queue's arm */
+	fence_after_rmw();
 	atomic_store_explicit(&channel->count, number + 1, memory_order_relaxed);
 	return true;
 }

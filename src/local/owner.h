@@ -101,7 +101,7 @@ bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t r
  */
 struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
 
-/* All channels are free again; nobody uses the owner. */
+/* Give all channels back. No thread uses the owner any more. */
 void owner_process_done(struct owner_process *owner);
 
 #endif

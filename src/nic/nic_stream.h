@@ -3,8 +3,8 @@
 #define URNIC_NIC_NIC_STREAM_H
 
 /*
- * The TCP connections of iWARP queue pairs. A connection manager hands them over, and is told when
- * they end.
+ * The TCP connections of iWARP queue pairs. A connection manager hands them over, and learns here
+ * when they end.
  *
  * The manager embeds a struct nic_stream_user in its connection. It names the queue pair, and the
  * queue pair names it.

@@ -17,7 +17,10 @@
 /* Time between lookups of a process that cannot be reached. */
 #define AGAIN_NS 1000000000ull
 
-/* A queue pair's endpoint. It stays one when the queue pair goes: senders may be late. */
+/*
+ * A queue pair's endpoint. Its memory stays an endpoint when the queue pair is destroyed, because
+ * senders may be late.
+ */
 struct nic_ud_endpoint {
 	struct ud_endpoint_qp local;
 	struct list link; /* in `endpoints`, or `free_endpoints` */

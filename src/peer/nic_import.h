@@ -10,8 +10,8 @@
  * (struct nic_locator). The importer reads that process's memory as a debugger would, if the kernel
  * lets it, and from there on it is a borrower of that process (nic_owner.h).
  *
- * What is imported stays its owner's. Programs agree on when it goes; one that does not is met with
- * errors.
+ * An imported object stays its owner's. When the owner destroys it, the importer's uses of it fail,
+ * so the two programs agree on that time.
  */
 
 #include <stdbool.h>

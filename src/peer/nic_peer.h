@@ -106,8 +106,7 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
 
 /*
- * Does the process live that calls itself `who` (local_owner.who) in one of our channels? Any
- * thread.
+ * Is the process alive whose name in our channels is `who` (local_owner.who)? Any thread.
  */
 bool nic_peer_is_alive(uint32_t who);
 

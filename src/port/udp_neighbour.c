@@ -81,7 +81,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
-	/* Mostly the answer comes before the first frame. */
+	/* The neighbour mostly answers before the first frame is sent. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
 		neighbour_lookup_request(port, neighbour, udp_now_ms());
 }

@@ -25,7 +25,7 @@ enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
-/* The buffer's capacity that packets_transmit() asks for before it fetches a packet. */
+/* The buffer capacity that packets_transmit() requires before it fetches a packet. */
 #define FETCH_BYTES_MIN (0u + FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX)
 
 static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&

@@ -39,7 +39,7 @@ struct nic_opening {
 	bool is_answered; /* the call with this sequence */
 	uint32_t sequence;
 	struct target_message answer;
-	struct nic_qp_state state; /* when the owner last told */
+	struct nic_qp_state state; /* as the owner last reported it */
 };
 
 static struct list openings = {&openings, &openings};

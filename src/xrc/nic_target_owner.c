@@ -155,7 +155,7 @@ static int borrower_open(struct borrower *borrower, const struct target_message 
 	return qp ? 0 : -EINVAL;
 }
 
-/* With the last borrower a target goes that its program has destroyed. */
+/* The last borrower has gone: end a target that its own program has destroyed. */
 static void borrower_close(struct borrower *borrower)
 {
 	struct nic_qp *qp = borrower->qp;

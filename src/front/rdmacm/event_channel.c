@@ -76,7 +76,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *public)
 		channel_destroy(channel_of(public));
 }
 
-/* --- what an event tells --- */
+/* --- the contents of an event --- */
 
 static void held_set_data(struct held *held, const void **ret_data, uint8_t *ret_bytes,
 	const uint8_t *data, size_t bytes)

@@ -206,7 +206,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	return imported;
 }
 
-/* Foreign memory in use goes with its context. */
+/* Imported memory in use ends with its context. */
 void ibv_unimport_dm(struct ibv_dm *dm)
 {
 	if (context_is_foreign(context_of(dm->context)))

@@ -100,7 +100,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	return imported;
 }
 
-/* A foreign domain in use goes with its context. */
+/* An imported domain in use ends with its context. */
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	if (context_is_foreign(context_of(pd->context)))

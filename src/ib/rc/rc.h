@@ -145,7 +145,10 @@ struct rc_responder {
 
 	bool is_ack_pending;
 	bool is_nak_pending;
-	/* A NAK was sent for `expected`; until that packet comes, others are dropped silently. */
+	/*
+	 * A NAK was sent for `expected`. Until that packet arrives, the responder drops others
+	 * silently.
+	 */
 	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */
 	bool is_failed;

@@ -378,7 +378,7 @@ static size_t atomic_write_packet(
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
-	packet.bth.ack_requested = true; /* as in rxe, although a response comes anyway */
+	packet.bth.ack_requested = true; /* as in rxe, although the peer answers anyway */
 	packet_set_payload(&packet, NULL, wqe->total_bytes);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
