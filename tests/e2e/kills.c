@@ -24,7 +24,7 @@ enum {
 	TIMEOUT = 12, /* 16.8 ms, */
 	RETRIES = 3, /* four times */
 	PROMISE_MS = 68,
-	MARGIN_MS = 1500, /* both ends share the processors with whoever else is there */
+	MARGIN_MS = 1500, /* both ends share the processors with other programs */
 	HANG_MS = 60000,
 	WORK_US_MAX = 40000, /* before the moment comes */
 	STOP_US_MAX = 20000,

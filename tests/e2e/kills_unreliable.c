@@ -514,7 +514,7 @@ static uint64_t round_run(struct board *board, const struct peer_options *option
 	wait_to_hear(board, other, one, HEARD_AFTER);
 	struck_ms = peer_now_ms() - struck_ms;
 	atomic_store(&board->is_over, true);
-	/* Memory that somebody was stopped in is deregistered when he goes on. */
+	/* Memory in which a process was stopped is deregistered when it continues. */
 	if (fate == STOPPED_FOR_LONG)
 		kill(pid[victim], SIGCONT);
 	expect_success(pid[one], "a survivor");

@@ -20,7 +20,7 @@ struct states {
 	struct gid address[WORLD_HOST_COUNT];
 	bool may_cut;
 	bool is_cut;
-	bool was_drained; /* somebody asked to be told */
+	bool was_drained; /* the program has requested the event */
 	uint32_t connection_count;
 	struct qp *qp[STATES_CONNECTION_COUNT_MAX][WORLD_HOST_COUNT];
 	uint64_t actions[4]; /* drains, rates, rearms, migrations that were asked for */
@@ -32,7 +32,7 @@ void states_init(struct states *states, struct world *world);
 /* One more connection, in RTS. */
 void states_add(struct states *states, struct qp *a, struct qp *b);
 
-/* Perhaps do something to somebody. */
+/* Perhaps change the state of one of the queue pairs. */
 void states_act(struct states *states);
 
 /* The work is done. */

@@ -64,7 +64,7 @@ static struct owner_process owner_process;
 static struct datagram_path path;
 static struct datagram_route route;
 static uint32_t lookups_requested, kicks;
-static uint32_t leaves_in; /* rounds until whoever marks a channel leaves; 0: it is dead */
+static uint32_t leaves_in; /* rounds until the borrower clears its mark; 0: it is dead */
 static void (*before_leaving)(void); /* what it does then; NULL: nothing */
 static uint64_t now_ns;
 

@@ -255,7 +255,7 @@ static int claim_low_ports(void)
 		return 3;
 	if (agent_client_claim(&client, &claims[1]) != -EACCES || !strstr(client.why, "port 81"))
 		return 4;
-	/* What it has it may change, and ports from 1024 on are anybody's. */
+	/* It may change its own claims, and every user may have ports from 1024 on. */
 	claims[0].flags = AGENT_CLAIM_LISTENS;
 	if (agent_client_claim(&client, &claims[0]) != 0)
 		return 5;

@@ -239,7 +239,7 @@ static void kick_noted(struct peer *peer, uint32_t lane)
 	executed = writes;
 }
 
-/* Whoever takes memory away waits for no more bytes than those of one batch. */
+/* A deregistration waits for no more bytes than those of one batch. */
 static void batch_of_long_writes_ends_at_four_mebibytes(void **state)
 {
 	enum { BYTES = MEMORY_BYTES, COUNT = 100, BATCH = (4 << 20) / BYTES };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What requests within one host look like to whoever captures.
- */
+/* What a capture shows of requests within one host. */
 #include "ib/message.h"
 #include "support/local_ends.h"
 

@@ -88,7 +88,10 @@ static void what_was_published_is_collected_and_nothing_else(void **state)
 		uint32_t generation = channel_generation(channel);
 		while (count < limit)
 			count = collect(generation, count, limit);
-		/* Whoever is in it now publishes nothing any more, however long he stays. */
+		/*
+		 * An initiator with a mark publishes nothing any more, however long it keeps the
+		 * mark.
+		 */
 		channel_close(channel);
 		count = collect(generation, count, UINT32_MAX);
 		while (atomic_load(&channel->in_use) != CHANNEL_IS_FREE)

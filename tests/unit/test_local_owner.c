@@ -46,7 +46,7 @@ static void owner_that_waits_is_woken(void **state)
 	assert_int_equal(events, SIGNAL_COMPLETION);
 }
 
-/* Somebody else's record, about the request of this number of the owner's queue. */
+/* A record of another borrower, for the request of this number of the owner's queue. */
 static void publish(struct request_channel *channel, uint64_t taken)
 {
 	const struct channel_record record = {

@@ -182,7 +182,7 @@ static void deregistration_does_not_wait_for_marks_that_keep_changing(void **sta
 	assert_in_range(waits, 1, 1000);
 }
 
-/* Whoever writes there can mark all channels. */
+/* A hostile process can set the marks of all channels. */
 static void owner_waits_for_all_channels_at_once(void **state)
 {
 	(void)state;

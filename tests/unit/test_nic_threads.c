@@ -133,7 +133,7 @@ static void *send_all(void *argument)
 
 		verbs_pattern_fill(sender->a.buffer + offset, SLOT_BYTES, sender->index ^ i);
 		MUST(!verbs_post(&sender->a, IBV_WR_SEND, NULL, offset, SLOT_BYTES));
-		if (i % SLOTS >= SLOTS / 2) /* so there is always somebody else's turn */
+		if (i % SLOTS >= SLOTS / 2) /* so another thread always waits for its turn */
 			MUST(verbs_poll_one(sender->a.cq).status == IBV_WC_SUCCESS);
 		if (i % SLOTS == SLOTS - 1)
 			for (uint32_t left = SLOTS / 2; left; left--)

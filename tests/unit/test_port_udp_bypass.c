@@ -437,7 +437,7 @@ static void frame_of_a_stranger_moves_no_neighbour(void **state)
 	receive(&b, 2);
 }
 
-/* Not even that somebody is there. */
+/* Not even that the address has a neighbour. */
 static void frame_of_a_stranger_does_not_speak_for_a_neighbour(void **state)
 {
 	(void)state;

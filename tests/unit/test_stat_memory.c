@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Reading another process's NIC memory: that of an engine, and that of somebody who means harm.
- */
+/* Reading another process's NIC memory: that of an engine, and that of a hostile process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -145,7 +145,7 @@ static void ud_static_rate_of_an_address_spaces_what_follows(void **state)
 	post(100, &fast);
 	for (uint32_t i = 0; i < early; i++)
 		script_expect(&script, OPCODE_UD_SEND_ONLY, i);
-	/* Whoever comes next waits for the slow ones, and not for the fast one. */
+	/* The next datagram waits for the slow ones, and not for the fast one. */
 	script_expect_silence(&script);
 	engine_check(&script.lane);
 	assert_int_equal(engine_deadline_ns(&script.lane),

@@ -104,7 +104,7 @@ static void contents_survive_the_process_that_filled_it(void **state)
 	}
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	assert_holds(store, 1, 32);
-	/* And whoever holds it can go on filling it. */
+	/* The process that has it can go on filling it. */
 	put(store, 32, 32);
 	assert_holds(store, 2, 64);
 	close(store);

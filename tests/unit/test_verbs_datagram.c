@@ -542,7 +542,8 @@ static void closing_a_device_leaves_its_groups(void **state)
 	struct ibv_context *second = verbs_pair_open();
 	struct ibv_context *first = context;
 	struct ibv_pd *first_pd = pd;
-	static struct ibv_pd *second_pd; /* structures stay: somebody may have pointers to them */
+	/* Structures stay, because other code may have pointers to them */
+	static struct ibv_pd *second_pd;
 	static struct end end;
 
 	(void)state;

@@ -239,7 +239,7 @@ static void cannot_be_opened(uint32_t number)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* When its last user was killed, somebody has to notice. */
+/* When its last user was killed, urnicd or its owner has to notice. */
 static void goes_soon(uint32_t number)
 {
 	struct ibv_qp *qp = NULL;

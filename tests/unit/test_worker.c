@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A lane at work, without its thread: what whoever drives it leaves to others.
- */
+/* A lane at work, without its thread: what its driver leaves to other threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

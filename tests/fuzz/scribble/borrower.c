@@ -33,7 +33,7 @@ enum {
 	LANE = 1,
 	DEPTH = 200,
 	QPN = 0x1234,
-	GUEST = 11, /* its name */
+	BORROWER = 11, /* its name */
 	REQUESTS_MAX = 1024, /* receive requests of a round */
 	FIRST_RECEIVE = 1000,
 };
@@ -89,7 +89,7 @@ static bool wait_for_borrower(uint32_t who, uint32_t round)
 static bool borrower_is_alive(struct peer *of, uint32_t who)
 {
 	(void)of;
-	return who == GUEST || draw(2);
+	return who == BORROWER || draw(2);
 }
 
 /* The owner comes now and then. */
@@ -216,8 +216,8 @@ static void host_make(void)
 	lane.srqs = srqs;
 	borrowers = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*borrowers))));
 	doorbell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*doorbell))));
-	surroundings =
-		(struct local_owner){wait_for_borrower, borrower_pause, now, GUEST, borrowers, 0};
+	surroundings = (struct local_owner){
+		wait_for_borrower, borrower_pause, now, BORROWER, borrowers, 0};
 	local_lane = (struct local_lane){.doorbell = doorbell, .owner = &surroundings};
 	memset(memory, GUARD_BYTE, sizeof(memory));
 	mrs.quiesce = key_quiesce;

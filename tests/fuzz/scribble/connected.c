@@ -149,7 +149,7 @@ static void region_add(uint32_t number)
 	programs[number].has_memory = mr_table_add(&end->mrs, &region, 0, &end->key) == 0;
 }
 
-/* Somebody waits for the keys' users, as the runtime does. */
+/* Wait for the users of a key, as a deregistration does. */
 static bool end_quiesce(uint32_t number, uint32_t key)
 {
 	struct end *end = &ends[number];
@@ -471,7 +471,7 @@ static bool is_alive(uint32_t number)
 	return !programs[number].is_apart && ends[number].qp->state != QP_ERR;
 }
 
-/* The channel, too, is another one, if somebody stands still in the old one. */
+/* The channel, too, is another one, if a stopped initiator keeps its mark in the old one. */
 static void end_reset(uint32_t number)
 {
 	const struct qp_attr attr = {.port = 1};

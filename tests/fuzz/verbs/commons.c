@@ -254,7 +254,7 @@ static void modify_some(struct world *world)
 			world, KIND_QP, ibv_query_qp(&copy.verbs.QP, &attr, IBV_QP_STATE, &init));
 }
 
-/* All the way to RTS, unless somebody interferes. */
+/* All the way to RTS, unless another thread interferes. */
 static void connect_pair(struct world *world)
 {
 	for (int i = 0; i < 2; i++)

@@ -110,7 +110,7 @@ static uint32_t below(uint32_t limit)
 	return (uint32_t)sim_random_below(&randomness, limit);
 }
 
-static struct card *somebody(void)
+static struct card *random_card(void)
 {
 	return &board[below(process_count)];
 }
@@ -215,7 +215,7 @@ static void opened_change(unsigned i)
 {
 	struct ibv_qp_open_attr open = {
 		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-		.qp_num = somebody()->receiver[below(EACH)],
+		.qp_num = random_card()->receiver[below(EACH)],
 		.xrcd = xrcd,
 		.qp_type = IBV_QPT_XRC_RECV,
 	};
@@ -256,7 +256,7 @@ static struct ibv_qp *some_qp(void)
 	return kinds[below(3)][below(EACH)];
 }
 
-/* What somebody else does at the same time to the same queue pair may come in between. */
+/* Another process may change the same queue pair at the same time. */
 static bool modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int error = ibv_modify_qp(qp, attr, mask);
@@ -307,7 +307,7 @@ static void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
 static void connect_some(unsigned i)
 {
 	struct ibv_qp *qp = some_qp();
-	struct card *peer = somebody();
+	struct card *peer = random_card();
 
 	if (qp)
 		connect_qp(
@@ -391,7 +391,7 @@ static void post_sends(unsigned i)
 		return;
 	for (uint32_t count = below(DEPTH / 2); count; count--) {
 		struct ibv_sge sge = some_sge(0);
-		struct card *peer = somebody();
+		struct card *peer = random_card();
 		unsigned region = below(EACH);
 		uint64_t address =
 			peer->mr_address[region] + REGION_BYTES / 2 + below(REGION_BYTES / 32) * 8;
@@ -455,7 +455,7 @@ static void unimport(void)
 /* All of it may have gone meanwhile. */
 static void import(unsigned i)
 {
-	struct card *owner = somebody();
+	struct card *owner = random_card();
 	int pidfd = owner == self ? -1 : (int)syscall(SYS_pidfd_open, owner->pid, 0);
 	int fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, owner->cmd_fd, 0);
 

@@ -124,7 +124,7 @@ struct world {
 /* Objects made by all threads; the age of a corpse is counted in them. */
 extern _Atomic uint64_t creation_count;
 
-/* The numbers of queue pairs of all threads, alive or not: somebody to talk to. */
+/* The numbers of queue pairs of all threads, destroyed ones included: destinations of requests. */
 enum { QPNS = 64 };
 extern _Atomic uint32_t known_qpns[QPNS];
 extern _Atomic uint32_t known_srqns[QPNS];
