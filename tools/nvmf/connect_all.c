@@ -153,7 +153,6 @@ static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 		.is_read_only = options.is_read_only,
 		.unmounted = export_unmounted,
 		.context = exported};
-
 	bool is_connected = true;
 
 	if (!exported) {
@@ -395,9 +394,13 @@ static bool has_work(const struct all *all)
 	list_for_each(discovery, &all->discoveries, struct discovery, node)
 		if (discovery->is_open && discovery->session.has_changed)
 			return true;
-	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node) {
 		if (subsystem->session.has_changed)
 			return true;
+		list_for_each(exported, &subsystem->exports, struct exported, node)
+			if (exported->is_unmounted)
+				return true;
+	}
 	return false;
 }
 
