@@ -23,11 +23,13 @@ int event_queue_init(struct event_queue *queue)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		return log_refusal("no channel for events", "socketpair");
 	queue->fd = fds[0];
+	queue->read_fd = fds[0];
 	queue->wake_fd = fds[1];
 	pthread_mutex_init(&queue->lock, NULL);
 	list_init(&queue->waiting);
 	queue->is_readable = false;
 	queue->has_waiter = false;
+	queue->is_signaling = false;
 	atomic_init(&queue->readers, 0);
 	atomic_init(&queue->has_events, false);
 	atomic_init(&queue->collector, NULL);
@@ -39,6 +41,8 @@ void event_queue_done(struct event_queue *queue)
 {
 	pthread_mutex_destroy(&queue->lock);
 	close(queue->fd);
+	if (queue->fd != queue->read_fd)
+		close(queue->read_fd);
 	close(queue->wake_fd);
 }
 
@@ -53,10 +57,12 @@ void event_queue_wake(struct event_queue *queue)
 	static const char byte;
 	int cancel = cancel_forbid();
 
-	/* The socket has room: the last byte was read, or none was sent. */
-	if (!queue->is_readable && !queue->has_waiter && !list_is_empty(&queue->waiting))
+	if (!queue->is_readable && !queue->has_waiter && !list_is_empty(&queue->waiting)) {
+		event_queue_copy_owner(queue);
+		/* The socket has room: the last byte was read, or none was sent. */
 		queue->is_readable =
 			send(queue->wake_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	}
 	cancel_allow(cancel);
 }
 
@@ -116,12 +122,16 @@ static void reader_leave(void *argument)
 /* Wait at the descriptor. Returns 0 after reading the byte, or -errno. A cancellation point. */
 static int byte_await(struct event_queue *queue)
 {
+	/* The end of a set blocks: the program's O_NONBLOCK is that of the set. */
+	int is_blocking = queue->fd == queue->read_fd ? 1 : event_queue_is_blocking(queue);
 	ssize_t bytes;
 	char byte;
 
+	if (is_blocking < 0)
+		return is_blocking;
 	atomic_fetch_add(&queue->readers, 1);
 	pthread_cleanup_push(reader_leave, queue);
-	bytes = recv(queue->fd, &byte, 1, 0);
+	bytes = recv(queue->read_fd, &byte, 1, is_blocking ? 0 : MSG_DONTWAIT);
 	pthread_cleanup_pop(true);
 	if (bytes < 0)
 		return errno == EAGAIN || errno == EINTR || errno == EBADF
@@ -171,7 +181,7 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	 * the lock next, and sends another byte if there are events.
 	 */
 	if (queue->is_readable && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
-		recv(queue->fd, &byte, 1, MSG_DONTWAIT) == 1)
+		recv(queue->read_fd, &byte, 1, MSG_DONTWAIT) == 1)
 		queue->is_readable = false;
 	pthread_mutex_unlock(&queue->lock);
 	cancel_allow(cancel);

@@ -9,6 +9,11 @@
  * one per source, with a count. So posting allocates nothing, and no event is lost however late the
  * program takes it.
  *
+ * The descriptor of a completion channel is an epoll set that has that end as a member, so that
+ * other descriptors can make it readable, too. The calls that take events read the end itself, with
+ * the set's O_NONBLOCK. An epoll set sends no SIGIO: before the byte is sent, the set's owner and
+ * signal are copied to the end. So si_fd of such a signal is another descriptor than the program's.
+ *
  * A queue may have a collector: a function that collects completions and posts their events. A
  * thread that waits on a blocking descriptor is then a waiter (queue/waiter.h): it calls the
  * collector and leaves the descriptor alone. If peers on this host use the queue, the waiter polls
@@ -70,12 +75,14 @@ struct event_collector {
 };
 
 struct event_queue {
-	int fd; /* the program's end */
+	int fd; /* the program's descriptor: `read_fd`, or an epoll set that has it */
+	int read_fd; /* the program's end of the socket pair */
 	int wake_fd; /* urnic's end */
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
 	bool is_readable; /* the byte was sent and not read yet */
 	bool has_waiter; /* a thread waits by collecting */
+	bool is_signaling; /* the set's owner gets a signal when the byte is sent */
 	_Atomic uint32_t readers; /* threads that wait at the descriptor */
 	_Atomic bool has_events; /* the list is not empty; written under the lock */
 	struct event_collector *_Atomic collector; /* NULL: none */
@@ -84,7 +91,9 @@ struct event_queue {
 
 /* Returns 0 or -errno. */
 int event_queue_init(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init);
-/* Close both descriptors. The queue must be empty. */
+/* The same; the program's descriptor is an epoll set. */
+int event_queue_init_set(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init_set);
+/* Close the descriptors. The queue must be empty. */
 void event_queue_done(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_done);
 
 static inline void event_init(struct event *event)
@@ -112,6 +121,12 @@ int event_queue_take(struct event_queue *queue, void (*pin)(struct event *event,
 /* Drop the untaken posts of `event`. event->taken does not change after this call. */
 void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
+
+/* Does the program's descriptor block? Returns 1, 0 or -errno. */
+int event_queue_is_blocking(const struct event_queue *queue);
+
+/* The byte is about to be sent: let the set's owner get its signal. Locked. */
+void event_queue_copy_owner(struct event_queue *queue);
 
 /* Set the queue's collector, once. */
 void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector);

@@ -10,7 +10,6 @@
  * If none does, the waiter drives the channel's lane (worker/worker_wait.h), where packets wake it.
  */
 #include <errno.h>
-#include <fcntl.h>
 
 #include "base/spin.h"
 #include "event/event_queue.h"
@@ -173,13 +172,6 @@ static bool is_readable(struct event_queue *queue)
 	return is_readable;
 }
 
-static bool is_blocking(const struct event_queue *queue)
-{
-	int flags = fcntl(queue->fd, F_GETFL);
-
-	return flags >= 0 && !(flags & O_NONBLOCK);
-}
-
 int event_queue_take_collecting(
 	struct event_queue *queue, void (*pin)(struct event *event, void *argument), void *argument)
 {
@@ -187,7 +179,7 @@ int event_queue_take_collecting(
 	bool has_event;
 	int error;
 
-	if (!collector || is_readable(queue) || !is_blocking(queue) ||
+	if (!collector || is_readable(queue) || event_queue_is_blocking(queue) != 1 ||
 		!waiter_begin(queue, collector))
 		return -ENOENT;
 	pthread_cleanup_push(give_up, queue);

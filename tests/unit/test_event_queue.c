@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,17 @@ static int set_up(void **state)
 
 	*state = &queue;
 	if (event_queue_init(&queue))
+		return -1;
+	return fcntl(queue.fd, F_SETFL, O_NONBLOCK);
+}
+
+/* A completion channel's queue. */
+static int set_up_set(void **state)
+{
+	static struct event_queue queue;
+
+	*state = &queue;
+	if (event_queue_init_set(&queue))
 		return -1;
 	return fcntl(queue.fd, F_SETFL, O_NONBLOCK);
 }
@@ -166,20 +179,77 @@ static void event_forgotten_in_a_child_still_waits_in_the_parent(void **state)
 	take_is(queue, &event);
 }
 
+static void edge_triggered_set_reports_each_batch_once(void **state)
+{
+	struct event_queue *queue = *state;
+	struct epoll_event watch = {.events = EPOLLIN | EPOLLET};
+	struct event event;
+	int epoll = epoll_create1(0);
+
+	event_init(&event);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, queue->fd, &watch), 0);
+	assert_int_equal(epoll_wait(epoll, &watch, 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		event_queue_post(queue, &event);
+		event_queue_post(queue, &event);
+		assert_int_equal(epoll_wait(epoll, &watch, 1, 0), 1);
+		assert_int_equal(epoll_wait(epoll, &watch, 1, 0), 0);
+		take_is(queue, &event);
+		take_is(queue, &event);
+		take_is(queue, NULL);
+	}
+	close(epoll);
+}
+
+static int signal_of(struct event_queue *queue, struct event *event, int awaited)
+{
+	const struct timespec none = {0, 0};
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, awaited);
+	event_queue_post(queue, event);
+	take_is(queue, event);
+	return sigtimedwait(&signals, NULL, &none);
+}
+
+static void owner_of_the_descriptor_gets_its_signal(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event event;
+	sigset_t signals;
+
+	event_init(&event);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGIO);
+	sigaddset(&signals, SIGRTMIN);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	assert_int_equal(signal_of(queue, &event, SIGIO), -1);
+	fcntl(queue->fd, F_SETOWN, getpid());
+	fcntl(queue->fd, F_SETFL, O_NONBLOCK | O_ASYNC);
+	assert_int_equal(signal_of(queue, &event, SIGIO), SIGIO);
+	fcntl(queue->fd, F_SETSIG, SIGRTMIN);
+	assert_int_equal(signal_of(queue, &event, SIGRTMIN), SIGRTMIN);
+	fcntl(queue->fd, F_SETOWN, 0);
+	assert_int_equal(signal_of(queue, &event, SIGRTMIN), -1);
+	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+#define TEST_PLAIN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_SET(name)   cmocka_unit_test_setup_teardown(name, set_up_set, tear_down)
+#define TESTS_BOTH(name) TEST_PLAIN(name), TEST_SET(name)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			queue_without_events_is_not_readable, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			events_are_taken_as_often_as_they_were_posted, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(many_events_lose_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			forgotten_event_does_not_leave_the_descriptor_readable, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			blocking_taker_gets_every_event_of_another_thread, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			event_forgotten_in_a_child_still_waits_in_the_parent, set_up, tear_down),
+		TESTS_BOTH(queue_without_events_is_not_readable),
+		TESTS_BOTH(events_are_taken_as_often_as_they_were_posted),
+		TESTS_BOTH(many_events_lose_none),
+		TESTS_BOTH(forgotten_event_does_not_leave_the_descriptor_readable),
+		TESTS_BOTH(blocking_taker_gets_every_event_of_another_thread),
+		TESTS_BOTH(event_forgotten_in_a_child_still_waits_in_the_parent),
+		TESTS_BOTH(edge_triggered_set_reports_each_batch_once),
+		TESTS_BOTH(owner_of_the_descriptor_gets_its_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 	if (!channel)
 		return NULL;
-	error = -event_queue_init(&channel->queue);
+	error = -event_queue_init_set(&channel->queue);
 	if (error) {
 		free(channel);
 		return result_null(error);
