@@ -14,7 +14,7 @@
 #include "os/log.h"
 #include "os/restart.h"
 #include "worker/worker.h"
-#include "worker/worker_streams.h"
+#include "worker/worker_wait_internal.h"
 
 enum {
 	/* The port's, the streams' epoll set, the hot stream, and the wake-up. */
@@ -35,8 +35,7 @@ void worker_wait_done(struct worker_wait *wait)
 		close(wait->timer);
 }
 
-/* Locked. Returns whether there are descriptors. */
-static bool descriptors_open(struct worker *worker)
+bool worker_wait_open(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
 
@@ -69,13 +68,9 @@ void worker_wait_return(struct worker *worker)
 	kick_raise(worker->kick);
 }
 
-/*
- * Wake the lane's thread after `ns`; 0: do not. If the kernel refuses that, the lane is taken back.
- * Locked.
- */
-static void timer_set(struct worker *worker, long ns)
+void worker_wait_set_timer(struct worker *worker, uint64_t ns)
 {
-	const struct itimerspec once = {.it_value.tv_nsec = ns};
+	const struct itimerspec once = {.it_value.tv_nsec = (long)ns};
 	struct worker_wait *wait = &worker->wait;
 	bool is_set = !timerfd_settime(wait->timer, 0, &once, NULL);
 
@@ -95,8 +90,7 @@ void worker_wait_end(struct worker *worker)
 	worker_unlock(worker);
 }
 
-/* Locked. May this wait drive? */
-static bool lane_is_free(struct worker *worker, const void *channel)
+bool worker_wait_is_free(struct worker *worker, const void *channel)
 {
 	struct worker_wait *wait = &worker->wait;
 
@@ -112,7 +106,7 @@ static bool lane_is_free(struct worker *worker, const void *channel)
 	return false;
 }
 
-static void lane_assign(struct worker *worker, const void *channel)
+void worker_wait_assign(struct worker *worker, const void *channel)
 {
 	struct worker_wait *wait = &worker->wait;
 
@@ -129,11 +123,7 @@ static void lane_assign(struct worker *worker, const void *channel)
 
 /* --- acknowledgements --- */
 
-/*
- * The waiter has an event, so the program is likely to answer, unless it has not done so lately. As
- * poll_thread_holds_acks().
- */
-static bool acks_are_held(struct worker_wait *wait)
+bool worker_wait_holds_acks(struct worker_wait *wait)
 {
 	wait->has_held_acks = wait->hold_budget >= 0;
 	if (!wait->has_held_acks)
@@ -141,8 +131,7 @@ static bool acks_are_held(struct worker_wait *wait)
 	return wait->has_held_acks;
 }
 
-/* The held acknowledgements were sent: did the program answer meanwhile? Locked. */
-static void hold_budget_update(struct worker *worker)
+void worker_wait_update_hold_budget(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
 
@@ -163,17 +152,17 @@ static bool wait_begin(struct worker *worker, const void *channel)
 	bool is_begun;
 
 	worker_lock(worker);
-	is_begun = lane_is_free(worker, channel) && descriptors_open(worker);
+	is_begun = worker_wait_is_free(worker, channel) && worker_wait_open(worker);
 	if (is_begun) {
-		lane_assign(worker, channel);
+		worker_wait_assign(worker, channel);
 		wait->is_in = true;
 		wait->waits++;
 		/* The thread has not seen the timer yet, and need not wake up. */
 		if (wait->is_timer_set && wait->was_long) {
-			timer_set(worker, 0);
+			worker_wait_set_timer(worker, 0);
 			wait->is_parked = true;
 		}
-		hold_budget_update(worker);
+		worker_wait_update_hold_budget(worker);
 		worker->now_ns = clock_now_ns();
 		if (worker->stalled_count)
 			worker_take_in(worker);
@@ -196,7 +185,7 @@ static void wait_leave(void *argument)
 		worker->is_deep_asleep = false;
 	if (wait->is_parked) {
 		wait->is_parked = false;
-		timer_set(worker, POLL_WAIT_TICK_NS);
+		worker_wait_set_timer(worker, POLL_WAIT_TICK_NS);
 	}
 	worker_unlock(worker);
 }
@@ -282,7 +271,7 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 		datagrams = worker_take_in(worker);
 	}
 	worker_deliver_signals(worker);
-	worker_send(worker, !atomic_load(has_events) || !acks_are_held(wait));
+	worker_send(worker, !atomic_load(has_events) || !worker_wait_holds_acks(wait));
 	if (datagrams)
 		wait->vain = 0;
 	else if (is_woken && ++wait->vain == POLL_WAIT_VAIN_MAX)
@@ -414,7 +403,7 @@ uint64_t worker_wait_look(struct worker *worker)
 	if (worker_has_local_work(worker))
 		worker_collect(worker);
 	if (lane_is_abandoned(worker)) {
-		hold_budget_update(worker);
+		worker_wait_update_hold_budget(worker);
 		atomic_store(&wait->is_assigned, false);
 		/* The program does other work while packets come: they need the lane's thread. */
 		if (worker_take_in(worker))
