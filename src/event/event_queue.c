@@ -112,6 +112,14 @@ void event_queue_take_first(
 	pin(event, argument);
 }
 
+static void note_miss(struct event_queue *queue)
+{
+	struct event_collector *collector = atomic_load(&queue->collector);
+
+	if (collector)
+		atomic_store(&collector->has_missed, true);
+}
+
 static void reader_leave(void *argument)
 {
 	struct event_queue *queue = argument;
@@ -149,10 +157,15 @@ int event_queue_take(
 	while (!has_event) {
 		/* The rest has no cancellation point when an event is present. */
 		pthread_testcancel();
-		error = event_queue_take_collecting(queue, pin, argument);
-		if (error != -ENOENT)
+		error = event_queue_take_visiting(queue, pin, argument);
+		if (error == -ENOENT)
+			error = event_queue_take_collecting(queue, pin, argument);
+		if (error == -ENOENT)
+			error = byte_await(queue);
+		else
 			return error;
-		error = byte_await(queue);
+		if (error == -EAGAIN)
+			note_miss(queue);
 		if (error)
 			return error;
 		pthread_mutex_lock(&queue->lock);

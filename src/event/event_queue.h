@@ -22,6 +22,9 @@
  * posted meanwhile go to the waiter, without a byte. There is one waiter at a time; other threads
  * wait at the descriptor.
  *
+ * A thread that reads a non-blocking descriptor is a visitor, if the collector wants visits. It
+ * drives what brings completions once, and gets an event that this has posted without a byte.
+ *
  * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
  * event_queue_forget() before it is destroyed.
  *
@@ -69,6 +72,13 @@ struct event_collector {
 	void (*wake)(struct event_collector *collector);
 	/* Other threads wait, too, when a waiter that has driven leaves: let them not miss it. */
 	void (*share)(struct event_collector *collector);
+	/*
+	 * For a visitor: drive what brings completions, once. Called without the queue's lock.
+	 * NULL: there are no visits.
+	 */
+	void (*visit)(struct event_collector *collector);
+	_Atomic bool is_visited; /* visit() is to be called; written by the collector */
+	_Atomic bool has_missed; /* a thread has got -EAGAIN; a hint, which the collector clears */
 	_Atomic bool is_driving; /* a waiter is in drive() */
 	/* Fruitless waits before the next sleep without polling; see event_waiter.c. */
 	int wait_budget;
@@ -125,6 +135,9 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 /* Does the program's descriptor block? Returns 1, 0 or -errno. */
 int event_queue_is_blocking(const struct event_queue *queue);
 
+/* Does the descriptor have an owner, who may want signals? */
+bool event_queue_has_owner(const struct event_queue *queue);
+
 /* The byte is about to be sent: let the set's owner get its signal. Locked. */
 void event_queue_copy_owner(struct event_queue *queue);
 
@@ -136,6 +149,13 @@ void event_queue_set_collector(struct event_queue *queue, struct event_collector
  * descriptor; -EINTR. A cancellation point.
  */
 int event_queue_take_collecting(struct event_queue *queue,
+	void (*pin)(struct event *event, void *argument), void *argument);
+
+/*
+ * event_queue_take() for a visitor. -EAGAIN when there is no event and the descriptor does not
+ * block; -ENOENT when the caller has to go on otherwise. No cancellation point.
+ */
+int event_queue_take_visiting(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);
 
 /* Take the first event of a list that is not empty. Locked. */

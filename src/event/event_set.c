@@ -37,6 +37,13 @@ int event_queue_is_blocking(const struct event_queue *queue)
 	return !(flags & O_NONBLOCK);
 }
 
+bool event_queue_has_owner(const struct event_queue *queue)
+{
+	struct f_owner_ex owner;
+
+	return fcntl(queue->fd, F_GETOWN_EX, &owner) || owner.pid;
+}
+
 /* Linux keeps O_ASYNC of no epoll set, so a set with an owner counts as one with O_ASYNC. */
 void event_queue_copy_owner(struct event_queue *queue)
 {

@@ -65,6 +65,12 @@ enum {
 	POLL_HOLD_BUDGET_MAX = 8,
 	/* Batches without a hold until the thread tries one again. Not measured. */
 	POLL_HOLD_BUDGET_MIN = -8,
+	/*
+	 * Visits in a row without an event until the sockets leave the channel's descriptor: the
+	 * packets are those of one-sided requests, or acknowledgements, for which the lane's thread
+	 * is enough. A long message takes some visits. Not measured.
+	 */
+	POLL_VISITS_VAIN_MAX = 64,
 	/* Polls without a packet per clock reading. One reading costs as much as an empty poll. */
 	POLL_CLOCKLESS_MAX = 16,
 	/*

@@ -125,6 +125,8 @@ void nic_cq_destroy(struct nic_cq *cq)
 {
 	nic_enter();
 	if (cq->epoch == nic_epoch) {
+		if (cq->channel)
+			nic_channel_leave(cq->channel);
 		nic_for_each_worker(nic_worker_pass); /* wait until all its signals are delivered */
 		holds_unmake(cq);
 		cq_done(&cq->cq, &nic.arena);
@@ -308,4 +310,6 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
 	cq_arm(&cq->cq, arm);
 	lanes_collect(cq);
 	note_arm(cq);
+	if (cq->channel)
+		nic_channel_arm(cq->channel);
 }

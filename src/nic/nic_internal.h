@@ -40,6 +40,8 @@ struct nic_channel {
 	uint32_t number; /* of its waiter; 0: none yet, or all are taken */
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
 	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
+	struct worker *_Atomic visited; /* the lane whose sockets are in the descriptor, or were */
+	bool is_inherited; /* the descriptor is also the parent's of this forked process */
 	uint64_t epoch; /* the NIC that `number` belongs to */
 };
 
@@ -361,6 +363,12 @@ int nic_channel_start(void);
 
 /* A completion queue is being made on the channel. The NIC is locked. */
 void nic_channel_begin(struct nic_channel *channel);
+
+/* A queue of the channel was armed. Any thread, with nothing locked. */
+void nic_channel_arm(struct nic_channel *channel);
+
+/* A queue of the channel is about to go. The NIC is locked. */
+void nic_channel_leave(struct nic_channel *channel);
 
 /* Collect what peers on this host have left on these lanes. Any thread, with no worker locked. */
 void nic_collect(uint32_t lanes);

@@ -136,17 +136,19 @@ void worker_collect(struct worker *worker)
 
 unsigned worker_take_in(struct worker *worker)
 {
-	unsigned datagrams;
+	unsigned datagrams, records;
 
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
 	engine_look_at_time(&worker->lane, worker->now_ns);
-	datagrams = local_work_collect(worker);
-	datagrams += port_udp_receive(worker->port, on_packet, worker);
+	records = local_work_collect(worker);
+	datagrams = port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
 	if (worker->stream_count)
 		datagrams += worker_streams_receive(worker);
+	worker->packets += datagrams != 0;
+	datagrams += records;
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
 	deadlines_expire(worker);
@@ -185,19 +187,23 @@ static unsigned poll_collect(struct worker *worker)
  */
 static unsigned poll_take_in(struct worker *worker)
 {
-	unsigned datagrams, reads;
+	unsigned datagrams, reads, records;
 
 	poll_policy_begin(&worker->policy);
 	worker->is_now_fresh = false;
 	reads = worker->stream_count ? worker_streams_receive(worker) : 0;
-	datagrams = poll_collect(worker);
-	if (!datagrams) {
-		datagrams = port_udp_receive(worker->port, on_packet, worker);
-		poll_policy_sockets_read(&worker->policy, datagrams, port_udp_looks(worker->port));
+	records = poll_collect(worker);
+	datagrams = reads;
+	if (!records) {
+		unsigned count = port_udp_receive(worker->port, on_packet, worker);
+
+		poll_policy_sockets_read(&worker->policy, count, port_udp_looks(worker->port));
+		datagrams += count;
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
-	datagrams += reads;
+	worker->packets += datagrams != 0;
+	datagrams += records;
 	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
 	} else if (poll_policy_reads_clock(&worker->policy)) {
@@ -276,6 +282,8 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
 			port_udp_is_blocked(worker->port)))
+		worker_rouse(worker);
+	else if (worker_visit_needs_thread(worker))
 		worker_rouse(worker);
 }
 
@@ -448,6 +456,7 @@ int worker_address_add(
 	if (worker->is_watching_sockets &&
 		fd_watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;
+	worker_visit_forget(worker);
 	worker_wait_wake(worker);
 	return index;
 }
@@ -455,8 +464,10 @@ int worker_address_add(
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
 	bool was_watching = worker->is_watching_sockets;
-	int error = port_udp_use_bypass(worker->port, index, ifindex);
+	int error;
 
+	worker_visit_forget(worker);
+	error = port_udp_use_bypass(worker->port, index, ifindex);
 	worker_watch_sockets(worker, false);
 	worker_watch_sockets(worker, was_watching);
 	worker_wait_wake(worker);
@@ -465,6 +476,7 @@ int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
 
 void worker_address_remove(struct worker *worker, uint32_t index)
 {
+	worker_visit_forget(worker);
 	port_udp_remove_address(worker->port, index);
 	worker->address[index] = (struct worker_address){.scope_ifindex = 0};
 }

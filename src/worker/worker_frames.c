@@ -21,7 +21,7 @@ void worker_frames_add(struct worker *worker, struct worker_frames *frames)
 	list_append(&worker->frames, &frames->link);
 	if (worker->is_watching_sockets)
 		frames_watch(worker, frames, true);
-	if (atomic_load(&worker->wait.is_assigned))
+	if (worker_wait_is_used(&worker->wait))
 		worker_wait_return(worker);
 }
 

@@ -42,21 +42,31 @@ static void hot_end(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
 
-	if (hot && !stream_watch(worker, hot, EPOLL_CTL_ADD))
-		worker->hot_stream = NULL;
+	if (!hot || stream_watch(worker, hot, EPOLL_CTL_ADD))
+		return;
+	worker_visit_watch_hot(worker, hot->fd, false);
+	worker->hot_stream = NULL;
+}
+
+/* May the stream leave the epoll set? A waiter that sleeps knows only the set. */
+static bool may_be_hot(struct worker *worker, const struct worker_stream *stream)
+{
+	if (worker->is_watching_sockets || atomic_load(&worker->wait.is_asleep))
+		return false;
+	return !stream->is_blocked && !stream->is_deaf && !stream->is_stalled;
 }
 
 /*
- * Takes the stream out of the epoll set, because polls read from it directly. A waiter that sleeps
- * knows only the set.
+ * Takes the stream out of the epoll set, because polls read from it directly. For visits it changes
+ * to the channel's set. Several streams would do so too often.
  */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {
-	if (worker->is_watching_sockets || atomic_load(&worker->wait.is_asleep) ||
-		stream->is_blocked || stream->is_deaf || stream->is_stalled)
+	if (!may_be_hot(worker, stream) ||
+		(worker->stream_count > 1 && atomic_load(&worker->wait.set) >= 0))
 		return;
 	hot_end(worker);
-	if (worker->hot_stream)
+	if (worker->hot_stream || worker_visit_watch_hot(worker, stream->fd, true))
 		return;
 	epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
 	worker->hot_stream = stream;
@@ -101,6 +111,8 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 		error = stream_watch(worker, stream, EPOLL_CTL_ADD);
 	if (error)
 		return error;
+	if (atomic_load(&worker->wait.set) >= 0)
+		hot_end(worker);
 	list_append(&worker->streams, &stream->link);
 	worker->stream_count++;
 	stream->iwarp->carrier = stream;
@@ -110,10 +122,12 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 {
-	if (worker->hot_stream == stream)
+	if (worker->hot_stream == stream) {
+		worker_visit_watch_hot(worker, stream->fd, false);
 		worker->hot_stream = NULL;
-	else
+	} else {
 		epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+	}
 	list_remove(&stream->link);
 	worker->stream_count--;
 	worker->stalled_count -= stream->is_stalled;
@@ -214,7 +228,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	worker->stalled_count += is_stalled ? 1 : -1u;
 	watch_anew(worker, stream);
 	/* Nothing but the lane's sleeper finds the receive request that ends the stall. */
-	if (is_stalled && worker->is_deep_asleep)
+	if (is_stalled && (worker->is_deep_asleep || worker_visit_is_assigned(&worker->wait)))
 		worker_rouse(worker);
 }
 

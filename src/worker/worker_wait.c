@@ -25,6 +25,7 @@ void worker_wait_init(struct worker_wait *wait)
 {
 	wait->wake = -1;
 	wait->timer = -1;
+	atomic_init(&wait->set, -1);
 }
 
 void worker_wait_done(struct worker_wait *wait)
@@ -60,6 +61,7 @@ void worker_wait_return(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
 
+	worker_visit_forget(worker);
 	atomic_store(&wait->is_assigned, false);
 	wait->is_parked = false;
 	wait->refusals = POLL_WAIT_REFUSALS;
@@ -85,7 +87,7 @@ void worker_wait_set_timer(struct worker *worker, uint64_t ns)
 void worker_wait_end(struct worker *worker)
 {
 	worker_lock(worker);
-	if (atomic_load(&worker->wait.is_assigned))
+	if (worker_wait_is_used(&worker->wait))
 		worker_wait_return(worker);
 	worker_unlock(worker);
 }
@@ -100,7 +102,7 @@ bool worker_wait_is_free(struct worker *worker, const void *channel)
 		wait->refusals--;
 		return false;
 	}
-	if (!atomic_load(&wait->is_assigned) || atomic_load(&wait->channel) == channel)
+	if (!worker_wait_is_used(wait) || atomic_load(&wait->channel) == channel)
 		return true;
 	worker_wait_return(worker);
 	return false;
@@ -357,6 +359,12 @@ void worker_wait_wake(struct worker *worker)
 
 /* --- the others --- */
 
+bool worker_wait_has_left(const struct worker *worker)
+{
+	return !list_is_empty(&worker->lane.tx_streams) || worker->stalled_count ||
+		port_udp_is_blocked(worker->port);
+}
+
 void worker_rouse(struct worker *worker)
 {
 	worker->is_deep_asleep = false;
@@ -366,13 +374,18 @@ void worker_rouse(struct worker *worker)
 		kick_raise(worker->kick);
 }
 
-/* Has no waiter come since the last look, or is a deadline due? Locked. */
-static bool lane_is_abandoned(const struct worker *worker)
+/*
+ * Has neither a waiter nor a visit come since the last look, or is there work that no packet
+ * announces? Locked.
+ */
+static bool lane_is_abandoned(struct worker *worker)
 {
 	const struct worker_wait *wait = &worker->wait;
 
 	if (wait->is_in)
 		return false;
+	if (worker_visit_is_assigned(&worker->wait) && worker_wait_has_left(worker))
+		return true;
 	return (wait->is_absent && wait->waits == wait->waits_seen) ||
 		worker_deadline_ns(worker) <= worker->now_ns;
 }

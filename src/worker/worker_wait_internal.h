@@ -3,7 +3,7 @@
 #define URNIC_WORKER_WORKER_WAIT_INTERNAL_H
 
 /*
- * What the files of waits share. The worker is locked, except where
+ * What waits (worker_wait.c) and visits (worker_visit.c) share. The worker is locked, except where
  * a comment says otherwise.
  */
 
@@ -19,10 +19,10 @@ bool worker_wait_open(struct worker *worker);
  */
 void worker_wait_set_timer(struct worker *worker, uint64_t ns);
 
-/* May a wait of this channel drive? Counts as one. Takes the lane back from another. */
+/* May a wait or visit of this channel drive? Counts as one. Takes the lane back from another. */
 bool worker_wait_is_free(struct worker *worker, const void *channel);
 
-/* Lend the lane to the channel, if it is not lent yet. */
+/* Assign the lane to the channel, if it is not assigned yet. */
 void worker_wait_assign(struct worker *worker, const void *channel);
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs whose threads sleep in a blocking ibv_get_cq_event().
+ * Programs whose threads sleep until there is an event: in a blocking ibv_get_cq_event(), or at the
+ * channel's descriptor.
  *
  * In each round a number of channels have a number of threads and queue pairs each, and every queue
  * pair plays ping-pong: one lost wake-up hangs the round. Signals that do not interrupt read(2)
@@ -8,12 +9,15 @@
  * memory. Then the threads are interrupted, and cancelled.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "peer.h"
 
@@ -39,19 +43,38 @@ struct flow {
 	uint32_t sent;
 };
 
+/* Where threads sleep. */
+enum way {
+	CALL, /* in ibv_get_cq_event() */
+	POLL, /* in poll(2), and then in ibv_get_cq_event() */
+	LEVEL, /* in epoll_wait(2); the descriptor does not block */
+	EDGE, /* the same, edge-triggered */
+	SIGNAL, /* until SIGIO */
+	MANUAL, /* in poll(2); a readable descriptor without an event is an error */
+};
+
 struct round {
 	uint32_t channels, threads, flows; /* threads and flows of each channel */
-	bool polls_first; /* threads wait in poll(2), and then in ibv_get_cq_event() */
+	enum way way;
 };
 
 static const struct round rounds[] = {
-	{1, 1, 1, false},
-	{1, 1, 3, false},
-	{1, 2, 1, false},
-	{1, 2, 3, false},
-	{2, 1, 1, false},
-	{2, 2, 2, false},
-	{1, 1, 2, true},
+	{1, 1, 1, CALL},
+	{1, 1, 3, CALL},
+	{1, 2, 1, CALL},
+	{1, 2, 3, CALL},
+	{2, 1, 1, CALL},
+	{2, 2, 2, CALL},
+	{1, 1, 2, POLL},
+	{1, 1, 1, LEVEL},
+	{1, 1, 1, EDGE},
+	{1, 1, 3, EDGE},
+	{1, 2, 2, LEVEL},
+	{1, 2, 2, EDGE},
+	{2, 1, 1, EDGE},
+	{2, 2, 1, LEVEL},
+	{1, 1, 1, SIGNAL},
+	{1, 1, 2, MANUAL},
 };
 
 static struct peer peer;
@@ -62,7 +85,7 @@ static pthread_t threads[CHANNELS_MAX * THREADS_MAX];
 static _Atomic uint32_t flows_done;
 static _Atomic bool may_be_interrupted;
 static _Atomic uint32_t interruptions;
-static bool polls_first;
+static enum way way;
 
 static void receive_post(struct flow *flow, uint64_t slot)
 {
@@ -117,6 +140,57 @@ static void flow_drain(struct flow *flow)
 	pthread_mutex_unlock(&flow->lock);
 }
 
+static bool is_blocking(void)
+{
+	return way == CALL || way == POLL;
+}
+
+/* A second thread may have taken the event; otherwise only some ways permit that there is none. */
+static bool is_tolerant(void)
+{
+	return way == LEVEL || way == EDGE || way == SIGNAL;
+}
+
+/* Nothing but an event ends the sleep: not a signal, nor a time limit. */
+static void descriptor_await(int fd, int epoll)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	struct epoll_event event;
+	sigset_t signals;
+	int before;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGIO);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+	if (way == SIGNAL)
+		while (sigwaitinfo(&signals, NULL) != SIGIO)
+			;
+	else if (way == MANUAL)
+		while (poll(&readable, 1, -1) != 1)
+			;
+	else
+		while (epoll_wait(epoll, &event, 1, -1) != 1)
+			;
+	pthread_setcancelstate(before, &before);
+}
+
+/* As servers do: take events until there is none, then sleep. */
+static struct flow *event_take(struct ibv_comp_channel *channel, int epoll)
+{
+	struct ibv_cq *cq;
+	void *context;
+	int result;
+
+	if (way == MANUAL)
+		descriptor_await(channel->fd, epoll);
+	while ((result = ibv_get_cq_event(channel, &cq, &context)) && errno == EAGAIN &&
+		is_tolerant())
+		descriptor_await(channel->fd, epoll);
+	CHECK(!result, "no event: %s", strerror(errno));
+	ibv_ack_cq_events(cq, 1);
+	return context;
+}
+
 /* Returns NULL after a signal that interrupts. The only place where the thread is cancelled. */
 static struct flow *event_await(struct ibv_comp_channel *channel)
 {
@@ -126,7 +200,7 @@ static struct flow *event_await(struct ibv_comp_channel *channel)
 	int before, result;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
-	if (polls_first)
+	if (way == POLL)
 		poll(&readable, 1, LATE_MS);
 	result = ibv_get_cq_event(channel, &cq, &context);
 	pthread_setcancelstate(before, &before);
@@ -142,12 +216,15 @@ static struct flow *event_await(struct ibv_comp_channel *channel)
 
 static void *sleeper(void *argument)
 {
+	struct ibv_comp_channel *channel = argument;
+	struct epoll_event watch = {.events = way == EDGE ? EPOLLIN | EPOLLET : EPOLLIN};
+	int before, epoll = epoll_create1(EPOLL_CLOEXEC);
 	struct flow *flow;
-	int before;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &watch), "no epoll set");
 	for (;;) {
-		flow = event_await(argument);
+		flow = is_blocking() ? event_await(channel) : event_take(channel, epoll);
 		if (flow)
 			flow_drain(flow);
 	}
@@ -256,11 +333,15 @@ static void round_begin(const struct round *round)
 {
 	uint32_t flow = 0, thread = 0;
 
-	polls_first = round->polls_first;
+	way = round->way;
 	atomic_store(&flows_done, 0);
 	for (uint32_t i = 0; i < round->channels; i++) {
 		channels[i] = ibv_create_comp_channel(peer.context);
 		CHECK(channels[i], "no completion channel");
+		if (way == SIGNAL)
+			fcntl(channels[i]->fd, F_SETOWN, getpid());
+		if (!is_blocking())
+			fcntl(channels[i]->fd, F_SETFL, O_NONBLOCK | (way == SIGNAL ? O_ASYNC : 0));
 		for (uint32_t j = 0; j < round->flows; j++)
 			flow_open(&flows[flow++], channels[i]);
 		for (uint32_t j = 0; j < round->threads; j++)
@@ -292,7 +373,7 @@ static void round_play(const struct round *round)
 	flows_await(round);
 	peer_barrier(&peer);
 	memory_read(&other, &theirs);
-	if (!round->polls_first)
+	if (round->way == CALL)
 		threads_interrupt(round);
 	threads_cancel(round);
 	memory_read(&other, &theirs);
@@ -307,7 +388,12 @@ static void round_play(const struct round *round)
 int main(int argc, char **argv)
 {
 	struct peer_options options;
+	sigset_t signals;
 
+	/* Threads wait for it. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGIO);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	peer_parse(&options, argc, argv);
 	peer_open(&peer, &options);
 	peer_meet(&peer);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that sleep in ibv_get_cq_event: threads on one channel and on several, signals,
-# cancellation; perftest's programs with -e.
+# Programs that sleep in ibv_get_cq_event or at the channel's descriptor: threads on one channel and
+# on several, signals, cancellation; perftest's programs with -e.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
@@ -10,6 +10,7 @@ export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked f
 port=18600
 network_up 9000
 pair a b 10.99.0.1 "$programs/sleepers" -d rocep_veth0 -n 500
+URNIC_LANES=1 pair a b 10.99.0.1 "$programs/sleepers" -d rocep_veth0 -n 300
 for way in on off; do
 	URNIC_LOCAL=$way pair a a 127.0.0.1 "$programs/sleepers" -d rocep_lo -n 200
 done
