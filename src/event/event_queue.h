@@ -78,6 +78,7 @@ struct event_collector {
 	 */
 	void (*visit)(struct event_collector *collector);
 	_Atomic bool is_visited; /* visit() is to be called; written by the collector */
+	bool is_watching; /* peers on this host write an eventfd; under the queue's lock */
 	_Atomic bool has_missed; /* a thread has got -EAGAIN; a hint, which the collector clears */
 	_Atomic bool is_driving; /* a waiter is in drive() */
 	/* Fruitless waits before the next sleep without polling; see event_waiter.c. */
@@ -143,6 +144,12 @@ void event_queue_copy_owner(struct event_queue *queue);
 
 /* Set the queue's collector, once. */
 void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector);
+
+/*
+ * Have peers on this host write the waiter's eventfd while there is no waiter, or not. The caller
+ * collects after it has ended that.
+ */
+void event_queue_watch(struct event_queue *queue, bool is_watching);
 
 /*
  * event_queue_take() for a waiter that collects. -ENOENT when the caller has to wait at the

@@ -35,6 +35,24 @@ static void state_publish(const struct event_collector *collector, enum waiter_s
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
+/* There is no waiter: how do peers wake the program? Locked. */
+static void state_reset(const struct event_collector *collector)
+{
+	state_publish(collector, collector->is_watching ? WAITER_WATCHES : WAITER_NONE);
+}
+
+void event_queue_watch(struct event_queue *queue, bool is_watching)
+{
+	struct event_collector *collector = atomic_load(&queue->collector);
+
+	pthread_mutex_lock(&queue->lock);
+	collector->is_watching = is_watching;
+	/* A visitor leaves the state as it is. */
+	if (!queue->has_waiter || waiter_state(collector->waiter) == WAITER_WATCHES)
+		state_reset(collector);
+	pthread_mutex_unlock(&queue->lock);
+}
+
 static bool waiter_begin(struct event_queue *queue, struct event_collector *collector)
 {
 	bool is_free;
@@ -53,7 +71,7 @@ static bool waiter_begin(struct event_queue *queue, struct event_collector *coll
 static void waiter_end(struct event_queue *queue, struct event_collector *collector)
 {
 	queue->has_waiter = false;
-	state_publish(collector, WAITER_NONE);
+	state_reset(collector);
 	event_queue_wake(queue);
 }
 

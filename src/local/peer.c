@@ -150,7 +150,11 @@ static void waiter_wake(struct peer *peer, const struct cq_ring *cq, uint32_t la
 		break;
 	case WAITER_SLEEPS:
 		atomic_fetch_add(waiter_wakes(waiter), 1);
-		peer->ops->wake(peer, waiter);
+		peer->ops->wake(peer, waiter, WAITER_SLEEPS);
+		break;
+	case WAITER_WATCHES:
+		if (!peer->ops->wake(peer, waiter, WAITER_WATCHES))
+			peer->ops->kick(peer, lane);
 		break;
 	case WAITER_NONE:
 		peer->ops->kick(peer, lane);

@@ -47,8 +47,11 @@ struct peer_ops {
 		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
 	/* Wake the thread of the peer's lane, which has something to collect. */
 	void (*kick)(struct peer *peer, uint32_t lane);
-	/* Wake a thread that sleeps at `waiter`, and that the caller has counted as woken. */
-	void (*wake)(struct peer *peer, struct waiter *waiter);
+	/*
+	 * Wake the thread that sleeps at `waiter`, and that the caller has counted as woken; or the
+	 * program that watches its descriptor. False if this process cannot do that.
+	 */
+	bool (*wake)(struct peer *peer, struct waiter *waiter, enum waiter_state state);
 	/* Is the process alive whose name in the peer's memory is `who` (local_owner.who)? */
 	bool (*is_alive)(struct peer *peer, uint32_t who);
 };

@@ -215,6 +215,7 @@ static void fork_child(void)
 		nic_control_forget();
 		nic_flows_forget();
 		NIC_PARTS_CALL_BACKWARDS(forget);
+		nic_channel_forget();
 		close(nic.work_kick);
 		close(nic.life[0]);
 		close(nic.life[1]);

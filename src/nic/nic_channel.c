@@ -3,20 +3,25 @@
  * Completion channels: how waiters and visitors for events collect completions
  * (event/event_queue.h).
  *
- * The lane's sockets in the channel's descriptor make it readable although there may be no event.
- * The manual page's example takes that for an error, so the sockets are put there only for a
- * program that has shown that it tolerates it: ibv_get_cq_event failed with EAGAIN, and the program
- * armed a queue afterwards. For a blocking descriptor they are not: a program that polls before it
- * calls expects not to be blocked.
+ * The lane's sockets, and an eventfd that peers on this host write, make the channel's descriptor
+ * readable although there may be no event. The manual page's example takes that for an error. So
+ * they are put there only for a program that has shown that it tolerates it: ibv_get_cq_event
+ * failed with EAGAIN, and the program armed a queue afterwards. A blocking descriptor does not get
+ * them: a program that polls before it calls expects not to be blocked.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "nic/nic_internal.h"
+#include "os/kick.h"
+#include "os/log.h"
 
 static_assert(sizeof(struct waiter) == 64, "a cache line each");
+
+enum { VISITS_PER_CLEAR = 16 };
 
 int nic_channel_start(void)
 {
@@ -75,51 +80,140 @@ static void channel_wake(struct event_collector *collector)
 		worker_wait_wake(worker);
 }
 
+/*
+ * Collect what peers on this host have left. A peer counts each write to the eventfd before it
+ * writes, so equal counts mean that there is nothing to read. A count that disagrees for long is
+ * put right once in VISITS_PER_CLEAR visits.
+ */
+static void records_visit(struct nic_channel *channel)
+{
+	struct waiter *waiter = channel->collector.waiter;
+	bool is_due = ++channel->visits % VISITS_PER_CLEAR == 0;
+
+	if (atomic_load(waiter_raises(waiter)) != channel->raises_seen || is_due) {
+		channel->raises_seen +=
+			(uint32_t)kick_clear(nic.waiter_eventfd[channel->number] - 1);
+		atomic_store(&waiter->cleared, atomic_load(waiter_raises(waiter)));
+		atomic_thread_fence(memory_order_seq_cst);
+	}
+	if (is_due)
+		channel->raises_seen = atomic_load(waiter_raises(waiter));
+	nic_collect(atomic_load_explicit(&channel->lane_mask, memory_order_acquire));
+}
+
 static void channel_visit(struct event_collector *collector)
 {
 	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
 	struct worker *worker = atomic_load(&channel->visited);
 
-	if (worker && channel->epoch == nic_epoch)
+	if (channel->epoch != nic_epoch)
+		return;
+	if (atomic_load(&channel->is_watching))
+		records_visit(channel);
+	if (worker && !atomic_load(&channel->queue->has_events))
 		worker_visit(worker, channel, &channel->queue->has_events);
+}
+
+/* Packets no longer make the descriptor readable. */
+static void lane_leave(struct nic_channel *channel)
+{
+	struct worker *worker = atomic_exchange(&channel->visited, NULL);
+
+	if (worker)
+		worker_visit_end(worker, channel);
+}
+
+/* Packets make the descriptor readable if the channel has one lane. */
+static void lane_visit(struct nic_channel *channel)
+{
+	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
+	struct worker *worker = NULL;
+
+	if (lanes && !(lanes & (lanes - 1)))
+		worker = nic.worker[__builtin_ctz(lanes)];
+	if (worker != atomic_load(&channel->visited))
+		lane_leave(channel);
+	if (worker && worker_visit_begin(worker, channel, channel->queue->fd))
+		atomic_store(&channel->visited, worker);
+}
+
+/* Peers on this host make the descriptor readable. The NIC is locked. Returns 0 or -errno. */
+static int watch_begin(struct nic_channel *channel)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd = nic.waiter_eventfd[channel->number] - 1;
+
+	if (fd < 0)
+		fd = kick_create("programs that poll for events are slower");
+	if (fd < 0)
+		return fd;
+	nic.waiter_eventfd[channel->number] = fd + 1;
+	if (epoll_ctl(channel->queue->fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+		return log_refusal("programs that poll for events are slower", "epoll_ctl");
+	atomic_store(&channel->collector.waiter->eventfd, fd);
+	atomic_store(&channel->is_watching, true);
+	event_queue_watch(channel->queue, true);
+	return 0;
+}
+
+static void watch_end(struct nic_channel *channel)
+{
+	if (!atomic_exchange(&channel->is_watching, false))
+		return;
+	event_queue_watch(channel->queue, false);
+	epoll_ctl(channel->queue->fd, EPOLL_CTL_DEL, nic.waiter_eventfd[channel->number] - 1, NULL);
+	nic_collect(atomic_load_explicit(&channel->lane_mask, memory_order_acquire));
 }
 
 /* The program takes events as before. */
 static void visits_end(struct nic_channel *channel)
 {
-	struct worker *worker = atomic_load(&channel->visited);
-
 	atomic_store(&channel->collector.is_visited, false);
-	if (worker)
-		worker_visit_end(worker, channel);
+	lane_leave(channel);
+	watch_end(channel);
+}
+
+/* The first arming of a program that tolerates visits. */
+static void visits_begin(struct nic_channel *channel)
+{
+	bool is_begun;
+
+	nic_enter();
+	is_begun = channel->epoch == nic_epoch && !event_queue_has_owner(channel->queue) &&
+		!watch_begin(channel);
+	atomic_store(&channel->collector.is_visited, is_begun);
+	/* The next EAGAIN is the next attempt. */
+	atomic_store(&channel->collector.has_missed, is_begun);
+	nic_leave();
 }
 
 void nic_channel_arm(struct nic_channel *channel)
 {
-	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
-	bool is_visited = atomic_load(&channel->collector.is_visited);
-	struct worker *worker;
-
 	if (!atomic_load(&channel->collector.has_missed) || channel->epoch != nic_epoch ||
 		channel->is_inherited || !channel->number)
 		return;
 	if (event_queue_is_blocking(channel->queue)) {
 		atomic_store(&channel->collector.has_missed, false);
 		visits_end(channel);
-	} else if (!lanes || lanes & (lanes - 1)) {
-		visits_end(channel);
-	} else if (is_visited || !event_queue_has_owner(channel->queue)) {
-		worker = nic.worker[__builtin_ctz(lanes)];
-		atomic_store(&channel->visited, worker);
-		atomic_store(&channel->collector.is_visited,
-			worker_visit_begin(worker, channel, channel->queue->fd));
+		return;
 	}
+	if (!atomic_load(&channel->collector.is_visited))
+		visits_begin(channel);
+	if (atomic_load(&channel->collector.is_visited))
+		lane_visit(channel);
+}
+
+void nic_channel_forget(void)
+{
+	for (uint32_t i = 0; i < WAITER_COUNT; i++)
+		if (nic.waiter_eventfd[i])
+			close(nic.waiter_eventfd[i] - 1);
 }
 
 void nic_channel_leave(struct nic_channel *channel)
 {
 	if (channel->epoch == nic_epoch)
-		visits_end(channel);
+		lane_leave(channel);
 }
 
 static void channel_share(struct event_collector *collector)
@@ -166,6 +260,8 @@ void nic_channel_begin(struct nic_channel *channel)
 	atomic_store(&channel->driven, NULL);
 	atomic_store(&channel->visited, NULL);
 	atomic_store(&channel->collector.is_visited, false);
+	atomic_store(&channel->is_watching, false);
+	channel->collector.is_watching = false;
 	channel->is_inherited = channel->queue->owner != getpid();
 	channel->number = number_take();
 	channel->epoch = nic_epoch;

@@ -41,6 +41,9 @@ struct nic_channel {
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
 	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
 	struct worker *_Atomic visited; /* the lane whose sockets are in the descriptor, or were */
+	_Atomic bool is_watching; /* its waiter's eventfd is in the descriptor */
+	uint32_t raises_seen; /* of the eventfd; only the visitor has this and: */
+	uint32_t visits;
 	bool is_inherited; /* the descriptor is also the parent's of this forked process */
 	uint64_t epoch; /* the NIC that `number` belongs to */
 };
@@ -177,6 +180,7 @@ struct nic {
 	int life[2]; /* a pipe: peers have copies of [0]; [1] is ours alone, so it breaks with us */
 	struct waiter_table *waiters;
 	bool is_waiter_taken[WAITER_COUNT]; /* taken by a channel */
+	int waiter_eventfd[WAITER_COUNT]; /* 0: none yet; otherwise plus 1 */
 	int work_kick; /* eventfd: nic_control_wake() */
 	struct list xrcds; /* struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
@@ -363,6 +367,9 @@ int nic_channel_start(void);
 
 /* A completion queue is being made on the channel. The NIC is locked. */
 void nic_channel_begin(struct nic_channel *channel);
+
+/* In a forked child: close what are copies of the parent's descriptors. */
+void nic_channel_forget(void);
 
 /* A queue of the channel was armed. Any thread, with nothing locked. */
 void nic_channel_arm(struct nic_channel *channel);

@@ -55,12 +55,13 @@ void kick_raise(int fd)
 	cancel_allow(before);
 }
 
-void kick_clear(int fd)
+uint64_t kick_clear(int fd)
 {
-	uint64_t count;
+	uint64_t count = 0;
 	int before = cancel_forbid();
 
 	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
 		kick_refused("read");
 	cancel_allow(before);
+	return count;
 }

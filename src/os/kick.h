@@ -7,13 +7,15 @@
  * cancelled in here.
  */
 
+#include <stdint.h>
+
 /* Returns a descriptor, or -errno, which is in the log. `what` as in log_refusal(). */
 int kick_create(const char *what);
 
 /* Make the descriptor readable. */
 void kick_raise(int fd);
 
-/* Make the descriptor unreadable. */
-void kick_clear(int fd);
+/* Make the descriptor unreadable. Returns how often it was raised. */
+uint64_t kick_clear(int fd);
 
 #endif

@@ -32,7 +32,7 @@
 #include "segment/nic_public.h"
 #include "segment/peer_segments.h"
 
-enum { NIC_PEERS_UNUSED_MAX = 8 };
+enum { NIC_PEERS_UNUSED_MAX = 8, NIC_PEER_REFUSED = -2 };
 
 struct nic_peer {
 	struct peer peer;
@@ -47,6 +47,9 @@ struct nic_peer {
 	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
 	bool is_dead; /* seen to have ended */
 	_Atomic int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1; read by any thread */
+	/* of its waiters, likewise; NIC_PEER_REFUSED: the kernel does not give it */
+	_Atomic int eventfd[WAITER_COUNT];
+	_Atomic uint32_t raised[WAITER_COUNT]; /* this process's last write (waiter_is_raised()) */
 	const struct nic_public *public;
 	struct peer_segments segments; /* of its process's memory */
 };

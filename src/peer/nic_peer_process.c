@@ -16,6 +16,7 @@
 #include "nic/nic_internal.h"
 #include "os/cancel.h"
 #include "os/futex.h"
+#include "os/kick.h"
 #include "os/log.h"
 #include "segment/nic_memory.h"
 
@@ -96,10 +97,49 @@ static uint8_t *process_map(
 	return peer->base + ARENA_SIDE_BYTES + (address - there);
 }
 
-static void peer_wake(struct peer *peer, struct waiter *waiter)
+/* Any thread. Returns a copy of the waiter's eventfd, or a negative number. */
+static int eventfd_of(struct nic_peer *peer, const struct waiter *waiter)
 {
-	(void)peer;
-	futex_wake(waiter_wakes(waiter));
+	ptrdiff_t number = waiter - peer->peer.waiters->waiter;
+	_Atomic int *slot = &peer->eventfd[number];
+	int theirs = atomic_load(&waiter->eventfd);
+	int fd = atomic_load(slot), none = -1;
+
+	if (peer->is_self || fd != none)
+		return peer->is_self ? theirs : fd;
+	fd = (int)syscall(SYS_pidfd_getfd, peer->pidfd, theirs, 0);
+	if (fd < 0)
+		fd = NIC_PEER_REFUSED;
+	atomic_store(&peer->raised[number], atomic_load(&waiter->cleared));
+	if (atomic_compare_exchange_strong(slot, &none, fd))
+		return fd;
+	/* Another thread was first. */
+	if (fd >= 0)
+		close(fd);
+	return none;
+}
+
+static bool peer_wake(struct peer *peer, struct waiter *waiter, enum waiter_state state)
+{
+	struct nic_peer *nic_peer = nic_peer_of(peer);
+	_Atomic uint32_t *raised = &nic_peer->raised[waiter - peer->waiters->waiter];
+	uint32_t number;
+	int fd;
+
+	if (state == WAITER_SLEEPS) {
+		futex_wake(waiter_wakes(waiter));
+		return true;
+	}
+	fd = eventfd_of(nic_peer, waiter);
+	if (fd < 0)
+		return false;
+	/* A program that computes while many messages come costs one write. */
+	if (waiter_is_raised(waiter, atomic_load(raised)))
+		return true;
+	number = atomic_fetch_add(waiter_raises(waiter), 1) + 1;
+	kick_raise(fd);
+	atomic_store(raised, number);
+	return true;
 }
 
 /* Has the process of this name a lock on the memory, which was opened by us? */
@@ -226,6 +266,9 @@ void nic_peer_close(struct nic_peer *peer)
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 			if (peer->kick[i] >= 0)
 				close(peer->kick[i]);
+		for (uint32_t i = 0; i < WAITER_COUNT; i++)
+			if (peer->eventfd[i] >= 0)
+				close(peer->eventfd[i]);
 		if (peer->life >= 0)
 			close(peer->life); /* which takes it out of the worker's epoll set */
 		if (peer->pidfd >= 0)
@@ -293,6 +336,8 @@ int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_pee
 	peer->life = -1;
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		peer->kick[i] = -1;
+	for (uint32_t i = 0; i < WAITER_COUNT; i++)
+		peer->eventfd[i] = -1;
 	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
 	if (error) {
 		nic_peer_close(peer);

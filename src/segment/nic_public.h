@@ -32,7 +32,7 @@
  * follows from the sizes of all structs of segment/nic_layout.def. A change that keeps the sizes,
  * or of struct nic_export, needs another NIC_PUBLIC_REVISION.
  */
-#define NIC_PUBLIC_REVISION 20u
+#define NIC_PUBLIC_REVISION 21u
 #define NIC_PUBLIC_VERSION  nic_public_version()
 uint32_t nic_public_version(void);
 

@@ -445,6 +445,38 @@ static void cancelled_waiter_drives_no_more(void **state)
 	assert_int_equal(take(), 0);
 }
 
+static void queue_that_peers_watch_says_so_while_there_is_no_waiter(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	event_queue_watch(&place.queue, true);
+	assert_int_equal(waiter_state(place.waiter), WAITER_WATCHES);
+	take_begin(&thread, &result);
+	state_await(WAITER_SLEEPS);
+	event_queue_watch(&place.queue, false);
+	event_queue_watch(&place.queue, true);
+	assert_int_equal(waiter_state(place.waiter), WAITER_SLEEPS);
+	leave_something();
+	pthread_join(thread, NULL);
+	assert_int_equal(waiter_state(place.waiter), WAITER_WATCHES);
+	event_queue_watch(&place.queue, false);
+	assert_int_equal(waiter_state(place.waiter), WAITER_NONE);
+}
+
+static void write_to_the_eventfd_is_pending_until_the_owner_has_read_it(void **state)
+{
+	(void)state;
+	assert_false(waiter_is_raised(place.waiter, 0));
+	assert_true(waiter_is_raised(place.waiter, 1));
+	atomic_store(&place.waiter->cleared, 1);
+	assert_false(waiter_is_raised(place.waiter, 1));
+	assert_true(waiter_is_raised(place.waiter, 2));
+	atomic_store(&place.waiter->cleared, UINT32_MAX);
+	assert_true(waiter_is_raised(place.waiter, 0));
+}
+
 static void cancelled_reader_is_counted_no_more(void **state)
 {
 	pthread_t first, second;
@@ -464,7 +496,7 @@ static void cancelled_reader_is_counted_no_more(void **state)
 	assert_int_equal(place.shares, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)         cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define TEST_DRIVING(name) cmocka_unit_test_setup_teardown(name, set_up_driving, tear_down)
 
 int main(void)
@@ -480,6 +512,8 @@ int main(void)
 		TEST(reader_that_never_sleeps_can_be_cancelled),
 		TEST(signal_interrupts_the_wait),
 		TEST(non_blocking_descriptor_does_not_wait),
+		TEST(write_to_the_eventfd_is_pending_until_the_owner_has_read_it),
+		TEST(queue_that_peers_watch_says_so_while_there_is_no_waiter),
 		TEST(where_nothing_can_be_seen_the_descriptor_is_waited_at),
 		TEST_DRIVING(driving_waiter_is_woken_by_a_post),
 		TEST_DRIVING(waiter_that_cannot_drive_sleeps),

@@ -295,6 +295,28 @@ static void waiter_of_an_armed_queue_is_left_alone_or_woken(void **state)
 	arena_memory_free(table, ARENA_BYTES);
 }
 
+static void program_that_watches_its_descriptor_is_woken_there_or_by_its_lane(void **state)
+{
+	struct waiter_table *table = arena_memory_new(ARENA_BYTES);
+
+	(void)state;
+	ready_to_send(1, PSN);
+	ends[0].peer.waiters = table;
+	ends[1].recv_cq.ring->waiter = 1;
+	cq_arm(&ends[1].recv_cq, CQ_ARM_NEXT);
+	post_receive(1);
+	post_receive(2);
+	table->waiter[1].state = WAITER_WATCHES;
+	post(WR_SEND, 1);
+	assert_int_equal(wakes, 1);
+	assert_int_equal(kicks, 0);
+	is_unwakeable = true;
+	post(WR_SEND, 1);
+	assert_int_equal(kicks, 1);
+	is_unwakeable = false;
+	arena_memory_free(table, ARENA_BYTES);
+}
+
 /* The first message rings; from then on the channel is watched. */
 static void watched(void)
 {
@@ -427,6 +449,7 @@ int main(void)
 		TEST(messages_stop_when_nobody_collects),
 		TEST(sleeping_target_is_kicked_when_its_queue_is_armed),
 		TEST(waiter_of_an_armed_queue_is_left_alone_or_woken),
+		TEST(program_that_watches_its_descriptor_is_woken_there_or_by_its_lane),
 		TEST(channel_that_is_watched_needs_no_doorbell),
 		TEST(receive_request_is_free_when_its_record_was_collected),
 		TEST(record_that_names_another_request_ends_the_connection),

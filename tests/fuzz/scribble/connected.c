@@ -129,10 +129,11 @@ static void peer_kick(struct peer *peer, uint32_t lane)
 	words_scribble(&scene.words, draw_attack(2));
 }
 
-static void peer_wake(struct peer *peer, struct waiter *waiter)
+static bool peer_wake(struct peer *peer, struct waiter *waiter, enum waiter_state state)
 {
 	(void)peer;
 	(void)waiter;
+	return state == WAITER_SLEEPS;
 }
 
 static const struct peer_ops copied = {peer_write, peer_read, NULL, peer_kick, peer_wake, NULL};
