@@ -24,6 +24,7 @@ END
 }
 
 start_target() {
+	: >"$files/target" # the last target was ready, too
 	on a "$urnic" run -- sh -c 'echo $$ >"$0"; exec "$@"' "$files/pid" \
 		"$program" -c "$files/config" -s "$files/socket" >"$files/target" 2>&1 &
 	await "the target does not start: $(cat "$files/target")" grep -q ready "$files/target"
