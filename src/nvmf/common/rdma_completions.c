@@ -14,13 +14,30 @@ static struct rdma_completions *completions_of(struct loop_watch *watch)
 	return container_of(watch, struct rdma_completions, watch);
 }
 
-/* Poll until the queue is empty, with pauses for the rest of the loop. */
+/* Poll until the queue is empty, with pauses for the rest of the loop; then arm it. */
 static void poll_again(struct loop_work *work)
 {
 	struct rdma_completions *completions = container_of(work, struct rdma_completions, again);
 
 	if (rdma_completions_poll(completions) >= BATCH * BATCHES_MAX)
 		loop_defer(completions->loop, work);
+	else if (!completions->is_armed)
+		loop_defer(completions->loop, &completions->arm);
+}
+
+/*
+ * Callbacks have deferred what they want to send, and that has run by now. So the poll finds SENDs
+ * that have completed at once, which would otherwise be another event.
+ */
+static void arm_run(struct loop_work *work)
+{
+	struct rdma_completions *completions = container_of(work, struct rdma_completions, arm);
+
+	if (completions->is_stopped || ibv_req_notify_cq(completions->cq, 0))
+		return;
+	completions->is_armed = true;
+	/* The poll finds what has completed before the request to be notified. */
+	poll_again(&completions->again);
 }
 
 static void channel_ready(struct loop_watch *watch, uint32_t events)
@@ -30,12 +47,12 @@ static void channel_ready(struct loop_watch *watch, uint32_t events)
 	void *context;
 
 	(void)events;
-	while (ibv_get_cq_event(completions->channel, &cq, &context) == 0)
+	while (ibv_get_cq_event(completions->channel, &cq, &context) == 0) {
 		completions->unacknowledged++;
-	/* The poll finds what has completed before the request to be notified. */
-	if (completions->is_stopped || ibv_req_notify_cq(completions->cq, 0))
-		return;
-	poll_again(&completions->again);
+		completions->is_armed = false;
+	}
+	if (!completions->is_armed)
+		poll_again(&completions->again);
 }
 
 int rdma_completions_init(struct rdma_completions *completions, struct loop *loop,
@@ -47,6 +64,7 @@ int rdma_completions_init(struct rdma_completions *completions, struct loop *loo
 	*completions = (struct rdma_completions){.loop = loop, .completed = completed};
 	completions->watch.ready = channel_ready;
 	loop_work_init(&completions->again, poll_again);
+	loop_work_init(&completions->arm, arm_run);
 	completions->channel = ibv_create_comp_channel(verbs);
 	if (!completions->channel)
 		goto fail;
@@ -59,6 +77,7 @@ int rdma_completions_init(struct rdma_completions *completions, struct loop *loo
 	errno = ibv_req_notify_cq(completions->cq, 0);
 	if (errno)
 		goto fail;
+	completions->is_armed = true;
 	errno = -loop_watch(loop, &completions->watch, completions->channel->fd, EPOLLIN);
 	if (errno == 0)
 		return 0;
@@ -72,8 +91,10 @@ fail:;
 
 void rdma_completions_done(struct rdma_completions *completions)
 {
-	if (completions->loop)
+	if (completions->loop) {
 		loop_defer_cancel(&completions->again);
+		loop_defer_cancel(&completions->arm);
+	}
 	if (completions->channel && completions->watch.events)
 		loop_unwatch(completions->loop, &completions->watch);
 	if (completions->cq) {

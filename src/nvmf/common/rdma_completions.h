@@ -21,6 +21,8 @@ struct rdma_completions {
 	struct ibv_cq *cq;
 	struct loop_watch watch;
 	struct loop_work again; /* after a batch that was not the last */
+	struct loop_work arm; /* after the last batch of an event */
+	bool is_armed; /* the next completion is an event */
 	unsigned unacknowledged; /* events of the channel */
 	bool is_stopped;
 	void (*completed)(struct rdma_completions *completions, const struct ibv_wc *wc);
