@@ -83,12 +83,15 @@ static void finish(struct backend_ring *ring, const struct pending *pending)
 static void start(struct backend_ring *ring, struct backend *backend, struct pending *pending,
 	enum backend_operation operation, uint64_t offset, void *buffer, uint64_t length)
 {
-	/* Three uneven pieces. */
+	/* Three uneven pieces, if there is a buffer. */
 	uint64_t third = length / 3;
 
-	pending->iov[0] = (struct iovec){buffer, third};
-	pending->iov[1] = (struct iovec){(char *)buffer + third, third};
-	pending->iov[2] = (struct iovec){(char *)buffer + 2 * third, length - 2 * third};
+	memset(pending->iov, 0, sizeof(pending->iov));
+	if (buffer) {
+		pending->iov[0] = (struct iovec){buffer, third};
+		pending->iov[1] = (struct iovec){(char *)buffer + third, third};
+		pending->iov[2] = (struct iovec){(char *)buffer + 2 * third, length - 2 * third};
+	}
 	pending->is_done = false;
 	pending->request.operation = operation;
 	pending->request.offset_bytes = offset;
