@@ -42,7 +42,7 @@ attack() {
 	# shellcheck disable=SC2086
 	on a $as_user "$offer" "$@" >"$scratch/attack" 2>&1 &
 	job=$!
-	until grep -q done "$scratch/attack"; do
+	until grep -q 'done' "$scratch/attack"; do
 		kill -0 $job 2>/dev/null || fail "the attacker fails: $(cat "$scratch/attack")"
 		sleep 0.05
 	done

@@ -63,7 +63,7 @@ check() {
 	environment=$(tr '\0' '\n' <"/proc/$urnicd_pid/environ")
 	[ -z "$environment" ] || fail "urnicd's environment is $environment"
 	[ ! -e "$scratch/callers/log" ] || fail 'urnicd writes where the caller says'
-	ls -l "/proc/$urnicd_pid/fd" | grep callers && fail 'urnicd has a descriptor of the caller'
+	find "/proc/$urnicd_pid/fd" -lname '*callers*' | grep . && fail 'urnicd has a descriptor of the caller'
 	[ "$(readlink "/proc/$urnicd_pid/cwd")" = / ] || fail "urnicd is in $(readlink "/proc/$urnicd_pid/cwd")"
 	[ "$(field Umask)" = 0077 ] || fail "urnicd's umask is $(field Umask)"
 	[ "$(field SigIgn)" = 0000000000001000 ] || fail "urnicd ignores $(field SigIgn)"
@@ -92,8 +92,8 @@ end
 # Root undoes the caller's limits, too, where it may (CAP_SYS_RESOURCE), and has none of the
 # caller's groups.
 run 0
-check 0 "$( (ulimit -t 200 && ulimit -t unlimited && echo unlimited) 2>/dev/null || echo 200)" \
-	"$( (ulimit -n 256 && ulimit -n 65536 && echo 65536) 2>/dev/null || echo 256)" \
+check 0 "$(prlimit --cpu=200 prlimit --cpu=unlimited echo unlimited 2>/dev/null || echo 200)" \
+	"$(prlimit --nofile=256 prlimit --nofile=65536 echo 65536 2>/dev/null || echo 256)" \
 	"TS $(nice -n 19 nice -n -19 nice 2>/dev/null)"
 [ "$(field Gid | tr '\t' ' ')" = '0 0 0 0' ] || fail "urnicd's groups are $(field Gid)"
 end

@@ -34,7 +34,7 @@ several_once() {
 		eval "client_$i=\$!"
 		i=$((i + 1))
 	done
-	i=0 why= statuses=
+	i=0 why='' statuses=''
 	while [ "$i" -lt "$clients" ]; do
 		eval "wait \$client_$i"
 		ended $? "client $i"
@@ -90,7 +90,7 @@ without_packets() {
 		[ "${now_executed:-0}" -lt "$executed" ] || [ -z "$now_sent" ] || executed=$now_executed sent=$now_sent
 		sleep 0.05
 	done
-	why= statuses=
+	why='' statuses=''
 	for name in server client; do
 		finish $name
 		status=$?
