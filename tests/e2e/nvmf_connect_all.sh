@@ -27,7 +27,7 @@ address() { # ADDRESS PORT
 }
 
 # The near target has two ways to one subsystem, a second subsystem at another address, and
-# referrals to the far one and to nobody. The far one refers back.
+# referrals to the far one and to a dead address. The far one refers back.
 describe() { # SUBSYSTEM...: further ones of the near target
 	others=
 	links=
@@ -111,7 +111,7 @@ nbdcopy "$files/image" "nbd+unix:///disk?socket=$files/d/nvme0n1.nbd" || fail 'c
 [ "$("$nvmf" list | grep -c "^d/nvme[012]n[137].nbd .* urnic ")" = 4 ] ||
 	fail "list says: $("$nvmf" list)"
 
-# Namespaces come and go; what is left is the same.
+# Namespaces are added and removed; the others do not change.
 ctl add-namespace $nqn:two 5 memory=1M
 await 'the new namespace is not exported' exports_are nvme0n1.nbd nvme0n3.nbd nvme1n1.nbd nvme1n5.nbd nvme2n7.nbd
 ctl remove-namespace $nqn:one 3

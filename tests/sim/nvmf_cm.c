@@ -177,7 +177,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 
 	NVMF_CHECK(adapters.world, !base->qp, "an id goes before its queue pair");
 	list_for_each_safe(event, &channel->waiter.items, struct event, node) {
-		/* A connection that nobody has accepted goes with its listener. */
+		/* A connection that was not accepted ends with its listener. */
 		if (event->base.listen_id == base && event->base.id != base) {
 			struct rdma_cm_id *child = event->base.id;
 

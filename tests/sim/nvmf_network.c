@@ -677,7 +677,7 @@ void nvmf_network_crash(struct nvmf_network *network, unsigned machine, bool has
 			else
 				stream->pipe[i].written = stream->pipe[i].arrived;
 			stream->pipe[i].is_dead = true;
-			/* Its program still closes it, and nobody hears. */
+			/* Its program still closes it, and the close sends nothing. */
 			if (end->state != END_BACKLOG)
 				end->error = ECONNABORTED;
 		}

@@ -202,7 +202,7 @@ static void owner_out_of_budget_revokes_the_mark_once(void **state)
 
 static uint32_t waits;
 
-/* Another mark each time, of a key that nobody knows. */
+/* Another mark each time, of an unknown key. */
 static bool wait_and_mark(uint32_t who, uint32_t round)
 {
 	(void)who;

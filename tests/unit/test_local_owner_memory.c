@@ -162,7 +162,7 @@ static uint64_t all_time(void)
 	return UINT64_MAX;
 }
 
-/* Another mark each time, of a key that nobody knows. */
+/* Another mark each time, of an unknown key. */
 static bool wait_and_mark(uint32_t who, uint32_t round)
 {
 	(void)who;

@@ -338,7 +338,7 @@ static void socket_is_the_users_own(void **state)
 	assert_int_equal(status.st_mode & 0777, 0600);
 }
 
-/* Another user listens at the path, and whoever gives commands would believe what it answers. */
+/* Another user listens at the path. A command would believe that user's answers. */
 static void server_of_another_user_is_not_believed(void **state)
 {
 	enum { NOBODY = 65534, SOMEBODY = 65533 };
