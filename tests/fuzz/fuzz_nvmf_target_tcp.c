@@ -13,8 +13,8 @@
 
 #include "nvmf/common/fabrics.h"
 #include "nvmf/common/tcp_pdu.h"
-#include "nvmf/target/target.h"
-#include "nvmf/target/tcp.h"
+#include "nvmf/target/core/target.h"
+#include "nvmf/target/tcp/tcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "nvmf/common/command.h"
-#include "nvmf/target/rdma.h"
-#include "nvmf/target/target.h"
-#include "nvmf/target/tcp.h"
+#include "nvmf/target/core/target.h"
+#include "nvmf/target/rdma/rdma.h"
+#include "nvmf/target/tcp/tcp.h"
 
 enum { PORTID = 1, ROUNDS_MAX = 100 };
 

@@ -15,7 +15,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "nvmf/common/rdma_private.h"
-#include "nvmf/target/rdma.h"
+#include "nvmf/target/rdma/rdma.h"
 #include "support/netns.h"
 
 enum {

@@ -29,8 +29,8 @@
 #include "nvmf/common/identify.h"
 #include "nvmf/common/log_page.h"
 #include "nvmf/common/tcp_rx.h"
-#include "nvmf/target/target.h"
-#include "nvmf/target/tcp.h"
+#include "nvmf/target/core/target.h"
+#include "nvmf/target/tcp/tcp.h"
 
 #define SUBSYSTEM_NQN "nqn.2026-01.org.example:disk"
 #define HOST_NQN      "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000003"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nvmf/target/config.h"
+#include "nvmf/target/config/config.h"
 
 static char sentence[CONFIG_SENTENCE_BYTES];
 

@@ -15,8 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "nvmf/target/ctl.h"
-#include "nvmf/target/ctl_parse.h"
+#include "nvmf/target/ctl/ctl.h"
+#include "nvmf/target/ctl/ctl_parse.h"
 
 static char sentence[CTL_SENTENCE_BYTES];
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "nvmf/target/rdma.h"
+#include "nvmf/target/rdma/rdma.h"
 #include "support/netns.h"
 #include "support/nvmf_rdma_host.h"
 

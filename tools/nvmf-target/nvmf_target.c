@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "nvmf/common/loop.h"
-#include "nvmf/target/config.h"
-#include "nvmf/target/ctl.h"
-#include "nvmf/target/service.h"
+#include "nvmf/target/config/config.h"
+#include "nvmf/target/ctl/ctl.h"
+#include "nvmf/target/service/service.h"
 #include "transports.h"
 
 enum { STOP_SECONDS = 5 /* for connections to end */ };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/target/rdma.h"
-#include "nvmf/target/tcp.h"
+#include "nvmf/target/rdma/rdma.h"
+#include "nvmf/target/tcp/tcp.h"
 #include "transports.h"
 
 static int rdma_listen_on(void *context, struct target *target, struct target_port *port,

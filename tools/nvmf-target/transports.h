@@ -11,7 +11,7 @@
 
 #include "nvmf/common/list.h"
 #include "nvmf/common/loop.h"
-#include "nvmf/target/service.h"
+#include "nvmf/target/service/service.h"
 
 enum { TRANSPORTS_MAX = 2 };
 

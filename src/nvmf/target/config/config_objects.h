@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_NVMF_TARGET_CONFIG_OBJECTS_H
+#define URNIC_NVMF_TARGET_CONFIG_OBJECTS_H
+
+/*
+ * The objects of a description and their keys. Only config*.c use it. Each function reads a node
+ * into `reader->config` or an object of it; false after config_refuse().
+ */
+
+#include "nvmf/target/config/config_json.h"
+
+bool config_read_target(struct config_reader *reader, const cJSON *node);
+
+/* "hosts", "subsystems", "ports": `place` is the whole target_config. */
+bool config_read_hosts(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+bool config_read_subsystems(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+bool config_read_ports(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+
+/* "namespaces" of a subsystem. */
+bool config_read_namespaces(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+
+/* An NQN into char[CONFIG_NQN_BYTES]. */
+bool config_read_nqn(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+
+/*
+ * "allowed_hosts" and "subsystems" of a port: names of objects that have been read, each once.
+ *
+ * `nqns`  The name in the first of `nqn_count` objects, `stride` bytes apart.
+ * `what`  "host", "subsystem"; `list` is where they are declared.
+ */
+struct config_names {
+	const char *nqns;
+	size_t nqn_count;
+	size_t stride;
+	const char *what;
+	const char *list;
+};
+bool config_read_names(struct config_reader *reader, const cJSON *node,
+	const struct config_names *names, uint32_t **ret_indices, size_t *ret_count);
+
+/* For keys that have one value here: refuse what is not 0, or not empty, by this sentence. */
+bool config_read_unsupported(struct config_reader *reader, const cJSON *node,
+	const struct config_field *field, void *place);
+
+#endif

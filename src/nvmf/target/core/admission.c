@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How many connections a host may have: no more than are left for all others. So none can keep the
+ * others out, and a host alone has half of what the target serves. A connection counts until its
+ * last command has come back, because its memory stays as long.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "nvmf/target/core/objects.h"
+
+enum { CONNECTIONS_MAX = 1024, CONNECTIONS_MIN = 16, OWN_DESCRIPTORS = 64 };
+
+#define REPORT_NS 60000000000u
+
+/* The length of the address in "ADDRESS:PORT". */
+static int address_bytes(const char *peer)
+{
+	const char *colon = strrchr(peer, ':');
+
+	return (int)(colon ? (size_t)(colon - peer) : strlen(peer));
+}
+
+static bool is_same_host(const char *peer, const char *other)
+{
+	int bytes = address_bytes(peer);
+
+	return bytes == address_bytes(other) && !memcmp(peer, other, (size_t)bytes);
+}
+
+struct share {
+	uint32_t own; /* connections of the host */
+	uint32_t all;
+	uint32_t surplus; /* of all hosts; in neither of the others */
+};
+
+static struct share share_of(const struct target *target, const char *peer)
+{
+	struct share share = {0};
+
+	list_for_each(queue, &target->connections, struct target_queue, connection) {
+		if (queue->is_surplus) {
+			share.surplus++;
+			continue;
+		}
+		share.all++;
+		share.own += is_same_host(queue->peer, peer);
+	}
+	return share;
+}
+
+static bool has_room(const struct target *target, const struct share *share)
+{
+	return share->all < target->connections_max &&
+		share->own < target->connections_max - share->all;
+}
+
+static void admission_report(struct target *target, const char *peer, uint32_t own)
+{
+	uint64_t now_ns = loop_now_ns(target->loop);
+	char sentence[TARGET_PEER_BYTES + 128];
+
+	target->counters.connections_refused++;
+	if (!target->report || (target->reported_ns && now_ns - target->reported_ns < REPORT_NS))
+		return;
+	target->reported_ns = now_ns;
+	snprintf(sentence, sizeof(sentence),
+		"%.*s has %u connections, as many as are left for all other hosts; it gets no more "
+		"until some of them end",
+		address_bytes(peer), peer, own);
+	target->report(target->report_context, sentence);
+}
+
+enum target_admission target_admit(struct target *target, const char *peer)
+{
+	struct share share = share_of(target, peer);
+
+	if (has_room(target, &share))
+		return TARGET_ADMITTED;
+	admission_report(target, peer, share.own);
+	return share.surplus < TARGET_SURPLUS_MAX ? TARGET_ADMITTED_AS_SURPLUS
+						  : TARGET_NOT_ADMITTED;
+}
+
+uint32_t connections_left(const struct target_queue *queue)
+{
+	struct share share = share_of(queue->target, queue->peer);
+
+	/* Each one that the host opens is one less for the others. */
+	return has_room(queue->target, &share)
+		? (queue->target->connections_max - share.all - share.own + 1) / 2
+		: 0;
+}
+
+void connection_opened(struct target_queue *queue)
+{
+	list_init(&queue->connection);
+	list_append(&queue->target->connections, &queue->connection);
+}
+
+void connection_check(struct target_queue *queue)
+{
+	if (queue->is_closed && queue->pending == 0)
+		list_remove(&queue->connection);
+}
+
+void target_set_report(struct target *target,
+	void (*report_to)(void *context, const char *sentence), void *context)
+{
+	target->report = report_to;
+	target->report_context = context;
+}
+
+void target_set_connections_max(struct target *target, uint32_t connections_max)
+{
+	target->connections_max = connections_max;
+}
+
+uint32_t connections_default(void)
+{
+	struct rlimit limit;
+	rlim_t connections;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return CONNECTIONS_MAX;
+	/* One over RDMA has an event channel, too. */
+	connections = limit.rlim_cur > OWN_DESCRIPTORS ? (limit.rlim_cur - OWN_DESCRIPTORS) / 2 : 0;
+	if (connections < CONNECTIONS_MIN)
+		return CONNECTIONS_MIN;
+	return connections < CONNECTIONS_MAX ? (uint32_t)connections : CONNECTIONS_MAX;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of controllers: creation, CC and CSTS, keep alive, asynchronous events, and the end of
+ * the association, which closes all queues (NVMe base 2.0, sections 3.1.3, 3.3.2 and 3.9).
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/target/core/objects.h"
+
+enum {
+	NS_PER_MS = 1000000,
+	CC_CSS_SHIFT = 4,
+	CC_MPS_MASK = 15 << 7,
+	CC_AMS_MASK = 7 << 11,
+	CC_SIZES_MASK = 15 << 16 | 15 << 20,
+	CC_RESERVED = 0xff00000e,
+};
+
+static struct target_controller *controller_find(
+	struct target_subsystem *subsystem, uint16_t cntlid)
+{
+	list_for_each(controller, &subsystem->controllers, struct target_controller, node)
+		if (controller->cntlid == cntlid)
+			return controller;
+	return NULL;
+}
+
+struct target_controller *subsystem_controller(struct target_subsystem *subsystem, uint16_t cntlid)
+{
+	return controller_find(subsystem, cntlid);
+}
+
+/* 0: all are in use. Identifiers are not reused soon, so that a late Connect finds nothing. */
+static uint16_t cntlid_take(struct target_subsystem *subsystem)
+{
+	uint32_t count = (uint32_t)subsystem->cntlid_max - subsystem->cntlid_min + 1;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint16_t cntlid = subsystem->cntlid_next;
+
+		subsystem->cntlid_next = cntlid == subsystem->cntlid_max ? subsystem->cntlid_min
+									 : (uint16_t)(cntlid + 1);
+		if (!controller_find(subsystem, cntlid))
+			return cntlid;
+	}
+	return 0;
+}
+
+static void keep_alive_expired(struct loop_timer *timer)
+{
+	struct target_controller *controller =
+		container_of(timer, struct target_controller, keep_alive);
+	struct target *target = controller->target;
+	uint64_t deadline = controller->heard_ns + (uint64_t)controller->kato_ms * NS_PER_MS;
+
+	if (deadline > loop_now_ns(target->loop)) {
+		loop_timer_set(target->loop, timer, deadline);
+		return;
+	}
+	target->counters.keep_alive_expired++;
+	controller->csts |= NVME_CSTS_CFS;
+	controller_end(controller);
+}
+
+void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
+{
+	struct target *target = controller->target;
+
+	controller->kato_ms = kato_ms;
+	if (controller->is_discovery && kato_ms == 0)
+		controller->kato_ms = TARGET_DISCOVERY_KATO_MS;
+	controller->heard_ns = loop_now_ns(target->loop);
+	if (controller->kato_ms)
+		loop_timer_set(target->loop, &controller->keep_alive,
+			controller->heard_ns + (uint64_t)controller->kato_ms * NS_PER_MS);
+	else
+		loop_timer_cancel(&controller->keep_alive);
+}
+
+struct target_controller *controller_create(struct target_queue *admin,
+	struct target_subsystem *subsystem, const struct nvme_connect_data *data, uint32_t kato_ms)
+{
+	uint16_t cntlid = cntlid_take(subsystem);
+	struct target_controller *controller = cntlid ? calloc(1, sizeof(*controller)) : NULL;
+
+	if (!controller)
+		return NULL;
+	controller->host = peer_host_reference(subsystem->target, data->hostnqn);
+	if (!controller->host) {
+		free(controller);
+		return NULL;
+	}
+	if (!subsystem->is_discovery)
+		peer_host_lose_all(controller->host);
+	controller->target = subsystem->target;
+	controller->subsystem = subsystem;
+	controller->port = admin->port;
+	controller->transport = admin->transport;
+	controller->is_discovery = subsystem->is_discovery;
+	controller->cntlid = cntlid;
+	memcpy(controller->hostnqn, data->hostnqn, sizeof(controller->hostnqn));
+	memcpy(controller->hostid, data->hostid, sizeof(controller->hostid));
+	controller->in_capsule_bytes = admin->in_capsule_bytes;
+	controller->qid_max = subsystem->is_discovery ? 0 : subsystem->qid_max;
+	controller->qids_granted = controller->qid_max;
+	controller->admin = admin;
+	controller->write_cache = 1;
+	list_init(&controller->queues);
+	list_init(&controller->events);
+	loop_timer_init(&controller->keep_alive, keep_alive_expired);
+	list_append(&subsystem->controllers, &controller->node);
+	controller->target->counters.controllers++;
+	controller_set_kato(controller, kato_ms);
+	return controller;
+}
+
+void controller_end(struct target_controller *controller)
+{
+	if (!controller->subsystem)
+		return;
+	loop_timer_cancel(&controller->keep_alive);
+	list_remove(&controller->node);
+	list_append(&controller->target->dying, &controller->node);
+	controller->subsystem = NULL;
+	controller->port = NULL;
+	controller->csts &= ~(uint32_t)NVME_CSTS_RDY;
+	list_for_each(queue, &controller->queues, struct target_queue, node)
+		queue_close(queue);
+}
+
+void controller_queue_closed(struct target_controller *controller, struct target_queue *queue)
+{
+	list_remove(&queue->node);
+	if (queue == controller->admin) {
+		controller->admin = NULL;
+		controller_end(controller);
+	}
+	if (controller->subsystem || !list_is_empty(&controller->queues))
+		return;
+	assert(list_is_empty(&controller->events));
+	list_remove(&controller->node);
+	peer_host_unreference(controller->host);
+	free(controller);
+}
+
+struct target_queue *controller_queue(struct target_controller *controller, uint16_t qid)
+{
+	list_for_each(queue, &controller->queues, struct target_queue, node)
+		if (queue->qid == qid)
+			return queue;
+	return NULL;
+}
+
+uint64_t controller_capabilities(const struct target_controller *controller)
+{
+	enum { CQR = 1 << 16, TO_SHIFT = 24, TO_HALF_SECONDS = 15, CSS_NVM_SHIFT = 37 };
+	uint64_t mqes = controller->port ? controller->port->queue_entries - 1u : 1;
+
+	return mqes | CQR | (uint64_t)TO_HALF_SECONDS << TO_SHIFT | 1ull << CSS_NVM_SHIFT;
+}
+
+static void io_queues_close(struct target_controller *controller)
+{
+	list_for_each(queue, &controller->queues, struct target_queue, node)
+		if (queue->qid != 0)
+			queue_close(queue);
+}
+
+static bool cc_is_usable(const struct target_controller *controller, uint32_t cc)
+{
+	/* Entry sizes mean nothing to a discovery controller, which has no I/O queues. */
+	if (!controller->is_discovery && (cc & CC_SIZES_MASK) != NVME_CC_DEFAULT)
+		return false;
+	return !(cc & (CC_MPS_MASK | CC_AMS_MASK | CC_RESERVED)) &&
+		((cc >> CC_CSS_SHIFT & 7) == 0 || (cc >> CC_CSS_SHIFT & 7) == 6);
+}
+
+bool controller_configure(struct target_controller *controller, uint32_t cc)
+{
+	uint32_t before = controller->cc;
+
+	/* While the controller is enabled, only EN and SHN change (base 2.0, figure 45). */
+	if ((before & cc & NVME_CC_EN) && ((before ^ cc) & ~(uint32_t)NVME_CC_SHN))
+		return false;
+	/* The host is to wait until RDY is 0 (figure 45). */
+	if ((cc & NVME_CC_EN) && controller->is_resetting)
+		return false;
+	controller->cc = cc;
+	if ((cc & NVME_CC_EN) && !(before & NVME_CC_EN)) {
+		controller->csts = cc_is_usable(controller, cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
+	} else if (!(cc & NVME_CC_EN) && (before & NVME_CC_EN)) {
+		controller->csts &= NVME_CSTS_RDY;
+		controller->is_resetting = true;
+		io_queues_close(controller);
+	}
+	if ((cc & NVME_CC_SHN) && !(before & NVME_CC_SHN)) {
+		io_queues_close(controller);
+		controller->csts = NVME_CSTS_SHST_OCCURRING |
+			(controller->csts & ~(uint32_t)(NVME_CSTS_RDY | NVME_CSTS_SHST_COMPLETE));
+	}
+	controller_settle(controller);
+	return true;
+}
+
+void controller_settle(struct target_controller *controller)
+{
+	if (peer_host_has_lost(controller->host))
+		return;
+	if (controller->is_resetting)
+		controller->csts &= ~(uint32_t)NVME_CSTS_RDY;
+	controller->is_resetting = false;
+	if (controller->csts & NVME_CSTS_SHST_OCCURRING)
+		controller->csts ^= NVME_CSTS_SHST_OCCURRING | NVME_CSTS_SHST_COMPLETE;
+}
+
+bool controller_is_ready(const struct target_controller *controller)
+{
+	return controller->csts & NVME_CSTS_RDY && !controller->is_resetting;
+}
+
+void controller_log_error(
+	struct target_controller *controller, const struct target_command *command)
+{
+	struct log_error *error =
+		&controller->errors[controller->error_count++ % TARGET_ERRORS_MAX];
+
+	*error = (struct log_error){
+		.count = controller->error_count,
+		.sqid = command->queue->qid,
+		.cid = command->sqe.cid,
+		.status = (uint16_t)(command->cqe.status << 1),
+		.location = 0xffff,
+		.nsid = command->sqe.nsid,
+		.lba = command->sqe.cdw10 | (uint64_t)command->sqe.cdw11 << 32,
+	};
+}
+
+static uint32_t event_of(uint32_t mask)
+{
+	if (mask == EVENT_MASK_DISCOVERY)
+		return EVENT_DISCOVERY;
+	return mask == EVENT_MASK_ANA ? EVENT_ANA : EVENT_NAMESPACES;
+}
+
+/* Each kind is reported once, until the host has read its log page (base 2.0, section 5.2). */
+static void events_deliver(struct target_controller *controller)
+{
+	uint32_t due = controller->event_pending & ~controller->event_told;
+
+	while (due && !list_is_empty(&controller->events)) {
+		struct target_command *command =
+			list_first(&controller->events, struct target_command, parked);
+		uint32_t mask = due & -due;
+
+		due &= ~mask;
+		controller->event_pending &= ~mask;
+		controller->event_told |= mask;
+		controller->event_count--;
+		controller->target->counters.events++;
+		list_remove(&command->parked);
+		command->stage = TARGET_STAGE_WORKING;
+		command_finish_result(command, event_of(mask));
+	}
+}
+
+void controller_event(struct target_controller *controller, uint32_t mask)
+{
+	if (!(controller->event_wanted & mask))
+		return;
+	controller->event_pending |= mask;
+	events_deliver(controller);
+}
+
+void controller_event_clear(struct target_controller *controller, uint32_t mask)
+{
+	controller->event_told &= ~mask;
+	events_deliver(controller);
+}
+
+void controller_wait_event(struct target_controller *controller, struct target_command *command)
+{
+	if (controller->event_count == TARGET_AER_MAX) {
+		command_finish(command, NVME_AER_LIMIT);
+		return;
+	}
+	controller->event_count++;
+	command->stage = TARGET_STAGE_EVENT;
+	list_append(&controller->events, &command->parked);
+	events_deliver(controller);
+}
+
+void controller_namespace_changed(struct target_controller *controller, uint32_t nsid)
+{
+	bool is_listed = controller->changed_count > TARGET_CHANGED_MAX;
+
+	for (uint32_t i = 0; i < controller->changed_count && !is_listed; i++)
+		is_listed = controller->changed[i] == nsid;
+	if (!is_listed) {
+		if (controller->changed_count < TARGET_CHANGED_MAX)
+			controller->changed[controller->changed_count] = nsid;
+		controller->changed_count++;
+	}
+	controller_event(controller, EVENT_MASK_NAMESPACES);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_NVMF_TARGET_RDMA_QUEUE_H
+#define URNIC_NVMF_TARGET_RDMA_QUEUE_H
+
+/*
+ * A queue of the target's RDMA transport: what the files rdma*.c of this folder share.
+ *
+ * A queue is an RC queue pair with a protection domain, a completion queue and memory of its own,
+ * so that a key that one host knows opens nothing of another host:
+ *
+ *     capsules    a receive buffer for each entry, then a response capsule for each slot
+ *     pool        the data of commands, by RDMA READ and WRITE
+ *
+ * A receive buffer belongs to a command until respond(), which posts it again before the response
+ * leaves: then the host's next command always finds a receive request. A slot is a command from its
+ * arrival until its response has been sent. There are twice as many slots as entries; a command
+ * that finds none waits in its receive buffer. So does one that overtakes ESTABLISHED.
+ *
+ * A queue ends in this order: the queue pair is destroyed, so that no data moves any more; the
+ * commands that waited for data are told; the core is told; the last command comes back; the queue
+ * is released. Each step is from the loop, never from within a call of the core.
+ */
+
+#include <rdma/rdma_cma.h>
+
+#include "nvmf/common/list.h"
+#include "nvmf/common/rdma_completions.h"
+#include "nvmf/common/rdma_pool.h"
+#include "nvmf/common/rdma_private.h"
+#include "nvmf/target/rdma/rdma.h"
+
+enum {
+	TARGET_RDMA_DATA_BYTES_MAX = 512 << 10,
+	TARGET_RDMA_ALIGN = 64,
+};
+
+struct target_rdma {
+	struct target *target;
+	struct loop *loop;
+	struct rdma_event_channel *events;
+	struct loop_watch events_watch;
+	struct list queues;
+	unsigned queue_count;
+	struct loop_work flush; /* after a batch of commands */
+	struct loop_work busy;
+	bool is_busy;
+};
+
+struct target_rdma_listener {
+	struct target_rdma *rdma;
+	struct target_port *port;
+	struct rdma_cm_id *id;
+	uint32_t in_capsule_bytes;
+	uint32_t entries_max;
+};
+
+enum target_rdma_state {
+	TARGET_RDMA_ACCEPTED, /* waits for ESTABLISHED */
+	TARGET_RDMA_LIVE,
+	TARGET_RDMA_ENDING, /* waits for responses that are on their way, then ends */
+	TARGET_RDMA_ENDED, /* waits for commands that the core has */
+};
+
+/* Where a command is. */
+enum target_rdma_stage {
+	TARGET_RDMA_FREE,
+	TARGET_RDMA_AT_CORE,
+	TARGET_RDMA_NEEDS_ROOM, /* fetch() or prepare() waits for the pool */
+	TARGET_RDMA_NEEDS_READ, /* fetch() waits for other RDMA READs to end */
+	TARGET_RDMA_READS,
+	TARGET_RDMA_RESPONDS, /* the SEND is posted */
+};
+
+struct target_rdma_command {
+	struct target_command command;
+	enum target_rdma_stage stage;
+	struct list node; /* of the queue's `free`, `needs_room` or `needs_read` */
+	uint32_t receive; /* the index of its receive buffer */
+	uint32_t received_bytes;
+	uint8_t *buffer; /* in the pool; NULL: none */
+	uint32_t buffer_bytes;
+};
+
+struct target_rdma_queue {
+	struct target_queue queue;
+	struct target_rdma *rdma;
+	enum target_rdma_state state;
+	struct list node;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct rdma_completions completions;
+	struct rdma_pool capsules;
+	struct rdma_pool pool;
+
+	uint32_t entries; /* receive requests: hsqsize + 1 */
+	uint32_t capsule_bytes;
+	uint32_t capsule_stride;
+	uint32_t slot_count;
+	struct target_rdma_command *slots;
+	struct list free;
+	struct list needs_room;
+	struct list needs_read;
+	uint32_t reads, reads_max; /* RDMA READs under way */
+	uint32_t responses; /* SENDs under way */
+	uint32_t at_core; /* commands that have not come back */
+	bool is_resuming;
+
+	/* Received capsules that wait for ESTABLISHED or a slot, in order. */
+	struct ibv_wc *parked;
+	uint32_t parked_first, parked_count;
+
+	struct loop_work end;
+	struct loop_timer end_timer;
+	struct loop_work release;
+};
+
+/* rdma_queue.c */
+extern const struct target_transport target_rdma_transport;
+
+/*
+ * Make a queue for a connection request. RDMA_ACCEPT, or the status for the REJ with nothing left
+ * behind.
+ */
+enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
+	struct rdma_cm_id *id, const struct rdma_conn_param *param,
+	struct target_rdma_queue **ret_queue);
+
+/* ESTABLISHED. */
+void target_rdma_queue_establish(struct target_rdma_queue *queue);
+
+/* The connection is lost, or its host breaks the protocol: end it from the loop. */
+void target_rdma_queue_lose(struct target_rdma_queue *queue);
+
+/* Release the memory and verbs objects of a queue, which may be half made. */
+void target_rdma_queue_free(struct target_rdma_queue *queue);
+
+/* rdma_command.c */
+void target_rdma_completed(struct rdma_completions *completions, const struct ibv_wc *wc);
+void target_rdma_fetch(struct target_command *command);
+void target_rdma_prepare(struct target_command *command);
+void target_rdma_respond(struct target_command *command);
+bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index);
+
+/* Give the core what has waited in receive buffers. */
+void target_rdma_unpark(struct target_rdma_queue *queue);
+
+/* The connection has ended: tell the commands that wait for data. */
+void target_rdma_abandon(struct target_rdma_queue *queue);
+
+#endif
