@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/host/nbd_server.h"
+#include "nvmf/host/nbd/nbd_server.h"
 
 static void print_end(void *context, enum nbd_end end)
 {

@@ -9,7 +9,7 @@
 
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/digest.h"
-#include "nvmf/host/tcp_session.h"
+#include "nvmf/host/tcp/tcp_session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

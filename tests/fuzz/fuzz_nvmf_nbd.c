@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/host/nbd.h"
-#include "nvmf/host/nbd_wire.h"
+#include "nvmf/host/nbd/nbd.h"
+#include "nvmf/host/nbd/nbd_wire.h"
 
 enum {
 	DEVICE_BYTES = 1 << 20,

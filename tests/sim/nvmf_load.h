@@ -16,7 +16,7 @@
 #include "nvmf_plan.h"
 #include "nvmf_register.h"
 
-#include "nvmf/host/controller.h"
+#include "nvmf/host/controller/controller.h"
 
 struct nvmf_load;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/host/sqe.h"
+#include "nvmf/host/controller/sqe.h"
 #include "nvmf_disk.h"
 
 enum {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/host/controller.h"
-#include "nvmf/host/sqe.h"
+#include "nvmf/host/controller/controller.h"
+#include "nvmf/host/controller/sqe.h"
 
 enum { IO_QUEUES = 2, IO_DEPTH = 4, CNTLID = 7, QUEUES_MAX = 64 };
 

@@ -19,7 +19,7 @@
 
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/rdma_private.h"
-#include "nvmf/host/transport.h"
+#include "nvmf/host/controller/transport.h"
 #include "support/netns.h"
 
 enum {

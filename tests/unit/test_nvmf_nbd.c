@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "nvmf/host/nbd.h"
-#include "nvmf/host/nbd_server.h"
-#include "nvmf/host/nbd_wire.h"
+#include "nvmf/host/nbd/nbd.h"
+#include "nvmf/host/nbd/nbd_server.h"
+#include "nvmf/host/nbd/nbd_wire.h"
 
 enum {
 	DEVICE_BYTES = 1 << 20,

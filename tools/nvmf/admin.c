@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "nvmf.h"
-#include "nvmf/host/sqe.h"
+#include "nvmf/host/controller/sqe.h"
 
 enum notation { NOTATION_TEXT, NOTATION_HEX, NOTATION_DEC, NOTATION_BYTES };
 enum structure { STRUCTURE_CTRL, STRUCTURE_NS };

@@ -4,8 +4,9 @@
  * connect-all connects it; each namespace is exported.
  *
  * Each subsystem has a controller for administration, which also announces new namespaces, and a
- * controller for each namespace (host/remote.h). A subsystem that is offered on several ports is
- * connected once, by the first port that answers, because no kernel here makes one device of them.
+ * controller for each namespace (host/remote/remote.h). A subsystem that is offered on several
+ * ports is connected once, by the first port that answers, because no kernel here makes one device
+ * of them.
  *
  * Callbacks only set marks. The main loop then makes and ends connections, which wait on the same
  * loop.
@@ -20,7 +21,7 @@
 #include "discovery_log.h"
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/log_page.h"
-#include "nvmf/host/sqe.h"
+#include "nvmf/host/controller/sqe.h"
 #include "served.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "nvmf/common/log_page.h"
-#include "nvmf/host/sqe.h"
+#include "nvmf/host/controller/sqe.h"
 
 enum {
 	ENTRIES_MAX = 4096, /* more than any target has; a hostile one ends there */

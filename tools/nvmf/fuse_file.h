@@ -10,7 +10,7 @@
 #define TOOLS_NVMF_FUSE_FILE_H
 
 #include "nvmf/common/loop.h"
-#include "nvmf/host/block.h"
+#include "nvmf/host/block/block.h"
 
 struct fuse_file;
 

@@ -9,7 +9,7 @@
 #ifndef TOOLS_NVMF_H
 #define TOOLS_NVMF_H
 
-#include "nvmf/host/remote.h"
+#include "nvmf/host/remote/remote.h"
 
 enum { NVMF_TEXT_BYTES = 256 };
 

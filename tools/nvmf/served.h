@@ -8,7 +8,7 @@
 
 #include "fuse_file.h"
 #include "nvmf.h"
-#include "nvmf/host/nbd_server.h"
+#include "nvmf/host/nbd/nbd_server.h"
 
 struct served_settings {
 	unsigned number; /* of the export, within the process: for list */

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Identification of a remote namespace, and its life. remote_io.c has the requests.
+ */
+#include "nvmf/host/remote/remote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/host/controller/sqe.h"
+#include "nvmf/host/remote/remote_internal.h"
+
+enum {
+	CNS_NAMESPACE = 0x00,
+	CNS_ACTIVE_LIST = 0x02,
+	LOG_CHANGED_NAMESPACES = 0x04,
+	EVENT_TYPE_MASK = 7,
+	EVENT_NOTICE = 2,
+	ID_ONCS = 520,
+	ID_VWC = 525,
+	ONCS_DSM = 1 << 2,
+	ONCS_WRITE_ZEROES = 1 << 3,
+	NS_FLBAS = 26,
+	NS_DLFEAT = 33,
+	NS_NSATTR = 99,
+	NS_LBAF = 128,
+	BLOCK_SHIFT_MIN = 9,
+	BLOCK_SHIFT_MAX = 16,
+};
+
+static void remote_connected(struct remote *remote, int error)
+{
+	if (remote->is_ready)
+		return;
+	remote->is_ready = true;
+	remote->settings.ready(remote->settings.context, error);
+}
+
+static void remote_fail(struct remote *remote, int error, const char *reason)
+{
+	snprintf(remote->reason, sizeof(remote->reason), "%s", reason);
+	remote_connected(remote, error);
+}
+
+/* Take over size and format of the namespace; false, with a reason, if they are unusable. */
+static bool namespace_take(struct remote *remote)
+{
+	const uint8_t *id = remote->identity;
+	const uint8_t *format = id + NS_LBAF + 4 * (id[NS_FLBAS] & 0xf);
+	const uint8_t *controller = host_controller_identity(remote->controller);
+	struct block_device *device = &remote->device;
+	uint64_t blocks = le64_get(id);
+	uint8_t shift = format[2];
+
+	if (blocks == 0) {
+		remote_fail(remote, -ENXIO,
+			"the namespace does not exist, or this host has no access to it; "
+			"list those that exist with: urnic-nvmf list-ns");
+		return false;
+	}
+	if (shift < BLOCK_SHIFT_MIN || shift > BLOCK_SHIFT_MAX || blocks > UINT64_MAX >> shift) {
+		remote_fail(remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
+		return false;
+	}
+	if (le16_get(format) != 0) {
+		remote_fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
+		return false;
+	}
+	remote->block_shift = shift;
+	remote->can_deallocate_zeroes = id[NS_DLFEAT] & 1 << 3;
+	device->block_bytes = 1u << shift;
+	device->is_read_only = id[NS_NSATTR] & 1;
+	device->has_write_cache = controller[ID_VWC] & 1;
+	device->has_trim = le16_get(controller + ID_ONCS) & ONCS_DSM;
+	device->has_write_zeroes = le16_get(controller + ID_ONCS) & ONCS_WRITE_ZEROES;
+	device->has_fua = true;
+	if (device->size_bytes != blocks << shift) {
+		bool was_ready = remote->is_ready;
+
+		device->size_bytes = blocks << shift;
+		if (was_ready && remote->settings.resized)
+			remote->settings.resized(remote->settings.context);
+	}
+	return true;
+}
+
+static void inquiry_done(struct host_request *request, int error);
+
+static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
+{
+	struct host_request *request = &remote->inquiry;
+
+	remote->inquiring = inquiry;
+	*request = (struct host_request){
+		.is_admin = true, .is_repeatable = true, .done = inquiry_done};
+	switch (inquiry) {
+	case REMOTE_LIST:
+		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, 0);
+		host_sqe_dword(&request->command, 10, CNS_ACTIVE_LIST);
+		break;
+	case REMOTE_CHANGES:
+		host_sqe_init(&request->command, NVME_ADMIN_GET_LOG_PAGE, UINT32_MAX);
+		host_sqe_dword(&request->command, 10,
+			LOG_CHANGED_NAMESPACES | (HOST_IDENTIFY_BYTES / 4 - 1) << 16);
+		break;
+	case REMOTE_NAMESPACE:
+		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, remote->nsid);
+		host_sqe_dword(&request->command, 10, CNS_NAMESPACE);
+		break;
+	case REMOTE_NOTHING:
+		return;
+	}
+	host_sqe_data(
+		&request->command, HOST_FROM_CONTROLLER, remote->answer, sizeof(remote->answer));
+	host_submit(remote->controller, request);
+}
+
+/* Ask anew; while an inquiry is under way, once more after it. */
+static void remote_inquire(struct remote *remote, enum remote_inquiry inquiry)
+{
+	if (remote->inquiring != REMOTE_NOTHING)
+		remote->next_inquiry = inquiry;
+	else
+		inquiry_send(remote, inquiry);
+}
+
+static void list_take(struct remote *remote)
+{
+	remote->nsid = le32_get(remote->answer);
+	if (remote->nsid == 0)
+		remote_fail(remote, -ENXIO, "the subsystem has no namespace for this host");
+	else
+		inquiry_send(remote, REMOTE_NAMESPACE);
+}
+
+static void inquiry_done(struct host_request *request, int error)
+{
+	struct remote *remote = container_of(request, struct remote, inquiry);
+	enum remote_inquiry inquiry = remote->inquiring;
+	char text[HOST_REASON_BYTES];
+
+	remote->inquiring = REMOTE_NOTHING;
+	if (error)
+		return;
+	if (request->status && inquiry != REMOTE_CHANGES) {
+		remote_fail(remote, -EIO, host_status_text(request->status, text, sizeof(text)));
+		return;
+	}
+	if (inquiry == REMOTE_LIST) {
+		list_take(remote);
+	} else if (inquiry == REMOTE_CHANGES) {
+		inquiry_send(remote, REMOTE_NAMESPACE);
+	} else if (inquiry == REMOTE_NAMESPACE) {
+		memcpy(remote->identity, remote->answer, sizeof(remote->identity));
+		if (namespace_take(remote))
+			remote_connected(remote, 0);
+	}
+	if (remote->inquiring == REMOTE_NOTHING && remote->next_inquiry != REMOTE_NOTHING) {
+		inquiry = remote->next_inquiry;
+		remote->next_inquiry = REMOTE_NOTHING;
+		inquiry_send(remote, inquiry);
+	}
+}
+
+static void controller_changed(void *context, enum host_state state)
+{
+	struct remote *remote = context;
+
+	if (state == HOST_LIVE)
+		remote_inquire(remote, remote->nsid ? REMOTE_NAMESPACE : REMOTE_LIST);
+	else if (state == HOST_FAILED)
+		remote_fail(remote, host_controller_error(remote->controller),
+			host_controller_reason(remote->controller));
+	if (remote->settings.changed)
+		remote->settings.changed(remote->settings.context, state);
+}
+
+static void controller_event(void *context, uint32_t result)
+{
+	struct remote *remote = context;
+
+	/* A notice is pending until its log page is read (NVMe base 2.0, section 5.2). */
+	if ((result & EVENT_TYPE_MASK) == EVENT_NOTICE &&
+		(result >> 16 & 0xff) == LOG_CHANGED_NAMESPACES)
+		remote_inquire(remote, REMOTE_CHANGES);
+}
+
+static void remote_destroy(struct block_device *device)
+{
+	struct remote *remote = container_of(device, struct remote, device);
+
+	host_controller_destroy(remote->controller);
+	free(remote->parts);
+	free(remote);
+}
+
+static const struct block_device_ops remote_ops = {
+	.submit = remote_submit,
+	.destroy = remote_destroy,
+};
+
+int remote_create(const struct remote_settings *settings, struct remote **ret_remote)
+{
+	struct host_controller_settings controller = settings->controller;
+	struct remote *remote = calloc(1, sizeof(*remote));
+	int error = -ENOMEM;
+
+	if (!remote)
+		return -ENOMEM;
+	remote->settings = *settings;
+	remote->nsid = settings->nsid;
+	remote->device.ops = &remote_ops;
+	remote->device.block_bytes = 1 << BLOCK_SHIFT_MIN;
+	list_init(&remote->waiting);
+	list_init(&remote->free_parts);
+	controller.changed = controller_changed;
+	controller.event = controller_event;
+	controller.context = remote;
+	remote->parts_count = settings->controller.io_queues *
+		(settings->controller.io_depth ? settings->controller.io_depth : 128);
+	remote->parts = calloc(remote->parts_count + 1, sizeof(*remote->parts));
+	if (!remote->parts)
+		goto fail_free;
+	for (uint32_t i = 0; i < remote->parts_count; i++)
+		list_append(&remote->free_parts, &remote->parts[i].node);
+	error = host_controller_create(&controller, &remote->controller);
+	if (error)
+		goto fail_free;
+	*ret_remote = remote;
+	return 0;
+
+fail_free:
+	free(remote->parts);
+	free(remote);
+	return error;
+}
+
+struct block_device *remote_device(struct remote *remote)
+{
+	return &remote->device;
+}
+
+struct host_controller *remote_controller(struct remote *remote)
+{
+	return remote->controller;
+}
+
+uint32_t remote_nsid(const struct remote *remote)
+{
+	return remote->nsid;
+}
+
+const uint8_t *remote_identity(const struct remote *remote)
+{
+	return remote->identity;
+}
+
+const char *remote_reason(const struct remote *remote)
+{
+	if (remote->reason[0])
+		return remote->reason;
+	return host_controller_reason(remote->controller);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the two parts of a remote namespace share: remote.c and remote_io.c.
+ */
+#ifndef URNIC_NVMF_HOST_REMOTE_INTERNAL_H
+#define URNIC_NVMF_HOST_REMOTE_INTERNAL_H
+
+#include "nvmf/host/remote/remote.h"
+
+enum { REMOTE_RANGE_BYTES = 16 };
+
+/* A command of a block request. */
+struct remote_part {
+	struct host_request request;
+	struct remote *remote;
+	struct block_request *block;
+	enum block_op op;
+	struct list node; /* in free_parts */
+	uint8_t range[REMOTE_RANGE_BYTES]; /* of Dataset Management */
+};
+
+enum remote_inquiry {
+	REMOTE_NOTHING,
+	REMOTE_LIST, /* the active namespaces */
+	REMOTE_CHANGES, /* the log page of changed namespaces */
+	REMOTE_NAMESPACE,
+};
+
+struct remote {
+	struct block_device device;
+	struct remote_settings settings;
+	struct host_controller *controller;
+	uint32_t nsid;
+	uint8_t block_shift;
+	bool can_deallocate_zeroes;
+	bool is_ready; /* ready() was called */
+	char reason[HOST_REASON_BYTES];
+
+	enum remote_inquiry inquiring;
+	enum remote_inquiry next_inquiry;
+	struct host_request inquiry;
+	uint8_t answer[HOST_IDENTIFY_BYTES];
+	uint8_t identity[HOST_IDENTIFY_BYTES];
+
+	struct remote_part *parts;
+	uint32_t parts_count;
+	struct list free_parts;
+	struct list
+		waiting; /* block requests, not or partly sent; the first one from `split_bytes` */
+	uint64_t split_bytes;
+	bool is_splitting;
+};
+
+void remote_submit(struct block_device *device, struct block_request *request);
+
+#endif
