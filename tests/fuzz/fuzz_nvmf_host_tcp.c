@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 #include "nvmf/host/tcp/tcp_session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "nvmf/common/fabrics.h"
-#include "nvmf/common/tcp_pdu.h"
+#include "nvmf/common/codec/fabrics.h"
+#include "nvmf/common/tcp/tcp_pdu.h"
 #include "nvmf/target/core/target.h"
 #include "nvmf/target/tcp/tcp.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "nvmf_load.h"
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 
 enum {
 	IOS_MAX = 64,

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 #include "nvmf/target/core/target.h"
 #include "nvmf/target/rdma/rdma.h"
 #include "nvmf/target/tcp/tcp.h"

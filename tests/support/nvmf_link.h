@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 #include "nvmf/target/rdma/rdma.h"
 #include "support/netns.h"
 

@@ -10,7 +10,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 
 enum { HOST_BYTES = 16 << 20, HOST_ENTRIES = 64 };
 

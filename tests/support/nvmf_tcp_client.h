@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
-#include "nvmf/common/identify.h"
-#include "nvmf/common/log_page.h"
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/codec/identify.h"
+#include "nvmf/common/codec/log_page.h"
+#include "nvmf/common/tcp/digest.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 #include "nvmf/target/core/target.h"
 #include "nvmf/target/tcp/tcp.h"
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/common/discovery.h"
-#include "nvmf/common/identify.h"
-#include "nvmf/common/log_page.h"
+#include "nvmf/common/codec/discovery.h"
+#include "nvmf/common/codec/identify.h"
+#include "nvmf/common/codec/log_page.h"
 
 /* A piece of a page in hex; all other bytes are zero. */
 struct piece {

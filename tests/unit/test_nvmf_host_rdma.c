@@ -18,7 +18,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 #include "nvmf/host/controller/transport.h"
 #include "support/netns.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 #include "nvmf/host/tcp/tcp_session.h"
 
 enum { DEPTH = 4, IN_CAPSULE = 512, H2C_MAX = 4096, DATA_BYTES = 16384, STREAM_BYTES = 65536 };

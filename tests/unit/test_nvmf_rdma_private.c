@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 
 enum { ENTRIES_MAX = 128 };
 

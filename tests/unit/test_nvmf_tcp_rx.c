@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/tcp/digest.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 
 enum { STREAM_BYTES = 65536, CAPSULE_MAX = 8192, DATA_MAX = 16384 };
 
@@ -122,7 +122,7 @@ static bool goes_to_controller(enum tcp_pdu_type type)
 
 static const enum tcp_pdu_type types[] = {
 #define TCP_PDU(name, type, hlen, flags, data) TCP_PDU_##name,
-#include "nvmf/common/tcp_pdu.def"
+#include "nvmf/common/tcp/tcp_pdu.def"
 #undef TCP_PDU
 };
 

@@ -20,7 +20,7 @@
 
 #include "discovery_log.h"
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/log_page.h"
+#include "nvmf/common/codec/log_page.h"
 #include "nvmf/host/controller/sqe.h"
 #include "served.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nvmf/common/log_page.h"
+#include "nvmf/common/codec/log_page.h"
 #include "nvmf/host/controller/sqe.h"
 
 enum {

@@ -8,7 +8,7 @@
 #define TOOLS_NVMF_DISCOVERY_LOG_H
 
 #include "nvmf.h"
-#include "nvmf/common/discovery.h"
+#include "nvmf/common/codec/discovery.h"
 
 /* The reader frees `entries`, also after a failure. */
 struct discovery_log {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Submission queue entries as the host's core builds them: the bytes of struct host_command, with
- * the opcodes of common/command.h. The transport adds the command identifier and the data pointer.
+ * the opcodes of codec/command.h. The transport adds the command identifier and the data pointer.
  */
 #ifndef URNIC_NVMF_HOST_SQE_H
 #define URNIC_NVMF_HOST_SQE_H
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/fabrics.h"
+#include "nvmf/common/codec/fabrics.h"
 #include "nvmf/host/controller/transport.h"
 
 static inline void host_sqe_init(struct host_command *command, uint8_t opcode, uint32_t nsid)

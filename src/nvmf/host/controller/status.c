@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 #include "nvmf/host/controller/controller.h"
 
 const char *host_status_text(uint16_t status, char *text, size_t text_bytes)

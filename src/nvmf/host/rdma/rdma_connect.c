@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 #include "nvmf/host/rdma/rdma_queue.h"
 
 enum {

@@ -24,8 +24,8 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "nvmf/common/rdma_completions.h"
-#include "nvmf/common/rdma_pool.h"
+#include "nvmf/common/rdma/rdma_completions.h"
+#include "nvmf/common/rdma/rdma_pool.h"
 #include "nvmf/host/controller/transport.h"
 
 enum {

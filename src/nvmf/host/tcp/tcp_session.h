@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 #include "nvmf/host/controller/transport.h"
 
 struct tcp_slot;

@@ -5,7 +5,7 @@
 #ifndef URNIC_NVMF_HOST_TCP_SESSION_INTERNAL_H
 #define URNIC_NVMF_HOST_TCP_SESSION_INTERNAL_H
 
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 #include "nvmf/host/tcp/tcp_session.h"
 
 /* A command and the PDU that it has on its way. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "nvmf/common/fabrics.h"
+#include "nvmf/common/codec/fabrics.h"
 #include "nvmf/target/core/objects.h"
 
 /* Offsets that a refusal of Connect names: of the SQE, or of the data with IN_DATA. */

@@ -11,8 +11,8 @@
  * backends, keep the peer host: what the target knows of a host by its NQN.
  */
 
-#include "nvmf/common/identify.h"
-#include "nvmf/common/log_page.h"
+#include "nvmf/common/codec/identify.h"
+#include "nvmf/common/codec/log_page.h"
 #include "nvmf/target/core/target.h"
 #include "nvmf/target/core/transport.h"
 

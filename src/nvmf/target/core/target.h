@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nvmf/common/discovery.h"
+#include "nvmf/common/codec/discovery.h"
 #include "nvmf/common/loop.h"
 #include "nvmf/target/backend/backend.h"
 

@@ -42,7 +42,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 #include "nvmf/common/list.h"
 #include "nvmf/common/loop.h"
 #include "nvmf/target/backend/backend.h"

@@ -24,9 +24,9 @@
 #include <rdma/rdma_cma.h>
 
 #include "nvmf/common/list.h"
-#include "nvmf/common/rdma_completions.h"
-#include "nvmf/common/rdma_pool.h"
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_completions.h"
+#include "nvmf/common/rdma/rdma_pool.h"
+#include "nvmf/common/rdma/rdma_private.h"
 #include "nvmf/target/rdma/rdma.h"
 
 enum {

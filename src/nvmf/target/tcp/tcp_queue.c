@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-#include "nvmf/common/discovery.h"
-#include "nvmf/common/identify.h"
+#include "nvmf/common/codec/discovery.h"
+#include "nvmf/common/codec/identify.h"
 
 #define TERM_LINGER_NS   5000000000u
 #define ICREQ_NS_DEFAULT 10000000000u

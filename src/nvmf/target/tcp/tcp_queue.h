@@ -9,9 +9,9 @@
  * commands.
  */
 
-#include "nvmf/common/digest.h"
 #include "nvmf/common/network.h"
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/tcp/digest.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 #include "nvmf/target/tcp/tcp.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static const struct {
 	const char *name;
 } commands[] = {
 #define NVME_COMMAND(set, name, opcode, direction, effect) {set, opcode, #name},
-#include "nvmf/common/opcode.def"
+#include "nvmf/common/codec/opcode.def"
 #undef NVME_COMMAND
 };
 
@@ -135,7 +135,7 @@ bool nvme_status_may_repeat(uint16_t status)
 #define NVME_STATUS(name, value, may_repeat, sentence) \
 	case value:                                    \
 		return may_repeat;
-#include "nvmf/common/status.def"
+#include "nvmf/common/codec/status.def"
 #undef NVME_STATUS
 	default:
 		return true;
@@ -148,7 +148,7 @@ const char *nvme_status_sentence(uint16_t status)
 #define NVME_STATUS(name, value, may_repeat, sentence) \
 	case value:                                    \
 		return sentence;
-#include "nvmf/common/status.def"
+#include "nvmf/common/codec/status.def"
 #undef NVME_STATUS
 	default:
 		return "unknown status";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/discovery.h"
+#include "nvmf/common/codec/discovery.h"
 
 #include <string.h>
 

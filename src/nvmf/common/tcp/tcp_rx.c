@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/tcp_rx.h"
+#include "nvmf/common/tcp/tcp_rx.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 
 void tcp_rx_init(
 	struct tcp_rx *rx, bool is_controller, uint32_t capsule_bytes_max, uint32_t data_bytes_max)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "nvmf/common/rdma_pool.h"
+#include "nvmf/common/rdma/rdma_pool.h"
 
 enum { WORD_BITS = 64 };
 

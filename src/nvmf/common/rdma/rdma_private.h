@@ -26,7 +26,7 @@ enum {
 enum rdma_reject {
 	RDMA_ACCEPT = 0,
 #define RDMA_REJECT(name, code, sentence) RDMA_REJECT_##name = (code),
-#include "nvmf/common/rdma_reject.def"
+#include "nvmf/common/rdma/rdma_reject.def"
 #undef RDMA_REJECT
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/identify.h"
+#include "nvmf/common/codec/identify.h"
 
 #include <assert.h>
 #include <string.h>

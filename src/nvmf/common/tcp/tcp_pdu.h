@@ -26,7 +26,7 @@ enum tcp_flag {
 
 enum tcp_pdu_type {
 #define TCP_PDU(name, type, hlen, flags, data) TCP_PDU_##name = (type),
-#include "nvmf/common/tcp_pdu.def"
+#include "nvmf/common/tcp/tcp_pdu.def"
 #undef TCP_PDU
 };
 

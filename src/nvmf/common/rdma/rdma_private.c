@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/rdma_private.h"
+#include "nvmf/common/rdma/rdma_private.h"
 
 /* Byte offsets (NVMe/RDMA transport 1.0, figures 7 to 9). */
 enum {
@@ -75,7 +75,7 @@ const char *rdma_reject_sentence(const void *bytes, size_t length)
 {
 	static const char *const sentences[] = {
 #define RDMA_REJECT(name, code, sentence) [code] = (sentence),
-#include "nvmf/common/rdma_reject.def"
+#include "nvmf/common/rdma/rdma_reject.def"
 #undef RDMA_REJECT
 	};
 	const uint8_t *p = bytes;

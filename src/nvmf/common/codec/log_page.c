@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/log_page.h"
+#include "nvmf/common/codec/log_page.h"
 
 #include <string.h>
 
@@ -103,7 +103,7 @@ void log_effects_encode(uint8_t ret_bytes[LOG_EFFECTS_BYTES], bool is_discovery)
 		uint8_t set, opcode, effect;
 	} rows[] = {
 #define NVME_COMMAND(set, name, opcode, direction, effect) {set, opcode, effect},
-#include "nvmf/common/opcode.def"
+#include "nvmf/common/codec/opcode.def"
 #undef NVME_COMMAND
 	};
 

@@ -8,7 +8,7 @@
  * Commands are read from a decoded SQE and written into one; the caller sets cid and sgl.
  */
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 
 enum {
 	NVME_CONNECT_DATA_BYTES = 1024,

@@ -28,7 +28,7 @@
 
 #include <stddef.h>
 
-#include "nvmf/common/tcp_pdu.h"
+#include "nvmf/common/tcp/tcp_pdu.h"
 
 enum tcp_rx_event {
 	TCP_RX_MORE,

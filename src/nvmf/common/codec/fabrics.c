@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/fabrics.h"
+#include "nvmf/common/codec/fabrics.h"
 
 #include <string.h>
 

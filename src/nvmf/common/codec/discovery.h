@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nvmf/common/fabrics.h"
+#include "nvmf/common/codec/fabrics.h"
 
 enum {
 	DISCOVERY_HEADER_BYTES = 1024,

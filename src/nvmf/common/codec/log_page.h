@@ -7,7 +7,7 @@
  * base 2.0, sections 5.16, 5.27 and 5.2).
  */
 
-#include "nvmf/common/command.h"
+#include "nvmf/common/codec/command.h"
 
 enum log_page {
 	LOG_ERROR = 0x01, /* 64 bytes an entry */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nvmf/common/fabrics.h"
+#include "nvmf/common/codec/fabrics.h"
 
 enum { IDENTIFY_BYTES = 4096, IDENTIFY_LBAF_MAX = 16, IDENTIFY_NSID_MAX = 1024 };
 

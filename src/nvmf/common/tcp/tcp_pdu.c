@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/tcp_pdu.h"
+#include "nvmf/common/tcp/tcp_pdu.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 
 enum pdu_data { NONE, OPTIONAL, REQUIRED };
 
@@ -20,7 +20,7 @@ enum { TYPE_MAX = TCP_PDU_R2T };
 
 static const struct pdu_row rows[TYPE_MAX + 1] = {
 #define TCP_PDU(name, type, hlen, flags, data) [type] = {#name, hlen, flags, data},
-#include "nvmf/common/tcp_pdu.def"
+#include "nvmf/common/tcp/tcp_pdu.def"
 #undef TCP_PDU
 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "nvmf/common/rdma_completions.h"
+#include "nvmf/common/rdma/rdma_completions.h"
 
 /* Other queues of the loop have their turn after so many completions. */
 enum { BATCH = 16, BATCHES_MAX = 8 };

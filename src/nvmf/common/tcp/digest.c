@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf/common/digest.h"
+#include "nvmf/common/tcp/digest.h"
 
 #include <isa-l/crc.h>
 

@@ -22,14 +22,14 @@ enum {
 
 enum nvme_command {
 #define NVME_COMMAND(set, name, opcode, direction, effect) NVME_##set##_##name = (opcode),
-#include "nvmf/common/opcode.def"
+#include "nvmf/common/codec/opcode.def"
 #undef NVME_COMMAND
 };
 
 /* Status code type in bits 10:8, status code in bits 7:0. */
 enum nvme_status {
 #define NVME_STATUS(name, value, may_repeat, sentence) NVME_##name = (value),
-#include "nvmf/common/status.def"
+#include "nvmf/common/codec/status.def"
 #undef NVME_STATUS
 };
 
