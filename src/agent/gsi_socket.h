@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "agent/agent_protocol.h"
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 
 struct gsi_socket {
 	int fd; /* to poll for POLLERR */

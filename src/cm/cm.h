@@ -33,7 +33,7 @@
 #include "base/gid.h"
 #include "base/list.h"
 #include "base/permute.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 #define CM_FIRST_RETRY_NS 250000000u
 

@@ -18,7 +18,7 @@
 
 #include "base/export.h"
 #include "iwarp/iwarp.h"
-#include "wire/mpa_frame.h"
+#include "wire/iwarp/mpa_frame.h"
 
 enum mpa_event {
 	MPA_NOTHING, /* more bytes are needed */

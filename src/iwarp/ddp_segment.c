@@ -443,7 +443,7 @@ static enum fault terminate_fault(enum rdmap_error error)
 		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code without an RFC */
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = FAULT_##fault,
-#include "wire/rdmap_error.def"
+#include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
 	};
 

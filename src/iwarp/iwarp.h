@@ -36,8 +36,8 @@
 #include <stdbool.h>
 
 #include "qp/qp.h"
-#include "wire/mpa_frame.h"
-#include "wire/rdmap.h"
+#include "wire/iwarp/mpa_frame.h"
+#include "wire/iwarp/rdmap.h"
 
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that urnic sends */

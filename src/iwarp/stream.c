@@ -142,7 +142,7 @@ static uint32_t error_signal(enum rdmap_error error)
 	static const uint32_t signals[RDMAP_ERROR_COUNT] = {
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = SIGNAL_QP_##signal,
-#include "wire/rdmap_error.def"
+#include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
 	};
 

@@ -5,7 +5,7 @@
 #include "urnicd/privilege.h"
 #include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 enum { SURVIVOR_MS = 10000 /* in which survivors of the last urnicd repeat their claims */ };
 

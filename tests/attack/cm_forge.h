@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "agent/gsi_socket.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 struct forger {
 	struct agent_address from;

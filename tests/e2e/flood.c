@@ -16,7 +16,7 @@
 
 #include "agent/gsi_socket.h"
 #include "support/sim_random.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 enum { PORT = 7471, BURST = 50, WISH_REPORT = 1 /* what tests/e2e/connections.c refuses */ };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/mpa_frame.h"
-#include "wire/rdmap.h"
+#include "wire/iwarp/mpa_frame.h"
+#include "wire/iwarp/rdmap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

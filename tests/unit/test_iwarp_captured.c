@@ -17,7 +17,7 @@
 #include "support/pcap.h"
 #include "support/stream.h"
 #include "wire/bytes.h"
-#include "wire/mpa_frame.h"
+#include "wire/iwarp/mpa_frame.h"
 
 enum {
 	TARGET_BYTES = 64 << 10,

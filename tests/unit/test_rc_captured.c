@@ -15,7 +15,7 @@
 #include "support/pcap.h"
 #include "support/rc_script.h"
 #include "wire/bytes.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 enum {
 	TARGET_BYTES = 64 << 10,

@@ -12,7 +12,7 @@
 #include "base/arith.h"
 #include "support/sim_random.h"
 #include "wire/bytes.h"
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 /*
  * A REQ with the values that a kernel sends: service ID of TCP port 7174, timeouts 20, retry counts

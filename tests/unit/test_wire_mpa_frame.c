@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/crc.h"
-#include "wire/mpa_frame.h"
+#include "wire/iwarp/mpa_frame.h"
 
 static const uint8_t siw_request[] = {'M', 'P', 'A', ' ', 'I', 'D', ' ', 'R', 'e', 'q', ' ', 'F',
 	'r', 'a', 'm', 'e', 0x50, 2, 0, 4, 0x80, 0x01, 0xc0, 0x01};

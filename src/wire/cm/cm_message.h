@@ -6,7 +6,7 @@
  * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and the private
  * data of the RDMA IP CM service (annex A11).
  *
- * The rows of wire/cm_message.def define the fields of the structs, in host order, and both
+ * The rows of wire/cm/cm_message.def define the fields of the structs, in host order, and both
  * directions of the conversion. A message is a value; it refers to nothing.
  */
 
@@ -15,13 +15,13 @@
 
 #include "base/export.h"
 #include "base/gid.h"
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 
 #define CM_CLASS_VERSION 2
 
 enum cm_attribute {
 #define CM_MESSAGE(NAME, name, attribute) CM_##NAME = (attribute),
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 };
 
 #define CM_MESSAGE(NAME, name, attribute)          struct cm_##name {
@@ -30,7 +30,7 @@ enum cm_attribute {
 #define CM_END(name) \
 	}            \
 	;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 
 /* The message that a MRA or REJ answers. */
 enum cm_answered {
@@ -42,7 +42,7 @@ enum cm_answered {
 /* struct cm_rej, `reason`. */
 enum cm_reject {
 #define CM_REJECT(NAME, code, sentence) CM_REJECT_##NAME = (code),
-#include "wire/cm_reject.def"
+#include "wire/cm/cm_reject.def"
 #undef CM_REJECT
 };
 
@@ -82,7 +82,7 @@ struct cm_message {
 	uint64_t transaction_id;
 	union {
 #define CM_MESSAGE(NAME, name, attribute) struct cm_##name name;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	};
 };
 

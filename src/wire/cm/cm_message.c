@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/cm_message.h"
+#include "wire/cm/cm_message.h"
 
 #include <assert.h>
 #include <string.h>
@@ -53,7 +53,7 @@ struct field {
 #define ATTRIBUTE_OF(name) attribute_##name
 enum {
 #define CM_MESSAGE(NAME, name, attribute) ATTRIBUTE_OF(name) = (attribute),
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 };
 
 static const struct field fields[] = {
@@ -63,7 +63,7 @@ static const struct field fields[] = {
 #define CM_BYTES(name, field, byte, bytes)                                                      \
 	{(enum cm_attribute)ATTRIBUTE_OF(name), offsetof(struct cm_message, name.field), bytes, \
 		byte, 0, 0},
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 };
 
 /* Every field lies inside the MAD and fits its member. */
@@ -72,7 +72,7 @@ static const struct field fields[] = {
 	static_assert((bits) <= sizeof(type) * 8, #name "." #field);
 #define CM_BYTES(name, field, byte, bytes) \
 	static_assert((byte) + (bytes) <= MAD_DATA_BYTES, #name "." #field);
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 
 static void member_set(void *member, uint8_t size, uint64_t value)
 {
@@ -110,7 +110,7 @@ static bool is_known(uint16_t attribute)
 {
 	switch (attribute) {
 #define CM_MESSAGE(NAME, name, attribute) case attribute:
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 		return true;
 	default:
 		return false;
@@ -179,7 +179,7 @@ uint32_t cm_message_sender(const struct cm_message *message)
 #define CM_SENDER(name, field)   \
 	case ATTRIBUTE_OF(name): \
 		return message->name.field;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	default:
 		return 0;
 	}
@@ -191,7 +191,7 @@ uint32_t cm_message_receiver(const struct cm_message *message)
 #define CM_RECEIVER(name, field) \
 	case ATTRIBUTE_OF(name): \
 		return message->name.field;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	default:
 		return 0;
 	}
@@ -207,14 +207,14 @@ struct cm_message cm_message_begin(
 	case ATTRIBUTE_OF(name):             \
 		message.name.field = sender; \
 		break;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	}
 	switch ((int)attribute) {
 #define CM_RECEIVER(name, field)               \
 	case ATTRIBUTE_OF(name):               \
 		message.name.field = receiver; \
 		break;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	}
 	return message;
 }
@@ -225,7 +225,7 @@ const char *cm_attribute_name(enum cm_attribute attribute)
 #define CM_MESSAGE(NAME, name, attribute) \
 	case CM_##NAME:                   \
 		return #NAME;
-#include "wire/cm_message.def"
+#include "wire/cm/cm_message.def"
 	}
 	return "?";
 }
@@ -236,7 +236,7 @@ const char *cm_reject_sentence(uint16_t reason)
 #define CM_REJECT(NAME, code, sentence) \
 	case CM_REJECT_##NAME:          \
 		return sentence;
-#include "wire/cm_reject.def"
+#include "wire/cm/cm_reject.def"
 #undef CM_REJECT
 	default:
 		return "the peer refused for a reason that has no name";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/mpa_frame.h"
+#include "wire/iwarp/mpa_frame.h"
 
 #include <string.h>
 

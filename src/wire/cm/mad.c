@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 
 #include <assert.h>
 #include <string.h>

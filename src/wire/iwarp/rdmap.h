@@ -21,7 +21,7 @@
 
 enum rdmap_opcode {
 #define RDMAP(name, opcode, model, queue, least, most) RDMAP_##name = (opcode),
-#include "wire/rdmap_opcode.def"
+#include "wire/iwarp/rdmap_opcode.def"
 #undef RDMAP
 	RDMAP_OPCODE_COUNT
 };
@@ -29,7 +29,7 @@ enum rdmap_opcode {
 enum rdmap_error {
 	RDMAP_OK,
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) RDMAP_ERROR_##name,
-#include "wire/rdmap_error.def"
+#include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
 	RDMAP_ERROR_COUNT
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/rdmap.h"
+#include "wire/iwarp/rdmap.h"
 
 #include <assert.h>
 #include <string.h>
@@ -16,9 +16,8 @@ static const struct info {
 	uint8_t queue;
 	uint32_t least_bytes, most_bytes;
 } table[RDMAP_OPCODE_COUNT] = {
-#define RDMAP(name, opcode, model, queue, least, most) \
-	[opcode] = {model, queue, least, most},
-#include "wire/rdmap_opcode.def"
+#define RDMAP(name, opcode, model, queue, least, most) [opcode] = {model, queue, least, most},
+#include "wire/iwarp/rdmap_opcode.def"
 #undef RDMAP
 };
 
@@ -30,7 +29,7 @@ static const struct error_info {
 	[RDMAP_OK] = {.name = "OK", .sentence = "nothing"},
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = {#name, sentence, layer, type, code},
-#include "wire/rdmap_error.def"
+#include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
 };
 
