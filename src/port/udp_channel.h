@@ -6,10 +6,10 @@
  * The messages of a channel: datagrams of a receive socket that the port itself does not have.
  *
  * The system's urnicd keeps the sockets of port 4791 from ordinary users, reads them and passes
- * each datagram on (urnicd/relay.h). A channel is a pair of connected unix datagram sockets; the
- * port reads its end in place of the UDP socket (port_udp_add_address() takes either). A message is
- * a struct udp_channel_head, in host order, and the datagram: RoCEv2 packets as UDP_GRO merged
- * them.
+ * each datagram on (urnicd/lease/relay.h). A channel is a pair of connected unix datagram sockets;
+ * the port reads its end in place of the UDP socket (port_udp_add_address() takes either). A
+ * message is a struct udp_channel_head, in host order, and the datagram: RoCEv2 packets as UDP_GRO
+ * merged them.
  */
 
 #include <stdint.h>

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "port/address.h"
-#include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/event_log.h"
+#include "urnicd/lease/fd_store.h"
 
 struct adoption {
 	struct server *server;

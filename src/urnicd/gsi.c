@@ -9,7 +9,7 @@
 
 #include "cm/cm.h"
 #include "segment/nic_public.h"
-#include "urnicd/event_log.h"
+#include "urnicd/lease/event_log.h"
 #include "urnicd/server.h"
 
 enum {

@@ -27,8 +27,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "os/setting.h"
-#include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/event_log.h"
+#include "urnicd/lease/fd_store.h"
 #include "urnicd/server.h"
 
 enum {

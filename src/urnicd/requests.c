@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "netdev/netdev.h"
-#include "urnicd/event_log.h"
 #include "urnicd/fd_store_adopt.h"
+#include "urnicd/lease/event_log.h"
 #include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"
 

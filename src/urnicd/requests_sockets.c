@@ -7,8 +7,8 @@
 
 #include "port/address.h"
 #include "port/socket.h"
-#include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/event_log.h"
+#include "urnicd/lease/fd_store.h"
 #include "urnicd/port_holder.h"
 #include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"

@@ -12,9 +12,9 @@
 #include "agent/namespace_lookup.h"
 #include "base/arith.h"
 #include "os/clock.h"
-#include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
 #include "urnicd/fd_store_adopt.h"
+#include "urnicd/lease/event_log.h"
+#include "urnicd/lease/fd_store.h"
 #include "urnicd/port_holder.h"
 #include "urnicd/requests.h"
 

@@ -19,11 +19,11 @@
 #include <sys/types.h>
 
 #include "agent/agent_protocol.h"
-#include "urnicd/claim.h"
-#include "urnicd/group.h"
 #include "urnicd/gsi.h"
-#include "urnicd/relay.h"
-#include "urnicd/slot.h"
+#include "urnicd/lease/claim.h"
+#include "urnicd/lease/group.h"
+#include "urnicd/lease/relay.h"
+#include "urnicd/lease/slot.h"
 
 enum {
 	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only read need no slot */
@@ -172,7 +172,7 @@ void server_watch_group(struct server *server, struct group *group);
 void server_note_group(struct server *server, const struct group *group);
 void server_note_lease(struct server *server, uint8_t slot);
 
-/* May this user's processes receive members of groups? Others get channels (urnicd/relay.h). */
+/* May this user's processes receive members of groups? Others get channels (lease/relay.h). */
 bool server_gives_members(const struct server *server, uid_t uid);
 
 /* Bar a slot's sockets and close its channels. */

@@ -12,7 +12,7 @@
 #include "agent/place.h"
 #include "base/arith.h"
 #include "os/process.h"
-#include "urnicd/event_log.h"
+#include "urnicd/lease/event_log.h"
 #include "urnicd/quota.h"
 #include "urnicd/server.h"
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "netdev/netdev.h"
-#include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/event_log.h"
+#include "urnicd/lease/fd_store.h"
 #include "urnicd/server.h"
 
 enum { CLOSED_CHANNELS_MAX = 64 /* in the fd store, beyond the number of open ones */ };

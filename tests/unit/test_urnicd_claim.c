@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "urnicd/claim.h"
+#include "urnicd/lease/claim.h"
 
 enum { SERVICE = 0x01061c06, SERVICE_OF_DATAGRAMS = 0x01111c06 };
 

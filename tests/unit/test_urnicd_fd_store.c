@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/fd_store.h"
 
 /* What a visit saw. */
 struct seen {

@@ -19,7 +19,7 @@
 #include "port/address.h"
 #include "port/udp_channel.h"
 #include "support/netns.h"
-#include "urnicd/relay.h"
+#include "urnicd/lease/relay.h"
 
 enum {
 	PORT = 4791,

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "urnicd/slot.h"
+#include "urnicd/lease/slot.h"
 
 enum { ALICE = 1000, BOB = 1001 };
 

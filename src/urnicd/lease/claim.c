@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/claim.h"
+#include "urnicd/lease/claim.h"
 
 #include <errno.h>
 #include <stddef.h>

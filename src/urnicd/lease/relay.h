@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "agent/agent_protocol.h"
-#include "urnicd/group.h"
+#include "urnicd/lease/group.h"
 
 enum {
 	RELAY_CHANNELS_MAX = 512,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/slot.h"
+#include "urnicd/lease/slot.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/ledger.h"
+#include "urnicd/lease/ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "urnicd/event_log.h"
+#include "urnicd/lease/event_log.h"
 
 int ledger_create(uint32_t generation)
 {

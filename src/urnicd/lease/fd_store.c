@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/fd_store.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/group.h"
+#include "urnicd/lease/group.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/arith.h"
 #include "port/address.h"
 #include "port/socket.h"
-#include "urnicd/fd_store.h"
+#include "urnicd/lease/fd_store.h"
 #include "wire/roce.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/relay.h"
+#include "urnicd/lease/relay.h"
 
 #include <errno.h>
 #include <linux/sock_diag.h>

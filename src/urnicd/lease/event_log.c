@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/event_log.h"
+#include "urnicd/lease/event_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -24,7 +24,7 @@
 #include <sys/types.h>
 
 #include "agent/agent_protocol.h"
-#include "urnicd/ledger.h"
+#include "urnicd/lease/ledger.h"
 
 enum {
 	/* A step opens members and puts them into the fd store: as many as the group has already */
