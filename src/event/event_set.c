@@ -33,7 +33,7 @@ int event_queue_is_blocking(const struct event_queue *queue)
 	int flags = fcntl(queue->fd, F_GETFL);
 
 	if (flags < 0)
-		return -errno;
+		return errno == EBADF ? -EBADF : log_refusal("no thread can wait for events", "fcntl");
 	return !(flags & O_NONBLOCK);
 }
 
