@@ -16,8 +16,11 @@
 #include "os/clock.h"
 #include "os/futex.h"
 
-/* About the duration of a sleep and a wake-up. */
-#define POLL_NS 10000
+/*
+ * A little longer than a peer's wake-up takes (30 us). Two ends that sleep answer each other no
+ * sooner, so neither would ever find an answer in less.
+ */
+#define POLL_NS 40000
 
 enum {
 	POLLS_PER_CLOCK = 8,
