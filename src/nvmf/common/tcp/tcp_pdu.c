@@ -219,6 +219,7 @@ uint32_t tcp_term_encode(enum tcp_pdu_type type, const struct tcp_refusal *refus
 	const struct tcp_options none = {0};
 	struct tcp_pdu pdu = {.type = type};
 	uint8_t bytes[TCP_HEADER_BYTES_MAX];
+	size_t hlen;
 
 	assert(type == TCP_PDU_H2C_TERM || type == TCP_PDU_C2H_TERM);
 	pdu.data_bytes = TCP_TERM_BYTES_MAX - tcp_pdu_hlen(type);
@@ -226,7 +227,8 @@ uint32_t tcp_term_encode(enum tcp_pdu_type type, const struct tcp_refusal *refus
 		pdu.data_bytes = header_bytes;
 	pdu.term.fes = (uint16_t)refusal->fes;
 	pdu.term.fei = refusal->fei;
-	memcpy(ret_bytes, bytes, tcp_pdu_encode(&pdu, &none, bytes));
+	hlen = tcp_pdu_encode(&pdu, &none, bytes);
+	memcpy(ret_bytes, bytes, hlen);
 	memcpy(ret_bytes + tcp_pdu_hlen(type), header, pdu.data_bytes);
 	return pdu.plen;
 }

@@ -97,11 +97,12 @@ static struct log page_ana(const struct target_controller *controller, bool grou
 	size_t count = groups_only ? 0 : subsystem->namespace_count;
 	/* As long as it can become (MNAN): hosts read this many bytes, in pieces. */
 	struct log log = log_make(HEADER + GROUP + 4 * IDENTIFY_NSID_MAX);
-	uint8_t *group = log.bytes + HEADER;
+	uint8_t *group;
 
 	if (!log.bytes)
 		return log;
 	le16_put(log.bytes + 8, 1);
+	group = log.bytes + HEADER;
 	le32_put(group, TARGET_ANA_GROUP);
 	le32_put(group + 4, (uint32_t)count);
 	group[16] = OPTIMIZED;
