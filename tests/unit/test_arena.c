@@ -111,7 +111,8 @@ static void expect_abort_of_free(uint64_t offset)
 
 		signal(SIGABRT, SIG_DFL); /* cmocka has a handler */
 		setrlimit(RLIMIT_CORE, &no_core);
-		freopen("/dev/null", "w", stderr);
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(1);
 		arena_free(&arena, offset);
 		_exit(0);
 	}

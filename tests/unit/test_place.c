@@ -231,7 +231,7 @@ static void full_queue_is_tried_again_for_as_long_as_asked(void **state)
 	struct place_listener listener;
 	char path[PLACE_PATH_BYTES];
 	uint64_t begin_ns = clock_now_ns();
-	int fds[QUEUE];
+	int fds[QUEUE + 1];
 	unsigned count = 0;
 
 	(void)state;

@@ -190,7 +190,10 @@ int command_list(const struct nvmf_options *options)
 		return print_json(list);
 	printf("%-32s %-20s %-24s %-10s %11s %8s %-8s\n", "Node", "SN", "Model", "Namespace",
 		"Size", "Format", "FW Rev");
-	cJSON_ArrayForEach(object, list) print_row(object);
+	cJSON_ArrayForEach(object, list)
+	{
+		print_row(object);
+	}
 	cJSON_Delete(list);
 	return 0;
 }
