@@ -4,11 +4,13 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "nvmf/common/bytes.h"
@@ -203,6 +205,31 @@ static void network_of_a_virtual_loop_reports_events(void **state)
 	loop_destroy(virtual_loop);
 }
 
+/* The kernel ends a connection whose peer has vanished. */
+static void accepted_socket_has_keep_alive(void **state)
+{
+	struct network *network = &network_sockets;
+	struct sockaddr_storage address = {.ss_family = AF_INET}, none = {0}, peer;
+	struct sockaddr_in *ipv4 = (struct sockaddr_in *)&address;
+	socklen_t bytes = sizeof(*ipv4), option_bytes = sizeof(int);
+	int listener, connected, accepted, is_on = 0;
+
+	(void)state;
+	ipv4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	listener = network->listen(network, &address);
+	assert_true(listener >= 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+	connected = network->connect(network, &none, &address);
+	assert_true(connected >= 0);
+	accepted = network->accept(network, listener, &peer);
+	assert_true(accepted >= 0);
+	assert_int_equal(getsockopt(accepted, SOL_SOCKET, SO_KEEPALIVE, &is_on, &option_bytes), 0);
+	assert_true(is_on);
+	network->close(network, accepted);
+	network->close(network, connected);
+	network->close(network, listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +237,7 @@ int main(void)
 		cmocka_unit_test(network_of_a_virtual_loop_reports_events),
 		cmocka_unit_test(pending_event_of_a_removed_watch_is_dropped),
 		cmocka_unit_test(work_posted_by_another_thread_wakes_the_loop),
+		cmocka_unit_test(accepted_socket_has_keep_alive),
 		cmocka_unit_test(bytes_are_little_endian),
 	};
 

@@ -4,6 +4,9 @@
  *
  * Sockets that connect have SO_LINGER with time 0: close() drops what the kernel has not sent yet,
  * so that no old write reaches the controller after the host has repeated it on a new connection.
+ *
+ * Sockets that were accepted have SO_KEEPALIVE: otherwise the next connection of a host would wait
+ * for ever for the commands of one that has vanished without NVMe's keep alive.
  */
 #include "nvmf/common/network.h"
 
@@ -13,7 +16,13 @@
 #include <stdint.h>
 #include <unistd.h>
 
-enum { BACKLOG = 128 };
+enum {
+	BACKLOG = 128,
+	/* A minute until a connection ends whose peer is silent. */
+	ALIVE_IDLE_SECONDS = 30,
+	ALIVE_STEP_SECONDS = 10,
+	ALIVE_STEPS = 3,
+};
 
 static socklen_t address_bytes(const struct sockaddr_storage *address)
 {
@@ -82,6 +91,16 @@ static int socket_listen(struct network *network, const struct sockaddr_storage 
 	return fd;
 }
 
+static void keep_alive(int fd)
+{
+	const int on = 1, idle = ALIVE_IDLE_SECONDS, step = ALIVE_STEP_SECONDS, count = ALIVE_STEPS;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &step, sizeof(step));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
 static int socket_accept(struct network *network, int fd, struct sockaddr_storage *ret_peer)
 {
 	const int on = 1;
@@ -93,6 +112,7 @@ static int socket_accept(struct network *network, int fd, struct sockaddr_storag
 	if (accepted < 0)
 		return -errno;
 	(void)setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	keep_alive(accepted);
 	return accepted;
 }
 
