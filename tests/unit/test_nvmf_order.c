@@ -1,145 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which writes of a host reach a backend, and when, around the end of a connection: a target over
- * TCP with a namespace whose backend keeps each request until the test lets it go.
+ * Which writes of a host reach a backend, and when, around the end of a connection.
  */
-#include "support/nvmf_tcp_client.h"
-
-#include "nvmf/target/backend/object.h"
-
-#define OTHER_NQN "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000004"
-
-enum { KEPT_MAX = 64, SHST_MASK = 3 << 2, IDLE_STEPS = 30 };
-
-static struct backend slow, slow_too;
-static struct backend_request *kept[KEPT_MAX];
-static unsigned kept_count; /* requests that the backend has */
-
-static void slow_submit(
-	struct backend *backend, struct backend_ring *ring, struct backend_request *request)
-{
-	(void)backend;
-	(void)ring;
-	assert_in_range(kept_count, 0, KEPT_MAX - 1);
-	kept[kept_count++] = request;
-}
-
-static int slow_resize(struct backend *backend, uint64_t size_bytes, char *sentence)
-{
-	(void)sentence;
-	backend->size_bytes = size_bytes;
-	return 0;
-}
-
-static void slow_close(struct backend *backend)
-{
-	(void)backend;
-}
-
-static const struct backend_kind slow_kind = {slow_submit, slow_resize, slow_close};
-
-/* The oldest request ends. */
-static void let_go(void)
-{
-	struct backend_request *request = kept[0];
-
-	assert_int_not_equal(kept_count, 0);
-	memmove(kept, kept + 1, --kept_count * sizeof(kept[0]));
-	backend_finish(request, BACKEND_OK);
-}
-
-static void idle(void)
-{
-	for (int i = 0; i < IDLE_STEPS; i++)
-		loop_step(loop, 200000);
-}
-
-static void await_kept(unsigned count)
-{
-	for (int i = 0; i < STEPS_MAX && kept_count != count; i++)
-		loop_step(loop, 1000000);
-	assert_int_equal(kept_count, count);
-}
-
-static int begin(void **state)
-{
-	struct target_namespace_settings settings = {.nsid = 2, .backend = &slow};
-	struct target_namespace_settings settings_too = {.nsid = 3, .backend = &slow_too};
-	struct target_namespace *slow_ns;
-
-	setup(state);
-	kept_count = 0;
-	slow = (struct backend){.kind = &slow_kind, .size_bytes = DISK_BYTES, .block_bytes = 512};
-	slow_too = slow;
-	assert_int_equal(target_namespace_add(subsystem, &settings, &slow_ns), 0);
-	assert_int_equal(target_namespace_add(subsystem, &settings_too, &slow_ns), 0);
-	assert_int_equal(target_subsystem_allow(subsystem, OTHER_NQN), 0);
-	return 0;
-}
-
-static int end(void **state)
-{
-	target_disconnect_all(target);
-	idle();
-	while (kept_count)
-		let_go();
-	return teardown(state);
-}
-
-static void write_to_namespace(struct client *client, uint32_t nsid, uint64_t slba)
-{
-	struct nvme_sqe sqe = io_sqe(NVME_IO_WRITE, slba, 1, 512);
-
-	sqe.nsid = nsid;
-	sqe.sgl.type = NVME_SGL_IN_CAPSULE;
-	client_capsule(client, &sqe, data, 512);
-}
-
-static void write_to(struct client *client, uint64_t slba)
-{
-	write_to_namespace(client, 2, slba);
-}
-
-static uint32_t csts_of(struct client *client)
-{
-	struct nvme_property_access access = {.offset = NVME_CSTS};
-	struct nvme_sqe sqe;
-
-	nvme_property_get_encode(&access, &sqe);
-	sqe.sgl = sgl_of(NVME_SGL_TRANSPORT, 0);
-	return (uint32_t)client_command(client, &sqe, NULL, 0).result;
-}
-
-static uint16_t cc_set(struct client *client, uint32_t value)
-{
-	struct nvme_property_access access = {.offset = NVME_CC, .value = value};
-	struct nvme_sqe sqe;
-
-	nvme_property_set_encode(&access, &sqe);
-	sqe.sgl = sgl_of(NVME_SGL_TRANSPORT, 0);
-	return client_command(client, &sqe, NULL, 0).status;
-}
-
-static void open_host(struct client *admin, struct client *io, const char *hostnqn)
-{
-	struct nvme_connect connect = {.sqsize = 31, .kato_ms = 60000};
-	struct nvme_cqe cqe;
-
-	client_initialize(admin, 0);
-	cqe = client_connect_as(admin, SUBSYSTEM_NQN, hostnqn, connect, NVME_CNTLID_DYNAMIC);
-	assert_int_equal(cqe.status, NVME_SUCCESS);
-	client_property(admin, NVME_CC_DEFAULT | NVME_CC_EN);
-	connect = (struct nvme_connect){.qid = 1, .sqsize = 31};
-	client_initialize(io, 0);
-	cqe = client_connect_as(io, SUBSYSTEM_NQN, hostnqn, connect, (uint16_t)cqe.result);
-	assert_int_equal(cqe.status, NVME_SUCCESS);
-}
-
-static void close_both(struct client *admin, struct client *io)
-{
-	close(io->fd);
-	close(admin->fd);
-}
+#include "support/nvmf_slow_disk.h"
 
 static void reset_is_complete_when_the_last_command_has_ended(void **state)
 {
@@ -303,34 +166,6 @@ static void write_to_another_namespace_does_not_wait(void **state)
 	close_both(&admin, &io);
 }
 
-/*
- * The network has failed: the host connects anew, and the target still waits for the old connection
- * to end or for its keep alive.
- */
-static void write_of_a_new_association_waits_for_those_at_work(void **state)
-{
-	struct client admins[2], ios[2];
-
-	(void)state;
-	open_host(&admins[0], &ios[0], HOST_NQN);
-	write_to(&ios[0], 0);
-	await_kept(1);
-	open_host(&admins[1], &ios[1], HOST_NQN);
-	write_to(&ios[1], 0);
-	idle();
-	assert_int_equal(kept_count, 1);
-	let_go();
-	await_kept(1);
-	/* Later ones do not wait for each other. */
-	write_to(&ios[0], 1);
-	await_kept(2);
-	let_go();
-	let_go();
-	assert_true(client_receive(&ios[1], received));
-	for (int i = 0; i < 2; i++)
-		close_both(&admins[i], &ios[i]);
-}
-
 /* What waits ends with its own connection, and is not written. */
 static void write_that_waits_ends_with_its_connection(void **state)
 {
@@ -456,7 +291,7 @@ static void delayed_command_of_a_closing_queue_is_not_executed(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, slow_begin, slow_end)
 	const struct CMUnitTest tests[] = {
 		TEST(reset_is_complete_when_the_last_command_has_ended),
 		TEST(shutdown_is_complete_when_the_last_command_has_ended),
@@ -464,7 +299,6 @@ int main(void)
 		TEST(repeated_write_waits_for_that_of_the_lost_connection),
 		TEST(write_on_another_path_waits_for_that_of_the_lost_one),
 		TEST(write_to_another_namespace_does_not_wait),
-		TEST(write_of_a_new_association_waits_for_those_at_work),
 		TEST(write_that_waits_ends_with_its_connection),
 		TEST(reset_waits_for_the_end_of_a_fused_pair),
 		TEST(long_command_ends_with_its_connection),
