@@ -10,7 +10,10 @@
 
 enum { STEPS_MAX = 4000000 };
 
-/* After the last fault: the time-outs of a host, an Abort, and some attempts to connect. */
+/*
+ * After the last fault, and after each request that is done then: the time-outs of a host, an
+ * Abort, and some attempts to connect.
+ */
 #define CALM_NS (60 * NVMF_S)
 
 /* A machine that may be paused. */
@@ -26,6 +29,13 @@ struct boot {
 	struct nvmf_load *load;
 };
 
+/* A host that gives its connections up. */
+struct lapse {
+	struct loop_timer timer;
+	struct run *run;
+	unsigned host;
+};
+
 struct run {
 	struct nvmf_world world;
 	struct nvmf_plan plan;
@@ -39,6 +49,7 @@ struct run {
 	struct loop_timer start; /* of the target */
 	struct pause pause[NVMF_MACHINES];
 	struct boot boot[NVMF_HOSTS];
+	struct lapse lapse[NVMF_HOSTS];
 	unsigned faults_left;
 	bool is_over; /* the time of faults */
 	uint64_t faults;
@@ -106,7 +117,7 @@ static void boot_expired(struct loop_timer *timer)
 
 /*
  * A program ends, and its kernel resets its streams; or a machine ends, of which the target hears
- * nothing. Then the target has noticed by its keep alive before the machine is there again.
+ * nothing.
  */
 static void host_restart(struct run *run)
 {
@@ -118,9 +129,27 @@ static void host_restart(struct run *run)
 	nvmf_network_crash(run->network, host, !is_machine);
 	nvmf_verbs_crash(host, !is_machine);
 	nvmf_load_stop(run->load[host]);
-	if (is_machine)
-		down_ns += run->plan.kato_ms * NVMF_MS + NVMF_S;
 	loop_timer_set(run->world.clock, &run->boot[host].timer, run->world.now_ns + down_ns);
+}
+
+/* A host gives its connections up, and its resets get lost: the target goes on with them. */
+static void lapse_expired(struct loop_timer *timer)
+{
+	struct lapse *lapse = container_of(timer, struct lapse, timer);
+
+	nvmf_trace(&lapse->run->world, "host %u gives its connections up", lapse->host);
+	nvmf_network_crash(lapse->run->network, lapse->host, false);
+	nvmf_verbs_crash(lapse->host, false);
+}
+
+/* Mostly with commands that the target has delayed, and would execute after those that follow. */
+static void host_lapse(struct run *run, unsigned host)
+{
+	uint64_t wait_ns = nvmf_any_size(&run->world, NVMF_MS, run->plan.fault_gap_ns);
+
+	if (nvmf_target_is_up(run->target) && nvmf_below(&run->world, 4))
+		nvmf_target_delay_writes(run->target, host, wait_ns);
+	loop_timer_set(run->world.clock, &run->lapse[host].timer, run->world.now_ns + wait_ns);
 }
 
 static void network_fault(struct run *run)
@@ -129,7 +158,7 @@ static void network_fault(struct run *run)
 	unsigned host = (unsigned)nvmf_below(world, NVMF_HOSTS);
 	const struct nvmf_plan_host *plan = &run->plan.host[host];
 	uint64_t time_ns = nvmf_any_size(world, NVMF_MS, run->plan.fault_ns);
-	unsigned kind = (unsigned)nvmf_below(world, 10);
+	unsigned kind = (unsigned)nvmf_below(world, 11);
 
 	nvmf_trace(world, "network: fault %u, host %u, %llu ms", kind, host,
 		(unsigned long long)(time_ns / NVMF_MS));
@@ -155,6 +184,9 @@ static void network_fault(struct run *run)
 		break;
 	case 6:
 		nvmf_network_starve(run->network, (unsigned)nvmf_between(world, 1, 4));
+		break;
+	case 7:
+		host_lapse(run, host);
 		break;
 	default:
 		if (run->plan.has_cuts)
@@ -220,6 +252,8 @@ static void calm(struct run *run)
 {
 	nvmf_trace(&run->world, "calm");
 	loop_timer_cancel(&run->fault);
+	for (unsigned i = 0; i < NVMF_HOSTS; i++)
+		loop_timer_cancel(&run->lapse[i].timer);
 	for (unsigned i = 0; i < NVMF_MACHINES; i++) {
 		loop_timer_cancel(&run->pause[i].timer);
 		run->world.is_paused[i] = false;
@@ -259,9 +293,15 @@ static bool has_read_all(const struct run *run)
 	return nvmf_load_has_read_all(run->load[0]) && nvmf_load_has_read_all(run->load[1]);
 }
 
+static uint64_t done_count(const struct run *run)
+{
+	return run->counts.requests - nvmf_load_pending_count(run->load[0]) -
+		nvmf_load_pending_count(run->load[1]);
+}
+
 static void phases(struct run *run)
 {
-	uint64_t limit_ns;
+	uint64_t limit_ns, done = 0;
 
 	while (!run->is_over)
 		step(run);
@@ -269,6 +309,9 @@ static void phases(struct run *run)
 	limit_ns = run->world.now_ns + CALM_NS;
 	while (!is_calm(run)) {
 		step(run);
+		if (done_count(run) != done)
+			limit_ns = run->world.now_ns + CALM_NS;
+		done = done_count(run);
 		NVMF_CHECK(&run->world, run->world.now_ns < limit_ns,
 			"requests are pending: host 0 %s, host 1 %s",
 			nvmf_load_is_finished(run->load[0]) ? "no" : "yes",
@@ -332,6 +375,9 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 		run->load[i] = nvmf_load_create(&settings);
 		run->boot[i].load = run->load[i];
 		loop_timer_init(&run->boot[i].timer, boot_expired);
+		run->lapse[i].run = run;
+		run->lapse[i].host = i;
+		loop_timer_init(&run->lapse[i].timer, lapse_expired);
 	}
 	run->faults_left = run->plan.faults;
 	loop_timer_set(run->world.clock, &run->fault,

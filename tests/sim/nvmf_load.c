@@ -389,8 +389,7 @@ void nvmf_load_start(struct nvmf_load *load)
 
 	nvmf_network_address(&settings.remote);
 	snprintf(settings.subnqn, sizeof(settings.subnqn), "nqn.2026-01.org.urnic:sim");
-	snprintf(settings.hostnqn, sizeof(settings.hostnqn), "nqn.2026-01.org.urnic:host%u",
-		load->settings.host);
+	snprintf(settings.hostnqn, sizeof(settings.hostnqn), NVMF_HOST_NQN, load->settings.host);
 	settings.hostid[0] = (uint8_t)(load->settings.host + 1);
 	if (load->controller)
 		return;
@@ -447,6 +446,11 @@ void nvmf_load_hurry(struct nvmf_load *load)
 bool nvmf_load_is_finished(const struct nvmf_load *load)
 {
 	return load->made >= load->plan->requests && load->pending == 0;
+}
+
+unsigned nvmf_load_pending_count(const struct nvmf_load *load)
+{
+	return load->pending;
 }
 
 bool nvmf_load_is_live(const struct nvmf_load *load)

@@ -51,6 +51,7 @@ void nvmf_load_start(struct nvmf_load *load);
 void nvmf_load_hurry(struct nvmf_load *load);
 /* All requests were made and are done. */
 bool nvmf_load_is_finished(const struct nvmf_load *load);
+unsigned nvmf_load_pending_count(const struct nvmf_load *load);
 bool nvmf_load_is_live(const struct nvmf_load *load);
 
 /* Read all blocks; nvmf_load_is_finished() says when that is over. */

@@ -13,6 +13,9 @@ enum {
 	NVMF_COMMAND_BLOCKS_MAX = 48, /* of a command */
 };
 
+/* A format. */
+#define NVMF_HOST_NQN "nqn.2026-01.org.urnic:host%u"
+
 struct nvmf_plan_host {
 	unsigned io_queues;
 	uint32_t io_depth;
@@ -42,11 +45,7 @@ struct nvmf_plan {
 	uint64_t io_timeout_ns, connect_timeout_ns, reconnect_delay_ns;
 	uint64_t disk_delay_ns; /* while there is trouble */
 	bool loses_writes; /* a crash does */
-	/*
-	 * The network is cut, so that the target may not hear of the end of a connection. Then no
-	 * rule of error injection delays writes: those of a dead connection may come late.
-	 */
-	bool has_cuts;
+	bool has_cuts; /* of the network: the target may not hear of the end of a connection */
 	uint64_t fault_gap_ns; /* between two faults, at most */
 	uint64_t fault_ns; /* how long one lasts, at most */
 	unsigned faults;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nvmf_target.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "nvmf/common/codec/command.h"
@@ -237,14 +238,28 @@ void nvmf_target_inject(struct nvmf_target *target)
 		.count = nvmf_between(world, 1, 8),
 	};
 
-	if (rule.fault == TARGET_FAULT_DELAY && target->plan->has_cuts) {
-		rule.has_opcode = true;
-		rule.opcode = opcodes[nvmf_below(world, 2) ? 0 : nvmf_between(world, 3, 6)];
-	}
 	rule.is_admin = rule.opcode == NVME_ADMIN_IDENTIFY ||
 		rule.opcode == NVME_ADMIN_KEEP_ALIVE || rule.opcode == NVME_OPCODE_FABRICS;
 	nvmf_trace(world, "target: rule %d, opcode %02x (%d), status %03x, %llu ms", rule.fault,
 		rule.opcode, rule.has_opcode, rule.status,
+		(unsigned long long)(rule.delay_ns / NVMF_MS));
+	if (target_inject(target->target, &rule))
+		abort();
+}
+
+void nvmf_target_delay_writes(struct nvmf_target *target, unsigned host, uint64_t wait_ns)
+{
+	struct target_rule rule = {
+		.fault = TARGET_FAULT_DELAY,
+		.delay_ns = wait_ns + nvmf_any_size(target->world, NVMF_MS, 2 * NVMF_S),
+		.has_opcode = true,
+		.opcode = NVME_IO_WRITE,
+		.count = nvmf_between(target->world, 1, 8),
+	};
+
+	snprintf(rule.hostnqn, sizeof(rule.hostnqn), NVMF_HOST_NQN, host);
+	nvmf_trace(target->world, "target: delays %llu writes of host %u by %llu ms",
+		(unsigned long long)rule.count, host,
 		(unsigned long long)(rule.delay_ns / NVMF_MS));
 	if (target_inject(target->target, &rule))
 		abort();

@@ -35,6 +35,8 @@ bool nvmf_target_restore_namespaces(struct nvmf_target *target);
 
 /* A rule of error injection. */
 void nvmf_target_inject(struct nvmf_target *target);
+/* A rule that delays writes of a host, which come in the next `wait_ns`. */
+void nvmf_target_delay_writes(struct nvmf_target *target, unsigned host, uint64_t wait_ns);
 void nvmf_target_inject_clear(struct nvmf_target *target);
 void nvmf_target_disconnect_all(struct nvmf_target *target);
 void nvmf_target_trouble(struct nvmf_target *target, unsigned fails_one_of, uint64_t delay_ns_max);

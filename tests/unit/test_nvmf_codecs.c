@@ -399,6 +399,9 @@ static void names_and_sentences_are_found(void **state)
 {
 	(void)state;
 	assert_string_equal(nvme_io_name(0x02), "READ");
+	assert_true(nvme_io_changes_blocks(NVME_IO_COPY));
+	assert_false(nvme_io_changes_blocks(NVME_IO_COMPARE));
+	assert_false(nvme_io_changes_blocks(0xff));
 	assert_string_equal(nvme_admin_name(0x02), "GET_LOG_PAGE");
 	assert_string_equal(nvme_fabrics_name(0x08), "DISCONNECT");
 	assert_null(nvme_io_name(0xff));

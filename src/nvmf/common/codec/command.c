@@ -100,8 +100,9 @@ static const struct {
 	enum set set;
 	uint8_t opcode;
 	const char *name;
+	bool changes_blocks;
 } commands[] = {
-#define NVME_COMMAND(set, name, opcode, direction, effect) {set, opcode, #name},
+#define NVME_COMMAND(set, name, opcode, direction, effect) {set, opcode, #name, effect},
 #include "nvmf/common/codec/opcode.def"
 #undef NVME_COMMAND
 };
@@ -122,6 +123,14 @@ const char *nvme_admin_name(uint8_t opcode)
 const char *nvme_io_name(uint8_t opcode)
 {
 	return command_name(IO, opcode);
+}
+
+bool nvme_io_changes_blocks(uint8_t opcode)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (commands[i].set == IO && commands[i].opcode == opcode)
+			return commands[i].changes_blocks;
+	return false;
 }
 
 const char *nvme_fabrics_name(uint8_t fctype)

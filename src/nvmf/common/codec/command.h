@@ -95,6 +95,9 @@ const char *nvme_admin_name(uint8_t opcode);
 const char *nvme_io_name(uint8_t opcode);
 const char *nvme_fabrics_name(uint8_t fctype);
 
+/* Whether the I/O command changes what a namespace holds. Unknown: false. */
+bool nvme_io_changes_blocks(uint8_t opcode);
+
 /* Whether a repeated command may end otherwise: the opposite of DNR. Unknown: true. */
 bool nvme_status_may_repeat(uint16_t status);
 /* A sentence; "unknown status" for what is not in the table. */

@@ -37,8 +37,8 @@ void queue_close(struct target_queue *queue)
 {
 	if (queue->is_closing || queue->is_closed)
 		return;
-	queue_lose(queue);
 	queue->is_closing = true;
+	queue_lose(queue);
 	loop_timer_cancel(&queue->connect_timer);
 	/* Waiting commands end in target_queue_closed(): then no response leaves. */
 	queue->transport->close(queue);
@@ -98,9 +98,9 @@ void target_queue_closed(struct target_queue *queue)
 	struct target *target = queue->target;
 
 	assert(!queue->is_closed);
+	queue->is_closed = true;
 	if (!queue->is_closing)
 		queue_lose(queue);
-	queue->is_closed = true;
 	loop_timer_cancel(&queue->connect_timer);
 	cancel_all(queue);
 	target->queues--;
@@ -142,6 +142,7 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 	command->cqe = (struct nvme_cqe){.cid = command->sqe.cid};
 	list_init(&command->node);
 	list_init(&command->parked);
+	list_init(&command->lost);
 	list_append(&queue->commands, &command->node);
 	queue->pending++;
 	queue->target->commands++;
@@ -154,21 +155,28 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 	return true;
 }
 
-/* The first half waits for the second one, which is the next command (base 2.0, section 3.4.2). */
-static bool fused_take(struct target_command *command)
+/* A first half waits for the second one, which is the next command (base 2.0, section 3.4.2). */
+static bool fused_join(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;
 	struct target_command *first = queue->fused;
 
+	if (!first)
+		return false;
 	queue->fused = NULL;
-	if (first) {
-		first->stage = TARGET_STAGE_WORKING;
-		if (command->sqe.fuse == NVME_FUSE_SECOND && command->refusal == NVME_SUCCESS) {
-			io_fused(first, command);
-			return true;
-		}
-		command_finish(first, NVME_FUSED_MISSING);
+	first->stage = TARGET_STAGE_WORKING;
+	if (command->sqe.fuse == NVME_FUSE_SECOND && command->refusal == NVME_SUCCESS) {
+		io_fused(first, command);
+		return true;
 	}
+	command_finish(first, NVME_FUSED_MISSING);
+	return false;
+}
+
+static bool fused_take(struct target_command *command)
+{
+	struct target_queue *queue = command->queue;
+
 	if (command->sqe.fuse == NVME_FUSE_NONE)
 		return false;
 	if (command->sqe.fuse != NVME_FUSE_FIRST || command->sqe.opcode != NVME_IO_COMPARE ||
@@ -199,11 +207,12 @@ void command_dispatch(struct target_command *command)
 		command_finish(command, NVME_SQ_DELETED);
 		return;
 	}
-	if (waits_for_lost(command))
+	/* A lost first half would wait for its second half, and that for the first. */
+	if (fused_join(command) || waits_for_lost(command))
 		return;
 	if (queue->qid == 0)
 		target->counters.admin_commands++;
-	if ((queue->fused || command->sqe.fuse) && fused_take(command))
+	if (fused_take(command))
 		return;
 	if (command->sqe.psdt != 1)
 		command_finish(command, NVME_INVALID_FIELD);
@@ -268,6 +277,7 @@ void command_finish(struct target_command *command, uint16_t status)
 	struct target *target = queue->target;
 
 	assert(command->stage == TARGET_STAGE_WORKING && queue->pending > 0);
+	command_over(command);
 	command->cqe.status = status;
 	command->cqe.may_not_repeat = status != NVME_SUCCESS && !nvme_status_may_repeat(status);
 	if (status != NVME_SUCCESS) {

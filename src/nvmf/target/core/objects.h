@@ -253,17 +253,20 @@ uint32_t connections_default(void);
 /* The host with this NQN, for a controller; NULL: no memory. */
 struct peer_host *peer_host_reference(struct target *target, const char *nqn);
 void peer_host_unreference(struct peer_host *host);
-/* The host begins a new association: it may have given up what it has at work. */
+/* The host begins a new association: it may have given up its commands. */
 void peer_host_lose_all(struct peer_host *host);
+/* It has lost a command that is at work. */
 bool peer_host_has_lost(const struct peer_host *host);
-/* True: a lost command is at work in the namespace, and this I/O command is dispatched later. */
+/* True: the host has lost a command to the namespace, and this I/O command is dispatched later. */
 bool peer_host_parks(struct peer_host *host, struct target_command *command);
 bool queue_is_lost(const struct target_queue *queue); /* it closes, or is closed */
-/* Before the queue is lost: so is what it has at work. Called once. */
+/* The queue is lost, and so is what it has at work. The rest will not begin. Called once. */
 void queue_lose(struct target_queue *queue);
 /* A command begins and ends to work in a backend. A fused pair does so by its comparison. */
 void command_work_begin(struct target_command *command);
 void command_work_end(struct target_command *command);
+/* The command ends, or will not begin: commands that wait for it as a lost one go on. */
+void command_over(struct target_command *command);
 
 /* --- target.c, port.c --- */
 bool subsystem_allows(const struct target_subsystem *subsystem, const char *hostnqn);

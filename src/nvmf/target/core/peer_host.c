@@ -9,8 +9,11 @@
  * does the end of a reset and of a shutdown. Other hosts and namespaces do not wait.
  *
  * A new association is a sign, too: the host may know of a lost connection before the target does.
+ * Then a command that has not begun may still begin: it waits for its delay, its namespace, memory,
+ * data, or its other half. So it counts as lost as well, if it would change blocks. It ends without
+ * having begun when the target learns that its connection is lost.
  *
- * A fused pair needs none of this: it waits until its namespace has no other command at work.
+ * A lost command may itself have to wait, for those that were lost before it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -22,7 +25,7 @@ struct peer_host {
 	struct target *target;
 	struct list node;
 	uint32_t controllers;
-	struct list lost; /* commands at work, by `parked` */
+	struct list lost; /* commands, by `lost` */
 	struct list parked; /* commands that wait for them, in order */
 	struct loop_work resume;
 	char nqn[NVME_NQN_BYTES];
@@ -78,11 +81,26 @@ static struct peer_host *peer_find(struct target *target, const char *nqn)
 	return NULL;
 }
 
+/*
+ * Can a command that is not at work still begin, and change blocks? A dropped one does not begin.
+ * The first half of a pair counts for both.
+ */
+static bool may_begin(const struct target_command *command)
+{
+	if (queue_is_lost(command->queue) || command->queue->qid == 0 ||
+		(command->stage == TARGET_STAGE_DELAYED && !list_is_linked(&command->delay.node)))
+		return false;
+	return nvme_io_changes_blocks(command->sqe.opcode) || command->sqe.fuse;
+}
+
 static void commands_lose(struct target_queue *queue)
 {
-	list_for_each(command, &queue->commands, struct target_command, node)
-		if (command->is_at_work && !list_is_linked(&command->parked))
-			list_append(&queue->host->lost, &command->parked);
+	list_for_each(command, &queue->commands, struct target_command, node) {
+		if (!command->is_at_work && !may_begin(command))
+			command_over(command);
+		else if (!list_is_linked(&command->lost))
+			list_append(&queue->host->lost, &command->lost);
+	}
 }
 
 struct peer_host *peer_host_reference(struct target *target, const char *nqn)
@@ -119,20 +137,47 @@ void peer_host_unreference(struct peer_host *host)
 
 bool peer_host_has_lost(const struct peer_host *host)
 {
-	return !list_is_empty(&host->lost);
+	list_for_each(lost, &host->lost, struct target_command, lost)
+		if (lost->is_at_work)
+			return true;
+	return false;
+}
+
+/* NULL: there is none. A lost command without `ns` is of a queue that is not lost. */
+static const struct target_namespace *namespace_of(const struct target_command *command)
+{
+	return command->ns
+		? command->ns
+		: namespace_find(command->queue->controller->subsystem, command->sqe.nsid);
+}
+
+static bool has_lost_before(const struct peer_host *host, const struct target_command *command)
+{
+	const struct target_namespace *ns = namespace_of(command);
+
+	list_for_each(lost, &host->lost, struct target_command, lost) {
+		if (lost == command)
+			return false;
+		if (ns && namespace_of(lost) == ns)
+			return true;
+	}
+	return false;
+}
+
+/* The first half is parked, and will be resumed soon. */
+static bool is_second_of_parked(const struct peer_host *host, const struct target_command *command)
+{
+	if (command->sqe.fuse != NVME_FUSE_SECOND)
+		return false;
+	list_for_each(parked, &host->parked, struct target_command, parked)
+		if (parked->queue == command->queue)
+			return true;
+	return false;
 }
 
 bool peer_host_parks(struct peer_host *host, struct target_command *command)
 {
-	const struct target_namespace *ns;
-	bool is_waiting = false;
-
-	if (list_is_empty(&host->lost) || command->sqe.fuse)
-		return false;
-	ns = namespace_find(command->queue->controller->subsystem, command->sqe.nsid);
-	list_for_each(lost, &host->lost, struct target_command, parked)
-		is_waiting |= lost->ns == ns;
-	if (!ns || !is_waiting)
+	if (!has_lost_before(host, command) && !is_second_of_parked(host, command))
 		return false;
 	host->target->counters.waited_for_lost++;
 	command->stage = TARGET_STAGE_PARKED;
@@ -158,13 +203,17 @@ void command_work_begin(struct target_command *command)
 
 void command_work_end(struct target_command *command)
 {
-	struct peer_host *host = command->queue->host;
-
 	assert(command->is_at_work);
 	command->is_at_work = false;
-	if (!list_is_linked(&command->parked))
+}
+
+void command_over(struct target_command *command)
+{
+	struct peer_host *host = command->queue->host;
+
+	if (!list_is_linked(&command->lost))
 		return;
-	list_remove(&command->parked);
+	list_remove(&command->lost);
 	loop_defer(host->target->loop, &host->resume);
 	free_if_unused(host);
 }

@@ -155,7 +155,8 @@ struct target_command {
 	struct list node; /* of queue->commands */
 	enum target_stage stage;
 	struct list parked; /* of the namespace, host or controller, as `stage` says */
-	bool is_at_work; /* in a backend; `parked` is linked if it is lost */
+	struct list lost; /* of the host */
+	bool is_at_work; /* in a backend */
 	void (*ready)(struct target_command *command);
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* referenced */
