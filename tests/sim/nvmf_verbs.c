@@ -267,11 +267,14 @@ static int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_sen
 static int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = (struct qp *)(void *)base;
-	struct request *request = request_make(wr->wr_id, wr->sg_list);
 
 	(void)bad;
-	list_append(&qp->receives, &request->node);
-	if (qp->is_failed) {
+	for (; wr; wr = wr->next) {
+		struct request *request = request_make(wr->wr_id, wr->sg_list);
+
+		list_append(&qp->receives, &request->node);
+		if (!qp->is_failed)
+			continue;
 		list_remove(&request->node);
 		complete(qp, request->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
 		free(request);
