@@ -255,6 +255,57 @@ static void damaged_data_ends_one_command_only(void **state)
 	tcp_session_end(&session);
 }
 
+/*
+ * In the first of two PDUs, in the last one, with SUCCESS or a response behind it, and before a
+ * response that says that the command has failed.
+ */
+static void damaged_data_ends_its_command_in_each_state(void **state)
+{
+	static const struct {
+		bool is_first_wrong;
+		bool has_success;
+		uint16_t status;
+	} rows[] = {
+		{true, false, 0},
+		{false, false, 0},
+		{true, true, 0},
+		{false, true, 0},
+		{true, false, 0x80},
+		{false, false, 0x80},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct test_command tests[2];
+
+		begin(true, 1);
+		submit(&tests[0], HOST_FROM_CONTROLLER, 1024);
+		submit(&tests[1], HOST_NO_DATA, 0);
+		take_output(STREAM_BYTES);
+		for (uint32_t half = 0; half < 2; half++) {
+			struct tcp_pdu pdu = {.type = TCP_PDU_C2H_DATA, .data_bytes = 512};
+			uint8_t bytes[1024] = {0};
+
+			if (half)
+				pdu.flags = TCP_LAST | (rows[i].has_success ? TCP_SUCCESS : 0);
+			pdu.data.length = 512;
+			pdu.data.offset = half * 512;
+			pdu.data.cccid = tests[0].command.cid;
+			tcp_pdu_encode(&pdu, &options, bytes);
+			le32_put(bytes + pdu.plen - 4,
+				digest_of(bytes + pdu.pdo, 512) ^ (half != rows[i].is_first_wrong));
+			tcp_session_received(&session, 0, bytes, pdu.plen);
+		}
+		if (!rows[i].has_success)
+			respond(&tests[0], rows[i].status);
+		assert_int_equal(tests[0].end, HOST_DAMAGED);
+		respond(&tests[1], 0);
+		assert_int_equal(tests[1].end, HOST_COMPLETED);
+		assert_int_equal(session.error, 0);
+		tcp_session_end(&session);
+	}
+}
+
 static void an_early_error_waits_until_the_data_has_left(void **state)
 {
 	struct test_command test;
@@ -481,6 +532,7 @@ int main(void)
 		cmocka_unit_test(a_large_write_follows_the_r2ts),
 		cmocka_unit_test(a_read_arrives_in_pieces_and_by_success),
 		cmocka_unit_test(damaged_data_ends_one_command_only),
+		cmocka_unit_test(damaged_data_ends_its_command_in_each_state),
 		cmocka_unit_test(an_early_error_waits_until_the_data_has_left),
 		cmocka_unit_test(the_end_tells_what_was_sent_and_what_was_not),
 		cmocka_unit_test(each_row_is_refused_or_accepted),

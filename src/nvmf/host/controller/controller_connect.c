@@ -19,6 +19,10 @@ enum {
 	CC_ENABLED = 6 << 16 | 4 << 20 | 1,
 	CSTS_READY = 1,
 	CSTS_FATAL = 2,
+	PAGE_SHIFT = 12, /* CC.MPS is 0 */
+	CAP_MPSMIN_AT = 48,
+	/* In the result of Connect: authentication, or that and a secure channel. */
+	CONNECT_AUTHENTICATION = 3 << 17,
 	FEATURE_QUEUES = 0x07,
 	FEATURE_EVENTS = 0x0b,
 	/* Events: namespace attributes, and discovery log changes. */
@@ -40,8 +44,9 @@ enum {
 	ID_ICDOFF = 1800,
 };
 
-#define READY_DELAY_NS  10000000u
-#define EVENT_DISCOVERY 0x80000000u
+#define READY_DELAY_NS        10000000u
+#define EVENT_DISCOVERY       0x80000000u
+#define AUTHENTICATION_ADVICE "the target requires authentication, which urnic-nvmf does not have"
 
 static void step_done(struct host_request *request, int error);
 static void step_start(struct host_controller *controller, enum host_step step);
@@ -77,7 +82,7 @@ static const char *connect_advice(uint16_t status)
 	case SCT_SPECIFIC | 0x84:
 		return "the target does not allow this host; add its NQN to the subsystem's hosts";
 	case SCT_SPECIFIC | 0x91:
-		return "the target requires authentication, which urnic-nvmf does not have";
+		return AUTHENTICATION_ADVICE;
 	default:
 		return NULL;
 	}
@@ -310,11 +315,32 @@ static void step_start(struct host_controller *controller, enum host_step step)
 
 /* What the answers say. */
 
+static void connect_take(struct host_controller *controller, uint64_t result)
+{
+	controller->cntlid = (uint16_t)result;
+	if (result & CONNECT_AUTHENTICATION)
+		host_lose(controller, -EACCES, "%s", AUTHENTICATION_ADVICE);
+	else if (controller->cntlid == NVME_CNTLID_DYNAMIC)
+		host_lose(controller, -EPROTO, "the target has given the controller no identifier");
+	else
+		step_start(controller, HOST_STEP_CAP);
+}
+
+static void capabilities_take(struct host_controller *controller, uint64_t cap)
+{
+	controller->cap = cap;
+	if (cap >> CAP_MPSMIN_AT & 0xf)
+		host_lose(controller, -EPROTO,
+			"the controller wants pages of more than 4 KiB, which this host does not "
+			"have (CAP.MPSMIN)");
+	else
+		step_start(controller, HOST_STEP_VS);
+}
+
 static bool identity_check(struct host_controller *controller)
 {
 	const uint8_t *identity = controller->identity;
 	uint32_t mdts = identity[ID_MDTS];
-	uint32_t page_shift = 12 + (uint32_t)(controller->cap >> 48 & 0xf);
 
 	if (le16_get(identity + ID_CNTLID) != controller->cntlid) {
 		host_lose(controller, -EPROTO, "the target answers for controller %u instead of %u",
@@ -333,8 +359,8 @@ static bool identity_check(struct host_controller *controller)
 		return false;
 	}
 	controller->data_bytes_max = HOST_DATA_BYTES_MAX;
-	if (mdts && mdts + page_shift < 20)
-		controller->data_bytes_max = 1u << (mdts + page_shift);
+	if (mdts && mdts + PAGE_SHIFT < 20)
+		controller->data_bytes_max = 1u << (mdts + PAGE_SHIFT);
 	return true;
 }
 
@@ -385,12 +411,10 @@ static void step_finish(struct host_controller *controller, uint64_t result)
 {
 	switch (controller->step) {
 	case HOST_STEP_CONNECT:
-		controller->cntlid = (uint16_t)result;
-		step_start(controller, HOST_STEP_CAP);
+		connect_take(controller, result);
 		break;
 	case HOST_STEP_CAP:
-		controller->cap = result;
-		step_start(controller, HOST_STEP_VS);
+		capabilities_take(controller, result);
 		break;
 	case HOST_STEP_VS:
 		controller->vs = (uint32_t)result;

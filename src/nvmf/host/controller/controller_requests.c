@@ -106,6 +106,13 @@ static struct host_queue_state *queue_choose(struct host_controller *controller,
 	return NULL;
 }
 
+/* MDTS may be smaller since a reconnect; transports take no more than it. */
+static bool is_too_long(
+	const struct host_controller *controller, const struct host_request *request)
+{
+	return !request->is_admin && request->command.data_bytes > controller->data_bytes_max;
+}
+
 static void list_pump(struct host_controller *controller, struct list *list, bool is_admin)
 {
 	struct host_queue_state *queue;
@@ -114,7 +121,10 @@ static void list_pump(struct host_controller *controller, struct list *list, boo
 		struct host_request *request = list_first(list, struct host_request, node);
 
 		list_remove(&request->node);
-		host_queue_send(queue, request);
+		if (is_too_long(controller, request))
+			request->done(request, -EIO);
+		else
+			host_queue_send(queue, request);
 	}
 }
 

@@ -54,6 +54,7 @@ static bool namespace_take(struct remote *remote)
 	uint64_t blocks = le64_get(id);
 	uint8_t shift = format[2];
 
+	remote->is_unusable = true;
 	if (blocks == 0) {
 		remote_fail(remote, -ENXIO,
 			"the namespace does not exist, or this host has no access to it; "
@@ -64,10 +65,21 @@ static bool namespace_take(struct remote *remote)
 		remote_fail(remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
 		return false;
 	}
+	if (1u << shift > host_controller_data_bytes_max(remote->controller)) {
+		remote_fail(remote, -ENOTSUP,
+			"the namespace has blocks of an unsupported size: more than MDTS");
+		return false;
+	}
 	if (le16_get(format) != 0) {
 		remote_fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
 		return false;
 	}
+	/* Its users have known the size since it was ready. */
+	if (remote->is_ready && shift != remote->block_shift) {
+		remote_fail(remote, -EIO, "the namespace has changed the size of its blocks");
+		return false;
+	}
+	remote->is_unusable = false;
 	remote->block_shift = shift;
 	remote->can_deallocate_zeroes = id[NS_DLFEAT] & 1 << 3;
 	device->block_bytes = 1u << shift;
@@ -129,7 +141,7 @@ static void remote_inquire(struct remote *remote, enum remote_inquiry inquiry)
 static void list_take(struct remote *remote)
 {
 	remote->nsid = le32_get(remote->answer);
-	if (remote->nsid == 0)
+	if (remote->nsid == 0 || remote->nsid == (uint32_t)NVME_NSID_ALL)
 		remote_fail(remote, -ENXIO, "the subsystem has no namespace for this host");
 	else
 		inquiry_send(remote, REMOTE_NAMESPACE);

@@ -34,6 +34,7 @@ struct remote {
 	uint8_t block_shift;
 	bool can_deallocate_zeroes;
 	bool is_ready; /* ready() was called */
+	bool is_unusable; /* as the controller describes it now */
 	char reason[HOST_REASON_BYTES];
 
 	enum remote_inquiry inquiring;

@@ -38,6 +38,9 @@ static uint64_t part_bytes(const struct remote *remote, const struct block_reque
 	uint64_t limit = (uint64_t)BLOCKS_MAX << remote->block_shift;
 	uint32_t data_bytes_max = host_controller_data_bytes_max(remote->controller);
 
+	/* After a reconnect MDTS may be less; then the request fails. */
+	if (data_bytes_max < 1u << remote->block_shift)
+		data_bytes_max = 1u << remote->block_shift;
 	if (block->op == BLOCK_TRIM)
 		limit = (uint64_t)UINT32_MAX << remote->block_shift;
 	else if (block->op != BLOCK_WRITE_ZEROES && limit > data_bytes_max)
@@ -177,6 +180,10 @@ void remote_submit(struct block_device *device, struct block_request *request)
 {
 	struct remote *remote = container_of(device, struct remote, device);
 
+	if (remote->is_unusable) {
+		request->done(request, -EIO);
+		return;
+	}
 	request->parts_pending = 0;
 	request->error = 0;
 	list_append(&remote->waiting, &request->link);
