@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The target over TCP, fed by a hostile host. The first byte of the input says how far the
- * connection has come: nothing, ICReq, or an enabled controller of the disk or of discovery. With a
- * controller the input is a list of records: PDUs that are right but for what the input changes.
- * Otherwise it is the bytes of the stream.
+ * connection has come: nothing, ICReq, a Connect that the input changes, or an enabled controller
+ * of the disk or of discovery. With a controller the input is a list of records: PDUs that are
+ * right but for what the input changes. Otherwise it is the bytes of the stream.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ enum {
 	CAPSULE_MAX = 8192,
 };
 
-enum stage { RAW, INITIALIZED, DISK, DISCOVERY, IO, STAGES };
+enum stage { RAW, INITIALIZED, CONNECT, DISK, DISCOVERY, IO, STAGES };
 
 static struct loop *loop;
 static struct target *target;
@@ -130,6 +130,34 @@ static uint16_t client_connect(int fd, const char *nqn, uint16_t qid, uint16_t c
 	return cntlid;
 }
 
+/* Of a Connect: 8 bytes of its fields, then changes of a byte of its data. */
+static void client_connect_wrongly(int fd, const uint8_t *bytes, size_t length)
+{
+	enum { FIELDS = 8, CHANGE = 3 };
+	struct nvme_connect_data data = {.cntlid = NVME_CNTLID_DYNAMIC,
+		.hostid = {1},
+		.subnqn = DISK_NQN,
+		.hostnqn = "nqn.fuzz"};
+	struct tcp_pdu pdu = {.type = TCP_PDU_CAPSULE_CMD, .data_bytes = NVME_CONNECT_DATA_BYTES};
+	struct nvme_connect connect = {.sqsize = 31};
+	struct nvme_sqe sqe;
+
+	if (length < FIELDS)
+		return;
+	connect.recfmt = bytes[0] == 0xff;
+	connect.qid = bytes[1] >> 6;
+	connect.sqsize = (uint16_t)(bytes[2] | bytes[3] << 8);
+	connect.cattr = bytes[4];
+	connect.kato_ms = (uint32_t)bytes[5] << bytes[6] % 24;
+	nvme_connect_data_encode(&data, body);
+	for (size_t at = FIELDS; length - at >= CHANGE; at += CHANGE)
+		body[(bytes[at] | bytes[at + 1] << 8) % NVME_CONNECT_DATA_BYTES] = bytes[at + 2];
+	nvme_connect_encode(&connect, &sqe);
+	sqe.sgl = (struct nvme_sgl){.type = NVME_SGL_IN_CAPSULE, .length = NVME_CONNECT_DATA_BYTES};
+	nvme_sqe_encode(&sqe, pdu.sqe);
+	client_pdu(fd, &pdu);
+}
+
 static void client_initialize(int fd)
 {
 	struct tcp_pdu request = {.type = TCP_PDU_IC_REQ};
@@ -214,7 +242,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		client_initialize(fd);
 		client_connect(fd, DISK_NQN, 1, cntlid);
 	}
-	if (length && stage >= DISK)
+	if (stage == CONNECT)
+		client_connect_wrongly(fd, bytes + 1, length - 1);
+	else if (length && stage >= DISK)
 		send_records(fd, bytes + 1, length - 1);
 	else if (length)
 		send_pieces(fd, bytes + 1, length - 1);
