@@ -133,11 +133,12 @@ not_allowed() {
 	! guest nvme connect "$(at_target)" -n $nqn && ctl allow-any-host $nqn
 }
 
-# A description of the target, with a namespace in a new file.
-describe_ours() {
+# A description of the target, with a namespace in a new file, or elsewhere.
+describe_ours() { # [DEVICE]
+	local device=${1:-"\"path\": \"$work/disk\""}
 	cat >"$work/config.json" <<END
 { "subsystems": [ { "nqn": "$nqn", "attr": { "allow_any_host": "1" },
-    "namespaces": [ { "nsid": 1, "enable": 1, "device": { "path": "$work/disk" } } ] } ],
+    "namespaces": [ { "nsid": 1, "enable": 1, "device": { $device } } ] } ],
   "ports": [ { "portid": 1, "subsystems": [ "$nqn" ],
     "addr": { "trtype": "$transport", "adrfam": "ipv4", "traddr": "$ours", "trsvcid": "4420" } } ] }
 END

@@ -133,6 +133,21 @@ host_not_allowed() {
 		guest "echo 1 >$subsystem/attr_allow_any_host"
 }
 
+# What no host may send, by TCP, and the class of each answer.
+streams_of() { # urnic|nvmet ADDRESS SECONDS
+	(urnic timeout 600 "$here/nvmf-streams" --expected "$1" --kernel "$LAB_KERNEL" --quiet "$3" "$2" 4420 $nqn)
+}
+
+run_streams() {
+	describe_ours '"memory": "64M", "block_size": 4096'
+	check "urnic's target" start_target
+	check "malformed streams, urnic" streams_of urnic $ours 1
+	check "urnic's target ends" end_target
+	check "the kernel's target" describe_target
+	check "malformed streams, nvmet" streams_of nvmet $theirs 5
+	check "the target is removed" remove_target
+}
+
 run_target() {
 	check "the kernel's target" describe_target
 	check discover says "subnqn: *$nqn" discover
