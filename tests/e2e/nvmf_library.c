@@ -54,10 +54,10 @@ static int use(struct urnic_nvmf *ns)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		memset(data[i], (int)i, BYTES);
 	if (run(ns, URNIC_NVMF_WRITE) != REQUESTS)
-		return printf("%u of %u writes failed\n", failed, REQUESTS);
+		return printf("%u of %d writes failed\n", failed, REQUESTS);
 	memset(data, 0, sizeof(data));
 	if (run(ns, URNIC_NVMF_READ) != REQUESTS)
-		return printf("%u of %u reads failed\n", failed, REQUESTS);
+		return printf("%u of %d reads failed\n", failed, REQUESTS);
 	for (unsigned i = 0; i < REQUESTS; i++) {
 		if (data[i][0] != (uint8_t)i || data[i][BYTES - 1] != (uint8_t)i)
 			return printf("request %u read something else\n", i);
