@@ -2,49 +2,9 @@
 #include "local/borrower.h"
 
 #include "base/once.h"
-#include "local/ud_endpoint.h"
 #include "memory/mr_borrowed.h"
-#include "queue/srq.h"
 
 /* --- the owner --- */
-
-static void srq_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
-{
-	struct srq *srq = srq_table_find(lane->srqs, record->number);
-	uint32_t fault = record->fault < FAULT_COUNT ? record->fault : FAULT_PEER_PROTOCOL;
-	struct cqe cqe = {
-		.status = fault_status((enum fault)fault),
-		.opcode = record->opcode,
-		.fault = fault,
-		.byte_count = record->byte_count,
-		.imm = record->imm,
-		.qpn = record->qpn,
-		.flags = record->flags & (WC_WITH_IMM | WC_WITH_INV),
-		.made_ns = now_ns,
-	};
-	struct recv_wqe wqe;
-
-	if (!srq || !srq->is_shared)
-		return; /* the queue pair or queue is gone */
-	if ((record->opcode != WC_RECV && record->opcode != WC_RECV_RDMA_WITH_IMM) ||
-		record->byte_count > MESSAGE_BYTES_MAX || srq->tags ||
-		!rq_redeem(srq->rq, record->wr_id, &wqe) ||
-		(!fault && record->opcode == WC_RECV && record->byte_count > wqe.total_bytes)) {
-		lane_count_unsound(lane);
-		return;
-	}
-	cqe.wr_id = wqe.wr_id;
-	srq_note_taken(srq, &lane->signals);
-	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited != 0, &lane->signals);
-}
-
-void borrower_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
-{
-	if (record->serial)
-		ud_endpoint_collect(lane, record, now_ns);
-	else
-		srq_collect(lane, record, now_ns);
-}
 
 /* The rights that a borrower's word operation may need. */
 static const uint32_t word_access = MR_REMOTE_ATOMIC | MR_REMOTE_WRITE;

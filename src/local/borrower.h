@@ -56,9 +56,6 @@ static inline bool borrower_has_channel(
 /* Execute the request of struct channel_word, if there is one. Returns 1 if so, else 0. */
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel);
 
-/* Complete the receive request of a record of a borrower's channel; `record` is a copy. */
-void borrower_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns);
-
 /* channel_quiesce() for all borrowers' channels. */
 bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mrs, uint32_t key,
 	uint64_t until_ns);

@@ -7,6 +7,7 @@
 #include "local/borrower.h"
 #include "local/local.h"
 #include "local/ud_endpoint.h"
+#include "queue/srq.h"
 
 /* --- watched channels --- */
 
@@ -211,6 +212,45 @@ static uint32_t list_take(
 
 /* --- borrowers' turns --- */
 
+static void srq_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
+{
+	struct srq *srq = srq_table_find(lane->srqs, record->number);
+	uint32_t fault = record->fault < FAULT_COUNT ? record->fault : FAULT_PEER_PROTOCOL;
+	struct cqe cqe = {
+		.status = fault_status((enum fault)fault),
+		.opcode = record->opcode,
+		.fault = fault,
+		.byte_count = record->byte_count,
+		.imm = record->imm,
+		.qpn = record->qpn,
+		.flags = record->flags & (WC_WITH_IMM | WC_WITH_INV),
+		.made_ns = now_ns,
+	};
+	struct recv_wqe wqe;
+
+	if (!srq || !srq->is_shared)
+		return; /* the queue pair or queue is gone */
+	if ((record->opcode != WC_RECV && record->opcode != WC_RECV_RDMA_WITH_IMM) ||
+		record->byte_count > MESSAGE_BYTES_MAX || srq->tags ||
+		!rq_redeem(srq->rq, record->wr_id, &wqe) ||
+		(!fault && record->opcode == WC_RECV && record->byte_count > wqe.total_bytes)) {
+		lane_count_unsound(lane);
+		return;
+	}
+	cqe.wr_id = wqe.wr_id;
+	srq_note_taken(srq, &lane->signals);
+	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited != 0, &lane->signals);
+}
+
+/* Complete the receive request of a record of a borrower's channel; `record` is a copy. */
+static void record_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
+{
+	if (record->serial)
+		ud_endpoint_collect(lane, record, now_ns);
+	else
+		srq_collect(lane, record, now_ns);
+}
+
 /* A copy of the channel's next record. False: there is none. */
 static bool record_next(const struct request_channel *channel, struct channel_record *ret_record)
 {
@@ -241,7 +281,7 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 		if (!record.serial || ud_endpoint_is_in_turn(lane, &record)) {
 			/* First, as a queue pair that fails by the record collects, too. */
 			channel_collected(channel);
-			borrower_collect(lane, &record, now_ns);
+			record_collect(lane, &record, now_ns);
 			count++;
 		}
 		i++;
