@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiters that collect. A waiter publishes its state in NIC memory. event_queue_post() and peers on
- * this host (local/peer.c) read it after they have left a completion.
+ * this host (local/channel/peer.c) read it after they have left a completion.
  *
  * If peers on this host use the channel, the waiter polls for POLL_NS before it sleeps. That
  * shortens the program's wait, and takes less processor time than a sleep and a wake-up, so other

@@ -4,7 +4,7 @@
  * its doorbell's ready list. A connected channel is collected at once. Borrowers' channels take
  * turns, one record each, because datagrams of several borrowers may be for one receive queue.
  */
-#include "local/borrower.h"
+#include "local/channel/borrower.h"
 #include "local/local.h"
 #include "local/ud_endpoint.h"
 #include "queue/srq.h"

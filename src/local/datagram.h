@@ -26,7 +26,7 @@
 
 #include "base/gid.h"
 #include "base/list.h"
-#include "local/owner.h"
+#include "local/channel/owner.h"
 #include "local/ud_endpoint.h"
 #include "memory/mr.h"
 #include "qp/qp.h"

@@ -12,8 +12,7 @@
  * Then the peer's responder answers, with its own NAK, state and events. So this transport only
  * ever succeeds.
  *
- *     channel.h       what an initiator leaves at its target
- *     peer.h          the target's memory
+ *     channel/        what an initiator leaves at its target, and the target's memory
  *     initiator.c     executes work requests
  *     receive_wait.h  waits for the target's receive request
  *     move.c          moves the bytes of requests
@@ -43,8 +42,8 @@
 
 #include "base/arith.h"
 #include "base/list.h"
-#include "local/channel.h"
-#include "local/peer.h"
+#include "local/channel/channel.h"
+#include "local/channel/peer.h"
 #include "local/receive_wait.h"
 #include "memory/copy.h"
 #include "qp/qp.h"

@@ -2,12 +2,12 @@
 /*
  * UD endpoints: where processes of this host leave datagrams for a queue pair.
  *
- * A datagram queue pair has no single peer, so it has no request channel (local/channel.h). It has
- * an endpoint in NIC memory instead, found by its number. The endpoint says what a sender has to
- * know: the Q_Key, the addresses that the queue pair receives on, and its receive queue. The sender
- * is a borrower (local/borrower.h): it sets its in-use mark, takes a receive request by a
- * compare-and-swap, fills it, and leaves a record in its borrower's channel (local/datagram.h). The
- * owner's threads collect the record into the completion queue.
+ * A datagram queue pair has no single peer, so it has no request channel (local/channel/channel.h).
+ * It has an endpoint in NIC memory instead, found by its number. The endpoint says what a sender
+ * has to know: the Q_Key, the addresses that the queue pair receives on, and its receive queue. The
+ * sender is a borrower (local/channel/borrower.h): it sets its in-use mark, takes a receive request
+ * by a compare-and-swap, fills it, and leaves a record in its borrower's channel
+ * (local/datagram.h). The owner's threads collect the record into the completion queue.
  *
  * The endpoint is open while packets would be received. Each opening has a new serial number, so
  * the owner discards records for earlier queue pairs. Closing waits for the marks of borrowers. A
@@ -25,7 +25,7 @@
 
 #include "base/arith.h"
 #include "base/gid.h"
-#include "local/borrower.h"
+#include "local/channel/borrower.h"
 #include "local/local.h"
 #include "qp/qp.h"
 #include "wire/grh.h"

@@ -3,8 +3,8 @@
 #define URNIC_PEER_NIC_OWNER_H
 
 /*
- * Other processes of this host whose protection domains are used here (local/owner.h). A domain of
- * theirs has a number here, by which keys of its regions are looked up in their memory.
+ * Other processes of this host whose protection domains are used here (local/channel/owner.h). A
+ * domain of theirs has a number here, by which keys of its regions are looked up in their memory.
  *
  * The NIC is locked for all calls.
  */
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "local/owner.h"
+#include "local/channel/owner.h"
 
 struct nic_peer;
 

@@ -104,7 +104,7 @@ struct qp_public {
 	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
 	uint64_t owner; /* the open device that it belongs to */
-	/* struct request_channel (local/channel.h), which also has counters; 0: none. */
+	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
 	struct counters counters;
 };

@@ -14,9 +14,9 @@
  * increments the count has the request. The count also has the number of moves and resets of the
  * slots, so a taker cannot take a request that it read before a move.
  *
- * The taker may be another process on another processor (local/channel.h). It has a cache line of
- * its own, on the peers' side of NIC memory (base/arena.h). It reads the owner's line only when the
- * queue seems to be empty.
+ * The taker may be another process on another processor (local/channel/channel.h). It has a cache
+ * line of its own, on the peers' side of NIC memory (base/arena.h). It reads the owner's line only
+ * when the queue seems to be empty.
  *
  * The owner writes header and slots, so it trusts them; the takers' line may say anything. The
  * owner of a queue with one taking queue pair has its own count in `known`, and does not read that

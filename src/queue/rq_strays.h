@@ -13,7 +13,7 @@
 
 #include "queue/rq_slots.h"
 
-/* A power of two: the records of eight request channels (local/channel.h). */
+/* A power of two: the records of eight request channels (local/channel/channel.h). */
 enum { RECV_STRAYS_MIN = 1024 };
 
 struct recv_stray {

@@ -13,8 +13,8 @@
 #include "queue/rq.h"
 
 /*
- * For the only taker, in another process (local/channel.h): copy the oldest request, and do not
- * take it. False when there is no request.
+ * For the only taker, in another process (local/channel/channel.h): copy the oldest request, and do
+ * not take it. False when there is no request.
  */
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);

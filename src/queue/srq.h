@@ -72,7 +72,7 @@ struct srq {
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	bool is_shared; /* borrowers in its XRC domain take from it (local/borrower.h) */
+	bool is_shared; /* borrowers in its XRC domain take from it (local/channel/borrower.h) */
 	/* A stopped process may be taking from it: its memory is never reused. */
 	bool is_in_use;
 	/* Of a queue of another process, which has no cq, tags, public; else NULL. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/arith.h"
 #include "base/record_ring.h"
-#include "local/borrower.h"
-#include "local/channel.h"
-#include "local/doorbell.h"
+#include "local/channel/borrower.h"
+#include "local/channel/channel.h"
+#include "local/channel/doorbell.h"
 #include "local/ud_endpoint.h"
 #include "queue/rq.h"
 #include "queue/srq.h"

@@ -40,7 +40,7 @@
 #include "engine/engine.h"
 #include "engine/multicast.h"
 #include "lane/poll_policy.h"
-#include "local/borrower.h"
+#include "local/channel/borrower.h"
 #include "local/local.h"
 #include "os/busy_lock.h"
 #include "os/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC shared receive queues of other processes of this host (local/owner.h).
+ * XRC shared receive queues of other processes of this host (local/channel/owner.h).
  *
  * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_SRQ_LOOKUP. The
  * slot in the number identifies the process. A NIC thread maps the memory of that process, and
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "ib/rc/rc.h"
-#include "local/owner.h"
+#include "local/channel/owner.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/log.h"

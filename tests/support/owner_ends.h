@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "ib/rc/rc.h"
-#include "local/owner.h"
+#include "local/channel/owner.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"
 #include "support/script.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "local/channel.h"
+#include "local/channel/channel.h"
 #include "support/arena_memory.h"
 #include "support/sim_random.h"
 

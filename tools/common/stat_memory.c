@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/arith.h"
-#include "local/channel.h"
+#include "local/channel/channel.h"
 #include "segment/nic_memory.h"
 
 enum {

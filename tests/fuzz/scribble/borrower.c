@@ -13,7 +13,7 @@
 
 #include "base/arith.h"
 #include "engine/engine.h"
-#include "local/owner.h"
+#include "local/channel/owner.h"
 #include "scenes.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"

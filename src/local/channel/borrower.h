@@ -2,12 +2,12 @@
 /*
  * Borrowers: other processes of this host that use memory and receive queues of this one.
  *
- * A borrower (local/owner.h) is not the peer of a queue pair of this process. Its queue pairs work
- * in a protection domain that it imported, or in a shared XRC domain, or it sends datagrams to a UD
- * endpoint (local/ud_endpoint.h). Each of its lanes takes request channels (local/channel.h) from a
- * table in the owner's NIC memory. Such a channel belongs to no queue pair: the borrower sets its
- * in-use mark there, and leaves records of receive requests that it has taken and filled. The
- * owner's threads collect the records into completion queues.
+ * A borrower (local/channel/owner.h) is not the peer of a queue pair of this process. Its queue
+ * pairs work in a protection domain that it imported, or in a shared XRC domain, or it sends
+ * datagrams to a UD endpoint (local/ud_endpoint.h). Each of its lanes takes request channels
+ * (local/channel/channel.h) from a table in the owner's NIC memory. Such a channel belongs to no
+ * queue pair: the borrower sets its in-use mark there, and leaves records of receive requests that
+ * it has taken and filled. The owner's threads collect the records into completion queues.
  *
  * The table lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. An
  * invalid record completes nothing, and is counted (lane_count_unsound).
@@ -28,8 +28,8 @@
 #include <stdint.h>
 
 #include "lane/lane.h"
-#include "local/channel.h"
-#include "local/peer.h"
+#include "local/channel/channel.h"
+#include "local/channel/peer.h"
 
 enum {
 	BORROWER_CHANNEL_COUNT = 256,

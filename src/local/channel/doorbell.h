@@ -5,8 +5,8 @@
 /*
  * Doorbells: how other processes say that they have left something for a lane.
  *
- * A doorbell is the head of a lane's ready list. Each request channel (local/channel.h) has a
- * `struct ready`, which is on a list at most once, however often the channel rings. Any process
+ * A doorbell is the head of a lane's ready list. Each request channel (local/channel/channel.h) has
+ * a `struct ready`, which is on a list at most once, however often the channel rings. Any process
  * pushes; the owner takes the whole list at once. Offsets are those of the owner's NIC memory.
  *
  * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h), so a hostile

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/channel.h"
+#include "local/channel/channel.h"
 
 #include <assert.h>
 

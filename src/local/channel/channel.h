@@ -3,9 +3,9 @@
  * Request channels: where an initiator leaves what its requests have done at its target.
  *
  * A channel lies in the NIC memory of the target, its owner. The initiator has it mapped. It is
- * connected, or a borrower (local/borrower.h) whose channel belongs to no queue pair. The two share
- * no lock, because a process may be stopped or killed between any two instructions. Instead
- * each word has one writer, or changes by one compare-and-swap:
+ * connected, or a borrower (local/channel/borrower.h) whose channel belongs to no queue pair. The
+ * two share no lock, because a process may be stopped or killed between any two instructions.
+ * Instead each word has one writer, or changes by one compare-and-swap:
  *
  *   `generation`       Odd while the channel is open.
  *   `record.sequence`  Which record is there. The initiator publishes the next record by a
@@ -45,7 +45,7 @@
 #include "base/fence.h"
 #include "base/gid.h"
 #include "base/once.h"
-#include "local/doorbell.h"
+#include "local/channel/doorbell.h"
 #include "memory/mr.h"
 #include "queue/rq.h"
 

@@ -9,8 +9,8 @@
  * process has mapped it (peer_ops.map), else by one system call (peer_ops.write and .read).
  *
  * The peer changes its tables meanwhile. So the user of a place sets an in-use mark in the peer's
- * channel (local/channel.h) before the lookup, and clears it when the bytes have moved. The peer's
- * deregistration waits for that.
+ * channel (local/channel/channel.h) before the lookup, and clears it when the bytes have moved. The
+ * peer's deregistration waits for that.
  *
  * This room makes no system calls; the caller passes in the functions that do. Threads: all lanes
  * read a peer; the functions of peer_ops have rules of their own.

@@ -2,12 +2,12 @@
 /*
  * Owners: other processes of this host whose memory and receive queues this process borrows.
  *
- * local/borrower.h is the owner's side of this; local/datagram.h sends to an owner's UD endpoints.
- * Queue pairs in a protection domain of an owner access its memory: each access sets the in-use
- * mark of a borrower's channel, looks the key up in the owner's table, moves the bytes, and clears
- * the mark. Queue pairs take from the XRC shared receive queues of an owner by a struct srq of this
- * process (borrowed_srq). Taking a request is one compare-and-swap in the owner's ring. Completing
- * it leaves a record, which the owner's threads collect into the completion queue.
+ * local/channel/borrower.h is the owner's side of this; local/datagram.h sends to an owner's UD
+ * endpoints. Queue pairs in a protection domain of an owner access its memory: each access sets the
+ * in-use mark of a borrower's channel, looks the key up in the owner's table, moves the bytes, and
+ * clears the mark. Queue pairs take from the XRC shared receive queues of an owner by a struct srq
+ * of this process (borrowed_srq). Taking a request is one compare-and-swap in the owner's ring.
+ * Completing it leaves a record, which the owner's threads collect into the completion queue.
  *
  * When an owner ends, its memory stays mapped here with all channels, marks and records. Calls for
  * it are refused from then on.
@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "local/borrower.h"
-#include "local/peer.h"
+#include "local/channel/borrower.h"
+#include "local/channel/peer.h"
 #include "memory/mr_borrowed.h"
 #include "queue/srq.h"
 

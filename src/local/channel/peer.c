@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/peer.h"
+#include "local/channel/peer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/borrower.h"
+#include "local/channel/borrower.h"
 
 #include "base/once.h"
 #include "memory/mr_borrowed.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/owner.h"
+#include "local/channel/owner.h"
 
 #include <string.h>
 
