@@ -18,6 +18,7 @@
 
 #include "nvmf/target/rdma/rdma.h"
 #include "support/netns.h"
+#include "support/nvmf_posts.h"
 #include "support/nvmf_rdma_host.h"
 
 enum {
@@ -354,6 +355,45 @@ static void commands_wait_for_room_and_for_reads(void **state)
 	}
 }
 
+/* Data and completions of commands that arrive together leave by a few calls. */
+static void responses_of_one_round_are_posted_together(void **state)
+{
+	(void)state;
+	connect_host();
+	posts_begin(host.id->qp);
+	for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+		struct capsule capsule = keyed(OP_PREPARE, 0x40, cid * 4096u, 4096);
+
+		host_send(cid, &capsule);
+	}
+	RUN_UNTIL(host.responses == HSQSIZE && host.sent == HSQSIZE);
+	assert_int_equal(posts.requests, 2 * HSQSIZE);
+	assert_in_range(posts.calls, 1, HSQSIZE / 2);
+	for (uint16_t cid = 0; cid < HSQSIZE; cid++)
+		assert_int_equal(host_data()[cid * 4096 + 17], cid);
+	posts_end();
+	host_close();
+}
+
+static void reads_of_one_round_are_posted_together(void **state)
+{
+	(void)state;
+	host_open(&usual_request);
+	host.read_depth = HSQSIZE;
+	RUN_UNTIL(host.is_connected);
+	posts_begin(host.id->qp);
+	for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+		struct capsule capsule = keyed(OP_FETCH, 0x40, cid * 4096u, 4096);
+
+		host_send(cid, &capsule);
+	}
+	RUN_UNTIL(host.responses == HSQSIZE);
+	assert_int_equal(posts.requests, 2 * HSQSIZE);
+	assert_in_range(posts.calls, 2, HSQSIZE);
+	posts_end();
+	host_close();
+}
+
 /* --- wrong requests --- */
 
 static void each_wrong_connection_request_is_rejected(void **state)
@@ -600,6 +640,8 @@ int main(void)
 		cmocka_unit_test(data_in_the_capsule_has_its_offset),
 		cmocka_unit_test(target_writes_what_the_host_reads),
 		cmocka_unit_test(commands_wait_for_room_and_for_reads),
+		cmocka_unit_test(responses_of_one_round_are_posted_together),
+		cmocka_unit_test(reads_of_one_round_are_posted_together),
 		cmocka_unit_test(each_wrong_connection_request_is_rejected),
 		cmocka_unit_test(host_beyond_its_share_is_rejected),
 		cmocka_unit_test(each_wrong_descriptor_fails_its_command_only),

@@ -99,8 +99,11 @@ static void busy_run(struct loop_work *work)
 			if (queue->state < TARGET_RDMA_ENDED)
 				found += rdma_completions_poll(&queue->completions);
 		}
-		if (found > 0)
-			target_flush(rdma->target);
+		if (found == 0)
+			continue;
+		target_flush(rdma->target);
+		list_for_each(queue, &rdma->queues, struct target_rdma_queue, node)
+			target_rdma_send(queue);
 	}
 	loop_defer(rdma->loop, work);
 }

@@ -55,6 +55,7 @@ static void end_run(struct loop_work *work)
 	if (queue->state == TARGET_RDMA_ENDED)
 		return;
 	loop_timer_cancel(&queue->end_timer);
+	loop_defer_cancel(&queue->send);
 	queue->state = TARGET_RDMA_ENDED;
 	forget_connection(queue);
 	(void)rdma_destroy_id(queue->id);
@@ -63,6 +64,11 @@ static void end_run(struct loop_work *work)
 	target_queue_closed(&queue->queue);
 	if (queue->at_core == 0)
 		loop_defer(queue->rdma->loop, &queue->release);
+}
+
+static void send_run(struct loop_work *work)
+{
+	target_rdma_send(container_of(work, struct target_rdma_queue, send));
 }
 
 static void end_timer_expired(struct loop_timer *timer)
@@ -87,7 +93,7 @@ static void transport_close(struct target_queue *base)
 	if (queue->state >= TARGET_RDMA_ENDING)
 		return;
 	queue->state = TARGET_RDMA_ENDING;
-	if (queue->responses == 0)
+	if (queue->responses == 0 && list_is_empty(&queue->needs_send))
 		loop_defer(loop, &queue->end);
 	else
 		loop_timer_set(loop, &queue->end_timer, loop_now_ns(loop) + LINGER_NS);
@@ -207,6 +213,9 @@ static void init_queue(struct target_rdma_queue *queue, struct target_rdma_liste
 	list_init(&queue->free);
 	list_init(&queue->needs_room);
 	list_init(&queue->needs_read);
+	list_init(&queue->needs_send);
+	list_init(&queue->responding);
+	loop_work_init(&queue->send, send_run);
 	loop_work_init(&queue->end, end_run);
 	loop_work_init(&queue->release, release_run);
 	loop_timer_init(&queue->end_timer, end_timer_expired);

@@ -11,10 +11,11 @@
  *     capsules    a receive buffer for each entry, then a response capsule for each slot
  *     pool        the data of commands, by RDMA READ and WRITE
  *
- * A receive buffer belongs to a command until respond(), which posts it again before the response
- * leaves: then the host's next command always finds a receive request. A slot is a command from its
- * arrival until its response has been sent. There are twice as many slots as entries; a command
- * that finds none waits in its receive buffer. So does one that overtakes ESTABLISHED.
+ * A receive buffer belongs to a command until its response is posted, and is posted again before
+ * it: then the host's next command always finds a receive request. A slot is a command from its
+ * arrival until its response has been sent. There are twice as many slots as entries, and at most
+ * `entries` responses are under way. A command that overtakes ESTABLISHED waits in its receive
+ * buffer.
  *
  * A queue ends in this order: the queue pair is destroyed, so that no data moves any more; the
  * commands that waited for data are told; the core is told; the last command comes back; the queue
@@ -32,6 +33,10 @@
 enum {
 	TARGET_RDMA_DATA_BYTES_MAX = 512 << 10,
 	TARGET_RDMA_ALIGN = 64,
+	/* In wr_id, with the index of a slot. Otherwise it is that of a receive request. */
+	TARGET_RDMA_WR_RESPONSE = 1 << 16,
+	TARGET_RDMA_WR_READ = 2 << 16,
+	TARGET_RDMA_WR_INDEX = (1 << 16) - 1,
 };
 
 struct target_rdma {
@@ -66,15 +71,16 @@ enum target_rdma_stage {
 	TARGET_RDMA_FREE,
 	TARGET_RDMA_AT_CORE,
 	TARGET_RDMA_NEEDS_ROOM, /* fetch() or prepare() waits for the pool */
-	TARGET_RDMA_NEEDS_READ, /* fetch() waits for other RDMA READs to end */
+	TARGET_RDMA_NEEDS_READ, /* the RDMA READ is to be posted, perhaps after others */
 	TARGET_RDMA_READS,
+	TARGET_RDMA_NEEDS_SEND, /* the response is to be posted, perhaps after others */
 	TARGET_RDMA_RESPONDS, /* the SEND is posted */
 };
 
 struct target_rdma_command {
 	struct target_command command;
 	enum target_rdma_stage stage;
-	struct list node; /* of the queue's `free`, `needs_room` or `needs_read` */
+	struct list node; /* of the queue, in the list that `stage` says */
 	uint32_t receive; /* the index of its receive buffer */
 	uint32_t received_bytes;
 	uint8_t *buffer; /* in the pool; NULL: none */
@@ -100,15 +106,18 @@ struct target_rdma_queue {
 	struct list free;
 	struct list needs_room;
 	struct list needs_read;
+	struct list needs_send;
+	struct list responding; /* in the order of their SENDs */
 	uint32_t reads, reads_max; /* RDMA READs under way */
 	uint32_t responses; /* SENDs under way */
 	uint32_t at_core; /* commands that have not come back */
 	bool is_resuming;
 
-	/* Received capsules that wait for ESTABLISHED or a slot, in order. */
+	/* Received capsules that wait for ESTABLISHED, in order. */
 	struct ibv_wc *parked;
 	uint32_t parked_first, parked_count;
 
+	struct loop_work send;
 	struct loop_work end;
 	struct loop_timer end_timer;
 	struct loop_work release;
@@ -139,12 +148,18 @@ void target_rdma_completed(struct rdma_completions *completions, const struct ib
 void target_rdma_fetch(struct target_command *command);
 void target_rdma_prepare(struct target_command *command);
 void target_rdma_respond(struct target_command *command);
-bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index);
 
 /* Give the core what has waited in receive buffers. */
 void target_rdma_unpark(struct target_rdma_queue *queue);
 
 /* The connection has ended: tell the commands that wait for data. */
 void target_rdma_abandon(struct target_rdma_queue *queue);
+
+/* rdma_send.c */
+uint8_t *target_rdma_capsule(const struct target_rdma_queue *queue, uint32_t receive);
+bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index);
+
+/* Post what the queue has to send. If it cannot, the queue is lost. */
+void target_rdma_send(struct target_rdma_queue *queue);
 
 #endif
