@@ -21,6 +21,7 @@
 #include "nvmf/common/rdma/rdma_private.h"
 #include "nvmf/host/controller/transport.h"
 #include "support/netns.h"
+#include "support/nvmf_posts.h"
 
 enum {
 	PORT = 4420,
@@ -417,6 +418,24 @@ static void controller_writes_what_is_read(void **state)
 	close_both();
 }
 
+static void commands_of_one_round_are_posted_together(void **state)
+{
+	struct command commands[DEPTH];
+
+	(void)state;
+	connect_both(0);
+	posts_begin(controller.id->qp);
+	for (uint8_t i = 0; i < DEPTH; i++)
+		command_submit(&commands[i], i, NULL, 0, HOST_NO_DATA);
+	RUN_UNTIL(controller.received == DEPTH);
+	assert_int_equal(posts.requests, DEPTH);
+	assert_int_equal(posts.calls, 1);
+	posts_end();
+	for (uint8_t i = 0; i < DEPTH; i++)
+		assert_int_equal(controller_command(i)[63], i);
+	close_both();
+}
+
 /* More data than the pool has room for: commands wait, in order, and each ends once. */
 static void commands_wait_for_room_in_order(void **state)
 {
@@ -640,6 +659,7 @@ int main(void)
 		cmocka_unit_test(controller_reads_what_is_written),
 		cmocka_unit_test(small_data_travels_in_the_capsule),
 		cmocka_unit_test(controller_writes_what_is_read),
+		cmocka_unit_test(commands_of_one_round_are_posted_together),
 		cmocka_unit_test(commands_wait_for_room_in_order),
 		cmocka_unit_test(each_wrong_reply_ends_the_connection),
 		cmocka_unit_test(each_reject_is_said),

@@ -32,6 +32,7 @@ enum {
 	INDEX_MASK = (1 << INDEX_BITS) - 1,
 	GENERATIONS = 63, /* so that no identifier is FFFFh, which means none */
 	WR_SEND = 1 << 16, /* in wr_id; otherwise it is the index of a receive request */
+	BATCH = 32, /* commands that are posted together, at most */
 };
 
 static struct host_rdma *rdma_of(struct host_queue *queue)
@@ -68,37 +69,62 @@ bool host_rdma_post_receive(struct host_rdma *rdma, uint32_t index)
 	return ibv_post_recv(rdma->id->qp, &wr, &bad) == 0;
 }
 
-static void failed_run(struct loop_work *work)
-{
-	struct host_rdma *rdma = container_of(work, struct host_rdma, failed);
+/* Requests that are posted together. */
+struct chain {
+	unsigned count;
+	struct ibv_send_wr wrs[BATCH];
+	struct ibv_sge sges[BATCH];
+};
 
-	host_rdma_lost(rdma, rdma->failed_error, "the RDMA queue pair takes no command: %s",
-		strerror(-rdma->failed_error));
-}
-
-static void post_send(struct host_rdma *rdma, struct host_rdma_slot *slot)
+static void chain_add(struct host_rdma *rdma, struct chain *chain)
 {
-	struct ibv_sge sge = {
+	struct host_rdma_slot *slot = list_first(&rdma->outgoing, struct host_rdma_slot, node);
+	struct ibv_send_wr *wr = &chain->wrs[chain->count];
+	struct ibv_sge *sge = &chain->sges[chain->count];
+
+	*sge = (struct ibv_sge){
 		.addr = (uintptr_t)capsule_of(rdma, slot),
 		.length = HOST_SQE_BYTES + slot->inline_bytes,
 		.lkey = rdma->capsules.mr->lkey,
 	};
-	struct ibv_send_wr wr = {
+	*wr = (struct ibv_send_wr){
 		.wr_id = WR_SEND | index_of(rdma, slot),
-		.sg_list = &sge,
+		.sg_list = sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
-	struct ibv_send_wr *bad;
-	int error = ibv_post_send(rdma->id->qp, &wr, &bad);
-
-	if (error) {
-		rdma->failed_error = -error;
-		loop_defer(rdma->settings.loop, &rdma->failed);
-		return;
-	}
+	if (chain->count)
+		wr[-1].next = wr;
+	chain->count++;
+	list_remove(&slot->node);
 	slot->is_posted = slot->awaits_send = slot->awaits_response = true;
+}
+
+void host_rdma_send(struct host_rdma *rdma)
+{
+	struct chain chain;
+
+	while (rdma->state == HOST_RDMA_READY && !list_is_empty(&rdma->outgoing)) {
+		struct ibv_send_wr *bad;
+		int error;
+
+		chain.count = 0;
+		while (!list_is_empty(&rdma->outgoing) && chain.count < BATCH)
+			chain_add(rdma, &chain);
+		error = ibv_post_send(rdma->id->qp, chain.wrs, &bad);
+		if (!error)
+			continue;
+		for (; bad; bad = bad->next)
+			rdma->slots[bad->wr_id & INDEX_MASK].is_posted = false;
+		host_rdma_lost(
+			rdma, -error, "the RDMA queue pair takes no command: %s", strerror(error));
+	}
+}
+
+static void send_run(struct loop_work *work)
+{
+	host_rdma_send(container_of(work, struct host_rdma, send));
 }
 
 /* Where the command's data is, for the SQE. False: there is no room for it yet. */
@@ -141,7 +167,8 @@ static bool slot_send(struct host_rdma *rdma, struct host_rdma_slot *slot)
 	le16_put(sqe + SQE_CID, slot->command->cid);
 	if (!place_data(rdma, slot, sqe))
 		return false;
-	post_send(rdma, slot);
+	list_append(&rdma->outgoing, &slot->node);
+	loop_defer(rdma->settings.loop, &rdma->send);
 	return true;
 }
 
@@ -169,9 +196,12 @@ void host_rdma_resume(struct host_rdma *rdma)
 		struct host_rdma_slot *slot =
 			list_first(&rdma->waiting, struct host_rdma_slot, node);
 
-		if (!slot_send(rdma, slot))
-			return;
 		list_remove(&slot->node);
+		if (slot_send(rdma, slot))
+			continue;
+		/* It stays the first one. */
+		list_append(rdma->waiting.next, &slot->node);
+		return;
 	}
 }
 
@@ -263,8 +293,9 @@ static unsigned queue_poll(struct host_queue *queue)
 	struct host_rdma *rdma = rdma_of(queue);
 
 	rdma->done_count = 0;
-	if (rdma->state == HOST_RDMA_READY)
-		rdma_completions_poll(&rdma->completions);
+	host_rdma_send(rdma);
+	if (rdma->state == HOST_RDMA_READY && rdma_completions_poll(&rdma->completions))
+		host_rdma_send(rdma);
 	return rdma->done_count;
 }
 
@@ -272,7 +303,7 @@ static void queue_close(struct host_queue *queue)
 {
 	struct host_rdma *rdma = rdma_of(queue);
 
-	loop_defer_cancel(&rdma->failed);
+	loop_defer_cancel(&rdma->send);
 	/* A callback may submit no more; nothing is sent any more. */
 	rdma->state = HOST_RDMA_LOST;
 	for (uint32_t i = 0; i < rdma->settings.depth; i++)
@@ -316,8 +347,9 @@ static int queue_open(
 	rdma->capsule_bytes = round_up(HOST_SQE_BYTES + rdma->inline_bytes_max);
 	/* Of the queue's entries, depth are in use at once. */
 	rdma->receive_count = settings->depth + 1;
-	loop_work_init(&rdma->failed, failed_run);
+	loop_work_init(&rdma->send, send_run);
 	list_init(&rdma->free);
+	list_init(&rdma->outgoing);
 	list_init(&rdma->waiting);
 	list_init(&rdma->pending);
 	for (uint32_t i = 0; i < settings->depth; i++)

@@ -46,7 +46,7 @@ enum host_rdma_state {
 
 struct host_rdma_slot {
 	struct host_command *command; /* NULL: free */
-	struct list node; /* in `free` or `waiting` */
+	struct list node; /* in `free`, `waiting` or `outgoing` */
 	uint8_t *buffer; /* in the pool; NULL: none */
 	uint32_t inline_bytes; /* of data in the capsule */
 	uint16_t generation;
@@ -76,11 +76,10 @@ struct host_rdma {
 	struct host_rdma_slot *slots; /* settings.depth */
 	struct list free;
 	struct list waiting; /* slots without room in the pool, in order */
+	struct list outgoing; /* slots whose SENDs are to be posted, in order */
 	struct list pending; /* commands, in the order of submission */
 
-	/* A failure within submit(), which calls lost() later. */
-	struct loop_work failed;
-	int failed_error;
+	struct loop_work send;
 };
 
 /* Connect: 0 or -errno with `ret_reason`. Later it ends in READY and connected(), or in LOST. */
@@ -101,6 +100,12 @@ bool host_rdma_post_receive(struct host_rdma *rdma, uint32_t index);
 
 /* Send what waits for room in the pool. */
 void host_rdma_resume(struct host_rdma *rdma);
+
+/*
+ * Post what is to be sent, in lists: an adapter in software then sends the packets together, and
+ * the controller wakes up once. The loop does so behind the callbacks of its round.
+ */
+void host_rdma_send(struct host_rdma *rdma);
 
 void host_rdma_submit(struct host_queue *queue, struct host_command *command);
 
