@@ -380,6 +380,37 @@ static void controller_reads_what_is_written(void **state)
 	close_both();
 }
 
+/* The mapping of shared memory without a name. */
+static bool is_shared(uint64_t address)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool is_shared = false;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && address >= start && address < end)
+			is_shared = strstr(line, " rw-s ") && strstr(line, "/dev/zero");
+	}
+	fclose(maps);
+	return is_shared;
+}
+
+/* So the adapter of a process on the same host can map it. */
+static void data_is_in_shared_memory(void **state)
+{
+	struct command command;
+
+	(void)state;
+	connect_both(0);
+	command_submit(&command, 1, pattern, 4096, HOST_TO_CONTROLLER);
+	RUN_UNTIL(controller.received == 1);
+	assert_true(is_shared(le64_get(controller_command(0) + 24)));
+	close_both();
+}
+
 static void small_data_travels_in_the_capsule(void **state)
 {
 	struct command command;
@@ -657,6 +688,7 @@ int main(void)
 		cmocka_unit_test(queue_says_its_sizes),
 		cmocka_unit_test(command_without_data_has_an_empty_keyed_sgl),
 		cmocka_unit_test(controller_reads_what_is_written),
+		cmocka_unit_test(data_is_in_shared_memory),
 		cmocka_unit_test(small_data_travels_in_the_capsule),
 		cmocka_unit_test(controller_writes_what_is_read),
 		cmocka_unit_test(commands_of_one_round_are_posted_together),

@@ -29,7 +29,7 @@ int rdma_pool_init(struct rdma_pool *pool, struct ibv_pd *pd, uint64_t bytes, in
 	uint32_t pages = pages_of(bytes);
 	size_t length = (size_t)pages * RDMA_POOL_PAGE_BYTES;
 	void *memory =
-		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int error = 0;
 
 	*pool = (struct rdma_pool){.page_count = pages};

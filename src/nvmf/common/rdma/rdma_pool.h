@@ -8,6 +8,10 @@
  * A queue registers its memory once, when it is made. Then each command takes pages that are
  * contiguous, and gives them back. The pool's size is the queue's limit: a command that finds no
  * room waits for another one to end. One thread at a time.
+ *
+ * The memory is shared (MAP_SHARED), so that the adapter of a peer process on this host can map it.
+ * A private mapping would have to be moved first, which needs a process without other threads and
+ * without io_uring.
  */
 
 #include <stdbool.h>
