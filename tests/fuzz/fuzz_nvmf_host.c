@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/host/remote/remote.h"
 #include "nvmf/host/controller/sqe.h"
+#include "nvmf/host/remote/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
