@@ -3,17 +3,18 @@
 #define URNIC_BASE_PREFETCH_H
 
 /*
- * Bring the cache line at `address`, which may be anything, here to be written.
+ * Prefetch the cache line at `address` for a store. Any address is allowed.
  *
- * A message to a line that another processor polls takes two trips: the line comes here, and goes
- * back. The prefetch starts the first trip before the store leaves the pipeline.
+ * A message to a line that another processor polls takes two trips: the line comes to this
+ * processor, and goes back. The prefetch starts the first trip before the store leaves the
+ * pipeline.
  */
 static inline void prefetch_to_write(const void *address)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	/*
-	 * Not __builtin_prefetch(): without -mprfchw it brings the line to be read. Processors
-	 * without prefetchw do nothing.
+	 * Not __builtin_prefetch(): without -mprfchw it prefetches for a load. Processors without
+	 * prefetchw do nothing.
 	 */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
 #else

@@ -3,9 +3,9 @@
 #define URNIC_BASE_TEXT_H
 
 /*
- * Text from others, such as names of processes and of network interfaces. A terminal obeys its
- * control characters, and a line break starts a second line of a log. And text that users write:
- * numbers, and lists with commas. Pure functions; any thread.
+ * Text that other users choose, such as names of processes and of network interfaces. A terminal
+ * obeys its control characters, and a line break starts a second line of a log. Also the text of
+ * settings: numbers, and lists with commas. Pure functions; any thread.
  */
 
 #include <stdbool.h>
