@@ -73,8 +73,8 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		return;
 	}
 	/*
-	 * The same ID in a connection that this side began is a peer that connects to itself, and
-	 * no duplicate.
+	 * A connection that this side began has the same ID if the process connects to itself; the
+	 * REQ is no duplicate then.
 	 */
 	if (!conn || conn->is_active) {
 		cm_request_new(cm, path, message, now_ns);
