@@ -291,8 +291,9 @@ static void pending_shorten_deadlines(struct nic_iw_listener *listener)
 }
 
 /*
- * A connection that went before accept() is no failure. After others (the process has no
- * descriptors left), epoll would report the socket at once, so it is not watched for a while.
+ * A connection that ended before accept() is no failure. After any other error (the process has no
+ * descriptors left), epoll would report the socket at once, so the manager does not watch it for a
+ * while.
  */
 static void accept_failed(struct nic_iw_listener *listener, int error)
 {
