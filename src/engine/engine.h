@@ -108,8 +108,8 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * they acknowledge.
  *
  * `with_acks`  False skips queue pairs that have nothing but an acknowledgement pending.
- * `run`        What the caller offers, and what was made of it. Borrowed payloads stay where they
- *              are while the lane is locked.
+ * `run`        The caller's buffer; on return also what it contains (wire/packet_run.h). Borrowed
+ *              payloads stay where they are while the lane is locked.
  *
  * Returns the length of each packet, BTH to pad; 0 when there is nothing to send.
  */
