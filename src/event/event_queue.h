@@ -64,8 +64,8 @@ struct event_collector {
 	/*
 	 * For a waiter: drive what brings completions, asleep in between, until there are events.
 	 * Peers on this host do not know that waiter. Returns 0; -EINTR; -EAGAIN when the waiter
-	 * has to wait otherwise. Called without the queue's lock; a cancellation point. NULL: the
-	 * waiter always waits otherwise.
+	 * has to sleep on the futex instead. Called without the queue's lock; a cancellation point.
+	 * NULL: the waiter always sleeps on the futex.
 	 */
 	int (*drive)(struct event_collector *collector);
 	/* Wake a waiter in drive(), if it sleeps. Called with the queue's lock. */
@@ -146,8 +146,8 @@ void event_queue_copy_owner(struct event_queue *queue);
 void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector);
 
 /*
- * Have peers on this host write the waiter's eventfd while there is no waiter, or not. The caller
- * collects after it has ended that.
+ * Start or stop (`is_watching`) having peers on this host write the waiter's eventfd while there is
+ * no waiter. The caller collects after it has stopped that.
  */
 void event_queue_watch(struct event_queue *queue, bool is_watching);
 
@@ -160,7 +160,8 @@ int event_queue_take_collecting(struct event_queue *queue,
 
 /*
  * event_queue_take() for a visitor. -EAGAIN when there is no event and the descriptor does not
- * block; -ENOENT when the caller has to go on otherwise. No cancellation point.
+ * block; -ENOENT when there is no visit, and the caller reads the descriptor. No cancellation
+ * point.
  */
 int event_queue_take_visiting(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);

@@ -144,8 +144,8 @@ static int sleep_here(struct event_queue *queue, struct event_collector *collect
 }
 
 /*
- * Wait by driving the lane. Peers on this host, which do not know that, wake the lane's thread.
- * Returns 0, -EINTR, or -EAGAIN.
+ * Wait by driving the lane. Peers on this host see no waiter meanwhile, so they wake the lane's
+ * thread. Returns 0, -EINTR, or -EAGAIN.
  */
 static int drive_here(struct event_queue *queue, struct event_collector *collector)
 {
