@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Socket addresses as programs pass them, as GIDs and back. Pure, but for address_source().
+ * Conversions between the socket addresses that programs pass and GIDs. Pure, except
+ * address_source().
  */
 #ifndef URNIC_FRONT_RDMACM_ADDRESS_H
 #define URNIC_FRONT_RDMACM_ADDRESS_H

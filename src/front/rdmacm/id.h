@@ -177,8 +177,8 @@ void id_log(const struct id *id, const char *why);
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * The same for an event outside of id->events; id_post_locked() with id_lock held. And: remove an
- * event, taken or not.
+ * Variants for an event outside of id->events: id_post_event() posts it, id_post_locked() posts it
+ * with id_lock held. id_forget_event() removes an event, taken or not.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);

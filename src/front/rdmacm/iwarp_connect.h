@@ -3,8 +3,8 @@
  * Connections of identifiers on iWARP devices, by MPA over TCP (connection/nic_iwcm.h): the
  * counterpart of connect.c and event_channel.c.
  *
- * The peer's reply agrees on all parameters, and there is no RTU. So an active side is connected
- * when the program takes the reply, a passive side when it accepts.
+ * MPA's reply settles all parameters, and there is no RTU. So the active side is connected when its
+ * program takes the reply, and the passive side when its program accepts.
  */
 #ifndef URNIC_FRONT_RDMACM_IWARP_CONNECT_H
 #define URNIC_FRONT_RDMACM_IWARP_CONNECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets (datagram_protocol.h). Shared by datagram.c and datagram_endpoint.c; other
- * files use the functions in rsocket.h.
+ * Datagram rsockets (datagram_protocol.h). Shared by datagram_socket.c and datagram_endpoint.c;
+ * other files use the functions in rsocket.h.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H

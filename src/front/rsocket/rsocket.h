@@ -5,9 +5,9 @@
  * The code uses only public verbs and rdma_cm, so it runs on an adapter as well as on urnic.
  *
  *     table.c     descriptors to sockets
- *     stream.c    life of a stream: socket, bind, listen, accept, connect, shutdown, close
+ *     rsocket.c   life of a stream: socket, bind, listen, accept, connect, shutdown, close
  *     endpoint.c  its queue pair, buffers and tables; messages in and out
- *     datagram.c  datagram sockets; datagram_endpoint.c their queue pairs
+ *     datagram_socket.c  datagram sockets; datagram_endpoint.c their queue pairs
  *     wait.c      waiting for a stream, rpoll(), rselect()
  *     transfer.c  rsend(), rrecv() and their kin
  *     iomap.c     riomap(), riounmap(), riowrite()

@@ -14,9 +14,9 @@ struct ah {
 };
 
 /*
- * On the data path, which trusts its pointers: set the destination of a datagram from `qp`. An
- * address handle of another protection domain leads to an error completion (IBTA 10.2.2, C10-10).
- * Returns false without an address handle.
+ * Set the destination of a datagram from `qp`. The address handle is trusted, as all pointers on
+ * the data path. One of another protection domain leads to an error completion (IBTA 10.2.2,
+ * C10-10). Returns false when `verbs` is NULL.
  */
 static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
 	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
