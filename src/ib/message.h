@@ -67,13 +67,13 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
 
 /*
- * The same for a run, whose payloads are borrowed where they may be instead of gathered. Then they
- * are read twice, first for their ICRCs. A program that changes one in between, which it may not,
- * loses the packet. So this is for packets that are sent again when they are lost, and only for the
- * first time.
+ * Write a run of packets, which begins with `packet`. Payloads that may be borrowed are not
+ * gathered. They are read twice: for their ICRCs, and when they are sent. A program may not change
+ * them in between; if it does, the packet is lost. So the caller uses this only for the first
+ * transmission of packets that it retransmits when they are lost.
  *
- * `packets_max`  How many packets from this one on are like it but for their PSNs, and that they do
- *                not ask for an acknowledgement; at least 1. A gathered packet goes alone.
+ * `packets_max`  How many packets from this one on differ only in their PSNs and request no
+ *                acknowledgement; at least 1. A gathered packet goes alone.
  */
 size_t message_run_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t packets_max, struct packet_run *run, enum fault *ret_fault);

@@ -344,8 +344,8 @@ static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 }
 
 /*
- * The `count` oldest requests, at least 1, the first of which is `wqe`, were executed without
- * packets while the requester was at rest: complete them.
+ * Complete the `count` oldest requests, at least 1, the first of which is `wqe`. They were executed
+ * without packets while the requester was at rest.
  */
 static inline void rc_requester_executed(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t count, uint64_t now_ns)

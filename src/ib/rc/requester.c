@@ -296,8 +296,9 @@ static bool needs_ack_request(
 }
 
 /*
- * How many packets from this one on differ only in their PSNs: packets of the middle of a message,
- * as far as `run_bytes` and the window allow, up to the next one that requests an acknowledgement.
+ * The length of the run that begins with this packet. It has packets from the middle of a message,
+ * which differ only in their PSNs. It ends at `run_bytes`, at the end of the window, or with the
+ * next packet that requests an acknowledgement.
  */
 static uint32_t run_packets_max(const struct rc_qp *rc, const struct send_wqe *wqe,
 	const struct packet *packet, uint32_t run_bytes)

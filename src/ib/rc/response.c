@@ -138,8 +138,8 @@ static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t 
 }
 
 /*
- * How many responses from this one on differ only in their PSNs and can be sent at once: those of
- * the middle.
+ * The length of the run that begins with this response. It has responses from the middle of a READ,
+ * which differ only in their PSNs and can all be sent now.
  */
 static uint32_t run_packets_max(const struct rc_qp *rc, const struct rc_resource *resource,
 	const struct packet *packet, uint32_t run_bytes)

@@ -32,8 +32,9 @@
 #define UC_LATE_PACKETS 65536
 
 /*
- * A request that needs no packets waits for the packets before it, once UC_FALLBACKS_MAX such
- * requests were sent as packets. It waits UC_ARRIVAL_NS at most, because packets may be lost.
+ * A request that could be executed without packets is sent in packets while earlier packets are
+ * under way. After UC_FALLBACKS_MAX such requests in a row, the next one waits until the peer has
+ * processed all packets. It waits UC_ARRIVAL_NS at most, because packets may be lost.
  */
 enum { UC_FALLBACKS_MAX = 16 };
 
