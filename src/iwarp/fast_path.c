@@ -68,8 +68,8 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 }
 
 /*
- * May return false after iwarp_receive_begin(): to receive.c, the receive request then belongs to a
- * message without bytes so far.
+ * May return false after iwarp_receive_begin(). Then receive.c finds a receive request of a message
+ * that has no bytes so far.
  */
 static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {

@@ -261,8 +261,8 @@ unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
 
 /*
- * The same for a single small SEND or WRITE, with nothing else to send: one part. Else NULL, with
- * nothing done.
+ * iwarp_output() for the case of a single small SEND or WRITE with nothing else to send. Returns
+ * its bytes. Otherwise returns NULL and does nothing.
  */
 const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 

@@ -67,8 +67,8 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 }
 
 /*
- * The same for a complete FPDU with a zero-copy payload, described by `kind`, `key`, `at` and
- * `bytes` of a piece.
+ * Stage a complete FPDU with a zero-copy payload, which `kind`, `key`, `at` and `bytes` of a piece
+ * describe.
  */
 void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
