@@ -77,8 +77,8 @@ struct lane {
 	uint32_t member_count;
 	uint32_t burst_packets; /* sent by the first queue pair of a list in its turn */
 	/*
-	 * The least payload that may be sent zero-copy, and in runs of packets; 0: none may. Set by
-	 * the owner.
+	 * The least payload that queue pairs may send zero-copy, in runs (wire/packet_run.h); 0:
+	 * none. Set by the owner.
 	 */
 	uint32_t zerocopy_bytes_min;
 	/* Whether a capture is on, and its ring; the owner sets both together. */

@@ -30,9 +30,9 @@
 enum {
 	/*
 	 * The thread's shortest tick: how long it trusts that the application goes on polling, and
-	 * sleeps while the lane has work later. A response that is left to the thread waits no
-	 * longer. At 4,000 wake-ups a second, two such threads starved the other sessions of two
-	 * CPUs for seconds; hence POLL_TRUST_MAX.
+	 * sleeps while the lane has work later. A response that waits for the thread waits for one
+	 * tick at most. At 4,000 wake-ups a second, two such threads starved the other sessions of
+	 * two CPUs for seconds; hence POLL_TRUST_MAX.
 	 */
 	POLL_TICK_NS = 250000,
 	/*
@@ -87,16 +87,19 @@ enum {
 	 * Weight of polls without a completion until deferred acknowledgements are sent: 3 calls.
 	 */
 	POLL_DEFERRING_WEIGHT_MAX = 3 * POLL_CALL_WEIGHT,
-	/* Weight of polls without a packet until the thread that polls yields its CPU: some round
-	 * trips of a fast network. After that, of each further yield. */
+	/*
+	 * Weight of polls without a packet until the thread that polls yields its CPU: some round
+	 * trips of a fast network. The next constant is the weight before each further yield.
+	 */
 	POLL_YIELD_WEIGHT = 128 * POLL_CALL_WEIGHT,
 	POLL_YIELD_AGAIN_WEIGHT = 32 * POLL_CALL_WEIGHT,
 	/* Polls in a row that find the lane locked until they yield the CPU to its driver. */
 	POLL_LOCKED_MAX = 20,
 
 	/*
-	 * A thread that waits for an event and drives its lane (worker/worker_wait.h). How long the
-	 * lane's thread waits for the next waiter; twice that at most. Not measured.
+	 * For a thread that waits for an event and drives its lane (worker/worker_wait.h): how long
+	 * the lane's thread waits for the next waiter before it takes the lane back. At most twice
+	 * that passes. Not measured.
 	 */
 	POLL_WAIT_TICK_NS = 1000000,
 	/* The longest sleep of a waiter while the lane has deadlines (POLL_TRUST_MAX). */
