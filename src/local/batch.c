@@ -65,7 +65,7 @@ static inline void write_place(
 }
 
 /*
- * Execute the requests behind the first one, as long as they name its key. `count` and the result
+ * Execute the requests behind the first one as long as they name its key. `count` and the result
  * include the first one. Adds the bytes to *bytes.
  */
 static __attribute__((noinline)) uint32_t batch_write_more(

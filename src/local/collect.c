@@ -335,7 +335,8 @@ static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, 
 }
 
 /*
- * Datagrams that are waited for, one after the other: more often than that, others wait meanwhile.
+ * How many missing datagrams one call waits for, one after the other. With more, other threads
+ * would wait for the lane meanwhile.
  */
 enum { ROUNDS_MAX = 64 };
 

@@ -16,7 +16,7 @@
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
 /*
- * Datagrams in a row that follow each other as packets, before one waits until they have arrived. A
+ * How many datagrams in a row are sent as packets before the next one waits for their arrival. A
  * socket has room for them.
  */
 enum { FALLBACKS_MAX = 32 };
@@ -164,7 +164,8 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 }
 
 /*
- * Set the mark for a key. The key of the last receive request mostly is that of the next one, too.
+ * Set the in-use mark for `key`, unless it is set: the next receive request mostly has the same
+ * key.
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
 {

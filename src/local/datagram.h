@@ -8,13 +8,13 @@
  * (datagram_lookup_done()); then there is a route. A sender with a route finds the queue pair's UD
  * endpoint (local/ud_endpoint.h), and is a borrower there.
  *
- * Only datagrams that succeed are delivered here. Any other one goes by packets, and the receiver
- * drops and counts it: another Q_Key, too long for its receive request. The datagrams behind it
- * follow by packets until it has arrived, so that they stay in order. A sender waits for a receive
- * request if there were some before, and for a receiver that is behind by as many packets or
- * records as it has room for. Each fruitless wait halves the next, because a datagram queue pair
- * has other destinations, too. Datagrams may lose their order when several senders use packets at
- * once, or when packets are lost; IBTA promises none.
+ * Only datagrams that succeed are delivered here. One that the receiver will drop (a wrong Q_Key,
+ * or a payload longer than its receive request) goes by packets, so that the receiver drops and
+ * counts it. The datagrams behind it follow by packets until it has arrived, so that they stay in
+ * order. A sender waits for a receive request if there were some before, and for a receiver that is
+ * behind by as many packets or records as it has room for. Each fruitless wait halves the next,
+ * because a datagram queue pair has other destinations, too. Datagrams may lose their order when
+ * several senders use packets at once, or when packets are lost; IBTA promises none.
  *
  * Threads: the lane's lock.
  */

@@ -235,8 +235,8 @@ enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, ui
 
 /*
  * The fast path (batch.c): execute and complete the plain requests at the head of the send queue.
- * `qp` has qp->local, and was just posted to; only RC queue pairs without pending requests profit.
- * False: requests are left, and the transport has to begin them.
+ * The caller has just posted to `qp`, which has qp->local. Only an RC queue pair whose requester is
+ * at rest gains. Returns false when requests remain for the transport.
  */
 bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 

@@ -104,8 +104,9 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 }
 
 /*
- * Move `bytes` bytes, which both lists have room for, in the order of both lists. False when some
- * may not be accessed, or are not mapped: then some may have been moved.
+ * Move `bytes` bytes between the request's list and the target's list, both in list order. Neither
+ * list is shorter. Returns false when some bytes may not be accessed or are not mapped; bytes
+ * before them have moved then.
  */
 static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, uint64_t bytes, bool is_written)

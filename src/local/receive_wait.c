@@ -25,8 +25,8 @@ enum qp_local_result receive_wait_more(
 	uint64_t waited_ns;
 
 	/*
-	 * A posting thread knows the time only roughly, so a wait that it begins is counted from
-	 * the first deadline.
+	 * A posting thread does not read the clock for each post, so `now_ns` may be old when the
+	 * wait begins. The wait is counted from its first deadline.
 	 */
 	if (!wait->is_waiting) {
 		wait->is_waiting = true;

@@ -3,9 +3,9 @@
 #define URNIC_LOCAL_RECEIVE_WAIT_H
 
 /*
- * How an initiator waits for a target that is behind: that has posted no receive request, or has
- * much to collect. The initiator looks again at growing intervals. When the wait has lasted as long
- * as its budget, the request goes by packets, and the peer's responder says what is wrong.
+ * How an initiator waits for a slow target: one that has posted no receive request, or has many
+ * records to collect. The initiator checks again at growing intervals. When the wait has used up
+ * its budget, the request goes by packets, and the peer's responder reports the error.
  *
  * Threads: as local.h.
  */

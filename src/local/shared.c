@@ -108,8 +108,8 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 }
 
 /*
- * Give a handed-over request to the responder. It receives the next message, or is flushed with the
- * queue pair.
+ * Give a request that an initiator has handed over to the responder. It receives the next message,
+ * or is flushed with the queue pair.
  */
 static void request_reserve(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
 {

@@ -330,10 +330,11 @@ static inline bool channel_mark_holds(const struct request_channel *channel)
 }
 
 /*
- * The same by a count: channel_revoked() before the mark was set, channel_mark_held_since() after.
- * A processor waits for a word that it has just changed by a locked instruction, so reading another
- * word than `in_use` is faster. The owner counts after it has revoked, and before it pauses. The
- * count may be for an earlier mark, so a result of false is only a suspicion; true is certain.
+ * channel_mark_holds() by a count: call channel_revoked() before the mark is set and
+ * channel_mark_held_since() after the copy. A processor waits for a word that it has just changed
+ * by a locked instruction, so reading another word than `in_use` is faster. The owner increments
+ * the count after it has revoked, and before it pauses. The count may be for an earlier mark, so a
+ * result of false is only a suspicion; true is certain.
  */
 static inline uint32_t channel_revoked(const struct request_channel *channel)
 {

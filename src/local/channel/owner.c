@@ -65,8 +65,8 @@ static void key_leave(struct owner_mark *mark)
 /* --- memory --- */
 
 /*
- * The owner revokes the mark of a borrower that has stopped for too long. The borrower then moves
- * the bytes once more, if it still finds the key.
+ * The owner revokes the mark of a borrower that was stopped for too long. When the borrower
+ * continues, it finds its mark revoked, and moves the bytes once more if it still finds the key.
  */
 
 enum { REVOKED_MAX = 16 }; /* marks in a row; then the access fails */

@@ -89,9 +89,9 @@ bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, ui
 	uint32_t pd, uint32_t xrcd);
 
 /*
- * A lookup of this key has failed in the owner's table. While the owner moves its memory or forks,
- * all lookups fail: let some time pass then. The caller has no mark set. `round` counts the calls
- * from 0. False: the key is invalid, or the owner takes too long.
+ * A lookup of this key has failed in the owner's table. All lookups fail while the owner moves its
+ * memory or forks; then let some time pass. The caller has no mark set. `round` counts the calls
+ * from 0. Returns false when the key is invalid, or the owner takes too long.
  */
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
 

@@ -48,8 +48,8 @@ struct peer_ops {
 	/* Wake the thread of the peer's lane, which has something to collect. */
 	void (*kick)(struct peer *peer, uint32_t lane);
 	/*
-	 * Wake the thread that sleeps at `waiter`, and that the caller has counted as woken; or the
-	 * program that watches its descriptor. False if this process cannot do that.
+	 * Wake the thread that sleeps at `waiter`, which the caller has counted as woken, or the
+	 * program that watches the waiter's descriptor. False if this process cannot do that.
 	 */
 	bool (*wake)(struct peer *peer, struct waiter *waiter, enum waiter_state state);
 	/* Is the process alive whose name in the peer's memory is `who` (local_owner.who)? */
