@@ -30,8 +30,8 @@ struct sge {
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
- * The same for long copies. From COPY_STREAM_BYTES on they bypass the caches, which they would only
- * sweep; bench/copy measures the break-even.
+ * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches; they would
+ * only evict what is cached. bench/copy measures the break-even.
  */
 #define COPY_STREAM_BYTES ((size_t)2 << 20)
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
