@@ -59,7 +59,7 @@ int nic_mr_register_null(uint32_t pd, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mr_
 
 /*
  * mr_table_change(): the region with this key becomes `region`, between two packets. On return the
- * NIC no longer reads or writes the memory that it was before.
+ * NIC no longer accesses the region's former memory.
  */
 int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 	URNIC_EXPORT_AS(nic_mr_change);
@@ -362,10 +362,10 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
 
 /*
- * The same for requests that are built in place (queue/sq.h), in the queue that nic_qp_send_queue()
- * returns. After a fork that queue has no slots; for a borrowed queue pair it is NULL. Until the
- * batch is posted, no other thread posts to the queue pair. nic_qp_post_batch() returns 0, or
- * -EINVAL and has posted none.
+ * Post requests that the caller has built in place (queue/sq.h) in the queue that
+ * nic_qp_send_queue() returns. After a fork that queue has no slots; for a borrowed queue pair it
+ * is NULL. Until the batch is posted, no other thread posts to the queue pair. nic_qp_post_batch()
+ * returns 0, or -EINVAL with nothing posted.
  */
 struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_send_queue);
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)

@@ -217,8 +217,8 @@ static void forwarded_receive(const struct agent_packet *packet)
 }
 
 /*
- * Fail the lanes whose slots a new urnicd had leased to others before we resumed them. Any request
- * may meet a dead urnicd, and so find this out.
+ * A new urnicd may have leased slots of ours to others before this process resumed them: fail the
+ * lanes of those slots. Any request may meet a dead urnicd, so any request may discover this.
  */
 static void lost_slots_fail(void)
 {
@@ -243,7 +243,7 @@ static void agent_resume(void)
 	if (nic_turn_begin())
 		return;
 	/*
-	 * Another thread may have resumed already. And the new urnicd may die before it knows us.
+	 * Another thread may have resumed already. Or the new urnicd dies before it has our leases.
 	 */
 	if (!agent_client_has_ended(&nic.agent))
 		error = 0;

@@ -142,10 +142,10 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Lock the lane. If it is locked, do not wait: the lock's holder drives it. But wait for what a
- * peer on this host has left: the peer may have completed its request, and told so by other ways.
- * An acknowledgement says that of packets. The holder, or a peer process, may need this CPU. So
- * yield it after many fruitless polls, and at once when a thread waits for any lane.
+ * Lock the lane. If it is locked, do not wait, because the lock's holder drives the lane. But wait
+ * if a peer on this host has left records: the peer's program may already have told ours in another
+ * way that its request is complete. The holder or the peer process may need this CPU, so yield it
+ * after many fruitless polls, and at once when a thread waits for any lane.
  */
 static bool lane_enter(struct worker *worker)
 {

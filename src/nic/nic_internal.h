@@ -201,8 +201,8 @@ void nic_leave(void);
 
 /*
  * Between nic_enter() and nic_leave(): unlock the NIC for a wait, and lock it again. State of the
- * NIC that was read before may have changed, and unreferenced objects may be gone. nic_take_again()
- * gets what nic_let_go() has returned.
+ * NIC that was read before may have changed, and unreferenced objects may be gone. The caller
+ * passes the result of nic_let_go() to nic_take_again().
  */
 int nic_let_go(void);
 void nic_take_again(int before);
@@ -229,21 +229,22 @@ void nic_take_again(int before);
 
 /*
  * Begin and end a turn. The NIC is locked; waiting for the turn unlocks it meanwhile. Returns 0; or
- * -ETIMEDOUT and a log sentence, when the thread before waits for urnicd in vain.
+ * -ETIMEDOUT, with a sentence in the log, when urnicd does not answer the thread whose turn it is.
  */
 int nic_request_begin(void);
 void nic_request_end(void);
 
 /*
- * Within a turn: between the two calls the connection is the caller's. `fd` is the descriptor that
- * has arrived, or -1. If the process forks before the NIC is locked again, the child closes it.
+ * Within a turn: lock nic_agent_lock and unlock the NIC, and the reverse. In between, the caller
+ * may use the connection. `fd` is the descriptor that has arrived, or -1. If the process forks
+ * before the NIC is locked again, the child closes it.
  */
 void nic_request_enter(void);
 void nic_request_leave(int fd);
 
 /*
- * A turn for a thread that has not locked the NIC; the connection is the caller's. Returns as
- * nic_request_begin(), and the thread has the turn on 0.
+ * Begin and end a turn in a thread that has not locked the NIC. In between, the thread may use the
+ * connection. Returns as nic_request_begin(); after an error the thread has no turn.
  */
 int nic_turn_begin(void);
 void nic_turn_end(void);
@@ -331,8 +332,8 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 }
 
 /*
- * nic_qp_modify(), for any thread. *ret_has_come: the first peer that could map our memory has
- * come.
+ * nic_qp_modify(), for any thread. *ret_has_come: this change has connected the first peer that
+ * could map our memory.
  */
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *requested, bool *ret_has_come);

@@ -39,7 +39,8 @@ static int join_ipv4(int fd, const struct gid *group, uint32_t ifindex)
 
 	memcpy(&request.imr_multiaddr, group->raw + 12, sizeof(request.imr_multiaddr));
 	/*
-	 * Receive only groups that this socket has joined, not those of other sockets of the host.
+	 * Receive only the groups that this socket has joined, not those that other sockets of the
+	 * host have.
 	 */
 	error = socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (!error && setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)))

@@ -125,8 +125,8 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 }
 
 /*
- * On return, every thread that was using the queue has left it, its signal is delivered, and no
- * queue pair of its domain knows it.
+ * On return no thread uses the queue, its signal is delivered, and no queue pair of its domain
+ * refers to it.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {
