@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `mutex` guards the list of posted work. It is never taken around a callback.
+ * Lock: `mutex` guards the list of posted work. No callback runs with it locked.
  */
 #include "nvmf/common/loop.h"
 

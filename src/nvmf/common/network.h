@@ -46,8 +46,9 @@ struct network {
 	void (*close)(struct network *network, int fd);
 
 	/*
-	 * The network of a virtual loop: `watch`, of watch->fd, wants watch->events from now on; 0:
-	 * it is gone. The network calls loop_report() while some of them are true.
+	 * For the network of a virtual loop: `watch`, whose descriptor is watch->fd, wants
+	 * watch->events from now on; 0 ends the watch. The network calls loop_report() while some
+	 * of these events are true.
 	 */
 	void (*watch)(struct network *network, struct loop_watch *watch);
 };

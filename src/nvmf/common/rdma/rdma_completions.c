@@ -26,8 +26,8 @@ static void poll_again(struct loop_work *work)
 }
 
 /*
- * Callbacks have deferred what they want to send, and that has run by now. So the poll finds SENDs
- * that have completed at once, which would otherwise be another event.
+ * The callbacks have deferred their SENDs to work of the loop, which has run by now. So this poll
+ * also finds the completions of those SENDs, and saves an event for them.
  */
 static void arm_run(struct loop_work *work)
 {

@@ -42,8 +42,8 @@ int rdma_pool_init(struct rdma_pool *pool, struct ibv_pd *pd, uint64_t bytes, in
 void rdma_pool_done(struct rdma_pool *pool);
 
 /*
- * Take `bytes`, not 0. NULL if there is no room at present. The contents are what an earlier user
- * has left: write each byte before a peer may read it.
+ * Take `bytes`, not 0. NULL if there is no room at present. The pages have the contents of an
+ * earlier command: write each byte before a peer may read it.
  */
 void *rdma_pool_take(struct rdma_pool *pool, uint32_t bytes);
 

@@ -2,9 +2,10 @@
 /*
  * States of a host's controller and recovery.
  *
- * Timers: `retry` begins the next attempt; `attempt` ends one that takes too long; `fast_fail` and
- * `loss` end the patience of requests and of the controller; `tick` runs while requests are pending
- * and finds those that are too old; `keep_alive`; `ready` looks at CSTS again.
+ * Timers: `retry` begins the next attempt. `attempt` ends one that takes too long. `fast_fail` ends
+ * the wait of requests for a connection, and `loss` that of the controller. `tick` runs while
+ * requests are pending, and finds those that are too old. `keep_alive` sends Keep Alive. `ready`
+ * reads CSTS again.
  */
 #include "nvmf/host/controller/controller.h"
 

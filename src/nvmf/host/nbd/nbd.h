@@ -53,9 +53,9 @@ enum nbd_end {
 struct nbd_session;
 
 /*
- * A new session; its greeting waits in the output. `export` stays the caller's and outlives it.
- * `ready` is called with `context` when a request is done outside a call of the session's own:
- * there is output, or room. Returns NULL when out of memory.
+ * Create a session, whose output begins with its greeting. `export` stays the caller's and outlives
+ * it. The session calls `ready` with `context` when a request is done outside of a call of this
+ * header: there is output, or room. Returns NULL when out of memory.
  */
 struct nbd_session *nbd_session_create(const struct nbd_export *export,
 	void (*ready)(struct nbd_session *session, void *context), void *context);
@@ -79,8 +79,8 @@ void nbd_session_sent(struct nbd_session *session, size_t bytes);
 bool nbd_session_is_transmitting(const struct nbd_session *session);
 
 /*
- * NBD_GOES_ON, or why the caller closes the connection now. After NBD_DISCONNECTED this is not said
- * before all requests are done and sent.
+ * NBD_GOES_ON, or why the caller closes the connection now. NBD_DISCONNECTED is not returned before
+ * all requests are done and their replies sent.
  */
 enum nbd_end nbd_session_end(const struct nbd_session *session);
 

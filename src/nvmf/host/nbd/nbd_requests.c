@@ -200,8 +200,8 @@ static struct nbd_request *request_make(
 }
 
 /*
- * A write's payload is taken in also when the write is refused; a request that is bad in itself is
- * marked by a length of 0, which no device accepts.
+ * Receive a write's payload even when the write is refused. A malformed request gets length 0,
+ * which no device accepts.
  */
 static void write_begin(struct nbd_session *session, const struct header *header)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * liburnic-nvmf: <urnic/nvmf.h> over remote namespaces.
+ * liburnic-nvmf: implements <urnic/nvmf.h> on remote namespaces (host/remote.h).
  */
 #include <urnic/nvmf.h>
 

@@ -123,8 +123,8 @@ static void part_send(struct remote *remote, struct block_request *block, enum b
 }
 
 /*
- * Send parts of the requests that wait. done() may run inside host_submit(), so a request counts as
- * a part of its own until it is split completely.
+ * Send parts of the waiting requests. done() may run inside host_submit(). So the count of a
+ * request's pending parts includes one for the request itself until it is split completely.
  */
 static void request_split(struct remote *remote)
 {

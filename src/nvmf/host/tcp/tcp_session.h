@@ -69,8 +69,8 @@ int tcp_session_output(const struct tcp_session *session, struct iovec *parts, i
 void tcp_session_sent(struct tcp_session *session, size_t bytes);
 
 /*
- * Bytes have come. Data of which tcp_rx_direct() has told the place may be there already: then
- * `placed_bytes` says how much of it, and `bytes` follow behind that.
+ * Bytes have arrived. Some of them may be data that the caller has read to the place of
+ * tcp_rx_direct(): `placed_bytes` is their number, and `bytes` follow them in the stream.
  */
 void tcp_session_received(
 	struct tcp_session *session, size_t placed_bytes, const void *bytes, size_t length);
