@@ -18,8 +18,8 @@
 #define AGAIN_NS 1000000000ull
 
 /*
- * A queue pair's endpoint. Its memory stays an endpoint when the queue pair is destroyed, because
- * senders may be late.
+ * The endpoint of a queue pair. Its memory is used for endpoints only, also after the queue pair is
+ * destroyed, because a late sender may still access it.
  */
 struct nic_ud_endpoint {
 	struct ud_endpoint_qp local;
@@ -312,7 +312,7 @@ static struct datagram_lookup lookup_of(struct worker *worker)
 
 /*
  * Is this lookup still pending? The address handle may have been destroyed, and another one may
- * be where it was.
+ * have its memory.
  */
 static bool is_lookup_current(
 	struct worker *worker, const struct datagram_lookup *before, const struct gid *remote)

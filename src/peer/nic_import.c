@@ -59,8 +59,8 @@ int nic_export_start(void)
 }
 
 /*
- * The NIC is locked. NULL when there is no room in its memory, or no memory: after a fork, of what
- * was made before.
+ * The table in NIC memory, allocated at first use. NULL when NIC memory is full, or when there is
+ * no NIC: objects from before a fork cannot be exported. The NIC is locked.
  */
 static struct nic_export *table_get(void)
 {

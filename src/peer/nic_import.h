@@ -5,10 +5,10 @@
 /*
  * Protection domains, memory regions and device memory of one process, used by another one.
  *
- * The owner keeps a table in NIC memory of what may be imported, by handles. A program hands a
- * descriptor to another program, and behind that descriptor lies where its process is to be found
- * (struct nic_locator). The importer reads that process's memory as a debugger would, if the kernel
- * lets it, and from there on it is a borrower of that process (nic_owner.h).
+ * The owner keeps a table in NIC memory of the objects that others may import, by handle. Its
+ * program passes a descriptor to the importing program. The file behind the descriptor says where
+ * the owner's process is (struct nic_locator). The importer reads the memory of that process as a
+ * debugger would, if the kernel permits it, and then is a borrower of that process (nic_owner.h).
  *
  * An imported object stays its owner's. When the owner destroys it, the importer's uses of it fail,
  * so the two programs agree on that time.
@@ -29,9 +29,9 @@ enum nic_export_kind {
 };
 
 struct nic_export {
-	_Atomic uint32_t handle; /* of the object; 0: nothing is here */
+	_Atomic uint32_t handle; /* of the object; 0: the entry is free */
 	uint32_t kind; /* enum nic_export_kind */
-	uint64_t opening; /* of the device, that its handle means something to */
+	uint64_t opening; /* of the device, in which the handle is valid */
 	uint32_t key; /* of a region */
 	uint32_t reserved;
 	uint64_t bytes; /* of a region or device memory */
@@ -39,7 +39,7 @@ struct nic_export {
 	uint64_t more[3];
 };
 
-/* Objects are found by the low bits of their handles, which no two that live have in common. */
+/* The low bits of a handle are the index of its entry; no two living objects share them. */
 enum { NIC_EXPORT_INDEX_BITS = 20 };
 
 /* --- the owner --- */
@@ -48,14 +48,14 @@ enum { NIC_EXPORT_INDEX_BITS = 20 };
 void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
 
 /*
- * There has to be NIC memory before anything is exported. Returns 0 or -errno, and the log has said
- * why.
+ * Make NIC memory, which the export of an object needs. Returns 0 or -errno, with the reason in the
+ * log.
  */
 int nic_export_start(void) URNIC_EXPORT_AS(nic_export_start);
 
 /*
- * Let others import a domain, a region, or device memory. If there is no room for that they cannot,
- * and nothing is said.
+ * Let other processes import a domain, a region, or device memory. When the table is full, the
+ * object is not exported, and the call reports nothing.
  */
 void nic_export_pd(uint32_t handle, uint64_t opening) URNIC_EXPORT_AS(nic_export_pd);
 void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)
@@ -63,20 +63,20 @@ void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t byt
 void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
 	URNIC_EXPORT_AS(nic_export_dm);
 
-/* No longer. */
+/* End the export of an object. */
 void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
 
 /* --- the importer --- */
 
 /*
- * Is the process there, and may we reach its memory? Returns 0; -ESRCH when it is not there any
- * more; -EPERM; or another -errno.
+ * Does the process exist, and may this process read its memory? Returns 0; -ESRCH when it has
+ * ended; -EPERM; or another -errno.
  */
 int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
 
 /*
- * Import the object that `handle`, any value, names in the opening. Returns 0; -ENOENT when there
- * is no such object; or as nic_import_look().
+ * Import the object that `handle` names in the device context `opening` of the owner; both may have
+ * any value. Returns 0; -ENOENT when there is no such object; or as nic_import_look().
  *
  * A domain gets a number in this process, until nic_unimport_pd(). A region keeps its key. Device
  * memory is mapped until nic_dm_destroy(), which ends the import, not the memory.

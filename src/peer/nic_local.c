@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections within this host: whom queue pairs meet by src/local.
+ * Connections within this host: finds the process of a queue pair's peer, and connects the two by
+ * src/local.
  */
 #include <errno.h>
 #include <sched.h>
@@ -55,8 +56,8 @@ static bool process_wait(uint32_t who, uint32_t round)
 }
 
 /*
- * How long a deregistration, and an operation that suspends all keys (a fork, moving memory), waits
- * for a peer that has stopped in the middle of a copy.
+ * How long a deregistration waits for a peer that has stopped in the middle of a copy, and how long
+ * an operation does that suspends all keys (a fork, moving memory).
  */
 enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 

@@ -18,8 +18,8 @@ static_assert((int)OWNER_LANES_MAX == (int)NIC_LANES_MAX, "every lane has its ch
 static struct list owners = {&owners, &owners}; /* struct nic_owner */
 
 /*
- * By the numbers of their domains here. Written under the NIC's lock; a lane reads those of its
- * queue pairs.
+ * Borrowed domains, by their numbers in this process. Written under the NIC's lock. A lane reads
+ * the domains of its queue pairs.
  */
 static struct borrowed_domain *_Atomic domains[DOMAINS_MAX];
 static uint32_t last_domain;

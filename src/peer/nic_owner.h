@@ -3,8 +3,9 @@
 #define URNIC_PEER_NIC_OWNER_H
 
 /*
- * Other processes of this host whose protection domains are used here (local/channel/owner.h). A
- * domain of theirs has a number here, by which keys of its regions are looked up in their memory.
+ * Other processes of this host whose protection domains this process uses
+ * (local/channel/owner.h). A domain of an owner has a number in this process. By that number a lane
+ * finds the owner's table, in which it looks up the keys of the domain's regions.
  *
  * The NIC is locked for all calls.
  */
@@ -24,8 +25,8 @@ struct nic_owner {
 };
 
 /*
- * Use the process behind `peer`, which is used one time more by that; one that is used already is
- * given back. Returns 0 or -ENOMEM, and `peer` is given back.
+ * Get the owner behind `peer`, with a reference. The call consumes the caller's reference to
+ * `peer`, also on failure. Returns 0 or -ENOMEM.
  */
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner);
 

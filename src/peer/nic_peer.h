@@ -47,7 +47,7 @@ struct nic_peer {
 	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
 	bool is_dead; /* seen to have ended */
 	_Atomic int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1; read by any thread */
-	/* of its waiters, likewise; NIC_PEER_REFUSED: the kernel does not give it */
+	/* of its waiters, likewise; NIC_PEER_REFUSED: the kernel refuses it */
 	_Atomic int eventfd[WAITER_COUNT];
 	_Atomic uint32_t raised[WAITER_COUNT]; /* this process's last write (waiter_is_raised()) */
 	const struct nic_public *public;
@@ -55,62 +55,60 @@ struct nic_peer {
 };
 
 /*
- * The process that has slot `slot` of this network namespace, one more time in use. Returns 0;
- * -ENOENT when there is none; -EPERM when it is not ours to look into; or another -errno.
+ * Find the process that leases slot `slot` in this network namespace, and reference it. Returns 0;
+ * -ENOENT when there is none; -EPERM when this process may not access it; or another -errno.
  */
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 
 /*
- * The process of this host that has queue pair `number` and the address `gid`, in this network
- * namespace (by the slot alone) or in another one, one more time in use. Returns 0; -ENOENT when
- * none is known; -EPERM when this process may not look into it; or another -errno.
+ * Find the process of this host that has queue pair `number` and the address `gid`, and reference
+ * it. In this network namespace the slot alone identifies the process. Returns 0; -ENOENT when none
+ * is known; -EPERM when this process may not access it; or another -errno.
  */
 int nic_peer_get_at(
 	const struct gid *gid, uint32_t ifindex, uint32_t number, struct nic_peer **ret_peer);
 
-/* A process whose NIC memory is at hand, one more time in use; `memory` stays the caller's. */
+/* Reference the process whose NIC memory the caller has; `memory` stays the caller's. */
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
 
 /*
- * The identity of the NIC whose process, of our user, leases the slot. Returns 0; -ENOENT when no
- * process does; or another -errno.
+ * The identity of the NIC of the process that leases the slot, which is of our user. Returns 0;
+ * -ENOENT when no process does; or another -errno.
  */
 int nic_peer_identify(uint8_t slot, uint64_t *ret_identity);
 
-/* The public state of its queue pair of this number, or NULL. */
+/* The public state of the peer's queue pair of this number, or NULL. */
 struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number);
 
-/* Has it ended, by now? */
+/* Has the process ended? */
 bool nic_peer_has_ended(const struct nic_peer *peer);
 
 /*
- * Used one time less. NULL is fine. After the last time it stays mapped, should the two connect
- * again, if it lives and not too many are unused; NIC_PEERS_UNUSED_MAX.
+ * Drop a reference; NULL is allowed. An unreferenced peer stays mapped while it lives, in case the
+ * two processes connect again. At most NIC_PEERS_UNUSED_MAX peers do.
  */
 void nic_peer_put(struct nic_peer *peer);
 
-/* One that has ended and is not marked dead yet, or NULL. */
+/* A peer that has ended and is not marked dead yet, or NULL. */
 struct nic_peer *nic_peer_ended(void);
 
 /* Unmap peers that have ended and that are not in use. */
 void nic_peers_end(void);
 
-/* The channels of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
+/* The channels of the peer's lane that has this slot, or NULL. The lane can then be kicked. */
 const struct channel_table *nic_peer_channels(struct nic_peer *peer, uint8_t slot);
 
-/* The endpoints of the lane that has this slot, or NULL. Sets the lane's index. */
+/* The UD endpoints of the peer's lane that has this slot, or NULL. Sets the lane's index. */
 const struct ud_endpoint_table *nic_peer_endpoints(
 	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane);
 
 /*
- * Its lane of this index can be kicked from here on. Sets the offset of the lane's struct
- * doorbell. Returns 0, -ENOENT when there is no such lane, or another -errno.
+ * Make the peer's lane of this index ready to be kicked. Sets the offset of the lane's struct
+ * doorbell. Returns 0; -ENOENT when there is no such lane; or another -errno.
  */
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
 
-/*
- * Is the process alive whose name in our channels is `who` (local_owner.who)? Any thread.
- */
+/* Is the process alive that our channels call `who` (local_owner.who)? Any thread. */
 bool nic_peer_is_alive(uint32_t who);
 
 #endif

@@ -192,8 +192,8 @@ static const struct peer_ops self_ops = {
 /* --- opened and closed --- */
 
 /*
- * Map the owner's side, which cannot shrink under us, with room for the peers'. Returns 0 or
- * -errno.
+ * Map the owner's side, with address space for the peers' side behind it. It is sealed, so the
+ * owner cannot shrink it while it is mapped. Returns 0 or -errno.
  */
 static int memory_map(struct nic_peer *peer)
 {
