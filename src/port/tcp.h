@@ -90,7 +90,8 @@ void port_tcp_set_user_timeout(int fd, unsigned seconds);
 struct port_tcp_state {
 	bool is_under_way; /* some are not acknowledged */
 	/*
-	 * The kernel repeats them, or its window probes, and the last repetition had no answer yet.
+	 * The kernel retransmits the bytes, or repeats its window probes, and the last repetition
+	 * is unanswered.
 	 */
 	bool is_repeating;
 	uint64_t heard_ns_ago; /* since the last acknowledgement of any kind */

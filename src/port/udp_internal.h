@@ -323,8 +323,8 @@ bool udp_order_is_middle(const uint8_t *packet);
 uint32_t udp_run_length(const struct port_udp *port, uint32_t first);
 
 /*
- * A receiver may get a super-packet in one piece, at the slot of its first packet. So all of its
- * packets must be for one slot.
+ * Are all packets of the super-packet for one slot? They must be, because a receiver may get it in
+ * one piece, at the slot of its first packet.
  */
 bool udp_is_for_same_slot(
 	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b);

@@ -249,8 +249,8 @@ unsigned udp_socket_receive(
 }
 
 /*
- * A read costs a system call, so idle sockets are read on every 16th call. The socket with the last
- * packet is always read, unless that packet came by the bypass.
+ * A read costs a system call, so idle sockets are read on every 16th call. The socket that
+ * delivered the last packet is read on every call, unless that packet came by the bypass.
  */
 static bool is_worth_a_look(const struct port_udp *port, uint32_t address, bool has_come)
 {

@@ -27,8 +27,8 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 }
 
 /*
- * Each packet has room for all of it behind those before. What is not borrowed of a run lies
- * together.
+ * Reserve room for all bytes of each packet. The bytes that are not borrowed lie together at the
+ * start of that room.
  */
 void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run)
 {
@@ -111,8 +111,8 @@ static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 }
 
 /*
- * The pieces of a message: what lies one behind the other in the stage is one, and so is each
- * borrowed payload.
+ * Make the pieces of a message. Bytes that are adjacent in the stage are one piece, and each
+ * borrowed payload is one.
  */
 static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -332,8 +332,8 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 }
 
 /*
- * Packets that have to wait keep their payloads in the stage. From the last one on: nothing lies
- * behind where it is moved to.
+ * Packets that have to wait get copies of their borrowed payloads into the stage. The last packet
+ * is first, because each one moves towards the end of the stage.
  */
 static void borrowed_copy(struct port_udp *port)
 {
