@@ -460,8 +460,8 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * The same for the `count` oldest requests, at least 1, the first of which is `wqe`. Ends early
- * when the queue pair goes to the error state.
+ * qp_complete_send() for the `count` oldest requests, at least 1, the first of which is `wqe`. Ends
+ * early when the queue pair goes to the error state.
  */
 static inline void qp_complete_batch(
 	struct qp *qp, const struct send_wqe *wqe, uint32_t count, uint64_t now_ns)
