@@ -128,7 +128,7 @@ static void drop_oldest(const struct cq *cq, const struct arena *arena)
 }
 
 /*
- * An armed queue has got a completion that it was armed for: raise the signal, or delay it
+ * A completion has arrived for which the queue was armed: raise the signal, or delay it
  * (moderation). The ring is locked.
  */
 static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)

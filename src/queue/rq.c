@@ -80,8 +80,9 @@ static uint64_t taken_of(uint32_t moves, uint32_t count)
 }
 
 /*
- * The count of taken requests and, in the high half, of moves. In a shared queue it comes from the
- * takers' line, if that is possible. The queue is locked.
+ * The number of taken requests, and in the high half the number of times that the slots have moved.
+ * In a shared queue the count comes from the takers' line, if that has a possible value. The queue
+ * is locked.
  */
 static uint64_t taken_checked(struct recv_queue *rq)
 {
@@ -291,8 +292,8 @@ uint32_t rq_limit(struct recv_queue *rq)
 }
 
 /*
- * From here on no process takes a request by what it read before. While `moves` is odd, none takes
- * a request at all. The queue is locked.
+ * Change `moves`, so that no process takes a request that it read before. While `moves` is odd, no
+ * process takes any request. The queue is locked.
  */
 static void moves_count(struct recv_queue *rq)
 {

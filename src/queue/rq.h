@@ -110,7 +110,7 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr);
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
 
 /*
- * The same for a queue that has a limit. *ret_is_below becomes true when fewer requests than the
+ * rq_take() for a queue that has a limit. *ret_is_below becomes true when fewer requests than the
  * limit remain; the limit is then off (IBTA 10.2.9).
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
@@ -177,17 +177,17 @@ static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * For the owner of a queue that keeps its slots, or is not shared. *ret_wr_id and *ret_bytes, the
- * length of its list, are those of the request after the first `taken`, any number. False when that
- * request was not posted, or its slot was reused.
+ * Get the wr_id, and the bytes of the list, of the request that was taken after the first `taken`
+ * ones. For the owner of a queue that keeps its slots, or is not shared; `taken` may have any
+ * value. False when that request was not posted, or its slot was reused.
  */
 bool rq_look_back(
 	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes);
 
 /*
- * From here on others take from the queue of a queue pair, too. The queue keeps the slots of taken
- * requests until the owner knows of them, in the order of the requests. (A shared receive queue
- * does not keep them, because its requests complete in any order.).
+ * From now on other processes take from the queue of a queue pair, too. The queue then keeps the
+ * slots of taken requests until the owner knows of them, in the order of the requests. (A shared
+ * receive queue does not keep them, because its requests complete in any order.)
  */
 static inline void rq_share(struct recv_queue *rq)
 {
@@ -196,9 +196,9 @@ static inline void rq_share(struct recv_queue *rq)
 }
 
 /*
- * For the owner of a queue that others take from. A taker claims the request of number `ticket`,
- * which may be any (rq_peek_borrowed). Returns the request when the claim is plausible and the
- * first one.
+ * For the owner of a queue from which others take. A taker claims the request of number `ticket`,
+ * which may have any value (rq_peek_borrowed). Returns true, and the request, for the first
+ * plausible claim of it.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 

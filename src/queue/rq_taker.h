@@ -13,8 +13,8 @@
 #include "queue/rq.h"
 
 /*
- * For the only taker, in another process (local/channel/channel.h): copy the oldest request, and do
- * not take it. False when there is no request.
+ * For a queue's only taker, which is in another process (local/channel/channel.h): copy the oldest
+ * request without taking it. False when there is no request.
  */
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
@@ -24,10 +24,10 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
 
 /*
- * The same for a taker of many, in any process. wqe->wr_id is the request's number, by which its
- * owner finds it (rq_redeem, rq_look_back); the owner does not trust a program's wr_id from a
- * taker. rq_take_peeked() with *ret_taken makes the request the caller's. It returns false when
- * another taker was faster, or the slots have moved. Neither checks the limit.
+ * Peek and take for one of several takers, in any process. wqe->wr_id is the request's number, by
+ * which its owner finds it (rq_redeem, rq_look_back), because the owner does not trust a program's
+ * wr_id from a taker. rq_take_peeked() with *ret_taken makes the request the caller's. It returns
+ * false when another taker was faster, or the slots have moved. Neither checks the limit.
  */
 bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
@@ -51,8 +51,9 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * For takers in other processes: is a limit on, and are there fewer requests? True for one taker,
- * which has to wake the owner; the owner then learns it whatever was posted meanwhile.
+ * For takers in other processes: are fewer requests left than a limit that is on? True for one
+ * taker, which has to wake the owner. The owner then raises the limit event, even if requests were
+ * posted meanwhile.
  */
 static inline bool rq_note_low(const struct recv_queue *rq)
 {

@@ -28,8 +28,8 @@
 enum {
 	TAGS_COUNT_MAX = 1024, /* buffers of one list */
 	/*
-	 * The send queue of a queue pair belongs to the list, for the READ and the final message of
-	 * a rendezvous, two slots each.
+	 * The depth of the send queue of a queue pair that serves the list. A rendezvous takes two
+	 * slots: one for the READ, one for its final message.
 	 */
 	TAGS_SEND_DEPTH = 64,
 	TAGS_INLINE_BYTES = 32,
