@@ -51,8 +51,8 @@ struct segment_public {
 uint64_t segments_init(struct arena *arena);
 
 /*
- * A peer on this host exists. True when memory becomes mappable from here on: the caller covers and
- * holds the present regions.
+ * A peer on this host exists. Returns true when memory becomes mappable by this call. The caller
+ * then calls segment_cover() and segment_hold() for the present regions.
  */
 bool segments_begin(void);
 
@@ -82,15 +82,15 @@ void segment_let_go(const void *address, uint64_t bytes, bool is_alone);
 bool segments_are_moved(const void *address, uint64_t bytes);
 
 /*
- * All moved memory becomes private again, whatever its use, in two steps: first no region of the
- * table can be mapped, then the pages are moved. The table is suspended. Without `is_quiet`, a
- * stopped peer may still write to the file's ranges.
+ * Make all moved memory private again, whatever its use. There are two steps: segments_unmap()
+ * makes all regions of the table unmappable, then segments_move_out() moves the pages. The table is
+ * suspended. Without `is_quiet`, a stopped peer may still write to the file's ranges.
  */
 void segments_unmap(const struct mr_table *table);
 void segments_move_out(bool is_alone, bool is_quiet);
 
 /*
- * The same for moved pages of this memory, because a peer that uses it is stopped. The table is
+ * Move the pages of this memory out, because a peer that uses it is stopped. The table is
  * suspended.
  */
 void segments_give_up(
