@@ -73,8 +73,8 @@ void slot_orphan(
 	struct slot_table *table, uint8_t slot, uid_t uid, bool has_low_port, uint64_t now_ms);
 
 /*
- * The number of slots that this user leases or returned less than SLOT_REST_MS ago, and the number
- * of slots that no user has so.
+ * The number of slots that this user leases or has returned less than SLOT_REST_MS ago, and the
+ * number of slots that no user leases or has returned since then.
  */
 uint32_t slot_count_of(const struct slot_table *table, uid_t uid, uint64_t now_ms);
 uint32_t slot_count_free(const struct slot_table *table, uint64_t now_ms);
