@@ -88,10 +88,10 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
 /*
- * The same for a packet whose last `borrowed_bytes`, at most all behind its BTH, are at `borrowed`;
- * NULL: none. The ICRC is written behind the other bytes.
+ * icrc_seal() for a packet that ends with `borrowed_bytes` bytes at `borrowed`; NULL: none. All
+ * bytes behind the BTH may be borrowed. The ICRC is written behind the bytes in `packet`.
  *
- * `lengths`  The sender's own memory of them.
+ * `lengths`  The sender's own cache.
  */
 void icrc_seal_borrowed(const struct icrc_flow *flow, struct icrc_lengths *lengths,
 	uint16_t ipv4_id, uint8_t *packet, size_t length, const uint8_t *borrowed,
