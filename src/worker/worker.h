@@ -8,15 +8,15 @@
  * Driving a lane means to receive, to let deadlines expire, and to send. An application that posts
  * or polls drives the lane inline, in its own thread, so the fast path has no thread switch. When
  * no application polls, the lane's NIC thread sleeps in epoll and serves what arrives. The holder
- * of the lock drives. A poll that finds the lock taken waits only for what a peer on this host has
- * left. Otherwise it only reads its completion queue.
+ * of the lock drives. A poll that finds the lock taken reads its completion queue, and waits only
+ * for records that a peer on this host has left.
  *
  * Packets must not wake the NIC thread while an application polls. The thread sees that the count
  * of polls has grown, and then leaves the sockets alone for one tick at a time, until the count
  * stops growing. A poll of an armed completion queue does not count, because its caller is about to
  * sleep. Arming a queue ends the tick, because many programs poll for a moment before they sleep.
- * Ticks get longer while the application goes on polling: frequent wake-ups make Linux starve
- * other programs (docs/lanes.md).
+ * Ticks get longer while the application goes on polling: frequent wake-ups make Linux starve other
+ * programs (docs/lanes.md).
  *
  * After a packet the NIC thread polls for a short while before it sleeps. A remote peer's READs and
  * atomics mostly arrive in batches, and waking a thread takes longer than serving one.
@@ -24,10 +24,10 @@
  * An acknowledgement is deferred when a poll has found a completion, because the application mostly
  * posts an answer next, and both go to the kernel together. After a few polls without a completion,
  * or at the next tick, the acknowledgement is sent alone. The NIC thread defers acknowledgements
- * too, because a program may watch its memory instead of a completion queue. With answer and
- * acknowledgement in one batch, the peer's poll takes in both. With the acknowledgement alone, the
- * peer would complete its request and watch its memory, while its own NIC thread stands back and
- * nothing drives its lane.
+ * too, because a program may watch its memory instead of a completion queue. If both leave in one
+ * batch, one poll of the peer receives both. If the acknowledgement leaves alone, the peer's
+ * program completes its request and then watches its memory only. Nothing then drives the peer's
+ * lane, because its NIC thread still trusts the program to poll.
  *
  * lane/poll_policy.h decides all of this and has the constants. A lane never waits: the control
  * thread does what may have to wait (nic/nic_control.h).

@@ -35,8 +35,8 @@ static int stream_watch(const struct worker *worker, struct worker_stream *strea
 }
 
 /*
- * Puts the hot stream back into the epoll set. If the set refuses it, the stream stays hot, and
- * each poll reads from it.
+ * Put the hot stream back into the epoll set. If the set refuses it, the stream stays hot, and each
+ * poll reads from it.
  */
 static void hot_end(struct worker *worker)
 {
@@ -57,8 +57,9 @@ static bool may_be_hot(struct worker *worker, const struct worker_stream *stream
 }
 
 /*
- * Takes the stream out of the epoll set, because polls read from it directly. For visits it changes
- * to the channel's set. Several streams would do so too often.
+ * Take the stream out of the epoll set, because polls read from it directly. If programs visit the
+ * lane, the stream moves to the set of their channel; a lane with several streams would move them
+ * too often.
  */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {

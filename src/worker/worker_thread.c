@@ -87,7 +87,7 @@ static bool are_acks_deferred(struct worker *worker)
 }
 
 /*
- * Leaves the CPU to the application for a moment, so that it can post its answer. Then sends the
+ * Leave the CPU to the application for a moment, so that it can post its answer. Then send the
  * acknowledgements if the application has not.
  */
 static void acks_delay(struct worker *worker, struct poll_thread *policy)
@@ -138,8 +138,8 @@ void worker_clear_socket_errors(struct worker *worker)
 }
 
 /*
- * Leaves the lane to the waiters that drive it (worker_wait.h). Returns false when the thread has
- * to drive.
+ * Leave the lane to the waiters that drive it (worker_wait.h). Returns false when the thread has to
+ * drive.
  */
 static bool leave_to_waiters(struct worker *worker)
 {

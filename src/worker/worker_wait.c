@@ -232,8 +232,9 @@ static int sleep_on(struct pollfd *fds, unsigned count, uint64_t sleep_ns)
 }
 
 /*
- * What the sleep on the sockets has returned. `fds` ends with the wake-up. Locked. Returns whether
- * a socket has woken the waiter, or -EINTR, or -EAGAIN when the waiter cannot sleep here.
+ * Evaluate the result of the sleep on the sockets. The last entry of `fds` is the wake-up. Locked.
+ * Returns whether a socket has woken the waiter, or -EINTR, or -EAGAIN when the waiter cannot sleep
+ * here.
  */
 static int sleep_judge(struct worker *worker, const struct pollfd *fds, unsigned count, int ready)
 {

@@ -73,8 +73,8 @@ void worker_wait_done(struct worker_wait *wait);
  *
  * `channel`  Whose waiter the caller is.
  *
- * Returns 0; -EINTR after a signal that interrupts read(2); -EAGAIN when the caller has to wait
- * otherwise, because others drive the lane. A cancellation point. The worker is not locked.
+ * Returns 0; -EINTR after a signal that interrupts read(2); -EAGAIN when others drive the lane, so
+ * the caller cannot wait here. A cancellation point. The worker is not locked.
  */
 int worker_wait(struct worker *worker, const void *channel, const _Atomic bool *has_events);
 
@@ -136,7 +136,8 @@ int worker_visit_watch_hot(struct worker *worker, int fd, bool shall_watch);
 /* --- both --- */
 
 /*
- * The same if a queue of another channel was armed. Any thread; the worker is not locked.
+ * worker_wait_note_arm() for the lane `worker`: a queue of `channel` was armed, and if the lane is
+ * assigned to another channel, take it back. Any thread; the worker is not locked.
  */
 static inline void worker_wait_note_arm(
 	struct worker *worker, struct worker_wait *wait, const void *channel)
