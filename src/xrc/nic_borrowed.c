@@ -103,8 +103,8 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 }
 
 /*
- * See the queue at `offset`, with an owner that is used once more, and given back on failure.
- * Returns 0 or -errno.
+ * Make the queue at `offset` of the owner's NIC memory usable here. References the owner, unless
+ * the call fails. Returns 0 or -errno.
  */
 static int srq_see(struct nic_owner *owner, const struct nic_xrcd *xrcd, uint64_t offset)
 {
@@ -156,8 +156,8 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 }
 
 /*
- * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0;
- * -ENOENT when there is none; or another -errno.
+ * Look up the queue of this number, any value, so that queue pairs of the domain find it. Returns
+ * 0; -ENOENT when there is none; or another -errno.
  */
 static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 {

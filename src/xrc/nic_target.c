@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What both ends of a connection between a target's owner and a borrower do.
+ * The messages between the owner of a target and a borrower, as both ends send and receive them.
  */
 #include "xrc/nic_target.h"
 

@@ -56,14 +56,14 @@ struct target_message {
 };
 
 /*
- * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno when the other
- * process has ended.
+ * Send a message. Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno when
+ * the other process has ended.
  */
 int nic_target_send(int fd, const struct target_message *message);
 
 /*
- * Never blocks. Returns 0; -EAGAIN when there is none; or another -errno, and nothing will come any
- * more.
+ * Receive a message. Never blocks. Returns 0; -EAGAIN when there is none; or another -errno when
+ * the other process has ended.
  */
 int nic_target_receive(int fd, struct target_message *ret_message);
 

@@ -59,7 +59,8 @@ static void state_note(struct nic_opening *opening, const struct nic_qp_state *s
 }
 
 /*
- * Locked by both. Returns 0 and the answer is there; -ETIMEDOUT; or -EIO when the opening is lost.
+ * Wait for the owner's answer to the pending call. opening->calling and opening->lock are locked.
+ * Returns 0 when the answer has arrived; -ETIMEDOUT; or -EIO when the opening is lost.
  */
 static int answer_await(struct nic_opening *opening, const struct timespec *end)
 {
@@ -94,8 +95,8 @@ static int call_locked(
 }
 
 /*
- * Returns 0, what the owner says, -EIO when there is none any more, or -ETIMEDOUT; then it may do
- * it later.
+ * Call the owner. Returns 0 or the owner's error; -EIO when the owner has ended; or -ETIMEDOUT,
+ * after which the owner may still execute the call.
  */
 static int owner_call(
 	struct nic_opening *opening, struct target_message *message, uint32_t timeout_s)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The owner of targets: borrowers come, call, and go.
+ * The owner's side of targets: borrowers connect, call, and leave.
  *
- * Only the one thread that reads connections puts borrowers into target_borrowers and takes them
- * out, with the NIC locked; and so into and out of the list of their target, with its worker locked
- * as well.
+ * The thread that reads connections is the only one that changes target_borrowers and the
+ * borrowers' lists of targets. It changes the former with the NIC locked, and the latter with the
+ * target's worker locked as well.
  */
 #include <errno.h>
 #include <stdlib.h>
