@@ -4,8 +4,8 @@
  *
  *   acceptor ADDRESS PORT FILE
  *
- * Until FILE exists. Then it prints how many connections were accepted and not established, at most
- * and then.
+ * It runs until FILE exists. Then it prints how many connections were accepted and not established:
+ * the maximum over the run, and the number at the end.
  */
 #include <arpa/inet.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests for connections that nobody will complete, with the longest timeout and most retries
- * that a REQ can name.
+ * Requests for connections that their sender never completes, with the longest timeout and most
+ * retries that a REQ can name.
  *
  *   attack_cm_half_open FROM-ADDRESS TO-ADDRESS PORT PER-SECOND SECONDS
  */

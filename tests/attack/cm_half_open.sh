@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Thousands of requests that nobody completes, at a server that accepts all: it holds no more than
-# its backlog of them, and a program connects meanwhile. (How long one is held, test_cm_passive
-# tests.)
+# Thousands of requests that their sender never completes reach a server that accepts all. The
+# server keeps no more of them than its backlog, and another program connects meanwhile.
+# (test_cm_passive tests how long the server keeps one.)
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 . "$(dirname "$0")/../e2e/listen.sh"

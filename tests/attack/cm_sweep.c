@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Requests for connections in the name of a peer, one for each queue pair number that it may have.
- * The sender is any user of the peer's host, with an ordinary UDP socket; it hears no answer.
+ * The sender is any user of the peer's host, with an ordinary UDP socket, who receives no answer.
  *
  *   attack_cm_sweep FROM-ADDRESS TO-ADDRESS PORT CA-GUID
  */

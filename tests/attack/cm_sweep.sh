@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Another user of the peer's host sends a request for a connection from each queue pair number that
-# the peer may have. No connection ends, and the peer is not asked each time.
+# the peer may have. No connection ends, and the server does not query the peer each time.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 . "$(dirname "$0")/../e2e/listen.sh"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program whose other thread changes the environment all the time, while this one opens devices
- * and makes queue pairs, which starts urnicd, too. getenv() and a walk over environ do not survive
- * that: now and then they read memory that setenv() has freed.
+ * One thread of a program changes the environment all the time. Another thread opens devices and
+ * makes queue pairs, which starts urnicd, too. getenv() and a walk over environ are not safe then:
+ * now and then they read memory that setenv() has freed.
  *
- * To make "now and then" always, `environ` points to memory that nobody may read from main() on. A
- * library that reads the environment after it was loaded ends the program by SIGSEGV.
+ * To make that certain, `environ` points to unreadable memory from main() on. A library that reads
+ * the environment after it was loaded ends the program by SIGSEGV.
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A program and an interface have control characters in their names. A terminal or a log that shows
-# the names gets none of them.
+# The names of a program and of an interface contain control characters. urnic shows the names in
+# terminals and logs without these characters.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A program uses up all descriptors that urnicd may open. urnicd does not spin, a program that comes
-# is told at once, and once there are descriptors again all goes on. The same for a program that
-# listens for iWARP connections.
+# A program uses up all descriptors that urnicd may open. urnicd does not spin, a program that
+# starts gets an error at once, and urnicd serves programs again once it has descriptors. The second
+# part repeats this with a program that listens for iWARP connections.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
@@ -81,8 +81,8 @@ echo "$said" | grep -q "urnicd (process $daemon) has reached its limit of 64 ope
 	fail "a program is told: $said"
 kill "$holder"
 
-# A program that listens for iWARP connections has no descriptor for the one that comes: it does not
-# spin either, and serves the connection once it has one.
+# A program that listens for iWARP connections has no descriptor left when one arrives. It does not
+# spin, and serves the connection once it has a descriptor.
 export URNIC_TRANSPORTS=iwarp
 start listener a rping -s -a 10.99.0.1 -p $port -C 3
 wait_for_port a $port "$job_listener" || fail "no listener: $(cat "$scratch/listener")"

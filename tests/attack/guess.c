@@ -3,8 +3,8 @@
  * guess naks|keys INTERFACE PEER VICTIM VICTIM-MAC QPN COUNT
  *
  * A stranger sends packets to a queue pair of the victim in the peer's name, and sees no answer.
- * `naks` goes through all PSNs with fatal NAKs, in steps that an ordinary window does not fit
- * between. `keys` sends WRITEs of eight bytes to address 0, over UC, with keys at random. The
+ * `naks` sends fatal NAKs through the whole range of PSNs, in steps smaller than an ordinary
+ * window. `keys` sends WRITEs of eight bytes to address 0, over UC, with keys at random. The
  * stranger knows the queue pair number, and does not know the peer's UDP source port.
  */
 #include <stdio.h>

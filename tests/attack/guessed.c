@@ -2,8 +2,8 @@
 /*
  * guessed PEER: a program with a UC queue pair whose peer is at the IPv4 address PEER, and many
  * memory regions that the peer may write to, all of the same memory. Prints the queue pair's
- * number, waits until standard input ends, and prints whether anybody has written to the memory:
- * exit status 1 then.
+ * number, waits until standard input ends, and prints whether a peer has written to the memory; the
+ * exit status is then 1.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>

@@ -1,7 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# A program with too few open files, or without /proc: it works, or a sentence says what to raise.
+# A program with too few open files, or without /proc, works, or prints what to raise.
 . "$(dirname "$0")/../e2e/common.sh"
 
 network_up

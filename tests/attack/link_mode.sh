@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # link_mode BUILD: a third host on the link sends packets in the peer's name, while victim and peer
-# exchange messages past the kernel's UDP, over IPv4 and over IPv6. Not one of the victim's frames
-# may go to the third host.
+# exchange messages that bypass the kernel's UDP, over IPv4 and over IPv6. Not one of the victim's
+# frames may go to the third host.
 . "$(dirname "$0")/link.sh"
 
 attack=$1/tests/attack/attack_redirect

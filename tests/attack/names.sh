@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # A user takes the names, or fills the queues, of the sockets that another user's programs look for.
-# They work all the same, and soon; or a sentence says which socket it is and what to do.
+# The programs still work, without a long delay; or urnic prints which socket is taken and what to
+# do.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
@@ -61,8 +62,8 @@ time.sleep(600)" >"$scratch/ready" 2>&1 &
 	attacks="$attacks $(sed -n 's/^ready //p' "$scratch/ready")"
 }
 
-# try SECONDS PREFIX: a program that needs a queue pair, on host a. What it says is in $said, how
-# long it takes in $took.
+# try SECONDS PREFIX: run a program that needs a queue pair on host a. Sets $said to its output and
+# $took to its duration.
 try() {
 	limit=$1
 	began=$(date +%s)
@@ -135,8 +136,8 @@ for parent in ('/tmp', '/dev/shm'):
 	rm -rf /tmp/urnic-"$victim"* /dev/shm/urnic-"$victim"* "/tmp/trap-$victim"
 done
 
-# The system's urnicd is stopped, and its queue full: a sentence, at once. Once it goes on, so do
-# all.
+# The system's urnicd is stopped, and its queue is full: programs get an error sentence at once.
+# When urnicd continues, programs work again.
 on a "$urnicd" --system --idle 0 || fail 'no system-wide urnicd'
 works 'a system-wide urnicd' "$(as $victim)"
 path=$(urnicds_on a)

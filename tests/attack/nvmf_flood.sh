@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A host opens as many connections to urnic-nvmf-target as it can, and keeps them. Another host is
-# served all the same, the target says who it was, has descriptors left, and sleeps.
+# A host opens as many connections to urnic-nvmf-target as it can, and keeps them. The target still
+# serves another host, names the first one in its log, has descriptors left, and does not spin.
 . "$(dirname "$0")/../e2e/common.sh"
 
 command -v prlimit >/dev/null || skip 'prlimit is not installed'

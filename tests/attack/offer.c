@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A user who offers something else as a process's NIC memory: `offer WAY FILE`. To whoever captures
- * for root, except `attach`, which offers it to urnicd. Says "done" and its process number, and
- * stays until it is killed.
+ * A user who offers something else as a process's NIC memory: `offer WAY FILE`. All ways offer it
+ * to root's capture, except `attach`, which offers it to urnicd. Prints "done" and its process
+ * number, and stays until it is killed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # A user offers root's `urnic capture` and `urnic stat` something else as NIC memory: memory that is
-# truncated while it is mapped, a pipe, a device, a file of root's, more descriptors than one. They
-# go on, write to nothing, and keep nothing open.
+# truncated while it is mapped, a pipe, a device, a file of root's, more than one descriptor. Both
+# commands go on, write to none of these, and close what they received.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

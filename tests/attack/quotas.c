@@ -4,8 +4,8 @@
  * ports and connections.
  *
  * Usage: attack_quotas all ADDRESS: takes, prints how much, and holds it until it is killed.
- *        attack_quotas one ADDRESS: takes one of each, to see whether that can be had.
- * Exit status: 0 fine, 1 it got what it should not, or did not get what it should.
+ *        attack_quotas one ADDRESS: takes one of each, to see whether urnicd grants it.
+ * Exit status: 0; 1 if urnicd granted more than it should, or less.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # One user cannot use up `urnicd --system`: user 20002 takes all that it gets, and user 20001 still
-# works. What is refused is refused with a sentence.
+# works. urnicd gives a reason for each refusal.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

@@ -4,7 +4,7 @@
  *
  * A third host on the link sends packets to the victim in the peer's name, from its own Ethernet
  * address: for queue pair numbers of all slots, chosen at random, with good ICRCs. It counts the
- * victim's frames to the peer that come to it instead.
+ * victim's frames for the peer that arrive at this third host instead.
  *
  * Prints how many packets it sent and how many frames came.
  */

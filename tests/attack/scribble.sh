@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # A process of the same user writes any words wherever it can into the NIC memory of two processes
-# that exchange data. They do not crash, no call hangs, and memory of a third process stays what it
-# is. SCRIBBLE_RUNS has it go on for longer: each run is 3 kinds of 40 connections.
+# that exchange data. The two do not crash, no call hangs, and memory of a third process does not
+# change. SCRIBBLE_RUNS is the number of runs, of 40 connections of each of 3 kinds.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

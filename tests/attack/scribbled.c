@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes of one host that exchange data while somebody writes any words into their NIC
- * memory (scribble.c).
+ * Two processes of one host that exchange data while a third process writes any words into their
+ * NIC memory (scribble.c).
  *
  *   scribbled [OPTIONS] -w rc|srq|ud [-n ROUNDS] [SERVER]
  *

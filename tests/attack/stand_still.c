@@ -4,8 +4,8 @@
  *
  *   stand_still [OPTIONS] -w write|read|fork [-n ROUNDS] [SERVER]
  *
- * The client WRITEs to, or READs from, memory of the server's without a pause. The server stops it
- * at a random moment, which mostly is in the middle of a copy. Then it deregisters the memory and
+ * The client WRITEs to, or READs from, memory of the server's without a pause. The server stops the
+ * client at a random moment, mostly in the middle of a copy. Then it deregisters the memory and
  * fills it anew (write, read), or forks (fork), and lets the client go on. What is checked:
  * deregistering and forking return in time; a WRITE changes nothing of deregistered memory; a READ
  * that succeeds has the bytes of the region; after a fork the client's requests succeed, and

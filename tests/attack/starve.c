@@ -7,11 +7,12 @@
  * The polling threads are pairs, with a completion queue each and a connection: one writes a word
  * and polls until that is done, again and again, the other only polls. Meanwhile the main thread
  * makes and destroys a completion queue, a queue pair and a region once a millisecond, for
- * MEASURE_MS. It prints how long the calls took without waiting for a processor, and with that.
+ * MEASURE_MS. It prints how long the calls took, with and without the time that they waited for a
+ * processor.
  *
  * Where other programs run, they may preempt the thread that has a lane's lock for longer than any
- * limit. So the limit is for 99 of 100 calls: a program whose calls starve has many of them. The
- * program fails when they take longer.
+ * limit. So the limit is for the fastest 99 of 100 calls: starvation would delay many calls. The
+ * program fails when these take longer.
  */
 #include <fcntl.h>
 #include <pthread.h>

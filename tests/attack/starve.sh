@@ -1,8 +1,7 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# Set-up calls are served while threads of the same program poll, however many.
-# tests/unit/test_busy_lock.c counts whom a thread waits for; here is how long 99 of 100 calls take.
+# Set-up calls are served while threads of the same program poll, however many. This test measures
+# how long 99 of 100 calls take; tests/unit/test_busy_lock.c counts the threads that a waiting
+# thread lets pass.
 . "$(dirname "$0")/../e2e/common.sh"
 
 starve=$1/tests/attack/attack_starve

@@ -10,11 +10,11 @@
  * namespace that the file NETNS shows.
  *
  * Each round draws a victim (an end, the urnicd of either host) and its fate. After a stop of some
- * milliseconds the transfer goes on. When an end is killed, the other one hears of it in the time
- * that its settings promise, and two new ones begin. The same holds for an end that is stopped for
- * longer than that, but on one host its peer may also need nothing of it. While a urnicd is
- * stopped, and after it was killed, the transfer goes on. Another urnicd serves the programs that
- * come.
+ * milliseconds the transfer goes on. When an end is killed, the other one gets an error in the time
+ * that its settings promise, and two new ends begin. The same holds for an end that is stopped for
+ * longer than that time; but on one host its peer may not need it at all, and goes on. While a
+ * urnicd is stopped, and after it was killed, the transfer goes on. Programs that start later start
+ * another urnicd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -421,8 +421,9 @@ static pid_t urnicd_of(int index)
 }
 
 /*
- * Has an end given up a peer that lives? A busy machine may keep a peer from running for longer
- * than the settings promise: that is a time limit that was missed. No other end is expected.
+ * Has an end given up a peer that is alive? A busy machine may keep a peer from running for longer
+ * than the settings promise; the test then reports a missed time limit. Any other failed end is an
+ * error.
  */
 static bool has_given_up(void)
 {
@@ -549,8 +550,9 @@ static void end_kill(int index)
 }
 
 /*
- * For longer than its peer waits for an acknowledgement. Without one the peer gives up, in time; on
- * this host it may also find all that it needs in shared memory. Then the transfer goes on.
+ * Stop an end for longer than its peer waits for an acknowledgement. The peer then gives up, in
+ * time. On the same host the peer may find all that it needs in shared memory; then the transfer
+ * goes on.
  */
 static void end_stop_long(int index)
 {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Programs, and urnicd, are stopped, continued and killed at random moments, within one host and
-# between two: nothing hangs, no byte is wrong, and each death is heard of in the time that was
-# promised.
+# between two: nothing hangs, no byte is wrong, and the peer of each killed program gets an error in
+# the promised time.
 #
 # STORM_ROUNDS: how many times, 500 unless set. STORM_SEED replays what was drawn.
 . "$(dirname "$0")/../e2e/common.sh"

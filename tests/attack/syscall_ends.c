@@ -137,8 +137,8 @@ static bool is_readable(int fd)
 }
 
 /*
- * Sleep until there is a completion, for some time at most. A program that has a request under way
- * blocks in ibv_get_cq_event(), as there will be a completion in any case.
+ * Sleep until there is a completion, for some time at most. With `is_sure` a request is under way,
+ * which completes in any case, so the program blocks in ibv_get_cq_event().
  */
 static bool completion_await(struct link *link, bool is_sure)
 {

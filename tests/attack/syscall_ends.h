@@ -7,8 +7,8 @@
  * make queues, connect (with ibv_modify_qp() and by rdma_cm), exchange messages, wait for events,
  * destroy everything. System calls of one end, the victim, fail; see syscall_faults.c.
  *
- * What the ends need to know of each other, and what has become of them, lies in shared memory. So
- * the ends make no system calls for it, which might fail.
+ * The two ends exchange addresses and report their results in shared memory. So the ends make no
+ * system calls for it, which might fail.
  */
 
 #include <infiniband/verbs.h>
@@ -45,7 +45,8 @@ struct end {
 	char failed[NAME_BYTES];
 	int error; /* errno of that call; 0 of a wait */
 	/*
-	 * The status of the first completion with an error, or of an event of rdma_cm that is one
+	 * The status of the first completion with an error, or of the first rdma_cm event that
+	 * reports one
 	 */
 	int status;
 	uint32_t rounds; /* that it has completed */

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls fail, one at a time, and the libraries and urnicd must bear it.
+ * System calls fail, one at a time, and the libraries and urnicd must handle the error.
  *
  *   syscall_faults NETNS ADDRESS-THERE ADDRESS-HERE [CALL [ERRNO [USE [WAY [VICTIM]]]]]
  *
- * Each run has two ends (syscall_ends.h), one of which is the victim, or whose urnicd is. The
- * USE-th use of CALL fails with ERRNO there; with USE 0, each one, as under a sandbox that refuses
- * it. The client is in this network namespace. The server is in the one that the file NETNS shows,
- * or in this one, too, by the way "local".
+ * Each run has two ends (syscall_ends.h). The victim is one of the ends, or its urnicd. The USE-th
+ * call of CALL in the victim fails with ERRNO; with USE 0, each one does, as in a sandbox that
+ * refuses the call. The client is in this network namespace. The server is in the one that the file
+ * NETNS shows, or in this one, too, by the way "local".
  *
- * Required is: the victim ends, within some time; not by a signal; if a call failed, it said why:
- * in errno, and in a sentence on standard error. A request may complete with an error instead.
+ * The victim must end within a time limit, and not by a signal. If one of its verbs failed, it must
+ * report why in errno, and in a sentence on standard error. A request may complete with an error
+ * instead.
  *
  * The victim installs a seccomp filter that has this process decide on each of these calls. So
  * every use is seen, whichever library or thread it comes from.
  *
- * SYSCALL_FAULTS=all, or further arguments, try each error by every way and at every victim;
- * otherwise each error has one of them, in turn, and only the first error of a call more uses than
- * "each one". With SYSCALL_FAULTS_SHOW each run is printed, and what the victim said.
+ * SYSCALL_FAULTS=all, or further arguments, try each error with every way and every victim.
+ * Otherwise each error gets one way and one victim, in turn; only the first error of a call is
+ * tried at single uses as well as at all of them. With SYSCALL_FAULTS_SHOW the program prints each
+ * run and the victim's output.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -125,8 +127,8 @@ static uint64_t now_ms(void)
 /* --- an end, a process of its own --- */
 
 /*
- * Have the supervisor decide on `call`, or on all that are not left out if it is -1; from here on,
- * in all threads and children to come.
+ * Make the supervisor decide on `call`, or, if that is -1, on all calls that are not left out. This
+ * holds from now on in all threads and in children made later.
  */
 static void filter_install(int call)
 {
@@ -273,8 +275,8 @@ static bool is_crash(int status)
 }
 
 /*
- * End what this process has started, and what those have: an urnicd is nobody's child but ours (a
- * subreaper's). Returns whether one has crashed before.
+ * Kill all descendants of this process. It is a subreaper, so an urnicd becomes its child. Returns
+ * whether a descendant had crashed before.
  */
 static bool descendants_end(void)
 {
@@ -474,8 +476,8 @@ static void rows_check(void)
 }
 
 /*
- * One error of one call by one way, at the uses that there are; of an error that is less likely, at
- * `count` of them.
+ * Try one error of one call by one way at each use of the call; at `count` uses for an error that
+ * is less likely.
  */
 static void error_try(struct run run, unsigned uses_max, size_t count)
 {
@@ -494,7 +496,8 @@ static void error_try(struct run run, unsigned uses_max, size_t count)
 }
 
 /*
- * One error of one call: by each way and at each victim, or by the `turn`-th of those that use it.
+ * Try one error of one call: with each way and victim, or with the `turn`-th of those that make the
+ * call.
  */
 static void call_try(int call, int error, bool are_all, unsigned turn)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# System calls of a program, or of its urnicd, fail: a sentence or a completion with an error, and
-# never an abort or a hang.
+# System calls of a program, or of its urnicd, fail. The program gets an error sentence or a
+# completion with an error; it never aborts or hangs.
 #
 # syscall_faults.c says what the variable SYSCALL_FAULTS, and further arguments, choose.
 . "$(dirname "$0")/../e2e/common.sh"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An ordinary user beside others under `urnicd --system`: tries to get what is another user's. It
- * attaches as any program does, then turns on whatever descriptor it was given, and on urnicd.
+ * An ordinary user beside others under `urnicd --system`: tries to receive packets of another user.
+ * It attaches as any program does, then attacks each descriptor that it got, and urnicd.
  *
- * Usage: attack_system_users ADDRESS SECONDS. Prints a line per find. Exit status: 0 nothing, 1
- * something, 2 it could not attack.
+ * Usage: attack_system_users ADDRESS SECONDS. Prints a line for each success of the attacker. Exit
+ * status: 0 for none, 1 for some, 2 if it could not attack.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,8 +41,8 @@ static double now(void)
 }
 
 /*
- * Have every group that one of our sockets is in steer to its member `index`. Returns how many
- * obeyed.
+ * Make every group that contains one of our sockets steer to its member `index`. Returns how many
+ * groups accepted that.
  */
 static unsigned steer(uint32_t index)
 {

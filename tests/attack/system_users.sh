@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# One user's packets are out of another's reach under `urnicd --system`: user 20002 attaches and
-# turns on every descriptor that it has, while user 20001's data move between two hosts. Nothing of
-# them arrives at 20002, and they go on moving.
+# Under `urnicd --system` no user receives another user's packets. User 20002 attaches and attacks
+# each descriptor that it has, while user 20001 transfers data between two hosts. None of the data
+# arrives at 20002, and the transfer goes on.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that loads librdmacm.so.1 with dlopen(), makes a queue pair, and unloads the library
- * with dlclose() while the NIC's threads run; it forks, waits, and does it all again. Threads whose
- * code was unmapped would end it by SIGSEGV.
+ * with dlclose() while the NIC's threads run; then it forks, waits, and repeats all of this.
+ * Threads whose code was unmapped would end it by SIGSEGV.
  */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>

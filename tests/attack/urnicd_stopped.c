@@ -5,8 +5,8 @@
  *   urnicd_stopped [OPTIONS] -w GO-FILE [SERVER]
  *
  * The client READs memory of the server's, whose program sleeps: its NIC threads serve. When
- * GO-FILE is there, urnicd is stopped, and the server sends datagrams to queue pairs that nobody
- * has, on its own host, so that its NIC asks urnicd for them. The client prints the longest gap
+ * GO-FILE is there, urnicd is stopped, and the server sends datagrams to unused queue pair numbers
+ * on its own host, so that its NIC looks them up at urnicd. The client prints the longest gap
  * between two of its READs, and fails when one fails, or when the gap is longer than GAP_MS_MAX.
  */
 #include <arpa/inet.h>

@@ -1,7 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# A stopped urnicd does not hold up a lane: flows of a program that waits for it go on.
+# A stopped urnicd does not hold up a lane: while a program waits for urnicd, its other flows go on.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
