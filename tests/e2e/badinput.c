@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that must be refused, one process asking the other (badinput.def).
+ * Requests that must be refused, between two processes (badinput.def).
  *
- * The client asks, the server is asked. Behind each bad request waits a good one. What is refused
- * changes nothing at the server; afterwards both bring their queue pairs back and the same good
- * request succeeds.
+ * The client sends each bad request, with a good one behind it. A refused request changes nothing
+ * at the server. Then both bring their queue pairs back to RTS, and the same good request succeeds.
  *
- * With -w report nothing is judged: each side prints what it saw, to compare implementations.
+ * With -w report the program judges nothing: each side prints what it saw, to compare
+ * implementations.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# urnic capture: what goes within this host without packets, in the eyes of others.
+# urnic capture: tshark and other programs dissect the captured requests that needed no packets.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -52,8 +52,8 @@ awk -F '\t' '$1 !~ /^rocep_veth0/ || $2 == "" || $3 != "" || $4 !~ /^verify, pro
 	END { print NR " packets dissected, " bad + 0 " bad"; exit bad || NR < 1000 }' "$scratch/dissected" ||
 	fail "tshark finds bad packets: $(head -n 3 "$scratch/dissected")"
 
-# Programs never wait for it: it is killed, or stopped for as long as they run, and what it has not
-# read then is lost, and counted.
+# Programs never wait for urnic capture. When it is killed, or stopped while they run, the records
+# that it has not read are lost and counted.
 need ib_write_bw ib_send_bw
 port=18515
 # fate KILL|STOP PROGRAM: what is to be lost takes time, of which there is more in the next attempt.

@@ -30,12 +30,13 @@ await() {
 	fail "$awaited"
 }
 
-# A function that in_some_attempt calls returns LATE when nothing was wrong but a time limit, which
-# a busy machine may miss. Any other failure (a crash, a wrong byte, a wrong status) is final.
+# A function that in_some_attempt calls returns LATE when it has only missed a time limit, as may
+# happen on a busy machine. Any other failure (a crash, a wrong byte, a wrong status) is final.
 LATE=75
 
-# in_some_attempt FUNCTION ARGUMENTS...: the function leaves in why what was wrong. The summary of a
-# test run counts the lines that begin with "retried: ", and names their tests.
+# in_some_attempt FUNCTION ARGUMENTS...: call the function, again after LATE. It sets $why to the
+# reason of its failure. The summary of a test run counts the lines that begin with "retried: ", and
+# names their tests.
 in_some_attempt() {
 	for attempt in 1 2 3 4 5; do
 		"$@" && return
@@ -84,8 +85,8 @@ network_up() {
 	trap 'exit 1' INT TERM
 	"$urnic" host up -n "$network" -m "${1:-9000}" ||
 		skip 'no network namespaces here: neither root nor user namespaces'
-	# The kernel tells of IPv6 addresses and routes them when it gets to it: the interface's
-	# own, and the link-local one.
+	# The kernel makes IPv6 addresses usable with a delay: the interface's own, and the
+	# link-local one.
 	for side in a b; do
 		for _ in $(seq 100); do
 			[ "$("$urnic" host exec -n "$network" $side -- ip -6 route show table local dev veth0 |

@@ -67,8 +67,8 @@ start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat
 finish_well client
 stop server
 
-# refused HOST EVENT SENTENCE PROGRAM...: no connection; the program hears what it would of an
-# adapter, and the log says why, once.
+# refused HOST EVENT SENTENCE PROGRAM...: the connection fails. The program gets the event that an
+# adapter would raise, and the log has the sentence once.
 refused() {
 	refused_host=$1 event=$2 sentence=$3
 	shift 3
@@ -87,8 +87,8 @@ refused a 'RDMA_CM_EVENT_ADDR_ERROR, error -110' 'the next hop does not answer' 
 refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 10.99.0.2 -C 1
 stop server
 
-# Nobody listens: on a port of a host that has programs with urnic, and on another device of that
-# host.
+# No program listens: at a port of a host that has programs with urnic, and at another device of
+# that host.
 listen server a rping -s -P -a 10.99.0.1 -p 7300
 refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 10.99.0.1 -C 1 -p 7301
 refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 127.0.0.1 -C 1 -p 7300

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Forged messages of the connection manager by the thousand: real connections get through meanwhile,
-# what is dropped is counted, and nothing is left of it.
+# Thousands of forged messages reach the connection manager. Real connections are established
+# meanwhile, the dropped messages are counted, and no memory stays allocated for them.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -30,9 +30,9 @@ connect 10
 echo "ten connections during the flood: $(head -n 1 "$scratch/client")"
 wait $flood || fail 'the flood ends early'
 connect 20
-# Tables keep the size that they had when most was going on: up to 16,384 deadlines, 8 bytes each
-# (base/deadline.c makes twice as many), and 4,096 last messages of 64 bytes. 15,000 of the messages
-# are requests to the listener: one allocation left over of each shows.
+# Tables keep their largest size: up to 16,384 deadlines of 8 bytes (base/deadline.c makes twice as
+# many), and 4,096 last messages of 64 bytes. 15,000 of the messages are requests to the listener,
+# so a leak of one allocation per request would exceed the limit.
 [ "$allocated" -le $((before + 16384 * 2 * 8 + 16384)) ] || fail "the server has allocated $allocated bytes, and had $before"
 [ "$nic" -le $((nic_before + 256 + 64)) ] || fail "its NIC has $nic KiB, and had $nic_before"
 counters=$(on a "$urnic" stat --all)

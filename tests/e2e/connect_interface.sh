@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Interfaces and addresses that come, change and go under rdma_cm: who listens at any address, who
-# is connected.
+# Interfaces and addresses appear, change and disappear while programs use rdma_cm: listeners at any
+# address, and connected programs.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -29,8 +29,8 @@ reach() {
 	fail "no connection to $1: $(cat "$scratch/client")"
 }
 
-# Any address means those that come after rdma_listen(), too: of an interface that is there, and of
-# a new one.
+# A listener at any address also listens at addresses that appear after rdma_listen(): of an
+# existing interface, and of a new one.
 listen server a rping -s -P
 reach 10.99.0.1
 on a ip addr add 10.98.0.1/24 dev veth0

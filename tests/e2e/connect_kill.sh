@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that are killed in each state of a connection, and urnicd itself: the other side hears of
-# it at once, and connections outlive an urnicd in any state.
+# Programs are killed in each state of a connection, and so is urnicd. The peer of a killed program
+# gets an event at once. A connection in any state outlives urnicd.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One side of a connection by rdma_cm that goes as far as it is told and stays there.
+ * One side of a connection by rdma_cm, which proceeds to a given state and stays there.
  *
  *   connect_states server|client ADDRESS STATE FILE
  *
- * Stays in STATE until FILE exists, then goes on to the end: the client disconnects. Prints where
- * it stays and each event with its status. Exits with 0 when the connection has ended, one way or
- * another.
+ * It stays in STATE until FILE exists, then goes on to the end: the client disconnects. Prints the
+ * state, and each event with its status. Exits with 0 when the connection has ended for any reason.
  *
  *     state        client                        server
  *     route        route resolved                listening
- *     req          asked                         has a request
- *     rep          accepted, not told so         accepted
+ *     req          request sent                  request received
+ *     rep          accepted, no event yet        accepted
  *     established  connected                     connected
- *     dreq         asked to disconnect           was asked to disconnect
- *     none         stays nowhere
+ *     dreq         disconnect requested          disconnect received
+ *     none         does not stop in any state
  */
 #include <arpa/inet.h>
 #include <poll.h>

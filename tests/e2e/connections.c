@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connections by rdma_cm, one after the other and many at once: how long each step takes, and
- * what is left over.
+ * Many connections by rdma_cm, one after the other and many at once: the duration of each step, and
+ * leaks.
  *
  *   connections server ADDRESS
  *   connections client ADDRESS [ROUNDS [IN-A-ROW [AT-ONCE]]]
  *
  * Each connection has a completion queue and a queue pair of its own and carries one message. After
- * each round both sides wait until the connections' time wait is over and count what they hold.
- * What is left over of each connection makes every round end with more than the one before, so
- * there are rounds, two at least, until one of them has not: of each of the counts, at both sides.
- * After ROUNDS rounds the client fails; of a single round it only says the counts.
+ * each round both sides wait until the connections' time wait is over, and count their resources. A
+ * leak per connection makes each count grow in every round. So the program runs at least two
+ * rounds, and goes on until no count at either side has grown in a round. After ROUNDS rounds the
+ * client fails. With a single round it only prints the counts.
  *
- * Resident memory is not counted: it is that of the moment when the most connections were in time
- * wait, and how many that were is a matter of the machine's speed. Bytes allocated and not freed
- * are exact where malloc() neither caches chunks per thread nor has arenas beside the heap
- * (connections.sh): rounds end with the same figure, so that a single chunk of 16 bytes more per
- * round is found.
+ * Resident memory is not counted, because it depends on the largest number of connections in time
+ * wait, and so on the machine's speed. The number of allocated bytes is exact if malloc() has no
+ * caches per thread and no arenas beside the heap (connections.sh). Then a leak of 16 bytes per
+ * round is detected.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -49,7 +48,8 @@ struct connection {
 };
 
 /*
- * One region for all: slots of regions are taken in turn, on purpose, which would look like a leak.
+ * One region for all connections: the NIC assigns the slots of regions in rotation, which would
+ * look like a leak.
  */
 static uint8_t memory[MESSAGE_BYTES];
 static struct ibv_mr *mr;

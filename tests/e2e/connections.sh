@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A thousand connections one after the other and two hundred at once, several times: nothing is left
-# over at either side, nor at urnicd.
+# A thousand connections one after the other and two hundred at once, several times: neither side
+# leaks resources, nor does urnicd.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -4,8 +4,9 @@
 # Unreliable connections, datagrams and multicast: Debian's programs between two hosts and within
 # one.
 #
-# What is lost is lost, and programs that count messages then wait for ever: they are tried again.
-# Those that stream send no more than the receiver's socket holds, however late it is served.
+# Lost messages are not repeated, so a program that counts messages may wait for ever; the test then
+# runs it again. Programs that stream send no more than the receiver's socket holds, so none is lost
+# when the receiver is late.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# urnic devices: what ibv_devices and ibv_devinfo list, and a sentence where there is nothing.
+# urnic devices: what ibv_devices and ibv_devinfo list, and the message when there is no device.
 . "$(dirname "$0")/common.sh"
 
 network_up 4200
@@ -32,8 +32,8 @@ URNIC_INTERFACES=no-such "$urnic" devices --json 2>/dev/null | grep -q '"devices
 "$urnic" devices --bogus 2>/dev/null
 [ $? = 2 ] || fail 'a bad option is not a usage error'
 
-# A variable that is set to nonsense is named in one sentence, which is not lost behind a long
-# value, and the default is used.
+# The library names a variable with an invalid value in one sentence, which a long value does not
+# hide, and uses the default.
 plain='URNIC_TRANSPORTS URNIC_LINK URNIC_LOCAL URNIC_MR URNIC_LANES URNIC_LIMITS URNIC_LOG'
 # said_of VALUE VARIABLE...: what a program says when these have the value; it has to go on.
 said_of() {
@@ -68,8 +68,8 @@ said=$(on a "$urnic" run --no-view -- env URNIC_LINK=on ibv_ud_pingpong -d rocep
 [ "$(echo "$said" | grep -c 'URNIC_LINK is on, but packets of lo go through UDP sockets: ')" = 1 ] || fail "URNIC_LINK=on: $said"
 on a "$urnic" capture -i no-such -- true 2>&1 | grep -q 'no device or interface is called no-such' || fail 'capture -i no-such says nothing'
 
-# What the urnicd that a program starts would not understand, the program says; host b has no urnicd
-# yet.
+# The program itself reports an invalid value that concerns the urnicd that it starts; host b has no
+# urnicd yet.
 said=$("$urnic" host exec -n "$network" b -- "$urnic" run --no-view -- \
 	env URNICD_IDLE_S=-1 URNICD_LOG=/no/such/directory/log ibv_rc_pingpong -d rocep_veth0 -g 0 127.0.0.1 2>&1)
 echo "$said" | grep -q "URNICD_IDLE_S is '-1'.*; using 10" || fail "URNICD_IDLE_S=-1: $said"

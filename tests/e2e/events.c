@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs that sleep until something happens.
+ * Programs that sleep until an event arrives.
  *
- * First COUNT ping-pongs by both processes, which poll their completion channel's descriptor: one
- * wake-up that is lost hangs it, and what the channel says twice is counted. Then solicited events
- * only, and an asynchronous one.
+ * First, COUNT ping-pongs between two processes that poll their completion channel's descriptor.
+ * One lost wake-up hangs them; the program counts superfluous wake-ups. Then solicited events only,
+ * and an asynchronous one.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that sleep in poll or epoll: no wake-up is lost, none comes unasked. Debian's, too.
+# Programs that sleep in poll or epoll, our own and Debian's: no wake-up is lost, and none is
+# spurious.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for

@@ -6,9 +6,9 @@
  *   exchange [OPTIONS] [-n ROUNDS] -w poll|sleep [SERVER]
  *
  * Client and server send each other one message after the other, each the answer to the one before.
- * Each end counts the messages that it received while the one that they answer was not complete,
- * and fails when there is one. Each end stays on one processor: the kernel reorders two packets
- * that leave from two processors, whatever their order was when urnic sent them.
+ * Each end counts the messages that arrived before its own message, which they answer, was
+ * complete. It fails when there is one. Each end stays on one processor: the kernel reorders two
+ * packets that leave from two processors, whatever their order was when urnic sent them.
  */
 #include <errno.h>
 #include <sched.h>
@@ -89,8 +89,8 @@ static struct ibv_wc completion(struct ends *ends, struct ibv_cq *cq)
 }
 
 /*
- * Take the next message, and what comes before it. Adds to *sends how many requests were complete
- * by then.
+ * Poll until the next message arrives. Adds the number of requests that completed before it to
+ * *sends.
  */
 static void receive(struct ends *ends, uint32_t *sends)
 {

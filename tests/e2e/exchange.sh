@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A request is complete at its sender before the answer to it arrives there, as between adapters:
-# over sockets and over the link, within one host and between two, whether the programs poll or
-# sleep.
+# A sender's request completes before the answer to it arrives, as with adapters: over sockets and
+# with the bypass, within one host and between two, whether the programs poll or sleep.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

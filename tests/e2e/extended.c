@@ -4,8 +4,9 @@
  * completion queue with timestamps, a parent domain with an allocator and a thread domain.
  *
  * The client posts COUNT regions of random requests: WRITEs from lists and inline, a READ of all
- * that they wrote, an atomic that counts regions, a SEND whose immediate data does. It checks each
- * region's data when its last request completes; the server checks every message.
+ * that they wrote, an atomic that counts regions, and a SEND with the region's number as immediate
+ * data. It checks each region's data when its last request completes; the server checks every
+ * message.
  */
 #include <endian.h>
 #include <string.h>

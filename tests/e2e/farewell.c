@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a connection's peer has acknowledged before it disconnects is complete here when
- * DISCONNECTED is heard.
+ * Requests that the peer has acknowledged before it disconnects are complete when the program gets
+ * DISCONNECTED.
  *
  *   farewell server|client ADDRESS
  *
  * In each of ROUNDS connections the server sends a message. The client receives it, sends one,
- * waits until that is complete, and disconnects. The server sleeps in rdma_get_cm_event() and then
- * polls each of its queues once, which has to find the completions of both. It fails when one is
- * missing.
+ * waits until that is complete, and disconnects. The server sleeps in rdma_get_cm_event(), and then
+ * polls each of its queues once. It fails unless it finds the completions of both messages.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Completions that a peer caused before it disconnected are there when DISCONNECTED is heard:
-# between two hosts over the link, over sockets and over iWARP, and within one.
+# Completions that the peer caused before it disconnected are in the queue when the program gets
+# DISCONNECTED: between two hosts over the link, over sockets and over iWARP, and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # fio's rdma engine. Its server is a job that reads. With verb=send the server sees every block, and
-# verifies it; with read and write it waits for the end, and fio has nothing to compare:
-# tests/e2e/verify does, for every operation.
+# verifies it; with read and write it waits for the end, and fio compares nothing; tests/e2e/verify
+# does that for every operation.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

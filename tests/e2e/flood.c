@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A stranger who sends forged messages of the connection manager to QP1 of a host, as fast as he is
- * told.
+ * A stranger who sends forged messages of the connection manager to QP1 of a host, at a given rate.
  *
  *   flood FROM-ADDRESS TO-ADDRESS PER-SECOND SECONDS
  *
- * By turns: requests for a port where somebody listens (7471), each as of another connection;
- * requests for random services; answers to random communication IDs; random bytes.
+ * The messages are, in turn: a request for a port with a listener (7471), each for another
+ * connection; a request for a random service; an answer to a random communication ID; random bytes.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  * A thread of the parent moves data between two queue pairs of the process without a pause, while
  * the main thread forks. Children use a NIC of their own, find the inherited objects dead, do
- * nothing, or run another program; the parent's transfers do not notice.
+ * nothing, or run another program. The parent's transfers go on without errors.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# fork() under an open device, again and again; no slot stays behind.
+# fork() under an open device, again and again; no slot stays leased.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# urnic host: two hosts that reach each other at once, and leave nothing behind.
+# urnic host: the two hosts reach each other at once, and `urnic host down` removes everything.
 . "$(dirname "$0")/common.sh"
 
 network_up 4200

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Debian's ibv_asyncwatch sees the interface's link and addresses change, and its end; ibv_devinfo
-# shows them.
+# Debian's ibv_asyncwatch reports changes of the interface's link and addresses, and its removal;
+# ibv_devinfo shows them.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # iWARP devices: Debian's programs that connect by address and port, between two hosts and within
-# one, and what tshark says of the stream.
+# one. tshark dissects the stream.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -147,8 +147,8 @@ for options in '' crc=off,ready=read ready=send revision=1 peer-to-peer=off revi
 done
 unset URNIC_MPA
 
-# Both kinds of devices: the first that has the address is taken, and a listener at any address
-# hears both.
+# Both kinds of devices: rdma_cm chooses the first device that has the address, and a listener at
+# any address gets requests of both kinds.
 export URNIC_TRANSPORTS=roce,iwarp
 listen server a rping -s -P
 for transports in roce iwarp iwarp,roce; do

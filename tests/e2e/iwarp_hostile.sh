@@ -21,8 +21,7 @@ wait_for_bytes() {
 }
 
 if [ "${IWARP_VANISH:-}" ]; then
-	# A connection on which nothing is said. Its peer's host is not to be heard of any more, nor
-	# its end.
+	# An idle connection. Then the peer's host disappears, without a FIN or RST.
 	listen server a rping -s -a 10.99.0.1
 	start client b rping -c -a 10.99.0.1 -C 1000000
 	until [ "$(on b ss -Htn state established dst 10.99.0.1 2>/dev/null | wc -l)" -gt 0 ]; do sleep 0.1; done

@@ -1,14 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that are killed or stopped, on either side, while data moves: what the other one notices,
-# and when.
+# Programs are killed or stopped, on either side, while data moves: the error that the other one
+# gets, and when.
 #
-# A dead peer is reported after (retry_cnt + 1) local ACK timeouts: 8 times 67 ms as perftest and
-# verify set them, counted from the last answer, which a victim without a CPU may have given well
-# before it was killed. MARGIN is for the processes to get a CPU. A requester whose timers were
-# served late takes up to STARVED times as long (IBTA 9.7.6.1.3); the simulator checks the exact
-# times.
+# A dead peer is reported after (retry_cnt + 1) local ACK timeouts: perftest and verify set 8 times
+# 67 ms, counted from the last response. A victim that had no CPU may have sent that well before it
+# was killed. MARGIN allows for processes that wait for a CPU. A requester whose timers were served
+# late takes up to STARVED times as long (IBTA 9.7.6.1.3); the simulator checks the exact times.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes at work on each other's memory (verify_mixed.c), one of which is killed or stopped
- * at a random moment, again and again: COUNT rounds from the seed that -w names. The other one
+ * Two processes work on each other's memory (verify_mixed.c), and one of them is killed or stopped
+ * at a random moment. This repeats for COUNT rounds from the seed that -w names. The other process
  * checks every byte of every completion, and its connection breaks within the time that its
- * settings promise. It prints how long that took.
+ * settings promise. The program prints how long that took.
  *
  * KILLS_NETNS names a network namespace that one of the two enters.
  */

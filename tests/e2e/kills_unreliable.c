@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three processes of one host that send each other what nobody acknowledges, one of which is killed
- * or stopped at a random moment, again and again: COUNT rounds from the seed that -w names, by
- * turns with datagrams, and over unreliable connections with receive queues of their own and with
- * shared ones. The other two check every byte of every completion, go on sending to all, and must
- * hear each other; in the end a queue gives back every request, but one, at most, that the dead one
- * had taken where others take, too.
+ * Three processes of one host send each other unacknowledged messages, and one of them is killed or
+ * stopped at a random moment. This repeats for COUNT rounds from the seed that -w names. The rounds
+ * alternate between datagrams and unreliable connections, and the latter between receive queues of
+ * their own and shared ones. The other two processes check every byte of every completion, go on
+ * sending to all, and must receive from each other. At the end each receive queue has flushed every
+ * request. One request may be missing if other processes take from the queue: the one that the dead
+ * process had taken.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -16,8 +16,8 @@ for protocol in FI_PROTO_RDMA_CM_IB_RC FI_PROTO_IB_UD FI_PROTO_RXM FI_PROTO_RXD;
 	grep -q "protocol: $protocol\$" "$scratch/info" || fail "fi_info has no $protocol"
 done
 
-# ping_pong CLIENT-HOST ADDRESS OPTIONS...: all sizes, the data compared. What fails in between is
-# only printed.
+# ping_pong CLIENT-HOST ADDRESS OPTIONS...: all sizes, with comparison of the data. The failure of a
+# single attempt is only printed.
 ping_pong() {
 	host=$1 address=$2
 	shift 2

@@ -9,8 +9,8 @@ claims() {
 	awk '$1 == "claims_made" { made = $2 } END { print made + 0 }' "$scratch/stat"
 }
 
-# listen NAME HOST PROGRAM ARGUMENTS...: start it, and wait until it listens: it claims a port, and
-# then says that it listens.
+# listen NAME HOST PROGRAM ARGUMENTS...: start a program, and wait until it has claimed a port and
+# told urnicd that it listens.
 listen() {
 	claims_before=$(claims "$2")
 	start "$@"

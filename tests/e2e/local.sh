@@ -1,9 +1,7 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# Two processes of one host that meet without packets: Debian's programs and every byte of every
-# operation, what the counters say of it, and that the target of one-sided operations needs no CPU:
-# LOCAL_SECONDS, 1 unless set, long.
+# Two processes of one host exchange data without packets: Debian's programs, and every byte of
+# every operation. Checks the counters, and that the target of one-sided operations needs no CPU.
+# LOCAL_SECONDS: duration of that measurement, 1 unless set.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -62,8 +60,8 @@ for program in ib_write_bw ib_read_bw ib_atomic_bw; do
 	echo "$why"
 done
 
-# Private memory is moved where it can be mapped when a peer on this host comes, and not for one on
-# another host.
+# Private memory is moved into mappable memory when a peer on this host connects, where that is
+# possible, and not for a peer on another host.
 port=18600
 for host in a b; do
 	start server a "$programs/verify" -d rocep_veth0 -w mixed -n 100000000

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Debian's programs that send datagrams, within one host: how many UDP datagrams the kernel sees,
-# which is few; but all of a multicast group's.
+# Debian's programs that send datagrams, within one host. The kernel sees few UDP datagrams, except
+# that it sees all of a multicast group's.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -17,8 +17,8 @@ seen() {
 	on a awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp
 }
 
-# are_between LEAST MOST WHAT: that many were seen since `before`. A receiver that does not run for
-# milliseconds is sent more.
+# are_between LEAST MOST WHAT: the kernel has counted that many UDP datagrams since `before`. More
+# are sent to a receiver that does not run for milliseconds.
 are_between() {
 	count=$(($(seen) - before))
 	why="$3: $count UDP datagrams; $1 to $2 are expected"

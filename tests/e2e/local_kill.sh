@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Processes of one host that meet without packets; one of them is killed, or stopped, at a random
-# moment, and nothing is left behind. Two with a reliable connection, in every other four rounds
-# with shared receive queues: the other one hears of it in the time that its settings promise. Three
-# that send to each other by datagrams or over unreliable connections: who is left goes on. A
-# sender, a target over XRC, and the owner of the receive queue: the sender hears of it in time.
+# Processes of one host exchange data without packets. One of them is killed, or stopped, at a
+# random moment, and no slot or memory stays in use. There are three kinds of rounds. Two processes
+# with a reliable connection, in every other four rounds with shared receive queues: the peer gets
+# an error in the time that its settings promise. Three processes that use datagrams or unreliable
+# connections: the other two go on. A sender, a target over XRC, and the owner of the receive queue:
+# the sender gets an error in time.
 #
 # LOCAL_KILL_ROUNDS: how many times, 32 unless set: half of them the first, a quarter each of the
 # others. LOCAL_KILL_SEED replays the moments.

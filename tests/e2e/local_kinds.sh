@@ -10,8 +10,8 @@ need ib_write_bw ib_send_bw
 export URNIC_LOCAL=on
 network_up 9000
 
-# without_packets PROGRAM OPTIONS...: nearly, and into memory that is mapped. Who gets no CPU for
-# milliseconds is reached by packets for a while.
+# goes_without_packets PROGRAM OPTIONS...: nearly all requests need no packets, and go into mapped
+# memory. A process that gets no CPU for milliseconds receives packets for a while.
 goes_without_packets() {
 	start server a "$@" -F -d rocep_veth0 -s 512 -D $((2 * attempt - 1))
 	wait_for_port a $port "$job_server"

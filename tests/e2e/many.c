@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connected queue pairs in one process: what each takes of memory, how fast they connect, and
+ * Many connected queue pairs in one process: how much memory each takes, how fast they connect, and
  * whether the latency grows with their number.
  *
  *   many [OPTIONS] [-n QUEUE-PAIRS] [SERVER]

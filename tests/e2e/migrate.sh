@@ -1,8 +1,6 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# A connection that moves to its alternate path when the first one is cut, and back again when it is
-# asked to.
+# A connection moves to its alternate path when the primary path is cut, and back when the program
+# requests it.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

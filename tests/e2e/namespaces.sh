@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Two processes of one user in two network namespaces of one machine meet without packets, unless
-# URNIC_HOST_ID says that they are two hosts: every byte of every operation, what the counters say,
-# random programs over both ways, deaths of either and of urnicd.
+# Two processes of one user in two network namespaces of one machine exchange data without packets,
+# unless URNIC_HOST_ID says that they are two hosts. Checks every byte of every operation, the
+# counters, and random programs with and without packets; kills either process and urnicd.
 #
 # NAMESPACES_KILL_ROUNDS: how many deaths, 8 unless set. NAMESPACES_WAYS_SEEDS: how many random
 # programs, 10 unless set.
@@ -16,8 +16,8 @@ rounds=${NAMESPACES_KILL_ROUNDS:-8}
 network_up 9000
 export URNIC_HOST_ID=$network URNICD_IDLE_S=1
 
-# executed NAME HOST: how many requests of `process NAME` went without packets; as soon as there are
-# some, or its connection has had its time.
+# executed NAME HOST: set $executed to the number of requests that `process NAME` has executed
+# without packets. Returns as soon as there are some, or after a time limit.
 executed() {
 	for attempt in $(seq 600); do
 		executed=$(counter "$2" "$(process "$1")" local_requests)
@@ -50,8 +50,8 @@ port=18600
 pair a b 10.99.0.1 "$programs/verify" -d rocep_veth0
 pair b a fd00:99::2 "$programs/verify" -d rocep_veth0 -x 1 -w mixed -n 2000
 
-# What the counters say: without packets, of one host; by packets, and nothing is unreachable, of
-# two.
+# The counters: on one host requests need no packets; on two hosts they use packets, and no peer
+# counts as unreachable.
 mixed 1 18601
 for side in 'server1 a' 'client1 b'; do
 	# shellcheck disable=SC2086

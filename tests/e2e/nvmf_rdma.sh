@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # urnic-nvmf and urnic-nvmf-target over RDMA, on RoCEv2 and iWARP devices, between two hosts and
-# within one: copies, verified writes, control commands, a target that is killed under verified
-# writes, and each sentence for what cannot be.
+# within one: copies, verified writes, control commands, a target that is killed during verified
+# writes, and the error message for each impossible request.
 . "$(dirname "$0")/common.sh"
 
 nvmf=$1/urnic-nvmf

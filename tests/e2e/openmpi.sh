@@ -10,8 +10,8 @@ need mpirun hpcc
 network_up 9000
 reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
 
-# A small problem. UCX waits for an acknowledgement as long as it does by default, so ranks that
-# poll on few processors must not keep the adapters of others from answering.
+# A small problem. UCX keeps its default local ACK timeout. So the lanes of all ranks must answer in
+# time, although polling ranks occupy the few processors.
 sed -e 's/^1000  *Ns$/240 Ns/' -e 's/^80  *NBs$/40 NBs/' /usr/share/doc/hpcc/examples/_hpccinf.txt \
 	>"$scratch/hpccinf.txt"
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 #
-# Two processes that talk to each other; sourced after common.sh.
+# Two processes that communicate; sourced after common.sh.
 #
 # pair SERVER-HOST CLIENT-HOST ADDRESS PROGRAM OPTIONS... runs one of Debian's programs, or of ours,
-# at both ends. What they print stays in $scratch/server and $scratch/client.
+# at both ends. Their output is in $scratch/server and $scratch/client.
 
 scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
 programs=$1/tests/e2e
@@ -49,8 +49,8 @@ try_pair() {
 	return $server_status
 }
 
-# perftest measures how fast the processor's clock runs; where too much else ran meanwhile it says
-# so, and its figures are "inf": then once more.
+# perftest measures the frequency of the processor's clock. When other programs disturb that, it
+# reports so and prints "inf" as figures; the pair then runs again.
 pair() {
 	for attempt in 1 2 3; do
 		try_pair "$@" || break
@@ -63,8 +63,8 @@ pair() {
 	fail "$* ends with $server_status and $client_status"
 }
 
-# lossy_pair: like pair, of programs that wait for ever for a datagram that was lost, as any may be.
-# They have ten seconds for what takes one, and the longer the more often they were late.
+# lossy_pair: like pair, for programs that wait for ever for a lost datagram. They get ten seconds
+# for what takes one, and more after each attempt that was late.
 lossy_pair() {
 	in_some_attempt try_lossy_pair "$@"
 }
@@ -80,8 +80,8 @@ try_lossy_pair() {
 	! grep -s '^Correlation coefficient' "$scratch/server" "$scratch/client" || return $LATE
 }
 
-# hangs STATUS...: one of them is that of timeout(1), 124, or 137 with -s KILL, and none is that of
-# a crash, after which the peer hangs.
+# hangs STATUS...: one of the statuses is that of timeout(1), 124, or 137 with -s KILL, and none is
+# that of a crash. (After a crash the peer hangs, too.)
 hangs() {
 	hangs_any=1
 	for hangs_status; do
@@ -93,8 +93,8 @@ hangs() {
 	return $hangs_any
 }
 
-# start NAME HOST PROGRAM ARGUMENTS...: in the background; `process NAME` is its number, what it
-# prints is in $scratch/NAME.
+# start NAME HOST PROGRAM ARGUMENTS...: run a program in the background. `process NAME` prints its
+# process number; its output is in $scratch/NAME.
 start() {
 	name=$1 start_host=$2
 	shift 2
@@ -115,16 +115,16 @@ finish() {
 	eval "wait \$job_$1"
 }
 
-# rping closes its event channel at its end while a thread of its own goes back to it: if that is
-# quick, it ends the program first.
+# At its end rping closes its event channel while another of its threads returns to
+# rdma_get_cm_event(). If that thread is fast, it ends the program with an error first.
 is_end_of_rping() {
 	[ "$(tail -n 2 "$scratch/$1" | tr '\n' '|')" = 'client DISCONNECT EVENT...|rdma_get_cm_event: Bad file descriptor|' ]
 }
 
 # finish_well NAME...: all of them succeed.
 finish_well() {
-	# perftest's complaint, which is not buffered, may stand anywhere in what it prints: both
-	# ends are shown.
+	# perftest's error message is not buffered, so it may be anywhere in the output: show both
+	# ends of it.
 	for name in "$@"; do
 		finish "$name" || is_end_of_rping "$name" ||
 			fail "$name fails: $(head -n 4 "$scratch/$name") ... $(tail -n 8 "$scratch/$name")"
@@ -151,8 +151,8 @@ now() {
 	date +%s.%3N
 }
 
-# is_within FROM TO LEAST MOST WHAT: TO is LEAST to MOST milliseconds after FROM. If not, why says
-# so, and LATE that it was too late.
+# is_within FROM TO LEAST MOST WHAT: TO is LEAST to MOST milliseconds after FROM. Otherwise sets
+# $why, and returns LATE if TO was too late.
 is_within() {
 	took=$(awk -v from="$1" -v to="$2" 'BEGIN { printf "%d", (to - from) * 1000 }')
 	why="$5 after $took ms, not $3 to $4"

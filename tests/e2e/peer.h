@@ -8,10 +8,10 @@
  *
  * The programs are ordinary ones: they link the system's libibverbs, and `urnic run` starts them.
  * Of a pair, the server waits for the client on a TCP port. That connection carries what queue
- * pairs need to know of each other and keeps both in step; nothing of it is what is tested.
+ * pairs need to know of each other and keeps both in step; it is not part of what is tested.
  *
- * Nothing here returns an error: what should not happen is printed and ends the program with status
- * 1. Each wait ends after PEER_TIMEOUT_S. One thread per `struct peer`.
+ * No function here returns an error: a failure is printed and ends the program with status 1. Each
+ * wait ends after PEER_TIMEOUT_S. One thread per `struct peer`.
  */
 
 #include <infiniband/verbs.h>

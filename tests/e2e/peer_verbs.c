@@ -131,7 +131,8 @@ static void to_rts(struct peer *peer, struct ibv_qp *qp, uint32_t psn, uint8_t r
 static struct address address_of(struct peer *peer, const struct ibv_qp *qp)
 {
 	/*
-	 * Another start each time: packets of this queue pair's last connection may be under way.
+	 * Each connection starts at another PSN, because packets of this queue pair's previous
+	 * connection may still arrive.
 	 */
 	uint64_t random = (uint64_t)getpid() << 32 | ++peer->connections;
 

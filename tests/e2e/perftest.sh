@@ -9,8 +9,8 @@ export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked f
 need ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat
 network_up 9000
 
-# perftest PROGRAM OPTIONS...: between the hosts. The client's last row is of figures, none of
-# them 0.
+# perftest PROGRAM OPTIONS...: run it between the hosts. The client's last row must have figures,
+# none of them 0.
 perftest() {
 	pair a b 10.99.0.1 "$@" -F -d rocep_veth0
 	figures "$@"
@@ -81,8 +81,8 @@ for program in ib_write_bw ib_read_lat ib_send_bw; do # perftest has no atomics 
 	perftest $program --odp -n 200
 done
 
-# Packets within one host: the loopback interface, and the address of another. tests/e2e/local.sh
-# goes without.
+# Packets within one host: over the loopback interface, and to another address of the host.
+# (tests/e2e/local.sh tests the path without packets.)
 export URNIC_LOCAL=off
 for program in ib_read_bw ib_send_bw ib_write_lat; do
 	pair a a 127.0.0.1 $program -F -d rocep_lo -n 200

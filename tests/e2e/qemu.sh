@@ -13,8 +13,8 @@ network_up 9000
 as --32 -o "$scratch/guest.o" "$(dirname "$0")/guest.S" &&
 	ld -m elf_i386 -Ttext 0 --oformat binary -o "$scratch/guest" "$scratch/guest.o" || fail 'no guest'
 
-# boot NAME HOST OPTIONS...: a guest; its serial port is $scratch/NAME.serial, its monitor's answers
-# $scratch/NAME.monitor.
+# boot NAME HOST OPTIONS...: start a guest. Its serial port's output is in $scratch/NAME.serial, its
+# monitor's answers are in $scratch/NAME.monitor.
 boot() {
 	guest=$1 guest_host=$2
 	shift 2

@@ -22,8 +22,8 @@ for test in rc_bi_bw rc_bw rc_lat rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write
 		fail "$test prints no figure: $(cat "$scratch/client")"
 done
 
-# Both ends are refused. The client says why, unless the server has ended the test before: then it
-# says that.
+# urnic refuses both ends. The client reports why, unless the server has ended the test before; then
+# it reports that.
 refused() {
 	start client b qperf -lp $port -t 1 10.99.0.1 "$1"
 	finish client && fail "$1 needs no address"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Debian's raw Ethernet programs between two hosts and within one; and who may not.
+# Debian's raw Ethernet programs between two hosts and within one; and a program without
+# CAP_NET_RAW.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -36,8 +37,8 @@ raw_between() {
 	[ $client_status$server_status = 00 ]
 }
 
-# raw PROGRAM OPTIONS...: from host b to host a. Frames can be lost as on any network, and who
-# counts them then waits for ever: they are tried again, with more time.
+# raw PROGRAM OPTIONS...: from host b to host a. Any network may lose frames, and a program that
+# counts frames then waits for ever. The test runs such a program again, with more time.
 raw() {
 	in_some_attempt raw_between b $MAC_B "$@"
 	for side in server client; do
@@ -46,8 +47,8 @@ raw() {
 	done
 }
 
-# What a rule can say: addresses only, IP, UDP, TCP, IPv6, a VLAN. The IP addresses are nobody's: to
-# those of the hosts their kernels would answer as well.
+# The fields that a rule can match: addresses only, IP, UDP, TCP, IPv6, a VLAN. No host has these IP
+# addresses; otherwise its kernel would answer as well.
 ip='-J 198.51.100.1 -j 198.51.100.2'
 ports='-K 5000 -k 5001'
 raw raw_ethernet_lat -s 64 -n 300

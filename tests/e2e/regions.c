@@ -3,14 +3,14 @@
  * Memory that is registered, deregistered, written, allocated, freed, discarded and forked at the
  * same time.
  *
- * Registering may move pages into memory that others can map, deregistering and forking move them
- * back; nobody in the program may be able to tell. A board of counters shares its pages with
- * whatever the allocator puts beside it; each writing thread has a counter in every line of it and
- * knows what it wrote last. Other threads allocate and free. The main thread registers and
- * deregisters parts of the board and blocks of its own, with the others at work and without them,
- * and forks: a child's memory is what it was, and what it writes is nobody else's.
+ * Registering may move pages into memory that other processes can map; deregistering and forking
+ * move them back. No thread of the program may notice. A board of counters shares its pages with
+ * other allocations. Each writing thread has a counter in every line of the board and knows what it
+ * wrote last. Other threads allocate and free. The main thread registers and deregisters parts of
+ * the board and blocks of its own, while the others run and while they do not, and forks. A child's
+ * memory has the bytes of the fork, and no other process sees what the child writes.
  *
- * -n is the seconds that it runs. The last line says how often memory was found to be moved.
+ * -n is the seconds that it runs. The last line says how often memory had been moved.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -254,8 +254,8 @@ static void block_give_back(struct block *block)
 }
 
 /*
- * The program does with its mapping what it can while it is registered; other memory may be there
- * when it is deregistered.
+ * While a block is registered, the program changes its mapping in any way it can. At deregistration
+ * other memory may be at that address.
  */
 static void block_disturb(struct block *block)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Registered memory under threads, allocators and forks: whatever URNIC_MR says, nobody can tell it
-# from other memory. REGIONS_SECONDS: how long each part runs, instead of 2.
+# Registered memory under threads, allocators and forks: with each value of URNIC_MR it behaves like
+# other memory. REGIONS_SECONDS: how long each part runs, instead of 2.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

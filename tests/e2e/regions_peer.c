@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A region that a peer writes to while its owner does what it likes.
+ * A peer writes to a region while the region's owner registers, deregisters and forks.
  *
- * Both share a board of counters, the server's memory. The client counts in two words of each line,
- * by RDMA WRITE and READ and by atomics; the server's main thread in another, and now and then a
- * thread of it in a fourth. Meanwhile the server forks, and registers and deregisters parts of the
- * same pages. Everybody knows what he wrote last. In each round the region is registered anew,
- * while the server is alone, and deregistered while its thread writes. -n is the number of rounds.
+ * Both share a board of counters, the server's memory. The client counts in two words of each line:
+ * in one by RDMA WRITE and READ, in the other by atomics. The server's main thread counts in a
+ * third word, and now and then another thread of the server in a fourth. Meanwhile the server
+ * forks, and registers and deregisters parts of the same pages. Each writer knows what it wrote
+ * last. In each round the region is registered anew, while the server is alone, and deregistered
+ * while its thread writes. -n is the number of rounds.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -136,8 +137,8 @@ static bool serve_round(uint32_t round)
 		if (peer_random(&random_state) % 100 == 0)
 			part_register();
 		/*
-		 * The client meets the region as it was moved in some rounds, and as it was forked
-		 * in others.
+		 * In some rounds the client connects after the region was moved, in others after a
+		 * fork.
 		 */
 		if (round % 3 && peer_random(&random_state) % 300 == 0)
 			fork_once();

@@ -44,8 +44,8 @@ wanted='^custom +1m +2 +4 ' both 'rstream, long messages' 'rstream -S 1048576 -I
 wanted='^custom +4\.8k +5 +50 ' both riostream "riostream $options" -- \
 	riostream -s 10.99.0.1 -S 5000 -I 50 -C 5
 
-# A server is killed: its client's calls return, and say so. rstream looks at errno when nothing was
-# received.
+# A server is killed: its client's calls return with an error. rstream looks at errno when nothing
+# was received.
 for mode in n b; do
 	claims_before=$(claims a)
 	start server a rstream -T "$mode" -S 4096 -I 100000000
@@ -68,8 +68,8 @@ tcp_opens() {
 }
 
 before=$(tcp_opens)
-# iperf3 counts at both ends; with --bytes it ends when all have arrived, and those of the block
-# that it was sending.
+# iperf3 counts at both ends. With --bytes it ends when all bytes have arrived, including those of
+# the block that it was sending.
 wanted='iperf Done' both iperf3 "$urnic run --rsocket iperf3 -s -1" -- \
 	"$urnic" run --rsocket -- iperf3 -c 10.99.0.1 -n 20M
 grep -q '20\.[01] MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"

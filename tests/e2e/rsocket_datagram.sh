@@ -48,8 +48,8 @@ finish_well client
 grep -q '^custom ' "$scratch/client" || fail "udpong: $(cat "$scratch/client")"
 stop server
 
-# A server that begins anew, with another queue pair, is found again; the longest datagram, and one
-# that is longer.
+# A server that starts again, with another queue pair, receives the client's datagrams again. Then
+# the longest possible datagram, and one that is too long.
 cat >"$scratch/datagrams.py" <<'END'
 import socket, sys
 server = ('::ffff:10.99.0.1', 5353)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# urnic run --view: what programs find in /sys and /dev, that nobody else finds it there, and that
-# everything else is as it was.
+# urnic run --view: the files in /sys and /dev that the program sees, that no other process sees
+# them, and that all other files are unchanged.
 . "$(dirname "$0")/common.sh"
 
 network_up
@@ -93,8 +93,8 @@ if command -v ib_write_bw >/dev/null; then
 		'local_bytes'
 fi
 
-# Who writes the counters leaves with the last program that has the view, and keeps no descriptor of
-# its caller's.
+# The keeper, which writes the counters, ends with the last program that has the view, and keeps no
+# descriptor of its caller's open.
 keepers() {
 	for process in /proc/[0-9]*; do
 		[ "$(cat "$process/comm" 2>/dev/null)" = urnic-counters ] &&

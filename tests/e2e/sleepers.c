@@ -3,9 +3,9 @@
  * Programs whose threads sleep until there is an event: in a blocking ibv_get_cq_event(), or at the
  * channel's descriptor.
  *
- * In each round a number of channels have a number of threads and queue pairs each, and every queue
- * pair plays ping-pong: one lost wake-up hangs the round. Signals that do not interrupt read(2)
- * come all the time. Meanwhile another thread polls a queue of its own, and reads the peer's
+ * In each round there are several channels, each with several threads and queue pairs. Every queue
+ * pair plays ping-pong, so one lost wake-up hangs the round. Signals that do not interrupt read(2)
+ * arrive all the time. Meanwhile another thread polls a queue of its own, and reads the peer's
  * memory. Then the threads are interrupted, and cancelled.
  */
 #include <errno.h>

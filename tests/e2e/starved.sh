@@ -1,8 +1,6 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# Two processes of an overloaded machine, each of which does not run for up to half a second at a
-# time (it is stopped): their connection, whose retries are over in 0.27 s, stays.
+# Two processes of an overloaded machine: each is stopped for up to half a second at a time. Their
+# connection survives, although its retries take 0.27 s only.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# UCX: its transports over reliable connections and datagrams, what it builds of them, and
+# UCX: its transports over reliable connections and datagrams, its higher transports, and
 # connections by address and port.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"

@@ -1,7 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# urnicd killed while data moves, and what programs that were killed leave behind: nothing.
+# urnicd is killed while data moves. Programs that are killed leave no slot, process or name.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -53,9 +51,9 @@ has_met() {
 	on a ss -Htn state established "sport = :$1" | grep -q .
 }
 
-# Killed programs, again and again, one side or both: no slot, process or name stays. Who is left
-# has some retries to go, and is not waited for before the next round. A client that has not met
-# its server would look for it for longer than urnicd stays without programs.
+# Programs are killed again and again, on one side or both: no slot, process or name stays. A
+# surviving program has some retries to go, and the next round does not wait for it. A client that
+# has not connected to its server would try for longer than urnicd stays without programs.
 before=$(stat_of a 'counters["slots_leased"]')
 for round in $(seq "$ROUNDS"); do
 	mixed "$round" $((18603 + round)) 100000000

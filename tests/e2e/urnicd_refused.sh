@@ -1,16 +1,14 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# What keeps a program from the network is said in a sentence, with what to do about it, and the
-# verb fails; nothing hangs or crashes, and the next program does not suffer.
+# When the system keeps a program from the network, urnic prints the reason and what to do about it,
+# and the verb fails. Nothing hangs or crashes, and the next program works.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
 network_up 9000
 export URNICD_IDLE_S=1
 
-# try SETTING...: a program that needs a queue pair on host a; its status, and what it says in
-# $said.
+# try SETTING...: run a program that needs a queue pair on host a. Returns its status, and sets
+# $said to its output.
 try() {
 	said=$(on a env "$@" timeout 120 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1)
 }

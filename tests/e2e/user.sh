@@ -53,7 +53,8 @@ for test in verbs_import verbs_xrc_shared; do
 		{ cat "$scratch/$test"; fail "$test as an ordinary user"; }
 done
 
-# Beside another user's urnicd on the same address: a sentence. Root has its own, too.
+# Beside another user's urnicd on the same address, the program gets an error message. Root has an
+# urnicd of its own, too.
 # shellcheck disable=SC2086
 start server a $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
 # shellcheck disable=SC2086
@@ -85,8 +86,8 @@ for user in root user; do
 	start "client_$user" b $as "$programs/verify" -d rocep_veth0 -p "186${#as}" -w mixed -n 3000 10.99.0.1
 done
 finish_well server_root server_user client_root client_user
-# Two users on one host, in one network namespace or in two: by packets, and why is counted and
-# said. One user's processes: without.
+# Two users on one host, in one network namespace or in two, use packets; a counter and the log have
+# the reason. Processes of one user need no packets.
 export URNIC_HOST_ID="$network" URNIC_LOG=info
 for client in a:root b:root b:user; do
 	[ ${client#*:} = root ] && as='' || as=$as_user

@@ -4,12 +4,12 @@
  *
  *   verify [OPTIONS] [-w each|mixed] [-n COUNT] [SERVER]
  *
- * each    one request at a time: all operations, sizes around what matters, one or several
- *         scatter/gather entries, inline; first the server acts, then the client. The bytes beside
- *         those that were meant must stay. COUNT is the largest size.
- * mixed   both act at once, with up to SLOTS requests under way, COUNT in total, chosen at random.
- *         SIGTERM, to both, ends it sooner. Ends with status 3 when a request fails, and says when:
- *         for tests that break things.
+ * each    one request at a time: all operations, critical sizes, one or several scatter/gather
+ *         entries, inline; first the server is the requester, then the client. Bytes beside the
+ *         destination must not change. COUNT is the largest size.
+ * mixed   both are requesters, with up to SLOTS requests under way, COUNT in total, chosen at
+ *         random. SIGTERM to both ends it sooner. Ends with status 3 when a request fails, and
+ *         prints the time: for tests that break connections.
  *
  * Without -w both.
  */

@@ -3,7 +3,7 @@
 #define URNIC_TESTS_E2E_VERIFY_H
 
 /*
- * The parts of verify: each looks at one request at a time, mixed at many.
+ * The two parts of verify: `each` tests one request at a time, `mixed` many at once.
  */
 
 #include "peer.h"

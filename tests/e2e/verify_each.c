@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One request at a time: all operations, sizes around what matters, one or several scatter/gather
- * entries, inline. The bytes beside those that were meant must stay.
+ * One request at a time: all operations, critical sizes, one or several scatter/gather entries,
+ * inline. Bytes beside the destination must not change.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -239,8 +239,8 @@ static void mixed_close(struct mixed *mixed)
 	uint64_t counter;
 
 	/*
-	 * The other may still be sending. When it is not, all of it has completed there, so it is
-	 * here.
+	 * The peer may still have requests under way. When it reports that it has none, all of them
+	 * are complete there, so their effects are visible here.
 	 */
 	peer_tell(mixed->peer, &ours, sizeof(ours));
 	while (!peer_has_told(mixed->peer))

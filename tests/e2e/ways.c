@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs random programs (ways.h) and prints what they show: COUNT of them, from the seed that -w
- * names on. Whatever way the bytes go, what is printed is the same.
+ * Runs random programs (ways.h) and prints their results: COUNT programs, from the seed that -w
+ * names on. The output is the same with and without packets.
  */
 #include "ways.h"
 #include "ways_receiver.h"

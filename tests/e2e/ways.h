@@ -4,13 +4,14 @@
 
 /*
  * Random verbs programs for two ends, one per seed. Both ends draw the same program, so each knows
- * what the other does. A program is a row of steps: requests by one end, or by both, of which at
- * most one has something wrong with it. All that a step can show (completions, events, wake-ups,
- * states, memory) is the same each time the program runs, whichever way the bytes go.
+ * what the other does. A program is a sequence of steps: requests by one end, or by both, of which
+ * at most one has something wrong with it. All that a step can show (completions, events, wake-ups,
+ * states, memory) is the same each time the program runs, with or without packets.
  *
- * On an unreliable connection nothing is wrong or late, as that would only be silence; and the last
- * request of an end is a message: when it has arrived, so has all before it. Datagrams (UD) are
- * like that, and all of their requests are messages of one packet.
+ * On an unreliable connection no step has an error or a late receive request, because the responder
+ * would only drop the message. The last request of an end is a message: when it has arrived, so
+ * have all requests before it. The same holds for datagrams (UD), where each request is a message
+ * of one packet.
  *
  * An extended reliable connection (XRC) has three processes: the receiving queue pair is another
  * one's than the shared receive queue that requests name (ways_receiver.h). It has no windows.

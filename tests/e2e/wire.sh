@@ -1,11 +1,8 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
+# What urnic sends, in the eyes of independent programs: tshark dissects every packet, zlib and
+# scapy recompute its ICRC.
 #
-# What goes over the wire, in the eyes of programs that nobody here wrote: tshark dissects every
-# packet, zlib and scapy recompute its ICRC.
-#
-# Segmentation and merging are turned off at the veth pair, so that the capture shows the packets
-# themselves and not bundles of them.
+# Segmentation and merging are turned off at the veth pair, so that the capture has single packets.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three processes: a sender, the target, whose queue pair it sends to, and the host of the shared
- * receive queue that its messages name. One of them is killed or stopped at a random moment, again
- * and again: COUNT rounds from the seed that -w names. The host checks that every message is whole
- * and none is missing or comes twice; the sender hears of what happened to the others in the time
- * that its settings promise; and who lives on can give everything back. It prints how long hearing
- * took.
+ * Three processes: a sender, the target, which has the queue pair that the sender sends to, and the
+ * owner of the shared receive queue that the messages name. One of them is killed or stopped at a
+ * random moment. This repeats for COUNT rounds from the seed that -w names. The owner checks that
+ * every message is whole, and that none is missing or arrives twice. The sender gets an error or
+ * event in the time that its settings promise, and each survivor can destroy all of its objects.
+ * The program prints how long it took the sender to notice.
  */
 #include <fcntl.h>
 #include <inttypes.h>

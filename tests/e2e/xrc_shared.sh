@@ -1,9 +1,7 @@
 #!/bin/sh
-# SPDX-License-Identifier: BSD-2-Clause
-#
-# XRC domains that processes share: each message to one of the clients names the shared receive
-# queue of one of them, and comes to a queue pair of another one (ibv_xsrq_pingpong with several
-# clients), between two hosts and within one, where that takes no packets.
+# XRC domains that processes share: ibv_xsrq_pingpong with several clients. Each message names the
+# shared receive queue of one client, and arrives at a queue pair of another one. Between two hosts
+# and within one, where no packets are needed.
 . "$(dirname "$0")/common.sh"
 
 . "$(dirname "$0")/pairs.sh"
@@ -75,9 +73,9 @@ counted() {
 	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { if (NR) print sum + 0 }'
 }
 
-# without_packets MESSAGES: within one host, where the sender executes each message but the first
-# ones to a queue. The server has a single client: with two, the program may name the queue of one
-# by a queue pair of the other, and such a message goes by packets.
+# without_packets MESSAGES: within one host the sender executes each message but the first ones to a
+# queue. The server has a single client: with two, the program may name the queue of one client by a
+# queue pair of the other, and such a message uses packets.
 without_packets() {
 	pair_seconds=60
 	start server a ibv_xsrq_pingpong -d rocep_lo -g 0 -n "$1" -e
