@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The connection manager, driven by a program and a peer that do anything in any order. The input
- * is a list of steps: a message whose fields are mostly those of a connection that there is, a call
- * of the program, or time that passes. Every invariant holds after each step, and in the end
- * everything is given back.
+ * is a list of steps. A step is a message whose fields are mostly those of an existing connection,
+ * a call of the program, or a lapse of time. Every invariant holds after each step, and in the end
+ * the manager has returned all connections.
  */
 #include <stdlib.h>
 #include <string.h>

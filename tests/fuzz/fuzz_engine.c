@@ -3,11 +3,11 @@
  * A whole engine against a hostile peer: a reliable, extended reliable or unreliable connection, or
  * datagrams, with a receive queue of its own or a shared one.
  *
- * The input is a program: bytes are taken from its front and decide what happens next: the
- * application posts or polls, time passes, the engine sends, or a packet arrives. Packets are made
- * of headers that are right as often as not: the queue pair's own number, PSNs near those that it
- * expects or has sent, keys and addresses of its region, lengths around the packet size. After each
- * step the engine's invariants must hold, and no completion may come twice.
+ * The input is a program. Its next bytes choose the next step: the application posts or polls, time
+ * passes, the engine sends, or a packet arrives. About half of the header fields of a packet are
+ * right: the queue pair's own number, PSNs near those that it expects or has sent, keys and
+ * addresses of its region, lengths around the packet size. After each step the engine's invariants
+ * must hold, and no completion may come twice.
  */
 #include <stdlib.h>
 #include <string.h>

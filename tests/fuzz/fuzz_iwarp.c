@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that sends any bytes, in pieces of any length, to a queue pair that has work of its own
- * under way. The first two bytes choose the settings; after them, records: a byte that says what
- * comes, then the bytes of it. Segments are made well enough to get past the checks before the one
- * that they fail. No byte outside of the memory that was granted for writing, or of a posted
- * request, may change.
+ * A hostile peer sends any bytes, in pieces of any length, to a queue pair that has requests under
+ * way. The first two bytes of the input choose the settings. Records follow: a byte with the
+ * record's kind, then its bytes. Each segment that the test makes is wrong in one field only, so
+ * that the checks before that field pass. No byte outside of the memory that was granted for
+ * writing, or of a posted request, may change.
  */
 #include <stdlib.h>
 #include <string.h>

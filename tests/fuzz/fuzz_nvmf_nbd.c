@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes are NBD's, or end the session. The first byte says where they begin, and how they are
- * split; half of the inputs begin behind a finished negotiation.
+ * Any bytes are NBD requests, or end the session. The first byte of the input chooses where the
+ * stream begins, and how it is split; half of the inputs begin after a finished negotiation.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The target over TCP, fed by a hostile host. The first byte of the input says how far the
- * connection has come: nothing, ICReq, a Connect that the input changes, or an enabled controller
- * of the disk or of discovery. With a controller the input is a list of records: PDUs that are
- * right but for what the input changes. Otherwise it is the bytes of the stream.
+ * The target over TCP, fed by a hostile host. The first byte of the input chooses how far the
+ * connection has come: not at all, after ICReq, after a Connect that the input changes, or with an
+ * enabled controller of the disk or of discovery. With a controller the rest of the input is a list
+ * of records: right PDUs, with changes that the input chooses. Otherwise the rest is the stream's
+ * bytes.
  */
 #include <assert.h>
 #include <stdint.h>

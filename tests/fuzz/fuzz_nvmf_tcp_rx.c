@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The PDUs of a hostile stream, at either end. The first bytes choose the end, the options and how
- * the stream is split; half of the streams are made of nearly right PDUs. The same stream in one
- * piece must give the same events, PDUs and refusal.
+ * A hostile stream of PDUs, received at either end. The first bytes choose the end, the options and
+ * how the stream is split; half of the streams are made of nearly right PDUs. The same stream in
+ * one piece must give the same events, PDUs and refusal.
  */
 #include <stdlib.h>
 #include <string.h>

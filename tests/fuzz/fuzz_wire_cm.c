@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes are a message of the connection manager or refused; what was decoded encodes to bytes
- * that decode to the same.
+ * Any bytes are a message of the connection manager, or are refused. A decoded message encodes to
+ * bytes that decode to an equal message.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes have a key, which is all zeros but for what is there; any key can be matched and
+ * Any bytes have a key, in which the fields of missing layers are zero. Any key can be matched and
  * hashed.
  */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes as a packet with its ICRC: what verifies with an unknown id verifies with the id that
- * was found, with DF or without, and resealing makes every packet verify.
+ * Any bytes are a packet with an ICRC. If the ICRC is right for some unknown id, it is right for
+ * the id that the search has found, with DF or without. A resealed packet always verifies.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes are a MPA frame, a DDP segment, a Terminate message, or refused; what was decoded
- * encodes to bytes that decode to the same.
+ * Any bytes are a MPA frame, a DDP segment, a Terminate message, or refused; a decoded value
+ * encodes to bytes that decode to an equal value.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes are decoded or refused; what was decoded encodes back to the same bytes.
+ * Any bytes are decoded or refused; a decoded packet encodes to the same bytes.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes as an Ethernet frame: what is taken for RoCE lies within the frame, and headers written
- * for what it says are read as the same.
+ * Any bytes are an Ethernet frame. If it is read as RoCE, the packet lies within the frame, and
+ * headers that are written from the result are read as equal.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -72,8 +72,8 @@ static bool is_in_region(const struct end *end, uint64_t address, uint64_t bytes
 }
 
 /*
- * Addresses outside of the region are those of other memory of the peer's process, or none. Only
- * its table names addresses, so that takes a hostile owner.
+ * Addresses outside of the region belong to other memory of the peer's process, or to none. A
+ * request has such an address only if a hostile owner has put it into its table.
  */
 static bool is_allowed(const struct peer *peer, uint64_t address, uint64_t bytes)
 {

@@ -4,8 +4,8 @@
  *
  * A round makes a scene, has its owners and peers do some eighty random operations while random
  * words are written wherever a peer may write, and takes the scene down. In some rounds the owner
- * of the memory is the attacker: then its own side is written, too, and only what its peers do is
- * looked at. The program fails when
+ * of the memory is the attacker: then random words are written to the owner's side, too, and only
+ * its peers are checked. The program fails when
  *
  *   - it crashes, or a sanitizer or an assertion of the engine says something;
  *   - one operation takes longer than OPERATION_NS of the processor's time, or waits for ever;
@@ -64,8 +64,8 @@ void operation_begin(void);
 void operation_end(void);
 
 /*
- * An owner or peer waits for another one, in a callback: time passes, and words are written. Fails
- * when an operation does so without end.
+ * The wait of an owner or peer for another one, called from its callbacks: time passes, and words
+ * are written. Fails when an operation waits without end.
  */
 void scene_pause(void);
 

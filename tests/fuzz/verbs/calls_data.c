@@ -2,9 +2,9 @@
 /*
  * The states of queue pairs, posting and polling.
  *
- * A request's wr_id says whose it is: 31 bits that name the queue pair or receive queue, one that
- * says receive, 32 of sequence. What is polled must have been posted there; by a queue pair, after
- * what was polled before.
+ * A request's wr_id has 31 bits that name the queue pair or receive queue, one bit for receive
+ * requests, and 32 bits of sequence. A polled completion must belong to a request that was posted
+ * there. The completions of a queue pair must be in the order of its requests.
  */
 #include "world.h"
 
@@ -100,8 +100,8 @@ static void qp_advance(struct world *world, struct item *qp)
 		next = percent(world, 50) ? IBV_QPS_RESET : IBV_QPS_ERR;
 	error = change_state(qp, &attr, next);
 	/*
-	 * A packet may have put it into the error state in between; and of two openings of one, the
-	 * other may change it.
+	 * A packet may have moved the queue pair to the error state meanwhile. If two openings
+	 * share it, the other one may change its state.
 	 */
 	CHECK(world, !error || state_of(world, qp) == IBV_QPS_ERR || qp->type == IBV_QPT_XRC_RECV,
 		"state %d to %d: %d", state, next, error);
@@ -240,8 +240,8 @@ static bool can_reach(const struct item *qp, const struct item *ah)
 }
 
 /*
- * An address handle, mostly one that the queue pair may use. NULL now and then, and when there is
- * none.
+ * An address handle, mostly one that the queue pair may use; NULL now and then, and when none
+ * exists.
  */
 static struct ibv_ah *random_ah(struct world *world, const struct item *qp)
 {

@@ -74,8 +74,8 @@ static void rereg_mr(struct world *world)
 		return;
 	}
 	/*
-	 * A region that is bound does not change, nor, without its rights, one that is written by
-	 * now.
+	 * The change of a region with bound windows is refused. The model does not know whether any
+	 * are bound.
 	 */
 	if (error && mr->mr.may_be_bound)
 		return;

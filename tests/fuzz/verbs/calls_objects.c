@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Making, changing, asking and destroying objects, with arguments that are right: the model says
- * what the answer is.
+ * Creating, changing, querying and destroying objects, with right arguments. The model has the
+ * expected results.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -236,8 +236,8 @@ void item_destroy(struct world *world, struct item *item)
 	int error = destroy(item);
 
 	/*
-	 * Whether a bind was executed, and the window not been invalidated since, the model does
-	 * not know.
+	 * The model does not know whether a bind was executed, nor whether the window was
+	 * invalidated since.
 	 */
 	if (error == EBUSY && item->kind == KIND_MR && item->mr.may_be_bound)
 		return;

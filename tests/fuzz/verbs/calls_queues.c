@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of all types, and what else they can be built on: shared receive queues, XRC domains,
- * work queues and their tables, flow rules, counters, multicast groups.
+ * Queue pairs of all types, and the objects that they depend on or that depend on them: shared
+ * receive queues, XRC domains, work queues and their tables, flow rules, counters, multicast
+ * groups.
  */
 #include <fcntl.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control calls on what is no object: a handle that was garbled, one of an object that is gone, of
- * another kind, of another opening. All are refused with ENOENT, and nothing is touched.
+ * Control calls with a wrong handle: a random number, or the handle of a destroyed object, of an
+ * object of another kind, or of another opening. All are refused with ENOENT and change nothing.
  *
  * The calls get a copy of a public structure; the program's pointer itself is never wrong, because
  * reading it would be.

@@ -121,7 +121,8 @@ static void *make_qp(
 }
 
 /*
- * Make one out of copies of what it is built on, which may not be alive any more. NULL with errno.
+ * Create an object from copies of the objects that it depends on, which may have been destroyed.
+ * NULL with errno.
  */
 static void *make_of(struct world *world, enum kind kind, struct corpse of[KIND_WITH_HANDLE_COUNT])
 {

@@ -5,11 +5,10 @@
 /*
  * Objects that all threads use, change and destroy at once.
  *
- * One opening of the first device. Its objects are known by copies of their public structures,
- * which may be those of objects that somebody else has destroyed, or is just destroying: control
- * calls go by the handle and either do their work or refuse it. What a thread does through pointers
- * (posting, polling) goes to two connected queue pairs that stay to the end, while others change
- * their states.
+ * One opening of the first device. Threads have copies of the public structures of its objects;
+ * another thread may have destroyed such an object, or may be destroying it. Control calls look up
+ * the handle, and either succeed or refuse. Calls through pointers (posting, polling) use two
+ * connected queue pairs that exist to the end, while other threads change their states.
  */
 
 #include "world.h"

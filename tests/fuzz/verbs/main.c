@@ -4,10 +4,10 @@
  * N].
  *
  * Each thread makes random verbs calls, right ones and wrong ones, in its own world (world.h) and
- * on what all share (commons.h), in a network namespace with two interfaces. It ends with 0 after
- * so many seconds. It fails when a call does not answer as the model says, when something crashes,
- * leaks or races (the sanitizers tell), or when a call takes longer than any should. Threads meet,
- * so a seed replays the calls of each but not their order.
+ * on objects that all threads share (commons.h), in a network namespace with two interfaces. The
+ * program ends with 0 after the given seconds. It fails when a call has another result than the
+ * model's, when a sanitizer reports a crash, leak or race, or when a call exceeds its time limit.
+ * Threads share objects, so a seed replays the calls of each thread but not their order.
  */
 #include <fcntl.h>
 #include <getopt.h>

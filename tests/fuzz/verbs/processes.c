@@ -5,15 +5,15 @@
  *
  * Each process makes random verbs calls: it makes and destroys shared receive queues, receiving and
  * sending queue pairs in one domain, opens the receiving queue pairs of others, connects any with
- * any, sends to anybody's queues and memory, and imports protection domains and regions. What all
- * have is on a board that they share. Meanwhile processes are killed, stopped for a moment or told
- * to end, at random, and others take their places.
+ * any, sends to queues and memory of any process, and imports protection domains and regions. A
+ * shared board lists the objects of all processes. Meanwhile processes are killed, stopped for a
+ * moment or told to end, at random, and others take their places.
  *
  * With --scribble one more process of the same user, PROGRAM (tests/attack/scribble.c), writes
  * random words into the NIC memory of all others.
  *
- * It fails when a call does not answer as it may, when a process crashes, leaks or races (the
- * sanitizers tell), or hangs.
+ * The program fails when a call has an impossible result, when a process hangs, or when a sanitizer
+ * reports a crash, leak or race.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -353,8 +353,8 @@ static void query(unsigned i)
 /* --- data ---------------------------------------------------------------------------------- */
 
 /*
- * What is sent lies in the first half of a region, what is received, or written by others, in the
- * second: a copy onto itself is no use of RDMA.
+ * The first half of a region is for sending; the second half is for receiving and for writes of
+ * other processes. So no request copies bytes onto themselves, which no program does.
  */
 static struct ibv_sge some_sge(uint32_t half)
 {

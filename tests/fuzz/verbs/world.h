@@ -3,15 +3,15 @@
 #define URNIC_TESTS_FUZZ_VERBS_WORLD_H
 
 /*
- * A random program: one thread's objects, and a model of who is built on whom.
+ * A random program: one thread's objects, and a model of their dependencies.
  *
- * Each thread has a world of its own: openings of the devices, and objects made through them.
- * Nobody else touches them, so the model knows what each call must answer: an object that others
- * are built on refuses destruction with EBUSY, any other can be destroyed, and a call whose
- * arguments are right succeeds. What threads do to each other is in commons.h.
+ * Each thread has a world of its own: openings of the devices, and objects made through them. No
+ * other thread uses them, so the model knows the result of each call: an object that others depend
+ * on refuses destruction with EBUSY, any other can be destroyed, and a call with right arguments
+ * succeeds. commons.h has the objects that threads share.
  *
- * A call that does not answer as the model says ends the program with the seed, the thread and the
- * number of the call.
+ * A call with another result ends the program, which prints the seed, the thread and the number of
+ * the call.
  */
 
 #include <errno.h>
