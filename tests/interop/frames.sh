@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Packets that a peer may not send, and some that it may: what urnic makes of each is in
-# frames.expected, beside what the kernel's rxe makes of it.
+# Packets that a peer may not send, and some that it may. frames.expected has urnic's reaction to
+# each, and the reaction of the kernel's rxe.
 here=$(dirname "$0")
 . "$here/../e2e/common.sh"
 

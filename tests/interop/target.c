@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue pair whose peer is a script: tests/interop/frames sends it any frame and looks at what
- * comes back.
+ * A queue pair whose peer is a script: tests/interop/frames sends it any frame and checks the
+ * answers.
  *
- * The script says over TCP what it wants: orders, and answers to each, as the structures below in
- * this machine's byte order. Like all programs here it is an ordinary one, and runs on any verbs
- * device.
+ * The script sends orders over TCP, and this program answers each, in the structures below and in
+ * this machine's byte order. The program is an ordinary verbs program, and runs on any device.
  */
 #include <errno.h>
 #include <poll.h>
