@@ -542,8 +542,8 @@ static void check_survivor(struct world *world, const struct side *side)
 		return;
 	}
 	/*
-	 * A connection that says nothing and is told nothing stays as it is; its queue pair
-	 * notices, if anything.
+	 * A connection without a plan to disconnect sends nothing and stays established; only its
+	 * queue pair could notice the peer's end.
 	 */
 	if (side->is_established && !plan->disconnects[side->end] && !plan->lets_go[side->end])
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The connection manager in the simulator: two programs, each with a manager, connect over a wire
- * that loses, duplicates, delays and reorders. What each wants is drawn from the seed: accept or
- * refuse, at once or late, disconnect from either side or both, let go at any moment; in every
- * third history one of them dies. Each connection must end as the plan and the protocol say, in
- * time, each program must hear of it, and nothing may be left.
+ * that loses, duplicates, delays and reorders. The seed draws a plan for each program: accept or
+ * refuse, at once or late, disconnect from either side or both, release the connection at any
+ * moment. In every third history one of the programs dies. Each connection must end in time, as the
+ * plan and the protocol say. Each program must get the events, and no connection may be left.
  */
 #ifndef URNIC_TESTS_SIM_CM_HISTORY_H
 #define URNIC_TESTS_SIM_CM_HISTORY_H

@@ -291,7 +291,8 @@ static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const stru
 }
 
 /*
- * The time at which a frame has left its sender, behind the waiting ones. False when too many wait.
+ * The time at which a frame has left its sender, after the frames that wait before it. False when
+ * too many wait.
  */
 static bool wire_take(
 	struct sim *sim, uint32_t from, uint32_t to, uint32_t bytes, uint64_t *ret_left_ns)

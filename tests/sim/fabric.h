@@ -83,8 +83,8 @@ uint64_t sim_now_ns(const struct sim *sim);
 uint32_t sim_add_host(struct sim *sim, const struct gid *address);
 
 /*
- * Give a host another address. Returns a separate number for links and paths, as of a further host
- * with the lanes of `host`. The new number is in no group.
+ * Give a host another address. Returns a number for links and paths, like that of a further host,
+ * which leads to the lanes of `host`. The number is in no multicast group.
  */
 uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *address);
 

@@ -7,8 +7,8 @@
 
 /*
  * One end disappears in the middle of a transfer: its host dies, or only its queue pair is
- * destroyed, reset, or put into the error state. The other end must be told, once per request, in
- * the time that its retry settings promise.
+ * destroyed, reset, or put into the error state. Each request of the other end must complete once,
+ * with an error, in the time that its retry settings promise.
  */
 void killed_run(uint64_t seed, bool is_traced);
 

@@ -6,14 +6,15 @@
  *                                        fails
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
- * With --local both ends are processes of one host, and meet there when they can (within.h).
+ * With --local both ends are processes of one host, and execute requests without packets where
+ * possible (within.h).
  *
  * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared
- * receive queues; states, the same as the first with drained send queues, path migration and rates;
- * xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
- * starved, machines that do not run for half a second; cm, connections made and ended by the
- * connection manager; uc and ud, unreliable connections and datagrams; streams, iWARP over a byte
- * stream in pieces; nvmf, two hosts and a target of NVMe over Fabrics.
+ * receive queues; states, mixed with drained send queues, path migration and rates; xrc, over
+ * extended reliable connections; refused, bad requests; killed, an end that disappears; starved,
+ * machines that do not run for half a second; cm, connections made and ended by the connection
+ * manager; uc and ud, unreliable connections and datagrams; streams, iWARP over a byte stream that
+ * is cut into pieces; nvmf, two hosts and a target of NVMe over Fabrics.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -99,8 +99,8 @@ static void connection_plan(struct run *run, struct connection *connection)
 	*connection = (struct connection){
 		.path_mtu = (uint32_t)between(run, 1, 5),
 		/*
-		 * Eight tries must outlast a partition; no timeout at all must do, too, but nobody
-		 * migrates then.
+		 * Eight tries must outlast a partition. The infinite timeout (code 0) must work,
+		 * too, but no end migrates with it.
 		 */
 		.timeout = between(run, 0, 7) || run->kind == MIXED_STATES
 			? (uint32_t)between(run, 15, 16)

@@ -24,7 +24,7 @@ enum mixed_kind {
 
 /*
  * Mixed operations in both directions over links that the seed makes good or bad. Ends the program
- * at the first thing that is wrong.
+ * at the first error.
  */
 void mixed_run(
 	enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed_result *ret_result);

@@ -116,8 +116,8 @@ static void boot_expired(struct loop_timer *timer)
 }
 
 /*
- * A program ends, and its kernel resets its streams; or a machine ends, of which the target hears
- * nothing.
+ * A program ends, and its kernel resets its streams; or a machine ends, and the target gets no
+ * reset.
  */
 static void host_restart(struct run *run)
 {

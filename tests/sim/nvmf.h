@@ -21,9 +21,9 @@ struct nvmf_result {
 
 /*
  * Two hosts and a target of NVMe over Fabrics: random commands while the network, the machines and
- * the disks fail, and then calm. Every block has a linearizable history, every request is done once
- * and in time, and nothing is left. Ends the program at the first thing that is wrong; adds to
- * *result.
+ * the disks fail, and then a period without failures. Every block has a linearizable history, every
+ * request is done once and in time, and no object is left. Ends the program at the first error;
+ * adds to *result.
  */
 void nvmf_run(uint64_t seed, bool is_traced, struct nvmf_result *result);
 

@@ -43,8 +43,8 @@ struct backend *nvmf_disk_open(struct nvmf_disk *disk);
 void nvmf_disk_trouble(struct nvmf_disk *disk, unsigned one_of, uint64_t delay_ns_max);
 
 /*
- * The machine crashes: requests that were under way have done a part, and end with an error now,
- * without more. nvmf_disk_roll_back() then takes away what was volatile.
+ * The machine crashes: requests under way are done in part, end with an error now, and do nothing
+ * more. nvmf_disk_roll_back() then discards volatile contents.
  */
 void nvmf_disk_crash(struct nvmf_disk *disk);
 void nvmf_disk_roll_back(struct nvmf_disk *disk);

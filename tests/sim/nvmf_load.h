@@ -2,13 +2,13 @@
 /*
  * A host of an NVMe over Fabrics history: its controller, and requests of each kind at random.
  *
- * The host's transport is wrapped. So the load sees each attempt of a request, on which association
- * it was, and how it ended; and it can ask for queues without flow control. Each attempt becomes
- * actions of the register set. What an attempt that was lost may still do ends when a command to
- * the same namespace succeeds on the host's next association.
+ * The load wraps the host's transport. So it sees each attempt of a request, its association, and
+ * its result, and can request queues without flow control. Each attempt becomes actions of the
+ * register set. A lost attempt has no further effect after a command to the same namespace has
+ * succeeded on the host's next association.
  *
- * It ends the run if a request is done twice, or otherwise than its last attempt says, or is
- * repeated though it may not be.
+ * The load ends the run if a request is done twice, if its result is not that of its last attempt,
+ * or if a request that is not repeatable was repeated.
  */
 #ifndef URNIC_TESTS_SIM_NVMF_LOAD_H
 #define URNIC_TESTS_SIM_NVMF_LOAD_H

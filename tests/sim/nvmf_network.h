@@ -4,12 +4,12 @@
  *
  * A stream cuts what is sent at random places, and delays the pieces. Its buffers are finite. The
  * network between two machines can be cut for a while: then bytes wait, and resets get lost. A
- * stream can be reset, at both ends or at one that the other does not hear of; stand still; end in
- * one direction; and invert bits.
+ * stream can be reset, at both ends or at one end without a message to the other. It can also stop,
+ * end in one direction, and invert bits.
  *
- * close() is that of sockets: a client's drops what has not arrived and resets, a server's ends the
- * stream, and resets it if bytes were not read. Bytes that arrive where nobody listens any more are
- * answered by a reset.
+ * close() works as for sockets. At a client it drops bytes that have not arrived, and resets the
+ * stream. At a server it ends the stream, or resets it if bytes were not read. Bytes that arrive at
+ * a closed stream cause a reset.
  */
 #ifndef URNIC_TESTS_SIM_NVMF_NETWORK_H
 #define URNIC_TESTS_SIM_NVMF_NETWORK_H
@@ -53,8 +53,8 @@ void nvmf_network_cut(struct nvmf_network *network, unsigned host, uint64_t cut_
 void nvmf_network_starve(struct nvmf_network *network, unsigned count);
 
 /*
- * The machine's programs end at once: nothing that its streams send or close reaches a peer any
- * more. The peers hear of it by a reset, or, without `has_reset`, when they send.
+ * The machine's programs end at once: no byte and no end of its streams reaches a peer any more.
+ * The peers get a reset at once, or, without `has_reset`, when they send.
  */
 void nvmf_network_crash(struct nvmf_network *network, unsigned machine, bool has_reset);
 /* While it is down, nothing answers. */

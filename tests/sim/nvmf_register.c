@@ -3,8 +3,8 @@
  * The search, for one block: a set of configurations, each of which explains all that has ended so
  * far. A configuration is a value and the pending actions that have happened already. When an
  * action ends, the search lets pending writes happen in each order until the action has happened
- * too. Reads need no choice: they happen as soon as the value is right, because that changes
- * nothing for the others.
+ * too. Reads need no choice: they happen as soon as the value is right, because a read does not
+ * affect other actions.
  */
 #include "nvmf_register.h"
 

@@ -3,9 +3,10 @@
  * Simulated RDMA adapters for NVMe over Fabrics: the functions of libibverbs and librdmacm that the
  * transports call, between the machines of a simulated network.
  *
- * A queue pair does its requests in order, late, and several at a time. What was done may still end
- * with an error, when the acknowledgement does not come. A cut of the network ends a queue pair
- * that sends, after a while, and the peer hears nothing. Keys, rights and lengths are checked.
+ * A queue pair executes its requests in order, late, and several at a time. An executed request may
+ * still complete with an error, if its acknowledgement is lost. When the network is cut, a queue
+ * pair that sends fails after a while, and its peer notices nothing. Keys, rights and lengths are
+ * checked.
  *
  * There is one set of adapters at a time, because the functions are those of libraries.
  */

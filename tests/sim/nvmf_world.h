@@ -3,8 +3,8 @@
  * The machines of an NVMe over Fabrics history: two hosts and a target, each with a virtual loop of
  * its own, and a clock for everything between them.
  *
- * What happens outside of the machines is a timer of `clock`: bytes that arrive, faults, the load.
- * A machine that is paused gets no time: its sockets fill up, and its timers expire late.
+ * Events outside of the machines are timers of `clock`: arriving bytes, faults, the load. A paused
+ * machine does not run: its sockets fill up, and its timers expire late.
  */
 #ifndef URNIC_TESTS_SIM_NVMF_WORLD_H
 #define URNIC_TESTS_SIM_NVMF_WORLD_H

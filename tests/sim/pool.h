@@ -3,8 +3,8 @@
  * A shared receive queue in the simulator, with the buffers behind it.
  *
  * Which message gets which request is not known beforehand, so every buffer is large enough for
- * all. The pool counts what is posted, resizes the queue, arms its limit and demands one signal for
- * each time.
+ * all. The pool counts the posted requests, resizes the queue, arms its limit, and requires one
+ * signal for each time that it armed.
  */
 #ifndef URNIC_TESTS_SIM_POOL_H
 #define URNIC_TESTS_SIM_POOL_H
@@ -46,8 +46,8 @@ void pool_post(struct pool *pool, uint32_t count);
 void pool_change(struct pool *pool);
 
 /*
- * After each step of the world: were limits signaled when they should be? Or later, while the owner
- * has not collected what others took.
+ * To be called after each step of the world: were the limit signals raised when they should be?
+ * With `is_late` they may come later, because the owner has not yet collected what others took.
  */
 void pool_check(struct pool *pool, bool is_late);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens to connections beside their work: send queues that are drained and go on with other
- * attributes, rates that change, migration to a second path and back, and a first path that is cut
- * for good once everybody is armed. The work must not notice.
+ * Changes of connections during their work: send queues that are drained and go on with other
+ * attributes, rates that change, migration to a second path and back, and a primary path that is
+ * cut for good once both ends are armed. The work must go on without errors.
  */
 #ifndef URNIC_TESTS_SIM_STATES_H
 #define URNIC_TESTS_SIM_STATES_H

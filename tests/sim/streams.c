@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of each end: a part that never changes, which everything is sent and read from; slots
- * that the peer's SENDs arrive in, that it WRITEs to, that READs fill; a counter for atomics.
+ * The memory of each end has three parts: one that never changes, from which the end sends and the
+ * peer READs; slots that the peer's SENDs and WRITEs and this end's READs fill; and a counter for
+ * atomics.
  */
 #include "streams.h"
 

@@ -13,8 +13,8 @@ struct streams_result {
 
 /*
  * Random work of two iWARP queue pairs, over a stream that the seed cuts into pieces of any length,
- * holds up, and in some histories cuts off. Everything arrives whole, once, where it should and in
- * order; every request completes exactly once. Adds to *result.
+ * delays, and in some histories ends. All bytes arrive once, in order and at their destination;
+ * every request completes exactly once. Adds to *result.
  */
 void streams_run(uint64_t seed, bool is_traced, struct streams_result *result);
 

@@ -286,7 +286,8 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 	for (uint32_t i = 0; i < end->op_count; i++) {
 		struct op *op = &end->op[i];
 		/*
-		 * The last one tells that all are done; a queue of unsignaled ones never empties.
+		 * The last request is signaled, so that the test notices the end, and because a
+		 * queue of unsignaled requests never gets free slots.
 		 */
 		bool must_signal =
 			i == end->op_count - 1 || since_signaled + 1 >= end->shape.send_depth;

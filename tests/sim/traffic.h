@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random work on connected queue pairs, with a model of what it must do.
+ * Random work on connected queue pairs, with a model of the expected results.
  *
  * Each end of a connection is given a list of operations when it is made. A model executes that
  * list at once, on copies: what each READ must return, what each atomic must find, what the peer's
  * memory holds at the end, what each receive request gets. Then the network executes it, and every
  * byte and completion is compared.
  *
- * What an end may write at its peer is the peer's window for it: nobody else writes there, so that
+ * Each end may write to one part of the peer's memory, its window. No other end writes there, so
  * the order of one queue pair's operations decides its contents. A counter per host is shared by
  * all; its sum is checked. With shared receive queues (pool.h) the model does not know which
- * request a message gets, but in which order those of one connection come out of one queue.
+ * request a message takes, but it knows the order of one connection's messages in one queue.
  *
- * The peer names the window by the key of its region, or by that of one of a few memory windows of
- * type 2 that were bound to it before, its grants. A SEND with invalidate takes one back, in its
- * place among the operations. One more memory window, that no peer knows of, an end binds and
- * invalidates itself.
+ * The end names the window by the key of its region, or by the key of a grant: one of a few memory
+ * windows of type 2 that the peer has bound to it. A SEND with invalidate ends a grant, in its
+ * place among the operations. Each end also binds and invalidates one memory window that no peer
+ * uses.
  *
  * Between the pieces of scatter/gather lists lie gaps that must not change.
  */

@@ -3,10 +3,11 @@
 #define URNIC_TESTS_SIM_UD_ENDPOINTS_H
 
 /*
- * Two hosts of a world as two processes of one, for datagrams: each queue pair for datagrams has a
- * endpoint (local/ud_endpoint.h), and lanes learn of each other's, and of their own. By the seed
- * receive buffers are mapped by senders, or copied to, or in part; endpoints are collected late;
- * questions are answered late, or by nobody, or what was answered is forgotten.
+ * Two hosts of a world as two processes of one host, for datagrams. Each queue pair for datagrams
+ * has an endpoint (local/ud_endpoint.h), and lanes learn the endpoints of the other host and their
+ * own. The seed chooses whether senders map receive buffers, copy to them, or either; whether
+ * endpoints are collected late; and whether lookups are answered late, not at all, or forgotten
+ * after the answer.
  */
 
 #include "world.h"
@@ -15,8 +16,8 @@ void endpoints_init(struct world *world);
 void endpoints_done(struct endpoints *endpoints);
 
 /*
- * The queue pair for datagrams was made on host `number`, or is about to be destroyed. Without
- * `endpoints`: nothing.
+ * The queue pair for datagrams was made on host `number`, or is about to be destroyed. `endpoints`
+ * NULL: do nothing.
  */
 void endpoints_add(struct world *world, struct qp *qp, uint32_t number);
 void endpoints_remove(struct world *world, struct qp *qp);

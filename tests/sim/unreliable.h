@@ -16,9 +16,9 @@ struct unreliable_result {
 
 /*
  * Messages over unreliable connections (QP_TYPE_UC) or as datagrams (QP_TYPE_UD), to queue pairs
- * and to multicast groups, over links that the seed makes good or bad. What arrives is whole, for
- * whom it was sent, and, on a connection, in order and once; in clear weather everything arrives.
- * Adds to *result.
+ * and to multicast groups, over links that the seed makes good or bad. Each message that arrives is
+ * whole and at its destination; on a connection messages arrive in order and once. Over good links
+ * all messages arrive. Adds to *result.
  */
 void unreliable_run(
 	uint64_t seed, enum qp_type type, bool is_traced, struct unreliable_result *result);

@@ -3,9 +3,10 @@
 #define URNIC_TESTS_SIM_WITHIN_H
 
 /*
- * Two hosts of a world as two processes of one: their queue pairs meet by src/local. By the seed
- * the memory of either is mapped by the other, or copied, or now and then not to be reached;
- * channels are collected late; and some connections have a way in one direction only.
+ * Two hosts of a world as two processes of one host: their queue pairs use src/local. The seed
+ * chooses whether each process maps the memory of the other, copies it, or now and then cannot
+ * reach it; whether channels are collected late; and which connections have a channel in one
+ * direction only.
  */
 
 #include "world.h"
@@ -14,8 +15,8 @@ void within_init(struct world *world);
 void within_done(struct within *within);
 
 /*
- * The queue pair is in RTR, or about to go. Without `within`, and for types that do not meet:
- * nothing.
+ * The queue pair is in RTR, or about to be destroyed. Does nothing if `within` is NULL, and for
+ * types without channels.
  */
 void within_connect(struct world *world, struct qp *qp, uint32_t number);
 void within_disconnect(struct world *world, struct qp *qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two hosts on a simulated fabric, and what every scenario needs of them: lanes, memory, connected
- * queue pairs. A world is made from a seed and gone at the end of it.
+ * Two hosts on a simulated fabric, with the lanes, memory and connected queue pairs that every
+ * scenario needs. A scenario makes a world for each seed.
  */
 #ifndef URNIC_TESTS_SIM_WORLD_H
 #define URNIC_TESTS_SIM_WORLD_H
@@ -56,8 +56,8 @@ struct connection {
 };
 
 /*
- * What is wrong prints itself, with the seed and the virtual time, and ends the program: the seed
- * replays it.
+ * A failed check prints the condition, the seed and the virtual time, and ends the program. The
+ * seed replays it.
  */
 #define WORLD_CHECK(world, condition, ...)                                              \
 	do {                                                                            \
