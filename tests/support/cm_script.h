@@ -3,8 +3,8 @@
 #define URNIC_TESTS_SUPPORT_CM_SCRIPT_H
 
 /*
- * A connection manager and its scripted peer: what the peer says, what comes out, and the ways to
- * the states that tests start from. A test program includes this in its one source.
+ * A connection manager and its scripted peer: the peer's messages, the manager's output, and the
+ * ways to the states from which tests start. A test program includes this in its one source.
  */
 
 #include <setjmp.h>

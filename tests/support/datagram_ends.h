@@ -92,8 +92,8 @@ static inline bool is_alive(struct peer *of, uint32_t who)
 }
 
 /*
- * Times that the receiver's memory is to be mapped until it moves it, which ends when the sender
- * pauses; 0: never.
+ * How often the sender maps the receiver's memory before the receiver moves it; 0: it is never
+ * moved. The move ends when the sender pauses.
  */
 static uint32_t moves_in;
 

@@ -59,8 +59,8 @@ int netns_enter_new(void)
 	}
 	close(fd);
 	/*
-	 * Many tests, each with an urnicd that stays for long, would leave a user no descriptors to
-	 * pass (docs/urnicd.md).
+	 * Each of the many tests starts an urnicd. If these stayed for long, they would leave the
+	 * user no descriptors to pass (docs/urnicd.md).
 	 */
 	setenv("URNICD_IDLE_S", "1", 0);
 	settings_read();
@@ -91,8 +91,8 @@ int netns_run(const char *format, ...)
 void netns_await(const char *address)
 {
 	/*
-	 * The kernel leaves it to a worker to route an IPv6 address, even one without duplicate
-	 * detection.
+	 * The kernel routes an IPv6 address with a delay, in a worker, even without duplicate
+	 * address detection.
 	 */
 	if (netns_run(
 		    "timeout 60 sh -c 'until ip -6 route show table local | grep -q \"^local %s \"; do "

@@ -3,7 +3,7 @@
 #define URNIC_TESTS_SUPPORT_NETNS_H
 
 /*
- * Network namespaces of a test's own, so that port 4791 and the addresses are ours alone.
+ * Network namespaces of a test's own, so that no other program uses port 4791 or the addresses.
  *
  * A namespace lives as long as its descriptor or a process in it; nothing is left behind. For tests
  * with one thread.

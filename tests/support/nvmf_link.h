@@ -3,8 +3,8 @@
 #define URNIC_TESTS_SUPPORT_NVMF_LINK_H
 
 /*
- * One target, and a host that sends it any command over TCP or RDMA: what a test says of commands
- * holds for both transports. Target and host are on one thread.
+ * One target, and a host that sends it any command over TCP or RDMA, so that a test of commands
+ * runs over both transports. Target and host are on one thread.
  *
  * main() calls links_begin() with "tcp" or "rdma", and links_end().
  */

@@ -3,8 +3,9 @@
 #define URNIC_TESTS_SUPPORT_NVMF_RDMA_HOST_H
 
 /*
- * A host of NVMe/RDMA on bare verbs, which a test makes send what a hostile host may send. It never
- * waits: host_poll() is called again and again beside the target. Include it after cmocka.h.
+ * A host of NVMe/RDMA on bare verbs. A test uses it to send what a hostile host may send. The host
+ * never waits: the test calls host_poll() again and again beside the target. Include it after
+ * cmocka.h.
  */
 
 #include <rdma/rdma_cma.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Permutations for tests: the same for the same seed, so that what a test met comes again.
+ * Permutations for tests: equal seeds give equal permutations, so that a failure is repeatable.
  */
 #ifndef URNIC_TESTS_PERMUTATION_H
 #define URNIC_TESTS_PERMUTATION_H

@@ -3,8 +3,8 @@
  * One queue pair and a peer that does exactly what the test says, packet by packet.
  *
  * The queue pair is in RTS, its first PSN to send is SCRIPT_SQ_PSN and the first it expects
- * SCRIPT_RQ_PSN. Packets are plain structs both ways. A clock stands still until script_pass().
- * Whatever a test expects and does not get fails it, through cmocka, at the line of the call.
+ * SCRIPT_RQ_PSN. Packets are plain structs both ways. A clock stands still until script_pass(). An
+ * expectation that is not met fails the test, through cmocka, at the line of the call.
  */
 #ifndef URNIC_TESTS_SUPPORT_SCRIPT_H
 #define URNIC_TESTS_SUPPORT_SCRIPT_H

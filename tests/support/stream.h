@@ -3,8 +3,8 @@
 #define URNIC_TESTS_SUPPORT_STREAM_H
 
 /*
- * A queue pair over a byte stream, and whoever is at the other end of it: another one, or a test
- * that sends what it likes.
+ * A queue pair over a byte stream. The other end of the stream is another queue pair, or a test
+ * that sends any bytes.
  *
  * Each end has a lane of its own, memory that is registered with every right and counts up from 0,
  * modulo 251, and one completion queue. A clock stands still. Invariants are checked after every
@@ -54,8 +54,8 @@ void stream_start(struct stream_end *end, const struct stream_options *options);
 void stream_stop(struct stream_end *end);
 
 /*
- * Both ends of one stream: `a` is the initiator, whatever `options` says, and `b`'s memory the
- * complement of its.
+ * Make both ends of one stream. `a` is the initiator, whatever `options` says. Each byte of `b`'s
+ * memory is the complement of that of `a`.
  */
 void stream_pair_start(
 	struct stream_end *a, struct stream_end *b, const struct stream_options *options);

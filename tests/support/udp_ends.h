@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two UDP ports over real sockets, `udp_a` that sends and `udp_b` that receives, in network
- * namespaces of their own: one with nothing but loopback, and a veth pair with an MTU of 1500. What
- * a packet holds follows from its tag, so that the receiver knows what it should be.
+ * namespaces of their own: one with nothing but loopback, and a veth pair with an MTU of 1500. A
+ * packet's tag determines its contents, so that the receiver can check them.
  */
 #pragma once
 
@@ -37,8 +37,8 @@ bool udp_ends_enter(void);
 void udp_ends_open(const char *address_a, const char *address_b);
 
 /*
- * One at each end of the veth pair (10.99.0.1, fd00:99::1; ...2); skips the test where there is
- * none.
+ * Open one port at each end of the veth pair (10.99.0.1, fd00:99::1; ...2); skips the test if there
+ * is no veth pair.
  */
 void udp_ends_open_veth(const char *address_a, const char *address_b);
 
@@ -59,8 +59,8 @@ void udp_fill(uint8_t *data, uint32_t bytes, uint32_t tag);
 void udp_stage(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t tag);
 
 /*
- * The same for a run of so many packets. Their bytes from `from` on are in `borrowed`
- * (UDP_BORROWED_BYTES_MAX), one behind the other, not in the port's buffer.
+ * Send a run of packets. Their bytes from `from` on are not in the port's buffer, but in `borrowed`
+ * (UDP_BORROWED_BYTES_MAX), one packet's behind the other's.
  */
 enum { UDP_BORROWED_BYTES_MAX = 8192 };
 void udp_stage_borrowed(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from,

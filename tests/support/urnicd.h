@@ -171,8 +171,8 @@ static inline void assert_steers(const struct holder *holder, const struct agent
 }
 
 /*
- * The tests of a program, in a network namespace of its own. 77 where that cannot be, or there is
- * no urnicd.
+ * Run the tests of a program in a network namespace of its own. Returns 77 if there can be none, or
+ * if urnicd is missing.
  */
 static inline int urnicd_prepare(void)
 {

@@ -51,8 +51,8 @@ void verbs_end_make(struct verbs_end *end, struct ibv_context *context, struct i
 void verbs_end_unmake(struct verbs_end *end);
 
 /*
- * Connect a queue pair with `dest_qpn` on this device, to RTS, with the masks of both halves, as
- * programs do with those that have one only.
+ * Connect a queue pair with `dest_qpn` on this device, up to RTS. The masks are those of both XRC
+ * halves, as programs use them for a half, too.
  */
 void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout);
 

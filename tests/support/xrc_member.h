@@ -3,7 +3,7 @@
 #define URNIC_TESTS_SUPPORT_XRC_MEMBER_H
 
 /*
- * What one of several processes that share an XRC domain has in it. As in verbs_pair.h, a call that
+ * The objects of one of several processes that share an XRC domain. As in verbs_pair.h, a call that
  * fails ends the program.
  */
 
