@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnicd and its client together, in a network namespace of their own: hand-out and steering, what
- * stands in the way of port 4791, and messages that no client of ours would send. Lives and deaths
- * are in test_agent_lives.c.
+ * urnicd and its client together, in a network namespace of their own: leases and steering, other
+ * holders of port 4791, and messages that no client of ours would send. test_agent_lives.c tests
+ * starts and deaths.
  */
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -235,8 +235,8 @@ static void all_addresses_in_use_is_said(void **state)
 }
 
 /*
- * In a process of its own, which has the privilege and then drops it. Returns 0, or which step was
- * wrong.
+ * Runs in a process of its own, which has the privilege and then drops it. Returns 0, or the number
+ * of the failed step.
  */
 static int claim_low_ports(void)
 {

@@ -279,8 +279,8 @@ static bool low_ports_drop(void)
 }
 
 /*
- * In a process of its own, which survives urnicd and has no privilege then. Returns 0, or which
- * step was wrong.
+ * Runs in a process of its own, which survives urnicd and has no privilege then. Returns 0, or the
+ * number of the failed step.
  */
 static int survive(bool has_low_port)
 {

@@ -324,8 +324,8 @@ static void release_says_what_the_state_asks_for(void **state)
 }
 
 /*
- * The peer's communication ID is not known yet: the peer finds the request by ours, and by who we
- * are.
+ * This side does not know the peer's communication ID yet. The peer finds the request by our
+ * communication ID and our GUID.
  */
 static void last_message_of_a_request_says_that_time_is_out(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's connection manager once said (tests/data/pcap), said to ours: it gives
- * the answers that the kernel gave, field by field. Each end of a captured connection is taken in
- * turn. What is everybody's own choice, communication IDs and the adapter's GUID, is put into the
- * other one's words first.
+ * The messages of a captured exchange between Linux kernels (tests/data/pcap) are sent to urnic's
+ * connection manager, which must give the kernel's answers, field by field. The test takes each end
+ * of a captured connection in turn. First it translates the values that each end chooses freely,
+ * communication IDs and the adapter's GUID.
  */
 #include "support/cm_script.h"
 #include "support/pcap.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection manager against a scripted peer that asks: for connections, and for the queue
- * pairs of services.
+ * The connection manager against a scripted peer that requests connections and the queue pairs of
+ * services.
  */
 #include "cm/cm_internal.h"
 #include "support/cm_script.h"
@@ -380,8 +380,8 @@ static void accepted_connection_outlives_its_listener(void **state)
 static struct cm_conn more[4 * CM_HALF_OPEN_MIN];
 
 /*
- * Hear REQ `i`, and accept it. NULL: it was dropped. Adds to *ended how many connections were given
- * up for it.
+ * Receive REQ `i`, and accept it. NULL: the manager dropped it. Adds the number of connections that
+ * were displaced by it to *ended.
  */
 static struct cm_conn *accept_one(uint32_t i, uint32_t *ended)
 {
@@ -606,7 +606,8 @@ static void listener_of_one_address_comes_before_one_of_any(void **state)
 }
 
 /*
- * Only this host itself can ask for a loopback address, so that the header is believed only then.
+ * Only this host itself can send a request to a loopback address, so the manager trusts the header
+ * only from this host.
  */
 static void loopback_address_in_the_header_is_believed_of_this_host_alone(void **state)
 {

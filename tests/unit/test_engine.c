@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lane: which packets reach a queue pair, whose turn it is, numbers, lifetimes.
+ * The lane: which packets reach a queue pair, the order in which queue pairs send, their numbers
+ * and lifetimes.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which queue pair a frame is steered to. Owners are only told apart, so they are numbers here.
+ * Which queue pair a frame is steered to. The table only compares owners, so they are numbers here.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packet queue pairs without an interface: the test takes their frames and brings them some.
+ * Raw packet queue pairs without an interface: the test takes the frames that they send, and
+ * delivers frames to them.
  */
 #include <errno.h>
 #include <setjmp.h>

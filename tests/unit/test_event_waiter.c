@@ -227,7 +227,7 @@ static void *leave_many(void *argument)
 }
 
 /*
- * What the NIC's thread announces may be seen by the reader as well: there is an event more then,
+ * The reader may also get the event that the NIC's thread posts. So there may be one event more,
  * and never one less.
  */
 static void no_wake_up_is_lost(void **state)

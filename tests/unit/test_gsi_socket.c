@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The socket that sends from QP1: what arrives is a sealed packet, what does not is reported.
+ * The socket that sends from QP1: it sends sealed packets, and reports those that do not arrive.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two queue pairs and the stream between them: every operation, and what becomes of it.
+ * Two queue pairs and the stream between them: every operation, and its completion.
  */
 #include <setjmp.h>
 #include <stdarg.h>

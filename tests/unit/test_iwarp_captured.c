@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's siw was once asked for (tests/data/pcap), asked of our responder: it
- * answers the same, and ends the stream with the same Terminate message, where siw's is the right
- * one.
+ * Requests from a capture of the Linux kernel's siw (tests/data/pcap) are sent to urnic's
+ * responder. It gives siw's answers, and ends the stream with siw's Terminate message where that is
+ * the right one.
  *
- * As in test_rc_captured.c: requests are put into the terms of our own memory; the private data of
- * the MPA reply says where the server's region of TARGET_BYTES was.
+ * As in test_rc_captured.c, the test translates keys and addresses to those of its own memory. The
+ * private data of the MPA reply has the address of the server's region of TARGET_BYTES.
  */
 #include <setjmp.h>
 #include <stdarg.h>

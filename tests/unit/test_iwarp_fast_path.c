@@ -369,8 +369,8 @@ static void request_behind_one_on_its_way_follows_it(void **state)
 }
 
 /*
- * The queue waits for nobody: what completes is handed to who drives the lane for it, and no slot
- * stays taken by that.
+ * Completions do not wait in the queue: they go straight to the thread that drives the lane and
+ * polls. No slot of the send queue stays in use by that.
  */
 static void completions_go_to_who_polls(void **state)
 {

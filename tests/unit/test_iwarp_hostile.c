@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that means harm, against a queue pair that has granted a part of its memory: it cannot
- * place a byte outside of that, nor make us allocate, nor keep us busy, nor get more of our room
- * than there was before.
+ * A peer that means harm, against a queue pair that has granted a part of its memory: it can
+ * neither place a byte outside of that part, nor make urnic allocate or use unbounded time, nor use
+ * more memory than was allocated at creation.
  */
 #include <malloc.h>
 #include <setjmp.h>
@@ -579,8 +579,8 @@ static void peer_that_does_not_read_gets_no_more_room(void **state)
 }
 
 /*
- * Requests of our own that the peer does not take stay in the send queue, which is as long as it
- * is.
+ * Requests of this side that the peer does not receive stay in the send queue, whose depth bounds
+ * them.
  */
 static void peer_that_does_not_read_fills_the_send_queue(void **state)
 {

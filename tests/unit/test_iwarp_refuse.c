@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that breaks one rule at a time: which Terminate message it gets, and that nothing was
- * placed. And what it may do that we never do.
+ * A peer breaks one rule at a time: the test checks the Terminate message, and that nothing was
+ * placed. It also sends what the rules allow, but urnic never sends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -573,8 +573,8 @@ static uint64_t value_after(uint64_t value, struct rdmap_atomic_request request)
 }
 
 /*
- * RFC 7306 section 5.1.1: a one in the mask of an addition ends a field; those of the others say
- * which bits count.
+ * RFC 7306 section 5.1.1: in an addition, a one in the mask ends a field. In the other operations
+ * the mask selects the bits.
  */
 static void atomic_with_masks_changes_no_other_bits(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged to be sent: markers, zero-copy payloads and what becomes of them.
+ * Staged bytes: markers, zero-copy payloads, and their end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,7 +131,8 @@ static void everything_is_copied_with_crcs_or_markers(void **state)
 }
 
 /*
- * In the middle of a FPDU the program stops: the peer gets all of that one, and none of the next.
+ * The program's queue pair stops in the middle of a FPDU: the peer gets all of that FPDU, and none
+ * of the next.
  */
 static void fpdu_on_its_way_is_finished_by_a_copy(void **state)
 {

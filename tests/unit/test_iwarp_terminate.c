@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Terminate messages of the peer's, with every code that there is; and what ours quote. That we
- * send each code where it is due is test_iwarp_refuse's and test_mpa's to see.
+ * Terminate messages of the peer with every code, and the headers that urnic's own quote.
+ * test_iwarp_refuse.c and test_mpa.c test that urnic sends the right code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,9 +240,7 @@ static void give_read(uint32_t msn, uint32_t bytes)
 	stream_give(&end, fpdu, fpdu_seal(fpdu, header_bytes + RDMAP_READ_REQUEST_BYTES, true));
 }
 
-/*
- * Goes through the FPDUs of a stream up to the last one, and adds up the payload of READ responses.
- */
+/* Go through the FPDUs of a stream up to the last one, and add up the payload of READ responses. */
 static const uint8_t *last_fpdu(const uint8_t *bytes, size_t count, uint32_t *ret_answered_bytes)
 {
 	const uint8_t *behind = bytes + count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a connection within one host does with each kind of request.
+ * Each kind of request on a connection within one host: executed locally, or left to packets.
  */
 #include "memory/mw.h"
 #include "support/local_ends.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain WRITEs and messages: posted together, and executed in a batch; and the same posted one by
- * one.
+ * Plain WRITEs and SENDs, posted together and executed in a batch, and posted one by one.
  */
 #include "support/local_ends.h"
 
@@ -11,8 +10,8 @@ static struct sge lists[DEPTH];
 static struct send_wr wrs[DEPTH];
 
 /*
- * `count` WRITEs: word by word, of what is in our memory to the same place of theirs. Every tenth
- * is signaled.
+ * Make `count` WRITEs of a word each, from this end's memory to the same offset of the target's.
+ * Every tenth is signaled.
  */
 static void writes_make(uint32_t count)
 {

@@ -67,8 +67,8 @@ static bool take(struct shown *shown)
 }
 
 /*
- * The next one is whole, from here or from there, with this opcode and number. Its payload is there
- * until the next call.
+ * Take the next captured packet, which is whole and has this opcode and number. `is_request`: this
+ * end has sent it. The payload is valid until the next call.
  */
 static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
 {

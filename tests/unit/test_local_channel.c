@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A channel between two threads: its initiator publishes as fast as it can, its owner collects,
- * closes it at any moment, and opens it again. What the initiator was told is true: a record that
- * was published is collected, once, in its order; one that was not, never is.
+ * closes it at any moment, and opens it again. The result of a publication is right: a published
+ * record is collected once and in order, and a refused record is never collected.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -89,8 +89,8 @@ static void what_was_published_is_collected_and_nothing_else(void **state)
 		while (count < limit)
 			count = collect(generation, count, limit);
 		/*
-		 * An initiator with a mark publishes nothing any more, however long it keeps the
-		 * mark.
+		 * Once the channel is closed, the initiator publishes nothing, however long it
+		 * keeps its mark.
 		 */
 		channel_close(channel);
 		count = collect(generation, count, UINT32_MAX);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who may enter a channel of a connection within one host, and what happens when an end goes.
+ * Connections within one host: when an initiator may enter the channel, and what happens when an
+ * end disconnects or dies.
  */
 #include "support/local_ends.h"
 
@@ -271,8 +272,8 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 		ends[0].local.receive = (struct mr_cached){.key_word = NULL};
 		post(opcode, bytes);
 		/*
-		 * Plain ones are tried once more, by a key that was kept: the owner does not revoke
-		 * that mark.
+		 * Plain requests are tried once more with the cached key, because the owner does
+		 * not revoke that mark.
 		 */
 		assert_int_equal(has_packets(0),
 			ways[i / 4] == &revoking_ops ||

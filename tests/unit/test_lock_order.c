@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The check of the order of locks. This program has its code, also in builds without the check.
+ * The check of the order of locks. This program contains the check in all builds.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -305,8 +305,8 @@ static void mw_key_of_a_window_that_is_gone_names_no_later_one(void **state)
 }
 
 /*
- * Regions, windows, binds and invalidations at random: who is bound keeps its region, nobody else
- * does.
+ * Regions, windows, binds and invalidations at random: a region with bound windows cannot be
+ * removed, every other region can.
  */
 static void mw_counts_of_bound_windows_are_right(void **state)
 {

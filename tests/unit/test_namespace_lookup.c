@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Urnicds that are found from other network namespaces: by whom, for what, and what hostile ends
- * achieve. In network namespaces and a /run of its own.
+ * The lookup of an urnicd in another network namespace: which users may look up what, and that
+ * hostile listeners and clients achieve nothing. Runs in network namespaces and with a /run of its
+ * own.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is at the next hop: on interfaces with link addresses, and on a tunnel, which has none.
+ * The state of the next hop: on interfaces with link addresses, and on a tunnel, which has none.
  */
 #include <fcntl.h>
 #include <linux/if_tun.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Beginnings and ends in the middle of traffic, over the loopback interface of a namespace of their
+ * Objects that start and end during traffic, over the loopback interface of a namespace of their
  * own: memory that is deregistered, queue pairs that are destroyed, threads that are cancelled,
  * processes that fork.
  */

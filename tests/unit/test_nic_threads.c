@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many threads on one NIC of several lanes, over the loopback interface of a namespace of their
- * own: nobody's data, completion, wake-up or acknowledgement gets lost.
+ * own: no data, completion, wake-up or acknowledgement gets lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a host was told is durable is durable: a target with a namespace in a file, whose system
- * calls the test sees, delays and breaks. The functions here hide those of libraries from the
- * target.
+ * Data that the target has reported as durable is durable. The target has a namespace in a file.
+ * The test records, delays and fails its system calls: the functions here replace those of the C
+ * library and liburing.
  */
 #include "support/nvmf_tcp_client.h"
 

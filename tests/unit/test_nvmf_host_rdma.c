@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The host's RDMA transport against a controller that the test plays on bare verbs: right answers,
- * and each answer of a hostile controller. URNIC_TRANSPORTS chooses RoCEv2 or iWARP.
+ * The host's RDMA transport against a controller that the test implements on bare verbs: right
+ * answers, and each answer of a hostile controller. URNIC_TRANSPORTS chooses RoCEv2 or iWARP.
  */
 #include <arpa/inet.h>
 #include <errno.h>

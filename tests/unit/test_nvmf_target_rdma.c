@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The target's RDMA transport against a host that the test plays on bare verbs, with a core that
- * the test plays too: right requests, and each line of the list of what a hostile host may send.
+ * The target's RDMA transport against a host that the test implements on bare verbs, and with a
+ * core of the test. The host sends right requests, and everything that a hostile host may send.
  * URNIC_TRANSPORTS chooses RoCEv2 or iWARP.
  */
 #include <arpa/inet.h>

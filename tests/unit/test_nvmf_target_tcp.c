@@ -515,8 +515,8 @@ static void await_connections(uint32_t count)
 }
 
 /*
- * A host never has more connections than are left for all others. Connect refuses what it opens
- * beyond them, and what it opens beyond those is closed.
+ * A host gets no more connections than are left for all other hosts. Connect refuses the next
+ * TARGET_SURPLUS_MAX ones, and the target closes any further one.
  */
 static void host_gets_no_more_connections_than_are_left(void **state)
 {

@@ -10,8 +10,8 @@
 #include "capture/pcapng.h"
 
 /*
- * What was written, read by the draft's words: blocks of (type, length, body, length), everything
- * in whole words.
+ * The written file, read as the draft defines it: blocks of (type, length, body, length), each a
+ * multiple of four bytes.
  */
 static char *written;
 static size_t written_bytes, at;

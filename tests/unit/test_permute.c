@@ -57,8 +57,9 @@ static void one_bit_changes_half_of_the_bits(void **state)
 }
 
 /*
- * Patarin's attack on four rounds. The right half of what goes in stays the same: then two numbers
- * whose left halves differ as those of their images do are twice as many as by chance.
+ * Patarin's attack on four rounds: keep the right half of the inputs constant. Pairs of inputs
+ * whose left halves differ by the same as those of their outputs are then twice as frequent as by
+ * chance.
  */
 static void images_do_not_tell_the_rounds(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Directories of sockets: whose they are, who is found in them, and what other users achieve who
- * come first. With a /run, /tmp and /dev/shm of its own. What needs another user is done by root
- * only.
+ * Directories of sockets: their owners, the listeners that a process finds there, and other users
+ * who take the names first. Runs with a /run, /tmp and /dev/shm of its own. Tests that need another
+ * user run as root only.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -175,9 +175,7 @@ static void what_a_killed_listener_leaves_is_removed_by_the_next(void **state)
 	assert_int_equal(access(killed.path, F_OK), -1);
 	*strrchr(killed.path, '/') = '\0';
 	assert_int_equal(count_entries(killed.path), 2);
-	/*
-	 * The sweep leaves a live listener's files alone, and files whose names are no listener's.
-	 */
+	/* The sweep removes neither the files of a live listener nor files with other names. */
 	assert_int_equal(chdir(killed.path), 0);
 	assert_int_equal(close(open("notes", O_CREAT | O_WRONLY, 0600)), 0);
 	netns_switch(there);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP port past the kernel's UDP: two ends on a veth pair between namespaces of their own, with
- * and without a link each.
+ * The UDP port with the bypass of the kernel's UDP: two ends on a veth pair between namespaces of
+ * their own, each with and without the bypass.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -637,8 +637,8 @@ static void receive_numbered(const struct end *end, const uint32_t *psn, uint32_
 		ARRAY_COUNT(((const uint32_t[]){__VA_ARGS__})))
 
 /*
- * Middle packets have no marks; what comes after them over the link waits until the socket was
- * looked at.
+ * Middle packets have no marks. Later packets from the bypass wait until the port has read the
+ * socket.
  */
 static void end_of_a_message_does_not_overtake_its_middle(void **state)
 {
@@ -690,8 +690,9 @@ static void send_numbered_long(void)
 }
 
 /*
- * The socket has a datagram a moment before the ring has its mark. What came before it over the
- * link is delivered before it nevertheless, and the mark that arrives later holds up nothing.
+ * The socket has a datagram a moment before the ring has its mark. Frames that arrived in the ring
+ * before the datagram are delivered before it nevertheless. The mark that arrives later delays
+ * nothing.
  */
 static void datagram_without_its_mark_overtakes_nothing(void **state)
 {
@@ -714,8 +715,8 @@ static void datagram_without_its_mark_overtakes_nothing(void **state)
 }
 
 /*
- * More than the ring has room for: short ones are lost, and long ones without their marks come all
- * the same.
+ * More frames than the ring has room for: short ones are lost, and long ones arrive without their
+ * marks.
  */
 static void ring_that_overflows_loses_short_packets_only(void **state)
 {

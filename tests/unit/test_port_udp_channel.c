@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP port over a channel in place of a socket: what urnicd passes on arrives as from the
- * socket itself.
+ * The UDP port over a channel in place of a socket: datagrams that urnicd passes on arrive as from
+ * a socket.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the UDP port makes of packets that it did not send itself: bad ones, those of senders with
- * other habits, and too many.
+ * Packets that no urnic has sent: bad ones, those of other implementations, and too many.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP port's paths and addresses: what a path's settings make of a packet, which paths are one,
- * and addresses that come and go.
+ * The UDP port's paths and addresses: the effect of a path's settings on packets, equal paths, and
+ * addresses that are added and removed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the UDP port does when the kernel refuses a packet; the refusals are played by a syscall()
- * of our own.
+ * What the UDP port does when the kernel refuses a packet. The test's own syscall() simulates the
+ * refusals.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An acknowledgement in the super-packet of the requests that leave behind it (port/udp_tail.c):
- * whatever travels, the acknowledgement is delivered first.
+ * the port delivers the acknowledgement first in each case.
  */
 #include <setjmp.h>
 #include <stdarg.h>

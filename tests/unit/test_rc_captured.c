@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's rxe was once asked for (tests/data/pcap), asked of our responder: it
- * gives the same answers, packet by packet.
+ * Requests from a capture of the Linux kernel's rxe (tests/data/pcap) are sent to urnic's
+ * responder, which gives the same answers, packet by packet.
  *
- * The requests are put into the queue pair's own terms: its number, its PSNs, its key, its memory.
- * In the captures the server's region is TARGET_BYTES long and counts up; the private data of its
- * REP says where it is, and a key that is neither the region's nor one that was made wrong on
- * purpose is that of a memory window.
+ * The test translates queue pair number, PSNs, keys and addresses of the requests to those of its
+ * own queue pair. In the captures the server's region is TARGET_BYTES long, and its bytes count up.
+ * The private data of the server's REP has the region's address. A key is the region's, or wrong on
+ * purpose, or else that of a memory window.
  */
 #include <string.h>
 

@@ -28,8 +28,8 @@ static void requester_unanswered_packet_is_probed_then_retried_then_given_up(voi
 }
 
 /*
- * Pass the time of each deadline by `late_ns`, until the request is given up. Returns after how
- * many timeouts.
+ * Pass the time of each deadline by `late_ns`, until the requester gives up the request. Returns
+ * the number of timeouts.
  */
 static uint64_t timeouts_until_given_up(uint64_t late_ns)
 {

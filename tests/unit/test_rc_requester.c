@@ -187,8 +187,8 @@ static void requester_borrows_a_payload_for_the_first_time_only(void **state)
 }
 
 /*
- * Packets come in runs, which end with the one that reaches `run_bytes`. The wire has their
- * headers.
+ * Allow runs of packets (wire/packet_run.h), which end with the packet that reaches `run_bytes`.
+ * script.wire has their headers.
  */
 static void runs_allow(uint32_t run_bytes)
 {

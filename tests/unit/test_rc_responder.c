@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder against a scripted peer. What it owes then is in test_rc_response.c.
+ * The responder against a scripted peer. test_rc_response.c tests the pending responses.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder owes, and in which order it says so, against a scripted peer.
+ * The responder's pending responses and their order, against a scripted peer.
  */
 #include <string.h>
 

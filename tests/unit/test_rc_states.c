@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the states of a reliable connection beyond sending and receiving do: SQD, path migration,
- * and a rate.
+ * Reliable connections in SQD, with path migration, and with a rate limit.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -371,7 +371,7 @@ static void send_with_invalidate_that_fails_acknowledges_what_was_before_it(void
 	script_expect_silence(&script);
 	script_expect_completion(&script, 1000, WC_REM_INV_REQ_ERR);
 	/*
-	 * The peer sends the same again, as if the acknowledgement was lost. The responder answers
+	 * The peer repeats its request, as if the acknowledgement was lost. The responder answers
 	 * only the requests before it.
 	 */
 	peer_sends_invalidate(1, script.key);

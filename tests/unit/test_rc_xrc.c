@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended reliable connections, one half at a time, against a scripted peer. What they have in
- * common with reliable connections is tested there; here it is about what differs: opcodes, the
- * number of the shared receive queue, whose domain and completion queue count, and queues that come
- * and go.
+ * Extended reliable connections, one half at a time, against a scripted peer. The tests of reliable
+ * connections cover the common part. This file tests the differences: opcodes, the number of the
+ * shared receive queue, its domain and completion queue, and queues that are created and destroyed.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 /*
  * librdmacm as a program calls it: each public call with wrong arguments and in the wrong state,
  * each kind of event raised, calls that wait. Both sides are in this process, in a network
- * namespace of their own. Errors are those of rdma-core's librdmacm on the kernel's rdma_cm. The
- * protocol below is tested in test_cm.c, programs that nobody here wrote in tests/e2e/connect.sh.
+ * namespace of their own. Errors are those of rdma-core's librdmacm on the kernel's rdma_cm.
+ * test_cm.c tests the protocol below, tests/e2e/connect.sh Debian's programs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -326,7 +326,8 @@ static void identifier_that_was_destroyed_is_an_error(void **state)
 }
 
 /*
- * A host of this network that does not answer, as an adapter's driver finds it; then one that does.
+ * A host of this network that does not answer: an address error, as with an adapter's driver. Then
+ * a host that answers.
  */
 static void host_that_is_dead_is_an_error_of_the_address(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Headers of datagram rsockets, and pieces of the application's memory. What goes through sockets
- * is in tests/e2e/rsocket.sh.
+ * Headers of datagram rsockets, and pieces of the application's memory. tests/e2e/rsocket.sh tests
+ * transfers.
  */
 #include <arpa/inet.h>
 #include <setjmp.h>

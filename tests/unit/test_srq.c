@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: the ring that is resized and watched, and what a queue pair does
- * differently that takes from one.
+ * Shared receive queues: the resizing and the limit of the ring, and the differences of a queue
+ * pair that takes from one.
  */
 #include <errno.h>
 #include <setjmp.h>

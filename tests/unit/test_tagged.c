@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tagged messages on the wire: a scripted peer sends, and is read from.
+ * Tagged messages on the wire: a scripted peer sends them, and answers the READ of a rendezvous.
  */
 #include <setjmp.h>
 #include <stdarg.h>

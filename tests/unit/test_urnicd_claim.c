@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which claims of a port exclude each other, and who gets a request.
+ * Which claims of a port exclude each other, and which claim gets a request.
  */
 #include <setjmp.h>
 #include <stdarg.h>

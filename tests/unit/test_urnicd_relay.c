@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The relay: what comes to members goes to the channels of their slots, and nowhere else.
+ * The relay: a member's datagrams go to the channel of its slot, and to no other channel.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * urnicd is stopped (SIGSTOP) while threads of a program are in calls that need it. All other calls
- * of the program go on, among them fork(). The calls that need urnicd go on when it does, when it
- * is replaced, and end with an error and a sentence when it does neither.
+ * of the program go on, among them fork(). The calls that need urnicd go on when urnicd continues
+ * or is replaced. Otherwise they end with an error, and a sentence in the log.
  */
 #include "support/urnicd.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libibverbs as a program calls it: what is made, changed and asked for. Two queue pairs of this
- * process on the loopback interface, in a network namespace of their own. What data-path tests of
- * the engine cover is not repeated; here it is about arguments, errors, and lives of objects.
+ * libibverbs as a program calls it: objects that are created, modified and queried. Two queue pairs
+ * of this process on the loopback interface, in a network namespace of their own. The tests of the
+ * engine cover the data path; this file tests arguments, errors, and lifetimes of objects.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -55,7 +55,7 @@ static void context_closed_with_objects_takes_them_along(void **state)
 	assert_non_null(end.qp);
 	assert_int_equal(ibv_close_device(second), 0);
 	/*
-	 * Only the structures are left, for a program that still looks at them. `end` is static, so
+	 * Only the structures are left, because a program may still read them. `end` is static, so
 	 * that leak checkers find them.
 	 */
 }

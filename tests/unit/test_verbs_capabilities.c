@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device says of itself that no other test uses to its end: the last value is good, the next
- * one is refused.
+ * Limits that a device reports and no other test reaches: the last legal value works, the next one
+ * is refused.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -112,8 +112,8 @@ static void queue_pair_takes_reads_and_mtu_as_stated_and_no_more(void **state)
 }
 
 /*
- * Post a WRITE of this length and give it up; 0, or what refused it: errno, or the status of the
- * completion.
+ * Post a WRITE of this length, and abandon it. Returns 0, or the refusal: errno, or the status of
+ * the completion.
  */
 static int post_long(struct verbs_pair *pair, struct ibv_mr *mr, uint64_t bytes)
 {
@@ -283,10 +283,7 @@ static void write_to_itself(struct ibv_qp *qp, struct ibv_sge sge, uint64_t remo
 
 /* --- on-demand paging --- */
 
-/*
- * Receives into, sends from and writes to pages that are not there when their address is
- * registered.
- */
+/* Receive into, send from and write to pages that do not exist when their address is registered. */
 static void page_on_demand(enum ibv_qp_type type, bool is_shared)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Extended completion queues, and what programs do with completion queues beside polling: fields
- * and timestamps, who waits for whom, sizes that change.
+ * and timestamps, threads that wait for each other, resizing.
  */
 #include <errno.h>
 #include <poll.h>

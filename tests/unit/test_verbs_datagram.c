@@ -23,7 +23,8 @@
 enum { ENDS = 3, GRH = 40, HOPS = 9, QKEY = 0x11111111, DEPTH = 16, BYTES = 8192 };
 
 /*
- * Each end completes to a queue of its own, and so lives on a lane of its own, as far as there are.
+ * Each end has a completion queue of its own, and so a lane of its own while there are enough
+ * lanes.
  */
 struct end {
 	struct ibv_cq *cq;
@@ -362,8 +363,8 @@ static void ahs_destroy(struct ibv_ah **ahs, uint32_t first)
 }
 
 /*
- * Call `step` for all batches. The fastest of the first AH_SAMPLES batches and the fastest of the
- * last say what a batch costs: a wait for a lock makes others slower.
+ * Call `step` for all batches. The figures are the fastest of the first AH_SAMPLES batches and the
+ * fastest of the last ones, because batches that wait for a lock are slower.
  */
 static void ahs_measure(
 	struct ibv_ah **ahs, void (*step)(struct ibv_ah **, uint32_t), uint64_t fastest[2])

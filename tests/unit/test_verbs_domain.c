@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Parent domains and thread domains: what is made through them works like anything else, and takes
- * its memory from the program's allocator.
+ * Parent domains and thread domains: objects that are created through them work like others, and
+ * their memory comes from the program's allocator.
  */
 #include <errno.h>
 #include <setjmp.h>

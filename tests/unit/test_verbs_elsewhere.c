@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer in another network namespace that is met without packets, dies, and is followed by a
- * process that has its slot, and NIC memory that is not what it should be: nothing of that is
- * believed.
+ * A peer in another network namespace, which needs no packets. It dies, and another process gets
+ * its slot and has invalid NIC memory; urnic trusts none of that.
  */
 #include <setjmp.h>
 #include <stdarg.h>

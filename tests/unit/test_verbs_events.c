@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program hears of its interface: links and addresses that come and go, and the interface
- * itself. In a namespace of its own, on one end of a veth pair.
+ * The events that a program gets when links and addresses of its interface change, and when the
+ * interface is removed. In a namespace of its own, on one end of a veth pair.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,8 +307,8 @@ static void exchange(struct verbs_pair *pair)
 }
 
 /*
- * The address of the primary path goes; after (7 + 1) times 67 ms the other one takes its place, at
- * both ends.
+ * The address of the primary path is removed. After (7 + 1) times 67 ms both ends migrate to the
+ * other path.
  */
 static void queue_pairs_migrate_when_their_address_goes(void **state)
 {

@@ -5,7 +5,7 @@
  * memory, NIC memory and as many descriptors in use as before, and no user at the objects that the
  * new one is built on.
  *
- * The linker sends the calls of urnic's code here (--wrap in meson.build).
+ * The linker redirects the calls of urnic's code to this file (--wrap in meson.build).
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices, domains, regions and device memory by way of a second descriptor: in the same process,
- * in a forked child, and in a process that has nothing to do with it.
+ * Devices, domains, regions and device memory that are imported by a descriptor: in the same
+ * process, in a forked child, and in an unrelated process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -480,8 +480,8 @@ static void process_that_ended_has_nothing_to_import(void **state)
 }
 
 /*
- * The child has the device, and a domain to make its own things in; what is the NIC's stays with
- * the parent.
+ * The child can import the device, and a domain in which it makes its own objects. Regions and
+ * device memory are the parent NIC's, so the child cannot import them.
  */
 static void in_child(const struct verbs_end *end, struct ibv_dm *dm)
 {

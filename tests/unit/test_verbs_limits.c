@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device says that it has is what a program gets: object by object to the last one, and not
- * one more.
+ * A program can create as many objects of each kind as the device reports, and no more.
  */
 #include <setjmp.h>
 #include <stdarg.h>

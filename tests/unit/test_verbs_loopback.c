@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loopback: when it is a device, and what becomes of a queue pair whose peer cannot be there.
+ * Loopback: when it is a device, and the error of a queue pair whose peer cannot be on this host.
  */
 #include <setjmp.h>
 #include <stdarg.h>

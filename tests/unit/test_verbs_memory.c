@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program can ask of memory: regions in all their forms, windows, device memory, advice.
+ * Memory as a program uses it: regions of all kinds, windows, device memory, advice.
  */
 #include <dlfcn.h>
 #include <errno.h>

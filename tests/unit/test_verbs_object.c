@@ -75,9 +75,7 @@ static void handle_of_a_former_object_does_not_match_a_later_one(void **state)
 	assert_int_equal(object_add(&first, OBJECT_MR, &context_a), 0);
 	former = first.handle;
 	remove_is(former, OBJECT_MR, 0);
-	/*
-	 * Slots are used again last in turn: more than all of them, so that this one's turn comes.
-	 */
+	/* A freed slot is reused last, so make more objects than there are slots. */
 	for (int i = 0; i < 10000; i++) {
 		assert_int_equal(object_add(&second, OBJECT_MR, &context_a), 0);
 		assert_int_not_equal(second.handle, former);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pointers in requests and attributes: what is missing, or belongs to somebody else, is refused and
- * not followed.
+ * Pointers in requests and attributes: a NULL pointer, or an object of another device, is refused
+ * and not dereferenced.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting call by call (ibv_wr_*): every request arrives as it would by ibv_post_send(), all of a
- * region or none of it, and not before it is complete.
+ * Posting call by call (ibv_wr_*): every request arrives as if ibv_post_send() had posted it. The
+ * requests between wr_start and wr_complete are posted together or not at all.
  */
 #include <endian.h>
 #include <errno.h>

@@ -140,9 +140,7 @@ static const struct rule rules[] = {
 	{IBV_QPS_SQD,   IBV_QPS_RESET, ANY, 0, 0},
 	{IBV_QPS_SQE,   IBV_QPS_RESET, ANY, 0, 0},
 	{IBV_QPS_ERR,   IBV_QPS_RESET, ANY, 0, 0},
-	/*
-	 * A queue pair that holds nothing has nothing to flush: there is no way from RESET to ERR.
-	 */
+	/* A queue pair in RESET has no request to flush, so it has no transition to ERR. */
 	{IBV_QPS_INIT,  IBV_QPS_ERR,   ANY, 0, 0},
 	{IBV_QPS_RTR,   IBV_QPS_ERR,   ANY, 0, 0},
 	{IBV_QPS_RTS,   IBV_QPS_ERR,   ANY, 0, 0},

@@ -100,8 +100,7 @@ static void rate_limit_is_kept(void **state)
 	assert_int_equal(set_rate(RATE_KBPS, 0, 0), 0);
 	assert_int_equal(rate_of(pair.a.qp), RATE_KBPS);
 	/*
-	 * A busy machine takes longer at times: one of several transfers is to be as quick as it
-	 * may.
+	 * A busy machine sometimes takes longer, so one of several transfers has to reach the rate.
 	 */
 	for (int i = 0; i < TRIES_MAX && least_ms > 1.5 * expected_ms(RATE_KBPS); i++) {
 		double limited_ms = transfer_ms();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Raw packets as a program uses them: queue pairs, flows, work queues and indirection tables on the
- * loopback interface of a network namespace, where each frame that is sent comes in again.
+ * loopback interface of a network namespace, which returns each sent frame.
  */
 #include <errno.h>
 #include <setjmp.h>

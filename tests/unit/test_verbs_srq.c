@@ -325,8 +325,8 @@ static void shared_queue_is_resized_while_it_is_used(void **state)
 }
 
 /*
- * Pairs with a completion queue each, so they are on different lanes; the receiving ends share the
- * queue.
+ * Each pair has a completion queue of its own, so the pairs are on different lanes; the receiving
+ * ends share the queue.
  */
 enum { THREAD_COUNT = 4, MESSAGE_COUNT = 500 };
 

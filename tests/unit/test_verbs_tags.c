@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag-matching queues as objects: what may be made, and the operations on their lists. Messages are
- * in test_tagged.c.
+ * Tag-matching queues as objects: which may be created, and the operations on their lists.
+ * test_tagged.c tests messages.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libibverbs as a program calls it: posting, polling, and what comes of it, between two connected
+ * libibverbs as a program calls it: posting, polling, and the completions, between two connected
  * queue pairs of this process on the loopback interface, in a network namespace of their own.
  */
 #include <errno.h>

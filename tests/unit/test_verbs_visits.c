@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What makes a completion channel's descriptor readable: for the manual page's example only events,
- * and for programs that get EAGAIN packets, too. Two ends of one process exchange packets. The ends
- * are on lanes of their own; the program of end `a` is the one with the descriptor.
+ * What makes a completion channel's descriptor readable. For programs like the manual page's
+ * example that is only an event. For programs that have got EAGAIN it is also a packet. Two ends of
+ * one process exchange packets. The ends are on lanes of their own; the program of end `a` is the
+ * one with the descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two ends on lanes of their own, a thread at each, meet without packets, as two processes do: each
- * executes its requests in the other's queues, tables and memory. Here both have them at the same
- * addresses, so ThreadSanitizer sees what is not ordered; it is asked about payloads, too
- * (tests/tsan_within.supp). Meanwhile a third thread registers and deregisters memory; regions and
- * queue pairs go away while they are used.
+ * Two ends on lanes of their own, with a thread each, exchange data without packets, as two
+ * processes do: each executes its requests in the other's queues, tables and memory. Both ends have
+ * these at the same addresses, so ThreadSanitizer detects missing order, also of payloads
+ * (tests/tsan_within.supp). Meanwhile a third thread registers and deregisters memory, and regions
+ * and queue pairs are destroyed during their use.
  *
- * WITHIN_MESSAGES: how many requests per end, 400 unless set. WITHIN_ROUNDS: how many things go
- * away, 16 unless set.
+ * WITHIN_MESSAGES: how many requests per end, 400 unless set. WITHIN_ROUNDS: how many regions and
+ * queue pairs are destroyed, 16 unless set.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -562,7 +562,8 @@ static void *write_until_it_fails(void *argument)
 }
 
 /*
- * The other end's memory is its owner's again as soon as its region, or its queue pair, is no more.
+ * The other end's memory is its owner's alone as soon as its region is deregistered, or its queue
+ * pair destroyed.
  */
 static void take_away(bool takes_region, uint64_t *random)
 {

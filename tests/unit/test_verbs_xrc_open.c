@@ -2,8 +2,8 @@
 /*
  * Receiving queue pairs of an XRC domain that two processes have open (ibv_open_qp).
  *
- * A child does what it is told, with one queue pair of its own. Messages are sent by the test's own
- * process. Rounds in which somebody is killed: XRC_KILL_ROUNDS, 12 unless set.
+ * A child executes the test's orders, with one queue pair of its own. The test's own process sends
+ * the messages. XRC_KILL_ROUNDS: rounds in which a process is killed, 12 unless set.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * An XRC domain that two processes share, one of which is killed at a random moment.
  *
  * The test's own process sends. In `borrower_*` its messages go to a receiving queue pair of the
- * child's and name a shared receive queue of its own; in `host_*` they come to a queue pair of its
- * own and name a queue of the child's. Rounds: XRC_KILL_ROUNDS, 12 unless set.
+ * child's and name a shared receive queue of its own; in `host_*` they arrive at a queue pair of
+ * its own and name a queue of the child's. Rounds: XRC_KILL_ROUNDS, 12 unless set.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,7 +125,7 @@ static uint64_t now_ns(void)
 
 /*
  * Keep messages under way until `count` are complete (UINT32_MAX: until one fails), or kill the
- * child when its time has come. Returns the status of the last one.
+ * child at the chosen moment. Returns the status of the last one.
  */
 static enum ibv_wc_status stream(struct ibv_qp *qp, uint32_t srqn, uint32_t count,
 	const struct child *child, uint64_t kill_ns)
@@ -192,8 +192,8 @@ static void borrower_is_killed(void **state)
 		struct ibv_qp *sender;
 
 		/*
-		 * What a dead borrower has taken is lost: a queue that was used by many of them is
-		 * made anew.
+		 * The requests that a dead borrower had taken are lost, so make a queue anew that
+		 * many borrowers have used.
 		 */
 		timeout = TIMEOUT_SHORT;
 		xrc_member_make(&here, domain_file);

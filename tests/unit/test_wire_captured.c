@@ -59,8 +59,8 @@ static uint32_t header_bytes(const struct captured *captured)
 }
 
 /*
- * What a reader of captures sees: headers that say what was captured, checksums and ICRC that are
- * right.
+ * Check a captured frame as a reader does: its headers have the captured values, and its checksums
+ * and ICRC are right.
  */
 static void assert_frame_is_of(const struct captured *captured, uint16_t id, uint16_t flags)
 {

@@ -211,8 +211,8 @@ static void icrc_of_a_sender_without_df_verifies(void **state)
 }
 
 /*
- * A known id catches every single-bit error. With an unknown one, an error passes when its distance
- * from the id makes it look like another id: bit 1387 of any packet that has one, for instance.
+ * With a known id every single-bit error is detected. With an unknown id an error passes if it
+ * looks like the difference of two ids: for instance that of bit 1387 of a packet of that length.
  */
 static void icrc_with_any_one_bit_flipped_is_refused_but_for_the_known_exceptions(void **state)
 {

@@ -118,8 +118,8 @@ static void post_write(uint32_t bytes)
 }
 
 /*
- * The first packet of a WRITE is longer than the others, so it goes alone; the others fill what
- * follows.
+ * The first packet of a WRITE is longer than the others, so it is a datagram of its own. The others
+ * fill the next datagram.
  */
 static void write_of_64_kib_leaves_in_two_datagrams(void **state)
 {

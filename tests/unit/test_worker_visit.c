@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program with a non-blocking descriptor, which drives a lane when it comes for events. The
- * lane's own thread does not run: the tests do what it would do.
+ * lane's own thread does not run; the tests do its work.
  */
 #include <setjmp.h>
 #include <stdarg.h>

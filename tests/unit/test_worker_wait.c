@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program's thread that drives a lane while it waits. The lane's own thread does not run: the
- * tests do what it would do.
+ * A program's thread that drives a lane while it waits. The lane's own thread does not run; the
+ * tests do its work.
  */
 #include <setjmp.h>
 #include <stdarg.h>
