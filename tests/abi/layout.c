@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Holds the headers that this build uses against layout.def. Exit 0, 1, or 77 on a machine that the
+ * Compares the headers that this build uses with layout.def. Exit 0, 1, or 77 on a machine that the
  * table is not about.
  */
 #include <stdbool.h>

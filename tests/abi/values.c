@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's own enums have the numbers of the public ones, so that the front end copies and does
- * not translate. Checked by compiling it.
+ * The NIC's own enums have the numbers of the public ones, so that the front end copies them
+ * without translation. Compiling this file is the check.
  */
 #include <infiniband/verbs.h>
 

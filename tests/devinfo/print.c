@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device and its port say that they can do, one line each: "attribute value" for a number
- * that is not 0, "attribute NAME" for a bit that is set. On the loopback device of a namespace of
- * our own.
+ * Prints the capabilities that a device and its port report, one per line: "attribute value" for a
+ * number that is not 0, "attribute NAME" for a bit that is set. Uses the loopback device of a
+ * network namespace of its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
