@@ -25,7 +25,8 @@ struct sides {
 };
 
 /*
- * Copy `bytes` at `offset`; -EPROTO when they are not all there. Offsets come from the memory.
+ * Copy `bytes` at `offset`; -EPROTO when they are not all within the memory. Offsets come from the
+ * memory.
  */
 static int copy_at(int fd, uint64_t offset, void *out, size_t bytes)
 {

@@ -22,10 +22,7 @@
 #define NAMED_DIRECTORY "/run/netns"
 #define NAMED_PREFIX    "urnic"
 
-/*
- * First of the holder's descriptors of the hosts' namespaces, which other processes open through
- * /proc.
- */
+/* The holder's first descriptor of a host's namespace. Other processes open these through /proc. */
 enum { HOLDER_FD = 10 };
 
 const struct host_facts hosts[HOST_COUNT] = {

@@ -3,7 +3,7 @@
 #define URNIC_TOOLS_NVMF_TARGET_TRANSPORTS_H
 
 /*
- * The transports of the program, as a service listens with them.
+ * The transports of the program: TCP and RDMA, as the service (nvmf/target/service) calls them.
  */
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Commands that show what a controller says: id-ctrl, id-ns, list-ns, get-log, get-feature.
+ * Commands that print what a controller reports: id-ctrl, id-ns, list-ns, get-log, get-feature.
  */
 #include <cjson/cJSON.h>
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench: reads or writes for a while, and how long each one took. Its options are fio's.
+ * bench: reads or writes for a while, and prints how long each one took. Its options are fio's.
  */
 #include <cjson/cJSON.h>
 #include <inttypes.h>

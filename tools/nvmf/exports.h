@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The exports that run, for 'urnic-nvmf list': a file each in a directory of the user,
- * $XDG_RUNTIME_DIR/urnic-nvmf or /tmp/urnic-nvmf-UID, named after the process and a number.
+ * The running exports, for 'urnic-nvmf list'. Each has a file in a directory of the user,
+ * $XDG_RUNTIME_DIR/urnic-nvmf or /tmp/urnic-nvmf-UID, whose name has the process ID and a number.
  */
 #ifndef TOOLS_NVMF_EXPORTS_H
 #define TOOLS_NVMF_EXPORTS_H

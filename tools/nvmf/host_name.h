@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who this host is: its NQN and its identifier.
+ * The identity of this host: its NQN and its identifier.
  *
  * Both come from the options, else from /etc/nvme/hostnqn and /etc/nvme/hostid, which nvme-cli
  * makes, else from /etc/machine-id. So a host has the same name each time.

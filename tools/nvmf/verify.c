@@ -102,8 +102,9 @@ static void verify_fail(struct verify *verify, const char *format, ...)
 }
 
 /*
- * The data of a block that was read. Each record has a generation from the acknowledged one to the
- * one that was sent last. They differ only after a run was killed, which may leave half a write.
+ * Check the data of a block. Each record in it has a generation between the acknowledged one and
+ * the one that was sent last. The two differ only after a run was killed, which may leave half a
+ * write.
  */
 static void block_check(struct verify *verify, uint64_t block, const uint8_t *data)
 {

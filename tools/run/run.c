@@ -182,8 +182,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * List the devices for the view without log lines. The program's own library logs mistakes in the
- * environment. The process reads URNIC_LOG once.
+ * List the devices for the view without log lines. The library in the started program logs mistakes
+ * in the environment. Each process reads URNIC_LOG only once, so restoring it afterwards has no
+ * effect here.
  */
 static int view_enter_quietly(bool is_wanted)
 {
