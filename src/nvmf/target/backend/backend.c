@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What holds for every backend: the rules that a request must keep.
+ * The rules that a request to any backend must keep.
  */
 #include <assert.h>
 #include <errno.h>

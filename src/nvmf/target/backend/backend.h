@@ -162,8 +162,9 @@ int backend_ring_fd(const struct backend_ring *ring);
 unsigned backend_ring_poll(struct backend_ring *ring);
 
 /*
- * After backend_ring_poll(): the kernel did not take all requests, for lack of memory as a rule.
- * The descriptor does not say when it will: call backend_ring_poll() again some milliseconds later.
+ * To be called after backend_ring_poll(): has the kernel refused some requests, mostly for lack of
+ * memory? The descriptor does not become readable when the kernel would take them, so call
+ * backend_ring_poll() again some milliseconds later.
  */
 bool backend_ring_is_put_off(const struct backend_ring *ring);
 

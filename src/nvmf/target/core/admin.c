@@ -51,8 +51,8 @@ static uint32_t queues_granted(const struct target_controller *controller)
 }
 
 /*
- * As many as the host may still open, so that it does not fail at the first one too many. I/O
- * queues that it has are its own already.
+ * Grant as many I/O queues as the host may still open, so that it does not ask for one too many and
+ * fail. Its present I/O queues are included.
  */
 static void grant_queues(struct target_controller *controller)
 {

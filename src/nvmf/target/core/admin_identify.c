@@ -132,8 +132,8 @@ static uint16_t fill_independent(const struct target_namespace *ns, uint8_t *pag
 }
 
 /*
- * Data of an I/O command set. That of the NVM command set has nothing but limits, of which there
- * are none, and what protection information needs.
+ * Data of an I/O command set. For the NVM command set the page stays zero: it contains limits, of
+ * which there are none, and fields of protection information.
  */
 static uint16_t fill_command_set(
 	struct target_command *command, const struct target_namespace *ns, uint8_t *page)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How many connections a host may have: no more than are left for all others. So none can keep the
- * others out, and a host alone has half of what the target serves. A connection counts until its
- * last command has come back, because its memory stays as long.
+ * The number of connections that a host may have: no more than are left for all others. So no host
+ * can keep the others out, and a single host gets half of what the target serves. A connection
+ * counts until the core has responded to its last command, because the transport keeps its memory
+ * until then.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The way of a command through the core: arrival, data, completion.
+ * A command in the core, from its arrival through its data to its completion.
  */
 #include <assert.h>
 #include <stdlib.h>

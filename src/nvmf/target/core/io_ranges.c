@@ -2,7 +2,8 @@
 /*
  * I/O commands that take several steps: Dataset Management, Write Zeroes, Copy and Verify (NVM
  * command set 1.0, sections 3.2.2, 3.2.3, 3.2.7 and 3.2.8). A command does one step after the
- * other, and between them the loop serves other hosts: memory is done with each step at once.
+ * other, and the loop serves other hosts between two steps, because a backend in memory finishes
+ * each step at once.
  */
 #include <stdlib.h>
 #include <string.h>

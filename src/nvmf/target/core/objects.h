@@ -93,8 +93,8 @@ struct target_namespace {
 	uint8_t nguid[16], uuid[16];
 	uint32_t references; /* of commands */
 	/*
-	 * Commands at work in the backend. An exclusive job (a resize, a fused pair) waits until
-	 * there are none, and meanwhile new ones are parked.
+	 * The number of commands that the backend is executing. An exclusive job (a resize, a fused
+	 * pair) waits until there are none, and meanwhile new ones are parked.
 	 */
 	uint32_t working;
 	struct list parked;
@@ -165,8 +165,8 @@ struct target_controller {
 void command_finish(struct target_command *command, uint16_t status);
 void command_finish_result(struct target_command *command, uint64_t result);
 /*
- * Check that the data has this direction and length, and continue with `ready` when it is there.
- * Otherwise the command ends. No bytes: `ready` is called at once.
+ * Check that the command's data has this direction and length. If so, call `ready` when the data is
+ * there, or at once if `bytes` is 0. Otherwise end the command with an error.
  */
 void command_expect(struct target_command *command, enum target_direction direction, uint64_t bytes,
 	void (*ready)(struct target_command *command));

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts as their NQNs tell them apart, and the order of their commands around the end of a
+ * The hosts, each identified by its NQN, and the order of their commands around the end of a
  * connection (NVMe base 2.0, sections 3.7.2 and 9.6).
  *
- * A host repeats elsewhere the commands that it has lost with a connection. A lost command that is
- * at work in a backend cannot be called back, and would overwrite what the host writes next. So the
- * host's commands to that namespace wait until it has ended, whichever controller they come by. So
- * does the end of a reset and of a shutdown. Other hosts and namespaces do not wait.
+ * When a host loses a connection, it repeats the pending commands on another one. A lost command
+ * that a backend is executing cannot be called back, and would overwrite what the host writes next.
+ * So the host's commands to that namespace wait until the lost command has ended, on all
+ * controllers of the host. The end of a reset and of a shutdown waits, too. Other hosts and
+ * namespaces do not wait.
  *
- * A new association is a sign, too: the host may know of a lost connection before the target does.
- * Then a command that has not begun may still begin: it waits for its delay, its namespace, memory,
- * data, or its other half. So it counts as lost as well, if it would change blocks. It ends without
- * having begun when the target learns that its connection is lost.
+ * A new association is a sign of loss, too, because the host may know of a lost connection before
+ * the target does. A command that waits then (for its delay, its namespace, memory, data, or its
+ * other half) may still begin later. So it counts as lost as well, if it would change blocks. It
+ * ends without having begun when the target learns that its connection is lost.
  *
- * A lost command may itself have to wait, for those that were lost before it.
+ * A lost command may itself have to wait for commands that were lost before it.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -3,14 +3,14 @@
 #define URNIC_NVMF_TARGET_STATUS_H
 
 /*
- * A target for the eyes of its user.
+ * The state of a target as text, for its user.
  */
 
 struct target;
 
 /*
- * The ports with what is linked to them, the subsystems with their hosts and namespaces, and who is
- * connected: a line for each. The caller frees it. NULL: no memory.
+ * A line for each port with its linked subsystems, for each subsystem with its hosts and
+ * namespaces, and for each connected host. The caller frees it. NULL: no memory.
  */
 char *target_status(const struct target *target);
 

@@ -29,10 +29,10 @@
  *                           `data_bytes`. The core fills all of it
  *
  * Both end by target_command_data_ready(), perhaps before they return. While a queue has no more
- * memory, its transport lets a command wait. Of what other commands leave, the two halves of a
- * fused pair find `data_bytes_max` each at once, also where buffers are contiguous. When the
- * connection is lost, the transport calls target_command_data_ready() for each command that waits
- * in fetch() or prepare(), with NVME_SQ_DELETED, before target_queue_closed().
+ * memory, its transport lets a command wait. A transport has enough memory for the two halves of a
+ * fused pair, of `data_bytes_max` each, when no other command has any, also if its buffers are
+ * contiguous. When the connection is lost, the transport calls target_command_data_ready() for each
+ * command that waits in fetch() or prepare(), with NVME_SQ_DELETED, before target_queue_closed().
  *
  * respond() sends the data, if the command succeeded and has any towards the host, and then the
  * completion. On a closed queue it only takes the command back. The core sets SQHD.
@@ -172,7 +172,7 @@ struct target_command {
 };
 
 /*
- * What becomes of a connection.
+ * Whether the target admits a connection.
  *
  * A host may have as many connections as are left for all other hosts, told apart by `peer` without
  * its port number. A few more are admitted, so that Connect can say why they are refused.
@@ -184,8 +184,9 @@ enum target_admission {
 };
 
 /*
- * Ask this before a connection takes memory. What is not admitted is counted, and the operator gets
- * a sentence. A transport that can say by itself why it refuses takes no surplus either.
+ * Decide on a connection before it takes memory. A connection that is not admitted is counted, and
+ * the operator gets a sentence. A transport that can report the reason by itself refuses a surplus
+ * connection, too.
  */
 enum target_admission target_admit(struct target *target, const char *peer);
 

@@ -49,8 +49,8 @@ int ctl_server_create(struct loop *loop, const char *path,
 	struct ctl_server **ret_server, char *sentence);
 
 /*
- * Close all connections and remove the socket. Calls without answer must still be answered, which
- * then only frees them. NULL is fine.
+ * Close all connections and remove the socket. The service still answers each pending call with
+ * ctl_answer(), which then only frees the call. NULL is fine.
  */
 void ctl_server_destroy(struct ctl_server *server);
 

@@ -123,8 +123,9 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 }
 
 /*
- * A queue has room for one command and, so that a fused pair ends, for two of the largest whatever
- * other queues have.
+ * Is there memory for `bytes` more bytes of data? A queue always gets memory for one command. It
+ * also gets memory for two of the largest commands, so that a fused pair ends. Neither depends on
+ * other queues.
  */
 static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 {
@@ -136,8 +137,9 @@ static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 }
 
 /*
- * Take memory for the data, and do what fetch() or prepare() needs it for. False: no room. Data of
- * capsules does not count: it has come before its command, and the entries limit it.
+ * Allocate the command's data, then request it from the host (R2T), or report that the buffer is
+ * ready. Returns false when there is no room. In-capsule data is not counted: it arrives before its
+ * command is known, and the number of entries limits it.
  */
 static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 {
@@ -162,8 +164,9 @@ static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 }
 
 /*
- * In the order of arrival: so a large command has its turn, and at most one fused pair has memory
- * for its first half only, which waits for commands that end without it.
+ * Commands get memory in the order of arrival. So a large command gets its turn. And of all fused
+ * pairs at most one can have memory for its first half only; its second half waits for commands
+ * that end without it.
  */
 static void need_room(struct tcp_queue *q, struct tcp_command *c)
 {
