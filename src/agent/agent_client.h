@@ -233,7 +233,10 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 /* Return a claim, or one that was never made. Waits as agent_client_detach() does. */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
 
-/* The same without a wait, and also while another thread waits in a call on the same client. */
+/*
+ * agent_client_unclaim() without a wait, and also while another thread waits in a call on the same
+ * client.
+ */
 void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim);
 
 /*

@@ -53,7 +53,9 @@ void agent_late_answer(struct agent_client *client, const struct agent_message *
 int agent_exchange(struct agent_client *client, struct agent_message *message, const int *fds,
 	uint32_t fd_count, struct passed_fds *descriptors);
 
-/* The same; when urnicd has died, resume at the next urnicd and send the request once more. */
+/*
+ * agent_exchange(); when urnicd has died, resume at the next urnicd and send the request once more.
+ */
 int agent_exchange_or_resume(struct agent_client *client, struct agent_message *message,
 	const int *fds, uint32_t fd_count, struct passed_fds *descriptors);
 

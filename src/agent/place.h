@@ -78,7 +78,9 @@ struct place_listener {
  */
 int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener);
 
-/* The same with another number than that of the network namespace in the name. It is not 0. */
+/*
+ * place_listen() with another number than that of the network namespace in the name. It is not 0.
+ */
 int place_listen_as(enum place_kind kind, uint64_t number, bool is_for_all,
 	struct place_listener *ret_listener);
 
@@ -97,7 +99,7 @@ void place_leave(struct place_listener *listener);
  */
 int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path);
 
-/* The same for a listener of place_listen_as(). */
+/* place_connect() for a listener of place_listen_as(). */
 int place_connect_as(enum place_kind kind, uint64_t number, enum place_whose whose,
 	unsigned wait_ms, char *ret_path);
 

@@ -69,10 +69,10 @@ void arena_init(struct arena *arena, void *base, uint64_t bytes);
  */
 uint64_t arena_alloc(struct arena *arena, uint64_t bytes);
 
-/* The same for a caller that uses the twin alone: the twin is zeroed, the block is not. */
+/* arena_alloc() for a caller that uses the twin alone: the twin is zeroed, the block is not. */
 uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes);
 
-/* The same with both zeroed. */
+/* arena_alloc_shared() with both zeroed. */
 uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes);
 
 /* Free a block. Offset 0 is fine; any other that is not an allocated block's ends the program. */

@@ -77,7 +77,7 @@ void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);
 
-/* The same for a SIDR_REQ, or a duplicate of one. */
+/* cm_request_new() for a SIDR_REQ, or a duplicate of one. */
 void cm_request_sidr(struct cm *cm, const struct cm_path *path, const struct cm_message *message);
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state);

@@ -33,7 +33,7 @@ int iwcm_release_fd(struct nic_iw_conn *conn);
 /* Close a connection that no queue pair has taken over. */
 void iwcm_drop(struct nic_iw_conn *conn);
 
-/* The same, with an event for the program: `error` is -errno. */
+/* iwcm_drop(), with an event for the program: `error` is -errno. */
 void iwcm_fail(struct nic_iw_conn *conn, int error);
 
 /*

@@ -148,7 +148,7 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 /* Execute or schedule the posted requests. */
 void engine_begin(struct qp *qp, uint64_t now_ns);
 
-/* The same, with the fast path first. */
+/* engine_begin(), with the fast path first. */
 static inline void engine_posted(struct qp *qp, uint64_t now_ns)
 {
 	if (!qp->local || !local_execute_posted(qp, now_ns))

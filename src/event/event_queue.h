@@ -102,7 +102,7 @@ struct event_queue {
 
 /* Returns 0 or -errno. */
 int event_queue_init(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init);
-/* The same; the program's descriptor is an epoll set. */
+/* event_queue_init(), but the program's descriptor is an epoll set. */
 int event_queue_init_set(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init_set);
 /* Close the descriptors. The queue must be empty. */
 void event_queue_done(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_done);

@@ -60,8 +60,8 @@ static inline uint32_t message_run_packets(const struct packet *packet, uint32_t
 }
 
 /*
- * Write that packet, BTH to pad, gathering its payload. Returns its length. When memory is refused,
- * *ret_fault says why, and `buffer` is undefined.
+ * Write the packet that message_packet_init() has started, BTH to pad, and gather its payload.
+ * Returns its length. When memory is refused, *ret_fault says why, and `buffer` is undefined.
  */
 size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);

@@ -33,7 +33,7 @@ struct unreliable_steps {
 struct send_wqe *unreliable_next(
 	struct qp *qp, const struct unreliable_steps *steps, uint64_t now_ns);
 
-/* The same when requests were posted; schedules the queue pair if one needs packets. */
+/* unreliable_next() when requests were posted; schedules the queue pair if one needs packets. */
 void unreliable_posted(struct qp *qp, const struct unreliable_steps *steps, uint64_t now_ns);
 
 /* For qp_transport.expire: retry the request that waited. */

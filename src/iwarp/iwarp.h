@@ -220,7 +220,7 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
  */
 unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX]);
 
-/* The same between segments: IWARP_RX_BYTES in one span. NULL when a segment is incomplete. */
+/* iwarp_offer() between segments: IWARP_RX_BYTES in one span. NULL when a segment is incomplete. */
 static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 {
 	struct iwarp_receive *rx = &iwarp->rx;

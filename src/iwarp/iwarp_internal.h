@@ -44,7 +44,7 @@ void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, u
  */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
 
-/* The same for a complete FPDU, with nothing else staged. */
+/* iwarp_own_add() for a complete FPDU, with nothing else staged. */
 static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
 {
 	tx->pieces[tx->first_piece] =

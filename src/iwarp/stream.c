@@ -169,8 +169,9 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * The wait for the initiator is over; or a message waits for a receive request; or the peer does
- * not take the last bytes, or does not end its half.
+ * A deadline of the stream has passed. It belongs to one of four waits: for the initiator's first
+ * FPDU, for a receive request, for the peer to receive the last bytes, or for the peer to end its
+ * half.
  */
 static void stream_expire(struct qp *qp, uint64_t now_ns)
 {

@@ -3,7 +3,7 @@
 #define URNIC_LOCAL_CAPTURE_H
 
 /*
- * What a request would have been on a wire.
+ * The packets that an executed request would have been on a wire.
  *
  * A capture shows an executed request as packets: those into which the requester would have cut it
  * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
@@ -19,7 +19,7 @@
 /* The request was executed, and is not complete yet. The lane is captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
 
-/* The same for a datagram, which goes on a path. Its packets are numbered from 0. */
+/* local_capture() for a datagram, which goes on a path. Its packets are numbered from 0. */
 void datagram_capture(
 	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
 

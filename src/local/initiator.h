@@ -3,8 +3,8 @@
 #define URNIC_LOCAL_INITIATOR_H
 
 /*
- * What the files of the initiator provide to each other. Each request is executed, or is left to
- * packets with nothing done of it.
+ * What the files of the initiator share. Each request is either executed, or left to packets
+ * without any effect.
  *
  * Threads: as local.h.
  */
@@ -27,7 +27,7 @@ static inline void local_end(struct local_qp *local)
 	local->is_inside = false;
 }
 
-/* The same before bytes that this key names are moved. */
+/* Set the in-use mark before bytes that `key` names are moved. */
 static inline bool local_use(struct local_qp *local, uint32_t key)
 {
 	return local_begin(local, CHANNEL_USES_KEY | key);

@@ -73,7 +73,7 @@ static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, u
 	return true;
 }
 
-/* The same for the shared queue `srq`. */
+/* own_redeem() for the shared queue `srq`. */
 static bool shared_redeem(struct local_qp *local, struct srq *srq, uint64_t ticket, uint64_t bytes,
 	uint64_t *ret_wr_id)
 {

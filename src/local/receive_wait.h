@@ -37,7 +37,7 @@ void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 enum qp_local_result receive_wait_more(
 	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* The same, because `rq` has no request. */
+/* receive_wait_more(), because `rq` has no request. */
 enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
 	uint64_t now_ns, uint64_t *ret_at_ns);
 

@@ -153,7 +153,7 @@ struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, si
 	return slice;
 }
 
-/* The same for a list that may name borrowed memory. */
+/* Copy `from` to a list that may name borrowed memory. */
 static enum mr_fault scatter_borrowed(const struct mr_table *table, uint32_t pd, struct walk *check,
 	struct walk *walk, const uint8_t *from)
 {

@@ -240,7 +240,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
 
-/* The same for scatter/gather lists, where the queue pair has no influence. */
+/* mr_resolve_for() for scatter/gather lists, where the queue pair has no influence. */
 static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
 {
@@ -300,7 +300,7 @@ static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	return fault;
 }
 
-/* The same for a whole region or window. */
+/* mr_resolve_for() for a whole region or window. */
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 

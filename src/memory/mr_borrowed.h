@@ -72,8 +72,8 @@ enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user 
 uint64_t mr_word_apply(const struct mr_word *word, void *target);
 
 /*
- * The same for a key, own or borrowed. `iova` is a multiple of 8; MR_FAULT_ALIGN when its memory is
- * not aligned.
+ * Apply a word to the memory of a key, of this process or borrowed. `iova` is a multiple of 8;
+ * MR_FAULT_ALIGN when its memory is not aligned.
  */
 enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before);

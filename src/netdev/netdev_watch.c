@@ -155,7 +155,7 @@ static void watch_stop(void)
 
 /*
  * fork() does not wait for the lock: its holder may wait for the thread, and the thread for a lock
- * that fork() takes. So the child starts afresh, whatever the parent's threads were doing.
+ * that fork() takes. So the child resets all state here, whatever the parent's threads were doing.
  */
 static void fork_child(void)
 {

@@ -35,8 +35,8 @@ void nic_control_wake(void);
 int nic_control_watch_work(int fd);
 
 /*
- * Call the `peers_check` hooks when `fd`, the life of a peer process, breaks. Any thread. Returns 0
- * or -errno.
+ * Call the `peers_check` hooks when `fd`, a pipe of a peer process, breaks, because the process has
+ * ended. Any thread. Returns 0 or -errno.
  */
 int nic_control_watch_peer(int fd);
 

@@ -180,7 +180,7 @@ static bool is_alone(void)
 	return (long)task.st_nlink - 2 == (long)atomic_load(&thread_count) + 1;
 }
 
-/* Take the lock for writing within PARK_NS. False: in vain. */
+/* Take the lock for writing within PARK_NS. Returns false when the time is up. */
 static bool awake_lock(void)
 {
 	uint64_t until_ns = clock_now_ns() + PARK_NS;

@@ -43,7 +43,7 @@ void own_thread_shorten_slice(void);
  */
 bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* The same with epoll_wait(2); when refused it returns -1 with errno. */
+/* own_thread_poll() with epoll_wait(2); when refused it returns -1 with errno. */
 int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms);
 
 /*
@@ -54,8 +54,8 @@ void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
 void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);
 
 /*
- * The same around a wait in code that all threads run; without effect in a thread of the program.
- * Returns whether own_thread_wake() has to follow.
+ * own_thread_sleep() and own_thread_wake() for a wait in code that all threads run; without effect
+ * in a thread of the program. Returns whether own_thread_wake() has to follow.
  */
 bool own_thread_nap(void);
 

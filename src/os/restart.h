@@ -3,7 +3,7 @@
 #define URNIC_OS_RESTART_H
 
 /*
- * What a signal does to a wait.
+ * The effect of a signal on a wait.
  *
  * Linux restarts an interrupted read(2) if the signal's handler has SA_RESTART, and otherwise the
  * call returns EINTR. It never restarts ppoll(2). A function that waits in ppoll(2) and has to

@@ -20,8 +20,8 @@
 const char *setting_text(const char *name) URNIC_EXPORT_AS(setting_text);
 
 /*
- * The same for files and programs; also NULL in a program that runs with another user's rights
- * (secure_getenv(3)).
+ * The value of a variable that names a file or program; also NULL in a program that runs with
+ * another user's rights (secure_getenv(3)).
  */
 const char *setting_path(const char *name) URNIC_EXPORT_AS(setting_path);
 

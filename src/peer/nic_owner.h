@@ -30,7 +30,7 @@ struct nic_owner {
  */
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner);
 
-/* The same for a process whose NIC memory is at hand, and is closed. Returns 0 or -errno. */
+/* nic_owner_get() for process `pid`, whose NIC memory is `memory`, which the call closes. */
 int nic_owner_get_process(uint32_t pid, int memory, struct nic_owner **ret_owner);
 
 void nic_owner_put(struct nic_owner *owner);

@@ -231,7 +231,7 @@ static bool is_it(const struct nic_peer *peer, uint32_t number)
 	return peer->is_elsewhere && !nic_peer_has_ended(peer) && nic_peer_find_qp(peer, number);
 }
 
-/* It has the slot; does it have the queue pair? The NIC is locked. */
+/* The process has the slot; does it have the queue pair? The NIC is locked. */
 static bool search_process(struct search *search, const struct agent_process *process)
 {
 	struct nic_peer *peer = find_process(process->pid);

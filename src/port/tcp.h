@@ -59,8 +59,8 @@ int port_tcp_addresses(
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
 
 /*
- * The same into one piece. Inline, because the depth of the call stack matters for a system call
- * (worker_streams_read_ahead).
+ * port_tcp_receive() into one piece. Inline, because the depth of the call stack matters for a
+ * system call (worker_streams_read_ahead).
  */
 static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
 {

@@ -209,9 +209,9 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 
 /*
- * The same for a run of at most PORT_UDP_RUN_PACKETS_MAX packets, which together, with ICRCs, are
- * not longer than the capacity. Their payloads are borrowed until the next port_udp_flush()
- * returns. If one changes meanwhile, its packet arrives with a wrong ICRC.
+ * port_udp_stage() for a run of at most PORT_UDP_RUN_PACKETS_MAX packets, which together, with
+ * ICRCs, are not longer than the capacity. Their payloads are borrowed until the next
+ * port_udp_flush() returns. If one changes meanwhile, its packet arrives with a wrong ICRC.
  *
  * `bytes`  Of each packet, borrowed ones included.
  */

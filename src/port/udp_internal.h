@@ -358,9 +358,9 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A queue pair accepted a packet from there, in a frame that begins with `macs`. The neighbour
- * counts as heard if the kernel has confirmed the frame's source address; else the port looks that
- * up.
+ * A queue pair accepted a packet from this neighbour, in a frame that begins with `macs`. The
+ * neighbour counts as alive if the kernel has confirmed the frame's source address; else the port
+ * looks that up.
  */
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);

@@ -487,7 +487,7 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
 
-/* The same for a message of `bytes` bytes without immediate data or flags. */
+/* qp_complete_recv() for a message of `bytes` bytes without immediate data or flags. */
 void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns);
 
 /* qp_complete_recv() for any XRC shared receive queue, of any process. */

@@ -99,7 +99,7 @@ static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)
 /* `depth` is 0 to 2^20. Returns the offset of the queue, or 0 when the arena is full. */
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 
-/* The same for a queue that queue pairs of this process and others share. */
+/* rq_create() for a queue that queue pairs of this process and others share. */
 uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 void rq_destroy(struct arena *arena, uint64_t offset);
 

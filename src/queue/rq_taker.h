@@ -19,7 +19,7 @@
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
 
-/* The same for a taker that needs only the first entry. False also when the list is empty. */
+/* rq_peek() for a taker that needs only the first entry. False also when the list is empty. */
 bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
 

@@ -125,7 +125,7 @@ void srq_table_remove(struct srq_table *table, const struct srq *srq);
 /* The queue with this number, any value, or NULL. Any thread. */
 struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
-/* The same among queues of other processes, for queue pairs of this XRC domain. */
+/* srq_table_find() among queues of other processes, for queue pairs of this XRC domain. */
 struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t number, uint32_t xrcd);
 
 /* Fill *srq. Returns 0 or -ENOMEM. */

@@ -10,8 +10,9 @@
  * A program that polls the channel's descriptor instead has an eventfd in it, which the peer
  * writes. Each entry has one, made when it is first needed, and not closed while the NIC lives.
  *
- * The waiter looks once more before it sleeps and after it has gone. Each side writes before it
- * reads the other's word (sequentially consistent), so at least one side sees the other's write.
+ * The waiter checks for records once more before it sleeps, and after it has left the table. Each
+ * side writes before it reads the other's word (sequentially consistent), so at least one side sees
+ * the other's write.
  *
  * The table lies in NIC memory. Its entries are never recycled, so a late wake-up is merely
  * spurious.

@@ -179,7 +179,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 /* Let the thread watch the streams' timer. Returns 0 or -errno. */
 int worker_watch_streams_timer(struct worker *worker);
 
-/* The same for the timer of waiters that leave. */
+/* worker_watch_streams_timer() for the timer of waiters that leave. */
 int worker_watch_wait_timer(struct worker *worker);
 
 /* Read the errors of the sockets, which wake the lane's sleeper. The worker is locked. */

@@ -2,12 +2,12 @@
 /*
  * Visits: how programs with a non-blocking descriptor drive a lane (worker_wait.h).
  *
- * No wake-up is lost:
- * - A packet that arrives after the last read of its socket makes the set readable again, also for
- *   a program that is told of changes only (EPOLLET). So a visit without an event reads every
+ * No wake-up is lost: - A packet that arrives after the last read of its socket makes the set
+ * readable again, also for
+ *   a program that waits for changes only (EPOLLET). So a visit without an event reads every
  *   socket until it is empty.
- * - An event that another thread posts puts a byte into the channel's socket (event_queue.h).
- * - The lane's thread leaves the sockets only while the lane is assigned, and then wakes up within
+ * - An event that another thread posts puts a byte into the channel's socket (event_queue.h). - The
+ * lane's thread leaves the sockets only while the lane is assigned, and then wakes up within
  *   a tick: it is in a sleep with a limit, or the visit sets the timer.
  */
 #include <errno.h>

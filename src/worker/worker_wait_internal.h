@@ -3,8 +3,8 @@
 #define URNIC_WORKER_WORKER_WAIT_INTERNAL_H
 
 /*
- * What waits (worker_wait.c) and visits (worker_visit.c) share. The worker is locked, except where
- * a comment says otherwise.
+ * Functions that worker_wait.c and worker_visit.c share. The worker is locked, except where a
+ * comment says otherwise.
  */
 
 #include "worker/worker.h"

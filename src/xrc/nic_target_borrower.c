@@ -226,7 +226,7 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 	return 0;
 }
 
-/* What the program hears: whatever the reason, it cannot be opened. */
+/* The program gets this error for any reason: the queue pair cannot be opened. */
 static int opening_error(int error)
 {
 	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT

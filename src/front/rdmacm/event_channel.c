@@ -197,7 +197,7 @@ static bool take_request(struct held *held, struct id *id)
 	return true;
 }
 
-/* The same over iWARP, where the reply is the last message. */
+/* take_response() over iWARP, where the reply is the last message. */
 static void take_reply(struct held *held, struct id *id)
 {
 	int rc = iwarp_establish(id);

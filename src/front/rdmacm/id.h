@@ -238,7 +238,7 @@ int id_route(struct id *id, const struct sockaddr *remote);
 /* Agree on so many READs and atomics, as far as the device can. */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
-/* The same for accepting; "the maximum" means what the peer requested. */
+/* id_agree_reads() for accepting; "the maximum" means what the peer requested. */
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
 
 /* The address vector for packets from the identifier's address. */

@@ -27,7 +27,7 @@ size_t pieces_bytes(const struct iovec *list, int count);
 void pieces_copy(
 	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);
 
-/* The same with a ring of `size` bytes in place of memory, from `offset` on. */
+/* pieces_copy() with a ring of `size` bytes in place of memory, from `offset` on. */
 void pieces_copy_ring(struct pieces *pieces, uint8_t *ring, uint32_t size, uint32_t offset,
 	uint32_t bytes, enum pieces_direction direction);
 

@@ -16,7 +16,7 @@
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
 
-/* The same for an event of a port. `port` 0: of the device. */
+/* async_event_init() for an event of a port. `port` 0: of the device. */
 void async_event_init_port(struct async_event *async, enum ibv_event_type type, int port);
 
 /* Post the event to the program. Any thread. */

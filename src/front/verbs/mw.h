@@ -20,7 +20,10 @@
 bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);
 
-/* The same for windows of type 2 only. Either pointer may be NULL; the result is false then. */
+/*
+ * mw_bind_from_verbs() for windows of type 2 only. Either pointer may be NULL; the result is false
+ * then.
+ */
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);
 

@@ -25,7 +25,7 @@ static inline uint32_t pd_number(const struct object *object)
 
 /*
  * Use the protection domain that a program named, or the one behind the parent domain that it
- * named. NULL: not a living one of the context's device. Undo with object_unref().
+ * named. NULL: the context's device has no such domain. Undo with object_unref().
  */
 struct object *pd_ref(const struct ibv_pd *pd);
 

@@ -32,7 +32,7 @@ static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 }
 
 /*
- * Use the queue that a program named. NULL: not a living one of the context's device. Undo with
+ * Use the queue that a program named. NULL: the context's device has no such queue. Undo with
  * object_unref().
  */
 static inline struct object *srq_ref(const struct ibv_srq *srq)

@@ -32,7 +32,7 @@ struct ibv_rwq_ind_table *wq_table_create(
 int wq_table_destroy(struct ibv_rwq_ind_table *table);
 
 /*
- * Use the table that a program named, for a queue pair. NULL: not a living one. Undo with
+ * Use the table that a program named, for a queue pair. NULL: no such table exists. Undo with
  * object_unref().
  */
 struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via);

@@ -209,7 +209,7 @@ static struct send_wqe *current_wqe(struct wr_builder *builder)
 	return NULL;
 }
 
-/* The same for data; NULL for requests without data. */
+/* current_wqe() for data; NULL for requests without data. */
 static struct send_wqe *current_with_data(struct wr_builder *builder)
 {
 	struct send_wqe *wqe = current_wqe(builder);

@@ -371,7 +371,7 @@ static inline bool channel_enter(
 		channel_is_entered(channel, generation);
 }
 
-/* The same for an initiator that has a mark, which is replaced. */
+/* channel_enter() for an initiator that has a mark, which is replaced. */
 bool channel_remark(struct request_channel *channel, uint32_t generation, uint64_t mark);
 
 /* Records that the initiator has published. */

@@ -75,7 +75,7 @@ struct peer_place {
 enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
-/* The same also for on-demand memory. If its pages are missing, moving bytes fails later. */
+/* peer_find() also for on-demand memory. If its pages are missing, moving bytes fails later. */
 enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
@@ -133,7 +133,7 @@ static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t b
 	return is_inside ? peer->base + offset : NULL;
 }
 
-/* The same on the peers' side (base/arena.h), where this process may write. */
+/* peer_at() on the peers' side (base/arena.h), where this process may write. */
 static inline void *peer_at_shared(const struct peer *peer, uint64_t offset, uint64_t bytes)
 {
 	void *block = peer_at(peer, offset, bytes);

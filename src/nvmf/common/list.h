@@ -59,7 +59,7 @@ static inline void list_append(struct list *head, struct list *node)
 	for (type *iterator = list_first(head, type, member); &iterator->member != (head); \
 		iterator = list_first(&iterator->member, type, member))
 
-/* The same, for a body that removes or frees the node at `iterator`, and no other. */
+/* list_for_each() for a body that removes or frees the node at `iterator`, and no other. */
 #define list_for_each_safe(iterator, head, type, member)                          \
 	for (type *iterator = list_first(head, type, member),                     \
 		  *iterator##_next = list_first(&iterator->member, type, member); \

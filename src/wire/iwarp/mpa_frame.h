@@ -115,7 +115,7 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
-/* The same when the length is already written. */
+/* fpdu_seal() when the length is already written. */
 static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 {
 	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);

@@ -3,7 +3,7 @@
 #define URNIC_NVMF_HOST_TRANSPORT_H
 
 /*
- * What carries commands from the host to a controller: TCP and RDMA implement this table.
+ * A host's transport carries commands to a controller. TCP and RDMA implement this table.
  *
  * A transport queue is one connection: an Admin or I/O queue pair of NVMe. The host's core
  * (controller.h) makes it, and has these duties:

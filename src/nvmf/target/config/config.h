@@ -144,8 +144,8 @@ int target_config_parse(
 	const char *text, size_t bytes, struct target_config **ret_config, char *sentence);
 
 /*
- * The same from a file; the sentence begins with its path. Also returns the -errno of opening and
- * reading it.
+ * target_config_parse() for a file; the sentence begins with its path. Also returns the -errno of
+ * opening and reading it.
  */
 int target_config_load(const char *path, struct target_config **ret_config, char *sentence);
 

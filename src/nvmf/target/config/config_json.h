@@ -40,7 +40,7 @@ struct config_field {
 bool config_refuse(struct config_reader *reader, const cJSON *node, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same for a byte of the text. */
+/* config_refuse() for a byte of the text. */
 bool config_refuse_at(struct config_reader *reader, size_t position, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -255,7 +255,7 @@ struct peer_host *peer_host_reference(struct target *target, const char *nqn);
 void peer_host_unreference(struct peer_host *host);
 /* The host begins a new association: it may have given up its commands. */
 void peer_host_lose_all(struct peer_host *host);
-/* It has lost a command that is at work. */
+/* The host has lost a connection with a command that a backend is executing. */
 bool peer_host_has_lost(const struct peer_host *host);
 /* True: the host has lost a command to the namespace, and this I/O command is dispatched later. */
 bool peer_host_parks(struct peer_host *host, struct target_command *command);

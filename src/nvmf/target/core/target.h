@@ -28,7 +28,7 @@ struct target_port;
 struct target_subsystem;
 struct target_namespace;
 
-/* Connections beyond the limits that are told so by Connect. */
+/* Connections beyond the limits that are admitted, so that Connect can report the refusal. */
 enum { TARGET_SURPLUS_MAX = 8 };
 
 struct target_counters {

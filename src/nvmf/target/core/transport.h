@@ -3,9 +3,9 @@
 #define URNIC_NVMF_TARGET_TRANSPORT_H
 
 /*
- * What carries commands from hosts to the target: TCP and RDMA implement `struct target_transport`
- * and call the functions target_queue_*() and target_command_*(). One thread runs a target: all
- * calls in both directions are on the thread of its loop.
+ * A target's transport carries commands from hosts. TCP and RDMA implement `struct
+ * target_transport`, and call the functions target_queue_*() and target_command_*(). One thread
+ * runs a target: all calls in both directions are on the thread of its loop.
  *
  * A queue is one connection: an Admin or I/O queue pair of NVMe, and SQ and CQ have the same number
  * of entries. The transport owns its memory. Its life:

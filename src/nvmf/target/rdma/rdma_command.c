@@ -74,7 +74,7 @@ static void resume_waiting(struct target_rdma_queue *queue)
 		list_remove(&slot->node);
 		if (take_room(queue, slot))
 			continue;
-		/* It stays the first one. */
+		/* The command stays the first one in the list. */
 		list_append(queue->needs_room.next, &slot->node);
 		break;
 	}

@@ -18,8 +18,9 @@
  * buffer.
  *
  * A queue ends in this order: the queue pair is destroyed, so that no data moves any more; the
- * commands that waited for data are told; the core is told; the last command comes back; the queue
- * is released. Each step is from the loop, never from within a call of the core.
+ * commands that waited for data end with NVME_SQ_DELETED; the transport calls
+ * target_queue_closed(); the core responds to the last command; the transport releases the queue.
+ * Each step is from the loop, never from within a call of the core.
  */
 
 #include <rdma/rdma_cma.h>

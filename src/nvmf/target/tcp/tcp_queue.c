@@ -189,7 +189,7 @@ static void resume_waiting(struct tcp_queue *q)
 		c->state = TCP_DATA_NONE;
 		if (take_room(q, c))
 			continue;
-		/* It stays the first one. */
+		/* The command stays the first one in the list. */
 		c->state = TCP_DATA_WAITING;
 		list_append(q->waiting.next, &c->node);
 		break;
