@@ -21,7 +21,8 @@ for host in b a; do
 	grep -Eq 'read: .*\(16\.0MiB' "$scratch/server" || fail "the server saw: $(cat "$scratch/server")"
 done
 
-# That it would have noticed: blocks without a checksum. Its client never ends after an error.
+# The server must detect a wrong block: here the blocks have no checksum. Its client never ends
+# after an error.
 # shellcheck disable=SC2086
 listen server a $server --verify=crc32c --verify_state_save=0
 # shellcheck disable=SC2086

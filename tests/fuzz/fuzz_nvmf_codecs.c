@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What peers of NVMe over Fabrics send in one piece, raw: private data of RDMA's REQ, REP and REJ,
- * data of Connect, queue entries, discovery entries, namespace descriptors, log pages. The first
- * byte of the input chooses. What is accepted is encoded, and decodes to the same again.
+ * Raw bytes for each structure that peers of NVMe over Fabrics send: private data of RDMA's REQ,
+ * REP and REJ, data of Connect, queue entries, discovery entries, namespace descriptors, log pages.
+ * The first byte of the input chooses the structure. An accepted value is encoded, and must decode
+ * to an equal value.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two parts of a host's load share: nvmf_load.c, its life and what its attempts do to
- * blocks, and nvmf_requests.c, which makes requests.
+ * What the two parts of a host's load share. nvmf_load.c has the load's life, and the effects of
+ * its attempts on blocks; nvmf_requests.c makes requests.
  */
 #ifndef URNIC_TESTS_SIM_NVMF_LOAD_INTERNAL_H
 #define URNIC_TESTS_SIM_NVMF_LOAD_INTERNAL_H

@@ -23,8 +23,8 @@ void nvmf_target_start(struct nvmf_target *target);
 bool nvmf_target_is_up(const struct nvmf_target *target);
 
 /*
- * The program ends at once. With `is_machine` its machine does, too: hosts hear nothing, and disks
- * may lose what is volatile. The caller then reports the crash to the register set.
+ * The program ends at once. With `is_machine` its machine does, too: hosts get no reset, and disks
+ * may lose volatile data. The caller then reports the crash to the register set.
  */
 void nvmf_target_crash(struct nvmf_target *target, bool is_machine);
 

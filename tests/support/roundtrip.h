@@ -3,8 +3,8 @@
 #define URNIC_TESTS_SUPPORT_ROUNDTRIP_H
 
 /*
- * Encoding what was decoded must give back the same bytes, reserved bits apart. Unit tests and
- * fuzzers share this.
+ * A decoded value must encode to the same bytes, except for reserved bits. Unit tests and fuzzers
+ * share this.
  */
 
 #include <stdbool.h>

@@ -240,7 +240,7 @@ static void reused_slot_delivers_nothing_of_its_former_owner(void **state)
 
 	(void)state;
 	assert_int_equal(agent_client_connect(&client), 0);
-	/* The slot that was given back comes last: after all the others. */
+	/* The returned slot is leased last, after all others. */
 	for (unsigned i = 0; i < AGENT_SLOTS; i++) {
 		assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
 		if (i == 0) {
@@ -250,7 +250,7 @@ static void reused_slot_delivers_nothing_of_its_former_owner(void **state)
 		if (i > 0 && i < AGENT_SLOTS - 1)
 			assert_int_not_equal(slot, first);
 		if (i == 0) {
-			/* What is queued when the owner goes, and what comes after. */
+			/* Packets that are queued when the owner ends, and later ones. */
 			send_to_slot(&loopback, slot);
 			agent_client_detach(&client, slot);
 			close(fd);

@@ -322,7 +322,7 @@ static void raw_frame_that_was_not_sent_costs_no_time(void **state)
 	pass(RAW_BLOCKED_NS);
 	assert_int_equal(send_all(), 1);
 	assert_int_equal(engine_deadline_ns(&lane), now_ns + PACED_NS);
-	/* Who waits for its rate and is reset is on no list. */
+	/* A queue pair that waits for its rate and is reset is on no list. */
 	modify(QP_RESET, 0);
 	assert_true(engine_deadline_ns(&lane) == DEADLINE_NEVER);
 	engine_check(&lane);
@@ -457,7 +457,7 @@ static void raw_with_a_table_spreads_over_its_queues(void **state)
 		assert_int_equal(cq_poll(&cq, &arena, 1, &cqe), 1);
 		assert_int_equal(cqe.fault, FAULT_NONE);
 		seen[cqe.qpn]++;
-		/* The same once more goes the same way. */
+		/* An equal frame takes the same work queue. */
 		receive(frame.bytes, frame.count);
 		uint32_t first = cqe.qpn;
 		assert_int_equal(cq_poll(&cq, &arena, 1, &cqe), 1);

@@ -313,7 +313,7 @@ static void signal_interrupts_the_wait(void **state)
 	sigaction(SIGUSR1, &action, NULL);
 	take_begin(&thread, &result);
 	state_await(WAITER_SLEEPS);
-	/* It may be just about to sleep. */
+	/* The waiter may be just about to sleep. */
 	while (atomic_load(&result) == 1) {
 		pthread_kill(thread, SIGUSR1);
 		nanosleep(&pause, NULL);

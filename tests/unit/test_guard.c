@@ -72,7 +72,7 @@ static void sweep_of_naks_ends_no_connection(void **state)
 	expect_peer_is_believed();
 }
 
-/* A peer may change its port, as long as nobody tries numbers. */
+/* A peer may change its port while no stranger tries numbers. */
 static void port_does_not_matter_without_tries(void **state)
 {
 	(void)state;
@@ -128,7 +128,7 @@ static void response_from_the_peers_port_needs_a_possible_msn(void **state)
 	expect_peer_is_believed();
 }
 
-/* They may be late, and of the connection before. */
+/* The packets may be late ones of the queue pair's previous connection. */
 static void requests_far_off_are_not_answered(void **state)
 {
 	(void)state;
@@ -151,7 +151,7 @@ static void requests_far_off_are_not_answered(void **state)
 	script_expect_silence(&script);
 }
 
-/* A request with the PSN that is expected, from a stranger who has tried all before it. */
+/* A request with the expected PSN, from a stranger who has tried all PSNs before it. */
 static void sweep_of_requests_executes_none(void **state)
 {
 	(void)state;
@@ -256,7 +256,7 @@ static void write_of_nothing_proves_no_key(void **state)
 	assert_int_equal(script.memory[0], 1);
 }
 
-/* Who does not know the peer's port keeps it from nothing. */
+/* A stranger who does not know the peer's port does not disturb the peer. */
 static void stranger_does_not_use_up_the_peers_tries_at_keys(void **state)
 {
 	uint32_t other = key_of_another_region();

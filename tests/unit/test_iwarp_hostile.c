@@ -243,7 +243,7 @@ static void key_that_is_revoked_in_a_segment_places_no_more(void **state)
 	stream_stop(&end);
 }
 
-/* --- answers that nobody asked for --- */
+/* --- answers without a request --- */
 
 static uint32_t read_post(enum wr_opcode opcode, uint32_t bytes)
 {
@@ -548,7 +548,7 @@ static void stream_that_drips_costs_no_more_room(void **state)
 	}
 }
 
-/* It asks and asks, and takes no answer. */
+/* The peer sends requests all the time, and receives no answer. */
 static void peer_that_does_not_read_gets_no_more_room(void **state)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];

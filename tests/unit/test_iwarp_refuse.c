@@ -597,7 +597,7 @@ static void atomic_with_masks_changes_no_other_bits(void **state)
 
 /* --- all of them --- */
 
-/* Codes that nobody hears from us. */
+/* Codes that urnic never sends. */
 static const char *const never[RDMAP_ERROR_COUNT] = {
 	[RDMAP_ERROR_LOCAL_CATASTROPHIC] = "software that fails has nobody left to say so",
 	[RDMAP_ERROR_GLOBAL_CATASTROPHIC] = "likewise",

@@ -16,7 +16,7 @@ enum { AT = 4096, FPDU_ROOM = 512 };
 
 static struct stream_end end;
 
-/* What becomes of a READ that the peer has refused so. */
+/* The result of a READ that the peer has refused like that. */
 static const enum wc_status status_of[RDMAP_ERROR_COUNT] = {
 	[RDMAP_ERROR_LOCAL_CATASTROPHIC] = WC_REM_OP_ERR,
 	[RDMAP_ERROR_READ_STAG] = WC_REM_ACCESS_ERR,

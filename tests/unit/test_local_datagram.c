@@ -252,7 +252,7 @@ static void memory_that_fails_while_it_is_filled_is_the_receivers_error(void **s
 
 /* --- waiting --- */
 
-/* What an adapter does: the sender hears at once that it was sent. */
+/* As on an adapter, the sender's completion says at once that the datagram was sent. */
 static void datagram_to_who_does_not_receive_yet_is_dropped_at_once(void **state)
 {
 	(void)state;

@@ -18,13 +18,13 @@ static int setup_xrc(void **state)
 	return setup(state);
 }
 
-/* The next one goes by packets: its key is nobody's. */
+/* The next request goes by packets: no region has its key. */
 static void post_refused(void)
 {
 	post_at(WR_RDMA_WRITE, 10, ends[1].key ^ 1, NOW_NS);
 }
 
-/* There is one, and the network loses it. */
+/* The lane sends one packet, which the network loses. */
 static void packet_drop(void)
 {
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];

@@ -113,7 +113,7 @@ static void close_does_not_wait_for_the_dead(void **state)
 	(void)state;
 	assert_true(
 		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
-	/* It died before the channel was on the list */
+	/* The process died before the channel was on the list */
 	atomic_store(&channel_of(1)->ready.is_rung, 1);
 	leaves_in = 0;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);

@@ -249,7 +249,7 @@ static void foreigner_may_ask_for_processes_and_nothing_else(void **state)
 	fd = foreign_connection();
 	assert_int_equal(send(fd, &find, sizeof(find) - 1, 0), sizeof(find) - 1);
 	assert_true(is_cut(fd));
-	/* Nobody there has felt anything. */
+	/* No process there was affected. */
 	assert_int_equal(agent_client_stat(&client, &counters), 0);
 	assert_int_equal(ask(slot, &loopback.gid).count, 1);
 	process_close(&client);

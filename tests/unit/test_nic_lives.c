@@ -117,7 +117,7 @@ static void *stream_until_refused(void *argument)
 	return NULL;
 }
 
-/* Once it is deregistered nobody may read or write the region: touching it would be a fault. */
+/* Once the region is deregistered no thread may access it: an access would be a fault. */
 static void stream_with_region_that_goes(enum role role)
 {
 	struct stream stream = {.role = role};

@@ -266,7 +266,7 @@ static void signals_of_a_timer_disturb_nobody(void **state)
 
 static _Atomic bool is_answered;
 
-/* Posts as fast as it can, mostly in vain, and never looks what has become of it. */
+/* Posts as fast as it can, mostly without success, and ignores the results. */
 static void *post_without_polling(void *argument)
 {
 	struct verbs_pair *pair = argument;

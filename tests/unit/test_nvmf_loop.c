@@ -192,7 +192,7 @@ static void network_of_a_virtual_loop_reports_events(void **state)
 	assert_int_equal(loop_watch(virtual_loop, &watch, 7, EPOLLIN), 0);
 	loop_timer_init(&timer, expired_a);
 	loop_timer_set(virtual_loop, &timer, 10);
-	/* Reports go before timers, and removed watches hear nothing. */
+	/* Reports precede timers, and a removed watch gets no report. */
 	loop_report(virtual_loop, &watch, EPOLLIN);
 	loop_report(virtual_loop, &other_watch, EPOLLOUT);
 	loop_report(virtual_loop, &watch, EPOLLIN);

@@ -572,7 +572,7 @@ static void identifier_that_is_in_use_fails(void **state)
 	flush.sqe.cid = read.sqe.cid;
 	flush.keeps_cid = true;
 	check("in use", link_run(&io, flush).status, NVME_CID_CONFLICT);
-	/* The same low byte is another identifier. */
+	/* Another identifier with the same low byte. */
 	flush.sqe.cid ^= 0x100;
 	check("another", link_run(&io, flush).status, NVME_SUCCESS);
 }

@@ -304,7 +304,7 @@ static void blocks_of_another_size_are_refused(void **state)
 	assert_int_equal(device->block_bytes, 512);
 	assert_int_equal(block_run(BLOCK_READ, 512), -EIO);
 	assert_non_null(strstr(remote_reason(remote), "size of its blocks"));
-	/* It may change back. */
+	/* The namespace may change back. */
 	peer.namespace_page[130] = 9;
 	connection_renew();
 	for (int i = 0; i < 50; i++)

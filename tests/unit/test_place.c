@@ -298,7 +298,7 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* Become user `inside` of a user namespace that knows nobody else. */
+/* Become user `inside` of a user namespace without other users. */
 static void enter_user_namespace(uid_t inside)
 {
 	uid_t outside = geteuid();
@@ -343,7 +343,7 @@ static void root_of_a_user_namespace_is_the_user_that_it_is_outside(void **state
 	assert_int_equal(place_listen(PLACE_URNICD, true, &roots), 0);
 	as_user(USER, find_from_user_namespaces);
 	as_user(USER, find_as_root_of_a_user_namespace);
-	/* The number of nobody is that of all who are unknown. */
+	/* The number of "nobody" stands for all users that the namespace does not know. */
 	as_user(65534, find_as_root_of_a_user_namespace);
 	place_leave(&roots);
 	as_user(USER, listen_as_root_of_a_user_namespace);

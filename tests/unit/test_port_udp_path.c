@@ -217,7 +217,7 @@ static void paths_to_many_peers_are_all_there(void **state)
 	}
 	for (uint32_t i = 0; i < COUNT; i++)
 		port_udp_path_close(udp_a.port, paths[i]);
-	/* The number of one that is gone is nobody's. */
+	/* The number of a closed path names no other path. */
 	udp_stage(&udp_a, udp_path_to(&udp_a, &udp_b, 0, 0), 64, 1);
 	udp_stage(&udp_a, paths[COUNT - 1], 64, 2);
 	assert_int_equal(port_udp_flush(udp_a.port), 0);

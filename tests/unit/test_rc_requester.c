@@ -291,7 +291,7 @@ static void requester_window_bounds_what_is_unacknowledged(void **state)
 	(void)state;
 	script_post(&script, WR_RDMA_WRITE, 300 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
 	assert_int_equal(script_drain(&script), sent);
-	/* It grows by what was acknowledged. */
+	/* The window grows by the number of acknowledged packets. */
 	script_send_ack(&script, sent - 1, 0, SCRIPT_UNLIMITED);
 	assert_int_equal(script_drain(&script), packets_until_full(RC_WINDOW_PACKETS_START + sent));
 	script_send_ack(&script, 2 * sent - 1, 0, SCRIPT_UNLIMITED);

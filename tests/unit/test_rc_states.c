@@ -28,7 +28,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What has the queue pair told the outside since the last time? */
+/* The signals of the queue pair since the last call. */
 static uint32_t events(void)
 {
 	uint32_t all = 0;
@@ -231,7 +231,7 @@ static int migrate(enum qp_migration to)
 	return modify(QP_RTS, ATTR_PATH_MIG, &(struct qp_attr){.migration = to});
 }
 
-/* One byte from the peer, who is armed, or has migrated. */
+/* One byte from the peer, which is armed, or has migrated. */
 static void receive_one(uint32_t index, bool is_migrated)
 {
 	struct packet packet = script_packet(&script, OPCODE_RC_WRITE_ONLY, index);

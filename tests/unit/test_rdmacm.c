@@ -79,7 +79,7 @@ static struct rdma_cm_event *next(bool with_timewait)
 	}
 }
 
-/* It is of this kind. Returns its identifier. */
+/* The event is of this type. Returns its identifier. */
 static struct rdma_cm_id *expect(enum rdma_cm_event_type type, int status)
 {
 	struct rdma_cm_event *event = next(type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
@@ -484,7 +484,7 @@ static void refusal_brings_its_reason_and_data(void **state)
 	assert_int_equal(rdma_destroy_id(active), 0);
 	assert_int_equal(rdma_destroy_id(passive), 0);
 	assert_int_equal(rdma_destroy_id(listener), 0);
-	/* Nobody listens any more; urnicd waits a moment for who may come back. */
+	/* No program listens any more; urnicd waits a moment for one that may listen again. */
 	active = id_resolved(RDMA_PS_TCP, loopback());
 	ask(active);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 8), active);
@@ -626,7 +626,7 @@ static void calls_without_a_channel_wait_for_their_event(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* It waits no longer once it has a channel. */
+/* The call does not wait once the identifier has a channel. */
 static void identifier_moves_from_channel_to_channel(void **state)
 {
 	struct rdma_cm_id *id;

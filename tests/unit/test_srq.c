@@ -289,7 +289,7 @@ static void failed_queue_pair_leaves_the_shared_requests(void **state)
 	post(1);
 	post(2);
 	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
-	/* It was too long for the first one; that fails, the second stays. */
+	/* The message was too long for the first request, which fails; the second one stays. */
 	script_expect_completion(&script, 1, WC_LOC_LEN_ERR);
 	assert_int_equal(script.qp->state, QP_ERR);
 	assert_int_equal(events_of(&script.qp->signal), SIGNAL_QP_LAST_WQE);

@@ -164,7 +164,7 @@ static void tags_buffer_added_while_a_request_is_taken_is_for_later_messages(voi
 	(void)state;
 	assert_int_equal(
 		tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_UNEXPECTED);
-	/* The program has not heard of the first message, which may be what it wants there. */
+	/* The program has not yet handled the first message, which may match the buffer. */
 	has_request = false;
 	assert_int_equal(
 		tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_NOT_READY);

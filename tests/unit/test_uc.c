@@ -44,7 +44,7 @@ static void expect_received(uint64_t wr_id, uint32_t bytes)
 	script_expect_silence(&script);
 }
 
-/* Nothing is heard of it, on either side. */
+/* The queue pair sends nothing and completes nothing, and has counted the drop. */
 static void expect_dropped(enum counter counter)
 {
 	script_expect_silence(&script);

@@ -46,7 +46,7 @@ static void each_slot_is_leased_once_and_then_none(void **state)
 	assert_int_equal(take(ALICE, 0), -ENOSPC);
 	assert_int_equal(slot_count_of(&table, ALICE, 0), AGENT_SLOTS - 1);
 	assert_int_equal(slot_count_free(&table, 0), 0);
-	/* They are drawn. */
+	/* The slots are drawn at random. */
 	assert_true(in_order < 20);
 }
 
@@ -97,12 +97,12 @@ static void orphan_is_resumed_by_its_owner_alone(void **state)
 	assert_true(slot_resume(&table, 9, 4, ALICE));
 	assert_int_equal(table.leases[9].state, SLOT_LEASED);
 	assert_int_equal(table.leases[9].client, 4);
-	/* A late word about it changes nothing, and nobody else can have it. */
+	/* A late return of the slot changes nothing, and no other process can lease it. */
 	slot_orphan(&table, 9, BOB, false, 0);
 	assert_int_equal(table.leases[9].state, SLOT_LEASED);
 	assert_false(slot_resume(&table, 9, 5, ALICE));
 	assert_false(slot_resume(&table, 0, 4, ALICE));
-	/* Nor can a slot that was given back be resumed. */
+	/* A returned slot cannot be resumed either. */
 	slot_return(&table, 9, 0);
 	assert_false(slot_resume(&table, 9, 4, ALICE));
 }

@@ -310,7 +310,7 @@ static void stopped_urnicd_delays_only_the_calls_that_need_it(void **state)
 	assert_int_equal(slot.error, 0);
 	assert_int_equal(port.error, 0);
 	child_end(child);
-	/* The port that was given back meanwhile is free. */
+	/* The port whose claim was ended meanwhile is free. */
 	MUST(!rdma_create_id(channel, &bound, NULL, RDMA_PS_TCP) && !bind_to(bound, PORT));
 	MUST(!rdma_destroy_id(bound));
 	verbs_pair_unmake(&pair);
@@ -390,7 +390,7 @@ static void call_that_is_not_answered_says_so_and_works_later(void **state)
 	assert_int_equal(slot.error, ETIMEDOUT);
 	assert_int_equal(port.error, ETIMEDOUT);
 
-	/* What urnicd has given to nobody is given back. */
+	/* The slot whose answer came too late went back to urnicd. */
 	assert_int_equal(bind_to(port.id, PORT), 0);
 	MUST(!rdma_destroy_id(port.id));
 	for (int i = 0; slots_leased() != leased && i < WAIT_MS; i++)

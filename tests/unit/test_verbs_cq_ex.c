@@ -276,7 +276,7 @@ static void second_poller_waits_for_the_first(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, poll_in_thread, NULL), 0);
 	usleep(20000);
 	assert_int_equal(atomic_load(&has_polled), 0);
-	/* The other way of polling does not wait. */
+	/* ibv_poll_cq() does not wait. */
 	assert_int_equal(verbs_poll_one(ibv_cq_ex_to_cq(cq)).status, IBV_WC_SUCCESS);
 	ibv_end_poll(cq);
 	assert_int_equal(pthread_join(thread, NULL), 0);
@@ -344,7 +344,7 @@ static void queue_that_ignores_overruns_goes_on(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 3 * CQE_COUNT; i++)
 		assert_int_equal(verbs_post(&a, IBV_WR_RDMA_WRITE, &b, 0, 1), 0);
-	/* A READ comes back after all of them, while nobody polls this queue. */
+	/* A READ completes after all of them, while no thread polls this queue. */
 	usleep(100000);
 	let_complete(CQE_COUNT - 1);
 	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init), 0);

@@ -463,7 +463,10 @@ static void multicast_reaches_every_member_and_nobody_else(void **state)
 	MUST(!ibv_destroy_ah(ah));
 }
 
-/* Only on its own number: a datagram to the group's address for a queue pair in it is nobody's. */
+/*
+ * It receives by its own number only: a datagram to the group's address for a queue pair in the
+ * group is dropped.
+ */
 static void multicast_member_needs_its_number(void **state)
 {
 	union ibv_gid group = mgid(1);

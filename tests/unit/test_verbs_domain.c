@@ -54,7 +54,7 @@ static void program_free(struct ibv_pd *domain, void *pd_context, void *ptr, uin
 {
 	MUST(pd_context == &program && domain == program.pd);
 	MUST(ptr == program.memory && resource_type == program.resource_type);
-	/* It is there as long as its allocator is at work. */
+	/* The domain exists while its allocator is called. */
 	MUST(ibv_dealloc_pd(domain) == EBUSY);
 	program.frees++;
 	free(ptr);
@@ -193,7 +193,7 @@ static void queue_pair_lies_where_the_allocator_put_it(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(program.frees, 1);
 
-	/* What could not be made is given back. */
+	/* The memory of an object whose creation fails is freed. */
 	assert_null(qp_make(domain, NULL));
 	assert_int_equal(program.allocs, 2);
 	assert_int_equal(program.frees, 2);

@@ -44,7 +44,7 @@ struct process {
 	int socket;
 };
 
-/* What the peer tells before it is told what to connect to. */
+/* What the peer reports before the test tells it the queue pair to connect to. */
 struct hello {
 	uint32_t qpn;
 	uint32_t rkey;
@@ -113,7 +113,7 @@ static void successor_run(int socket, void *argument)
 
 	(void)socket;
 	MUST(!agent_client_connect(&client));
-	/* The slots that were given back last are leased last: all the others are taken first. */
+	/* The slots that were returned last are leased last, after all others. */
 	for (int i = 0; slot != successor->slot; i++) {
 		int error = agent_client_attach(&client, successor->memory, &slot);
 
@@ -152,7 +152,7 @@ static bool keep_memory(void *argument, const struct agent_process *process)
 	return true;
 }
 
-/* The NIC memory of who has the slot there. */
+/* The NIC memory of the process that leases the slot there. */
 static int memory_of(uint8_t slot)
 {
 	const struct namespace_id own = namespace_id_own();

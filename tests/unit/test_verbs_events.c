@@ -167,7 +167,7 @@ static void address_that_comes_and_goes_changes_the_table(void **state)
 	expect_quiet();
 }
 
-/* What a query notices is told, too, and once. */
+/* A change that a query notices raises an event, too, and only one. */
 static void query_that_comes_first_does_not_swallow_the_event(void **state)
 {
 	(void)state;
@@ -247,7 +247,7 @@ static void interface_that_is_removed_is_fatal(void **state)
 	assert_int_equal(errno, ENODEV);
 	expect_quiet();
 
-	/* The same name, another device. */
+	/* Another device with the same name. */
 	interface_make();
 	again = device_open("rocep_va");
 	assert_non_null(again);

@@ -52,7 +52,7 @@ static void write_to_a_queue_pair_that_is_not_there_fails_at_once(void **state)
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc.vendor_err, FAULT_PEER_MISSING);
 	verbs_end_unmake(&pair.a);
-	/* Nobody has the slot. */
+	/* No process leases the slot. */
 	verbs_end_make(&pair.a, context, NULL);
 	verbs_qp_connect(pair.a.qp, 0xfe0001, TIMEOUT_OFF);
 	MUST(!verbs_post(&pair.a, IBV_WR_RDMA_WRITE, &pair.b, 0, 8));

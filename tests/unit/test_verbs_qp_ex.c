@@ -373,7 +373,7 @@ static void atomic_write_takes_its_operand_along(void **state)
 	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
 	assert_int_equal(*(uint64_t *)(void *)(b.buffer + 8), 0x1122334455667788);
 	assert_int_equal(*(uint64_t *)(void *)(b.buffer + 16), 0);
-	/* It takes no other data. */
+	/* The builder takes no other data. */
 	ibv_wr_start(qp);
 	ibv_wr_atomic_write(qp, b.mr->rkey, far(8), &operand);
 	set_near(0, 8);

@@ -212,7 +212,7 @@ static bool is_same_ah(const struct ibv_ah_attr *a, const struct ibv_ah_attr *b)
 		a->port_num == b->port_num;
 }
 
-/* Member by member: what lies between them is nobody's. */
+/* Compare member by member, because padding is undefined. */
 static bool is_same(const struct ibv_qp_attr *a, const struct ibv_qp_attr *b)
 {
 	size_t words_bytes = offsetof(struct ibv_qp_attr, ah_attr);

@@ -265,7 +265,7 @@ static void shared_queue_tells_when_its_limit_is_reached(void **state)
 	send_to_b(8);
 	verbs_poll_one(b.cq);
 	no_event_waits();
-	/* One is left: a limit that is not met is told at once. */
+	/* One request is left: the event for a limit that is not met follows at once. */
 	assert_int_equal(modify(0, 2, IBV_SRQ_LIMIT), 0);
 	event_is(IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 	assert_int_equal(modify(0, SRQ_DEPTH + 1, IBV_SRQ_LIMIT), EINVAL);

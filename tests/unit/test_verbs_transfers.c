@@ -142,7 +142,10 @@ static void write_with_a_wrong_key_is_a_remote_access_error(void **state)
 	completion_is(&a, IBV_WC_REM_ACCESS_ERR);
 	state_is(a.qp, IBV_QPS_ERR);
 	state_is(b.qp, IBV_QPS_ERR);
-	/* The responder's program is told, and its queue pair stays until that is acknowledged. */
+	/*
+	 * The responder's program gets an event, and its queue pair stays until the program
+	 * acknowledges it.
+	 */
 	do {
 		event = async_take();
 		ibv_ack_async_event(&event);
@@ -238,7 +241,7 @@ static void channel_tells_of_the_completion_it_was_armed_for(void **state)
 	completion_is(&b, IBV_WC_SUCCESS);
 	completion_is(&a, IBV_WC_SUCCESS);
 
-	/* Once armed, once told. */
+	/* A queue that is armed once raises one event. */
 	post_recv(&b, 10);
 	post_send(&wr);
 	completion_is(&a, IBV_WC_SUCCESS);

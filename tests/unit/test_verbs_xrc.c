@@ -205,7 +205,7 @@ static int in_child(int fd)
 	return xrcd_open(fd, 0) ? 0 : 2;
 }
 
-/* It is another process, which shares what its parent has. */
+/* The child is another process, which shares its parent's files. */
 static void domain_is_shared_with_a_child(void **state)
 {
 	int fd = memfd_create("domain", 0);

@@ -422,7 +422,7 @@ static void domain_is_busy_while_it_is_open(void **state)
 	xrc_member_make(&here, domain_file);
 }
 
-/* Every opener hears that the maker has ended; closing is all that is left to do. */
+/* Every opener gets an event when the maker ends, and can only close the queue pair. */
 static void it_ends_with_the_process_that_made_it(void **state)
 {
 	struct child maker = child_start();

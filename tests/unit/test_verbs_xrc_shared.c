@@ -48,7 +48,7 @@ static void join(struct ibv_qp *a, struct ibv_qp *b)
 
 /* --- the child ---------------------------------------------------------------------------- */
 
-/* What the child tells, once it is told what to connect to. */
+/* What the child reports after the test has told it the queue pair to connect to. */
 struct hello {
 	uint32_t qpn;
 	uint32_t srqn;

@@ -189,7 +189,7 @@ static void visit_with_an_event_of_a_packet_assigns_the_lane(void **state)
 	assert_false(is_readable_within(worker->epoll_all, 0));
 }
 
-/* It was left by a peer on this host. */
+/* A peer on this host left the record. */
 static void visit_with_an_event_of_no_packet_assigns_nothing(void **state)
 {
 	(void)state;

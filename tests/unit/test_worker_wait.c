@@ -399,7 +399,7 @@ static void lane_thread_sleeps_on_while_a_waiter_sleeps(void **state)
 	while (worker_wait_look(worker) != DEADLINE_NEVER)
 		assert_true(worker->wait.is_assigned);
 	waiter_end(&waiter);
-	/* Nobody but the timer wakes the thread. */
+	/* Only the timer wakes the thread. */
 	assert_true(is_readable_within(worker->wait.timer, HANG_MS));
 	assert_true(is_readable_within(worker->epoll_quiet, HANG_MS));
 	assert_true(worker_wait_look(worker) < DEADLINE_NEVER);

@@ -489,7 +489,7 @@ static void end_reset(uint32_t number)
 	programs[number].is_apart = false;
 }
 
-/* They have failed: a new connection. */
+/* The queue pairs have failed: make a new connection. */
 static void ends_revive(void)
 {
 	const struct peer_ops *how = ends[0].peer.ops;
