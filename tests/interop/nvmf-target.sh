@@ -138,13 +138,31 @@ streams_of() { # urnic|nvmet ADDRESS SECONDS
 	(urnic timeout 600 "$here/nvmf-streams" --expected "$1" --kernel "$LAB_KERNEL" --quiet "$3" "$2" 4420 $nqn)
 }
 
+# The same by RDMA. The cases that are named are not sent.
+capsules_of() { # urnic|nvmet ADDRESS [CASE...]
+	local stack=$1
+	shift
+	(urnic timeout 600 "$build/tests/interop/nvmf-capsules" "$1" 4420 $nqn "${@:2}") >"$work/seen" &&
+		"$here/nvmf-capsules.sh" compare "$stack" "$work/seen"
+}
+
+# Two of the cases stop the kernel's target.
 run_streams() {
 	describe_ours '"memory": "64M", "block_size": 4096'
 	check "urnic's target" start_target
-	check "malformed streams, urnic" streams_of urnic $ours 1
+	if [ $transport = tcp ]; then
+		check "malformed streams, urnic" streams_of urnic $ours 1
+	else
+		check "malformed capsules, urnic" capsules_of urnic $ours
+	fi
 	check "urnic's target ends" end_target
 	check "the kernel's target" describe_target
-	check "malformed streams, nvmet" streams_of nvmet $theirs 5
+	if [ $transport = tcp ]; then
+		check "malformed streams, nvmet" streams_of nvmet $theirs 5
+	else
+		check "malformed capsules, nvmet" capsules_of nvmet $theirs "Connect in a capsule without data" \
+			"write with an offset of 2^64 - 2"
+	fi
 	check "the target is removed" remove_target
 }
 
