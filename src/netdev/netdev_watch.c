@@ -14,11 +14,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "os/cancel.h"
+#include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
 
@@ -50,11 +50,9 @@ static void messages_discard(int fd)
 /* Wait for events on the first `count` descriptors; an event on fds[0] ends the thread. */
 static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
-	eventfd_t word;
-
 	fds[0].revents = 0;
 	return own_thread_poll(fds, count, timeout_ms) ? fds[0].revents != 0
-						       : eventfd_read(fds[0].fd, &word) == 0;
+						       : kick_clear(fds[0].fd) != 0;
 }
 
 static void notify_watchers(void)
@@ -137,8 +135,8 @@ static int watch_start(void)
 {
 	int error;
 
-	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = stop_fd < 0 ? -errno : netlink_open();
+	stop_fd = kick_create("no watch of links and addresses");
+	error = stop_fd < 0 ? stop_fd : netlink_open();
 	if (!error)
 		error = own_thread_start(&thread, "urnic-netdev", watch_thread, NULL);
 	if (error)
@@ -148,7 +146,7 @@ static int watch_start(void)
 
 static void watch_stop(void)
 {
-	eventfd_write(stop_fd, 1);
+	kick_raise(stop_fd);
 	pthread_join(thread, NULL);
 	descriptors_close();
 }

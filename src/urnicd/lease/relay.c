@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/kick.h"
 #include "port/address.h"
 #include "port/socket.h"
 #include "port/udp_channel.h"
@@ -458,10 +458,10 @@ int relay_create(struct relay **ret_relay)
 		relay->channels[i].ours = -1;
 	for (unsigned i = 0; i < BATCH; i++)
 		relay->in_iov[i] = (struct iovec){relay->data[i], DATAGRAM_BYTES_MAX};
-	relay->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	relay->stop = kick_create("no relay of packets");
 	relay->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (relay->stop < 0 || relay->epoll < 0) {
-		rc = -errno;
+		rc = relay->stop < 0 ? relay->stop : -errno;
 		goto fail_destroy;
 	}
 	rc = epoll_watch(relay, EPOLL_CTL_ADD, relay->stop, EPOLLIN, WATCH_STOP, NULL);
@@ -482,7 +482,7 @@ void relay_destroy(struct relay *relay)
 	if (!relay)
 		return;
 	if (relay->is_running) {
-		eventfd_write(relay->stop, 1);
+		kick_raise(relay->stop);
 		pthread_join(relay->thread, NULL);
 	}
 	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
