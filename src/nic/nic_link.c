@@ -10,13 +10,13 @@
  */
 #include <errno.h>
 #include <net/if.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "netdev/neighbour.h"
 #include "nic/nic_internal.h"
-#include "os/cancel.h"
+#include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
 
@@ -51,35 +51,23 @@ static void lookups_execute(void)
 
 static void *thread_main(void *unused)
 {
-	int kick = nic.link_kick;
-	uint64_t kicks;
+	struct pollfd kick = {.fd = nic.link_kick, .events = POLLIN};
 
 	(void)unused;
 	own_thread_wake();
 	for (;;) {
-		ssize_t bytes;
-
-		own_thread_sleep();
-		bytes = read(kick, &kicks, sizeof(kicks));
-		own_thread_wake();
-		if (bytes == sizeof(kicks))
-			lookups_execute();
-		else if (errno != EINTR)
-			break;
+		own_thread_poll(&kick, 1, -1);
+		kick_clear(kick.fd);
+		lookups_execute();
 	}
-	own_thread_end();
 	return NULL;
 }
 
 /* The worker is locked. */
 static void on_lookup(void *unused)
 {
-	int cancel = cancel_forbid();
-
 	(void)unused;
-	/* eventfd_write() fails only when the counter is full, and then the thread is awake. */
-	(void)!eventfd_write(nic.link_kick, 1);
-	cancel_allow(cancel);
+	kick_raise(nic.link_kick);
 }
 
 /* The NIC is locked. Returns 0 or -errno. */
@@ -89,9 +77,9 @@ static int thread_start(void)
 
 	if (nic.has_link_thread)
 		return 0;
-	nic.link_kick = eventfd(0, EFD_CLOEXEC);
+	nic.link_kick = kick_create("packets cannot bypass UDP sockets");
 	if (nic.link_kick < 0)
-		return -errno;
+		return nic.link_kick;
 	error = own_thread_start(NULL, "urnic-link", thread_main, NULL);
 	if (error)
 		close(nic.link_kick);
