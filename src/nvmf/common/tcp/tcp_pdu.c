@@ -34,11 +34,6 @@ uint8_t tcp_pdu_hlen(enum tcp_pdu_type type)
 	return rows[type].hlen;
 }
 
-const char *tcp_pdu_name(enum tcp_pdu_type type)
-{
-	return rows[type].name;
-}
-
 static bool pdu_refuse(struct tcp_refusal *refusal, enum tcp_fatal fes, uint32_t fei)
 {
 	*refusal = (struct tcp_refusal){.fes = fes, .fei = fei};

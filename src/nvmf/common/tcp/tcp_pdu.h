@@ -100,7 +100,6 @@ bool tcp_pdu_is_known(uint8_t type);
 
 /* Of a known type. */
 uint8_t tcp_pdu_hlen(enum tcp_pdu_type type);
-const char *tcp_pdu_name(enum tcp_pdu_type type);
 
 /*
  * Decode and check the common header. The first wrong field in the order of bytes is the one that

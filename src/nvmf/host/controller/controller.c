@@ -358,16 +358,6 @@ uint16_t host_controller_cntlid(const struct host_controller *controller)
 	return controller->cntlid;
 }
 
-uint64_t host_controller_cap(const struct host_controller *controller)
-{
-	return controller->cap;
-}
-
-uint32_t host_controller_vs(const struct host_controller *controller)
-{
-	return controller->vs;
-}
-
 unsigned host_controller_io_queues(const struct host_controller *controller)
 {
 	return controller->io_count;

@@ -149,8 +149,6 @@ int host_controller_error(const struct host_controller *controller);
 /* Once it has been live: the bytes of Identify Controller, and what follows from them. */
 const uint8_t *host_controller_identity(const struct host_controller *controller);
 uint16_t host_controller_cntlid(const struct host_controller *controller);
-uint64_t host_controller_cap(const struct host_controller *controller);
-uint32_t host_controller_vs(const struct host_controller *controller);
 unsigned host_controller_io_queues(const struct host_controller *controller);
 uint32_t host_controller_io_depth(const struct host_controller *controller);
 /* The most data of one command: MDTS, but HOST_DATA_BYTES_MAX at most. */

@@ -417,7 +417,6 @@ static void step_finish(struct host_controller *controller, uint64_t result)
 		capabilities_take(controller, result);
 		break;
 	case HOST_STEP_VS:
-		controller->vs = (uint32_t)result;
 		step_start(controller, HOST_STEP_ENABLE);
 		break;
 	case HOST_STEP_ENABLE:

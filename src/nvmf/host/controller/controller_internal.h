@@ -78,7 +78,6 @@ struct host_controller {
 
 	uint16_t cntlid;
 	uint64_t cap;
-	uint32_t vs;
 	uint32_t data_bytes_max;
 	uint8_t identity[HOST_IDENTIFY_BYTES];
 };

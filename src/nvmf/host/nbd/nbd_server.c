@@ -222,8 +222,3 @@ void nbd_server_destroy(struct nbd_server *server)
 	close(server->watch.fd);
 	free(server);
 }
-
-uint32_t nbd_server_clients(const struct nbd_server *server)
-{
-	return server->client_count;
-}

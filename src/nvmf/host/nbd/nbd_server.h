@@ -42,6 +42,4 @@ int nbd_server_create(struct loop *loop, const struct nbd_export *export, int fd
 /* Disconnect all clients; NULL is fine. The device is freed only when its requests are done. */
 void nbd_server_destroy(struct nbd_server *server);
 
-uint32_t nbd_server_clients(const struct nbd_server *server);
-
 #endif

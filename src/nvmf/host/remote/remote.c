@@ -264,11 +264,6 @@ uint32_t remote_nsid(const struct remote *remote)
 	return remote->nsid;
 }
 
-const uint8_t *remote_identity(const struct remote *remote)
-{
-	return remote->identity;
-}
-
 const char *remote_reason(const struct remote *remote)
 {
 	if (remote->reason[0])

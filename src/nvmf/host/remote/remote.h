@@ -40,8 +40,6 @@ struct block_device *remote_device(struct remote *remote);
 
 struct host_controller *remote_controller(struct remote *remote);
 uint32_t remote_nsid(const struct remote *remote);
-/* The data of Identify Namespace: HOST_IDENTIFY_BYTES bytes. */
-const uint8_t *remote_identity(const struct remote *remote);
 /* Why it is not ready, or not connected, without full stop. */
 const char *remote_reason(const struct remote *remote);
 

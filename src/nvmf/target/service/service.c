@@ -233,11 +233,6 @@ int service_create(struct loop *loop, const struct target_config *config,
 	return 0;
 }
 
-struct target *service_target(const struct service *service)
-{
-	return service->target;
-}
-
 void service_stop(struct service *service)
 {
 	for (size_t i = 0; service && i < service->port_count; i++) {

@@ -51,8 +51,6 @@ int service_create(struct loop *loop, const struct target_config *config,
 	void (*report)(void *context, const char *sentence), void *context,
 	struct service **ret_service, char *sentence);
 
-struct target *service_target(const struct service *service);
-
 /* Accept no more, and end the connections. */
 void service_stop(struct service *service);
 

@@ -57,9 +57,6 @@ uint64_t target_tcp_data_bytes(const struct target_tcp *tcp);
 uint16_t target_tcp_port_number(const struct target_tcp *tcp);
 const struct target_tcp_counters *target_tcp_counters(const struct target_tcp *tcp);
 
-/* Memory of a connected queue with this number of entries that waits for commands. */
-uint32_t target_tcp_queue_bytes(uint16_t entries);
-
 /*
  * Serve a connected stream socket, which belongs to the transport from now on. Listeners call it
  * for what they accept. 0 or -errno, -EUSERS if the host has its share of connections; on failure

@@ -402,8 +402,3 @@ int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 	target_queue_open(tcp->settings.target, &q->queue);
 	return 0;
 }
-
-uint32_t target_tcp_queue_bytes(uint16_t entries)
-{
-	return (uint32_t)(sizeof(struct tcp_queue) + entries * sizeof(struct tcp_command));
-}
