@@ -110,7 +110,7 @@ static void channel_visit(struct event_collector *collector)
 		return;
 	if (atomic_load(&channel->is_watching))
 		records_visit(channel);
-	if (worker && !atomic_load(&channel->queue->has_events))
+	if (worker)
 		worker_visit(worker, channel, &channel->queue->has_events);
 }
 

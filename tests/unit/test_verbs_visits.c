@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "nic/nic_internal.h"
 #include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
@@ -172,6 +173,31 @@ static void packets_wake_a_program_that_tolerates_it(void **state)
 	assert_true(watcher_end() > 0);
 }
 
+static bool is_assigned;
+
+static void assigned_look(struct worker *worker)
+{
+	is_assigned |= atomic_load(&worker->wait.is_assigned);
+}
+
+/* It was busy, or it polled the armed queue. */
+static void program_that_comes_after_its_event_gets_the_lane(void **state)
+{
+	(void)state;
+	miss();
+	is_assigned = false;
+	for (uint32_t i = 0; i < ROUNDS && !is_assigned; i++) {
+		verbs_post_recv(&pair.a, 1, 0, LONG_BYTES);
+		message_send();
+		message_await();
+		usleep(1000);
+		assert_int_equal(event_take(), 0);
+		nic_for_each_worker(assigned_look);
+		arm();
+	}
+	assert_true(is_assigned);
+}
+
 static void blocking_descriptor_is_readable_for_events_only(void **state)
 {
 	(void)state;
@@ -285,6 +311,7 @@ int main(void)
 		TEST(program_that_polls_first_always_gets_an_event),
 		TEST(packets_leave_the_descriptor_of_such_a_program_alone),
 		TEST(packets_wake_a_program_that_tolerates_it),
+		TEST(program_that_comes_after_its_event_gets_the_lane),
 		TEST(blocking_descriptor_is_readable_for_events_only),
 		TEST(descriptor_with_an_owner_is_readable_for_events_only),
 		TEST(message_of_several_packets_is_one_event),
