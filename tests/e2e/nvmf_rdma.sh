@@ -91,10 +91,21 @@ control() {
 	ctl counters | grep -q '^injected  *[1-9]' || fail "counters: $(ctl counters)"
 }
 
+write_count() {
+	ctl counters | sed -n 's/^writes  *\([0-9]*\).*/\1/p'
+}
+
+has_written() {
+	[ "$(write_count)" -gt "$before" ]
+}
+
 # No write that was acknowledged is lost when the target dies; the host comes back by itself.
 killed_target() {
+	before=$(write_count)
 	host b verify -N 2 --runtime 5 --quiet >"$files/verify" 2>&1 &
 	verify=$!
+	# A host that was never connected gives up.
+	await 'the host does not write' has_written
 	for _ in 1 2; do
 		sleep 1
 		end_target KILL
