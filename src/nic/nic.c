@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -26,7 +27,7 @@
 /* Address space; pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
 
-enum { NIC_LANES_DEFAULT_MAX = 4 };
+enum { NIC_LANES_DEFAULT_MAX = 4, LAST_TRIES = 100 };
 
 /* The set-up lock, and its holder's former cancellation state. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -248,12 +249,22 @@ void nic_worker_pass(struct worker *worker)
 	worker_unlock(worker);
 }
 
-/* The program ends without destroying its queue pairs: send what nic_qp_destroy() sends. */
+/*
+ * The program ends without destroying its queue pairs: send what nic_qp_destroy() sends. A signal's
+ * handler may have called exit() while this thread has the lock.
+ */
 static void worker_send_last(struct worker *worker)
 {
-	if (worker_try_lock(worker)) {
-		worker_send(worker, true);
-		worker_unlock(worker);
+	const struct timespec pause = {.tv_nsec = 100000};
+
+	for (int tries = 0; tries < LAST_TRIES; tries++) {
+		if (worker_try_lock(worker)) {
+			worker_send(worker, true);
+			worker_streams_finish(worker);
+			worker_unlock(worker);
+			return;
+		}
+		nanosleep(&pause, NULL);
 	}
 }
 

@@ -180,3 +180,10 @@ void port_tcp_end(int fd)
 {
 	shutdown(fd, SHUT_WR);
 }
+
+void port_tcp_set_dropping(int fd, bool is_dropping)
+{
+	const struct linger linger = {.l_onoff = is_dropping};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}

@@ -103,4 +103,11 @@ int port_tcp_look(int fd, struct port_tcp_state *ret);
 /* End our half. */
 void port_tcp_end(int fd);
 
+/*
+ * What the close of the socket does, also when the process is killed. If set, it drops the bytes
+ * that the peer has not acknowledged, and resets the connection. Otherwise, and at first, the
+ * kernel goes on sending them.
+ */
+void port_tcp_set_dropping(int fd, bool is_dropping);
+
 #endif

@@ -117,6 +117,7 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 	list_append(&worker->streams, &stream->link);
 	worker->stream_count++;
 	stream->iwarp->carrier = stream;
+	port_tcp_set_dropping(stream->fd, true);
 	worker_wait_wake(worker); /* it has to sleep on the streams, too */
 	return 0;
 }
@@ -129,6 +130,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 	} else {
 		epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
 	}
+	port_tcp_set_dropping(stream->fd, false);
 	list_remove(&stream->link);
 	worker->stream_count--;
 	worker->stalled_count -= stream->is_stalled;
@@ -143,6 +145,12 @@ void worker_stream_close(struct worker *worker, struct worker_stream *stream)
 	worker_stream_remove(worker, stream);
 	close(stream->fd);
 	stream->fd = -1;
+}
+
+void worker_streams_finish(struct worker *worker)
+{
+	list_for_each(stream, &worker->streams, struct worker_stream, link)
+		port_tcp_set_dropping(stream->fd, false);
 }
 
 void worker_streams_forget(struct worker *worker)

@@ -14,6 +14,11 @@
  * While bytes are under way, the thread checks now and then whether the peer answers TCP. A peer
  * that has not answered within the stream's wait budget is dead. A peer that does not read still
  * answers, and the stream waits for it.
+ *
+ * When the process is killed, the kernel drops what the peer has not acknowledged. Otherwise a
+ * request of the killed process might arrive after those of its successor, if the network was gone
+ * meanwhile. A program that ends by exit() has completions for its last requests, so the kernel
+ * sends them.
  */
 
 #include <stdbool.h>
@@ -46,6 +51,9 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
 /* Stop serving a stream and close it; a second call is harmless. The worker is locked. */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
+
+/* The program ends: the kernel is to send what it has. The worker is locked. */
+void worker_streams_finish(struct worker *worker);
 
 /* Close the sockets of all streams, in a forked child. */
 void worker_streams_forget(struct worker *worker);
