@@ -75,7 +75,11 @@ print(os.getpid(), flush=True)
 time.sleep(600)" >"$scratch/holder" &
 await 'nobody holds connections' test -s "$scratch/holder"
 holder=$(cat "$scratch/holder")
-try && fail 'a program works without a descriptor for it'
+had=$(ls -l "/proc/$daemon/fd")
+try && fail "a program works without a descriptor for it; urnicd had
+$had
+and has
+$(ls -l "/proc/$daemon/fd")"
 [ $took -le 10 ] || fail "a program takes $took s to fail: $said"
 echo "$said" | grep -q "urnicd (process $daemon) has reached its limit of 64 open files: .*ulimit" ||
 	fail "a program is told: $said"
