@@ -54,7 +54,8 @@ int agent_exchange(struct agent_client *client, struct agent_message *message, c
 	uint32_t fd_count, struct passed_fds *descriptors);
 
 /*
- * agent_exchange(); when urnicd has died, resume at the next urnicd and send the request once more.
+ * agent_exchange(), but when urnicd has died, resume at the next urnicd and send the request once
+ * more.
  */
 int agent_exchange_or_resume(struct agent_client *client, struct agent_message *message,
 	const int *fds, uint32_t fd_count, struct passed_fds *descriptors);

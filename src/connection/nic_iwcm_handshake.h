@@ -51,7 +51,7 @@ void iwcm_serve_listener(struct nic_iw_listener *listener);
 
 /*
  * Watch the socket again if accept() was refused long enough ago. Returns when to call this again;
- * UINT64_MAX: not because of this listener.
+ * UINT64_MAX if the listener needs no further call.
  */
 uint64_t iwcm_listener_resume(struct nic_iw_listener *listener, uint64_t now_ns);
 

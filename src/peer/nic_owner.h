@@ -3,9 +3,9 @@
 #define URNIC_PEER_NIC_OWNER_H
 
 /*
- * Other processes of this host whose protection domains this process uses
- * (local/channel/owner.h). A domain of an owner has a number in this process. By that number a lane
- * finds the owner's table, in which it looks up the keys of the domain's regions.
+ * Other processes of this host whose protection domains this process uses (local/channel/owner.h).
+ * A domain of an owner has a number in this process. By that number a lane finds the owner's table,
+ * in which it looks up the keys of the domain's regions.
  *
  * The NIC is locked for all calls.
  */

@@ -43,8 +43,9 @@ enum {
 	UDP_CE = 3, /* RFC 3168 */
 	UDP_ECN_MASK = 3,
 	/*
-	 * The kernel takes no packet for so long: waiting packets are dropped, so that retries
-	 * count and end. A super-packet takes that long at 1 Mbit/s.
+	 * After the kernel has accepted no packet for this time, the port drops the waiting
+	 * packets, so that the requester's retries run out. Sending a super-packet takes that long
+	 * at 1 Mbit/s.
 	 */
 	UDP_BLOCKED_MS_MAX = 500,
 	UDP_FLOW_LABEL_MASK = 0xfffff,

@@ -32,7 +32,7 @@ struct qp;
 #define PACE_RATE_KBPS_MAX 100000000u
 
 /*
- * The default burst, as a time at the rate: a machine may look at its clock so late. A burst is
+ * The default burst, as a time at the rate: a busy machine may read its clock that late. A burst is
  * never less than a packet of the largest size.
  */
 #define PACE_BURST_NS 1000000u

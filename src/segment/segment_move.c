@@ -146,7 +146,7 @@ static bool has_stranger_open(struct rings *rings)
 
 /*
  * A mapping outlives its descriptor. Files, memory and the kernel's own mappings are harmless; a
- * ring is if its socket is.
+ * packet ring is harmless if its socket is.
  */
 static bool is_stranger(const struct vma *vma, const struct rings *rings)
 {

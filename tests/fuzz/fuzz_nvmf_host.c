@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A remote namespace of a hostile controller, above the transports: the input says what each
- * command is answered, when queues are lost, and which requests the user submits meanwhile. Each
- * request is done exactly once, no command is longer than the controller takes, and each has the
- * data of its blocks.
+ * A remote namespace of a hostile controller, above the transports: the input chooses the answer to
+ * each command, when queues are lost, and which requests the user submits meanwhile. Each request
+ * is done exactly once, no command is longer than the controller takes, and each has the data of
+ * its blocks.
  */
 #include <stdlib.h>
 #include <string.h>

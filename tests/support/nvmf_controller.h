@@ -3,10 +3,10 @@
 #define URNIC_TESTS_SUPPORT_NVMF_CONTROLLER_H
 
 /*
- * A controller that a test plays, over TCP or RDMA. It lives on the host's own loop, looks for work
- * by a timer, and answers each command rightly, but for what the test has changed: the pages and
- * values of `peer`, or the hook, which answers a command instead. What a test says of answers holds
- * for both transports.
+ * A controller that is part of the test, over TCP or RDMA. It runs on the host's own loop and polls
+ * by a timer. It gives the right answer to each command, unless the test has changed the pages and
+ * values of `peer`, or has set the hook, which then answers. So a test of answers runs over both
+ * transports.
  *
  * main() calls peer_begin() with "tcp" or "rdma", and peer_end(). Each test begins with
  * peer_reset(). Include it after cmocka.h.

@@ -3,8 +3,7 @@
 #define URNIC_TESTS_SUPPORT_QP_MASKS_H
 
 /*
- * What a queue pair needs on its way up, by its type: the attributes that qp_modify() asks for in
- * INIT, RTR and RTS.
+ * The attributes that qp_modify() requires in INIT, RTR and RTS, by the type of the queue pair.
  */
 
 #include "qp/qp.h"

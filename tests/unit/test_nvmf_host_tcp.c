@@ -256,8 +256,8 @@ static void damaged_data_ends_one_command_only(void **state)
 }
 
 /*
- * In the first of two PDUs, in the last one, with SUCCESS or a response behind it, and before a
- * response that says that the command has failed.
+ * The data is damaged in the first of two PDUs or in the last one. A SUCCESS flag or a response
+ * follows, or a response with an error status.
  */
 static void damaged_data_ends_its_command_in_each_state(void **state)
 {

@@ -119,9 +119,9 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 }
 
 /*
- * The region went, or its right to read, in the middle of a READ, so the rest cannot be sent. After
- * a complete answer the request may be a late copy, from before the peer itself revoked the window;
- * then the connection goes on.
+ * The region, or its right to read, ended in the middle of a READ, so the rest cannot be sent. If
+ * the READ was answered completely before, the request may be a late copy, from before the peer
+ * itself revoked the window; then the connection goes on.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {

@@ -104,7 +104,8 @@ int group_socket(const struct group *group, uint8_t slot);
 void group_give(struct group *group, uint8_t slot);
 
 /*
- * Is the socket of a slot barred? The bar is one instruction; its owner's own filter is longer.
+ * Is the socket of a slot barred? Its filter is then a single instruction; the filter that a
+ * process installs is longer.
  */
 bool group_is_barred(const struct group *group, uint8_t slot);
 
