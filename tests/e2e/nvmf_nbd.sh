@@ -29,7 +29,10 @@ end_server() {
 }
 
 head -c 64M /dev/urandom >"$files/image"
+umask 0
 serve "$uri" "$socket" >/dev/null
+umask 022
+[ "$(stat -c %a "$socket")" = 600 ] || fail "the socket has mode $(stat -c %a "$socket")"
 
 nbdinfo "$uri" >"$files/info"
 for fact in 'export-size: 67108864' 'can_flush: true' 'can_fua: true' 'can_trim: true' \

@@ -38,7 +38,9 @@ static int listen_on(const struct sockaddr *name, socklen_t name_bytes)
 		return -errno;
 	if (name->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, name, name_bytes) != 0 || listen(fd, NBD_CLIENTS_MAX) != 0) {
+	/* The file of a UNIX socket gets the mode of the socket. */
+	if ((name->sa_family == AF_UNIX && fchmod(fd, 0600) != 0) ||
+		bind(fd, name, name_bytes) != 0 || listen(fd, NBD_CLIENTS_MAX) != 0) {
 		error = -errno;
 		close(fd);
 		return error;
