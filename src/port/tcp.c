@@ -5,11 +5,13 @@
  */
 #include "port/tcp.h"
 
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
+#include "base/arith.h"
 #include "port/address.h"
 #include "port/socket.h"
 
@@ -186,4 +188,56 @@ void port_tcp_set_dropping(int fd, bool is_dropping)
 	const struct linger linger = {.l_onoff = is_dropping};
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+/*
+ * Accepts segments without payload: acknowledgements, FIN and RST. The first byte that the filter
+ * sees is the TCP header's. Where filters are refused, input may reset the connection.
+ */
+static void payload_refuse(int fd)
+{
+	static const struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), /* data offset, in the upper 4 bits */
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x3c), /* the header's bytes */
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = {
+		.len = ARRAY_COUNT(code),
+		.filter = (struct sock_filter *)(uintptr_t)code, /* the kernel only reads it */
+	};
+
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+/* Limits the calls, because input goes on arriving where the filter is refused. */
+enum { DISCARDS_MAX = 16, DISCARD_BYTES = 1 << 26 };
+
+static void input_discard(int fd)
+{
+	int64_t bytes = 1;
+
+	for (unsigned i = 0; i < DISCARDS_MAX && bytes > 0; i++)
+		bytes = syscall(SYS_recvfrom, fd, NULL, DISCARD_BYTES, MSG_DONTWAIT | MSG_TRUNC,
+			NULL, NULL);
+}
+
+/*
+ * Without the peer's FIN, Linux keeps the closed socket for TCP_LINGER2 less TCP_TIMEWAIT_LEN, a
+ * minute. Afterwards only a stub without a filter is left. It resets the connection at input, and
+ * the peer may then not read what it has received already.
+ */
+enum { SILENCE_S = 10, TIMEWAIT_S = 60 };
+
+void port_tcp_finish(int fd, unsigned give_up_ms)
+{
+	payload_refuse(fd);
+	input_discard(fd);
+	socket_set(fd, IPPROTO_TCP, TCP_LINGER2, TIMEWAIT_S + SILENCE_S);
+	if (give_up_ms)
+		socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)give_up_ms);
 }

@@ -110,4 +110,17 @@ void port_tcp_end(int fd);
  */
 void port_tcp_set_dropping(int fd, bool is_dropping);
 
+/*
+ * Leave the rest to the kernel: it sends the bytes that it has taken, then a FIN. Input is
+ * discarded. The caller closes the socket next, or the process ends.
+ *
+ * Otherwise Linux resets a connection that is closed with unread input, or that receives input
+ * afterwards, and drops what it has not sent yet. Here, the socket has no input: segments with
+ * payload are dropped before TCP sees them. That lasts for some seconds beyond the FIN, so that the
+ * peer can read all.
+ *
+ * `give_up_ms`  The kernel drops a connection without progress for so long. 0: its own limit.
+ */
+void port_tcp_finish(int fd, unsigned give_up_ms);
+
 #endif

@@ -138,19 +138,28 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 	stream->iwarp->carrier = NULL;
 }
 
+/* What was completed still reaches the peer, because TCP has taken it. */
+static void stream_finish(const struct worker_stream *stream)
+{
+	port_tcp_finish(stream->fd, (unsigned)(stream->wait_budget_ns / 1000000));
+}
+
 void worker_stream_close(struct worker *worker, struct worker_stream *stream)
 {
 	if (stream->fd < 0)
 		return;
 	worker_stream_remove(worker, stream);
+	stream_finish(stream);
 	close(stream->fd);
 	stream->fd = -1;
 }
 
 void worker_streams_finish(struct worker *worker)
 {
-	list_for_each(stream, &worker->streams, struct worker_stream, link)
+	list_for_each(stream, &worker->streams, struct worker_stream, link) {
 		port_tcp_set_dropping(stream->fd, false);
+		stream_finish(stream);
+	}
 }
 
 void worker_streams_forget(struct worker *worker)

@@ -49,10 +49,14 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream);
 /* Stop serving a stream; the caller owns `fd` again. The worker is locked. */
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
-/* Stop serving a stream and close it; a second call is harmless. The worker is locked. */
+/*
+ * Stop serving a stream and close it; a second call is harmless. The kernel still sends the bytes
+ * that it has taken, for as long as the peer takes some within each wait budget. The worker is
+ * locked.
+ */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
-/* The program ends: the kernel is to send what it has. The worker is locked. */
+/* The program ends: prepare the kernel for that as above. The worker is locked. */
 void worker_streams_finish(struct worker *worker);
 
 /* Close the sockets of all streams, in a forked child. */
