@@ -99,7 +99,7 @@ void target_rdma_fetch(struct target_command *command)
 	uint16_t status = check_data(queue, command);
 
 	if (status == NVME_SUCCESS && command->is_in_capsule) {
-		/* target_rdma_receive() has compared offset and length with the capsule. */
+		/* check_descriptor() has compared offset and length with the capsule. */
 		command->data = target_rdma_capsule(queue, slot->receive) + NVME_SQE_BYTES +
 			command->sqe.sgl.address;
 	} else if (status == NVME_SUCCESS && command->data_bytes > 0) {
