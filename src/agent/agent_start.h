@@ -25,8 +25,9 @@
 int agent_find(char *ret_path, size_t path_bytes);
 
 /*
- * Call `run` in a child process that shares our memory and has its own limits, while this thread
- * waits. The child makes system calls only and calls no other function of the C library.
+ * Call `run` in a child process, while this thread waits. The child shares our memory, but changes
+ * of its resource limits (RLIMIT_*) do not affect us. `run` makes system calls only, and calls no
+ * other function of the C library.
  *
  * Returns 0 when the child has ended, or -errno when it could not be created.
  */

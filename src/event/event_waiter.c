@@ -144,8 +144,8 @@ static int sleep_here(struct event_queue *queue, struct event_collector *collect
 }
 
 /*
- * Wait by driving the lane. Peers on this host see no waiter meanwhile, so they wake the lane's
- * thread. Returns 0, -EINTR, or -EAGAIN.
+ * Wait by driving the lane. During that time this thread publishes WAITER_NONE, so peers on this
+ * host kick the lane instead of waking this thread's futex. Returns 0, -EINTR, or -EAGAIN.
  */
 static int drive_here(struct event_queue *queue, struct event_collector *collector)
 {

@@ -265,8 +265,9 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 enum { INVALIDATE_NS = 50000000 };
 
 /*
- * The memory of a window that was invalidated stays registered. So a late byte of a stopped
- * initiator lands in registered memory of the program, and nowhere else.
+ * The result is ignored. If the initiator has stopped, it may still write some bytes when it
+ * continues. That is harmless, because the invalidated window's memory stays registered: those
+ * bytes land in registered memory of the program.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {

@@ -93,8 +93,10 @@ static inline struct ud_endpoint_qp *ud_endpoint_from_qp(const struct qp *qp)
 }
 
 /*
- * Give the queue pair, which is in RESET, a UD endpoint. `local` is zeroed, and belongs to it until
- * ud_endpoint_remove(). `lane` has the routes of its sends.
+ * Give the queue pair, which is in RESET, a UD endpoint.
+ *
+ * `local`  Zeroed by the caller; the queue pair uses it until ud_endpoint_remove().
+ * `lane`   Has the routes for datagrams that the queue pair sends.
  */
 void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
 	const struct ud_endpoint_place *place, struct datagram_lane *lane);

@@ -36,11 +36,12 @@ enum { NEIGHBOUR_MAC_BYTES = 6 };
  * The Ethernet address of the next hop from a local address to a remote one, from the kernel's
  * routes and its neighbour table.
  *
- * `ifindex`  The interface that the route must use, without an IPv6 next hop for IPv4.
+ * `ifindex`  The interface that the route must use.
  * `ret_mac`  Set on success.
  *
- * False when the route uses another interface, the table has no address that the kernel itself
- * would use, or the answer is unknown. Takes some ten microseconds, but the kernel may make the
+ * False when the route uses another interface, an IPv4 route has an IPv6 next hop (RTA_VIA), the
+ * remote address is this machine's own, the table has no address that the kernel itself would use,
+ * or the answer is unknown. Takes some ten microseconds, but the kernel may make the
  * caller wait for its lock. Any thread may call.
  */
 bool neighbour_mac(const struct gid *local, const struct gid *remote, uint32_t ifindex,

@@ -350,8 +350,8 @@ void nic_xrcd_put(struct nic_xrcd *xrcd);
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
 /*
- * Queue pairs must no longer know this shared receive queue, which is in no table. The NIC is
- * locked.
+ * Detach the queue pairs of all lanes from this shared receive queue, which the caller has removed
+ * from its table. The NIC is locked.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq);
 

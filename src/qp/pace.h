@@ -38,8 +38,8 @@ struct qp;
 #define PACE_BURST_NS 1000000u
 
 /*
- * Allocate what pacing needs, before any rate is set. Returns 0 or -ENOMEM. The caller also holds
- * the lock that serializes creation.
+ * Allocate what pacing needs, before any rate is set. Returns 0 or -ENOMEM. In addition to the
+ * lane's lock, the caller holds the lock that serializes the creation of queue pairs.
  */
 int pace_prepare(struct qp *qp);
 

@@ -80,9 +80,9 @@ static uint64_t taken_of(uint32_t moves, uint32_t count)
 }
 
 /*
- * The number of taken requests, and in the high half the number of times that the slots have moved.
- * In a shared queue the count comes from the takers' line, if that has a possible value. The queue
- * is locked.
+ * The word `taken`: the number of taken requests, and in the high half the number of moves of the
+ * slots. The takers' line of a shared queue counts if its value is possible. Otherwise the owner
+ * stores its own numbers there. The queue is locked.
  */
 static uint64_t taken_checked(struct recv_queue *rq)
 {

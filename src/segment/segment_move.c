@@ -288,8 +288,8 @@ static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 #define PAGE_SWAPPED (1ull << 62)
 
 /*
- * The kernel's words of the next pages, which say whether each is present. Without them (also with
- * pagemap -1), all pages count as present.
+ * Read the pagemap entries of `count` pages from `first_page` on. When they cannot be read, or
+ * `pagemap` is -1, all pages count as present.
  */
 static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t count)
 {

@@ -476,8 +476,9 @@ static void rows_check(void)
 }
 
 /*
- * Try one error of one call by one way at each use of the call; at `count` uses for an error that
- * is less likely.
+ * Try one error of one call by one way, in a run for each of the first `count` entries of `at`. The
+ * call fails at that use, or at every use (ALWAYS). Entries above `uses_max`, the number of uses,
+ * are skipped. `count` is 1 for an error that is less likely.
  */
 static void error_try(struct run run, unsigned uses_max, size_t count)
 {

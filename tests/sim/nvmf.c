@@ -11,8 +11,9 @@
 enum { STEPS_MAX = 4000000 };
 
 /*
- * After the last fault, and after each request that is done then: the time-outs of a host, an
- * Abort, and some attempts to connect.
+ * After the last fault, the longest time without progress: until the next request is done, or until
+ * the target is idle. It is enough for the time-outs of a host, an Abort, and some attempts to
+ * connect.
  */
 #define CALM_NS (60 * NVMF_S)
 

@@ -2,12 +2,13 @@
 /*
  * The disk of a simulated target: a backend (nvmf/target/backend) that takes its time.
  *
- * A request takes a random time, and requests end in any order. A long one happens in two parts. A
- * request that fails may have done the first part. What was written is volatile until a flush, or
- * was written with FUA: a crash may take a block back to any value that it had since.
+ * A request takes a random time, and requests end in any order. A request of several blocks happens
+ * in two parts. A request that fails may have done the first part. Written data is volatile until a
+ * flush, unless it was written with FUA. A crash may take a block back to its last durable value,
+ * or to any value that it had after that.
  *
- * A block has one of the contents that nvmf_content_fill() makes: each word depends on its value.
- * The disk ends the run if it is to store anything else.
+ * A block has a value, from which nvmf_content_fill() makes each word of its content. A write of
+ * any other content ends the run.
  */
 #ifndef URNIC_TESTS_SIM_NVMF_DISK_H
 #define URNIC_TESTS_SIM_NVMF_DISK_H

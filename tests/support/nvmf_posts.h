@@ -3,7 +3,9 @@
 #define URNIC_TESTS_SUPPORT_NVMF_POSTS_H
 
 /*
- * Counts calls of ibv_post_send, whose queue pairs are all of one process and one device.
+ * Counts the calls of ibv_post_send, and their work requests, on all queue pairs of one device
+ * context. Host and target share that context, because both run in this process. So the test names
+ * its own queue pair, `own`, whose calls are not counted.
  */
 
 #include <infiniband/verbs.h>

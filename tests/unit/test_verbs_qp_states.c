@@ -4,10 +4,11 @@
  *
  * The table is written from IBTA 11.2.5.2 (table "QP state transition properties"),
  * ibv_modify_qp(3), and, for the types that the specification leaves to others (XRC: annex A14; raw
- * packet), what drivers agree on. It shares nothing with the table of the code. For each rule:
- * every subset of the optional attributes is accepted together with the required ones; without any
- * one of the required it is refused, and so it is with any one attribute that is neither. A refused
- * call leaves the queue pair as it was.
+ * packet), what drivers agree on. It shares nothing with the table of the code.
+ *
+ * For each rule, the required attributes are accepted with every subset of the optional ones. A
+ * call is refused if one required attribute is missing, or if it has an attribute that is neither
+ * required nor optional. A refused call leaves the queue pair as it was.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -401,7 +401,8 @@ static int advise_range(
 	if (error || !sge->length)
 		return error;
 	/*
-	 * The NIC uses the page tables of the process, so pages without a fault are there already.
+	 * This advice is for pages that are present, without a page fault for the others. The NIC
+	 * uses the page tables of the process, so it needs no preparation for present pages.
 	 */
 	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;

@@ -57,8 +57,8 @@ uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 }
 
 /*
- * A segment that is too short for its header, or its message, has no error code of its own. The
- * peer gets the code of an unknown message.
+ * The RFCs have no error code for a segment that is shorter than its header, or than its type of
+ * message requires. The peer gets the code of an unexpected opcode.
  */
 enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {

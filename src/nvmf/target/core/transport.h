@@ -174,8 +174,9 @@ struct target_command {
 /*
  * Whether the target admits a connection.
  *
- * A host may have as many connections as are left for all other hosts, told apart by `peer` without
- * its port number. A few more are admitted, so that Connect can say why they are refused.
+ * A host may have no more connections than the target has left for all other hosts. The address in
+ * `peer`, without the port number, identifies the host. The target admits a few connections above
+ * that limit as surplus, so that the response to Connect can give the reason of the refusal.
  */
 enum target_admission {
 	TARGET_ADMITTED,
