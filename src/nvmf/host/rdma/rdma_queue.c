@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
+#include "nvmf/common/rdma/rdma_chain.h"
 #include "nvmf/host/rdma/rdma_queue.h"
 
 /* Byte offsets and values (NVMe base 2.0, sections 3.3.3.1, 3.3.3.2 and 4.1.2). */
@@ -32,7 +33,6 @@ enum {
 	INDEX_MASK = (1 << INDEX_BITS) - 1,
 	GENERATIONS = 63, /* so that no identifier is FFFFh, which means none */
 	WR_SEND = 1 << 16, /* in wr_id; otherwise it is the index of a receive request */
-	BATCH = 32, /* commands that are posted together, at most */
 };
 
 static struct host_rdma *rdma_of(struct host_queue *queue)
@@ -69,48 +69,27 @@ bool host_rdma_post_receive(struct host_rdma *rdma, uint32_t index)
 	return ibv_post_recv(rdma->id->qp, &wr, &bad) == 0;
 }
 
-/* Requests that are posted together. */
-struct chain {
-	unsigned count;
-	struct ibv_send_wr wrs[BATCH];
-	struct ibv_sge sges[BATCH];
-};
-
-static void chain_add(struct host_rdma *rdma, struct chain *chain)
+static void chain_add(struct host_rdma *rdma, struct rdma_chain *chain)
 {
 	struct host_rdma_slot *slot = list_first(&rdma->outgoing, struct host_rdma_slot, node);
-	struct ibv_send_wr *wr = &chain->wrs[chain->count];
-	struct ibv_sge *sge = &chain->sges[chain->count];
+	struct ibv_send_wr *wr = rdma_chain_add(chain, WR_SEND | index_of(rdma, slot), IBV_WR_SEND,
+		capsule_of(rdma, slot), HOST_SQE_BYTES + slot->inline_bytes, rdma->capsules.mr);
 
-	*sge = (struct ibv_sge){
-		.addr = (uintptr_t)capsule_of(rdma, slot),
-		.length = HOST_SQE_BYTES + slot->inline_bytes,
-		.lkey = rdma->capsules.mr->lkey,
-	};
-	*wr = (struct ibv_send_wr){
-		.wr_id = WR_SEND | index_of(rdma, slot),
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	if (chain->count)
-		wr[-1].next = wr;
-	chain->count++;
+	wr->send_flags = IBV_SEND_SIGNALED;
 	list_remove(&slot->node);
 	slot->is_posted = slot->awaits_send = slot->awaits_response = true;
 }
 
 void host_rdma_send(struct host_rdma *rdma)
 {
-	struct chain chain;
+	struct rdma_chain chain;
 
 	while (rdma->state == HOST_RDMA_READY && !list_is_empty(&rdma->outgoing)) {
 		struct ibv_send_wr *bad;
 		int error;
 
 		chain.count = 0;
-		while (!list_is_empty(&rdma->outgoing) && chain.count < BATCH)
+		while (!list_is_empty(&rdma->outgoing) && chain.count < RDMA_CHAIN_MAX)
 			chain_add(rdma, &chain);
 		error = ibv_post_send(rdma->id->qp, chain.wrs, &bad);
 		if (!error)

@@ -2,29 +2,19 @@
 /*
  * What a queue posts: RDMA READs; responses, with their data by RDMA WRITE; receive requests.
  *
- * Callbacks of one round of the loop only list what is to be sent. It is posted behind them, in
- * lists: an adapter in software then sends packets of one length together, and the host wakes up
- * once. All WRITEs of a list go before its SENDs, so each SEND follows its data. A SEND completes
- * with those before it, so the last one of a list has a completion for all.
+ * Callbacks of one round of the loop only list what is to be sent. After them, target_rdma_send()
+ * posts it in chains (rdma_chain.h). All WRITEs of a batch go before its SENDs. So each SEND
+ * follows its data, and an adapter in software sends packets of one length together. A SEND
+ * completes with those before it, so the last one of a batch has a completion for all.
  */
-#include <string.h>
-
+#include "nvmf/common/rdma/rdma_chain.h"
 #include "nvmf/target/rdma/rdma_queue.h"
-
-enum { BATCH = 32 };
-
-/* Requests that are posted together. */
-struct chain {
-	uint32_t count;
-	struct ibv_send_wr wrs[BATCH];
-	struct ibv_sge sges[BATCH];
-};
 
 struct batch {
 	uint32_t count;
-	struct ibv_recv_wr receives[BATCH];
-	struct ibv_sge receive_sges[BATCH];
-	struct chain writes, sends;
+	struct ibv_recv_wr receives[RDMA_CHAIN_MAX];
+	struct ibv_sge receive_sges[RDMA_CHAIN_MAX];
+	struct rdma_chain writes, sends;
 };
 
 static uint32_t index_of(
@@ -45,22 +35,7 @@ static uint8_t *response_of(
 		(size_t)index_of(queue, slot) * TARGET_RDMA_ALIGN;
 }
 
-/* Add a request to the list; the caller completes it. */
-static struct ibv_send_wr *chain_add(struct chain *chain, uint64_t wr_id, enum ibv_wr_opcode opcode,
-	void *bytes, uint32_t length, const struct rdma_pool *pool)
-{
-	struct ibv_send_wr *wr = &chain->wrs[chain->count];
-	struct ibv_sge *sge = &chain->sges[chain->count];
-
-	*sge = (struct ibv_sge){.addr = (uintptr_t)bytes, .length = length, .lkey = pool->mr->lkey};
-	*wr = (struct ibv_send_wr){.wr_id = wr_id, .sg_list = sge, .num_sge = 1, .opcode = opcode};
-	if (chain->count)
-		wr[-1].next = wr;
-	chain->count++;
-	return wr;
-}
-
-static bool chain_post(struct target_rdma_queue *queue, struct chain *chain)
+static bool chain_post(struct target_rdma_queue *queue, struct rdma_chain *chain)
 {
 	struct ibv_send_wr *bad;
 
@@ -72,16 +47,16 @@ static bool chain_post(struct target_rdma_queue *queue, struct chain *chain)
 /* The host serves so many RDMA READs at once, and the others wait for them. */
 static bool post_reads(struct target_rdma_queue *queue)
 {
-	struct chain chain;
+	struct rdma_chain chain;
 
 	chain.count = 0;
 	while (!list_is_empty(&queue->needs_read) && queue->reads < queue->reads_max &&
-		chain.count < BATCH) {
+		chain.count < RDMA_CHAIN_MAX) {
 		struct target_rdma_command *slot =
 			list_first(&queue->needs_read, struct target_rdma_command, node);
 		struct ibv_send_wr *wr =
-			chain_add(&chain, TARGET_RDMA_WR_READ | index_of(queue, slot),
-				IBV_WR_RDMA_READ, slot->buffer, slot->buffer_bytes, &queue->pool);
+			rdma_chain_add(&chain, TARGET_RDMA_WR_READ | index_of(queue, slot),
+				IBV_WR_RDMA_READ, slot->buffer, slot->buffer_bytes, queue->pool.mr);
 
 		wr->send_flags = IBV_SEND_SIGNALED;
 		wr->wr.rdma.remote_addr = slot->command.sqe.sgl.address;
@@ -124,7 +99,7 @@ static bool wants_invalidate(const struct target_command *command)
 }
 
 static void add_data(const struct target_rdma_queue *queue, struct target_rdma_command *slot,
-	struct chain *writes)
+	struct rdma_chain *writes)
 {
 	const struct target_command *command = &slot->command;
 	struct ibv_send_wr *wr;
@@ -132,18 +107,19 @@ static void add_data(const struct target_rdma_queue *queue, struct target_rdma_c
 	if (command->direction != TARGET_FROM_CONTROLLER || !slot->buffer ||
 		command->data_bytes == 0 || command->cqe.status != NVME_SUCCESS)
 		return;
-	wr = chain_add(
-		writes, 0, IBV_WR_RDMA_WRITE, slot->buffer, command->data_bytes, &queue->pool);
+	wr = rdma_chain_add(
+		writes, 0, IBV_WR_RDMA_WRITE, slot->buffer, command->data_bytes, queue->pool.mr);
 	wr->wr.rdma.remote_addr = command->sqe.sgl.address;
 	wr->wr.rdma.rkey = command->sqe.sgl.key;
 }
 
 static void add_response(const struct target_rdma_queue *queue, struct target_rdma_command *slot,
-	struct chain *sends)
+	struct rdma_chain *sends)
 {
 	const struct target_command *command = &slot->command;
-	struct ibv_send_wr *wr = chain_add(sends, TARGET_RDMA_WR_RESPONSE | index_of(queue, slot),
-		IBV_WR_SEND, response_of(queue, slot), NVME_CQE_BYTES, &queue->capsules);
+	struct ibv_send_wr *wr =
+		rdma_chain_add(sends, TARGET_RDMA_WR_RESPONSE | index_of(queue, slot), IBV_WR_SEND,
+			response_of(queue, slot), NVME_CQE_BYTES, queue->capsules.mr);
 
 	if (wants_invalidate(command)) {
 		wr->opcode = IBV_WR_SEND_WITH_INV;
@@ -194,7 +170,7 @@ static bool post_responses(struct target_rdma_queue *queue)
 		batch.count = batch.writes.count = batch.sends.count = 0;
 		do {
 			batch_add(queue, &batch);
-		} while (!list_is_empty(&queue->needs_send) && batch.count < BATCH &&
+		} while (!list_is_empty(&queue->needs_send) && batch.count < RDMA_CHAIN_MAX &&
 			queue->responses < queue->entries);
 		if (!batch_post(queue, &batch))
 			return false;
