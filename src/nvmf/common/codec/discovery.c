@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
+#include "nvmf/common/codec/ascii.h"
 
 enum {
 	TRSVCID_OFFSET = 32,
@@ -38,21 +39,6 @@ void discovery_header_encode(
 	le16_put(ret_bytes + 16, header->recfmt);
 }
 
-/* Fields end with NUL or spaces (base 2.0, section 1.4.2). False: control characters. */
-static bool text_decode(char *ret_text, const uint8_t *field, size_t field_bytes)
-{
-	size_t length = strnlen((const char *)field, field_bytes);
-
-	while (length && field[length - 1] == ' ')
-		length--;
-	for (size_t i = 0; i < length; i++)
-		if (field[i] < 0x20 || field[i] >= 0x7f)
-			return false;
-	memcpy(ret_text, field, length);
-	ret_text[length] = 0;
-	return true;
-}
-
 bool discovery_entry_decode(
 	const uint8_t bytes[DISCOVERY_ENTRY_BYTES], struct discovery_entry *ret_entry)
 {
@@ -69,8 +55,8 @@ bool discovery_entry_decode(
 	};
 
 	if (!nvme_nqn_is_valid(subnqn, NVME_NQN_FIELD_BYTES) ||
-		!text_decode(entry.trsvcid, bytes + TRSVCID_OFFSET, TRSVCID_FIELD_BYTES) ||
-		!text_decode(entry.traddr, bytes + TRADDR_OFFSET, TRADDR_FIELD_BYTES))
+		!ascii_decode(bytes + TRSVCID_OFFSET, TRSVCID_FIELD_BYTES, entry.trsvcid) ||
+		!ascii_decode(bytes + TRADDR_OFFSET, TRADDR_FIELD_BYTES, entry.traddr))
 		return false;
 	memcpy(entry.subnqn, subnqn, strlen(subnqn));
 	if (entry.trtype == DISCOVERY_RDMA) {

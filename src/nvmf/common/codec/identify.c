@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
+#include "nvmf/common/codec/ascii.h"
 
 /*
  * Numbers of Identify Controller and Identify Namespace: NUMBER(member, offset, bits). Offsets are
@@ -60,20 +61,6 @@ static void text_put(uint8_t *field, size_t field_bytes, const char *text)
 	memcpy(field, text, strnlen(text, field_bytes));
 }
 
-static bool text_get(const uint8_t *field, size_t field_bytes, char *ret_text)
-{
-	size_t length = strnlen((const char *)field, field_bytes);
-
-	while (length && field[length - 1] == ' ')
-		length--;
-	for (size_t i = 0; i < length; i++)
-		if (field[i] < 0x20 || field[i] >= 0x7f)
-			return false;
-	memcpy(ret_text, field, length);
-	ret_text[length] = 0;
-	return true;
-}
-
 void identify_controller_encode(
 	const struct identify_controller *controller, uint8_t ret_bytes[IDENTIFY_BYTES])
 {
@@ -94,9 +81,9 @@ bool identify_controller_decode(
 	const char *subnqn = (const char *)bytes + SUBNQN_OFFSET;
 	struct identify_controller controller = {0};
 
-	if (!text_get(bytes + SN_OFFSET, sizeof(controller.sn) - 1, controller.sn) ||
-		!text_get(bytes + MN_OFFSET, sizeof(controller.mn) - 1, controller.mn) ||
-		!text_get(bytes + FR_OFFSET, sizeof(controller.fr) - 1, controller.fr))
+	if (!ascii_decode(bytes + SN_OFFSET, sizeof(controller.sn) - 1, controller.sn) ||
+		!ascii_decode(bytes + MN_OFFSET, sizeof(controller.mn) - 1, controller.mn) ||
+		!ascii_decode(bytes + FR_OFFSET, sizeof(controller.fr) - 1, controller.fr))
 		return false;
 	if (subnqn[0] && !nvme_nqn_is_valid(subnqn, NVME_NQN_FIELD_BYTES))
 		return false;
