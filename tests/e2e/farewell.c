@@ -10,30 +10,15 @@
  * polls each of its queues once. It fails unless it finds the completions of both messages.
  */
 #include <arpa/inet.h>
-#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
-#include "peer.h"
+#include "peer_cm.h"
 
-enum { ROUNDS = 600, PORT = 7472, TIMEOUT_MS = 60000, BYTES = 64 };
+enum { ROUNDS = 600, PORT = 7472, BYTES = 64 };
 
 static struct rdma_event_channel *channel;
 static uint8_t bytes[2 * BYTES];
-
-/* Take the next event, which is to be `wanted`. Returns its identifier. */
-static struct rdma_cm_id *await(enum rdma_cm_event_type wanted)
-{
-	struct rdma_cm_event *event;
-	struct rdma_cm_id *id;
-
-	CHECK(!rdma_get_cm_event(channel, &event), "no event: %m");
-	CHECK(event->event == wanted, "%s (%d) where %s was to come", rdma_event_str(event->event),
-		event->status, rdma_event_str(wanted));
-	id = event->id;
-	rdma_ack_cm_event(event);
-	return id;
-}
 
 /* A queue pair with queues of its own, and a receive request. Returns the memory's region. */
 static struct ibv_mr *prepare(struct rdma_cm_id *id)
@@ -69,15 +54,15 @@ static bool is_missing(struct ibv_cq *cq)
 /* Returns how many completions were missing. */
 static unsigned serve(void)
 {
-	struct rdma_cm_id *id = await(RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *id = peer_cm_await(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param param = {.responder_resources = 1};
 	struct ibv_mr *mr = prepare(id);
 	unsigned missing = 0;
 
 	CHECK(!rdma_accept(id, &param), "accept: %m");
-	await(RDMA_CM_EVENT_ESTABLISHED);
+	peer_cm_await(channel, RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
-	await(RDMA_CM_EVENT_DISCONNECTED);
+	peer_cm_await(channel, RDMA_CM_EVENT_DISCONNECTED);
 	missing += is_missing(id->send_cq);
 	missing += is_missing(id->recv_cq);
 	rdma_disconnect(id);
@@ -88,29 +73,22 @@ static unsigned serve(void)
 static void ask(struct sockaddr *address)
 {
 	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7};
-	struct rdma_cm_id *id;
-	struct ibv_mr *mr;
+	struct rdma_cm_id *id = peer_cm_resolve(channel, address);
+	struct ibv_mr *mr = prepare(id);
 
-	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "no identifier: %m");
-	CHECK(!rdma_resolve_addr(id, NULL, address, TIMEOUT_MS), "resolve_addr: %m");
-	await(RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "resolve_route: %m");
-	await(RDMA_CM_EVENT_ROUTE_RESOLVED);
-	mr = prepare(id);
 	CHECK(!rdma_connect(id, &param), "connect: %m");
-	await(RDMA_CM_EVENT_ESTABLISHED);
+	peer_cm_await(channel, RDMA_CM_EVENT_ESTABLISHED);
 	peer_success(id->recv_cq);
 	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
 	peer_success(id->send_cq);
 	CHECK(!rdma_disconnect(id), "disconnect: %m");
-	await(RDMA_CM_EVENT_DISCONNECTED);
+	peer_cm_await(channel, RDMA_CM_EVENT_DISCONNECTED);
 	finish(id, mr);
 }
 
 int main(int argc, char **argv)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-	struct rdma_cm_id *listener;
 	unsigned missing = 0;
 
 	CHECK(argc == 3 && inet_pton(AF_INET, argv[2], &address.sin_addr) == 1,
@@ -122,9 +100,7 @@ int main(int argc, char **argv)
 			ask((struct sockaddr *)&address);
 		return 0;
 	}
-	CHECK(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "no identifier: %m");
-	CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&address), "bind: %m");
-	CHECK(!rdma_listen(listener, 4), "listen: %m");
+	peer_cm_listen(channel, (struct sockaddr *)&address);
 	for (unsigned i = 0; i < ROUNDS; i++)
 		missing += serve();
 	printf("%u of %d completions were missing when DISCONNECTED was heard\n", missing,

@@ -11,34 +11,18 @@
  * which sends messages itself while it receives.
  */
 #include <arpa/inet.h>
-#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "peer.h"
+#include "peer_cm.h"
 
-enum { PORT = 7473, TIMEOUT_MS = 60000, BYTES = 1 << 20, BACK_BYTES = 100, BACK_COUNT = 8 };
+enum { PORT = 7473, BYTES = 1 << 20, BACK_BYTES = 100, BACK_COUNT = 8, SEED = 1 };
 
 static struct rdma_event_channel *channel;
 static uint8_t bytes[BYTES];
-
-/* Take the next event, which is to be `wanted`. Returns its identifier. */
-static struct rdma_cm_id *await(enum rdma_cm_event_type wanted)
-{
-	struct rdma_cm_event *event;
-	struct rdma_cm_id *id;
-
-	CHECK(!rdma_get_cm_event(channel, &event), "no event: %m");
-	CHECK(event->event == wanted, "%s (%d) where %s was to come", rdma_event_str(event->event),
-		event->status, rdma_event_str(wanted));
-	id = event->id;
-	rdma_ack_cm_event(event);
-	return id;
-}
 
 static struct ibv_mr *prepare(struct rdma_cm_id *id)
 {
@@ -53,56 +37,46 @@ static struct ibv_mr *prepare(struct rdma_cm_id *id)
 
 static void receive(void)
 {
-	struct rdma_cm_id *id = await(RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *id = peer_cm_await(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param param = {.responder_resources = 1};
 	struct ibv_mr *mr = prepare(id);
 
 	CHECK(!rdma_post_recv(id, NULL, bytes, BYTES, mr), "no receive request: %m");
 	CHECK(!rdma_accept(id, &param), "accept: %m");
-	await(RDMA_CM_EVENT_ESTABLISHED);
+	peer_cm_await(channel, RDMA_CM_EVENT_ESTABLISHED);
 	raise(SIGSTOP);
 	for (unsigned i = 0; i < BACK_COUNT; i++)
 		CHECK(!rdma_post_send(id, NULL, bytes, BACK_BYTES, mr, 0), "send: %m");
 	peer_success(id->recv_cq);
-	for (unsigned i = 0; i < BYTES; i++)
-		CHECK(bytes[i] == (uint8_t)(i / 251), "byte %u", i);
-	await(RDMA_CM_EVENT_DISCONNECTED);
+	peer_pattern_check(bytes, BYTES, SEED, "the message");
+	peer_cm_await(channel, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 /* Ends the process, after the queue pair or by exit(). */
 static void leave(struct rdma_cm_id *id, struct ibv_mr *mr, const char *how)
 {
-	struct timespec start, end;
+	uint64_t start_ms;
 
 	if (strcmp(how, "exit") == 0)
 		exit(0);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	start_ms = peer_now_ms();
 	if (strcmp(how, "disconnect") == 0)
 		CHECK(!rdma_disconnect(id), "disconnect: %m");
 	rdma_destroy_qp(id);
 	rdma_dereg_mr(mr);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	CHECK((end.tv_sec - start.tv_sec) * 1000000000ll + end.tv_nsec - start.tv_nsec < 1000000000,
-		"the end takes more than a second");
+	CHECK(peer_now_ms() - start_ms < 1000, "the end takes more than a second");
 	_exit(0); /* no exit handler is to help */
 }
 
 static void send_and_leave(struct sockaddr *address, const char *how)
 {
 	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7};
-	struct rdma_cm_id *id;
-	struct ibv_mr *mr;
+	struct rdma_cm_id *id = peer_cm_resolve(channel, address);
+	struct ibv_mr *mr = prepare(id);
 
-	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "no identifier: %m");
-	CHECK(!rdma_resolve_addr(id, NULL, address, TIMEOUT_MS), "resolve_addr: %m");
-	await(RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "resolve_route: %m");
-	await(RDMA_CM_EVENT_ROUTE_RESOLVED);
-	mr = prepare(id);
-	for (unsigned i = 0; i < BYTES; i++)
-		bytes[i] = (uint8_t)(i / 251);
+	peer_pattern_fill(bytes, BYTES, SEED);
 	CHECK(!rdma_connect(id, &param), "connect: %m");
-	await(RDMA_CM_EVENT_ESTABLISHED);
+	peer_cm_await(channel, RDMA_CM_EVENT_ESTABLISHED);
 	raise(SIGSTOP);
 	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
 	peer_success(id->send_cq);
@@ -112,7 +86,6 @@ static void send_and_leave(struct sockaddr *address, const char *how)
 int main(int argc, char **argv)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-	struct rdma_cm_id *listener;
 
 	CHECK(argc >= 3 && inet_pton(AF_INET, argv[2], &address.sin_addr) == 1,
 		"usage: parting receiver|sender ADDRESS");
@@ -120,9 +93,7 @@ int main(int argc, char **argv)
 	CHECK(channel, "no event channel: %m");
 	if (argc == 4)
 		send_and_leave((struct sockaddr *)&address, argv[3]);
-	CHECK(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "no identifier: %m");
-	CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&address), "bind: %m");
-	CHECK(!rdma_listen(listener, 4), "listen: %m");
+	peer_cm_listen(channel, (struct sockaddr *)&address);
 	receive();
 	return 0;
 }
