@@ -39,6 +39,12 @@ static void close_two(struct client admins[2], struct client ios[2])
 		close_both(&admins[i], &ios[i]);
 }
 
+static void expect_success(struct client *io)
+{
+	assert_true(client_receive(io, received));
+	assert_int_equal(nvme_cqe_decode(io->rx.pdu.cqe).status, NVME_SUCCESS);
+}
+
 /* The old write runs alone; then the new one does, and gets a response. */
 static void expect_old_then_new(struct client *io)
 {
@@ -50,8 +56,7 @@ static void expect_old_then_new(struct client *io)
 	await_kept(1);
 	assert_int_equal(kept[0]->offset_bytes, 512);
 	let_go();
-	assert_true(client_receive(io, received));
-	assert_int_equal(nvme_cqe_decode(io->rx.pdu.cqe).status, NVME_SUCCESS);
+	expect_success(io);
 }
 
 static void inject_into_one(struct target_rule rule)
@@ -241,10 +246,8 @@ static void pair_of_a_new_association_waits_for_a_delayed_write(void **state)
 	await_kept(1);
 	let_comparison_go();
 	let_go();
-	for (int i = 0; i < 2; i++) {
-		assert_true(client_receive(&ios[1], received));
-		assert_int_equal(nvme_cqe_decode(ios[1].rx.pdu.cqe).status, NVME_SUCCESS);
-	}
+	expect_success(&ios[1]);
+	expect_success(&ios[1]);
 	close_two(admins, ios);
 }
 
@@ -266,10 +269,8 @@ static void second_half_follows_a_first_half_that_waited(void **state)
 	await_kept(1);
 	let_comparison_go();
 	let_go();
-	for (int i = 0; i < 2; i++) {
-		assert_true(client_receive(&ios[1], received));
-		assert_int_equal(nvme_cqe_decode(ios[1].rx.pdu.cqe).status, NVME_SUCCESS);
-	}
+	expect_success(&ios[1]);
+	expect_success(&ios[1]);
 	close_two(admins, ios);
 }
 
