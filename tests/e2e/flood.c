@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A stranger who sends forged messages of the connection manager to QP1 of a host, at a given rate.
+ * Sends forged messages of the connection manager to QP1 of a host, at a given rate. The sender has
+ * no connection with the host.
  *
  *   flood FROM-ADDRESS TO-ADDRESS PER-SECOND SECONDS
  *

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Over iWARP, what a program has completed reaches its peer, however the program ends. A peer that
-# reads nothing delays nobody, and its connection ends within URNIC_TCP_USER_TIMEOUT.
+# Over iWARP, the requests that a program has completed reach its peer, however the program ends. A
+# peer that reads nothing does not delay the program's end, and the kernel ends the connection
+# within URNIC_TCP_USER_TIMEOUT.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -47,7 +47,7 @@ static uint8_t memory[BLOCK_MAX];
 static unsigned ready_count;
 static uint32_t block_bytes; /* as the user was told */
 
-/* What is left of the input. */
+/* The bytes of the input that take_byte() has not returned yet. */
 static const uint8_t *input;
 static size_t input_bytes;
 

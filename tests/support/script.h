@@ -3,7 +3,7 @@
  * One queue pair and a peer that does exactly what the test says, packet by packet.
  *
  * The queue pair is in RTS, its first PSN to send is SCRIPT_SQ_PSN and the first it expects
- * SCRIPT_RQ_PSN. Packets are plain structs both ways. A clock stands still until script_pass(). An
+ * SCRIPT_RQ_PSN. The test gives and gets packets as structs. Time passes in script_pass() only. An
  * expectation that is not met fails the test, through cmocka, at the line of the call.
  */
 #ifndef URNIC_TESTS_SUPPORT_SCRIPT_H

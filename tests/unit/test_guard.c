@@ -151,7 +151,7 @@ static void requests_far_off_are_not_answered(void **state)
 	script_expect_silence(&script);
 }
 
-/* A request with the expected PSN, from a stranger who has tried all PSNs before it. */
+/* An attacker tries all PSNs, and at last sends a request with the expected one. */
 static void sweep_of_requests_executes_none(void **state)
 {
 	(void)state;

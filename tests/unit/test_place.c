@@ -343,7 +343,7 @@ static void root_of_a_user_namespace_is_the_user_that_it_is_outside(void **state
 	assert_int_equal(place_listen(PLACE_URNICD, true, &roots), 0);
 	as_user(USER, find_from_user_namespaces);
 	as_user(USER, find_as_root_of_a_user_namespace);
-	/* The number of "nobody" stands for all users that the namespace does not know. */
+	/* In a user namespace, user 65534 stands for each user that it does not map. */
 	as_user(65534, find_as_root_of_a_user_namespace);
 	place_leave(&roots);
 	as_user(USER, listen_as_root_of_a_user_namespace);
