@@ -312,7 +312,6 @@ void engine_expire(struct lane *lane, uint64_t now_ns)
 	struct deadline *first = deadline_heap_first(&lane->deadlines);
 
 	pace_expire(lane, now_ns);
-	engine_look_at_time(lane, now_ns);
 	while (first && first->at_ns <= now_ns) {
 		struct qp *qp = container_of(first, struct qp, deadline);
 

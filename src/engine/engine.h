@@ -122,18 +122,6 @@ static inline bool engine_has_packets(const struct lane *lane, bool with_acks)
 	return !list_is_empty(&lane->tx_data) || (with_acks && !list_is_empty(&lane->tx_ack));
 }
 
-/*
- * Call before packets move deadlines. A deadline that was due long ago shows that no thread has
- * driven the lane (LANE_LATE_NS).
- */
-static inline void engine_look_at_time(struct lane *lane, uint64_t now_ns)
-{
-	const struct deadline *first = deadline_heap_first(&lane->deadlines);
-
-	if (first && first->at_ns <= now_ns)
-		lane_note_lateness(lane, first->at_ns, now_ns);
-}
-
 /* When to call engine_expire(); DEADLINE_NEVER when no deadline is set. */
 uint64_t engine_deadline_ns(const struct lane *lane);
 void engine_expire(struct lane *lane, uint64_t now_ns);

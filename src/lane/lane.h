@@ -30,12 +30,10 @@
 #define LANE_QP_COUNT_MAX 65536
 
 /*
- * A deadline that is served so late shows that no thread drove the lane. The machine is overloaded,
- * and counts as overloaded for LANE_STARVED_NS. An idle machine wakes a sleeping thread within two
- * milliseconds.
+ * A deadline that is served so late shows that no thread drove the lane: the machine is overloaded.
+ * An idle machine wakes a sleeping thread within two milliseconds.
  */
-#define LANE_LATE_NS    20000000u
-#define LANE_STARVED_NS 5000000000u
+#define LANE_LATE_NS 20000000u
 
 struct cq_taker;
 struct qp;
@@ -86,21 +84,11 @@ struct lane {
 	struct capture *capture;
 	struct lane_public *public; /* for readers in other processes (engine/engine.h) */
 	uint64_t public_offset;
-	uint64_t starved_until_ns; /* the machine counts as overloaded until then (LANE_LATE_NS) */
 	/* Counts impossible records that processes of this host left in shared memory */
 	_Atomic uint64_t *unsound;
 	uint32_t slot; /* 1 to 255 */
 	uint32_t index; /* among the NIC's lanes */
 };
-
-/* A deadline that was due at `due_ns` is served. Returns whether that is late. */
-static inline bool lane_note_lateness(struct lane *lane, uint64_t due_ns, uint64_t now_ns)
-{
-	if (now_ns - due_ns < LANE_LATE_NS)
-		return false;
-	lane->starved_until_ns = now_ns + LANE_STARVED_NS;
-	return true;
-}
 
 static inline void lane_count_unsound(const struct lane *lane)
 {

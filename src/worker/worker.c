@@ -45,7 +45,6 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 	if (!worker->is_now_fresh) {
 		worker->now_ns = clock_now_ns();
 		worker->is_now_fresh = true;
-		engine_look_at_time(&worker->lane, worker->now_ns);
 	}
 	if (slot != worker->lane.slot && !gid_is_multicast(packet->dgid)) {
 		worker->hooks->forward(worker, slot, packet);
@@ -140,7 +139,6 @@ unsigned worker_take_in(struct worker *worker)
 
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
-	engine_look_at_time(&worker->lane, worker->now_ns);
 	records = local_work_collect(worker);
 	datagrams = port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))

@@ -443,10 +443,8 @@ static void frame_deliver(struct sim *sim, const struct frame *frame)
 	}
 	fate_report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
 	for (uint32_t i = 0; i < sim->port_count; i++)
-		if (is_for_port(sim, frame, &sim->port[i])) {
-			engine_look_at_time(sim->port[i].lane, sim->now_ns);
+		if (is_for_port(sim, frame, &sim->port[i]))
 			engine_receive(sim->port[i].lane, &origin, frame->data, bytes, sim->now_ns);
-		}
 }
 
 static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)

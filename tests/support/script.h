@@ -58,7 +58,7 @@ struct script {
 struct script_options {
 	enum qp_type type; /* RC; also UC, UD, XRC_SEND, XRC_RECV */
 	uint32_t path_mtu; /* code; 1 as usual, which is SCRIPT_MTU_BYTES */
-	uint32_t timeout; /* code; 14 as usual, which is 67 ms */
+	uint32_t timeout; /* code; 14 as usual, which is 67 ms (RC_RETRY_NS_MIN lengthens it) */
 	uint32_t retry_cnt; /* 7 */
 	uint32_t rnr_retry; /* 7: for ever */
 	uint32_t max_rd_atomic; /* 4 */

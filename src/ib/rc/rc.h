@@ -50,11 +50,18 @@ enum {
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* request an acknowledgement at least this often */
 	/* Of requests that need no packets; the next one waits until no packet is under way. */
 	RC_FALLBACKS_MAX = 16,
-	RC_TIMEOUT_FACTOR_STARVED = 4, /* timeouts per retry on an overloaded machine */
+	RC_TIMEOUT_FACTOR_MAX = 4, /* a retry takes at most so many timeouts (IBTA 9.7.6.1.3) */
 	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
 	/* Requests in a row before responses have their turn, and vice versa. */
 	RC_TURN_PACKETS = 16,
 };
+
+/*
+ * A retry takes at least so long where RC_TIMEOUT_FACTOR_MAX permits it. The peer may be a process
+ * on an overloaded machine, which Linux leaves waiting for half a second and more. Loss is repaired
+ * by probes, long before.
+ */
+#define RC_RETRY_NS_MIN 250000000ull
 
 #define RC_PROBE_NS_MIN      1000000ull /* 1 ms: scheduling delays on a busy machine reach that */
 #define RC_PROBE_NS_MAX      1000000000ull /* 1 s */

@@ -45,17 +45,13 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 	return min_u64(interval_ns << requester->probe_backoff, RC_PROBE_NS_MAX);
 }
 
-/*
- * A requester may wait for up to four times the timeout (IBTA 9.7.6.1.3). It does so while this
- * machine is overloaded, because the peer may be a process of the same machine.
- */
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
 	uint64_t timeout_ns = rc->qp.is_peer_missing ? 0 : ack_timeout(rc);
-	uint64_t factor = now_ns < rc->qp.lane->starved_until_ns ? RC_TIMEOUT_FACTOR_STARVED : 1;
+	uint64_t patient_ns = min_u64(RC_TIMEOUT_FACTOR_MAX * timeout_ns, RC_RETRY_NS_MIN);
 
-	rc->requester.retry_at_ns =
-		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + factor * timeout_ns;
+	rc->requester.retry_at_ns = timeout_ns == TIMER_INFINITE_NS ?
+		DEADLINE_NEVER : now_ns + max_u64(timeout_ns, patient_ns);
 }
 
 /* Set or clear the timers that wait for a response. */
@@ -278,7 +274,7 @@ static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
-	if (!lane_note_lateness(rc->qp.lane, requester->retry_at_ns, now_ns) ||
+	if (now_ns - requester->retry_at_ns < LANE_LATE_NS ||
 		requester->retries_late == RC_RETRIES_LATE_MAX)
 		return false;
 	requester->retries_late++;
