@@ -166,11 +166,17 @@ static void packets_leave_the_descriptor_of_such_a_program_alone(void **state)
 
 static void packets_wake_a_program_that_tolerates_it(void **state)
 {
+	uint32_t readable = 0;
+
 	(void)state;
-	miss();
-	watcher_start(visit_always);
-	memory_read(READS);
-	assert_true(watcher_end() > 0);
+	/* A program that the machine leaves waiting for long does not count as one that visits. */
+	for (uint32_t i = 0; i < ROUNDS && !readable; i++) {
+		miss();
+		watcher_start(visit_always);
+		memory_read(READS);
+		readable = watcher_end();
+	}
+	assert_true(readable > 0);
 }
 
 static bool is_assigned;
