@@ -37,8 +37,12 @@ enum {
 	ARENA_CHUNK_BYTES = 16384,
 };
 
-/* From a block to its twin on the peers' side; also the largest size of the owner's side. */
-#define ARENA_SIDE_BYTES (1ull << 35)
+/*
+ * From a block to its twin on the peers' side; also the largest size of the owner's side. Valgrind
+ * has 124 GiB of address space, and maps at most 32 GiB at once: enough for a program and a few
+ * peers.
+ */
+#define ARENA_SIDE_BYTES (1ull << 33)
 
 /* The address space of both sides, with `bytes` on the owner's. */
 #define ARENA_SPAN(bytes) (ARENA_SIDE_BYTES + (bytes))

@@ -25,7 +25,9 @@
 #include "segment/segment.h"
 
 /* Address space; pages that are never touched cost nothing. */
-#define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
+/* NIC memory, on either side. Valgrind's search for leaks reads all of it, and makes its pages. */
+#define NIC_MEMORY_BYTES          ARENA_SIDE_BYTES
+#define NIC_MEMORY_BYTES_VALGRIND (256ull << 20)
 
 enum { NIC_LANES_DEFAULT_MAX = 4, LAST_TRIES = 100 };
 
@@ -226,7 +228,7 @@ static void fork_child(void)
 		close(nic.memory);
 		close(nic.shared);
 		void *zeros =
-			mmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_READ | PROT_WRITE,
+			mmap(nic.arena.base, ARENA_SPAN(nic.arena.bytes), PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		if (zeros == MAP_FAILED)
 			abort(); /* otherwise the child would corrupt the parent */
@@ -284,6 +286,14 @@ static uint32_t lane_count_choose(void)
 	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
 }
 
+static uint64_t memory_bytes_choose(void)
+{
+	const char *preloads = getenv("LD_PRELOAD");
+
+	return preloads && strstr(preloads, "/vgpreload_") ? NIC_MEMORY_BYTES_VALGRIND
+							   : NIC_MEMORY_BYTES;
+}
+
 /* Beyond RLIMIT_FSIZE the kernel does not return an error, but ends the program (SIGXFSZ). */
 static bool file_may_be_so_long(uint64_t bytes)
 {
@@ -296,7 +306,7 @@ static bool file_may_be_so_long(uint64_t bytes)
  * Make a memfd of one side's size, sealed against shrinking, because peers rely on its pages.
  * Returns the memfd or -errno.
  */
-static int side_open(const char *name)
+static int side_open(const char *name, uint64_t bytes)
 {
 	int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -304,7 +314,7 @@ static int side_open(const char *name)
 
 	if (file < 0)
 		return log_refusal("no NIC memory", "memfd_create");
-	if (!ftruncate(file, (off_t)NIC_MEMORY_BYTES) &&
+	if (!ftruncate(file, (off_t)bytes) &&
 		!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		return file;
 	error = log_refusal("no NIC memory", "ftruncate");
@@ -312,24 +322,25 @@ static int side_open(const char *name)
 	return error;
 }
 
-static bool side_map(uint8_t *at, int file)
+static bool side_map(uint8_t *at, uint64_t bytes, int file)
 {
-	return mmap(at, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
+	return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
+		       0) != MAP_FAILED;
 }
 
 /* Map both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
-static int sides_map(void)
+static int sides_map(uint64_t bytes)
 {
-	uint8_t *base = mmap(NULL, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_NONE,
+	uint8_t *base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int error;
 
 	if (base == MAP_FAILED)
 		return -errno;
-	if (!side_map(base, nic.memory) || !side_map(base + ARENA_SIDE_BYTES, nic.shared)) {
+	if (!side_map(base, bytes, nic.memory) ||
+		!side_map(base + ARENA_SIDE_BYTES, bytes, nic.shared)) {
 		error = -errno;
-		munmap(base, ARENA_SPAN(NIC_MEMORY_BYTES));
+		munmap(base, ARENA_SPAN(bytes));
 		return error;
 	}
 	/*
@@ -337,35 +348,36 @@ static int sides_map(void)
 	 * lacks this seal.
 	 */
 	fcntl(nic.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
-	arena_init(&nic.arena, base, NIC_MEMORY_BYTES);
+	arena_init(&nic.arena, base, bytes);
 	return 0;
 }
 
 static void memory_close(void)
 {
-	munmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES));
+	munmap(nic.arena.base, ARENA_SPAN(nic.arena.bytes));
 	close(nic.shared);
 	close(nic.memory);
 }
 
 static int memory_open(void)
 {
+	uint64_t bytes = memory_bytes_choose();
 	int error;
 
-	if (!file_may_be_so_long(NIC_MEMORY_BYTES)) {
+	if (!file_may_be_so_long(bytes)) {
 		log_write(LOG_ERROR,
 			"no file for NIC memory: lift the limit on file sizes (ulimit -f)");
 		return -EFBIG;
 	}
-	nic.memory = side_open("urnic");
+	nic.memory = side_open("urnic", bytes);
 	if (nic.memory < 0)
 		return nic.memory;
-	nic.shared = side_open("urnic-shared");
+	nic.shared = side_open("urnic-shared", bytes);
 	if (nic.shared < 0) {
 		close(nic.memory);
 		return nic.shared;
 	}
-	error = sides_map();
+	error = sides_map(bytes);
 	if (!error)
 		return 0;
 	close(nic.shared);

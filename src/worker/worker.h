@@ -104,6 +104,7 @@ struct worker {
 	struct worker_wait wait; /* of programs' threads that drive while they wait */
 	uint32_t flushes; /* of packets to the kernel, by any thread */
 	uint32_t packets; /* turns that have received some from a socket, by any thread */
+	bool lacks_pwait2; /* the kernel has refused epoll_pwait2 */
 	bool has_logged_refusal; /* the port's refused system call is in the log */
 	bool has_socket_error; /* unread, it wakes the thread again and again */
 	uint64_t last_packet_ns;

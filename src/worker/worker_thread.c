@@ -42,22 +42,34 @@ static void refusal_log(struct worker *worker)
 	log_refusal("packets are lost", refusal->call);
 }
 
-static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
+/* As epoll_wait() of up to `timeout_ns`. Where epoll_pwait2 is refused, in whole milliseconds. */
+static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events, int events_max,
+	uint64_t timeout_ns)
 {
 	struct timespec timeout = {
 		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	bool is_limited = timeout_ns != DEADLINE_NEVER;
+
+	/* Linux before 5.11, some sandboxes, and Valgrind, which prints each refusal, lack it. */
+	if (!worker->lacks_pwait2) {
+		int count =
+			epoll_pwait2(epoll, events, events_max, is_limited ? &timeout : NULL, NULL);
+
+		if (count >= 0 || errno == EINTR)
+			return count;
+		worker->lacks_pwait2 = true;
+	}
+	return epoll_wait(epoll, events, events_max,
+		is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
+}
+
+static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
+{
 	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
 	int count;
 
 	own_thread_sleep();
-	count = epoll_pwait2(
-		epoll, events, ARRAY_COUNT(events), is_limited ? &timeout : NULL, NULL);
-
-	/* Linux before 5.11, and some sandboxes, have no epoll_pwait2: wait in milliseconds. */
-	if (count < 0 && errno != EINTR)
-		count = epoll_wait(epoll, events, ARRAY_COUNT(events),
-			is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
+	count = wait_ns(worker, epoll, events, ARRAY_COUNT(events), timeout_ns);
 	if (count < 0 && errno != EINTR)
 		wait_refused();
 	own_thread_wake();

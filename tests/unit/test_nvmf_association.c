@@ -189,7 +189,7 @@ static void send_half(struct client *io, enum nvme_fuse fuse, uint64_t slba)
 	sqe.nsid = 2;
 	sqe.psdt = 1;
 	sqe.sgl.type = NVME_SGL_IN_CAPSULE;
-	sqe.fuse = fuse;
+	sqe.fuse = (uint8_t)fuse;
 	sqe.cid = io->cid++;
 	nvme_sqe_encode(&sqe, pdu.sqe);
 	head_bytes = tcp_pdu_encode(&pdu, &io->options, bytes);
