@@ -39,8 +39,7 @@ enum {
 
 /*
  * From a block to its twin on the peers' side; also the largest size of the owner's side. Valgrind
- * has 124 GiB of address space, and maps at most 32 GiB at once: enough for a program and a few
- * peers.
+ * has 124 GiB of address space, and maps at most 32 GiB at once.
  */
 #define ARENA_SIDE_BYTES (1ull << 33)
 
