@@ -15,12 +15,15 @@
  *   SSIZE     -1, and errno is EOPNOTSUPP
  *   BOOL      false. UCX tries its mlx5 transport first when mlx5dv_is_supported() says otherwise
  *   VOID      nothing
- * The functions read no arguments, so they are defined without any; in the calling convention the
- * caller cleans up.
+ *   CAPABILITIES  0, and the attributes say that the device can do nothing. perftest 25.01 asks
+ *             every device whose part ID is that of a ConnectX, and ends when it gets an error
+ * The other functions read no arguments, so they are defined without any; in the calling convention
+ * the caller cleans up.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define STUB(type, name, ...)                                   \
@@ -38,6 +41,24 @@
 #define SSIZE(name)    STUB(ssize_t, name, -1)
 #define BOOL(name)     STUB(bool, name, false)
 #define VOID(name)     STUB(void, name)
+
+/* The first members of the structure; `comp_mask` says which of the others are there. */
+struct capabilities {
+	uint8_t version;
+	uint64_t flags;
+	uint64_t comp_mask;
+};
+
+#define CAPABILITIES(name)                                                   \
+	__attribute__((visibility("default"))) int name(                     \
+		const void *context, struct capabilities *ret_capabilities); \
+	int name(const void *context, struct capabilities *ret_capabilities) \
+	{                                                                    \
+		(void)context;                                               \
+		*ret_capabilities = (struct capabilities){0};                \
+		return 0;                                                    \
+	}
+
 /*
  * An earlier version of a name that has a newer default. `remove` keeps old_name out of the symbol
  * table.
