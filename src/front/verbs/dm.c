@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/newer.h"
 #include "front/verbs/result.h"
 #include "nic/nic.h"
 #include "peer/nic_import.h"
@@ -213,4 +214,10 @@ void ibv_unimport_dm(struct ibv_dm *dm)
 		dm_free(dm);
 	else
 		free(dm);
+}
+
+int dm_export_dmabuf(struct ibv_dm *dm)
+{
+	(void)dm;
+	return result_minus_one(EOPNOTSUPP);
 }

@@ -51,6 +51,30 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
+/* The same call under its names of other releases (symbols.def). */
+#define GID_TYPE_OF_RELEASE(release)                                                           \
+	__attribute__((visibility("default"))) int query_gid_type_##release(                   \
+		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type); \
+	__asm__(".symver query_gid_type_" #release                                             \
+		", ibv_query_gid_type@IBVERBS_PRIVATE_" #release ", remove");                  \
+	int query_gid_type_##release(                                                          \
+		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)  \
+	{                                                                                      \
+		return ibv_query_gid_type(context, port_num, index, type);                     \
+	}
+
+#define NODE(version)
+#define SYMBOL(name)
+#define COMPAT_POINTER(name, version)
+#define COMPAT_INT(name, version)
+#define COMPAT_GUID(name, version)
+#define COMPAT_VOID(name, version)
+#define REFUSED_POINTER(name)
+#define REFUSED_INT(name)
+#define PRIVATE(release) GID_TYPE_OF_RELEASE(release)
+#define NODE_END(previous)
+#include "front/verbs/symbols.def"
+
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/dmabuf.h"
+#include "front/verbs/newer.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/probe.h"
 #include "front/verbs/result.h"
@@ -107,6 +108,8 @@ void mr_free(void *memory)
 {
 	struct mr *mr = memory;
 
+	if (mr->dma_handle)
+		atomic_fetch_sub(&mr->dma_handle->users, 1);
 	pthread_mutex_destroy(&mr->lock);
 	free(mr);
 }

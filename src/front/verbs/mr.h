@@ -11,6 +11,7 @@ struct mr {
 	pthread_mutex_t lock; /* for the fields that ibv_rereg_mr() changes */
 	struct object *pd;
 	struct object *dm; /* the device memory that contains it, or NULL */
+	struct dma_handle *dma_handle; /* that it was registered with, or NULL */
 	struct {
 		void *address; /* of a mapping made for this region, or NULL */
 		size_t bytes;

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "front/verbs/context.h"
 #include "front/verbs/dm.h"
+#include "front/verbs/newer.h"
 #include "front/verbs/ops.h"
 #include "front/verbs/result.h"
 #include "front/verbs/srq.h"
@@ -20,10 +21,11 @@
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
 /* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s, near to the rate of a UDP socket. Informational. */
-#define WIDTH_1X            1
-#define SPEED_EDR           32
-#define PHYS_STATE_DISABLED 3
-#define PHYS_STATE_LINK_UP  5
+#define WIDTH_1X             1
+#define SPEED_EDR            32
+#define SPEED_EDR_1X_100MBPS 250
+#define PHYS_STATE_DISABLED  3
+#define PHYS_STATE_LINK_UP   5
 
 /* Timestamps of completions are in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
@@ -164,6 +166,15 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	};
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
+	return 0;
+}
+
+int port_speed_query(struct ibv_context *context, uint32_t port, uint64_t *ret_speed)
+{
+	(void)context;
+	if (port != DEVICE_PORT)
+		return result_of("ibv_query_port_speed", EINVAL);
+	*ret_speed = SPEED_EDR_1X_100MBPS;
 	return 0;
 }
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registration with all of its options, and handles for hints about DMA. A hint tells an adapter
+ * which processor's cache to write to; this NIC copies with the processor that it has, so a handle
+ * changes nothing.
+ */
+#include <stdlib.h>
+
+#include "base/arith.h"
+#include "front/verbs/mr.h"
+#include "front/verbs/newer.h"
+#include "front/verbs/result.h"
+
+struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
+{
+	bool has_type = (attr->comp_mask & DMA_HANDLE_MEMORY_TYPE) != 0;
+	struct dma_handle *handle;
+
+	if (attr->comp_mask & ~(uint32_t)DMA_HANDLE_KNOWN)
+		return result_null(EOPNOTSUPP);
+	if (has_type && attr->memory_type > 1)
+		return result_null(EINVAL);
+	handle = malloc(sizeof(*handle));
+	if (!handle)
+		return NULL;
+	handle->context = context;
+	atomic_init(&handle->users, 0);
+	return handle;
+}
+
+int dma_handle_dealloc(struct dma_handle *handle)
+{
+	if (atomic_load(&handle->users))
+		return result_of("ibv_dealloc_dmah", EBUSY);
+	free(handle);
+	return 0;
+}
+
+/* Which combinations the man page permits. */
+static int mr_attr_check(const struct mr_attr *attr)
+{
+	uint64_t mask = attr->comp_mask;
+	uint64_t of_fd = MR_ATTR_FD | MR_ATTR_FD_OFFSET | MR_ATTR_IOVA;
+
+	if (mask & ~(uint64_t)MR_ATTR_KNOWN)
+		return EOPNOTSUPP;
+	if (mask & (MR_ATTR_FD | MR_ATTR_FD_OFFSET))
+		return (mask & of_fd) == of_fd && !(mask & (MR_ATTR_ADDRESS | MR_ATTR_BUFFER))
+			? 0
+			: EINVAL;
+	return mask & MR_ATTR_ADDRESS ? 0 : EINVAL;
+}
+
+struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
+{
+	int error = mr_attr_check(attr);
+	struct ibv_mr *mr;
+
+	if (!error && (attr->comp_mask & MR_ATTR_BUFFER) &&
+		!buffer_contains(attr->buffer, pd, attr->address, attr->length))
+		error = EINVAL;
+	if (error)
+		return result_null(error);
+	if (attr->comp_mask & MR_ATTR_FD)
+		mr = ibv_reg_dmabuf_mr(
+			pd, attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access);
+	else
+		mr = ibv_reg_mr_iova2(pd, attr->address, attr->length,
+			attr->comp_mask & MR_ATTR_IOVA ? attr->iova : (uintptr_t)attr->address,
+			(unsigned int)attr->access);
+	if (mr && (attr->comp_mask & MR_ATTR_DMA_HANDLE)) {
+		container_of(mr, struct mr, verbs)->dma_handle = attr->dma_handle;
+		atomic_fetch_add(&attr->dma_handle->users, 1);
+	}
+	return mr;
+}

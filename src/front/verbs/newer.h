@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls of rdma-core 45 to 65, and their structures. The installed header may lack them, or have
+ * structures with fewer members. So they have names of their own here, and each call has an
+ * assembler name that is the one of the ABI (EXPORTED_AS). A structure's comp_mask says how many of
+ * its members the program knows; no other is read.
+ *
+ * The calls return 0 or a positive errno, which is in errno, too; those with a pointer or a
+ * descriptor as their result return NULL or -1 and set errno.
+ */
+#ifndef URNIC_FRONT_VERBS_NEWER_H
+#define URNIC_FRONT_VERBS_NEWER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "front/verbs/abi.h"
+
+#define EXPORTED_AS(name) __asm__(name) __attribute__((visibility("default")))
+
+/* --- IBVERBS_1.15: handles for hints about DMA, and registration with all of its options --- */
+
+/* struct ibv_dmah_init_attr */
+struct dma_handle_attr {
+	uint32_t comp_mask; /* DMA_HANDLE_... */
+	uint32_t cpu_id;
+	uint8_t processing_hint;
+	uint8_t memory_type; /* 0: volatile, 1: persistent */
+};
+
+enum {
+	DMA_HANDLE_CPU_ID = 1 << 0,
+	DMA_HANDLE_PROCESSING_HINT = 1 << 1,
+	DMA_HANDLE_MEMORY_TYPE = 1 << 2,
+	DMA_HANDLE_KNOWN = (1 << 3) - 1,
+};
+
+/* struct ibv_dmah; programs see the context only. */
+struct dma_handle {
+	struct ibv_context *context;
+	atomic_uint users; /* regions that were registered with it */
+};
+
+struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
+	EXPORTED_AS("ibv_alloc_dmah");
+
+/* EBUSY: a region uses it. */
+int dma_handle_dealloc(struct dma_handle *handle) EXPORTED_AS("ibv_dealloc_dmah");
+
+/* struct ibv_buf */
+struct buffer {
+	struct ibv_pd *pd;
+	void *address;
+	size_t bytes;
+};
+
+/* struct ibv_mr_init_attr */
+struct mr_attr {
+	size_t length;
+	int access; /* enum ibv_access_flags */
+	uint64_t comp_mask; /* MR_ATTR_... */
+	uint64_t iova; /* without MR_ATTR_IOVA: `address` */
+	void *address;
+	int fd; /* of a DMA-buf, with MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, without MR_ATTR_ADDRESS */
+	uint64_t fd_offset;
+	struct dma_handle *dma_handle;
+	struct buffer *buffer; /* that contains the region; with MR_ATTR_ADDRESS */
+};
+
+enum {
+	MR_ATTR_IOVA = 1 << 0,
+	MR_ATTR_ADDRESS = 1 << 1,
+	MR_ATTR_FD = 1 << 2,
+	MR_ATTR_FD_OFFSET = 1 << 3,
+	MR_ATTR_DMA_HANDLE = 1 << 4,
+	MR_ATTR_BUFFER = 1 << 5,
+	MR_ATTR_KNOWN = (1 << 6) - 1,
+};
+
+struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
+	EXPORTED_AS("ibv_reg_mr_ex");
+
+/* --- IBVERBS_1.16 --- */
+
+/* The speed of the port in units of 100 Mb/s. */
+int port_speed_query(struct ibv_context *context, uint32_t port, uint64_t *ret_speed)
+	EXPORTED_AS("ibv_query_port_speed");
+
+/* Device memory is not a DMA-buf here: EOPNOTSUPP. */
+int dm_export_dmabuf(struct ibv_dm *dm) EXPORTED_AS("ibv_dm_export_dmabuf_fd");
+
+/* --- IBVERBS_1.17 and 1.18: memory that the library allocates --- */
+
+/* Whole pages of zeroes. The caller frees *ret_buffer, before the protection domain. */
+void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
+	EXPORTED_AS("ibv_alloc_buf");
+void buffer_free(struct buffer *buffer) EXPORTED_AS("ibv_free_buf");
+
+/* EINVAL: `pd` is not the buffer's, or the range is not within the buffer. */
+struct ibv_mr *buffer_register(struct ibv_pd *pd, struct buffer *buffer, void *address,
+	size_t length, int access) EXPORTED_AS("ibv_reg_buf_mr");
+
+/* Is the range within the buffer, which was allocated in `pd`? */
+bool buffer_contains(
+	const struct buffer *buffer, const struct ibv_pd *pd, const void *address, size_t length);
+
+/* The memory is not a DMA-buf: EOPNOTSUPP. */
+int buffer_export_dmabuf(struct buffer *buffer) EXPORTED_AS("ibv_export_buf_dmabuf_fd");
+
+#endif
