@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_getaddrinfo(3): names and services by the C library's resolver, the local address by the
- * system's routing.
+ * system's routing. rdma_resolve_addrinfo() does the same in a thread of its own, because a name
+ * server may take long.
  */
 #include <netdb.h>
 #include <stdlib.h>
@@ -9,6 +10,13 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "os/own_thread.h"
+
+/* Flags that older headers do not name. */
+enum {
+	ADDRINFO_SA = 0x10, /* ask the subnet administrator, which Ethernet does not have */
+	ADDRINFO_DNS = 0x20, /* the default */
+};
 
 /* Returns 0 or EAI_MEMORY. */
 static int copy_address(const struct sockaddr *address, socklen_t bytes, struct sockaddr **ret_copy,
@@ -160,4 +168,145 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	}
 	*ret_res = res;
 	return 0;
+}
+
+/* --- in a thread --- */
+
+/* What rdma_getaddrinfo() is asked, in memory of its own. */
+struct question {
+	struct id *id; /* with a reference */
+	char *node, *service;
+	struct rdma_addrinfo hints;
+	bool has_hints;
+};
+
+static void question_free(struct question *question)
+{
+	free(question->node);
+	free(question->service);
+	free(question->hints.ai_src_addr);
+	free(question->hints.ai_dst_addr);
+	free(question);
+}
+
+static bool question_copy_hints(struct question *question, const struct rdma_addrinfo *hints)
+{
+	int rc = 0;
+
+	question->has_hints = hints != NULL;
+	if (!hints)
+		return true;
+	question->hints = (struct rdma_addrinfo){.ai_flags = hints->ai_flags,
+		.ai_family = hints->ai_family,
+		.ai_qp_type = hints->ai_qp_type,
+		.ai_port_space = hints->ai_port_space};
+	if (hints->ai_src_addr)
+		rc = copy_address(hints->ai_src_addr, hints->ai_src_len,
+			&question->hints.ai_src_addr, &question->hints.ai_src_len);
+	if (!rc && hints->ai_dst_addr)
+		rc = copy_address(hints->ai_dst_addr, hints->ai_dst_len,
+			&question->hints.ai_dst_addr, &question->hints.ai_dst_len);
+	return rc == 0;
+}
+
+static struct question *question_new(
+	const char *node, const char *service, const struct rdma_addrinfo *hints)
+{
+	struct question *question = calloc(1, sizeof(*question));
+
+	if (!question)
+		return NULL;
+	question->node = node ? strdup(node) : NULL;
+	question->service = service ? strdup(service) : NULL;
+	if ((!node || question->node) && (!service || question->service) &&
+		question_copy_hints(question, hints))
+		return question;
+	question_free(question);
+	return NULL;
+}
+
+static void *question_answer(void *argument)
+{
+	struct question *question = argument;
+	struct id *id = question->id;
+	struct rdma_addrinfo *found = NULL;
+	/* The thread counts as asleep, so that a fork does not wait for a name server. */
+	int rc = rdma_getaddrinfo(question->node, question->service,
+		question->has_hints ? &question->hints : NULL, &found);
+	int status = rc == -1 ? -errno : rc;
+
+	own_thread_wake();
+	pthread_mutex_lock(&id_lock);
+	rdma_freeaddrinfo(id->addrinfo);
+	id->addrinfo = found;
+	id->is_resolving_addrinfo = false;
+	id_post_locked(id,
+		&id->events[status ? ID_EVENT_ADDRINFO_ERROR : ID_EVENT_ADDRINFO_RESOLVED], status);
+	pthread_mutex_unlock(&id_lock);
+	id_unref(id);
+	question_free(question);
+	own_thread_end();
+	return NULL;
+}
+
+/* Returns whether the identifier has no other question. It has a reference more then. */
+static bool question_begin(struct id *id)
+{
+	bool is_first;
+
+	pthread_mutex_lock(&id_lock);
+	is_first = !id->is_resolving_addrinfo;
+	id->is_resolving_addrinfo = true;
+	id->references += is_first;
+	pthread_mutex_unlock(&id_lock);
+	return is_first;
+}
+
+int rdma_resolve_addrinfo(struct rdma_cm_id *public, const char *node, const char *service,
+	const struct rdma_addrinfo *hints)
+{
+	struct id *id = id_find(public);
+	struct question *question;
+	int rc;
+
+	if (!id)
+		return -1;
+	if (!node && !service && !hints)
+		return fail_errno(EINVAL);
+	if (hints && (hints->ai_flags & ADDRINFO_SA))
+		return fail_errno(EOPNOTSUPP);
+	question = question_new(node, service, hints);
+	if (!question)
+		return fail_errno(ENOMEM);
+	question->hints.ai_flags &= ~ADDRINFO_DNS;
+	question->id = id;
+	if (!question_begin(id)) {
+		question_free(question);
+		return fail_errno(EBUSY);
+	}
+	rc = own_thread_start(NULL, "urnic-addrinfo", question_answer, question);
+	if (rc) {
+		pthread_mutex_lock(&id_lock);
+		id->is_resolving_addrinfo = false;
+		pthread_mutex_unlock(&id_lock);
+		id_unref(id);
+		question_free(question);
+		return fail_errno(-rc);
+	}
+	return id_complete(id);
+}
+
+int rdma_query_addrinfo(struct rdma_cm_id *public, struct rdma_addrinfo **info)
+{
+	struct id *id = id_find(public);
+
+	if (!id)
+		return -1;
+	if (!info)
+		return fail_errno(EINVAL);
+	pthread_mutex_lock(&id_lock);
+	*info = id->addrinfo;
+	id->addrinfo = NULL;
+	pthread_mutex_unlock(&id_lock);
+	return *info ? 0 : fail_errno(ENODATA);
 }

@@ -10,6 +10,7 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/iwarp_connect.h"
 #include "front/rdmacm/multicast.h"
+#include "front/rdmacm/user_event.h"
 
 /* An event that the program holds. */
 struct held {
@@ -17,6 +18,7 @@ struct held {
 	struct id *owner; /* its destruction waits until the event is acknowledged */
 	uint8_t private_data[256];
 	struct group *group; /* of a multicast event, until the program takes it */
+	struct user_event *user; /* that the program has written, until it takes it */
 };
 
 static struct channel *channel_of(struct rdma_event_channel *public)
@@ -245,12 +247,18 @@ static void take_response(struct held *held, struct id *id)
 	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
 }
 
+/* The parameter of events that older headers do not name. */
+static uint64_t *held_argument(struct held *held)
+{
+	return (uint64_t *)&held->public.param;
+}
+
 /* Returns false when the event is not one for the program. */
 static bool event_take(struct held *held, struct id *id)
 {
 	int error;
 
-	switch (held->public.event) {
+	switch ((int)held->public.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return take_request(held, id);
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -289,12 +297,12 @@ static bool event_take(struct held *held, struct id *id)
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		id->state = ID_BOUND;
 		break;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-	case RDMA_CM_EVENT_MULTICAST_ERROR:
-	case RDMA_CM_EVENT_ADDR_CHANGE:
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case ID_EVENT_USER:
+	case ID_EVENT_INTERNAL:
+		*held_argument(held) = held->user->argument;
+		user_event_free(held->user);
+		break;
+	default: /* the event changes nothing */
 		break;
 	}
 	return true;
@@ -317,6 +325,9 @@ static void event_hold(struct event *event, void *argument)
 	held->public.status = source->status;
 	held->owner = source->id;
 	held->group = source->group;
+	held->user = source->user;
+	if (held->user)
+		held->user->is_taken = true;
 	count_taken(
 		source->type == RDMA_CM_EVENT_CONNECT_REQUEST ? source->id->listen : source->id);
 }
@@ -399,6 +410,10 @@ const char *rdma_event_str(enum rdma_cm_event_type event)
 		EVENT(RDMA_CM_EVENT_ADDR_CHANGE),
 		EVENT(RDMA_CM_EVENT_TIMEWAIT_EXIT),
 #undef EVENT
+		[ID_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+		[ID_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+		[ID_EVENT_USER] = "RDMA_CM_EVENT_USER",
+		[ID_EVENT_INTERNAL] = "RDMA_CM_EVENT_INTERNAL",
 	};
 
 	if ((unsigned)event >= ID_EVENT_COUNT)

@@ -13,6 +13,7 @@
 #include "front/rdmacm/iwarp_connect.h"
 #include "front/rdmacm/multicast.h"
 #include "front/rdmacm/resolver.h"
+#include "front/rdmacm/user_event.h"
 #include "front/rdmacm/watch.h"
 #include "os/log.h"
 
@@ -71,6 +72,7 @@ static void id_free(struct id *id)
 	pthread_mutex_destroy(&id->mutex);
 	pthread_cond_destroy(&id->cond);
 	free(id->id.route.path_rec);
+	rdma_freeaddrinfo(id->addrinfo);
 	free(id->connect_data);
 	free(id->qp_init);
 	free(id);
@@ -109,6 +111,7 @@ struct id *id_alloc(
 	list_init(&id->in_bucket);
 	list_init(&id->in_resolving);
 	list_init(&id->groups);
+	list_init(&id->user_events);
 	list_init(&id->listener.node);
 	list_init(&id->iw_spares);
 	list_init(&id->iw.node);
@@ -431,6 +434,8 @@ static void forget_events(struct id *id)
 	channel = id->id.channel;
 	for (unsigned i = 0; channel && i < ID_EVENT_COUNT; i++)
 		event_queue_forget(&channel_of(id)->queue, &id->events[i].event);
+	if (channel)
+		user_events_forget(id, &channel_of(id)->queue);
 	id->id.channel = NULL;
 	pthread_mutex_unlock(&id_lock);
 	if (id->is_sync && channel)
@@ -505,6 +510,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 		event_queue_forget(&channel_of(id)->queue, &group->event.event);
 		event_queue_post(&channel->queue, &group->event.event);
 	}
+	user_events_move(id, &channel_of(id)->queue, &channel->queue);
 	id->id.channel = &channel->public;
 	pthread_mutex_unlock(&id_lock);
 	if (id->is_sync && before)

@@ -26,7 +26,12 @@
 #include "front/rdmacm/abi.h"
 
 enum {
-	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
+	/* Events that older headers do not name. */
+	ID_EVENT_ADDRINFO_RESOLVED = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
+	ID_EVENT_ADDRINFO_ERROR,
+	ID_EVENT_USER,
+	ID_EVENT_INTERNAL,
+	ID_EVENT_COUNT,
 	ID_BACKLOG_MAX = 1024, /* also for a backlog of 0; as the kernel's rdma_ucm */
 	ID_ACK_TIMEOUT = 17, /* 0.54 s: what the kernel's rdma_cm uses on Ethernet */
 	ID_HOP_LIMIT = 64,
@@ -35,6 +40,7 @@ enum {
 
 struct device;
 struct group;
+struct user_event;
 
 struct channel {
 	struct rdma_event_channel public; /* first: programs hold this */
@@ -65,6 +71,7 @@ struct id_event {
 	enum rdma_cm_event_type type;
 	int status; /* 0, -errno, or the reason of a REJ */
 	struct group *group; /* of a multicast event, else NULL */
+	struct user_event *user; /* that contains it, or NULL */
 };
 
 /* The agreed attributes of a connection; host order. */
@@ -135,6 +142,11 @@ struct id {
 	uint8_t *connect_data; /* of rdma_getaddrinfo(): private data of the connection */
 	size_t connect_bytes;
 	struct list groups; /* of struct group: multicast */
+
+	/* Under id_lock */
+	struct list user_events; /* of struct user_event: not taken */
+	struct rdma_addrinfo *addrinfo; /* rdma_query_addrinfo() will hand it out, or NULL */
+	bool is_resolving_addrinfo;
 };
 
 extern pthread_mutex_t id_lock;

@@ -463,7 +463,7 @@ int rclose(int socket)
 	struct rs *rs = rs_get(socket);
 
 	if (!rs)
-		return -1;
+		return rs_repoll_close(socket) ? 0 : rs_result(EBADF);
 	rs_table_remove(rs);
 	pthread_mutex_lock(&rs->lock);
 	if (rs->datagram)

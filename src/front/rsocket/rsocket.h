@@ -10,6 +10,7 @@
  *     datagram_socket.c  datagram sockets; datagram_endpoint.c their queue pairs
  *     wait.c      waiting for a stream, rpoll(), rselect()
  *     transfer.c  rsend(), rrecv() and their kin
+ *     repoll.c    repoll_create(), repoll_ctl(), repoll_wait()
  *     iomap.c     riomap(), riounmap(), riowrite()
  *     option.c    options, flags, names
  *
@@ -31,6 +32,12 @@
 #pragma GCC visibility push(default)
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <sys/epoll.h>
+
+/* Of rdma-core 62 and newer. */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
 #pragma GCC visibility pop
 
 #include "front/rsocket/pieces.h"
@@ -244,5 +251,8 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 
 /* errno = error, and -1; or 0. */
 int rs_result(int error);
+
+/* Close the descriptor of repoll_create(). False: it is none. */
+bool rs_repoll_close(int fd);
 
 #endif
