@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "ib/rc/rc.h"
 #include "wire/timer.h"
 #include "world.h"
 
@@ -191,7 +192,7 @@ void killed_run(uint64_t seed, bool is_traced)
 		abort();
 	run_init(run, seed, is_traced);
 	struct sim *sim = run->world.sim;
-	uint64_t timeout_ns = ack_timeout_ns((uint8_t)run->connection.timeout);
+	uint64_t timeout_ns = rc_retry_ns((uint8_t)run->connection.timeout);
 	/* What was on its way arrives, a window in each direction, and then nothing. */
 	uint64_t drain_ns = 2 * (run->link.delay_ns + run->link.jitter_ns + 1 * MS);
 

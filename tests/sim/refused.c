@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "memory/mw.h"
+#include "ib/rc/rc.h"
 #include "wire/timer.h"
 #include "world.h"
 
@@ -426,7 +427,7 @@ static void check_after(struct run *run)
 /* A dead peer is noticed when the retries are over: not before, not later. */
 static void check_time(struct run *run)
 {
-	uint64_t timeout_ns = ack_timeout_ns((uint8_t)run->connection.timeout);
+	uint64_t timeout_ns = rc_retry_ns((uint8_t)run->connection.timeout);
 	uint64_t took_ns = sim_now_ns(run->world.sim) - run->gone_ns;
 	uint64_t limit_ns = (run->connection.retry_cnt + 1) * timeout_ns;
 

@@ -241,6 +241,12 @@ void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
 
 /* recovery.c */
 
+/*
+ * How long a requester waits for an acknowledgement before it retries, from the code of the local
+ * ACK timeout (wire/timer.h); TIMER_INFINITE_NS for code 0.
+ */
+uint64_t rc_retry_ns(uint8_t timeout);
+
 /* Begin on an unknown path: initial window and round trip time, and all retries. */
 void rc_recovery_begin(struct rc_qp *rc);
 

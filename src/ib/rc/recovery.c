@@ -31,9 +31,13 @@ static void deadline_refresh(struct rc_qp *rc)
 		qp_set_deadline(&rc->qp, at_ns);
 }
 
-static uint64_t ack_timeout(const struct rc_qp *rc)
+uint64_t rc_retry_ns(uint8_t timeout)
 {
-	return ack_timeout_ns((uint8_t)rc->qp.attr.timeout);
+	uint64_t timeout_ns = ack_timeout_ns(timeout);
+
+	if (timeout_ns == TIMER_INFINITE_NS)
+		return TIMER_INFINITE_NS;
+	return max_u64(timeout_ns, min_u64(RC_TIMEOUT_FACTOR_MAX * timeout_ns, RC_RETRY_NS_MIN));
 }
 
 /* RC_PROBE_NS_MIN is a scheduling delay of the peer, which even a steady path can have. */
@@ -47,11 +51,11 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
-	uint64_t timeout_ns = rc->qp.is_peer_missing ? 0 : ack_timeout(rc);
-	uint64_t patient_ns = min_u64(RC_TIMEOUT_FACTOR_MAX * timeout_ns, RC_RETRY_NS_MIN);
+	uint64_t wait_ns =
+		rc->qp.is_peer_missing ? 0 : rc_retry_ns((uint8_t)rc->qp.attr.timeout);
 
-	rc->requester.retry_at_ns = timeout_ns == TIMER_INFINITE_NS ?
-		DEADLINE_NEVER : now_ns + max_u64(timeout_ns, patient_ns);
+	rc->requester.retry_at_ns =
+		wait_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + wait_ns;
 }
 
 /* Set or clear the timers that wait for a response. */
