@@ -28,11 +28,11 @@
 /* The only header version. */
 #define BTH_TVER 0
 
-/* The default partition, full membership: the only key of this NIC. */
+/* The P_Key of the default partition with full membership. This NIC has no other. */
 #define BTH_PKEY_DEFAULT 0xffff
 
 struct bth {
-	uint8_t opcode; /* enum opcode when opcode_info() knows it */
+	uint8_t opcode; /* a value of enum opcode if opcode_info() knows it */
 	uint8_t pad_bytes; /* 0 .. 3, after the payload */
 	uint8_t tver; /* 0 .. 15 */
 	bool is_solicited; /* raise an event at the receiver's completion channel */

@@ -26,7 +26,9 @@ static void frame_complete(
 	icrc_flow_init(&flow, captured->source.raw, captured->destination.raw,
 		captured->source_port, ROCE_UDP_PORT);
 	icrc_seal(&flow, 0, packet, captured->packet_bytes);
-	/* The field holds the sum of the pseudo-header. */
+	/*
+	 * The checksum field holds the sum of the pseudo-header, from roce_frame_headers_write().
+	 */
 	sum = (uint16_t)~ip_sum_fold(ip_sum_add(
 		0, packet - ROCE_UDP_BYTES, frame->whole - header_bytes + ROCE_UDP_BYTES));
 	put_be16(checksum, sum ? sum : 0xffff);
@@ -52,7 +54,7 @@ bool captured_frame_make(
 	ret_frame->count = header_bytes + captured->captured_bytes;
 	ret_frame->whole = header_bytes + captured->packet_bytes + ROCE_ICRC_BYTES;
 	if (captured->captured_bytes < captured->packet_bytes) {
-		/* A UDP checksum of zero means none. */
+		/* A UDP checksum of zero says that the sender computed none. */
 		put_be16(ret_frame->bytes + header_bytes - ROCE_UDP_BYTES + ROCE_FRAME_UDP_CHECKSUM,
 			0);
 		return true;

@@ -3,10 +3,12 @@
 #define URNIC_WIRE_CAPTURED_H
 
 /*
- * A captured packet: the packet that a request executed within a host would have been.
+ * A captured packet: the packet that would have carried a request, or its answer, if the request
+ * had not been executed within a host.
  *
- * A lane writes what it knows at that moment: addresses, ports and the packet from the BTH on, or
- * its beginning. The reader has time, and adds the rest: IP and UDP headers, and the ICRC.
+ * The lane that executes the request writes what it knows at that moment: addresses, the source
+ * port, and the packet from the BTH on, or its beginning. The reader of the capture adds the rest
+ * with captured_frame_make(): IP and UDP headers, and the ICRC.
  *
  * Plain data; pure functions; any thread.
  */
@@ -28,24 +30,26 @@ enum {
 /* The packet's bytes follow. */
 struct captured {
 	uint64_t time_ns; /* monotonic */
-	struct gid source; /* both of one family */
+	struct gid source; /* `source` and `destination` are of one family */
 	struct gid destination;
-	uint32_t ifindex; /* of the device; 0: that of the local address */
-	uint32_t qpn; /* of the queue pair in this process */
+	/* Index of the network device; 0: the device that has the local address. */
+	uint32_t ifindex;
+	uint32_t qpn; /* number of the queue pair in this process */
 	uint32_t flow_label; /* 20 bits; 0 when unknown */
 	uint32_t packet_bytes; /* BTH to pad */
-	uint32_t captured_bytes; /* that follow: all of them, or the first */
+	/* Bytes that follow this struct: the whole packet, or its beginning. */
+	uint32_t captured_bytes;
 	uint16_t source_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* 0: unknown */
-	uint32_t is_sent; /* by this process; 0: received */
+	uint32_t is_sent; /* 1: this process sent the packet; 0: it received it */
 	uint32_t reserved;
 };
 
 /* A packet as on the network, from the IP header to the ICRC. */
 struct captured_frame {
-	uint32_t count; /* bytes that were captured */
-	uint32_t whole; /* bytes that the packet had */
+	uint32_t count; /* bytes in `bytes` */
+	uint32_t whole; /* bytes of the whole IP packet */
 	uint8_t bytes[CAPTURED_FRAME_BYTES_MAX];
 };
 
@@ -53,9 +57,9 @@ struct captured_frame {
  * Make the IP packet of a captured packet.
  *
  * `captured`  From another process: any values.
- * `bytes`     captured->captured_bytes of them; the caller has checked that they exist.
+ * `bytes`     The packet: captured->captured_bytes bytes. The caller has checked that they exist.
  *
- * Returns false for impossible values.
+ * Returns false if *captured has a value that no packet can have.
  */
 bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);

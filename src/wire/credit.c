@@ -19,7 +19,10 @@ uint8_t credit_code(uint32_t count)
 	uint8_t low = 0;
 	uint8_t high = CREDIT_CODE_UNLIMITED;
 
-	/* counts[low] <= count; counts[high] is above it, or is the end. */
+	/*
+	 * Always counts[low] <= count, and either counts[high] > count or `high` is past the last
+	 * row.
+	 */
 	while (high - low > 1) {
 		uint8_t middle = (uint8_t)((low + high) / 2);
 

@@ -6,13 +6,16 @@
 
 #include <stdint.h>
 
-/* In an ACK: the responder gives no credits (it has a shared receive queue, say). */
+/*
+ * In an ACK: credits do not limit the requester. A responder with a shared receive queue sends
+ * this.
+ */
 #define CREDIT_CODE_UNLIMITED 31
 
-/* credit_count() of that code: more than any queue has. */
+/* credit_count(CREDIT_CODE_UNLIMITED): more receive requests than any queue has. */
 #define CREDIT_COUNT_UNLIMITED UINT32_MAX
 
-/* The number of requests that `code`, 0 .. 31, allows. */
+/* The number of receive requests that `code`, 0 .. 31, promises. */
 uint32_t credit_count(uint8_t code);
 
 /*

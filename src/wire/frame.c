@@ -18,7 +18,7 @@ enum {
 	UDP_BYTES = 8,
 };
 
-/* The rest of the frame. */
+/* The part of the frame that is not read yet. */
 struct cursor {
 	const uint8_t *at;
 	size_t left;
@@ -82,7 +82,7 @@ static void read_ipv6(struct frame_key *key, struct cursor *cursor)
 	read_ports(key, cursor);
 }
 
-/* Leaves the cursor behind the type that follows the last tag. */
+/* Read addresses, VLAN tags and type; leave the cursor behind the type. */
 static void read_ethernet(struct frame_key *key, struct cursor *cursor)
 {
 	memcpy(key->dst_mac, cursor->at, FRAME_MAC_BYTES);

@@ -8,7 +8,7 @@
  *
  * A key is 64 bytes with a fixed place for each field, so matching any rule is a masked comparison
  * of eight words. Fields of a missing layer are 0, and `layers` has the layers of the frame.
- * Integers are in network order, as in the rules.
+ * Integers are in network order, as in the flow rules.
  */
 
 #include <stddef.h>
@@ -32,11 +32,11 @@ struct frame_key {
 	uint8_t dst_mac[FRAME_MAC_BYTES];
 	uint8_t src_mac[FRAME_MAC_BYTES];
 	uint16_t ether_type; /* after the last VLAN tag */
-	uint16_t vlan_tag; /* of the first: priority, CFI, VLAN id */
+	uint16_t vlan_tag; /* the first VLAN tag: priority, CFI, VLAN id */
 	uint8_t src_ip[16]; /* IPv4: the first four bytes */
 	uint8_t dst_ip[16];
 	uint32_t flow_label; /* IPv6, 20 bits */
-	uint8_t ip_protocol; /* IPv6: the next header of the fixed one */
+	uint8_t ip_protocol; /* IPv6: the next-header field of the fixed header */
 	uint8_t traffic_class; /* IPv4: TOS */
 	uint8_t hop_limit; /* IPv4: TTL */
 	uint8_t layers; /* enum frame_layer */

@@ -17,7 +17,7 @@ bool grh_decode(struct ip_header *header, const uint8_t from[GRH_BYTES])
 {
 	const uint8_t *ipv4 = from + IPV4_OFFSET;
 
-	/* IPv4 first: the bytes before its header may look like an IPv6 header. */
+	/* Try IPv4 first, because the bytes before an IPv4 header may look like an IPv6 header. */
 	if (ip_sum_fold(ip_sum_add(0, ipv4, IPV4_BYTES)) == 0xffff &&
 		ipv4_header_decode(header, ipv4))
 		return true;

@@ -7,8 +7,8 @@
  *
  * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes the datagram's IP header there. An
  * IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes. Programs tell
- * the two apart by the version fields and the IPv4 checksum (annex A17). So both must be right, and
- * the first 20 bytes zero.
+ * the two apart by the version fields and the IPv4 checksum (annex A17). So the version and the
+ * checksum must be right, and the first 20 bytes before an IPv4 header zero.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 #define GRH_BYTES 40
 
-/* The header after a GRH: InfiniBand's transport, or the UDP of RoCEv2 (IP_PROTOCOL_UDP). */
+/* The next-header field of a GRH before InfiniBand's BTH. RoCEv2 has IP_PROTOCOL_UDP there. */
 #define GRH_NEXT_HEADER_IB 0x1b
 
 /* Write the 40 bytes, as an IPv4 header when the GIDs are IPv4 addresses. */

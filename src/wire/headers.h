@@ -83,11 +83,11 @@ static inline void feth_encode(const struct feth *feth, uint8_t to[FETH_BYTES])
 	put_be32(to, (uint32_t)(feth->selectivity & 0x3) << 4 | (feth->placement & 0xf));
 }
 
-/* WRITE, READ, ATOMIC WRITE, FLUSH: the remote range. */
+/* The remote range of a WRITE, READ, ATOMIC WRITE or FLUSH. */
 struct reth {
 	uint64_t va;
 	uint32_t rkey;
-	uint32_t dma_bytes; /* of the whole message; above 2^31 is illegal but can arrive */
+	uint32_t dma_bytes; /* length of the whole message; above 2^31 is illegal but can arrive */
 };
 
 static inline void reth_decode(struct reth *reth, const uint8_t from[RETH_BYTES])
@@ -104,7 +104,7 @@ static inline void reth_encode(const struct reth *reth, uint8_t to[RETH_BYTES])
 	put_be32(to + 12, reth->dma_bytes);
 }
 
-/* COMPARE_SWAP and FETCH_ADD. */
+/* The remote word and the operands of COMPARE_SWAP and FETCH_ADD. */
 struct atomiceth {
 	uint64_t va; /* must be a multiple of 8; anything can arrive */
 	uint32_t rkey;
@@ -147,7 +147,7 @@ enum aeth_nak {
 
 struct aeth {
 	enum aeth_kind kind;
-	uint8_t value; /* 0 .. 31, meaning by kind */
+	uint8_t value; /* 0 .. 31; `kind` says what it means */
 	struct msn msn; /* messages completed by the responder */
 };
 

@@ -132,7 +132,7 @@ static uint32_t length_change(size_t length, bool is_ipv4)
 		crc32_multiply(change_of(&ones, 1), crc32_shift(length - BTH_RESV8A - 1));
 }
 
-/* The entry of this length, which is valid. */
+/* The entry of `length`; filled in now if the cache does not have it. */
 static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t length)
 {
 	struct icrc_length *entry = &lengths->met[length / 4 % ICRC_LENGTHS_COUNT];
@@ -149,7 +149,7 @@ static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t leng
 /* How an IPv4 identification, in place of zero, changes the CRC at the end of the headers. */
 static uint32_t id_change(uint32_t id)
 {
-	/* For each bit: 22 bytes follow it. */
+	/* The change by each bit of the identification, which 22 more bytes of headers follow. */
 	static const uint32_t bits[16] = {
 		0x9b73ead4,
 		0xed96d3e9,
@@ -185,7 +185,7 @@ static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_
 	crc = crc32_update(crc, packet, entry->length - borrowed_bytes);
 	if (borrowed)
 		crc = crc32_update(crc, borrowed, borrowed_bytes);
-	/* The masked byte is zero except in congestion notifications. */
+	/* The masked byte of the BTH (FECN, BECN) is zero except in congestion notifications. */
 	if (packet[BTH_RESV8A]) {
 		crc ^= crc32_multiply(change_of(packet + BTH_RESV8A, 1),
 			crc32_shift(entry->length - BTH_RESV8A - 1));
@@ -248,7 +248,7 @@ bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_lengths *lengt
 	if (!icrc_flow_is_ipv4(flow))
 		return false;
 
-	/* The first byte sent has the highest powers of x, which are the lowest bits. */
+	/* The first byte sent has the highest powers of x, which are the lowest bits of the CRC. */
 	put_le32(word, crc32_multiply(error, shift_factor(entry)));
 	flags = get_be16(word + 2) ^ ICRC_IPV4_DF;
 	if (flags != ICRC_IPV4_DF && flags != 0)

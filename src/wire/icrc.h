@@ -11,8 +11,8 @@
  * know the headers that the kernel will write, and a receiver must reconstruct them.
  *
  * `struct icrc_flow` holds those headers except for the lengths; make one per address pair and port
- * pair. It is a value without references, and computing does not change it, so threads may share
- * it.
+ * pair. A flow is a value without references, and computing an ICRC does not change it, so threads
+ * may share it.
  *
  * CRCs are linear. So the flow has the CRC of its headers with lengths of zero. The changes by the
  * lengths and by the masked byte of the BTH depend only on the packet's length. `struct
@@ -21,10 +21,10 @@
  * A receiver on an ordinary socket cannot reconstruct the IPv4 identification. The difference
  * between the received ICRC and one computed with some id is the difference of the two ids, moved
  * along by the following bytes. One multiplication moves it back (base/crc.h), and gives four
- * bytes: the id, which is free, and flags and fragment offset, which must be those of a whole
- * datagram, with or without DF. So of 2^32 errors 2^17 pass instead of one, a few of a single bit
- * among them. Senders count their ids, so a receiver that caches the last id of a flow has a good
- * hint, and can distrust a packet with a distant id.
+ * bytes: the id, which may be anything, and flags and fragment offset, which must be those of a
+ * whole datagram, with or without DF. So 2^17 of the 2^32 possible errors pass instead of one; a
+ * few of them are errors of a single bit. Senders count their ids. So a receiver that caches the
+ * last id of a flow has a good hint, and can distrust a packet with a distant id.
  */
 
 #include <stdbool.h>
@@ -44,7 +44,7 @@ struct icrc_flow {
 	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
 	uint8_t header[IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
-	uint32_t crc; /* of all bytes before the BTH, as in `header` */
+	uint32_t crc; /* CRC of all bytes before the BTH, as in `header` */
 };
 
 /*
@@ -54,8 +54,8 @@ struct icrc_flow {
 #define ICRC_LENGTHS_COUNT 2048
 struct icrc_lengths {
 	struct icrc_length {
-		uint32_t length; /* of the packet, BTH to pad; 0: empty */
-		uint32_t change_ipv4; /* of the ICRC, by the lengths and the masked byte */
+		uint32_t length; /* length of the packet, BTH to pad; 0: the entry is empty */
+		uint32_t change_ipv4; /* change of the ICRC by the lengths and the masked byte */
 		uint32_t change_ipv6;
 		/* Moves an error back to the IPv4 identification; 0: not computed yet. */
 		uint32_t factor;
@@ -111,7 +111,7 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
  * `lengths` The receiver's own cache.
  * `hint`    The likely identification: 0, or the previous packet's plus one. A right hint saves the
  *           multiplication, a wrong hint costs nothing.
- * `length`  Any value, as above.
+ * `length`  Any value; a packet with an invalid length fails.
  * `ret_id`  Set on success to the identification of the packet; 0 over IPv6.
  */
 bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t hint,

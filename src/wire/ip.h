@@ -7,7 +7,7 @@
  * checksum that both families share (RFC 1071).
  *
  * Addresses are GIDs: an IPv4 address is an IPv4-mapped GID. The family of a header is that of its
- * source. Pure functions over plain values; any thread.
+ * source address. Pure functions over plain values; any thread.
  */
 
 #include <stdbool.h>
@@ -56,7 +56,7 @@ struct ip_header {
 	struct gid dgid; /* IPv4-mapped exactly when sgid is */
 };
 
-/* The header of `sgid`'s family: IPV4_BYTES or IPV6_BYTES. */
+/* The length of a header of `sgid`'s family: IPV4_BYTES or IPV6_BYTES. */
 static inline size_t ip_header_bytes(const struct gid *sgid)
 {
 	return gid_is_ipv4(sgid) ? IPV4_BYTES : IPV6_BYTES;

@@ -45,7 +45,7 @@ enum __attribute__((packed)) opcode_operation {
 	OPERATION_WRITE,
 	OPERATION_READ,
 	OPERATION_READ_RESPONSE,
-	OPERATION_ACKNOWLEDGE, /* positive or negative, by the AETH */
+	OPERATION_ACKNOWLEDGE, /* an ACK or a NAK, as the AETH says */
 	OPERATION_ATOMIC_ACK,
 	OPERATION_COMPARE_SWAP,
 	OPERATION_FETCH_ADD,

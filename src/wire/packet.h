@@ -7,7 +7,7 @@
  *
  * Received bytes are decoded or refused once, here; later code reads no wire fields. To send, a
  * caller fills in a struct that packet_init() started, and packet_encode_headers() writes the
- * headers. The ICRC (wire/icrc.h) and everything below the BTH are not part of it.
+ * headers. The ICRC (wire/icrc.h) and everything below the BTH are not part of the struct.
  *
  * A struct packet owns nothing. The payload points into the decoded bytes and lives as long as they
  * do. Only the extended headers in info->headers have values; the others are not even initialised.
@@ -21,8 +21,8 @@
 #include "wire/opcode.h"
 
 /*
- * The reasons to drop a packet undecoded. It is not answered (IBTA 9.6.1), because its source is
- * not trustworthy.
+ * The reasons to drop a packet undecoded. The receiver does not answer such a packet (IBTA 9.6.1),
+ * because its source is not trustworthy.
  */
 enum packet_fault {
 	PACKET_OK,

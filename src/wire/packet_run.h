@@ -4,7 +4,7 @@
  * They differ in their PSNs, and in their payloads if they have any.
  *
  * The buffer gets the packets, each followed by room for an ICRC. The payloads may stay where they
- * are in the program's memory (zero-copy); then the buffer gets what comes before them.
+ * are in the program's memory (zero-copy); then the buffer gets only the headers.
  */
 #ifndef URNIC_WIRE_PACKET_RUN_H
 #define URNIC_WIRE_PACKET_RUN_H
@@ -13,13 +13,15 @@
 
 struct packet_run {
 	/* What the caller offers: */
-	uint8_t *buffer; /* room for run_bytes and the longest packet */
-	uint32_t run_bytes; /* the run ends with the packet that reaches these; 0: with its first */
+	uint8_t *buffer; /* room for run_bytes bytes and one longest packet */
+	/* The run ends with the packet that reaches this length; 0: with its first. */
+	uint32_t run_bytes;
 	/* What was made: */
 	uint32_t packets; /* at least 1 */
-	uint32_t path; /* the id of the path that they take */
-	uint32_t borrowed_bytes; /* of each packet; 0: none */
-	const uint8_t *borrowed; /* their payloads, one behind the other; NULL: in the buffer */
+	uint32_t path; /* the id of the path that the packets take */
+	uint32_t borrowed_bytes; /* borrowed payload of each packet; 0: none */
+	/* The payloads, one behind the other; NULL: they are in the buffer. */
+	const uint8_t *borrowed;
 };
 
 #endif

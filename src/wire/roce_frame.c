@@ -3,7 +3,7 @@
 
 #include "wire/bytes.h"
 
-/* Decode the IP header. Returns its length, or 0 if a RoCEv2 packet of ours cannot have it. */
+/* Decode the IP header. Returns its length, or 0 for a header that urnic does not accept. */
 static size_t ip_decode(
 	struct ip_header *header, uint16_t ether_type, const uint8_t *ip, size_t count)
 {
@@ -17,7 +17,10 @@ static size_t ip_decode(
 			return 0;
 		break;
 	case ETHER_TYPE_IPV6:
-		/* An IPv6 header with IPv4 addresses would later count as IPv4. */
+		/*
+		 * Refuse an IPv6 header with IPv4-mapped addresses, which would later count as
+		 * IPv4.
+		 */
 		if (!ipv6_header_decode(header, ip) || gid_is_ipv4(&header->sgid) ||
 			gid_is_ipv4(&header->dgid))
 			return 0;

@@ -3,11 +3,11 @@
 #define URNIC_WIRE_ROCE_FRAME_H
 
 /*
- * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. For a port that
+ * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. A port uses them that
  * exchanges frames with an interface rather than datagrams with a socket.
  *
- * A frame may be a super-packet, up to the longest IP packet, which an interface segments; its
- * headers do not show that. Pure functions over plain values; any thread.
+ * A frame may be a super-packet, up to the longest IP packet, which an interface segments. Its
+ * headers are those of an ordinary packet. Pure functions over plain values; any thread.
  */
 
 #include <stdbool.h>
@@ -51,8 +51,8 @@ bool roce_frame_decode(struct roce_frame *ret_frame, const uint8_t *bytes, size_
 struct roce_frame_headers {
 	uint8_t bytes[ROCE_FRAME_HEADER_BYTES_MAX];
 	uint8_t count; /* 42: IPv4, 62: IPv6 */
-	uint32_t ip_sum; /* of the IPv4 header, without its length; 0: IPv6 */
-	uint32_t udp_sum; /* of the pseudo-header, without its length */
+	uint32_t ip_sum; /* sum of the IPv4 header with a length of 0; 0: IPv6 */
+	uint32_t udp_sum; /* sum of the pseudo-header with a length of 0 */
 };
 
 /*
@@ -68,8 +68,8 @@ void roce_frame_headers_init(struct roce_frame_headers *headers, const struct gi
 /*
  * Write headers->count bytes of headers.
  *
- * `macs`        ROCE_MACS_BYTES.
- * `data_bytes`  Of the UDP datagram's payload, at most what fits an IP packet.
+ * `macs`        The destination's and the source's Ethernet address.
+ * `data_bytes`  Length of the UDP datagram's payload, at most what fits an IP packet.
  *
  * The UDP checksum is that of the pseudo-header only: an interface, or the kernel for it, completes
  * it (checksum offload).

@@ -4,7 +4,7 @@
 
 /*
  * The headers of tag matching, at the beginning of a SEND's payload, as in <infiniband/tm_types.h>.
- * A rendezvous request and its completion have both headers.
+ * A rendezvous request, and the message that says that it is finished, have both headers.
  */
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum {
 };
 
 enum tmh_opcode {
-	TMH_NO_TAG, /* for the receiver's program, unmatched */
+	TMH_NO_TAG, /* not matched: for the receiver's program */
 	TMH_RENDEZVOUS, /* the receiver READs the payload from the sender */
 	TMH_FINISHED, /* the receiver has read the payload */
 	TMH_EAGER, /* the payload follows */
@@ -30,7 +30,7 @@ struct tmh {
 	uint64_t tag;
 };
 
-/* The place of a rendezvous's payload. */
+/* Where the payload of a rendezvous is in the sender's memory. */
 struct rvh {
 	uint64_t va;
 	uint32_t rkey;

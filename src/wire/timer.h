@@ -12,7 +12,7 @@
 
 #define TIMER_INFINITE_NS UINT64_MAX
 
-/* The wait of an RNR NAK with `code`, 0 .. 31, in nanoseconds. */
+/* How long an RNR NAK with `code`, 0 .. 31, makes the requester wait, in nanoseconds. */
 uint64_t rnr_timer_ns(uint8_t code);
 
 /*

@@ -7,7 +7,7 @@
 #include "base/arith.h"
 #include "wire/bytes.h"
 
-/* An integer of up to 64 bits at any bit offset. */
+/* Read an integer of up to 64 bits at any bit offset. */
 static uint64_t bits_get(const uint8_t *from, unsigned byte, unsigned bit, unsigned bits)
 {
 	uint64_t value = 0;
@@ -40,11 +40,11 @@ static void bits_put(uint8_t *to, unsigned byte, unsigned bit, unsigned bits, ui
 	}
 }
 
-/* One row of the table. */
+/* One row of cm_message.def. */
 struct field {
 	enum cm_attribute attribute;
-	uint16_t offset; /* of the member in struct cm_message */
-	uint8_t size; /* of the member; bytes */
+	uint16_t offset; /* offset of the member in struct cm_message */
+	uint8_t size; /* size of the member in bytes */
 	uint8_t byte;
 	uint8_t bit;
 	uint8_t bits; /* 0: an array of `size` bytes */
@@ -261,7 +261,7 @@ static void address_decode(struct gid *gid, bool is_ipv4, const uint8_t from[16]
 		memcpy(gid->raw, from, 16);
 }
 
-/* Into zeroed bytes. */
+/* Write an address into zeroed bytes; an IPv4 address into the last four of them. */
 static void address_encode(const struct gid *gid, bool is_ipv4, uint8_t to[16])
 {
 	if (is_ipv4)

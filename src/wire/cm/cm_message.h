@@ -6,8 +6,8 @@
  * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and the private
  * data of the RDMA IP CM service (annex A11).
  *
- * The rows of wire/cm/cm_message.def define the fields of the structs, in host order, and both
- * directions of the conversion. A message is a value; it refers to nothing.
+ * The rows of wire/cm/cm_message.def define the fields of the structs, which are in host order, and
+ * both directions of the conversion. A struct cm_message holds no pointers.
  */
 
 #include <stdbool.h>
@@ -39,17 +39,20 @@ enum cm_answered {
 	CM_ANSWERED_OTHER = 2, /* MRA: a LAP; REJ: no message */
 };
 
-/* struct cm_rej, `reason`. */
+/* Values of `reason` in struct cm_rej. */
 enum cm_reject {
 #define CM_REJECT(NAME, code, sentence) CM_REJECT_##NAME = (code),
 #include "wire/cm/cm_reject.def"
 #undef CM_REJECT
 };
 
-/* For users. Never NULL: a code without a row has a sentence, too. */
+/*
+ * The reason of a REJ, as a sentence for users. Never NULL: a code without a row has a sentence,
+ * too.
+ */
 const char *cm_reject_sentence(uint16_t reason) URNIC_EXPORT_AS(cm_reject_sentence);
 
-/* struct cm_req, `transport_service`. */
+/* Values of `transport_service` in struct cm_req. */
 enum cm_transport_service {
 	CM_SERVICE_RC = 0,
 	CM_SERVICE_UC = 1,
@@ -59,7 +62,7 @@ enum cm_transport_service {
 
 #define CM_EXTENDED_XRC 1
 
-/* struct cm_sidr_rep, `status` (IBTA 12.11.2). */
+/* Values of `status` in struct cm_sidr_rep (IBTA 12.11.2). */
 enum cm_sidr_status {
 	CM_SIDR_SUCCESS = 0,
 	CM_SIDR_UNSUPPORTED = 1,
@@ -69,7 +72,7 @@ enum cm_sidr_status {
 	CM_SIDR_UNSUPPORTED_VERSION = 5,
 };
 
-/* struct cm_apr, `status` (IBTA 12.8.2). */
+/* Values of `status` in struct cm_apr (IBTA 12.8.2). */
 enum cm_apr_status {
 	CM_APR_LOADED = 0,
 	CM_APR_INVALID_COMM_ID = 1,
@@ -96,23 +99,29 @@ struct cm_message {
  */
 bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES]);
 
-/* Write all 256 bytes. Fields wider than their row are cut to its width. */
+/*
+ * Write all 256 bytes of a MAD. A value that is too large for its field is cut to the field's
+ * width.
+ */
 void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES]);
 
 /* The sender's and the receiver's communication ID or request ID; 0 where a message has none. */
 uint32_t cm_message_sender(const struct cm_message *message);
 uint32_t cm_message_receiver(const struct cm_message *message);
 
-/* A message with these IDs, where it has such fields; all other fields are 0. */
+/*
+ * Make a message with these IDs; an ID that the message has no field for is ignored. All other
+ * fields are 0.
+ */
 struct cm_message cm_message_begin(
 	enum cm_attribute attribute, uint64_t transaction_id, uint32_t sender, uint32_t receiver);
 
-/* The name of a message, "REQ". */
+/* The name of a message, for example "REQ". */
 const char *cm_attribute_name(enum cm_attribute attribute);
 
 /* --- RDMA IP CM service (annex A11) ------------------------------------------------------- */
 
-/* Service IDs of IP ports are the port space's number above the port number. */
+/* The service ID of an IP port has the number of the port space above the 16 bits of the port. */
 #define IP_CM_SERVICE_PREFIX_MASK 0xffffffffff000000u
 #define IP_CM_SERVICE_PREFIX      0x0000000001000000u
 
@@ -135,7 +144,8 @@ static inline uint16_t ip_cm_service_port(uint64_t service_id)
 
 struct ip_cm_header {
 	uint16_t source_port;
-	struct gid source; /* both of one family: IPv4 addresses are mapped */
+	/* `source` and `destination` are of one family; IPv4 addresses are IPv4-mapped. */
+	struct gid source;
 	struct gid destination;
 };
 

@@ -74,8 +74,9 @@ void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BY
  *
  * `packet`  From the first BTH byte to the last byte before the ICRC; `length` may be anything.
  *
- * Returns its MAD_BYTES bytes inside the packet, or NULL unless it is a UD SEND_ONLY of that
- * length, from QP1 to QP1 with the right Q_Key, in the default partition (IBTA 9.6.1, 13.5.3).
+ * Returns its MAD_BYTES bytes inside the packet, or NULL unless the packet is a UD SEND_ONLY with a
+ * payload of that length, from QP1 to QP1 with the right Q_Key, in the default partition (IBTA
+ * 9.6.1, 13.5.3).
  */
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 

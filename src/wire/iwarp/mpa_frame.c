@@ -17,7 +17,7 @@ enum {
 	FLAG_REJECTED = 0x20,
 	FLAG_ENHANCED = 0x10,
 
-	/* Of the two enhanced words. */
+	/* Bits of the IRD word and the ORD word of an enhanced frame (RFC 6581). */
 	IRD_PEER_TO_PEER = 0x8000,
 	IRD_READY_SEND = 0x4000,
 	ORD_READY_WRITE = 0x8000,
@@ -129,7 +129,10 @@ uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes)
 	return bytes <= first ? 0 : (bytes - first + MPA_MARKED_BYTES - 1) / MPA_MARKED_BYTES;
 }
 
-/* The distance that a marker `at` bytes behind the beginning of the FPDU has to state. */
+/*
+ * The distance that a marker at offset `at` of a FPDU states: from the FPDU's length field to the
+ * marker. A marker that precedes the length field, at offset 0, does not count.
+ */
 static uint32_t marker_make(uint32_t first, uint32_t at)
 {
 	return at && !first ? at - MPA_MARKER_BYTES : at;

@@ -7,8 +7,8 @@
  * frames that carry data (FPDUs).
  *
  * A request or reply is 20 bytes and private data. With revision 2 it may be enhanced (RFC 6581):
- * the private data begins with four bytes. They have each side's numbers of served and outstanding
- * READs, and how a peer-to-peer connection gets ready.
+ * the private data begins with four bytes. They have the sender's IRD and ORD, and say how a
+ * peer-to-peer connection gets ready.
  *
  * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
  * a CRC32C of all that, in little-endian order. Without CRCs the field exists and is not checked.
@@ -33,10 +33,10 @@ enum {
 	MPA_FRAME_BYTES = 20, /* before the private data */
 	MPA_PRIVATE_BYTES_MAX = 512, /* including the four enhanced bytes */
 	MPA_ENHANCED_BYTES = 4,
-	MPA_READS_MAX = 0x3fff, /* the largest value of the 14 bits: no limit */
+	MPA_READS_MAX = 0x3fff, /* the largest value of 14 bits, which means no limit */
 };
 
-/* The empty message by which the initiator of a peer-to-peer connection is ready. */
+/* The empty message by which the initiator of a peer-to-peer connection says that it is ready. */
 enum mpa_ready {
 	MPA_READY_SEND = 1 << 0,
 	MPA_READY_WRITE = 1 << 1,
@@ -46,15 +46,18 @@ enum mpa_ready {
 struct mpa_frame {
 	bool is_reply;
 	uint8_t revision; /* 1 or 2 */
-	bool wants_markers; /* in received FPDUs */
-	bool wants_crc; /* in both directions, even if only one side wants CRCs */
-	bool is_rejected; /* a reply: refused */
+	bool wants_markers; /* in the FPDUs that the sender of the frame receives */
+	bool wants_crc; /* if either side wants CRCs, both directions have them */
+	bool is_rejected; /* in a reply: the connection is refused */
 	bool is_enhanced; /* revision 2: the fields below are valid */
 	bool is_peer_to_peer; /* the responder may send first, once the initiator is ready */
-	uint32_t ready; /* enum mpa_ready: the offered ones, or the chosen one */
+	/*
+	 * Values of enum mpa_ready: those that a request offers, or the one that a reply chooses.
+	 */
+	uint32_t ready;
 	uint16_t ird; /* READs that the sender of the frame serves at once */
-	uint16_t ord; /* READs that it wants to have outstanding */
-	uint16_t private_bytes; /* the program's */
+	uint16_t ord; /* READs that the sender of the frame wants to have outstanding */
+	uint16_t private_bytes; /* length of the program's private data */
 	uint8_t private_data[MPA_PRIVATE_BYTES_MAX];
 };
 
@@ -79,7 +82,7 @@ static inline size_t mpa_private_room(bool is_enhanced)
 
 /*
  * Encode a frame; private_bytes is at most mpa_private_room(). `to` has room for MPA_FRAME_BYTES +
- * MPA_PRIVATE_BYTES_MAX. Returns its length.
+ * MPA_PRIVATE_BYTES_MAX. Returns the frame's length.
  */
 size_t mpa_frame_encode(const struct mpa_frame *frame, uint8_t *to);
 
@@ -89,11 +92,13 @@ enum {
 	FPDU_LENGTH_BYTES = 2,
 	FPDU_CRC_BYTES = 4,
 	FPDU_ULPDU_BYTES_MAX = 0xffff,
-	MPA_MULPDU_BYTES_MAX = 64768, /* that a sender may use (RFC 5044 section 3) */
-	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES, /* of the longest ULPDU: 2 + 65535 + 3 + 4 */
+	/* The largest MULPDU that a sender may use (RFC 5044 section 3). */
+	MPA_MULPDU_BYTES_MAX = 64768,
+	/* FPDU of the longest ULPDU: 2 + 65535 + 3 + 4. */
+	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES,
 	MPA_MARKER_BYTES = 4,
 	MPA_MARKER_INTERVAL = 512, /* from one marker to the next */
-	MPA_MARKED_BYTES = MPA_MARKER_INTERVAL - MPA_MARKER_BYTES, /* between them */
+	MPA_MARKED_BYTES = MPA_MARKER_INTERVAL - MPA_MARKER_BYTES, /* between two markers */
 	FPDU_MARKED_BYTES_MAX =
 		FPDU_BYTES_MAX + (FPDU_BYTES_MAX / MPA_MARKED_BYTES + 1) * MPA_MARKER_BYTES,
 };
@@ -110,8 +115,9 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
 }
 
 /*
- * Make a FPDU of the ULPDU behind the room for its length: length, pad and CRC, or a CRC field of
- * zeros. `fpdu` has room for fpdu_bytes(ulpdu_bytes). Returns the FPDU's length.
+ * Make a FPDU of the ULPDU at fpdu + FPDU_LENGTH_BYTES: write the length before it, and pad and CRC
+ * behind it. Without `has_crc` the CRC field is zero. `fpdu` has room for fpdu_bytes(ulpdu_bytes).
+ * Returns the FPDU's length.
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
@@ -128,7 +134,10 @@ static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool h
 
 /* --- markers --- */
 
-/* The markers in a FPDU of `bytes` bytes that begins `position` bytes into the stream. */
+/*
+ * The number of markers in a FPDU of `bytes` bytes, without them, that begins `position` bytes into
+ * the stream.
+ */
 uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes);
 
 static inline bool fpdu_begins_with_marker(uint64_t position)
@@ -138,7 +147,7 @@ static inline bool fpdu_begins_with_marker(uint64_t position)
 
 /*
  * fpdu_seal() with markers. `fpdu` has room for as many as FPDU_MARKED_BYTES_MAX allows for.
- * Returns its length in the stream.
+ * Returns the FPDU's length in the stream.
  */
 uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uint64_t position);
 
@@ -152,8 +161,8 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 
 /*
  * Remove the markers from a complete FPDU of `bytes` bytes in the stream; its end stays in place.
- * Returns how many bytes later it begins. Returns -1, with nothing changed, when a marker does not
- * state the beginning of the FPDU.
+ * Returns how many bytes later the FPDU now begins. Returns -1, with nothing changed, when a marker
+ * does not state the beginning of the FPDU.
  */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 

@@ -142,7 +142,7 @@ void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *
 	READ_REQUEST_FIELDS(FIELD_ENCODE)
 }
 
-/* The operation has four bits; the others are reserved (RFC 7306 section 5.2.1). */
+/* The operation has four bits; the field's other bits are reserved (RFC 7306 section 5.2.1). */
 void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from)
 {
 	ATOMIC_REQUEST_FIELDS(FIELD_DECODE)

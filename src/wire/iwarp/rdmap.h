@@ -44,9 +44,9 @@ enum ddp_queue {
 };
 
 enum {
-	DDP_TAGGED_BYTES = 14, /* headers */
+	DDP_TAGGED_BYTES = 14, /* lengths of headers */
 	DDP_UNTAGGED_BYTES = 18,
-	RDMAP_READ_REQUEST_BYTES = 28, /* payloads */
+	RDMAP_READ_REQUEST_BYTES = 28, /* lengths of payloads */
 	RDMAP_ATOMIC_REQUEST_BYTES = 52,
 	RDMAP_ATOMIC_RESPONSE_BYTES = 12,
 	RDMAP_IMMEDIATE_BYTES = 8,
@@ -55,14 +55,14 @@ enum {
 
 struct ddp_segment {
 	enum rdmap_opcode opcode;
-	bool is_last; /* of its message */
+	bool is_last; /* the segment is the last of its message */
 	union {
 		struct { /* tagged */
 			uint32_t stag;
 			uint64_t offset; /* TO */
 		} tagged;
 		struct {
-			uint32_t invalidate_stag; /* of the SENDs with invalidate, else 0 */
+			uint32_t invalidate_stag; /* in SENDs with invalidate; else 0 */
 			uint32_t queue; /* QN */
 			uint32_t msn; /* from 1 */
 			uint32_t offset; /* MO */
@@ -74,11 +74,11 @@ struct ddp_segment {
 
 /* The two control bytes at the beginning of every segment. */
 enum {
-	DDP_TAGGED = 0x80, /* of the first */
+	DDP_TAGGED = 0x80, /* bits of the first byte */
 	DDP_LAST = 0x40,
 	DDP_VERSION_MASK = 0x03,
 	DDP_VERSION = 0x01,
-	RDMAP_VERSION_SHIFT = 6, /* of the second */
+	RDMAP_VERSION_SHIFT = 6, /* bits of the second byte */
 	RDMAP_VERSION = 1,
 	RDMAP_OPCODE_MASK = 0x0f,
 };
@@ -92,13 +92,13 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 	return is_tagged ? DDP_TAGGED_BYTES : DDP_UNTAGGED_BYTES;
 }
 
-/* The header's length of the segment with this first byte. */
+/* The header's length of the segment at `bytes`. Reads only the first byte. */
 uint32_t ddp_header_bytes_of(const uint8_t *bytes);
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes. Its header has arrived, as far as it fits;
- * its payload may be incomplete. Returns RDMAP_OK, or the error: version, opcode, model, queue,
- * length.
+ * Decode the header of a segment of `ulpdu_bytes` bytes. The header has arrived, or all of a
+ * segment that is shorter than its header; the payload may be incomplete. Returns RDMAP_OK, or the
+ * error: version, opcode, model, queue, length.
  */
 enum rdmap_error ddp_decode(
 	struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
@@ -167,7 +167,8 @@ struct rdmap_atomic_request {
 	uint32_t stag;
 	uint64_t offset;
 	uint64_t operand; /* the addend, or the new value */
-	uint64_t operand_mask; /* adding: one bits end a field; swapping: bits that change */
+	/* FETCH_ADD: each one bit ends a field; COMPARE_SWAP: the bits that change. */
+	uint64_t operand_mask;
 	uint64_t compare;
 	uint64_t compare_mask; /* bits that are compared */
 };
@@ -191,10 +192,10 @@ const char *rdmap_error_sentence(enum rdmap_error error);
 /*
  * Write the payload of a Terminate message.
  *
- * `ulpdu`  The refused segment, or NULL for none. Its header is quoted, and all of a READ request
- *          whose memory was refused (RFC 5040 section 4.8, figure 10).
+ * `ulpdu`  The refused segment, or NULL for none. The message quotes its header, and all of a READ
+ *          request whose memory was refused (RFC 5040 section 4.8, figure 10).
  *
- * Returns its length.
+ * Returns the payload's length.
  */
 uint32_t rdmap_terminate_encode(
 	enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes, uint8_t *to);
@@ -205,7 +206,7 @@ struct rdmap_terminate {
 	bool is_about_read; /* the peer refused a READ or atomic request of ours */
 };
 
-/* `bytes` is at least 4. siw swaps the two halves of a byte; that form is accepted, too. */
+/* `bytes` is at least 4. Linux' siw swaps the two halves of a byte; its form is accepted, too. */
 void rdmap_terminate_decode(
 	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
 
