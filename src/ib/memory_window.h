@@ -8,7 +8,10 @@
 
 #include "qp/qp.h"
 
-/* Execute a BIND_MW or LOCAL_INV. Returns FAULT_NONE, or the fault; then nothing has changed. */
+/*
+ * Execute a BIND_MW or LOCAL_INV. Returns FAULT_NONE, or the fault, after which nothing has
+ * changed.
+ */
 enum fault window_execute(struct qp *qp, const struct send_wqe *wqe);
 
 #endif

@@ -61,7 +61,7 @@ static enum opcode opcode_of(
 	};
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
-	/* Each opcode with immediate data follows its variant without. */
+	/* An opcode with immediate data is one more than its variant without. */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
 
@@ -262,7 +262,10 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	return ACCEPTED;
 }
 
-/* The first packet names the whole range: check it now, and again with each packet. */
+/*
+ * The first packet names the whole range. Check all of it now, and the part of each packet again
+ * when that packet arrives.
+ */
 static enum refusal write_begin(
 	const struct qp *qp, const struct packet *packet, struct reth *ret_write)
 {

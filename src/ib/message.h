@@ -29,10 +29,13 @@ static inline uint32_t message_packet_count(const struct qp *qp, uint64_t bytes)
 	return bytes ? (uint32_t)div_ceil_u64(bytes, qp->mtu_bytes) : 1;
 }
 
-/* The fault of a work request whose own memory is refused. */
+/* The fault of a work request whose own memory is refused with `fault`. */
 enum fault message_local_fault(enum mr_fault fault);
 
-/* May the NIC read all memory of this SEND or WRITE? Inline data needs no check. */
+/*
+ * May the NIC read all memory of this SEND or WRITE? Returns FAULT_NONE if so. Inline data needs no
+ * check.
+ */
 enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 
 /*
@@ -73,7 +76,8 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
  * transmission of packets that it retransmits when they are lost.
  *
  * `packets_max`  How many packets from this one on differ only in their PSNs and request no
- *                acknowledgement; at least 1. A gathered packet goes alone.
+ *                acknowledgement; at least 1. A packet whose payload is gathered is a run of its
+ *                own.
  */
 size_t message_run_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t packets_max, struct packet_run *run, enum fault *ret_fault);
@@ -82,21 +86,24 @@ size_t message_run_write(struct qp *qp, const struct packet *packet, const struc
 
 enum message_kind {
 	MESSAGE_NONE, /* between messages: a first or only packet comes next */
-	MESSAGE_SEND, /* in a SEND: middle or last */
-	MESSAGE_WRITE, /* in a WRITE: middle or last */
+	MESSAGE_SEND, /* in a SEND: a middle or last packet comes next */
+	MESSAGE_WRITE, /* in a WRITE: a middle or last packet comes next */
 };
 
-/* The message that is being received; none when zeroed. */
+/* The message that is being received; all zero: no message. */
 struct message {
 	enum message_kind kind;
-	/* *message_receive() was taken, and will complete or serve the next message. */
+	/*
+	 * *message_receive() holds a receive request that was taken. It completes with this
+	 * message, or serves the next one.
+	 */
 	bool has_receive;
-	uint64_t placed_bytes; /* of a SEND */
-	struct reth write; /* of a WRITE: va and dma_bytes advance with each packet */
-	uint32_t write_bytes; /* its whole length */
+	uint64_t placed_bytes; /* bytes of a SEND that are placed */
+	struct reth write; /* the rest of a WRITE: va and dma_bytes advance with each packet */
+	uint32_t write_bytes; /* length of the whole WRITE */
 	/* Of a SEND to a tag-matching queue: enum wc_opcode of its completion. */
 	uint32_t tag_opcode;
-	bool is_matched; /* likewise: its tag was found */
+	bool is_matched; /* of such a SEND: its tag was found */
 };
 
 /* The receive request of the message that a queue pair receives (qp->cold). */
@@ -128,7 +135,8 @@ bool message_take_receive(struct message *message, struct qp *qp);
 
 /*
  * A peer on this host has reserved this receive request for the next message. Returns false, and
- * ignores it, when the message has a receive request already, which only a hostile peer can cause.
+ * ignores `wqe`, when the message has a receive request already, which only a hostile peer can
+ * cause.
  */
 bool message_reserve(struct message *message, const struct qp *qp, const struct recv_wqe *wqe);
 

@@ -26,7 +26,7 @@ struct refusal_effect {
 		REFUSAL_SILENT,
 	} answer;
 	enum aeth_nak nak;
-	enum fault fault; /* of the receive request in use */
+	enum fault fault; /* of the receive request that the message has taken */
 	uint32_t signal; /* SIGNAL_*; 0: none */
 };
 

@@ -13,7 +13,7 @@ static_assert((int)RENDEZVOUS_BYTES == (int)TAGS_INLINE_BYTES, "the final messag
 
 /* The first packet of a message, parsed. */
 struct head {
-	bool is_tagged; /* to be matched */
+	bool is_tagged; /* the tag is to be matched */
 	bool is_rendezvous;
 	struct tmh tmh;
 	struct rvh rvh;
@@ -67,7 +67,7 @@ static struct cqe match_cqe(const struct head *head, uint32_t flags)
 
 /* --- rendezvous --- */
 
-/* Copy the list of the buffer, cut to the length of the payload. */
+/* Copy the scatter list of the buffer, cut to `bytes`, the length of the payload. */
 static uint32_t list_cut(struct sge *to, const struct recv_wqe *from, uint32_t bytes)
 {
 	uint32_t count = 0;
@@ -150,7 +150,10 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 
 /* --- data in the message --- */
 
-/* Take the buffer or request of the message; *ret_skip counts header bytes that are not placed. */
+/*
+ * Take the tagged buffer or the ordinary receive request for the message. *ret_skip is the number
+ * of header bytes that are not placed.
+ */
 static enum refusal tagged_begin(
 	struct message *message, struct qp *qp, const struct head *head, uint32_t *ret_skip)
 {

@@ -40,7 +40,10 @@ void unreliable_expire(struct qp *qp, uint64_t now_ns)
 	qp->transport->posted(qp, now_ns);
 }
 
-/* FAILED completes like DONE: an unreliable request does not report the fate of its message. */
+/*
+ * The caller completes a request like a successful one if the result is FAILED, because an
+ * unreliable request does not report the fate of its message.
+ */
 enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
 	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns)
 {

@@ -33,7 +33,10 @@ struct unreliable_steps {
 struct send_wqe *unreliable_next(
 	struct qp *qp, const struct unreliable_steps *steps, uint64_t now_ns);
 
-/* unreliable_next() when requests were posted; schedules the queue pair if one needs packets. */
+/*
+ * Call unreliable_next() for newly posted requests, and schedule the queue pair if one needs
+ * packets.
+ */
 void unreliable_posted(struct qp *qp, const struct unreliable_steps *steps, uint64_t now_ns);
 
 /* For qp_transport.expire: retry the request that waited. */
@@ -47,8 +50,9 @@ static inline bool unreliable_is_local(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * Act on `result`: complete the request (DONE), wait until `at_ns` (LATER), or fall back to
- * packets. Returns the final result, and sets the deadline.
+ * Act on `result`: execute the request without packets (DONE), wait until `at_ns` (LATER), or fall
+ * back to packets. Returns the final result, and sets the deadline. The caller completes the
+ * request.
  */
 enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
 	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns);

@@ -5,9 +5,9 @@
 #include "wire/credit.h"
 
 /*
- * The peer has executed everything before `target`. A READ or atomic also needs its data: una stops
- * at a READ or atomic whose response is missing, and the result is false (an implied NAK, IBTA
- * 9.7.5.1.1).
+ * The peer has executed everything before `target`: move una there, and complete the work requests
+ * before it. A READ or atomic also needs its response. If a response is missing, una stops at that
+ * request, and the result is false (an implied NAK, IBTA 9.7.5.1.1).
  */
 static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 {
@@ -90,7 +90,7 @@ static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 		rc_requester_fail(rc, nak_table[code].fault, now_ns);
 }
 
-/* The number of the first incomplete message. */
+/* The SSN of the oldest incomplete message. */
 static struct msn oldest_ssn(const struct rc_qp *rc)
 {
 	const struct send_wqe *wqe = sq_at(rc->qp.sq, rc->qp.sq->completed);
@@ -101,16 +101,18 @@ static struct msn oldest_ssn(const struct rc_qp *rc)
 	return msn_from(wqe->ssn + 1 - chunks);
 }
 
-/* Can the peer have completed as many messages as the MSN says? Something is outstanding. */
+/*
+ * Can the peer have completed as many messages as the MSN says? The caller has packets outstanding.
+ */
 static bool is_msn_plausible(const struct rc_qp *rc, const struct packet *packet)
 {
 	if (!(packet->info->headers & HEADER_AETH))
-		return true; /* a READ's middle */
+		return true; /* a middle READ response, which has no MSN */
 	return msn_diff(packet->aeth.msn, oldest_ssn(rc)) >= -1 &&
 		msn_diff(packet->aeth.msn, msn_from(rc->requester.next_ssn)) < 0;
 }
 
-/* ACK, RNR NAK or NAK. */
+/* Process an ACK, RNR NAK or NAK. */
 static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
 	const struct aeth *aeth = &packet->aeth;
@@ -225,7 +227,9 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 	return operation == OPERATION_COMPARE_SWAP || operation == OPERATION_FETCH_ADD;
 }
 
-/* READ response or atomic acknowledge, which also acknowledges everything before it. */
+/*
+ * Process a READ response or atomic acknowledge. It also acknowledges all requests before its own.
+ */
 static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
 	bool is_atomic_ack = packet->info->operation == OPERATION_ATOMIC_ACK;

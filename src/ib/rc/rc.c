@@ -52,7 +52,10 @@ static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet
 	}
 	bool is_guarded = qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns);
 
-	/* A response is not of this connection: in RTR nothing was requested. */
+	/*
+	 * Only a request establishes the connection. In RTR this queue pair has requested nothing,
+	 * so a response belongs to another connection.
+	 */
 	if (qp->state == QP_RTR && !qp->is_comm_established &&
 		packet->info->role == OPCODE_ROLE_REQUEST) {
 		qp->is_comm_established = true;
@@ -189,7 +192,7 @@ static void rc_check(const struct qp *qp)
 	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
 	assert(requester->window_packets >= 1 &&
 		requester->window_packets <= RC_WINDOW_PACKETS_MAX);
-	/* A timer runs for every outstanding packet. */
+	/* While packets are outstanding, a timer runs. */
 	if (!psn_equal(requester->una, requester->next))
 		assert(rc->qp.deadline.position != 0);
 }

@@ -16,15 +16,15 @@
  *     rc.c          the queue pair: both halves behind struct qp_transport
  *
  * Loss is normal on IP networks. The window starts small, grows with acknowledgements and shrinks
- * with losses, as in TCP; the specification's go-back-N does the rest. Users set the local ACK
- * timeout for lossless fabrics, and it counts against the retry limit. So the requester also
- * probes: after a few measured round trip times without a response it sends the oldest packet
- * again. A probe does not count as a retry, because the specification lets the requester send
- * duplicates at any time.
+ * with losses, as in TCP; the specification's go-back-N does the rest. Users choose the local ACK
+ * timeout for lossless fabrics, where it rarely expires, and each expiry counts against the retry
+ * limit. So the requester also probes: after a few measured round trip times without a response it
+ * sends the oldest packet again. A probe does not count as a retry, because the specification lets
+ * the requester send duplicates at any time.
  *
  * The halves of an extended reliable connection (IBTA annex A14) are separate queue pairs: the
  * requester in an XRC_SEND queue pair, the responder in an XRC_RECV queue pair at the other end.
- * Its opcodes have another class, and its requests carry the number of a shared receive queue. The
+ * XRC opcodes have another class, and XRC requests carry the number of a shared receive queue. The
  * code is the same otherwise.
  *
  * Everything runs under the lane's lock.
@@ -42,24 +42,31 @@
 #include "wire/psn.h"
 
 enum {
-	/* A receiver's socket has room for so many beside its neighbours'. */
+	/* A receiver's socket has room for this many packets beside those of other queue pairs. */
 	RC_WINDOW_PACKETS_MAX = 128,
 	RC_WINDOW_PACKETS_START = 64,
-	/* Of responses. A longer READ is sent as several requests, which fit the window. */
+	/*
+	 * The most responses to one READ request. A longer READ is sent as several requests, each
+	 * of which fits the window.
+	 */
 	RC_READ_CHUNK_PACKETS = 32,
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* request an acknowledgement at least this often */
-	/* Of requests that need no packets; the next one waits until no packet is under way. */
+	/*
+	 * After this many requests in a row that used packets only because packets were under way,
+	 * the next request waits until no packet is.
+	 */
 	RC_FALLBACKS_MAX = 16,
-	RC_TIMEOUT_FACTOR_MAX = 4, /* a retry takes at most so many timeouts (IBTA 9.7.6.1.3) */
-	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
-	/* Requests in a row before responses have their turn, and vice versa. */
+	/* The longest wait for a retry, in local ACK timeouts (IBTA 9.7.6.1.3). */
+	RC_TIMEOUT_FACTOR_MAX = 4,
+	RC_RETRIES_LATE_MAX = 7, /* late timeouts in a row that do not count as retries */
+	/* Request packets in a row before responses have their turn, and vice versa. */
 	RC_TURN_PACKETS = 16,
 };
 
 /*
- * A retry takes at least so long where RC_TIMEOUT_FACTOR_MAX permits it. The peer may be a process
- * on an overloaded machine, which Linux leaves waiting for half a second and more. Loss is repaired
- * by probes, long before.
+ * The requester waits at least this long before a retry, where RC_TIMEOUT_FACTOR_MAX permits it.
+ * The peer's process may be on an overloaded machine, where Linux lets it wait for half a second
+ * and more. Probes repair loss long before that.
  */
 #define RC_RETRY_NS_MIN 250000000ull
 
@@ -69,8 +76,8 @@ enum {
 
 /* The event that the requester waits for before it sends the packet at the cursor. */
 enum rc_wait {
-	RC_WAIT_NOTHING, /* none: it can send */
-	RC_WAIT_WORK, /* a request that is not sent */
+	RC_WAIT_NOTHING, /* no event: the requester can send */
+	RC_WAIT_WORK, /* a new work request: all posted ones were sent */
 	RC_WAIT_WINDOW, /* an acknowledgement that opens the window */
 	RC_WAIT_READ, /* the end of a READ or atomic, because of the rd_atomic limit */
 	RC_WAIT_FENCE, /* the end of all earlier READs and atomics */
@@ -91,19 +98,20 @@ struct rc_requester {
 	/* Last message that the peer is known to have a receive request for. */
 	uint32_t limit_ssn;
 	uint32_t reads_outstanding;
-	uint32_t read_head; /* place of the oldest one in rc_cold()->read_end */
+	uint32_t read_head; /* index of the oldest outstanding READ in rc_cold()->read_end */
 
 	uint32_t window_packets;
 	uint32_t slow_start_packets; /* below this the window doubles per round trip */
 	uint32_t window_credit; /* acknowledged packets towards the next window step */
-	bool is_window_closed; /* it was full, and less than a quarter is free now */
+	bool is_window_closed; /* the window was full, and less than a quarter is free now */
 	uint32_t since_ack_request;
 	bool has_gone_back; /* for the present una: a second NAK for it has no effect */
-	bool was_probed; /* for the present una: retransmitted on suspicion, by either timer */
+	bool was_probed; /* for the present una: the retry or probe timer caused a retransmission */
 	enum fault local_fault; /* the work request at wqe_index cannot be executed */
 
 	uint32_t retries_left;
-	uint32_t retries_late; /* in a row, that expired late and did not count */
+	/* Timeouts in a row that expired late and did not count as retries. */
+	uint32_t retries_late;
 	uint32_t rnr_retries_left;
 	uint32_t probe_backoff;
 	/* DEADLINE_NEVER when nothing is outstanding, or the timeout is off. */
@@ -124,9 +132,12 @@ struct rc_resource {
 	uint8_t operation; /* enum opcode_operation */
 	bool is_pending; /* an answer, or its rest, is to be sent */
 	bool was_answered; /* the last packet of an answer was sent at least once */
-	struct psn first; /* of the request */
-	struct psn end; /* first PSN after it */
-	/* Of the answer being sent: `first`, or a later PSN for a duplicate of a part. */
+	struct psn first; /* first PSN of the request */
+	struct psn end; /* first PSN after the request */
+	/*
+	 * First PSN of the answer being sent: `first`, or a later one if the peer repeats its
+	 * request for the rest of a READ.
+	 */
 	struct psn start;
 	struct psn next; /* next response packet to send */
 	struct psn stop; /* first PSN after the answer being sent */
@@ -141,7 +152,8 @@ struct rc_resource {
 /* The lookup of an unknown shared receive queue in other processes (xrc.c). */
 enum rc_srq_lookup {
 	RC_SRQ_LOOKUP_NONE,
-	RC_SRQ_LOOKUP_PENDING, /* the request waits for the peer to repeat it */
+	/* The control thread searches; the peer was told to repeat its request. */
+	RC_SRQ_LOOKUP_PENDING,
 	RC_SRQ_LOOKUP_DONE, /* the repeated request finds the queue, or is refused */
 };
 
@@ -159,14 +171,18 @@ struct rc_responder {
 	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */
 	bool is_failed;
-	/* That request gets no answer; otherwise `nak`, for repeated requests, too. */
+	/*
+	 * The failed request gets no answer. If false, it gets `nak`, also each time the peer
+	 * repeats it.
+	 */
 	bool is_silent;
 	struct aeth nak;
 	struct psn nak_psn;
-	struct psn nak_cause; /* PSN of the dropped packet, which is missing */
+	/* PSN of the dropped packet that caused the NAK; the peer sends it again. */
+	struct psn nak_cause;
 
 	bool has_resources; /* some of rc_cold()->resource were used since RTR */
-	uint32_t resource_head; /* slot of the next request */
+	uint32_t resource_head; /* slot of the next READ or atomic */
 	uint32_t pending_count;
 	/* XRC only: */
 	enum rc_srq_lookup srq_lookup;
@@ -177,12 +193,13 @@ struct rc_qp {
 	struct qp qp;
 	struct rc_requester requester;
 	struct rc_responder responder;
-	uint32_t turn_packets; /* requests sent in a row */
+	/* Packets sent in this turn: requests, or from RC_TURN_PACKETS on responses. */
+	uint32_t turn_packets;
 };
 
-/* The part that only transfers touch (struct qp). */
+/* The part of a queue pair that only transfers touch (qp.cold). */
 struct rc_cold {
-	struct recv_wqe receive; /* of the responder's message */
+	struct recv_wqe receive; /* the receive request of the responder's message */
 	struct rc_resource resource[QP_RD_ATOMIC_MAX];
 	/* The first PSN after each outstanding READ chunk or atomic, oldest first: a ring. */
 	struct psn read_end[QP_INIT_RD_ATOMIC_MAX];
@@ -223,8 +240,9 @@ bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Put the queue pair on lane->tx_data if the requester can send now. Otherwise not: a queue pair on
- * that list also sends its pending acknowledgement, which may better wait (worker/worker.h).
+ * Put the queue pair on lane->tx_data if the requester can send now. Otherwise leave the list
+ * alone, because a queue pair on it also sends its pending acknowledgement, which had better wait
+ * (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
 
@@ -247,7 +265,10 @@ void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
  */
 uint64_t rc_retry_ns(uint8_t timeout);
 
-/* Begin on an unknown path: initial window and round trip time, and all retries. */
+/*
+ * Begin on an unknown path: reset the window and the measured round trip time, and restore all
+ * retries.
+ */
 void rc_recovery_begin(struct rc_qp *rc);
 
 /* The packet at the cursor was sent, for the first time or again. */
@@ -256,13 +277,19 @@ void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t no
 /* Serve the deadlines: retry, probe and RNR timers. */
 void rc_recovery_expire(struct rc_qp *rc, uint64_t now_ns);
 
-/* A packet was lost in the network: go back with half the window. Once per una. */
+/*
+ * A packet was lost in the network: go back to una with half the window. Further calls for the same
+ * una have no effect.
+ */
 void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns);
 
-/* The peer requests a pause (RNR timer `code`). */
+/* The peer has sent an RNR NAK with timer `code`: pause, then retransmit. */
 void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
 
-/* Nothing is outstanding: send nothing until `until_ns`. Does not count as a retry. */
+/*
+ * Send nothing until `until_ns`. The caller has nothing outstanding. The pause does not count as a
+ * retry.
+ */
 void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 
 /* una has advanced by `packets`: update window, timers and retries. */
@@ -287,21 +314,22 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
 /* xrc.c */
 
 /*
- * Adopt the shared receive queue that the request names (IBTA A14.5). Refused when its domain has
- * no queue of this number, or when a message for another queue is incomplete.
+ * Adopt the shared receive queue that the request names (IBTA A14.5). The request is refused when
+ * the queue pair's XRC domain has no queue of this number, or when a message for another queue is
+ * incomplete.
  */
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
 
 /*
  * Does a request wait for the lookup of a shared receive queue in other processes
- * (SIGNAL_QP_SRQ_LOOKUP)?
+ * (SIGNAL_QP_SRQ_LOOKUP)? If so, *ret_number is the queue's number.
  */
 bool rc_xrc_lookup_pending(const struct rc_qp *rc, uint32_t *ret_number);
 
 /* The lookup of this number is done: the queue is in lane->srqs, or it does not exist. */
 void rc_xrc_lookup_done(struct rc_qp *rc, uint32_t number);
 
-/* The queue is being destroyed: the message that is being received into it loses its request. */
+/* `srq` is being destroyed: a message that is being received into it loses its receive request. */
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
 
 /* response.c */
@@ -328,7 +356,7 @@ void rc_response_queue_ack(struct rc_qp *rc);
 void rc_response_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
-/* The answer is no longer pending. */
+/* Mark the answer as no longer pending. */
 void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
@@ -345,7 +373,8 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 }
 
 /*
- * Is nothing under way, and no timer running? Requests may then execute without packets, in order.
+ * Is no packet under way, no RNR wait running and no request failed? Requests may then execute
+ * without packets, in order.
  */
 static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 {
@@ -367,7 +396,10 @@ static inline void rc_requester_executed(
 	qp_complete_batch(&rc->qp, wqe, count, now_ns);
 }
 
-/* READs, atomics, ATOMIC WRITEs, FLUSHes. Comments here count all of them as READs. */
+/*
+ * Is the request a READ, atomic, ATOMIC WRITE or FLUSH? Other comments here call all of these
+ * READs.
+ */
 static inline bool rc_wqe_has_answer(const struct send_wqe *wqe)
 {
 	return wr_table[wqe->opcode].has_answer;

@@ -19,7 +19,7 @@ static uint64_t deadline_earliest(const struct rc_requester *requester)
 }
 
 /*
- * Acknowledgements mostly move deadlines later, and then the heap stays as it is:
+ * Acknowledgements mostly move deadlines later. Then the heap keeps the earlier time, and
  * rc_recovery_expire() finds that nothing is due and sets the true deadline.
  */
 static void deadline_refresh(struct rc_qp *rc)
@@ -126,7 +126,7 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 
 /*
  * A retransmission can also be timed if the peer reported the packet missing, because a response to
- * the first copy is then unlikely. A retransmission on suspicion cannot.
+ * the first copy is then unlikely. A retransmission that a timer caused cannot.
  */
 static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
 {
@@ -183,7 +183,7 @@ static void go_back(struct rc_qp *rc)
 	requester->is_window_closed = false;
 	requester->is_timing_rtt = false; /* a response could be to either copy */
 	if (!psn_equal(requester->cursor, requester->next))
-		/* The requester finds it again at the cursor. */
+		/* The requester finds the fault again when the cursor reaches that work request. */
 		requester->local_fault = FAULT_NONE;
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
@@ -269,10 +269,10 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Has the lane run only after the timeout? Responses that arrived meanwhile were processed just
- * now, but more may be under way, because the packet left an overloaded machine. So the retry does
- * not count. At most RC_RETRIES_LATE_MAX in a row do not, so that a machine that is always late
- * notices a dead peer, too.
+ * Has the lane run LANE_LATE_NS or more after the timeout? It has just processed the responses that
+ * arrived meanwhile, but an overloaded machine also sends late, so more may be under way. So the
+ * retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a row the next one counts,
+ * so that a machine that is always late notices a dead peer, too.
  */
 static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -300,7 +300,7 @@ static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 	} else if (requester->retries_left) {
 		requester->retries_left--;
 	} else if (rc->qp.attr.migration == QP_ARMED) {
-		qp_migrate(&rc->qp); /* with all retries (IBTA 17.2.8.1.2) */
+		qp_migrate(&rc->qp); /* the other path gets all retries (IBTA 17.2.8.1.2) */
 	} else {
 		qp_count(&rc->qp, COUNTER_retry_exceeded_err, 1);
 		rc_requester_fail(rc, FAULT_RETRY_EXCEEDED, now_ns);

@@ -89,7 +89,7 @@ static bool is_beyond_credit(
 
 /*
  * Without a known receive request, send only the message's first packet, alone, to learn whether
- * there is a new one (IBTA 9.7.7.2.5).
+ * the peer has a new one (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -104,7 +104,7 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 }
 
 /*
- * A window counts as full when less than an eighth is free, and opens again when a quarter is.
+ * A window counts as full when less than an eighth is free, and opens again when a quarter is free.
  * Without this hysteresis, each acknowledgement would release only as many packets as it
  * acknowledges. Small bursts would stay small for good, and a packet costs most when it travels
  * alone.
@@ -257,7 +257,9 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 
 	if (index == rc->qp.sq->posted || rc->qp.state == QP_SQD || rc->qp.local)
 		return true;
-	/* A local request is complete when those before it are. */
+	/*
+	 * A local request completes only after those before it, which may need an acknowledgement.
+	 */
 	if (rc_wqe_has_answer(next) || rc_wqe_is_local(next))
 		return true;
 	return is_beyond_credit(requester, next, wqe->ssn + 1);
@@ -265,8 +267,8 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 
 /*
  * How many packets may be sent without a request for an acknowledgement. An acknowledgement costs
- * as much as several packets. With half a window, two are under way while the window is full, and
- * the first opens it (has_window).
+ * as much as several packets. With an interval of half a window, two requested acknowledgements are
+ * under way while the window is full, and the first one opens it (has_window).
  */
 static uint32_t ack_interval_packets(const struct rc_requester *requester)
 {
@@ -284,7 +286,8 @@ static bool needs_ack_request(
 	bool is_signaled = rc->qp.is_all_signaled || (wqe->flags & SEND_SIGNALED);
 	uint32_t interval = ack_interval_packets(requester);
 	/*
-	 * In the middle of a message a packet requests early, because its request begins a new run.
+	 * A middle packet requests an acknowledgement early, because it may begin a run, in which
+	 * only the first packet can request one.
 	 */
 	uint32_t row = info->position == POSITION_MIDDLE ? max_u32(interval / 4, 1) : 1;
 
@@ -297,8 +300,8 @@ static bool needs_ack_request(
 
 /*
  * The length of the run that begins with this packet. It has packets from the middle of a message,
- * which differ only in their PSNs. It ends at `run_bytes`, at the end of the window, or with the
- * next packet that requests an acknowledgement.
+ * which differ only in their PSNs. It ends at `run_bytes`, at the end of the window, or before the
+ * next packet that has to request an acknowledgement.
  */
 static uint32_t run_packets_max(const struct rc_qp *rc, const struct send_wqe *wqe,
 	const struct packet *packet, uint32_t run_bytes)
@@ -318,7 +321,7 @@ static uint32_t run_packets_max(const struct rc_qp *rc, const struct send_wqe *w
 	return min_u32(left, message_run_packets(packet, run_bytes));
 }
 
-/* A packet of a SEND or WRITE, or a run of them. */
+/* Write a packet of a SEND or WRITE, or a run of packets. */
 static size_t data_packet(
 	struct rc_qp *rc, const struct send_wqe *wqe, struct packet_run *run, enum fault *ret_fault)
 {
@@ -333,7 +336,7 @@ static size_t data_packet(
 	packet.bth.ack_requested = needs_ack_request(rc, wqe, packet.info);
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
-	if (!psn_equal(requester->cursor, requester->next)) /* sent before */
+	if (!psn_equal(requester->cursor, requester->next)) /* this packet was sent before */
 		return message_packet_write(&rc->qp, &packet, wqe, index, run->buffer, ret_fault);
 	bytes = message_run_write(&rc->qp, &packet, wqe,
 		run_packets_max(rc, wqe, &packet, run->run_bytes), run, ret_fault);
@@ -341,7 +344,7 @@ static size_t data_packet(
 	return bytes;
 }
 
-/* The request of a READ chunk, from the cursor to the chunk's end. */
+/* Write the request for a READ chunk, from the cursor to the chunk's end. */
 static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -398,7 +401,10 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 	return packet_encode_headers(&packet, buffer);
 }
 
-/* So many packets were written: move the cursor, past the responses that they ask for. */
+/*
+ * `packets` packets were written: move the cursor past them, or past the responses that a READ
+ * requests.
+ */
 static void packets_sent(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
@@ -415,7 +421,7 @@ static void packets_sent(
 
 		rc_cold(rc)->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;
-		/* Its response acknowledges everything before it. */
+		/* The response to a READ acknowledges everything before it. */
 		requester->since_ack_request = 0;
 	}
 	bool is_new = psn_before(requester->next, requester->cursor);
@@ -505,7 +511,8 @@ static enum qp_local_result wqe_execute_local(
 }
 
 /*
- * The work request to send a packet of now, or NULL. Executes requests without packets before it.
+ * Returns the work request whose packet is to be sent now, or NULL. First executes the requests
+ * before it that need no packets.
  */
 static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 {

@@ -77,10 +77,10 @@ static void request_refuse(
 /* --- READ and atomics --- */
 
 /*
- * The next slot of the ring of READs and atomics, which has max_dest_rd_atomic slots. If its
- * request was never answered, the peer has more outstanding than allowed (IBTA 9.7.4.1.4). A
- * pending answer to a duplicate is dropped, because a peer that sends new requests does not need
- * it.
+ * The next slot of the ring of READs and atomics, which has max_dest_rd_atomic slots. If the
+ * request in that slot was never answered, the peer has more outstanding than allowed (IBTA
+ * 9.7.4.1.4), and the result is NULL. A pending answer to a duplicate is dropped, because a peer
+ * that sends new requests does not need it.
  */
 static struct rc_resource *resource_next(struct rc_qp *rc)
 {
@@ -140,9 +140,9 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * The refusal of an operation on a word. The mapping of a region may be aligned differently from
- * its iova. And the owner of borrowed memory executes the operation itself, which it may be too
- * busy to do.
+ * The refusal for a fault of an operation on a word. MR_FAULT_ALIGN: the mapping of a region may be
+ * aligned differently from its iova. MR_FAULT_LATER: the owner of borrowed memory executes the
+ * operation itself, and may be too busy.
  */
 static enum refusal word_refusal(enum mr_fault fault)
 {
@@ -151,7 +151,10 @@ static enum refusal word_refusal(enum mr_fault fault)
 	return fault == MR_FAULT_ALIGN ? REFUSED_INVALID : REFUSED_ACCESS;
 }
 
-/* Atomic also against this machine's CPUs (IBTA 9.4.5, ATOMIC_HCA and better). */
+/*
+ * The operation is atomic also with respect to this machine's CPUs (IBTA 9.4.5, ATOMIC_HCA and
+ * better).
+ */
 static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -204,7 +207,7 @@ static void answer_queue(
 	resource_take(rc, resource, &kept);
 }
 
-/* Eight bytes in memory order, written by a single store. */
+/* The payload has eight bytes in memory order; a single store writes them. */
 static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *packet)
 {
 	const struct reth *reth = &packet->reth;
@@ -229,7 +232,7 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 
 /*
  * Requests execute in their order on coherent CPUs, so earlier writes are already visible. The NIC
- * cannot promise persistence, because it does not know the memory below; no region grants it.
+ * cannot promise persistence, because it does not know the memory below, so no region grants it.
  */
 static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 {
@@ -261,8 +264,8 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * A WRITE with immediate data that is refused for its key has a receive request, which completes
- * with a status of its own (IBTA 11.6.2, local access error).
+ * A WRITE with immediate data that is refused for its key takes a receive request. That request
+ * completes with FAULT_WRITE_ACCESS (IBTA 11.6.2, local access error).
  */
 static enum refusal write_execute(
 	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
@@ -313,8 +316,8 @@ static enum refusal request_execute(
 }
 
 /*
- * A repeated READ request, perhaps for the rest only. Any other range is no duplicate and is
- * dropped (IBTA C9-73 to C9-76).
+ * Answer a repeated READ request, perhaps for the rest of its range only. Any other range is no
+ * duplicate and is dropped (IBTA C9-73 to C9-76).
  */
 static void read_again(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
 {
@@ -381,11 +384,11 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 	if (responder->is_nak_pending)
 		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
-	if (packet->bth.ack_requested && is_data) /* a READ or atomic has its response */
+	if (packet->bth.ack_requested && is_data) /* a response acknowledges a READ or atomic */
 		rc_response_queue_ack(rc);
 }
 
-/* A packet before it is missing. */
+/* `packet` has arrived early: a packet before it is missing. */
 static void early_receive(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -405,9 +408,9 @@ enum packet_verdict rc_responder_receive(
 	enum fault fault = FAULT_NONE;
 
 	/*
-	 * No peer has so many packets under way: the packet is a guess, or a late packet of the
-	 * queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would name a packet
-	 * that the peer has not sent.
+	 * No peer has GUARD_PSN_DISTANCE packets under way: the packet is a guess, or a late packet
+	 * of the queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would name a
+	 * packet that the peer has not sent.
 	 */
 	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
@@ -422,7 +425,7 @@ enum packet_verdict rc_responder_receive(
 	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
 	if (refusal)
 		request_refuse(rc, refusal, fault, now_ns);
-	else if (rc->qp.state != QP_ERR) /* the completion queue had room */
+	else if (rc->qp.state != QP_ERR) /* unless the completion queue was full */
 		expected_advance(rc, packet);
 	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }

@@ -4,11 +4,12 @@
  * requests (IBTA 9.7.5.1).
  *
  * READ responses and atomic acknowledgements wait in their resources, and leave oldest first. An
- * ACK or NAK is for the newest request and waits behind them; several pending ACKs are one packet.
+ * ACK or NAK is for the newest request and waits behind them. Several pending ACKs become one
+ * packet.
  *
  * A NAK acknowledges the requests before it, too, so it replaces a pending ACK. A sequence NAK does
- * not: the packet that caused it may be a late one of the queue pair's previous connection. It then
- * names a PSN that the peer has not sent, and the peer ignores it.
+ * not, because the packet that caused it may be a late one of the queue pair's previous connection.
+ * Then the NAK names a PSN that the peer has not sent, and the peer ignores it.
  */
 #include <string.h>
 
@@ -19,8 +20,9 @@
 #include "wire/roce.h"
 
 /*
- * The credits of an ACK: the pending receive requests (IBTA 9.7.7.2.2). A shared queue gives no
- * number, because another queue pair may take its requests first.
+ * The AETH of an ACK. Its credits are the posted receive requests that are not yet taken (IBTA
+ * 9.7.7.2.2). A shared queue gives no number, because another queue pair may take its requests
+ * first.
  */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
@@ -85,7 +87,7 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->is_failed)
 		return;
 	if (responder->pending_count)
-		/* It would overtake responses that were given up. */
+		/* The ACK would overtake READ responses that are given up below. */
 		responder->is_ack_pending = false;
 	for (uint32_t i = 0; responder->pending_count && i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_done(rc, &rc_cold(rc)->resource[i]);
@@ -162,8 +164,8 @@ static enum mr_fault read_gather(
 }
 
 /*
- * Write the payloads of a run, each behind its header. Returns how many; fewer when memory is
- * refused in between.
+ * Write the payloads of a run, each behind its header. Returns the number of packets written: fewer
+ * than `packets` when memory is refused in between.
  */
 static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 	const struct packet *packet, uint8_t *buffer, uint32_t packets)
@@ -296,6 +298,6 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 	if (bytes || !responder->is_nak_pending)
 		return bytes;
 	responder->is_nak_pending = false;
-	responder->is_ack_pending = false; /* replaced */
+	responder->is_ack_pending = false; /* the NAK replaces it */
 	return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
 }

@@ -38,9 +38,9 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 }
 
 /*
- * UC has no acknowledgements, so only the peer's memory says which packets have arrived. DONE when
- * all have: a request may then be executed without packets. Until then the requester sends packets,
- * or waits for a limited time.
+ * UC has no acknowledgements, so only the peer's memory says which packets have arrived. Returns
+ * DONE when all have: a request may then be executed without packets. Until then the requester
+ * sends packets, or waits for a limited time.
  */
 static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
@@ -121,7 +121,10 @@ static void uc_posted(struct qp *qp, uint64_t now_ns)
 
 /* --- responder --- */
 
-/* A peer on this host that executes requests without packets waits for this. */
+/*
+ * Tell a peer on this host which packets have arrived. It waits for them before it executes a
+ * request without packets.
+ */
 static void tell_arrived(struct uc_qp *uc)
 {
 	if (uc->qp.local)
@@ -168,7 +171,7 @@ static bool key_is_proven(const struct uc_qp *uc, uint32_t key)
 	return false;
 }
 
-/* A WRITE with this key was executed. Mostly the key is that of the last WRITE. */
+/* Remember the key of an executed WRITE. Mostly it is the key of the WRITE before. */
 static void key_prove(struct uc_qp *uc, uint32_t key)
 {
 	uint32_t last = (uc->proven_count - 1) % UC_PROVEN_KEYS;
@@ -302,7 +305,7 @@ static void uc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 			uc->fallbacks = 0;
 			uc->waiting_since_ns = 0;
 		}
-		uc_posted(qp, now_ns); /* requests posted in SQD */
+		uc_posted(qp, now_ns); /* send the requests that were posted in SQD */
 		break;
 	case QP_SQD:
 		if (!wqe_oldest(qp, now_ns))

@@ -26,8 +26,8 @@
 #include "wire/psn.h"
 
 /*
- * A packet farther behind counts as ahead. A peer that was cut off until its PSNs came round would
- * otherwise be refused for as long again.
+ * A packet farther behind the expected one counts as ahead of it. Otherwise a peer that was cut off
+ * until its PSNs had wrapped around would be refused for as long again.
  */
 #define UC_LATE_PACKETS 65536
 
@@ -39,7 +39,8 @@
 enum { UC_FALLBACKS_MAX = 16 };
 
 /*
- * The keys of the last executed WRITEs. They stay valid while the guard of keys is up (qp/guard.h).
+ * The number of keys of the last executed WRITEs that the responder remembers. While the guard of
+ * keys is up (qp/guard.h), it looks up no others.
  */
 enum { UC_PROVEN_KEYS = 16 };
 #define UC_ARRIVAL_NS      4000000u
@@ -47,11 +48,13 @@ enum { UC_PROVEN_KEYS = 16 };
 
 struct uc_qp {
 	struct qp qp;
-	struct psn next; /* to send */
-	uint32_t sent_packets; /* of the work request in progress, which is the oldest one */
-	/* Requests sent since the peer, on this host, had processed all packets before them. */
+	struct psn next; /* PSN of the next packet to send */
+	/* Sent packets of the work request in progress, which is the oldest one. */
+	uint32_t sent_packets;
+	/* Requests sent as packets since the peer, on this host, had last processed all packets. */
 	uint32_t fallbacks;
-	uint64_t waiting_since_ns; /* since when a request waits for that; 0: none waits */
+	/* Since when a request waits for the peer to process them; 0: none waits. */
+	uint64_t waiting_since_ns;
 	struct psn expected;
 	bool is_synchronized; /* `expected` follows a received packet; else it is rq_psn */
 	struct message message; /* in progress */

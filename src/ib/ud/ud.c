@@ -41,8 +41,8 @@ static bool is_early(struct ud_qp *ud, uint64_t now_ns)
 }
 
 /*
- * Faults that need no look at the memory. Adapters and rxe complete such a request with an error;
- * no verb refuses to post it.
+ * The fault of a request, apart from its memory. Adapters and rxe complete such a request with an
+ * error; no verb refuses to post it.
  */
 static enum fault wqe_fault(const struct send_wqe *wqe)
 {
@@ -111,7 +111,10 @@ static void ud_posted(struct qp *qp, uint64_t now_ns)
 
 /* --- receiving --- */
 
-/* Take a receive request for `bytes`. COUNTER_COUNT, or the counter of the dropped datagram. */
+/*
+ * Take a receive request for `bytes`. Returns COUNTER_COUNT, or the counter for a datagram that has
+ * to be dropped.
+ */
 static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_ns)
 {
 	struct qp *qp = &ud->qp;
@@ -186,7 +189,7 @@ void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault f
 	bool is_solicited, uint64_t now_ns)
 {
 	qp_complete_recv(qp, wr_id, cqe, fault, is_solicited, now_ns);
-	if (fault) { /* the own receive request is bad (IBTA 9.9.3) */
+	if (fault) { /* the receive request's memory is refused (IBTA 9.9.3) */
 		qp_count(qp, COUNTER_resp_operation_errors, 1);
 		if (qp->state != QP_ERR)
 			qp_set_state(qp, QP_ERR, now_ns);
@@ -245,7 +248,7 @@ static void ud_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	if (qp->state == QP_RTS && old == QP_RTR)
 		ud->next = psn_from(qp->attr.sq_psn);
 	else if (qp->state == QP_RTS)
-		ud_posted(qp, now_ns); /* requests posted in SQD */
+		ud_posted(qp, now_ns); /* send the requests that were posted in SQD */
 	if (qp->state == QP_SQD)
 		qp_sq_drained(qp); /* no datagram is ever half sent */
 	if (qp->state == QP_RESET) {

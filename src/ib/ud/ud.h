@@ -36,8 +36,10 @@
 
 struct ud_qp {
 	struct qp qp;
-	struct psn next; /* to send; no receiver checks it */
-	/* Due time of the next datagram, after those to addresses with a static rate. */
+	struct psn next; /* PSN of the next datagram to send; no receiver checks it */
+	/*
+	 * When the next datagram is due, because of earlier ones to addresses with a static rate.
+	 */
 	uint64_t due_ns;
 	bool has_receive; /* `receive` was taken and not used: the next datagram takes it */
 	struct recv_wqe receive;
@@ -45,7 +47,7 @@ struct ud_qp {
 
 extern const struct qp_transport ud_transport;
 
-/* The packet of a request, without its payload. */
+/* Start the packet of a request; the caller writes the payload. */
 void ud_packet_init(
 	struct packet *packet, const struct qp *qp, const struct send_wqe *wqe, struct psn psn);
 
@@ -54,10 +56,11 @@ void ud_grh_make(
 	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES]);
 
 /*
- * A datagram has filled a receive request of this queue pair.
+ * A datagram has filled a receive request of this queue pair: complete the request.
  *
  * `cqe`    Without status and wr_id.
- * `fault`  Of the receive request itself: the queue pair goes to the error state.
+ * `fault`  Of the receive request's memory, or FAULT_NONE. After a fault the queue pair goes to the
+ *          error state.
  */
 void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
