@@ -5,8 +5,8 @@
  *
  * Untagged messages arrive in the order of their numbers, and their segments in the order of their
  * offsets. TCP keeps the order, so any other order is an error. A READ response is valid for the
- * oldest READ only, and goes to the scatter list of that request. Its key is compared with the
- * request's, and never looked up.
+ * oldest READ only, and goes to the scatter list of that request. The key in the response is
+ * compared with the request's, and never looked up.
  */
 #include <stdatomic.h>
 
@@ -131,7 +131,9 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 		return RDMAP_ERROR_UNTAGGED_OFFSET;
 	if (rx->has_receive && segment->opcode != rx->send_opcode)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
-	/* The empty message by which the initiator is ready takes no receive request. */
+	/*
+	 * The empty message by which the initiator says that it is ready takes no receive request.
+	 */
 	if (rx->is_ready_awaited && (iwarp->settings.ready & MPA_READY_SEND))
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
 								   : RDMAP_OK;
@@ -150,7 +152,7 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 	return error;
 }
 
-/* A message of a single segment. */
+/* Check a message that has to fit a single segment. */
 static enum rdmap_error whole_check(const struct ddp_segment *segment)
 {
 	if (segment->untagged.offset)
@@ -286,7 +288,7 @@ static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segmen
 	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
-/* Immediate data completes the WRITE before it; its segments give the WRITE's length. */
+/* Immediate data completes the WRITE before it, whose length is the sum of its segments. */
 static void immediate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
 {
@@ -326,13 +328,16 @@ static enum rdmap_error read_request_finish(
 	return RDMAP_OK;
 }
 
-/* Add fields that end where `ends` has ones: no carry crosses them. */
+/*
+ * Add two words field by field: each one bit of `ends` is the top bit of a field, which no carry
+ * leaves.
+ */
 static uint64_t fields_add(uint64_t a, uint64_t b, uint64_t ends)
 {
 	return ((a & ~ends) + (b & ~ends)) ^ ((a ^ b) & ends);
 }
 
-/* Returns false when nothing changes. */
+/* Compute what an atomic writes. Returns false when it writes nothing. */
 static bool atomic_result(
 	const struct rdmap_atomic_request *request, uint64_t original, uint64_t *ret_value)
 {
@@ -345,7 +350,7 @@ static bool atomic_result(
 	return ((original ^ request->compare) & request->compare_mask) == 0;
 }
 
-/* Atomic also against this machine's CPUs. */
+/* Execute an atomic, which is atomic also with respect to this machine's CPUs. */
 static uint64_t atomic_apply(const struct rdmap_atomic_request *request, void *target)
 {
 	_Atomic uint64_t *value = target;
@@ -440,7 +445,7 @@ static enum rdmap_error atomic_response_finish(
 static enum fault terminate_fault(enum rdmap_error error)
 {
 	static const enum fault faults[RDMAP_ERROR_COUNT] = {
-		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code without an RFC */
+		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code that no RFC defines */
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = FAULT_##fault,
 #include "wire/iwarp/rdmap_error.def"
@@ -451,9 +456,9 @@ static enum fault terminate_fault(enum rdmap_error error)
 }
 
 /*
- * The peer terminates the connection. Requests without a response are complete already, so the
- * oldest incomplete request is mostly a READ. It fails with the Terminate code if the peer quotes a
- * READ.
+ * The peer terminates the connection. Requests that need no response are mostly complete already,
+ * so the oldest incomplete request is a READ or atomic. It fails with the code of the Terminate
+ * message if that message quotes a READ or atomic.
  */
 static void terminate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)

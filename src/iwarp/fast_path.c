@@ -173,8 +173,8 @@ static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe
 }
 
 /*
- * The headers of a whole message, and the FPDU's length before them. Written in words, because the
- * CRC reads words next, and a load from several smaller stores stalls.
+ * Write the FPDU's length and the headers of a whole message behind it. They are written in words,
+ * because the CRC reads words next, and a load from several smaller stores stalls.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)

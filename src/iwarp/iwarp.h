@@ -40,18 +40,23 @@
 #include "wire/iwarp/rdmap.h"
 
 enum {
-	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that urnic sends */
-	/* Of a zero-copy segment: the ULPDU has 64,768 at most (RFC 5044 section 3). */
+	IWARP_PAYLOAD_BYTES_MAX = 32768, /* the longest payload of a copied segment */
+	/*
+	 * The longest zero-copy payload: the ULPDU has 64,768 bytes at most (RFC 5044 section 3).
+	 */
 	IWARP_ZEROCOPY_BYTES_MAX = 64704,
-	IWARP_ZEROCOPY_BYTES_MIN = 4096, /* copying fewer is faster than pieces for the kernel */
-	IWARP_TX_BATCH_BYTES = 65536, /* limit of staged bytes that are not sent */
-	IWARP_TX_ZEROCOPY_BYTES = 256 << 10, /* the same, including zero-copy payloads */
+	/* Copying fewer bytes is faster than passing the kernel more pieces. */
+	IWARP_ZEROCOPY_BYTES_MIN = 4096,
+	IWARP_TX_BATCH_BYTES = 65536, /* limit of copied bytes that are staged and not sent */
+	/* Limit of all staged bytes, including zero-copy payloads. */
+	IWARP_TX_ZEROCOPY_BYTES = 256 << 10,
 	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + 2 * FPDU_MARKED_BYTES_MAX,
-	IWARP_PIECES_MAX = 32, /* staged pieces: a power of two */
+	IWARP_PIECES_MAX = 32, /* limit of staged pieces; a power of two */
 	IWARP_RX_BYTES = 2 * 65536,
 	IWARP_SPANS_MAX = 2,
-	IWARP_DIRECT_BYTES_MIN = 4096, /* a payload from here on is received at its destination */
-	IWARP_TAIL_BYTES = 64, /* of a payload, that are placed last */
+	/* A payload of at least this length is received at its destination. */
+	IWARP_DIRECT_BYTES_MIN = 4096,
+	IWARP_TAIL_BYTES = 64, /* the last bytes of a payload, which are placed after all others */
 };
 
 /*
@@ -66,7 +71,7 @@ enum {
  * How long a responder without the peer-to-peer mode waits for the initiator's first FPDU before it
  * sends a request. RFC 5044 section 7.1.2 has no limit. But siw as initiator does not request that
  * mode, and a server that speaks first would wait for ever. The rule protects an initiator that is
- * not yet in full operation; it is by then.
+ * not yet in full operation, which it is after this time.
  */
 #define IWARP_HOLD_NS 100000000ull
 
@@ -117,73 +122,79 @@ struct iwarp_pending {
 	struct rdmap_atomic_response atomic; /* executed already */
 };
 
-/* A staged piece of the stream: own bytes, or memory that a key names. */
+/* A staged piece of the stream: bytes in the queue pair's buffer, or memory that a key names. */
 struct iwarp_piece {
 	enum {
-		IWARP_OWN, /* bytes[at ...] */
-		IWARP_OWN_HEADER, /* the same: all of a FPDU before a zero-copy payload */
+		IWARP_OWN, /* copied, in bytes[at ...] */
+		IWARP_OWN_HEADER, /* in bytes[at ...]: all of a FPDU before its zero-copy payload */
 		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
 		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
 	} kind;
 	uint32_t bytes; /* at least 1 */
 	uint32_t key;
-	uint64_t at; /* or the address that goes with the key */
+	uint64_t at; /* offset in bytes[], or the address that goes with `key` */
 };
 
 struct iwarp_transmit {
 	struct iwarp_piece pieces[IWARP_PIECES_MAX]; /* a ring */
 	uint32_t first_piece, piece_count;
-	bool is_first_begun; /* some of the first piece was taken */
-	bool is_cut; /* within a FPDU: the memory of a zero-copy payload has gone */
-	uint32_t tail; /* of bytes[]: where the next bytes are staged */
-	uint32_t staged_bytes; /* of all pieces */
-	uint64_t position; /* in the stream, behind all pieces */
-	uint32_t index; /* of the send request to be staged next, or partly staged */
-	uint32_t message_offset; /* MO of its next segment: how much of it is staged */
-	bool is_in_message; /* of the send queue: its segments must not be interrupted */
+	bool is_first_begun; /* the carrier has taken some of the first piece */
+	/* The stream ends within a FPDU: the memory of its zero-copy payload has gone. */
+	bool is_cut;
+	uint32_t tail; /* offset in bytes[] where the next bytes are staged */
+	uint32_t staged_bytes; /* bytes of all pieces together */
+	uint64_t position; /* offset in the stream behind all pieces */
+	uint32_t index; /* index of the send request that is staged next, or partly staged */
+	uint32_t message_offset; /* staged bytes of that request: the MO of its next segment */
+	bool is_in_message; /* a message of the send queue is partly staged: answers wait */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
-	uint64_t hold_end_ns; /* or before this time; 0: no limit */
+	uint64_t hold_end_ns; /* is_held ends at this time at the latest; 0: no limit */
 	bool is_ready_pending; /* the initiator has to send its ready message before all else */
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
 	uint32_t answers_out; /* outstanding READs and atomics */
-	enum fault fault; /* of the request at `index`, which fails in its turn */
-	struct mr_cached own; /* keys of SENDs and WRITEs */
+	enum fault fault; /* why the request at `index` cannot be staged; it fails in its turn */
+	struct mr_cached own; /* cached key of the program's SENDs and WRITEs */
 	struct iwarp_pending pending[QP_RD_ATOMIC_MAX]; /* a ring */
 	uint32_t pending_first, pending_count;
-	uint32_t pending_offset; /* staged bytes of the first one's response */
+	uint32_t pending_offset; /* staged bytes of the response to the first pending request */
 	uint8_t bytes[IWARP_TX_BYTES];
 };
 
 struct iwarp_receive {
 	uint32_t start, end; /* bytes[start .. end) are to be processed */
-	uint32_t direct_bytes; /* of the last offer, outside of bytes[] */
-	/* With markers: place in the stream of the FPDU at `start`, or of the one after it. */
+	uint32_t direct_bytes; /* bytes of the last offer that are outside of bytes[] */
+	/*
+	 * With markers: place in the stream of the FPDU at `start`, or if is_checked, of the next
+	 * FPDU.
+	 */
 	uint64_t position;
 	/* The FPDU at `start` is complete, with a good CRC, and its markers are removed. */
 	bool is_checked;
-	bool has_segment; /* its header was checked, and removed from bytes[] */
+	bool has_segment; /* the header of `segment` was checked, and removed from bytes[] */
 	struct ddp_segment segment;
-	uint32_t placed_bytes; /* of its payload */
+	uint32_t placed_bytes; /* bytes of the segment's payload that are at their destination */
 	uint32_t trailer_bytes; /* pad and CRC */
 	/* The next message waits for a receive request until then; 0: it does not. */
 	uint64_t stall_end_ns;
-	uint64_t stall_look_ns; /* when to look again */
+	uint64_t stall_look_ns; /* when to look for a receive request again */
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
-	/* An empty READ response answers an initiator whose ready message is a READ. */
+	/* This initiator's ready message was a READ, whose empty response has not arrived. */
 	bool is_ready_answer_awaited;
-	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the incomplete one */
-	struct mr_cached remote; /* keys of the peer's WRITEs */
-	struct mr_cached local; /* keys of receive requests */
+	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message, or of the incomplete one */
+	struct mr_cached remote; /* cached key of the peer's WRITEs */
+	struct mr_cached local; /* cached key of receive requests */
 	bool has_receive; /* `receive` was taken */
 	struct recv_wqe receive;
-	enum fault receive_fault; /* its fault if its message fails */
-	enum rdmap_opcode send_opcode; /* of the message in `receive` */
-	uint32_t send_bytes; /* of that message, so far */
-	uint32_t write_bytes; /* of WRITE segments since the last message with immediate data */
-	uint32_t answer_index; /* of the oldest READ or atomic without an answer, if there is one */
-	uint32_t answer_bytes; /* of a READ's response, so far */
+	enum fault receive_fault; /* the fault of `receive` if its message fails */
+	enum rdmap_opcode send_opcode; /* opcode of the message in `receive` */
+	uint32_t send_bytes; /* received bytes of that message */
+	/* Bytes of WRITE segments since the last message with immediate data. */
+	uint32_t write_bytes;
+	/* Index of the oldest READ or atomic without an answer, if there is one. */
+	uint32_t answer_index;
+	uint32_t answer_bytes; /* received bytes of a READ's response */
 	uint8_t bytes[IWARP_RX_BYTES];
 };
 
@@ -192,7 +203,7 @@ struct iwarp_qp {
 	enum iwarp_stream stream;
 	struct iwarp_settings settings;
 	bool is_peer_ended;
-	void *carrier; /* of the bytes; the worker's */
+	void *carrier; /* what carries the bytes; belongs to the worker */
 	struct iwarp_transmit tx;
 	struct iwarp_receive rx;
 };
@@ -205,8 +216,8 @@ static inline struct iwarp_qp *iwarp_from_qp(struct qp *qp)
 }
 
 /*
- * Give a queue pair in INIT its stream: it goes to RTS. Returns 0; -EINVAL in another state, or
- * when it had a stream since its last reset.
+ * Give a queue pair in INIT its stream: the queue pair goes to RTS. Returns 0; -EINVAL in another
+ * state, or when it had a stream since its last reset.
  */
 int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, uint64_t now_ns);
 
@@ -255,7 +266,7 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
  * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: program memory among them is approved
  *          until the lane is unlocked.
  *
- * Returns the number of parts, none of them empty; 0 for nothing now.
+ * Returns the number of parts, none of them empty; 0 when there is nothing to send now.
  */
 unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
@@ -266,19 +277,18 @@ unsigned iwarp_output(
  */
 const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 
-/* The first `bytes` of them were taken. */
+/* The carrier has taken the first `bytes` bytes of the last output. */
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * What to do with the stream. The carrier calls this after each of the calls above. IWARP_END comes
- * once; iwarp_half_closed() follows it.
+ * What to do with the stream. The carrier calls this after each of the calls above. After IWARP_END
+ * the carrier closes our half once, and calls iwarp_half_closed().
  */
 enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp);
 void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /*
- * The next queue pair of this lane to send, or NULL. It leaves the list when iwarp_output() has
- * nothing, or by iwarp_unschedule().
+ * The next queue pair of this lane to send, or NULL. It stays on the list until iwarp_unschedule().
  */
 static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 {

@@ -28,7 +28,7 @@ static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
 }
 
-/* The next message of a queue: all of it, or its segment at `offset`. */
+/* Make the header of the next message of a queue: of all of it, or of its segment at `offset`. */
 struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
 	enum ddp_queue queue, uint32_t offset);
 
@@ -39,12 +39,12 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
 /*
- * Add own bytes that were written behind the staged ones: a FPDU or its end (IWARP_OWN), or its
- * header (IWARP_OWN_HEADER).
+ * Stage `bytes` bytes that were written to bytes[] behind the staged ones: a FPDU or its end
+ * (IWARP_OWN), or its header (IWARP_OWN_HEADER).
  */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
 
-/* iwarp_own_add() for a complete FPDU, with nothing else staged. */
+/* iwarp_own_add() for a complete FPDU, when nothing else is staged. */
 static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
 {
 	tx->pieces[tx->first_piece] =
@@ -55,7 +55,10 @@ static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
 	tx->tail += bytes;
 }
 
-/* A complete FPDU of `bytes`, of which `payload_bytes` are payload, was written. */
+/*
+ * Stage a complete FPDU of `bytes` bytes, `payload_bytes` of them payload, that was written to
+ * bytes[].
+ */
 static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes)
 {
 	if (iwarp->tx.piece_count)
@@ -73,7 +76,7 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
 
-/* May a payload of so many bytes be sent without a copy? */
+/* May a payload of `bytes` bytes be sent without a copy? */
 static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t bytes)
 {
 	return !iwarp->settings.has_crc && !iwarp->settings.sends_markers &&
@@ -83,7 +86,7 @@ static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t byt
 
 /*
  * Give the program its memory back. The zero-copy payload of a FPDU that is partly sent is copied,
- * or the stream ends. Other FPDUs, from the first with a zero-copy payload on, are no longer
+ * or the stream ends. From the first other FPDU with a zero-copy payload on, FPDUs are no longer
  * staged.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp);
@@ -128,14 +131,14 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 
 /*
  * Check the header of a received segment: is the segment allowed now, and where does its payload
- * go? A refused segment changes nothing.
+ * go? A refused segment changes nothing, except that a receive request may have been taken.
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
 
 /* Take the receive request for a new message. */
 enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode);
 
-/* Its message, of `cqe->byte_count` bytes, is complete. */
+/* The message in rx.receive, of `cqe->byte_count` bytes, is complete. */
 void iwarp_receive_end(
 	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns);
 
@@ -143,7 +146,10 @@ void iwarp_receive_end(
 enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	uint32_t offset, const uint8_t *from, uint32_t bytes);
 
-/* The address of those bytes; NULL when they are not contiguous, or no longer writable. */
+/*
+ * The address where these payload bytes belong; NULL when it is not contiguous, or no longer
+ * writable.
+ */
 uint8_t *iwarp_segment_target(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes);
 
@@ -154,7 +160,9 @@ uint8_t *iwarp_segment_target(
 enum rdmap_error iwarp_segment_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns);
 
-/* Does it carry data for memory, so that placing may begin before all of it has arrived? */
+/*
+ * Does the segment carry data for memory, so that placing may begin before all of it has arrived?
+ */
 bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* --- stream.c --- */

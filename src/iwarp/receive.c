@@ -7,7 +7,8 @@
 #include "iwarp/iwarp_internal.h"
 
 /*
- * Behind a payload that is received in place: its tail, its trailer, the head of the next segment.
+ * Room behind a payload that is received at its destination: for its last bytes, its trailer, and
+ * the head of the next segment.
  */
 enum { AFTER_DIRECT_BYTES = IWARP_TAIL_BYTES + 64 };
 
@@ -77,7 +78,7 @@ static bool is_collecting(const struct iwarp_qp *iwarp)
 	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
 }
 
-/* May its payload be placed before all of it has arrived? Only if it is long enough. */
+/* May the segment's payload be placed before all of it has arrived? Only if it is long enough. */
 static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	return !is_collecting(iwarp) && iwarp_segment_is_data(segment) &&
@@ -93,7 +94,7 @@ static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 		return false;
 	if (!rx->stall_end_ns) {
 		if (iwarp->tx.hold_end_ns)
-			iwarp_hold_over(iwarp); /* it is a FPDU of the initiator */
+			iwarp_hold_over(iwarp); /* the stalled FPDU is the initiator's first */
 		rx->stall_end_ns = now_ns + IWARP_STALL_NS;
 		qp_count(&iwarp->qp, COUNTER_receive_stalls, 1);
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Staged bytes: FPDUs, made one by one, as pieces of the stream, until the carrier has taken their
- * last byte.
+ * Staged bytes: FPDUs, made one by one. Each is one or more pieces of the stream until the carrier
+ * has taken its last byte.
  *
- * FPDUs of own bytes lie behind each other in tx.bytes and make a single piece. A FPDU with a
- * zero-copy payload makes three: header, payload, and trailer, which the next FPDUs may follow. The
- * memory of a zero-copy payload is approved each time that it is offered for sending.
+ * Copied FPDUs lie behind each other in tx.bytes and make a single piece. A FPDU with a zero-copy
+ * payload makes three: header, payload, and trailer, which the next FPDUs may follow. The memory of
+ * a zero-copy payload is approved each time that it is offered for sending.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "wire/bytes.h"
 
 enum {
-	TERMINATE_BYTES_MAX = 256, /* of its FPDU, with markers */
+	TERMINATE_BYTES_MAX = 256, /* of the FPDU of a Terminate message, with markers */
 };
 
 static_assert(2 * (DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX) < TERMINATE_BYTES_MAX,
@@ -46,7 +46,7 @@ static void zerocopy_add(struct iwarp_transmit *tx, const struct iwarp_piece *pi
 	*piece_add(tx, piece->bytes) = *piece;
 }
 
-/* Bytes behind own bytes that end a FPDU extend their piece. */
+/* Bytes that follow a piece of kind IWARP_OWN in tx.bytes extend that piece. */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
 {
 	struct iwarp_piece *last = piece_at(tx, tx->piece_count - 1), *piece;
@@ -180,8 +180,8 @@ static void pieces_drop(struct iwarp_transmit *tx, uint32_t from)
 }
 
 /*
- * Only the first FPDU can be partly sent: its header, or some of it, was taken, or is all that
- * precedes the payload.
+ * Only the first FPDU can be partly sent. Either some of its header was taken (is_begun), or all of
+ * it, and then its payload is the first piece.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp)
 {
@@ -221,7 +221,7 @@ unsigned iwarp_output(
 		const struct iwarp_piece *piece = piece_at(tx, i);
 
 		parts[i] = (struct iwarp_part){piece_resolve(iwarp, piece), piece->bytes};
-		if (!parts[i].at) { /* and the rest of the FPDU */
+		if (!parts[i].at) { /* the rest of the FPDU cannot be sent */
 			iwarp_ended(iwarp, true, now_ns);
 			return 0;
 		}

@@ -72,7 +72,10 @@ static void stage_atomic_response(
 	pending_next(tx);
 }
 
-/* Quotes the rest of the request (RFC 5040 section 4.8). */
+/*
+ * Refuse a READ, perhaps in the middle of its response. The Terminate message quotes the rest of
+ * the request (RFC 5040 section 4.8).
+ */
 static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request *read,
 	enum rdmap_error error, uint64_t now_ns)
 {
@@ -152,8 +155,8 @@ static uint64_t sent_position(const struct iwarp_transmit *tx)
 }
 
 /*
- * The payload of the next segment of a SEND or WRITE, if it is zero-copy. Otherwise only `bytes`,
- * the number of bytes to copy.
+ * The payload of the next segment of a SEND or WRITE, if it is zero-copy. Otherwise a piece of kind
+ * IWARP_OWN with only `bytes`, the number of bytes to copy.
  */
 static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
@@ -186,7 +189,7 @@ static bool payload_gather(
 	return iwarp->tx.fault == FAULT_NONE;
 }
 
-/* Stage a segment with that payload. Returns false when its memory is refused. */
+/* Stage a segment with `payload`. Returns false when its memory is refused. */
 static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
 	const struct ddp_segment *segment, const struct iwarp_piece *payload)
 {
@@ -316,7 +319,7 @@ static void stage_atomic_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	answer_awaited(iwarp, wqe);
 }
 
-/* Check all memory of a request at once, in its turn. */
+/* Check all memory of a request before its first segment is staged. */
 static enum fault request_check(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct qp *qp = &iwarp->qp;
@@ -357,7 +360,7 @@ static bool request_is_ready(const struct iwarp_qp *iwarp)
 		tx->answers_out + iwarp->rx.is_ready_answer_awaited < iwarp->settings.ord;
 }
 
-/* A BIND_MW or LOCAL_INV, which sends nothing. */
+/* Execute a BIND_MW or LOCAL_INV, which sends nothing. */
 static void execute_local(struct iwarp_qp *iwarp, struct send_wqe *wqe, uint64_t now_ns)
 {
 	iwarp->tx.fault = window_execute(&iwarp->qp, wqe);
@@ -399,7 +402,10 @@ static bool is_done(const struct iwarp_transmit *tx, const struct send_wqe *wqe)
 				     : sent_position(tx) >= wqe->stream.end_position;
 }
 
-/* An own request that cannot be executed ends the stream, when those before it are done. */
+/*
+ * A request of this queue pair that cannot be executed ends the stream, once the requests before it
+ * are done.
+ */
 static void request_fail(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	enum fault fault = iwarp->tx.fault;
