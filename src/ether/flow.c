@@ -6,7 +6,7 @@
 
 enum { KEY_WORDS = sizeof(struct frame_key) / sizeof(uint64_t) };
 
-/* A smaller rank is tried first. */
+/* Rules of a smaller rank are tried first. */
 static uint32_t rank_of(const struct flow_rule *rule)
 {
 	return (uint32_t)rule->kind << 16 | (rule->kind == FLOW_NORMAL ? rule->priority : 0);

@@ -6,8 +6,8 @@
  * Flow steering: which raw packet queue pairs get a frame.
  *
  * A rule is a masked key, a rank and the queue pair it steers to. A frame goes to the owners of all
- * matching rules of the best (lowest) rank. A rule that does not trap takes its copy, and the
- * search goes on. Sniffers come first and never trap; the default rules are last.
+ * matching rules of the best (lowest) rank. If none of these rules traps, the search goes on at the
+ * next rank. Sniffers come first and never trap; the default rules are last.
  *
  * To add a rule, the owner makes a longer table and replaces the old one; rules are removed in
  * place. The owner does both while no thread reads the table.
@@ -42,7 +42,7 @@ struct flow_rule {
 	uint32_t tag; /* shown in completions */
 	struct frame_key value; /* 0 where the mask is 0 */
 	struct frame_key mask;
-	const struct qp *owner; /* compared, never followed */
+	const struct qp *owner; /* only compared, never dereferenced */
 	struct flow_counters *counters; /* NULL: none */
 };
 
@@ -52,8 +52,8 @@ struct flow_table {
 };
 
 /*
- * A copy of `old` (NULL: an empty table) with `rule` behind its equals. The rule is borrowed for
- * the life of the table. NULL when there is no memory.
+ * A copy of `old` (NULL: an empty table) with `rule` behind the rules of equal rank. The rule is
+ * borrowed for the life of the table. NULL when there is no memory.
  */
 struct flow_table *flow_table_with(const struct flow_table *old, const struct flow_rule *rule);
 
@@ -70,7 +70,7 @@ struct flow_frame {
 const struct flow_rule *flow_table_find(
 	const struct flow_table *table, const struct flow_frame *frame, const struct qp *owner);
 
-/* A rule has delivered a frame. Any thread. */
+/* Count a frame that a rule has delivered. Any thread may call. */
 static inline void flow_rule_count(const struct flow_rule *rule, uint32_t bytes)
 {
 	if (rule->counters) {

@@ -32,7 +32,7 @@
 
 enum { RAW_TABLE_MAX = 128 };
 
-/* The interval of tries when the interface takes no more frames. */
+/* The time until the next attempt to send when the interface takes no more frames. */
 #define RAW_BLOCKED_NS 100000
 
 /* An indirection table: from hashes to work queues. */
@@ -74,7 +74,10 @@ uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns);
 /* The interface has taken the first `count` frames. raw_next_frame() returns the others again. */
 void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns);
 
-/* The interface takes no more: leave the list, and try again after RAW_BLOCKED_NS. */
+/*
+ * The interface takes no more frames now: remove the queue pair from lane->tx_frames, and try again
+ * after RAW_BLOCKED_NS.
+ */
 void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns);
 
 /* The interface refuses the first frame for good. The frame counts as lost on the wire. */

@@ -16,7 +16,7 @@
 
 enum {
 	RSS_KEY_BYTES = 40,
-	/* Two IPv6 addresses, two ports: as far as 40 bytes of key reach. */
+	/* Two IPv6 addresses and two ports. A key of 40 bytes suffices for no more bytes. */
 	RSS_INPUT_BYTES_MAX = 36,
 };
 
@@ -36,7 +36,7 @@ enum rss_field {
 /* The Toeplitz hash of `count` bytes, at most RSS_INPUT_BYTES_MAX. */
 uint32_t rss_toeplitz(const uint8_t key[RSS_KEY_BYTES], const uint8_t *input, uint32_t count);
 
-/* The hash of a frame over `fields`, any of enum rss_field. */
+/* The hash of a frame over `fields`, bits of enum rss_field. */
 uint32_t rss_hash(const uint8_t key[RSS_KEY_BYTES], uint32_t fields, const struct frame_key *frame);
 
 #endif

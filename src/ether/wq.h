@@ -8,7 +8,8 @@
  *
  * Queue pairs of several lanes may deliver into the same work queue. The receive queue and the
  * completion queue have their own locks; the state is one word. The owner changes the state, and
- * takes and releases every lane's lock before it flushes or destroys.
+ * takes and releases every lane's lock before it flushes or destroys, so that no lane is still
+ * delivering.
  */
 
 #include <stdatomic.h>
@@ -22,7 +23,7 @@
 enum wq_state {
 	WQ_RESET, /* takes no requests, gets no frames */
 	WQ_READY,
-	WQ_ERROR, /* requests are flushed */
+	WQ_ERROR, /* posted requests complete as flushed */
 };
 
 struct wq {
@@ -41,15 +42,15 @@ int wq_init(struct wq *wq, struct arena *arena, struct cq *cq, uint32_t depth, u
 void wq_done(struct wq *wq, struct arena *arena);
 
 /*
- * Post a receive request. Returns 0; -EINVAL when the list is too long, or in state RESET; -ENOMEM
- * when the queue is full. In state ERROR the caller flushes afterwards.
+ * Post a receive request. Returns 0; -EINVAL when the scatter list is too long, or in state RESET;
+ * -ENOMEM when the queue is full. In state ERROR the caller flushes afterwards.
  */
 int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
 
 /* Move the queue to state ERROR, because its completion queue or the memory of a request failed. */
 void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
-/* Discard requests and completions. */
+/* Discard the queue's requests and completions. */
 void wq_reset(struct wq *wq);
 
 /* Complete all queued requests as flushed. The caller has locked `lane`, which may be any. */
