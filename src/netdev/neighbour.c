@@ -17,7 +17,8 @@
 
 enum {
 	MESSAGE_BYTES = 1024,
-	DISCARD_PORT = 9, /* the destination of the datagram that makes the kernel resolve */
+	/* Destination port of the datagram that makes the kernel resolve the address. */
+	DISCARD_PORT = 9,
 	/* linux/neighbour.h: reachable, or as good as reachable. */
 	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
@@ -36,14 +37,14 @@ static struct ip ip_of(const struct gid *gid)
 	return (struct ip){AF_INET6, 16, gid->raw};
 }
 
-/* The used fields of an answer. */
+/* The fields of a netlink answer that are used here. */
 struct answer {
-	bool is_local; /* of a route: it ends at this host */
+	bool is_local; /* not a unicast route, so the address is mostly this host's */
 	bool has_gateway;
 	uint8_t gateway[16];
 	bool has_via; /* a gateway of the other address family */
 	uint32_t ifindex; /* outgoing interface */
-	uint16_t state; /* of a neighbour */
+	uint16_t state; /* NUD_ state of a neighbour */
 	bool has_mac;
 	uint8_t mac[NEIGHBOUR_MAC_BYTES];
 };

@@ -3,9 +3,10 @@
 #define URNIC_NETDEV_NEIGHBOUR_H
 
 /*
- * Does the next hop exist? An adapter's driver needs its link address before it can send, so the
- * kernel's rdma_cm looks it up when it resolves an address. urnic's kernel would do so by itself.
- * But programs expect address resolution to fail for a dead host.
+ * Does the next hop exist? An adapter's driver needs the next hop's link address before it can
+ * send, so the kernel's rdma_cm looks that address up when it resolves an address. For urnic the
+ * kernel looks it up when urnic sends. But programs expect address resolution to fail for a dead
+ * host.
  */
 
 #include <stdbool.h>
@@ -15,8 +16,8 @@
 #include "base/gid.h"
 
 enum neighbour {
-	NEIGHBOUR_KNOWN, /* it has a link address, needs none, or the answer is unknown */
-	NEIGHBOUR_PENDING, /* not yet; the kernel is looking it up */
+	NEIGHBOUR_KNOWN, /* the next hop has a link address, needs none, or the answer is unknown */
+	NEIGHBOUR_PENDING, /* the link address is missing; the kernel is looking it up */
 };
 
 /*
@@ -25,7 +26,7 @@ enum neighbour {
  *
  * `ifindex`  The outgoing interface.
  *
- * Takes some ten microseconds, without waiting for the answer. Any thread may call.
+ * Takes some ten microseconds: does not wait for the kernel's look-up. Any thread may call.
  */
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);
@@ -41,8 +42,8 @@ enum { NEIGHBOUR_MAC_BYTES = 6 };
  *
  * False when the route uses another interface, an IPv4 route has an IPv6 next hop (RTA_VIA), the
  * remote address is this machine's own, the table has no address that the kernel itself would use,
- * or the answer is unknown. Takes some ten microseconds, but the kernel may make the
- * caller wait for its lock. Any thread may call.
+ * or the answer is unknown. Takes some ten microseconds, but the caller may wait for a lock of the
+ * kernel. Any thread may call.
  */
 bool neighbour_mac(const struct gid *local, const struct gid *remote, uint32_t ifindex,
 	uint8_t ret_mac[NEIGHBOUR_MAC_BYTES]);

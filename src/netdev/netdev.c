@@ -16,7 +16,7 @@
 
 enum {
 	DUMP_BUFFER_BYTES = 32768, /* the kernel's limit for a message of a dump */
-	DUMP_ATTEMPTS_MAX = 8, /* while the dumped objects keep changing */
+	DUMP_ATTEMPTS_MAX = 8, /* attempts while the dumped objects keep changing */
 };
 
 /* The result of a dump, and the metric of the best default route so far. */
@@ -138,7 +138,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* The outgoing interface of a route; of several next hops the first one's. */
+/* The outgoing interface of a route; if it has several next hops, that of the first. */
 static struct netdev *route_netdev(struct netdev_list *list, const struct attributes *attributes)
 {
 	const struct nlattr *out = attributes->of_type[RTA_OIF];
@@ -249,7 +249,10 @@ static int netdev_compare(const void *left, const void *right)
 	return (a->ifindex > b->ifindex) - (a->ifindex < b->ifindex);
 }
 
-/* One attempt. -EINTR: the dump is inconsistent, because something changed meanwhile. */
+/*
+ * Make one attempt. Returns -EINTR when the dump is inconsistent, because something changed
+ * meanwhile.
+ */
 static int snapshot_take(struct snapshot *snapshot)
 {
 	memset(snapshot->list, 0, sizeof(*snapshot->list));

@@ -5,9 +5,9 @@
 /*
  * The network interfaces of this network namespace.
  *
- * A snapshot, taken over netlink and never refreshed. Order: the interface of the default route
- * first, then by index, loopback last, because many programs take the first usable one. Any thread
- * may take a snapshot.
+ * A list is a snapshot, taken over netlink and never refreshed. The interface of the default route
+ * comes first, then the others by index, and loopback last, because many programs take the first
+ * usable interface. Any thread may take a snapshot.
  */
 
 #include <stdbool.h>
@@ -25,12 +25,13 @@ enum {
 struct netdev {
 	char name[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
-	uint32_t mtu_bytes; /* of an IP packet */
+	uint32_t mtu_bytes; /* the longest IP packet */
 	uint8_t mac[6]; /* zero if the link has none (loopback, tunnels) */
 	bool is_up;
 	bool is_loopback;
 	bool has_carrier; /* operational: false while the cable is out */
-	bool has_default_route; /* the first by metric, IPv4 before IPv6 */
+	/* The best default route uses it: IPv4 before IPv6, then by metric. */
+	bool has_default_route;
 	uint32_t gid_count;
 	/* IPv4, then global IPv6, then link-local; each in the kernel's order. */
 	struct gid gids[NETDEV_GIDS_MAX];

@@ -12,7 +12,8 @@
 
 static struct mnl_socket *netlink; /* NULL: none */
 static struct stat namespace; /* the network namespace of the socket */
-static pid_t owner; /* process that opened it: a forked child would take its parent's messages */
+/* Process that opened `netlink`: a forked child would take its parent's messages. */
+static pid_t owner;
 
 static int groups_join(void)
 {

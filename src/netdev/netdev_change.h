@@ -18,8 +18,9 @@
  * Has anything changed in this thread's network namespace since the last call? Also true the first
  * time, in another namespace, in a forked child, and when the answer is unknown.
  *
- * Each change is reported once per process, so the caller takes its new snapshot after the call: a
- * snapshot from before the call may lack the reported change. The caller serializes the calls.
+ * Each change is reported once per process. So the caller takes its new snapshot after the call,
+ * because a snapshot from before the call may lack the reported change. The caller serializes the
+ * calls.
  */
 bool netdev_has_changes(void) URNIC_EXPORT_AS(netdev_has_changes);
 

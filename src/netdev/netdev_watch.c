@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for everything here; it is early in lock_order.def. The thread does not take it, so
- * a caller that stops the watch can wait for the thread.
+ * `lock` protects all state of this file but `watchers`; its place in lock_order.def is early. The
+ * watch's thread does not take the lock, so a caller that stops the watch can wait for the thread.
  */
 #include "netdev/netdev_watch.h"
 
@@ -47,7 +47,10 @@ static void messages_discard(int fd)
 		;
 }
 
-/* Wait for events on the first `count` descriptors; an event on fds[0] ends the thread. */
+/*
+ * Wait for events on the first `count` descriptors. Returns true for an event on fds[0], which ends
+ * the thread.
+ */
 static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	fds[0].revents = 0;

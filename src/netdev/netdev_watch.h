@@ -21,16 +21,19 @@ enum { WATCH_PAUSE_MS = 10 };
 /*
  * Start a watch. The first watch starts the thread, in the caller's network namespace.
  *
- * `on_change`  Called by the thread after a change, or a possible one; once, however many watches
- *              have it. It may block, and must not start or stop a watch. It is called until the
- *              last watch of all has stopped.
+ * `on_change`  The thread calls it after a change, or a possible one: once, even if several watches
+ *              name it. The function may block, and must not start or stop a watch. It is called
+ *              until the last watch of all functions has stopped.
  *
  * Returns the argument of netdev_watch_stop(). A missing thread or socket is reported in the log
  * and is no error: the present interfaces can still be read.
  */
 uint32_t netdev_watch_start(void (*on_change)(void)) URNIC_EXPORT_AS(netdev_watch_start);
 
-/* Stop a watch. The last one ends the thread; no call is in progress when it returns. */
+/*
+ * Stop a watch. Stopping the last one ends the thread: after that, no call of a watch's function is
+ * in progress.
+ */
 void netdev_watch_stop(uint32_t watch) URNIC_EXPORT_AS(netdev_watch_stop);
 
 #endif
