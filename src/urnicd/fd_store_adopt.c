@@ -56,7 +56,7 @@ static bool adopt_sockets(
 	return true;
 }
 
-/* A survivor has the other end, or the channel is closed. */
+/* Adopt a channel, if a survivor still has its other end. */
 static bool adopt_channel(struct server *server, const struct fd_store_label *label, int fd)
 {
 	const struct group *group = server_group_find(server, &label->address);
@@ -85,7 +85,8 @@ static void message_adopt(void *context, const struct fd_store_label *label, con
 }
 
 /*
- * Restore leases and members from the ledger. A ledger older than our own state is ignored.
+ * Restore leases and members from the ledger. A survivor's ledger that is older than the server's
+ * own is ignored.
  */
 static void ledger_restore(struct adoption *adoption)
 {
@@ -138,7 +139,10 @@ void fd_store_adopt(struct server *server, int store)
 	if (adoption && (store == server->fd_store || !is_same(store, server->fd_store))) {
 		adoption->server = server;
 		adoption->is_own_store = store == server->fd_store;
-		/* A group's sockets may be in another order than theirs: fd_store_sweep(). */
+		/*
+		 * fd_store_sweep() may have changed the order of a group's messages, so read them
+		 * until a pass adopts nothing.
+		 */
 		do {
 			sockets = adoption->sockets;
 			rc = fd_store_visit(store, message_adopt, adoption);

@@ -218,7 +218,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 	return false;
 }
 
-/* Log once per port. */
+/* Log the port's first refused system call, once. */
 static void refusal_log(struct gsi_port *gsi)
 {
 	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);

@@ -34,8 +34,8 @@ void gsi_port_close(struct gsi_port *gsi);
  * Send the last messages of a process that has ended, so that its peers learn that its connections
  * have ended (IBTA 12.9.7.1: destroying ends a connection).
  *
- * `memory`  Its NIC memory; any bytes.
- * `slots`   Its slots; its communication IDs begin with one of them.
+ * `memory`  NIC memory of that process; any bytes.
+ * `slots`   Slots of that process; its communication IDs begin with one of them.
  */
 void gsi_send_last_messages(struct server *server, int memory, const struct agent_slots *slots);
 

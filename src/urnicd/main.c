@@ -114,9 +114,9 @@ static int parse_options(int argc, char **argv, struct options *options)
 }
 
 /*
- * How many sockets may lie in the fd store. The kernel lets no program of a user pass descriptors
- * while more of that user's are under way in messages than the program may open (root excepted, and
- * root alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
+ * How many sockets may lie in the fd store. The kernel lets a program pass no descriptor while more
+ * descriptors of its user are in messages than the program may open. Root is excepted, and only
+ * root runs a system-wide urnicd. So leave room below the limit that programs usually have.
  */
 static uint32_t sockets_max(bool is_system)
 {
@@ -129,7 +129,8 @@ static uint32_t sockets_max(bool is_system)
 }
 
 /*
- * Is the limit on open files sufficient? urnicd inherits it from one program and serves them all.
+ * Is the limit on open files sufficient? urnicd inherits the limit from the program that starts it,
+ * and serves all programs.
  */
 static bool may_open_enough(void)
 {
@@ -139,8 +140,9 @@ static bool may_open_enough(void)
 }
 
 /*
- * signal() refuses the signals that the C library keeps for itself, 32 and 33. A program may have
- * had them ignored all the same, by a system call of its own; make starts its commands so.
+ * signal() refuses the signals that the C library keeps for itself, 32 and 33. The program that
+ * started urnicd may still have set them to be ignored, by a direct system call; make does so for
+ * its commands.
  */
 static void reserved_signal_reset(int signal_number)
 {
@@ -163,7 +165,7 @@ static void reserved_signal_reset(int signal_number)
 static void shed_inheritance(void)
 {
 	static const int limits[] = {
-		RLIMIT_NOFILE /* sockets are what we are made of */, RLIMIT_CPU, RLIMIT_FSIZE};
+		RLIMIT_NOFILE /* urnicd needs one for each socket */, RLIMIT_CPU, RLIMIT_FSIZE};
 	struct rlimit limit;
 	sigset_t none;
 
@@ -237,7 +239,10 @@ static int server_keep(const struct server_settings *settings)
 	sigset_t events;
 	pid_t server;
 
-	/* sigwaitinfo() below takes them, so that none is lost between a check and a wait. */
+	/*
+	 * Block the signals that sigwaitinfo() takes below, so that none is lost between a check
+	 * and a wait.
+	 */
 	sigemptyset(&events);
 	sigaddset(&events, SIGCHLD);
 	sigaddset(&events, SIGTERM);

@@ -64,7 +64,7 @@ static bool parse_row(const char *line, struct udp_row *row)
 	return true;
 }
 
-/* Returns whether a visit returned true. */
+/* Visit the sockets on port 4791 until `visit` returns true. Returns whether it did. */
 static bool visit_rows(bool (*visit)(void *context, const struct udp_row *row), void *context)
 {
 	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};

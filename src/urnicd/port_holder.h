@@ -14,7 +14,7 @@
 /*
  * Describe the holder of (address, 4791), and the remedy.
  *
- * `ret_text`  One sentence, terminated; `text_bytes` long.
+ * `ret_text`  Room of `text_bytes` for one sentence, which is terminated.
  */
 void port_holder_describe(const struct agent_address *address, char *ret_text, size_t text_bytes);
 

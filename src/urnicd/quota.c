@@ -17,7 +17,7 @@ static const char *const names[] = {
 };
 
 struct use {
-	uint32_t held; /* by the user */
+	uint32_t held; /* what the user has */
 	uint32_t free;
 };
 

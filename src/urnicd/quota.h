@@ -3,7 +3,8 @@
 #define URNIC_URNICD_QUOTA_H
 
 /*
- * The quota of one user in the system's urnicd: never more than what is free for all others.
+ * The quota of one user in a system-wide urnicd: a user who has as much of a resource as is free
+ * for all others gets no more of it.
  *
  * A single user may have half of each resource. Two users at their quota have a third each, and so
  * on, so a later user always gets some. Root, and the one user of an urnicd that a program started,
@@ -21,7 +22,7 @@ enum quota {
 	QUOTA_FOREIGN, /* connections from other network namespaces */
 	QUOTA_SLOTS,
 	QUOTA_CLAIMS,
-	QUOTA_GROUPS, /* of addresses that need no interface: 127.0.0.0/8 */
+	QUOTA_GROUPS, /* groups of addresses that need no interface: 127.0.0.0/8 */
 	QUOTA_CHANNELS,
 };
 

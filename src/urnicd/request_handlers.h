@@ -31,10 +31,10 @@ struct request {
 __attribute__((format(printf, 3, 4))) int request_refuse(
 	struct request *request, int error, const char *format, ...);
 
-/* Refuse for a quota. `why` is from quota_is_reached(). */
+/* Refuse a request because of a quota. `why` is from quota_is_reached(). */
 int request_refuse_quota(struct request *request, const char *why);
 
-/* The body of the answer, all zero. */
+/* Clear the message's body, and return the message for the answer. */
 struct agent_message *request_answer(struct request *request);
 
 int request_handle_open(struct request *request);

@@ -47,7 +47,10 @@ static int handle_hello(struct request *request)
 
 	message->hello.pid = (uint32_t)getpid();
 	message->hello.is_system = server->is_system;
-	/* A process with the fd store can read all processes' packets. */
+	/*
+	 * A process with the fd store can read all processes' packets, so only urnicd's own user
+	 * gets it.
+	 */
 	if (request->client->uid == geteuid())
 		request->answer_fd = server->fd_store;
 	request->client->is_greeted = true;
@@ -162,7 +165,7 @@ static int handle_resume(struct request *request)
 	return 0;
 }
 
-/* Pass the memory of `found` with the answer, if the client may read it. Returns whether. */
+/* Pass the memory of `found` with the answer, if the client may read it. Returns whether it may. */
 static bool show_memory(struct request *request, const struct client *found)
 {
 	bool is_shown = found->memory >= 0 &&
@@ -285,7 +288,9 @@ static int request_handle(struct request *request)
 	return -EPROTO;
 }
 
-/* Returns false when the client does not read its answer. */
+/*
+ * Handle the request and send the answer. Returns false when the client does not read its answer.
+ */
 static bool handle_and_answer(struct request *request)
 {
 	struct client *client = request->client;
@@ -321,7 +326,10 @@ static void refuse_version(struct server *server, struct client *client, uint32_
 		client->pid, client->comm, version, AGENT_VERSION);
 }
 
-/* Refuse an unwanted client's request. Its connection is closed next, for its descriptor. */
+/*
+ * Refuse an unwanted client's request. The caller then closes the connection, whose descriptor is
+ * needed.
+ */
 static void refuse_unwanted(struct request *request)
 {
 	struct rlimit files = {0};
@@ -346,7 +354,9 @@ static void refuse_unwanted(struct request *request)
 	log_line("process %d is refused: no descriptors are left", request->client->pid);
 }
 
-/* A client from another network namespace gets no HELLO, as the answer has the fd store. */
+/*
+ * A client from another network namespace may not send HELLO, because the answer has the fd store.
+ */
 static bool is_in_order(const struct client *client, uint32_t type)
 {
 	if (client->is_foreign)

@@ -13,7 +13,7 @@
  */
 bool request_receive(struct server *server, struct client *client);
 
-/* Try again what had to wait. Returns false when the connection must be cut. */
+/* Handle the client's waiting request again. Returns false when the connection must be cut. */
 bool request_retry(struct server *server, struct client *client);
 
 #endif

@@ -13,7 +13,7 @@
 #include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"
 
-enum { GSI_BUFFER_BYTES = 4 << 20 /* of packets for QP1 that a process has not read yet */ };
+enum { GSI_BUFFER_BYTES = 4 << 20 /* for packets to QP1 that a process has not read yet */ };
 
 /* Describe for the user why a group could not grow. */
 static int refuse_open(struct request *request, const struct agent_address *address, int rc)
@@ -52,7 +52,10 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 	}
 }
 
-/* Sockets in the fd store count against the limit of each program of the user that passes some. */
+/*
+ * May urnicd open the sockets that the slot needs? Sockets in the fd store count against the limit
+ * on open files of each program of the user that passes descriptors.
+ */
 static bool has_room(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
 {
@@ -89,7 +92,10 @@ static int group_for(struct request *request, const struct agent_address *addres
 	return 0;
 }
 
-/* Open a channel, as the holder of a member could receive every user's packets. */
+/*
+ * Give the process a channel instead of a member, because the holder of a member could receive
+ * every user's packets.
+ */
 static int open_channel(struct request *request, struct group *group, uint8_t slot)
 {
 	struct server *server = request->server;
@@ -172,7 +178,10 @@ int request_handle_gsi_open(struct request *request)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
 		return request_refuse(
 			request, -errno, "cannot make a socket pair: %s", strerror(errno));
-	/* As large as the limit allows: a program may make a thousand connections at once. */
+	/*
+	 * The buffer is as large as the limit allows, because a program may make a thousand
+	 * connections at once.
+	 */
 	socket_grow_send_buffer(fds[0], GSI_BUFFER_BYTES);
 	if (client->gsi >= 0)
 		close(client->gsi);

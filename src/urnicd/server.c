@@ -89,7 +89,7 @@ static void event_dispatch(struct server *server, const struct epoll_event *even
 	}
 }
 
-/* Returns how many clients still wait. */
+/* Retry the waiting requests. Returns how many clients still wait. */
 static uint32_t retry_waiting(struct server *server)
 {
 	uint32_t waiting = 0;
@@ -133,7 +133,10 @@ static bool is_idle(struct server *server)
 	if (server->idle_ms == 0 || server->client_count > 0 ||
 		server_now_ms() < server->idle_since_ms + server->idle_ms)
 		return false;
-	/* Serve the programs that have connected. Later ones find no listener and start another. */
+	/*
+	 * Serve the programs that have connected. Later programs find no listener and start another
+	 * urnicd.
+	 */
 	while (server_accept(server))
 		;
 	return server->client_count == 0;

@@ -42,13 +42,13 @@ struct client {
 	uid_t uid;
 	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
-	/* from another network namespace: may only request the list of processes */
+	/* From another network namespace: the client may send no request but AGENT_FIND. */
 	bool is_foreign;
 	bool is_greeted;
 	bool is_survivor; /* it resumed slots of an earlier urnicd */
-	bool had_low_port; /* and had a port below 1024 */
-	bool is_over_quota; /* its first request is refused for that */
-	uint32_t claims; /* their number */
+	bool had_low_port; /* the survivor had a port below 1024 */
+	bool is_over_quota; /* the user had reached its quota: the first request is refused */
+	uint32_t claims; /* the number of its claims */
 	uint64_t gsi_groups; /* a bit for each group at whose address it listens to QP1 */
 	bool is_unwanted; /* accepted with the last descriptor; its first request is refused */
 	bool is_waiting; /* `waiting` is answered later; until then urnicd reads no other request */
@@ -57,8 +57,8 @@ struct client {
 
 struct server {
 	bool is_system;
-	uint32_t idle_ms; /* without clients; 0: for ever */
-	uint32_t sockets_max; /* in all groups together */
+	uint32_t idle_ms; /* leave after this time without clients; 0: never */
+	uint32_t sockets_max; /* limit on the sockets of all groups together */
 	int epoll;
 	int listener;
 	int reserve; /* a descriptor to close when accept() finds no free one; -1: closed */
@@ -69,22 +69,23 @@ struct server {
 	uint64_t host; /* our host identity: agent/namespace_lookup.h */
 	int fd_store;
 	int ledger; /* also in the fd store; or -1 */
-	uint32_t generation; /* of the ledger */
+	uint32_t generation; /* generation of the ledger */
 	bool has_adopted; /* this urnicd has adopted sockets or leases */
 	bool has_survivors; /* survivors of an earlier urnicd may still connect */
 	uint64_t survivors_until_ms;
 	uint64_t idle_since_ms; /* while there are no clients */
 	uint32_t client_count;
-	uint32_t foreign_count; /* of the clients, those with is_foreign */
+	uint32_t foreign_count; /* number of clients with is_foreign */
 	uint32_t group_count;
 	struct agent_counters counters;
 	struct slot_table slots;
 	struct client clients[SERVER_CLIENTS_MAX];
 	struct group groups[SERVER_GROUPS_MAX];
-	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* slot 0 of each group */
+	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* QP1 at slot 0 of each group */
 	/* Passes packets to processes of users other than root; NULL: not the system's urnicd */
 	struct relay *relay;
-	uint32_t closed_channels; /* the fd store still has them */
+	/* Channels closed since the last sweep of the fd store, which still has them. */
+	uint32_t closed_channels;
 	struct claim_table claims;
 	bool is_successor; /* an earlier urnicd died; survivors may still repeat their claims */
 	uint64_t started_at_ms;
@@ -94,8 +95,8 @@ struct server_settings {
 	int listener; /* bound and listening; the caller's */
 	int fd_store; /* empty, or inherited from an urnicd that died; the caller's */
 	bool is_system; /* serve every user */
-	uint32_t idle_ms; /* leave after so long without clients; 0: never */
-	uint32_t sockets_max; /* open no more than these */
+	uint32_t idle_ms; /* leave after this time without clients; 0: never */
+	uint32_t sockets_max; /* limit on the sockets of all groups together */
 };
 
 /* Returns 0 or -errno. */
@@ -154,7 +155,7 @@ enum server_drop {
 /* Close unused groups. Returns their number. */
 uint32_t server_drop_groups(struct server *server, enum server_drop which);
 
-/* Assign a socket of a group to a slot; slot 0 is urnicd's own. As group_assign(). */
+/* Assign a socket of a group to a slot; slot 0 is urnicd's own. Returns as group_assign(). */
 int server_group_assign(struct server *server, struct group *group, uint8_t slot, uid_t uid);
 
 /* The client listens to QP1 at the group's address from now on. */
@@ -165,7 +166,7 @@ void server_note_listener(
 uint32_t server_group_missing(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid);
 
-/* Poll slot 0 of a group whose first sockets are open now. */
+/* Watch slot 0's socket of a group whose first sockets are open now. */
 void server_watch_group(struct server *server, struct group *group);
 
 /* Write a changed group or lease into the ledger. */

@@ -17,8 +17,9 @@
 #include "urnicd/server.h"
 
 enum {
-	REST_MS = 100, /* between attempts to accept without descriptors */
-	UNWANTED_MS = 50, /* for a client's first request, which follows its connect() at once */
+	REST_MS = 100, /* between attempts to accept while no descriptor is free */
+	/* Wait for a client's first request, which follows its connect() at once. */
+	UNWANTED_MS = 50,
 };
 
 /*

@@ -11,7 +11,7 @@
 #include "urnicd/lease/fd_store.h"
 #include "urnicd/server.h"
 
-enum { CLOSED_CHANNELS_MAX = 64 /* in the fd store, beyond the number of open ones */ };
+enum { CLOSED_CHANNELS_MAX = 64 /* kept in the fd store, beyond the number of open ones */ };
 
 struct group *server_group_find(struct server *server, const struct agent_address *address)
 {
@@ -133,7 +133,10 @@ static bool is_needed(void *context, const struct fd_store_label *label, const i
 		relay_has(server->relay, &label->address, (uint8_t)label->first, fds[0]);
 }
 
-/* Remove closed channels from the fd store, once they outnumber the open ones. */
+/*
+ * Remove closed channels from the fd store, once they outnumber the open ones by
+ * CLOSED_CHANNELS_MAX.
+ */
 static void sweep_channels(struct server *server)
 {
 	int rc;
@@ -159,7 +162,7 @@ bool server_address_lasts(const struct agent_address *address)
 
 /*
  * May a process listen to QP1 at the group's address? A survivor of an earlier urnicd does not
- * repeat its requests.
+ * repeat its requests, so it counts as a listener everywhere.
  */
 static bool has_listeners(const struct server *server, const struct group *group)
 {

@@ -22,13 +22,13 @@ static bool claim_includes(const struct claim *claim, const struct agent_address
 		is_ipv6_only(claim), &address->gid, address->scope_ifindex);
 }
 
-/* Are both of one address family, and of that alone? */
+/* Is the claim for an IPv4 address, or for any IPv4 address? */
 static bool is_ipv4_only(const struct claim *claim)
 {
 	return gid_is_ipv4(&claim->address.gid);
 }
 
-/* 0, or the -errno of the rule that excludes one of the two. */
+/* Returns 0, or the -errno of the rule by which one claim excludes the other. */
 static int claim_conflict(const struct claim *a, const struct claim *b)
 {
 	bool is_any = cm_address_is_any(&a->address.gid) || cm_address_is_any(&b->address.gid);
@@ -91,7 +91,7 @@ static void index_remove(struct claim_table *table, uint32_t place)
 		place);
 }
 
-/* Fill the place with the last claim. */
+/* Remove the claim at `place`, and move the last claim there. */
 static void remove_at(struct claim_table *table, uint32_t place)
 {
 	uint32_t last = table->count - 1;
@@ -105,7 +105,7 @@ static void remove_at(struct claim_table *table, uint32_t place)
 	table->count--;
 }
 
-/* The place of a claim; `count`: not found. */
+/* The place of a claim; table->count: there is none. */
 static uint32_t place_of(const struct claim_table *table, uint32_t client, uint32_t id)
 {
 	uint32_t i = table->owner_first[owner_hash(client, id)];
@@ -159,7 +159,7 @@ static int claim_check(const struct claim_table *table, const struct claim *want
 	return 0;
 }
 
-/* Ports are chosen in turn, so that a dropped one stays unused for a while. */
+/* Choose ports in turn, so that a dropped port stays unused for a while. */
 static int choose_port(struct claim_table *table, struct claim *wanted)
 {
 	uint64_t space = wanted->service_id & ~(uint64_t)0xffff;

@@ -8,9 +8,9 @@
  *
  * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm. Two
  * claims of one port exclude each other when their addresses are equal, or one is the zero address
- * of the other's family. If both have AGENT_CLAIM_SHARES, both may exist, and one may listen.
+ * of the other's family. If both have AGENT_CLAIM_SHARES, both may exist, but only one may listen.
  *
- * The table is a bounded array with indexes by port and by (client, id). Pure.
+ * The table is a bounded array with indexes by port and by (client, id). The functions are pure.
  */
 
 #include <stdbool.h>
@@ -19,18 +19,18 @@
 #include "agent/agent_protocol.h"
 
 struct claim {
-	uint32_t client; /* index */
+	uint32_t client; /* index of the client in the server's table */
 	uint32_t id; /* chosen by the client */
 	uint64_t service_id;
 	struct agent_address address; /* zero, or the zero address of IPv4, means any */
 	uint32_t flags; /* enum agent_claim_flags */
-	uint64_t made_ms; /* time of the request */
+	uint64_t made_ms; /* time of the request that made the claim */
 };
 
 enum {
 	CLAIM_RECENT_COUNT = 64,
 	CLAIM_RECENT_MS = 3000, /* allows for a busy machine */
-	CLAIM_PORTS = 1 << 16, /* of all port spaces together */
+	CLAIM_PORTS = 1 << 16, /* ports, of all port spaces together */
 	CLAIM_OWNERS = 1 << 13, /* hashes of (client, id) */
 };
 
@@ -54,7 +54,8 @@ struct claim_table {
  * Add a claim, or change the claim with this client and id. For port 0 the table chooses a free
  * port from 32768 up.
  *
- * Returns 0 and the service ID; -EADDRINUSE; -EADDRNOTAVAIL where any address is involved; -ENOSPC.
+ * Returns 0 and the service ID; -EADDRINUSE for another claim of the port, or -EADDRNOTAVAIL if one
+ * of the two is for any address; -ENOSPC when the table is full, or no port is free.
  */
 int claim_table_put(
 	struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id);
@@ -62,7 +63,9 @@ int claim_table_put(
 /* Has the client a claim with this id? */
 bool claim_table_has(const struct claim_table *table, uint32_t client, uint32_t id);
 
-/* Drop a claim, if it exists. `now_ms`: of any clock, the same in all calls. */
+/*
+ * Drop a claim, if it exists. `now_ms`: the time of any clock, but of the same clock in all calls.
+ */
 void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms);
 void claim_table_drop_client(struct claim_table *table, uint32_t client);
 

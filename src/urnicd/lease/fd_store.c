@@ -12,7 +12,7 @@
 
 enum {
 	FD_STORE_BUFFER_BYTES = 4 << 20,
-	/* limit on reading a fd store that a client passes to urnicd */
+	/* The most messages that urnicd reads from a fd store, which may be a client's. */
 	FD_STORE_MESSAGES_MAX = 4096,
 };
 
@@ -123,8 +123,8 @@ static void message_discard(int store)
 }
 
 /*
- * Move the message at the head to the end, if it is needed, or throw it away. Returns 0, 1 at the
- * mark, or -errno.
+ * Move the message at the head to the end, if it is needed, or throw it away. Returns 0, 1 if the
+ * message is the mark, or -errno.
  */
 static int sweep_next(
 	int store, const struct fd_store_label *mark, fd_store_keep_fn *keep, void *context)

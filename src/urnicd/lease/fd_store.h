@@ -19,7 +19,8 @@
  * Only a sweep removes messages. It moves each needed message from the queue's head to its end. An
  * urnicd that is killed during a sweep leaves one message twice, and all in another order.
  *
- * One urnicd at a time uses it: the peek offset belongs to the socket, not to a descriptor.
+ * Only one urnicd at a time may use a fd store, because the peek offset belongs to the socket, not
+ * to a descriptor.
  */
 
 #include <stdbool.h>

@@ -21,7 +21,8 @@
 
 enum {
 	RECEIVE_BUFFER_BYTES = 8 << 20,
-	LEAF_SLOTS = 8, /* slots at which the search of the program ends, comparing each */
+	/* The program halves the slots until this many are left, and then compares each. */
+	LEAF_SLOTS = 8,
 	PROGRAM_INSTRUCTIONS_MAX = 1024,
 	QPN_TOP_BYTE = 5, /* in the BTH, which the UDP payload begins with: IBTA 9.2 */
 };
@@ -371,7 +372,7 @@ bool group_is_barred(const struct group *group, uint8_t slot)
 {
 	socklen_t instructions = 0;
 
-	/* The owner's own filter (port/udp_bypass.c) is longer. */
+	/* The filter that the slot's process attaches (port/udp_bypass.c) is longer. */
 	return getsockopt(group_socket(group, slot), SOL_SOCKET, SO_GET_FILTER, NULL,
 		       &instructions) == 0 &&
 		instructions == 1;
@@ -393,7 +394,7 @@ void group_admit(struct group *group, uint8_t slot, bool is_new_owner)
 
 	if (fd < 0)
 		return;
-	/* The filter is still on, so that the loop ends. */
+	/* The filter still drops new packets, so the loop ends. */
 	while (is_new_owner && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
 		;
 	if (group_is_barred(group, slot))

@@ -27,7 +27,10 @@
 #include "urnicd/lease/ledger.h"
 
 enum {
-	/* A step opens members and puts them into the fd store: as many as the group has already */
+	/*
+	 * A step opens as many members as the group has already, within these bounds, and puts them
+	 * into the fd store.
+	 */
 	GROUP_STEP_MIN = 4,
 	GROUP_STEP_MAX = 64,
 };
@@ -42,7 +45,7 @@ struct group {
 	bool is_given[AGENT_SLOTS]; /* a process has received this member */
 };
 
-/* An address without sockets. */
+/* Start a group without sockets. */
 void group_init(struct group *group, const struct agent_address *address);
 
 /* Close all sockets. */
@@ -51,7 +54,8 @@ void group_done(struct group *group);
 /* The slot that needs a member, and the members that it may get. */
 struct group_need {
 	uint8_t slot;
-	bool is_kept; /* urnicd keeps the member itself: only one that no process has received */
+	/* Only a member that no process has received will do, because urnicd keeps it. */
+	bool is_kept;
 	const struct agent_slots *leased; /* slots that keep their members */
 };
 
@@ -75,10 +79,11 @@ int group_steer(const struct group *group);
 /*
  * Adopt sockets that an earlier urnicd opened. group_restore() assigns their slots.
  *
- * `first`  Their number among the members.
+ * `first`  The number of fds[0] among the members.
  * `fds`    `count` sockets; owned by the group on success, else by the caller.
  *
- * Returns false unless they continue the group, and each is a RoCEv2 socket of ours on its address.
+ * Returns false unless they continue the group, and each is a RoCEv2 socket of this user on the
+ * group's address.
  */
 bool group_adopt(struct group *group, uint32_t first, const int *fds, uint32_t count);
 
@@ -92,8 +97,8 @@ void group_restore(struct group *group, const struct ledger_group *noted);
 void group_note(const struct group *group, struct ledger_group *ret_noted);
 
 /*
- * After -EADDRINUSE from group_assign(): is the port that of an earlier urnicd of this user, whose
- * sockets a process still has and has not yet handed over?
+ * After -EADDRINUSE from group_assign(): does the port belong to an earlier urnicd of this user,
+ * whose sockets a process still has and has not yet passed on?
  */
 bool group_has_survivors(const struct agent_address *address);
 

@@ -53,7 +53,7 @@ void ledger_put_group(int fd, uint32_t index, const struct ledger_group *group)
 
 bool ledger_read(int fd, struct ledger *ret_ledger)
 {
-	/* A descriptor of another kind might block the read. */
+	/* Only a memfd has seals; a read from a descriptor of another kind might block. */
 	return fcntl(fd, F_GET_SEALS) >= 0 &&
 		pread(fd, ret_ledger, sizeof(*ret_ledger), 0) == sizeof(*ret_ledger) &&
 		ret_ledger->version == AGENT_VERSION;

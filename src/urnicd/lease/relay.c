@@ -24,7 +24,7 @@
 #include "port/udp_channel.h"
 
 enum {
-	BATCH = 8, /* datagrams; as many of full size fit into the half of a channel */
+	BATCH = 8, /* datagrams; this many of full size fit into half a channel */
 	DATAGRAM_BYTES_MAX = 1 << 16,
 	QPN_TOP_BYTE = 5,
 	EVENTS_PER_TURN = 64,
@@ -39,8 +39,8 @@ struct channel {
 	int member;
 	uint8_t slot;
 	struct agent_address address;
-	ino_t inode; /* of `ours` */
-	uint32_t overflows_seen; /* the member's own count, modulo 2^32 */
+	ino_t inode; /* inode of `ours` */
+	uint32_t overflows_seen; /* the member's count of overflows when last read, modulo 2^32 */
 };
 
 struct relay {
@@ -54,7 +54,7 @@ struct relay {
 	struct channel channels[RELAY_CHANNELS_MAX];
 	_Atomic uint64_t datagrams, strays, lost; /* as in agent_counters.def */
 
-	/* The batch, the thread's own. */
+	/* The batch, which only the thread uses. */
 	struct mmsghdr in[BATCH];
 	struct mmsghdr out[BATCH];
 	struct iovec in_iov[BATCH];
@@ -86,7 +86,7 @@ static bool is_address(const struct agent_address *a, const struct agent_address
 	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
 }
 
-/* Locked. NULL: no such channel. */
+/* The caller has locked the table. NULL: no such channel. */
 static struct channel *channel_find(
 	struct relay *relay, const struct agent_address *address, uint8_t slot)
 {
@@ -100,7 +100,7 @@ static struct channel *channel_find(
 	return NULL;
 }
 
-/* Locked. NULL: all are in use. */
+/* The caller has locked the table. NULL: all entries are in use. */
 static struct channel *channel_unused(struct relay *relay)
 {
 	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
@@ -119,8 +119,8 @@ static int epoll_watch(struct relay *relay, int operation, int fd, uint32_t even
 }
 
 /*
- * Locked. The fd store has duplicates of both descriptors, so that their close would not remove
- * them from the epoll set.
+ * The caller has locked the table. The fd store has duplicates of both descriptors, so their close
+ * alone would not remove them from the epoll set.
  */
 static void channel_close(struct relay *relay, struct channel *channel)
 {
@@ -131,7 +131,9 @@ static void channel_close(struct relay *relay, struct channel *channel)
 	relay->count--;
 }
 
-/* Have the kernel report the facts that a channel's head has. It may refuse some of them. */
+/*
+ * Have the kernel report the facts that a channel's head has. The kernel may refuse some of them.
+ */
 static void member_prepare(int member, bool is_ipv4)
 {
 	socket_set(member, SOL_SOCKET, SO_RXQ_OVFL, 1);
@@ -149,7 +151,7 @@ static uint32_t overflows_so_far(int member)
 	return info[SK_MEMINFO_DROPS];
 }
 
-/* Locked. Returns 0 or -errno. */
+/* The caller has locked the table. Returns 0 or -errno. */
 static int channel_begin(struct relay *relay, const struct agent_address *address, uint8_t slot,
 	int member, int ours)
 {
@@ -190,7 +192,7 @@ int relay_open(struct relay *relay, const struct agent_address *address, uint8_t
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
 		return -errno;
-	/* The sender's buffer is charged for queued datagrams. */
+	/* The kernel charges queued datagrams to the sender's buffer. */
 	rc = socket_set(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, RELAY_BUFFER_BYTES);
 	/* The process sends nothing through the channel. */
 	shutdown(fds[0], SHUT_RD);
@@ -213,7 +215,10 @@ int relay_adopt(struct relay *relay, const struct agent_address *address, uint8_
 {
 	int rc;
 
-	/* The receiver, if the other end is open, drops a message without a head. */
+	/*
+	 * Learn whether the other end is open. If so, the receiver drops this message, which has no
+	 * head.
+	 */
 	if (send(ours, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		return -EPIPE;
 	lock_as_caller(relay);
@@ -244,7 +249,7 @@ uint32_t relay_count(const struct relay *relay)
 	return relay->count;
 }
 
-/* Without the lock: only the one calling thread changes the table. */
+/* Needs no lock, because only the one calling thread changes the table. */
 uint32_t relay_count_of(const struct relay *relay, const struct agent_slots *slots)
 {
 	uint32_t count = 0;
@@ -357,7 +362,7 @@ static bool has_room(const struct channel *channel)
 		queued_bytes < RELAY_BUFFER_BYTES;
 }
 
-/* Locked. */
+/* The caller has locked the table. */
 static void pass_batch(struct relay *relay, struct channel *channel)
 {
 	int count, sent;
@@ -401,7 +406,8 @@ static void pass_batch(struct relay *relay, struct channel *channel)
 }
 
 /*
- * Locked. A stale event, of the former channel of this entry, finds nothing to read.
+ * The caller has locked the table. A stale event, of the former channel of this entry, finds
+ * nothing to read.
  */
 static void member_ready(struct relay *relay, struct channel *channel)
 {

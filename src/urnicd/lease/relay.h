@@ -17,8 +17,8 @@
  * used one source port. The thread then passes each packet on to the channel of its own slot, and
  * drops a packet whose slot has no channel.
  *
- * One thread calls. One lock guards the table. The relay's thread takes it for one batch of one
- * channel at a time; callers get it in between.
+ * One thread calls these functions. One lock guards the table. The relay's thread takes the lock
+ * for one batch of one channel at a time, and a caller gets it in between.
  */
 
 #include <stdint.h>
@@ -28,7 +28,10 @@
 
 enum {
 	RELAY_CHANNELS_MAX = 512,
-	/* Of a channel; the kernel doubles it, to allow for its own overhead of each message */
+	/*
+	 * The send buffer of a channel. The kernel doubles the value, to allow for its overhead per
+	 * message.
+	 */
 	RELAY_BUFFER_BYTES = 1 << 20,
 };
 
@@ -66,7 +69,7 @@ uint32_t relay_close_slot(struct relay *relay, uint8_t slot);
 /* How many channels are open. */
 uint32_t relay_count(const struct relay *relay);
 
-/* How many of them belong to these slots. */
+/* How many open channels belong to `slots`. */
 uint32_t relay_count_of(const struct relay *relay, const struct agent_slots *slots);
 
 /* Is this descriptor the relay's end of the channel of (slot, address), or a duplicate of it? */

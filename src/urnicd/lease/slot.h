@@ -3,12 +3,12 @@
 #define URNIC_URNICD_SLOT_H
 
 /*
- * The leases of slots. Pure.
+ * The leases of slots. The functions are pure.
  *
  * urnicd draws a slot at random, so that an attacker who has seen no packet cannot guess the queue
  * pair numbers of a process. It does not draw the slots returned last while others are free, as
- * packets to their former owners may still arrive. For a minute no other user gets them at all.
- * Slot 0 is urnicd's own and is never leased.
+ * packets to their former owners may still arrive. For a minute, no user but the former owner's
+ * gets them at all. Slot 0 is urnicd's own and is never leased.
  */
 
 #include <stdbool.h>
@@ -18,8 +18,10 @@
 #include "agent/agent_protocol.h"
 
 enum {
-	SLOT_RESTING_COUNT = 16, /* returned last, and not drawn while others are free */
-	SLOT_REST_MS = 60000, /* a returned slot stays its user's so long: peers give up before */
+	/* Slots returned last, which are not drawn while others are free. */
+	SLOT_RESTING_COUNT = 16,
+	/* How long a returned slot is reserved for its user: peers give up before. */
+	SLOT_REST_MS = 60000,
 };
 
 enum slot_state {
@@ -30,17 +32,17 @@ enum slot_state {
 
 struct slot_lease {
 	enum slot_state state;
-	uint32_t client; /* index, while leased */
+	uint32_t client; /* index of the client, while leased */
 	bool has_low_port; /* the process that leases it has had a port below 1024 */
 	bool has_user; /* a process of `uid` leases or leased the slot */
 	uid_t uid;
-	uint64_t returned; /* sequence number of its return; 0: never used */
+	uint64_t returned; /* sequence number of its return; 0: never returned */
 	uint64_t returned_ms; /* time of its return, or of becoming an orphan */
 };
 
 struct slot_table {
 	struct slot_lease leases[AGENT_SLOTS];
-	uint64_t returns; /* so far */
+	uint64_t returns; /* number of returns so far */
 };
 
 /*
@@ -49,7 +51,7 @@ struct slot_table {
  *
  * `may_take_more`  Whether this user may have more slots than it has (slot_count_of()).
  * `random`         32 random bits.
- * `now_ms`         Of any clock, the same in all calls.
+ * `now_ms`         The time of any clock, but of the same clock in all calls.
  *
  * Returns the slot, or -ENOSPC.
  */
@@ -62,19 +64,19 @@ int slot_take(struct slot_table *table, uint32_t client, uid_t uid, bool may_tak
  */
 bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid);
 
-/* The slot is no longer leased. */
+/* Return a leased slot. */
 void slot_return(struct slot_table *table, uint8_t slot, uint64_t now_ms);
 
 /*
  * Mark a free slot as leased to a process of this user when the last urnicd died. `has_low_port`:
- * it has had a port below 1024.
+ * that process has had a port below 1024.
  */
 void slot_orphan(
 	struct slot_table *table, uint8_t slot, uid_t uid, bool has_low_port, uint64_t now_ms);
 
 /*
  * The number of slots that this user leases or has returned less than SLOT_REST_MS ago, and the
- * number of slots that no user leases or has returned since then.
+ * number of slots that no user leases or has returned in that time.
  */
 uint32_t slot_count_of(const struct slot_table *table, uid_t uid, uint64_t now_ms);
 uint32_t slot_count_free(const struct slot_table *table, uint64_t now_ms);
