@@ -15,7 +15,10 @@
 #include "os/setting.h"
 
 enum {
-	/* While the queue of urnicd's socket is full: urnicd empties it at once, unless stopped. */
+	/*
+	 * How long to retry while the queue of urnicd's socket is full. urnicd empties the queue at
+	 * once, unless it is suspended.
+	 */
 	CONNECT_WAIT_MS = 2000,
 	CONNECT_PAUSE_MS = 5,
 	/* An idle urnicd may leave between our connect and our first request. */
@@ -120,7 +123,7 @@ fail_close:
 
 static int connect_running(struct agent_client *client)
 {
-	/* The system's urnicd, if there is one, shares port 4791 among all users. */
+	/* Try the system's urnicd first: if there is one, it shares port 4791 among all users. */
 	int rc = connect_to(client, PLACE_ROOTS);
 
 	return rc == -ECONNREFUSED ? connect_to(client, PLACE_OWN) : rc;
@@ -302,7 +305,7 @@ int agent_client_resume(struct agent_client *client)
 	if (rc == 0)
 		rc = agent_claims_repeat(client);
 	if (rc) {
-		/* The sockets in use are still in the old fd store. */
+		/* Keep the old fd store for the next attempt: it still has the sockets in use. */
 		connection_close(client);
 		close_if_open(&client->fd_store);
 		client->fd_store = client->old_fd_store;

@@ -13,10 +13,11 @@
  * meets a dead urnicd resumes by itself, once.
  *
  * The caller serializes all calls on one client. A call waits for a second at most while urnicd
- * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is stopped. agent_client_receive(), _forward()
- * and _forget() never wait; _detach() and _unclaim() wait for milliseconds. A caller that shares
- * the client between threads sets `pause`, which releases the caller's lock while a call waits. The
- * struct then holds all descriptors of the client, so that the child of a fork can close them.
+ * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is suspended (SIGSTOP). agent_client_receive(),
+ * _forward() and _forget() never wait; _detach() and _unclaim() wait for milliseconds. A caller
+ * that shares the client between threads sets `pause`, which releases the caller's lock while a
+ * call waits. The struct then holds all descriptors of the client, so that the child of a fork can
+ * close them.
  *
  * The connection belongs to the process that made it. After fork() the child calls
  * agent_client_forget() and may connect anew.
@@ -36,11 +37,14 @@ enum {
 	 * The rest is for a machine that is busy or was suspended.
 	 */
 	AGENT_ANSWER_TIMEOUT_S = 20,
-	/* The longest that a call which returns a slot or a claim waits. */
+	/* The longest wait of a call that returns a slot or a claim. */
 	AGENT_GIVE_BACK_MS = 50,
 };
 
-/* Around each wait: release the lock that serializes the calls, and take it again. */
+/*
+ * The calls around each wait: begin() releases the lock that serializes the calls, end() takes it
+ * again.
+ */
 struct agent_pause {
 	void (*begin)(void);
 	void (*end)(void);
@@ -54,19 +58,19 @@ struct agent_client {
 	int old_fd_store; /* fd store of the dead urnicd, during a resumption; or -1 */
 	int memory; /* memfd of our NIC memory (the caller's), or -1 */
 	uint32_t agent_pid; /* process number of urnicd, for messages; 0: not known yet */
-	uint32_t sequence; /* of the last request */
+	uint32_t sequence; /* number of the last request */
 	bool is_silent; /* the last request timed out, and no message has arrived since */
 	struct agent_slots slots; /* leased to this client */
 	struct agent_slots lost; /* leased by a new urnicd to others before we could resume */
-	struct list claims; /* of struct agent_claim: repeated at each new urnicd */
-	uint32_t claims_made; /* so far; the next claim's id is one more */
+	struct list claims; /* list of struct agent_claim, which are repeated at each new urnicd */
+	uint32_t claims_made; /* number of claims so far; the next claim's id is one more */
 	uint64_t forwards_dropped; /* packets that arrived during a wait for an answer */
 	char why[AGENT_WHY_BYTES];
 };
 
 /*
- * A service ID that urnicd keeps for this process. The caller owns the memory; it is in use from
- * agent_client_claim() to agent_client_unclaim().
+ * A service ID that urnicd keeps for this process. The caller owns the memory, to which the client
+ * refers from agent_client_claim() to agent_client_unclaim().
  */
 struct agent_claim {
 	struct list node;
@@ -105,14 +109,14 @@ int agent_client_begin(struct agent_client *client);
 /*
  * Connect to urnicd, and start it if none runs.
  *
- * `client`  Uninitialized. After a failure it needs no done().
+ * `client`  Uninitialized. After a failure it needs no agent_client_done().
  *
  * Returns 0; -ENOENT when the program urnicd is not found; -ENOTDIR when urnicd finds no directory
  * for its socket; -ETIMEDOUT when urnicd does not accept or does not answer; or another -errno.
  */
 int agent_client_connect(struct agent_client *client);
 
-/* Like connect, but -ECONNREFUSED when no urnicd runs: for tools that only read. */
+/* Like agent_client_connect(), but -ECONNREFUSED when no urnicd runs: for tools that only read. */
 int agent_client_connect_running(struct agent_client *client);
 
 /* Close the connection, which returns all slots. */
@@ -122,8 +126,8 @@ void agent_client_done(struct agent_client *client);
 void agent_client_forget(struct agent_client *client);
 
 /*
- * The descriptor to poll for input. It is readable when a message waits or urnicd has died. It
- * stays the same from connect to done, over all resumptions.
+ * The descriptor to poll for input. It is readable when a message waits or urnicd has died. The
+ * descriptor stays the same until agent_client_done(), over all resumptions.
  */
 int agent_client_fd(const struct agent_client *client);
 
@@ -131,8 +135,8 @@ int agent_client_fd(const struct agent_client *client);
  * Lease a slot.
  *
  * `memory`  memfd of the process's NIC memory, whose counters tools of the same user may read; or
- *           -1. A process has one; a later one replaces it. The caller keeps it open as long as
- *           the client.
+ *           -1. A process has one memfd; a later one replaces it. The caller keeps the memfd open
+ *           as long as the client.
  *
  * Returns 0 and a slot from 1 to 255, -ENOSPC when all are leased, -EDQUOT when our user has used
  * up its quota, or another -errno.
@@ -223,14 +227,14 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
  * `claim`  Zeroed before its first use, but for service_id, address, flags. For port 0 urnicd
  *          chooses a free port. Unchanged on failure.
  *
- * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or
- * -EADDRNOTAVAIL of any address (the two that rdma_bind_addr(3) tells apart); -EACCES for a port
- * below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user has used up its quota of ports;
- * -ENOSPC; or another -errno.
+ * Returns 0; -EADDRINUSE when another claim has the same port at the same address; -EADDRNOTAVAIL
+ * when it has the port and one of the two is for any address (rdma_bind_addr(3) tells the two
+ * errors apart); -EACCES for a port below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user
+ * has used up its quota of ports; -ENOSPC; or another -errno.
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
-/* Return a claim, or one that was never made. Waits as agent_client_detach() does. */
+/* Return a claim. Does nothing if the claim was never made. Waits as agent_client_detach() does. */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
 
 /*
@@ -247,7 +251,10 @@ void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_c
  */
 int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process);
 
-/* Read the process from a FIND's answer. The caller owns its memory; other descriptors close. */
+/*
+ * Read the process from a FIND's answer. The caller owns the descriptor of that process's memory;
+ * other descriptors are closed.
+ */
 void agent_process_found(const struct agent_message *answer, struct passed_fds *descriptors,
 	struct agent_process *ret_process);
 

@@ -47,7 +47,10 @@ int agent_client_fail_silent(struct agent_client *client)
 {
 	char process[sizeof(" (process 4294967295)")] = "";
 
-	/* From HELLO: the kernel knows only the process that created the socket. */
+	/*
+	 * agent_pid is from HELLO, because the kernel knows only the process that created the
+	 * socket.
+	 */
 	if (client->agent_pid)
 		snprintf(process, sizeof(process), " (process %u)", client->agent_pid);
 	return agent_client_fail(client, -ETIMEDOUT,
@@ -164,9 +167,10 @@ static int pass_past_limit(void *context)
 }
 
 /*
- * The kernel refuses to pass more descriptors of one user than this program may open. Most of them
- * lie in the fd stores of urnicds, one per network namespace. Only the program may raise its own
- * soft limit, so a child raises its own limit and sends the message.
+ * The kernel lets this program pass no descriptor while more descriptors of its user are in
+ * messages than the program may open. Most of them lie in the fd stores of urnicds, one per network
+ * namespace. The program's soft limit must not change, so a child raises its own limit and sends
+ * the message.
  */
 static int send_past_limit(struct agent_client *client, const struct agent_message *message,
 	const int *fds, uint32_t fd_count)

@@ -14,7 +14,7 @@
 #include "agent/agent_client.h"
 
 enum {
-	/* Packets before an answer, after which the connection counts as broken. */
+	/* The most messages before an answer; with more, the connection counts as broken. */
 	ANSWER_MESSAGES_MAX = 4096,
 };
 
@@ -22,12 +22,13 @@ enum {
 __attribute__((format(printf, 3, 4))) int agent_client_fail(
 	struct agent_client *client, int error, const char *format, ...);
 
-/* Around a wait: release the lock of the caller, and take it again. */
+/* Call these around a wait: they release the caller's lock, and take it again. */
 void agent_pause_begin(const struct agent_client *client);
 void agent_pause_end(const struct agent_client *client);
 
 /*
- * Wait, paused, until `fd` has one of the poll `events`, or until `until_ns`.
+ * Wait until `fd` has one of the poll `events`, or until `until_ns`. The caller's lock is released
+ * meanwhile.
  *
  * `fd`  The connection, or -1 to wait for the time alone.
  *

@@ -37,7 +37,7 @@ static bool is_terminated(const char *text, size_t bytes)
 	return memchr(text, 0, bytes) != NULL;
 }
 
-/* The fields that a request of this type carries are in range. */
+/* Are the fields that a request of this type carries in range? */
 static bool is_request_legal(const struct agent_message *message)
 {
 	if (message->status != 0)
@@ -68,7 +68,7 @@ static bool is_request_legal(const struct agent_message *message)
 	return false;
 }
 
-/* The fields that an answer of this type carries are in range. */
+/* Are the fields that an answer of this type carries in range? */
 static bool is_answer_legal(const struct agent_message *message)
 {
 	if (message->status != 0)

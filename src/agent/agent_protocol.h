@@ -5,10 +5,11 @@
 /*
  * The messages between a process and urnicd.
  *
- * The connection is a unix SOCK_SEQPACKET socket, whose path agent/place.h finds. One connection
- * per process; the process's death is its end of file. A message is one struct agent_message in
- * host order, always whole, except FORWARD, which is followed by the packet. Requests are numbered
- * by the process; an answer repeats type and sequence. Descriptors travel beside it (SCM_RIGHTS).
+ * The connection is a unix SOCK_SEQPACKET socket, whose path agent/place.h finds. A process has one
+ * connection, and urnicd reads end of file when the process dies. A message is one whole struct
+ * agent_message in host order, whatever its type; the packet of a FORWARD follows it. The process
+ * numbers its requests; an answer repeats type and sequence. Descriptors travel beside the message
+ * (SCM_RIGHTS).
  *
  * Neither end trusts the other. A message that agent_message_receive() returns has a legal version,
  * type, length and count of descriptors, slot numbers in range and terminated strings.
@@ -32,7 +33,8 @@ enum {
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
-	AGENT_IDLE_S = 10, /* without a client, after which urnicd exits; see URNICD_IDLE_S */
+	/* Seconds without a client after which urnicd exits; see URNICD_IDLE_S. */
+	AGENT_IDLE_S = 10,
 	AGENT_IDLE_S_MAX = 1000000,
 	AGENT_FILES_MIN = 64, /* open files that urnicd needs to serve one program */
 };
@@ -43,7 +45,7 @@ enum agent_exit {
 	AGENT_EXIT_FAILED = 1,
 	AGENT_EXIT_USAGE = 2,
 	AGENT_EXIT_RUNNING = 3, /* another urnicd listens already */
-	AGENT_EXIT_FILES = 4, /* it may not open AGENT_FILES_MIN files */
+	AGENT_EXIT_FILES = 4, /* urnicd may not open AGENT_FILES_MIN files */
 	AGENT_EXIT_PLACE = 5, /* there is no directory for its socket (agent/place.h) */
 };
 
@@ -70,7 +72,7 @@ struct agent_slots {
 	uint8_t bits[AGENT_SLOTS / 8];
 };
 
-/* struct agent_message, claim.flags. */
+/* Values of claim.flags in struct agent_message. */
 enum agent_claim_flags {
 	AGENT_CLAIM_LISTENS = 1 << 0, /* urnicd passes connection requests to this process */
 	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim the ID too, while at most one listens */
@@ -82,11 +84,15 @@ enum agent_claim_flags {
 struct agent_forward {
 	struct gid sgid;
 	struct gid dgid;
-	uint32_t data_bytes; /* of the packet behind the message, up to AGENT_PACKET_BYTES_MAX */
+	/* Length of the packet behind the message, up to AGENT_PACKET_BYTES_MAX. */
+	uint32_t data_bytes;
 	uint16_t source_port;
 	uint8_t tos;
-	uint8_t slot; /* that the packet is for */
-	/* Of the local address, when that is link-local and the packet for QP1; else 0 */
+	uint8_t slot; /* the slot that the packet is for */
+	/*
+	 * Interface of the local address, if that address is link-local and the packet is for QP1;
+	 * else 0.
+	 */
 	uint32_t ifindex;
 };
 
@@ -101,7 +107,7 @@ struct agent_message {
 	int32_t status; /* answers: 0, or an errno and `why`; requests: 0 */
 	union {
 		struct {
-			uint32_t pid; /* answer: urnicd's */
+			uint32_t pid; /* answer: process number of urnicd */
 			uint32_t is_system; /* answer: 1 when it serves every user */
 		} hello;
 		struct {
@@ -115,10 +121,10 @@ struct agent_message {
 			uint32_t slot; /* request */
 		} open;
 		struct {
-			struct agent_slots slots; /* request: held; answer: confirmed */
+			struct agent_slots slots; /* request: leased; answer: confirmed */
 			/* Request: 1: the first descriptor is the old fd store */
 			uint32_t has_fd_store;
-			/* Request: 1: the next one is the memfd of NIC memory */
+			/* Request: 1: the next descriptor is the memfd of NIC memory */
 			uint32_t has_memory;
 		} resume;
 		struct agent_forward forward;
@@ -127,14 +133,15 @@ struct agent_message {
 			uint32_t index;
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
-			/* 1 when the message carries the memfd of its NIC memory */
+			/* 1 when the message carries the memfd of the process's NIC memory */
 			uint32_t has_memory;
 			char comm[PROCESS_NAME_BYTES];
 			struct agent_slots slots;
 		} list;
 		struct agent_counters stat; /* answer */
 		struct {
-			uint32_t slot; /* request: in the communication IDs of this process */
+			/* Request: the slot in the communication IDs of this process. */
+			uint32_t slot;
 		} gsi_open;
 		struct {
 			struct agent_address address; /* request */
@@ -161,7 +168,7 @@ struct agent_message {
 			uint32_t slot; /* request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
-			/* 1 when the message carries the memfd of its NIC memory */
+			/* 1 when the message carries the memfd of the process's NIC memory */
 			uint32_t has_memory;
 		} find;
 		char why[AGENT_WHY_BYTES]; /* failed answer: a sentence for the user */

@@ -32,7 +32,7 @@ int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
 enum {
 	CHILD_STACK_BYTES = 64 << 10,
 	SECURE_FILES = 65536, /* for 64 addresses with 256 slots, and the programs */
-	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is stopped */
+	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is suspended */
 };
 
 int agent_find(char *ret_path, size_t path_bytes)
@@ -56,13 +56,16 @@ int agent_find(char *ret_path, size_t path_bytes)
 	return (size_t)length < path_bytes && access(ret_path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-/* On the calling thread's stack; both children use it while this thread is suspended. */
+/*
+ * The state of a start, on the calling thread's stack. Both children use it while that thread
+ * waits.
+ */
 struct launch {
 	const char *path;
 	char **environment;
-	char *stack; /* of CHILD_STACK_BYTES, for the inner child */
+	char *stack; /* CHILD_STACK_BYTES bytes, for the inner child */
 	bool is_secure; /* the program runs with another user's rights (AT_SECURE) */
-	int status; /* of urnicd, from waitpid() */
+	int status; /* wait status of urnicd, from waitpid() */
 	int error; /* why urnicd did not run, or 0 */
 };
 
@@ -114,8 +117,8 @@ static int leave_caller(void)
 }
 
 /*
- * Undo, where permitted, the limits by which the caller of a setuid program could end urnicd, or
- * have it refuse the user's other programs or starve.
+ * Undo, where permitted, the limits by which the caller of a setuid program could end urnicd,
+ * starve it, or make it refuse the user's other programs.
  */
 static void leave_limits(void)
 {
@@ -162,7 +165,10 @@ static int launch_program(void *context)
 	return EXIT_FAILURE;
 }
 
-/* Has the process ended in time? There is no limit in a sandbox that refuses a pidfd. */
+/*
+ * Has the process ended in time? In a sandbox that refuses a pidfd the answer is yes, and the
+ * caller's waitpid() waits without a limit.
+ */
 static bool has_ended_in_time(pid_t pid)
 {
 	struct pollfd pollfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
@@ -170,7 +176,7 @@ static bool has_ended_in_time(pid_t pid)
 
 	if (has_ended)
 		return true;
-	/* All signals are blocked. */
+	/* No signal interrupts poll(), because all are blocked. */
 	has_ended = poll(&pollfd, 1, BEGIN_TIMEOUT_MS) != 0;
 	close(pollfd.fd);
 	return has_ended;
@@ -237,8 +243,9 @@ int agent_in_child(int (*run)(void *context), void *context)
 	if (!stack)
 		return -ENOMEM;
 	/*
-	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child.
-	 * Signals stay blocked in the child, so that no handler of the program runs there.
+	 * The child has no exit signal, so the program gets no SIGCHLD and its wait() does not see
+	 * the child. Signals stay blocked in the child, so that no handler of the program runs
+	 * there.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	sigfillset(&all);
@@ -262,7 +269,7 @@ int agent_start(const char *path)
 
 	launch.environment = clean_environment(launch.is_secure);
 	launch.stack = malloc(CHILD_STACK_BYTES);
-	/* Signals stay blocked into urnicd, which unblocks them. */
+	/* Signals are still blocked when urnicd begins; it unblocks them. */
 	if (launch.environment && launch.stack)
 		rc = agent_in_child(launch_and_wait, &launch);
 	if (!rc)

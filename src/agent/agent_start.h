@@ -9,8 +9,9 @@
  * none of the program's descriptors, signal handlers and preloaded libraries. Any thread may call.
  *
  * The caller of a setuid program has no influence on urnicd. urnicd's real and saved users are the
- * effective one, so that only that user may signal it. It has a session of its own and an empty
- * environment. Priority, processors and control group stay those of the program.
+ * effective one, so that only that user may signal it. urnicd then has a session of its own and an
+ * empty environment. Its limits, priority and processors are reset where the kernel permits it; the
+ * control group stays that of the program.
  */
 
 #include <stddef.h>

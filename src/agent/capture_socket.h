@@ -24,8 +24,8 @@ int capture_socket_listen(struct place_listener *ret_listener);
 
 /*
  * Receive the NIC memory of a new process. Returns 0, the process, its user and the descriptors of
- * both sides of its NIC memory. The caller owns these and checks them: they may be of anything.
- * Returns -EAGAIN when no process has connected; another -errno: ignore the process.
+ * both sides of its NIC memory. The caller owns these descriptors and checks them: they may be of
+ * any kind. Returns -EAGAIN when no process has connected; another -errno: ignore the process.
  */
 int capture_socket_accept(
 	int listener, pid_t *ret_pid, uid_t *ret_uid, int *ret_memory, int *ret_shared);

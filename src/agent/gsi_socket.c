@@ -16,7 +16,7 @@
 #include "wire/icrc.h"
 
 enum {
-	SENDS_MAX = 2, /* the first may only report an earlier packet's fate */
+	SENDS_MAX = 2, /* the first sendto() may only report the error of an earlier packet */
 };
 
 int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address)
@@ -98,7 +98,7 @@ int gsi_socket_report(
 
 	if (bytes < 0)
 		return -EAGAIN;
-	/* A router may have returned only the beginning. */
+	/* A router may have returned only the beginning of the packet. */
 	if ((size_t)bytes < GSI_PACKET_BYTES || header.msg_namelen < sizeof(name.ipv4))
 		return 0;
 	*ret_to = socket_address_gid(&name);

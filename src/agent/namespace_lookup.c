@@ -10,10 +10,14 @@
 #include "os/setting.h"
 
 enum {
-	ANSWER_TIMEOUT_S = 2, /* urnicd may wait for survivors for one second of it */
+	/* Wait for an answer; urnicd may spend one second of it waiting for survivors. */
+	ANSWER_TIMEOUT_S = 2,
 };
 
-/* FNV-1a. Hosts with equal identities count as one host, on the user's own account. */
+/*
+ * The FNV-1a hash of URNIC_HOST_ID. Hosts with equal identities count as one host, so the user must
+ * not give two hosts the same one.
+ */
 static uint64_t host_number(void)
 {
 	const char *text = setting_text("URNIC_HOST_ID");
@@ -65,7 +69,7 @@ static int lookup_exchange(int fd, const struct lookup *lookup, struct agent_pro
 	return 0;
 }
 
-/* place_visit: a request to one urnicd. Returns true when its answer ends the lookup. */
+/* A place_visit: send the request to one urnicd. Returns true when its answer ends the lookup. */
 static bool urnicd_request(void *context, int fd)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};

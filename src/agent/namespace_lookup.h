@@ -11,7 +11,8 @@
  * that is not found runs on another host, or in a container with file systems of its own.
  *
  * A client from another network namespace gets none of urnicd's sockets. It may look up processes
- * of its own user (FIND in agent/agent_messages.def) and make no other request.
+ * (FIND in agent/agent_messages.def), gets the NIC memory of those of its own user, and may make no
+ * other request.
  */
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@ typedef bool namespace_visit_fn(void *context, const struct agent_process *proce
  * Look up the process of a slot in all other network namespaces of this host, until `visit` returns
  * true.
  *
- * `own`  The requesting process's.
+ * `own`  The identity of the requesting process.
  * `gid`  An address of the wanted network namespace.
  *
  * The processes come from urnicds of this user or of root. An urnicd that does not answer delays

@@ -25,12 +25,14 @@
 
 enum {
 	LISTEN_BACKLOG = 128,
-	LISTEN_WAIT_MS = 2000, /* for a process that has the lock and does not listen yet */
+	/* How long to wait for a process that has the lock and does not listen yet. */
+	LISTEN_WAIT_MS = 2000,
 	PAUSE_MS = 5,
-	ENDING_MS = 50, /* from the first to the last descriptor that the kernel closes at a kill */
+	/* From the first to the last descriptor that the kernel closes when it kills a process. */
+	ENDING_MS = 50,
 	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
 	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
-	DIRECTORY_BYTES = 64, /* the longest below, terminated */
+	DIRECTORY_BYTES = 64, /* the longest path of a directory below, terminated */
 	OVERFLOW_UID = 65534, /* user number of unknown users in a user namespace */
 };
 
@@ -71,7 +73,7 @@ static bool is_closed(const struct stat *directory)
 	return S_ISDIR(directory->st_mode) && !(directory->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Is it the directory of a root that is another user? */
+/* Is it root's directory, and is the caller another user? */
 static bool is_roots(const struct stat *directory)
 {
 	struct stat parent;
@@ -148,13 +150,13 @@ static int place_make_random(const char *parent, uid_t uid, struct place *ret_pl
 	return place_open(path, PLACE_OWN, ret_place);
 }
 
-/* The process or the machine lacks a resource; the directory may be fine. */
+/* Does the process or the machine lack a resource? Then the directory may be fine. */
 static bool is_shortage(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-/* The first of the user's directories that exists or can be made. */
+/* Open the first of the user's directories that exists or can be made. */
 static int place_make_any(bool is_for_all, struct place *ret_place)
 {
 	uid_t uid = user_outside();
@@ -188,7 +190,10 @@ static int visit_path(const char *path, enum place_whose whose, visit_place *vis
 	return result;
 }
 
-/* One of the user's? Other users can make any number of files and directories with such names. */
+/*
+ * Is the entry a directory of the user? Other users can make any number of files and directories
+ * with such names.
+ */
 static bool is_candidate(int parent, const struct dirent *entry, const char *prefix)
 {
 	struct stat status;
@@ -200,7 +205,7 @@ static bool is_candidate(int parent, const struct dirent *entry, const char *pre
 		status.st_uid == geteuid();
 }
 
-/* Directories with random names. */
+/* Visit the user's directories with random names. */
 static int visit_random(const char *parent, uid_t uid, visit_place *visit, void *context)
 {
 	DIR *entries = opendir(parent);
@@ -285,7 +290,7 @@ struct lock_search {
 	const char *except; /* a directory, or NULL */
 };
 
-/* visit_place: -EWOULDBLOCK when a listener with this name has a lock there. */
+/* A visit_place: returns -EWOULDBLOCK when a listener with this name has a lock there. */
 static int is_locked(void *context, const struct place *place)
 {
 	const struct lock_search *search = context;
@@ -414,8 +419,8 @@ static int listen_once(
 }
 
 /*
- * Is the listener of this connection alive? A process that is being killed may have closed some of
- * its descriptors only, and then hangs up. Closes the connection.
+ * Is the listener of this connection alive? A process that is being killed may have closed only
+ * some of its descriptors so far. It hangs up within ENDING_MS. Closes the connection.
  */
 static bool is_alive(int fd)
 {
@@ -518,7 +523,7 @@ struct connect_search {
 	int result; /* a socket or -errno */
 };
 
-/* visit_place */
+/* A visit_place: connect to the listener in this directory, if there is one. */
 static int connect_there(void *context, const struct place *place)
 {
 	struct connect_search *search = context;
@@ -563,7 +568,7 @@ struct others {
 	void *context;
 };
 
-/* visit_place: all listeners of one directory. */
+/* A visit_place: visit all listeners in one directory. */
 static int others_there(void *context, const struct place *place)
 {
 	const struct others *others = context;

@@ -19,11 +19,11 @@
  * names. No directory depends on the environment, so all programs of one user try the same ones.
  *
  * A user's directory is trusted if the user owns it, no other user has any right to it, and it can
- * be opened. The last proves ownership even where the kernel shows all users from outside the user
- * namespace as one. /run/urnic is trusted if its owner is 0 and only that owner may write to it and
- * to /run. In a user namespace that does not know the owner, the owner of /run counts instead of 0.
- * A symbolic link is never trusted. Untrusted directories count as absent. After connecting, the
- * peer's user (SO_PEERCRED) must be the directory's owner.
+ * be opened. That it can be opened proves ownership even where the kernel shows all users from
+ * outside the user namespace as one. /run/urnic is trusted if its owner is 0 and only that owner
+ * may write to it and to /run. In a user namespace that does not know the owner, the owner of /run
+ * counts instead of 0. A symbolic link is never trusted. Untrusted directories count as absent.
+ * After connecting, the peer's user (SO_PEERCRED) must be the directory's owner.
  *
  * A lock (flock) on a file beside the socket prevents a second listener. The process that takes the
  * lock removes the files of killed listeners from the directory; the last listener to leave removes
@@ -34,7 +34,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PLACE_PATH_BYTES = 108 /* of a socket, terminated: what struct sockaddr_un holds */ };
+enum { PLACE_PATH_BYTES = 108 /* a path, terminated: what struct sockaddr_un holds */ };
 
 enum place_kind {
 	PLACE_URNICD,
@@ -44,7 +44,7 @@ enum place_kind {
 
 enum place_whose {
 	PLACE_ROOTS, /* root's directory, seen from another user */
-	PLACE_OWN, /* the effective user's */
+	PLACE_OWN, /* the effective user's directories */
 };
 
 /*
@@ -69,7 +69,7 @@ struct place_listener {
 /*
  * Listen in this network namespace.
  *
- * `is_for_all`    Every user may connect: in root's directory only.
+ * `is_for_all`    Every user may connect; possible in root's directory only.
  * `ret_listener`  For place_leave(), which accepts it after a failure, too.
  *
  * Returns 0; -EADDRINUSE when another process of the user listens, or has the lock for two seconds
@@ -79,7 +79,8 @@ struct place_listener {
 int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener);
 
 /*
- * place_listen() with another number than that of the network namespace in the name. It is not 0.
+ * place_listen() with `number` in the name, instead of the number of the network namespace.
+ * `number` is not 0.
  */
 int place_listen_as(enum place_kind kind, uint64_t number, bool is_for_all,
 	struct place_listener *ret_listener);
