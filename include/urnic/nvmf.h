@@ -14,9 +14,10 @@
  *     urnic_nvmf_flush(ns);
  *     urnic_nvmf_close(ns);
  *
- * Synchronous calls wait for their end. For many requests at once, fill a struct urnic_nvmf_io for
- * each, hand it to urnic_nvmf_submit(), and call urnic_nvmf_process(), which calls done() of those
- * that have ended. Both ways may be mixed: a synchronous call processes the others meanwhile.
+ * A synchronous call waits until its request has ended. For many requests at once, fill a struct
+ * urnic_nvmf_io for each, hand it to urnic_nvmf_submit(), and call urnic_nvmf_process(), which
+ * calls done() of the requests that have ended. Both ways may be mixed: a synchronous call
+ * processes submitted requests meanwhile.
  *
  * The library has no threads. Nothing happens outside of its calls: a program that does not call
  * urnic_nvmf_process() at least every two seconds loses its connection by the keep alive timeout,
@@ -26,8 +27,8 @@
  * When the connection is lost, requests wait until it is back, and those that were not answered are
  * sent again. After `loss_seconds` they end with -ENOTCONN.
  *
- * Errors are negative errnos. A read or write that failed may have happened in part. Data is durable
- * after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
+ * Errors are negative errnos. A read or write that failed may have been executed in part. Data is
+ * durable after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
  */
 #ifndef URNIC_NVMF_H
 #define URNIC_NVMF_H
@@ -42,18 +43,18 @@ enum { URNIC_NVMF_REASON_BYTES = 256 };
 
 struct urnic_nvmf;
 
-/* What is NULL or 0 has the default in parentheses. */
+/* A member that is NULL or 0 has the default in parentheses. */
 struct urnic_nvmf_settings {
 	const char *transport; /* "tcp" or "rdma" ("tcp") */
 	const char *traddr; /* the target's address or name; no default */
-	const char *trsvcid; /* its port ("4420") */
+	const char *trsvcid; /* the target's port ("4420") */
 	const char *subnqn; /* the subsystem; no default */
-	const char *hostnqn; /* this host (an NQN made of `hostid`) */
-	const uint8_t *hostid; /* 16 bytes, not all zero; no default */
-	uint32_t nsid; /* (the first active namespace) */
+	const char *hostnqn; /* the NQN of this host (made of `hostid`) */
+	const uint8_t *hostid; /* the identity of this host: 16 bytes, not all zero; no default */
+	uint32_t nsid; /* the namespace (the first active one) */
 	uint32_t io_queues; /* connections for data, at most 64 (1) */
-	uint32_t queue_depth; /* commands at once on each, at most 1,024 (128) */
-	uint32_t loss_seconds; /* give up after so long without connection (600) */
+	uint32_t queue_depth; /* commands at once on each connection, at most 1,024 (128) */
+	uint32_t loss_seconds; /* seconds without a connection after which requests fail (600) */
 	uint32_t header_digest; /* 1: TCP checks its headers (0) */
 	uint32_t data_digest; /* 1: TCP checks the data (0) */
 	uint64_t reserved[8]; /* 0 */
@@ -64,13 +65,16 @@ struct urnic_nvmf_settings {
  *
  * `ret_reason`  NULL, or URNIC_NVMF_REASON_BYTES: on failure a sentence that says what to do.
  *
- * 0, or a negative errno: -EINVAL for settings, -ECONNREFUSED, -ETIMEDOUT, -ENXIO for a namespace
- * that does not exist.
+ * Returns 0, or a negative errno: -EINVAL for settings, -ECONNREFUSED, -ETIMEDOUT, -ENXIO for a
+ * namespace that does not exist.
  */
 int urnic_nvmf_open(
 	const struct urnic_nvmf_settings *settings, struct urnic_nvmf **ret_ns, char *ret_reason);
 
-/* End the connection. Pending requests are done with -ENOTCONN from here. NULL is fine. */
+/*
+ * End the connection. Pending requests end with -ENOTCONN: done() is called before this call
+ * returns. NULL is fine.
+ */
 void urnic_nvmf_close(struct urnic_nvmf *ns);
 
 /* The size may change while the namespace is open; the size of a block may not. */
@@ -99,15 +103,15 @@ struct urnic_nvmf_io {
 	void *data; /* of reads and writes */
 	/*
 	 * Called once, from a call of the library. It may submit requests, this one too. `error` is
-	 * 0 or a negative errno: -EINVAL for a range that the namespace does not have when
-	 * reading, -ENOSPC when writing, -EROFS, -EOPNOTSUPP, -EIO, -ENOTCONN.
+	 * 0 or a negative errno. For a range that the namespace does not have it is -EINVAL when
+	 * reading, and -ENOSPC when writing. Others are -EROFS, -EOPNOTSUPP, -EIO and -ENOTCONN.
 	 */
 	void (*done)(struct urnic_nvmf_io *io, int error);
 	void *user; /* the caller's */
 	uint64_t reserved[16]; /* the library's, until done() */
 };
 
-/* Start a request; done() may be called from here. Requests may end in any order. */
+/* Start a request; done() may be called from this call. Requests may end in any order. */
 void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
 
 /*

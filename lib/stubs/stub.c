@@ -17,8 +17,9 @@
  *   VOID      nothing
  *   CAPABILITIES  0, and the attributes say that the device can do nothing. perftest 25.01 asks
  *             every device whose part ID is that of a ConnectX, and ends when it gets an error
- * The other functions read no arguments, so they are defined without any; in the calling convention
- * the caller cleans up.
+ *
+ * The other functions read no arguments, so they are defined without any. That is safe, because in
+ * the calling convention the caller cleans up.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -60,8 +61,8 @@ struct capabilities {
 	}
 
 /*
- * An earlier version of a name that has a newer default. `remove` keeps old_name out of the symbol
- * table.
+ * An earlier version of a symbol that has a newer default version. `remove` keeps old_name out of
+ * the symbol table.
  */
 #define OLD_INT(name, version)            \
 	STUB(int, old_##name, EOPNOTSUPP) \
