@@ -4,127 +4,89 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "front/rsocket/rsocket.h"
 
-static uint32_t clamp_int(int value, uint32_t min, uint32_t max)
+/* An option that is a number of struct rs_options. */
+struct option {
+	int level;
+	int name;
+	size_t offset; /* of the number */
+	int min, max; /* a value outside becomes the nearer one */
+	int id_option; /* the option of the rdma_cm_id that it sets, too; 0: none */
+	bool is_flag; /* any value but 0 becomes 1 */
+	bool is_size; /* of a queue or buffer, which keeps its size once it exists */
+};
+
+/* clang-format off */
+#define FIELD(name) offsetof(struct rs_options, name)
+#define FLAG .is_flag = true, .max = 1
+#define STORED .min = INT_MIN, .max = INT_MAX
+#define SIZE(min_) .min = min_, .max = RS_QUEUE_SIZE_MAX
+#define BUFFER(min_) .is_size = true, .min = min_, .max = 1 << 28
+static const struct option options[] = {
+	{SOL_SOCKET, SO_REUSEADDR, FIELD(is_address_reused), FLAG,
+		.id_option = RDMA_OPTION_ID_REUSEADDR},
+	{SOL_SOCKET, SO_RCVBUF, FIELD(receive_buffer_bytes), BUFFER(4096)},
+	{SOL_SOCKET, SO_SNDBUF, FIELD(send_buffer_bytes), BUFFER(2 * RS_SEND_BYTES_MIN)},
+	{SOL_SOCKET, SO_KEEPALIVE, FIELD(keepalive), STORED},
+	{SOL_SOCKET, SO_OOBINLINE, FIELD(oob_inline), STORED},
+	{IPPROTO_TCP, TCP_NODELAY, FIELD(no_delay), FLAG}, /* sends are never delayed */
+	{IPPROTO_TCP, TCP_KEEPIDLE, FIELD(keepalive_idle_s), STORED},
+	{IPPROTO_TCP, TCP_KEEPINTVL, FIELD(keepalive_interval_s), STORED},
+	{IPPROTO_TCP, TCP_KEEPCNT, FIELD(keepalive_count), STORED},
+	{IPPROTO_IPV6, IPV6_V6ONLY, FIELD(is_v6_only), FLAG, .id_option = RDMA_OPTION_ID_AFONLY},
+	{SOL_RDMA, RDMA_SQSIZE, FIELD(send_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
+	{SOL_RDMA, RDMA_RQSIZE, FIELD(receive_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
+	/* at least a table entry, which is sent inline */
+	{SOL_RDMA, RDMA_INLINE, FIELD(inline_bytes), SIZE(sizeof(struct rs_iomap))},
+	{SOL_RDMA, RDMA_IOMAPSIZE, FIELD(iomap_count), .max = RS_IOMAP_COUNT_MAX},
+};
+#undef FIELD
+#undef FLAG
+#undef STORED
+#undef SIZE
+#undef BUFFER
+/* clang-format on */
+
+static const struct option *option_find(int level, int name)
 {
-	if (value < 0 || (uint32_t)value < min)
-		return min;
-	return (uint32_t)value > max ? max : (uint32_t)value;
-}
-
-/* --- numbers --- */
-
-static int set_socket(struct rs *rs, int name, int value)
-{
-	struct rs_options *options = &rs->options;
-
-	switch (name) {
-	case SO_REUSEADDR:
-		options->is_address_reused = value != 0;
-		if (rs->state == RS_INIT &&
-			rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &value,
-				sizeof(value)))
-			return errno;
-		return 0;
-	case SO_RCVBUF:
-		if (!rs->cq)
-			options->receive_buffer_bytes = clamp_int(value, 4096, 1u << 28);
-		return 0;
-	case SO_SNDBUF:
-		if (!rs->cq)
-			options->send_buffer_bytes =
-				clamp_int(value, 2 * RS_SEND_BYTES_MIN, 1u << 28);
-		return 0;
-	case SO_KEEPALIVE:
-		options->keepalive = value;
-		return 0;
-	case SO_OOBINLINE:
-		options->oob_inline = value;
-		return 0;
-	default:
-		return ENOPROTOOPT;
-	}
-}
-
-static int set_tcp(struct rs *rs, int name, int value)
-{
-	switch (name) {
-	case TCP_NODELAY: /* stored only: sends are never delayed */
-		rs->options.no_delay = value != 0;
-		return 0;
-	case TCP_KEEPIDLE:
-		rs->options.keepalive_idle_s = value;
-		return 0;
-	case TCP_KEEPINTVL:
-		rs->options.keepalive_interval_s = value;
-		return 0;
-	case TCP_KEEPCNT:
-		rs->options.keepalive_count = value;
-		return 0;
-	case TCP_MAXSEG:
-		return 0;
-	default:
-		return ENOPROTOOPT;
-	}
-}
-
-static int set_rdma(struct rs *rs, int name, int value)
-{
-	struct rs_options *options = &rs->options;
-
-	if (rs->cq)
-		return EINVAL;
-	switch (name) {
-	case RDMA_SQSIZE:
-		options->send_queue_size = clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
-		return 0;
-	case RDMA_RQSIZE:
-		options->receive_queue_size =
-			clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
-		return 0;
-	case RDMA_INLINE: /* at least a table entry, which is sent inline */
-		options->inline_bytes =
-			clamp_int(value, sizeof(struct rs_iomap), RS_QUEUE_SIZE_MAX);
-		return 0;
-	case RDMA_IOMAPSIZE:
-		options->iomap_count =
-			rs_unscale(rs_scale(clamp_int(value, 0, RS_IOMAP_COUNT_MAX)));
-		return 0;
-	default:
-		return ENOPROTOOPT;
-	}
-}
-
-static int set_v6(struct rs *rs, int name, int value)
-{
-	if (name != IPV6_V6ONLY)
-		return ENOPROTOOPT;
-	rs->options.is_v6_only = value != 0;
-	return rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &value, sizeof(value))
-		? errno
-		: 0;
+	for (size_t i = 0; i < ARRAY_COUNT(options); i++)
+		if (options[i].level == level && options[i].name == name)
+			return &options[i];
+	return NULL;
 }
 
 static int set_number(struct rs *rs, int level, int name, int value)
 {
-	switch (level) {
-	case SOL_SOCKET:
-		return set_socket(rs, name, value);
-	case IPPROTO_TCP:
-		return set_tcp(rs, name, value);
-	case IPPROTO_IPV6:
-		return set_v6(rs, name, value);
-	case SOL_RDMA:
-		return set_rdma(rs, name, value);
-	default:
-		return ENOPROTOOPT;
-	}
+	const struct option *option = option_find(level, name);
+	int number;
+
+	if (level == SOL_RDMA && rs->cq)
+		return EINVAL;
+	if (!option)
+		return level == IPPROTO_TCP && name == TCP_MAXSEG ? 0 : ENOPROTOOPT;
+	if (option->is_size && rs->cq)
+		return 0;
+	number = option->is_flag ? value != 0 : value;
+	number = number < option->min ? option->min : number;
+	number = number > option->max ? option->max : number;
+	if (level == SOL_RDMA && name == RDMA_IOMAPSIZE)
+		number = (int)rs_unscale(rs_scale((uint32_t)number));
+	memcpy((uint8_t *)&rs->options + option->offset, &number, sizeof(number));
+	if (!option->id_option ||
+		(option->id_option == RDMA_OPTION_ID_REUSEADDR && rs->state != RS_INIT))
+		return 0;
+	return rdma_set_option(rs->id, RDMA_OPTION_ID, option->id_option, &value, sizeof(value))
+		? errno
+		: 0;
 }
 
 /* A datagram socket takes the options of its UDP socket, except those of rsocket. */
@@ -156,26 +118,27 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	return rs_result(error);
 }
 
-static int get_socket(struct rs *rs, int name, int *value)
+/* The payload of one packet, from the path MTU once that is known. */
+static int segment_bytes(const struct rs *rs)
 {
-	const struct rs_options *options = &rs->options;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 
+	if (!rs->id->qp || ibv_query_qp(rs->id->qp, &attr, IBV_QP_PATH_MTU, &init))
+		return 1024;
+	return 128 << attr.path_mtu;
+}
+
+/* Options that report the state of the socket. */
+static int get_state(struct rs *rs, int level, int name, int *value)
+{
+	if (level == IPPROTO_TCP && name == TCP_MAXSEG) {
+		*value = segment_bytes(rs);
+		return 0;
+	}
+	if (level != SOL_SOCKET)
+		return ENOPROTOOPT;
 	switch (name) {
-	case SO_REUSEADDR:
-		*value = options->is_address_reused;
-		return 0;
-	case SO_RCVBUF:
-		*value = (int)options->receive_buffer_bytes;
-		return 0;
-	case SO_SNDBUF:
-		*value = (int)options->send_buffer_bytes;
-		return 0;
-	case SO_KEEPALIVE:
-		*value = options->keepalive;
-		return 0;
-	case SO_OOBINLINE:
-		*value = options->oob_inline;
-		return 0;
 	case SO_TYPE:
 		*value = SOCK_STREAM;
 		return 0;
@@ -197,75 +160,14 @@ static int get_socket(struct rs *rs, int name, int *value)
 	}
 }
 
-/* The payload of one packet, from the path MTU once that is known. */
-static int segment_bytes(const struct rs *rs)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	if (!rs->id->qp || ibv_query_qp(rs->id->qp, &attr, IBV_QP_PATH_MTU, &init))
-		return 1024;
-	return 128 << attr.path_mtu;
-}
-
-static int get_tcp(struct rs *rs, int name, int *value)
-{
-	switch (name) {
-	case TCP_NODELAY:
-		*value = rs->options.no_delay;
-		return 0;
-	case TCP_KEEPIDLE:
-		*value = rs->options.keepalive_idle_s;
-		return 0;
-	case TCP_KEEPINTVL:
-		*value = rs->options.keepalive_interval_s;
-		return 0;
-	case TCP_KEEPCNT:
-		*value = rs->options.keepalive_count;
-		return 0;
-	case TCP_MAXSEG:
-		*value = segment_bytes(rs);
-		return 0;
-	default:
-		return ENOPROTOOPT;
-	}
-}
-
-static int get_rdma(struct rs *rs, int name, int *value)
-{
-	switch (name) {
-	case RDMA_SQSIZE:
-		*value = (int)rs->options.send_queue_size;
-		return 0;
-	case RDMA_RQSIZE:
-		*value = (int)rs->options.receive_queue_size;
-		return 0;
-	case RDMA_INLINE:
-		*value = (int)rs->options.inline_bytes;
-		return 0;
-	case RDMA_IOMAPSIZE:
-		*value = (int)rs->options.iomap_count;
-		return 0;
-	default:
-		return ENOPROTOOPT;
-	}
-}
-
 static int get_number(struct rs *rs, int level, int name, int *value)
 {
-	switch (level) {
-	case SOL_SOCKET:
-		return get_socket(rs, name, value);
-	case IPPROTO_TCP:
-		return get_tcp(rs, name, value);
-	case IPPROTO_IPV6:
-		*value = rs->options.is_v6_only;
-		return name == IPV6_V6ONLY ? 0 : ENOPROTOOPT;
-	case SOL_RDMA:
-		return get_rdma(rs, name, value);
-	default:
-		return ENOPROTOOPT;
-	}
+	const struct option *option = option_find(level, name);
+
+	if (!option)
+		return get_state(rs, level, name, value);
+	memcpy(value, (const uint8_t *)&rs->options + option->offset, sizeof(*value));
+	return 0;
 }
 
 int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)

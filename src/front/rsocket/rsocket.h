@@ -81,6 +81,7 @@ struct rs_mapping {
 	int index; /* in the peer's iomap table; -1 for local use only */
 };
 
+/* Each number is of 32 bits: option.c sets and reads them by a table. */
 struct rs_options {
 	uint32_t send_buffer_bytes;
 	uint32_t receive_buffer_bytes;
@@ -88,8 +89,8 @@ struct rs_options {
 	uint32_t receive_queue_size;
 	uint32_t inline_bytes;
 	uint32_t iomap_count; /* mappings that the peer may announce */
-	bool is_address_reused;
-	bool is_v6_only;
+	int is_address_reused;
+	int is_v6_only;
 	/* Stored and returned only. */
 	int keepalive;
 	int oob_inline;
