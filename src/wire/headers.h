@@ -25,6 +25,19 @@
 #define IMMDT_BYTES        4
 #define IETH_BYTES         4
 
+/* The decode/encode pair of a header of whole integers: FIELD(bits, offset, name). */
+#define HEADER_DECODE_FIELD(bits, at, name) header->name = get_be##bits(from + (at));
+#define HEADER_ENCODE_FIELD(bits, at, name) put_be##bits(to + (at), header->name);
+#define HEADER_CODEC(name, NAME)                                                                \
+	static inline void name##_decode(struct name *header, const uint8_t from[NAME##_BYTES]) \
+	{                                                                                       \
+		NAME##_FIELDS(HEADER_DECODE_FIELD)                                              \
+	}                                                                                       \
+	static inline void name##_encode(const struct name *header, uint8_t to[NAME##_BYTES])   \
+	{                                                                                       \
+		NAME##_FIELDS(HEADER_ENCODE_FIELD)                                              \
+	}
+
 /* XRC: the shared receive queue of a request. */
 struct xrceth {
 	uint32_t srqn; /* < 2^24 */
@@ -90,19 +103,11 @@ struct reth {
 	uint32_t dma_bytes; /* length of the whole message; above 2^31 is illegal but can arrive */
 };
 
-static inline void reth_decode(struct reth *reth, const uint8_t from[RETH_BYTES])
-{
-	reth->va = get_be64(from);
-	reth->rkey = get_be32(from + 8);
-	reth->dma_bytes = get_be32(from + 12);
-}
-
-static inline void reth_encode(const struct reth *reth, uint8_t to[RETH_BYTES])
-{
-	put_be64(to, reth->va);
-	put_be32(to + 8, reth->rkey);
-	put_be32(to + 12, reth->dma_bytes);
-}
+#define RETH_FIELDS(FIELD) \
+	FIELD(64, 0, va)   \
+	FIELD(32, 8, rkey) \
+	FIELD(32, 12, dma_bytes)
+HEADER_CODEC(reth, RETH)
 
 /* The remote word and the operands of COMPARE_SWAP and FETCH_ADD. */
 struct atomiceth {
@@ -112,22 +117,12 @@ struct atomiceth {
 	uint64_t compare; /* COMPARE_SWAP only; FETCH_ADD ignores it */
 };
 
-static inline void atomiceth_decode(
-	struct atomiceth *atomiceth, const uint8_t from[ATOMICETH_BYTES])
-{
-	atomiceth->va = get_be64(from);
-	atomiceth->rkey = get_be32(from + 8);
-	atomiceth->swap_add = get_be64(from + 12);
-	atomiceth->compare = get_be64(from + 20);
-}
-
-static inline void atomiceth_encode(const struct atomiceth *atomiceth, uint8_t to[ATOMICETH_BYTES])
-{
-	put_be64(to, atomiceth->va);
-	put_be32(to + 8, atomiceth->rkey);
-	put_be64(to + 12, atomiceth->swap_add);
-	put_be64(to + 20, atomiceth->compare);
-}
+#define ATOMICETH_FIELDS(FIELD) \
+	FIELD(64, 0, va)        \
+	FIELD(32, 8, rkey)      \
+	FIELD(64, 12, swap_add) \
+	FIELD(64, 20, compare)
+HEADER_CODEC(atomiceth, ATOMICETH)
 
 /* The kind of a response: bits 7..5 of the syndrome (IBTA 9.3.5). */
 enum aeth_kind {
@@ -172,46 +167,23 @@ struct atomicacketh {
 	uint64_t original;
 };
 
-static inline void atomicacketh_decode(
-	struct atomicacketh *atomicacketh, const uint8_t from[ATOMICACKETH_BYTES])
-{
-	atomicacketh->original = get_be64(from);
-}
-
-static inline void atomicacketh_encode(
-	const struct atomicacketh *atomicacketh, uint8_t to[ATOMICACKETH_BYTES])
-{
-	put_be64(to, atomicacketh->original);
-}
+#define ATOMICACKETH_FIELDS(FIELD) FIELD(64, 0, original)
+HEADER_CODEC(atomicacketh, ATOMICACKETH)
 
 /* Immediate data: four bytes for the receiver's completion. */
 struct immdt {
 	uint32_t data;
 };
 
-static inline void immdt_decode(struct immdt *immdt, const uint8_t from[IMMDT_BYTES])
-{
-	immdt->data = get_be32(from);
-}
-
-static inline void immdt_encode(const struct immdt *immdt, uint8_t to[IMMDT_BYTES])
-{
-	put_be32(to, immdt->data);
-}
+#define IMMDT_FIELDS(FIELD) FIELD(32, 0, data)
+HEADER_CODEC(immdt, IMMDT)
 
 /* SEND with invalidate: the key to invalidate at the receiver. */
 struct ieth {
 	uint32_t rkey;
 };
 
-static inline void ieth_decode(struct ieth *ieth, const uint8_t from[IETH_BYTES])
-{
-	ieth->rkey = get_be32(from);
-}
-
-static inline void ieth_encode(const struct ieth *ieth, uint8_t to[IETH_BYTES])
-{
-	put_be32(to, ieth->rkey);
-}
+#define IETH_FIELDS(FIELD) FIELD(32, 0, rkey)
+HEADER_CODEC(ieth, IETH)
 
 #endif

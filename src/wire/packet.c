@@ -3,45 +3,30 @@
 
 #include <assert.h>
 
+/* The extended headers, in their order in a packet. */
+#define EXTENDED_HEADERS(HEADER)           \
+	HEADER(XRCETH, xrceth)             \
+	HEADER(DETH, deth)                 \
+	HEADER(FETH, feth)                 \
+	HEADER(RETH, reth)                 \
+	HEADER(ATOMICETH, atomiceth)       \
+	HEADER(AETH, aeth)                 \
+	HEADER(ATOMICACKETH, atomicacketh) \
+	HEADER(IMMDT, immdt)               \
+	HEADER(IETH, ieth)
+
 /* The caller has checked that info->header_bytes bytes exist. */
 static void extended_decode(struct packet *packet, const uint8_t *from)
 {
 	uint32_t headers = packet->info->headers;
 
-	if (headers & HEADER_XRCETH) {
-		xrceth_decode(&packet->xrceth, from);
-		from += XRCETH_BYTES;
+#define DECODE(NAME, name)                          \
+	if (headers & HEADER_##NAME) {              \
+		name##_decode(&packet->name, from); \
+		from += NAME##_BYTES;               \
 	}
-	if (headers & HEADER_DETH) {
-		deth_decode(&packet->deth, from);
-		from += DETH_BYTES;
-	}
-	if (headers & HEADER_FETH) {
-		feth_decode(&packet->feth, from);
-		from += FETH_BYTES;
-	}
-	if (headers & HEADER_RETH) {
-		reth_decode(&packet->reth, from);
-		from += RETH_BYTES;
-	}
-	if (headers & HEADER_ATOMICETH) {
-		atomiceth_decode(&packet->atomiceth, from);
-		from += ATOMICETH_BYTES;
-	}
-	if (headers & HEADER_AETH) {
-		aeth_decode(&packet->aeth, from);
-		from += AETH_BYTES;
-	}
-	if (headers & HEADER_ATOMICACKETH) {
-		atomicacketh_decode(&packet->atomicacketh, from);
-		from += ATOMICACKETH_BYTES;
-	}
-	if (headers & HEADER_IMMDT) {
-		immdt_decode(&packet->immdt, from);
-		from += IMMDT_BYTES;
-	}
-	if (headers & HEADER_IETH)
-		ieth_decode(&packet->ieth, from);
+	EXTENDED_HEADERS(DECODE)
+#undef DECODE
 }
 
 /*
@@ -109,42 +94,13 @@ static uint8_t *extended_encode(const struct packet *packet, uint8_t *to)
 {
 	uint32_t headers = packet->info->headers;
 
-	if (headers & HEADER_XRCETH) {
-		xrceth_encode(&packet->xrceth, to);
-		to += XRCETH_BYTES;
+#define ENCODE(NAME, name)                        \
+	if (headers & HEADER_##NAME) {            \
+		name##_encode(&packet->name, to); \
+		to += NAME##_BYTES;               \
 	}
-	if (headers & HEADER_DETH) {
-		deth_encode(&packet->deth, to);
-		to += DETH_BYTES;
-	}
-	if (headers & HEADER_FETH) {
-		feth_encode(&packet->feth, to);
-		to += FETH_BYTES;
-	}
-	if (headers & HEADER_RETH) {
-		reth_encode(&packet->reth, to);
-		to += RETH_BYTES;
-	}
-	if (headers & HEADER_ATOMICETH) {
-		atomiceth_encode(&packet->atomiceth, to);
-		to += ATOMICETH_BYTES;
-	}
-	if (headers & HEADER_AETH) {
-		aeth_encode(&packet->aeth, to);
-		to += AETH_BYTES;
-	}
-	if (headers & HEADER_ATOMICACKETH) {
-		atomicacketh_encode(&packet->atomicacketh, to);
-		to += ATOMICACKETH_BYTES;
-	}
-	if (headers & HEADER_IMMDT) {
-		immdt_encode(&packet->immdt, to);
-		to += IMMDT_BYTES;
-	}
-	if (headers & HEADER_IETH) {
-		ieth_encode(&packet->ieth, to);
-		to += IETH_BYTES;
-	}
+	EXTENDED_HEADERS(ENCODE)
+#undef ENCODE
 	return to;
 }
 
