@@ -5,14 +5,20 @@
 #include "nic/nic_internal.h"
 #include "os/clock.h"
 
+/* The result of a call of cm/cm.h on the locked manager `cm`. */
+#define MANAGER_CALL(call)                              \
+	({                                              \
+		int cancel_;                            \
+		struct cm *cm = nic_cm_enter(&cancel_); \
+		int rc_ = (call);                       \
+                                                        \
+		nic_cm_leave(cancel_);                  \
+		rc_;                                    \
+	})
+
 int nic_cm_conn_create(struct cm_conn *conn, void *user)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_conn_create(cm, conn, user);
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_conn_create(cm, conn, user));
 }
 
 void nic_cm_release(struct cm_conn *conn)
@@ -58,52 +64,27 @@ void nic_cm_unlisten(struct cm_listener *listener)
 
 int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_connect(cm, conn, path, req, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_connect(cm, conn, path, req, clock_now_ns()));
 }
 
 int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_accept(cm, conn, rep, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_accept(cm, conn, rep, clock_now_ns()));
 }
 
 int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_reject(cm, conn, rej, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_reject(cm, conn, rej, clock_now_ns()));
 }
 
 int nic_cm_ready(struct cm_conn *conn)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_ready(cm, conn, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_ready(cm, conn, clock_now_ns()));
 }
 
 int nic_cm_establish(struct cm_conn *conn)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_establish(cm, conn, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_establish(cm, conn, clock_now_ns()));
 }
 
 void nic_cm_drive_lane(const struct cm_conn *conn)
@@ -125,31 +106,16 @@ void nic_cm_drive_lane(const struct cm_conn *conn)
 
 int nic_cm_disconnect(struct cm_conn *conn)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_disconnect(cm, conn, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_disconnect(cm, conn, clock_now_ns()));
 }
 
 int nic_cm_sidr_request(
 	struct cm_conn *conn, const struct cm_path *path, const struct cm_sidr_req *request)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_sidr_request(cm, conn, path, request, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_sidr_request(cm, conn, path, request, clock_now_ns()));
 }
 
 int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
 {
-	int cancel;
-	struct cm *cm = nic_cm_enter(&cancel);
-	int rc = cm_sidr_answer(cm, conn, answer, clock_now_ns());
-
-	nic_cm_leave(cancel);
-	return rc;
+	return MANAGER_CALL(cm_sidr_answer(cm, conn, answer, clock_now_ns()));
 }
