@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 
 #include "agent/agent_start.h"
-#include "base/arith.h"
 #include "os/clock.h"
 
 static const uint64_t answer_timeout_ns = AGENT_ANSWER_TIMEOUT_S * 1000000000ull;
@@ -76,12 +75,12 @@ void agent_pause_end(const struct agent_client *client)
 bool agent_wait_for(const struct agent_client *client, int fd, short events, uint64_t until_ns)
 {
 	struct pollfd pollfd = {.fd = fd, .events = events};
-	uint64_t now_ns = clock_now_ns();
+	int timeout_ms = clock_ms_until(until_ns);
 
-	if (now_ns >= until_ns)
+	if (!timeout_ms)
 		return false;
 	agent_pause_begin(client);
-	poll(&pollfd, 1, (int)div_ceil_u64(until_ns - now_ns, 1000000));
+	poll(&pollfd, 1, timeout_ms);
 	agent_pause_end(client);
 	return true;
 }

@@ -67,6 +67,19 @@ struct agent_address {
 	uint32_t scope_ifindex;
 };
 
+/* The address `gid` of the interface `ifindex`, which only a link-local address names. */
+static inline struct agent_address agent_address_of(const struct gid *gid, uint32_t ifindex)
+{
+	return (struct agent_address){
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+}
+
+static inline bool agent_address_is_equal(
+	const struct agent_address *a, const struct agent_address *b)
+{
+	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
+}
+
 /* A set of slots: bit (slot % 8) of byte (slot / 8). */
 struct agent_slots {
 	uint8_t bits[AGENT_SLOTS / 8];

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "agent/gsi_socket.h"
-#include "base/arith.h"
 #include "connection/nic_cm_manager.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
@@ -50,21 +49,10 @@ static struct manager manager;
 
 /* --- sending --- */
 
-static bool is_same_address(const struct agent_address *a, const struct agent_address *b)
-{
-	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
-}
-
-static struct agent_address address_of(const struct gid *gid, uint32_t ifindex)
-{
-	return (struct agent_address){
-		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
-}
-
 static struct gsi_socket *sender_find(const struct agent_address *address)
 {
 	for (uint32_t i = 0; i < manager.sender_count; i++)
-		if (is_same_address(&manager.senders[i].address, address))
+		if (agent_address_is_equal(&manager.senders[i].address, address))
 			return &manager.senders[i];
 	return NULL;
 }
@@ -72,16 +60,11 @@ static struct gsi_socket *sender_find(const struct agent_address *address)
 /* A packet that the kernel refuses counts as lost; cm/ sends it again. */
 static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
-	struct agent_address address = address_of(&path->local, path->ifindex);
+	struct agent_address address = agent_address_of(&path->local, path->ifindex);
 	struct gsi_socket *sender = sender_find(&address);
 
 	if (sender)
 		gsi_socket_send(sender, &path->remote, path->traffic_class, packet);
-}
-
-static void manager_kick(void)
-{
-	kick_raise(manager.kick);
 }
 
 void nic_cm_pump(void)
@@ -97,7 +80,7 @@ void nic_cm_pump(void)
 	nic.public->cm = manager.cm.counters;
 	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
 		manager.sleeps_until_ns = 0;
-		manager_kick();
+		kick_raise(manager.kick);
 	}
 }
 
@@ -125,6 +108,7 @@ static void receive_one(const struct agent_message *message, const uint8_t *pack
 	struct cm_path path = {
 		.local = head->dgid,
 		.remote = head->sgid,
+		.ifindex = head->ifindex,
 		.traffic_class = head->tos,
 	};
 	struct agent_address address;
@@ -132,8 +116,7 @@ static void receive_one(const struct agent_message *message, const uint8_t *pack
 
 	if (!mad)
 		return;
-	address = address_of(&path.local, message->forward.ifindex);
-	path.ifindex = message->forward.ifindex;
+	address = agent_address_of(&path.local, path.ifindex);
 	nic_cm_use_address(&address);
 	cm_receive(nic_cm_enter(&cancel), &path, mad, clock_now_ns());
 	nic_cm_leave(cancel);
@@ -188,20 +171,6 @@ static void gsi_reopen(void)
 	own_thread_sleep();
 	poll(NULL, 0, REOPEN_PAUSE_MS);
 	own_thread_wake();
-}
-
-/* The timeout for poll(), rounded up to milliseconds. The manager is locked. */
-static int sleep_choose(void)
-{
-	uint64_t deadline_ns = cm_deadline_ns(&manager.cm);
-	uint64_t now_ns = clock_now_ns();
-
-	manager.sleeps_until_ns = deadline_ns;
-	if (deadline_ns == DEADLINE_NEVER)
-		return -1;
-	if (deadline_ns <= now_ns)
-		return 0;
-	return (int)min_u64(div_ceil_u64(deadline_ns - now_ns, 1000000), INT32_MAX);
 }
 
 /*
@@ -259,7 +228,8 @@ static void *thread_main(void *unused)
 		int timeout_ms;
 
 		pthread_mutex_lock(&lock);
-		timeout_ms = sleep_choose();
+		manager.sleeps_until_ns = cm_deadline_ns(&manager.cm);
+		timeout_ms = clock_ms_until(manager.sleeps_until_ns);
 		count = list_fds(fds);
 		pthread_mutex_unlock(&lock);
 		own_thread_poll(fds, count, timeout_ms);
@@ -433,7 +403,7 @@ int nic_cm_use_address(const struct agent_address *address)
 			: gsi_socket_open(&manager.senders[manager.sender_count], address);
 		if (rc == 0) {
 			manager.sender_count++;
-			manager_kick(); /* for the thread to poll the new socket */
+			kick_raise(manager.kick); /* for the thread to poll the new socket */
 		}
 	}
 	pthread_mutex_unlock(&lock);

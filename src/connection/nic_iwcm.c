@@ -96,17 +96,6 @@ static uint64_t listeners_resume(void)
 	return next_ns;
 }
 
-static int sleep_ms(uint64_t until_ns)
-{
-	uint64_t now_ns = clock_now_ns();
-
-	if (until_ns == UINT64_MAX)
-		return -1;
-	return until_ns <= now_ns
-		? 0
-		: (int)min_u64(div_ceil_u64(until_ns - now_ns, 1000000), INT32_MAX);
-}
-
 static void *thread_main(void *unused)
 {
 	struct epoll_event events[EVENTS_MAX];
@@ -121,7 +110,7 @@ static void *thread_main(void *unused)
 		for (int i = 0; i < count; i++)
 			socket_serve(events[i].data.fd);
 		iwcm_manager.sleeps_until_ns = min_u64(conns_expire(), listeners_resume());
-		timeout_ms = sleep_ms(iwcm_manager.sleeps_until_ns);
+		timeout_ms = clock_ms_until(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
 		count = own_thread_epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, timeout_ms);
 		kick_clear(iwcm_manager.kick);

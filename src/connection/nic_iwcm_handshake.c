@@ -67,16 +67,11 @@ int iwcm_watch_fd(int fd, uint32_t events, int operation)
 		: 0;
 }
 
-static void manager_kick(void)
-{
-	kick_raise(iwcm_manager.kick);
-}
-
 static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
 {
 	conn->deadline_ns = clock_now_ns() + wait_ns;
 	if (conn->deadline_ns < iwcm_manager.sleeps_until_ns)
-		manager_kick();
+		kick_raise(iwcm_manager.kick);
 }
 
 int iwcm_release_fd(struct nic_iw_conn *conn)

@@ -54,17 +54,9 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
-static struct agent_address address_of(const struct gid *local, uint32_t ifindex)
-{
-	return (struct agent_address){
-		.gid = *local,
-		.scope_ifindex = gid_is_link_local(local) ? ifindex : 0,
-	};
-}
-
 int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex)
 {
-	const struct agent_address address = address_of(local, ifindex);
+	const struct agent_address address = agent_address_of(local, ifindex);
 	int index;
 
 	worker_lock(worker);
@@ -96,7 +88,7 @@ static int address_add(struct worker *worker, const struct agent_address *addres
 
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
 {
-	const struct agent_address address = address_of(local, ifindex);
+	const struct agent_address address = agent_address_of(local, ifindex);
 	int index = nic_address_find(worker, &address.gid, ifindex);
 	int error;
 

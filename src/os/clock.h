@@ -7,12 +7,26 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/arith.h"
+
 static inline uint64_t clock_now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The timeout for poll(2) until then: rounded up to milliseconds; -1 for UINT64_MAX, never. */
+static inline int clock_ms_until(uint64_t until_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (until_ns == UINT64_MAX)
+		return -1;
+	return until_ns <= now_ns
+		? 0
+		: (int)min_u64(div_ceil_u64(until_ns - now_ns, 1000000), INT32_MAX);
 }
 
 /*

@@ -18,8 +18,7 @@ struct group *server_group_find(struct server *server, const struct agent_addres
 	for (uint32_t i = 0; i < server->group_count; i++) {
 		struct group *group = &server->groups[i];
 
-		if (group->count > 0 && gid_is_equal(&group->address.gid, &address->gid) &&
-			group->address.scope_ifindex == address->scope_ifindex)
+		if (group->count > 0 && agent_address_is_equal(&group->address, address))
 			return group;
 	}
 	return NULL;

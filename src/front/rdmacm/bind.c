@@ -149,8 +149,7 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
 	struct listening *listening = argument;
 	const struct cm_listener *listener = &listening->id->listener;
-	const struct agent_address address = {
-		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+	const struct agent_address address = agent_address_of(gid, ifindex);
 	int rc;
 
 	/* A request to a loopback address may arrive at any address of the host. */

@@ -141,27 +141,19 @@ static int connect_iwarp(struct id *id, const struct rdma_conn_param *param)
 	return bytes < 0 ? bytes : iwarp_connect(id, param, data, (size_t)bytes);
 }
 
-static int use_local_address(const struct id *id)
-{
-	const struct agent_address address = {
-		.gid = id->path.local,
-		.scope_ifindex = gid_is_link_local(&id->path.local) ? id->path.ifindex : 0,
-	};
-
-	return nic_cm_use_address(&address);
-}
-
 int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
 {
 	struct rdma_conn_param param = param_or_default(given);
 	struct id *id = id_find(public);
+	struct agent_address local;
 	int rc;
 
 	if (!id)
 		return -1;
 	if (id->state != ID_ROUTE_RESOLVED)
 		return fail_errno(EINVAL);
-	rc = id->is_iwarp ? connect_iwarp(id, &param) : use_local_address(id);
+	local = agent_address_of(&id->path.local, id->path.ifindex);
+	rc = id->is_iwarp ? connect_iwarp(id, &param) : nic_cm_use_address(&local);
 	if (rc == 0 && !id->is_iwarp)
 		rc = id_is_datagram(id) ? connect_datagram(id, &param) : connect_stream(id, &param);
 	if (rc) {

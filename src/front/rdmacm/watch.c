@@ -101,8 +101,7 @@ static struct families families_find(void)
 static void address_receive(const struct gid *gid, uint32_t ifindex, void *argument)
 {
 	const struct families *families = argument;
-	const struct agent_address address = {
-		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+	const struct agent_address address = agent_address_of(gid, ifindex);
 
 	if (gid_is_ipv4(gid) ? families->ipv4 : families->ipv6)
 		nic_cm_receive_address(&address);

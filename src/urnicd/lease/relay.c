@@ -81,11 +81,6 @@ static void lock_as_thread(struct relay *relay)
 	pthread_mutex_lock(&relay->lock);
 }
 
-static bool is_address(const struct agent_address *a, const struct agent_address *b)
-{
-	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
-}
-
 /* The caller has locked the table. NULL: no such channel. */
 static struct channel *channel_find(
 	struct relay *relay, const struct agent_address *address, uint8_t slot)
@@ -94,7 +89,7 @@ static struct channel *channel_find(
 		struct channel *channel = &relay->channels[i];
 
 		if (channel->ours >= 0 && channel->slot == slot &&
-			is_address(&channel->address, address))
+			agent_address_is_equal(&channel->address, address))
 			return channel;
 	}
 	return NULL;
