@@ -22,7 +22,6 @@
 #include "front/verbs/async.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/object.h"
-#include "front/verbs/ops.h"
 #include "front/verbs/result.h"
 #include "netdev/netdev_watch.h"
 #include "os/log.h"
@@ -67,6 +66,16 @@ static void events_prepare(struct context *context)
 
 	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
 		async_event_init_port(&context->events[i], of[i].type, of[i].port);
+}
+
+/* Fill the table, but for operations that this NIC, or an iWARP device, lacks. */
+static void ops_fill(struct verbs_context *context, bool is_iwarp)
+{
+#define OP(slot, function) context->slot = function;
+#define ROCE_OP(slot, function) \
+	if (!is_iwarp)          \
+		context->slot = function;
+#include "front/verbs/op.def"
 }
 
 /* Contents of the memfd behind a command descriptor. */

@@ -12,13 +12,6 @@
 #include "ether/flow.h"
 #include "front/verbs/object.h"
 
-struct ibv_counters *counters_create(
-	struct ibv_context *context, struct ibv_counters_init_attr *attr);
-int counters_destroy(struct ibv_counters *verbs);
-int counters_attach(
-	struct ibv_counters *verbs, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
-int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, uint32_t flags);
-
 /*
  * A flow is created with this object. Returns the flow's counters, or NULL when the object is of
  * another device or gone. Undo with counters_unbind().

@@ -45,9 +45,6 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
  */
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init);
 
-int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init);
-
 /* Immediate data is in network order, an invalidated key is a number. */
 static inline uint32_t cqe_imm_data(const struct cqe *cqe)
 {
@@ -61,8 +58,5 @@ static inline uint8_t cqe_service_level(const struct cqe *cqe)
 }
 
 void cq_free(void *memory);
-
-int cq_poll_verbs(struct ibv_cq *cq, int count, struct ibv_wc *wc);
-int cq_request_notify(struct ibv_cq *cq, int solicited_only);
 
 #endif

@@ -14,7 +14,6 @@
 #include <time.h>
 
 #include "front/verbs/cq.h"
-#include "front/verbs/ops.h"
 #include "front/verbs/result.h"
 
 static struct cq_front *front_of(struct ibv_cq_ex *cq)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/verbs/dm.h"
+/*
+ * Device memory: a part of NIC memory. Programs copy to and from it, peers access it through a
+ * region.
+ */
 
 #include <stdlib.h>
 

@@ -56,9 +56,4 @@ void domain_free(const struct object *object, enum domain_resource resource, voi
 /* Was the object created through a parent domain with a thread domain? */
 bool domain_is_single_threaded(const struct object *object);
 
-struct ibv_pd *parent_domain_alloc(
-	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
-struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
-int td_dealloc(struct ibv_td *verbs);
-
 #endif

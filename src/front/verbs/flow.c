@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/verbs/flow.h"
-
+/* Flow steering: which Ethernet frames a raw packet queue pair receives. */
 #include <stdlib.h>
 
 #include "front/verbs/counters.h"

@@ -13,6 +13,9 @@
 #include "base/text.h"
 #include "front/verbs/abi.h"
 
+/* Device memory of a process, per device: as much as common adapters have. */
+#define DM_BYTES_MAX (1u << 20)
+
 /*
  * All rows of limits.def, without names and identifiers. limits_configure() writes it; later it is
  * only read.

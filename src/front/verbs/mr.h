@@ -37,8 +37,4 @@ struct ibv_mr *mr_make(
 
 void mr_free(void *memory);
 
-struct ibv_mr *mr_alloc_null(struct ibv_pd *pd);
-int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
-	struct ibv_sge *sg_list, uint32_t num_sge);
-
 #endif

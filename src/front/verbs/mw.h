@@ -27,8 +27,4 @@ bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rk
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);
 
-struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
-int mw_dealloc(struct ibv_mw *mw);
-int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-
 #endif

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "front/verbs/context.h"
+#include "front/verbs/ops.h"
 
 enum object_kind {
 	OBJECT_NONE,

@@ -56,9 +56,6 @@ static inline struct qp_front *qp_ref(const struct ibv_qp *verbs)
 	return object ? container_of(object, struct qp_front, object) : NULL;
 }
 
-struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
-struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr);
-
 /* Post the asynchronous events for these bits of enum signal_event. */
 void qp_post_events(void *qp, uint32_t events);
 
@@ -79,10 +76,5 @@ int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
 void qp_free(void *memory);
-
-int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
-
-int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 #endif

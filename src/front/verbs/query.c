@@ -5,7 +5,7 @@
 #include "base/arith.h"
 #include "base/version.h"
 #include "front/verbs/context.h"
-#include "front/verbs/dm.h"
+#include "front/verbs/limits.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/ops.h"
 #include "front/verbs/result.h"

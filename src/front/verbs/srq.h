@@ -47,10 +47,4 @@ static inline struct nic_srq *nic_srq_of(struct object *object)
 
 void srq_free(void *memory);
 
-struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
-int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num);
-int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-
-int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr);
-
 #endif

@@ -24,13 +24,6 @@ enum {
 	WQ_TABLE_COUNT_MAX = 4096,
 };
 
-struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init);
-int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr);
-int wq_destroy(struct ibv_wq *wq);
-struct ibv_rwq_ind_table *wq_table_create(
-	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init);
-int wq_table_destroy(struct ibv_rwq_ind_table *table);
-
 /*
  * Use the table that a program named, for a queue pair. NULL: no such table exists. Undo with
  * object_unref().

@@ -45,7 +45,4 @@ int xrc_target_open(struct qp_front *qp, uint32_t number);
 /* `qp` is being destroyed. The receiving queue pair goes with its last public one. */
 void xrc_target_close(struct qp_front *qp);
 
-struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_attr *init);
-int xrcd_close(struct ibv_xrcd *xrcd);
-
 #endif
