@@ -12,9 +12,12 @@
  * merged them.
  */
 
+#include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "base/gid.h"
+#include "port/address.h"
 
 /* The kernel's information about the datagram. */
 struct udp_channel_head {
@@ -26,5 +29,51 @@ struct udp_channel_head {
 	uint8_t tos;
 	uint8_t hop_limit; /* as it arrived */
 };
+
+/* An integer that the kernel passes as one byte (IP_TOS) or as an int (all others). */
+static inline uint32_t udp_control_value(const struct cmsghdr *cmsg)
+{
+	uint32_t value;
+
+	if (cmsg->cmsg_len < CMSG_LEN(sizeof(value)))
+		return *CMSG_DATA(cmsg);
+	memcpy(&value, CMSG_DATA(cmsg), sizeof(value));
+	return value;
+}
+
+/*
+ * Read what recvmmsg() has reported of a datagram.
+ *
+ * `header`          With the sender in msg_name.
+ * `overflows_seen`  The receive socket's count of dropped packets, modulo 2^32. Updated.
+ */
+static inline void udp_channel_head_read(
+	struct udp_channel_head *head, struct msghdr *header, uint32_t *overflows_seen)
+{
+	const union socket_address *from = header->msg_name;
+
+	*head = (struct udp_channel_head){
+		.sgid = socket_address_gid(from),
+		.source_port = socket_address_port(from),
+		.segment_bytes = UINT32_MAX,
+	};
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
+		uint32_t value = udp_control_value(cmsg);
+		int level = cmsg->cmsg_level, type = cmsg->cmsg_type;
+
+		if ((level == IPPROTO_IP && type == IP_TOS) ||
+			(level == IPPROTO_IPV6 && type == IPV6_TCLASS)) {
+			head->tos = (uint8_t)value;
+		} else if ((level == IPPROTO_IP && type == IP_TTL) ||
+			(level == IPPROTO_IPV6 && type == IPV6_HOPLIMIT)) {
+			head->hop_limit = (uint8_t)value;
+		} else if (level == SOL_UDP && type == UDP_GRO) {
+			head->segment_bytes = value;
+		} else if (level == SOL_SOCKET && type == SO_RXQ_OVFL) {
+			head->overflows = value - *overflows_seen;
+			*overflows_seen = value;
+		}
+	}
+}
 
 #endif

@@ -1,46 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <netinet/ip.h>
-#include <netinet/udp.h>
-#include <string.h>
 
 #include "base/arith.h"
+#include "port/udp_channel.h"
 #include "port/udp_internal.h"
 #include "wire/bth.h"
-
-/* Read an integer that the kernel passes as one byte (IP_TOS) or as an int (all others). */
-static uint32_t cmsg_value(const struct cmsghdr *cmsg)
-{
-	uint32_t value;
-
-	if (cmsg->cmsg_len < CMSG_LEN(sizeof(value)))
-		return *CMSG_DATA(cmsg);
-	memcpy(&value, CMSG_DATA(cmsg), sizeof(value));
-	return value;
-}
-
-static void read_control(
-	struct port_udp *port, struct msghdr *header, struct udp_datagram *datagram)
-{
-	struct udp_receiver *receiver = &port->receivers[datagram->address];
-
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
-		uint32_t value = cmsg_value(cmsg);
-
-		if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) ||
-			(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS)) {
-			datagram->tos = (uint8_t)value;
-		} else if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TTL) ||
-			(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_HOPLIMIT)) {
-			datagram->hop_limit = (uint8_t)value;
-		} else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO) {
-			datagram->segment_bytes = value;
-		} else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
-			port->counters->rx_queue_overflows += value - receiver->overflows_seen;
-			receiver->overflows_seen = value;
-		}
-	}
-}
 
 struct udp_flow *udp_flow_of(
 	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port)
@@ -146,28 +110,30 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
 	const uint8_t *macs, port_udp_packet_fn *on_packet, void *context)
 {
-	const union socket_address *from = message->msg_hdr.msg_name;
-	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
-	sa_family_t family = gid_is_ipv4(&port->receivers[address].gid) ? AF_INET : AF_INET6;
-	struct gid sgid;
+	struct udp_receiver *receiver = &port->receivers[address];
+	struct udp_channel_head head;
+	struct udp_datagram datagram = {.address = address};
 
+	udp_channel_head_read(&head, &message->msg_hdr, &receiver->overflows_seen);
 	port->counters->rx_datagrams++;
-	read_control(port, &message->msg_hdr, &datagram);
+	port->counters->rx_queue_overflows += head.overflows;
 	if (message->msg_hdr.msg_flags & MSG_TRUNC) {
 		port->counters->rx_truncated++;
 		return;
 	}
-	if (message->msg_hdr.msg_namelen < sizeof(from->ipv4) || from->base.sa_family != family ||
-		datagram.segment_bytes == 0) {
+	if (message->msg_hdr.msg_namelen < sizeof(struct sockaddr_in) || head.segment_bytes == 0 ||
+		gid_is_ipv4(&head.sgid) != gid_is_ipv4(&receiver->gid)) {
 		port->counters->rx_source++;
 		return;
 	}
-	sgid = socket_address_gid(from);
+	datagram.tos = head.tos;
+	datagram.hop_limit = head.hop_limit;
+	datagram.segment_bytes = head.segment_bytes;
 	if (udp_datagram_split(port, &datagram,
-		    udp_flow_of(port, address, &sgid, socket_address_port(from)),
+		    udp_flow_of(port, address, &head.sgid, head.source_port),
 		    message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context) &&
 		macs)
-		udp_neighbour_heard(port, address, &sgid, macs);
+		udp_neighbour_heard(port, address, &head.sgid, macs);
 }
 
 /* The kernel has overwritten the lengths in the message header. */

@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <linux/sockios.h>
-#include <netinet/ip.h>
-#include <netinet/udp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -19,7 +16,6 @@
 
 #include "base/arith.h"
 #include "os/kick.h"
-#include "port/address.h"
 #include "port/socket.h"
 #include "port/udp_channel.h"
 
@@ -280,43 +276,6 @@ void relay_count_up(struct relay *relay, struct agent_counters *counters)
 
 /* --- the thread --- */
 
-static uint32_t cmsg_value(const struct cmsghdr *cmsg)
-{
-	uint32_t value;
-
-	/* IP_TOS is one byte, all others are an int. */
-	if (cmsg->cmsg_len < CMSG_LEN(sizeof(value)))
-		return *CMSG_DATA(cmsg);
-	memcpy(&value, CMSG_DATA(cmsg), sizeof(value));
-	return value;
-}
-
-static void head_make(struct channel *channel, struct msghdr *header, struct udp_channel_head *head)
-{
-	const union socket_address *from = header->msg_name;
-
-	*head = (struct udp_channel_head){
-		.sgid = socket_address_gid(from),
-		.source_port = socket_address_port(from),
-		.segment_bytes = UINT32_MAX,
-	};
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
-		uint32_t value = cmsg_value(cmsg);
-		bool is_ip = cmsg->cmsg_level == IPPROTO_IP || cmsg->cmsg_level == IPPROTO_IPV6;
-
-		if (is_ip && (cmsg->cmsg_type == IP_TOS || cmsg->cmsg_type == IPV6_TCLASS))
-			head->tos = (uint8_t)value;
-		else if (is_ip && (cmsg->cmsg_type == IP_TTL || cmsg->cmsg_type == IPV6_HOPLIMIT))
-			head->hop_limit = (uint8_t)value;
-		else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO)
-			head->segment_bytes = value;
-		else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
-			head->overflows = value - channel->overflows_seen;
-			channel->overflows_seen = value;
-		}
-	}
-}
-
 /* Are all packets of the datagram for one slot? */
 static bool is_of_slot(const uint8_t *data, size_t bytes, uint32_t segment_bytes, uint8_t slot)
 {
@@ -377,7 +336,8 @@ static void pass_batch(struct relay *relay, struct channel *channel)
 	for (int i = 0; i < count; i++) {
 		size_t bytes = relay->in[i].msg_len;
 
-		head_make(channel, &relay->in[i].msg_hdr, &relay->heads[i]);
+		udp_channel_head_read(
+			&relay->heads[i], &relay->in[i].msg_hdr, &channel->overflows_seen);
 		if (relay->heads[i].segment_bytes == 0)
 			continue;
 		if (!is_of_slot(
