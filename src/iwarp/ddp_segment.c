@@ -258,7 +258,8 @@ uint8_t *iwarp_segment_target(
 
 /* --- effects --- */
 
-void iwarp_receive_end(
+/* A message of `cqe->byte_count` bytes is complete. */
+static void receive_end(
 	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns)
 {
 	iwarp->rx.has_receive = false;
@@ -285,7 +286,7 @@ static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segmen
 		mw_invalidate(iwarp->qp.lane->mrs, cqe.imm, qp_mr_user(&iwarp->qp));
 	}
 	qp_count(&iwarp->qp, COUNTER_rdma_sends, 1);
-	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
+	receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
 /* Immediate data completes the WRITE before it, whose length is the sum of its segments. */
@@ -301,7 +302,7 @@ static void immediate_finish(
 
 	iwarp->rx.msn[DDP_QUEUE_SEND]++;
 	iwarp->rx.write_bytes = 0;
-	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
+	receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
 static enum rdmap_error read_request_finish(

@@ -138,10 +138,6 @@ enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_se
 /* Take the receive request for a new message. */
 enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode);
 
-/* The message in rx.receive, of `cqe->byte_count` bytes, is complete. */
-void iwarp_receive_end(
-	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns);
-
 /* Place payload bytes [offset, offset + bytes) of a checked WRITE, SEND or READ response. */
 enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	uint32_t offset, const uint8_t *from, uint32_t bytes);

@@ -36,7 +36,8 @@ static int explain_no_device(const struct sockaddr *address)
 	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
 }
 
-void id_use_device(struct id *id, struct device *device, uint32_t gid_index)
+/* Set the identifier's device, and its protection domain unless the program has set one. */
+static void use_device(struct id *id, struct device *device, uint32_t gid_index)
 {
 	id->device = device;
 	id->is_iwarp = device->kind == DEVICE_KIND_IWARP;
@@ -63,7 +64,7 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 			kinds, gid_is_ipv4(gid), &local, &gid_index, &found_ifindex);
 	if (!device)
 		return -ENODEV;
-	id_use_device(id, device, gid_index);
+	use_device(id, device, gid_index);
 	/* iWARP packets use TCP, which supports loopback addresses. */
 	id->path.local = id->is_iwarp ? *gid : local;
 	id->path.ifindex = found_ifindex;

@@ -40,14 +40,17 @@ static void fork_child(void)
 	fork_parent();
 }
 
+static void on_event(const struct cm_event *event);
+
 static const struct nic_cm_user manager_user = {
-	.on_event = id_on_event,
+	.on_event = on_event,
 	.fork_prepare = fork_prepare,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,
 };
 
-int id_start(void)
+/* Start the services that all identifiers need. Returns 0 or -errno. */
+static int services_start(void)
 {
 	int count = devices_refresh(), rc;
 
@@ -124,11 +127,12 @@ struct id *id_alloc(
 	return id;
 }
 
-struct id *id_create(
+/* An identifier with a connection of the manager. NULL and errno. */
+static struct id *id_create(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context)
 {
 	struct id *id;
-	int rc = id_start();
+	int rc = services_start();
 
 	if (rc) {
 		errno = -rc;
@@ -274,7 +278,7 @@ static void log_failure(const struct id *id, const char *why)
 		id_log(id, why);
 }
 
-void id_on_event(const struct cm_event *event)
+static void on_event(const struct cm_event *event)
 {
 	struct id *id = event->conn->user;
 

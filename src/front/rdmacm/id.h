@@ -175,10 +175,6 @@ static inline int fail_errno(int error)
 	return -1;
 }
 
-/* An identifier with a connection of the manager. NULL and errno. */
-struct id *id_create(
-	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
-
 /* Drop a reference. The last one frees the identifier. */
 void id_unref(struct id *id);
 
@@ -196,9 +192,6 @@ void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 
-/* struct nic_cm_user: an event of the connection manager. */
-void id_on_event(const struct cm_event *event);
-
 /* Acknowledge the event that a synchronous call has left in the identifier. */
 void id_ack_event(struct id *id);
 
@@ -207,9 +200,6 @@ void id_ack_event(struct id *id);
  * errno.
  */
 int id_complete(struct id *id);
-
-/* Start the services that all identifiers need. Returns 0 or -errno. */
-int id_start(void);
 
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
@@ -228,9 +218,6 @@ int id_open_request(struct id *id);
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
-/* Set the identifier's device, and its protection domain unless the program has set one. */
-void id_use_device(struct id *id, struct device *device, uint32_t gid_index);
-
 /*
  * Take the first device of these kinds (enum device_kind) that has this address. For a loopback
  * address without a device, take that of device_find_for_loopback(). -ENODEV: there is none.
@@ -243,9 +230,6 @@ uint32_t id_device_kinds(const struct id *id);
 /* A new identifier without a connection. NULL when there is no memory. */
 struct id *id_alloc(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
-
-/* Choose local address and device for a remote one. Returns 0 or -errno. */
-int id_route(struct id *id, const struct sockaddr *remote);
 
 /* Agree on so many READs and atomics, as far as the device can. */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);

@@ -42,7 +42,8 @@ static struct gid path_remote(const struct id *id, const struct sockaddr *remote
 	return id->path.local;
 }
 
-int id_route(struct id *id, const struct sockaddr *remote)
+/* Choose local address and device for a remote one. Returns 0 or -errno. */
+static int route_choose(struct id *id, const struct sockaddr *remote)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
 	struct sockaddr_storage local = addr->src_storage;
@@ -114,7 +115,7 @@ int rdma_resolve_addr(
 		return fail_errno(EINVAL);
 	rc = bind_source(id, source, remote);
 	if (rc == 0)
-		rc = id_route(id, remote);
+		rc = route_choose(id, remote);
 	if (rc == 0)
 		rc = neighbour_reach(id, timeout_ms);
 	if (rc) {

@@ -23,7 +23,8 @@ struct mw {
 	bool has_key;
 };
 
-bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
+/* mw_bind_2_from_verbs() for windows of any type. */
+static bool bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info)
 {
 	if (info->mw_access_flags & ~(unsigned int)ACCESS_WINDOW || (info->length && !info->mr))
@@ -41,7 +42,7 @@ bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rk
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info)
 {
-	return mw && info && mw->type == IBV_MW_TYPE_2 && mw_bind_from_verbs(wr, mw, rkey, info);
+	return mw && info && mw->type == IBV_MW_TYPE_2 && bind_from_verbs(wr, mw, rkey, info);
 }
 
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -94,7 +95,7 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	uint32_t posted;
 	int error;
 
-	if (!mw_bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
+	if (!bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
 		return result_of_post("ibv_bind_mw", EINVAL);
 	if (front->has_builder)
 		wr_builder_lock(&front->builder);

@@ -10,19 +10,13 @@
 
 /*
  * Set the fields of a bind request that name the window and the bound range: rkey, remote_address,
- * bind. Every way of posting uses this.
+ * bind.
  *
  * `rkey`  Its low 8 bits become the tag of the window's key. Its upper 24 bits are ignored: many
  *         programs pass only the tag, and adapters take the index from the window.
  *
- * Returns false for access flags that a window cannot have, or for a range outside of any region.
- */
-bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
-	const struct ibv_mw_bind_info *info);
-
-/*
- * mw_bind_from_verbs() for windows of type 2 only. Either pointer may be NULL; the result is false
- * then.
+ * Returns false for a window that is not of type 2, access flags that a window cannot have, or a
+ * range outside of any region. Either pointer may be NULL; the result is false then.
  */
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);

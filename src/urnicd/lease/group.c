@@ -167,7 +167,8 @@ static void emit_choice(
 	emit_choice(program, group, slots + half, count - half);
 }
 
-int group_steer(const struct group *group)
+/* Attach the program that steers by the table of members. */
+static int group_steer(const struct group *group)
 {
 	struct program program = {.count = 0};
 	struct sock_fprog filter;

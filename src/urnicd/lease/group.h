@@ -73,9 +73,6 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_nee
  */
 int group_assign(struct group *group, const struct group_need *need, int store);
 
-/* Attach the program that steers by the table of members. group_assign() does so by itself. */
-int group_steer(const struct group *group);
-
 /*
  * Adopt sockets that an earlier urnicd opened. group_restore() assigns their slots.
  *

@@ -51,7 +51,8 @@ bool rdmap_has_invalidate(enum rdmap_opcode opcode)
 
 /* --- segments --- */
 
-uint32_t ddp_header_bytes_of(const uint8_t *bytes)
+/* The header's length of the segment with this first byte. */
+static uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 {
 	return ddp_header_bytes((bytes[0] & DDP_TAGGED) != 0);
 }

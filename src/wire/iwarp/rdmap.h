@@ -92,9 +92,6 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 	return is_tagged ? DDP_TAGGED_BYTES : DDP_UNTAGGED_BYTES;
 }
 
-/* The header's length of the segment at `bytes`. Reads only the first byte. */
-uint32_t ddp_header_bytes_of(const uint8_t *bytes);
-
 /*
  * Decode the header of a segment of `ulpdu_bytes` bytes. The header has arrived, or all of a
  * segment that is shorter than its header; the payload may be incomplete. Returns RDMAP_OK, or the
