@@ -89,14 +89,11 @@ int nic_cm_establish(struct cm_conn *conn)
 
 void nic_cm_drive_lane(const struct cm_conn *conn)
 {
-	uint32_t slot = conn->local_qpn >> 16;
+	struct worker *worker;
 
 	nic_enter();
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = nic.worker[i];
-
-		if (!worker || worker->lane.slot != slot)
-			continue;
+	worker = nic_worker_of_slot(conn->local_qpn >> 16);
+	if (worker) {
 		worker_lock(worker);
 		worker_drain(worker);
 		worker_unlock(worker);

@@ -151,11 +151,32 @@ uint64_t nic_now_ns(void)
 	return clock_now_ns();
 }
 
+struct worker *nic_worker_next(uint32_t *index)
+{
+	struct worker *worker = NULL;
+
+	while (!worker && *index < NIC_LANES_MAX)
+		worker = __atomic_load_n(&nic.worker[(*index)++], __ATOMIC_ACQUIRE);
+	return worker;
+}
+
 void nic_for_each_worker(void (*act)(struct worker *worker))
 {
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (nic.worker[i])
-			act(nic.worker[i]);
+	struct worker *worker;
+
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
+		act(worker);
+}
+
+struct worker *nic_worker_of_slot(uint32_t slot)
+{
+	struct worker *worker;
+	uint32_t i = 0;
+
+	do
+		worker = nic_worker_next(&i);
+	while (worker && worker->lane.slot != slot);
+	return worker;
 }
 
 /*

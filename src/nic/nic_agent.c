@@ -186,20 +186,9 @@ static void worker_fail(struct worker *worker)
 	worker_unlock(worker);
 }
 
-static struct worker *worker_of_slot(uint8_t slot)
-{
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
-
-		if (worker && worker->lane.slot == slot)
-			return worker;
-	}
-	return NULL;
-}
-
 static void forwarded_receive(const struct agent_packet *packet)
 {
-	struct worker *worker = worker_of_slot(packet->head.slot);
+	struct worker *worker = nic_worker_of_slot(packet->head.slot);
 	struct packet_origin origin = {
 		.source = &packet->head.sgid,
 		.destination = &packet->head.dgid,
@@ -223,16 +212,14 @@ static void forwarded_receive(const struct agent_packet *packet)
 static void lost_slots_fail(void)
 {
 	struct agent_slots lost;
+	struct worker *worker;
 
 	pthread_mutex_lock(&nic_agent_lock);
 	lost = nic.agent.lost;
 	pthread_mutex_unlock(&nic_agent_lock);
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
-
-		if (worker && agent_slots_has(&lost, (uint8_t)worker->lane.slot))
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
+		if (agent_slots_has(&lost, (uint8_t)worker->lane.slot))
 			worker_fail(worker);
-	}
 }
 
 /* urnicd died: announce this process and its slots to the next one. */

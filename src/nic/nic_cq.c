@@ -61,15 +61,14 @@ void nic_cq_alarm(struct worker *worker, struct deadline *alarm)
 /* Reserve one more alarm on every lane. The NIC is locked. Returns 0 or -ENOMEM. */
 static int reserve_alarms(void)
 {
+	struct worker *worker;
 	int error = 0;
 
-	for (uint32_t i = 0; i < NIC_LANES_MAX && !error; i++)
-		if (nic.worker[i]) {
-			worker_lock(nic.worker[i]);
-			error = deadline_heap_reserve(
-				&nic.worker[i]->alarms, nic.moderated_count + 1);
-			worker_unlock(nic.worker[i]);
-		}
+	for (uint32_t i = 0; !error && (worker = nic_worker_next(&i));) {
+		worker_lock(worker);
+		error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + 1);
+		worker_unlock(worker);
+	}
 	return error;
 }
 
@@ -95,14 +94,15 @@ static int holds_make(struct nic_cq *cq)
 /* No lane pushes into the queue any more. The NIC is locked. */
 static void holds_unmake(struct nic_cq *cq)
 {
+	struct worker *worker;
+
 	if (!cq->holds)
 		return;
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (nic.worker[i]) {
-			worker_lock(nic.worker[i]);
-			worker_set_alarm(nic.worker[i], &cq->holds[i].alarm, DEADLINE_NEVER);
-			worker_unlock(nic.worker[i]);
-		}
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));) {
+		worker_lock(worker);
+		worker_set_alarm(worker, alarm_of(cq, worker), DEADLINE_NEVER);
+		worker_unlock(worker);
+	}
 	nic.moderated_count--;
 }
 

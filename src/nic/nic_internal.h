@@ -275,6 +275,15 @@ int nic_start(void);
 
 void nic_for_each_worker(void (*act)(struct worker *worker));
 
+/* The worker of a lane from `*index` on, which is advanced; NULL: there are no more. */
+struct worker *nic_worker_next(uint32_t *index);
+
+/* The worker whose lane has the slot, any number; NULL: none of this process. */
+struct worker *nic_worker_of_slot(uint32_t slot);
+
+/* The queue pair of this number, any value, and type; NULL: none. The NIC is locked. */
+struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
+
 /* Lock a worker and unlock it: threads that were in it at the call have left it at the return. */
 void nic_worker_pass(struct worker *worker);
 

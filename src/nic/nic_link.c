@@ -39,14 +39,10 @@ static bool lookup_execute(struct worker *worker)
 	return true;
 }
 
-static void lookups_execute(void)
+static void lookups_execute(struct worker *worker)
 {
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
-
-		while (worker && lookup_execute(worker))
-			;
-	}
+	while (lookup_execute(worker))
+		;
 }
 
 static void *thread_main(void *unused)
@@ -58,7 +54,7 @@ static void *thread_main(void *unused)
 	for (;;) {
 		own_thread_poll(&kick, 1, -1);
 		kick_clear(kick.fd);
-		lookups_execute();
+		nic_for_each_worker(lookups_execute);
 	}
 	return NULL;
 }

@@ -238,6 +238,22 @@ uint32_t nic_qp_number(const struct nic_qp *qp)
 	return qp->borrowed ? qp->borrowed->ops->number(qp->borrowed) : qp->qp->qpn;
 }
 
+struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type)
+{
+	struct worker *worker = nic_worker_of_slot(qpn >> 16);
+	struct nic_qp *found = NULL;
+	const struct qp *qp;
+
+	if (!worker)
+		return NULL;
+	worker_lock(worker);
+	qp = engine_qp_find(&worker->lane, qpn);
+	if (qp && qp->type == type)
+		found = qp->user;
+	worker_unlock(worker);
+	return found;
+}
+
 /* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
 static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
 {
@@ -414,10 +430,11 @@ static void worker_fail_interface(struct worker *worker, uint32_t ifindex)
 
 void nic_interface_removed(uint32_t ifindex)
 {
+	struct worker *worker;
+
 	nic_enter();
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (nic.worker[i])
-			worker_fail_interface(nic.worker[i], ifindex);
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
+		worker_fail_interface(worker, ifindex);
 	nic_leave();
 }
 

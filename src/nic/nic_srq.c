@@ -130,11 +130,9 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = nic.worker[i];
+	struct worker *worker;
 
-		if (!worker)
-			continue;
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));) {
 		worker_lock(worker);
 		engine_srq_forget(&worker->lane, srq);
 		worker_unlock(worker);
@@ -144,16 +142,13 @@ void nic_srq_forget_on_lanes(const struct srq *srq)
 /* Initiators no longer find the queue: wait for those that use it, and collect their records. */
 static bool parts_srq_leave(void)
 {
+	struct worker *worker;
 	bool is_free = true;
 
 	for (const struct nic_part *const *part = nic_parts; *part; part++)
 		if ((*part)->srq_leave)
 			is_free = (*part)->srq_leave() && is_free;
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = nic.worker[i];
-
-		if (!worker)
-			continue;
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));) {
 		worker_lock(worker);
 		worker_collect(worker);
 		worker_unlock(worker);

@@ -34,25 +34,6 @@ static unsigned user_timeout_choose(void)
 	return PORT_TCP_USER_TIMEOUT_S;
 }
 
-/* The NIC is locked. */
-static struct nic_qp *qp_find(uint32_t qpn)
-{
-	struct nic_qp *found = NULL;
-
-	for (uint32_t i = 0; i < NIC_LANES_MAX && !found; i++) {
-		struct worker *worker = nic.worker[i];
-		struct qp *qp;
-
-		if (!worker || worker->lane.slot != qpn >> 16)
-			continue;
-		worker_lock(worker);
-		qp = engine_qp_find(&worker->lane, qpn);
-		found = qp && qp->type == QP_TYPE_IWARP ? qp->user : NULL;
-		worker_unlock(worker);
-	}
-	return found;
-}
-
 /* The worker is locked. */
 static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *settings,
 	const struct qp_path *path)
@@ -89,7 +70,7 @@ int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 	int error = -EINVAL;
 
 	nic_enter();
-	qp = nic.is_up ? qp_find(qpn) : NULL;
+	qp = nic.is_up ? nic_qp_find(qpn, QP_TYPE_IWARP) : NULL;
 	if (qp) {
 		worker_lock(qp->worker);
 		qp->worker->now_ns = clock_now_ns();

@@ -223,8 +223,10 @@ static bool is_of_peer(const struct datagram_route *route, const void *peer)
 
 static void datagram_peer_exited(const struct nic_peer *peer)
 {
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		while (nic.worker[i] && route_drop(nic.worker[i], is_of_peer, peer))
+	struct worker *worker;
+
+	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
+		while (route_drop(worker, is_of_peer, peer))
 			;
 }
 
@@ -364,9 +366,7 @@ static void lookup_execute(struct worker *worker)
 static void datagram_work(void)
 {
 	nic_enter();
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (nic.worker[i])
-			lookup_execute(nic.worker[i]);
+	nic_for_each_worker(lookup_execute);
 	nic_leave();
 }
 

@@ -211,13 +211,16 @@ static bool lookup_next(struct worker *worker)
 	return true;
 }
 
+static void lookups_execute(struct worker *worker)
+{
+	for (uint32_t done = 0; done < LANE_QP_COUNT_MAX && lookup_next(worker); done++)
+		;
+}
+
 static void borrowed_work(void)
 {
 	nic_enter();
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		for (uint32_t done = 0; nic.worker[i] && done < LANE_QP_COUNT_MAX; done++)
-			if (!lookup_next(nic.worker[i]))
-				break;
+	nic_for_each_worker(lookups_execute);
 	nic_leave();
 }
 

@@ -118,20 +118,8 @@ static void borrowers_accept(void)
 /* The NIC is locked. */
 static struct nic_qp *target_find(uint32_t number, uint32_t ifindex, const struct xrc_file *file)
 {
-	struct nic_qp *found = NULL;
+	struct nic_qp *found = nic_qp_find(number, QP_TYPE_XRC_RECV);
 
-	for (uint32_t i = 0; i < NIC_LANES_MAX && !found; i++) {
-		struct worker *worker = nic.worker[i];
-		const struct qp *qp;
-
-		if (!worker || worker->lane.slot != number >> 16)
-			continue;
-		worker_lock(worker);
-		qp = engine_qp_find(&worker->lane, number);
-		if (qp && qp->type == QP_TYPE_XRC_RECV)
-			found = qp->user;
-		worker_unlock(worker);
-	}
 	if (!found || !file->inode || found->xrcd->ifindex != ifindex ||
 		found->xrcd->file.device != file->device || found->xrcd->file.inode != file->inode)
 		return NULL;
