@@ -3,8 +3,8 @@
 #define URNIC_URNICD_REQUEST_HANDLERS_H
 
 /*
- * The handlers of requests, for the files that have them: requests.c, requests_sockets.c and
- * requests_claims.c.
+ * Requests. requests.c reads a client's message and sends the answer; the handlers are in
+ * requests.c, requests_sockets.c and requests_claims.c.
  *
  * A handler gets the request and turns it into the answer. It returns 0, a negative errno with a
  * sentence in `why`, or REQUEST_LATER.
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "agent/agent_protocol.h"
+#include "urnicd/quota.h"
 #include "urnicd/server.h"
 
 /* Not a result: the server answers the request after the survivors' time (server_has_waited()). */
@@ -31,11 +32,24 @@ struct request {
 __attribute__((format(printf, 3, 4))) int request_refuse(
 	struct request *request, int error, const char *format, ...);
 
-/* Refuse a request because of a quota. `why` is from quota_is_reached(). */
-int request_refuse_quota(struct request *request, const char *why);
+/* Returns 0, or -EDQUOT with a sentence when the client's user has used up this quota. */
+int request_check_quota(struct request *request, enum quota what);
+
+/* Returns 0, or -EINVAL with a sentence when the client does not lease the slot. */
+int request_check_slot(struct request *request, uint32_t slot);
 
 /* Clear the message's body, and return the message for the answer. */
 struct agent_message *request_answer(struct request *request);
+
+/*
+ * Read one message of a client and do what it says.
+ *
+ * Returns false when the connection has ended or must be cut.
+ */
+bool request_receive(struct server *server, struct client *client);
+
+/* Try again what had to wait. Returns false when the connection must be cut. */
+bool request_retry(struct server *server, struct client *client);
 
 int request_handle_open(struct request *request);
 int request_handle_gsi_open(struct request *request);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads a client's message, calls its handler and sends the answer. */
-#include "urnicd/requests.h"
+#include "urnicd/request_handlers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,6 @@
 #include "netdev/netdev.h"
 #include "urnicd/fd_store_adopt.h"
 #include "urnicd/lease/event_log.h"
-#include "urnicd/quota.h"
-#include "urnicd/request_handlers.h"
 
 int request_refuse(struct request *request, int error, const char *format, ...)
 {
@@ -28,10 +26,20 @@ int request_refuse(struct request *request, int error, const char *format, ...)
 	return error;
 }
 
-int request_refuse_quota(struct request *request, const char *why)
+int request_check_quota(struct request *request, enum quota what)
 {
+	if (!quota_is_reached(request->server, request->client->uid, what, request->message.why,
+		    sizeof(request->message.why)))
+		return 0;
 	request->server->counters.quota_refused++;
-	return request_refuse(request, -EDQUOT, "%s", why);
+	return -EDQUOT;
+}
+
+int request_check_slot(struct request *request, uint32_t slot)
+{
+	if (agent_slots_has(&request->client->slots, (uint8_t)slot))
+		return 0;
+	return request_refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
 }
 
 struct agent_message *request_answer(struct request *request)
@@ -92,7 +100,6 @@ static int handle_attach(struct request *request)
 {
 	struct server *server = request->server;
 	struct client *client = request->client;
-	char why[AGENT_WHY_BYTES];
 	bool is_full;
 	int slot;
 
@@ -101,11 +108,14 @@ static int handle_attach(struct request *request)
 			request, -EINVAL, "the descriptor of NIC memory is not a memfd");
 	if (server->has_survivors && !server_has_waited(server))
 		return REQUEST_LATER;
-	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
+	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, request->message.why,
+		sizeof(request->message.why));
 	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid,
 		!is_full, random_u32(), server_now_ms());
-	if (slot < 0 && is_full)
-		return request_refuse_quota(request, why);
+	if (slot < 0 && is_full) {
+		server->counters.quota_refused++;
+		return -EDQUOT;
+	}
 	if (slot < 0)
 		return request_refuse(request, slot,
 			"all %d slots are in use: `urnic stat` shows by whom", AGENT_SLOTS - 1);
@@ -121,10 +131,10 @@ static int handle_attach(struct request *request)
 static int handle_detach(struct request *request)
 {
 	uint8_t slot = (uint8_t)request->message.detach.slot;
+	int rc = request_check_slot(request, slot);
 
-	if (!agent_slots_has(&request->client->slots, slot))
-		return request_refuse(
-			request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (rc)
+		return rc;
 	agent_slots_remove(&request->client->slots, slot);
 	server_release_slot(request->server, slot);
 	request_answer(request);

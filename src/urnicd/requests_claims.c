@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "urnicd/privilege.h"
-#include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"
 #include "wire/cm/cm_message.h"
 
@@ -45,7 +44,6 @@ int request_handle_claim(struct request *request)
 	};
 	uint16_t port = ip_cm_service_port(wanted.service_id);
 	uint32_t before = server->claims.count;
-	char why[AGENT_WHY_BYTES];
 	uint64_t service_id;
 	bool is_new;
 	int rc;
@@ -59,9 +57,9 @@ int request_handle_claim(struct request *request)
 			"port %u is below %d: it needs CAP_NET_BIND_SERVICE in the user namespace "
 			"that owns the network namespace",
 			port, PRIVILEGED_PORTS);
-	if (is_new &&
-		quota_is_reached(server, request->client->uid, QUOTA_CLAIMS, why, sizeof(why)))
-		return request_refuse_quota(request, why);
+	rc = is_new ? request_check_quota(request, QUOTA_CLAIMS) : 0;
+	if (rc)
+		return rc;
 	rc = claim_table_put(&server->claims, &wanted, &service_id);
 	if (rc) {
 		server->counters.claims_refused++;

@@ -10,7 +10,6 @@
 #include "urnicd/lease/event_log.h"
 #include "urnicd/lease/fd_store.h"
 #include "urnicd/port_holder.h"
-#include "urnicd/quota.h"
 #include "urnicd/request_handlers.h"
 
 enum { GSI_BUFFER_BYTES = 4 << 20 /* for packets to QP1 that a process has not read yet */ };
@@ -75,7 +74,7 @@ static int group_for(struct request *request, const struct agent_address *addres
 	struct server *server = request->server;
 	uid_t uid = request->client->uid;
 	struct group *group = server_group(server, address);
-	char why[AGENT_WHY_BYTES];
+	int rc;
 
 	if (!group)
 		return refuse_open(request, address, -EUSERS);
@@ -85,8 +84,9 @@ static int group_for(struct request *request, const struct agent_address *addres
 		return refuse_open(request, address, -ENOSPC);
 	if (server->is_system && group->count == 0 && !server_address_lasts(address)) {
 		server_drop_groups(server, SERVER_DROP_GONE);
-		if (quota_is_reached(server, uid, QUOTA_GROUPS, why, sizeof(why)))
-			return request_refuse_quota(request, why);
+		rc = request_check_quota(request, QUOTA_GROUPS);
+		if (rc)
+			return rc;
 	}
 	*ret_group = group;
 	return 0;
@@ -106,14 +106,13 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 		.first = slot,
 		.count = 1,
 	};
-	char why[AGENT_WHY_BYTES];
 	int ours, theirs, rc;
 
-	if (quota_is_reached(server, request->client->uid, QUOTA_CHANNELS, why, sizeof(why)))
-		return request_refuse_quota(request, why);
+	rc = request_check_quota(request, QUOTA_CHANNELS);
+	if (rc)
+		return rc;
 	rc = relay_open(
 		server->relay, &group->address, slot, group_socket(group, slot), &ours, &theirs);
-
 	if (rc == -ENOSPC)
 		return request_refuse(
 			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
@@ -136,11 +135,10 @@ int request_handle_open(struct request *request)
 	uint8_t slot = (uint8_t)request->message.open.slot;
 	struct group *group;
 	uid_t uid = request->client->uid;
-	int rc;
+	int rc = request_check_slot(request, slot);
 
-	if (!agent_slots_has(&request->client->slots, slot))
-		return request_refuse(
-			request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (rc)
+		return rc;
 	if (!gid_is_link_local(&address.gid))
 		address.scope_ifindex = 0;
 	rc = group_for(request, &address, slot, &group);
@@ -170,11 +168,10 @@ int request_handle_gsi_open(struct request *request)
 {
 	struct client *client = request->client;
 	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
-	int fds[2];
+	int rc = request_check_slot(request, slot), fds[2];
 
-	if (!agent_slots_has(&client->slots, slot))
-		return request_refuse(
-			request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (rc)
+		return rc;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
 		return request_refuse(
 			request, -errno, "cannot make a socket pair: %s", strerror(errno));

@@ -16,7 +16,7 @@
 #include "urnicd/lease/event_log.h"
 #include "urnicd/lease/fd_store.h"
 #include "urnicd/port_holder.h"
-#include "urnicd/requests.h"
+#include "urnicd/request_handlers.h"
 
 enum { EVENTS_PER_TURN = 64 };
 
