@@ -74,7 +74,6 @@ static void unclaim_tell(struct agent_client *client, uint32_t id)
 
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 {
-	struct passed_fds descriptors;
 	struct agent_message message;
 	bool is_new = claim->id == 0;
 	int rc;
@@ -84,7 +83,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 		list_init(&claim->node);
 	}
 	claim_message(claim, &message);
-	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
+	rc = agent_request(client, &message, NULL, 0);
 	if (rc) {
 		/* urnicd may still execute the request: unclaim. */
 		if (is_new && rc == -ETIMEDOUT)
@@ -93,7 +92,6 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 			claim->id = 0;
 		return rc;
 	}
-	passed_fds_close(&descriptors);
 	claim->service_id = message.claim.service_id;
 	if (is_new)
 		list_append(&client->claims, &claim->node);

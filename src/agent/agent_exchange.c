@@ -257,3 +257,14 @@ int agent_exchange_or_resume(struct agent_client *client, struct agent_message *
 	*message = copy;
 	return agent_exchange(client, message, fds, fd_count, descriptors);
 }
+
+int agent_request(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count)
+{
+	struct passed_fds descriptors;
+	int rc = agent_exchange_or_resume(client, message, fds, fd_count, &descriptors);
+
+	if (!rc)
+		passed_fds_close(&descriptors);
+	return rc;
+}

@@ -61,6 +61,10 @@ int agent_exchange(struct agent_client *client, struct agent_message *message, c
 int agent_exchange_or_resume(struct agent_client *client, struct agent_message *message,
 	const int *fds, uint32_t fd_count, struct passed_fds *descriptors);
 
+/* agent_exchange_or_resume() for a request whose answer has no descriptor of interest. */
+int agent_request(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count);
+
 /* Return a resource to urnicd; wait for AGENT_GIVE_BACK_MS, and not at all for a silent urnicd. */
 void agent_give_back(struct agent_client *client, struct agent_message *message);
 

@@ -9,27 +9,16 @@
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot)
 {
 	struct agent_message message = {.type = AGENT_ATTACH};
-	struct passed_fds descriptors;
-	int rc = agent_exchange_or_resume(
-		client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
+	int rc = agent_request(client, &message, &memory, memory >= 0 ? 1 : 0);
 
 	if (rc)
 		return rc;
-	passed_fds_close(&descriptors);
 	if (memory >= 0)
 		client->memory = memory;
 	*ret_slot = (uint8_t)message.attach.slot;
 	agent_slots_add(&client->slots, *ret_slot);
 	agent_slots_remove(&client->lost, *ret_slot);
 	return 0;
-}
-
-/*
- * A peer's queue pair number may name slot 0, and urnicd disconnects a client that requests slot 0.
- */
-static int no_process(struct agent_client *client)
-{
-	return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");
 }
 
 void agent_client_detach(struct agent_client *client, uint8_t slot)
@@ -150,9 +139,12 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 {
 	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
 	struct passed_fds descriptors;
-	int rc = slot ? agent_exchange_or_resume(client, &message, NULL, 0, &descriptors)
-		      : no_process(client);
+	int rc;
 
+	/* A peer's queue pair number may name it, and urnicd disconnects a client that does. */
+	if (!slot)
+		return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");
+	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		return rc;
 	agent_process_found(&message, &descriptors, ret_process);
@@ -162,14 +154,11 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters)
 {
 	struct agent_message message = {.type = AGENT_STAT};
-	struct passed_fds descriptors;
-	int rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
+	int rc = agent_request(client, &message, NULL, 0);
 
-	if (rc)
-		return rc;
-	passed_fds_close(&descriptors);
-	*ret_counters = message.stat;
-	return 0;
+	if (!rc)
+		*ret_counters = message.stat;
+	return rc;
 }
 
 int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket)
@@ -182,10 +171,6 @@ int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_so
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address)
 {
 	struct agent_message message = {.type = AGENT_GSI_ADDRESS, .gsi_address.address = *address};
-	struct passed_fds descriptors;
-	int rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 
-	if (rc == 0)
-		passed_fds_close(&descriptors);
-	return rc;
+	return agent_request(client, &message, NULL, 0);
 }
