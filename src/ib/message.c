@@ -164,6 +164,20 @@ size_t message_run_write(struct qp *qp, const struct packet *packet, const struc
 
 /* --- receiving --- */
 
+const struct refusal_effect refusal_effects[] = {
+#define REFUSAL(name, on_rc, how, code, receive_fault, event, on_uc) \
+	[REFUSED_##name] = {                                         \
+		.rc_counter = COUNTER_##on_rc,                       \
+		.uc_counter = COUNTER_##on_uc,                       \
+		.answer = REFUSAL_##how,                             \
+		.nak = AETH_NAK_##code,                              \
+		.fault = FAULT_##receive_fault,                      \
+		.signal = event,                                     \
+	},
+#include "ib/refusal.def"
+#undef REFUSAL
+};
+
 static bool operation_follows(const struct message *message, const struct opcode_info *info)
 {
 	switch (message->kind) {

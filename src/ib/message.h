@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #include "base/arith.h"
-#include "ib/refusal.h"
 #include "qp/qp.h"
 #include "wire/packet.h"
 
@@ -83,6 +82,29 @@ size_t message_run_write(struct qp *qp, const struct packet *packet, const struc
 	uint32_t packets_max, struct packet_run *run, enum fault *ret_fault);
 
 /* --- receiving --- */
+
+/* Why a responder refuses a request, and what follows from it. */
+enum refusal {
+	ACCEPTED,
+#define REFUSAL(name, rc_counter, answer, nak, fault, signal, uc_counter) REFUSED_##name,
+#include "ib/refusal.def"
+#undef REFUSAL
+};
+
+struct refusal_effect {
+	enum counter rc_counter, uc_counter;
+	enum refusal_answer {
+		REFUSAL_NAK, /* with the code `nak` */
+		REFUSAL_RNR, /* an RNR NAK; the peer repeats the request */
+		REFUSAL_SILENT,
+	} answer;
+	enum aeth_nak nak;
+	enum fault fault; /* of the receive request in use */
+	uint32_t signal; /* SIGNAL_*; 0: none */
+};
+
+/* Indexed by enum refusal; ACCEPTED has no effect. */
+extern const struct refusal_effect refusal_effects[];
 
 enum message_kind {
 	MESSAGE_NONE, /* between messages: a first or only packet comes next */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/verbs/dmabuf.h"
+/*
+ * DMA-bufs: memory of another device's driver, named by a descriptor. Once mapped, it is ordinary
+ * memory to this NIC. The driver learns that the CPU will access it (linux/dma-buf.h).
+ */
 
 #include <fcntl.h>
 #include <linux/dma-buf.h>

@@ -8,13 +8,14 @@
 #include "front/verbs/mr.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "front/verbs/dmabuf.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/pd.h"
-#include "front/verbs/probe.h"
 #include "front/verbs/result.h"
 #include "nic/nic.h"
+#include "os/vma.h"
 #include "peer/nic_import.h"
 
 /* Flags that the NIC uses. */
@@ -43,7 +44,28 @@ static bool is_implicit(const void *addr, size_t length, unsigned int access)
 	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
 }
 
-/* Is the program's memory mapped, as far as this registration needs it? */
+/*
+ * Check that all of [address, address + bytes) is mapped and readable, and, if the NIC shall write
+ * there, writable. Checks mappings without touching pages. An adapter's driver pins the pages,
+ * which fails for unmapped or read-only addresses. This NIC pins nothing; without this check it
+ * would get a page fault in the middle of a peer's message.
+ *
+ * Returns 0 or EFAULT. Returns 0 if the kernel does not list mappings.
+ */
+static int memory_probe(const void *address, size_t bytes, bool is_written)
+{
+	uint64_t first = (uintptr_t)address;
+
+	if (bytes == 0)
+		return 0;
+	if (bytes - 1 > UINT64_MAX - first)
+		return EFAULT;
+	return vmas_have(first, first + bytes - 1, PROT_READ | (is_written ? PROT_WRITE : 0))
+		? 0
+		: EFAULT;
+}
+
+/* memory_probe() as far as this registration needs it. */
 static int memory_check(void *addr, size_t length, unsigned int access)
 {
 	bool is_written = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
@@ -392,6 +414,29 @@ void ibv_unimport_mr(struct ibv_mr *mr)
 }
 
 /* --- advice ------------------------------------------------------------------------------- */
+
+/*
+ * Bring pages in, as a read or a write would. If `is_awaited` they are present on return; otherwise
+ * this is a hint.
+ *
+ * Returns 0, ENOMEM, or EFAULT when some page does not permit the access.
+ */
+static int memory_prefetch(void *address, size_t bytes, bool is_written, bool is_awaited)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)address & ~(page_bytes - 1);
+	size_t span_bytes = (uintptr_t)address - first + bytes;
+	int advice = is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+	if (memory_probe(address, bytes, is_written))
+		return EFAULT;
+	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
+		return 0;
+	/* EINVAL: Linux before 5.14. EBADF: WILLNEED for memory of no file. */
+	if (errno == EINVAL || errno == EBADF || !is_awaited)
+		return 0;
+	return errno == ENOMEM ? ENOMEM : EFAULT;
+}
 
 static int advise_range(
 	uint32_t pd, enum ibv_advise_mr_advice advice, bool is_awaited, const struct ibv_sge *sge)

@@ -37,4 +37,7 @@ struct ibv_mr *mr_make(
 
 void mr_free(void *memory);
 
+/* Unmap what ibv_reg_dmabuf_mr() mapped, and close `fd`, its duplicate. */
+void dmabuf_unmap(void *address, size_t bytes, int fd);
+
 #endif
