@@ -51,10 +51,9 @@ bool request_receive(struct server *server, struct client *client);
 /* Try again what had to wait. Returns false when the connection must be cut. */
 bool request_retry(struct server *server, struct client *client);
 
-int request_handle_open(struct request *request);
-int request_handle_gsi_open(struct request *request);
-int request_handle_gsi_address(struct request *request);
-int request_handle_claim(struct request *request);
-int request_handle_unclaim(struct request *request);
+#define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) \
+	int request_handle_##name(struct request *request);
+#include "agent/agent_messages.def"
+#undef AGENT_MESSAGE
 
 #endif

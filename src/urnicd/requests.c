@@ -48,7 +48,7 @@ struct agent_message *request_answer(struct request *request)
 	return &request->message;
 }
 
-static int handle_hello(struct request *request)
+int request_handle_hello(struct request *request)
 {
 	struct server *server = request->server;
 	struct agent_message *message = request_answer(request);
@@ -96,7 +96,7 @@ static uint32_t random_u32(void)
 	return value;
 }
 
-static int handle_attach(struct request *request)
+int request_handle_attach(struct request *request)
 {
 	struct server *server = request->server;
 	struct client *client = request->client;
@@ -128,7 +128,7 @@ static int handle_attach(struct request *request)
 	return 0;
 }
 
-static int handle_detach(struct request *request)
+int request_handle_detach(struct request *request)
 {
 	uint8_t slot = (uint8_t)request->message.detach.slot;
 	int rc = request_check_slot(request, slot);
@@ -141,7 +141,7 @@ static int handle_detach(struct request *request)
 	return 0;
 }
 
-static int handle_resume(struct request *request)
+int request_handle_resume(struct request *request)
 {
 	struct server *server = request->server;
 	struct client *client = request->client;
@@ -186,7 +186,7 @@ static bool show_memory(struct request *request, const struct client *found)
 	return is_shown;
 }
 
-static int handle_list(struct request *request)
+int request_handle_list(struct request *request)
 {
 	struct server *server = request->server;
 	uint32_t index = request->message.list.index;
@@ -209,7 +209,7 @@ static int handle_list(struct request *request)
 	return 0;
 }
 
-static int handle_find(struct request *request)
+int request_handle_find(struct request *request)
 {
 	struct server *server = request->server;
 	const struct gid gid = request->message.find.gid;
@@ -235,7 +235,7 @@ static int handle_find(struct request *request)
 	return 0;
 }
 
-static int handle_stat(struct request *request)
+int request_handle_stat(struct request *request)
 {
 	struct server *server = request->server;
 
@@ -265,38 +265,18 @@ static void packet_forward(struct request *request, const uint8_t *packet)
 		server->counters.packets_forwarded++;
 }
 
-static int request_handle(struct request *request)
+/* A packet needs no answer: request_receive() passes it on before. */
+int request_handle_forward(struct request *request)
 {
-	switch ((enum agent_message_type)request->message.type) {
-	case AGENT_HELLO:
-		return handle_hello(request);
-	case AGENT_ATTACH:
-		return handle_attach(request);
-	case AGENT_DETACH:
-		return handle_detach(request);
-	case AGENT_OPEN:
-		return request_handle_open(request);
-	case AGENT_RESUME:
-		return handle_resume(request);
-	case AGENT_LIST:
-		return handle_list(request);
-	case AGENT_STAT:
-		return handle_stat(request);
-	case AGENT_GSI_OPEN:
-		return request_handle_gsi_open(request);
-	case AGENT_GSI_ADDRESS:
-		return request_handle_gsi_address(request);
-	case AGENT_CLAIM:
-		return request_handle_claim(request);
-	case AGENT_UNCLAIM:
-		return request_handle_unclaim(request);
-	case AGENT_FIND:
-		return handle_find(request);
-	case AGENT_FORWARD:
-		break;
-	}
+	(void)request;
 	return -EPROTO;
 }
+
+static int (*const handlers[])(struct request *request) = {
+#define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) [number] = request_handle_##name,
+#include "agent/agent_messages.def"
+#undef AGENT_MESSAGE
+};
 
 /*
  * Handle the request and send the answer. Returns false when the client does not read its answer.
@@ -305,7 +285,7 @@ static bool handle_and_answer(struct request *request)
 {
 	struct client *client = request->client;
 	struct agent_message original = request->message;
-	int rc = request_handle(request);
+	int rc = handlers[request->message.type](request);
 
 	client->is_waiting = rc == REQUEST_LATER;
 	if (rc == REQUEST_LATER) {
