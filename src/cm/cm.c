@@ -262,14 +262,6 @@ void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
 }
 
-/* Nothing refers to the connection any more. */
-static void conn_forget(struct cm *cm, struct cm_conn *conn)
-{
-	list_remove(&conn->by_local);
-	cm->conn_count--;
-	event_add(cm, conn, CM_EVENT_RELEASED);
-}
-
 void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 {
 	cm_stop_sending(cm, conn);
@@ -280,8 +272,11 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	conn->remote_comm_id = 0;
 	conn->remote_qpn = 0;
 	cm_set_state(conn, CM_STATE_IDLE);
-	if (conn->is_released)
-		conn_forget(cm, conn);
+	if (!conn->is_released)
+		return;
+	list_remove(&conn->by_local);
+	cm->conn_count--;
+	event_add(cm, conn, CM_EVENT_RELEASED);
 }
 
 void cm_leave_half_open(struct cm_conn *conn)

@@ -154,21 +154,17 @@ static void send_dreq(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	cm_send_until_answered(cm, conn, CM_DREQ_RETRIES, now_ns);
 }
 
-static void send_drep(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
+	if (conn->state == CM_STATE_ESTABLISHED) {
+		send_dreq(cm, conn, now_ns);
+		return 0;
+	}
+	if (conn->state != CM_STATE_DREQ_RCVD)
+		return -EINVAL;
 	conn->sent = cm_conn_message(conn, CM_DREP, conn->transaction_id);
 	cm_emit(cm, &conn->path, &conn->sent);
 	cm_enter_timewait(cm, conn, now_ns);
-}
-
-int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
-{
-	if (conn->state == CM_STATE_ESTABLISHED)
-		send_dreq(cm, conn, now_ns);
-	else if (conn->state == CM_STATE_DREQ_RCVD)
-		send_drep(cm, conn, now_ns);
-	else
-		return -EINVAL;
 	return 0;
 }
 

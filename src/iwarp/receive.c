@@ -12,11 +12,6 @@
  */
 enum { AFTER_DIRECT_BYTES = IWARP_TAIL_BYTES + 64 };
 
-static bool is_receiving(const struct iwarp_qp *iwarp)
-{
-	return iwarp->stream == IWARP_STREAM_OPEN;
-}
-
 static uint32_t waiting_bytes(const struct iwarp_receive *rx)
 {
 	return rx->end - rx->start;
@@ -60,7 +55,7 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 		iwarp->stream == IWARP_STREAM_OVER || iwarp_is_stalled(iwarp))
 		return 0;
 	buffer_compact(rx);
-	if (is_receiving(iwarp)) {
+	if (iwarp->stream == IWARP_STREAM_OPEN) {
 		spans[0] = direct_span(iwarp);
 		rx->direct_bytes = spans[0].bytes;
 		count = spans[0].bytes ? 1 : 0;

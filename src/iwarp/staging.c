@@ -41,11 +41,6 @@ static struct iwarp_piece *piece_add(struct iwarp_transmit *tx, uint32_t bytes)
 	return piece_at(tx, tx->piece_count++);
 }
 
-static void zerocopy_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
-{
-	*piece_add(tx, piece->bytes) = *piece;
-}
-
 /* Bytes that follow a piece of kind IWARP_OWN in tx.bytes extend that piece. */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
 {
@@ -110,7 +105,7 @@ void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segme
 
 	put_be16(fpdu, (uint16_t)ulpdu_bytes);
 	iwarp_own_add(tx, IWARP_OWN_HEADER, header_bytes);
-	zerocopy_add(tx, payload);
+	*piece_add(tx, payload->bytes) = *payload;
 	memset(behind, 0, trailer_bytes);
 	iwarp_own_add(tx, IWARP_OWN, trailer_bytes);
 	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);

@@ -147,13 +147,6 @@ static int watch_start(void)
 	return error;
 }
 
-static void watch_stop(void)
-{
-	kick_raise(stop_fd);
-	pthread_join(thread, NULL);
-	descriptors_close();
-}
-
 /*
  * fork() does not wait for the lock: its holder may wait for the thread, and the thread for a lock
  * that fork() takes. So the child resets all state here, whatever the parent's threads were doing.
@@ -202,8 +195,11 @@ void netdev_watch_stop(uint32_t watch_epoch)
 
 	pthread_mutex_lock(&lock);
 	if (watch_epoch == epoch && --users == 0) {
-		if (is_running)
-			watch_stop();
+		if (is_running) {
+			kick_raise(stop_fd);
+			pthread_join(thread, NULL);
+			descriptors_close();
+		}
 		is_running = false;
 		watchers_forget();
 	}

@@ -369,14 +369,6 @@ fail_destroy:
 	return error;
 }
 
-/* The caller has the turn. */
-static void slot_give_back(uint8_t slot)
-{
-	pthread_mutex_lock(&nic_agent_lock);
-	agent_client_detach(&nic.agent, slot);
-	pthread_mutex_unlock(&nic_agent_lock);
-}
-
 /* Make lane `index`, with a slot from urnicd. The NIC is locked, in a turn. Returns 0 or -errno. */
 static int worker_lease(uint32_t index)
 {
@@ -394,8 +386,11 @@ static int worker_lease(uint32_t index)
 	if (error)
 		return error;
 	error = worker_make(index, slot, &worker);
-	if (error)
-		slot_give_back(slot);
+	if (error) {
+		pthread_mutex_lock(&nic_agent_lock);
+		agent_client_detach(&nic.agent, slot);
+		pthread_mutex_unlock(&nic_agent_lock);
+	}
 	return error;
 }
 

@@ -34,11 +34,6 @@ int nic_channel_start(void)
 	return 0;
 }
 
-static bool has_peers(const struct worker *worker)
-{
-	return atomic_load_explicit(&worker->local.watch_count, memory_order_relaxed) != 0;
-}
-
 static enum event_view channel_collect(struct event_collector *collector)
 {
 	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
@@ -49,7 +44,8 @@ static enum event_view channel_collect(struct event_collector *collector)
 		return EVENT_VIEW_NONE;
 	nic_collect(lanes);
 	for (; lanes; lanes &= lanes - 1)
-		if (has_peers(nic.worker[__builtin_ctz(lanes)]))
+		if (atomic_load_explicit(&nic.worker[__builtin_ctz(lanes)]->local.watch_count,
+			    memory_order_relaxed))
 			view = EVENT_VIEW_OPEN;
 	return view;
 }

@@ -29,18 +29,6 @@ static void lanes_leave(void)
 		nic.public->mr_count = mr_table_count(&nic.mrs);
 }
 
-static void lanes_lock(void)
-{
-	nic_enter();
-	nic_for_each_worker(worker_lock);
-}
-
-static void lanes_unlock(void)
-{
-	lanes_leave();
-	nic_leave();
-}
-
 /* --- memory that peers can map ------------------------------------------------------------ */
 
 /* Is it memory of the program, which stays mapped as long as the region exists? */
@@ -261,9 +249,11 @@ int nic_mw_destroy(uint32_t key, uint32_t pd)
 {
 	int error;
 
-	lanes_lock();
+	nic_enter();
+	nic_for_each_worker(worker_lock);
 	error = nic.is_up ? mw_remove(&nic.mrs, key, pd) : -EINVAL;
-	lanes_unlock();
+	lanes_leave();
+	nic_leave();
 	return error;
 }
 

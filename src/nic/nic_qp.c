@@ -208,13 +208,6 @@ static void ignore_events(void *user, uint32_t events)
 	(void)events;
 }
 
-/* The program destroys a queue pair that borrowers still use. Its worker is locked. */
-static void program_release(struct nic_qp *qp)
-{
-	qp->on_event = ignore_events;
-	qp->is_released = true;
-}
-
 void nic_qp_destroy(struct nic_qp *qp)
 {
 	if (qp->borrowed) {
@@ -226,8 +219,10 @@ void nic_qp_destroy(struct nic_qp *qp)
 	if (list_is_empty(&qp->borrowers)) {
 		nic_qp_end(qp);
 	} else {
+		/* Borrowers still use it. */
 		worker_lock(qp->worker);
-		program_release(qp);
+		qp->on_event = ignore_events;
+		qp->is_released = true;
 		worker_unlock(qp->worker);
 	}
 	nic_leave();

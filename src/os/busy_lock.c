@@ -29,11 +29,6 @@ static void word_sleep(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, NULL, bits);
 }
 
-static void word_wake(_Atomic uint32_t *word, uint32_t bits)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
-}
-
 /*
  * With more than 32 waiters, tickets share bits; each waiter checks whether its ticket is served.
  */
@@ -104,5 +99,6 @@ void busy_unlock_wake(struct busy_lock *lock)
 		return;
 	}
 	atomic_store_explicit(&lock->is_held, 0, memory_order_release);
-	word_wake(&lock->is_held, FUTEX_BITSET_MATCH_ANY);
+	syscall(SYS_futex, &lock->is_held, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL,
+		FUTEX_BITSET_MATCH_ANY);
 }

@@ -134,11 +134,6 @@ static int channel_take(struct local_channel *place)
 	return 0;
 }
 
-static void channel_give_back(uint64_t offset)
-{
-	free_channels[free_channel_count++] = offset;
-}
-
 static _Atomic uint64_t *channel_entry(const struct nic_qp *qp)
 {
 	return &qp->worker->channels->offset[qp->qp->qpn % CHANNEL_TABLE_COUNT];
@@ -215,11 +210,6 @@ static void check_loopback(struct nic_qp *qp)
 	worker_unlock(qp->worker);
 }
 
-static bool is_ready_to_receive(const struct nic_qp *qp)
-{
-	return atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_RTR;
-}
-
 static bool local_begin(struct nic_qp *qp)
 {
 	struct local_channel place;
@@ -236,7 +226,8 @@ static bool local_begin(struct nic_qp *qp)
 	}
 	local = calloc(1, sizeof(*local));
 	/* Meanwhile a borrower of the target may have reset it, or connected it again. */
-	if (!local || qp->local || !is_ready_to_receive(qp) || channel_take(&place)) {
+	if (!local || qp->local || atomic_load(&qp->qp->public->state) != QP_RTR ||
+		channel_take(&place)) {
 		nic_peer_put(peer);
 		free(local);
 		return false;
@@ -295,7 +286,7 @@ static void local_end(struct nic_qp *qp)
 	qp->local = NULL;
 	worker_unlock(qp->worker);
 	if (is_free)
-		channel_give_back(local->local.channel_offset);
+		free_channels[free_channel_count++] = local->local.channel_offset;
 	list_remove(&local->link);
 	nic_peer_put(local->peer);
 	free(local);

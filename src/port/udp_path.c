@@ -174,12 +174,6 @@ static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_
 	return &port->path_buckets[hash % UDP_PATH_BUCKETS];
 }
 
-/* A free index, which path_index_take() reserves; PORT_UDP_PATHS_MAX: there is none. */
-static uint32_t path_index_free(const struct port_udp *port)
-{
-	return port->path_free_count ? port->path_free[port->path_free_head] : port->path_limit;
-}
-
 static void path_index_take(struct port_udp *port)
 {
 	if (port->path_free_count) {
@@ -201,7 +195,9 @@ int port_udp_path_open(
 	struct port_udp *port, const struct port_udp_path *settings, uint32_t *ret_path)
 {
 	struct port_udp_path wanted = *settings;
-	uint32_t index = path_index_free(port);
+	/* A free index, which path_index_take() reserves; PORT_UDP_PATHS_MAX: there is none. */
+	uint32_t index =
+		port->path_free_count ? port->path_free[port->path_free_head] : port->path_limit;
 	struct udp_path **bucket;
 	struct udp_path *path;
 	int rc;

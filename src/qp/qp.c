@@ -8,11 +8,6 @@
 #include "memory/mw.h"
 #include "queue/tags.h"
 
-static bool has_own_rq(const struct qp_init *init)
-{
-	return !init->srq && init->type != QP_TYPE_XRC_SEND && init->type != QP_TYPE_XRC_RECV;
-}
-
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
 {
@@ -28,7 +23,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
 	if (!qp->sq_offset)
 		return -ENOMEM;
-	if (has_own_rq(init)) {
+	if (!init->srq && init->type != QP_TYPE_XRC_SEND && init->type != QP_TYPE_XRC_RECV) {
 		qp->rq_offset = rq_create(arena, caps->recv_depth, caps->recv_sge_max);
 		if (!qp->rq_offset)
 			goto fail_destroy_sq;

@@ -250,13 +250,6 @@ static bool is_rate_set(uint32_t mask, const struct qp_attr *attr)
 		((mask & ATTR_ALT_PATH) && attr->alt_path.rate_kbps);
 }
 
-/* The attributes that other processes can read. */
-static void qp_publish(struct qp *qp)
-{
-	qp->public->dest_qpn = qp->attr.dest_qpn;
-	qp_path_publish(qp);
-}
-
 int qp_modify(
 	struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr, uint64_t now_ns)
 {
@@ -273,7 +266,8 @@ int qp_modify(
 		migration_apply(qp, attr->migration);
 	if (qp->attr.path_mtu)
 		qp->mtu_bytes = 128u << qp->attr.path_mtu;
-	qp_publish(qp);
+	qp->public->dest_qpn = qp->attr.dest_qpn;
+	qp_path_publish(qp);
 	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
 		pace_update(qp);
 	if (mask & ATTR_AV)

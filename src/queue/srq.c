@@ -51,13 +51,6 @@ struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t numb
 	return srq;
 }
 
-static void slots_share(struct srq *srq, const struct srq_init *init)
-{
-	srq->is_shared = true;
-	srq->public->file = init->file;
-	srq->public->lane = init->lane;
-}
-
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 {
 	memset(srq, 0, sizeof(*srq));
@@ -91,8 +84,11 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 		srq->public->cq_offset = arena_offset(arena, init->cq->ring);
 		atomic_store(&srq->public->serial, init->serial);
 	}
-	if (init->file.inode)
-		slots_share(srq, init);
+	if (init->file.inode) {
+		srq->is_shared = true;
+		srq->public->file = init->file;
+		srq->public->lane = init->lane;
+	}
 	atomic_store(&srq->public->number, init->number);
 	return 0;
 }

@@ -67,12 +67,6 @@ static void entry_activate(struct tags *tags)
 		entry->is_active = true;
 }
 
-static void sync_to(struct tags *tags, uint32_t handled_count)
-{
-	tags->handled_count = handled_count;
-	entry_activate(tags);
-}
-
 static void give_back(struct tags *tags, struct entry *entry)
 {
 	list_remove(&entry->link);
@@ -125,8 +119,10 @@ static int remove_entry(struct tags *tags, uint32_t handle, enum fault *ret_faul
 /* The list is locked. */
 static int list_execute(struct tags *tags, struct tag_wr *wr, enum fault *ret_fault)
 {
-	if (wr->has_count || wr->operation == TAG_SYNC)
-		sync_to(tags, wr->unexpected_count);
+	if (wr->has_count || wr->operation == TAG_SYNC) {
+		tags->handled_count = wr->unexpected_count;
+		entry_activate(tags);
+	}
 	switch (wr->operation) {
 	case TAG_ADD:
 		return entry_add(tags, wr);

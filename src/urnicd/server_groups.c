@@ -193,12 +193,6 @@ static bool may_drop(const struct server *server, const struct group *group, enu
 					   : !server_address_lasts(&group->address);
 }
 
-static void forget_listeners(struct server *server, const struct group *group)
-{
-	for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
-		server->clients[i].gsi_groups &= ~group_bit(server, group);
-}
-
 /*
  * Remove the sockets from the fd store before the close. If urnicd dies in between, no process
  * has them, and the kernel closes them.
@@ -214,7 +208,8 @@ uint32_t server_drop_groups(struct server *server, enum server_drop which)
 
 		if (!may_drop(server, group, which))
 			continue;
-		forget_listeners(server, group);
+		for (uint32_t client = 0; client < SERVER_CLIENTS_MAX; client++)
+			server->clients[client].gsi_groups &= ~group_bit(server, group);
 		gsi_port_close(&server->gsi_ports[i]);
 		epoll_ctl(server->epoll, EPOLL_CTL_DEL, group->sockets[0], NULL);
 		dropped[count++] = *group;

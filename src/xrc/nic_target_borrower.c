@@ -51,13 +51,6 @@ static struct nic_opening *opening_from(struct nic_borrowed_qp *borrowed)
 
 /* --- calls --- */
 
-static void state_note(struct nic_opening *opening, const struct nic_qp_state *state)
-{
-	opening->state = *state;
-	if (opening->is_lost)
-		opening->state.state = QP_ERR;
-}
-
 /*
  * Wait for the owner's answer to the pending call. opening->calling and opening->lock are locked.
  * Returns 0 when the answer has arrived; -ETIMEDOUT; or -EIO when the opening is lost.
@@ -89,7 +82,9 @@ static int call_locked(
 	error = answer_await(opening, end);
 	if (!error) {
 		error = opening->answer.error;
-		state_note(opening, &opening->answer.state);
+		opening->state = opening->answer.state;
+		if (opening->is_lost)
+			opening->state.state = QP_ERR;
 	}
 	return error;
 }

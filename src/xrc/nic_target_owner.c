@@ -63,14 +63,6 @@ void nic_target_listen(void)
 			strerror(-error));
 }
 
-/* Stop listening: a connection that cannot be accepted would keep the thread awake. */
-static void listener_close(int error)
-{
-	log_write(LOG_ERROR, "no more processes can open the XRC queue pairs of this one: %s",
-		strerror(error));
-	place_leave(&target_listener);
-}
-
 /* Is the process at the other end one of our user? */
 static bool is_trusted(int fd)
 {
@@ -107,8 +99,13 @@ static void borrowers_accept(void)
 		fd = accept4(target_listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			borrower_add(fd);
-		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			listener_close(errno);
+		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			/* A connection that cannot be accepted would keep the thread awake. */
+			log_write(LOG_ERROR,
+				"no more processes can open the XRC queue pairs of this one: %s",
+				strerror(errno));
+			place_leave(&target_listener);
+		}
 	}
 	nic_leave();
 }

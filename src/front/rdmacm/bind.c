@@ -11,11 +11,6 @@
 
 /* --- binding --- */
 
-static uint64_t service_id_of(const struct id *id, const struct sockaddr *address)
-{
-	return ip_cm_service_id((uint16_t)id->id.ps, address_port(address));
-}
-
 static uint32_t claim_flags(const struct id *id, sa_family_t family)
 {
 	uint32_t flags = id->is_reusable ? AGENT_CLAIM_SHARES : 0;
@@ -92,7 +87,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 			return explain_no_device(address);
 	}
 	id->claim = (struct agent_claim){
-		.service_id = service_id_of(id, address),
+		.service_id = ip_cm_service_id((uint16_t)id->id.ps, address_port(address)),
 		.address = {.gid = gid, .scope_ifindex = address_ifindex(address)},
 		.flags = claim_flags(id, address->sa_family),
 	};

@@ -345,16 +345,6 @@ static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 
 enum { MIN_RNR_TIMER = 12 /* 0.64 ms */ };
 
-static bool has_responder(enum ibv_qp_type qp_type)
-{
-	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_XRC_RECV;
-}
-
-static bool has_requester(enum ibv_qp_type qp_type)
-{
-	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_XRC_SEND;
-}
-
 struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote)
 {
 	struct ibv_ah_attr ah = {
@@ -380,8 +370,8 @@ static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->dest_qp_num = id->agreement.remote_qpn;
 	attr->rq_psn = id->agreement.rq_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (!has_responder(id->id.qp_type))
-		return;
+	if (id->id.qp_type != IBV_QPT_RC && id->id.qp_type != IBV_QPT_XRC_RECV)
+		return; /* it has no responder that knows READs */
 	attr->max_dest_rd_atomic = id->agreement.responder_resources;
 	attr->min_rnr_timer = MIN_RNR_TIMER;
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -395,7 +385,7 @@ static void attr_rts(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 		return;
 	attr->timeout = id->agreement.ack_timeout;
 	*mask |= IBV_QP_TIMEOUT;
-	if (!has_requester(id->id.qp_type))
+	if (id->id.qp_type == IBV_QPT_XRC_RECV)
 		return;
 	attr->retry_cnt = id->agreement.retry_count;
 	attr->rnr_retry = id->agreement.rnr_retry_count;

@@ -308,18 +308,12 @@ static bool event_take(struct held *held, struct id *id)
 	return true;
 }
 
-static void count_taken(struct id *owner)
-{
-	pthread_mutex_lock(&owner->mutex);
-	owner->events_taken++;
-	pthread_mutex_unlock(&owner->mutex);
-}
-
 /* Keep the part of the event that later calls need, while the event may not be freed. */
 static void event_hold(struct event *event, void *argument)
 {
 	const struct id_event *source = container_of(event, struct id_event, event);
 	struct held *held = argument;
+	struct id *owner;
 
 	held->public.event = source->type;
 	held->public.status = source->status;
@@ -328,8 +322,10 @@ static void event_hold(struct event *event, void *argument)
 	held->user = source->user;
 	if (held->user)
 		held->user->is_taken = true;
-	count_taken(
-		source->type == RDMA_CM_EVENT_CONNECT_REQUEST ? source->id->listen : source->id);
+	owner = source->type == RDMA_CM_EVENT_CONNECT_REQUEST ? source->id->listen : source->id;
+	pthread_mutex_lock(&owner->mutex);
+	owner->events_taken++;
+	pthread_mutex_unlock(&owner->mutex);
 }
 
 static int take_event(struct channel *channel, struct held *held)

@@ -64,12 +64,6 @@ static int services_start(void)
 	return rc;
 }
 
-/* Was the identifier inherited by fork()? Then its connection belongs to the parent. */
-static bool is_inherited(const struct id *id)
-{
-	return id->epoch != nic_cm_epoch();
-}
-
 static void id_free(struct id *id)
 {
 	pthread_mutex_destroy(&id->mutex);
@@ -152,11 +146,6 @@ static struct id *id_create(
 	return id;
 }
 
-static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
-{
-	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
-}
-
 int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id, void *context,
 	enum rdma_port_space ps)
 {
@@ -166,7 +155,8 @@ int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id
 
 	if (!channel)
 		return -1;
-	id = id_create(channel, ps, qp_type_of(ps), context);
+	id = id_create(channel, ps,
+		ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC, context);
 	if (!id) {
 		if (!public)
 			channel_destroy(channel);
@@ -462,7 +452,8 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		return -1;
 	watch_remove(id);
 	resolver_forget(id);
-	if (is_inherited(id)) {
+	/* If it was inherited by fork(), its connection belongs to the parent. */
+	if (id->epoch != nic_cm_epoch()) {
 		forget_events(id);
 		id_free(id);
 		return 0;

@@ -284,11 +284,6 @@ static void message_drop(struct datagram *datagram)
 	message->data = NULL;
 }
 
-static bool is_for_us(const struct datagram *datagram)
-{
-	return !datagram->peer || is_same(&datagram->peer->name, &datagram->message.from);
-}
-
 static bool needs_room(const struct datagram *datagram, const struct datagram_endpoint *endpoint)
 {
 	return datagram->is_closing ? endpoint->free_count < endpoint->send_count
@@ -312,7 +307,8 @@ void rs_datagram_advance(struct rs *rs)
 	 * A connected socket receives from its peer only. A datagram's header names the sender;
 	 * with UDP the kernel does.
 	 */
-	if (datagram->message.data && !is_for_us(datagram))
+	if (datagram->message.data && datagram->peer &&
+		!is_same(&datagram->peer->name, &datagram->message.from))
 		message_drop(datagram);
 }
 

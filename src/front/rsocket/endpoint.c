@@ -493,12 +493,6 @@ static void rs_failed(struct rs *rs, const struct ibv_wc *wc)
 		rs_fail(rs, wc->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 }
 
-/* The message of a completed receive request. */
-static uint32_t message_of(const struct rs *rs, const struct ibv_wc *wc)
-{
-	return rs->is_iwarp ? rs->received[(uint32_t)wc->wr_id] : ntohl(wc->imm_data);
-}
-
 void rs_completions_take(struct rs *rs)
 {
 	struct ibv_wc batch[TAKE_BATCH];
@@ -517,7 +511,9 @@ void rs_completions_take(struct rs *rs)
 				rs_failed(rs, wc);
 			} else if (wc->wr_id & WR_RECEIVE) {
 				received++;
-				message_arrived(rs, message_of(rs, wc));
+				message_arrived(rs,
+					rs->is_iwarp ? rs->received[(uint32_t)wc->wr_id]
+						     : ntohl(wc->imm_data));
 			}
 		}
 		if (received && rs->state == RS_CONNECTED && receives_post(rs, received))

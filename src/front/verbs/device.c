@@ -156,13 +156,6 @@ static uint32_t device_update(struct device *device, const struct netdev *netdev
 	return events;
 }
 
-static void device_remove(struct device *device)
-{
-	device->is_gone = true;
-	device->is_active = false;
-	gid_table_update(&device->gids, NULL, 0);
-}
-
 /* Is the interface still there, perhaps under another name? */
 static bool is_listed(const struct netdev_list *list, const struct device *device)
 {
@@ -317,7 +310,9 @@ static void table_update(const struct netdev_list *list, struct netdev *const *o
 	present_count = 0;
 	for (uint32_t i = 0; i < table_count; i++) {
 		if (!device_table[i]->is_gone && !is_listed(list, device_table[i])) {
-			device_remove(device_table[i]);
+			device_table[i]->is_gone = true;
+			device_table[i]->is_active = false;
+			gid_table_update(&device_table[i]->gids, NULL, 0);
 			events[i] |= CONTEXT_FATAL;
 		}
 	}

@@ -38,12 +38,6 @@ static int access_check(unsigned int access)
 	return access & ~(unsigned int)ACCESS_ACCEPTED ? EINVAL : 0;
 }
 
-/* A region of all the address space, whatever is mapped there. */
-static bool is_implicit(const void *addr, size_t length, unsigned int access)
-{
-	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
-}
-
 /*
  * Check that all of [address, address + bytes) is mapped and readable, and, if the NIC shall write
  * there, writable. Checks mappings without touching pages. An adapter's driver pins the pages,
@@ -159,7 +153,10 @@ struct ibv_mr *mr_make(
 		return NULL;
 	mr->access = access;
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
-	mr->is_fixed = !is_own || is_implicit(mr->verbs.addr, mr->verbs.length, access);
+	/* A region of all the address space is fixed, too, whatever is mapped there. */
+	mr->is_fixed = !is_own ||
+		((access & IBV_ACCESS_ON_DEMAND) && !mr->verbs.addr &&
+			mr->verbs.length == SIZE_MAX);
 	struct mr_region region = region_of(mr);
 	error = access_check(access);
 	if (!error && is_own)

@@ -201,16 +201,6 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
 }
 
-/*
- * iWARP queue pairs begin in INIT, as those of the kernel's devices. libibverbs reports RESET until
- * the program queries the state.
- */
-static void qp_begin(const struct qp_front *qp)
-{
-	if (device_is_iwarp(context_of(qp->verbs.context)->device))
-		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
-}
-
 /* Create the NIC's part. */
 static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
@@ -252,7 +242,12 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 						 : -nic_qp_create(&init, &qp->nic);
 	if (error)
 		return error;
-	qp_begin(qp);
+	/*
+	 * iWARP queue pairs begin in INIT, as those of the kernel's devices. libibverbs reports
+	 * RESET until the program queries the state.
+	 */
+	if (device_is_iwarp(context->device))
+		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
 	wr_builder_start(qp);
 	return 0;
 }

@@ -114,14 +114,6 @@ int fd_store_visit(int store, fd_store_visit_fn *visit, void *context)
 	return 0;
 }
 
-/* Remove the message at the head. Its descriptors are closed. */
-static void message_discard(int store)
-{
-	struct fd_store_label label;
-
-	recv(store, &label, sizeof(label), MSG_DONTWAIT);
-}
-
 /*
  * Move the message at the head to the end, if it is needed, or throw it away. Returns 0, 1 if the
  * message is the mark, or -errno.
@@ -149,7 +141,8 @@ static int sweep_next(
 	passed_fds_close(&message.fds);
 	if (rc)
 		return rc;
-	message_discard(store);
+	/* Its descriptors are closed. */
+	recv(store, &message.label, sizeof(message.label), MSG_DONTWAIT);
 	return is_mark;
 }
 

@@ -377,12 +377,6 @@ static void member_ready(struct relay *relay, struct channel *channel)
 		channel);
 }
 
-static void channel_ready(struct relay *relay, struct channel *channel)
-{
-	if (channel->ours >= 0)
-		epoll_watch(relay, EPOLL_CTL_MOD, channel->member, EPOLLIN, WATCH_MEMBER, channel);
-}
-
 static void *thread_main(void *context)
 {
 	struct relay *relay = context;
@@ -400,8 +394,9 @@ static void *thread_main(void *context)
 			lock_as_thread(relay);
 			if (what == WATCH_MEMBER)
 				member_ready(relay, channel);
-			else
-				channel_ready(relay, channel);
+			else if (channel->ours >= 0)
+				epoll_watch(relay, EPOLL_CTL_MOD, channel->member, EPOLLIN,
+					WATCH_MEMBER, channel);
 			pthread_mutex_unlock(&relay->lock);
 		}
 	}
