@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "peer/nic_datagram.h"
+/*
+ * Datagrams within this host (local/datagram.h): endpoints of our queue pairs, and routes to those
+ * of others.
+ *
+ * Opening a route takes system calls and may wait for urnicd. So a posting thread only requests a
+ * lookup. The control thread executes it; until then datagrams use packets. A route ends with its
+ * address handle, and with the process that it leads to.
+ */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,12 +73,15 @@ static void datagram_forget(void)
 	list_init(&free_endpoints);
 }
 
-uint64_t nic_datagram_lane_start(const struct worker *worker)
+/* Without memory for the lane's table, datagrams come by packets. */
+static int datagram_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
-	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct ud_endpoint_table));
+	uint64_t offset =
+		nic.is_local_on ? arena_alloc(&nic.arena, sizeof(struct ud_endpoint_table)) : 0;
 
 	tables[worker->lane.index] = offset ? arena_at(&nic.arena, offset) : NULL;
-	return offset;
+	atomic_store(&public->endpoints_offset, offset);
+	return 0;
 }
 
 /* --- endpoints --- */
@@ -372,6 +382,7 @@ static void datagram_work(void)
 
 const struct nic_part nic_datagram_part = {
 	.start = datagram_start,
+	.lane_start = datagram_lane_start,
 	.work = datagram_work,
 	.peer_exited = datagram_peer_exited,
 	.qp_created = datagram_qp_created,

@@ -14,7 +14,6 @@
 #include "nic/nic_part.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "peer/nic_datagram.h"
 #include "peer/nic_peer.h"
 #include "port/address.h"
 
@@ -109,7 +108,6 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 		return -ENOMEM;
 	worker->channels = arena_at(&nic.arena, channels);
 	atomic_store(&public->channels_offset, channels);
-	atomic_store(&public->endpoints_offset, nic_datagram_lane_start(worker));
 	return 0;
 }
 
