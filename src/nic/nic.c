@@ -146,11 +146,6 @@ struct permutation *nic_permutation_draw(void)
 	return permutation;
 }
 
-uint64_t nic_now_ns(void)
-{
-	return clock_now_ns();
-}
-
 struct worker *nic_worker_next(uint32_t *index)
 {
 	struct worker *worker = NULL;
@@ -235,11 +230,15 @@ static void fork_child(void)
 				lock_order_give(&nic.worker[i]->lock);
 				worker_destroy(nic.worker[i], true);
 			}
-		nic_link_forget();
+		if (nic.has_link_thread)
+			close(nic.link_kick);
 		nic_control_forget();
-		nic_flows_forget();
+		free(worker_flows);
+		worker_flows = NULL;
 		NIC_PARTS_CALL_BACKWARDS(forget);
-		nic_channel_forget();
+		for (uint32_t i = 0; i < WAITER_COUNT; i++)
+			if (nic.waiter_eventfd[i])
+				close(nic.waiter_eventfd[i] - 1);
 		close(nic.work_kick);
 		close(nic.life[0]);
 		close(nic.life[1]);

@@ -106,11 +106,6 @@ void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 
-/* --- time --------------------------------------------------------------------------------- */
-
-/* The clock of cqe.made_ns: monotonic nanoseconds. */
-uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
-
 /* --- completion channels ------------------------------------------------------------------ */
 
 /*

@@ -87,7 +87,7 @@ struct nic_qp {
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: the peer is not on this host */
-	struct nic_ud_endpoint *endpoint; /* of a UD queue pair, NULL: none (nic_datagram.h) */
+	struct nic_ud_endpoint *endpoint; /* of a UD queue pair, NULL: none (nic_datagram.c) */
 	/* processes that have this XRC_RECV queue pair open (nic_target.h) */
 	struct list borrowers;
 	bool is_released; /* the program has destroyed it; it lives on for borrowers */
@@ -316,9 +316,6 @@ int nic_address_find(struct worker *worker, const struct gid *local, uint32_t if
  */
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex);
 
-/* In a forked child: there is no link thread. */
-void nic_link_forget(void);
-
 /*
  * Before the first UD queue pair on a lane: receive on all of init->locals, and open every address
  * handle on this lane. May wait for urnicd. The NIC is locked, the worker is not. Returns 0, or
@@ -378,9 +375,6 @@ int nic_channel_start(void);
 /* A completion queue is being made on the channel. The NIC is locked. */
 void nic_channel_begin(struct nic_channel *channel);
 
-/* In a forked child: close what are copies of the parent's descriptors. */
-void nic_channel_forget(void);
-
 /* A queue of the channel was armed. Any thread, with nothing locked. */
 void nic_channel_arm(struct nic_channel *channel);
 
@@ -419,7 +413,6 @@ static inline bool nic_cq_is_armed(const struct nic_cq *cq)
  */
 int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
-void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 
 /* SIGNAL_QP_DISCONNECTED. The worker is locked. */
@@ -427,8 +420,5 @@ void nic_stream_over(struct nic_qp *qp);
 
 /* The queue pair is about to go. The NIC and the worker are locked. */
 void nic_stream_forget(struct nic_qp *qp);
-
-/* The child of a fork has no flows. */
-void nic_flows_forget(void);
 
 #endif

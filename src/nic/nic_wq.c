@@ -99,8 +99,10 @@ int nic_wq_modify(struct nic_wq *wq, enum wq_state to)
 		nic_for_each_worker(nic_worker_pass); /* threads that saw the old state are done */
 		if (to == WQ_ERROR)
 			queue_flush(wq);
-		if (to == WQ_RESET)
-			wq_reset(&wq->wq);
+		if (to == WQ_RESET) {
+			cq_forget_qp(wq->wq.cq, wq->wq.number);
+			rq_reset(wq->wq.rq);
+		}
 	}
 	nic_leave();
 	return error;

@@ -319,7 +319,9 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	}
 	if (state == QP_RESET) {
 		completions_forget(qp);
-		sq_reset(qp->sq);
+		qp->sq->posted = 0;
+		qp->sq->completed = 0;
+		atomic_store_explicit(&qp->sq->released, 0, memory_order_release);
 		if (qp->rq_offset)
 			rq_reset(qp->rq);
 		windows_release(qp);

@@ -126,10 +126,3 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	sq->posted++;
 	return 0;
 }
-
-void sq_reset(struct send_queue *sq)
-{
-	sq->posted = 0;
-	sq->completed = 0;
-	atomic_store_explicit(&sq->released, 0, memory_order_release);
-}

@@ -228,6 +228,4 @@ static inline void sq_release(struct send_queue *sq, uint32_t index)
 	atomic_store_explicit(&sq->released, index + 1, memory_order_release);
 }
 
-void sq_reset(struct send_queue *sq);
-
 #endif

@@ -153,7 +153,7 @@ int request_handle_open(struct request *request)
 	if (!server_gives_members(server, uid))
 		return open_channel(request, group, slot);
 	group_admit(group, slot, group_is_barred(group, slot));
-	group_give(group, slot);
+	group->is_given[group->member_of_slot[slot]] = true;
 	server_note_group(server, group);
 	request_answer(request);
 	request->answer_fd = group_socket(group, slot);

@@ -41,7 +41,7 @@ struct group *server_group(struct server *server, const struct agent_address *ad
 				: NULL;
 		unused = &server->groups[server->group_count++];
 	}
-	group_init(unused, address);
+	*unused = (struct group){.address = *address};
 	return unused;
 }
 
@@ -213,7 +213,7 @@ uint32_t server_drop_groups(struct server *server, enum server_drop which)
 		gsi_port_close(&server->gsi_ports[i]);
 		epoll_ctl(server->epoll, EPOLL_CTL_DEL, group->sockets[0], NULL);
 		dropped[count++] = *group;
-		group_init(group, &group->address);
+		*group = (struct group){.address = group->address};
 		server_note_group(server, group);
 	}
 	rc = count ? fd_store_sweep(server->fd_store, is_needed, server) : 0;

@@ -245,8 +245,11 @@ static int id_reject(struct id *id, uint16_t reason, const void *data, uint8_t b
 	if (bytes > (id_is_datagram(id) ? sizeof(refusal.private_data) : sizeof(rej.private_data)))
 		return -EINVAL;
 	id->state = ID_OVER;
-	if (id->is_iwarp)
-		return iwarp_reject(id, data, bytes);
+	if (id->is_iwarp) {
+		mpa_reject(&id->iw.mpa, data, bytes);
+		nic_iwcm_reject(&id->iw);
+		return 0;
+	}
 	if (id_is_datagram(id)) {
 		refusal.service_id = id->request.sidr_req.service_id;
 		if (bytes > 0)

@@ -218,10 +218,3 @@ int iwarp_accept(
 		id_forget_event(id, &id->events[RDMA_CM_EVENT_ESTABLISHED]);
 	return rc;
 }
-
-int iwarp_reject(struct id *id, const void *data, size_t bytes)
-{
-	mpa_reject(&id->iw.mpa, data, bytes);
-	nic_iwcm_reject(&id->iw);
-	return 0;
-}

@@ -34,7 +34,6 @@ int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);
 int iwarp_accept(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);
-int iwarp_reject(struct id *id, const void *data, size_t bytes);
 
 /* The peer has accepted: hand the stream to the queue pair. Returns 0 or -errno. */
 int iwarp_establish(struct id *id);

@@ -11,13 +11,6 @@ void async_event_init(struct async_event *async, enum ibv_event_type type, void 
 	async->verbs.element.qp = element;
 }
 
-void async_event_init_port(struct async_event *async, enum ibv_event_type type, int port)
-{
-	event_init(&async->event);
-	async->verbs.event_type = type;
-	async->verbs.element.port_num = port;
-}
-
 void async_event_post(struct context *context, struct async_event *async)
 {
 	event_queue_post(&context->async, &async->event);

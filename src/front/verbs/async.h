@@ -16,9 +16,6 @@
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
 
-/* async_event_init() for an event of a port. `port` 0: of the device. */
-void async_event_init_port(struct async_event *async, enum ibv_event_type type, int port);
-
 /* Post the event to the program. Any thread. */
 void async_event_post(struct context *context, struct async_event *async);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/verbs/comp_channel.h"
+#include "front/verbs/cq.h"
 
 #include <stdlib.h>
 

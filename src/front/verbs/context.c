@@ -64,8 +64,10 @@ static void events_prepare(struct context *context)
 #undef CONTEXT_EVENT
 	};
 
-	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
-		async_event_init_port(&context->events[i], of[i].type, of[i].port);
+	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
+		async_event_init(&context->events[i], of[i].type, NULL);
+		context->events[i].verbs.element.port_num = of[i].port; /* 0: of the device */
+	}
 }
 
 /* Fill the table, but for operations that this NIC, or an iWARP device, lacks. */

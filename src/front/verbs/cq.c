@@ -46,7 +46,9 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 		return result_null(ENOMEM);
 	cq->object = object;
 	cq_prepare(cq, context, init);
-	if (init->channel && channel_ref(channel_of(init->channel)))
+	if (init->channel &&
+		object_ref(channel_of(init->channel)->object.handle, OBJECT_CHANNEL,
+			channel_of(init->channel)->object.context))
 		cq->channel = channel_of(init->channel);
 	if (!has_parent == !object.parent && !init->channel == !cq->channel)
 		error = -nic_cq_create(

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues: ABI objects around those of the NIC. */
+/* Completion queues and their channels: ABI objects around those of the NIC. */
 #ifndef URNIC_FRONT_VERBS_CQ_H
 #define URNIC_FRONT_VERBS_CQ_H
 
 #include <endian.h>
 
 #include "front/verbs/async.h"
-#include "front/verbs/comp_channel.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
 #include "nic/nic.h"
+
+/*
+ * Completion channels: the descriptor on which a program waits for completion events of many
+ * queues.
+ *
+ * A completion queue embeds the event that it posts to its channel. The public structure has no
+ * handle, so a channel's pointer is trusted. A channel is still an object, so that its queues keep
+ * it from being destroyed.
+ */
+struct channel {
+	struct ibv_comp_channel verbs;
+	struct object object;
+	struct event_queue queue;
+	struct nic_channel *nic;
+};
+
+static inline struct channel *channel_of(struct ibv_comp_channel *verbs)
+{
+	return container_of(verbs, struct channel, verbs);
+}
 
 /* State of polling an extended queue; see cq_ex.c. */
 struct cq_cursor {

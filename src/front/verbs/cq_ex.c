@@ -15,6 +15,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/result.h"
+#include "os/clock.h"
 
 static struct cq_front *front_of(struct ibv_cq_ex *cq)
 {
@@ -31,7 +32,7 @@ static uint64_t wallclock_offset_ns(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - nic_now_ns();
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now_ns();
 }
 
 static void cqe_show(struct ibv_cq_ex *cq)
@@ -230,6 +231,6 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 	(void)context;
 	values->comp_mask = requested & IBV_VALUES_MASK_RAW_CLOCK;
 	if (values->comp_mask)
-		values->raw_clock = (struct timespec){.tv_nsec = (long)nic_now_ns()};
+		values->raw_clock = (struct timespec){.tv_nsec = (long)clock_now_ns()};
 	return 0;
 }

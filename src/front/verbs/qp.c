@@ -147,7 +147,8 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 	}
 	qp->pd = pd_ref(qp->verbs.pd);
 	if (init->comp_mask & COMP_MASK_SPREAD) {
-		qp->table = wq_table_ref(init->rwq_ind_tbl, context);
+		qp->table = object_ref(
+			(uint32_t)init->rwq_ind_tbl->ind_tbl_handle, OBJECT_WQ_TABLE, context);
 		return qp->pd && qp->table ? 0 : ENOENT;
 	}
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
@@ -248,7 +249,8 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	 */
 	if (device_is_iwarp(context->device))
 		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
-	wr_builder_start(qp);
+	if (qp->has_builder)
+		qp->builder.batch.sq = nic_qp_send_queue(qp->nic);
 	return 0;
 }
 

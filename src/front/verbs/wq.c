@@ -195,11 +195,6 @@ struct ibv_rwq_ind_table *wq_table_create(
 	return &table->verbs;
 }
 
-struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via)
-{
-	return object_ref((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE, via);
-}
-
 struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spread)
 {
 	const struct table_front *table =

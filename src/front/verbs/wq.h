@@ -25,12 +25,6 @@ enum {
 };
 
 /*
- * Use the table that a program named, for a queue pair. NULL: no such table exists. Undo with
- * object_unref().
- */
-struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via);
-
-/*
  * Set the queues of `spread` from the table; its other fields stay. Returns the first completion
  * queue.
  */

@@ -365,12 +365,6 @@ bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
 	return !send_ops_flags;
 }
 
-void wr_builder_start(struct qp_front *qp)
-{
-	if (qp->has_builder)
-		qp->builder.batch.sq = nic_qp_send_queue(qp->nic);
-}
-
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 {
 	struct wr_builder *builder = &qp->builder;

@@ -56,9 +56,6 @@ bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 /* Set the functions of the public structure. */
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags);
 
-/* The queue pair's struct nic_qp exists from here on. */
-void wr_builder_start(struct qp_front *qp);
-
 static inline void wr_builder_lock(struct wr_builder *builder)
 {
 	if (builder->is_locking)

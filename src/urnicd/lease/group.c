@@ -30,11 +30,6 @@ enum {
 static_assert((int)GROUP_STEP_MAX <= (int)FD_STORE_DESCRIPTORS_MAX,
 	"a step is one message in the fd store");
 
-void group_init(struct group *group, const struct agent_address *address)
-{
-	*group = (struct group){.address = *address};
-}
-
 void group_done(struct group *group)
 {
 	while (group->count > 0)
@@ -304,11 +299,6 @@ int group_socket(const struct group *group, uint8_t slot)
 	uint8_t member = group->member_of_slot[slot];
 
 	return group->count > 0 && (slot == 0 || member) ? group->sockets[member] : -1;
-}
-
-void group_give(struct group *group, uint8_t slot)
-{
-	group->is_given[group->member_of_slot[slot]] = true;
 }
 
 void group_note(const struct group *group, struct ledger_group *ret_noted)

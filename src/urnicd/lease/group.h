@@ -45,9 +45,6 @@ struct group {
 	bool is_given[AGENT_SLOTS]; /* a process has received this member */
 };
 
-/* Start a group without sockets. */
-void group_init(struct group *group, const struct agent_address *address);
-
 /* Close all sockets. */
 void group_done(struct group *group);
 
@@ -101,9 +98,6 @@ bool group_has_survivors(const struct agent_address *address);
 
 /* The socket of a slot; -1: the slot has none. */
 int group_socket(const struct group *group, uint8_t slot);
-
-/* Note that a process receives the socket of a slot. */
-void group_give(struct group *group, uint8_t slot);
 
 /*
  * Is the socket of a slot barred? Its filter is then a single instruction; the filter that a
