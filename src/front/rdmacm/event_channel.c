@@ -199,52 +199,30 @@ static bool take_request(struct held *held, struct id *id)
 	return true;
 }
 
-/* take_response() over iWARP, where the reply is the last message. */
-static void take_reply(struct held *held, struct id *id)
-{
-	int rc = iwarp_establish(id);
-
-	if (rc) {
-		id->state = ID_OVER;
-		held->public.event = RDMA_CM_EVENT_CONNECT_ERROR;
-		held->public.status = rc;
-		return;
-	}
-	id->state = ID_CONNECTED;
-	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
-}
-
 /*
- * The peer has accepted. A queue pair of the identifier is brought up and the RTU sent; without one
- * the program calls rdma_establish().
+ * The peer has accepted. Over iWARP its reply is the last message. Otherwise a queue pair of the
+ * identifier is brought up and the RTU sent; without one the program calls rdma_establish().
  */
 static void take_response(struct held *held, struct id *id)
 {
 	const struct cm_rej rej = {.reason = CM_REJECT_CONSUMER};
-	int error;
+	int rc;
 
 	report_response(held, id);
-	if (id->is_iwarp) {
-		take_reply(held, id);
-		return;
-	}
-	if (!id->id.qp) {
+	if (!id->is_iwarp && !id->id.qp) {
 		id->state = ID_RESPONDED;
 		return;
 	}
-	error = id_qp_connect(id);
-	if (error == 0)
-		error = -nic_cm_ready(&id->conn);
-	if (error) {
+	rc = id->is_iwarp ? iwarp_establish(id) : -id_qp_connect(id);
+	if (rc == 0 && !id->is_iwarp)
+		rc = nic_cm_ready(&id->conn);
+	if (rc && !id->is_iwarp) {
 		nic_cm_reject(&id->conn, &rej);
 		id_qp_fail(id);
-		id->state = ID_OVER;
-		held->public.event = RDMA_CM_EVENT_CONNECT_ERROR;
-		held->public.status = -error;
-		return;
 	}
-	id->state = ID_CONNECTED;
-	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
+	id->state = rc ? ID_OVER : ID_CONNECTED;
+	held->public.event = rc ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	held->public.status = rc;
 }
 
 /* The parameter of events that older headers do not name. */
