@@ -128,29 +128,39 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 	return 0;
 }
 
+/*
+ * Get the group of an address, with a socket for the slot (0: for QP1). Returns 0, REQUEST_LATER,
+ * or an error with a sentence.
+ */
+static int group_open(struct request *request, struct agent_address address, uint8_t slot,
+	struct group **ret_group)
+{
+	int rc;
+
+	if (!gid_is_link_local(&address.gid))
+		address.scope_ifindex = 0;
+	rc = group_for(request, &address, slot, ret_group);
+	if (rc)
+		return rc;
+	rc = server_group_assign(request->server, *ret_group, slot, request->client->uid);
+	/* A survivor may have the port and is about to pass on the fd store. */
+	if (rc == -EADDRINUSE && !server_has_waited(request->server))
+		return REQUEST_LATER;
+	return rc ? refuse_open(request, &address, rc) : 0;
+}
+
 int request_handle_open(struct request *request)
 {
 	struct server *server = request->server;
-	struct agent_address address = request->message.open.address;
 	uint8_t slot = (uint8_t)request->message.open.slot;
 	struct group *group;
-	uid_t uid = request->client->uid;
 	int rc = request_check_slot(request, slot);
 
+	if (!rc)
+		rc = group_open(request, request->message.open.address, slot, &group);
 	if (rc)
 		return rc;
-	if (!gid_is_link_local(&address.gid))
-		address.scope_ifindex = 0;
-	rc = group_for(request, &address, slot, &group);
-	if (rc)
-		return rc;
-	rc = server_group_assign(server, group, slot, uid);
-	/* A survivor may have the port and is about to pass on the fd store. */
-	if (rc == -EADDRINUSE && !server_has_waited(server))
-		return REQUEST_LATER;
-	if (rc)
-		return refuse_open(request, &address, rc);
-	if (!server_gives_members(server, uid))
+	if (!server_gives_members(server, request->client->uid))
 		return open_channel(request, group, slot);
 	group_admit(group, slot, group_is_barred(group, slot));
 	group->is_given[group->member_of_slot[slot]] = true;
@@ -191,22 +201,12 @@ int request_handle_gsi_open(struct request *request)
 
 int request_handle_gsi_address(struct request *request)
 {
-	struct server *server = request->server;
-	struct agent_address address = request->message.gsi_address.address;
 	struct group *group;
-	int rc;
+	int rc = group_open(request, request->message.gsi_address.address, 0, &group);
 
-	if (!gid_is_link_local(&address.gid))
-		address.scope_ifindex = 0;
-	rc = group_for(request, &address, 0, &group);
 	if (rc)
 		return rc;
-	rc = server_group_assign(server, group, 0, request->client->uid);
-	if (rc == -EADDRINUSE && !server_has_waited(server))
-		return REQUEST_LATER;
-	if (rc)
-		return refuse_open(request, &address, rc);
-	server_note_listener(server, request->client, group);
+	server_note_listener(request->server, request->client, group);
 	request_answer(request);
 	return 0;
 }
