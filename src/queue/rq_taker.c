@@ -34,18 +34,24 @@ static const struct recv_slot *slot_peek(
 	return has_posted(rq, taken, posted_seen) ? slot_borrowed(rq, base, bytes, taken) : NULL;
 }
 
+/* Copy the slot, whose count another process may have set. Read once. False: it is impossible. */
+static bool slot_copy_checked(struct recv_wqe *wqe, const struct recv_slot *slot)
+{
+	uint32_t sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
+
+	if (sge_count > SGE_COUNT_MAX)
+		return false;
+	rq_slot_copy(wqe, slot, sge_count);
+	return true;
+}
+
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe)
 {
 	const struct recv_slot *slot = slot_peek(rq, base, bytes, posted_seen);
-	uint32_t sge_count;
 
-	if (!slot)
+	if (!slot || !slot_copy_checked(wqe, slot))
 		return false;
-	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
-	if (sge_count > SGE_COUNT_MAX)
-		return false;
-	rq_slot_copy(wqe, slot, sge_count);
 	__builtin_prefetch(rq_slot_at(rq, rq_taken(rq) + 1));
 	return true;
 }
@@ -71,20 +77,15 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 {
 	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
 	const struct recv_slot *slot;
-	uint32_t sge_count;
 
 	if ((taken >> 32) & 1) /* the owner is moving the slots */
 		return false;
 	if (!has_posted(rq, (uint32_t)taken, posted_seen))
 		return false;
 	slot = slot_borrowed(rq, base, bytes, (uint32_t)taken);
-	if (!slot)
+	/* It may change until rq_take_peeked() has succeeded. */
+	if (!slot || !slot_copy_checked(wqe, slot))
 		return false;
-	/* Read once: it may change until rq_take_peeked() has succeeded. */
-	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
-	if (sge_count > SGE_COUNT_MAX)
-		return false;
-	rq_slot_copy(wqe, slot, sge_count);
 	wqe->wr_id = (uint32_t)taken;
 	*ret_taken = taken;
 	return true;
