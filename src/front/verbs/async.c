@@ -51,26 +51,19 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
+#define ACK(object, counter) events_ack(&(object)->mutex, &(object)->cond, &(object)->counter, 1)
 	/*
 	 * Events of a port or a device belong to no object, so no destruction waits for their
 	 * acknowledgement.
 	 */
-	if (event->event_type == IBV_EVENT_CQ_ERR) {
-		struct ibv_cq *cq = event->element.cq;
-
-		events_ack(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
-	} else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED) {
-		struct ibv_srq *srq = event->element.srq;
-
-		events_ack(&srq->mutex, &srq->cond, &srq->events_completed, 1);
-	} else if (event->event_type == IBV_EVENT_WQ_FATAL) {
-		struct ibv_wq *wq = event->element.wq;
-
-		events_ack(&wq->mutex, &wq->cond, &wq->events_completed, 1);
-	} else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
-		event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-		struct ibv_qp *qp = event->element.qp;
-
-		events_ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);
-	}
+	if (event->event_type == IBV_EVENT_CQ_ERR)
+		ACK(event->element.cq, async_events_completed);
+	else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+		ACK(event->element.srq, events_completed);
+	else if (event->event_type == IBV_EVENT_WQ_FATAL)
+		ACK(event->element.wq, events_completed);
+	else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
+		event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+		ACK(event->element.qp, events_completed);
+#undef ACK
 }
