@@ -292,16 +292,12 @@ static void pending_shorten_deadlines(struct nic_iw_listener *listener)
  */
 static void accept_failed(struct nic_iw_listener *listener, int error)
 {
-	static atomic_bool is_logged;
-
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
 		return;
 	listener->again_ns = clock_now_ns() + PAUSE_NS;
 	iwcm_watch_fd(listener->fd, 0, EPOLL_CTL_MOD);
-	if (atomic_exchange(&is_logged, true))
-		return;
 	errno = error;
-	log_refusal("a connection was not accepted", "accept4");
+	LOG_REFUSAL_ONCE("a connection was not accepted", "accept4");
 }
 
 uint64_t iwcm_listener_resume(struct nic_iw_listener *listener, uint64_t now_ns)

@@ -118,13 +118,11 @@ static int random_start(void)
 
 static void random_fill(void *bytes, size_t count)
 {
-	static atomic_bool is_logged;
 	uint8_t *to = bytes;
 
 	if (random_draw(to, count))
 		return;
-	if (!atomic_exchange(&is_logged, true))
-		log_refusal("new memory keys are easier to guess", "getrandom");
+	LOG_REFUSAL_ONCE("new memory keys are easier to guess", "getrandom");
 	for (size_t i = 0; i < count; i++)
 		to[i] = (uint8_t)random_from_reserve();
 }

@@ -2,7 +2,6 @@
 #include "os/kick.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -24,10 +23,7 @@ int kick_create(const char *what)
 
 static void kick_refused(const char *call)
 {
-	static atomic_bool is_said;
-
-	if (!atomic_exchange(&is_said, true))
-		log_refusal("threads of the NIC cannot wake each other", call);
+	LOG_REFUSAL_ONCE("threads of the NIC cannot wake each other", call);
 }
 
 /* A sandbox may refuse write() alone. */

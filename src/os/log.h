@@ -9,6 +9,7 @@
  * so a verb fails. "info": also completions with an error, and why. Read once. Any thread.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/export.h"
@@ -36,5 +37,14 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
  * Returns -errno, and leaves errno unchanged.
  */
 int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
+
+/* log_refusal() for a call that may fail often: only the first time that this line is reached. */
+#define LOG_REFUSAL_ONCE(what, call)                     \
+	do {                                             \
+		static atomic_bool is_logged_;           \
+                                                         \
+		if (!atomic_exchange(&is_logged_, true)) \
+			log_refusal(what, call);         \
+	} while (0)
 
 #endif

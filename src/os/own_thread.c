@@ -106,12 +106,10 @@ void own_thread_shorten_slice(void)
 
 static void wait_refused(const char *call)
 {
-	static atomic_bool is_said;
 	const struct timespec pause = {.tv_nsec = 1000000};
 	int error = errno;
 
-	if (!atomic_exchange(&is_said, true))
-		log_refusal("a thread of the NIC cannot sleep", call);
+	LOG_REFUSAL_ONCE("a thread of the NIC cannot sleep", call);
 	nanosleep(&pause, NULL);
 	errno = error;
 }

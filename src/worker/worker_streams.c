@@ -292,14 +292,6 @@ static unsigned receive_from_stalled(struct worker *worker)
 	return reads;
 }
 
-static void streams_refused(void)
-{
-	static atomic_bool is_said;
-
-	if (!atomic_exchange(&is_said, true))
-		log_refusal("iWARP connections do not receive", "epoll_pwait");
-}
-
 static unsigned receive_from_ready(struct worker *worker)
 {
 	struct epoll_event events[READY_MAX];
@@ -311,7 +303,7 @@ static unsigned receive_from_ready(struct worker *worker)
 	if (count < 0 && errno != EINTR)
 		count = epoll_wait(worker->epoll_streams, events, READY_MAX, 0);
 	if (count < 0 && errno != EINTR)
-		streams_refused();
+		LOG_REFUSAL_ONCE("iWARP connections do not receive", "epoll_pwait");
 	worker->streams_silence = count > 0 ? 0 : worker->streams_silence + 1;
 	for (int i = 0; i < count; i++) {
 		struct worker_stream *stream = events[i].data.ptr;

@@ -22,11 +22,9 @@
 /* epoll is not allowed here, so the thread reads all sockets once a tick. */
 static void wait_refused(void)
 {
-	static atomic_bool is_said;
 	const struct timespec pause = {.tv_nsec = POLL_TICK_NS};
 
-	if (!atomic_exchange(&is_said, true))
-		log_refusal("a thread of the NIC cannot sleep until packets come", "epoll_wait");
+	LOG_REFUSAL_ONCE("a thread of the NIC cannot sleep until packets come", "epoll_wait");
 	nanosleep(&pause, NULL);
 }
 
