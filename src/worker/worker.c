@@ -504,12 +504,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 	worker->is_watching_sockets = shall_watch;
 }
 
-int worker_watch_streams_timer(struct worker *worker)
+int worker_watch_timer(struct worker *worker, int timer, enum worker_source source)
 {
-	return fd_watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
-}
-
-int worker_watch_wait_timer(struct worker *worker)
-{
-	return fd_watch(worker->epoll_quiet, worker->wait.timer, WORKER_SOURCE_WAIT);
+	return fd_watch(worker->epoll_quiet, timer, source);
 }

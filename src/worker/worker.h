@@ -177,11 +177,8 @@ void worker_address_remove(struct worker *worker, uint32_t index);
  */
 void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
-/* Let the thread watch the streams' timer. Returns 0 or -errno. */
-int worker_watch_streams_timer(struct worker *worker);
-
-/* worker_watch_streams_timer() for the timer of waiters that leave. */
-int worker_watch_wait_timer(struct worker *worker);
+/* Let the thread watch a timer: the streams', or that of waiters that leave. 0 or -errno. */
+int worker_watch_timer(struct worker *worker, int timer, enum worker_source source);
 
 /* Read the errors of the sockets, which wake the lane's sleeper. The worker is locked. */
 void worker_clear_socket_errors(struct worker *worker);

@@ -96,7 +96,7 @@ static int timer_open(struct worker *worker)
 	worker->streams_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (worker->streams_timer < 0)
 		return log_refusal("no iWARP connection", "timerfd_create");
-	error = worker_watch_streams_timer(worker);
+	error = worker_watch_timer(worker, worker->streams_timer, WORKER_SOURCE_STREAMS);
 	if (error) {
 		close(worker->streams_timer);
 		worker->streams_timer = -1;

@@ -48,7 +48,7 @@ bool worker_wait_open(struct worker *worker)
 		log_refusal("programs that wait for events are slower", "timerfd_create");
 		return false;
 	}
-	if (worker_watch_wait_timer(worker))
+	if (worker_watch_timer(worker, worker->wait.timer, WORKER_SOURCE_WAIT))
 		return false;
 	wait->wake = kick_create("programs that wait for events are slower");
 	wait->is_impossible = wait->wake < 0;
