@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp: which transitions and attributes are allowed, and what they change. */
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/arith.h"
 #include "qp/qp.h"
@@ -16,6 +18,39 @@ static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STA
 	[QP_TYPE_##type][QP_##from][QP_##to] = {true, required, optional},
 #include "qp/qp_state.def"
 #undef TRANSITION
+};
+
+/* The attributes as programs name them, and the member that each one sets alone. */
+static const struct attribute {
+	uint32_t bit;
+	const char *name;
+	size_t offset;
+	size_t size;
+} attributes[] = {
+#define MEMBER(member) offsetof(struct qp_attr, member), sizeof(((struct qp_attr *)NULL)->member)
+	{ATTR_STATE, "IBV_QP_STATE", 0, 0},
+	{ATTR_CUR_STATE, "IBV_QP_CUR_STATE", 0, 0},
+	{ATTR_SQD_NOTIFY, "IBV_QP_EN_SQD_ASYNC_NOTIFY", 0, 0},
+	{ATTR_ACCESS, "IBV_QP_ACCESS_FLAGS", MEMBER(access)},
+	{ATTR_PKEY_INDEX, "IBV_QP_PKEY_INDEX", MEMBER(pkey_index)},
+	{ATTR_PORT, "IBV_QP_PORT", MEMBER(port)},
+	{ATTR_QKEY, "IBV_QP_QKEY", MEMBER(qkey)},
+	{ATTR_AV, "IBV_QP_AV", MEMBER(path)},
+	{ATTR_PATH_MTU, "IBV_QP_PATH_MTU", MEMBER(path_mtu)},
+	{ATTR_TIMEOUT, "IBV_QP_TIMEOUT", MEMBER(timeout)},
+	{ATTR_RETRY_CNT, "IBV_QP_RETRY_CNT", MEMBER(retry_cnt)},
+	{ATTR_RNR_RETRY, "IBV_QP_RNR_RETRY", MEMBER(rnr_retry)},
+	{ATTR_RQ_PSN, "IBV_QP_RQ_PSN", MEMBER(rq_psn)},
+	{ATTR_MAX_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC", MEMBER(max_rd_atomic)},
+	{ATTR_ALT_PATH, "IBV_QP_ALT_PATH", 0, 0},
+	{ATTR_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER", MEMBER(min_rnr_timer)},
+	{ATTR_SQ_PSN, "IBV_QP_SQ_PSN", MEMBER(sq_psn)},
+	{ATTR_MAX_DEST_RD_ATOMIC, "IBV_QP_MAX_DEST_RD_ATOMIC", MEMBER(max_dest_rd_atomic)},
+	{ATTR_PATH_MIG, "IBV_QP_PATH_MIG_STATE", 0, 0},
+	{ATTR_CAP, "IBV_QP_CAP", 0, 0},
+	{ATTR_DEST_QPN, "IBV_QP_DEST_QPN", MEMBER(dest_qpn)},
+	{ATTR_RATE_LIMIT, "IBV_QP_RATE_LIMIT", MEMBER(rate_limit_kbps)},
+#undef MEMBER
 };
 
 enum { MTU_MIN = 1, MTU_MAX = 5 };
@@ -111,37 +146,9 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 /* The name of the lowest bit of a mask. */
 static const char *attr_name(uint32_t mask)
 {
-	static const struct {
-		uint32_t bit;
-		const char *name;
-	} names[] = {
-		{ATTR_STATE, "IBV_QP_STATE"},
-		{ATTR_CUR_STATE, "IBV_QP_CUR_STATE"},
-		{ATTR_SQD_NOTIFY, "IBV_QP_EN_SQD_ASYNC_NOTIFY"},
-		{ATTR_ACCESS, "IBV_QP_ACCESS_FLAGS"},
-		{ATTR_PKEY_INDEX, "IBV_QP_PKEY_INDEX"},
-		{ATTR_PORT, "IBV_QP_PORT"},
-		{ATTR_QKEY, "IBV_QP_QKEY"},
-		{ATTR_AV, "IBV_QP_AV"},
-		{ATTR_PATH_MTU, "IBV_QP_PATH_MTU"},
-		{ATTR_TIMEOUT, "IBV_QP_TIMEOUT"},
-		{ATTR_RETRY_CNT, "IBV_QP_RETRY_CNT"},
-		{ATTR_RNR_RETRY, "IBV_QP_RNR_RETRY"},
-		{ATTR_RQ_PSN, "IBV_QP_RQ_PSN"},
-		{ATTR_MAX_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC"},
-		{ATTR_ALT_PATH, "IBV_QP_ALT_PATH"},
-		{ATTR_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER"},
-		{ATTR_SQ_PSN, "IBV_QP_SQ_PSN"},
-		{ATTR_MAX_DEST_RD_ATOMIC, "IBV_QP_MAX_DEST_RD_ATOMIC"},
-		{ATTR_PATH_MIG, "IBV_QP_PATH_MIG_STATE"},
-		{ATTR_CAP, "IBV_QP_CAP"},
-		{ATTR_DEST_QPN, "IBV_QP_DEST_QPN"},
-		{ATTR_RATE_LIMIT, "IBV_QP_RATE_LIMIT"},
-	};
-
-	for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-		if (mask & names[i].bit)
-			return names[i].name;
+	for (size_t i = 0; i < ARRAY_COUNT(attributes); i++)
+		if (mask & attributes[i].bit)
+			return attributes[i].name;
 	return "an unknown bit";
 }
 
@@ -187,43 +194,17 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 {
 	struct qp_attr *to = &qp->attr;
 
+	for (const struct attribute *it = attributes; it < attributes + ARRAY_COUNT(attributes);
+		it++)
+		if (mask & it->bit)
+			memcpy((char *)to + it->offset, (const char *)from + it->offset, it->size);
+	to->rq_psn &= U24_MASK;
+	to->sq_psn &= U24_MASK;
+	if (mask & ATTR_RATE_LIMIT)
+		to->burst_bytes = from->burst_bytes;
 	/* SQD_NOTIFY holds for a single drain. */
 	if (mask & ATTR_STATE)
 		to->has_drain_event = (mask & ATTR_SQD_NOTIFY) && from->has_drain_event;
-	if (mask & ATTR_ACCESS)
-		to->access = from->access;
-	if (mask & ATTR_PKEY_INDEX)
-		to->pkey_index = from->pkey_index;
-	if (mask & ATTR_PORT)
-		to->port = from->port;
-	if (mask & ATTR_QKEY)
-		to->qkey = from->qkey;
-	if (mask & ATTR_AV)
-		to->path = from->path;
-	if (mask & ATTR_PATH_MTU)
-		to->path_mtu = from->path_mtu;
-	if (mask & ATTR_DEST_QPN)
-		to->dest_qpn = from->dest_qpn;
-	if (mask & ATTR_RQ_PSN)
-		to->rq_psn = from->rq_psn & U24_MASK;
-	if (mask & ATTR_SQ_PSN)
-		to->sq_psn = from->sq_psn & U24_MASK;
-	if (mask & ATTR_MAX_RD_ATOMIC)
-		to->max_rd_atomic = from->max_rd_atomic;
-	if (mask & ATTR_MAX_DEST_RD_ATOMIC)
-		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	if (mask & ATTR_MIN_RNR_TIMER)
-		to->min_rnr_timer = from->min_rnr_timer;
-	if (mask & ATTR_TIMEOUT)
-		to->timeout = from->timeout;
-	if (mask & ATTR_RETRY_CNT)
-		to->retry_cnt = from->retry_cnt;
-	if (mask & ATTR_RNR_RETRY)
-		to->rnr_retry = from->rnr_retry;
-	if (mask & ATTR_RATE_LIMIT) {
-		to->rate_limit_kbps = from->rate_limit_kbps;
-		to->burst_bytes = from->burst_bytes;
-	}
 }
 
 static void alternate_apply(struct qp *qp, const struct qp_attr *from)
