@@ -38,27 +38,21 @@ static enum opcode_position position_of(uint32_t index, uint32_t count)
 	return index == count - 1 ? POSITION_LAST : POSITION_MIDDLE;
 }
 
+/* The opcodes of an operation's packets, of class RC; `suffix` is that of its last packet. */
+#define BY_POSITION(operation, suffix)                                  \
+	{                                                               \
+		[POSITION_FIRST] = OPCODE_RC_##operation##_FIRST,       \
+		[POSITION_MIDDLE] = OPCODE_RC_##operation##_MIDDLE,     \
+		[POSITION_LAST] = OPCODE_RC_##operation##_LAST##suffix, \
+		[POSITION_ONLY] = OPCODE_RC_##operation##_ONLY##suffix, \
+	}
+
 static enum opcode opcode_of(
 	enum opcode_class class, const struct send_wqe *wqe, enum opcode_position position)
 {
-	static const uint8_t send[] = {
-		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_SEND_LAST,
-		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY,
-	};
-	static const uint8_t write[] = {
-		[POSITION_FIRST] = OPCODE_RC_WRITE_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_WRITE_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_WRITE_LAST,
-		[POSITION_ONLY] = OPCODE_RC_WRITE_ONLY,
-	};
-	static const uint8_t send_invalidate[] = {
-		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_SEND_LAST_INV,
-		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY_INV,
-	};
+	static const uint8_t send[] = BY_POSITION(SEND, );
+	static const uint8_t write[] = BY_POSITION(WRITE, );
+	static const uint8_t send_invalidate[] = BY_POSITION(SEND, _INV);
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
 	/* An opcode with immediate data is one more than its variant without. */
@@ -72,12 +66,7 @@ static enum opcode opcode_of(
 
 enum opcode message_response_opcode(uint32_t index, uint32_t count)
 {
-	static const enum opcode opcodes[] = {
-		[POSITION_FIRST] = OPCODE_RC_READ_RESPONSE_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_READ_RESPONSE_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_READ_RESPONSE_LAST,
-		[POSITION_ONLY] = OPCODE_RC_READ_RESPONSE_ONLY,
-	};
+	static const enum opcode opcodes[] = BY_POSITION(READ_RESPONSE, );
 
 	return opcodes[position_of(index, count)];
 }
