@@ -15,7 +15,6 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "peer/absence.h"
-#include "peer/nic_peer_process.h"
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
 static struct namespace_id own_name; /* how other network namespaces know us */

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/agent_client.h"
 #include "base/list.h"
 #include "local/local.h"
 #include "local/ud_endpoint.h"
@@ -107,6 +108,17 @@ const struct ud_endpoint_table *nic_peer_endpoints(
  * doorbell. Returns 0; -ENOENT when there is no such lane; or another -errno.
  */
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
+
+/*
+ * For the list of processes: open one. `process->memory` stays the caller's; -1 when urnicd does
+ * not pass it. The peer is in no list yet. Returns 0; -EPERM when the process belongs to another
+ * user; -ESRCH when it has ended; -EPROTO when its NIC memory has another layout; or another
+ * -errno.
+ */
+int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_peer);
+
+/* Unmap and free it; also one that nic_peer_open() has opened half-way. It is in no list. */
+void nic_peer_close(struct nic_peer *peer);
 
 /* Is the process alive that our channels call `who` (local_owner.who)? Any thread. */
 bool nic_peer_is_alive(uint32_t who);

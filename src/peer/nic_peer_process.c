@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "peer/nic_peer_process.h"
+/*
+ * A process of this host, opened: its NIC memory is mapped, its other memory can be copied, and its
+ * lanes can be woken. The operations of struct peer are here, in two kinds: for another process,
+ * and for this one, whose memory needs no mapping and no system call.
+ */
+#include "peer/nic_peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
