@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: queue->lock, for the list, the counts and the byte. Under it `pin` takes at most the lock
- * of the event's source (lock_order.def).
+ * Lock: queue->lock guards the list, the counts and the byte in the socket pair. `pin` is called
+ * with it locked, and may take only the lock of the event's source (lock_order.def).
  *
- * A reader that has taken the byte sends another one if the list is not empty afterwards, so each
- * waiting reader with an event wakes up. While a waiter collects, no byte is sent.
+ * A reader that has read the byte takes one event. If events are left, it sends another byte, so
+ * the next reader wakes up. While there is a waiter or a visitor, no thread sends a byte.
  */
 #include "event/event_queue.h"
 
@@ -46,7 +46,7 @@ void event_queue_done(struct event_queue *queue)
 	close(queue->wake_fd);
 }
 
-/* The list has changed. Locked. */
+/* Update has_events after a change of the list. The queue is locked. */
 static void list_changed(struct event_queue *queue)
 {
 	atomic_store(&queue->has_events, !list_is_empty(&queue->waiting));
@@ -59,14 +59,14 @@ void event_queue_wake(struct event_queue *queue)
 
 	if (!queue->is_readable && !queue->has_waiter && !list_is_empty(&queue->waiting)) {
 		event_queue_copy_owner(queue);
-		/* The socket has room: the last byte was read, or none was sent. */
+		/* The socket has room, because it holds no byte while is_readable is false. */
 		queue->is_readable =
 			send(queue->wake_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	}
 	cancel_allow(cancel);
 }
 
-/* Wake the waiter that collects. Locked. */
+/* Wake the waiter, if it sleeps. The queue is locked. */
 static void waiter_wake(struct event_queue *queue)
 {
 	struct event_collector *collector = atomic_load(&queue->collector);
@@ -127,10 +127,10 @@ static void reader_leave(void *argument)
 	atomic_fetch_sub(&queue->readers, 1);
 }
 
-/* Wait at the descriptor. Returns 0 after reading the byte, or -errno. A cancellation point. */
+/* Wait for the byte. Returns 0 after reading it, or -errno. A cancellation point. */
 static int byte_await(struct event_queue *queue)
 {
-	/* The end of a set blocks: the program's O_NONBLOCK is that of the set. */
+	/* A program with an epoll set puts O_NONBLOCK on the set, not on `read_fd`. */
 	int is_blocking = queue->fd == queue->read_fd ? 1 : event_queue_is_blocking(queue);
 	ssize_t bytes;
 	char byte;
@@ -155,7 +155,7 @@ int event_queue_take(
 	int error;
 
 	while (!has_event) {
-		/* The rest has no cancellation point when an event is present. */
+		/* If an event is present, nothing below is a cancellation point. */
 		pthread_testcancel();
 		error = event_queue_take_visiting(queue, pin, argument);
 		if (error == -ENOENT)
@@ -170,7 +170,7 @@ int event_queue_take(
 			return error;
 		pthread_mutex_lock(&queue->lock);
 		queue->is_readable = false;
-		/* Empty if the event was forgotten after the byte was read. */
+		/* event_queue_forget() may have emptied the list after the byte was read. */
 		has_event = !list_is_empty(&queue->waiting);
 		if (has_event)
 			event_queue_take_first(queue, pin, argument);
@@ -190,8 +190,8 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	event->waiting = 0;
 	list_changed(queue);
 	/*
-	 * The descriptor of an empty list is not readable. A reader that already has the byte takes
-	 * the lock next, and sends another byte if there are events.
+	 * The list is empty, so take the byte back. If recv() finds none, a reader has it. That
+	 * reader takes the lock next, and sends another byte if there are events by then.
 	 */
 	if (queue->is_readable && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->read_fd, &byte, 1, MSG_DONTWAIT) == 1)

@@ -4,32 +4,34 @@
  * connection events.
  *
  * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take
- * events with a call that reads it. So it is a real descriptor, readable exactly while there is an
- * event: one end of a socket pair with at most one byte in it. The events are entries of a list,
- * one per source, with a count. So posting allocates nothing, and no event is lost however late the
- * program takes it.
+ * events with a call that reads the descriptor. So the kernel must have the descriptor, and it must
+ * be readable exactly while there is an event. It is one end of a socket pair with at most one byte
+ * in it. The queue's list has one entry for each source, with the count of that source's events. So
+ * posting allocates nothing, and no event is lost however late the program takes it.
  *
- * The descriptor of a completion channel is an epoll set that has that end as a member, so that
- * other descriptors can make it readable, too. The calls that take events read the end itself, with
- * the set's O_NONBLOCK. An epoll set sends no SIGIO: before the byte is sent, the set's owner and
- * signal are copied to the end. So si_fd of such a signal is another descriptor than the program's.
+ * The descriptor of a completion channel is an epoll set that has this end as a member, so that
+ * other descriptors can make the set readable, too. The calls that take events read the end itself,
+ * and block unless the set has O_NONBLOCK. An epoll set sends no SIGIO. So the thread that sends
+ * the byte first copies the set's owner and signal (F_SETOWN, F_SETSIG) to the end. The end then
+ * sends the signal, whose si_fd is therefore not the program's descriptor.
  *
  * A queue may have a collector: a function that collects completions and posts their events. A
  * thread that waits on a blocking descriptor is then a waiter (queue/waiter.h): it calls the
  * collector and leaves the descriptor alone. If peers on this host use the queue, the waiter polls
  * for about as long as a sleep and a wake-up take, unless recent polls were fruitless, and then
- * sleeps on a futex. Otherwise the waiter drives what brings completions, and sleeps there. Events
- * posted meanwhile go to the waiter, without a byte. There is one waiter at a time; other threads
- * wait at the descriptor.
+ * sleeps on a futex. Otherwise the waiter drives the lane that brings completions, and sleeps in
+ * that call. Events posted meanwhile go to the waiter, without a byte. There is one waiter at a
+ * time; other threads wait at the descriptor.
  *
- * A thread that reads a non-blocking descriptor is a visitor, if the collector wants visits. It
- * drives what brings completions once, and gets an event that this has posted without a byte.
+ * A thread that takes an event from a non-blocking descriptor is a visitor, if the collector wants
+ * visits. The visitor drives that lane once. If this posts an event, the visitor takes it at once,
+ * and no byte is sent.
  *
  * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
  * event_queue_forget() before it is destroyed.
  *
- * Any thread may call. Posting takes the queue's lock, and a system call for the first event of a
- * batch.
+ * Any thread may call these functions. Posting takes the queue's lock, and makes a system call if
+ * a sleeping thread must wake up.
  */
 #ifndef URNIC_EVENT_EVENT_QUEUE_H
 #define URNIC_EVENT_EVENT_QUEUE_H
@@ -47,14 +49,14 @@ struct event {
 	struct list node;
 	/* Posts that are not taken yet. The event is in the list while this is not 0. */
 	uint32_t waiting;
-	/* Taken so far: the source's destruction waits for as many acknowledgements. */
+	/* Posts taken so far. The source's destruction waits until all of them are acknowledged. */
 	uint32_t taken;
 };
 
 enum event_view {
 	EVENT_VIEW_NONE, /* no completions can be collected (any more) */
-	EVENT_VIEW_EMPTY, /* no peer uses this channel: do not poll */
-	EVENT_VIEW_OPEN,
+	EVENT_VIEW_EMPTY, /* no peer on this host uses the channel: do not poll */
+	EVENT_VIEW_OPEN, /* peers on this host use the channel: poll before sleeping */
 };
 
 struct event_collector {
@@ -62,26 +64,33 @@ struct event_collector {
 	/* Collect completions and post their events. Called without the queue's lock. */
 	enum event_view (*collect)(struct event_collector *collector);
 	/*
-	 * For a waiter: drive what brings completions, asleep in between, until there are events.
-	 * Peers on this host do not know that waiter. Returns 0; -EINTR; -EAGAIN when the waiter
-	 * has to sleep on the futex instead. Called without the queue's lock; a cancellation point.
+	 * For a waiter: drive the lane that brings completions, and sleep while it is idle, until
+	 * there are events. Peers on this host then wake the lane, not the waiter's futex. Returns
+	 * 0; -EINTR; or -EAGAIN when the waiter has to sleep on the futex instead. Called without
+	 * the queue's lock; a cancellation point.
 	 * NULL: the waiter always sleeps on the futex.
 	 */
 	int (*drive)(struct event_collector *collector);
 	/* Wake a waiter in drive(), if it sleeps. Called with the queue's lock. */
 	void (*wake)(struct event_collector *collector);
-	/* Other threads wait, too, when a waiter that has driven leaves: let them not miss it. */
+	/*
+	 * Called when the waiter leaves and other threads still wait at the descriptor: from now on
+	 * the lane's thread drives the lane for them.
+	 */
 	void (*share)(struct event_collector *collector);
 	/*
-	 * For a visitor: drive what brings completions, once. Called without the queue's lock.
-	 * NULL: there are no visits.
+	 * For a visitor: drive the lane that brings completions, once. Called without the queue's
+	 * lock. NULL: there are no visits.
 	 */
 	void (*visit)(struct event_collector *collector);
-	_Atomic bool is_visited; /* visit() is to be called; written by the collector */
-	bool is_watching; /* peers on this host write an eventfd; under the queue's lock */
+	_Atomic bool is_visited; /* there are visits; the collector sets and clears it */
+	bool is_watching; /* peers on this host write an eventfd; guarded by the queue's lock */
 	_Atomic bool has_missed; /* a thread has got -EAGAIN; a hint, which the collector clears */
 	_Atomic bool is_driving; /* a waiter is in drive() */
-	/* Fruitless waits before the next sleep without polling; see event_waiter.c. */
+	/*
+	 * From 0 on: how many more waits may be fruitless before the waiter sleeps without polling.
+	 * Below 0: minus the number of sleeps without polling to come. See event_waiter.c.
+	 */
 	int wait_budget;
 };
 
@@ -92,12 +101,12 @@ struct event_queue {
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
 	bool is_readable; /* the byte was sent and not read yet */
-	bool has_waiter; /* a thread waits by collecting */
+	bool has_waiter; /* there is a waiter or a visitor, to which events go without a byte */
 	bool is_signaling; /* the set's owner gets a signal when the byte is sent */
 	_Atomic uint32_t readers; /* threads that wait at the descriptor */
 	_Atomic bool has_events; /* the list is not empty; written under the lock */
 	struct event_collector *_Atomic collector; /* NULL: none */
-	pid_t owner; /* a forked child shares the descriptors, but the byte is its parent's */
+	pid_t owner; /* the process that reads the byte; its forked children must not */
 };
 
 /* Returns 0 or -errno. */
@@ -136,40 +145,43 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 /* Does the program's descriptor block? Returns 1, 0 or -errno. */
 int event_queue_is_blocking(const struct event_queue *queue);
 
-/* Does the descriptor have an owner, who may want signals? */
+/* Does the descriptor have an owner (F_SETOWN), which may want signals? */
 bool event_queue_has_owner(const struct event_queue *queue);
 
-/* The byte is about to be sent: let the set's owner get its signal. Locked. */
+/* Before the byte is sent: copy the set's owner and signal to `read_fd`. The queue is locked. */
 void event_queue_copy_owner(struct event_queue *queue);
 
 /* Set the queue's collector, once. */
 void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector);
 
 /*
- * Start or stop (`is_watching`) having peers on this host write the waiter's eventfd while there is
- * no waiter. The caller collects after it has stopped that.
+ * `is_watching`  True: while there is no waiter, peers on this host write the waiter's eventfd
+ *                after they have left a completion. False: they no longer do. The caller then
+ *                collects what they left before.
  */
 void event_queue_watch(struct event_queue *queue, bool is_watching);
 
 /*
- * event_queue_take() for a waiter that collects. -ENOENT when the caller has to wait at the
- * descriptor; -EINTR. A cancellation point.
+ * event_queue_take() for a waiter. Returns 0; -ENOENT when the caller has to wait at the
+ * descriptor; or -EINTR. A cancellation point.
  */
 int event_queue_take_collecting(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);
 
 /*
- * event_queue_take() for a visitor. -EAGAIN when there is no event and the descriptor does not
- * block; -ENOENT when there is no visit, and the caller reads the descriptor. No cancellation
- * point.
+ * event_queue_take() for a visitor. Returns 0; -EAGAIN when there is no event and the descriptor
+ * does not block; or -ENOENT when the caller has to read the descriptor. No cancellation point.
  */
 int event_queue_take_visiting(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);
 
-/* Take the first event of a list that is not empty. Locked. */
+/* Take the first event of a list that is not empty. The queue is locked. */
 void event_queue_take_first(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);
-/* Make the descriptor readable if there is an event and no waiter collects. Locked. */
+/*
+ * Make the descriptor readable if there is an event, and neither a waiter nor a visitor. The queue
+ * is locked.
+ */
 void event_queue_wake(struct event_queue *queue);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's descriptor as an epoll set, and what the program has set on it. */
+/* The program's descriptor as an epoll set, and the flags and owner that the program gives it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -44,7 +44,7 @@ bool event_queue_has_owner(const struct event_queue *queue)
 	return fcntl(queue->fd, F_GETOWN_EX, &owner) || owner.pid;
 }
 
-/* Linux keeps O_ASYNC of no epoll set, so a set with an owner counts as one with O_ASYNC. */
+/* Linux does not store O_ASYNC for an epoll set, so every set with an owner gets signals. */
 void event_queue_copy_owner(struct event_queue *queue)
 {
 	struct f_owner_ex owner;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Visitors: threads that read a non-blocking descriptor and drive the lane meanwhile. */
+/* Visitors: threads that take events from a non-blocking descriptor, and drive the lane for it. */
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "event/event_queue.h"
 #include "os/cancel.h"
 
-/* Returns whether the caller is the visitor, to whom events are left. */
+/* Returns whether the caller is now the visitor, to which other threads leave the events. */
 static bool visit_begin(struct event_queue *queue)
 {
 	bool is_free;
@@ -18,7 +18,10 @@ static bool visit_begin(struct event_queue *queue)
 	return is_free;
 }
 
-/* Locked. Returns whether an event was taken. Later events go to other threads. */
+/*
+ * Returns whether an event was taken. Events posted afterwards go to other threads. The queue is
+ * locked.
+ */
 static bool visit_end(
 	struct event_queue *queue, void (*pin)(struct event *event, void *argument), void *argument)
 {
@@ -27,7 +30,7 @@ static bool visit_end(
 
 	if (has_event)
 		event_queue_take_first(queue, pin, argument);
-	/* If another reader has the byte already, that reader is about to say so. */
+	/* If recv() finds no byte, another reader has it, and is about to clear is_readable. */
 	if (queue->is_readable && list_is_empty(&queue->waiting) &&
 		recv(queue->read_fd, &byte, 1, MSG_DONTWAIT) == 1)
 		queue->is_readable = false;

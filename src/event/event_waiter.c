@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiters that collect. A waiter publishes its state in NIC memory. event_queue_post() and peers on
- * this host (local/channel/peer.c) read it after they have left a completion.
+ * Waiters. A waiter publishes its state in NIC memory. event_queue_post() and peers on this host
+ * (local/channel/peer.c) read that state after they have left an event or a completion.
  *
  * If peers on this host use the channel, the waiter polls for POLL_NS before it sleeps. That
  * shortens the program's wait, and takes less processor time than a sleep and a wake-up, so other
  * programs gain, too. bench/attend measures both.
  *
- * If none does, the waiter drives the channel's lane (worker/worker_wait.h), where packets wake it.
+ * If no peer on this host uses the channel, the waiter drives the channel's lane
+ * (worker/worker_wait.h). There, packets wake the waiter.
  */
 #include <errno.h>
 
@@ -17,16 +18,16 @@
 #include "os/futex.h"
 
 /*
- * A little longer than a peer's wake-up takes (30 us). Two ends that sleep answer each other no
- * sooner, so neither would ever find an answer in less.
+ * A little longer than the 30 us in which a sleeping peer wakes up. While both ends sleep between
+ * messages, no answer arrives sooner, so a shorter poll would always be fruitless.
  */
 #define POLL_NS 40000
 
 enum {
 	POLLS_PER_CLOCK = 8,
 	/*
-	 * After BUDGET_MAX fruitless waits in a row, the waiter does not poll before its next
-	 * -BUDGET_MIN sleeps.
+	 * After more than BUDGET_MAX fruitless waits in a row, the waiter does its next -BUDGET_MIN
+	 * waits without polling.
 	 */
 	BUDGET_MAX = 8,
 	BUDGET_MIN = -32,
@@ -38,7 +39,7 @@ static void state_publish(const struct event_collector *collector, enum waiter_s
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* There is no waiter: how do peers wake the program? Locked. */
+/* There is no waiter: publish how peers wake the program now. The queue is locked. */
 static void state_reset(const struct event_collector *collector)
 {
 	state_publish(collector, collector->is_watching ? WAITER_WATCHES : WAITER_NONE);
@@ -50,7 +51,7 @@ void event_queue_watch(struct event_queue *queue, bool is_watching)
 
 	pthread_mutex_lock(&queue->lock);
 	collector->is_watching = is_watching;
-	/* A visitor leaves the state as it is. */
+	/* A visitor sets has_waiter, too, but does not change the state. */
 	if (!queue->has_waiter || waiter_state(collector->waiter) == WAITER_WATCHES)
 		state_reset(collector);
 	pthread_mutex_unlock(&queue->lock);
@@ -70,7 +71,10 @@ static bool waiter_begin(struct event_queue *queue, struct event_collector *coll
 	return is_free;
 }
 
-/* Locked. Later events go to other threads; the caller's last collection finds earlier ones. */
+/*
+ * The waiter leaves. Events posted from now on go to other threads. The caller then collects once
+ * more, for completions that peers left before. The queue is locked.
+ */
 static void waiter_end(struct event_queue *queue, struct event_collector *collector)
 {
 	queue->has_waiter = false;
@@ -78,7 +82,7 @@ static void waiter_end(struct event_queue *queue, struct event_collector *collec
 	event_queue_wake(queue);
 }
 
-/* The waiter has left. While it works on its event, packets may come for other threads. */
+/* While the former waiter works on its event, packets for other threads may arrive. */
 static void waiter_share(struct event_queue *queue, struct event_collector *collector)
 {
 	if (collector->share && atomic_load(&queue->readers))
@@ -182,7 +186,7 @@ static int waiter_wait(struct event_queue *queue, struct event_collector *collec
 	return error;
 }
 
-/* The byte is sent already: its reader takes the event. */
+/* Is the byte sent and unread? Then the thread that reads it takes the event. */
 static bool is_readable(struct event_queue *queue)
 {
 	bool is_readable;
@@ -208,7 +212,8 @@ int event_queue_take_collecting(
 	pthread_cleanup_pop(false);
 	pthread_mutex_lock(&queue->lock);
 	/*
-	 * The event may have been forgotten since. A present event is taken in spite of a signal.
+	 * event_queue_forget() may have dropped the event meanwhile. If there is an event, take it
+	 * even when a signal has ended the wait.
 	 */
 	has_event = !list_is_empty(&queue->waiting);
 	if (has_event)
