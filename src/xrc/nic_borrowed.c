@@ -2,11 +2,12 @@
 /*
  * XRC shared receive queues of other processes of this host (local/channel/owner.h).
  *
- * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_SRQ_LOOKUP. The
- * slot in the number identifies the process. A NIC thread maps the memory of that process, and
- * looks for a queue of this number in a domain of the same file. From then on queue pairs find the
- * queue in nic.srqs. It is removed with the XRC domain, when its process ends, and when a lookup
- * finds that it no longer exists.
+ * If a request to a queue pair of a shared XRC domain names an unknown shared receive queue, the
+ * queue pair raises SIGNAL_QP_SRQ_LOOKUP. The slot in the queue's number identifies the process
+ * that has the queue. The control thread maps the NIC memory of that process, and looks there for a
+ * queue of this number in a domain of the same file. From then on queue pairs find the queue in
+ * nic.srqs. The NIC removes it with the XRC domain, when its process ends, and when a lookup finds
+ * that it no longer exists.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 	free(srq);
 }
 
-/* Drop borrowed queues that are gone, or that belong to this XRC domain (0: none). */
+/* Drop the borrowed queues that no longer exist, and those of XRC domain `xrcd` (0: of none). */
 static void srqs_sweep(uint32_t xrcd)
 {
 	struct list *link = borrowed_srqs.next;
@@ -78,14 +79,14 @@ static void srqs_sweep(uint32_t xrcd)
 	}
 }
 
-/* Is this queue's domain ours, too? */
+/* Is this an XRC queue, in a domain of the same device and file as `xrcd`? */
 static bool is_of_file(const struct srq_public *public, const struct nic_xrcd *xrcd)
 {
 	return public->owner == xrcd->ifindex && public->file.device == xrcd->file.device &&
 		public->file.inode == xrcd->file.inode && public->cq_offset;
 }
 
-/* The queue of this number that the peer shares with `xrcd`: its offset; 0: none. */
+/* The offset of the peer's queue `number` if it is of the same file as `xrcd`; else 0. */
 static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrcd, uint32_t number)
 {
 	uint64_t offset = atomic_load(&peer->public->first_srq_offset);
@@ -103,8 +104,8 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 }
 
 /*
- * Make the queue at `offset` of the owner's NIC memory usable here. References the owner, unless
- * the call fails. Returns 0 or -errno.
+ * Make the queue at `offset` of the owner's NIC memory usable here. The queue takes over the
+ * caller's reference to `owner`; a failure drops that reference. Returns 0 or -errno.
  */
 static int srq_see(struct nic_owner *owner, const struct nic_xrcd *xrcd, uint64_t offset)
 {
@@ -156,8 +157,8 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 }
 
 /*
- * Look up the queue of this number, any value, so that queue pairs of the domain find it. Returns
- * 0; -ENOENT when there is none; or another -errno.
+ * Make sure that queue pairs of the domain find the queue `number`, which may have any value.
+ * Returns 0; -ENOENT when there is no such queue; or another -errno.
  */
 static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 {
@@ -170,8 +171,8 @@ static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 /* --- lookups of shared receive queues --- */
 
 /*
- * The queue pair of this number, if it still exists and still waits for the lookup of queue
- * `number`. The worker is locked.
+ * The queue pair `qpn`, if it still exists and still waits for the lookup of queue `number`. The
+ * worker is locked.
  */
 static struct qp *waiting_qp(struct worker *worker, uint32_t qpn, uint32_t number)
 {
@@ -196,7 +197,8 @@ static bool lookup_next(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	xrcd->qp_count++; /* the queue pair may go while the lookup waits for urnicd */
+	/* Keep the domain: the queue pair may be destroyed while the lookup waits for urnicd. */
+	xrcd->qp_count++;
 	error = srq_look(xrcd, number);
 	nic_xrcd_put(xrcd);
 	if (error)
@@ -228,7 +230,7 @@ static void borrowed_work(void)
 
 static void borrowed_peer_exited(const struct nic_peer *peer)
 {
-	(void)peer; /* its owner is marked by now */
+	(void)peer; /* nic_owner_part, which comes first, has marked its queues as gone */
 	srqs_sweep(0);
 }
 

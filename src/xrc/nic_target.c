@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages between the owner of a target and a borrower, as both ends send and receive them.
+ * Both ends of a connection between a target's owner and a borrower: sending and receiving of
+ * messages, and the hooks of the NIC.
  */
 #include "xrc/nic_target.h"
 
@@ -37,7 +38,7 @@ int nic_target_receive(int fd, struct target_message *ret_message)
 	return error;
 }
 
-/* Take in what has come on all connections. */
+/* Process the messages that have arrived on all connections. */
 static void target_work(void)
 {
 	nic_target_serve();

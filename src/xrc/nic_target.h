@@ -3,17 +3,18 @@
 #define URNIC_XRC_NIC_TARGET_H
 
 /*
- * Receiving queue pairs of an XRC domain (targets) that several processes have open.
+ * A target, in this room, is a receiving queue pair of an XRC domain that several processes may
+ * have open.
  *
  * A target lives in the process that made it, its owner. The owner listens on a unix socket with
  * the identity of its NIC in the name, in a directory of its user (agent/place.h). A process that
- * opens the target by its number, a borrower, connects there. Calls go one way (struct
- * target_message), answers and the target's events the other. The end of a connection ends the
- * opening, whether the borrower closed it or was killed. After its program has destroyed it, a
- * target lives on until its last opening ends. The owner may have it open itself.
+ * opens the target by its number, a borrower, connects there. The borrower sends calls; the owner
+ * sends answers and the target's events (struct target_message). The end of a connection ends the
+ * opening, whether the borrower closed it or was killed. If the owner's program destroys the
+ * target, it lives on until its last opening ends. The owner may open its target, too.
  *
- * A target ends with its owner. Each borrower then has it in the error state, and gets a fatal
- * event. Owner and borrowers are processes of one user, which both sides check.
+ * If the owner ends, its targets end. Each borrower then sees the target in the error state, and
+ * gets a fatal event. Owner and borrowers must be processes of one user; both sides check that.
  *
  * Threads: the control thread (nic_control.h) reads connections, in both processes. A call waits
  * for its answer without any lock of the NIC, so that two processes may call each other.
@@ -26,20 +27,20 @@
 #include "nic/nic.h"
 
 enum target_call {
-	TARGET_OPEN, /* first */
+	TARGET_OPEN, /* the first call of a connection */
 	TARGET_MODIFY,
 	TARGET_QUERY,
 	TARGET_CLOSE,
-	TARGET_EVENTS, /* not a call: from the owner, not answered */
+	TARGET_EVENTS, /* no call: the owner sends it, and gets no answer */
 	TARGET_CALL_COUNT
 };
 
 /* A call or the answer to it, or events. */
 struct target_message {
 	uint32_t call; /* enum target_call */
-	uint32_t sequence; /* the answer repeats it */
+	uint32_t sequence; /* of a call; its answer has the same number */
 	int32_t error; /* of an answer: 0 or -errno */
-	uint32_t events; /* enum signal_event */
+	uint32_t events; /* of TARGET_EVENTS: enum signal_event, or'ed */
 	union {
 		struct {
 			uint32_t number;
@@ -69,10 +70,13 @@ int nic_target_receive(int fd, struct target_message *ret_message);
 
 /* --- the owner (nic_target_owner.c) --- */
 
-/* A target was made that others may open. The NIC is locked, and has a thread. */
+/*
+ * Listen for borrowers, because a target was made that other processes may open. The NIC is locked,
+ * and its control thread runs.
+ */
 void nic_target_listen(void);
 
-/* Tell the borrowers. The target's worker is locked. */
+/* Send `events` of the target `qp` to its borrowers. The target's worker is locked. */
 void nic_target_post_events(struct nic_qp *qp, uint32_t events);
 
 void nic_target_serve(void);

@@ -2,8 +2,9 @@
 /*
  * The borrower of a target: it has opened the receiving queue pair of another process.
  *
- * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
- * control thread takes the second with the NIC locked; a caller does not lock the NIC.
+ * Locks: opening.calling serializes the calls; opening.lock guards the answer and the state. See
+ * lock_order.def. The control thread takes opening.lock with the NIC locked. A thread that calls
+ * the owner does not have the NIC locked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,24 +21,24 @@
 #include "xrc/nic_target.h"
 
 enum {
-	CALL_TIMEOUT_S = 10, /* a stopped owner may never answer */
-	CLOSE_TIMEOUT_S = 2, /* the end of the connection has the same effect */
+	CALL_TIMEOUT_S = 10, /* an owner that SIGSTOP has stopped may never answer */
+	CLOSE_TIMEOUT_S = 2, /* shorter, because closing the connection has the same effect */
 };
 
 struct nic_opening {
-	struct nic_borrowed_qp borrowed; /* what the queue pair knows of it */
+	struct nic_borrowed_qp borrowed; /* qp->borrowed points here */
 	struct list link; /* in openings */
 	struct nic_qp *qp;
 	uint64_t epoch;
 	uint32_t number;
 	struct nic_xrcd *xrcd;
 	pthread_mutex_t calling;
-	pthread_mutex_t lock; /* of the rest */
+	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t answered;
 	int fd;
-	bool is_lost; /* its owner has ended */
-	bool is_answered; /* the call with this sequence */
-	uint32_t sequence;
+	bool is_lost; /* the owner has ended */
+	bool is_answered; /* the answer to call number `sequence` has arrived */
+	uint32_t sequence; /* of the last call */
 	struct target_message answer;
 	struct nic_qp_state state; /* as the owner last reported it */
 };
@@ -66,7 +67,7 @@ static int answer_await(struct nic_opening *opening, const struct timespec *end)
 	return opening->is_answered ? 0 : -error;
 }
 
-/* Locked by both. As call(). */
+/* owner_call() with opening->calling and opening->lock locked. */
 static int call_locked(
 	struct nic_opening *opening, struct target_message *message, const struct timespec *end)
 {
@@ -78,7 +79,7 @@ static int call_locked(
 	opening->is_answered = false;
 	error = nic_target_send(opening->fd, message);
 	if (error == -EAGAIN)
-		return -ETIMEDOUT; /* it has not answered for a long time */
+		return -ETIMEDOUT; /* the socket is full of calls that the owner has not read */
 	error = answer_await(opening, end);
 	if (!error) {
 		error = opening->answer.error;
@@ -143,7 +144,7 @@ static uint32_t opening_number(const struct nic_borrowed_qp *borrowed)
 
 /* --- opening and closing --- */
 
-/* A connection to the process that has the slot; it may be ended already. Returns it or -errno. */
+/* Connect to the process that has the slot. Returns the socket, or -errno. */
 static int owner_connect(uint8_t slot)
 {
 	char path[PLACE_PATH_BYTES];
@@ -221,7 +222,7 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 	return 0;
 }
 
-/* The program gets this error for any reason: the queue pair cannot be opened. */
+/* The error for the program: -EINVAL unless memory, descriptors or time ran out. */
 static int opening_error(int error)
 {
 	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT
@@ -247,7 +248,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_
 	nic_enter();
 	error = xrcd->epoch == nic_epoch && xrcd->file.inode && number >> 24 == 0 ? 0 : -EINVAL;
 	if (!error)
-		error = nic_worker_get(xrcd->home, &worker); /* which knows urnicd */
+		error = nic_worker_get(xrcd->home, &worker); /* connects to urnicd, too */
 	if (!error)
 		error = opening_begin(qp, xrcd, number);
 	nic_leave();

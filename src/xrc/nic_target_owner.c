@@ -2,9 +2,9 @@
 /*
  * The owner's side of targets: borrowers connect, call, and leave.
  *
- * The thread that reads connections is the only one that changes target_borrowers and the
- * borrowers' lists of targets. It changes the former with the NIC locked, and the latter with the
- * target's worker locked as well.
+ * Only the control thread changes target_borrowers, and each target's list of borrowers. It changes
+ * target_borrowers with the NIC locked, and a target's list with the target's worker locked as
+ * well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,15 +21,15 @@
 
 enum {
 	BORROWERS_MAX = 4096,
-	CALLS_IN_A_ROW = 16, /* of one borrower */
+	CALLS_IN_A_ROW = 16, /* of one borrower, before the thread serves the next borrower */
 };
 
 struct borrower {
 	struct list link; /* in target_borrowers */
 	struct list qp_link; /* in qp->borrowers */
 	int fd;
-	struct nic_qp *qp; /* NULL: it has opened none */
-	uint32_t unsaid; /* events that did not fit into the socket */
+	struct nic_qp *qp; /* the target that it has opened; NULL: none */
+	uint32_t unsaid; /* events still to be sent, because the socket was full */
 };
 
 /* --- listening --- */
@@ -63,7 +63,7 @@ void nic_target_listen(void)
 			strerror(-error));
 }
 
-/* Is the process at the other end one of our user? */
+/* Does the process at the other end belong to our user? */
 static bool is_trusted(int fd)
 {
 	struct ucred peer;
@@ -100,7 +100,7 @@ static void borrowers_accept(void)
 		if (fd >= 0)
 			borrower_add(fd);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-			/* A connection that cannot be accepted would keep the thread awake. */
+			/* Stop listening; a waiting connection would keep the thread awake. */
 			log_write(LOG_ERROR,
 				"no more processes can open the XRC queue pairs of this one: %s",
 				strerror(errno));
@@ -140,7 +140,10 @@ static int borrower_open(struct borrower *borrower, const struct target_message 
 	return qp ? 0 : -EINVAL;
 }
 
-/* The last borrower has gone: end a target that its own program has destroyed. */
+/*
+ * End the borrower's opening. If it was the last one of a target that the owner's program has
+ * destroyed, the target ends, too.
+ */
 static void borrower_close(struct borrower *borrower)
 {
 	struct nic_qp *qp = borrower->qp;
@@ -160,7 +163,7 @@ static void borrower_close(struct borrower *borrower)
 /* Returns 0 or -errno. */
 static int call_execute(struct borrower *borrower, const struct target_message *call)
 {
-	bool has_come; /* only the program's own threads can move its memory */
+	bool has_come; /* ignored, because only threads of the program can move its memory */
 
 	if (call->call == TARGET_OPEN)
 		return borrower_open(borrower, call);
@@ -174,7 +177,7 @@ static int call_execute(struct borrower *borrower, const struct target_message *
 	return 0;
 }
 
-/* False when the borrower is gone. */
+/* Answer the borrower's calls. Returns false when the connection has ended. */
 static bool borrower_serve(struct borrower *borrower)
 {
 	struct target_message call;
@@ -242,7 +245,7 @@ void nic_target_borrowers_forget(void)
 			free(qp);
 	}
 	list_init(&target_borrowers);
-	/* The parent still listens there. */
+	/* Close the child's descriptors only, because the parent still listens. */
 	if (target_listener.socket >= 0) {
 		close(target_listener.socket);
 		close(target_listener.lock);
