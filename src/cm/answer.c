@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages without a connection: their routing, and the answers to those that no process takes. */
+/* Messages without a connection: their routing, and the answers if no process takes them. */
 
 #include "cm/cm_internal.h"
 #include "wire/bytes.h"
 
-/* To the sender of `message`, with both communication IDs as seen from this side. */
+/* Begin an answer to `message`: both communication IDs change places. */
 static struct cm_message answer_begin(const struct cm_message *message, enum cm_attribute attribute)
 {
 	return cm_message_begin(attribute, message->transaction_id, cm_message_receiver(message),
@@ -32,8 +32,8 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 		return true;
 	case CM_RTU:
 		/*
-		 * The specification has no answer here. A peer that thinks it is connected learns
-		 * from the REJ that it is not.
+		 * The specification has no answer to a RTU. From this REJ, a peer that takes itself
+		 * for connected learns that there is no connection.
 		 */
 		*ret_answer = reject_answer(message, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
 		return true;
@@ -97,7 +97,7 @@ enum cm_route cm_route(
 		return CM_ROUTE_SERVICE;
 	}
 	*ret_comm_id = cm_message_receiver(message);
-	/* The peer gave up before it knew our ID, so any process may be meant. */
+	/* The peer gave up before it knew our ID, so the REJ may be for any process. */
 	return message->attribute == CM_REJ && *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The manager's life, its tables and its timers. */
+/* The manager's creation and end, its tables and its timers. */
 #include "cm/cm.h"
 
 #include <assert.h>
@@ -69,8 +69,8 @@ struct cm_conn *cm_find_remote(
 }
 
 /*
- * Is the connection established, or past that? A REQ alone proves nothing: any host may send one in
- * the peer's name, and must not keep the peer out that way.
+ * Is the connection established, or disconnecting? A REQ alone proves nothing, because any host may
+ * send one in the peer's name. Such a REQ must not keep the peer's own REQ out.
  */
 static bool was_established(const struct cm_conn *conn)
 {
@@ -98,7 +98,7 @@ struct cm_peer_window *cm_peer_window(struct cm *cm, const struct gid *remote, u
 	return window;
 }
 
-/* Write the message that the peer receives if the process dies in this state. */
+/* Write the message that urnicd sends to the peer if the process dies in this state. */
 static void last_message_write(struct cm_conn *conn)
 {
 	struct cm_last_message *last_message = conn->last_message;
@@ -116,7 +116,7 @@ static void last_message_write(struct cm_conn *conn)
 	last_message->attribute = info->last_message;
 }
 
-/* Returns NULL when all are used. */
+/* Take a free entry of last_messages. Returns NULL when all are used. */
 static struct cm_last_message *last_message_take(struct cm *cm)
 {
 	while (cm->last_message_next < cm->last_message_count) {
@@ -137,7 +137,7 @@ void cm_leave_last_message(struct cm *cm, struct cm_conn *conn)
 	last_message_write(conn);
 }
 
-/* The lowest free entry is taken next, so unused memory stays untouched. */
+/* Make the lowest free entry the next one to be used, so entries never needed stay untouched. */
 static void last_message_give_back(struct cm *cm, struct cm_conn *conn)
 {
 	if (!conn->last_message)
@@ -367,7 +367,7 @@ void cm_done(struct cm *cm)
 	deadline_heap_done(&cm->deadlines);
 }
 
-/* A free ID. A number is used again only after all other 2^24 numbers. */
+/* Returns an unused ID. All other 2^24 numbers come before a number is used again. */
 static uint32_t comm_id_next(struct cm *cm)
 {
 	uint32_t comm_id;

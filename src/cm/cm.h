@@ -7,10 +7,11 @@
  * caller passes messages and the time, and fetches packets and events.
  *
  * A `struct cm_conn` is a connection, or a request for a service's queue pair (SIDR), from the
- * first message to the end of its time wait. The caller owns its memory. The active side makes one
- * to connect. The passive side gives a listener as many as its backlog, because no peer may cause
- * an allocation. cm_release() ends the program's use of a connection. The manager may still have to
- * finish the protocol; CM_EVENT_RELEASED then returns the memory to the caller.
+ * first message to the end of its time wait. The caller owns its memory. The active side makes a
+ * connection before it sends a REQ. The passive side gives a listener as many spare connections as
+ * its backlog, because no peer may cause an allocation. cm_release() ends the program's use of a
+ * connection. The manager may still have to finish the protocol. When CM_EVENT_RELEASED arrives,
+ * the caller may free the memory.
  *
  * cm_receive() and cm_expire() report events of the network and the clock; the other calls are
  * requests of the program. After each call the caller fetches the results: cm_next_event() until
@@ -23,7 +24,7 @@
  *
  * The peer is hostile: a message for a connection must come from its peer's address and name both
  * communication IDs. The table cm_verdict.def lists the messages that each state allows. The caller
- * serializes. Times are monotonic nanoseconds.
+ * serializes all calls. Times are monotonic nanoseconds.
  */
 
 #include <stdbool.h>
@@ -39,38 +40,38 @@
 
 enum {
 	CM_BUCKETS = 1024, /* power of two */
-	CM_OUTBOX = 64, /* messages of one call */
-	CM_EVENTS = 4, /* events of one call */
+	CM_OUTBOX = 64, /* messages that one call may cause */
+	CM_EVENTS = 4, /* events that one call may cause */
 	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
 	CM_RETRIES_MAX = 15,
-	CM_DREQ_RETRIES = 2, /* three response timeouts: the connection is over in any case */
-	CM_SERVICE_TIMEOUT = 24, /* 69 s: requested in a MRA, and the most that we grant */
-	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
+	CM_DREQ_RETRIES = 2, /* few, because the connection is over with or without a DREP */
+	CM_SERVICE_TIMEOUT = 24, /* 69 s: what our MRA requests, and the most that a peer's may */
+	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait: twice the lifetime of a packet */
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
 	CM_PEER_WINDOWS = 64, /* power of two */
 	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_PEER_WINDOW_NS */
-	CM_RTUS_UNKNOWN_MAX =
-		8, /* from a peer in CM_PEER_WINDOW_NS, before its RTUs prove nothing */
-	/* Per listener: programs set a backlog of 1 and accept many at once. */
+	/* RTUs with wrong IDs from a peer in CM_PEER_WINDOW_NS; beyond, its RTUs prove nothing. */
+	CM_RTUS_UNKNOWN_MAX = 8,
+	/* The least half_open_max: programs set a backlog of 1, and accept many at a time. */
 	CM_HALF_OPEN_MIN = 128,
 };
 
 /*
- * How long an accepted connection may wait for its RTU, whatever timeouts and retries its REQ has:
- * ten repetitions of the REP. A peer that requests time (MRA) gets another CM_SERVICE_TIMEOUT,
- * once.
+ * The longest that an accepted connection waits for its RTU, whatever timeout and retries its REQ
+ * names. With the kernel's response timeout, the REP is repeated ten times in this period. A peer
+ * that requests time (MRA) gets another CM_SERVICE_TIMEOUT, once.
  */
 #define CM_HALF_OPEN_NS 33000000000u
 
 /*
- * An accepted connection keeps its place in the backlog at least this long, in which a live peer
- * usually sends its RTU. Under a flood of REQs the places become free once in this period. It is
- * shorter than the interval at which peers repeat a REQ: otherwise a peer in step with the period
- * would never find a free place.
+ * An accepted connection keeps its place in the backlog for at least this period. Within it, a live
+ * peer usually sends its RTU. Under a flood of REQs, places become free only once in a period. The
+ * period is shorter than the interval at which peers repeat a REQ. Otherwise a peer in step with
+ * the period would never find a free place.
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 
-#define CM_QUERY_PAUSE_NS 250000000u /* between queries about a queue pair */
+#define CM_QUERY_PAUSE_NS 250000000u /* between two queries about one connection */
 #define CM_PEER_WINDOW_NS 1000000000u
 
 enum cm_state {
@@ -81,20 +82,20 @@ enum cm_state {
 };
 
 enum cm_event_kind {
-	CM_EVENT_REQ, /* passive: a request at `listener`; event->message.req */
-	CM_EVENT_REP, /* active: accepted; event->message.rep. cm_ready() or cm_reject() answers */
+	CM_EVENT_REQ, /* passive: event->message.req at event->listener */
+	CM_EVENT_REP, /* active: event->message.rep; answer by cm_ready() or cm_reject() */
 	CM_EVENT_ESTABLISHED, /* passive: the RTU has arrived */
-	CM_EVENT_REJ, /* event->message.rej */
-	CM_EVENT_DREQ, /* the peer disconnects; cm_disconnect() answers */
+	CM_EVENT_REJ, /* the peer's event->message.rej has ended the connection */
+	CM_EVENT_DREQ, /* the peer disconnects; answer by cm_disconnect() */
 	CM_EVENT_DREP, /* the peer has answered our DREQ */
 	CM_EVENT_TIMEWAIT_EXIT,
-	CM_EVENT_SIDR_REQ, /* event->message.sidr_req; cm_sidr_answer() answers */
-	CM_EVENT_SIDR_REP, /* event->message.sidr_rep */
+	CM_EVENT_SIDR_REQ, /* passive: event->message.sidr_req; answer by cm_sidr_answer() */
+	CM_EVENT_SIDR_REP, /* active: event->message.sidr_rep */
 	CM_EVENT_REQ_TIMEOUT, /* no answer to our REQ or SIDR_REQ */
 	CM_EVENT_REP_TIMEOUT, /* no answer to our REP */
-	CM_EVENT_DREQ_TIMEOUT, /* no answer to our DREQ; the connection is over all the same */
-	CM_EVENT_UNREACHABLE, /* the network reports that no host gets our REQ or SIDR_REQ */
-	CM_EVENT_RELEASED, /* after cm_release(): the memory is the caller's */
+	CM_EVENT_DREQ_TIMEOUT, /* no answer to our DREQ; the connection is over nevertheless */
+	CM_EVENT_UNREACHABLE, /* the network reports that our REQ or SIDR_REQ was not delivered */
+	CM_EVENT_RELEASED, /* after cm_release(): the caller may free the connection */
 };
 
 /* The two ends of a connection. */
@@ -102,18 +103,18 @@ struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	/* Of the manager's messages; the connection's own packets have the queue pair's. */
+	/* Of the manager's messages. The queue pair's address vector has that of its packets. */
 	uint8_t traffic_class;
 };
 
 struct cm_listener {
 	struct list node; /* in cm.listeners */
-	struct list spares; /* of struct cm_conn, for requests to come */
+	struct list spares; /* struct cm_conn, for future requests */
 	uint64_t service_id;
 	struct gid address; /* zero: any; the zero IPv4 address: any of IPv4 */
 	uint32_t ifindex; /* of a link-local address, else 0 */
-	bool is_ipv6_only; /* with any: no IPv4 */
-	uint32_t half_open_max; /* connections that are accepted and not established */
+	bool is_ipv6_only; /* if `address` is zero: take no requests to IPv4 addresses */
+	uint32_t half_open_max; /* limit of connections that are accepted, not established */
 	uint32_t half_open_count; /* connections in half_open */
 	struct list half_open; /* struct cm_conn, in the order of their acceptance */
 	struct list pending; /* struct cm_conn: requests that the program has not answered */
@@ -131,21 +132,22 @@ struct cm_conn {
 	uint64_t remote_guid; /* of the peer's channel adapter, from its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
-	struct cm_message sent; /* repeated until it is answered, and for each duplicate */
+	struct cm_message sent; /* repeated until its answer arrives; sent again to duplicates */
 	struct deadline deadline;
-	uint64_t give_up_ns; /* while a message is unanswered */
-	uint64_t retry_ns; /* the wait until the next repetition */
+	uint64_t give_up_ns; /* when the manager stops repeating `sent` */
+	uint64_t retry_ns; /* length of the wait for the next repetition */
 	bool is_repeated; /* `sent` was sent more than once */
-	uint8_t response_timeout; /* code; the peer's time to answer */
-	uint8_t retries; /* of response timeouts */
-	uint8_t queries_out; /* that the peer has not answered */
-	uint64_t queried_ns; /* the last query; 0: none */
-	uint64_t accepted_ns; /* when we sent the REP, also after the listener's end; 0: not sent */
-	struct cm_listener *listener; /* NULL: established, over, or without a listener */
+	uint8_t response_timeout; /* the time that the peer has to answer: a code (IBTA 12.6.5) */
+	uint8_t retries; /* response timeouts, after the first, before the manager gives up */
+	uint8_t queries_out; /* queries (peer_query()) that the peer has not answered */
+	uint64_t queried_ns; /* time of the last query; 0: none */
+	uint64_t accepted_ns; /* when we sent the REP; 0: not sent */
+	/* NULL: the connection is established, is over, is active, or has lost its listener. */
+	struct cm_listener *listener;
 	struct list half_open; /* in listener->half_open or ->pending */
 	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
-	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
+	struct list by_qpn; /* in cm.by_qpn, from the peer's REQ or REP until the time wait */
 	struct cm_last_message *last_message; /* NULL: none */
 	void *user;
 };
@@ -158,22 +160,23 @@ struct cm_event {
 };
 
 /*
- * The last message of a connection: urnicd sends it to the peer if the process dies. Plain data in
- * memory that another process can read. All zero: none.
+ * The last message of a connection: urnicd sends it to the peer if the process dies. It is plain
+ * data, because urnicd reads it in the dead process's NIC memory. All zero: there is none.
  */
 struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
-	uint32_t remote_comm_id; /* 0: unknown; the REJ's reason is then a timeout */
+	uint32_t remote_comm_id; /* 0: unknown; the reason of a REJ is then "timeout" */
 	uint32_t remote_qpn;
 	uint32_t answered; /* of a REJ: enum cm_answered */
 	uint32_t ifindex; /* of a link-local address */
-	uint64_t ca_guid; /* struct cm's */
+	uint64_t ca_guid; /* `guid` of struct cm */
 	struct gid local;
 	struct gid remote;
 };
 
-enum { CM_LAST_MESSAGES_MAX = 4096 /* of a process; further connections leave none */ };
+/* The number for one process; its further connections leave no last message. */
+enum { CM_LAST_MESSAGES_MAX = 4096 };
 
 struct cm_counters {
 #define COUNTER(name, sentence) uint64_t name;
@@ -183,21 +186,21 @@ struct cm_counters {
 
 struct cm {
 	uint8_t slot; /* the top byte of our communication IDs */
-	uint64_t guid; /* of the channel adapter, for messages */
+	uint64_t guid; /* of the channel adapter, as our messages state it */
 	uint32_t next_id;
 	uint32_t next_psn;
 	struct permutation permutation;
 	struct deadline_heap deadlines;
-	uint32_t conn_count; /* reserved in `deadlines` */
+	uint32_t conn_count; /* connections; `deadlines` has room for all of them */
 	struct list listeners;
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
-	/* Limits of peers, by a hash of the address. Peers with the same hash share a window. */
+	/* What a peer has caused lately, at the hash of its address, which peers may share. */
 	struct cm_peer_window {
 		uint64_t since_ns;
-		uint32_t queries; /* to the peer */
-		uint32_t rtus_unknown; /* from its address, for no connection of ours */
+		uint32_t queries; /* sent to the peer */
+		uint32_t rtus_unknown; /* RTUs from its address that name no connection of ours */
 	} windows[CM_PEER_WINDOWS];
 	uint32_t outbox_first, outbox_count;
 	struct cm_outgoing {
@@ -206,17 +209,17 @@ struct cm {
 	} outbox[CM_OUTBOX];
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
-	/* `last_message_count`, the caller's; NULL: none are kept. */
+	/* The caller's array of last_message_count entries; NULL: connections leave none. */
 	struct cm_last_message *last_messages;
 	uint32_t last_message_count;
-	uint32_t last_message_next; /* all entries before it are used */
+	uint32_t last_message_next; /* all entries before this index are used */
 	struct cm_counters counters;
 };
 
 /*
  * `slot`         The process's slot, by which urnicd routes messages to it.
- * `permutation`  Random, and copied: communication IDs cannot be predicted.
- * `random`       The first communication ID and PSN.
+ * `permutation`  Random, so that nobody can predict communication IDs. Copied.
+ * `random`       Chooses the first communication ID and PSN.
  */
 void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutation *permutation,
 	uint64_t random);
@@ -224,8 +227,10 @@ void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutatio
 /*
  * Keep the last messages of connections from now on.
  *
- * `last_messages`  Zeroed, owned by the caller, for the life of the manager; no connection is
- *                  known yet.
+ * `last_messages`  `count` zeroed entries. The caller owns them, and keeps them until the end of
+ *                  the manager.
+ *
+ * The manager must have no connection yet.
  */
 void cm_keep_last_messages(struct cm *cm, struct cm_last_message *last_messages, uint32_t count);
 
@@ -237,8 +242,8 @@ void cm_done(struct cm *cm);
 /*
  * Receive a MAD for QP1.
  *
- * `path`  From us to its sender: `remote` is the sender's address, `local` the address that it was
- *         sent to.
+ * `path`  From us to the sender of the MAD: `remote` is the sender's address, `local` the
+ *         destination address of the MAD.
  */
 void cm_receive(
 	struct cm *cm, const struct cm_path *path, const uint8_t mad[MAD_BYTES], uint64_t now_ns);
@@ -247,13 +252,13 @@ void cm_receive(
  * The network reports that a message of ours did not arrive.
  *
  * `path`            The path of that message.
- * `is_port_closed`  The host is there, but has no process to answer: as good as a REJ with reason
- *                   "invalid service ID". Otherwise the host cannot be reached.
- * `mad`             The message; it proves that the reporting host has seen it.
+ * `is_port_closed`  The host is there, but has no process to answer. The manager treats this like a
+ *                   REJ with reason "invalid service ID". False: the host cannot be reached.
+ * `mad`             The message, which proves that the reporting host has seen it.
  *
- * Only a first message, a REQ or SIDR_REQ, is undeliverable; once there is a connection, silence
- * decides. A closed port counts from the second report on: some programs (qperf) publish their port
- * before they listen.
+ * A report counts only for a first message, a REQ or SIDR_REQ. Later in a connection, only timeouts
+ * end it. The report of a closed port is ignored until the message was repeated, because some
+ * programs (qperf) publish their port before they listen.
  */
 void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
 	const uint8_t mad[MAD_BYTES]);
@@ -269,7 +274,10 @@ bool cm_expire(struct cm *cm, uint64_t now_ns);
 /* Take the oldest event. Returns false when there is none. */
 bool cm_next_event(struct cm *cm, struct cm_event *ret_event);
 
-/* Take the next packet, BTH to pad, to be sent along the path. Returns false when there is none. */
+/*
+ * Take the next packet, from BTH to pad, to be sent along *ret_path. Returns false when there is
+ * none.
+ */
 bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[GSI_PACKET_BYTES]);
 
 /* --- requests of the program -------------------------------------------------------------- */
@@ -289,38 +297,42 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
  * From now on requests for listener->service_id go to this listener. The caller sets the service,
  * the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user`.
  *
- * half_open_max of its connections may be accepted and not established. Another one displaces the
- * oldest of them whose peer is silent, or else the oldest, which ends as after a timeout. While it
- * is younger than CM_HALF_OPEN_MIN_NS, requests are dropped.
+ * Up to half_open_max of its connections may be accepted and not established. Another one displaces
+ * the oldest of these whose peer has sent no MRA, or if all have, the oldest of all. The displaced
+ * connection ends as after a timeout. While that connection is younger than CM_HALF_OPEN_MIN_NS,
+ * the manager drops new requests instead.
  */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 
-/* Give a listener another connection, in state IDLE, to use for a request. */
+/* Give a listener another spare connection, which is in state IDLE. */
 void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn);
 
 /* Take a spare connection back; NULL when there is none. */
 struct cm_conn *cm_listener_take(struct cm_listener *listener);
 
 /*
- * Take no more requests. The caller has taken the spare connections back. The listener's other
- * connections go on as before.
+ * Take no more requests. Before this call the caller takes the spare connections back. The
+ * listener's other connections go on as before.
  */
 void cm_unlisten(struct cm_listener *listener);
 
 /*
  * Request a connection: IDLE -> REQ_SENT.
  *
- * `req`  The program's side. The manager fills in communication ID, GIDs, timeouts and retries.
+ * `req`  What the program chooses. The manager fills in communication ID, GIDs, timeouts and
+ *        retries.
  *
- * Like all calls below: returns 0, or -EINVAL in a state that does not allow it.
+ * This call and all calls below return 0, or -EINVAL in a state that does not allow the call.
  */
 int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_req *req, uint64_t now_ns);
 
-/* Answer a REQ: REQ_RCVD -> REP_SENT. `rep` has all but the communication IDs. */
+/* Answer a REQ: REQ_RCVD -> REP_SENT. `rep` has all fields but communication IDs and GUID. */
 int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uint64_t now_ns);
 
-/* Answer a REQ or a REP, or give up waiting for a RTU. `rej` has reason, info and private data. */
+/*
+ * Refuse a REQ or a REP, or give up waiting for an answer. `rej` has reason, info and private data.
+ */
 int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uint64_t now_ns);
 
 /* Answer a REP: REP_RCVD -> ESTABLISHED. */
@@ -342,11 +354,11 @@ int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_sidr_req *request, uint64_t now_ns);
 
-/* Answer: SIDR_REQ_RCVD -> IDLE. `answer` has all but the request ID. */
+/* Answer a SIDR_REQ: SIDR_REQ_RCVD -> IDLE. `answer` has all fields but the request ID. */
 int cm_sidr_answer(
 	struct cm *cm, struct cm_conn *conn, const struct cm_sidr_rep *answer, uint64_t now_ns);
 
-/* The name of a state, "REQ_SENT". */
+/* The name of a state, such as "REQ_SENT". */
 const char *cm_state_name(enum cm_state state);
 
 /* Assert the invariants of the manager and of its connections. For tests. */
@@ -355,17 +367,16 @@ void cm_check(const struct cm *cm);
 /* --- without a connection ----------------------------------------------------------------- */
 
 /*
- * The answer to a message that no connection or listener takes: a REJ for a REQ (or another message
- * that waits for an answer), a SIDR_REP for a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2,
- * 12.9.9).
+ * The answer to a message that no connection and no listener takes: a REJ to a REQ, REP or RTU, a
+ * SIDR_REP to a SIDR_REQ, a DREP to a DREQ, an APR to a LAP (IBTA 12.9.8.1, 12.11.2, 12.9.9).
  *
  * Returns false when no answer is due.
  */
 bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_answer);
 
 /*
- * Build a connection's last message. The memory is another process's: any bytes are legal input.
- * Returns false when there is none.
+ * Build a connection's last message. `last_message` is memory of another process, so any bytes are
+ * legal input. Returns false when there is no last message.
  */
 bool cm_last_message_build(
 	const struct cm_last_message *last_message, struct cm_message *ret_message);
@@ -377,27 +388,30 @@ enum cm_route {
 	CM_ROUTE_ALL, /* the message names neither */
 };
 
-/* Sets the ID by which the message is routed; the other one is unchanged. */
+/* Sets the output for the ID by which the message is routed; the other output stays unchanged. */
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /*
- * The address that a request was made to. Mostly that is the address at which its packet arrived.
+ * The address to which the peer's program has connected. Mostly it is the address at which the
+ * request's packet arrived.
  *
- * A program may connect to a loopback address, which has no device. Its packets then go from an
- * address of the host to the same address, and the RDMA IP CM header (IBTA A11) has the loopback
- * address. The header is trusted only then, because another host cannot name a loopback address.
+ * A program may connect to a loopback address, which has no device. The packet then goes from an
+ * address of the host to the same address, and its RDMA IP CM header (IBTA A11) has the loopback
+ * address. Only in such a packet this function trusts the header, because other hosts cannot send
+ * one.
  *
- * `message`     A REQ or a SIDR_REQ; any other is for `local`.
+ * `message`     A REQ or a SIDR_REQ. For any other message the result is `local`.
  * `local`       The address at which the packet arrived.
  * `remote`      The address of its sender.
- * `ret_header`  The RDMA IP CM header if that has the address, else untouched. NULL: not wanted.
+ * `ret_header`  The RDMA IP CM header if the address is from there, else untouched. NULL: not
+ *               wanted.
  */
 struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
 	const struct gid *remote, struct ip_cm_header *ret_header)
 	URNIC_EXPORT_AS(cm_request_address);
 
-/* The zero address of IPv6 (which stands for both families) or of IPv4. */
+/* Is this the zero address of IPv6 (which stands for both families) or of IPv4? */
 bool cm_address_is_any(const struct gid *gid) URNIC_EXPORT_AS(cm_address_is_any);
 
 /* Does the address that a listener is bound to include this one? `ifindex` is that of `address`. */

@@ -3,8 +3,8 @@
 #define URNIC_CM_CM_INTERNAL_H
 
 /*
- * The functions that the files of the manager share. cm.c has its life, its tables and its timers;
- * program.c the program's calls; receive.c the peer's messages; request.c those that begin a
+ * The functions that the files of the manager share. cm.c has its creation, tables and timers;
+ * program.c the program's calls; receive.c the peer's messages; request.c the messages that begin a
  * connection; answer.c the messages without a connection. No other room includes this header.
  */
 
@@ -16,14 +16,14 @@ void cm_emit(struct cm *cm, const struct cm_path *path, const struct cm_message 
 /* Start to send conn->sent until an answer comes. */
 void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries, uint64_t now_ns);
 
-/* Stop repeating conn->sent: it was answered, or needs no answer any more. */
+/* Stop repeating conn->sent, because its answer has arrived or is no longer needed. */
 void cm_stop_sending(struct cm *cm, struct cm_conn *conn);
 
 /* Queue an event, unless the program has released the connection. `message` may be NULL. */
 void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 	const struct cm_message *message);
 
-/* A message of the connection with its IDs set. */
+/* A message of the connection, with both communication IDs. */
 static inline struct cm_message cm_conn_message(
 	const struct cm_conn *conn, enum cm_attribute attribute, uint64_t transaction_id)
 {
@@ -31,7 +31,7 @@ static inline struct cm_message cm_conn_message(
 		attribute, transaction_id, conn->local_comm_id, conn->remote_comm_id);
 }
 
-/* Send a REJ on a connection whose peer's communication ID may be unknown (0). */
+/* Send a REJ for a connection. The peer's communication ID may be unknown (0). */
 void cm_send_reject(
 	struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason);
 
@@ -43,7 +43,7 @@ void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid);
 /* A row of cm/cm_state.def. */
 struct cm_state_info {
 	const char *name;
-	int8_t rejects; /* enum cm_answered: what a REJ answers; CM_NONE: no REJ is allowed */
+	int8_t rejects; /* enum cm_answered: what our REJ answers; CM_NONE: no REJ is allowed */
 	int8_t timeout; /* enum cm_event_kind; CM_NONE: the state has no deadline */
 	uint8_t last_message; /* enum cm_attribute, or 0 */
 };
@@ -52,38 +52,39 @@ enum { CM_NONE = -1 };
 
 extern const struct cm_state_info cm_states[CM_STATE_COUNT];
 
-/* End the connection, and keep its IDs reserved while its packets may still be under way. */
+/* End the connection, but keep its IDs in use while its packets may still be under way. */
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* End the connection and forget it. A released connection's memory returns to its owner. */
+/* End the connection, which becomes IDLE. If it was released, report CM_EVENT_RELEASED. */
 void cm_enter_idle(struct cm *cm, struct cm_conn *conn);
 
-/* Turn a listener's spare into a connection. */
+/* Move a spare connection from its listener into the table by_local. */
 void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 
-/* Stop counting an established or ended connection against its listener's limit. */
+/* The connection is established or over: it no longer counts against its listener's limit. */
 void cm_leave_half_open(struct cm_conn *conn);
 
 /*
- * The connection that makes room for a new one: the one accepted first whose peer is silent, or
- * else the one accepted first. NULL: none.
+ * The half-open connection that makes room for a new one. It is the oldest whose peer has sent no
+ * MRA, or if all peers have, the oldest of all. NULL: there is none.
  */
 struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 
-/* End a connection whose time is up; the peer and the program are notified. */
+/* End a connection whose time is up, and notify the peer and the program. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* A REQ of no connection: begin one with a spare of its listener, or refuse it. */
+/* A REQ without a connection: begin a connection with a spare of its listener, or refuse it. */
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);
 
-/* cm_request_new() for a SIDR_REQ, or a duplicate of one. */
+/* cm_request_new() for a SIDR_REQ, which may be a duplicate. */
 void cm_request_sidr(struct cm *cm, const struct cm_path *path, const struct cm_message *message);
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state);
 
 /*
- * Keep the connection's last message up to date from now on: urnicd sends it if the process dies.
+ * From now on, keep a last message for the connection up to date. urnicd sends it if the process
+ * dies.
  */
 void cm_leave_last_message(struct cm *cm, struct cm_conn *conn);
 
@@ -93,11 +94,14 @@ struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id);
 struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
 
-/* The established connection except `except` with this queue pair of this adapter and address. */
+/*
+ * The established connection, other than `except`, whose peer has this queue pair number, channel
+ * adapter and address.
+ */
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except);
 
-/* The current window of a peer's limits. */
+/* The window of the peer `remote`, begun anew if its period is over. */
 struct cm_peer_window *cm_peer_window(struct cm *cm, const struct gid *remote, uint64_t now_ns);
 
 /* 4.096 us * 2^code (IBTA 12.6.5). `code` is below 32. */

@@ -55,9 +55,9 @@ void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
 /* --- the responder's answer --- */
 
 /*
- * Choose one of the RTR messages that the initiator offers. The empty WRITE is best, because the
- * responder's queue pair need not handle it. An initiator that offers none gets the WRITE, too (RFC
- * 6581 section 9.2).
+ * Choose one of the RTR messages in `offered`. Prefer the empty WRITE, because the responder's
+ * queue pair need not handle it. If `offered` has none, choose the WRITE, too (RFC 6581 section
+ * 9.2).
  */
 static uint32_t ready_choose(uint32_t offered)
 {
@@ -67,8 +67,8 @@ static uint32_t ready_choose(uint32_t offered)
 }
 
 /*
- * The number of READs that a reply states. A request of MPA_READS_MAX is answered by MPA_READS_MAX:
- * the sides agree on READs by other means (RFC 6581 section 9.1).
+ * The number of READs that a reply states. The answer to MPA_READS_MAX is MPA_READS_MAX, by which
+ * the sides leave the agreement on READs to other means (RFC 6581 section 9.1).
  */
 static uint16_t reads_answer(uint32_t requested, uint32_t reads)
 {
@@ -125,7 +125,7 @@ void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes)
 
 /* --- bytes --- */
 
-/* The length of the awaited frame, as far as it is known. */
+/* The length of the awaited frame; before its fixed part has arrived, the length of that part. */
 static uint32_t in_whole_bytes(const struct mpa_conn *mpa)
 {
 	int follow_bytes = mpa->in_bytes < MPA_FRAME_BYTES

@@ -4,8 +4,8 @@
 
 /*
  * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and the agreement.
- * Without I/O: the caller moves the bytes. The set-up takes no bytes behind the frame, which belong
- * to the stream's user.
+ * The engine does no I/O: the caller moves the bytes. mpa_offer() never has room for bytes behind
+ * the frame, because those belong to the queue pair.
  *
  *     The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
  *     The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
@@ -25,30 +25,30 @@ enum mpa_event {
 	MPA_REQUESTED,
 	MPA_ACCEPTED,
 	MPA_REJECTED,
-	MPA_INVALID, /* not MPA, or no agreement is possible; mpa_conn.error */
+	MPA_INVALID, /* not MPA, or no agreement is possible; mpa_conn.error has the reason */
 };
 
-/* The host's settings. */
+/* What this side wants (URNIC_MPA). */
 struct mpa_policy {
 	uint8_t revision; /* 1 or 2, of requests; a reply has the revision of its request */
 	bool wants_crc;
-	bool wants_markers; /* in what we receive */
-	bool is_peer_to_peer; /* request it */
-	uint32_t ready; /* enum mpa_ready: the RTR messages offered then; 0: all */
+	bool wants_markers; /* in the FPDUs that we receive */
+	bool is_peer_to_peer; /* request the peer-to-peer model (RFC 6581) */
+	uint32_t ready; /* enum mpa_ready, or'ed: the RTR messages to offer then; 0: all */
 };
 
-/* READs and atomics: how many a side serves at once, and how many it has outstanding. */
+/* READs and atomics of one side. */
 struct mpa_reads {
-	uint32_t ird;
-	uint32_t ord;
+	uint32_t ird; /* how many its responder executes at once */
+	uint32_t ord; /* how many its requester has outstanding */
 };
 
 struct mpa_conn {
 	bool is_active;
 	struct mpa_policy policy;
-	struct mpa_reads reads; /* the program's; the responder's agreement from mpa_accept() on */
+	struct mpa_reads reads; /* of the initiator: what its program passed to mpa_connect() */
 	enum rdmap_error error; /* with MPA_INVALID */
-	struct mpa_frame peer; /* request or reply, once it is complete */
+	struct mpa_frame peer; /* the peer's request or reply, once it has arrived */
 	/* The agreement: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept(). */
 	struct iwarp_settings settings;
 	uint32_t in_bytes;
@@ -70,32 +70,33 @@ static inline size_t mpa_data_room(const struct mpa_conn *mpa)
 void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 	const struct mpa_reads *reads, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_connect);
 
-/* Wait for a request. */
+/* Begin the responder's side, which waits for a request. */
 void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy);
 
 /*
- * Accept a request; `bytes` is at most mpa_data_room(). The reply has as many READs as both sides
- * can do.
+ * Accept a request. The reply states as many READs as both sides can do.
+ *
+ * `data`  `bytes` of private data, at most mpa_data_room().
  */
 void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
 	URNIC_EXPORT_AS(mpa_accept);
 void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_reject);
 
 /*
- * After MPA_ACCEPTED or mpa_accept(): end the connection. Makes a Terminate message in a FPDU as
- * agreed, to be sent after the unsent bytes (RFC 6581 section 9).
+ * End the connection after MPA_ACCEPTED or mpa_accept(). mpa_output() then has a Terminate message,
+ * in a FPDU with the agreed CRC and markers (RFC 6581 section 9).
  */
 void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS(mpa_terminate);
 
-/* The READs that a received request allows, and wants to be allowed. */
+/* The limits for our READs (`ord`) and the peer's (`ird`) that a received request states. */
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
 	URNIC_EXPORT_AS(mpa_requested_reads);
 
-/* Room for the next received bytes: at least one while a frame is incomplete. */
+/* Room for the next received bytes: at least one byte while the frame is incomplete. */
 uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes);
 enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes);
 
-/* The bytes to be sent; and the report that `bytes` of them were sent. */
+/* mpa_output() returns the bytes to be sent; mpa_sent() reports that `bytes` of them are sent. */
 const uint8_t *mpa_output(const struct mpa_conn *mpa, uint32_t *ret_bytes);
 void mpa_sent(struct mpa_conn *mpa, uint32_t bytes);
 

@@ -65,8 +65,8 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener)
 }
 
 /*
- * The connection waits for its RTU from now on and counts against its listener's limit. Beyond the
- * limit, the connection that has waited longest is given up.
+ * From now on the connection waits for its RTU and counts against its listener's limit. If the
+ * listener is at its limit, end the connection that cm_oldest_half_open() chooses.
  */
 static void half_open_begin(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {

@@ -30,7 +30,7 @@ static enum verdict verdict_of(const struct cm_message *message, const struct cm
 	return (enum verdict)verdict_table[message->attribute - ATTRIBUTE_FIRST][conn->state];
 }
 
-/* Request time: the program has not decided yet (IBTA 12.6.6). */
+/* Request time from the peer, because our program has not decided yet (IBTA 12.6.6). */
 static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered message)
 {
 	struct cm_message mra = cm_conn_message(conn, CM_MRA, conn->transaction_id);
@@ -43,8 +43,8 @@ static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered messa
 }
 
 /*
- * Answer a duplicate with conn->sent, the message sent last. A LAP is always refused, because urnic
- * has no alternate paths in connections of its manager.
+ * Answer a duplicate with the message that answered its original. A LAP is always refused, because
+ * the manager's connections have no alternate paths.
  */
 static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_message *message)
 {
@@ -73,8 +73,8 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		return;
 	}
 	/*
-	 * A connection that this side began has the same ID if the process connects to itself; the
-	 * REQ is no duplicate then.
+	 * If the process connects to itself, the table may have a connection with this ID that this
+	 * side began. Then the REQ is no duplicate.
 	 */
 	if (!conn || conn->is_active) {
 		cm_request_new(cm, path, message, now_ns);
@@ -111,7 +111,7 @@ static void take_mra(struct cm *cm, struct cm_conn *conn, const struct cm_mra *m
 	if (conn->remote_comm_id == 0)
 		cm_remember_remote(cm, conn, mra->local_comm_id, 0);
 	cm_set_state(conn, is_about_req ? CM_STATE_MRA_REQ_RCVD : CM_STATE_MRA_REP_RCVD);
-	/* Silence until then; afterwards the usual repetitions. */
+	/* Send nothing until then; afterwards repeat as usual. */
 	conn->retry_ns = CM_FIRST_RETRY_NS;
 	conn->give_up_ns = until_ns + (conn->retries + 1u) * cm_timeout_ns(conn->response_timeout);
 	if (!is_about_req) {
@@ -143,7 +143,7 @@ static void take_rep(struct cm *cm, struct cm_conn *conn, const struct cm_messag
 		return;
 	}
 	cm_stop_sending(cm, conn);
-	list_remove(&conn->by_remote); /* a MRA may have named the ID */
+	list_remove(&conn->by_remote); /* a MRA may have entered it there */
 	cm_remember_remote(cm, conn, message->rep.local_comm_id, message->rep.local_qpn);
 	conn->remote_guid = message->rep.local_ca_guid;
 	cm_set_state(conn, CM_STATE_REP_RCVD);
@@ -160,7 +160,7 @@ static void take_dreq(
 	cm_stop_sending(cm, conn);
 	cm_leave_half_open(conn);
 	if (conn->state == CM_STATE_DREQ_SENT) {
-		/* Both sides have sent a DREQ: each answers the other, and both are done. */
+		/* Both sides have sent a DREQ: each answers, and then waits no longer. */
 		answer_again(cm, conn, message);
 		cm_tell(cm, conn, CM_EVENT_DREP, NULL);
 		cm_enter_timewait(cm, conn, now_ns);
@@ -172,9 +172,9 @@ static void take_dreq(
 }
 
 /*
- * The RTU proves that the peer uses its queue pair for this connection: an earlier connection with
- * the same queue pair is over. It proves nothing among many RTUs with wrong IDs: then a stranger
- * may have guessed ours.
+ * The RTU proves that the peer uses its queue pair for this connection, so an earlier connection
+ * with the same queue pair is over. If many RTUs with wrong IDs come with it, the RTU proves
+ * nothing, because a stranger may have guessed our ID.
  */
 static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -190,7 +190,7 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm->counters.stale_ended++;
 }
 
-/* The answer to peer_query(): does the peer have the connection? */
+/* The answer to peer_query(): the peer may no longer have the connection. */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
 	if (conn->queries_out == 0) {
@@ -253,8 +253,8 @@ static bool is_from_peer(
 		!gid_is_equal(&conn->path.local, &path->local))
 		return false;
 	/*
-	 * Before the peer has named its ID, any ID is right. The REJ of a REQ may come from a host
-	 * without an ID for the connection.
+	 * Before the peer has named its ID, any ID is right. After a MRA, the REJ of our REQ may
+	 * still come without an ID.
 	 */
 	if (conn->remote_comm_id == 0 || message->attribute == CM_SIDR_REP ||
 		(message->attribute == CM_REJ && theirs == 0 &&
@@ -288,9 +288,9 @@ static void receive_of_conn(struct cm *cm, struct cm_conn *conn, const struct cm
 }
 
 /*
- * A peer that timed out before our answer does not know our ID. It names its channel adapter
- * instead (IBTA 12.6.7.2), because a stranger may guess the peer's ID. An established connection
- * has no such peer.
+ * Is this the REJ of a peer that timed out before our answer, and does not know our ID? Such a peer
+ * names its channel adapter instead (IBTA 12.6.7.2), which a stranger that has guessed the peer's
+ * ID does not know. The peer of an established connection sends no such REJ.
  */
 static bool is_early_rej(const struct cm_message *message)
 {

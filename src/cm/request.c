@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* New requests: a REQ or SIDR_REQ takes a spare connection of its listener, or is refused. */
+/*
+ * New requests. The manager gives a REQ or SIDR_REQ a spare connection of its listener, or refuses
+ * it.
+ */
 #include <string.h>
 
 #include "base/arith.h"
@@ -37,9 +40,10 @@ static void request_refuse(struct cm *cm, const struct cm_path *path,
 }
 
 /*
- * Query whether the peer still has the connection, by a LAP, which changes nothing. A peer that
- * knows the connection refuses or ignores it; a peer that does not answers so. The LAP goes to the
- * peer's address, and the answer names both communication IDs, so only the peer can give it.
+ * Query by a LAP whether the peer still has the connection. The LAP changes nothing: a peer that
+ * knows the connection refuses or ignores the LAP, and any other peer answers that the ID is
+ * invalid. The LAP goes to the peer's address, and the answer names both communication IDs, so only
+ * the peer can give it.
  */
 static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -73,13 +77,13 @@ static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 }
 
 /*
- * A REQ names a queue pair of another connection to this peer. Either that connection is over and
- * its DREQ was lost (IBTA 12.9.8.3.1), or a stranger guessed the number and sends in the peer's
- * name. So the REQ ends nothing; the manager queries the peer.
+ * A REQ names the remote queue pair of `conn`, another connection to this peer. Either `conn` is
+ * over and its DREQ was lost (IBTA 12.9.8.3.1), or a stranger has guessed the number and sends in
+ * the peer's name. So the REQ does not end `conn`; the manager queries the peer.
  *
- * Some peers never answer (the kernel's manager ignores a LAP on Ethernet). The REQ then counts as
- * new. The RTU proves that the peer sent it, because the RTU names an ID that a stranger does not
- * know. Returns whether to refuse the REQ.
+ * Some peers never answer (the kernel's manager ignores a LAP on Ethernet). After CM_QUERIES_MAX
+ * queries the REQ counts as new. Its RTU then proves that the peer sent it, because the RTU names
+ * an ID that a stranger does not know (take_rtu()). Returns whether to refuse the REQ.
  */
 static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -90,7 +94,7 @@ static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	return true;
 }
 
-/* May a program see this REQ? */
+/* Returns the reason to refuse this REQ, or 0. */
 static enum cm_reject check_req(const struct cm_req *req, const struct cm_path *path)
 {
 	bool is_xrc = req->transport_service == CM_SERVICE_EXTENDED &&
