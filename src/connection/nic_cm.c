@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, the manager's; see lock_order.def. No thread waits for urnicd with it locked, so a
- * connection set up by one thread does not delay those of others.
+ * Lock: `lock`, the manager's; see lock_order.def. No thread waits for urnicd while it has the
+ * lock, so a thread that sets up a connection does not delay those of other threads.
  *
- * Thread: one. It sleeps until a message arrives, a deadline is due, or a call sets an earlier
- * deadline and writes to `kick`.
+ * Thread: one. It sleeps until a message arrives, a deadline is due, or another thread sets an
+ * earlier deadline and writes to `kick`.
  */
 #include "connection/nic_cm.h"
 
@@ -26,7 +26,7 @@
 #include "os/own_thread.h"
 
 enum {
-	SENDERS_MAX = 64, /* local addresses */
+	SENDERS_MAX = 64, /* local addresses, each with a socket to send from */
 	FDS_MAX = SENDERS_MAX + 2,
 	MESSAGES_PER_TURN = 64,
 	REOPEN_PAUSE_MS = 100, /* between attempts to reach a new urnicd */
@@ -57,7 +57,7 @@ static struct gsi_socket *sender_find(const struct agent_address *address)
 	return NULL;
 }
 
-/* A packet that the kernel refuses counts as lost; cm/ sends it again. */
+/* A packet that the kernel refuses counts as lost: the manager repeats it (cm/cm.h). */
 static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
 	struct agent_address address = agent_address_of(&path->local, path->ifindex);
@@ -154,7 +154,7 @@ static int gsi_replace(void)
 	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
 	if (rc)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	/* A fork waits for this turn, and its child closes whatever descriptor `gsi` names. */
+	/* fork() waits until the turn ends, so the child closes the descriptor that `gsi` names. */
 	if (!rc) {
 		close(manager.gsi);
 		manager.gsi = fd;
@@ -174,8 +174,8 @@ static void gsi_reopen(void)
 }
 
 /*
- * Take the ICMP errors for messages of `sender`: cm/ ends the attempts at once. The manager is
- * locked.
+ * Read the ICMP errors for messages of `sender`, and report them to the manager (cm/cm.h), which
+ * may then end attempts to connect at once. The manager is locked.
  */
 static void reports_take(struct gsi_socket *sender)
 {
@@ -194,8 +194,8 @@ static void reports_take(struct gsi_socket *sender)
 }
 
 /*
- * The descriptors that the thread polls; of the senders, only their errors. The manager is locked.
- * Returns the count.
+ * Fill in the descriptors that the thread polls. Of the senders, it polls only for errors. Returns
+ * the number of descriptors. The manager is locked.
  */
 static unsigned list_fds(struct pollfd fds[FDS_MAX])
 {
@@ -244,7 +244,7 @@ static void *thread_main(void *unused)
 
 /* --- life --- */
 
-/* Without memory for last messages, urnicd ends no connection of this process after its death. */
+/* If there is no memory for last messages, peers get none after the death of this process. */
 static void last_messages_keep(void)
 {
 	uint64_t offset =
@@ -403,7 +403,7 @@ int nic_cm_use_address(const struct agent_address *address)
 			: gsi_socket_open(&manager.senders[manager.sender_count], address);
 		if (rc == 0) {
 			manager.sender_count++;
-			kick_raise(manager.kick); /* for the thread to poll the new socket */
+			kick_raise(manager.kick); /* so that the thread polls the new socket */
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -433,7 +433,7 @@ int nic_cm_claim(struct agent_claim *claim)
 
 	if (!rc) {
 		rc = agent_client_claim(&nic.agent, claim);
-		/* The caller reports a refusal by its errno; only a missing answer is logged. */
+		/* Log only a missing answer, because the caller reports a refusal by its errno. */
 		if (rc == -ETIMEDOUT)
 			log_write(LOG_ERROR, "%s", nic.agent.why);
 		nic_turn_end();

@@ -3,18 +3,18 @@
 #define URNIC_CONNECTION_NIC_CM_H
 
 /*
- * The process's connection manager of RoCE devices: cm/cm.h on sockets, with a clock and a thread.
+ * The process's connection manager for RoCE devices: cm/cm.h on sockets, with a clock and a thread.
  *
- * The first nic_cm_start() makes the manager. urnicd passes it the messages of QP1 for this process
- * on a unix socket. It sends from sockets of its own, one per local address. Its thread waits for
- * messages and deadlines.
+ * The first nic_cm_start() makes the manager. urnicd receives the messages to QP1, and passes the
+ * manager those for this process on a unix socket. The manager sends from UDP sockets, one per
+ * local address. Its thread waits for messages and deadlines.
  *
  * Each function below locks the manager, does what its namesake in cm/cm.h does, sends the packets
  * and delivers the events that result. The thread that causes an event calls `on_event` with the
  * manager locked. `on_event` may not call these functions.
  *
- * After fork() the child has no manager: inherited connections are dead, and calls for them do
- * nothing.
+ * After fork() the child has no manager, and its inherited connections are dead. The caller
+ * recognises them by nic_cm_epoch(), and must not pass them to these functions.
  */
 
 #include "agent/agent_client.h"
@@ -24,9 +24,10 @@
 struct nic_cm_user {
 	void (*on_event)(const struct cm_event *event);
 	/*
-	 * Around a fork. `fork_prepare` takes the locks that come after the manager's, so that the
-	 * child finds consistent objects. The other two release them in the parent and in the
-	 * child. The child also forgets its parent's connections.
+	 * Called around a fork. `fork_prepare` takes the user's locks that come after the manager's
+	 * (lock_order.def), so that the child finds consistent objects. `fork_parent` and
+	 * `fork_child` release these locks, each in its process. `fork_child` also forgets the
+	 * parent's connections.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);
@@ -36,7 +37,7 @@ struct nic_cm_user {
 /*
  * Start the manager, unless it runs already.
  *
- * `guid`  GUID of a device; the manager's communication IDs carry it in CM messages.
+ * `guid`  GUID of a device, which the manager states in its CM messages.
  * `user`  Callbacks, the same in each call. Borrowed until the process ends.
  *
  * Returns 0, or -errno of urnicd or of making the thread; the reason is in the log.
@@ -55,11 +56,11 @@ int nic_cm_use_address(const struct agent_address *address) URNIC_EXPORT_AS(nic_
 int nic_cm_receive_address(const struct agent_address *address)
 	URNIC_EXPORT_AS(nic_cm_receive_address);
 
-/* agent_client_claim() and agent_client_unclaim(). The manager runs. */
+/* agent_client_claim() and agent_client_unclaim(). Call them only after nic_cm_start(). */
 int nic_cm_claim(struct agent_claim *claim) URNIC_EXPORT_AS(nic_cm_claim);
 void nic_cm_unclaim(struct agent_claim *claim) URNIC_EXPORT_AS(nic_cm_unclaim);
 
-/* Each as in cm/cm.h. In a forked child, calls for inherited connections return -ENODEV. */
+/* Each does what its namesake in cm/cm.h does. */
 int nic_cm_conn_create(struct cm_conn *conn, void *user) URNIC_EXPORT_AS(nic_cm_conn_create);
 void nic_cm_release(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_release);
 void nic_cm_listen(struct cm_listener *listener) URNIC_EXPORT_AS(nic_cm_listen);
@@ -76,9 +77,9 @@ int nic_cm_ready(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_ready);
 int nic_cm_establish(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_establish);
 /*
  * Drive the lane of the connection's queue pair: process the packets that have arrived, and send
- * pending acknowledgements. Requests that the peer acknowledged before its DREQ then complete
- * before the program sees the disconnect. The peer gets our acknowledgements before our DREQ. The
- * manager is unlocked.
+ * pending acknowledgements. Call this before the program sees a disconnect, so that requests that
+ * the peer acknowledged before its DREQ have completed by then. Call it also before our DREQ, so
+ * that the peer gets our acknowledgements first. The manager is not locked.
  */
 void nic_cm_drive_lane(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_drive_lane);
 int nic_cm_disconnect(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_disconnect);
@@ -87,7 +88,7 @@ int nic_cm_sidr_request(struct cm_conn *conn, const struct cm_path *path,
 int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
 	URNIC_EXPORT_AS(nic_cm_sidr_answer);
 
-/* Number of the process's current NIC; a forked child has another one. */
+/* The number of the process's NIC. A forked child's NIC has a different number. */
 uint64_t nic_cm_epoch(void) URNIC_EXPORT_AS(nic_cm_epoch);
 
 uint32_t nic_cm_random_psn(void) URNIC_EXPORT_AS(nic_cm_random_psn);

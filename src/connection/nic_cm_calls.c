@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of cm/cm.h for the program: each locks the manager, calls, and delivers the results. */
+/*
+ * The program's calls. Each locks the manager, makes the call of cm/cm.h, and delivers its results.
+ */
 #include "connection/nic_cm.h"
 #include "connection/nic_cm_manager.h"
 #include "nic/nic_internal.h"

@@ -9,10 +9,10 @@
 
 #include "cm/cm.h"
 
-/* Lock the manager, and disable cancellation; *ret_cancel is for nic_cm_leave(). */
+/* Lock the manager, and disable cancellation. Pass *ret_cancel to nic_cm_leave(). */
 struct cm *nic_cm_enter(int *ret_cancel);
 
-/* nic_cm_pump(), and unlock the manager. */
+/* Call nic_cm_pump(), unlock the manager, and restore cancellation. */
 void nic_cm_leave(int cancel);
 
 /* Deliver the events and packets that a call of cm/cm.h has caused. The manager is locked. */

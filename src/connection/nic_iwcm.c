@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, the manager's; see lock_order.def. The thread takes no other.
+ * Lock: `lock`, the manager's; see lock_order.def.
  *
  * Thread: one. It sleeps in epoll until a socket is ready or the earliest deadline is due. epoll
- * reports a descriptor number, and the thread looks up its connection under the lock. If the
- * connection has closed and another one has the number, the thread reads that one to no effect.
+ * reports a descriptor number, and the thread looks up the number's connection under the lock. If
+ * that connection was closed meanwhile and a new one got the number, the thread serves the new one
+ * although epoll has not reported it.
  */
 #include "connection/nic_iwcm.h"
 
@@ -27,7 +28,7 @@
 
 enum {
 	EVENTS_MAX = 64,
-	PENDING_MIN = 16, /* least number of a listener's connections without a request */
+	PENDING_MIN = 16, /* a listener's least number of places; see nic_iwcm.h */
 };
 
 struct iwcm_manager iwcm_manager;
@@ -63,7 +64,7 @@ static void socket_serve(int fd)
 		}
 }
 
-/* Drop connections whose deadline has passed. Returns the next deadline. */
+/* End connections whose deadline has passed, or try again to connect. Returns the next deadline. */
 static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -86,7 +87,7 @@ static uint64_t conns_expire(void)
 	return next_ns;
 }
 
-/* Returns the next deadline. */
+/* Watch listeners again whose pause is over. Returns when the next pause ends. */
 static uint64_t listeners_resume(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -150,7 +151,7 @@ int nic_iwcm_start(nic_iw_event_fn *on_event)
 	int cancel, error;
 
 	nic_enter();
-	error = nic_start(); /* registers the fork handlers */
+	error = nic_start(); /* it registers the fork handlers */
 	nic_leave();
 	cancel = manager_enter();
 	if (!error && !iwcm_manager.is_running)
@@ -204,7 +205,7 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	listener->again_ns = 0;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;
-	/* The program gets these two errors; they need no line in the log. */
+	/* These two errors need no line in the log, because the program reports them. */
 	if (error && error != -EADDRINUSE && error != -EADDRNOTAVAIL) {
 		errno = -error;
 		log_refusal("no listener for iWARP connections", "socket, bind or listen");

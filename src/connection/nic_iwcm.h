@@ -3,17 +3,17 @@
 #define URNIC_CONNECTION_NIC_IWCM_H
 
 /*
- * Connections of iWARP queue pairs: TCP, then MPA's request and reply (cm/mpa.h), until a queue
- * pair takes over the stream; later the notice that the stream has ended.
+ * The connection manager for iWARP queue pairs. It sets up TCP, then exchanges MPA's request and
+ * reply (cm/mpa.h), until a queue pair takes over the stream. Later it reports the stream's end.
  *
- * A thread, made by the first call that needs it, waits for connections and for MPA frames. It
- * calls `on_event` of nic_iwcm_start() with the manager locked. NIC_IW_ENDED is different: the
- * thread that drives or destroys the queue pair reports it, with that lane locked. So `on_event`
- * may wake threads, but may call no function here except nic_iwcm_locked_*.
+ * A thread, made by nic_iwcm_start(), waits for connections and for MPA frames. It calls `on_event`
+ * with the manager locked. NIC_IW_ENDED is different: the thread that drives or destroys the queue
+ * pair reports it, with that lane locked. So `on_event` may wake threads, but may call no function
+ * of this header except nic_iwcm_locked_*.
  *
- * A listener has `backlog` places, at least PENDING_MIN, for connections whose request has not
+ * A listener has `backlog` places, at least PENDING_MIN, for connections whose MPA request has not
  * arrived. Further connections wait in the kernel. A peer that sends no request loses its place
- * after REQUEST_NS, or after HURRY_NS while others wait (nic_iwcm_handshake.c).
+ * after REQUEST_NS, or after HURRY_NS while other peers wait for one (nic_iwcm_handshake.c).
  *
  * After fork() the child has no manager.
  */
@@ -26,13 +26,13 @@
 
 enum nic_iw_event {
 	/*
-	 * at a listener: `on_event` calls nic_iwcm_locked_adopt(), or the manager drops the
-	 * connection
+	 * A request has arrived at a listener. Unless `on_event` calls nic_iwcm_locked_adopt(), the
+	 * manager drops the connection.
 	 */
 	NIC_IW_REQUESTED,
 	NIC_IW_ACCEPTED, /* conn->mpa.peer is the reply; the program calls nic_iwcm_open() */
 	NIC_IW_REJECTED, /* conn->mpa.peer is the reply */
-	NIC_IW_FAILED, /* conn->error, -errno: no connection, or no valid reply */
+	NIC_IW_FAILED, /* no connection, or no valid reply; conn->error is -errno */
 	NIC_IW_ENDED, /* the stream of an open connection has ended */
 };
 
@@ -40,9 +40,9 @@ enum nic_iw_state {
 	NIC_IW_NONE,
 	NIC_IW_CONNECTING, /* TCP handshake under way */
 	NIC_IW_REFUSED, /* TCP was refused; the manager tries again after a pause */
-	NIC_IW_REQUESTING, /* the request goes out, the reply is awaited */
-	NIC_IW_LISTENING, /* accepted, awaiting the request */
-	NIC_IW_DECIDING, /* the program decides */
+	NIC_IW_REQUESTING, /* active: the MPA request is sent, the reply is awaited */
+	NIC_IW_LISTENING, /* passive: TCP is accepted, the MPA request is awaited */
+	NIC_IW_DECIDING, /* the request or the reply has arrived; the program decides */
 	NIC_IW_OPEN, /* the queue pair has, or had, the stream */
 };
 
@@ -51,7 +51,7 @@ struct nic_iw_listener;
 struct nic_iw_conn {
 	struct list node; /* in the manager's list while the manager has `fd` */
 	enum nic_iw_state state;
-	int fd; /* the manager's, up to state DECIDING; -1 in REFUSED */
+	int fd; /* the manager's socket, up to state DECIDING; -1 in REFUSED */
 	int error;
 	uint8_t tos;
 	uint32_t refusals;
@@ -59,8 +59,8 @@ struct nic_iw_conn {
 	struct mpa_conn mpa;
 	struct port_tcp_address local;
 	struct port_tcp_address remote;
-	struct nic_iw_listener *listener; /* while the request is awaited, else NULL */
-	struct nic_stream_user stream; /* names the queue pair in state OPEN */
+	struct nic_iw_listener *listener; /* the listener whose place it has, or NULL */
+	struct nic_stream_user stream; /* in state OPEN: names the queue pair */
 	_Atomic bool is_end_reported;
 	void *user;
 };
@@ -68,9 +68,9 @@ struct nic_iw_conn {
 struct nic_iw_listener {
 	struct list node;
 	int fd; /* -1: none */
-	bool is_full; /* no free place: the kernel keeps further connections */
-	uint64_t again_ns; /* when accept() is tried again, as it was refused; 0: it was not */
-	uint32_t room; /* entries of `pending` */
+	bool is_full; /* no place is free: further connections wait in the kernel */
+	uint64_t again_ns; /* when the manager calls accept() again after an error; 0: none */
+	uint32_t room; /* the places: entries of `pending` */
 	struct nic_iw_conn *pending;
 	void *user;
 };
@@ -90,16 +90,16 @@ struct mpa_policy nic_iwcm_policy(void) URNIC_EXPORT_AS(nic_iwcm_policy);
 int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_address *local,
 	bool is_ipv6_only, uint32_t backlog) URNIC_EXPORT_AS(nic_iwcm_listen);
 
-/* Stop listening, and drop connections without a request. Repeated calls do no harm. */
+/* Stop listening, and drop connections whose request has not arrived. Repeated calls do no harm. */
 void nic_iwcm_unlisten(struct nic_iw_listener *listener) URNIC_EXPORT_AS(nic_iwcm_unlisten);
 
 /*
- * Connect `conn`. The caller has zeroed it, set user, local and remote, and prepared conn->mpa with
- * mpa_connect(). Returns 0 or -errno.
+ * Connect `conn`. The caller has zeroed `conn`, set its user, local and remote, and prepared
+ * conn->mpa with mpa_connect(). Returns 0 or -errno.
  */
 int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos) URNIC_EXPORT_AS(nic_iwcm_connect);
 
-/* From on_event(NIC_IW_REQUESTED) only: move `pending` into `conn`, in state DECIDING. */
+/* Move `pending` into `conn`, in state DECIDING. Called by on_event(NIC_IW_REQUESTED) only. */
 void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending)
 	URNIC_EXPORT_AS(nic_iwcm_locked_adopt);
 
@@ -107,12 +107,12 @@ void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending
  * Hand the connection to the queue pair `qpn`, which moves to RTS. The active side calls this after
  * NIC_IW_ACCEPTED. On the passive side the manager first sends the reply of mpa_accept().
  *
- * Returns 0, -EINVAL if `qpn` is no queue pair in INIT, -ECONNRESET if the connection has ended.
+ * Returns 0; -EINVAL if `qpn` is no queue pair in INIT; -ECONNRESET if the connection has ended.
  */
 int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	URNIC_EXPORT_AS(nic_iwcm_open);
 
-/* Send the reply of mpa_reject(), and close. */
+/* Send the reply of mpa_reject(), and close the connection. */
 void nic_iwcm_reject(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_reject);
 
 /*
@@ -122,8 +122,8 @@ void nic_iwcm_reject(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_reject);
 void nic_iwcm_disconnect(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_disconnect);
 
 /*
- * End the connection, in any state. Its queue pair moves to the error state. No event follows the
- * return of this call.
+ * End the connection, in any state. Its queue pair moves to the error state. After this call has
+ * returned, no event follows.
  */
 void nic_iwcm_close(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_close);
 

@@ -15,13 +15,13 @@
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull
-#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
+#define HURRY_NS   500000000ull /* in place of REQUEST_NS while other peers wait for a place */
 #define REFUSED_NS 50000000ull
 #define REPLY_NS   60000000000ull /* long, because the peer's program decides */
 #define PAUSE_NS   100000000ull /* after accept() was refused */
 
 enum {
-	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
+	REFUSALS_MAX = 10, /* with REFUSED_NS between attempts, half a second; see conn_refused() */
 };
 
 /* --- policy --- */
@@ -135,7 +135,7 @@ static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
 	conn->deadline_ns = UINT64_MAX;
 	if (event == MPA_REQUESTED) {
 		iwcm_manager.on_event(NIC_IW_REQUESTED, conn);
-		if (conn->state == NIC_IW_DECIDING) /* on_event adopted no connection */
+		if (conn->state == NIC_IW_DECIDING) /* on_event has not adopted it */
 			iwcm_drop(conn);
 	} else if (event == MPA_ACCEPTED) {
 		iwcm_manager.on_event(NIC_IW_ACCEPTED, conn);
@@ -196,8 +196,8 @@ int iwcm_connect(struct nic_iw_conn *conn)
 
 /*
  * The peer's host refused the connection: no program listens there now. A program that accepts one
- * connection at a time (perftest) listens again within a moment, so try again. Hosts without TCP
- * resets stay silent instead, which has the same effect.
+ * connection at a time (perftest) soon listens again, so try again. A host that sends no TCP reset
+ * stays silent instead; then TCP repeats the SYN, with the same effect.
  */
 static void conn_refused(struct nic_iw_conn *conn)
 {
@@ -240,7 +240,7 @@ void iwcm_serve_conn(struct nic_iw_conn *conn)
 	case NIC_IW_LISTENING:
 		frame_receive(conn);
 		break;
-	case NIC_IW_DECIDING: /* reset by the peer: the program's next call fails */
+	case NIC_IW_DECIDING: /* the peer reset the connection: the program's next call fails */
 		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
 		break;
 	case NIC_IW_NONE:
@@ -286,9 +286,9 @@ static void pending_shorten_deadlines(struct nic_iw_listener *listener)
 }
 
 /*
- * A connection that ended before accept() is no failure. After any other error (the process has no
- * descriptors left), epoll would report the socket at once, so the manager does not watch it for a
- * while.
+ * It is no failure if a connection ended before accept(). After any other error (the process may
+ * have no descriptors left), epoll would report the socket again at once. So the manager does not
+ * watch the socket for PAUSE_NS.
  */
 static void accept_failed(struct nic_iw_listener *listener, int error)
 {

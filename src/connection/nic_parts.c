@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The parts of the NIC. Most hooks run in this order; `forget` and `fork_prepare` run in the
- * opposite order. A part may use the parts before it, and releases what it has of theirs first.
+ * opposite order. So a part may use objects of the parts before it, and forgets its own objects
+ * before they forget theirs.
  */
 #include <stddef.h>
 
