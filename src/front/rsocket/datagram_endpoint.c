@@ -31,7 +31,7 @@ void datagram_endpoint_give_back(struct datagram_endpoint *endpoint, uint32_t sl
 	};
 	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = list, .num_sge = 2}, *bad;
 
-	/* The queue has room, so this fails only with the queue pair. */
+	/* The receive queue has room, so posting fails only if the queue pair has failed. */
 	ibv_post_recv(endpoint->id->qp, &wr, &bad);
 }
 
@@ -98,8 +98,9 @@ static in_port_t *port_of(union datagram_name *name)
 }
 
 /*
- * Resolving the address to itself names the device; binding to a loopback address would not. The
- * port need not be the socket's, because no peer requests it from the connection manager.
+ * Resolve the address to itself, because that chooses the device; binding to a loopback address
+ * would not. The port may differ from the socket's, because no peer requests the port from the
+ * connection manager.
  */
 static int id_make(struct datagram_endpoint *endpoint, const union datagram_name *name)
 {
@@ -118,8 +119,8 @@ static int id_make(struct datagram_endpoint *endpoint, const union datagram_name
 }
 
 /*
- * The socket's own name. A socket without a port gets one now, because datagrams name it. 0 or an
- * errno.
+ * Get the name of the socket itself. A socket without a port gets a port now, because datagrams
+ * carry it. Returns 0 or an errno.
  */
 static int own_name(struct rs *rs, union datagram_name *ret_name)
 {

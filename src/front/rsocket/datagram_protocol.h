@@ -2,17 +2,18 @@
 /*
  * Datagram rsockets on the wire, compatible with rdma-core's librdmacm.
  *
- * A datagram socket has a UDP socket, whose address is its name, and a UD queue pair per local
- * address. A datagram is a SEND with the sender's name in front. To learn a peer's queue pair
- * number, a socket sends a datagram over UDP with the number of its own queue pair. The peer
- * delivers that datagram like any other, and answers with a message without data (op CTRL) that has
- * its number. Either side may use UDP at any time. Q_Key: RDMA_UDP_QKEY.
+ * A datagram socket has a UDP socket, and a UD queue pair per local address. The address of the UDP
+ * socket is the name of the datagram socket. A datagram is a SEND that begins with the sender's
+ * name. To learn a peer's queue pair number, a socket sends a datagram over UDP, with the number of
+ * its own queue pair. The peer delivers that datagram like any other. It answers with a message
+ * without data (op CTRL), which has the number of the peer's queue pair. Either side may use UDP at
+ * any time. Q_Key: RDMA_UDP_QKEY.
  *
  *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
  *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
  *
- * The datagram follows its header. Fields are big-endian; `version` is 4 or 6, `length` is the
- * header's. Receivers have room for 2048 bytes with header.
+ * The data follow the header. Fields are big-endian. `version` is 4 or 6; `length` is that of the
+ * header in bytes. Receivers have room for 2048 bytes, the header included.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
@@ -26,14 +27,14 @@
 #define DATAGRAM_UDP_TAG 0x55555555u
 
 enum {
-	DATAGRAM_SLOT_BYTES = 2048, /* with header */
+	DATAGRAM_SLOT_BYTES = 2048, /* the header included */
 	DATAGRAM_HEADER_BYTES_MAX = 24,
 	DATAGRAM_UDP_HEADER_BYTES_MAX = 28,
 };
 
 enum datagram_op {
 	DATAGRAM_OP_DATA = 0, /* a datagram; the receiver answers with CTRL */
-	DATAGRAM_OP_CTRL = 7, /* only the number of a queue pair */
+	DATAGRAM_OP_CTRL = 7, /* no data, only the sender's queue pair number */
 };
 
 /* The name of a socket. Unused bytes are zero, so memcmp() compares. */
@@ -41,7 +42,7 @@ union datagram_name {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
 	struct sockaddr_in6 ipv6;
-	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all bytes: equal names are equal in each */
+	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all of it, to be compared and hashed */
 };
 
 static inline socklen_t datagram_name_bytes(const union datagram_name *name)
@@ -67,7 +68,8 @@ static inline bool datagram_name_from(
 }
 
 /*
- * The IPv4 name that a socket of both families has for a peer without IPv6; other names unchanged.
+ * Returns the IPv4 name for an IPv4-mapped IPv6 name, and any other name unchanged. A socket of
+ * both families has mapped names for peers without IPv6.
  */
 static inline union datagram_name datagram_name_unmapped(const union datagram_name *name)
 {
@@ -82,7 +84,7 @@ static inline union datagram_name datagram_name_unmapped(const union datagram_na
 	return ipv4;
 }
 
-/* The opposite, for a socket of this family. */
+/* Returns the IPv4-mapped name for an IPv4 name if `family` is AF_INET6; else `name` unchanged. */
 static inline union datagram_name datagram_name_mapped(const union datagram_name *name, int family)
 {
 	union datagram_name ipv6;
@@ -144,7 +146,7 @@ struct datagram_udp_header {
 	uint32_t qpn;
 };
 
-/* `from`: the sender. Returns the header's length. */
+/* Encode the header of a UDP message. `from` is the sender. Returns the header's length. */
 static inline size_t datagram_udp_header_encode(uint8_t to[DATAGRAM_UDP_HEADER_BYTES_MAX],
 	const struct datagram_udp_header *header, const union datagram_name *from)
 {

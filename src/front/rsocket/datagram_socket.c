@@ -15,13 +15,13 @@
 #include "os/clock.h"
 #include "port/socket.h"
 
-/* A peer may have restarted with another queue pair: request its number again after this time. */
+/* Request a peer's queue pair number again after this time, because the peer may have restarted. */
 #define RESOLVE_AGAIN_NS 1000000000u
 
 enum {
-	UDP_TURNS = 16, /* UDP messages without a datagram that one call reads at most */
-	UDP_PAUSE_NS =
-		20000, /* between reads of the UDP socket: most datagrams come to the queue pair */
+	UDP_TURNS = 16, /* the most UDP messages that one call reads until it finds a datagram */
+	/* The least time between reads of the UDP socket: most datagrams come to the queue pair. */
+	UDP_PAUSE_NS = 20000,
 };
 
 /* --- life --- */
@@ -82,7 +82,7 @@ int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t
 
 	if (connect(rs->fd, address, bytes))
 		return errno;
-	/* AF_UNSPEC: dissolve the connection. */
+	/* With AF_UNSPEC, connect() dissolves the connection, and there is no new peer. */
 	if (datagram_name_from(&name, address, bytes))
 		error = datagram_peer_create(rs, &name, &peer);
 	if (error)
@@ -108,7 +108,7 @@ static bool is_same(const union datagram_name *a, const union datagram_name *b)
 	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-/* The peer with this name, if the socket has sent to it. */
+/* The peer with this name. NULL: the socket remembers none. */
 static struct datagram_peer *peer_find(
 	const struct datagram *datagram, const union datagram_name *name)
 {
@@ -120,8 +120,8 @@ static struct datagram_peer *peer_find(
 }
 
 /*
- * A new peer replaces an old one with the same hash; the socket asks the old one again if it sends
- * to it.
+ * A new peer replaces a peer with the same hash. If the socket later sends to the replaced peer, it
+ * requests that peer's queue pair number again.
  */
 static int peer_get(struct rs *rs, const union datagram_name *name, struct datagram_peer **ret_peer)
 {
@@ -193,8 +193,8 @@ static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 }
 
 /*
- * The sender of a datagram over UDP requests our queue pair number. Without an answer it keeps
- * using UDP.
+ * Send our queue pair number to the sender of a datagram over UDP. Without this answer, the sender
+ * keeps using UDP.
  */
 static void resolution_answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
 {
@@ -205,7 +205,7 @@ static void resolution_answer(struct rs *rs, const union datagram_name *from, st
 		udp_send(rs, from, endpoint, DATAGRAM_OP_CTRL, NULL, 0, MSG_DONTWAIT);
 }
 
-/* Read one message. Returns false when there is none. */
+/* Read one UDP message. Returns false when there is none. */
 static bool udp_receive(struct rs *rs)
 {
 	struct datagram *datagram = rs->datagram;
@@ -304,8 +304,8 @@ void rs_datagram_advance(struct rs *rs)
 	if (!datagram->message.data)
 		endpoints_receive(rs);
 	/*
-	 * A connected socket receives from its peer only. A datagram's header names the sender;
-	 * with UDP the kernel does.
+	 * A connected socket receives from its peer only. A datagram to the queue pair names its
+	 * sender in the header; for a UDP message, the kernel reports the sender.
 	 */
 	if (datagram->message.data && datagram->peer &&
 		!is_same(&datagram->peer->name, &datagram->message.from))
@@ -409,8 +409,8 @@ static int send_packet(struct datagram_peer *peer, const struct msghdr *message,
 }
 
 /*
- * Use UDP while the peer's queue pair is unknown or uncertain, or for a datagram that is too long
- * for a packet.
+ * Returns whether to use UDP: the peer's queue pair is unknown or may have changed, or the datagram
+ * is too long for a packet.
  */
 static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t bytes)
 {
@@ -418,7 +418,7 @@ static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t byte
 
 	if (bytes > peer->endpoint->packet_bytes - peer->endpoint->header_bytes)
 		return true;
-	/* The peer's answer may be there by now. */
+	/* The peer's answer may have arrived by now. */
 	if (!peer->qpn && !rs->datagram->message.data)
 		udp_receive_some(rs);
 	if (peer->qpn && now - peer->requested_ns < RESOLVE_AGAIN_NS)

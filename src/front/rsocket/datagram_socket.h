@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets (datagram_protocol.h). Shared by datagram_socket.c and datagram_endpoint.c;
- * other files use the functions in rsocket.h.
+ * Datagram rsockets (datagram_protocol.h). Only datagram_socket.c and datagram_endpoint.c include
+ * this header; other files use the functions in rsocket.h.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
@@ -10,26 +10,26 @@
 #include "front/rsocket/rsocket.h"
 
 enum {
-	DATAGRAM_PEERS = 256, /* remembered peers; a power of two */
+	DATAGRAM_PEERS = 256, /* that a socket remembers; a power of two */
 	DATAGRAM_ENDPOINTS_MAX = 16, /* local addresses */
 };
 
 /* The queue pair of one local address, with its memory. */
 struct datagram_endpoint {
-	union datagram_name name; /* with the socket's port */
+	union datagram_name name; /* the local address, with the socket's port */
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *receive_cq;
-	uint32_t send_unacknowledged; /* sends since the last acknowledged event */
-	uint32_t receive_unacknowledged;
+	uint32_t send_unacknowledged; /* events of send_cq that are not acknowledged */
+	uint32_t receive_unacknowledged; /* events of receive_cq that are not acknowledged */
 	uint8_t *memory; /* slots to send from, slots to receive into, and a GRH */
 	struct ibv_mr *mr;
 	uint32_t *free_slots;
 	uint32_t free_count;
 	uint32_t send_count;
 	uint32_t receive_count;
-	uint32_t packet_bytes; /* of the longest packet */
+	uint32_t packet_bytes; /* the longest payload of a packet, datagram header included */
 	uint8_t header[DATAGRAM_HEADER_BYTES_MAX];
 	size_t header_bytes;
 };
@@ -39,7 +39,7 @@ struct datagram_peer {
 	struct datagram_endpoint *endpoint; /* the endpoint that sends to the peer */
 	struct ibv_ah *ah;
 	uint32_t qpn; /* 0: not known yet */
-	uint64_t requested_ns; /* the last request for its number, or answer */
+	uint64_t requested_ns; /* when we last requested its number, or received it */
 };
 
 /* A datagram that the application has not taken. */
@@ -48,27 +48,27 @@ struct datagram_message {
 	const uint8_t *data; /* NULL: there is none */
 	uint32_t bytes;
 	struct datagram_endpoint
-		*endpoint; /* the owner of its slot; NULL: the datagram came over UDP */
+		*endpoint; /* which has the slot; NULL: the datagram came over UDP */
 	uint32_t slot;
 };
 
 struct datagram {
-	int epoll; /* readable when a message may be there */
+	int epoll; /* readable when a message may have arrived */
 	int error; /* of the UDP socket; 0: none */
 	uint64_t udp_looked_ns; /* when the UDP socket was last read */
 	bool is_closing;
 	struct datagram_endpoint *endpoints[DATAGRAM_ENDPOINTS_MAX];
 	uint32_t endpoint_count;
 	uint32_t endpoint_next; /* the endpoint to receive from next */
-	struct datagram_peer *peer; /* connected to; NULL: not connected */
-	struct datagram_peer *peers[DATAGRAM_PEERS]; /* at the hash of their name */
-	struct datagram_peer *to; /* the peer of the send under way */
+	struct datagram_peer *peer; /* the connected peer; NULL: not connected */
+	struct datagram_peer *peers[DATAGRAM_PEERS]; /* each at the hash of its name */
+	struct datagram_peer *to; /* the destination of a send that waits for room; else NULL */
 	struct datagram_message message;
 	uint8_t udp_buffer[DATAGRAM_SLOT_BYTES];
 };
 
 /*
- * The endpoint of a local address, created at its first use.
+ * Get the endpoint of a local address, or create it.
  *
  * `name`  Its port is ignored.
  *
@@ -78,12 +78,12 @@ int datagram_endpoint_get(
 	struct rs *rs, const union datagram_name *name, struct datagram_endpoint **ret_endpoint);
 void datagram_endpoint_destroy(struct datagram_endpoint *endpoint);
 
-/* Reclaim slots whose datagrams are sent. */
+/* Make the slots of sent datagrams free again. */
 void datagram_endpoint_reclaim(struct datagram_endpoint *endpoint);
 
 /*
- * Send the datagram in a slot that was taken from free_slots. 0 or an errno; after an error the
- * slot is free again.
+ * Send the datagram in `slot`, which the caller has taken from free_slots. `bytes` includes the
+ * header. Returns 0 or an errno; after an error the slot is free again.
  */
 int datagram_endpoint_send(struct datagram_endpoint *endpoint, const struct datagram_peer *peer,
 	uint32_t slot, size_t bytes);
@@ -92,13 +92,16 @@ uint8_t *datagram_endpoint_slot(struct datagram_endpoint *endpoint, uint32_t slo
 /* The next datagram. Returns false when there is none. */
 bool datagram_endpoint_receive(
 	struct datagram_endpoint *endpoint, struct datagram_message *ret_message);
-/* Free the slot of a datagram. */
+/* Post the slot of a received datagram again. */
 void datagram_endpoint_give_back(struct datagram_endpoint *endpoint, uint32_t slot);
 
-/* Arm the channel; `wants_room`: also when a send completes. */
+/* Arm the channel for received datagrams, and if `wants_room`, for completed sends. */
 void datagram_endpoint_arm(struct datagram_endpoint *endpoint, bool wants_room);
 
-/* Create a peer at this address and resolve the route to it. 0 or an errno: no route, no device. */
+/*
+ * Create a peer at this address and resolve the route to it. Returns 0, or an errno that may mean
+ * that there is no route or no device.
+ */
 int datagram_peer_create(
 	struct rs *rs, const union datagram_name *name, struct datagram_peer **ret_peer);
 void datagram_peer_destroy(struct datagram_peer *peer);

@@ -12,8 +12,8 @@
 #include "front/rsocket/rsocket.h"
 
 /*
- * wr_id of receive requests, with their number. The wr_id of a send is its message; for IOMAP bytes
- * see below.
+ * The wr_id of a receive request is this bit and the request's index. The wr_id of a send is its
+ * message (protocol.h).
  */
 #define WR_RECEIVE (1ull << 63)
 
@@ -155,8 +155,8 @@ int rs_endpoint_create(struct rs *rs)
 	rs->send_free_bytes = options->send_buffer_bytes;
 	rs->grant_at = (uint16_t)(options->receive_queue_size / 2);
 	/*
-	 * The private data grants the first half to the peer; the second half can be granted at
-	 * once.
+	 * The private data grants the first half to the peer. The second half is free, so
+	 * rs_grant() grants it at once.
 	 */
 	rs->free_offset = options->receive_buffer_bytes / 2;
 	rs->free_bytes = options->receive_buffer_bytes / 2;
@@ -266,7 +266,10 @@ static int requests_post(struct rs *rs, struct ibv_send_wr *first)
 	return error;
 }
 
-/* Post a WRITE of the elements in `list`, then the message, unless the WRITE is silent. */
+/*
+ * Post a WRITE of the elements in `list` to the peer's memory `to`. Unless `is_silent`, the WRITE
+ * carries `message` as immediate data, or over iWARP, a SEND with `message` follows.
+ */
 static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
 	const struct rs_sge *to, unsigned flags, bool is_silent)
 {
@@ -319,7 +322,10 @@ bool rs_is_sent(const struct rs *rs)
 			rs->ctrl_slots == RS_CTRL_COUNT);
 }
 
-/* The bytes at send_offset, in one or two elements: the send buffer is a ring. */
+/*
+ * Describe the `bytes` bytes at send_offset, in two elements if they pass the end of the ring.
+ * Returns the number of elements.
+ */
 static int send_list(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
 {
 	uint32_t size = rs->options.send_buffer_bytes;
@@ -423,8 +429,8 @@ static void peer_closed(struct rs *rs)
 }
 
 /*
- * Take in a DATA message. The peer is hostile: it may name more bytes than were granted, or than
- * there is room for.
+ * Process a DATA message. A hostile peer may send more messages than there is room for, or name
+ * more bytes than the receive buffer has.
  */
 static void data_arrived(struct rs *rs, uint32_t bytes)
 {
@@ -448,7 +454,7 @@ static void message_arrived(struct rs *rs, uint32_t message)
 	case RS_OP_SGL:
 		rs->send_limit = (uint16_t)operand;
 		break;
-	case RS_OP_IOMAP: /* a numbered message; its entry is already in the table */
+	case RS_OP_IOMAP: /* a numbered message; the peer has already written the entry */
 		rs->receive_sequence++;
 		break;
 	case RS_OP_CTRL:

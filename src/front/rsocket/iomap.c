@@ -2,8 +2,8 @@
 /*
  * Memory of the application that the peer writes into directly (rsocket(7), riomap).
  *
- * An entry in the peer's iomap table announces a mapping, before the next bytes of the stream.
- * riowrite() looks the offset up in the local table, which the peer fills.
+ * riomap() announces a mapping by an entry in the peer's iomap table, which arrives before later
+ * bytes of the stream. riowrite() looks up the offset in the local table, which the peer writes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -156,7 +156,10 @@ static const struct rs_iomap *iomap_find(const struct rs *rs, uint64_t offset)
 	return NULL;
 }
 
-/* Write one piece, as long as the mapping, the send buffer and a transfer allow. */
+/*
+ * Write one piece: as many of `count` bytes as the mapping, the send buffer and the limit of a
+ * transfer allow.
+ */
 static int iowrite_piece(
 	struct rs *rs, struct pieces *from, size_t count, uint64_t offset, uint32_t *ret_bytes)
 {

@@ -19,10 +19,10 @@ struct option {
 	int level;
 	int name;
 	size_t offset; /* of the number */
-	int min, max; /* a value outside becomes the nearer one */
+	int min, max; /* a value beyond a limit becomes that limit */
 	int id_option; /* the option of the rdma_cm_id that it sets, too; 0: none */
 	bool is_flag; /* any value but 0 becomes 1 */
-	bool is_size; /* of a queue or buffer, which keeps its size once it exists */
+	bool is_size; /* the size of a queue or buffer: cannot change once that exists */
 };
 
 /* clang-format off */
@@ -89,7 +89,10 @@ static int set_number(struct rs *rs, int level, int name, int value)
 		: 0;
 }
 
-/* A datagram socket takes the options of its UDP socket, except those of rsocket. */
+/*
+ * Does the kernel have this option? A datagram socket passes all options to its UDP socket, except
+ * buffer sizes and those of SOL_RDMA.
+ */
 static bool is_kernels(const struct rs *rs, int level, int name)
 {
 	return rs->datagram && level != SOL_RDMA &&
@@ -118,7 +121,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	return rs_result(error);
 }
 
-/* The payload of one packet, from the path MTU once that is known. */
+/* The payload bytes of one packet: the path MTU, or 1024 while that is unknown. */
 static int segment_bytes(const struct rs *rs)
 {
 	struct ibv_qp_init_attr init;

@@ -18,16 +18,19 @@ struct pieces {
 
 enum pieces_direction { PIECES_OUT, PIECES_IN };
 
-/* Start at the beginning of a list, which is borrowed. */
+/* Start at the beginning of `list`, which must stay valid during all copies. */
 struct pieces pieces_begin(const struct iovec *list, int count);
 
 size_t pieces_bytes(const struct iovec *list, int count);
 
-/* Copy `bytes` bytes, which the list still has: out of the list into `memory`, or back. */
+/*
+ * Copy the next `bytes` bytes of the list, which must have that many left: from the list to
+ * `memory` (PIECES_OUT), or from `memory` to the list (PIECES_IN).
+ */
 void pieces_copy(
 	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);
 
-/* pieces_copy() with a ring of `size` bytes in place of memory, from `offset` on. */
+/* pieces_copy() with a ring buffer of `size` bytes in place of `memory`, from its `offset` on. */
 void pieces_copy_ring(struct pieces *pieces, uint8_t *ring, uint32_t size, uint32_t offset,
 	uint32_t bytes, enum pieces_direction direction);
 

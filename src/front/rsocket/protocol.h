@@ -5,20 +5,20 @@
  *
  * Every message is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's
  * receive buffer. The peer grants free halves of that buffer by writing entries into our `target`
- * table. Messages without bytes are WRITEs of length 0. iWARP need not have immediate data: there a
- * SEND of four bytes, in the sender's byte order, follows the WRITE if there is one. The immediate
- * data is:
+ * table. Messages without bytes are WRITEs of length 0. iWARP need not have immediate data. So over
+ * iWARP a SEND carries these four bytes, in the sender's byte order; it follows the WRITE if there
+ * are bytes to write. The immediate data is:
  *
  *     31..29  operation    28..0  its operand
- *     DATA    bytes that were written
- *     SGL     the target table may have a new entry; the sequence number (16 bits) up to which DATA
- *             messages may be sent
+ *     DATA    the number of bytes that were written
+ *     SGL     the sequence number (16 bits) of the first numbered message that may not be sent
+ *             yet; the target table may have a new entry
  *     IOMAP   the index of a new entry of the iomap table
  *     CTRL    enum rs_ctrl
  *
- * DATA and IOMAP messages are numbered. Each needs a receive request at the peer; the sequence
- * number in SGL grants them. SGL and CTRL messages are not numbered: few are under way at a time,
- * and the queue pair's RNR retries cover them.
+ * DATA and IOMAP messages are numbered. Each needs a receive request at the peer, so the peer
+ * limits their sequence numbers by SGL. SGL and CTRL messages are not numbered: few of them are
+ * under way at a time, and if the peer lacks a receive request, the queue pair's RNR retries help.
  */
 #ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_PROTOCOL_H
@@ -84,14 +84,14 @@ struct rs_conn_data {
 	uint8_t flags;
 	uint16_t credits; /* DATA messages that the receiver may send before the first SGL */
 	uint8_t reserved[3];
-	uint8_t iomap_size; /* entries of the iomap table behind the target table, scaled */
+	uint8_t iomap_size; /* rs_scale(): entries of the iomap table behind the target table */
 	struct rs_sge target_sgl; /* the sender's target table; `bytes` counts its entries */
-	struct rs_sge data_buffer; /* the first free piece of its receive buffer */
+	struct rs_sge data_buffer; /* the first free piece of the sender's receive buffer */
 };
 
 _Static_assert(sizeof(struct rs_conn_data) == 40, "the wire's layout");
 
-/* Sizes up to 128 are themselves, larger ones multiples of 256 (an 8-bit floating point number). */
+/* Sizes in 8 bits: up to 128, the size itself; beyond, bit 7 and the size in units of 256. */
 static inline uint8_t rs_scale(uint32_t value)
 {
 	return (uint8_t)(value <= 128 ? value : 128 | value >> 8);

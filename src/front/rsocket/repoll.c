@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * repoll_create(), repoll_ctl() and repoll_wait(): the words of epoll for rsockets and ordinary
- * descriptors. Each wait asks rpoll() for all members, so its cost grows with their number.
+ * repoll_create(), repoll_ctl() and repoll_wait(): the calls of epoll, for rsockets and ordinary
+ * descriptors. Each wait calls rpoll() with all members, so its cost grows with their number.
  *
- * The number of an instance is a descriptor that is never ready. rclose() frees the instance. After
- * close() the instance is freed when its number is given out again.
+ * The number of an instance is that of a kernel descriptor, which is never ready. rclose() frees
+ * the instance. If the program calls close() instead, the instance is freed when repoll_create()
+ * gets the same number again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,28 +18,31 @@
 #include "front/rsocket/rsocket.h"
 #include "os/clock.h"
 
-/* A wait notices so late what another thread has done with repoll_ctl(). */
+/* The longest time until a wait notices what another thread has changed by repoll_ctl(). */
 enum { SLICE_MS = 20 };
 
-/* What rpoll() can report. EPOLLET is not offered: rsockets do not report changes. */
+/*
+ * The events and flags that repoll_ctl() accepts. EPOLLET is not one of them, because rpoll()
+ * reports states and not changes.
+ */
 #define EVENTS_KNOWN (EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLONESHOT)
 #define EVENTS_ASKED (EPOLLIN | EPOLLOUT)
 
 struct member {
 	int fd;
-	bool is_spent; /* EPOLLONESHOT: reported, and not changed since */
+	bool is_spent; /* with EPOLLONESHOT: reported, and not changed by repoll_ctl() since */
 	struct epoll_event event;
 };
 
 struct instance {
-	struct list node; /* of `instances` */
+	struct list node; /* in `instances` */
 	int fd;
 	struct member *members;
 	int count, size;
-	int next; /* the next wait reports from this member on, so that no member starves */
+	int next; /* the member with which the next report begins, so that no member starves */
 };
 
-static pthread_mutex_t repoll_lock = PTHREAD_MUTEX_INITIALIZER; /* of all instances */
+static pthread_mutex_t repoll_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all instances */
 static struct list instances = {&instances, &instances};
 
 static struct instance *instance_find(int fd)
@@ -152,7 +156,7 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return rs_result(error);
 }
 
-/* The members as rpoll() wants them; the caller frees them. NULL with errno. */
+/* List the members for rpoll(). The caller frees the list. NULL with errno on failure. */
 static struct pollfd *members_list(int epfd, nfds_t *ret_count)
 {
 	struct pollfd *fds = NULL;
@@ -174,7 +178,7 @@ static struct pollfd *members_list(int epfd, nfds_t *ret_count)
 	return fds;
 }
 
-/* Report what rpoll() has found of members that are still there. Returns how many. */
+/* Report what rpoll() has found, for members that still exist. Returns the number of events. */
 static int ready_report(int epfd, const struct pollfd *fds, nfds_t count,
 	struct epoll_event *events, int events_max)
 {
@@ -200,7 +204,7 @@ static int ready_report(int epfd, const struct pollfd *fds, nfds_t count,
 	return reported;
 }
 
-/* Wait for one slice. Returns what is reported, or -1 and errno. */
+/* Wait for at most `timeout_ms`. Returns the number of events, or -1 with errno. */
 static int slice_wait(int epfd, struct epoll_event *events, int events_max, int timeout_ms)
 {
 	nfds_t count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a socket, and a stream's connection.
+ * Creation and closing of sockets, and the connection of a stream.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static const struct rs_options options_default = {
 
 /* --- made and freed --- */
 
-/* A socket without a descriptor. NULL with errno. */
+/* Allocate a socket, which has no descriptor yet. Returns NULL with errno on failure. */
 static struct rs *rs_alloc(int family, const struct rs_options *options)
 {
 	struct rs *rs = calloc(1, sizeof(*rs));
@@ -36,7 +36,7 @@ static struct rs *rs_alloc(int family, const struct rs_options *options)
 	return rs;
 }
 
-/* A stream's descriptor is that of its event channel. 0 or an errno. */
+/* Create a stream's event channel, whose descriptor is the stream's. Returns 0 or an errno. */
 static int stream_open(struct rs *rs)
 {
 	rs->events = rdma_create_event_channel();
@@ -250,7 +250,7 @@ static bool has_connection_event(const struct rs *rs)
 	return poll(&fd, 1, 0) == 1;
 }
 
-/* Answer a request with a new stream. NULL with errno: the request was refused. */
+/* Accept a request with a new stream. Returns NULL with errno if it refused the request instead. */
 static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *event)
 {
 	struct rs_conn_data data;
@@ -273,7 +273,7 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 	if (!error)
 		error = rs_conn_data_take(
 			rs, event->param.conn.private_data, event->param.conn.private_data_len);
-	rdma_ack_cm_event(event); /* before the program moves the id */
+	rdma_ack_cm_event(event); /* before rdma_migrate_id(), which waits for it */
 	if (!error && rdma_migrate_id(id, rs->events))
 		error = errno;
 	if (!error) {
@@ -472,7 +472,7 @@ int rclose(int socket)
 		stream_close(rs);
 	pthread_cond_broadcast(&rs->changed);
 	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs); /* this call's */
-	rs_put(rs); /* the table's */
+	rs_put(rs); /* this call no longer uses it */
+	rs_put(rs); /* nor does the table */
 	return 0;
 }

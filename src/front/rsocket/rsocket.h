@@ -6,20 +6,21 @@
  *
  *     table.c     descriptors to sockets
  *     rsocket.c   life of a stream: socket, bind, listen, accept, connect, shutdown, close
- *     endpoint.c  its queue pair, buffers and tables; messages in and out
+ *     endpoint.c  a stream's queue pair, buffers and tables; messages in and out
  *     datagram_socket.c  datagram sockets; datagram_endpoint.c their queue pairs
  *     wait.c      waiting for a stream, rpoll(), rselect()
- *     transfer.c  rsend(), rrecv() and their kin
+ *     transfer.c  rsend(), rrecv() and their variants
  *     repoll.c    repoll_create(), repoll_ctl(), repoll_wait()
  *     iomap.c     riomap(), riounmap(), riowrite()
  *     option.c    options, flags, names
  *
- * A stream's descriptor is that of its rdma_cm event channel. The channel is non-blocking, even for
- * blocking sockets: a blocking call waits in poll(), for the event channel and the completion
- * channel at once. So a call that waits for data also sees the end of the connection.
+ * A stream's descriptor is that of its rdma_cm event channel. The channel is non-blocking, even if
+ * the socket is blocking, because a blocking call waits in poll(), for the event channel and the
+ * completion channel at once. So a call that waits for data also sees the end of the connection.
  *
- * Threads: each stream has one lock, which covers all of it; only the wait is outside. One thread
- * at a time polls the descriptors, the others wait for that thread.
+ * Threads: each socket has one lock, which guards all of its state. A thread unlocks it only to
+ * sleep. Of the threads that wait for a socket, one polls the descriptors; the others wait until
+ * that thread wakes them.
  */
 #ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
 #define URNIC_FRONT_RSOCKET_RSOCKET_H
@@ -34,7 +35,7 @@
 #include <rdma/rsocket.h>
 #include <sys/epoll.h>
 
-/* Of rdma-core 62 and newer. */
+/* Calls of rdma-core 62 and newer. */
 int repoll_create(int flags);
 int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
@@ -45,9 +46,9 @@ int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout
 
 enum {
 	RS_TARGET_COUNT = 2, /* entries of the target table: halves of the receive buffer */
-	RS_CTRL_COUNT = 4, /* SGL and CTRL messages under way */
-	RS_SEND_BYTES_MIN = 2048, /* free room below which the send buffer counts as full */
-	RS_TRANSFER_BYTES_START = 2048, /* the first piece of a long send, the next is twice that */
+	RS_CTRL_COUNT = 4, /* the most SGL and CTRL messages under way */
+	RS_SEND_BYTES_MIN = 2048, /* with fewer free bytes, the send buffer counts as full */
+	RS_TRANSFER_BYTES_START = 2048, /* the first piece of a long send; the second has twice */
 	RS_TRANSFER_BYTES_MAX = 65536,
 	RS_QUEUE_SIZE_MIN = 16,
 	RS_QUEUE_SIZE_MAX = 0xfffe, /* sequence numbers have 16 bits */
@@ -56,14 +57,14 @@ enum {
 	RS_BUFFER_BYTES_DEFAULT = 1 << 17,
 	RS_IOMAP_COUNT_MAX = 127 << 8,
 	RS_RESOLVE_TIMEOUT_MS = 2000,
-	RS_DATAGRAM_BYTES_MAX = 2020, /* any receiver has this much room, with the longest header */
+	RS_DATAGRAM_BYTES_MAX = 2020, /* a receiver's 2048 bytes, less the longest header */
 	RS_DATAGRAM_PIECES_MAX = 16,
 };
 
 enum rs_state {
 	RS_INIT, /* made */
 	RS_BOUND, /* has a local address */
-	RS_LISTENING, /* takes connections */
+	RS_LISTENING, /* accepts connections */
 	RS_RESOLVING_ADDRESS,
 	RS_RESOLVING_ROUTE,
 	RS_CONNECTING, /* REQ sent */
@@ -78,7 +79,7 @@ struct rs_mapping {
 	struct rs_mapping *next;
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index; /* in the peer's iomap table; -1 for local use only */
+	int index; /* in the peer's iomap table; -1: not announced to the peer */
 };
 
 /* Each number is of 32 bits: option.c sets and reads them by a table. */
@@ -91,7 +92,7 @@ struct rs_options {
 	uint32_t iomap_count; /* mappings that the peer may announce */
 	int is_address_reused;
 	int is_v6_only;
-	/* Stored and returned only. */
+	/* Options without effect, which rgetsockopt() returns. */
 	int keepalive;
 	int oob_inline;
 	int no_delay;
@@ -101,23 +102,23 @@ struct rs_options {
 	struct linger linger;
 };
 
-struct datagram; /* datagram.h */
+struct datagram; /* datagram_socket.h */
 
 struct rs {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_waited_for; /* a thread polls the descriptors */
-	uint32_t users; /* calls that use it; freed when closed and 0 */
+	uint32_t users; /* calls that use the socket, and the table; the last one frees it */
 
 	int fd;
 	int family;
 	bool is_nonblocking;
 	enum rs_state state;
-	bool can_read; /* neither end has ended that direction */
-	bool can_write;
+	bool can_read; /* neither side has ended the direction to us */
+	bool can_write; /* neither side has ended the direction to the peer */
 	int error; /* errno of RS_FAILED, until SO_ERROR takes it */
 	struct rs_options options;
-	struct datagram *datagram; /* NULL: a stream; else nothing below is used */
+	struct datagram *datagram; /* NULL: a stream. Otherwise no member below is used. */
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 
@@ -131,28 +132,28 @@ struct rs {
 	/* sending */
 	uint8_t *send_buffer;
 	struct ibv_mr *send_mr;
-	uint32_t send_offset; /* of the next byte */
+	uint32_t send_offset; /* of the next byte to be sent, in send_buffer */
 	uint32_t send_free_bytes;
 	uint16_t send_sequence; /* of the next numbered message */
-	uint16_t send_limit; /* the first that may not be sent yet */
-	struct rs_sge *target; /* the peer writes here; see protocol.h */
+	uint16_t send_limit; /* the first sequence number that may not be sent yet */
+	struct rs_sge *target; /* the target table, which the peer writes; see protocol.h */
 	struct ibv_mr *target_mr;
-	uint32_t target_index; /* the entry in use */
+	uint32_t target_index; /* the entry that the next DATA message uses */
 	struct rs_iomap *target_iomap; /* behind the target table */
 
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
-	uint32_t *received; /* behind the receive buffer: payload of messages that are SENDs */
+	uint32_t *received; /* behind the receive buffer: over iWARP, the payload of SENDs */
 	uint32_t receive_index; /* of the next receive request to post */
-	uint32_t *messages; /* bytes of each DATA message not read yet: a ring */
+	uint32_t *messages; /* a ring: the unread bytes of each DATA message */
 	uint32_t message_count;
 	uint32_t message_head;
 	uint32_t read_offset; /* of the next byte to read */
-	uint32_t free_bytes; /* read, and not granted to the peer again */
-	uint32_t free_offset; /* their first byte */
-	uint16_t receive_sequence; /* DATA messages read */
-	uint16_t grant_at; /* grant more to the peer at this sequence number */
+	uint32_t free_bytes; /* bytes that are read, but not granted to the peer again */
+	uint32_t free_offset; /* of the first of these bytes, in receive_buffer */
+	uint16_t receive_sequence; /* counts the numbered messages that are read */
+	uint16_t grant_at; /* when receive_sequence reaches this, grant the peer more messages */
 	struct rs_sge peer_target; /* the peer's target table; `bytes` counts its entries */
 	uint32_t peer_target_index; /* the entry to write next */
 	struct rs_sge peer_iomap;
@@ -169,11 +170,11 @@ int rs_table_add(struct rs *rs);
 void rs_table_remove(struct rs *rs);
 /* The socket of a descriptor, with one more user, or NULL with errno EBADF. Undo with rs_put(). */
 struct rs *rs_get(int fd);
-/* NULL for a descriptor that is no rsocket; errno is unchanged. */
+/* rs_get(), but errno stays unchanged if the descriptor is no rsocket. */
 struct rs *rs_find(int fd);
-/* Drop a user. The last user of a closed socket frees it. */
+/* Drop one user of the socket. The last one frees it. */
 void rs_put(struct rs *rs);
-/* rs_get() with the socket locked; unlock, then rs_put(). */
+/* rs_enter(): rs_get(), and lock the socket. rs_leave(): unlock it, and rs_put(). */
 struct rs *rs_enter(int fd);
 void rs_leave(struct rs *rs);
 
@@ -190,47 +191,59 @@ void rs_free(struct rs *rs);
 /* Create queue pair, buffers and tables on rs->id, and post the receive requests. 0 or an errno. */
 int rs_endpoint_create(struct rs *rs);
 void rs_endpoint_destroy(struct rs *rs);
-/* Encode the private data for the peer, and take in the peer's. The latter fails with EPROTO. */
+/*
+ * Encode the private data for the peer; decode those of the peer. rs_conn_data_take() returns 0, or
+ * EPROTO if they are not valid.
+ */
 void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
 int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
 
 /* Handle completions of receives and sends. */
 void rs_completions_take(struct rs *rs);
-/* Arm the completion channel, then poll once more. */
+/* Arm the completion channel. The caller then polls once more. */
 void rs_completions_arm(struct rs *rs);
 
 /*
- * Copy the next `bytes` bytes into the send buffer, which has room for them, and write them into
- * the peer's memory. `is_silent`: without a message to the peer.
+ * Copy the next `bytes` bytes of `from` into the send buffer, which has room for them, and write
+ * them into the peer's memory `to`. If `is_silent`, the peer gets no message.
  */
 int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
 	bool is_silent);
 /* Write one entry of the peer's iomap table. */
 int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
 int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
-/* Grant the bytes read to the peer, if they are enough to be worth a message. */
+/* Grant read bytes or more messages to the peer, if half of the buffer or queue can be granted. */
 void rs_grant(struct rs *rs);
 
-/* Is there room for a numbered message, and for bytes in the peer's receive buffer? */
+/*
+ * rs_can_number(): may a numbered message be sent? rs_can_send(): and has the peer's receive buffer
+ * room for bytes? rs_is_sent(): are all messages sent, or is the stream no longer connected?
+ */
 bool rs_can_number(const struct rs *rs);
 bool rs_can_send(const struct rs *rs);
 bool rs_is_sent(const struct rs *rs);
 
 /* --- datagram_socket.c --- */
 
-/* Open the UDP socket of a datagram socket: rs->fd. 0 or an errno; close in either case. */
+/*
+ * Open the UDP socket of a datagram socket, rs->fd. Returns 0 or an errno. The caller calls
+ * rs_datagram_close() also after an error.
+ */
 int rs_datagram_open(struct rs *rs, int protocol);
 void rs_datagram_close(struct rs *rs);
 /* Wait until all datagrams are sent. */
 void rs_datagram_finish(struct rs *rs);
-/* 0 or an errno, as connect(). */
+/* Connect as connect(2) does. Returns 0 or an errno. */
 int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t bytes);
 
-/* Send one datagram, to message->msg_name or to the connected peer. 0 or an errno. */
+/* Send one datagram, to message->msg_name or to the connected peer. Returns 0 or an errno. */
 int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
 int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
 
-/* Like the functions of streams below; one descriptor reports all events. */
+/*
+ * What wait.c needs of a datagram socket. The descriptor rs_datagram_watched() reports all of its
+ * events.
+ */
 void rs_datagram_advance(struct rs *rs);
 void rs_datagram_arm(struct rs *rs);
 int rs_datagram_watched(const struct rs *rs);
@@ -245,15 +258,15 @@ typedef bool rs_condition_fn(const struct rs *rs);
 void rs_advance(struct rs *rs);
 
 /*
- * Wait until the condition holds. The stream is locked, and unlocked during the wait. Returns 0;
- * EAGAIN when the condition does not hold and the caller does not wait; EINTR.
+ * Wait until the condition holds. The socket is locked; this call unlocks it while it sleeps.
+ * Returns 0; EAGAIN if `is_nonblocking` and the condition does not hold; or EINTR.
  */
 int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 
-/* errno = error, and -1; or 0. */
+/* If `error` is not 0, set errno to it and return -1; otherwise return 0. */
 int rs_result(int error);
 
-/* Close the descriptor of repoll_create(). False: it is none. */
+/* Close an instance of repoll_create(). Returns false if `fd` is none. */
 bool rs_repoll_close(int fd);
 
 #endif

@@ -34,8 +34,8 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 	struct rs_sge to = *target;
 
 	/*
-	 * Update the entry before the send: after the send the peer may already have read the bytes
-	 * and written the entry anew.
+	 * Update the entry before the send, because after the send the peer may already have
+	 * written a new entry there.
 	 */
 	target->address += bytes;
 	target->bytes -= bytes;
@@ -45,8 +45,8 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 }
 
 /*
- * Begin with short pieces, so that the wire is busy while longer ones are copied. Returns the bytes
- * sent before an error; the error only when there are none.
+ * Begin with short pieces, so that the wire is busy while longer ones are copied. Returns the
+ * number of bytes sent; -1 with errno only if an error came before the first byte.
  */
 static ssize_t send_all(struct rs *rs, const struct iovec *list, int count, bool is_nonblocking)
 {
@@ -148,7 +148,7 @@ static bool can_receive_or_ended(const struct rs *rs)
 	return !is_opening && (rs->message_count || rs->state != RS_CONNECTED || !rs->can_read);
 }
 
-/* Copy received bytes, up to `bytes`. Peeking leaves them in the buffer. */
+/* Copy up to `bytes` received bytes. If `is_peek`, they stay in the receive buffer. */
 static size_t receive_there(struct rs *rs, struct pieces *to, size_t bytes, bool is_peek)
 {
 	uint32_t size = rs->options.receive_buffer_bytes;
@@ -208,8 +208,8 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 	if (!error && rs->state < RS_RESOLVING_ADDRESS)
 		error = ENOTCONN;
 	/*
-	 * rstream reads errno at the end of a stream, too. It must not be EAGAIN, nor the errno of
-	 * an earlier or an inner call.
+	 * The program rstream reads errno at the end of a stream, too. So errno must be neither
+	 * EAGAIN, nor that of an earlier or an inner call.
 	 */
 	errno = error;
 	return error ? -1 : 0;
@@ -232,7 +232,7 @@ static ssize_t message_receive(int socket, struct msghdr *message, int flags)
 		received = receive_all(rs, message->msg_iov, (int)message->msg_iovlen, flags);
 	}
 	pthread_mutex_unlock(&rs->lock);
-	/* Streams have a name, too. */
+	/* For a stream, too, report the name of the sender. */
 	if (!rs->datagram && received > 0 && message->msg_name)
 		rgetpeername(socket, message->msg_name, &message->msg_namelen);
 	rs_put(rs);

@@ -11,8 +11,8 @@
 #include "os/clock.h"
 
 /*
- * rpoll() checks at least this often: another thread may have handled the event that rpoll()
- * sleeps for, without a wake-up.
+ * SLICE_MS is the longest sleep of rpoll(), because another thread may handle the event for which
+ * rpoll() sleeps, and does not wake rpoll().
  */
 enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
 
@@ -49,7 +49,7 @@ static void rs_arm(struct rs *rs)
 		rs_completions_arm(rs);
 }
 
-/* The descriptors that report events of a socket. */
+/* List the descriptors that report events of a socket. Returns their number. */
 static nfds_t fd_watch(const struct rs *rs, struct pollfd fds[2])
 {
 	nfds_t count = 0;
@@ -150,7 +150,7 @@ static short rs_readiness(const struct rs *rs)
 		if (rs_can_send(rs) || !rs->can_write)
 			events |= POLLOUT;
 		return events;
-	case RS_DISCONNECTED: /* first the received bytes, then the end */
+	case RS_DISCONNECTED: /* report the received bytes first, then the end */
 		return rs->message_count ? POLLIN : POLLIN | POLLOUT | POLLHUP;
 	case RS_FAILED:
 		return POLLIN | POLLOUT | POLLHUP | POLLERR;
@@ -158,7 +158,7 @@ static short rs_readiness(const struct rs *rs)
 	return 0;
 }
 
-/* Which of the wanted events are ready? With `shall_arm`, the next event wakes a sleeper. */
+/* Which of the wanted events are ready? If none and `shall_arm`, arm the socket's descriptors. */
 static short ready_events(struct rs *rs, short wanted, bool shall_arm)
 {
 	short ready;
@@ -175,7 +175,10 @@ static short ready_events(struct rs *rs, short wanted, bool shall_arm)
 	return ready & (wanted | POLLHUP | POLLERR);
 }
 
-/* Check all descriptors once. Returns how many are ready; `ret_under` is the list to poll. */
+/*
+ * Check all descriptors once. Returns how many are ready. `under` gets the kernel's descriptors to
+ * poll, *ret_under their number.
+ */
 static int descriptors_check(
 	struct pollfd *fds, nfds_t count, bool shall_arm, struct pollfd *under, nfds_t *ret_under)
 {
@@ -262,8 +265,8 @@ static bool fd_sets_has(const fd_set *set, int fd)
 }
 
 /*
- * Make an entry for each descriptor below `limit` that is in a set. Returns how many; `fds` has
- * room for `limit`.
+ * Make an entry for each descriptor below `limit` that is in a set. Returns the number of entries;
+ * `fds` has room for `limit`.
  */
 static nfds_t fd_sets_to_poll(const struct fd_sets *sets, int limit, struct pollfd *fds)
 {
@@ -304,7 +307,7 @@ static int fd_sets_from_poll(const struct fd_sets *sets, const struct pollfd *fd
 	return ready;
 }
 
-/* The timeout for poll(): rounded up; -1: for ever. */
+/* The timeout for poll(), rounded up to milliseconds; -1 if there is none. */
 static int fd_sets_timeout_ms(const struct timeval *timeout)
 {
 	int64_t ms;
