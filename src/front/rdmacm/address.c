@@ -8,7 +8,7 @@
 #include "port/address.h"
 #include "port/socket.h"
 
-enum { ANY_PORT = 9 /* nothing is sent to it, but connect() needs a port */ };
+enum { ANY_PORT = 9 /* connect() needs a port, but nothing is sent to it */ };
 
 static const union socket_address *address_from(const struct sockaddr *address)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_getaddrinfo(3): names and services by the C library's resolver, the local address by the
- * system's routing. rdma_resolve_addrinfo() does the same in a thread of its own, because a name
- * server may take long.
+ * rdma_getaddrinfo(3). The C library resolves names and services; the kernel's routing chooses the
+ * local address. rdma_resolve_addrinfo() does the same in a thread of its own, because a name
+ * server may need a long time.
  */
 #include <netdb.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 /* Flags that older headers do not name. */
 enum {
-	ADDRINFO_SA = 0x10, /* ask the subnet administrator, which Ethernet does not have */
+	ADDRINFO_SA = 0x10, /* query the subnet administrator, which Ethernet does not have */
 	ADDRINFO_DNS = 0x20, /* the default */
 };
 
@@ -120,7 +120,7 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 		bytes >= address_bytes(address);
 }
 
-/* Take the addresses of the hints, if there are any, when there is no name to resolve. */
+/* Without a name to resolve, copy the addresses that the hints have. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	int rc = 0;
@@ -172,9 +172,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 /* --- in a thread --- */
 
-/* What rdma_getaddrinfo() is asked, in memory of its own. */
+/* A copy of the arguments of rdma_resolve_addrinfo(), for the thread. */
 struct question {
-	struct id *id; /* with a reference */
+	struct id *id; /* the question has a reference to it */
 	char *node, *service;
 	struct rdma_addrinfo hints;
 	bool has_hints;
@@ -230,7 +230,7 @@ static void *question_answer(void *argument)
 	struct question *question = argument;
 	struct id *id = question->id;
 	struct rdma_addrinfo *found = NULL;
-	/* The thread counts as asleep, so that a fork does not wait for a name server. */
+	/* Here the thread counts as asleep, so that fork() does not wait for a name server. */
 	int rc = rdma_getaddrinfo(question->node, question->service,
 		question->has_hints ? &question->hints : NULL, &found);
 	int status = rc == -1 ? -errno : rc;
@@ -249,7 +249,10 @@ static void *question_answer(void *argument)
 	return NULL;
 }
 
-/* Returns whether the identifier has no other question. It has a reference more then. */
+/*
+ * Begin a question, unless the identifier has one already. Returns whether it has begun; the
+ * identifier then has one more reference.
+ */
 static bool question_begin(struct id *id)
 {
 	bool is_first;

@@ -20,7 +20,7 @@ static uint32_t claim_flags(const struct id *id, sa_family_t family)
 	return flags;
 }
 
-/* Log why no device has a local address: the address may not even be one of this host. */
+/* Returns why no device has a local address: -EADDRNOTAVAIL if this host lacks it, else -ENODEV. */
 static int explain_no_device(const struct sockaddr *address)
 {
 	struct sockaddr_storage local = {0};
@@ -31,7 +31,7 @@ static int explain_no_device(const struct sockaddr *address)
 	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
 }
 
-/* Set the identifier's device, and its protection domain unless the program has set one. */
+/* Set the identifier's device, and if it has no protection domain yet, that of the device. */
 static void use_device(struct id *id, struct device *device, uint32_t gid_index)
 {
 	id->device = device;
@@ -67,9 +67,9 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 }
 
 /*
- * Like the kernel's rdma_cm, choose no device for a loopback address. libfabric relies on it: it
- * binds to one to test whether connections work, and would then see only the device of that
- * address.
+ * Like the kernel's rdma_cm, choose no device for a loopback address. libfabric binds to a loopback
+ * address to test whether connections work. If that chose a device, libfabric would see only this
+ * device.
  */
 int id_bind(struct id *id, const struct sockaddr *address)
 {
@@ -138,8 +138,8 @@ struct listening {
 };
 
 /*
- * With any address, an address that fails does not keep the others from being served. watch.c adds
- * addresses that appear later.
+ * Receive requests at a local address, if the listener includes it. A failure at one address does
+ * not keep a listener at any address from the others. watch.c adds addresses that appear later.
  */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
@@ -160,7 +160,7 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		listening->opened++;
 }
 
-/* Requests go to the listener first, and take an identifier of its reserve. Returns 0 or -errno. */
+/* Begin to listen on RoCE devices, with `backlog` identifiers in reserve. Returns 0 or -errno. */
 static int roce_listen(struct id *id, uint32_t backlog)
 {
 	struct listening listening = {.id = id};
@@ -186,7 +186,10 @@ static int roce_listen(struct id *id, uint32_t backlog)
 	return listening.opened == 0 ? listening.error : 0;
 }
 
-/* At an address of a device, for its transport; at any address, for those of all devices. */
+/*
+ * The kinds of devices at which to listen: that of the bound device, or if there is none, those of
+ * all devices.
+ */
 static uint32_t kinds_to_listen_for(const struct id *id)
 {
 	uint32_t kinds = id_device_kinds(id);

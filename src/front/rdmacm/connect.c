@@ -9,7 +9,7 @@
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp_connect.h"
 
-/* The program's parameters; by default, the limits of the device. */
+/* The program's parameters. Without any, the largest that the device and the peer permit. */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
 {
 	if (param)
@@ -23,8 +23,8 @@ static struct rdma_conn_param param_or_default(const struct rdma_conn_param *par
 }
 
 /*
- * Put the program's private data behind that of the address information. Returns the length or
- * -EINVAL.
+ * Join the private data of rdma_getaddrinfo() (id->connect_data) and, behind them, those of
+ * `param`. Returns the length of both, or -EINVAL.
  */
 static int private_data(
 	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
@@ -301,7 +301,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 		return -1;
 	if (event != IBV_EVENT_COMM_EST)
 		return fail_errno(EINVAL);
-	/* The RTU may have arrived meanwhile; there is nothing left to do. */
+	/* If the RTU has arrived meanwhile, this fails, and there is nothing left to do. */
 	nic_cm_establish(&id->conn);
 	return 0;
 }
@@ -320,9 +320,12 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		nic_iwcm_disconnect(&id->iw);
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
-	/* The program may have made the queue pair itself. */
+	/*
+	 * Before our DREQ, send the pending acknowledgements. nic_cm_drive_lane() finds the lane by
+	 * the connection, because the program may have made the queue pair itself.
+	 */
 	nic_cm_drive_lane(&id->conn);
-	/* Has no effect if the peer began the disconnect and was answered. */
+	/* This has no effect if the peer began to disconnect, and we have answered. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
 }
@@ -339,7 +342,7 @@ static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 		*mask |= IBV_QP_QKEY;
 		return;
 	}
-	/* The program allows remote access by registering memory for it. */
+	/* Permit remote access here; the regions that the program registers limit it. */
 	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	if (id->id.qp_type != IBV_QPT_UC)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -374,7 +377,7 @@ static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->rq_psn = id->agreement.rq_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type != IBV_QPT_RC && id->id.qp_type != IBV_QPT_XRC_RECV)
-		return; /* it has no responder that knows READs */
+		return; /* a queue pair of this type has no responder that executes READs */
 	attr->max_dest_rd_atomic = id->agreement.responder_resources;
 	attr->min_rnr_timer = MIN_RNR_TIMER;
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -401,7 +404,7 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
 
-	/* Beyond INIT the connection moves an iWARP queue pair, so the attributes are empty. */
+	/* The connection itself moves an iWARP queue pair from INIT to RTS: no attributes. */
 	if (id->is_iwarp && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS)) {
 		*mask = 0;
 		return 0;
@@ -431,8 +434,8 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 }
 
 /*
- * Programs (rping) pass an uninitialised structure and hand all of it to ibv_modify_qp, so every
- * field is overwritten.
+ * Set every field of *attr, because programs (rping) pass a structure that is not initialised, and
+ * then pass it to ibv_modify_qp().
  */
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
 {

@@ -20,7 +20,7 @@ static bool is_known(const struct ibv_device *verbs)
 	return false;
 }
 
-/* Skip a device that cannot be opened. */
+/* Open a device and add it to the table. A device that cannot be opened is left out. */
 static void device_add(struct ibv_device *verbs)
 {
 	struct device *device = &devices[device_count];
@@ -94,7 +94,7 @@ bool device_exists(enum device_kind kind)
 	return false;
 }
 
-/* The GIDs of a device of these kinds; no GIDs of another one. */
+/* Read the GIDs of a device. If it is not of these kinds, there are none. Returns their number. */
 static ssize_t entries_read(
 	const struct device *device, uint32_t kinds, struct ibv_gid_entry entries[GIDS_MAX])
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices as this library opens them: each once, for all identifiers, with a default protection
- * domain. They stay open until the process ends. Any thread may call.
+ * The devices that this library has opened. It opens each device once, for all identifiers, with a
+ * default protection domain. Devices stay open until the process ends. Any thread may call these
+ * functions.
  */
 #ifndef URNIC_FRONT_RDMACM_DEVICE_H
 #define URNIC_FRONT_RDMACM_DEVICE_H
@@ -38,9 +39,9 @@ struct device *device_at(uint32_t index);
  * The first device of these kinds that has a local address.
  *
  * `kinds`    enum device_kind, or'ed.
- * `ifindex`  Of a link-local address; 0: any interface.
+ * `ifindex`  The interface of a link-local address; 0: any interface.
  *
- * Returns NULL when none has it.
+ * Returns NULL when no device has the address.
  */
 struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
@@ -49,7 +50,7 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
  * The device for a loopback address that no device has: the first of these kinds whose port is
  * active, as with the kernel's rdma_cm.
  *
- * `is_ipv4`  The family of its address, if it has both.
+ * `is_ipv4`  The wanted family of *ret_gid, for a device with addresses of both families.
  * `ret_gid`  An address of the device, to which the packets go.
  *
  * Returns NULL when no device is active.
@@ -60,7 +61,7 @@ struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid
 /* Is there a device of this kind? */
 bool device_exists(enum device_kind kind);
 
-/* The default XRC domain. NULL and errno. */
+/* The device's default XRC domain. NULL with errno on failure. */
 struct ibv_xrcd *device_xrcd(struct device *device);
 
 /* Call `visit` with each local address of each device of these kinds. */

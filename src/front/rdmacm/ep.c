@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints: an identifier, resolved or bound, with its queue pair, in one call.
+ * Endpoints: rdma_create_ep() makes an identifier, resolves or binds it, and makes its queue pair.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };
 
-/* A listener's requests get queue pairs like this one. */
+/* Bind, and keep `init` for the queue pairs of the listener's requests. */
 static int prepare_passive(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	const struct ibv_qp_init_attr *init)
 {
@@ -100,8 +100,8 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 		struct ibv_qp_init_attr init = *listen->qp_init;
 
 		/*
-		 * Pass the endpoint's domain only if it is of the device at which the request
-		 * arrived.
+		 * Pass the endpoint's protection domain only if it belongs to the device at which
+		 * the request arrived.
 		 */
 		if (rdma_create_qp(event->id,
 			    public->pd && public->pd->context == event->id->verbs ? public->pd

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels, and the effects of an event when the program takes it: the queue pair of an
- * accepted connection is brought up then, in the program's thread.
+ * Event channels, and what happens when the program takes an event. For example, the thread that
+ * takes the event of an accepted connection brings up the queue pair.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "front/rdmacm/multicast.h"
 #include "front/rdmacm/user_event.h"
 
-/* An event that the program holds. */
+/* An event that the program has taken and not acknowledged. */
 struct held {
 	struct rdma_cm_event public; /* first */
 	struct id *owner; /* its destruction waits until the event is acknowledged */
 	uint8_t private_data[256];
-	struct group *group; /* of a multicast event, until the program takes it */
-	struct user_event *user; /* that the program has written, until it takes it */
+	struct group *group; /* of a multicast event; used only while the program takes it */
+	struct user_event *user; /* written by the program; used only while the program takes it */
 };
 
 static struct channel *channel_of(struct rdma_event_channel *public)
@@ -49,9 +49,9 @@ void channel_destroy(struct channel *channel)
 		return;
 	/*
 	 * Programs (rping) destroy a channel while a thread waits in it, and expect that thread to
-	 * wait until the process ends: the kernel's rdma_cm keeps a closed file until the call
-	 * returns. Both descriptors stay open, because the thread reads its own again after a
-	 * signal and after an event that was forgotten.
+	 * wait until the process ends. With the kernel's rdma_cm it does, because the kernel keeps
+	 * a closed file until the call returns. So keep the channel and both descriptors, which the
+	 * thread reads again after a signal or a forgotten event.
 	 */
 	if (atomic_load(&channel->readers) > 0)
 		return;
@@ -170,7 +170,7 @@ static void report_response(struct held *held, struct id *id)
 /* --- what an event does --- */
 
 /*
- * Give the program a new identifier for a request. Returns false when that fails; the program then
+ * Give the program the identifier of a request. Returns false when that fails; the program then
  * does not see the request.
  */
 static bool take_request(struct held *held, struct id *id)
@@ -200,8 +200,8 @@ static bool take_request(struct held *held, struct id *id)
 }
 
 /*
- * The peer has accepted. Over iWARP its reply is the last message. Otherwise a queue pair of the
- * identifier is brought up and the RTU sent; without one the program calls rdma_establish().
+ * The peer has accepted. Over iWARP, its reply is the last message. Otherwise, if the identifier
+ * has a queue pair, bring it up and send the RTU; if not, the program calls rdma_establish().
  */
 static void take_response(struct held *held, struct id *id)
 {
@@ -225,13 +225,13 @@ static void take_response(struct held *held, struct id *id)
 	held->public.status = rc;
 }
 
-/* The parameter of events that older headers do not name. */
+/* The place of the argument of rdma_write_cm_event(), which older headers do not name. */
 static uint64_t *held_argument(struct held *held)
 {
 	return (uint64_t *)&held->public.param;
 }
 
-/* Returns false when the event is not one for the program. */
+/* Carry out what the event changes. Returns false when the program must not see the event. */
 static bool event_take(struct held *held, struct id *id)
 {
 	int error;
@@ -286,7 +286,7 @@ static bool event_take(struct held *held, struct id *id)
 	return true;
 }
 
-/* Keep the part of the event that later calls need, while the event may not be freed. */
+/* Copy what rdma_get_cm_event() needs, while the queue's lock keeps the event's source alive. */
 static void event_hold(struct event *event, void *argument)
 {
 	const struct id_event *source = container_of(event, struct id_event, event);

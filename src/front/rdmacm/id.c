@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of identifiers: creation, events, requests, the end.
+ * Identifiers: their creation, their events, their requests, and their end.
  */
 #include "front/rdmacm/id.h"
 
@@ -121,7 +121,7 @@ struct id *id_alloc(
 	return id;
 }
 
-/* An identifier with a connection of the manager. NULL and errno. */
+/* Create an identifier with a connection of the manager. NULL with errno on failure. */
 static struct id *id_create(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context)
 {
@@ -225,7 +225,7 @@ static void on_request(const struct cm_event *event)
 	id_request(id, listen, &listen->spares_missing);
 }
 
-/* Combine both offers after the peer has accepted: each count is the lower of the two. */
+/* The peer has accepted: of our offer and the peer's, agree on the lower count of READs. */
 static void agreement_make(struct id *id, const struct cm_rep *rep)
 {
 	struct id_agreement *agreement = &id->agreement;
@@ -261,7 +261,7 @@ void id_log(const struct id *id, const char *why)
 	log_write(LOG_INFO, "no connection to %s port %u: %s", text, address_port(to), why);
 }
 
-/* Log why an active side is not connected. */
+/* If this is the active side, log why it is not connected. */
 static void log_failure(const struct id *id, const char *why)
 {
 	if (id->conn.is_active)
@@ -288,7 +288,7 @@ static void on_event(const struct cm_event *event)
 	case CM_EVENT_REJ:
 		id->response = event->message;
 		log_failure(id, cm_reject_sentence(event->message.rej.reason));
-		/* The connection was established, and the other side no longer knows it. */
+		/* The connection was established, but the peer no longer knows it. */
 		if (event->conn->state == CM_STATE_TIMEWAIT &&
 			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
 			id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -362,7 +362,7 @@ int id_add_spare(struct id *listen)
 		id_free(spare);
 		return rc;
 	}
-	/* The program's reference is added with the request. */
+	/* This is the manager's reference; id_open_request() adds the program's. */
 	spare->has_conn = true;
 	nic_cm_listener_add(&listen->listener, &spare->conn);
 	return 0;
@@ -393,7 +393,7 @@ void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct i
 
 /* --- the end --- */
 
-/* Drop the requests that the program has not taken. */
+/* Drop the listener's requests that the program has not taken. */
 static void drop_requests(struct id *listen)
 {
 	for (;;) {
@@ -452,7 +452,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		return -1;
 	watch_remove(id);
 	resolver_forget(id);
-	/* If it was inherited by fork(), its connection belongs to the parent. */
+	/* If this process inherited it by fork(), its connection belongs to the parent. */
 	if (id->epoch != nic_cm_epoch()) {
 		forget_events(id);
 		id_free(id);
@@ -558,7 +558,7 @@ int id_open_request(struct id *id)
 	struct gid local = id->path.local;
 	int rc;
 
-	/* From here on the program owns the identifier: after a failure it must be destroyed. */
+	/* From here on the program owns the identifier: after a failure, the caller destroys it. */
 	pthread_mutex_lock(&id_lock);
 	list_remove(&id->in_requests);
 	id->references++;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection identifier in the library: the public structure, the manager's connection, and its
- * possible events.
+ * A connection identifier in the library: the public structure, the connection manager's
+ * connection, and its possible events.
  *
- * Calls of the program and the manager cause events. An identifier has one entry per type of event
- * in its channel's queue, so posting allocates nothing. Details of an event stay in the identifier
- * until the program takes the event.
+ * Both the program's calls and the connection manager cause events. An identifier embeds one entry
+ * per type of event for its channel's queue, so posting allocates nothing. Details of an event stay
+ * in the identifier until the program takes the event.
  *
- * A listener has as many identifiers in reserve as its backlog. A request takes one; the program's
- * rdma_get_cm_event() replaces it.
+ * A listener has as many identifiers in reserve as its backlog. A request takes one of them;
+ * rdma_get_cm_event() replaces it when the program takes the request.
  *
- * Life: the program has one reference, until rdma_destroy_id(); the manager another, until the
- * connection's protocol has ended.
+ * References: the program has one until rdma_destroy_id(); the connection manager has another until
+ * the connection's protocol has ended.
  *
  * Lock: id_lock guards id->id.channel while events are posted, the lists of requests, and reference
- * counts. Its place is in os/lock_order.def.
+ * counts. os/lock_order.def says in which order it is taken.
  */
 #ifndef URNIC_FRONT_RDMACM_ID_H
 #define URNIC_FRONT_RDMACM_ID_H
@@ -32,8 +32,8 @@ enum {
 	ID_EVENT_USER,
 	ID_EVENT_INTERNAL,
 	ID_EVENT_COUNT,
-	ID_BACKLOG_MAX = 1024, /* also for a backlog of 0; as the kernel's rdma_ucm */
-	ID_ACK_TIMEOUT = 17, /* 0.54 s: what the kernel's rdma_cm uses on Ethernet */
+	ID_BACKLOG_MAX = 1024, /* as the kernel's rdma_ucm; also taken for a backlog of 0 */
+	ID_ACK_TIMEOUT = 17, /* 0.54 s, as the kernel's rdma_cm on Ethernet */
 	ID_HOP_LIMIT = 64,
 	ID_RETRY_COUNT_MAX = 7,
 };
@@ -48,19 +48,18 @@ struct channel {
 	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
 };
 
-/* The next step of an identifier. */
+/* How far an identifier is. */
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
-	ID_RESOLVING, /* waits for the next hop */
+	ID_RESOLVING, /* the kernel resolves the next hop */
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
 	ID_CONNECTING, /* active: REQ sent */
-	/* active: accepted, and the program has its own queue pair: rdma_establish() */
-	ID_RESPONDED,
+	ID_RESPONDED, /* active: the peer has accepted; the program calls rdma_establish() */
 	ID_REQUESTED, /* passive: the program accepts or rejects */
-	ID_ACCEPTED, /* passive: waits for the RTU */
+	ID_ACCEPTED, /* passive: REP sent, the RTU has not arrived */
 	ID_CONNECTED,
 	ID_OVER, /* rejected, disconnected, failed */
 };
@@ -71,16 +70,16 @@ struct id_event {
 	enum rdma_cm_event_type type;
 	int status; /* 0, -errno, or the reason of a REJ */
 	struct group *group; /* of a multicast event, else NULL */
-	struct user_event *user; /* that contains it, or NULL */
+	struct user_event *user; /* the user event that contains this event, or NULL */
 };
 
 /* The agreed attributes of a connection; host order. */
 struct id_agreement {
-	/* Each side chooses the PSN with which the other begins (IBTA 12.7). */
-	uint32_t rq_psn; /* ours, sent to the peer */
-	uint32_t sq_psn; /* the peer's */
+	/* Each side chooses the PSN with which the other side begins to send (IBTA 12.7). */
+	uint32_t rq_psn; /* our choice: the first PSN that the peer sends */
+	uint32_t sq_psn; /* the peer's choice: the first PSN that we send */
 	uint32_t remote_qpn;
-	uint32_t remote_qkey; /* datagrams */
+	uint32_t remote_qkey; /* of a datagram service */
 	uint8_t responder_resources; /* READs and atomics that our responder executes at once */
 	uint8_t initiator_depth; /* READs and atomics that our requester has outstanding */
 	uint8_t retry_count;
@@ -92,16 +91,16 @@ struct id_agreement {
 
 struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
-	/* Changed by the program's calls; watch.c reads it in its own thread */
+	/* The program's calls change the state. The thread of watch.c reads it, too. */
 	_Atomic(enum id_state) state;
-	struct list in_ids; /* of watch.c, like the next */
-	struct list in_bucket;
-	struct list in_resolving; /* of resolver.c, like the next, its time limit */
-	uint64_t resolve_until_ns;
-	uint64_t epoch; /* of the process, across forks */
-	uint32_t references; /* under id_lock */
-	bool is_sync; /* it has its own channel, and calls wait for their event */
-	bool has_conn;
+	struct list in_ids; /* in a list of watch.c */
+	struct list in_bucket; /* in a list of watch.c */
+	struct list in_resolving; /* in a list of resolver.c */
+	uint64_t resolve_until_ns; /* of resolver.c: when the identifier's time is up */
+	uint64_t epoch; /* nic_cm_epoch() at creation: a forked child has another one */
+	uint32_t references; /* guarded by id_lock */
+	bool is_sync; /* the identifier has a private channel, and calls wait for their event */
+	bool has_conn; /* `conn` is created */
 	bool is_iwarp; /* its device is an iWARP device, and `iw` its connection */
 	struct cm_conn conn;
 	struct agent_claim claim;
@@ -110,7 +109,7 @@ struct id {
 	struct cm_path path;
 	struct id_agreement agreement;
 	struct nic_iw_conn iw; /* iWARP: in place of `conn` */
-	uint32_t iw_qpn; /* of the queue pair for which a connection is requested */
+	uint32_t iw_qpn; /* of the queue pair for which the active side requests a connection */
 
 	/* Options */
 	uint8_t tos;
@@ -120,32 +119,35 @@ struct id {
 
 	/* Listening */
 	struct cm_listener listener;
-	struct list requests; /* of id.in_requests: not taken by the program yet; under id_lock */
-	struct list in_requests;
+	/* Requests that the program has not taken, by id.in_requests; guarded by id_lock */
+	struct list requests;
+	struct list in_requests; /* in listen->requests, or in the iw_spares of the listener */
 	struct id *listen; /* of a request: its listener */
-	uint32_t spares_missing; /* taken by requests, not yet replaced; under id_lock */
+	/* Identifiers that requests took from the reserve, to be replaced; guarded by id_lock */
+	uint32_t spares_missing;
 	struct nic_iw_listener iw_listener;
-	uint32_t iw_spares_missing; /* likewise */
-	struct list iw_spares; /* the reserve for its requests, of in_requests; under id_lock */
+	uint32_t iw_spares_missing; /* as spares_missing, for iw_spares */
+	/* The reserve for requests over iWARP, by id.in_requests; guarded by id_lock */
+	struct list iw_spares;
 
 	/* Events */
 	struct id_event events[ID_EVENT_COUNT];
-	struct cm_message request; /* REQ or SIDR_REQ of a passive side */
+	struct cm_message request; /* passive: the peer's REQ or SIDR_REQ */
 	struct cm_message response; /* REP, REJ or SIDR_REP */
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
-	uint32_t events_taken; /* under `mutex` */
-	uint32_t events_acked;
+	uint32_t events_taken; /* by the program; guarded by `mutex` */
+	uint32_t events_acked; /* by the program; guarded by `mutex` */
 
 	/* Endpoints */
-	struct ibv_qp_init_attr *qp_init; /* passive endpoint: for each request */
-	uint8_t *connect_data; /* of rdma_getaddrinfo(): private data of the connection */
+	struct ibv_qp_init_attr *qp_init; /* passive endpoint: for the requests' queue pairs */
+	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
 	size_t connect_bytes;
 	struct list groups; /* of struct group: multicast */
 
-	/* Under id_lock */
-	struct list user_events; /* of struct user_event: not taken */
-	struct rdma_addrinfo *addrinfo; /* rdma_query_addrinfo() will hand it out, or NULL */
+	/* Guarded by id_lock */
+	struct list user_events; /* struct user_event, until the program has taken it */
+	struct rdma_addrinfo *addrinfo; /* for the next rdma_query_addrinfo(), or NULL */
 	bool is_resolving_addrinfo;
 };
 
@@ -157,9 +159,9 @@ static inline struct id *id_of(struct rdma_cm_id *public)
 }
 
 /*
- * The identifier that a call names. NULL and errno: EINVAL for a null pointer, ENOENT for a
- * destroyed identifier, which is not dereferenced. perftest uses destroyed ones after its server
- * was not ready.
+ * The identifier that a call names. NULL with errno: EINVAL for a null pointer, ENOENT for a
+ * destroyed identifier, to which this function makes no access. perftest passes destroyed
+ * identifiers after its server was not ready.
  */
 struct id *id_find(struct rdma_cm_id *public);
 
@@ -185,8 +187,8 @@ void id_log(const struct id *id, const char *why);
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * Variants for an event outside of id->events: id_post_event() posts it, id_post_locked() posts it
- * with id_lock held. id_forget_event() removes an event, taken or not.
+ * id_post_event() posts an event that need not be in id->events; id_post_locked() does so with
+ * id_lock locked. id_forget_event() removes an event from the queue, if it is there.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
@@ -196,15 +198,15 @@ void id_forget_event(struct id *id, struct id_event *event);
 void id_ack_event(struct id *id);
 
 /*
- * Wait for the event of the call just made, if the identifier is synchronous. Returns 0 or -1 and
- * errno.
+ * If the identifier is synchronous, wait for the event that the current call has caused. Returns 0,
+ * or -1 with errno.
  */
 int id_complete(struct id *id);
 
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
 
-/* Refill a listener's reserve by `add`. Without memory the rest stays missing. */
+/* Call `add` until none of `missing` is missing in a listener's reserve, or memory runs out. */
 void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct id *listen));
 
 /* An identifier of a listener's reserve has become a request: queue it for the program. */
@@ -219,22 +221,23 @@ int id_open_request(struct id *id);
 int id_bind(struct id *id, const struct sockaddr *address);
 
 /*
- * Take the first device of these kinds (enum device_kind) that has this address. For a loopback
- * address without a device, take that of device_find_for_loopback(). -ENODEV: there is none.
+ * Use the first device of these kinds (enum device_kind) that has this address. For a loopback
+ * address without a device, use that of device_find_for_loopback(). Returns 0; or -ENODEV when
+ * there is none.
  */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 
 /* The kinds of devices that can serve the identifier: iWARP serves reliable connections only. */
 uint32_t id_device_kinds(const struct id *id);
 
-/* A new identifier without a connection. NULL when there is no memory. */
+/* Allocate an identifier without a connection. NULL when there is no memory. */
 struct id *id_alloc(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
-/* Agree on so many READs and atomics, as far as the device can. */
+/* Agree on these numbers of READs and atomics, or on the device's limits if those are lower. */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
-/* id_agree_reads() for accepting; "the maximum" means what the peer requested. */
+/* id_agree_reads() for accepting. RDMA_MAX_* in `param` means what the peer requested. */
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
 
 /* The address vector for packets from the identifier's address. */
@@ -244,13 +247,13 @@ struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remo
 int id_fill_path(struct id *id);
 
 /*
- * Bring the queue pair of an agreed connection up, or move it to the error state. Return 0 or an
- * errno.
+ * id_qp_connect() moves the queue pair of an agreed connection to RTS, id_qp_fail() to the error
+ * state. Both return 0 or an errno.
  */
 int id_qp_connect(struct id *id);
 int id_qp_fail(struct id *id);
 
-/* A private channel for synchronous calls. NULL and errno. */
+/* Create a channel, also a private one for synchronous calls. NULL with errno on failure. */
 struct channel *channel_create(void);
 void channel_destroy(struct channel *channel);
 

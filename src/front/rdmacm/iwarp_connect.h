@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections of identifiers on iWARP devices, by MPA over TCP (connection/nic_iwcm.h): the
- * counterpart of connect.c and event_channel.c.
+ * Connections of identifiers on iWARP devices, by MPA over TCP (connection/nic_iwcm.h). This file
+ * does for iWARP what connect.c and event_channel.c do for RoCE.
  *
  * MPA's reply settles all parameters, and there is no RTU. So the active side is connected when its
  * program takes the reply, and the passive side when its program accepts.
@@ -12,23 +12,23 @@
 #include "front/rdmacm/id.h"
 
 /*
- * Listen at the identifier's address, besides the listener for InfiniBand connections if there is
- * one. Returns 0 or -errno.
+ * Listen at the identifier's address. The identifier may have a listener for RoCE, too. Returns 0
+ * or -errno.
  */
 int iwarp_listen(struct id *id, uint32_t backlog);
 
-/* Accept no further requests, and drop those that the program has not taken. */
+/* Stop listening, and free the reserve. */
 void iwarp_unlisten(struct id *id);
 
-/* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
+/* Put one more identifier into a listener's reserve for iWARP. Returns 0 or -errno. */
 int iwarp_add_spare(struct id *listen);
 
-/* Prepare a request for the program: id_open_request(). Returns 0 or -errno. */
+/* id_open_request() for a request over iWARP. Returns 0 or -errno. */
 int iwarp_open_request(struct id *id);
 
 /*
- * Request a connection; accept a request; reject one. `data` is the program's private data. Return
- * 0 or -errno.
+ * Request a connection; accept a request; reject a request. `data` is private data of `bytes`
+ * bytes. Each returns 0 or -errno.
  */
 int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), without a subnet
- * administrator: joining attaches the queue pair when the program takes the event.
+ * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), and no subnet
+ * administrator takes part. The queue pair is attached when the program takes the event of the
+ * join.
  */
 #include "front/rdmacm/multicast.h"
 

@@ -8,14 +8,14 @@
 struct group {
 	struct list node; /* in id->groups */
 	struct gid gid;
-	void *context; /* the program's */
+	void *context; /* the program's value */
 	bool is_send_only;
 	bool is_attached;
 	struct id_event event;
 };
 
 /*
- * The program takes the event of a join: fill it in and attach the queue pair. Returns 0 or an
+ * The program takes the event of a join: fill in *event and attach the queue pair. Returns 0 or an
  * errno.
  */
 int group_taken(struct group *group, struct rdma_cm_event *event);

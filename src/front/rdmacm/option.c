@@ -47,8 +47,9 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 }
 
 /*
- * Take a path record in place of rdma_resolve_route(), as the kernel does on Ethernet, too. Packets
- * follow the addresses, so only the record's MTU counts.
+ * Set the path by a record of the program, in place of rdma_resolve_route(). The kernel's rdma_cm
+ * permits this on Ethernet, too. The kernel routes packets by their addresses, so of the record
+ * only the MTU has an effect.
  */
 static int set_ib_path(struct id *id, const void *value, size_t bytes)
 {

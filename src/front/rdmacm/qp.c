@@ -41,8 +41,8 @@ static int cq_create(struct rdma_cm_id *id, uint32_t depth, struct ibv_cq **ret_
 }
 
 /*
- * Create the completion queues that the program left out. The identifier owns them and destroys
- * them with its queue pair.
+ * Create the completion queues that the program left out. The identifier owns them;
+ * rdma_destroy_qp() destroys them.
  */
 static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 {
@@ -59,7 +59,7 @@ static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 	return error;
 }
 
-/* The receiving end of XRC has no queues, only a domain. */
+/* A receiving XRC queue pair needs no completion queues, only a domain: set the default one. */
 static int xrcd_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & IBV_QP_INIT_ATTR_XRCD)
@@ -79,7 +79,7 @@ static int qp_initialize(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_s
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
-/* Bring up a datagram queue pair: it needs no peer. */
+/* Move the queue pair to INIT, or a datagram queue pair to RTS, because it needs no peer. */
 static int qp_prepare(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	int error = qp_initialize(id, qp, IBV_QPS_INIT);
@@ -110,7 +110,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
-	/* Adapters round up, and programs (rdma_xclient) send inline without requesting room. */
+	/* Adapters round this up, so programs (rdma_xclient) send inline without requesting it. */
 	init->cap.max_inline_data = max_u32(init->cap.max_inline_data, INLINE_BYTES_MIN);
 	error = init->qp_type == IBV_QPT_XRC_RECV ? xrcd_complete(public, init)
 						  : cqs_complete(public, init);

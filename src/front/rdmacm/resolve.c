@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses and routes. The kernel's routing decides; on Ethernet the two addresses are the whole
- * route.
+ * Addresses and routes. The kernel's routing chooses source address and interface. On Ethernet, the
+ * source and destination addresses are the whole route.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int route_choose(struct id *id, const struct sockaddr *remote)
 	return 0;
 }
 
-/* `source` NULL or without a family: any address of the family of `remote`. */
+/* Bind to `source`; if it is NULL or has no family, to any address of the family of `remote`. */
 static int bind_source(struct id *id, const struct sockaddr *source, const struct sockaddr *remote)
 {
 	struct sockaddr_storage any = {.ss_family = remote->sa_family};
@@ -76,7 +76,7 @@ static int bind_source(struct id *id, const struct sockaddr *source, const struc
 	return id_bind(id, (struct sockaddr *)&any);
 }
 
-/* Usually the next hop is known, and the call is done at once. */
+/* Have the next hop resolved. Usually the kernel knows it, and the event is posted at once. */
 static int neighbour_reach(struct id *id, int timeout_ms)
 {
 	int rc;
@@ -170,9 +170,9 @@ int id_fill_path(struct id *id)
 }
 
 /*
- * On Ethernet a route needs no query, so the call cannot fail later. RDMA_CM_EVENT_ROUTE_ERROR is
- * never raised, as with the kernel's rdma_cm there. Like the kernel, check that the interface of
- * the address still exists.
+ * On Ethernet a route needs no query, so there is no later failure, and no
+ * RDMA_CM_EVENT_ROUTE_ERROR. Like the kernel's rdma_cm, check only that the interface of the
+ * address still exists.
  */
 int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread reports the result as an event. When the program takes it, event_channel.c changes the
- * identifier's state.
+ * The thread reports the result as an event. When the program takes the event, event_channel.c
+ * changes the identifier's state.
  *
- * Lock: `resolver_lock`, for the list; id_lock and that of the event queue are taken under it.
+ * Lock: `resolver_lock` guards the list. The thread takes id_lock, and the lock of the event queue,
+ * with resolver_lock locked.
  */
 #include "front/rdmacm/resolver.h"
 
@@ -16,11 +17,11 @@
 enum { LOOK_NS = 2000000 };
 
 pthread_mutex_t resolver_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* of id.in_resolving */
+static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* struct id, by in_resolving */
 static uint32_t waiting_count;
-static bool is_running; /* the thread */
+static bool is_running; /* the thread runs */
 
-/* Report a result, if there is one. Returns false if not. */
+/* Report the result, if there is one yet. Returns whether there is. */
 static bool id_decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
@@ -35,7 +36,7 @@ static bool id_decide(struct id *id, uint64_t now_ns)
 	return true;
 }
 
-/* Check each identifier once. Returns false when none is left; then the thread has ended. */
+/* Check each identifier once. Returns false when none is left; the thread must then end. */
 static bool ids_check(void)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -72,7 +73,7 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-/* A child does not resolve for its parent. */
+/* Called in a forked child, which does not resolve for its parent. */
 void resolver_fork_child(void)
 {
 	while (!list_is_empty(&ids_waiting))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that the program writes into its own event channel (rdma_write_cm_event()). Each has
- * memory of its own, which is freed when the program takes the event, or destroys the identifier.
+ * Events that the program writes into its own event channel (rdma_write_cm_event()). Each has its
+ * own memory, which is freed when the program takes the event or destroys the identifier.
  */
 #ifndef URNIC_FRONT_RDMACM_USER_EVENT_H
 #define URNIC_FRONT_RDMACM_USER_EVENT_H
@@ -10,18 +10,19 @@
 
 struct user_event {
 	struct id_event event;
-	struct list node; /* of id.user_events, under id_lock */
+	struct list node; /* in id.user_events; guarded by id_lock */
 	uint64_t argument;
-	bool is_taken; /* under the lock of the event queue: whoever has taken it frees it */
+	/* Guarded by the lock of the event queue. The thread that has taken the event frees it. */
+	bool is_taken;
 };
 
 /* Free an event that was taken. */
 void user_event_free(struct user_event *event);
 
-/* Drop the identifier's events in `queue` that are not taken. Called with id_lock held. */
+/* Free the identifier's events in `queue` that are not taken. The caller has locked id_lock. */
 void user_events_forget(struct id *id, struct event_queue *queue);
 
-/* Move the events that are not taken to another queue. Called with id_lock held. */
+/* Move the events that are not taken to another queue. The caller has locked id_lock. */
 void user_events_move(struct id *id, struct event_queue *from, struct event_queue *to);
 
 #endif

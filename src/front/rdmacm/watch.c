@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `watch_lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under
- * it. Thread: that of netdev/netdev_watch.h.
+ * Lock: `watch_lock` guards the snapshot and the epoch. id_lock, which guards the lists of
+ * identifiers, may be taken with watch_lock locked.
+ *
+ * Thread: that of netdev/netdev_watch.h calls interfaces_changed().
  */
 #include "front/rdmacm/watch.h"
 
@@ -13,18 +15,19 @@
 #include "netdev/netdev_watch.h"
 
 /*
- * The program's identifiers, under id_lock: in one list, and by a hash of their address in memory.
- * A bucket that was never used is zeroed.
+ * The program's identifiers, guarded by id_lock. Each is in one list of all, and in a bucket by a
+ * hash of its address in memory. A bucket that was never used is zeroed.
  */
 enum { BUCKETS = 1 << 10 };
 static struct list watched_ids = {&watched_ids, &watched_ids};
 static struct list id_buckets[BUCKETS];
 pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under `watch_lock`: the previous interfaces; NULL: none yet */
+/* The interfaces when they were last read; NULL: not yet. Guarded by `watch_lock`. */
 static struct netdev_list *snapshot_before;
-static uint64_t watch_epoch; /* under `watch_lock`: of the process that watches; 0: none */
+/* nic_cm_epoch() of the process that watches; 0: none. Guarded by `watch_lock`. */
+static uint64_t watch_epoch;
 
-/* With id_lock held. */
+/* The caller has locked id_lock. */
 static struct list *bucket_of(const struct rdma_cm_id *public)
 {
 	uint64_t hash = ((uintptr_t) public >> 4) * 0x9e3779b97f4a7c15ull;
@@ -68,8 +71,9 @@ struct id *id_find(struct rdma_cm_id *public)
 /* --- addresses that come later --- */
 
 /*
- * The families whose new addresses are reported to urnicd, too. Listeners at any address take
- * requests there; so do listeners at a loopback address (device_find_for_loopback()).
+ * The families of which new addresses are reported to urnicd, too, so that it passes the requests
+ * that arrive there. Listeners at any address want these requests; so do listeners at a loopback
+ * address (device_find_for_loopback()).
  */
 struct families {
 	bool ipv4;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Watches interfaces while identifiers depend on them. Listeners at any address also listen at
- * addresses that appear later. Identifiers get an event when their device is gone
- * (RDMA_CM_EVENT_DEVICE_REMOVAL) or has another hardware address (RDMA_CM_EVENT_ADDR_CHANGE).
+ * Watches the interfaces for all identifiers. Listeners at any address also listen at addresses
+ * that appear later. An identifier gets an event when the interface of its device is removed
+ * (RDMA_CM_EVENT_DEVICE_REMOVAL) or gets another hardware address (RDMA_CM_EVENT_ADDR_CHANGE).
  */
 #ifndef URNIC_FRONT_RDMACM_WATCH_H
 #define URNIC_FRONT_RDMACM_WATCH_H
@@ -16,7 +16,7 @@ void watch_start(void);
 void watch_add(struct id *id);
 void watch_remove(struct id *id);
 
-/* Held across a fork; the child then calls the function. */
+/* Locked across a fork; the child then calls watch_fork_child(). */
 extern pthread_mutex_t watch_lock;
 void watch_fork_child(void);
 
