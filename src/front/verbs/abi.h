@@ -6,8 +6,8 @@
  * have default visibility; everything else in the library is hidden. The version script, made of
  * symbols.def, gives each name its version.
  *
- * The public header covers three calls with macros of the same name. They are undefined here,
- * because this room defines the calls. The end declares names that the library exports and no
+ * The public header defines macros with the names of three calls. This file undefines these macros,
+ * because this room defines the calls. At its end it declares names that the library exports but no
  * public header declares.
  */
 #ifndef URNIC_FRONT_VERBS_ABI_H
@@ -36,8 +36,8 @@
  * Read one attribute file of a device, as sysfs would show it.
  *
  * `dir`   The device's ibdev_path, or any directory.
- * `file`  The name below it, "board_id" or "ports/1/gid_attrs/types/0".
- * `buf`   Takes the text without its final newline. Terminated unless `size` is 0.
+ * `file`  The file's name below `dir`, such as "board_id" or "ports/1/gid_attrs/types/0".
+ * `buf`   Gets the text without its final newline. Terminated unless `size` is 0.
  *
  * Returns the length of the text, or -1.
  */
@@ -47,8 +47,8 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 const char *ibv_get_sysfs_path(void);
 
 /*
- * From the kernel's layouts to the library's and back. librdmacm was their only user. They
- * overwrite the whole destination.
+ * Convert from the kernel's layouts to the library's, and back. Each call overwrites all of *dst.
+ * Their only user was rdma-core's librdmacm.
  */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src);

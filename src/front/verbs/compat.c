@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that refuse: all of the ABI of 2006 (name@IBVERBS_1.0), and those for hardware that this
- * device does not have. See symbols.def.
+ * Calls that always fail: all of the ABI of 2006 (name@IBVERBS_1.0), and those for hardware that
+ * this device does not have. See symbols.def.
  *
- * The functions read no arguments, so they are defined without any; in the calling convention the
- * caller cleans up.
+ * The functions are defined without arguments, because they read none. That is safe, because in the
+ * calling convention the caller removes the arguments.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 		return __VA_ARGS__;                                          \
 	}
 
-/* A call of the newest ABI. */
+/* A call of the current ABI that always fails. */
 #define REFUSED(type, name, ...)                                \
 	__attribute__((visibility("default"))) type name(void); \
 	type name(void)                                         \

@@ -2,14 +2,14 @@
 /*
  * Opening and closing devices.
  *
- * An adapter's command descriptor belongs to its kernel driver; here it is a memfd. A program can
- * duplicate it and pass it to ibv_import_device(), which finds the context by the identity of the
- * file. In another process, the import makes a context of that process's own adapter. The program
- * can then import objects of the first process through it. The memfd says where these are
- * (peer/nic_import.h).
+ * The command descriptor of an adapter's context belongs to a kernel driver; here it is a memfd. A
+ * program can duplicate it and pass it to ibv_import_device(), which finds the context by the
+ * identity of the file. If another process imports it, that process gets a context of its own
+ * device. Through this context it can import objects of the first process. The memfd says where
+ * those objects are (peer/nic_import.h).
  *
- * One lock (`context_lock`) guards the list of open contexts. With it locked, this file only posts
- * events.
+ * One lock (`context_lock`) guards the list of open contexts. With it locked, a thread takes only
+ * the lock of an event queue.
  */
 #include "front/verbs/context.h"
 
@@ -66,11 +66,11 @@ static void events_prepare(struct context *context)
 
 	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
 		async_event_init(&context->events[i], of[i].type, NULL);
-		context->events[i].verbs.element.port_num = of[i].port; /* 0: of the device */
+		context->events[i].verbs.element.port_num = of[i].port; /* 0: a device's event */
 	}
 }
 
-/* Fill the table, but for operations that this NIC, or an iWARP device, lacks. */
+/* Fill the table. Operations that this NIC lacks, or that an iWARP device lacks, stay NULL. */
 static void ops_fill(struct verbs_context *context, bool is_iwarp)
 {
 #define OP(slot, function) context->slot = function;
@@ -92,7 +92,7 @@ struct command {
 
 static const char command_magic[16] = COMMAND_FILE;
 
-/* The context takes `cmd_fd`, on success only. NULL with errno on failure. */
+/* On success, the context owns `cmd_fd`. NULL with errno on failure. */
 static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
@@ -175,7 +175,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->verbs.context;
 }
 
-/* The open context whose command descriptor is the same file, or NULL. Locked. */
+/* The open context whose command descriptor is this file, or NULL. context_lock is locked. */
 static const struct context *file_lookup(const struct stat *file)
 {
 	list_for_each(context, &open_contexts, struct context, node) {
@@ -195,7 +195,7 @@ struct identity {
 	uint64_t owner_opening;
 };
 
-/* The identity of this process's context with the same file. */
+/* The identity of the context of this process whose command descriptor is this file. */
 static struct identity identity_here(const struct stat *file)
 {
 	struct identity identity = {.device = NULL};
@@ -211,7 +211,8 @@ static struct identity identity_here(const struct stat *file)
 }
 
 /*
- * This process's device for the command's interface. NULL: none, or in another network namespace.
+ * This process's device on the interface that `command` names. NULL: there is none, or the
+ * interface is in another network namespace.
  */
 static struct device *device_again(const struct command *command)
 {
@@ -304,7 +305,7 @@ int ibv_close_device(struct ibv_context *context)
 		return result_of("ibv_close_device", EINVAL);
 	netdev_watch_stop(front->watch);
 	objects_release(front);
-	/* Objects of importing contexts are built on objects of this one, so keep it. */
+	/* Objects of importing contexts are built on objects of this context, so keep it. */
 	if (object_context_is_used(front))
 		return 0;
 	close(context->cmd_fd);

@@ -26,7 +26,7 @@ enum context_event {
 	CONTEXT_EVENT_COUNT
 };
 
-/* The same as bits. */
+/* The events of enum context_event, as bits. */
 enum context_event_bit {
 #define CONTEXT_EVENT(name, type, port) CONTEXT_##name = 1 << CONTEXT_EVENT_##name,
 #include "front/verbs/context_event.def"
@@ -42,7 +42,7 @@ struct async_event {
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	/* number of the ibv_open_device(); an imported context has that of the original */
+	/* Number of the opening; a context imported within this process has the original's. */
 	uint64_t opening;
 	struct nic_locator owner; /* of an imported context: the other process; else its pid is 0 */
 	uint64_t owner_opening; /* `opening` in that process */
@@ -50,7 +50,7 @@ struct context {
 	struct list node; /* in the list of open contexts */
 	struct async_event events[CONTEXT_EVENT_COUNT];
 	uint32_t watch; /* from netdev_watch_start() */
-	/* objects created through this context; under the lock of object.c */
+	/* Objects created through this context; guarded by the lock of object.c */
 	uint32_t object_count;
 };
 

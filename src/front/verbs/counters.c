@@ -6,15 +6,15 @@
 #include "base/arith.h"
 #include "front/verbs/result.h"
 
-/* Points of one counters object; there are only two values to count. */
+/* The most points of one counters object. More are of no use, because there are two values only. */
 enum { POINT_COUNT_MAX = 16 };
 
 struct counters {
 	struct ibv_counters verbs;
 	struct object object;
 	struct flow_counters values;
-	pthread_mutex_t lock; /* for the points and flow_count */
-	uint32_t flow_count; /* flows that use it */
+	pthread_mutex_t lock; /* guards the points and flow_count */
+	uint32_t flow_count; /* flows that use the object */
 	uint32_t point_count;
 	struct {
 		enum ibv_counter_description what;
@@ -64,7 +64,7 @@ int counters_attach(
 	struct counters *counters = counters_of(verbs);
 	int error = 0;
 
-	/* Attaching to an existing flow would have to stop the flow meanwhile. */
+	/* Not supported, because attaching to an existing flow would have to suspend the flow. */
 	if (flow)
 		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
 	if (attr->comp_mask)

@@ -3,7 +3,7 @@
 
 #include "front/verbs/result.h"
 
-/* Completions that one call copies from the NIC. */
+/* The most completions that cq_poll_verbs() takes from the NIC at a time. */
 #define POLL_BATCH 16
 
 static void on_event(void *user, uint32_t events)
@@ -201,7 +201,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 	if (error)
 		return result_minus_one(-error);
-	/* The queue stays until this event is acknowledged. */
+	/* The queue still exists, because cq_free() waits until this event is acknowledged. */
 	*cq = &front->verbs;
 	*cq_context = front->verbs.cq_context;
 	return 0;

@@ -32,10 +32,10 @@ static inline struct channel *channel_of(struct ibv_comp_channel *verbs)
 
 /* State of polling an extended queue; see cq_ex.c. */
 struct cq_cursor {
-	pthread_mutex_t lock; /* from start_poll to end_poll; unused in single-threaded queues */
+	pthread_mutex_t lock; /* locked from start_poll to end_poll, if is_locking */
 	bool is_locking;
 	bool has_wallclock;
-	uint64_t wallclock_offset_ns; /* from the NIC's clock to the time of day */
+	uint64_t wallclock_offset_ns; /* the time of day, less the time of the NIC's clock */
 	struct cqe cqe; /* the current completion */
 };
 
@@ -52,7 +52,7 @@ struct cq_front {
 	struct cq_cursor cursor; /* of an extended queue */
 };
 
-/* On the data path, which trusts its pointers. */
+/* For the data path, which trusts the program's pointers. */
 static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 {
 	return container_of(verbs, struct cq_front, verbs);
@@ -64,13 +64,13 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
  */
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init);
 
-/* Immediate data is in network order, an invalidated key is a number. */
+/* For imm_data: immediate data in network order, or an invalidated key in host order. */
 static inline uint32_t cqe_imm_data(const struct cqe *cqe)
 {
 	return cqe->flags & WC_WITH_IMM ? htobe32(cqe->imm) : cqe->imm;
 }
 
-/* enum wc_service_level; known for datagrams only, else 0. */
+/* enum wc_service_level of a datagram; 0 for other completions, which do not know it. */
 static inline uint8_t cqe_service_level(const struct cqe *cqe)
 {
 	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;

@@ -3,13 +3,13 @@
  * Extended completion queues: a program polls one completion at a time, and reads only the fields
  * that it needs.
  *
- * start_poll takes the first completion and leaves the cursor locked, next_poll takes another,
- * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters. With
- * "empty" as the answer it might sleep while the first thread leaves completions in the queue. A
- * queue that is single-threaded, by its flag or its thread domain, has no lock. ibv_poll_cq() on
- * the same queue takes the next completion without the lock.
+ * start_poll takes the first completion and leaves the cursor locked, next_poll takes another one,
+ * end_poll unlocks the cursor. A second thread that starts to poll meanwhile waits, as on adapters.
+ * If it got ENOENT instead, it might sleep although the first thread leaves completions in the
+ * queue. A queue that is single-threaded, by its flag or its thread domain, takes no lock.
+ * ibv_poll_cq() on the same queue takes the next completion without the lock.
  *
- * Only start_poll drives the NIC; next_poll reads memory.
+ * Only start_poll drives the NIC; next_poll only reads memory.
  */
 #include <time.h>
 
@@ -173,7 +173,7 @@ enum {
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
 
-/* Set the function of each field, requested by the program or not; unsupported fields have none. */
+/* Set the functions of all supported fields, whether or not the program requested the fields. */
 static void functions_set(struct ibv_cq_ex *cq)
 {
 	cq->start_poll = start_poll;
@@ -221,8 +221,8 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 }
 
 /*
- * The raw clock counts nanoseconds in tv_nsec and sets no seconds, because programs made for
- * adapters read tv_nsec alone.
+ * Return all of the raw clock in tv_nsec, as nanoseconds, and 0 in tv_sec, because programs made
+ * for adapters read tv_nsec alone.
  */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`device_lock`) guards the table and the changing parts of a device. No function of
- * another file is called with it locked. Another lock (`refresh_lock`) is held from before a
- * snapshot is taken until its events are posted. So an older snapshot never replaces a newer one.
+ * One lock (`device_lock`) guards the table and the changing parts of a device. With it locked, a
+ * thread takes no other lock. A thread that takes a snapshot has another lock (`refresh_lock`) from
+ * before that until it has posted the events. So an older snapshot never replaces a newer one.
  * Order: refresh_lock, then device_lock or context_lock.
  */
 #include "front/verbs/device.h"
@@ -21,8 +21,8 @@
 #include "os/setting.h"
 
 /*
- * IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data),
- * and the ICRC.
+ * The bytes of a packet besides its payload: IPv6, UDP, BTH, the longest extended headers of a
+ * packet with payload (RETH and immediate data), and the ICRC.
  */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
 
@@ -35,9 +35,9 @@ static struct device *present_devices[DEVICE_COUNT_MAX];
 static uint32_t present_count;
 
 /*
- * A hardware address for an interface without one: FNV-1a of the names of the host and the
- * interface. It is the same each time, most likely unique among hosts, and in the range of locally
- * administered addresses.
+ * Make a hardware address for an interface without one: FNV-1a of the names of the host and the
+ * interface. The address is the same each time, most likely unique among hosts, and in the range of
+ * locally administered addresses.
  */
 static void mac_invent(const char *ifname, uint8_t mac[6])
 {
@@ -66,7 +66,7 @@ static const struct {
 
 /*
  * A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291
- * appendix A). The second device of an interface gets a different one.
+ * appendix A). The RoCE and the iWARP device of an interface get different GUIDs.
  */
 static __be64 guid_from_netdev(const struct netdev *netdev, enum device_transport transport)
 {
@@ -156,7 +156,7 @@ static uint32_t device_update(struct device *device, const struct netdev *netdev
 	return events;
 }
 
-/* Is the interface still there, perhaps under another name? */
+/* Does the device's interface still exist, perhaps under another name? */
 static bool is_listed(const struct netdev_list *list, const struct device *device)
 {
 	if (!list->is_complete || list->netns_cookie != device->netns_cookie)
@@ -178,9 +178,9 @@ static bool has_network(const struct netdev_list *list)
 }
 
 /*
- * Programs take devices of the same subnet on two hosts for connected, and 127.0.0.0/8 is the same
- * subnet everywhere. So loopback is a device only on a host without network, or if the environment
- * names it. Once it is a device of this process it stays one.
+ * Programs assume that devices of one subnet on two hosts are connected, and 127.0.0.0/8 is the
+ * same subnet on every host. So the loopback interface gets a device only on a host without a
+ * network, or if the environment names it. Once this process has such a device, the device stays.
  */
 static bool is_loopback_wanted(const struct netdev_list *list, const struct netdev *loopback)
 {
@@ -195,7 +195,10 @@ static bool is_loopback_wanted(const struct netdev_list *list, const struct netd
 	return false;
 }
 
-/* The wanted interfaces in the order of their devices. Returns their number. Under device_lock. */
+/*
+ * List the wanted interfaces in the order of their devices. Returns their number. device_lock is
+ * locked.
+ */
 static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NETDEV_COUNT_MAX])
 {
 	const char *patterns = setting_text("URNIC_INTERFACES");
@@ -221,7 +224,7 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
-/* If a new device did not get the name of URNIC_DEVICE_NAME, log why. Under device_lock. */
+/* If a new device did not get its name in URNIC_DEVICE_NAME, log why. device_lock is locked. */
 static void name_check(
 	const struct device *device, bool is_good, const char *name, const char *names)
 {
@@ -237,7 +240,9 @@ static void name_check(
 			names, name, device->ifname, device->verbs.name);
 }
 
-/* Make, or update, a device of this transport for each wanted interface. Under device_lock. */
+/*
+ * Make or update a device of this transport for each wanted interface. device_lock is locked.
+ */
 static void transport_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, enum device_transport transport, const char *names, uint32_t *events)
 {
@@ -264,7 +269,10 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 	}
 }
 
-/* URNIC_TRANSPORTS; NULL: the default. A mistake in it is logged once. Under device_lock. */
+/*
+ * The value of URNIC_TRANSPORTS. NULL: the default, also after a mistake in the value, which is
+ * logged once. device_lock is locked.
+ */
 static const char *transports_choose(void)
 {
 	static bool is_logged;
@@ -283,7 +291,7 @@ static const char *transports_choose(void)
 	return NULL;
 }
 
-/* Log once if URNIC_INTERFACES leaves no device. Under device_lock. */
+/* Log once if URNIC_INTERFACES leaves no device. device_lock is locked. */
 static void interfaces_check(void)
 {
 	static bool is_logged;
@@ -298,8 +306,8 @@ static void interfaces_check(void)
 }
 
 /*
- * Update the table from a snapshot. `events` has DEVICE_COUNT_MAX entries, by the index of the
- * device. The names of the environment are for the first transport. Under device_lock.
+ * Update the table from a snapshot. `events` has an entry for each device, at the device's index.
+ * The names in URNIC_DEVICE_NAME apply only to the first transport. device_lock is locked.
  */
 static void table_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, uint32_t *events)
@@ -338,7 +346,7 @@ static void nic_update(struct device *device, uint32_t events)
 	}
 }
 
-/* Take a snapshot and apply it. Returns 0 or -errno. Under refresh_lock. */
+/* Take a snapshot and apply it. Returns 0 or -errno. refresh_lock is locked. */
 static int snapshot_apply(uint32_t events[DEVICE_COUNT_MAX])
 {
 	struct netdev *order[NETDEV_COUNT_MAX];
@@ -362,7 +370,7 @@ static int snapshot_apply(uint32_t events[DEVICE_COUNT_MAX])
 
 int device_refresh(void)
 {
-	static bool is_stale = true; /* a snapshot failed, so events may be missing */
+	static bool is_stale = true; /* there is no snapshot yet, or the last attempt failed */
 	uint32_t events[DEVICE_COUNT_MAX] = {0};
 	int error = 0;
 
@@ -513,8 +521,8 @@ const char *ibv_get_device_name(struct ibv_device *device)
 }
 
 /*
- * RDMA netlink has indexes for the kernel's devices only. With an index, programs would look it up
- * there; UCX prints an error when that fails.
+ * Return no index, because RDMA netlink has only indexes of the kernel's devices. Programs would
+ * look up an index there; UCX prints an error when that fails.
  */
 int ibv_get_device_index(struct ibv_device *device)
 {

@@ -5,14 +5,14 @@
  *
  * A device is made when its interface is first seen. It keeps its address in memory and its name
  * until the process ends, because programs compare device pointers, and may keep one whose
- * interface has gone. device_refresh() reads addresses, MTU and link anew; between two refreshes
- * all answers are of one snapshot. While a device is open, each change of the interfaces causes a
- * refresh, which posts events to the device's contexts.
+ * interface was removed. device_refresh() reads addresses, MTU and link state anew; between two
+ * refreshes all answers come from one snapshot. While a device is open, each change of the
+ * interfaces causes a refresh, which posts events to the device's contexts.
  *
- * A device whose interface was removed stays gone. If the interface comes back it is another
+ * A device whose interface was removed stays gone. If the interface comes back, it gets another
  * device, perhaps of the same name.
  *
- * Functions here take this file's locks; any thread may call.
+ * These functions take the locks of device.c; any thread may call them.
  */
 #ifndef URNIC_FRONT_VERBS_DEVICE_H
 #define URNIC_FRONT_VERBS_DEVICE_H
@@ -26,8 +26,9 @@
 #include "netdev/netdev.h"
 
 /*
- * Each new name of an interface takes an entry until the process ends. Further interfaces are not
- * offered.
+ * The size of the table of devices. A device keeps its entry until the process ends, and an
+ * interface gets another device with each new name. If the table is full, further interfaces get no
+ * device.
  */
 #define DEVICE_COUNT_MAX 128
 
@@ -53,9 +54,9 @@ struct device {
 	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
-	uint64_t netns_cookie; /* the namespace in which ifindex is its interface */
-	/* The fields below are under the lock of device.c. */
-	bool is_active; /* up, and has a carrier */
+	uint64_t netns_cookie; /* the network namespace to which `ifindex` belongs */
+	/* device_lock guards the fields below. */
+	bool is_active; /* the interface is up and has a carrier */
 	bool is_gone; /* the interface was removed */
 	uint32_t mtu_bytes;
 	struct gid_table gids;
@@ -74,7 +75,7 @@ struct device_port {
 int device_refresh(void);
 
 /*
- * The devices of the last snapshot, in the order for programs.
+ * The devices of the last snapshot, in the order in which programs get them.
  *
  * `devices`  Room for DEVICE_COUNT_MAX pointers.
  *
@@ -93,7 +94,7 @@ static inline bool device_is_iwarp(const struct device *device)
 	return device->transport == DEVICE_IWARP;
 }
 
-/* Was its interface removed? */
+/* Was the device's interface removed? */
 bool device_is_gone(struct device *device);
 
 /* The state of the port as of the last refresh. */
@@ -105,7 +106,7 @@ enum ibv_mtu device_mtu(const struct device_port *port);
 /* The GID at `index`, any number, as of the last refresh. False: there is none. */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
-/* The index of a GID; DEVICE_GID_NONE, which ibv_query_qp() returns too: the table lacks it. */
+/* The index of a GID. DEVICE_GID_NONE, which ibv_query_qp() may report: the table lacks the GID. */
 #define DEVICE_GID_NONE 0xff
 uint8_t device_gid_index(struct device *device, const struct gid *gid);
 

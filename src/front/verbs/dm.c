@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device memory: a part of NIC memory. Programs copy to and from it, peers access it through a
- * region.
+ * Device memory: a part of NIC memory. Programs copy to it and from it; peers access it through a
+ * memory region.
  */
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define WORD_BYTES    4
 #define LOG_ALIGN_MAX 12
 
-/* Flags that a region of device memory may have; it is always zero-based. */
+/* Flags that a region of device memory may have; the region is always zero-based. */
 #define ACCESS_ACCEPTED                                                                  \
 	(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |      \
 		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | \
@@ -26,13 +26,13 @@
 struct dm {
 	struct ibv_dm verbs;
 	struct object object;
-	struct nic_dm nic; /* nic.owner is set: memory of another process */
+	struct nic_dm nic; /* if nic.owner is set, the memory belongs to another process */
 };
 
-/* Allocated memory per device. */
+/* The bytes of device memory that are allocated, by the device's index. */
 static _Atomic uint64_t allocated_bytes[DEVICE_COUNT_MAX];
 
-/* False: the device has too little left. */
+/* Returns false if the device has fewer bytes left. */
 static bool bytes_take(const struct device *device, uint64_t bytes)
 {
 	_Atomic uint64_t *allocated = &allocated_bytes[device->index];
@@ -46,8 +46,8 @@ static bool bytes_take(const struct device *device, uint64_t bytes)
 }
 
 /*
- * The memory that a call names; undo with object_unref(). ENOENT: none; EIO: the parent's, in the
- * child of a fork.
+ * Use the memory that a call names; undo with object_unref(). Returns 0; ENOENT when there is none;
+ * or EIO in a forked child for memory of the parent.
  */
 static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
@@ -63,7 +63,7 @@ static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **
 	return 0;
 }
 
-/* The destination of a copy, which is a range of words inside the memory. NULL: it is not. */
+/* The place of a copy in the memory. NULL: the range is not of whole words inside the memory. */
 static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 {
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
@@ -74,7 +74,7 @@ static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 	return nic->memory + offset;
 }
 
-/* Copy between the program and the device memory, which is NULL in `to` or `from`. */
+/* Copy to or from the device memory: of `to` and `from`, the NULL one stands for it. */
 static int dm_copy(const char *call, const struct ibv_dm *dm, uint64_t dm_offset, void *to,
 	const void *from, size_t length)
 {
@@ -125,7 +125,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 		return NULL;
 	dm->verbs = verbs_of(context, 0);
 	if (bytes_take(front->device, attr->length)) {
-		dm->nic.bytes = attr->length; /* for dm_release() */
+		dm->nic.bytes = attr->length; /* dm_release() gives them back */
 		error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
 	}
 	if (!object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error))
@@ -176,7 +176,7 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 	return mr;
 }
 
-/* Map memory of another process. NULL with errno. */
+/* Map memory of another process. NULL with errno on failure. */
 static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct context *front = context_of(context);
@@ -191,7 +191,7 @@ static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_ha
 										       : NULL;
 }
 
-/* Make a second public structure for memory that stays its creator's. */
+/* For memory of this process, make a second public structure. Its creator still owns the memory. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct object *object;
@@ -210,7 +210,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	return imported;
 }
 
-/* Imported memory in use ends with its context. */
+/* If memory of another process is still in use, its mapping lasts until the context is closed. */
 void ibv_unimport_dm(struct ibv_dm *dm)
 {
 	if (context_is_foreign(context_of(dm->context)))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DMA-bufs: memory of another device's driver, named by a descriptor. Once mapped, it is ordinary
- * memory to this NIC. The driver learns that the CPU will access it (linux/dma-buf.h).
+ * DMA-bufs: memory of another device's driver, named by a descriptor. Once it is mapped, it is
+ * ordinary memory to this NIC. An ioctl tells the driver that the CPU accesses it
+ * (linux/dma-buf.h).
  */
 
 #include <fcntl.h>
@@ -14,14 +15,14 @@
 #include "front/verbs/mr.h"
 #include "front/verbs/result.h"
 
-/* Flags that a region of a DMA-buf may have, besides those of the optional range. */
+/* Flags that a region of a DMA-buf may have. Those of the optional range may be ignored. */
 #define ACCESS_ACCEPTED                                                              \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE)
 
 /*
- * Announce the start or end of CPU access to the driver. Returns 0, or -1 with errno: ENOTTY if the
- * descriptor is no DMA-buf.
+ * Tell the driver of the DMA-buf that the CPU begins or ends to access it. Returns 0, or -1 with
+ * errno: ENOTTY if the descriptor is no DMA-buf.
  */
 static int sync_cpu(int fd, uint64_t edge)
 {
@@ -74,7 +75,7 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 	return 0;
 }
 
-/* Does the buffer extend so far? Bytes behind its end can be mapped, but not accessed. */
+/* Does the buffer have all these bytes? Bytes behind its end can be mapped, but not accessed. */
 static bool has_bytes(int fd, uint64_t offset, size_t length)
 {
 	off_t bytes = lseek(fd, 0, SEEK_END);

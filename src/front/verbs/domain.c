@@ -54,7 +54,7 @@ static int parent_domain_refer(struct parent_domain *domain)
 	const struct ibv_parent_domain_init_attr *attr = &domain->attr;
 	struct context *context = context_of(domain->verbs.context);
 
-	/* A parent domain cannot be built on another one: two allocators would apply. */
+	/* A parent domain cannot be built on another one, because two allocators would apply. */
 	domain->pd = object_ref(attr->pd->handle, OBJECT_PD, context);
 	if (!domain->pd) {
 		struct object *known = pd_ref(attr->pd);
@@ -120,7 +120,8 @@ static void *alloc_by_program(
 		return IBV_ALLOCATOR_USE_DEFAULT;
 	memory = attr->alloc(pd, attr->pd_context, bytes, ALIGNMENT_BYTES, resource);
 	/*
-	 * A wrong program may not have zeroed it, and a stray value would be a wild pointer later.
+	 * Zero the memory, because a faulty program may not have done so, and a leftover value
+	 * would later be used as a pointer.
 	 */
 	if (memory && memory != IBV_ALLOCATOR_USE_DEFAULT)
 		memset(memory, 0, bytes);

@@ -17,7 +17,7 @@
 
 #include "front/verbs/pd.h"
 
-/* The lower half of the allocator's resource_type. The upper half, a driver's number, is 0. */
+/* The lower half of the allocator's resource_type. The upper half is a driver's number, here 0. */
 enum domain_resource {
 	DOMAIN_QP = 1,
 	DOMAIN_CQ = 2,
@@ -42,7 +42,7 @@ struct td {
  * the object becomes its user.
  *
  * `pd`          As the program named it; NULL for none.
- * `bytes`       Of the object. The allocator is called with an alignment of 64.
+ * `bytes`       The size of the object. The allocator is called with an alignment of 64 bytes.
  * `ret_object`  Initial value of the struct object in that memory.
  *
  * NULL: out of memory.
@@ -50,7 +50,7 @@ struct td {
 void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_t bytes,
 	struct object *ret_object);
 
-/* Free the memory of an object. It stays a user of its parent domain. */
+/* Free the memory of an object. The caller drops the reference to its parent domain afterwards. */
 void domain_free(const struct object *object, enum domain_resource resource, void *memory);
 
 /* Was the object created through a parent domain with a thread domain? */

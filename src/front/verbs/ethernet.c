@@ -12,7 +12,7 @@
 #include "front/verbs/context.h"
 #include "port/socket.h"
 
-/* What the call writes for "no VLAN". */
+/* What ibv_resolve_eth_l2_from_gid() returns for "no VLAN". */
 #define VLAN_NONE 0xffff
 
 /*
@@ -35,7 +35,7 @@ static bool mac_of_group(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 	return false;
 }
 
-/* A link-local address made from the Ethernet address contains it (RFC 4291 appendix A). */
+/* A link-local address made of an Ethernet address contains that address (RFC 4291 appendix A). */
 static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (!gid_is_link_local(gid) || gid->raw[11] != 0xff || gid->raw[12] != 0xfe)

@@ -14,7 +14,7 @@ struct flow_front {
 	struct flow_counters *counters; /* NULL: none */
 };
 
-/* Headers and actions that a rule has named; it may name none twice. */
+/* Headers and actions that a rule has named. A rule may name each of them only once. */
 enum named {
 	NAMED_ETHERNET = 1 << 0,
 	NAMED_IP = 1 << 1,
@@ -43,12 +43,15 @@ static void require_layer(struct making *making, enum frame_layer layer)
 	making->rule.mask.layers |= (uint8_t)layer;
 }
 
-/* A type of specification: its size, and what of a rule and of a frame it names. */
+/*
+ * A type of specification: its size, the part of a rule that it sets, and the layer that it
+ * requires of a frame.
+ */
 static const struct spec_type {
 	uint32_t type; /* enum ibv_flow_spec_type */
 	uint16_t bytes;
 	enum named part;
-	enum frame_layer layer; /* 0: none that it requires */
+	enum frame_layer layer; /* 0: it requires none */
 } spec_types[] = {
 	{IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth), NAMED_ETHERNET, 0},
 	{IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4), NAMED_IP, FRAME_LAYER_IPV4},
@@ -105,7 +108,10 @@ static void add_fields(struct making *making, const struct ibv_flow_spec *spec)
 	}
 }
 
-/* EINVAL: wrong size or place; EOPNOTSUPP: cannot be matched here. */
+/*
+ * Add a specification to the rule. Returns 0; EINVAL for a wrong size, or a part that is named
+ * twice; or EOPNOTSUPP for what this NIC cannot match.
+ */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
 	const struct spec_type *type = spec_types;

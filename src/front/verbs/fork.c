@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fork support: the locks of this room. The calls of programs have no effect.
+ * Fork support: the locks of this room across fork(), and the programs' calls for fork support,
+ * which have no effect.
  *
- * An adapter accesses physical pages, so a copy on write after a fork could separate it from the
- * process. This NIC uses the addresses of the process, so a copy on write does not matter.
+ * An adapter accesses physical pages. So after a copy on write, the process may use other pages
+ * than the adapter. This NIC uses the addresses of the process, so a copy on write does not matter.
  */
 #include "front/verbs/fork.h"
 

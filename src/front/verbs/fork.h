@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 /*
- * In the order of os/lock_order.def. Each belongs to its file. No function outside of this room is
- * called with one locked. The exception is event queues under xrcd_lock, which is also taken under
- * a lane's lock.
+ * In the order of os/lock_order.def. Each lock belongs to one file. With context_lock or xrcd_lock
+ * locked, a thread takes the lock of an event queue; otherwise it takes none outside of this room.
+ * xrcd_lock is also taken with a lane locked.
  */
 extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;

@@ -30,7 +30,7 @@ static bool entry_write(struct device *device, uint32_t index, void *entry, size
 	return true;
 }
 
-/* An empty entry reads as zero; an index outside of the table is an error. */
+/* An entry without a GID reads as zero; an index outside of the table is an error. */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	struct gid found = {{0}};
@@ -51,7 +51,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
-/* The same call under its names of other releases (symbols.def). */
+/* ibv_query_gid_type() under the versions of other rdma-core releases (symbols.def). */
 #define GID_TYPE_OF_RELEASE(release)                                                           \
 	__attribute__((visibility("default"))) int query_gid_type_##release(                   \
 		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type); \
@@ -83,7 +83,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (port_num != DEVICE_PORT || gid_index >= GID_TABLE_LENGTH)
 		return result_of("ibv_query_gid_ex", EINVAL);
 	if (!entry_write(context_of(context)->device, gid_index, entry, entry_size))
-		/* programs find the end of the table like this: do not log */
+		/* Do not log this, because programs find the end of the table this way. */
 		return errno = ENODATA;
 	return 0;
 }

@@ -3,10 +3,10 @@
  * The GID table of a port.
  *
  * The table has no empty entries, because programs read the first one, or all up to the length of
- * the table. When an address goes, the entries behind it move up. A new address comes last.
- * Programs get IBV_EVENT_GID_CHANGE for each change. Queue pairs and address handles contain the
- * address instead of the index, so a change does not affect them. The first filling keeps the given
- * order.
+ * the table. When an interface loses an address, the entries behind it move up. A new address comes
+ * last. Programs get IBV_EVENT_GID_CHANGE for each change. Queue pairs and address handles contain
+ * the address instead of the index, so a change does not affect them. The first
+ * gid_table_update() keeps the order of `gids`.
  *
  * Plain data; the caller serializes.
  */
@@ -20,8 +20,8 @@
 #include "base/gid.h"
 
 /*
- * An interface rarely has more addresses; further ones are not offered. Indexes fit the 8 bits of
- * sgid_index.
+ * An interface rarely has more addresses; further addresses get no entry. Indexes must fit the 8
+ * bits of sgid_index.
  */
 #define GID_TABLE_LENGTH 32
 

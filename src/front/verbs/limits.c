@@ -99,7 +99,7 @@ static void limits_read(void)
 	while (text && text_item_next(&text, &item))
 		if (!limits_set(&device_limits, &item, &highest))
 			limits_complain(&item, highest);
-	/* Each queue pair has its own. */
+	/* READs and atomics of one queue pair take no resources of another one. */
 	device_limits.max_res_rd_atom = device_limits.max_qp * device_limits.max_qp_rd_atom;
 }
 

@@ -13,12 +13,12 @@
 #include "base/text.h"
 #include "front/verbs/abi.h"
 
-/* Device memory of a process, per device: as much as common adapters have. */
+/* The most device memory of one process on one device: as much as common adapters have. */
 #define DM_BYTES_MAX (1u << 20)
 
 /*
- * All rows of limits.def, without names and identifiers. limits_configure() writes it; later it is
- * only read.
+ * The attributes that limits.def has; GUIDs and the firmware version are not set.
+ * limits_configure() writes this structure; afterwards it is only read.
  */
 extern struct ibv_device_attr device_limits;
 

@@ -2,8 +2,8 @@
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
  *
- * Paging on demand is the only way this NIC works. IBV_ACCESS_ON_DEMAND only skips the check, at
- * registration, that the memory is mapped.
+ * This NIC uses the page tables of the process, so every region is paged on demand.
+ * IBV_ACCESS_ON_DEMAND has one effect: registration does not check that the memory is mapped.
  */
 #include "front/verbs/mr.h"
 
@@ -26,7 +26,7 @@
 /* Flags that a registration may have. Those of the optional range may be ignored by definition. */
 #define ACCESS_ACCEPTED \
 	(ACCESS_NIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
-/* FLUSH to persistence, of newer headers: known, and not offered. */
+/* IBV_ACCESS_FLUSH_PERSISTENT of newer headers, which this NIC knows but does not support. */
 #define ACCESS_FLUSH_PERSISTENT (1u << 9)
 
 #define REREG_SUPPORTED (unsigned int)IBV_REREG_MR_FLAGS_SUPPORTED
@@ -39,10 +39,10 @@ static int access_check(unsigned int access)
 }
 
 /*
- * Check that all of [address, address + bytes) is mapped and readable, and, if the NIC shall write
- * there, writable. Checks mappings without touching pages. An adapter's driver pins the pages,
- * which fails for unmapped or read-only addresses. This NIC pins nothing; without this check it
- * would get a page fault in the middle of a peer's message.
+ * Check that all of [address, address + bytes) is mapped and readable, and if `is_written`,
+ * writable. The check reads the list of mappings and touches no pages. An adapter's driver pins the
+ * pages, which fails for unmapped or read-only addresses. This NIC pins nothing; without this check
+ * it would meet the page fault in the middle of a peer's message.
  *
  * Returns 0 or EFAULT. Returns 0 if the kernel does not list mappings.
  */
@@ -59,7 +59,7 @@ static int memory_probe(const void *address, size_t bytes, bool is_written)
 		: EFAULT;
 }
 
-/* memory_probe() as far as this registration needs it. */
+/* Check the memory of a registration by memory_probe(), unless `access` has ON_DEMAND. */
 static int memory_check(void *addr, size_t length, unsigned int access)
 {
 	bool is_written = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
@@ -78,7 +78,7 @@ static struct mr_region region_of(const struct mr *mr)
 	};
 }
 
-/* Give the region a handle. */
+/* Give the region its handle and its keys. */
 static int mr_publish(struct mr *mr, uint32_t key)
 {
 	int error = object_add(&mr->object, OBJECT_MR, context_of(mr->verbs.context));
@@ -97,8 +97,8 @@ static int mr_publish(struct mr *mr, uint32_t key)
 }
 
 /*
- * A copy of `made`, which uses its protection domain. On failure both stay the caller's. NULL with
- * errno.
+ * Allocate a copy of `made` that uses the protection domain `pd`. NULL with errno on failure; the
+ * caller then still owns what `made` contains.
  */
 static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 {
@@ -130,7 +130,7 @@ void mr_free(void *memory)
 	free(mr);
 }
 
-/* Finish a registration: return the region for the program, or undo. */
+/* Finish a registration: return the region for the program, or after an error, free it. */
 static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
 {
 	if (!error)
@@ -216,8 +216,8 @@ static int rereg_check(
 }
 
 /*
- * Change the region to `changed`, whose protection domain is referenced. On failure nothing has
- * changed.
+ * Change the region to `changed`, which has a reference to its protection domain. On failure
+ * nothing has changed.
  */
 static int mr_rereg(struct mr *mr, const struct mr *changed)
 {
@@ -309,7 +309,7 @@ void *mr_release(struct object *object)
 	return mr;
 }
 
-/* End the use of the region's key. EBUSY while windows are bound to it. */
+/* Make the region's key invalid. Returns EBUSY while windows are bound to the region. */
 static int mr_retire(const struct ibv_mr *verbs)
 {
 	struct object *object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
@@ -338,8 +338,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 /* --- import ------------------------------------------------------------------------------- */
 
 /*
- * Copy the region from its public structure, if the NIC has the region. The child of a fork has
- * none.
+ * Copy the region's public structure, if the NIC has the region. The NIC of a forked child has none
+ * of the parent's regions.
  */
 static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 {
@@ -355,8 +355,8 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 }
 
 /*
- * Import a region of another process. It is no object here, because programs can do no more than
- * use its key. NULL with errno.
+ * Import a region of another process. It is no object of this process, because programs can only
+ * use its key. NULL with errno on failure.
  */
 static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 {
@@ -380,7 +380,9 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 	return imported;
 }
 
-/* Make a second public structure for a region that stays its creator's. */
+/*
+ * For a region of this process, make a second public structure. The creator still owns the region.
+ */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct ibv_mr *imported;
@@ -413,8 +415,8 @@ void ibv_unimport_mr(struct ibv_mr *mr)
 /* --- advice ------------------------------------------------------------------------------- */
 
 /*
- * Bring pages in, as a read or a write would. If `is_awaited` they are present on return; otherwise
- * this is a hint.
+ * Bring pages in, as a read would, or if `is_written`, as a write would. If `is_awaited`, the pages
+ * are present on return; otherwise the call is only a hint to the kernel.
  *
  * Returns 0, ENOMEM, or EFAULT when some page does not permit the access.
  */
@@ -446,8 +448,8 @@ static int advise_range(
 	if (error || !sge->length)
 		return error;
 	/*
-	 * This advice is for pages that are present, without a page fault for the others. The NIC
-	 * uses the page tables of the process, so it needs no preparation for present pages.
+	 * This advice prepares an adapter for the pages that are present, without page faults for
+	 * the others. This NIC uses the page tables of the process, so there is nothing to prepare.
 	 */
 	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;

@@ -8,10 +8,10 @@
 struct mr {
 	struct ibv_mr verbs;
 	struct object object;
-	pthread_mutex_t lock; /* for the fields that ibv_rereg_mr() changes */
+	pthread_mutex_t lock; /* guards the fields that ibv_rereg_mr() changes */
 	struct object *pd;
 	struct object *dm; /* the device memory that contains it, or NULL */
-	struct dma_handle *dma_handle; /* that it was registered with, or NULL */
+	struct dma_handle *dma_handle; /* the handle with which it was registered, or NULL */
 	struct {
 		void *address; /* of a mapping made for this region, or NULL */
 		size_t bytes;
@@ -19,16 +19,16 @@ struct mr {
 	} mapping;
 	uint64_t iova;
 	unsigned int access;
-	bool is_fixed; /* not of ordinary memory: cannot be registered again */
+	bool is_fixed; /* ibv_rereg_mr() refuses it, as it is not of ordinary memory */
 };
 
 /*
  * Register a region of memory of any origin.
  *
- * `made`    Address, length, dm and mapping; taken over on success.
- * `iova`    Address of its first byte for peers, unless it is zero-based.
+ * `made`    Has address, length, dm and mapping. On success the region owns dm and mapping.
+ * `iova`    The address that peers use for the first byte, unless the region is zero-based.
  * `access`  enum ibv_access_flags, any bits.
- * `is_own`  The program's own memory: check that it is mapped.
+ * `is_own`  The memory is the program's: check that it is mapped.
  *
  * NULL with errno on failure.
  */

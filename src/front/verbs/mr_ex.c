@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Registration with all of its options, and handles for hints about DMA. A hint tells an adapter
- * which processor's cache to write to; this NIC copies with the processor that it has, so a handle
- * changes nothing.
+ * Registration with all of its options, and handles for hints about DMA. A hint tells an adapter to
+ * which processor's cache to write. The thread that runs this NIC copies on its current processor,
+ * so a handle has no effect.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ int dma_handle_dealloc(struct dma_handle *handle)
 	return 0;
 }
 
-/* Which combinations the man page permits. */
+/* Check that the man page permits this combination of attributes. Returns 0 or a positive errno. */
 static int mr_attr_check(const struct mr_attr *attr)
 {
 	uint64_t mask = attr->comp_mask;

@@ -9,12 +9,13 @@
 #include "front/verbs/result.h"
 
 /*
- * Local write is a right of the region, but programs name it for windows, and adapters accept that.
+ * Flags that a window may have. Local write is a right of the region only, but programs pass it for
+ * windows, too, and adapters accept that.
  */
 #define ACCESS_WINDOW                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | MR_FLUSH_GLOBAL)
-#define KEY_TAG 0xffu /* bits of a key that the binder chooses (IBTA 10.6.7.2.1) */
+#define KEY_TAG 0xffu /* the bits of a key that the program chooses (IBTA 10.6.7.2.1) */
 
 struct mw {
 	struct ibv_mw verbs;
@@ -82,7 +83,7 @@ int mw_dealloc(struct ibv_mw *mw)
 	return result_of("ibv_dealloc_mw", object_destroy(mw->handle, OBJECT_MW, mw->context));
 }
 
-/* Windows of type 1: this call posts the bind, and chooses the key. */
+/* ibv_bind_mw(), for windows of type 1: post the bind request, and choose the key. */
 int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct qp_front *front = qp_of(qp);

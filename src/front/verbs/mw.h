@@ -16,7 +16,7 @@
  *         programs pass only the tag, and adapters take the index from the window.
  *
  * Returns false for a window that is not of type 2, access flags that a window cannot have, or a
- * range outside of any region. Either pointer may be NULL; the result is false then.
+ * range without a region; also if `mw` or `info` is NULL.
  */
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls of rdma-core 45 to 65, and their structures. The installed header may lack them, or have
- * structures with fewer members. So they have names of their own here, and each call has an
- * assembler name that is the one of the ABI (EXPORTED_AS). A structure's comp_mask says how many of
- * its members the program knows; no other is read.
+ * structures with fewer members. So this header gives them other names; EXPORTED_AS sets a call's
+ * name in the ABI. A structure's comp_mask says which of its members the program has set; the calls
+ * read no other members.
  *
  * The calls return 0 or a positive errno, which is in errno, too; those with a pointer or a
  * descriptor as their result return NULL or -1 and set errno.
@@ -44,7 +44,7 @@ struct dma_handle {
 struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
 	EXPORTED_AS("ibv_alloc_dmah");
 
-/* EBUSY: a region uses it. */
+/* Returns EBUSY while a region uses the handle. */
 int dma_handle_dealloc(struct dma_handle *handle) EXPORTED_AS("ibv_dealloc_dmah");
 
 /* struct ibv_buf */
@@ -59,12 +59,12 @@ struct mr_attr {
 	size_t length;
 	int access; /* enum ibv_access_flags */
 	uint64_t comp_mask; /* MR_ATTR_... */
-	uint64_t iova; /* without MR_ATTR_IOVA: `address` */
+	uint64_t iova; /* with MR_ATTR_IOVA; otherwise `address` is the iova */
 	void *address;
-	int fd; /* of a DMA-buf, with MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, without MR_ATTR_ADDRESS */
+	int fd; /* DMA-buf; needs MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, excludes MR_ATTR_ADDRESS */
 	uint64_t fd_offset;
 	struct dma_handle *dma_handle;
-	struct buffer *buffer; /* that contains the region; with MR_ATTR_ADDRESS */
+	struct buffer *buffer; /* the buffer that contains the region; needs MR_ATTR_ADDRESS */
 };
 
 enum {
@@ -86,17 +86,17 @@ struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
 int port_speed_query(struct ibv_context *context, uint32_t port, uint64_t *ret_speed)
 	EXPORTED_AS("ibv_query_port_speed");
 
-/* Device memory is not a DMA-buf here: EOPNOTSUPP. */
+/* Fails with EOPNOTSUPP, because device memory of this NIC is no DMA-buf. */
 int dm_export_dmabuf(struct ibv_dm *dm) EXPORTED_AS("ibv_dm_export_dmabuf_fd");
 
 /* --- IBVERBS_1.17 and 1.18: memory that the library allocates --- */
 
-/* Whole pages of zeroes. The caller frees *ret_buffer, before the protection domain. */
+/* Allocate whole pages of zeroes. The caller frees *ret_buffer before it deallocates `pd`. */
 void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 	EXPORTED_AS("ibv_alloc_buf");
 void buffer_free(struct buffer *buffer) EXPORTED_AS("ibv_free_buf");
 
-/* EINVAL: `pd` is not the buffer's, or the range is not within the buffer. */
+/* Fails with EINVAL if `pd` is not the buffer's, or the range is not within the buffer. */
 struct ibv_mr *buffer_register(struct ibv_pd *pd, struct buffer *buffer, void *address,
 	size_t length, int access) EXPORTED_AS("ibv_reg_buf_mr");
 
@@ -104,7 +104,7 @@ struct ibv_mr *buffer_register(struct ibv_pd *pd, struct buffer *buffer, void *a
 bool buffer_contains(
 	const struct buffer *buffer, const struct ibv_pd *pd, const void *address, size_t length);
 
-/* The memory is not a DMA-buf: EOPNOTSUPP. */
+/* Fails with EOPNOTSUPP, because the memory is no DMA-buf. */
 int buffer_export_dmabuf(struct buffer *buffer) EXPORTED_AS("ibv_export_buf_dmabuf_fd");
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`object_lock`) guards the table and the fields of every object in it. With it locked,
- * no function of another file is called.
+ * One lock (`object_lock`) guards the table and the fields of every object in it. With it locked, a
+ * thread takes no other lock.
  *
  * Freed slots are reused in the order in which they were freed, so that generations last long.
  */
@@ -24,20 +24,20 @@
 
 struct slot {
 	struct object *object; /* NULL: free */
-	uint32_t generation; /* 1 to GENERATION_MAX: no handle is 0 */
+	uint32_t generation; /* 1 to GENERATION_MAX, so that no handle is 0 */
 	uint32_t next_free;
 };
 
 pthread_mutex_t object_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *object_slots;
 static uint32_t slot_count;
-/* Queue of free slots; `first_free` is slot_count when it is empty. */
+/* The queue of free slots. While it is empty, `first_free` is slot_count. */
 static uint32_t first_free;
 static uint32_t last_free;
 
 /*
- * Number of objects of each kind per device, by its index. Kinds that devices share are counted at
- * index 0.
+ * The number of objects of each kind, at the index of their device. Kinds with one limit for all
+ * devices are counted at index 0.
  */
 static uint32_t object_counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
@@ -48,13 +48,13 @@ static const struct {
 	void *(*release)(struct object *object);
 	void (*free)(void *memory);
 	const int *max; /* NULL: any number */
-	bool is_shared; /* by all devices; otherwise the limit is per device */
+	bool is_shared; /* all devices share one limit; otherwise each has this limit */
 } kinds[OBJECT_KIND_COUNT] = {
 #define OBJECT_KIND(name, ...) [OBJECT_##name] = {__VA_ARGS__},
 #include "front/verbs/object_kind.def"
 };
 
-/* Under the lock. */
+/* object_lock is locked. */
 static uint32_t *count_of(const struct context *context, enum object_kind kind)
 {
 	return &object_counts[kinds[kind].is_shared ? 0 : context->device->index][kind];
@@ -67,7 +67,7 @@ static bool is_at_limit(const struct context *context, enum object_kind kind)
 	return max && *count_of(context, kind) >= (uint32_t)*max;
 }
 
-/* Double the table. False: it has its final size, or memory is out. */
+/* Double the table. Returns false if it has its largest size, or there is no memory. */
 static bool table_grow(void)
 {
 	uint32_t count = slot_count ? slot_count * 2 : SLOT_COUNT_FIRST;
@@ -109,7 +109,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 	return error;
 }
 
-/* Under the lock. */
+/* object_lock is locked. */
 static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const struct context *via)
 {
 	uint32_t index = handle & (SLOT_COUNT_MAX - 1);
@@ -149,7 +149,7 @@ void object_unref(struct object *object)
 	pthread_mutex_unlock(&object_lock);
 }
 
-/* Take the object out of its slot. Under the lock. */
+/* Take the object out of its slot. object_lock is locked. */
 static struct object *slot_free(struct slot *slot)
 {
 	uint32_t index = (uint32_t)(slot - object_slots);
@@ -196,7 +196,7 @@ static void object_end(struct object *object, enum object_kind kind)
 	struct object *parent = object->parent;
 
 	kinds[kind].free(kinds[kind].release(object));
-	/* Only now, because the parent domain's allocator may have freed the structure. */
+	/* Do this last, because free() above may have called the parent domain's allocator. */
 	object_unref(parent);
 }
 

@@ -8,13 +8,13 @@
  * kind, or belongs to another opening of the device. A handle is an index and a generation, so a
  * handle of a former object does not match a later one.
  *
- * An object that others are built on (a protection domain, a completion queue) counts them as
- * users, and cannot be removed while it has any. A context counts its objects, and lives until they
- * are gone.
+ * An object on which other objects are built (a protection domain, a completion queue) counts them
+ * as users, and cannot be removed while it has any. A context counts its objects, and is freed only
+ * when they are gone.
  *
  * The structure that embeds a `struct object` owns it. object_kind.def has the functions that
- * release and free the objects of each kind. All functions here take one lock of their own; any
- * thread may call.
+ * release and free the objects of each kind. All functions of this header take object_lock; any
+ * thread may call them.
  */
 #ifndef URNIC_FRONT_VERBS_OBJECT_H
 #define URNIC_FRONT_VERBS_OBJECT_H
@@ -34,7 +34,7 @@ enum object_kind {
 struct object {
 	enum object_kind kind; /* OBJECT_NONE while not in the table */
 	uint32_t handle; /* never 0 */
-	struct context *context; /* the context that created it; outlives it */
+	struct context *context; /* the context that created it, and that outlives it */
 	uint32_t users; /* objects built on this one, and calls in progress */
 	uint32_t *public_handle; /* the handle in the public structure; NULL: it has none */
 	struct object *parent; /* the parent domain that it was created through, or NULL */
@@ -45,11 +45,11 @@ struct object {
 #include "front/verbs/object_kind.def"
 
 /*
- * Put an object, so far zeroed but for `parent` and `is_by_program`, into the table. `context`
- * creates it.
+ * Put an object that `context` creates into the table. Until this call, all members of the object
+ * but `parent` and `is_by_program` are zero.
  *
- * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has its limit of such
- * objects.
+ * Returns 0, and the handle in object->handle; or ENOMEM, also when the limit of such objects is
+ * reached.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
 
@@ -76,11 +76,11 @@ bool object_publish(struct object *object, enum object_kind kind, struct context
  */
 struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 
-/* `object` may be NULL. */
+/* Stop being a user of the object. `object` may be NULL. */
 void object_unref(struct object *object);
 
 /*
- * Find an object and take it out of the table. Its handle is invalid from now on, and the caller
+ * Find an object and take it out of the table. From then on its handle is invalid, and the caller
  * owns its memory.
  *
  * Returns 0; ENOENT when no living object of this kind and opening has the handle; EBUSY when it
@@ -94,8 +94,9 @@ int object_destroy(uint32_t handle, enum object_kind kind, struct ibv_context *v
 
 /*
  * Release all objects of a context, users before the objects that they use. A kernel driver does
- * this too, for programs that close a device with objects still open. The structures stay
- * allocated, because the program has pointers to them. Objects that an importing context uses stay.
+ * this too, for programs that close a device while it has objects. The structures stay allocated,
+ * because the program has pointers to them. Objects that an importing context uses are not
+ * released.
  */
 void objects_release(const struct context *context);
 

@@ -62,7 +62,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return result_of("ibv_dealloc_pd", error);
 }
 
-/* Make a number here for a domain of another process. NULL with errno. */
+/* Import a domain of another process, which gets a number here. NULL with errno on failure. */
 static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct context *front = context_of(context);
@@ -78,8 +78,8 @@ static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_ha
 }
 
 /*
- * For a domain of this process, make a second public structure with the same handle. The domain
- * stays its creator's.
+ * For a domain of this process, make a second public structure with the same handle. The creator
+ * still owns the domain.
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
@@ -100,7 +100,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	return imported;
 }
 
-/* An imported domain in use ends with its context. */
+/* If a domain of another process is still in use, it lasts here until the context is closed. */
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	if (context_is_foreign(context_of(pd->context)))

@@ -19,7 +19,10 @@
 
 #define POST_BATCH 32
 
-/* An illegal request gets an invalid opcode, so that the queue refuses it in order. */
+/*
+ * Convert a request. An illegal request gets an invalid opcode, so that the queue refuses it in
+ * order.
+ */
 static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *from)
 {
 	*to = (struct send_wr){
@@ -55,7 +58,7 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 	}
 }
 
-/* Does the request have an address handle? In other requests a key or an address has its place. */
+/* Does the request have an address handle? Other requests have a key or an address in its place. */
 static bool is_datagram(enum ibv_wr_opcode opcode)
 {
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;

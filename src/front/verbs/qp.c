@@ -11,7 +11,7 @@
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
-/* The largest inline size. No device attribute has it; programs try. */
+/* The largest inline size. No device attribute states it, so programs find it by trying. */
 #define INLINE_BYTES_MAX 1024
 
 enum {
@@ -27,8 +27,8 @@ enum {
 };
 
 /*
- * An unsupported type gets EOPNOTSUPP, a number that is no type EINVAL. iWARP devices have one
- * type, RC.
+ * Returns 0; EOPNOTSUPP for a type that is not supported; EINVAL for a number that is no type.
+ * iWARP devices support RC only.
  */
 static int type_from_verbs(
 	const struct device *device, enum ibv_qp_type verbs, enum qp_type *ret_type)
@@ -62,8 +62,9 @@ static bool is_xrc(enum ibv_qp_type type)
 }
 
 /*
- * The capabilities of the queue pair. One with a shared receive queue has no receive queue, and the
- * halves of XRC lack a queue each.
+ * The capabilities of the queue pair. A queue pair with a shared receive queue has no receive queue
+ * of its own. An XRC_SEND queue pair has only a send queue. An XRC_RECV queue pair, and one that
+ * delivers into an indirection table, have no queue.
  */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
@@ -154,7 +155,7 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
 		return EINVAL;
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
-	if (is_xrc(init->qp_type)) /* for a receive queue's, the kernel ignores it too */
+	if (is_xrc(init->qp_type)) /* the kernel, too, ignores recv_cq and srq then */
 		return qp->pd && qp->send_cq ? 0 : ENOENT;
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
 	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
@@ -167,8 +168,9 @@ static struct nic_cq *nic_cq_of(struct object *object)
 }
 
 /*
- * A tag-matching queue uses this queue pair's send queue alone, memory of one protection domain,
- * and its own completion queue.
+ * A tag-matching shared receive queue needs the queue pair's send queue for itself. So the program
+ * must request no send queue, and name the shared receive queue's protection domain. Receives
+ * complete to the shared receive queue's completion queue.
  */
 static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 {
@@ -337,8 +339,8 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!qp_publish(qp, error))
 		return NULL;
 	/*
-	 * Report the actual capabilities; queue pairs with a shared receive queue, or of XRC, have
-	 * no receive queue.
+	 * Report the actual capabilities, because queue pairs of XRC, or with a shared receive
+	 * queue, have no receive queue.
 	 */
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;
 	init->cap.max_recv_sge = qp->cap.max_recv_sge;
@@ -381,7 +383,7 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 	qp = qp_new(context, &init);
 	if (!qp)
 		return result_null(ENOMEM);
-	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries it */
+	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries the state */
 	error = qp_refer(qp, &init);
 	if (!error)
 		error = xrc_target_open(qp, attr->qp_num);

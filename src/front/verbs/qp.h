@@ -22,11 +22,11 @@ struct qp_front {
 	struct object *pd; /* NULL for XRC_RECV */
 	struct object *send_cq; /* NULL for XRC_RECV */
 	struct object *recv_cq; /* NULL for XRC */
-	struct object *srq; /* NULL: a receive queue of its own, or none */
-	/* indirection table of work queues, instead of queues; else NULL */
+	struct object *srq; /* NULL: the queue pair has its own receive queue, or none */
+	/* The indirection table of work queues, in place of own queues; else NULL */
 	struct object *table;
 	struct object *xrcd; /* of XRC_RECV, else NULL */
-	/* of XRC_RECV: shared by all public queue pairs of one receiving queue pair; xrcd.c */
+	/* of XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
 	struct xrc_target *target;
 	struct list target_node;
 	struct ibv_qp_cap cap;
@@ -35,14 +35,14 @@ struct qp_front {
 	struct async_event events[QP_EVENT_COUNT];
 	union {
 		struct ibv_qp verbs;
-		/* Only with has_builder is there memory for these, and for what follows. */
+		/* There is memory for these, and for `builder`, only if has_builder. */
 		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
 		struct wr_extended newer; /* begins with both */
 	};
 	struct wr_builder builder;
 };
 
-/* On the data path, which trusts its pointers. */
+/* For the data path, which trusts the program's pointers. */
 static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 {
 	return container_of(verbs, struct qp_front, verbs);
@@ -60,19 +60,19 @@ static inline struct qp_front *qp_ref(const struct ibv_qp *verbs)
 void qp_post_events(void *qp, uint32_t events);
 
 /*
- * Convert the attributes of ibv_modify_qp. All fields are converted, the paths only if `mask` names
- * them; the NIC uses those that `mask` names.
+ * Convert the attributes of ibv_modify_qp(). The function converts the paths and the rate limit
+ * only if `mask` names them, and all other fields always. The NIC uses those that `mask` names.
  *
  * Returns 0, or EINVAL for an illegal address: not global, another port, or an index without a GID.
  */
 int qp_attr_from_verbs(
 	struct device *device, const struct ibv_qp_attr *verbs, int mask, struct qp_attr *attr);
 
-/* Convert an address to a path without an id. Returns 0, or EINVAL as above. */
+/* Convert an address to a path. Returns 0, or EINVAL as qp_attr_from_verbs(). */
 int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t port,
 	struct qp_path *ret_path);
 
-/* Convert back, for ibv_query_qp. */
+/* Convert the attributes of the NIC for ibv_query_qp(). */
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
 void qp_free(void *memory);

@@ -6,7 +6,10 @@
 #include "front/verbs/qp.h"
 #include "os/log.h"
 
-/* Every RoCE address is global; there are no local routes (IBTA annex A16.4.1). */
+/*
+ * Log why an address is refused. Every RoCE address is global, because RoCE has no local routes
+ * (IBTA annex A16.4.1).
+ */
 static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
 {
 	if (!ah->is_global)

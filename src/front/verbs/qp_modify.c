@@ -3,8 +3,8 @@
 #include "front/verbs/result.h"
 
 /*
- * Programs set the same attributes for both XRC halves. The kernel ignores those of the other half,
- * and perftest relies on that.
+ * Programs set the same attributes for XRC_SEND and XRC_RECV queue pairs. The kernel ignores those
+ * that only the other type has, and perftest relies on that.
  */
 static int known_mask(const struct qp_front *qp, int mask)
 {
@@ -52,8 +52,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 }
 
 /*
- * The typical packet size is ignored. It is a hint for hardware that cannot count packets; this NIC
- * counts each one.
+ * typical_pkt_sz is ignored. It is a hint for hardware that cannot count packets; this NIC counts
+ * each packet.
  */
 int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
@@ -76,7 +76,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct qp_front *front = qp_ref(qp);
 	struct nic_qp_state state;
 
-	/* The mask names wanted capabilities; all are equally cheap here. */
+	/* The mask names the attributes that the program wants; all are equally cheap here. */
 	(void)attr_mask;
 	if (!front)
 		return result_of("ibv_query_qp", ENOENT);
@@ -98,7 +98,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
-/* The bytes of several packets are written in order, those within a packet are not. */
+/* Returns "no": the NIC writes packets in order, but not the bytes within a packet. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)qp;

@@ -30,13 +30,13 @@
 /* Timestamps of completions are in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
 
-/* Of the kernel's device_cap_flags_ex; newer than the build's headers. */
+/* Flags of the kernel's device_cap_flags_ex that the build's headers lack. */
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
 /*
- * iWARP has no other types of queue pairs, no address handles, multicast, RNR NAKs or path
- * migration.
+ * iWARP has no queue pairs but RC, and no address handles, multicast, RNR NAKs, path migration or
+ * flow steering.
  */
 static void iwarp_attributes(struct ibv_device_attr *attr)
 {
@@ -146,7 +146,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 
 	if (port_num != DEVICE_PORT)
 		return result_of("ibv_query_port", EINVAL);
-	/* The link may have gone down. If interfaces cannot be read, answer from known state. */
+	/* The link may have changed. If the refresh fails, answer from the last snapshot. */
 	device_refresh();
 	port = device_port(device);
 	full = (struct ibv_port_attr){

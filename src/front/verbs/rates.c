@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Conversions of static rates. Pure. */
+/* Conversions of static rates. */
 #include "base/arith.h"
 #include "front/verbs/abi.h"
 
 struct rate {
-	int multiple; /* of 2.5 Gbit/s; 0: no multiple */
+	int multiple; /* of 2.5 Gbit/s; 0: the ABI names no multiple */
 	int mbps; /* 0: the encoding is not assigned */
 };
 

@@ -2,9 +2,9 @@
 /*
  * Results of ABI calls that return an error number.
  *
- * rdma-core's calls end in an ioctl, which sets errno. So errno has the error too, for programs
- * that print it. With URNIC_LOG=info the log names the call and the error. If the wrong argument is
- * not obvious, the check that found it logs a sentence too.
+ * rdma-core's calls make an ioctl, which sets errno, and some programs print errno. So these calls
+ * set errno, too. With URNIC_LOG=info the log names the call and the error. If the wrong argument
+ * is not obvious, the check that found it logs a sentence, too.
  *
  * Functions of this room return 0 or a positive errno, unless they say otherwise.
  */
@@ -25,7 +25,7 @@ static inline int result_of(const char *call, int error)
 	return error ? result_refused(call, error) : 0;
 }
 
-/* Fail with NULL or -1, and `error`, a positive errno, in errno. */
+/* Set errno to `error`, a positive errno, and return NULL or -1. */
 static inline void *result_null(int error)
 {
 	errno = error;
@@ -38,7 +38,7 @@ static inline int result_minus_one(int error)
 	return -1;
 }
 
-/* As result_of(), for posting. A full queue (ENOMEM) is normal and not logged. */
+/* result_refused() for calls that post. A full queue (ENOMEM) is normal, so it is not logged. */
 int result_of_post(const char *call, int error) __attribute__((cold));
 
 #endif

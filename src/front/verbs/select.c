@@ -45,7 +45,7 @@ static bool is_named_by_pattern(const char *patterns, const char *ifname)
 	return false;
 }
 
-/* The text after "ifname=", if the item begins with it. */
+/* If the item begins with "ifname=", return the text behind that. */
 static bool item_names(const struct text_part *item, const char *ifname, struct text_part *ret_name)
 {
 	size_t bytes = strlen(ifname);

@@ -3,8 +3,8 @@
  * Which interfaces become devices, of which transports, in which order, under which names.
  *
  * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns,
- * URNIC_TRANSPORTS transports, URNIC_DEVICE_NAME names. All are comma-separated; blanks around an
- * item do not count. The functions get the values as arguments and are pure.
+ * URNIC_TRANSPORTS transports, URNIC_DEVICE_NAME names. All are lists with commas; blanks around an
+ * item do not count. The functions get the values as arguments, and read nothing else.
  */
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H
@@ -18,8 +18,8 @@
  * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty matches
  *             every interface.
  *
- * Returns the number of the first matching pattern, from 0; -1: not wanted. Interfaces of the same
- * place keep the order in which they were found.
+ * Returns the number of the first matching pattern, from 0; -1 if the interface is not wanted. The
+ * caller keeps interfaces of the same place in the order in which it found them.
  */
 int select_place(const char *patterns, const char *ifname);
 
@@ -39,14 +39,14 @@ bool select_is_named(const char *patterns, const char *names, const char *ifname
  *
  * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on
  *            that interface. An item "name" names the next device that no other item names.
- * `unnamed`  Number of devices before this one that had no "ifname=name" item. Incremented if this
- *            one has none.
+ * `unnamed`  The number of devices before this one that have no "ifname=name" item. Incremented if
+ *            this device has none.
  * `name`     Set to the item's name, or to `prefix`, "_" and the interface's name.
  * `size`     Of `name` in bytes, with the terminator; at least 32.
  *
- * Returns false when the item's name is illegal; the default applies then. Legal names have ASCII
- * letters, digits and "_-.:", fit `size`, and do not begin with a dot, because programs make paths
- * of them.
+ * Returns false when the item's name is illegal; *name is then the default. Legal names have ASCII
+ * letters, digits and "_-.:", and fit `size`. They do not begin with a dot, because programs make
+ * paths of them.
  */
 bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size);

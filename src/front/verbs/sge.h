@@ -12,7 +12,7 @@ static inline const struct sge *sge_list(const struct ibv_sge *list)
 	return (const struct sge *)(const void *)list;
 }
 
-/* A missing list, or a negative count, becomes a count beyond every queue's limit. */
+/* If the list is missing or the count negative, return a count beyond every queue's limit. */
 static inline uint32_t sge_count(const struct ibv_sge *list, int count)
 {
 	return list || !count ? (uint32_t)count : UINT32_MAX;

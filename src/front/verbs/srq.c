@@ -42,7 +42,7 @@ static bool are_tags_allowed(const struct ibv_srq_init_attr_ex *init)
 		cap->max_num_tags <= TAGS_COUNT_MAX && cap->max_ops <= SRQ_TAG_OPS_MAX;
 }
 
-/* Is the type known, with all its attributes? */
+/* Check that the type is known and has all its attributes. Returns 0 or EINVAL. */
 static int srq_init_check(const struct ibv_srq_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)

@@ -9,8 +9,8 @@
 #include "nic/nic.h"
 
 /*
- * Outstanding operations on a matching list. Operations complete when they are posted, so any
- * number would do.
+ * The most outstanding operations on a matching list. Operations complete while they are posted, so
+ * any number would do.
  */
 #define SRQ_TAG_OPS_MAX 4096
 
@@ -25,7 +25,7 @@ struct srq_front {
 	struct async_event limit;
 };
 
-/* On the data path, which trusts its pointers. */
+/* For the data path, which trusts the program's pointers. */
 static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 {
 	return container_of(verbs, struct srq_front, verbs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of the ABI's enum values, the same as in rdma-core, because scripts compare some. */
+/* Names of the ABI's enum values. They equal rdma-core's, because scripts compare some of them. */
 #include "base/arith.h"
 #include "front/verbs/abi.h"
 

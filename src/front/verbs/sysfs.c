@@ -19,7 +19,7 @@
 #define GUID_ARGUMENTS(guid) \
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
-/* The length of the value of one of our files; -1: no such file. */
+/* Write the value of a file of the device. Returns its length; -1 if there is no such file. */
 static int device_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	int bytes = -1;
@@ -36,7 +36,7 @@ static int device_value(struct device *device, const char *file, char *buf, size
 	return bytes;
 }
 
-/* Eight groups of four digits, with all zeros. */
+/* Write a GID as eight groups of four digits, leading zeros included. */
 static int gid_text(const struct gid *gid, char *buf, size_t size)
 {
 	unsigned int word[8];

@@ -18,15 +18,15 @@ struct wq_front {
 	struct async_event fatal;
 };
 
-/* Limits that query_device_ex reports; enforced exactly. */
+/* Limits that query_device_ex() reports. */
 enum {
 	WQ_TABLE_ENTRIES_MAX = RAW_TABLE_MAX,
 	WQ_TABLE_COUNT_MAX = 4096,
 };
 
 /*
- * Set the queues of `spread` from the table; its other fields stay. Returns the first completion
- * queue.
+ * Set the queues of `spread` from the table, and leave its other fields as they are. Returns the
+ * completion queue of the first queue.
  */
 struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spread);
 

@@ -9,10 +9,10 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
 
-/* Flags that a program may set. Whether data is inline follows from the setter. */
+/* Flags that a program may set. Which setter it calls says whether data is inline. */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
-/* Operand of an atomic write. Every slot has room for it, whatever its queue was created for. */
+/* Bytes of the operand of an atomic write. Every slot of every send queue has room for it. */
 #define ATOMIC_BYTES 8
 static_assert(offsetof(struct wr_extended, wr_flush) == sizeof(struct ibv_qp_ex),
 	"newer headers have the function right behind the others");
@@ -44,7 +44,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	builder->error = 0;
 }
 
-/* The last request is complete: check that nothing is missing. */
+/* The program sets nothing more for the last request: check that its destination is set. */
 static void finish_last(struct wr_builder *builder)
 {
 	if (builder->awaits_target)
@@ -72,7 +72,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* --- requests --- */
 
-/* Begin a request without data. Inline, because a program posts by several calls. */
+/* Begin a request, which has no data yet. Inline, because a program makes several such calls. */
 static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 {
 	struct wr_builder *builder = &front_of(ex)->builder;
@@ -200,7 +200,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
 /* --- what belongs to them --- */
 
-/* The request for a setter; NULL: none, or an error has occurred. */
+/* The request that a setter changes. NULL: there is none, or an error has occurred. */
 static struct send_wqe *current_wqe(struct wr_builder *builder)
 {
 	if (builder->wqe != &builder->scratch)
@@ -209,7 +209,7 @@ static struct send_wqe *current_wqe(struct wr_builder *builder)
 	return NULL;
 }
 
-/* current_wqe() for data; NULL for requests without data. */
+/* current_wqe() for a setter of data. NULL also for requests that cannot have data. */
 static struct send_wqe *current_with_data(struct wr_builder *builder)
 {
 	struct send_wqe *wqe = current_wqe(builder);
@@ -275,8 +275,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 }
 
 /*
- * Write the slot directly. With a list in between, the CPU would read as a whole what it has just
- * written in parts, which stalls.
+ * Write the slot directly, without a struct ibv_sge in between. The CPU would write that structure
+ * in parts and then read it as a whole, which stalls.
  */
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
@@ -295,7 +295,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	list_is_set(wqe, 1, length);
 }
 
-/* Is data written to the request's buffers? Then none can be inline. */
+/* Does the NIC write to the request's buffers? Then data cannot be inline. */
 static bool is_filled(const struct send_wqe *wqe)
 {
 	return wqe->opcode == WR_RDMA_READ || wqe->opcode == WR_ATOMIC_CMP_AND_SWP ||

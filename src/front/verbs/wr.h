@@ -2,13 +2,13 @@
 /*
  * Posting call by call: the functions of struct ibv_qp_ex.
  *
- * wr_start opens a region, and wr_complete or wr_abort closes it. Requests are built in the slots
- * of the send queue behind the last posted one, which the NIC does not read. wr_complete posts them
- * all at once, wr_abort discards them. After an error wr_complete returns the first error, and
- * posts nothing.
+ * wr_start opens a critical region, and wr_complete or wr_abort closes it. In between, requests are
+ * built in the slots of the send queue behind the last posted request; the NIC does not read these
+ * slots yet. wr_complete posts all the requests at once, wr_abort discards them. If any call had an
+ * error, wr_complete returns the first error and posts nothing.
  *
- * One thread at a time is in the region of a queue pair. ibv_post_send() of another thread waits
- * meanwhile, unless a thread domain promises that only one thread posts. The NIC does not wait.
+ * One thread at a time is in the critical region of a queue pair. ibv_post_send() in another thread
+ * waits meanwhile, unless a thread domain promises that only one thread posts. The NIC never waits.
  */
 #ifndef URNIC_FRONT_VERBS_WR_H
 #define URNIC_FRONT_VERBS_WR_H
@@ -24,13 +24,12 @@ struct qp_front;
 
 struct wr_builder {
 	bool is_locking;
-	bool is_target_said; /* requests name a destination: an address or a queue */
+	bool is_target_said; /* each request must name a destination: an address or a queue */
 	struct busy_lock lock;
 	struct sq_batch batch;
 	struct send_wqe *wqe; /* the current request; `scratch`: none, or an error occurred */
 	int error; /* the first error, a positive errno; 0: none */
-	/* the current datagram has no address, or the XRC request no queue yet */
-	bool awaits_target;
+	bool awaits_target; /* the current request has no destination yet */
 	struct send_wqe scratch;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`xrcd_lock`) guards the lists here. With it locked, only the object table and event
- * queues are called.
+ * One lock (`xrcd_lock`) guards the lists of this file. With it locked, a thread takes only the
+ * lock of an event queue.
  */
 #include "front/verbs/xrcd.h"
 
@@ -31,10 +31,10 @@ struct xrcd_front {
 	struct xrc_domain *domain;
 };
 
-/* A receiving queue pair and the public queue pairs of it. */
+/* A receiving queue pair, and its public queue pairs. */
 struct xrc_target {
-	struct list node; /* in the domain */
-	/* of struct qp_front, by target_node; not empty while the target is in the domain */
+	struct list node; /* in domain->targets */
+	/* struct qp_front, by target_node. Not empty while the target is in the domain's list */
 	struct list fronts;
 	struct nic_qp *nic;
 };
@@ -55,7 +55,7 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 
 /* --- domains ------------------------------------------------------------------------------ */
 
-/* The domain of this file, or NULL. Skips domains from before a fork. Locked. */
+/* The domain of this file, or NULL. Skips domains from before a fork. xrcd_lock is locked. */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &xrc_domains, struct xrc_domain, node)
@@ -84,7 +84,7 @@ static struct xrc_domain *domain_create(const struct device *device, const struc
 	return domain;
 }
 
-/* The last opening is gone. */
+/* Destroy a domain that has no opening. */
 static void domain_destroy(struct xrc_domain *domain)
 {
 	nic_xrcd_destroy(domain->nic);
@@ -105,8 +105,9 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * Open the domain of a file: the existing one; or `fresh`, with O_CREAT or if another process has
- * the domain open. Errors are the kernel's.
+ * Open the domain of a file. If this process has it open, this is the existing domain. Otherwise it
+ * becomes `fresh`, if `oflags` has O_CREAT or another process has the domain open. The errors equal
+ * the kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)
@@ -185,7 +186,7 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	return &xrcd->verbs;
 }
 
-/* The handle of the opening that a program names by any pointer; 0: none. */
+/* The handle of the opening with this public structure. `verbs` may be any pointer. 0: none. */
 static uint32_t handle_of(const struct ibv_xrcd *verbs)
 {
 	uint32_t handle = 0;
@@ -235,7 +236,7 @@ static void on_event(void *user, uint32_t events)
 	pthread_mutex_unlock(&xrcd_lock);
 }
 
-/* Locked. */
+/* Make `qp` a public queue pair of the target. xrcd_lock is locked. */
 static void target_join(struct xrc_target *target, struct qp_front *qp)
 {
 	list_append(&target->fronts, &qp->target_node);
@@ -243,7 +244,7 @@ static void target_join(struct xrc_target *target, struct qp_front *qp)
 	qp->nic = target->nic;
 }
 
-/* NULL: no memory. */
+/* Allocate a target. NULL: there is no memory. */
 static struct xrc_target *target_new(void)
 {
 	struct xrc_target *target = calloc(1, sizeof(*target));
@@ -253,7 +254,7 @@ static struct xrc_target *target_new(void)
 	return target;
 }
 
-/* The queue pair has its NIC part. */
+/* The target's struct nic_qp is created: add the target to the domain, with its first `qp`. */
 static void target_add(struct xrc_domain *domain, struct xrc_target *target, struct qp_front *qp)
 {
 	pthread_mutex_lock(&xrcd_lock);
@@ -281,7 +282,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	return error;
 }
 
-/* Join the open receiving queue pair of this number in the domain. EINVAL: there is none. */
+/* Join the receiving queue pair `number` that this process has open. EINVAL: there is none. */
 static int target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
 {
 	int error = EINVAL;

@@ -3,11 +3,11 @@
  * XRC domains (IBTA annex A14), and their receiving queue pairs, which several public queue pairs
  * may share.
  *
- * A program opens a domain by a file. All openings of one device by the same inode share a domain,
- * which goes with the last opening. Without a file each opening makes a domain of its own. A
- * receiving (XRC_RECV) queue pair belongs to the domain. Any program with the domain open can open
- * the queue pair by its number. It goes with its last public queue pair. All public queue pairs get
- * its events.
+ * A program opens a domain by a file. All openings of one device with the same inode share one
+ * domain, which ends with the last opening. An opening without a file makes a new domain. A
+ * receiving (XRC_RECV) queue pair belongs to the domain. Any program that has the domain open can
+ * open the queue pair by its number. The queue pair ends with its last public queue pair. All its
+ * public queue pairs get its events.
  *
  * Other processes that open the same file share its shared receive queues (xrc/nic_borrowed.c) and
  * receiving queue pairs (xrc/nic_target.h).
@@ -23,16 +23,16 @@
 #include "nic/nic.h"
 
 /*
- * Use the domain that a program named by any pointer. NULL: not open through the context. Undo with
- * object_unref().
+ * Use the domain that a program named; `xrcd` may be any pointer. NULL: it is not open through the
+ * context. Undo with object_unref().
  */
 struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *context);
 
 struct nic_xrcd *nic_xrcd_of(struct object *object);
 
 /*
- * Make the receiving queue pair of `qp`, in the domain qp->xrcd. Sets qp->nic and qp->target.
- * `init` lacks on_event and user.
+ * Make the receiving queue pair of `qp`, in the domain qp->xrcd. Sets qp->nic and qp->target, and
+ * on_event, user and xrcd of `init`.
  */
 int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
 
@@ -42,7 +42,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
  */
 int xrc_target_open(struct qp_front *qp, uint32_t number);
 
-/* `qp` is being destroyed. The receiving queue pair goes with its last public one. */
+/* `qp` is being destroyed. If it is the last one of its receiving queue pair, destroy that, too. */
 void xrc_target_close(struct qp_front *qp);
 
 #endif
