@@ -104,6 +104,10 @@ static void take_mra(struct cm *cm, struct cm_conn *conn, const struct cm_mra *m
 	uint8_t service_timeout = (uint8_t)min_u32(mra->service_timeout, CM_SERVICE_TIMEOUT);
 	uint64_t until_ns = now_ns + cm_timeout_ns(service_timeout);
 
+	if (mra->local_comm_id == 0) {
+		cm->counters.messages_malformed++;
+		return;
+	}
 	if (mra->message != (is_about_req ? CM_ANSWERED_REQ : CM_ANSWERED_REP)) {
 		cm->counters.messages_unexpected++;
 		return;

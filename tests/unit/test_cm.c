@@ -97,6 +97,22 @@ static void mra_about_another_message_is_dropped(void **state)
 	assert_int_equal(conn.state, CM_STATE_REQ_SENT);
 }
 
+/* Twice such a MRA made the table of the peers' IDs a loop, in which the next lookup never ended. */
+static void mra_without_an_id_is_malformed(void **state)
+{
+	struct cm_message mra = {
+		.attribute = CM_MRA, .mra = {.message = CM_ANSWERED_REQ, .service_timeout = 24}};
+
+	(void)state;
+	go_req_sent();
+	mra.mra.remote_comm_id = conn.local_comm_id;
+	hear(&mra);
+	hear(&mra);
+	assert_int_equal(conn.state, CM_STATE_REQ_SENT);
+	assert_false(list_is_linked(&conn.by_remote));
+	assert_int_equal(cm.counters.messages_malformed, 2);
+}
+
 static void reject_is_told_with_its_reason(void **state)
 {
 	struct cm_message rej = {.attribute = CM_REJ, .rej = {.reason = CM_REJECT_CONSUMER}};
@@ -380,6 +396,7 @@ int main(void)
 		TEST(request_without_an_answer_is_repeated_and_given_up_after_all_timeouts),
 		TEST(mra_makes_the_active_side_wait_and_then_ask_again),
 		TEST(mra_about_another_message_is_dropped),
+		TEST(mra_without_an_id_is_malformed),
 		TEST(reject_is_told_with_its_reason),
 		TEST(refused_request_may_be_made_again),
 		TEST(request_to_a_host_without_anybody_is_refused),
