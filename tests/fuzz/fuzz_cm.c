@@ -73,7 +73,7 @@ static void hear(struct input *input)
 	 * All messages begin with the sender's communication ID; all but REQ and the SIDR ones go
 	 * on with ours.
 	 */
-	message.rtu.local_comm_id = take(input) % 4 + 1;
+	message.rtu.local_comm_id = take(input) % 5;
 	message.rtu.remote_comm_id = conn->local_comm_id;
 	if (message.attribute == CM_REQ) {
 		message.req.service_id = 7;
