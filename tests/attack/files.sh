@@ -14,7 +14,7 @@ listens() {
 }
 
 holder=
-trap 'kill -KILL $holder "$daemon"; wait; at_exit' EXIT
+trap 'kill -KILL $holder "$daemon" 2>/dev/null; end_programs; wait; at_exit' EXIT
 on a prlimit --nofile=64:64 "$urnicd" --foreground --idle 0 2>"$scratch/log" &
 await 'no urnicd' listens a
 daemon=$(urnicd_of a)
@@ -56,21 +56,26 @@ used=$(($(ticks "$daemon") - before))
 kill "$holder"
 await 'a program does not work after the attack' try
 
-# The queue is empty, and all descriptors are in use.
+# The queue is empty, and all descriptors are in use, none by a program that ends soon.
+serves_nobody() {
+	! find "/proc/$daemon/fd" -lname '*pidfd*' | grep -q .
+}
+await 'urnicd keeps the descriptors of programs that have ended' serves_nobody
 rm "$scratch/holder"
 on a /usr/bin/python3 -c "
 import os, socket, time
 held = []
-for i in range(90):
+while True:
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect('$path')
+    held.append(s)
     s.settimeout(0.2)
     try:
-        if s.recv(1) == b'':
-            break # this one had the last descriptor
+        # This one had the last descriptor, unless others have become free since.
+        if s.recv(1) == b'' and len(os.listdir('/proc/$daemon/fd')) == 64:
+            break
     except TimeoutError:
         pass
-    held.append(s)
 print(os.getpid(), flush=True)
 time.sleep(600)" >"$scratch/holder" &
 await 'nobody holds connections' test -s "$scratch/holder"
