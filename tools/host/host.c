@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic host: the subcommand; network.c does the work. */
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,31 +10,35 @@
 #include "base/text.h"
 #include "common/command.h"
 #include "host/network.h"
+#include "host/network_options.h"
 
 #define NAME_DEFAULT "urnic"
 
 const char command_host_help[] =
-	"usage: urnic host up [-n NAME] [-m MTU]\n"
+	"usage: urnic host up [-n NAME] [--mtu MTU] [--hosts N]\n"
 	"       urnic host exec [-n NAME] HOST [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic host list\n"
 	"       urnic host down [-n NAME]\n"
 	"\n"
 	"Makes a network of two hosts, `a` and `b`, on this machine: two network namespaces joined by\n"
 	"a veth pair. As root they are named, urnic-a and urnic-b, for `ip netns` too; as any other\n"
-	"user they live in a user namespace of that user, in which programs run as root.\n"
+	"user they live in a user namespace of that user, in which programs run as root. More hosts\n"
+	"(`c`, `d` and so on) are joined by a bridge.\n"
 	"\n"
 	"  host a    10.99.0.1/24, fd00:99::1/64 on veth0\n"
 	"  host b    10.99.0.2/24, fd00:99::2/64 on veth0\n"
 	"\n"
-	"  up      make the network; packets can flow on return. Succeeds if it is up already.\n"
+	"  up      make the network; packets can flow on return. Succeeds if it is up already, with\n"
+	"          this MTU and number of hosts if they are given.\n"
 	"  exec    run PROGRAM on a host. The exit status is PROGRAM's. Sets URNIC_HOST_ID in its\n"
 	"          environment unless you have set it, so that urnic takes the hosts for two machines.\n"
 	"  list    the networks that are up\n"
 	"  down    end the network\n"
 	"\n"
-	"  -n NAME    which network, where there are several (default urnic): lower-case letters,\n"
-	"             digits and hyphens\n"
-	"  -m MTU     of veth0, 1280 to 65535 bytes (default 9000)\n"
+	"  -n NAME           which network, where there are several (default urnic): lower-case\n"
+	"                    letters, digits and hyphens\n"
+	"  -m, --mtu MTU     of veth0, 1280 to 65535 bytes (default 9000)\n"
+	"  --hosts N         2 to 26 (default 2)\n"
 	"\n"
 	"Example:\n"
 	"  urnic host up\n"
@@ -43,27 +48,32 @@ const char command_host_help[] =
 
 struct host_options {
 	const char *name;
-	unsigned mtu;
+	struct network_settings wanted; /* 0: not given */
 	int first; /* index of the first argument that is no option */
 };
 
 static int parse_options(
 	int argc, char **argv, const char *letters, struct host_options *ret_options)
 {
-	struct host_options options = {.name = NAME_DEFAULT, .mtu = NETWORK_MTU_DEFAULT};
+	static const struct option names[] = {
+		{"mtu", required_argument, NULL, 'm'},
+		{"hosts", required_argument, NULL, 'h'},
+		{0},
+	};
+	bool has_settings = strchr(letters, 'm') != NULL;
+	struct host_options options = {.name = NAME_DEFAULT};
 	int letter;
 
-	while ((letter = getopt(argc, argv, letters)) != -1) {
+	while ((letter = getopt_long(
+			argc, argv, letters, has_settings ? names : &names[2], NULL)) != -1) {
 		if (letter == '?')
 			return -EINVAL;
 		if (letter == 'n')
 			options.name = optarg;
-		if (letter == 'm' &&
-			!text_number(optarg, NETWORK_MTU_MIN, NETWORK_MTU_MAX, &options.mtu)) {
-			complain("host: the MTU must be a number from %d to %d, not '%s'",
-				NETWORK_MTU_MIN, NETWORK_MTU_MAX, optarg);
+		if (letter == 'm' && network_mtu_parse("host", optarg, &options.wanted.mtu) < 0)
 			return -EINVAL;
-		}
+		if (letter == 'h' && network_hosts_parse("host", optarg, &options.wanted.hosts) < 0)
+			return -EINVAL;
 	}
 	if (!network_name_is_valid(options.name)) {
 		complain(
@@ -82,20 +92,48 @@ static int usage_print(void)
 	return EXIT_USAGE;
 }
 
+/* The network is up. Has it what the user wants? Returns the exit status. */
+static int settings_compare(const char *name, const struct network_settings *wanted)
+{
+	struct network network;
+	unsigned mtu, hosts;
+
+	if (network_open(name, &network) < 0)
+		return EXIT_FAILED;
+	mtu = network_mtu(&network);
+	hosts = (unsigned)network.host_count;
+	network_close(&network);
+	if (wanted->mtu && mtu && wanted->mtu != mtu) {
+		complain("host: %s is up already, with an MTU of %u, not %u", name, mtu,
+			wanted->mtu);
+		return EXIT_FAILED;
+	}
+	if (wanted->hosts && wanted->hosts != hosts) {
+		complain("host: %s is up already, with %u hosts, not %u", name, hosts,
+			wanted->hosts);
+		return EXIT_FAILED;
+	}
+	printf("%s is up already\n", name);
+	return EXIT_OK;
+}
+
 static int host_up(int argc, char **argv)
 {
 	struct host_options options;
+	struct network_settings settings = {NETWORK_MTU_DEFAULT, HOSTS_MIN};
 	int result;
 
 	if (parse_options(argc, argv, "+n:m:", &options) < 0)
 		return EXIT_USAGE;
 	if (options.first != argc)
 		return usage_print();
-	result = network_make(options.name, options.mtu);
-	if (result == -EEXIST) {
-		printf("%s is up already\n", options.name);
-		return EXIT_OK;
-	}
+	if (options.wanted.mtu)
+		settings.mtu = options.wanted.mtu;
+	if (options.wanted.hosts)
+		settings.hosts = options.wanted.hosts;
+	result = network_make(options.name, &settings);
+	if (result == -EEXIST)
+		return settings_compare(options.name, &options.wanted);
 	if (result < 0) {
 		complain(
 			"host: could not make the network %s: %s", options.name, strerror(-result));
@@ -129,23 +167,11 @@ static int host_down(int argc, char **argv)
 
 static int host_index(const char *name)
 {
-	for (int host = 0; host < HOST_COUNT; host++) {
-		if (strcmp(hosts[host].name, name) == 0)
+	for (int host = 0; host < HOSTS_MAX; host++) {
+		if (strcmp(host_facts(host).name, name) == 0)
 			return host;
 	}
 	return -1;
-}
-
-/*
- * To a program on one host, the other one is a machine across a network, unless the user has set
- * URNIC_HOST_ID.
- */
-static void set_host_identity(const char *network, const char *host)
-{
-	char identity[NETWORK_NAME_BYTES_MAX + 8];
-
-	snprintf(identity, sizeof(identity), "%s-%s", network, host);
-	setenv("URNIC_HOST_ID", identity, 0);
 }
 
 static int host_exec(int argc, char **argv)
@@ -163,7 +189,7 @@ static int host_exec(int argc, char **argv)
 		return usage_print();
 	host = host_index(argv[options.first]);
 	if (host < 0) {
-		complain("host: the hosts are a and b, there is no '%s'", argv[options.first]);
+		complain("host: hosts are a, b and so on, there is no '%s'", argv[options.first]);
 		return EXIT_USAGE;
 	}
 	result = network_open(options.name, &network);
@@ -171,15 +197,22 @@ static int host_exec(int argc, char **argv)
 		complain("host: the network %s is not up; urnic host up", options.name);
 		return EXIT_FAILED;
 	}
+	if (result == 0 && host >= network.host_count) {
+		complain("host: the hosts of %s are a to %s, there is no '%s'", options.name,
+			host_facts(network.host_count - 1).name, argv[options.first]);
+		network_close(&network);
+		return EXIT_USAGE;
+	}
 	if (result == 0) {
 		result = network_enter(&network, host);
 		network_close(&network);
 	}
 	if (result < 0) {
-		complain("host: cannot enter host %s: %s", hosts[host].name, strerror(-result));
+		complain(
+			"host: cannot enter host %s: %s", host_facts(host).name, strerror(-result));
 		return EXIT_FAILED;
 	}
-	set_host_identity(options.name, hosts[host].name);
+	network_identify(options.name, host);
 	run_program(argv + first);
 }
 
@@ -191,9 +224,12 @@ static void print_network(const char *name, void *context)
 	if (network_open(name, &network) < 0)
 		return;
 	printf("%s\n", name);
-	for (int host = 0; host < HOST_COUNT; host++)
-		printf("  host %s  " NETWORK_INTERFACE "  %s  %s\n", hosts[host].name,
-			hosts[host].ipv4, hosts[host].ipv6);
+	for (int host = 0; host < network.host_count; host++) {
+		const struct host_facts facts = host_facts(host);
+
+		printf("  host %s  " NETWORK_INTERFACE "  %s  %s\n", facts.name, facts.ipv4,
+			facts.ipv6);
+	}
 	if (network.holder_pid > 0)
 		printf("  held by process %d\n", network.holder_pid);
 	network_close(&network);
@@ -219,16 +255,10 @@ int command_host(int argc, char **argv)
 		{"exec", host_exec},
 		{"list", host_list},
 	};
-	/* ip is in /usr/sbin, which may be missing in PATH. */
-	const char *path = getenv("PATH");
-	char *longer;
-
 	if (argc < 2)
 		return usage_print();
-	if (asprintf(&longer, "%s:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin") < 0)
+	if (network_find_ip() < 0)
 		return EXIT_FAILED;
-	setenv("PATH", longer, 1);
-	free(longer);
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
 		if (strcmp(actions[i].name, argv[1]) == 0)
 			return actions[i].run(argc - 1, argv + 1);

@@ -22,13 +22,33 @@
 #define NAMED_DIRECTORY "/run/netns"
 #define NAMED_PREFIX    "urnic"
 
-/* The holder's first descriptor of a host's namespace. Other processes open these through /proc. */
-enum { HOLDER_FD = 10 };
+#define SWITCH "switch" /* in place of a host's letter */
 
-const struct host_facts hosts[HOST_COUNT] = {
-	{"a", "10.99.0.1", "fd00:99::1", "02:00:0a:63:00:01"},
-	{"b", "10.99.0.2", "fd00:99::2", "02:00:0a:63:00:02"},
-};
+/*
+ * The holder's first descriptor of a host's namespace, and that of the switch. Other processes open
+ * the former through /proc.
+ */
+enum { HOLDER_FD = 10, SWITCH_FD = HOLDER_FD + HOSTS_MAX };
+
+struct host_facts host_facts(int host)
+{
+	unsigned number = (unsigned char)(host + 1);
+	struct host_facts facts = {.name = {(char)('a' + host)}};
+
+	snprintf(facts.ipv4, sizeof(facts.ipv4), "10.99.0.%u", number);
+	snprintf(facts.ipv6, sizeof(facts.ipv6), "fd00:99::%x", number);
+	snprintf(facts.mac, sizeof(facts.mac), "02:00:0a:63:00:%02x", number);
+	return facts;
+}
+
+static struct network network_none(void)
+{
+	struct network network = {.user_fd = -1, .switch_fd = -1};
+
+	for (int host = 0; host < HOSTS_MAX; host++)
+		network.net_fd[host] = -1;
+	return network;
+}
 
 bool network_name_is_valid(const char *name)
 {
@@ -38,13 +58,25 @@ bool network_name_is_valid(const char *name)
 		strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-/* The name of a host for `ip netns`: urnic-a, or urnic-NAME-a. */
-static void named_host(const char *network, int host, char *ret_name, size_t name_bytes)
+/* The name of a host, or of the switch, for `ip netns`: urnic-a, or urnic-NAME-a. */
+static void named_host(const char *network, const char *host, char ret_name[NAME_MAX])
 {
 	if (strcmp(network, NAMED_PREFIX) == 0)
-		snprintf(ret_name, name_bytes, NAMED_PREFIX "-%s", hosts[host].name);
+		snprintf(ret_name, NAME_MAX, NAMED_PREFIX "-%s", host);
 	else
-		snprintf(ret_name, name_bytes, NAMED_PREFIX "-%s-%s", network, hosts[host].name);
+		snprintf(ret_name, NAME_MAX, NAMED_PREFIX "-%s-%s", network, host);
+}
+
+/* Open the namespace of a host or of the switch. Returns the descriptor or -errno. */
+static int named_open(const char *network, const char *host)
+{
+	char name[NAME_MAX], path[PATH_MAX];
+	int fd;
+
+	named_host(network, host, name);
+	snprintf(path, sizeof(path), NAMED_DIRECTORY "/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 /* Root of a user namespace may have user ID 0, but it cannot write to /run. */
@@ -55,21 +87,29 @@ static bool may_name_networks(void)
 
 /* Named networks */
 
-static int make_named(const char *name, unsigned mtu)
+static int named_add(const char *network, const char *host)
 {
-	struct network network;
+	char name[NAME_MAX];
+
+	named_host(network, host, name);
+	return network_run_ip((const char *const[]){"netns", "add", name, NULL});
+}
+
+static int make_named(const char *name, const struct network_settings *settings)
+{
+	struct network network = network_none();
 	int result = 0;
 
-	for (int host = 0; host < HOST_COUNT && result == 0; host++) {
-		char host_name[NAME_MAX];
-
-		named_host(name, host, host_name, sizeof(host_name));
-		result = network_run_ip((const char *const[]){"netns", "add", host_name, NULL});
-	}
+	for (int host = 0; host < (int)settings->hosts && result == 0; host++)
+		result = named_add(name, host_facts(host).name);
+	if (result == 0 && settings->hosts > HOSTS_MIN)
+		result = named_add(name, SWITCH);
 	if (result == 0)
 		result = network_open(name, &network);
 	if (result == 0) {
-		result = network_configure(&network, mtu);
+		if (settings->hosts > HOSTS_MIN)
+			network.switch_fd = named_open(name, SWITCH);
+		result = network_configure(&network, settings->mtu);
 		network_close(&network);
 	}
 	if (result < 0)
@@ -77,40 +117,51 @@ static int make_named(const char *name, unsigned mtu)
 	return result;
 }
 
+/* The first missing host ends the network. Returns 0 or -errno. */
+static int hosts_open(struct network *network, const char *name,
+	int (*host_open)(const struct network *network, const char *name, int host))
+{
+	int fd = 0;
+
+	while (network->host_count < HOSTS_MAX &&
+		(fd = host_open(network, name, network->host_count)) >= 0)
+		network->net_fd[network->host_count++] = fd;
+	if (network->host_count >= HOSTS_MIN && (fd >= 0 || fd == -ENOENT))
+		return 0;
+	network_close(network);
+	return fd;
+}
+
+static int named_host_open(const struct network *network, const char *name, int host)
+{
+	(void)network;
+	return named_open(name, host_facts(host).name);
+}
+
 static int open_named(const char *name, struct network *ret_network)
 {
-	struct network network = {.user_fd = -1, .net_fd = {-1, -1}};
+	*ret_network = network_none();
+	return hosts_open(ret_network, name, named_host_open);
+}
 
-	for (int host = 0; host < HOST_COUNT; host++) {
-		char host_name[NAME_MAX], path[PATH_MAX];
+static int named_del(const char *network, const char *host)
+{
+	char name[NAME_MAX], path[PATH_MAX];
 
-		named_host(name, host, host_name, sizeof(host_name));
-		snprintf(path, sizeof(path), NAMED_DIRECTORY "/%s", host_name);
-		network.net_fd[host] = open(path, O_RDONLY | O_CLOEXEC);
-		if (network.net_fd[host] < 0) {
-			int error = errno;
-
-			network_close(&network);
-			return -error;
-		}
-	}
-	*ret_network = network;
-	return 0;
+	named_host(network, host, name);
+	snprintf(path, sizeof(path), NAMED_DIRECTORY "/%s", name);
+	if (access(path, F_OK) < 0)
+		return 0;
+	return network_run_ip((const char *const[]){"netns", "del", name, NULL});
 }
 
 static int drop_named(const char *name)
 {
-	int result = 0;
+	int result = named_del(name, SWITCH);
 
-	for (int host = 0; host < HOST_COUNT; host++) {
-		char host_name[NAME_MAX], path[PATH_MAX];
-		int dropped;
+	for (int host = 0; host < HOSTS_MAX; host++) {
+		int dropped = named_del(name, host_facts(host).name);
 
-		named_host(name, host, host_name, sizeof(host_name));
-		snprintf(path, sizeof(path), NAMED_DIRECTORY "/%s", host_name);
-		if (access(path, F_OK) < 0)
-			continue;
-		dropped = network_run_ip((const char *const[]){"netns", "del", host_name, NULL});
 		if (result == 0)
 			result = dropped;
 	}
@@ -162,31 +213,54 @@ static int make_namespace(int fd)
 	return 0;
 }
 
-static int holder_prepare(unsigned mtu)
+/* Enter a user namespace as its root. Returns 0, or -errno after a message. */
+static int become_root(void)
 {
-	struct network network = {.user_fd = -1, .net_fd = {HOLDER_FD, HOLDER_FD + 1}};
 	int result = user_namespace_enter(0, 0);
 
-	if (result < 0) {
+	if (result < 0)
 		complain("host: this system does not let ordinary users make user namespaces (%s);"
 			 " run it as root",
 			strerror(-result));
-		return result;
-	}
-	for (int host = 0; host < HOST_COUNT && result == 0; host++)
-		result = make_namespace(network.net_fd[host]);
-	if (result == 0)
-		result = network_configure(&network, mtu);
 	return result;
 }
 
+/* Make the namespaces and configure them. The descriptors from HOLDER_FD on are free. */
+static int namespaces_make(const struct network_settings *settings, struct network *ret_network)
+{
+	struct network network = network_none();
+	int result = 0;
+
+	network.host_count = (int)settings->hosts;
+	for (int host = 0; host < network.host_count && result == 0; host++) {
+		network.net_fd[host] = HOLDER_FD + host;
+		result = make_namespace(network.net_fd[host]);
+	}
+	if (result == 0 && settings->hosts > HOSTS_MIN) {
+		network.switch_fd = SWITCH_FD;
+		result = make_namespace(network.switch_fd);
+	}
+	if (result == 0)
+		result = network_configure(&network, settings->mtu);
+	*ret_network = network;
+	return result;
+}
+
+static int holder_prepare(const struct network_settings *settings)
+{
+	struct network network;
+	int result = become_root();
+
+	return result < 0 ? result : namespaces_make(settings, &network);
+}
+
 /* The holder: prepare, notify the parent by a byte, sleep until network_drop() ends it. */
-static noreturn void holder_run(unsigned mtu, int ready_fd)
+static noreturn void holder_run(const struct network_settings *settings, int ready_fd)
 {
 	int null_fd;
 
 	setsid();
-	if (chdir("/") < 0 || holder_prepare(mtu) < 0 || write(ready_fd, "", 1) != 1)
+	if (chdir("/") < 0 || holder_prepare(settings) < 0 || write(ready_fd, "", 1) != 1)
 		_exit(EXIT_FAILED);
 	prctl(PR_SET_NAME, "urnic-host");
 	/* Let other processes of this user open the namespaces through /proc. */
@@ -195,12 +269,13 @@ static noreturn void holder_run(unsigned mtu, int ready_fd)
 	for (int fd = 0; fd <= STDERR_FILENO && null_fd >= 0; fd++)
 		dup2(null_fd, fd);
 	close_range(STDERR_FILENO + 1, HOLDER_FD - 1, 0);
-	close_range(HOLDER_FD + HOST_COUNT, ~0U, 0);
+	close_range(HOLDER_FD + settings->hosts, SWITCH_FD - 1, 0);
+	close_range(SWITCH_FD + 1, ~0U, 0);
 	for (;;)
 		pause();
 }
 
-static int make_held(const char *name, unsigned mtu)
+static int make_held(const char *name, const struct network_settings *settings)
 {
 	int ready[2];
 	pid_t holder;
@@ -212,11 +287,11 @@ static int make_held(const char *name, unsigned mtu)
 	holder = fork();
 	if (holder == 0) {
 		/* The descriptors from HOLDER_FD on must be free. */
-		int ready_fd = fcntl(ready[1], F_DUPFD_CLOEXEC, HOLDER_FD + HOST_COUNT);
+		int ready_fd = fcntl(ready[1], F_DUPFD_CLOEXEC, SWITCH_FD + 1);
 
 		close(ready[0]);
 		close(ready[1]);
-		holder_run(mtu, ready_fd);
+		holder_run(settings, ready_fd);
 	}
 	result = holder < 0 ? -errno : 0;
 	close(ready[1]);
@@ -232,30 +307,35 @@ static int make_held(const char *name, unsigned mtu)
 	return result;
 }
 
+static int held_host_open(const struct network *network, const char *name, int host)
+{
+	char path[64];
+	int fd;
+
+	(void)name;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", network->holder_pid, HOLDER_FD + host);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static int open_held(const char *name, struct network *ret_network)
 {
 	pid_t holder = network_state_holder(name);
-	struct network network = {.holder_pid = holder, .net_fd = {-1, -1}};
+	struct network network = network_none();
 	char path[64];
+	int result;
 
 	if (holder == 0)
 		return -ENOENT;
+	network.holder_pid = holder;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)holder);
 	network.user_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (network.user_fd < 0)
 		return -errno;
-	for (int host = 0; host < HOST_COUNT; host++) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)holder, HOLDER_FD + host);
-		network.net_fd[host] = open(path, O_RDONLY | O_CLOEXEC);
-		if (network.net_fd[host] < 0) {
-			int error = errno;
-
-			network_close(&network);
-			return -error;
-		}
-	}
-	*ret_network = network;
-	return 0;
+	result = hosts_open(&network, name, held_host_open);
+	if (result == 0)
+		*ret_network = network;
+	return result;
 }
 
 static int drop_held(const char *name)
@@ -267,9 +347,21 @@ static int drop_held(const char *name)
 	return network_state_remove(name);
 }
 
-/* Both kinds */
+/* All kinds */
 
-int network_make(const char *name, unsigned mtu)
+int network_make_private(const struct network_settings *settings, struct network *ret_network)
+{
+	int result = may_name_networks() ? 0 : become_root();
+
+	*ret_network = network_none();
+	if (result == 0)
+		result = namespaces_make(settings, ret_network);
+	if (result < 0)
+		network_close(ret_network);
+	return result;
+}
+
+int network_make(const char *name, const struct network_settings *settings)
 {
 	struct network network;
 
@@ -279,12 +371,12 @@ int network_make(const char *name, unsigned mtu)
 	}
 	/* Remove the remains of an interrupted set-up. */
 	network_drop(name);
-	return may_name_networks() ? make_named(name, mtu) : make_held(name, mtu);
+	return may_name_networks() ? make_named(name, settings) : make_held(name, settings);
 }
 
 int network_open(const char *name, struct network *ret_network)
 {
-	*ret_network = (struct network){.user_fd = -1, .net_fd = {-1, -1}};
+	*ret_network = network_none();
 	return may_name_networks() ? open_named(name, ret_network) : open_held(name, ret_network);
 }
 
@@ -292,10 +384,13 @@ void network_close(struct network *network)
 {
 	if (network->user_fd >= 0)
 		close(network->user_fd);
-	for (int host = 0; host < HOST_COUNT; host++) {
+	if (network->switch_fd >= 0)
+		close(network->switch_fd);
+	for (int host = 0; host < HOSTS_MAX; host++) {
 		if (network->net_fd[host] >= 0)
 			close(network->net_fd[host]);
 	}
+	*network = network_none();
 }
 
 int network_enter(const struct network *network, int host)

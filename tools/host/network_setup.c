@@ -83,39 +83,74 @@ static int run_script(int net_fd, int script_fd)
 	return network_wait_for(child);
 }
 
-/*
- * Write one host's part of the set-up. Host a also makes the pair. Neighbour entries are permanent,
- * so that the first packet does not wait for an ARP exchange.
- */
-static void write_script(FILE *script, int host, const struct network *network, unsigned mtu)
+/* The pair that joins two hosts; the first one makes it. */
+static void write_pair(FILE *script, const struct network *network, unsigned mtu)
 {
-	const struct host_facts *own = &hosts[host], *peer = &hosts[1 - host];
+	fprintf(script,
+		"link add " NETWORK_INTERFACE " mtu %u address %s type veth"
+		" peer name " NETWORK_INTERFACE " mtu %u address %s netns /proc/%d/fd/%d\n",
+		mtu, host_facts(0).mac, mtu, host_facts(1).mac, (int)getpid(), network->net_fd[1]);
+}
 
-	if (host == 0)
+/* The bridge, and a pair for each host with one end at the bridge. */
+static void write_switch(FILE *script, const struct network *network, unsigned mtu)
+{
+	fprintf(script, "link add switch mtu %u type bridge\nlink set switch up\n", mtu);
+	for (int host = 0; host < network->host_count; host++) {
+		const struct host_facts facts = host_facts(host);
+
 		fprintf(script,
-			"link add " NETWORK_INTERFACE " mtu %u address %s type veth"
-			" peer name " NETWORK_INTERFACE " mtu %u address %s netns /proc/%d/fd/%d\n",
-			mtu, own->mac, mtu, peer->mac, (int)getpid(), network->net_fd[1]);
+			"link add port-%s mtu %u type veth"
+			" peer name " NETWORK_INTERFACE " mtu %u address %s netns /proc/%d/fd/%d\n"
+			"link set port-%s master switch up\n",
+			facts.name, mtu, mtu, facts.mac, (int)getpid(), network->net_fd[host],
+			facts.name);
+	}
+}
+
+/*
+ * One host's part of the set-up. Neighbour entries are permanent, so that the first packet does not
+ * wait for an ARP exchange.
+ */
+static void write_host(FILE *script, const struct network *network, int host)
+{
+	const struct host_facts own = host_facts(host);
+
 	fprintf(script,
 		"link set lo up\n"
 		"addr add %s/24 dev " NETWORK_INTERFACE "\n"
 		"addr add %s/64 dev " NETWORK_INTERFACE " nodad\n"
-		"link set " NETWORK_INTERFACE " up\n"
-		"neigh replace %s lladdr %s dev " NETWORK_INTERFACE " nud permanent\n"
-		"neigh replace %s lladdr %s dev " NETWORK_INTERFACE " nud permanent\n",
-		own->ipv4, own->ipv6, peer->ipv4, peer->mac, peer->ipv6, peer->mac);
+		"link set " NETWORK_INTERFACE " up\n",
+		own.ipv4, own.ipv6);
+	for (int other = 0; other < network->host_count; other++) {
+		const struct host_facts peer = host_facts(other);
+
+		if (other != host)
+			fprintf(script,
+				"neigh replace %s lladdr %s dev " NETWORK_INTERFACE
+				" nud permanent\n"
+				"neigh replace %s lladdr %s dev " NETWORK_INTERFACE
+				" nud permanent\n",
+				peer.ipv4, peer.mac, peer.ipv6, peer.mac);
+	}
 }
 
-static int configure_host(const struct network *network, int host, unsigned mtu)
+/* `host` -1: the switch. */
+static int configure_namespace(const struct network *network, int host, unsigned mtu)
 {
 	FILE *script = tmpfile();
 	int result;
 
 	if (!script)
 		return -errno;
-	write_script(script, host, network, mtu);
+	if (host < 0)
+		write_switch(script, network, mtu);
+	else if (host == 0 && network->host_count == HOSTS_MIN)
+		write_pair(script, network, mtu);
+	if (host >= 0)
+		write_host(script, network, host);
 	rewind(script);
-	result = run_script(network->net_fd[host], fileno(script));
+	result = run_script(host < 0 ? network->switch_fd : network->net_fd[host], fileno(script));
 	fclose(script);
 	return result;
 }
@@ -143,13 +178,41 @@ static int wait_until_running(int net_fd)
 	_exit(EXIT_FAILED);
 }
 
+unsigned network_mtu(const struct network *network)
+{
+	struct ifreq request = {.ifr_name = NETWORK_INTERFACE};
+	int result[2], fd;
+	pid_t child;
+
+	if (pipe2(result, O_CLOEXEC) < 0)
+		return 0;
+	child = fork();
+	if (child == 0) {
+		if ((network->user_fd >= 0 && setns(network->user_fd, CLONE_NEWUSER) < 0) ||
+			setns(network->net_fd[0], CLONE_NEWNET) < 0)
+			_exit(EXIT_FAILED);
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (fd < 0 || ioctl(fd, SIOCGIFMTU, &request) < 0)
+			_exit(EXIT_FAILED);
+		_exit(write(result[1], &request.ifr_mtu, sizeof(request.ifr_mtu)) < 0);
+	}
+	close(result[1]);
+	if (child > 0)
+		network_wait_for(child);
+	if (child < 0 || read(result[0], &request.ifr_mtu, sizeof(int)) != sizeof(int))
+		request.ifr_mtu = 0;
+	close(result[0]);
+	return (unsigned)request.ifr_mtu;
+}
+
 int network_configure(const struct network *network, unsigned mtu)
 {
+	int first = network->host_count > HOSTS_MIN ? -1 : 0;
 	int result = 0;
 
-	for (int host = 0; host < HOST_COUNT && result == 0; host++)
-		result = configure_host(network, host, mtu);
-	for (int host = 0; host < HOST_COUNT && result == 0; host++)
+	for (int host = first; host < network->host_count && result == 0; host++)
+		result = configure_namespace(network, host, mtu);
+	for (int host = 0; host < network->host_count && result == 0; host++)
 		result = wait_until_running(network->net_fd[host]);
 	return result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside of the two hosts of a network: interfaces, addresses, neighbours, all set with `ip`. */
+/* Inside of the hosts of a network: interfaces, addresses, neighbours, all set with `ip`. */
 #ifndef TOOLS_NETWORK_SETUP_H
 #define TOOLS_NETWORK_SETUP_H
 
@@ -7,7 +7,10 @@
 
 #include "host/network.h"
 
-/* Join two fresh namespaces and configure both. Packets can flow on return. Returns 0 or -errno. */
+/*
+ * Join fresh namespaces and configure them. More than HOSTS_MIN hosts need a switch. Packets can
+ * flow on return. Returns 0 or -errno.
+ */
 int network_configure(const struct network *network, unsigned mtu);
 
 /*
