@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic pair: programs meet on a network of their own, as root and as an ordinary user.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+need ib_write_bw rping
+trap 'rm -rf "$scratch"' EXIT
+chmod 777 "$scratch"
+
+# pair_ends STATUS ARGUMENTS...: of urnic pair. Its output is in $scratch/out and $scratch/err.
+pair_ends() {
+	expected=$1
+	shift
+	$as timeout $pair_seconds "$urnic" pair "$@" >"$scratch/out" 2>"$scratch/err"
+	status=$?
+	[ $status = "$expected" ] ||
+		fail "$as urnic pair $*: ends with $status: $(tail -n 20 "$scratch/out" "$scratch/err")"
+}
+
+# says TEXT: one sentence, with the text.
+says() {
+	[ "$(wc -l <"$scratch/err")" = 1 ] || fail "not one sentence: $(cat "$scratch/err")"
+	grep -qF "$1" "$scratch/err" || fail "no '$1' in: $(cat "$scratch/err")"
+}
+
+# run_with MARK: the processes with a word in their command line.
+run_with() {
+	pgrep -f "[^ ]*$1" | grep -vx $$
+}
+
+basics() {
+	pair_ends 0 -- ib_write_bw -F -n 100 -- ib_write_bw -F -n 100 10.99.0.1
+	pair_ends 0 -- rping -s -a 10.99.0.1 -C 3 -- rping -c -a 10.99.0.1 -C 3
+	pair_ends 0 --mtu 1500 -- true -- grep -qx 1500 /sys/class/net/veth0/mtu
+
+	# The worse status counts, whichever program has it.
+	pair_ends 3 -- sh -c 'exit 3' -- true
+	pair_ends 4 --wait 0 --grace 0 -- sleep 1000 -- sh -c 'exit 4'
+	pair_ends 137 -- true -- sh -c 'kill -KILL $$'
+	pair_ends 127 -- true -- no-such-program
+
+	# A client per host; the client's own "--" is its own.
+	pair_ends 0 --hosts 4 -- true -- sh -c 'ip -4 -o addr show dev veth0 && echo "$@"' x -- y
+	[ "$(grep -o '10\.99\.0\.[0-9]*/24' "$scratch/out" | sort | tr '\n' ' ')" = \
+		'10.99.0.2/24 10.99.0.3/24 10.99.0.4/24 ' ] || fail "hosts: $(cat "$scratch/out")"
+	[ "$(grep -cx -e '-- y' "$scratch/out")" = 3 ] || fail 'the client lost an argument'
+}
+
+# What runs when the user types ^C, or what the programs leave behind, is ended.
+ends() {
+	for signal in INT TERM; do
+		$as "$urnic" pair -- sh -c 'rping -s -a 10.99.0.1 & setsid sleep 4711.1 & wait' -- \
+			sh -c 'echo started; sleep 4711.2' >"$scratch/out" 2>&1 &
+		pair=$!
+		await 'the client does not start' grep -q started "$scratch/out"
+		kill -$signal $pair
+		wait $pair
+		status=$?
+		[ $status -gt 128 ] || fail "$signal ends it with $status"
+		! run_with 'sleep 4711' || fail "programs outlive $signal"
+	done
+	pair_ends 0 -- sh -c 'setsid sleep 4711.3 &' -- true
+	! run_with 'sleep 4711' || fail 'a daemon outlives its network'
+}
+
+refusals() {
+	pair_ends 2 --mtu 100 -- true -- true
+	says "not '100'"
+	pair_ends 2 --hosts 27 -- true -- true
+	says "not '27'"
+	pair_ends 2 --wait soon -- true -- true
+	says "not 'soon'"
+	pair_ends 2 -- true
+	pair_ends 2 true -- true
+}
+
+as=
+"$urnic" pair -- true -- true 2>"$scratch/err" ||
+	skip "no network namespaces here: $(tail -n 1 "$scratch/err")"
+basics
+ends
+refusals
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	as='setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin:/usr/sbin:/sbin'
+	if $as "$urnic" pair -- true -- true 2>"$scratch/err"; then
+		basics
+		ends
+	else
+		grep -q 'user namespaces' "$scratch/err" || fail "no reason: $(cat "$scratch/err")"
+	fi
+fi

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pair/pair.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "common/command.h"
+#include "host/network_options.h"
+#include "os/clock.h"
+
+#define SECOND_NS 1000000000u
+
+enum {
+	SERVER = 0,
+	PATIENCE_S = 2, /* between SIGTERM and SIGKILL */
+};
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+/* --- processes --- */
+
+/* The signals that this process waits for. They are blocked, except in its programs. */
+static sigset_t signals_awaited(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < ARRAY_COUNT(signals); i++)
+		sigaddset(&set, signals[i]);
+	return set;
+}
+
+static int status_of(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static struct pair_process *process_find(struct pair *pair, pid_t pid)
+{
+	if (pair->watcher.pid == pid)
+		return &pair->watcher;
+	for (int host = 0; host < pair->network.host_count; host++)
+		if (pair->programs[host].pid == pid)
+			return &pair->programs[host];
+	return NULL;
+}
+
+/* Note which processes have ended. Adopted ones are nobody's. */
+static void processes_reap(struct pair *pair)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct pair_process *process = process_find(pair, pid);
+
+		if (!process)
+			continue;
+		process->is_running = false;
+		process->status = status_of(status);
+	}
+}
+
+/*
+ * Wait for an end of a process or a signal, at most until `until_ns`. Returns false when that time
+ * has come, or the user wants an end.
+ */
+static bool event_wait(struct pair *pair, uint64_t until_ns)
+{
+	sigset_t set = signals_awaited();
+	uint64_t now_ns = clock_now_ns();
+	uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	const struct timespec limit = {(time_t)(left_ns / SECOND_NS), (long)(left_ns % SECOND_NS)};
+	int signal = sigtimedwait(&set, NULL, until_ns == UINT64_MAX ? NULL : &limit);
+
+	processes_reap(pair);
+	if (signal > 0 && signal != SIGCHLD)
+		pair->signal = signal;
+	return !pair->signal && clock_now_ns() < until_ns;
+}
+
+static uint64_t seconds_from_now(unsigned seconds)
+{
+	return clock_now_ns() + (uint64_t)seconds * SECOND_NS;
+}
+
+/* The child is on its host, and ends with this process. */
+static void child_prepare(const struct pair *pair, int host)
+{
+	sigset_t set = signals_awaited();
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (network_enter(&pair->network, host) < 0) {
+		complain("pair: cannot enter host %s: %s", host_facts(host).name, strerror(errno));
+		_exit(EXIT_FAILED);
+	}
+	network_identify("pair", host);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* In the background a program must not read from a terminal. */
+static void input_close(int host)
+{
+	int null_fd;
+
+	if (host != SERVER && !isatty(STDIN_FILENO))
+		return;
+	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null_fd >= 0)
+		dup2(null_fd, STDIN_FILENO);
+}
+
+/* Replace this process by `urnic run` with the arguments. */
+static noreturn void program_exec(char **arguments)
+{
+	size_t count = 0;
+	char **argv;
+
+	while (arguments[count])
+		count++;
+	argv = calloc(count + 3, sizeof(*argv));
+	if (argv) {
+		argv[0] = (char *)"urnic";
+		argv[1] = (char *)"run";
+		memcpy(argv + 2, arguments, count * sizeof(*argv));
+		execv("/proc/self/exe", argv);
+	}
+	complain("pair: %s: %s", arguments[0], strerror(errno));
+	_exit(EXIT_NOT_RUN);
+}
+
+/* Make the process of a program, which waits to be started. Returns 0 or -errno. */
+static int program_prepare(struct pair *pair, int host)
+{
+	struct pair_process *process = &pair->programs[host];
+	int go[2];
+	char byte;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return -errno;
+	process->pid = fork();
+	if (process->pid == 0) {
+		child_prepare(pair, host);
+		input_close(host);
+		close(go[1]);
+		if (read(go[0], &byte, 1) != 1)
+			_exit(EXIT_FAILED);
+		program_exec(host == SERVER ? pair->settings->server : pair->settings->client);
+	}
+	close(go[0]);
+	process->go_fd = go[1];
+	if (process->pid < 0) {
+		process->pid = 0;
+		return -errno;
+	}
+	setpgid(process->pid, process->pid);
+	process->is_running = true;
+	return 0;
+}
+
+static void program_start(struct pair_process *process)
+{
+	/* A program that has ended meanwhile shows that by its status. */
+	if (write(process->go_fd, "", 1) < 0)
+		errno = 0;
+	close(process->go_fd);
+	process->go_fd = -1;
+}
+
+static void process_signal(const struct pair_process *process, int signal)
+{
+	if (process->pid > 0 && process->is_running)
+		kill(-process->pid, signal);
+}
+
+static bool clients_are_running(const struct pair *pair)
+{
+	for (int host = SERVER + 1; host < pair->network.host_count; host++)
+		if (pair->programs[host].is_running)
+			return true;
+	return false;
+}
+
+/* --- the end --- */
+
+/* Signal each child of this process. Returns whether there were any. */
+static bool children_signal(int signal)
+{
+	DIR *directory = opendir("/proc");
+	const struct dirent *entry;
+	bool has_children = false;
+
+	while (directory && (entry = readdir(directory))) {
+		char path[64], text[512], *end;
+		const char *field;
+		FILE *file;
+		int parent;
+
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/stat", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		end = fgets(text, sizeof(text), file);
+		fclose(file);
+		field = end ? strrchr(text, ')') : NULL;
+		if (!field || sscanf(field + 1, " %*c %d", &parent) != 1 || parent != getpid())
+			continue;
+		has_children = true;
+		kill((pid_t)strtol(entry->d_name, NULL, 10), signal);
+	}
+	if (directory)
+		closedir(directory);
+	return has_children;
+}
+
+/* End the programs and what they have left behind. Orphans become children of this process. */
+static void everything_end(struct pair *pair)
+{
+	uint64_t until_ns = seconds_from_now(PATIENCE_S);
+	int signal = SIGTERM;
+
+	for (int host = 0; host < pair->network.host_count; host++)
+		process_signal(&pair->programs[host], signal);
+	while (children_signal(signal)) {
+		const struct timespec pause = {.tv_nsec = 2000000};
+
+		nanosleep(&pause, NULL);
+		processes_reap(pair);
+		if (clock_now_ns() < until_ns)
+			continue;
+		signal = SIGKILL;
+		for (int host = 0; host < pair->network.host_count; host++)
+			process_signal(&pair->programs[host], signal);
+	}
+}
+
+/* --- the run --- */
+
+static int watcher_start(struct pair *pair)
+{
+	pair->watcher.pid = fork();
+	if (pair->watcher.pid == 0) {
+		child_prepare(pair, SERVER);
+		pair_wait_for_listener();
+		_exit(EXIT_OK);
+	}
+	if (pair->watcher.pid < 0) {
+		pair->watcher.pid = 0;
+		return -errno;
+	}
+	pair->watcher.is_running = true;
+	return 0;
+}
+
+/* Returns whether the clients are to start: not after a signal, or when the server has failed. */
+static bool server_await(struct pair *pair)
+{
+	const struct pair_process *server = &pair->programs[SERVER];
+	uint64_t until_ns = seconds_from_now(pair->settings->wait_s);
+	bool is_in_time = true;
+
+	while (is_in_time && server->is_running && pair->watcher.is_running)
+		is_in_time = event_wait(pair, until_ns);
+	if (!is_in_time && !pair->signal && server->is_running && pair->watcher.is_running)
+		complain("pair: the server does not listen after %u s; starting the client",
+			pair->settings->wait_s);
+	process_signal(&pair->watcher, SIGKILL);
+	return !pair->signal && (server->is_running || server->status == 0);
+}
+
+static int programs_run(struct pair *pair)
+{
+	struct pair_process *server = &pair->programs[SERVER];
+	uint64_t until_ns;
+	int error;
+
+	program_start(server);
+	error = watcher_start(pair);
+	if (error < 0)
+		return error;
+	if (!server_await(pair))
+		return 0;
+	for (int host = SERVER + 1; host < pair->network.host_count; host++)
+		program_start(&pair->programs[host]);
+	while (!pair->signal && clients_are_running(pair))
+		event_wait(pair, UINT64_MAX);
+	until_ns = seconds_from_now(pair->settings->grace_s);
+	while (server->is_running && event_wait(pair, until_ns))
+		continue;
+	server->is_ended_by_us = server->is_running;
+	return 0;
+}
+
+/* The worst of all programs that have ended by themselves. */
+static int status_choose(const struct pair *pair)
+{
+	int worst = EXIT_OK;
+
+	if (pair->signal)
+		return 128 + pair->signal;
+	for (int host = 0; host < pair->network.host_count; host++) {
+		const struct pair_process *process = &pair->programs[host];
+
+		/* A client that was never started has no status. */
+		if (!process->is_ended_by_us && process->go_fd < 0 && process->status > worst)
+			worst = process->status;
+	}
+	return worst;
+}
+
+int pair_run(const struct pair_settings *settings)
+{
+	struct pair pair = {.settings = settings};
+	sigset_t set = signals_awaited();
+	int error, status;
+
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	error = network_make_private(&settings->network, &pair.network);
+	if (error < 0)
+		return EXIT_FAILED;
+	for (int host = 0; host < pair.network.host_count && !error; host++)
+		error = program_prepare(&pair, host);
+	if (!error)
+		error = programs_run(&pair);
+	everything_end(&pair);
+	status = status_choose(&pair);
+	network_close(&pair.network);
+	if (error < 0) {
+		complain("pair: %s", strerror(-error));
+		return EXIT_FAILED;
+	}
+	return status;
+}
