@@ -269,6 +269,12 @@ static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 	lane->burst_packets = 0;
 }
 
+static struct impair_flow *flow_bind(struct qp *qp)
+{
+	impair_flow_bind(&qp->impair, qp->attr.sq_psn, qp->attr.rq_psn, qp->mtu_bytes);
+	return &qp->impair;
+}
+
 size_t engine_next_packet(
 	struct lane *lane, bool with_acks, struct packet_run *run, uint64_t now_ns)
 {
@@ -289,6 +295,7 @@ size_t engine_next_packet(
 		lane->burst_packets += run->packets;
 		if (lane->burst_packets >= ENGINE_BURST_PACKETS)
 			turn_end(lane, qp, true);
+		run->flow = lane->impair ? flow_bind(qp) : NULL;
 		qp_count(qp, COUNTER_sent_pkts, run->packets);
 		count_many(lane, DROP_sent_packets, run->packets);
 		return bytes;

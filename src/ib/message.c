@@ -238,7 +238,7 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	enum mr_fault fault;
 
 	if (opcode_begins_message(packet->info)) {
-		if (!message_take_receive(message, qp))
+		if (qp_is_made_unready(qp) || !message_take_receive(message, qp))
 			return REFUSED_NOT_READY;
 		message->placed_bytes = 0;
 	}
@@ -308,7 +308,8 @@ enum refusal message_write_execute(
 	}
 	if (!write_length_fits(packet, write.dma_bytes))
 		return REFUSED_INVALID;
-	if (takes_receive && !message->has_receive && !rq_count(qp->rq))
+	if (takes_receive && !message->has_receive &&
+		(qp_is_made_unready(qp) || !rq_count(qp->rq)))
 		return REFUSED_NOT_READY;
 	if (packet->payload_bytes &&
 		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp),

@@ -36,6 +36,7 @@
 #define LANE_LATE_NS 20000000u
 
 struct cq_taker;
+struct impair;
 struct qp;
 struct srq_table;
 struct lane_public;
@@ -82,6 +83,7 @@ struct lane {
 	/* Whether a capture is on, and its ring; the owner sets both together. */
 	const struct capture_public *capture_public;
 	struct capture *capture;
+	struct impair *impair; /* NULL: none; set by the owner */
 	struct lane_public *public; /* for readers in other processes (engine/engine.h) */
 	uint64_t public_offset;
 	/* Counts impossible records that processes of this host left in shared memory */

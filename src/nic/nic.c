@@ -280,6 +280,7 @@ static void worker_send_last(struct worker *worker)
 	for (int tries = 0; tries < LAST_TRIES; tries++) {
 		if (worker_try_lock(worker)) {
 			worker_send(worker, true);
+			port_udp_release(worker->port);
 			worker_streams_finish(worker);
 			worker_unlock(worker);
 			return;
@@ -480,7 +481,8 @@ int nic_start(void)
 	nic.public->shared = nic.shared;
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
-	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
+	nic_impair_start();
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);
 	nic_capture_start();

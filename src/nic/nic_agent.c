@@ -345,7 +345,9 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 		return error;
 	worker->lane.srqs = nic.srqs;
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
-	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
+	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
+	if (!error && nic.impair)
+		error = worker_impair(worker, nic.impair);
 	if (!error)
 		error = parts_lane_start(worker, &nic.public->lanes[index]);
 	if (!error)

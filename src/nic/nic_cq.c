@@ -66,7 +66,8 @@ static int reserve_alarms(void)
 
 	for (uint32_t i = 0; !error && (worker = nic_worker_next(&i));) {
 		worker_lock(worker);
-		error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + 1);
+		error = deadline_heap_reserve(
+			&worker->alarms, nic.moderated_count + 1 + WORKER_OWN_ALARMS);
 		worker_unlock(worker);
 	}
 	return error;

@@ -175,6 +175,7 @@ struct nic {
 	uint32_t last_xrcd; /* number of the newest domain */
 	struct worker *last_xrc_send; /* lane of the newest XRC_SEND queue pair, or NULL */
 	bool is_local_on;
+	struct impair *impair; /* NULL: none */
 	bool is_stamping; /* a program reads times of completions */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers have copies of [0]; [1] is ours alone, so it breaks with us */
@@ -187,6 +188,12 @@ struct nic {
 	bool has_agent;
 	struct agent_client agent;
 };
+
+/* Set nic.impair (nic_impair.c). */
+void nic_impair_start(void);
+
+/* A stream is opened, which impairments do not reach: the log says so once. */
+void nic_impair_stream(void);
 
 extern pthread_mutex_t nic_agent_lock;
 extern struct nic nic;

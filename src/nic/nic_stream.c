@@ -44,6 +44,7 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 
 	if (qp->stream.fd >= 0)
 		return -EINVAL;
+	nic_impair_stream();
 	if (user_timeout_s)
 		port_tcp_set_user_timeout(fd, user_timeout_s);
 	qp->stream = (struct worker_stream){

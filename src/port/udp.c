@@ -52,6 +52,8 @@ void port_udp_destroy(struct port_udp *port)
 {
 	if (!port)
 		return;
+	if (port->impairments)
+		udp_impair_close(port);
 	udp_paths_destroy(port);
 	for (uint32_t i = 0; i < port->receiver_count; i++) {
 		udp_bypass_close(port->receivers[i].bypass);

@@ -18,6 +18,9 @@
  *
  * Where possible, the port bypasses the kernel's UDP in both directions: port_udp_use_bypass().
  *
+ * With impairments (port_udp_impair()) each packet is copied when it is staged, waits for its time,
+ * and leaves alone through its path's socket.
+ *
  * Nothing here blocks. The caller serializes all calls on a port (the lane's lock). create,
  * add_address and path_open allocate everything that the data path needs.
  */
@@ -25,9 +28,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadline.h"
 #include "base/gid.h"
 #include "wire/packet_run.h"
 
+struct impair;
 struct pollfd;
 struct port_udp;
 
@@ -76,6 +81,12 @@ typedef bool port_udp_packet_fn(void *context, const struct port_udp_packet *pac
  * Returns 0, or -ENOMEM.
  */
 int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port);
+
+/*
+ * Impair all packets that the port sends (impair/impair.h). Called before the first path is opened.
+ * `impair` outlives the port. Staging then allocates memory. Returns 0 or -ENOMEM.
+ */
+int port_udp_impair(struct port_udp *port, struct impair *impair);
 
 /* Close every socket of the port and free it. Staged packets are lost. NULL is fine. */
 void port_udp_destroy(struct port_udp *port);
@@ -226,8 +237,17 @@ void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct pack
  */
 int port_udp_flush(struct port_udp *port);
 
-/* Do packets of an earlier flush wait for the kernel? */
+/*
+ * Do packets of an earlier flush wait for the kernel, or has the port as many impaired packets as
+ * it holds?
+ */
 bool port_udp_is_blocked(const struct port_udp *port);
+
+/* When port_udp_flush() next has an impaired packet to send; DEADLINE_NEVER: it has none. */
+uint64_t port_udp_held_until_ns(const struct port_udp *port);
+
+/* Send all impaired packets now, because the process ends. */
+void port_udp_release(struct port_udp *port);
 
 /*
  * The system call that the kernel, a sandbox or a firewall refused to this port, so that packets

@@ -156,6 +156,7 @@ struct udp_path {
 	struct icrc_flow icrc;
 	struct udp_control control; /* TOS and hop limit where they differ from the socket's */
 	size_t control_bytes;
+	uint32_t held; /* impaired packets that wait */
 	struct udp_neighbour *neighbour; /* NULL: none */
 	struct roce_frame_headers headers;
 	struct udp_path *next; /* in its bucket of path_buckets */
@@ -178,6 +179,7 @@ struct port_udp {
 	bool is_blocked;
 	uint64_t blocked_since_ms; /* while is_blocked: since when the kernel takes nothing */
 	struct port_udp_refusal refusal;
+	struct udp_impairments *impairments; /* NULL: none */
 
 	/* receiving */
 	bool reports_hops;
@@ -385,6 +387,26 @@ uint64_t udp_now_ms(void);
  */
 uint32_t udp_bypass_headers_make(
 	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);
+
+/* The counter of a packet that the kernel refused with this error. */
+uint64_t *udp_error_counter(struct port_udp_counters *counters, int error);
+
+/* --- impairments (udp_impair.c); the port has some --- */
+
+/* port_udp_stage_run() */
+void udp_impair_stage(struct port_udp *port, struct udp_path *path, uint32_t bytes,
+	const struct packet_run *run);
+
+/* port_udp_flush() */
+int udp_impair_flush(struct port_udp *port);
+
+/* Must staging wait? */
+bool udp_impair_is_full(const struct port_udp *port);
+
+/* The path is about to be closed: send its packets now. */
+void udp_impair_path_close(struct port_udp *port, struct udp_path *path);
+
+void udp_impair_close(struct port_udp *port);
 
 /* Add or remove the reference of a path to the neighbour at its end. */
 void udp_neighbour_ref(struct port_udp *port, struct udp_path *path);

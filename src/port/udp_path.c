@@ -253,6 +253,8 @@ void port_udp_path_close(struct port_udp *port, uint32_t path)
 	assert(closing);
 	if (--closing->references > 0)
 		return;
+	if (port->impairments)
+		udp_impair_path_close(port, closing);
 	port_udp_flush(port);
 	for (uint32_t i = port->staged_first; i < port->staged_end; i++) {
 		if (port->staged[i].path == closing) {

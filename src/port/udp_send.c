@@ -12,7 +12,7 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 {
 	uint32_t left = PORT_UDP_STAGE_BYTES - port->stage_used_bytes;
 
-	if (port->is_blocked ||
+	if (port_udp_is_blocked(port) ||
 		port->staged_end > PORT_UDP_STAGE_PACKETS - PORT_UDP_RUN_PACKETS_MAX ||
 		left <= ROCE_ICRC_BYTES)
 		*ret_capacity_bytes = 0;
@@ -36,7 +36,7 @@ void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct pack
 	struct udp_path *to = udp_path_find(port, run->path);
 	const uint8_t *borrowed = run->borrowed;
 
-	assert(!port->is_blocked && packets >= 1 && packets <= PORT_UDP_RUN_PACKETS_MAX &&
+	assert(!port_udp_is_blocked(port) && packets >= 1 && packets <= PORT_UDP_RUN_PACKETS_MAX &&
 		port->staged_end + packets <= PORT_UDP_STAGE_PACKETS);
 	assert(bytes >= BTH_BYTES && bytes <= PORT_UDP_PACKET_BYTES_MAX &&
 		packets * (bytes + ROCE_ICRC_BYTES) <=
@@ -44,6 +44,10 @@ void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct pack
 	assert(bytes >= BTH_BYTES + run->borrowed_bytes);
 	if (!to) {
 		port->counters->tx_path_closed += packets;
+		return;
+	}
+	if (port->impairments) {
+		udp_impair_stage(port, to, bytes, run);
 		return;
 	}
 	for (uint32_t i = 0; i < packets; i++) {
@@ -251,7 +255,7 @@ static void account_sent(struct port_udp *port, unsigned count)
 	}
 }
 
-static uint64_t *error_counter(struct port_udp_counters *counters, int error)
+uint64_t *udp_error_counter(struct port_udp_counters *counters, int error)
 {
 	switch (error) {
 	case ENETUNREACH:
@@ -303,7 +307,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 		port->counters->tx_segment_refused++;
 		return true;
 	}
-	*error_counter(port->counters, error) += packets;
+	*udp_error_counter(port->counters, error) += packets;
 	port->staged_first += packets;
 	return true;
 }
@@ -374,6 +378,8 @@ int port_udp_flush(struct port_udp *port)
 	uint64_t now_ms = port->staged_first < port->staged_end ? udp_now_ms() : 0;
 	bool has_progress = false;
 
+	if (port->impairments)
+		return udp_impair_flush(port);
 	while (port->staged_first < port->staged_end) {
 		const struct udp_path *path = port->staged[port->staged_first].path;
 
@@ -406,5 +412,5 @@ const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port)
 
 bool port_udp_is_blocked(const struct port_udp *port)
 {
-	return port->is_blocked;
+	return port->is_blocked || (port->impairments && udp_impair_is_full(port));
 }

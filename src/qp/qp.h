@@ -20,6 +20,7 @@
 
 #include "base/gid.h"
 #include "base/prefetch.h"
+#include "impair/impair.h"
 #include "lane/counter.h"
 #include "lane/lane.h"
 #include "qp/guard.h"
@@ -279,6 +280,7 @@ struct qp {
 	 */
 	_Atomic uintptr_t write_shift; /* from a remote address to its mapping */
 	_Atomic uintptr_t record_place;
+	struct impair_flow impair; /* while the lane has impairments */
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
@@ -428,6 +430,13 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
  * receive queue of its own; -ENOMEM when the queue is full.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
+
+/* Does a fault on purpose want an RNR NAK for the message that now needs a receive request? */
+static inline bool qp_is_made_unready(const struct qp *qp)
+{
+	return qp->lane->impair && qp->type != QP_TYPE_UC &&
+		impair_refuses_receive(qp->lane->impair, &qp->impair);
+}
 
 /* Take the oldest receive request, from the own or the shared queue. False: none. */
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)

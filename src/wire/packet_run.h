@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+struct impair_flow;
+
 struct packet_run {
 	/* What the caller offers: */
 	uint8_t *buffer; /* room for run_bytes bytes and one longest packet */
@@ -22,6 +24,7 @@ struct packet_run {
 	uint32_t borrowed_bytes; /* borrowed payload of each packet; 0: none */
 	/* The payloads, one behind the other; NULL: they are in the buffer. */
 	const uint8_t *borrowed;
+	struct impair_flow *flow; /* of their queue pair (impair/impair.h); NULL: no impairments */
 };
 
 #endif

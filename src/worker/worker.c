@@ -62,8 +62,34 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 		&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
-/* Send RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
-static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
+/*
+ * Wake up for the next impaired packet. A program that polls its memory drives no lane, so the
+ * lane's sleeper does it.
+ */
+static void held_follow(struct worker *worker)
+{
+	uint64_t until_ns = port_udp_held_until_ns(worker->port);
+	bool is_sooner = worker->held.position == 0 || until_ns < worker->held.at_ns;
+
+	deadline_set(&worker->alarms, &worker->held, until_ns);
+	atomic_store_explicit(
+		&worker->has_held, until_ns != DEADLINE_NEVER, memory_order_relaxed);
+	if (until_ns == DEADLINE_NEVER)
+		return;
+	if (poll_policy_is_skipping(&worker->policy))
+		poll_policy_set_skip(&worker->policy, 0);
+	if (is_sooner && !pthread_equal(pthread_self(), worker->thread))
+		worker_rouse(worker);
+}
+
+/* The time of an impaired packet has come. All that are due leave, so the next one is later. */
+static void held_send(struct worker *worker)
+{
+	port_udp_flush(worker->port);
+	held_follow(worker);
+}
+
+static void packets_fetch(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
 	uint32_t staged_bytes = 0, equal_bytes = 0, last_bytes = 0;
@@ -100,6 +126,14 @@ static __attribute__((noinline)) void packets_transmit(struct worker *worker, bo
 	port_udp_flush(worker->port);
 }
 
+/* Send RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
+static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
+{
+	packets_fetch(worker, with_acks);
+	if (worker->lane.impair)
+		held_follow(worker);
+}
+
 static void deadlines_expire(struct worker *worker)
 {
 	struct deadline *alarm;
@@ -107,7 +141,10 @@ static void deadlines_expire(struct worker *worker)
 	engine_expire(&worker->lane, worker->now_ns);
 	while ((alarm = deadline_heap_first(&worker->alarms)) && alarm->at_ns <= worker->now_ns) {
 		deadline_set(&worker->alarms, alarm, DEADLINE_NEVER);
-		worker->hooks->alarm(worker, alarm);
+		if (alarm == &worker->held)
+			held_send(worker);
+		else
+			worker->hooks->alarm(worker, alarm);
 	}
 }
 
@@ -402,6 +439,12 @@ fail_close:
 	descriptors_close(worker);
 	free(worker);
 	return error;
+}
+
+int worker_impair(struct worker *worker, struct impair *impair)
+{
+	worker->lane.impair = impair;
+	return port_udp_impair(worker->port, impair);
 }
 
 int worker_start(struct worker *worker)

@@ -52,6 +52,9 @@
 /* The age up to which a time counts as recent: some 20 us of the processor's counter. */
 #define WORKER_RECENT_TICKS 65536
 
+/* Alarms of the worker itself: one for impaired packets. */
+#define WORKER_OWN_ALARMS 1
+
 /* The readable descriptor, in epoll data. */
 enum worker_source {
 	WORKER_SOURCE_SOCKET,
@@ -82,6 +85,8 @@ struct worker {
 	struct capture capture; /* has no ring before the lane has started */
 	struct deadline_heap alarms; /* of the NIC's objects; the lane has deadlines of its own */
 	struct port_udp *port;
+	struct deadline held; /* of impaired packets; among `alarms` */
+	_Atomic bool has_held; /* that is set: the thread does not leave the lane to polls */
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
 	struct list streams; /* struct worker_stream: iWARP queue pairs (worker_streams.h) */
 	uint32_t stream_count;
@@ -139,6 +144,12 @@ struct worker {
 int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot, uint32_t index,
 	struct nic_public_lane *public, const struct worker_hooks *hooks,
 	struct worker **ret_worker);
+
+/*
+ * Impair what the worker sends (impair/impair.h), before it has queue pairs. The caller has
+ * reserved room for WORKER_OWN_ALARMS. Returns 0 or -ENOMEM.
+ */
+int worker_impair(struct worker *worker, struct impair *impair);
 
 /* Start the NIC thread. Returns 0 or -errno. */
 int worker_start(struct worker *worker);

@@ -219,7 +219,9 @@ void *worker_thread_main(void *argument)
 		if (leave_to_waiters(worker))
 			continue;
 		bool was_armed = atomic_exchange(&worker->was_armed, false);
-		if (poll_thread_stands_back(&policy, &worker->policy, was_armed, clock_now_ns())) {
+		if (!atomic_load_explicit(&worker->has_held, memory_order_relaxed) &&
+			poll_thread_stands_back(
+				&policy, &worker->policy, was_armed, clock_now_ns())) {
 			stand_back(worker, &policy);
 			continue;
 		}

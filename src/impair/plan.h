@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_IMPAIR_PLAN_H
+#define URNIC_IMPAIR_PLAN_H
+
+/*
+ * What a user wants a process to suffer: the text of URNIC_IMPAIR and URNIC_FAULTS as a struct.
+ *
+ * URNIC_IMPAIR is a comma-separated list of `name=value` (impair/setting.def). URNIC_FAULTS has a
+ * fault per line or between semicolons (impair/verb.def); a `#` begins a comment. Pure functions.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	IMPAIR_FAULTS_MAX = 64,
+	IMPAIR_WHY_BYTES = 320,
+	IMPAIR_PATH_BYTES = 256,
+	IMPAIR_SHARE_ALL = 1000000000, /* 100% */
+};
+
+enum impair_side { IMPAIR_SIDE_NONE, IMPAIR_SIDE_SERVER, IMPAIR_SIDE_CLIENT };
+
+enum impair_verb {
+#define VERB(name, form, syntax) IMPAIR_VERB_##name,
+#include "impair/verb.def"
+#undef VERB
+	IMPAIR_VERB_COUNT
+};
+
+struct impair_fault {
+	enum impair_verb verb;
+	enum impair_side at; /* NONE: at both */
+	uint32_t operations; /* of the packets, as bits of enum opcode_operation */
+	uint32_t number; /* of the packet that it hits, from 1 */
+	uint32_t times; /* that it hits this packet; of rnr: the number of NAKs */
+	uint32_t qp; /* 0: any */
+	uint64_t amount; /* of delay: nanoseconds; of kill: bytes */
+	enum impair_side victim; /* of kill */
+};
+
+struct impair_plan {
+	/* Of IMPAIR_SHARE_ALL */
+	uint32_t loss;
+	uint32_t duplicate;
+	uint32_t corrupt;
+	uint32_t reorder;
+	uint64_t delay; /* nanoseconds */
+	uint64_t rate; /* bits per second; 0: no limit */
+	uint32_t seed;
+	enum impair_side side; /* that this process is on */
+	/* Process groups, for kill; 0: unknown */
+	uint32_t server;
+	uint32_t client;
+	char report[IMPAIR_PATH_BYTES]; /* "": none */
+	uint32_t fault_count;
+	struct impair_fault faults[IMPAIR_FAULTS_MAX];
+};
+
+/*
+ * Set one item of a plan.
+ *
+ * `ret_why`  On failure: a sentence without a period that names the word and what is possible.
+ */
+bool impair_plan_set(struct impair_plan *plan, const char *name, const char *value,
+	char ret_why[IMPAIR_WHY_BYTES]);
+
+/* Parse URNIC_IMPAIR into a zeroed plan. As impair_plan_set(). */
+bool impair_plan_parse(struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);
+
+/*
+ * Add the faults of URNIC_FAULTS to a plan. As impair_plan_set(). A fault at the other side than
+ * the plan's is checked and left out.
+ */
+bool impair_faults_parse(
+	struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_IMPAIR_VALUE_H
+#define URNIC_IMPAIR_VALUE_H
+
+/* Values of settings and faults, and the sentences that refuse them. For this room only. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "impair/plan.h"
+
+/* Each returns false for a text that is not wholly such a value. */
+bool impair_share_parse(const struct text_part *text, uint32_t *ret_share); /* 0.1% */
+bool impair_time_parse(const struct text_part *text, uint64_t *ret_ns); /* 2ms */
+bool impair_rate_parse(const struct text_part *text, uint64_t *ret_bits_per_second); /* 10G */
+bool impair_size_parse(const struct text_part *text, uint64_t *ret_bytes); /* 1MiB */
+bool impair_number_parse(const struct text_part *text, uint32_t *ret_number);
+bool impair_side_parse(const struct text_part *text, enum impair_side *ret_side);
+
+/* Append to a sentence, which is cut at its end. Bytes that are not printable become '?'. */
+void impair_why_add(char why[IMPAIR_WHY_BYTES], const char *text);
+void impair_why_add_part(char why[IMPAIR_WHY_BYTES], const struct text_part *part);
+
+#endif
