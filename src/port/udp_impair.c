@@ -173,6 +173,30 @@ static void victim_kill(struct impair *impair, enum impair_side victim)
 	kill(-(pid_t)group, SIGKILL);
 }
 
+static bool icrc_is_good(struct udp_impairments *impairments, const struct udp_held *held)
+{
+	uint16_t id;
+
+	return icrc_verify_any_id(&held->path->icrc, &impairments->lengths, 0, held->data,
+		held->bytes - ROCE_ICRC_BYTES, &id);
+}
+
+/*
+ * Invert a bit, or else the next one that the receiver's ICRC check finds. That check does not know
+ * the IPv4 identification, so a few inverted bits look like another one.
+ */
+static void packet_corrupt(struct udp_impairments *impairments, struct udp_held *held, uint32_t bit)
+{
+	for (;; bit = (bit + 1) % (held->bytes * 8)) {
+		uint8_t mask = (uint8_t)(1u << bit % 8);
+
+		held->data[bit / 8] ^= mask;
+		if (!icrc_is_good(impairments, held))
+			return;
+		held->data[bit / 8] ^= mask;
+	}
+}
+
 /* A packet that is to be sent. */
 static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 	struct udp_held *held, uint64_t now_ns)
@@ -181,7 +205,7 @@ static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 	struct udp_held *twin = NULL;
 
 	if (fate->is_corrupted)
-		held->data[fate->corrupt_bit / 8] ^= (uint8_t)(1u << fate->corrupt_bit % 8);
+		packet_corrupt(impairments, held, fate->corrupt_bit);
 	if (fate->is_duplicated)
 		twin = malloc(sizeof(*twin) + held->bytes);
 	if (twin) {

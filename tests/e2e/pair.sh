@@ -4,25 +4,8 @@
 # urnic pair: programs meet on a network of their own, as root and as an ordinary user.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/pair_ends.sh"
 need ib_write_bw rping
-trap 'rm -rf "$scratch"' EXIT
-chmod 777 "$scratch"
-
-# pair_ends STATUS ARGUMENTS...: of urnic pair. Its output is in $scratch/out and $scratch/err.
-pair_ends() {
-	expected=$1
-	shift
-	$as timeout $pair_seconds "$urnic" pair "$@" >"$scratch/out" 2>"$scratch/err"
-	status=$?
-	[ $status = "$expected" ] ||
-		fail "$as urnic pair $*: ends with $status: $(tail -n 20 "$scratch/out" "$scratch/err")"
-}
-
-# says TEXT: one sentence, with the text.
-says() {
-	[ "$(wc -l <"$scratch/err")" = 1 ] || fail "not one sentence: $(cat "$scratch/err")"
-	grep -qF "$1" "$scratch/err" || fail "no '$1' in: $(cat "$scratch/err")"
-}
 
 # run_with MARK: the processes with a word in their command line.
 run_with() {
@@ -75,18 +58,11 @@ refusals() {
 	pair_ends 2 true -- true
 }
 
-as=
-"$urnic" pair -- true -- true 2>"$scratch/err" ||
-	skip "no network namespaces here: $(tail -n 1 "$scratch/err")"
+pairs_begin
 basics
 ends
 refusals
-if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	as='setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin:/usr/sbin:/sbin'
-	if $as "$urnic" pair -- true -- true 2>"$scratch/err"; then
-		basics
-		ends
-	else
-		grep -q 'user namespaces' "$scratch/err" || fail "no reason: $(cat "$scratch/err")"
-	fi
+if as_ordinary_user; then
+	basics
+	ends
 fi

@@ -12,13 +12,20 @@
 #include <sys/types.h>
 
 #include "host/network.h"
+#include "impair/impair.h"
 
-enum { PAIR_SECONDS_MAX = 86400 };
+enum { PAIR_SECONDS_MAX = 86400, PAIR_IMPAIR_BYTES = 1024 };
 
 struct pair_settings {
 	struct network_settings network;
 	unsigned wait_s; /* for a server that does not listen */
 	unsigned grace_s; /* for a server that outlives its clients */
+	bool is_impaired;
+	struct impair_plan plan; /* checked; the programs parse the same text */
+	char impairments[PAIR_IMPAIR_BYTES /
+		2]; /* of URNIC_IMPAIR, with a comma behind each item */
+	char *faults; /* of URNIC_FAULTS; NULL: none */
+	const char *capture; /* a file; NULL: none */
 	char **server; /* NULL-terminated, as for `urnic run` */
 	char **client;
 };
@@ -26,10 +33,12 @@ struct pair_settings {
 /* A program, or a helper of this process. */
 struct pair_process {
 	pid_t pid; /* 0: not started */
-	int go_fd; /* the program starts when a byte comes; -1: it has started */
+	int go_fd; /* the program starts when its URNIC_IMPAIR comes; -1: it has started */
 	bool is_running;
 	bool is_ended_by_us;
 	int status; /* as a shell has it: 128 and the signal's number */
+	char report_path[64]; /* of a file for its counters; "": none */
+	struct impair_report *report;
 };
 
 struct pair {
@@ -37,6 +46,7 @@ struct pair {
 	struct network network;
 	struct pair_process programs[HOSTS_MAX]; /* by host: the server, then the clients */
 	struct pair_process watcher; /* waits until the server listens */
+	struct pair_process capturer; /* writes settings->capture */
 	int signal; /* that ended the run; 0: none */
 };
 
@@ -48,5 +58,31 @@ int pair_run(const struct pair_settings *settings);
  * TCP socket does, or when the connection manager has a listener.
  */
 void pair_wait_for_listener(void);
+
+/* --- impairments (pair_impair.c) --- */
+
+/* Make the files for the programs' counters. Returns 0 or -errno. */
+int pair_reports_make(struct pair *pair);
+
+/* Read and remove them. Notes which programs were killed by a fault. */
+void pair_reports_read(struct pair *pair);
+
+/* Print the counters on standard error. */
+void pair_reports_print(const struct pair *pair);
+
+/* Write what URNIC_IMPAIR of a program is to be; "": nothing. All programs have processes. */
+void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAIR_IMPAIR_BYTES]);
+
+/* --- capture (pair_capture.c) --- */
+
+/*
+ * Capture all packets of the host that this process is on, until SIGTERM.
+ *
+ * `file`      Open for writing; gets a pcap file.
+ * `ready_fd`  Gets a byte when the capture is on.
+ *
+ * Returns the exit status.
+ */
+int pair_capture(int file, int ready_fd);
 
 #endif

@@ -49,6 +49,8 @@ static struct pair_process *process_find(struct pair *pair, pid_t pid)
 {
 	if (pair->watcher.pid == pid)
 		return &pair->watcher;
+	if (pair->capturer.pid == pid)
+		return &pair->capturer;
 	for (int host = 0; host < pair->network.host_count; host++)
 		if (pair->programs[host].pid == pid)
 			return &pair->programs[host];
@@ -144,8 +146,8 @@ static noreturn void program_exec(char **arguments)
 static int program_prepare(struct pair *pair, int host)
 {
 	struct pair_process *process = &pair->programs[host];
+	char impairments[PAIR_IMPAIR_BYTES];
 	int go[2];
-	char byte;
 
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
@@ -154,8 +156,12 @@ static int program_prepare(struct pair *pair, int host)
 		child_prepare(pair, host);
 		input_close(host);
 		close(go[1]);
-		if (read(go[0], &byte, 1) != 1)
+		if (read(go[0], impairments, sizeof(impairments)) <= 0)
 			_exit(EXIT_FAILED);
+		if (impairments[0])
+			setenv("URNIC_IMPAIR", impairments, 1);
+		if (pair->settings->faults)
+			setenv("URNIC_FAULTS", pair->settings->faults, 1);
 		program_exec(host == SERVER ? pair->settings->server : pair->settings->client);
 	}
 	close(go[0]);
@@ -169,10 +175,14 @@ static int program_prepare(struct pair *pair, int host)
 	return 0;
 }
 
-static void program_start(struct pair_process *process)
+static void program_start(struct pair *pair, int host)
 {
+	struct pair_process *process = &pair->programs[host];
+	char impairments[PAIR_IMPAIR_BYTES];
+
+	pair_impairments_write(pair, host, impairments);
 	/* A program that has ended meanwhile shows that by its status. */
-	if (write(process->go_fd, "", 1) < 0)
+	if (write(process->go_fd, impairments, strlen(impairments) + 1) < 0)
 		errno = 0;
 	close(process->go_fd);
 	process->go_fd = -1;
@@ -249,6 +259,45 @@ static void everything_end(struct pair *pair)
 
 /* --- the run --- */
 
+/* Start the capture, which is on when this returns. Returns 0 or -errno. */
+static int capturer_start(struct pair *pair)
+{
+	int file = open(pair->settings->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int ready[2], result = 0;
+	char byte;
+
+	if (file < 0 || pipe2(ready, O_CLOEXEC) < 0) {
+		complain("pair: %s: %s", pair->settings->capture, strerror(errno));
+		return -errno;
+	}
+	pair->capturer.pid = fork();
+	if (pair->capturer.pid == 0) {
+		close(ready[0]);
+		child_prepare(pair, SERVER);
+		_exit(pair_capture(file, ready[1]));
+	}
+	close(ready[1]);
+	close(file);
+	if (pair->capturer.pid < 0) {
+		pair->capturer.pid = 0;
+		result = -errno;
+	} else {
+		pair->capturer.is_running = true;
+		if (read(ready[0], &byte, 1) != 1)
+			result = -EIO;
+	}
+	close(ready[0]);
+	return result;
+}
+
+/* Let the capture write what has come so far. */
+static void capturer_end(struct pair *pair)
+{
+	process_signal(&pair->capturer, SIGTERM);
+	while (pair->capturer.is_running)
+		event_wait(pair, seconds_from_now(1));
+}
+
 static int watcher_start(struct pair *pair)
 {
 	pair->watcher.pid = fork();
@@ -285,16 +334,18 @@ static int programs_run(struct pair *pair)
 {
 	struct pair_process *server = &pair->programs[SERVER];
 	uint64_t until_ns;
-	int error;
+	int error = pair->settings->capture ? capturer_start(pair) : 0;
 
-	program_start(server);
+	if (error < 0)
+		return error;
+	program_start(pair, SERVER);
 	error = watcher_start(pair);
 	if (error < 0)
 		return error;
 	if (!server_await(pair))
 		return 0;
 	for (int host = SERVER + 1; host < pair->network.host_count; host++)
-		program_start(&pair->programs[host]);
+		program_start(pair, host);
 	while (!pair->signal && clients_are_running(pair))
 		event_wait(pair, UINT64_MAX);
 	until_ns = seconds_from_now(pair->settings->grace_s);
@@ -332,12 +383,17 @@ int pair_run(const struct pair_settings *settings)
 	error = network_make_private(&settings->network, &pair.network);
 	if (error < 0)
 		return EXIT_FAILED;
+	error = pair_reports_make(&pair);
 	for (int host = 0; host < pair.network.host_count && !error; host++)
 		error = program_prepare(&pair, host);
 	if (!error)
 		error = programs_run(&pair);
+	capturer_end(&pair);
 	everything_end(&pair);
+	pair_reports_read(&pair);
 	status = status_choose(&pair);
+	if (!error && settings->is_impaired && !pair.signal)
+		pair_reports_print(&pair);
 	network_close(&pair.network);
 	if (error < 0) {
 		complain("pair: %s", strerror(-error));
