@@ -15,7 +15,7 @@
 #include "iwarp/iwarp.h"
 #include "wire/packet.h"
 
-/* NULL: no such type. */
+/* By type; NULL: this build has no such type. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
 	[QP_TYPE_XRC_SEND] = &rc_transport,
@@ -107,8 +107,8 @@ struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn)
 }
 
 /*
- * Other processes read this list while it changes. Each link is consistent at any moment, and an
- * entry is complete before it is linked.
+ * Other processes read the public list (first_qp_offset, next_offset) while it changes. Each link
+ * is valid at any moment, because an entry is complete before it is linked.
  */
 static void lane_publish(struct lane *lane, struct qp *qp)
 {
@@ -142,7 +142,7 @@ bool engine_has_type(enum qp_type type)
 	return (unsigned)type < QP_TYPE_COUNT && transports[type];
 }
 
-/* A free number of the lane, searched from a random one on. The lane has room. */
+/* A free queue pair number of the lane: the first from a random one on. The lane has a free one. */
 static uint32_t number_choose(const struct lane *lane, uint64_t random)
 {
 	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
@@ -259,7 +259,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	return false;
 }
 
-/* The queue pair has nothing more to send, or its turn is over. */
+/* End the queue pair's turn to send. With `has_more` it joins the end of the list again. */
 static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 {
 	list_remove(&qp->tx_link);

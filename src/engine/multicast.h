@@ -2,8 +2,9 @@
 /*
  * Multicast groups of a lane (IBTA 10.5): the queue pairs that receive a group's datagrams.
  *
- * A group is an IP multicast address on an interface. The caller joins it, and passes each packet
- * to every lane; the lane passes it to its attached queue pairs. The caller holds the lane's lock.
+ * A group is an IP multicast address on an interface. The caller joins the group, and passes each
+ * of its packets to every lane. The lane passes the packet to the queue pairs that are attached to
+ * the group. The caller holds the lane's lock.
  */
 #ifndef URNIC_ENGINE_MULTICAST_H
 #define URNIC_ENGINE_MULTICAST_H
@@ -14,24 +15,24 @@
 #include "qp/qp.h"
 
 /*
- * Attach a datagram queue pair to a group, to which it is not attached yet.
+ * Attach a datagram queue pair to a group to which it is not attached yet.
  *
- * `group`    As in the IP header: gid_is_multicast().
+ * `group`    The address in the IP header; gid_is_multicast() is true for it.
  * `ifindex`  The interface, as in struct packet_origin.
  *
  * Returns 0 or -ENOMEM.
  */
 int multicast_attach(struct qp *qp, const struct gid *group, uint32_t ifindex);
 
-/* Without effect if it is not attached. */
+/* Detach the queue pair from a group. No effect if it is not attached to it. */
 void multicast_detach(struct qp *qp, const struct gid *group, uint32_t ifindex);
 
-/* Detach it from all groups. */
+/* Detach the queue pair from all groups. */
 void multicast_forget(struct qp *qp);
 
 /*
- * Pass a packet for QPN_MULTICAST to all queue pairs that are attached to its destination. False
- * when none of them can receive.
+ * Pass a packet for QPN_MULTICAST to all queue pairs that are attached to its destination group.
+ * Returns false when no attached queue pair is in a state that receives.
  */
 bool multicast_receive(struct lane *lane, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);
