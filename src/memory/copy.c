@@ -24,7 +24,7 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 		memcpy(to + bytes - TAIL_BYTES, &tail, TAIL_BYTES);
 		return;
 	}
-	/* A constant size is a single store instruction. */
+	/* With a constant size, memmove() compiles to a single store instruction. */
 	switch (bytes) {
 	case 8:
 		memmove(to, from, 8);
@@ -38,7 +38,10 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 }
 
 #ifdef __x86_64__
-/* Stores around the caches become visible in any order, so a fence precedes the last bytes. */
+/*
+ * Stores that bypass the caches become visible in any order, so a fence ends the copy. The caller
+ * stores the last bytes after it.
+ */
 static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (; bytes; bytes -= LINE_BYTES, to += LINE_BYTES, from += LINE_BYTES) {
@@ -63,7 +66,8 @@ static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	bool is_overrun = (uintptr_t)to - (uintptr_t)from < bytes; /* copied from the front on */
+	/* A copy from front to back would overwrite source bytes before it has read them. */
+	bool is_overrun = (uintptr_t)to - (uintptr_t)from < bytes;
 
 	if (bytes >= COPY_STREAM_BYTES && !is_overrun) {
 		size_t head_bytes = -(uintptr_t)to % LINE_BYTES;
@@ -190,7 +194,7 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 
 		if (fault)
 			return fault;
-		/* The usual case: all of it in one place, resolved once. */
+		/* The usual case: one entry has all the bytes, so it is resolved once only. */
 		if (step_bytes == bytes) {
 			copy_place(to, from, bytes);
 			return MR_OK;
@@ -198,7 +202,7 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	}
 	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
 		if (mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to))
-			/* Deregistered between check and copy: not while the lane is locked */
+			/* Cannot happen: no region is deregistered while the lane is locked */
 			return MR_FAULT_KEY;
 		copy_place(to, from, step_bytes);
 		from += step_bytes;

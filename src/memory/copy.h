@@ -2,9 +2,9 @@
 /*
  * Moving payload between packets and the application's memory.
  *
- * Scatter/gather lists are resolved entry by entry; mr_resolve() approves each entry for the bytes
- * that move. Placing keeps the order that programs rely on when they poll on the last byte of a
- * WRITE: the last bytes of a packet become visible after all others.
+ * Scatter/gather lists are resolved entry by entry; mr_resolve() checks each entry for the bytes
+ * that move. copy_place() keeps the order on which a program relies when it polls the last byte of
+ * a WRITE: the last bytes of a packet become visible after all others.
  */
 #ifndef URNIC_MEMORY_COPY_H
 #define URNIC_MEMORY_COPY_H
@@ -24,19 +24,20 @@ struct sge {
 };
 
 /*
- * Copy into memory that a program may poll: up to eight bytes at the end are stored last, by a
- * single store where they are aligned. Source and destination may overlap, as for memmove().
+ * Copy into memory that a program may poll. The last eight bytes, or all if there are fewer, are
+ * stored last, by a single store if they are aligned. Source and destination may overlap, as for
+ * memmove().
  */
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
- * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches; they would
- * only evict what is cached. bench/copy measures the break-even.
+ * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches, because
+ * cached stores would evict other data. bench/copy measures the break-even length.
  */
 #define COPY_STREAM_BYTES ((size_t)2 << 20)
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
 
-/* copy_place_long() where eight bytes are frequent: counters, flags, pointers. */
+/* copy_place_long() for callers that often copy eight bytes: a counter, flag or pointer. */
 static inline void copy_place_any(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	if (bytes == sizeof(uint64_t))
@@ -46,33 +47,33 @@ static inline void copy_place_any(uint8_t *to, const uint8_t *from, size_t bytes
 }
 
 /*
- * Copy `bytes` bytes, from `offset` bytes into the list on, to `to`. The list holds at least offset
- * + bytes bytes.
+ * Copy to `to` the bytes [offset, offset + bytes) of the memory that the list describes. The list
+ * has at least offset + bytes bytes.
  */
 enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to);
 
 /*
- * The address of these bytes, if they are contiguous and readable; NULL: gather them. The pointer
- * is valid as long as no region is removed.
+ * The address of bytes [offset, offset + bytes) of the list, if one entry has them all and they are
+ * readable. NULL: the caller has to gather them. The pointer is valid until a region is removed.
  */
 const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes);
 
 /*
- * The part of an entry that is `offset` bytes into the list: 1 to `bytes` bytes of it; nothing is
- * resolved. The list holds more than `offset` bytes.
+ * The entry of the list that has byte `offset`, cut to begin there and to be 1 to `bytes` long. No
+ * key is resolved. The list has more than `offset` bytes.
  */
 struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, size_t bytes);
 
 /*
- * Copy `bytes` bytes to the list, from `offset` bytes into it on. Nothing is written unless all of
- * it may be. The list holds at least offset + bytes bytes.
+ * Copy `from` to the bytes [offset, offset + bytes) of the memory that the list describes. If any
+ * of them may not be written, none is. The list has at least offset + bytes bytes.
  */
 enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from);
 
-/* Check a whole list for `access` without moving anything. */
+/* Does every entry of the list grant `access`? Moves nothing. */
 enum mr_fault sge_check(const struct mr_table *table, uint32_t pd, uint32_t access,
 	const struct sge *list, uint32_t count);
 

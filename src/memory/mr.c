@@ -68,7 +68,7 @@ void mr_table_done(struct mr_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-/* A slot that was never used, or else the one that has been free longest. */
+/* A slot that was never used; if there is none, the slot that has been free longest. */
 static struct mr_slot *slot_next(struct mr_table *table)
 {
 	uint32_t index;
@@ -107,7 +107,7 @@ static void place_write(
 
 	atomic_store_explicit(&place->segment, extent->segment, memory_order_relaxed);
 	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
-	/* A peer that reads the end also sees the other fields; an end of 0 means no place. */
+	/* A peer that reads this `end` also sees the other fields. 0: nothing can be mapped. */
 	atomic_store_explicit(&place->end, extent->end, memory_order_release);
 }
 
@@ -178,7 +178,10 @@ int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint
 	return 0;
 }
 
-/* The region or null region of `pd` under this key, without bound windows. Returns 0 or -errno. */
+/*
+ * The region or null region of `pd` with this key. Returns 0; -EINVAL when there is none; -EBUSY
+ * when windows are bound to it.
+ */
 static int region_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_slot **ret_slot)
 {
@@ -192,7 +195,7 @@ static int region_find(
 	return 0;
 }
 
-/* From now on the key is not found, and no process uses its memory; false as mr_quiesce_fn. */
+/* Make lookups of the key fail, and wait until no process uses its memory. As mr_quiesce_fn. */
 static bool key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_seq_cst);
@@ -229,7 +232,10 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 
 static const uint32_t writes = MR_LOCAL_WRITE | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
 
-/* A right is missing. If it is MR_TOUCH, because of on-demand memory, fault the pages in. */
+/*
+ * `granted` lacks some of `access`. If only MR_TOUCH is missing, the memory is on-demand: fault the
+ * pages in.
+ */
 static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted, uint32_t access,
 	uint64_t address, uint64_t bytes)
 {
@@ -243,9 +249,9 @@ static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted
 
 /*
  * A window may be bound again during the lookup, under the same key. So the fields are valid only
- * if the whole key word, with its version, is the same before and after. If it changed, the
- * requester has no right to the window at this moment. For type 2 the queue pair decides; it had
- * the window's protection domain when it bound the window.
+ * if the whole key word, with its version, is the same before and after they are read. If the word
+ * has changed, the requester has no right to the window at this moment. A type 2 window is checked
+ * by queue pair, not by protection domain: both domains were equal when the window was bound.
  */
 static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
@@ -350,7 +356,7 @@ const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key)
 	return index < table->slot_count ? &table->slots[index] : NULL;
 }
 
-/* Keys of a slot differ in generation and variant; a window may lie in any region. */
+/* Yes, unless `used` is found and is the key of another region: a window may lie in any region. */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
 {
 	const struct mr_slot *slot = mr_slot_find(table, used);
@@ -438,7 +444,7 @@ bool mr_table_suspend(const struct mr_table *table)
 	for (uint32_t i = 0; i < table->fresh_count; i++)
 		if (atomic_load_explicit(&table->slots[i].key_word, memory_order_relaxed))
 			atomic_fetch_or(&table->slots[i].key_word, MR_KEY_IS_SUSPENDED);
-	/* No key is found, so the keys in use are unknown. */
+	/* While no key is found, a mark's key does not show its memory: wait for all marks. */
 	return !table->quiesce || table->quiesce(0);
 }
 
@@ -457,7 +463,7 @@ void mr_table_resume(const struct mr_table *table)
 		struct mr_slot *slot = &table->slots[i];
 		uint64_t word = atomic_load_explicit(&slot->key_word, memory_order_relaxed);
 
-		/* It does not change, because all lanes are locked. */
+		/* `word` is current, because all lanes are locked. */
 		if (word & MR_KEY_IS_SUSPENDED)
 			mr_slot_publish(slot, (uint32_t)word);
 	}

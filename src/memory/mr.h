@@ -2,32 +2,32 @@
 /*
  * Memory regions and their keys: the protection hardware of the NIC.
  *
- * Only this code turns (key, address, length) into a pointer. Local work requests and remote peers
- * both call mr_resolve(), with the rights that their operation needs (IBTA 10.6, 9.7.5.2.4: R_Key,
- * bounds, access).
+ * Only this code turns (key, address, length) into a pointer. Local work requests and requests of
+ * remote peers are both checked by mr_resolve(), for the rights that their operation needs (IBTA
+ * 10.6, 9.7.5.2.4: R_Key, bounds, access).
  *
  * A key has 32 bits. The upper 24 are a secret permutation of (slot, generation), so a peer cannot
  * predict a key (base/permute.h says how far; IBTA 10.6.3.3 leaves the choice to the NIC). The low
- * 8 are a random variant. Both change with each reuse of a slot, and slots are reused as late as
- * possible. So the key of a deregistered region does not match a later one. lkey and rkey are
- * equal; the access flags decide what remote peers may do.
+ * 8 are a random variant. Each reuse of a slot changes the generation and the variant, and slots
+ * are reused as late as possible. So the key of a deregistered region matches no later region. The
+ * lkey and the rkey of a region are equal; the access flags decide what remote peers may do.
  *
  * Memory is not pinned: the NIC uses the process's own page tables, so pages may be swapped or
- * moved, and no memlock limit applies. Registering does not touch the pages. Memory must exist when
- * it is registered, and as long as it is. Only on-demand regions (MR_ON_DEMAND) may lack pages, so
- * each access there calls mr_touch_fn first.
+ * moved, and no memlock limit applies. Registering does not touch the pages. The memory of a region
+ * must be mapped from registration to deregistration. Only on-demand regions (MR_ON_DEMAND) may
+ * lack pages, so each access to one first calls mr_touch_fn.
  *
- * A null region discards writes and reads as zeros, at any address of a scatter/gather entry.
+ * A null region discards writes and reads as zeros, whatever address a scatter/gather entry has.
  *
- * Memory windows have slots of the same table (memory/mw.h), so a peer's key is looked up only
- * once.
+ * Memory windows have slots in the same table (memory/mw.h), so one lookup of a peer's key finds a
+ * region or a window.
  *
- * Beside each region the table has the range that other processes can map (struct mr_extent). A
+ * For each region the table also has the range that other processes can map (struct mr_extent). A
  * peer on the same host copies to and from those bytes directly.
  *
  * The table is plain data in NIC memory. Threads: the caller serializes adding, changing and
- * removing (set-up path). Changing and removing also need every lane's lock, because a copy runs
- * under such a lock. A lookup runs under one lane's lock.
+ * removing (set-up path). Changing and removing also need every lane's lock, because each copy
+ * holds some lane's lock. A lookup needs one lane's lock.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -48,18 +48,18 @@ enum mr_access {
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
 	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
-	MR_ON_DEMAND = 1 << 6, /* pages may be missing, and are faulted in before each access */
+	MR_ON_DEMAND = 1 << 6, /* pages may be missing; each access first faults them in */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
 	/* Not flags of verbs: */
 	MR_LOCAL_READ = 1 << 16, /* each region grants it, no window does */
-	MR_TOUCH = 1 << 17, /* the bytes are read or written next; see mr_touch_fn */
+	MR_TOUCH = 1 << 17, /* the caller reads or writes the bytes next; see mr_touch_fn */
 
-	MR_ACCESS_DEFINED = 0x3ff003ff, /* all that verbs define, or may in the optional range */
+	MR_ACCESS_DEFINED = 0x3ff003ff, /* the flags of verbs, with the range of optional ones */
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 
-/* The reasons of a refused access, bind or invalidation, with their sentences in the table. */
+/* The reasons to refuse an access, bind or invalidation; memory/mr_fault.def explains each. */
 enum mr_fault {
 	MR_OK,
 #define MR_FAULT(name, local, bind, tagged, read, error, sentence) MR_FAULT_##name,
@@ -67,7 +67,7 @@ enum mr_fault {
 #undef MR_FAULT
 };
 
-/* 0 for MR_OK, else the -errno of the table: for a call of the program that names memory. */
+/* The result of a program's call that names memory: 0 for MR_OK, else the -errno of the row. */
 int mr_fault_errno(enum mr_fault fault);
 
 enum mr_kind {
@@ -80,18 +80,19 @@ enum mr_kind {
 
 /*
  * A slot of the table; a cache line. The fields of a region are written under all lanes' locks, or
- * while `key_word` is 0. Those of a window are written under `lock`, and are valid between two
- * equal reads of `key_word`.
+ * while `key_word` is 0. Those of a window are written under `lock`. What a reader has read of a
+ * window is valid if `key_word` was the same before and after.
  */
 struct mr_slot {
 	/*
-	 * 1 << 32 | key while the slot can be accessed, else 0, because every key is legal. Bits
-	 * from 34 on are a version, so no two words of a slot are equal (struct mr_cached).
+	 * 1 << 32 | key while the slot can be accessed, else 0. Bit 32 is needed because 0 is a
+	 * legal key. Bits from 34 on are a version, so that a slot never has the same word twice
+	 * (struct mr_cached).
 	 */
 	_Atomic uint64_t key_word;
 	uint32_t pd;
 	_Atomic uint32_t access;
-	_Atomic uint64_t iova; /* its first address for peers and work requests */
+	_Atomic uint64_t iova; /* first address, as peers and work requests name it */
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t address; /* in the owner's address space */
 	_Atomic uint32_t qpn; /* of a bound type 2 window: its queue pair */
@@ -104,7 +105,10 @@ struct mr_slot {
 	_Atomic uint32_t version; /* of key_word */
 };
 
-/* A queue pair and its protection domain. No queue pair has number 0. */
+/*
+ * The queue pair that uses a key, and its protection domain. `qpn` 0 is no queue pair; it matches
+ * no type 2 window.
+ */
 struct mr_user {
 	uint32_t pd;
 	uint32_t qpn;
@@ -112,7 +116,7 @@ struct mr_user {
 
 /*
  * Bytes that other processes can map: [start, end) in the owner's address space are in segment
- * number `segment` (segment/segment.h). None: start equals end.
+ * number `segment` (segment/segment.h). If start equals end, there are no such bytes.
  */
 struct mr_extent {
 	uint64_t start;
@@ -120,7 +124,7 @@ struct mr_extent {
 	uint32_t segment;
 };
 
-/* The same beside a slot, and written in the same way. */
+/* The struct mr_extent of a slot's region, in NIC memory. Written as the fields of the slot. */
 struct mr_place {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end;
@@ -138,28 +142,28 @@ struct mr_region {
 };
 
 enum {
-	MR_SLOT_COUNT_MAX = 1 << 16, /* slot and generation share the 24 key bits: 16 + 8 */
-	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, for regions */
-	MR_WINDOW_COUNT_MAX = 1 << 14, /* and for windows */
-	MR_PD_BORROWED_END = 1 << 20, /* lower numbers may be other processes' (mr_borrowed.h) */
+	MR_SLOT_COUNT_MAX = 1 << 16, /* 16 of the upper 24 key bits; the generation has 8 */
+	MR_REGION_COUNT_MAX = 3 << 14, /* regions among these slots */
+	MR_WINDOW_COUNT_MAX = 1 << 14, /* windows among these slots */
+	MR_PD_BORROWED_END = 1 << 20, /* lower numbers are of borrowed domains (mr_borrowed.h) */
 	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
 /*
- * Bring the pages of [address, address + bytes) in, for reading or for writing. False when they
- * cannot be accessed like that. It may block, as any page fault.
+ * Fault in the pages of [address, address + bytes), for reading or, with `is_written`, for writing.
+ * Returns false when they cannot be accessed in that way. It may block, as any page fault.
  */
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
 /*
- * A key is no longer found. Before its memory changes or goes, no other process may use it. Returns
- * true when that is so, which may take a while. Returns false when a stopped process did not
- * release it in time: that process may still write to the memory, but completes no request with it.
- * 0: any key.
+ * Wait until no other process uses the memory of `key` (0: of any key), which lookups no longer
+ * find. The caller then changes or frees that memory. Returns true when no process uses it. Returns
+ * false when a process did not clear its in-use mark in time, because it is suspended: it may still
+ * write to the memory, but completes no request with it.
  */
 typedef bool mr_quiesce_fn(uint32_t key);
 
-/* By this, other processes that map NIC memory find the table. */
+/* Where other processes that map NIC memory find the table. */
 struct mr_public {
 	uint64_t slots_offset;
 	uint64_t places_offset;
@@ -172,21 +176,21 @@ struct mr_borrowed;
 
 struct mr_table {
 	struct mr_slot *slots;
-	struct mr_place *places; /* of each slot that is a region */
+	struct mr_place *places; /* one for each slot; used if the slot is a region */
 	uint32_t slot_count;
 	const struct permutation *permutation; /* in NIC memory */
-	/* A null region's source of zeros and its sink, MR_NULL_BYTES each. */
+	/* A null region is read from the zeros and written to the sink, MR_NULL_BYTES each. */
 	uint8_t *null_zeros;
 	uint8_t *null_sink;
 	uint32_t *free_ring; /* slots in the order of their release; private to the owner */
 	uint32_t free_head;
 	uint32_t free_count;
-	uint32_t fresh_count; /* slots from here on were never used */
+	uint32_t fresh_count; /* slots with this index or a higher one were never used */
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory always exists */
 	mr_quiesce_fn *quiesce; /* set by the owner; NULL: no other process maps the table */
-	/* Set by the owner; NULL: all protection domains are this process's. */
+	/* Set by the owner; NULL: all protection domains belong to this process. */
 	const struct mr_borrowed *borrowed;
 };
 
@@ -210,37 +214,39 @@ int mr_table_add(
 int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key);
 
 /*
- * The region has changed or gone, but a stopped process may still reach its memory (mr_quiesce_fn).
+ * The region was changed or removed, but a suspended process may still access its former memory
+ * (mr_quiesce_fn returned false).
  */
 enum { MR_IN_USE = 1 };
 
 /*
- * Give a region other memory, rights, protection domain, all at once; its key stays. Every lane is
- * locked. Returns 0; MR_IN_USE; -EINVAL as mr_table_add(), or when `pd` has no region with this
- * key; -EBUSY when windows are bound to it. Errors change nothing.
+ * Replace a region's memory, rights and protection domain in one step; the key stays the same.
+ * Every lane is locked. Returns 0; MR_IN_USE; -EINVAL as mr_table_add(), or when `pd` has no region
+ * with this key; -EBUSY when windows are bound to the region. Errors change nothing.
  */
 int mr_table_change(
 	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region);
 
 /*
  * Deregister a region. Every lane is locked. Returns 0; MR_IN_USE; -EINVAL when no region of `pd`
- * has the key; -EBUSY when windows are bound to it (IBTA 10.6.7.2).
+ * has the key; -EBUSY when windows are bound to the region (IBTA 10.6.7.2).
  */
 int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 
 /*
- * Turn (key, address, length) into a pointer, if `user`, or its peer, has the rights `access`.
+ * Turn (key, address, length) into a pointer, if the key grants `user` the rights `access`.
  *
+ * `user`         The queue pair whose work request, or whose peer's request, names the key.
  * `access`       The required rights: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH
- *                when the bytes are accessed next, and not just checked.
- * `iova, bytes`  The range; any values are legal input, hostile or not.
+ *                when the caller accesses the bytes next, and does not only check the range.
+ * `iova, bytes`  The range; any values are legal, because a hostile peer may have sent them.
  * `ret_pointer`  Set on success. Must not be followed for bytes == 0. For a null region it is valid
  *                for MR_NULL_BYTES.
  */
 enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
 
-/* mr_resolve_for() for scatter/gather lists, where the queue pair has no influence. */
+/* mr_resolve_for() for scatter/gather lists, where only the protection domain matters. */
 static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
 {
@@ -249,21 +255,21 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 }
 
 /*
- * The cached result of a lookup by the same user, valid while one word is unchanged. Only for
- * regions that are neither null regions nor on demand. Zeroed, it is empty.
+ * The cached result of a lookup, for the same struct mr_user. It is valid while `*key_word` equals
+ * `word`. Null regions and on-demand regions are not cached. A zeroed struct is an empty cache.
  */
 struct mr_cached {
-	const _Atomic uint64_t *key_word; /* NULL: empty, and all else is 0 */
+	const _Atomic uint64_t *key_word; /* NULL: empty; all other fields are 0 */
 	uint64_t word;
-	uint64_t iova; /* start of the valid bytes, for peers and work requests */
+	uint64_t iova; /* of the first cached byte, as peers and work requests name it */
 	uint64_t bytes;
-	uint8_t *pointer; /* to the first of them */
+	uint8_t *pointer; /* to the first cached byte */
 	uint32_t access; /* the rights of the region */
 };
 
 /*
- * The address of the bytes; NULL when mr_resolve_for() has to look. Locks as there. `access` is not
- * 0, so an empty cache grants nothing.
+ * The pointer to the bytes, if the cache has it; NULL when the caller has to call mr_resolve_for().
+ * The locks are those of mr_resolve_for(). `access` is not 0, so an empty cache grants nothing.
  */
 static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
 	uint64_t iova, uint64_t bytes)
@@ -279,12 +285,12 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
 }
 
 /*
- * Cache what mr_resolve_for() has just found for `key`, if it can be cached. Pointers are cached as
- * they are in the table; a reader of another process's table translates them.
+ * Cache what mr_resolve_for() has just found for `key`, if it can be cached. The cached pointer is
+ * the address in the table; a reader of another process's table has to translate it.
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
-/* mr_resolve() with a cache of one lookup by this domain: uses it if it fits, else renews it. */
+/* mr_resolve() with `cached`, which is for the same `pd`. A range that is not in it is cached. */
 static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	struct mr_cached *cached, uint32_t key, uint32_t pd, uint32_t access, uint64_t iova,
 	uint64_t bytes, uint8_t **ret_pointer)
@@ -304,72 +310,73 @@ static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 
-/* The region of `key`, or the region in which its window lies; NULL when unknown now. */
+/* The region of `key`, or of the window of `key`; NULL when the key is not found now. */
 const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key);
 
-/* May a user of key `used` reach memory of the region or window `key`, which is no longer found? */
+/* May a user of key `used` access memory of the region or window `key`, which was withdrawn? */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key);
 
-/* Publish the table's place. */
+/* Fill in where the table lies in NIC memory. */
 void mr_table_publish(
 	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public);
 
 /*
- * View another process's table, which `public` places in the `bytes` at `base`. For lookups only:
- * they turn keys into addresses of that process. NULL is a null region, whose bytes exist nowhere.
- * On-demand regions are refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not
- * inside of that memory.
+ * View another process's table, which lies in the `bytes` of NIC memory at `base`, where `public`
+ * says. The view is for lookups only, which turn keys into addresses of that process. For a null
+ * region the address is NULL, because its bytes do not exist. On-demand regions are refused with
+ * MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not inside that memory.
  */
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
 
 /*
- * Record which bytes of a region peers can map; a new or changed region has none. The region of
- * `key` must not be removed meanwhile.
+ * Record which bytes of a region peers can map. Until then, a new or changed region has no such
+ * bytes. The caller prevents the removal of the region during the call.
  */
 void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);
 
 /*
- * The bytes of a region that can be mapped. False: none. The result holds as long as the caller
- * uses the key (mr_quiesce_fn).
+ * The bytes of a region that peers can map. False: there are none. The result is valid while the
+ * caller's in-use mark names the region's key, because the owner waits for the mark
+ * (mr_quiesce_fn).
  */
 bool mr_region_extent(
 	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent);
 
 /*
- * No key is found until mr_table_resume(). True: no other process uses the memory of any key; see
- * mr_quiesce_fn. Every lane is locked.
+ * Suspend the table: lookups find no key until mr_table_resume(). Returns as mr_quiesce_fn for all
+ * keys. Every lane is locked.
  */
 bool mr_table_suspend(const struct mr_table *table);
 void mr_table_resume(const struct mr_table *table);
 
 /*
- * Would this key be found if the table were not suspended? Tells a failed lookup in another
- * process's table apart from a suspended table.
+ * Is the key valid, although the table may be suspended? After a failed lookup in another process's
+ * table, the caller learns in this way whether to look again later.
  */
 bool mr_key_is_known(const struct mr_table *table, uint32_t key);
 
-/* From now on no region can be mapped by this segment. The table is suspended. */
+/* Remove the segment from all regions: peers map no region by it. The table is suspended. */
 void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 
-/* The region of `pd` with this key, on demand or not. False: none. */
+/* The region of `pd` with this key, on-demand or not. False: there is none. */
 bool mr_table_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region);
 
 /*
- * Walk over all regions except null regions, also while the table is suspended. *index starts as 0.
- * False: there are no more.
+ * The next region in a walk over all regions except null regions; the table may be suspended. The
+ * caller sets *index to 0 before the first call. False: there are no more.
  */
 bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region);
 
-/* mr_table_place() for the region that mr_table_next() found last. */
+/* mr_table_place() for the region that mr_table_next() found last; `index` is its *index now. */
 void mr_table_place_last(
 	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
 
 /* Has any region except null regions bytes in [address, address + bytes)? Scans the table. */
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 
-/* Live regions, including null regions. */
+/* The number of registered regions, including null regions. */
 uint32_t mr_table_count(const struct mr_table *table);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The slots of the table, which regions and windows share. For mr.c and mw.c. */
+/* The slots of struct mr_table, which regions and windows share. For mr.c and mw.c. */
 #ifndef URNIC_MEMORY_MR_INTERNAL_H
 #define URNIC_MEMORY_MR_INTERNAL_H
 
@@ -14,16 +14,16 @@ enum { MR_KEY_VERSION_SHIFT = 34 };
 
 #define MR_KEY_MASK ((1ull << MR_KEY_VERSION_SHIFT) - 1)
 
-/* Take a free slot as `kind`; its key is not found yet. NULL when there is none. */
+/* Take a free slot as `kind`. Lookups find it after mr_slot_publish(). NULL: no slot is free. */
 struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);
 
-/* Free the slot: its old keys never match again. */
+/* Free the slot. No later key of the slot is equal to an earlier one. */
 void mr_slot_free(struct mr_table *table, struct mr_slot *slot);
 
 /* The key of a slot for one of its 256 variants. */
 uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant);
 
-/* A word that the slot never had. Calls for the same slot are serialized. */
+/* A key word that the slot never had before. The caller serializes calls for one slot. */
 static inline uint64_t mr_slot_word(struct mr_slot *slot, uint32_t key)
 {
 	uint64_t version = atomic_load_explicit(&slot->version, memory_order_relaxed) + 1;
@@ -32,7 +32,7 @@ static inline uint64_t mr_slot_word(struct mr_slot *slot, uint32_t key)
 	return version << MR_KEY_VERSION_SHIFT | MR_KEY_IS_LIVE | key;
 }
 
-/* From now on the slot is found under `key`. */
+/* From now on, lookups of `key` find the slot. */
 static inline void mr_slot_publish(struct mr_slot *slot, uint32_t key)
 {
 	atomic_store_explicit(&slot->key_word, mr_slot_word(slot, key), memory_order_release);
@@ -44,7 +44,7 @@ static inline bool mr_slot_has_key(const struct mr_slot *slot, uint32_t key, mem
 		(MR_KEY_IS_LIVE | key);
 }
 
-/* The slot that is found under `key`, or NULL. An invented key maps to a slot with another key. */
+/* The slot whose key is `key` now, or NULL. An invalid key may index a slot with another key. */
 static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
@@ -66,7 +66,7 @@ static inline bool mr_kind_is_window(enum mr_kind kind)
 	return kind == MR_KIND_WINDOW_1 || kind == MR_KIND_WINDOW_2;
 }
 
-/* A field, which another lane may be changing if the slot is a window. */
+/* Read a field. If the slot is a window, another lane may be changing the field. */
 static inline uint64_t mr_slot_get(const _Atomic uint64_t *field)
 {
 	return atomic_load_explicit(field, memory_order_relaxed);

@@ -7,10 +7,10 @@
 #include "base/arith.h"
 #include "memory/mr_internal.h"
 
-/* The rights that a bind may grant; other flags have no effect on a window. */
+/* The rights that a bind may grant; other flags of a bind are ignored. */
 #define GRANTED (MR_REMOTE_ANY | MR_FLUSH_GLOBAL)
 
-/* The window of a key, bound or not, whatever the key's variant. NULL when there is none. */
+/* The window, bound or not, that the upper 24 bits of `key` name; NULL when there is none. */
 static struct mr_slot *window_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
@@ -30,11 +30,11 @@ static bool is_bound(const struct mr_slot *slot)
 	return atomic_load_explicit(&slot->key_word, memory_order_relaxed) != 0;
 }
 
-/* The window is locked, and bound. */
+/* Unbind a window. It is bound, and the caller holds its lock. */
 static void window_unbind(const struct mr_table *table, struct mr_slot *slot)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_relaxed);
-	/* A reader that sees one of the next writes also sees that the key has gone. */
+	/* A reader that sees one of the next writes also sees that `key_word` is 0. */
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->qpn, 0, memory_order_relaxed);
 	atomic_fetch_sub_explicit(
@@ -85,7 +85,7 @@ static enum mr_fault region_check(const struct mr_slot *region, const struct mw_
 	return MR_OK;
 }
 
-/* The window is locked; everything was checked. */
+/* Bind the window. The caller holds its lock, and has checked the bind. */
 static void bind_execute(const struct mr_table *table, struct mr_slot *slot, struct mr_slot *region,
 	const struct mw_bind *bind)
 {
