@@ -12,7 +12,7 @@
 #include "segment/segment.h"
 #include "wire/captured.h"
 
-/* FNV-1a, a word at a time. */
+/* FNV-1a over whole 32-bit words instead of bytes. */
 uint32_t nic_public_version(void)
 {
 	static const uint32_t sizes[] = {

@@ -5,16 +5,16 @@
 /*
  * The directory of a process's NIC memory, from which a reader in another process starts.
  *
- * NIC memory is two memfds of one length (base/arena.h). The owner's side, which urnicd hands out,
- * is sealed: only its owner writes there. Peers get the peers' side by its descriptor (`shared`) in
- * the owner's process. A block of the peers' side is the twin of the block at the same offset of
- * the owner's side.
+ * NIC memory is two memfds of the same length (base/arena.h). The owner's side, which urnicd hands
+ * out, is sealed, so only its owner writes there. Peers duplicate the descriptor of the peers' side
+ * (`shared`) from the owner's process. A block of the peers' side is the twin of the block at the
+ * same offset of the owner's side.
  *
  * The directory is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies with
  * pread(), checks magic and version, and follows offsets: directory -> lanes -> queue pairs,
- * directory -> shared receive queues, directory -> last messages of connections. The owner changes
- * all of this meanwhile. So a reader checks every offset against the size of the memory and bounds
- * every walk.
+ * directory -> shared receive queues, directory -> last messages of connections. The owner may
+ * change all of this during a walk. So a reader checks every offset against the size of the memory,
+ * and limits the number of steps of every walk.
  */
 
 #include <stdint.h>
@@ -28,23 +28,24 @@
 #define NIC_PUBLIC_OFFSET ARENA_BLOCK_BYTES_MIN
 
 /*
- * The version of the layout, for processes of another build, which stay away from the memory. It
- * follows from the sizes of all structs of segment/nic_layout.def. A change that keeps the sizes,
- * or of struct nic_export, needs another NIC_PUBLIC_REVISION.
+ * The version of the layout. A process of another build sees that the version differs, and does not
+ * use the memory. The version is a hash of NIC_PUBLIC_REVISION and of the sizes of all structs of
+ * segment/nic_layout.def. A change that keeps all sizes, or a change of struct nic_export, needs a
+ * new NIC_PUBLIC_REVISION.
  */
 #define NIC_PUBLIC_REVISION 21u
 #define NIC_PUBLIC_VERSION  nic_public_version()
 uint32_t nic_public_version(void);
 
 /*
- * A capturing process locks this byte of the memfd, so only one captures at a time. Capturing ends
- * when the lock is free.
+ * A capturing process locks this byte of the memfd, so that only one process captures at a time.
+ * The owner stops capturing when the byte is no longer locked.
  */
 #define NIC_CAPTURE_LOCK_OFFSET (1ull << 41)
 
 enum {
 	NIC_LANES_MAX = 16,
-	NIC_PUBLIC_XRCDS_MAX = 256, /* further ones are invisible to other processes */
+	NIC_PUBLIC_XRCDS_MAX = 256, /* further XRC domains are invisible to other processes */
 };
 
 struct nic_public_lane {
@@ -54,14 +55,14 @@ struct nic_public_lane {
 	/* struct record_ring, of struct captured, on the peers' side. */
 	_Atomic uint64_t capture_offset;
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
-	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
+	int32_t kick; /* the owner's descriptor of an eventfd that wakes the lane's thread */
 	uint32_t reserved;
 	struct port_udp_counters port;
 };
 
 /* An XRC domain that was opened by a file. */
 struct nic_public_xrcd {
-	_Atomic uint32_t ifindex; /* of its device; 0: none */
+	_Atomic uint32_t ifindex; /* of the domain's device; 0: there is no domain */
 	uint32_t reserved;
 	struct xrc_file file;
 };
@@ -76,16 +77,16 @@ struct nic_public {
 	uint64_t segments_offset; /* struct segment_public[SEGMENT_COUNT_MAX]; 0: none */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 	struct mr_public mrs;
-	int32_t life; /* descriptor of the process: a pipe that breaks when the NIC ends */
-	int32_t shared; /* descriptor of the process: the peers' side of NIC memory */
+	int32_t life; /* the owner's descriptor of a pipe that breaks when the NIC ends */
+	int32_t shared; /* the owner's descriptor of the peers' side of NIC memory */
 	uint64_t base; /* address of NIC memory in its owner's address space */
 	uint64_t identity; /* random and unique */
-	uint64_t netns; /* of the process: see agent/namespace_lookup.h */
+	uint64_t netns; /* the owner's network namespace: see agent/namespace_lookup.h */
 	uint64_t borrowers_offset; /* struct borrower_table, on the peers' side */
 	uint64_t waiters_offset; /* struct waiter_table; 0: none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
-	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no manager. */
+	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no connection manager. */
 	_Atomic uint64_t last_messages_offset;
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
 	struct capture_public capture; /* on the peers' side: the capturing process writes it */
@@ -97,7 +98,7 @@ static inline const struct nic_public *nic_public_at(const uint8_t *base)
 	return (const struct nic_public *)(const void *)(base + NIC_PUBLIC_OFFSET);
 }
 
-/* Has it the layout of this build? */
+/* Does the NIC memory have the layout of this build? */
 static inline bool nic_public_is_current(const struct nic_public *public)
 {
 	return public->magic == NIC_PUBLIC_MAGIC && public->version == NIC_PUBLIC_VERSION;

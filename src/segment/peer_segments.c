@@ -13,8 +13,8 @@
 #include "base/arith.h"
 
 /*
- * For mapping and unmapping, of any peer. A thread that takes it holds at most a lane's lock, and
- * does not wait while it holds it.
+ * Serializes mapping and unmapping, for all peers. A thread that takes it holds no other lock than
+ * a lane's, and waits for nothing before it releases it.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer_stale *stale; /* under the lock */
@@ -35,7 +35,7 @@ static void segment_unmap(struct peer_segment *segment)
 	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
 }
 
-/* The child of a fork inherits no mapping (MADV_DONTFORK). */
+/* In a forked child: forget the stale mappings, which it has not inherited (MADV_DONTFORK). */
 static void stale_forget(void)
 {
 	while (stale) {
@@ -57,7 +57,7 @@ void peer_segments_done(struct peer_segments *segments, bool is_child)
 	segments->list = NULL;
 }
 
-/* The peer's file, if its descriptor still refers to that file. -1: no. */
+/* A copy of the peer's descriptor `public->fd`, or -1 if that no longer refers to the same file. */
 static int file_get(const struct peer_segments *segments, const struct segment_public *public)
 {
 	int file = (int)syscall(SYS_pidfd_getfd, segments->pidfd, public->fd, 0);
@@ -89,7 +89,7 @@ static uint8_t *segment_map(
 	return base;
 }
 
-/* Without memory for the list entry the segment stays mapped. */
+/* Note the mapping as stale. If malloc() fails, the segment stays mapped for ever. */
 static void segment_leave(const struct peer_segments *segments, struct peer_segment *segment)
 {
 	struct peer_stale *one = segment->base ? malloc(sizeof(*one)) : NULL;
@@ -125,7 +125,7 @@ void peer_segments_unmap(struct peer_stale *all)
 	}
 }
 
-/* Give up the mappings of segments that have ended. */
+/* Unmap the segments that the peer has ended, or note them as stale. */
 static void segments_sweep(struct peer_segments *segments)
 {
 	for (uint32_t i = 0; i < SEGMENT_COUNT_MAX; i++) {
@@ -141,16 +141,16 @@ static void segments_sweep(struct peer_segments *segments)
 	}
 }
 
-/* A segment that cannot be mapped is recorded as such, and not tried again. */
+/* Map segment `index`. If that fails, `base` is NULL, and the segment is not tried again. */
 static void segment_renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
 {
 	struct segment_public public = segments->list[index];
 	struct peer_segment *segment = &segments->of[index];
 
 	/*
-	 * Litmus: the peer writes serial = 0, a release fence, the fields. This thread reads the
-	 * fields, an acquire fence, the serial. If a field is of a later segment, the serial has
-	 * changed.
+	 * Litmus: the peer writes serial = 0, then the fields, with a release fence between. This
+	 * thread reads the fields, then the serial, with an acquire fence between. If a field that
+	 * it has read belongs to a later segment, it sees that the serial has changed.
 	 */
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&segments->list[index].serial, memory_order_relaxed) != serial)

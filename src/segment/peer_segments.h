@@ -3,11 +3,11 @@
 #define URNIC_SEGMENT_PEER_SEGMENTS_H
 
 /*
- * Segments of another process (segment/segment.h), mapped here.
+ * Segments of a peer on this host (segment/segment.h), mapped in this process.
  *
- * A segment is mapped when its first byte is needed. It stays mapped until another segment has its
- * place in the peer's list, as its serial number shows, or the peer ends. While a process uses a
- * key, the segments of that region do not change, so the pointers that it got stay valid.
+ * A segment is mapped when a copy first needs it. It stays mapped until the peer ends, or until the
+ * serial number in the peer's list shows that the peer has ended the segment. While an in-use mark
+ * names a region's key, the region's segments do not change, so pointers into them stay valid.
  *
  * Threads: any.
  */
@@ -18,7 +18,7 @@
 
 struct peer_segment {
 	_Atomic uint64_t serial; /* 0: never mapped */
-	uint8_t *base; /* NULL: could not be mapped */
+	uint8_t *base; /* NULL: this process could not map it */
 	uint64_t start; /* in the peer's address space */
 	uint64_t bytes;
 };
@@ -26,12 +26,12 @@ struct peer_segment {
 struct peer_segments {
 	const struct segment_public *list; /* in the peer's NIC memory; NULL: none */
 	int pidfd; /* of the peer; borrowed */
-	struct peer_segment *of; /* SEGMENT_COUNT_MAX */
+	struct peer_segment *of; /* SEGMENT_COUNT_MAX entries */
 	/*
-	 * A mapping is no longer needed. The peer may have ended the segment during a copy of a
-	 * stopped thread of this process, which goes on later. So call peer_segments_stale(), wait
-	 * until each lane was unlocked once, then unmap the result. NULL: mappings are unmapped at
-	 * once.
+	 * Called when a mapping is no longer needed. A suspended thread of this process may be in
+	 * the middle of a copy to the mapping, because the peer ended the segment without waiting
+	 * for it. So the callee has another thread call peer_segments_stale(), wait until each lane
+	 * was unlocked once, and then unmap the result. NULL: mappings are unmapped at once.
 	 */
 	void (*on_stale)(void);
 };
@@ -43,7 +43,7 @@ struct peer_stale {
 	uint64_t bytes;
 };
 
-/* The mappings that have become stale since the last call, of all peers; the caller's. */
+/* The mappings of all peers that became stale since the last call. The caller unmaps them. */
 struct peer_stale *peer_segments_stale(void);
 void peer_segments_unmap(struct peer_stale *stale);
 
@@ -52,14 +52,14 @@ int peer_segments_init(
 	struct peer_segments *segments, const struct segment_public *list, int pidfd);
 
 /*
- * Unmap all. `is_child` of a fork: none was inherited. Without effect before peer_segments_init()
- * (all zeros).
+ * Unmap all segments. `is_child`: this process is a forked child, which has inherited no mapping.
+ * On a struct of zeros, before peer_segments_init(), the call has no effect.
  */
 void peer_segments_done(struct peer_segments *segments, bool is_child);
 
 /*
- * The address here of [address, address + bytes) of the peer, in its segment `index`; NULL when it
- * cannot be mapped. Any values are legal.
+ * The address in this process of the peer's bytes [address, address + bytes), which lie in the
+ * peer's segment `index`. NULL when they cannot be mapped. All arguments may have any value.
  */
 uint8_t *peer_segments_at(
 	struct peer_segments *segments, uint32_t index, uint64_t address, uint64_t bytes);

@@ -18,38 +18,38 @@
 #include "segment/segment_shared.h"
 
 /*
- * The address space of the memfd. Each segment gets a window of it, once. A window is several times
- * as long as its segment, so that a mapping which the program extends reaches a hole and not the
- * next segment.
+ * The file offsets of the memfd. Each segment gets a window of them, which no other segment gets.
+ * A window is several times as long as its segment, so that a mapping which the program extends
+ * (mremap(2)) reaches a hole and not the next segment.
  */
 #define FILE_BYTES       (1ull << 62)
 #define WINDOW_BYTES_MIN (1ull << 32)
 #define MOVED_BYTES_MAX  (1ull << 40)
 
-/* A huge page of the file lies on a huge page of the address space. */
+/* File offset and address are congruent modulo this, so that the kernel can map huge pages. */
 #define HUGE_PAGE_BYTES (1ull << 21)
 
 struct segment {
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t offset;
-	uint64_t window_bytes; /* of moved memory: from offset to the next window */
-	int file; /* of shared memory: ours to close; -1: the memfd */
-	uint32_t holds; /* regions with bytes in it */
+	uint64_t window_bytes; /* of moved memory: from `offset` to the next window */
+	int file; /* of shared memory: a descriptor that this room closes; -1: the memfd */
+	uint32_t holds; /* number of regions with bytes in the segment */
 };
 
 enum { GIVEN_UP_MAX = 16 };
 
 static struct {
 	struct segment_public *list; /* SEGMENT_COUNT_MAX, in NIC memory */
-	struct segment of[SEGMENT_COUNT_MAX]; /* bytes == 0: none */
-	uint32_t used; /* entries of `of` from here on have no segment */
+	struct segment of[SEGMENT_COUNT_MAX]; /* an entry with bytes == 0 is free */
+	uint32_t used; /* all entries of `of` with this index or a higher one are free */
 	uint32_t count;
 	uint64_t last_serial;
 	int file; /* the memfd; 0 or -1: none */
-	_Atomic bool may_begin; /* the memfd will be made when a peer exists */
+	_Atomic bool may_begin; /* segments_begin() will create the memfd */
 	uint64_t next_offset;
-	/* The last ranges of the memfd that a stopped peer may still write to. */
+	/* The most recent ranges of the memfd to which a suspended peer may still write. */
 	struct {
 		uint64_t offset;
 		uint64_t bytes;
@@ -57,12 +57,15 @@ static struct {
 	uint32_t given_up_count;
 } segments;
 
-/* URNIC_MR, in the order of the words for setting_choice(). */
+/* Values of URNIC_MR, in the order of the words that setting_choice() gets. */
 enum policy { POLICY_AUTO, POLICY_MAP, POLICY_COPY };
 
 /* --- what is wanted ----------------------------------------------------------------------- */
 
-/* With strict overcommit or a limit on files, moved memory could lack pages later. */
+/*
+ * May the process use moved memory? Not with strict overcommit or a limit on file sizes, because
+ * the kernel could later refuse a page of the file.
+ */
 static bool is_possible(void)
 {
 	FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -157,7 +160,7 @@ static struct range whole_pages(const void *address, uint64_t bytes)
 	return (struct range){start, end > start ? end - start : 0};
 }
 
-/* The intersection; 0 bytes: none. */
+/* The intersection of the segment and [address, address + bytes); 0 bytes: there is none. */
 static struct range common_range(const struct segment *segment, uint64_t address, uint64_t bytes)
 {
 	uint64_t start = max_u64(segment->start, address);
@@ -282,7 +285,7 @@ static void note_given_up(const struct segment *segment)
 	segments.given_up[place].bytes = segment->window_bytes;
 }
 
-/* Discard late writes of stopped peers. */
+/* Discard what suspended peers have written, after they continued, to ranges that were given up. */
 static void given_up_clear(void)
 {
 	for (uint32_t i = 0; i < min_u32(segments.given_up_count, GIVEN_UP_MAX); i++)
@@ -326,8 +329,8 @@ struct mr_extent segment_hold(const void *address, uint64_t bytes)
 }
 
 /*
- * Moved memory becomes private again. A failure is logged, and the attempt repeated when the
- * process forks.
+ * End the segment: moved memory becomes private again. If that fails, the failure is logged, and
+ * segments_move_out() tries again when the process forks.
  */
 static void segment_end(struct segment *segment, bool is_alone)
 {

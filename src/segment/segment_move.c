@@ -26,9 +26,10 @@ static void *pointer_at(uint64_t address)
 /* --- may it be moved? --------------------------------------------------------------------- */
 
 /*
- * Descriptors of these kinds cannot change a process's memory or hold its pages, except during a
- * system call of its threads. A page in a pipe is only read. All other kinds may: rings of
- * asynchronous I/O, handlers of page faults, devices, buffers that devices share, unknown kinds.
+ * Descriptors of these kinds neither change a process's memory nor hold its pages, except during a
+ * system call of one of its threads. (A pipe may hold a page, but only reads it.) Descriptors of
+ * all other kinds may do so: rings of asynchronous I/O, handlers of page faults, devices, buffers
+ * that devices share, unknown kinds.
  */
 static bool is_harmless_name(const char *name)
 {
@@ -47,7 +48,10 @@ static bool is_harmless_name(const char *name)
 	return false;
 }
 
-/* Sockets of XDP, RDS and the kernel's cryptography, for instance, hold pages. */
+/*
+ * Is the socket of a domain whose sockets hold no pages? Those of XDP, RDS and AF_ALG, for example,
+ * do. *ret_has_ring: the socket may have a packet ring, whose mapping is harmless.
+ */
 static bool is_harmless_socket(int fd, bool *ret_has_ring)
 {
 	int domain = -1;
@@ -60,7 +64,7 @@ static bool is_harmless_socket(int fd, bool *ret_has_ring)
 		domain == AF_NETLINK || domain == AF_PACKET;
 }
 
-/* Terminals, and devices such as /dev/null and /dev/zero. */
+/* Is it a terminal, or one of /dev/null, zero, full, random and urandom? */
 static bool is_harmless_device(dev_t device)
 {
 	enum {
@@ -88,7 +92,7 @@ static bool is_harmless_device(dev_t device)
 
 enum { RINGS_MAX = 64 };
 
-/* Sockets whose mappings are the kernel's rings. One too many counts as an unknown kind. */
+/* Inodes of sockets whose mappings are packet rings. A socket beyond RINGS_MAX is not harmless. */
 struct rings {
 	uint64_t ino[RINGS_MAX];
 	uint32_t count;
@@ -103,7 +107,7 @@ static bool is_harmless(int directory, const char *entry, struct rings *rings)
 	ssize_t bytes;
 
 	if (fstat(fd, &status))
-		return errno == EBADF; /* it was closed meanwhile */
+		return errno == EBADF; /* the process has closed it since readdir() */
 	switch (status.st_mode & S_IFMT) {
 	case S_IFREG:
 	case S_IFDIR:
@@ -145,8 +149,9 @@ static bool has_stranger_open(struct rings *rings)
 }
 
 /*
- * A mapping outlives its descriptor. Files, memory and the kernel's own mappings are harmless; a
- * packet ring is harmless if its socket is.
+ * Is the mapping of a kind that is not known to be harmless? The descriptors do not show this,
+ * because a mapping outlives its descriptor. Mappings of files and memory, and the kernel's own
+ * (such as [vdso]), are harmless. A packet ring is harmless if its socket is in `rings`.
  */
 static bool is_stranger(const struct vma *vma, const struct rings *rings)
 {
@@ -171,10 +176,10 @@ static bool is_stranger(const struct vma *vma, const struct rings *rings)
 
 struct survey {
 	const struct rings *rings;
-	uint64_t next; /* up to here it is ordinary private memory */
+	uint64_t next; /* all memory from the start to here is ordinary private memory */
 	uint64_t end;
 	bool has_stranger;
-	bool is_anonymous; /* all of it */
+	bool is_anonymous; /* all memory up to `next` is */
 };
 
 static bool is_anonymous(const struct vma *vma)
@@ -184,8 +189,8 @@ static bool is_anonymous(const struct vma *vma)
 }
 
 /*
- * Memory that was moved in before, and moved out while threads ran; by this process or its parent
- * before fork().
+ * Is the memory a private mapping of the memfd? It is if this process, or its parent before fork(),
+ * moved it in, and out again without being alone.
  */
 static bool was_moved(const struct vma *vma)
 {
@@ -211,7 +216,7 @@ static bool survey_see(void *user, const struct vma *vma)
 	return !survey->has_stranger;
 }
 
-/* Does the process have locked memory? /proc does not say cheaply which memory. */
+/* Does the process have locked memory? To learn which memory is locked would be expensive. */
 static bool has_locked_memory(void)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -230,7 +235,7 @@ static bool has_policy(uint64_t start)
 {
 	int mode = MPOL_DEFAULT;
 
-	/* A sandbox that refuses this call also refuses set_mempolicy(). */
+	/* A sandbox that refuses this call refuses set_mempolicy(), too: there is no policy. */
 	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, start, MPOL_F_ADDR))
 		return false;
 	return mode != MPOL_DEFAULT;
@@ -251,7 +256,7 @@ bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 
 /* --- in ----------------------------------------------------------------------------------- */
 
-/* Write all bytes, in any number of steps. 0 or -errno. */
+/* Write all bytes, by as many calls as that takes. Returns 0 or -errno. */
 static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 {
 	while (bytes) {
@@ -301,7 +306,7 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 		words[i] = PAGE_PRESENT;
 }
 
-/* Copy the pages; anonymous pages that were never touched stay holes. 0 or -errno. */
+/* Copy the pages to the file. Anonymous pages never touched stay holes there. 0 or -errno. */
 static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -350,7 +355,7 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 		segment_hole_punch(file, offset, bytes);
 		return error;
 	}
-	/* A child forked without our handlers (a bare system call) must not share the memory. */
+	/* A child of a bare fork system call, which runs no handlers, must not share the memory. */
 	madvise(pointer_at(start), bytes, MADV_DONTFORK);
 	return 0;
 }
@@ -393,7 +398,7 @@ static bool map_over(const struct piece *piece, int prot, int flags, int file)
 		       file < 0 ? 0 : (off_t)piece->offset) != MAP_FAILED;
 }
 
-/* Map fresh memory over the piece, and copy the data back. 0 or -errno. */
+/* Map fresh memory over the piece, and copy its data there from the file. 0 or -errno. */
 static int piece_copy_back(const struct piece *piece, int file)
 {
 	uint64_t end = piece->offset + piece->bytes;
@@ -411,13 +416,13 @@ static int piece_copy_back(const struct piece *piece, int file)
 		data = (off_t)stop;
 	}
 	if (error && !map_over(piece, piece->prot, MAP_SHARED, file))
-		abort(); /* the program's memory would have other contents */
+		abort(); /* the program would continue with wrong bytes in its memory */
 	if (!error && piece->prot != (PROT_READ | PROT_WRITE))
 		mprotect(pointer_at(piece->start), piece->bytes, piece->prot);
 	return error;
 }
 
-/* Make the kernel copy each page, as by a write, without changing bytes that others write. */
+/* Make the kernel copy each page, as on a write, but leave the bytes to threads that write them. */
 static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -440,7 +445,7 @@ static int piece_make_private(const struct piece *piece, int file)
 	return 0;
 }
 
-/* Move out the pieces of one scan. Returns how many, or -errno. */
+/* Move out the pieces that one scan of the mappings finds. Returns how many, or -errno. */
 static int pieces_move_out(struct pieces *pieces, int file, bool is_alone)
 {
 	int error;
@@ -463,7 +468,7 @@ int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
 		return -errno;
 	pieces.dev = status.st_dev;
 	pieces.ino = status.st_ino;
-	/* Other threads may map and unmap while the list of mappings is read. */
+	/* Scan again until none is found: other threads may change mappings during a scan. */
 	do
 		found = pieces_move_out(&pieces, file, is_alone);
 	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));

@@ -17,7 +17,7 @@ struct search {
 	uint64_t bytes;
 	struct vma found;
 	bool is_found;
-	bool is_without_name; /* no descriptor exists to truncate it by */
+	bool is_without_name; /* System V or anonymous: no process can truncate the file */
 };
 
 static bool search_see(void *user, const struct vma *vma)
@@ -49,7 +49,7 @@ static bool can_read_and_write(int file)
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* A copy of an open descriptor of the mapping's file, or -1. */
+/* A duplicate of a descriptor that this process has of the mapping's file, or -1. */
 static int file_among_open(const struct vma *vma)
 {
 	DIR *directory = opendir("/proc/self/fd");

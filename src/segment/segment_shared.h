@@ -2,7 +2,7 @@
 #ifndef URNIC_SEGMENT_SEGMENT_SHARED_H
 #define URNIC_SEGMENT_SEGMENT_SHARED_H
 
-/* Shared memory of the program, and a descriptor of it. */
+/* Finding shared memory of the program, and a descriptor of its file. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,10 +15,10 @@ struct shared_memory {
 };
 
 /*
- * The shared mapping with all of [start, start + bytes), if it is memory that cannot shrink: System
+ * Find the shared mapping that has all of [start, start + bytes), if its file cannot shrink: System
  * V or anonymous shared memory, or a sealed memfd. (Reading through a mapping of a truncated file
- * raises SIGBUS.) False: there is none, or no descriptor of it is available. The program may have
- * closed its own, and only root gets one from /proc/self/map_files.
+ * raises SIGBUS.) False: there is no such mapping, or no descriptor of its file is available,
+ * because the program has closed its descriptor and only root can open one in /proc/self/map_files.
  */
 bool shared_memory_find(uint64_t start, uint64_t bytes, struct shared_memory *ret_memory);
 
