@@ -3,12 +3,12 @@
 #define URNIC_LOCAL_CAPTURE_H
 
 /*
- * The packets that an executed request would have been on a wire.
+ * Capturing requests that were executed without packets.
  *
- * A capture shows an executed request as packets: those into which the requester would have cut it
+ * A capture shows an executed request as the packets that a wire would have had: the request, cut
  * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
  * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
- * Requests that do fall back to packets have PSNs of their own.
+ * Requests that really fall back to packets are not counted there: the requester numbers those.
  *
  * Threads: as local.h.
  */
@@ -16,10 +16,10 @@
 #include "local/datagram.h"
 #include "local/local.h"
 
-/* The request was executed, and is not complete yet. The lane is captured. */
+/* Capture a request that was executed and has not completed. The lane is being captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
 
-/* local_capture() for a datagram, which goes on a path. Its packets are numbered from 0. */
+/* local_capture() for a datagram to `path`. The PSNs of a queue pair's datagrams count from 0. */
 void datagram_capture(
 	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
 

@@ -6,7 +6,7 @@
 
 /* --- the owner --- */
 
-/* The rights that a borrower's word operation may need. */
+/* The rights that a borrower may request for its operation. */
 static const uint32_t word_access = MR_REMOTE_ATOMIC | MR_REMOTE_WRITE;
 
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel)
@@ -55,13 +55,13 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 	return is_quiet;
 }
 
-/* Calls of local_owner.wait, for a stopped borrower. */
+/* Limits of waits for a suspended borrower, in calls of local_owner.wait. */
 enum {
 	WAIT_ROUNDS_MAX = 2000,
 	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
 };
 
-/* Wait for the marks of all channels. The rounds count for all together. */
+/* Wait until no channel has a mark. `rounds_max` is the limit for all channels together. */
 static bool channels_wait(const struct local_owner *owner, uint32_t rounds_max)
 {
 	uint32_t count, round = 0;
@@ -87,12 +87,12 @@ void borrower_wait_briefly(const struct local_owner *owner)
 
 /* --- the borrower --- */
 
-/* The generation of all records, see channel_next(). */
+/* The generation of all records in borrowers' channels, see channel_next(). */
 #define GENERATION UINT32_MAX
 
 /*
- * The channel's last borrower may have been killed between the publication of a record and its
- * count.
+ * Correct the count of records. The channel's last borrower may have been killed after it had
+ * published a record, and before it had counted the record.
  */
 static void count_mend(struct request_channel *channel)
 {
@@ -117,7 +117,7 @@ static bool channel_take(struct request_channel *channel, uint32_t expected, uin
 
 enum { CHANNEL_ATTEMPTS_MAX = 2 * BORROWER_CHANNEL_COUNT };
 
-/* Count one more channel as used, and take it. */
+/* Take a channel that was never taken before. */
 static struct request_channel *channel_take_next(struct borrower_table *table, uint32_t who)
 {
 	uint32_t count = atomic_load(&table->used_count);
@@ -126,7 +126,7 @@ static struct request_channel *channel_take_next(struct borrower_table *table, u
 		attempt++) {
 		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
 			continue;
-		/* Another borrower may have taken it in between. */
+		/* Fails if another borrower has taken it since used_count was incremented. */
 		if (channel_take(&table->channel[count], 0, who))
 			return &table->channel[count];
 		count++;
@@ -158,7 +158,7 @@ void borrower_channel_release(struct request_channel *channel)
 	atomic_store(&channel->initiator, 0);
 }
 
-/* Sequentially consistent: the owner sees the mark, or the borrower sees the owner's change. */
+/* Sequentially consistent: either the owner sees the mark, or the borrower the owner's change. */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark)
 {
 	atomic_store(&channel->in_use, mark);

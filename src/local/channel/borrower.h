@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Borrowers: other processes of this host that use memory and receive queues of this one.
+ * Borrowers: other processes of this host that use memory and receive queues of this process.
  *
  * A borrower (local/channel/owner.h) is not the peer of a queue pair of this process. Its queue
  * pairs work in a protection domain that it imported, or in a shared XRC domain, or it sends
- * datagrams to a UD endpoint (local/ud_endpoint.h). Each of its lanes takes request channels
+ * datagrams to a UD endpoint (local/ud_endpoint.h). The borrower takes request channels
  * (local/channel/channel.h) from a table in the owner's NIC memory. Such a channel belongs to no
  * queue pair: the borrower sets its in-use mark there, and leaves records of receive requests that
  * it has taken and filled. The owner's threads collect the records into completion queues.
@@ -12,10 +12,11 @@
  * The table lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. An
  * invalid record completes nothing, and is counted (lane_count_unsound).
  *
- * A borrower takes a channel by writing its name there. Another borrower may take the channel of a
- * dead one. A borrower that is killed while it rings a doorbell may lose its channel, so the table
- * has spare ones. A borrower's channel is never opened or closed. Instead the borrower checks the
- * serial number of the queue or endpoint after it has set its mark.
+ * A borrower takes a channel by writing its name there (local_owner.who). Another borrower may take
+ * the channel of a dead borrower. If a borrower is killed while it rings a doorbell, its channel
+ * may be lost for all borrowers, so the table has spare channels. A borrower's channel is never
+ * opened or closed. Instead the borrower, after it has set its mark, checks the serial number of
+ * the queue or endpoint that it uses.
  *
  * Threads: borrowers at any time, under the lock of one of their lanes. The owner collects under
  * the lock of its own lane.
@@ -33,11 +34,11 @@
 
 enum {
 	BORROWER_CHANNEL_COUNT = 256,
-	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2, /* that must be free for one more request */
+	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2, /* free records required to take a request */
 };
 
 struct borrower_table {
-	_Atomic uint32_t used_count; /* channels that were ever taken: the first ones */
+	_Atomic uint32_t used_count; /* channels from here on were never taken */
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
 };
@@ -53,7 +54,7 @@ static inline bool borrower_has_channel(
 	return distance < sizeof(table->channel) && distance % sizeof(*channel) == 0;
 }
 
-/* Execute the request of struct channel_word, if there is one. Returns 1 if so, else 0. */
+/* Execute the operation that a borrower requests in `channel->word`. Returns 1; 0 if none is. */
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel);
 
 /* channel_quiesce() for all borrowers' channels. */
@@ -61,33 +62,34 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 	uint64_t until_ns);
 
 /*
- * An object was removed from the table in which borrowers look it up: wait until no borrower uses
- * it. False when a stopped borrower may still do so: then its memory must never be used again.
+ * The caller has removed an object from the table in which borrowers look it up. Wait until no
+ * borrower uses the object. False when a suspended borrower may still use it: then the object's
+ * memory must never be reused.
  */
 bool borrower_wait(const struct local_owner *owner);
 
 /*
- * Give borrowers the time to publish the requests that they have taken. Dead borrowers get none,
- * and the wait for a stopped one is limited.
+ * Wait until the borrowers have published the requests that they have taken. The call does not wait
+ * for a dead borrower, and only a limited time for a suspended one.
  */
 void borrower_wait_briefly(const struct local_owner *owner);
 
 /* --- the borrower --- */
 
 /*
- * Take a channel of the owner's table for the process called `who`, or NULL when there is none. A
- * channel whose borrower is dead (peer_ops.is_alive) is free.
+ * Take a channel of the owner's table for the process named `who` (local_owner.who). NULL: none is
+ * free. A channel whose borrower is dead (peer_ops.is_alive) counts as free.
  */
 struct request_channel *borrower_channel_take(
 	struct borrower_table *table, struct peer *owner, uint32_t who);
 
-/* Give the channel back. The borrower has no mark there, and will publish no more. */
+/* Give the channel back. The borrower has no mark there, and publishes no more records. */
 void borrower_channel_release(struct request_channel *channel);
 
-/* Set a mark, before the lookup of the object that it names. channel_leave() clears it. */
+/* Set a mark, before the object that the mark protects is looked up. channel_leave() clears it. */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark);
 
-/* Is there room for records of all that the borrower may have taken, and one more? */
+/* Is there room for records of all requests that the borrower may have taken, and of one more? */
 static inline bool borrower_channel_has_room(const struct request_channel *channel)
 {
 	return channel_count(channel) -
@@ -96,8 +98,8 @@ static inline bool borrower_channel_has_room(const struct request_channel *chann
 }
 
 /*
- * Publish a record, and put the channel on the doorbell's ready list. False when there is no room.
- * Sequentially consistent, as channel_publish().
+ * Publish a record, and put the channel on the doorbell's ready list. False when the channel has no
+ * room for a record. Sequentially consistent, as channel_publish().
  */
 bool borrower_channel_publish(const struct peer *owner, struct request_channel *channel,
 	struct doorbell *doorbell, const struct channel_record *record);

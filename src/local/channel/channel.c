@@ -5,7 +5,7 @@
 
 static_assert(sizeof(struct channel_record) == 64, "a cache line each");
 
-/* The sequence of a record that is never published. No open generation has it. */
+/* A sequence that no published record has, because no open generation is 0. */
 #define CLOSED channel_sequence(0, 0)
 
 void channel_open(struct request_channel *channel)
@@ -24,7 +24,10 @@ void channel_open(struct request_channel *channel)
 	atomic_store_explicit(&channel->generation, generation, memory_order_release);
 }
 
-/* Close the next unpublished record, and so all behind it, to the initiator. */
+/*
+ * Close the next unpublished record to the initiator. So it can publish none of the later ones
+ * either, because it publishes them in order.
+ */
 static void records_close(struct request_channel *channel, uint32_t generation)
 {
 	uint32_t first = channel_private(channel)->collected;
@@ -51,12 +54,12 @@ void channel_close(struct request_channel *channel)
 }
 
 enum {
-	/* Rounds of a wait without reading the clock; no running process keeps a mark longer. */
+	/* First rounds of a wait, which do not read the clock. They suffice for a running peer. */
 	CLOCKLESS_ROUNDS = 200,
 	REVOKE_ATTEMPTS_MAX = 16,
 };
 
-/* Does the in-use mark say that memory of this key may be in use? */
+/* Does the in-use mark say that the initiator may use memory of this key? */
 static bool mark_meets(const struct request_channel *channel, const struct mr_table *mrs,
 	uint32_t key, uint64_t *ret_mark)
 {
@@ -66,7 +69,7 @@ static bool mark_meets(const struct request_channel *channel, const struct mr_ta
 	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
 }
 
-/* Revoke a mark that meets the key. True when the mark is gone meanwhile. */
+/* Revoke a mark that meets the key (mark_meets()). True when no such mark is left to revoke. */
 static bool mark_revoke(struct request_channel *channel, const struct mr_table *mrs, uint32_t key)
 {
 	uint64_t mark;
@@ -92,7 +95,7 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 		if (!mark_meets(channel, mrs, key, &mark))
 			return true;
 		if (mark & CHANNEL_IS_REVOKED) {
-			/* The thread that revokes it may not have counted yet. */
+			/* The thread that revoked it may not have incremented the count yet. */
 			atomic_fetch_add(&channel->revoked, 1);
 			return false;
 		}

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Request channels: where an initiator leaves what its requests have done at its target.
+ * Request channels: by them an initiator tells its target of the requests that it has executed.
  *
- * A channel lies in the NIC memory of the target, its owner. The initiator has it mapped. It is
- * connected, or a borrower (local/channel/borrower.h) whose channel belongs to no queue pair. The
- * two share no lock, because a process may be stopped or killed between any two instructions.
- * Instead each word has one writer, or changes by one compare-and-swap:
+ * A channel lies in the NIC memory of the target, its owner, and the initiator maps it. Either it
+ * belongs to a connected queue pair of the target, or the initiator is a borrower
+ * (local/channel/borrower.h) and it belongs to none. Owner and initiator share no lock, because a
+ * process may be suspended or killed between any two instructions. Instead each word has one
+ * writer, or changes by one compare-and-swap:
  *
  *   `generation`       Odd while the channel is open.
- *   `record.sequence`  Which record is there. The initiator publishes the next record by a
- *                      compare-and-swap of its sequence. The owner closes the channel by another
- *                      compare-and-swap of the same word, so one of the two is first.
- *   `in_use`           The initiator's in-use mark: the key that it is using, or that it is
- *                      publishing. The owner waits for it before memory or a channel changes hands,
- *                      and revokes the mark of a stopped initiator.
+ *   `record.sequence`  The number of the record in this place. The initiator publishes the next
+ *                      record by a compare-and-swap of this word. The owner closes the channel by
+ *                      another compare-and-swap of the same word, so only one of them succeeds.
+ *   `in_use`           The initiator's in-use mark. It says which key the initiator uses, or that
+ *                      the initiator publishes a record. The owner waits until the mark is clear
+ *                      before memory or a channel changes hands, and revokes the mark of a
+ *                      suspended initiator.
  *   `ready`            Whether the channel is on the ready list of its lane's doorbell.
  *
  * A record says which receive request was taken, and how it completes. Only the owner collects
- * records into completion queues, so overruns, events and moderation have one implementation. A
- * request of the queue pair's own receive queue is taken by the publication of its record, so an
- * initiator that dies takes none with it. A request of a shared receive queue is taken first, and
- * is reserved until its record is published (shared.h).
+ * records into completion queues, so overruns, events and moderation have one implementation. If
+ * the queue pair has a receive queue of its own, publishing the record takes the request, so an
+ * initiator that dies before loses no request. A request of a shared receive queue is taken before
+ * its buffer is filled, and is reserved until its record is published (shared.h).
  *
  * A channel lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. The
  * owner keeps the generation and the count of collected records in the twin on its own side.
  *
- * A record is one cache line, and the only line that a message needs besides its payload. The owner
- * of a busy channel watches the next record (is_watched), and the initiator rings no doorbell.
+ * A record is one cache line. Besides its payload, a message needs no other line to go from CPU to
+ * CPU. The owner polls the next record of a busy channel (is_watched), and then the initiator rings
+ * no doorbell.
  *
- * Channels never return to the allocator of NIC memory, because a stopped initiator may keep a
- * pointer to one. Later queue pairs reuse them with another generation.
+ * Channels never return to the allocator of NIC memory, because a suspended initiator may keep a
+ * pointer to one. Later queue pairs reuse a channel with another generation.
  *
- * Threads: the initiator holds its lane's lock, the owner its own. Both run at the same time.
+ * Threads: the initiator holds the lock of its lane, and the owner holds that of the owner's lane.
+ * Both may run at the same time.
  */
 #ifndef URNIC_LOCAL_CHANNEL_H
 #define URNIC_LOCAL_CHANNEL_H
@@ -50,19 +54,22 @@
 #include "queue/rq.h"
 
 enum {
-	/* A power of two: what an initiator may be ahead of the owner */
+	/* A power of two. So many records may be published and not yet collected. */
 	CHANNEL_RECORD_COUNT = 128,
-	CHANNEL_TABLE_COUNT = 1 << 16, /* queue pairs of a lane, by the low bits of their numbers */
+	CHANNEL_TABLE_COUNT = 1 << 16, /* one entry for each queue pair number of a lane */
 };
 
-/* The marks of channel.in_use that are no keys (those are below 2^32, with CHANNEL_USES_KEY). */
+/*
+ * Values of request_channel.in_use. A key is used: CHANNEL_USES_KEY | key. Keys are below 2^32.
+ */
 #define CHANNEL_IS_FREE   0ull
 #define CHANNEL_USES_KEY  (1ull << 32)
 #define CHANNEL_PUBLISHES (2ull << 32)
 
 /*
- * The owner adds this bit to a mark after it has waited too long for it, and before it replaces the
- * memory that the mark protects. The initiator clears the bit when it leaves or sets another mark.
+ * The owner adds this bit to a mark when it has waited too long for the initiator to clear the
+ * mark. Then the owner replaces the memory that the mark protects. The initiator clears the bit
+ * when it clears the mark or sets another one.
  */
 #define CHANNEL_IS_REVOKED (1ull << 63)
 
@@ -71,26 +78,26 @@ struct borrower_table;
 /* This process, as owner of the channels in its NIC memory, and as initiator in those of others. */
 struct local_owner {
 	/*
-	 * Let some time pass, because the process named `who` uses a channel. `round` counts the
-	 * calls of one wait from 0. Returns false when that process has ended.
+	 * Let some time pass, because the caller waits for the process named `who`. `round` is the
+	 * number of this call, from 0, within the caller's wait. False when that process has ended.
 	 */
 	bool (*wait)(uint32_t who, uint32_t round);
-	void (*pause)(uint32_t round); /* the same without a process to wait for */
+	void (*pause)(uint32_t round); /* as wait(), but for no particular process */
 	uint64_t (*now_ns)(void);
 	uint32_t who; /* the name of this process at its targets (request_channel.initiator) */
-	struct borrower_table *borrowers; /* NULL: none are served */
-	_Atomic uint64_t last_serial; /* of UD endpoints that were ever opened */
+	struct borrower_table *borrowers; /* NULL: this process serves no borrowers */
+	_Atomic uint64_t last_serial; /* of the UD endpoint that was opened last */
 };
 
 /*
- * The opcode of a record that completes nothing: the reserved receive request serves a message that
- * follows in packets.
+ * The opcode of a record that completes no request. It hands the reserved receive request over to
+ * the responder, for a message that follows in packets.
  */
 #define CHANNEL_TAKEN UINT32_MAX
 
 /* A receive request that was taken from a shared queue and has no record yet. */
 struct channel_reservation {
-	_Atomic uint64_t sequence; /* that its record will have; 0: nothing is reserved */
+	_Atomic uint64_t sequence; /* of the record that will complete it; 0: nothing is reserved */
 	uint64_t wr_id;
 	uint32_t srqn;
 };
@@ -103,12 +110,12 @@ struct channel_record {
 	uint32_t flags; /* enum wc_flags */
 	uint32_t byte_count;
 	uint32_t imm;
-	/* Of the queue pair's own queue, before this one: rq_taken() */
+	/* Requests of the queue pair's own queue that were taken before this one: rq_taken() */
 	uint32_t taken;
 	/* Of the shared receive queue that it was taken from, or of the receiving UD queue pair */
 	uint32_t number;
-	/* A borrower sets these, too. */
-	uint32_t qpn; /* the borrower's */
+	/* Only a borrower sets these. */
+	uint32_t qpn; /* of the borrower's queue pair */
 	uint32_t fault; /* enum fault */
 	uint64_t serial; /* of the UD endpoint (local/ud_endpoint.h); 0: it is no datagram */
 	uint32_t is_solicited;
@@ -117,53 +124,58 @@ struct channel_record {
 
 /*
  * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
- * The borrower requests it, and withdraws the request if the owner takes too long. The owner takes,
- * or the borrower withdraws, by a compare-and-swap of `state` from CHANNEL_WORD_REQUESTED.
+ * The borrower requests the operation, and withdraws its request if the owner is too slow. The
+ * owner takes the request, or the borrower withdraws it, by a compare-and-swap of `state` from
+ * CHANNEL_WORD_REQUESTED, so only one of them succeeds.
  */
 enum channel_word_state {
 	CHANNEL_WORD_NONE,
 	CHANNEL_WORD_REQUESTED,
-	CHANNEL_WORD_TAKEN, /* the owner is about to do it */
+	CHANNEL_WORD_TAKEN, /* the owner executes the operation */
 	CHANNEL_WORD_DONE,
 };
 
 struct channel_word {
 	_Atomic uint32_t state; /* enum channel_word_state */
 	uint32_t key;
-	uint32_t pd; /* the owner's */
+	uint32_t pd; /* its number in the owner's process */
 	uint32_t qpn;
 	uint32_t access;
 	uint32_t operation; /* enum mr_word_operation */
 	uint64_t iova;
 	uint64_t compare;
 	uint64_t value;
-	/* The answer. */
+	/* The owner's answer. */
 	uint32_t fault; /* enum mr_fault */
 	uint32_t reserved;
 	uint64_t before;
 };
 
 struct request_channel {
-	/* The owner writes these while the channel is closed. A borrower's channel has none. */
+	/*
+	 * The owner writes these while the channel is closed. A borrower's channel does not use
+	 * them.
+	 */
 	uint32_t qpn;
 	uint32_t dest_qpn;
-	uint32_t rq_psn; /* the first PSN: earlier connections of the same numbers had another */
+	uint32_t rq_psn; /* the first PSN: tells this connection from earlier ones of both QPNs */
 	uint32_t pd;
 	uint32_t recv_pd;
-	uint32_t lane; /* its index, for peer_ops.kick */
+	uint32_t lane; /* index of the owner's lane, for peer_ops.kick */
 	struct gid local;
 	struct gid remote;
-	uint64_t rq_offset; /* 0: initiators take no receive requests */
-	uint32_t is_rq_shared; /* other queue pairs take from it, too */
-	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
-	uint64_t srqs_offset; /* struct srq_directory, to find that queue */
-	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
+	uint64_t rq_offset; /* of the receive queue; 0: initiators take no receive requests */
+	uint32_t is_rq_shared; /* other queue pairs take from the receive queue, too */
+	uint32_t xrcd; /* of an XRC target, whose requests name the receive queue; else 0 */
+	uint64_t srqs_offset; /* struct srq_directory, to find the queue that a request names */
+	uint64_t cq_offset; /* struct cq_ring: the initiator reads whether the queue is armed */
 	uint64_t doorbell_offset; /* struct doorbell */
 	/* The owner writes these at any time, but seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
-	_Atomic uint32_t wants_first; /* the next request rings the doorbell, whatever it is */
-	/* channel_arrived(): for transports without acknowledgements (UC) */
+	/* The next request rings the doorbell, even if it has no record: see local_establish() */
+	_Atomic uint32_t wants_first;
+	/* channel_arrived(): tells the initiator of a transport without acknowledgements (UC) */
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner polls for the next record */
 	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
@@ -171,7 +183,7 @@ struct request_channel {
 
 	/* The initiator writes these. */
 	alignas(64) _Atomic uint64_t in_use;
-	_Atomic uint32_t count; /* of records in this generation */
+	_Atomic uint32_t count; /* records published in this generation */
 	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower has the channel */
 	/* What the initiator has executed, for the owner's counters (lane/counter.def). */
 	_Atomic uint64_t writes;
@@ -181,21 +193,21 @@ struct request_channel {
 	_Atomic uint64_t flushes;
 	_Atomic uint64_t bytes;
 
-	/* Both write it. */
+	/* Owner and initiator write it. */
 	alignas(64) struct ready ready;
 
 	alignas(64) struct channel_record record[CHANNEL_RECORD_COUNT];
 
 	/*
-	 * The initiator writes it. The owner reads it when a record has CHANNEL_TAKEN, or when the
-	 * channel is closed.
+	 * The initiator writes it. The owner reads it when a record has CHANNEL_TAKEN, or after it
+	 * has closed the channel (shared_reclaim()).
 	 */
 	alignas(64) struct channel_reservation reservation;
 
 	alignas(64) struct channel_word word;
 };
 
-/* The twin of a channel: what the owner relies on. */
+/* The twin of a channel on the owner's side: the initiator cannot change it. */
 struct channel_private {
 	uint32_t generation;
 	uint32_t collected;
@@ -206,13 +218,13 @@ static inline struct channel_private *channel_private(const struct request_chann
 	return (struct channel_private *)arena_owners_side(channel);
 }
 
-/* For the owner: may initiators come in? */
+/* For the owner: is the channel open to its initiator? */
 static inline bool channel_is_open(const struct request_channel *channel)
 {
 	return channel_private(channel)->generation & 1;
 }
 
-/* A copy of the record, so that the initiator cannot change it between checks. */
+/* A copy of the record, which the initiator cannot change while the owner checks it. */
 static inline struct channel_record channel_record_read(const struct channel_record *record)
 {
 	return (struct channel_record){
@@ -231,7 +243,7 @@ static inline struct channel_record channel_record_read(const struct channel_rec
 	};
 }
 
-/* The channels of a lane, by number; 0: none. */
+/* The channels of a lane, by the low bits of their queue pairs' numbers; 0: there is none. */
 struct channel_table {
 	_Atomic uint64_t offset[CHANNEL_TABLE_COUNT];
 };
@@ -247,15 +259,15 @@ static inline uint32_t channel_generation(const struct request_channel *channel)
 }
 
 /*
- * request_channel.arrived: all packets before `psn` were processed. `keeps_receive`: the responder
- * has taken a receive request for a message that is not complete.
+ * The value of request_channel.arrived when the responder has processed all packets before `psn`.
+ * `keeps_receive`: it has taken a receive request for a message that is not complete.
  */
 static inline uint32_t channel_arrived(uint32_t psn, bool keeps_receive)
 {
 	return psn | (uint32_t)keeps_receive << 24;
 }
 
-/* The sequence of record `number`, from 0, of a generation. */
+/* The sequence of record `number` of a generation. The first record has number 0. */
 static inline uint64_t channel_sequence(uint32_t generation, uint32_t number)
 {
 	return (uint64_t)generation << 32 | number;
@@ -270,39 +282,41 @@ static inline struct channel_record *channel_record_at(
 /* --- the owner --- */
 
 /*
- * Open the channel for its initiator. The channel is closed and without a mark, and the fields that
- * the owner writes while it is closed are set.
+ * Open the channel for its initiator. Before the call, the channel is closed and has no mark, and
+ * the owner has set the fields that it writes only while the channel is closed.
  */
 void channel_open(struct request_channel *channel);
 
 /*
- * Close the channel to initiators: they publish no further record, and channel_next() still finds
- * the published ones. An initiator with a mark in `in_use` may still move bytes. A channel that is
- * closed already stays closed.
+ * Close the channel: the initiator can publish no further record. channel_next() still finds the
+ * published records. An initiator with a mark in `in_use` may still move bytes. On a closed channel
+ * the call has no effect.
  */
 void channel_close(struct request_channel *channel);
 
 /*
- * Wait until the initiator uses no memory of this key, which lookups no longer find. Returns false
- * when the initiator still does at `until_ns`: it has stopped, and its mark is revoked. When it
- * continues, it may still move the bytes of one step, at most LOCAL_STEP_BYTES; then it notices the
- * revocation, and the request falls back to packets. A mark that changes faster than it can be
- * revoked counts as revoked.
+ * Wait until the initiator uses no memory of this key, which lookups no longer find. If the
+ * initiator still uses it at `until_ns`, it is suspended: the call revokes its mark, and returns
+ * false. When the initiator continues, it may still move the bytes of one step, at most
+ * LOCAL_STEP_BYTES. Then it notices the revocation, and its request falls back to packets. A mark
+ * that changes during each of many attempts to revoke it counts as revoked.
  */
 bool channel_quiesce(struct request_channel *channel, const struct local_owner *owner,
 	const struct mr_table *mrs, uint32_t key, uint64_t until_ns);
 
 /*
  * Wait until the channel has no mark, or its initiator is dead. `*round` counts the calls of
- * local_owner.wait, over several channels. Returns false if there is a mark after `rounds_max`.
+ * local_owner.wait; a caller that waits for several channels passes the same counter to all calls.
+ * Returns false if the channel still has a mark when `*round` is `rounds_max`.
  */
 bool channel_wait(const struct request_channel *channel, const struct local_owner *owner,
 	uint32_t *round, uint32_t rounds_max);
 
 /*
- * The next record of the present or, if the channel is closed, the last generation; NULL if it is
- * not published yet. A borrower's channel is never opened: its records have generation UINT32_MAX.
- * The record may change while the caller reads it. After reading, call channel_collected().
+ * The next record to collect; NULL if it is not published yet. It is of the present generation, or
+ * of the last one if the channel is closed. A borrower's channel is never opened, so its records
+ * have generation UINT32_MAX. A hostile initiator may change the record while the caller reads it.
+ * After reading it, the caller calls channel_collected().
  */
 const struct channel_record *channel_next(const struct request_channel *channel);
 void channel_collected(struct request_channel *channel);
@@ -315,13 +329,14 @@ static inline void channel_leave(struct request_channel *channel)
 }
 
 /*
- * Was the mark in force while bytes were moved under it? If not, the memory may have been replaced
- * meanwhile, and the bytes count for nothing.
+ * Is the mark still in force, after bytes were moved? If not, the owner may have replaced the
+ * memory during the move, and the request must be executed again.
  *
- * Litmus: the owner revokes, then replaces the memory. Bytes read before this load were read before
- * the revocation, by the acquire fence. Bytes written may still be in this processor's store buffer
- * when the load is done; the owner pauses after it has revoked, so they are out of it before the
- * memory is replaced. An initiator that is stopped has an empty store buffer.
+ * Litmus: the owner revokes the mark, then replaces the memory. The acquire fence orders the reads
+ * of the moved bytes before this load. So if the load finds the mark in force, the bytes were read
+ * before the memory was replaced. Written bytes may still be in this CPU's store buffer when the
+ * load is done. The owner pauses between revoking and replacing, so the store buffer is drained
+ * before the memory is replaced. A suspended initiator has an empty store buffer.
  */
 static inline bool channel_mark_holds(const struct request_channel *channel)
 {
@@ -330,11 +345,11 @@ static inline bool channel_mark_holds(const struct request_channel *channel)
 }
 
 /*
- * channel_mark_holds() by a count: call channel_revoked() before the mark is set and
- * channel_mark_held_since() after the copy. A processor waits for a word that it has just changed
- * by a locked instruction, so reading another word than `in_use` is faster. The owner increments
- * the count after it has revoked, and before it pauses. The count may be for an earlier mark, so a
- * result of false is only a suspicion; true is certain.
+ * A faster channel_mark_holds(), by a count. The caller calls channel_revoked() before it sets the
+ * mark, and channel_mark_held_since() after the copy. A CPU waits when it reads a word that it has
+ * just changed by a locked instruction, such as `in_use`, so this reads another word. The owner
+ * increments the count after it has revoked a mark, and before it pauses. That mark may be an
+ * earlier one: if the result is false, the mark may still be in force. True is certain.
  */
 static inline uint32_t channel_revoked(const struct request_channel *channel)
 {
@@ -347,10 +362,10 @@ static inline bool channel_mark_held_since(const struct request_channel *channel
 	return atomic_load_explicit(&channel->revoked, memory_order_relaxed) == revoked;
 }
 
-/* The mark is set. Is the channel open in `generation`? If not, clear the mark. */
+/* Is the channel open in `generation`? If not, clear the mark, which the caller has just set. */
 static inline bool channel_is_entered(struct request_channel *channel, uint32_t generation)
 {
-	fence_after_rmw(); /* the mark is visible before the generation, and keys, are read */
+	fence_after_rmw(); /* the mark is visible before this thread reads generation and keys */
 	if (atomic_load(&channel->generation) == generation)
 		return true;
 	channel_leave(channel);
@@ -371,23 +386,24 @@ static inline bool channel_enter(
 		channel_is_entered(channel, generation);
 }
 
-/* channel_enter() for an initiator that has a mark, which is replaced. */
+/* channel_enter() for an initiator that already has a mark: `mark` replaces it. */
 bool channel_remark(struct request_channel *channel, uint32_t generation, uint64_t mark);
 
-/* Records that the initiator has published. */
+/* The number of records that the initiator has published in this generation. */
 static inline uint32_t channel_count(const struct request_channel *channel)
 {
 	return atomic_load_explicit(&channel->count, memory_order_relaxed);
 }
 
-/* Where the next one will be. */
+/* The place of the next record that the initiator will publish. */
 static inline const struct channel_record *channel_place(const struct request_channel *channel)
 {
 	return &channel->record[channel_count(channel) % CHANNEL_RECORD_COUNT];
 }
 
 /*
- * Is there room for one more record? `*collected_seen` caches `collected` for the initiator.
+ * Is there room for one more record? `*collected_seen` is the initiator's copy of `collected`. The
+ * call updates it only when the copy shows no room.
  */
 static inline bool channel_has_room(const struct request_channel *channel, uint32_t *collected_seen)
 {
@@ -396,7 +412,7 @@ static inline bool channel_has_room(const struct request_channel *channel, uint3
 	return channel_count(channel) - *collected_seen < CHANNEL_RECORD_COUNT;
 }
 
-/* Is the channel still open in this generation, with records that the owner has not collected? */
+/* Is the channel open in this generation, and has records that the owner has not collected? */
 static inline bool channel_has_uncollected(
 	const struct request_channel *channel, uint32_t generation)
 {
@@ -405,7 +421,7 @@ static inline bool channel_has_uncollected(
 		atomic_load_explicit(&channel->collected, memory_order_acquire);
 }
 
-/* Write all of a record but its sequence. */
+/* Copy a record to its place, except for its sequence. */
 static inline void channel_record_write(
 	struct channel_record *place, const struct channel_record *record)
 {
@@ -424,9 +440,9 @@ static inline void channel_record_write(
 }
 
 /*
- * Publish a record, whose own sequence is ignored. The initiator has a mark in the channel, and
- * there is room. False when the channel was closed. Sequentially consistent: later reads of the
- * caller see the owner's state as it was at the publication, or newer.
+ * Publish a record; `record->sequence` is ignored. The initiator has a mark in the channel, and the
+ * channel has room for a record. False when the channel was closed. Sequentially consistent: later
+ * reads of the caller see the owner's state as it was at the publication, or newer.
  */
 static inline bool channel_publish(
 	struct request_channel *channel, uint32_t generation, const struct channel_record *record)
@@ -439,7 +455,7 @@ static inline bool channel_publish(
 	if (!atomic_compare_exchange_strong(
 		    &place->sequence, &empty, channel_sequence(generation, number)))
 		return false;
-	/* Before the initiator reads is_watched, wants_first and the queue's arm */
+	/* The record is visible before the initiator reads is_watched, wants_first, cq_ring.arm */
 	fence_after_rmw();
 	atomic_store_explicit(&channel->count, number + 1, memory_order_relaxed);
 	return true;

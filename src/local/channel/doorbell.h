@@ -3,15 +3,16 @@
 #define URNIC_LOCAL_DOORBELL_H
 
 /*
- * Doorbells: how other processes say that they have left something for a lane.
+ * Doorbells: by them other processes tell a lane which request channels have something to collect.
  *
  * A doorbell is the head of a lane's ready list. Each request channel (local/channel/channel.h) has
- * a `struct ready`, which is on a list at most once, however often the channel rings. Any process
- * pushes; the owner takes the whole list at once. Offsets are those of the owner's NIC memory.
+ * a `struct ready`, its link in the list. The channel is on the list at most once, however often
+ * its initiator rings. Any process may push a channel; the owner takes the whole list in one step.
+ * Offsets are in the owner's NIC memory.
  *
  * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h), so a hostile
- * process may write anything there. The owner checks each offset on the list, and that the channel
- * at that offset was ringing.
+ * process may write anything there. The owner checks each offset on the list, and checks that
+ * `is_rung` is set in the channel at that offset.
  */
 
 #include <assert.h>
@@ -29,7 +30,7 @@ struct doorbell {
 static_assert(sizeof(struct doorbell) == 64, "a cache line of its own");
 
 struct ready {
-	_Atomic uint32_t is_rung; /* it is, or is about to be, on the list */
+	_Atomic uint32_t is_rung; /* the channel is on the list, or is being pushed */
 	uint32_t reserved;
 	uint64_t next_offset; /* of the next channel on the list; 0: it is the last */
 };
@@ -47,13 +48,13 @@ static inline void doorbell_ring(struct doorbell *doorbell, struct ready *ready,
 	} while (!atomic_compare_exchange_weak(&doorbell->first_offset, &first, offset));
 }
 
-/* Is something on the list? A hint. */
+/* Is any channel on the list? The answer is a hint, because the list may change at any moment. */
 static inline bool doorbell_is_rung(const struct doorbell *doorbell)
 {
 	return atomic_load_explicit(&doorbell->first_offset, memory_order_relaxed) != 0;
 }
 
-/* For the owner: take the list. Returns its first offset, any value; 0: it was empty. */
+/* For the owner: take the list. Returns its first offset, unchecked; 0: the list was empty. */
 static inline uint64_t doorbell_take(struct doorbell *doorbell)
 {
 	return doorbell_is_rung(doorbell) ? atomic_exchange(&doorbell->first_offset, 0) : 0;
@@ -66,8 +67,8 @@ static inline uint64_t ready_next(const struct ready *ready)
 }
 
 /*
- * The channel is off the list and may ring again: collect from it after this call. Returns false
- * when the channel was not ringing, so the list is broken.
+ * The channel is off the list, and its initiator may ring again. The owner collects from it after
+ * this call. Returns false when `is_rung` was not set: then the list is not valid.
  */
 static inline bool ready_reset(struct ready *ready)
 {

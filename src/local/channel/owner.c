@@ -13,7 +13,7 @@ static bool is_gone(const struct owner_process *owner)
 	return atomic_load_explicit(&owner->is_gone, memory_order_relaxed);
 }
 
-/* Take a channel of the owner, which is alive. */
+/* Take a channel from the table of the owner, which is alive. */
 static struct request_channel *channel_take(struct owner_process *owner)
 {
 	return borrower_channel_take(owner->borrowers, owner->peer, owner->self->who);
@@ -28,7 +28,7 @@ struct request_channel *owner_channel(struct owner_process *owner, uint32_t own,
 	return *channel;
 }
 
-/* Reserve a channel without a mark. NULL when there is none. */
+/* Reserve a struct owner_mark that no other access uses, and its channel. NULL: none is free. */
 static struct owner_mark *mark_channel_take(struct owner_process *owner)
 {
 	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++) {
@@ -65,13 +65,14 @@ static void key_leave(struct owner_mark *mark)
 /* --- memory --- */
 
 /*
- * The owner revokes the mark of a borrower that was stopped for too long. When the borrower
- * continues, it finds its mark revoked, and moves the bytes once more if it still finds the key.
+ * The owner revokes the mark of a borrower that is suspended for too long. When the borrower
+ * continues, it finds its mark revoked. It looks the key up again, and repeats the move if the key
+ * is still valid.
  */
 
-enum { REVOKED_MAX = 16 }; /* marks in a row; then the access fails */
+enum { REVOKED_MAX = 16 }; /* after so many revoked marks in a row, the access fails */
 
-/* The copy itself finds out whether on-demand memory is there. */
+/* Look the key up. On-demand memory counts as present; if it is not, the copy fails. */
 static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
@@ -79,7 +80,7 @@ static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key
 		iova, bytes, ret_place);
 }
 
-enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of local_owner.pause: some 200 ms */
+enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* calls of local_owner.pause: some 200 ms */
 
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round)
 {
@@ -107,7 +108,7 @@ enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key,
 	return fault;
 }
 
-/* Set a mark and look the key up. On MR_OK the mark is set. */
+/* Set a mark and look the key up. After MR_OK the mark is set, after a fault it is not. */
 static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint32_t key,
 	uint32_t qpn, uint32_t access, uint64_t iova, uint64_t bytes, struct owner_mark **ret_mark,
 	struct peer_place *ret_place)
@@ -126,7 +127,7 @@ static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint3
 	return fault;
 }
 
-/* Copy from `from` to the owner's memory; if `from` is NULL, from there to `to`. */
+/* Copy `from` to the owner's memory; if `from` is NULL, copy the owner's memory to `to`. */
 static enum mr_fault bytes_move(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from, uint8_t *to)
 {
@@ -173,7 +174,7 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 	return NULL;
 }
 
-/* Calls of local_owner.pause. */
+/* Limits of a borrower's waits for the owner, in calls of local_owner.pause. */
 enum {
 	ASK_ROUNDS_MAX = 1040, /* some milliseconds, until the owner takes the request */
 	DO_ROUNDS_MAX = 4000, /* until the owner has executed it */
@@ -189,7 +190,7 @@ static enum mr_fault answer_await(
 
 	for (uint32_t round = 0; atomic_load(&word->state) != CHANNEL_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
-			return MR_FAULT_PAGE; /* it was killed or stopped in the middle */
+			return MR_FAULT_PAGE; /* killed or suspended during the operation */
 		if (round == rounds_max) {
 			state = CHANNEL_WORD_REQUESTED;
 			if (atomic_compare_exchange_strong(&word->state, &state, CHANNEL_WORD_NONE))
@@ -204,7 +205,7 @@ static enum mr_fault answer_await(
 	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
 }
 
-/* Let the owner execute the operation. */
+/* Request that the owner execute the operation, and wait for its answer. */
 static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct request_channel *channel, uint32_t key, uint32_t qpn, uint32_t access, uint64_t iova,
 	const struct mr_word *word, uint64_t *ret_before)
@@ -212,7 +213,7 @@ static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
 	struct doorbell *doorbell = any_doorbell(owner, &lane);
-	uint32_t state = CHANNEL_WORD_DONE; /* a late answer to a request that was withdrawn */
+	uint32_t state = CHANNEL_WORD_DONE; /* left by an earlier request that timed out */
 
 	atomic_compare_exchange_strong(&channel->word.state, &state, CHANNEL_WORD_NONE);
 	if (!doorbell || atomic_load(&channel->word.state) != CHANNEL_WORD_NONE)
@@ -247,7 +248,7 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !channel_mark_holds(mark->channel))
 		fault = MR_FAULT_PAGE; /* it is unknown whether the word has changed */
-	/* Clear the mark first: the owner may wait for it before it executes the request. */
+	/* First clear the mark: while the owner waits for it, it executes no request. */
 	channel_leave(mark->channel);
 	if (!fault && !place.here)
 		fault = word_request(
@@ -268,22 +269,22 @@ static struct request_channel *record_channel(struct borrowed_srq *srq, const st
 	return owner_channel(srq->owner, lane->index, srq->lane);
 }
 
-/* Does the queue still exist? The mark is set, so it stays then. */
+/* Does the queue still exist? The caller has set a mark, so it then exists until the mark ends. */
 static bool is_there(const struct borrowed_srq *srq)
 {
 	return atomic_load(&srq->public->number) == srq->srq.number &&
 		atomic_load(&srq->public->serial) == srq->serial;
 }
 
-/* Wake the owner, which sleeps or does not collect. */
+/* Wake the owner's lane, so that it collects records. */
 static void srq_kick(const struct borrowed_srq *srq)
 {
 	srq->owner->peer->ops->kick(srq->owner->peer, srq->lane);
 }
 
 /*
- * Half of the channel is for queue pairs that have taken a request and not yet published its
- * record.
+ * Take a receive request, if half of the channel is free (borrower_channel_has_room()). That half
+ * is for the records of other queue pairs, which have taken a request and not yet published it.
  */
 static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
@@ -315,7 +316,7 @@ static void srq_notify(const struct borrowed_srq *srq, bool is_solicited)
 		peer_notify(srq->owner->peer, srq->cq, srq->lane, is_solicited);
 }
 
-/* Publish a record. The mark is set. False when there is no room. */
+/* Publish a record. The caller has set a mark. False when the channel has no room. */
 static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *channel,
 	const struct channel_record *record)
 {
@@ -326,7 +327,7 @@ static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *
 	return doorbell && borrower_channel_publish(peer, channel, doorbell, record);
 }
 
-/* If the queue is gone, its owner discards the record. */
+/* Publish the record of a request. If the queue no longer exists, the owner discards the record. */
 static void owner_srq_complete(
 	struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
 {

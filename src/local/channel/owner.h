@@ -2,18 +2,19 @@
 /*
  * Owners: other processes of this host whose memory and receive queues this process borrows.
  *
- * local/channel/borrower.h is the owner's side of this; local/datagram.h sends to an owner's UD
- * endpoints. Queue pairs in a protection domain of an owner access its memory: each access sets the
- * in-use mark of a borrower's channel, looks the key up in the owner's table, moves the bytes, and
- * clears the mark. Queue pairs take from the XRC shared receive queues of an owner by a struct srq
- * of this process (borrowed_srq). Taking a request is one compare-and-swap in the owner's ring.
- * Completing it leaves a record, which the owner's threads collect into the completion queue.
+ * This file is the borrower's part; local/channel/borrower.h is the owner's. local/datagram.h sends
+ * to an owner's UD endpoints. A queue pair in a protection domain of an owner accesses the owner's
+ * memory: each access sets the in-use mark of a borrower's channel, looks the key up in the owner's
+ * table, moves the bytes, and clears the mark. A queue pair takes receive requests from an owner's
+ * XRC shared receive queue through a struct srq of this process (borrowed_srq). Taking a request is
+ * one compare-and-swap in the owner's ring. Completing a request publishes a record, which the
+ * owner's threads collect into the completion queue.
  *
- * When an owner ends, its memory stays mapped here with all channels, marks and records. Calls for
- * it are refused from then on.
+ * When an owner ends, its NIC memory stays mapped here with all channels, marks and records. From
+ * then on, calls for that owner fail.
  *
- * This file makes no system calls: struct peer_ops and struct local_owner do. Threads: any, with
- * the lock of some lane.
+ * This file makes no system calls; the functions of struct peer_ops and struct local_owner do.
+ * Threads: any thread that holds the lock of some lane.
  */
 #ifndef URNIC_LOCAL_OWNER_H
 #define URNIC_LOCAL_OWNER_H
@@ -27,13 +28,13 @@
 #include "queue/srq.h"
 
 enum {
-	OWNER_MARKS_MAX = 16, /* accesses to memory of one owner at a time */
+	OWNER_MARKS_MAX = 16, /* concurrent accesses to the memory of one owner */
 	OWNER_LANES_MAX = 16, /* of a process */
 };
 
 struct owner_mark {
 	_Atomic bool is_busy;
-	struct request_channel *channel; /* NULL: not taken yet */
+	struct request_channel *channel; /* NULL: this process has not taken one yet */
 };
 
 struct owner_process {
@@ -43,18 +44,18 @@ struct owner_process {
 	_Atomic bool is_gone;
 	struct owner_mark mark[OWNER_MARKS_MAX];
 	/*
-	 * Where each lane of this process leaves records for each lane of the owner's. The lock of
-	 * the lane of this process covers it.
+	 * record[own][its]: the channel in which lane `own` of this process leaves records for lane
+	 * `its` of the owner. The lock of lane `own` protects it.
 	 */
 	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
-	/* Of struct doorbell of its lanes; 0: this process cannot reach the lane */
+	/* Of the struct doorbell of each of its lanes; 0: this process cannot reach the lane */
 	uint64_t doorbell_offset[OWNER_LANES_MAX];
 };
 
 /* An imported protection domain. */
 struct borrowed_domain {
 	struct owner_process *owner;
-	uint32_t pd; /* its number at the owner */
+	uint32_t pd; /* the domain's number in the owner's process */
 };
 
 /* An owner's shared receive queue. */
@@ -64,7 +65,7 @@ struct borrowed_srq {
 	struct srq_public *public;
 	struct cq_ring *cq;
 	uint64_t serial;
-	uint32_t lane; /* the owner's lane that completes its requests */
+	uint32_t lane; /* index of the owner's lane that completes the queue's requests */
 };
 
 /* --- memory: the operations of struct mr_borrowed --- */
@@ -81,27 +82,28 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 /* --- shared receive queues --- */
 
 /*
- * Make a view of the owner's queue whose public state is at `offset` of its NIC memory. `pd` and
- * `xrcd` are the numbers in this process of its protection and XRC domains. `offset` may have any
- * value: false when there is no shared queue.
+ * Make a view of the owner's shared receive queue whose struct srq_public is at `offset` of the
+ * owner's NIC memory. `pd` and `xrcd` are the numbers that this process has for the queue's
+ * protection and XRC domains. `offset` may have any value; false: there is no shared queue.
  */
 bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, uint64_t offset,
 	uint32_t pd, uint32_t xrcd);
 
 /*
- * A lookup of this key has failed in the owner's table. All lookups fail while the owner moves its
- * memory or forks; then let some time pass. The caller has no mark set. `round` counts the calls
- * from 0. Returns false when the key is invalid, or the owner takes too long.
+ * The caller's lookup of this key in the owner's table has failed. If the reason is that the table
+ * is suspended, because the owner moves memory or forks, let some time pass; the caller then looks
+ * again. The caller has no mark set. `round` is the number of this call, from 0, for one lookup.
+ * Returns false when the key is invalid, or the table stays suspended for too long.
  */
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
 
 /*
- * The channel in which lane `own` of this process leaves records for lane `its` of the owner's;
- * NULL: no channel is free. Lane `own` is locked.
+ * The channel in which lane `own` of this process leaves records for lane `its` of the owner. NULL:
+ * no channel is free. Lane `own` is locked.
  */
 struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
 
-/* Give all channels back. No thread uses the owner any more. */
+/* Give all channels of this owner back. No thread of this process uses the owner any more. */
 void owner_process_done(struct owner_process *owner);
 
 #endif

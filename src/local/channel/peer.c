@@ -5,7 +5,7 @@
 
 #include "base/arith.h"
 
-/* The mapping of the bytes at `offset`, or NULL. *bytes is reduced to its length. */
+/* The address here of the bytes at `offset`, or NULL. *bytes is reduced to the mapped length. */
 static uint8_t *piece_map(
 	struct peer *peer, const struct peer_place *place, uint64_t offset, uint64_t *bytes)
 {
@@ -27,7 +27,7 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
 		return MR_OK;
 	ret_place->region = mr_region_of(&peer->mrs, key);
 	if (!ret_place->region)
-		return MR_FAULT_KEY; /* it went away just now */
+		return MR_FAULT_KEY; /* the peer has withdrawn the key since the lookup */
 	ret_place->here = piece_map(peer, ret_place, 0, &piece_bytes);
 	if (piece_bytes < bytes)
 		ret_place->here = NULL;
@@ -65,7 +65,7 @@ void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached)
 		*ret_cached = (struct mr_cached){.key_word = NULL};
 }
 
-/* Move bytes of which only some are mapped. */
+/* Move bytes of which this process has mapped only some. */
 static bool put_pieces(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes)
 {
@@ -126,7 +126,7 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 
 /* --- waking --- */
 
-/* Is the queue armed for such a completion? */
+/* Is the queue armed for a completion that is, or is not, solicited? */
 static bool is_awaited(const struct cq_ring *cq, bool is_solicited)
 {
 	switch ((enum cq_arm)atomic_load(&cq->arm)) {

@@ -3,14 +3,15 @@
  * A peer on this host: its NIC memory, mapped here, and the memory of its process.
  *
  * NIC memory (queues, tables, channels) is always mapped here, and offsets from its directory lead
- * to all objects. The memory of the program is at addresses of the other process. peer_find() turns
- * a key into a place there, with the checks of the peer's own responder, on the peer's own table.
- * peer_put() and peer_get() move bytes to and from a place: by plain stores and loads where this
- * process has mapped it (peer_ops.map), else by one system call (peer_ops.write and .read).
+ * to all objects. The memory of the peer's program is at addresses of the peer's process.
+ * peer_find() turns a key into such a place, with the checks of the peer's responder, on the peer's
+ * table. peer_put() and peer_get() move bytes to and from a place: by plain stores and loads if
+ * this process has mapped the place (peer_ops.map), else by one system call (peer_ops.write and
+ * .read).
  *
- * The peer changes its tables meanwhile. So the user of a place sets an in-use mark in the peer's
+ * The peer may change its tables at any time. So the caller sets an in-use mark in the peer's
  * channel (local/channel/channel.h) before the lookup, and clears it when the bytes have moved. The
- * peer's deregistration waits for that.
+ * peer's deregistration waits until the mark is clear.
  *
  * This room makes no system calls; the caller passes in the functions that do. Threads: all lanes
  * read a peer; the functions of peer_ops have rules of their own.
@@ -32,27 +33,28 @@ struct peer;
 /* Set by the creator of a peer. All addresses are of the peer's process. */
 struct peer_ops {
 	/*
-	 * Copy to or from the peer's memory. False when some of it is not mapped there, or the peer
-	 * has ended: then any part may have been copied. A write makes the last bytes visible last
-	 * (memory/copy.h).
+	 * Copy to or from the peer's memory. False when the peer has not mapped all of it, or has
+	 * ended; any part of the bytes may have been copied then. A write makes the last bytes
+	 * visible last (memory/copy.h).
 	 */
 	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
 	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
 	/*
 	 * The mapping in this process of the region's bytes from `address` on, or NULL when there
-	 * is none. *bytes, at least 1, is reduced to the length of that mapping. The function is
-	 * NULL where no memory is mapped.
+	 * is none. *bytes, at least 1, is reduced to the length of that mapping. The function
+	 * pointer is NULL if this process maps no memory of peers.
 	 */
 	uint8_t *(*map)(
 		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
 	/* Wake the thread of the peer's lane, which has something to collect. */
 	void (*kick)(struct peer *peer, uint32_t lane);
 	/*
-	 * Wake the thread that sleeps at `waiter`, which the caller has counted as woken, or the
-	 * program that watches the waiter's descriptor. False if this process cannot do that.
+	 * Wake the thread that sleeps at `waiter`, or the program that watches the waiter's
+	 * descriptor. The caller has already counted the wake-up in the waiter. False if this
+	 * process cannot wake it.
 	 */
 	bool (*wake)(struct peer *peer, struct waiter *waiter, enum waiter_state state);
-	/* Is the process alive whose name in the peer's memory is `who` (local_owner.who)? */
+	/* Is the process alive that calls itself `who` in the peer's memory (local_owner.who)? */
 	bool (*is_alive)(struct peer *peer, uint32_t who);
 };
 
@@ -66,8 +68,8 @@ struct peer {
 
 /* Where bytes of a region lie. Valid while an in-use mark names its key. */
 struct peer_place {
-	uint8_t *here; /* NULL: not mapped, or not all of it */
-	uint64_t there; /* address in the peer's process; 0 with `here` NULL is a null region */
+	uint8_t *here; /* address in this process; NULL: it has not mapped all of the bytes */
+	uint64_t there; /* address in the peer's process; 0, and `here` NULL: a null region */
 	const struct mr_slot *region;
 };
 
@@ -75,17 +77,17 @@ struct peer_place {
 enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
-/* peer_find() also for on-demand memory. If its pages are missing, moving bytes fails later. */
+/* peer_find(), also for on-demand memory. If pages are missing, peer_put() or peer_get() fails. */
 enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
 /*
- * Cache what peer_find() has just found for `key`: as much of its region as is mapped here in one
- * piece. The entry is valid for the same user, until the key becomes invalid.
+ * Cache what peer_find() has just found for `key`: the piece of its region that this process has
+ * mapped. The entry is valid for the same struct mr_user, until the key becomes invalid.
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
-/* peer_find() from this user's cache entry if that suffices; else the entry is made anew. */
+/* peer_find() from the cache entry of this `user`, if it has the range; else cached from now on. */
 static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
 	struct peer_place *ret_place)
@@ -101,15 +103,15 @@ static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached
 	return fault;
 }
 
-/* Move bytes. False as peer_ops.write and .read. */
+/* Move bytes from `offset` in `place` on. False as for peer_ops.write and .read. */
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes);
 bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset, uint8_t *to,
 	size_t bytes);
 
 /*
- * The caller has published a record (sequentially consistent) that will complete in the peer's
- * queue `cq`. Wake the peer's waiter, if the queue is armed for such a completion.
+ * The caller has published (sequentially consistent) a record whose request will complete in the
+ * peer's completion queue `cq`. Wake the peer's waiter, if `cq` is armed for such a completion.
  */
 void peer_notify_armed(
 	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
@@ -123,7 +125,7 @@ static inline void peer_notify(
 
 /*
  * The object of `bytes` bytes at an offset of NIC memory. NULL when the offset is out of bounds or
- * not aligned to a cache line: the peer writes offsets, and may be hostile.
+ * not aligned to a cache line, as an offset that a hostile peer has written may be.
  */
 static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t bytes)
 {
