@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fast path: plain WRITEs and SENDs. A plain request moves one piece of local memory, or inline
- * bytes, to one piece of target memory, and both are mapped here. Most requests are plain. Any
- * other request is left as it was, for local_execute().
+ * bytes, to one piece of target memory that this process has mapped. Most requests are plain. The
+ * fast path leaves any other request unchanged, and local_execute() executes it.
  */
 #include "ib/rc/rc.h"
 #include "local/capture.h"
@@ -39,7 +39,7 @@ static inline bool batch_may_write(struct local_qp *local)
 	return (access & MR_REMOTE_WRITE) && !local_is_invalidating(local);
 }
 
-/* The batch's first request names another range than the cached one: cache that. */
+/* The batch's first request names a range that is not cached: cache its region instead. */
 static __attribute__((noinline)) uint8_t *write_target_keep(
 	struct local_qp *local, const struct send_wqe *wqe)
 {
@@ -50,7 +50,7 @@ static __attribute__((noinline)) uint8_t *write_target_keep(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* The target's address, if it is in the cached range. The cache has one key. */
+/* The address here of the request's target, if it is in the cached range; else NULL. */
 static inline uint8_t *write_target(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
@@ -65,8 +65,9 @@ static inline void write_place(
 }
 
 /*
- * Execute the requests behind the first one as long as they name its key. `count` and the result
- * include the first one. Adds the bytes to *bytes.
+ * Execute the requests behind the first one of the batch, up to the first that is not plain or
+ * names another key. `count` and the result include the first request. Adds to *bytes the bytes
+ * that were written.
  */
 static __attribute__((noinline)) uint32_t batch_write_more(
 	struct local_qp *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
@@ -89,8 +90,8 @@ static __attribute__((noinline)) uint32_t batch_write_more(
 }
 
 /*
- * Execute a batch of WRITEs under one in-use mark, that of the first one's key. If the owner has
- * revoked the mark meanwhile, none counts as executed, and local_execute() repeats each.
+ * Execute a batch of WRITEs under one in-use mark, for the first request's key. If the owner has
+ * revoked the mark meanwhile, no request counts as executed, and local_execute() repeats them.
  */
 static inline uint32_t batch_write(
 	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
@@ -125,7 +126,7 @@ static inline uint32_t batch_write(
 
 /* --- SENDs --- */
 
-/* The receive request names another range than the cached one. */
+/* The receive request names a range that is not cached: cache its region instead. */
 static __attribute__((noinline)) uint8_t *send_target_keep(
 	struct local_qp *local, const struct sge *sge, uint32_t bytes)
 {
@@ -136,7 +137,7 @@ static __attribute__((noinline)) uint8_t *send_target_keep(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* Execute a SEND under an in-use mark of its own, which ends when its record is published. */
+/* Execute one SEND. Its in-use mark is cleared when its record is published. */
 static inline bool batch_send_one(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const uint8_t *from = batch_source(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
@@ -171,7 +172,7 @@ static inline uint32_t batch_send(
 {
 	uint32_t first = sq->completed, done = 0;
 
-	/* Can this initiator alone take from the target's receive queue? */
+	/* Only if no other initiator takes receive requests from the target's queue. */
 	if (local->is_rq_shared || !local->target_rq)
 		return 0;
 	count = min_u32(count, BATCH_COUNT_MAX);
@@ -191,8 +192,8 @@ static __attribute__((noinline)) void batch_capture(
 }
 
 /*
- * Execute and complete some of the next `count` requests. Returns how many. It is inlined, because
- * a constant `count` makes it short.
+ * Execute and complete the first of the next `count` requests, as many as are plain. Returns their
+ * number. The function is inlined, because the compiler shortens it if `count` is constant.
  */
 static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now_ns)
 {
@@ -217,8 +218,8 @@ static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now
 }
 
 /*
- * May requests of this queue pair use the fast path? Not those of XRC, which name a receive queue,
- * nor of UC, which first has to check that earlier packets have arrived.
+ * May requests of this queue pair use the fast path? Not with XRC, whose requests name a receive
+ * queue, and not with UC, whose requester first checks that its earlier packets have arrived.
  */
 static inline bool batch_is_possible(struct qp *qp)
 {
@@ -237,7 +238,7 @@ static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t no
 	return true;
 }
 
-/* Setting a mark checks whether the peer's channel is still open. */
+/* Setting a mark (channel_enter()) checks whether the peer's channel is open, so this does not. */
 __attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);

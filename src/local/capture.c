@@ -17,13 +17,13 @@ static enum opcode_class class_of(const struct qp *qp)
 	return qp->type == QP_TYPE_XRC_SEND ? OPCODE_CLASS_XRC : OPCODE_CLASS_RC;
 }
 
-/* A UDP source port such as a path could have. */
+/* A source port in the range of RoCEv2, for packets that have no path. */
 static uint16_t port_of(uint32_t qpn)
 {
 	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & PORT_MASK));
 }
 
-/* The addresses and ports of a packet: of a request to the peer, or of its answer. */
+/* The addresses and ports of a packet: of a request to the peer, or of the peer's answer. */
 static struct captured ends_of(const struct local_qp *local, bool is_request)
 {
 	const struct qp *qp = local->qp;
@@ -43,7 +43,7 @@ static struct captured ends_of(const struct local_qp *local, bool is_request)
 	};
 }
 
-/* The request's local bytes from `offset` on, and the pad. False: they are not mapped. */
+/* Copy the packet's payload, from `offset` of the request on, and its pad. False: not readable. */
 static bool payload_get(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, uint8_t *to)
 {
@@ -80,7 +80,7 @@ static void packets_show(const struct local_qp *local, const struct packet *pack
 	packet_put(local->qp, &about, packet, wqe, offset);
 }
 
-/* Begin a request packet with the next PSN, and use up `packets` PSNs. */
+/* Initialize a request packet with the next PSN. It uses up `packets` PSNs, as a READ does. */
 static void request_init(
 	struct local_qp *local, struct packet *packet, enum opcode opcode, uint32_t packets)
 {
@@ -93,7 +93,7 @@ static void request_init(
 	local->captured.next = psn_add(local->captured.next, packets);
 }
 
-/* Begin a packet of the peer's answer. */
+/* Initialize a packet of the peer's answer. */
 static void answer_init(
 	const struct local_qp *local, struct packet *packet, enum opcode opcode, struct psn psn)
 {
@@ -114,7 +114,7 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 	packets_show(local, &packet, wqe, 0, false);
 }
 
-/* SEND, WRITE */
+/* Capture a SEND or WRITE. */
 static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
@@ -157,7 +157,7 @@ static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 	}
 }
 
-/* The original value is in the request's scatter list by now. */
+/* Capture an atomic. The original value is already in the request's scatter list. */
 static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
@@ -181,7 +181,7 @@ static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
 	answer_show(local, OPCODE_RC_ATOMIC_ACKNOWLEDGE, original, wqe, psn);
 }
 
-/* ATOMIC WRITE, FLUSH (IBTA annex A19) */
+/* Capture an ATOMIC WRITE or FLUSH (IBTA annex A19). */
 static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	bool is_flush = wqe->opcode == WR_FLUSH;

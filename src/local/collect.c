@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Collecting what initiators have left for a lane: in the channels that it watches, and in those on
- * its doorbell's ready list. A connected channel is collected at once. Borrowers' channels take
- * turns, one record each, because datagrams of several borrowers may be for one receive queue.
+ * Collecting what initiators have left for a lane: in the channels that the lane watches, and in
+ * those on its doorbell's ready list. From a connected channel, all records are collected at once.
+ * Borrowers' channels take turns, one record for each turn, because datagrams of several borrowers
+ * may be for one receive queue.
  */
 #include "local/channel/borrower.h"
 #include "local/local.h"
@@ -11,7 +12,7 @@
 
 /* --- watched channels --- */
 
-/* Initiators no longer ring for it. */
+/* Watch the channel: its initiator no longer rings the doorbell. */
 static void watch_begin(struct local_qp *local, struct local_watch *watch)
 {
 	watch->local = local;
@@ -22,7 +23,8 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
 }
 
 /*
- * Initiators ring again from here on. The caller collects once more, for records published before.
+ * Stop watching the channel: from here on its initiator rings the doorbell. The caller collects
+ * once more, because the initiator may have published records before without ringing.
  */
 static void watch_leave(struct local_qp *local)
 {
@@ -49,7 +51,10 @@ void local_watch_end(struct local_qp *local)
 	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
 }
 
-/* Take the place of a watched channel that was silent since the last call for it, or NULL. */
+/*
+ * Take the place of the watched channel whose turn it is, if it had no record since its last turn.
+ * NULL: it had one.
+ */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
 	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];
@@ -83,7 +88,8 @@ static uint32_t watched_collect(struct local_lane *lane, uint64_t now_ns)
 	uint32_t count = 0;
 
 	/*
-	 * A queue pair that fails by what it collects leaves the list: another one takes its place.
+	 * If a record fails its queue pair, its channel leaves the array, and the last one takes
+	 * its place: a later call collects that one.
 	 */
 	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
 		i++)
@@ -93,7 +99,7 @@ static uint32_t watched_collect(struct local_lane *lane, uint64_t now_ns)
 
 /* --- channels on the ready list --- */
 
-/* The queue pair whose channel this is; NULL when it has none any more, or it is none. */
+/* The connection that has this channel, whose fields may be invalid; NULL: no connection has it. */
 static struct local_qp *connection_of(
 	const struct lane *lane, const struct request_channel *channel)
 {
@@ -103,7 +109,7 @@ static struct local_qp *connection_of(
 	return local && local->channel == channel ? local : NULL;
 }
 
-/* What may be a channel at this offset, any value; or NULL. */
+/* The block of the peers' side at this offset, which may have any value; NULL: there is none. */
 static struct request_channel *channel_at(const struct lane *lane, uint64_t offset)
 {
 	return arena_has_block(lane->arena, offset, sizeof(struct request_channel))
@@ -111,7 +117,7 @@ static struct request_channel *channel_at(const struct lane *lane, uint64_t offs
 		: NULL;
 }
 
-/* A connected channel was on the list. Returns how many records it had. */
+/* Collect a connected channel, which was on the list. Returns how many records it had. */
 static uint32_t connection_collect(struct local_qp *local, uint64_t now_ns)
 {
 	uint32_t count;
@@ -124,7 +130,7 @@ static uint32_t connection_collect(struct local_qp *local, uint64_t now_ns)
 	return count;
 }
 
-/* Borrowers' channels that were on the list. */
+/* The borrowers' channels that one call has found on the ready list. */
 struct rung {
 	struct request_channel *channel[BORROWER_CHANNEL_COUNT];
 	uint32_t count;
@@ -144,7 +150,7 @@ static uint32_t rung_add(struct rung *rung, struct lane *lane, struct request_ch
 	return borrower_execute_word(lane, channel);
 }
 
-/* The list is broken: check all channels of the lane and of borrowers. */
+/* The list has an invalid entry: collect all channels of the lane and of borrowers instead. */
 static __attribute__((cold, noinline)) uint32_t list_mend(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
@@ -170,8 +176,9 @@ static __attribute__((cold, noinline)) uint32_t list_mend(
 }
 
 /*
- * A channel was on the list: collect it if it is connected, or do what its borrower requests.
- * *count grows by how much that was. False when the channel cannot have been on the list.
+ * Handle a channel that was on the list. Collect a connected channel; add a borrower's channel to
+ * `rung`, and execute the operation that its borrower requests. *count grows by the number of
+ * records and operations. False when no valid list has this channel.
  */
 static bool list_entry_take(struct rung *rung, struct request_channel *channel, struct lane *lane,
 	const struct borrower_table *table, uint64_t now_ns, uint32_t *count)
@@ -179,7 +186,7 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 	bool is_borrowed = table && borrower_has_channel(table, channel);
 	struct local_qp *local = is_borrowed ? NULL : connection_of(lane, channel);
 
-	/* Reset before collecting: a record published after the look rings again. */
+	/* Reset before collecting, so that a record published after the collection rings again. */
 	if ((!is_borrowed && !local) || !ready_reset(&channel->ready) ||
 		(is_borrowed && rung_has(rung, channel)))
 		return false;
@@ -187,10 +194,10 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 	return true;
 }
 
-/* Channels that may be on the list. */
+/* The largest number of channels on a valid list. */
 enum { LIST_COUNT_MAX = LANE_QP_COUNT_MAX + BORROWER_CHANNEL_COUNT };
 
-/* Take all channels off the list. Returns how much was collected or done. */
+/* Take all channels off the list. Returns how many records and operations of theirs are done. */
 static uint32_t list_take(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
@@ -229,7 +236,7 @@ static void srq_collect(struct lane *lane, const struct channel_record *record, 
 	struct recv_wqe wqe;
 
 	if (!srq || !srq->is_shared)
-		return; /* the queue pair or queue is gone */
+		return; /* the queue no longer exists, or borrowers may not use it */
 	if ((record->opcode != WC_RECV && record->opcode != WC_RECV_RDMA_WITH_IMM) ||
 		record->byte_count > MESSAGE_BYTES_MAX || srq->tags ||
 		!rq_redeem(srq->rq, record->wr_id, &wqe) ||
@@ -263,8 +270,8 @@ static bool record_next(const struct request_channel *channel, struct channel_re
 }
 
 /*
- * Collect one record of each channel, but for datagrams whose turn has not come. Channels that have
- * none are forgotten. Returns how many records that was.
+ * Collect one record of each channel, unless it is a datagram whose turn has not come. A channel
+ * that has no record is removed from `rung`. Returns the number of collected records.
  */
 static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_ns)
 {
@@ -279,7 +286,7 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 			continue;
 		}
 		if (!record.serial || ud_endpoint_is_in_turn(lane, &record)) {
-			/* First, as a queue pair that fails by the record collects, too. */
+			/* Before record_collect(), which may fail a queue pair and so be nested. */
 			channel_collected(channel);
 			record_collect(lane, &record, now_ns);
 			count++;
@@ -290,8 +297,9 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 }
 
 /*
- * Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its
- * queue pair; or has no serial.
+ * Put the channels that still have datagrams back on the ready list, because their turn has not
+ * come. *ret_early is such a datagram: the one whose receive request was taken first among those
+ * for its queue pair. If there is none, its `serial` is 0.
  */
 static void rung_leave(const struct rung *rung, const struct lane *lane, struct doorbell *doorbell,
 	struct channel_record *ret_early)
@@ -306,7 +314,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 			arena_offset(lane->arena, arena_owners_side(channel)));
 		if (!record_next(channel, &record) || !record.serial ||
 			ud_endpoint_is_in_turn(lane, &record))
-			continue; /* it has changed, or more has come */
+			continue; /* the list or a new record has changed that */
 		if (!ret_early->serial ||
 			(record.serial == ret_early->serial &&
 				(int32_t)(record.taken - ret_early->taken) < 0))
@@ -314,7 +322,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 	}
 }
 
-/* Records of a round: as many as all borrowers' channels have room for. */
+/* The most records of one round: as many as all borrowers' channels have room for. */
 #define ROUND_RECORDS_MAX ((uint32_t)BORROWER_CHANNEL_COUNT * CHANNEL_RECORD_COUNT)
 
 static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns,
@@ -335,8 +343,8 @@ static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, 
 }
 
 /*
- * How many missing datagrams one call waits for, one after the other. With more, other threads
- * would wait for the lane meanwhile.
+ * The limit of the rounds in one call, each of which may wait for a missing datagram. Meanwhile
+ * other threads wait for the lane's lock.
  */
 enum { ROUNDS_MAX = 64 };
 
@@ -349,8 +357,8 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 
 	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
 		/*
-		 * No record was in turn. The borrower that has taken the missing request publishes
-		 * it soon, or never.
+		 * No record was in turn: some borrower has taken the request whose turn it is, and
+		 * not yet published its record. Wait for the borrower once, then skip the request.
 		 */
 		if (!found && has_waited)
 			ud_endpoint_skip(lane, &early);
@@ -364,9 +372,9 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 }
 
 /*
- * A record may fail a queue pair, which collects for its own endpoint before it flushes. Borrowers
- * decide how many queue pairs fail in this way, so the depth has a limit. A level takes some 4 KiB
- * of stack.
+ * The limit of nested calls. A record may fail a queue pair, which calls local_collect() for its
+ * endpoint before it flushes. Borrowers decide how many queue pairs fail in this way. Each level
+ * takes some 4 KiB of stack.
  */
 enum { COLLECT_DEPTH_MAX = 8 };
 

@@ -10,14 +10,14 @@
 #include "queue/rq_taker.h"
 #include "wire/psn.h"
 
-/* By how much a successful wait raises the budget of the next one. */
+/* A delivered datagram raises the budget of the next wait by at least this. */
 #define WAIT_BUDGET_NS_GAIN 1000u
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
 /*
- * How many datagrams in a row are sent as packets before the next one waits for their arrival. A
- * socket has room for them.
+ * So many datagrams may be sent as packets before the next one waits for the arrival of all of
+ * them. The receive buffer of a socket has room for that number.
  */
 enum { FALLBACKS_MAX = 32 };
 
@@ -90,7 +90,7 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 	return !route->endpoint || atomic_load(&route->endpoint->serial) != route->serial;
 }
 
-/* A lookup makes system calls, so the control thread executes it. One at a time. */
+/* Have the control thread look up the target's process, by system calls. One lookup at a time. */
 static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
 {
@@ -138,7 +138,7 @@ static bool has_address(const struct ud_endpoint *endpoint, const struct gid *ad
 	return false;
 }
 
-/* The mark is set, so the endpoint does not change. */
+/* Read the endpoint, if it is open and the target's. The mark is set, so it does not change. */
 static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endpoint)
 {
 	struct peer *peer = peer_of(route);
@@ -155,7 +155,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 	route->posted_seen = rq_taken(route->rq);
 	route->receive = (struct mr_cached){.key_word = NULL};
 	if (route->serial)
-		route->packets = 0; /* they were for the endpoint before */
+		route->packets = 0; /* these were sent to the previous endpoint */
 	route->arrived_before = 0;
 	receive_wait_begin(&route->wait, route->rq);
 	route->serial = serial;
@@ -164,8 +164,8 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 }
 
 /*
- * Set the in-use mark for `key`, unless it is set: the next receive request mostly has the same
- * key.
+ * Set the in-use mark for `key`, unless it is set already: it mostly is, because endpoint_enter()
+ * sets the mark for the key of the previous receive request.
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
 {
@@ -177,7 +177,7 @@ static void key_mark(struct datagram_route *route, uint64_t key)
 	route->mark = CHANNEL_USES_KEY | key;
 }
 
-/* Set the mark. Returns whether the endpoint is open. */
+/* Set the mark. Returns whether the endpoint is open; if it is not, the mark is clear again. */
 static bool endpoint_enter(struct datagram_route *route)
 {
 	const struct datagram_process *process = &route->process;
@@ -199,7 +199,7 @@ static bool endpoint_enter(struct datagram_route *route)
 /* --- the payload --- */
 
 /*
- * The bytes for the receive buffer. The payload is copied to `bytes`, or is in the sender's memory.
+ * The bytes for the receive buffer. `payload` points into `bytes`, or is in the sender's memory.
  */
 struct datagram {
 	const uint8_t *payload;
@@ -217,7 +217,7 @@ static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sg
 		: pointer;
 }
 
-/* False when a local key is refused: the datagram falls back to packets, which report the error. */
+/* False: a local key is refused. The datagram falls back to packets, so the requester fails it. */
 static bool payload_find(
 	struct ud_endpoint_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
 {
@@ -237,7 +237,7 @@ static bool payload_find(
 	return ret_datagram->payload != NULL;
 }
 
-/* The GRH or IP header at the beginning of the receive buffer, as of a packet. */
+/* Make the 40 bytes before the payload: the GRH or IP header that a packet would have had. */
 static void grh_make(
 	const struct datagram_route *route, const struct send_wqe *wqe, uint8_t to[GRH_BYTES])
 {
@@ -258,7 +258,7 @@ static void grh_make(
 
 /* --- the receive request --- */
 
-/* Find a part of the buffer, whose key the mark names. */
+/* Find the part `at` of the receive buffer. The mark names its key, or CHANNEL_PUBLISHES is set. */
 static enum mr_fault theirs_find(
 	struct datagram_route *route, const struct sge *at, struct peer_place *ret_place)
 {
@@ -268,7 +268,7 @@ static enum mr_fault theirs_find(
 		at->address, at->bytes, ret_place);
 }
 
-/* May all of the buffer be written now? */
+/* May all of the receive buffer be written now? */
 static bool theirs_check(struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
 {
 	struct peer_place place;
@@ -283,7 +283,7 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
-/* The key was valid when the request was taken, and its lookup fails: see owner_await_key(). */
+/* The lookup of a key fails that was valid when the request was taken: see owner_await_key(). */
 static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
 {
 	borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
@@ -291,7 +291,7 @@ static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round
 	return owner_await_key(route->process.owner, key, round);
 }
 
-enum { REVOKED_MAX = 16 }; /* revoked marks; then the write fails */
+enum { REVOKED_MAX = 16 }; /* after so many revoked marks, the write fails */
 
 static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
 	const uint8_t *from, size_t bytes)
@@ -323,7 +323,7 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 	return MR_OK;
 }
 
-/* The address of the whole buffer, if it is in one piece and mapped here; else NULL. */
+/* The address of the receive buffer, if it is one piece that this process has mapped; else NULL. */
 static uint8_t *theirs_mapped(
 	struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
 {
@@ -342,7 +342,7 @@ static void fill_at(const struct datagram_route *route, const struct send_wqe *w
 		memcpy(to + GRH_BYTES, datagram->payload, wqe->total_bytes);
 }
 
-/* Fill the buffer of the receive request that was taken. Repeat what a revoked mark covered. */
+/* Fill the buffer of the taken receive request. If the mark was revoked, fill it again. */
 static enum mr_fault receive_fill(struct datagram_route *route, const struct recv_wqe *receive,
 	const struct send_wqe *wqe, struct datagram *datagram)
 {
@@ -362,11 +362,11 @@ static enum mr_fault receive_fill(struct datagram_route *route, const struct rec
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
 
-enum { FASTER_MAX = 1000 }; /* attempts, as other senders may be faster */
+enum { FASTER_MAX = 1000 }; /* attempts to take a request before another sender does */
 
 /*
- * Take a receive request that the datagram fits into. LATER: none is posted, or the channel has no
- * room for a record. *ret_taken: count of requests taken before.
+ * Take a receive request that the datagram fits into. QP_LOCAL_LATER: no request is posted, or the
+ * channel has no room for a record. *ret_taken is the number of requests taken before this one.
  */
 static enum qp_local_result receive_take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
@@ -393,7 +393,7 @@ static void route_kick(const struct datagram_route *route)
 	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
 }
 
-/* Publish the record of the receive request, filled or failed. */
+/* Publish the record of the receive request, whose buffer was filled; or, with `fault`, was not. */
 static void record_publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)
@@ -416,7 +416,7 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 		.taken = (uint32_t)taken,
 	};
 
-	/* Cannot fail: there was room, and only this lane publishes in this channel. */
+	/* Cannot fail: receive_take() found room, and only this lane publishes in this channel. */
 	borrower_channel_publish(peer_of(route), process->channel, process->doorbell, &record);
 	if (fault)
 		route_kick(route);
@@ -424,7 +424,7 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 
 /* --- waiting --- */
 
-/* The datagram begins to wait: wake a receiver that does not collect. */
+/* When the datagram begins to wait because the channel is full, wake the receiver to collect. */
 static void wake_receiver(const struct datagram_route *route, uint64_t now_ns)
 {
 	if (receive_wait_is_new(&route->wait, now_ns) &&
@@ -443,8 +443,8 @@ static void waited_well(struct datagram_route *route)
 }
 
 /*
- * Have the datagrams in packets arrived? If not, this one follows them or waits. After the wait,
- * the missing ones count as lost.
+ * Have the datagrams that were sent as packets arrived? If not, the result is QP_LOCAL_PACKETS, so
+ * that this one follows them, or QP_LOCAL_LATER. After the wait, missing datagrams count as lost.
  */
 static enum qp_local_result packets_follow(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -481,7 +481,7 @@ static bool knows_key(const struct ud_endpoint_qp *from, const struct datagram_r
 	return qkey == atomic_load_explicit(&route->endpoint->qkey, memory_order_relaxed);
 }
 
-/* Deliver the datagram. The mark is set. */
+/* Deliver the datagram. The caller has set the mark. */
 static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 	struct datagram_route *route, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns)
@@ -507,7 +507,7 @@ static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 	return result;
 }
 
-/* The datagram was delivered: wake the receiver if it waits. */
+/* The datagram was delivered: wake the receiver's thread if it waits for a completion or event. */
 static void receiver_notify(const struct datagram_route *route, const struct send_wqe *wqe)
 {
 	if (route->is_rq_shared && rq_note_low(route->rq))
@@ -517,7 +517,7 @@ static void receiver_notify(const struct datagram_route *route, const struct sen
 			(wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* The datagram falls back to packets, although there is an endpoint. */
+/* Count a datagram that falls back to packets although there is an endpoint. */
 static void goes_by_packets(struct datagram_route *route)
 {
 	if (!route->packets)

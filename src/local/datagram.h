@@ -2,19 +2,20 @@
 /*
  * Datagrams to queue pairs of this host.
  *
- * A datagram names a path (an address handle's, on this lane) and a queue pair. The lane knows the
- * paths that may lead to addresses of this host. The first datagrams on such a path to a queue pair
- * go by packets, until the control thread has found the process behind the number
- * (datagram_lookup_done()); then there is a route. A sender with a route finds the queue pair's UD
- * endpoint (local/ud_endpoint.h), and is a borrower there.
+ * A datagram names a path (that of an address handle, on this lane) and a queue pair number. The
+ * lane knows the paths that may lead to addresses of this host. The first datagrams on such a path
+ * to a queue pair go by packets, until the control thread has found the process that has the queue
+ * pair (datagram_lookup_done()); then there is a route. A sender with a route finds the queue
+ * pair's UD endpoint (local/ud_endpoint.h), and is a borrower of that process.
  *
- * Only datagrams that succeed are delivered here. One that the receiver will drop (a wrong Q_Key,
- * or a payload longer than its receive request) goes by packets, so that the receiver drops and
- * counts it. The datagrams behind it follow by packets until it has arrived, so that they stay in
- * order. A sender waits for a receive request if there were some before, and for a receiver that is
- * behind by as many packets or records as it has room for. Each fruitless wait halves the next,
+ * Only datagrams that succeed are delivered without packets. A datagram that the receiver will drop
+ * (a wrong Q_Key, or a payload longer than its receive request) goes by packets, so that the
+ * receiver drops and counts it. Later datagrams follow it by packets until it has arrived, so that
+ * they stay in order. A sender waits for a receive request, unless the receiver had none at the
+ * start or at the end of the last wait. It also waits for a receiver whose channel has no room for
+ * a record, or to which FALLBACKS_MAX packets are under way. Each fruitless wait halves the next,
  * because a datagram queue pair has other destinations, too. Datagrams may lose their order when
- * several senders use packets at once, or when packets are lost; IBTA promises none.
+ * several senders use packets at once, or when packets are lost; IBTA promises no order.
  *
  * Threads: the lane's lock.
  */
@@ -34,26 +35,26 @@
 enum {
 	DATAGRAM_PATH_BUCKETS = 1024,
 	DATAGRAM_ROUTE_BUCKETS = 256,
-	DATAGRAM_ROUTES_MAX = 4096, /* of a lane; beyond that, idle routes are removed */
+	DATAGRAM_ROUTES_MAX = 4096, /* of a lane; with more, idle routes are removed */
 };
 
-/* A path to an address that may be one of this host. */
+/* A path whose remote address may be one of this host. */
 struct datagram_path {
 	struct list link; /* in datagram_lane.paths */
 	uint32_t id; /* struct qp_path */
 	struct gid local;
 	struct gid remote;
-	uint8_t traffic_class; /* as it arrives, ECN bits included */
+	uint8_t traffic_class; /* as the receiver sees it, ECN bits included */
 	uint8_t hop_limit;
 };
 
 /* The process that has a queue pair number. */
 struct datagram_process {
-	struct owner_process *owner; /* NULL: no process that can be reached */
-	uint32_t lane; /* of that process, which has the slot of the number */
-	const struct ud_endpoint_table *endpoints; /* of that lane */
-	struct doorbell *doorbell; /* of that lane */
-	struct request_channel *channel; /* this lane's there, for that lane */
+	struct owner_process *owner; /* NULL: no process has the number, or it cannot be reached */
+	uint32_t lane; /* index of the owner's lane with the slot of the number */
+	const struct ud_endpoint_table *endpoints; /* of the owner's lane */
+	struct doorbell *doorbell; /* of the owner's lane */
+	struct request_channel *channel; /* owner_channel() of this lane for the owner's lane */
 };
 
 struct datagram_route {
@@ -61,17 +62,17 @@ struct datagram_route {
 	const struct datagram_path *path;
 	uint32_t qpn;
 	struct datagram_process process;
-	uint64_t again_ns; /* without an owner: when to look again */
-	/* The endpoint that was found. */
-	struct ud_endpoint *endpoint; /* NULL: none */
+	uint64_t again_ns; /* if `process.owner` is NULL: the time of the next lookup */
+	/* The endpoint of `qpn`, and what was read from it. */
+	struct ud_endpoint *endpoint; /* NULL: none is open */
 	uint64_t serial;
 	uint32_t recv_pd;
 	bool is_rq_shared;
 	struct recv_queue *rq;
 	struct cq_ring *cq;
-	uint32_t posted_seen; /* of its receive requests */
-	struct mr_cached receive; /* of keys that they name */
-	uint64_t mark; /* that of the last such key; 0: none */
+	uint32_t posted_seen; /* count of posted receive requests, as last read */
+	struct mr_cached receive; /* of keys that receive requests name */
+	uint64_t mark; /* the in-use mark for the last such key; 0: none */
 	/* Count of datagrams sent as packets since `endpoint->arrived` was `arrived_before`. */
 	uint32_t packets;
 	uint32_t arrived_before;
@@ -83,39 +84,39 @@ struct datagram_lookup {
 	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
 	uint32_t from_qpn; /* the sender, whose counters count the result */
-	uint32_t packets; /* sent to `qpn` since the lookup began */
+	uint32_t packets; /* datagrams sent to `qpn` as packets since the lookup began */
 };
 
-/* A lane's part. */
+/* What a lane has for the datagrams that its queue pairs send. */
 struct datagram_lane {
 	struct list paths[DATAGRAM_PATH_BUCKETS];
 	struct list routes[DATAGRAM_ROUTE_BUCKETS];
 	uint32_t route_count;
-	struct datagram_lookup lookup; /* one at a time */
-	void (*request_lookup)(void); /* wakes the thread that executes it; never blocks */
+	struct datagram_lookup lookup; /* only one is pending at a time */
+	void (*request_lookup)(void); /* wakes the thread that executes `lookup`; never blocks */
 };
 
 void datagram_lane_init(struct datagram_lane *lane, void (*request_lookup)(void));
 
 /*
- * A path was opened that may lead to this host. It belongs to the lane until it is removed. No
- * route may use it then.
+ * Add a path that may lead to this host. It belongs to the lane until datagram_path_remove(). The
+ * caller removes a path only when no route uses it.
  */
 void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
 
 /*
- * The pending lane->lookup is done. `route` is zeroed but for the process, or the time of the next
- * lookup. It belongs to the lane until datagram_route_take().
+ * The pending lane->lookup is done. The caller has zeroed `route` and set its `process`, or else
+ * `again_ns`. The route belongs to the lane until datagram_route_take().
  */
 void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route);
 
-/* Take back a route for which `is_it` returns true; NULL: there is none. */
+/* Remove a route for which `is_it` returns true, and return it; NULL: there is none. */
 struct datagram_route *datagram_route_take(struct datagram_lane *lane,
 	bool (*is_it)(const struct datagram_route *route, const void *context),
 	const void *context);
 
-/* For datagram_route_take(): a route that leads to no queue pair now. */
+/* For datagram_route_take(): does the route lead to no open endpoint now? */
 bool datagram_route_is_idle(const struct datagram_route *route, const void *context);
 
 /* See struct qp_local_ops. */

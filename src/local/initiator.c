@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executes work requests at their target. The checks are those of the responder (ib/rc/responder.c,
- * ib/message.c), on the target's tables. A request that fails a check falls back to packets.
+ * Executes work requests on the target's memory. The initiator makes the checks that the responder
+ * would make (ib/rc/responder.c, ib/message.c), on the target's tables. A request that fails a
+ * check falls back to packets.
  */
 #include "local/initiator.h"
 
@@ -23,7 +24,7 @@ static bool is_for(const struct request_channel *channel, const struct qp *qp)
 		gid_is_equal(&channel->remote, &qp->attr.path.local);
 }
 
-/* The channel is a new one: forget what was cached of the old one. */
+/* The target has opened another channel: forget what was cached of the previous one. */
 static void begin_anew(struct local_qp *local, struct request_channel *channel)
 {
 	local->is_inside = false;
@@ -38,7 +39,7 @@ static void begin_anew(struct local_qp *local, struct request_channel *channel)
 	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
 	local->receive = (struct mr_cached){.key_word = NULL};
-	/* Only where messages may be lost */
+	/* UC may lose messages, so its requester may give up waiting for a receive request. */
 	local->wait.gives_up = local->qp->type == QP_TYPE_UC;
 	receive_wait_begin(&local->wait, local->target_rq);
 }
@@ -63,7 +64,7 @@ bool local_attach(struct local_qp *local)
 	if (!channel_generation_is_open(generation) ||
 		!channel_enter(channel, generation, CHANNEL_PUBLISHES))
 		return false;
-	/* The channel stays open while our mark is set. */
+	/* The mark is set, so the fields of the channel do not change: the owner waits for it. */
 	bool is_ours = is_for(channel, qp);
 	local->target_cq = peer_at(peer, READ_ONCE(channel->cq_offset), sizeof(struct cq_ring));
 	local->target_doorbell =
@@ -89,8 +90,8 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	struct local_qp *local = local_from_qp(qp);
 
 	/*
-	 * Only packets have a rate, migrate a path, or keep the order of a rendezvous, whose data
-	 * must arrive before the message is acknowledged.
+	 * Rate limits, path migration and tag matching need packets. (The data of a rendezvous must
+	 * arrive before its message is acknowledged.)
 	 */
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;
@@ -115,7 +116,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 
 /* --- what a key names --- */
 
-/* Move the bytes between the request and the range that its remote key names. */
+/* Move bytes between the request's local memory and the range that its remote key names. */
 static bool move_remote(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
 {
@@ -143,7 +144,7 @@ void local_notify_first(struct local_qp *local)
 
 /* --- messages --- */
 
-/* No receive request is posted: wait a while, then fall back to packets. */
+/* No receive request is posted, or no record is free: wait for a while, then use packets. */
 static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	enum qp_local_result result;
@@ -151,13 +152,13 @@ static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, u
 	local->wait.budget_ns = RECEIVE_WAIT_NS_MAX;
 	result = receive_wait_for(&local->wait, local->target_rq, now_ns, ret_at_ns);
 	if (receive_wait_is_new(&local->wait, now_ns) &&
-		/* The target does not collect */
+		/* No record is free, so the target has to collect */
 		!channel_has_room(local->target, &local->collected_seen))
 		local->peer->ops->kick(local->peer, local->target->lane);
 	return result;
 }
 
-/* Publish a record. The mark is set. */
+/* Publish a record. The caller has set the mark. False: the channel was closed. */
 static bool record_publish(struct local_qp *local, const struct channel_record *record)
 {
 	struct request_channel *target = local->target;
@@ -190,7 +191,7 @@ bool local_deliver(
 		.number = wqe->srqn,
 	};
 
-	/* If bytes were moved, the mark is set already. */
+	/* If the message has bytes, moving them has set the mark. */
 	if ((!local->is_inside && !local_begin(local, CHANNEL_PUBLISHES)) ||
 		!record_publish(local, &record))
 		return false;
@@ -211,8 +212,8 @@ bool local_deliver(
 }
 
 /*
- * The receive request for the next message. Only for a shared queue may another initiator take it
- * first.
+ * Find the receive request for the next message. Before this initiator takes it, another one may
+ * take it, but only from a shared queue. False: no request is posted, or no record is free.
  */
 static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 {
@@ -252,9 +253,12 @@ static bool names_key(const struct send_wqe *wqe)
 
 /* --- shared receive queues --- */
 
-enum { FASTER_MAX = 1000 }; /* attempts, as other initiators may be faster */
+enum { FASTER_MAX = 1000 }; /* attempts to take a request before another initiator does */
 
-/* Take the request that receive_peek() found, or a later one. False: others have taken all. */
+/*
+ * Take the receive request that receive_peek() has found, or a later one. False: other initiators
+ * have taken all.
+ */
 static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
@@ -267,8 +271,9 @@ static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 }
 
 /*
- * Take the receive request before filling it. All checks precede that, so only memory that is not
- * mapped makes the copy fail.
+ * Execute a SEND to a shared receive queue. The receive request is taken before its buffer is
+ * filled. All checks precede the taking, so the copy fails only if the owner has just removed the
+ * memory, or its pages are missing.
  */
 static enum qp_local_result send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -302,7 +307,7 @@ static enum qp_local_result send_shared(
 	return QP_LOCAL_PACKETS;
 }
 
-/* Complete a WRITE WITH IMMEDIATE whose bytes were moved. */
+/* Complete a WRITE WITH IMMEDIATE, whose bytes were moved, with a request of a shared queue. */
 static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {

@@ -3,8 +3,8 @@
 #define URNIC_LOCAL_INITIATOR_H
 
 /*
- * What the files of the initiator share. Each request is either executed, or left to packets
- * without any effect.
+ * What the files of the initiator share. Each request is either executed or falls back to packets.
+ * If it has moved some bytes before it falls back, the packets move the same bytes again.
  *
  * Threads: as local.h.
  */
@@ -12,7 +12,7 @@
 #include "base/prefetch.h"
 #include "local/local.h"
 
-/* Set this mark in the target's channel. False: the channel was closed. */
+/* Set `mark` in the target's channel. False: the channel was closed. */
 static inline bool local_begin(struct local_qp *local, uint64_t mark)
 {
 	local->is_inside = local->is_inside ? channel_remark(local->target, local->generation, mark)
@@ -27,7 +27,7 @@ static inline void local_end(struct local_qp *local)
 	local->is_inside = false;
 }
 
-/* Set the in-use mark before bytes that `key` names are moved. */
+/* Set the in-use mark for `key`, before bytes of its memory are moved. False as local_begin(). */
 static inline bool local_use(struct local_qp *local, uint32_t key)
 {
 	return local_begin(local, CHANNEL_USES_KEY | key);
@@ -41,7 +41,7 @@ static inline bool local_mark_holds(const struct local_qp *local)
 
 /* --- initiator.c --- */
 
-/* local->target is the peer's channel for this queue pair. False: the peer has none. */
+/* Find the peer's channel for this queue pair, if local->target is not it. False: there is none. */
 static inline bool local_is_attached(struct local_qp *local)
 {
 	const struct request_channel *target = local->target;
@@ -60,10 +60,10 @@ static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 	atomic_store_explicit(count, value + amount, memory_order_relaxed);
 }
 
-/* Ring the doorbell for the first request of the connection, which has no record. */
+/* Ring the doorbell for the connection's first request if that publishes no record. */
 void local_notify_first(struct local_qp *local);
 
-/* Requests without a receive request were executed. `count` is their counter in the channel. */
+/* Account for executed requests that take no receive request. `count` is their counter. */
 static inline void local_executed(
 	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
@@ -83,8 +83,9 @@ bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
 
 /*
- * A SEND WITH INVALIDATE takes effect when the owner collects its record. Until then, requests that
- * name a key fall back to packets, which the owner processes after the channel.
+ * May a key that a SEND WITH INVALIDATE named still be valid? The owner invalidates it when it
+ * collects the record. Until then, requests that name a key fall back to packets, because the owner
+ * collects the channel before it processes a packet.
  */
 bool local_invalidates_still(struct local_qp *local);
 
@@ -95,44 +96,46 @@ static inline bool local_is_invalidating(struct local_qp *local)
 
 /* --- move.c --- */
 
-/* Bytes moved under one mark: a region that is deregistered waits for no more than that. */
+/* The most bytes moved under one mark: deregistration waits for no longer copy. */
 #define LOCAL_STEP_BYTES (4u << 20)
 
-/* The target's end of a move: its scatter list, and the rights that it needs. */
+/* The target's end of a move: the list of its memory, and the rights that the move needs there. */
 struct local_theirs {
 	const struct sge *list;
 	uint32_t count;
 	struct mr_user user;
 	uint32_t access;
-	struct mr_cached *cached; /* of this user */
+	struct mr_cached *cached; /* for `user` */
 };
 
 /*
- * The address of local bytes. False: they are not in one piece, may not be accessed, or belong to
- * an imported region of another process.
+ * The address of local bytes. False: the key does not grant the access, or names memory that is
+ * borrowed from another process.
  */
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
 
 /*
- * Look up a range, and cache the result for the next request. NULL when it cannot be cached.
- * `theirs` has one entry, whose key the mark in the channel names.
+ * The address of a range, which is cached for the next request. NULL when the access is refused, or
+ * cannot be cached. local_own_keep() is for local memory, local_theirs_keep() for the target's.
+ * `theirs` has one entry, and the mark in the channel names its key.
  */
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);
 uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs);
 
-/* May the request's bytes be moved, as far as rights and bounds go? */
+/* Do the keys on both sides grant the move of the request's bytes (rights and bounds)? */
 bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
 /*
- * Move the request's bytes, which both lists have room for. False when some may not be accessed:
- * then none was moved; or when some are not mapped.
+ * Move the request's bytes; both lists have room for them. With `is_written` they move to the
+ * target. False: some may not be accessed, and none was moved; or some could not be reached, or the
+ * mark was revoked, and any part was moved.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
-/* Prefetch the target of bytes that go to `iova` soon, if the cache entry covers it. */
+/* Prefetch the line at `iova`, to which bytes will be moved soon, if the cache entry covers it. */
 static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 {
 	uint64_t offset = iova - cached->iova;
@@ -143,11 +146,11 @@ static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 
 /* --- words.c --- */
 
-/* FETCH AND ADD, COMPARE AND SWAP. `ret_fault` is set for QP_LOCAL_FAILED. */
+/* Execute FETCH AND ADD or COMPARE AND SWAP. *ret_fault is the reason of QP_LOCAL_FAILED. */
 enum qp_local_result local_atomic(
 	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault);
 
-/* ATOMIC WRITE and FLUSH (IBTA annex A19). */
+/* Execute ATOMIC WRITE or FLUSH (IBTA annex A19). */
 enum qp_local_result local_store_word(struct local_qp *local, const struct send_wqe *wqe);
 enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe);
 

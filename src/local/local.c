@@ -19,7 +19,7 @@ void local_establish(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
-/* A record has taken a request of the queue pair's own queue. */
+/* Note that a record has taken a receive request of the queue pair's own queue. */
 static void note_taken(struct local_qp *local, uint32_t taken)
 {
 	local->last_taken = taken;
@@ -36,8 +36,8 @@ static bool is_shared(const struct qp *qp)
 /* --- invalid records --- */
 
 /*
- * The initiator has published an invalid record, so no other one can be trusted. The connection
- * ends, and the oldest receive request completes with the reason.
+ * The initiator has published an invalid record, so none of its records can be trusted any more.
+ * The queue pair fails, and its oldest receive request completes with FAULT_PEER_MEMORY.
  */
 static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local, uint64_t now_ns)
 {
@@ -58,8 +58,8 @@ static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local,
 }
 
 /*
- * Take the next request of the queue pair's own queue. False when the record names another one, or
- * `bytes` do not fit. The record's wr_id is not used.
+ * Take the next receive request of the queue pair's own queue. False when the record names another
+ * request, or `bytes` do not fit into it. *ret_wr_id comes from the queue, not from the record.
  */
 static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, uint64_t *ret_wr_id)
 {
@@ -94,7 +94,7 @@ static bool is_record(const struct channel_record *record)
 		!(record->flags & ~flags) && record->byte_count <= MESSAGE_BYTES_MAX;
 }
 
-/* Collect a record that is no plain SEND, or is not of the queue pair's own queue. */
+/* Collect a record that is not of a plain SEND, or not for the queue pair's own receive queue. */
 static __attribute__((noinline)) void collect_other(
 	struct local_qp *local, const struct channel_record *place, uint64_t now_ns)
 {
@@ -103,7 +103,8 @@ static __attribute__((noinline)) void collect_other(
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
 	struct srq *srq = shared_srq_of(qp, record.number);
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
-	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0; /* in its list */
+	/* Of the receive buffer: a WRITE WITH IMMEDIATE uses none. */
+	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0;
 	struct cqe cqe = {
 		.opcode = record.opcode,
 		.flags = record.flags,
@@ -125,7 +126,7 @@ static __attribute__((noinline)) void collect_other(
 	}
 	if (record.opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
-	/* The initiator has checked its right. The program may have invalidated the key itself. */
+	/* The initiator has checked the key. If it is invalid now, the program has done that. */
 	if (record.flags & WC_WITH_INV)
 		mw_invalidate(qp->lane->mrs, record.imm, user);
 	if (!is_xrc)
@@ -162,7 +163,7 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 	const struct channel_record *record;
 	uint32_t count = 0;
 
-	/* The limit is all there can be now; later records ring the doorbell again. */
+	/* The channel has no more records than this; later ones ring the doorbell again. */
 	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
 		(record = channel_next(local->channel))) {
 		collect_one(local, record, now_ns);
@@ -176,8 +177,8 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 }
 
 /*
- * Collect, and count the receive requests as taken. The initiator counts them itself right after
- * the publication, unless it was killed in between.
+ * Collect the channel, and count its receive requests as taken. Usually the initiator has counted
+ * them right after publishing their records, but it may have been killed in between.
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
@@ -192,7 +193,7 @@ static void qp_collect(struct qp *qp, uint64_t now_ns)
 	collect_all(local_from_qp(qp), now_ns);
 }
 
-enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for a stopped initiator */
+enum { CLOSE_ROUNDS_MAX = 1200 }; /* calls of local_owner.wait, for a suspended initiator */
 
 bool local_wait(const struct local_qp *local)
 {
@@ -202,24 +203,24 @@ bool local_wait(const struct local_qp *local)
 	return channel_wait(local->channel, local->owner, &round, CLOSE_ROUNDS_MAX);
 }
 
-/* Close the channel, and wait for its mark. False when a stopped initiator keeps it. */
+/* Close the channel, and wait until its mark is clear. False: a suspended initiator keeps it. */
 static bool close_and_wait(struct local_qp *local)
 {
 	bool is_free;
 
 	channel_close(local->channel);
 	is_free = local_wait(local);
-	if (is_free) /* a dead initiator has left its mark */
+	if (is_free) /* the initiator may be dead, and its mark still set */
 		atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
 	return is_free;
 }
 
-enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
+enum { FAREWELL_ROUNDS_MAX = 600 }; /* calls of local_owner.pause */
 
 /*
- * Wait, for a limited time, until the target has collected the last records. Its program may learn
- * by other ways that the connection is over, and then no longer polls. Packets need no such wait:
- * the initiator has their acknowledgements.
+ * Wait, for a limited time, until the target has collected our last records. The target's program
+ * may otherwise learn first, in another way, that the connection is over, and no longer poll. After
+ * packets no such wait is needed, because their acknowledgements show that they were received.
  */
 static void wait_for_last_records(const struct local_qp *local)
 {
@@ -265,9 +266,9 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 enum { INVALIDATE_NS = 50000000 };
 
 /*
- * The result is ignored. If the initiator has stopped, it may still write some bytes when it
- * continues. That is harmless, because the invalidated window's memory stays registered: those
- * bytes land in registered memory of the program.
+ * Wait until the initiator no longer uses the invalidated key. If the wait fails, because the
+ * initiator is suspended, it may still write some bytes when it continues. That is harmless,
+ * because the window's memory is still registered: the bytes go to memory of the program.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {
@@ -387,7 +388,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	local_watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		/* Its initiator may have died before it pushed the channel on the list */
+		/* If it died while it rang, is_rung is set, but the channel is not on the list */
 		ready_reset(&local->channel->ready);
 	else if (local->qp->srq)
 		local->qp->srq->is_in_use = true;

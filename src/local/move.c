@@ -4,7 +4,7 @@
 
 #include "memory/copy.h"
 
-/* May all of the target's list be accessed now? */
+/* May the first `bytes` bytes of the target's list be accessed now? */
 static bool theirs_check(
 	const struct local_qp *local, const struct local_theirs *theirs, uint64_t bytes)
 {
@@ -52,8 +52,8 @@ uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *th
 }
 
 /*
- * Move bytes between `own`, which was checked, and one entry of the target's list. On success the
- * mark is still set, and was in force all the time.
+ * Move bytes between `own`, which the caller has checked, and the range `at` of the target's
+ * memory. On success the mark is set and was not revoked during the move.
  */
 static bool move_step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
 	const struct sge *at, bool is_written)
@@ -79,7 +79,7 @@ struct cursor {
 	uint64_t skip_bytes;
 };
 
-/* Skip entries that are used up. Returns the bytes left in the entry at the cursor. */
+/* Skip entries of which all bytes were moved. Returns the bytes left in the entry at the cursor. */
 static uint64_t cursor_left(struct cursor *cursor)
 {
 	while (cursor->skip_bytes == cursor->sge->bytes) {
@@ -104,9 +104,9 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 }
 
 /*
- * Move `bytes` bytes between the request's list and the target's list, both in list order. Neither
- * list is shorter. Returns false when some bytes may not be accessed or are not mapped; bytes
- * before them have moved then.
+ * Move `bytes` bytes between the request's list and the target's list, in list order. Both lists
+ * have at least that many bytes. Returns false when a step fails (move_step()); the bytes of the
+ * steps before it were moved.
  */
 static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, uint64_t bytes, bool is_written)
@@ -152,7 +152,7 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 		theirs_check(local, theirs, wqe->total_bytes);
 }
 
-/* The usual case: one piece on either side. */
+/* The usual case: one piece of local memory and one of the target's. */
 static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written)
 {

@@ -3,7 +3,7 @@
 
 #include "base/arith.h"
 
-/* How often the initiator looks meanwhile. */
+/* Limits of the interval between two looks at the receive queue, which is half the time waited. */
 #define LOOK_NS_MIN 2000u
 #define LOOK_NS_MAX 100000u
 
@@ -25,8 +25,8 @@ enum qp_local_result receive_wait_more(
 	uint64_t waited_ns;
 
 	/*
-	 * A posting thread does not read the clock for each post, so `now_ns` may be old when the
-	 * wait begins. The wait is counted from its first deadline.
+	 * A posting thread does not read the clock for each post, so `now_ns` may be old in the
+	 * first call. The waited time counts from the second call, which a deadline causes.
 	 */
 	if (!wait->is_waiting) {
 		wait->is_waiting = true;

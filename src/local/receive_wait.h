@@ -21,27 +21,30 @@
 struct receive_wait {
 	uint64_t budget_ns;
 	bool is_waiting;
-	uint64_t since_ns; /* 0: since the last post */
-	bool gives_up; /* messages may be lost: after a fruitless wait, wait only for a new post */
-	bool has_given_up;
-	uint32_t given_up_posted; /* requests that were posted by then */
+	uint64_t since_ns; /* time from which the wait counts; 0: that is the next call */
+	bool gives_up; /* messages may be lost: has_given_up may be set */
+	bool has_given_up; /* do not wait again before the target posts a receive request */
+	uint32_t given_up_posted; /* count of posted requests when has_given_up was set */
 };
 
 /*
- * The target's receive queue is `rq` from here on; NULL: not known. If `gives_up` is set, the wait
- * begins only after the target has posted its first request.
+ * From here on the target's receive queue is `rq`; NULL: it is not known. If `gives_up` is set and
+ * the queue is empty, the initiator does not wait before the target posts a request.
  */
 void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 
-/* LATER: look again at *ret_at_ns. PACKETS: the budget is used up, and is halved. */
+/*
+ * Begin or continue to wait. QP_LOCAL_LATER: look again at *ret_at_ns. QP_LOCAL_PACKETS: the budget
+ * is used up, and the next one is half of it.
+ */
 enum qp_local_result receive_wait_more(
 	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* receive_wait_more(), because `rq` has no request. */
+/* receive_wait_more() for a request in `rq`; QP_LOCAL_PACKETS at once if it has given up. */
 enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
 	uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* Was this the first look after the wait began? The target may need to be woken. */
+/* Was `now_ns` the first look after the wait began? Then the caller may wake the target. */
 static inline bool receive_wait_is_new(const struct receive_wait *wait, uint64_t now_ns)
 {
 	return wait->is_waiting && wait->since_ns == now_ns;

@@ -6,7 +6,7 @@
 
 /* --- the initiator --- */
 
-/* Requests go to another queue from here on. `target_rq` is set. */
+/* From here on, requests of the initiator go to this queue. `target_rq` is set already. */
 static void queue_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
 {
 	local->target_srqn = srqn;
@@ -43,7 +43,7 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 	const struct peer *peer = local->peer;
 
 	if (local->has_handed_over && channel_has_uncollected(local->target, local->generation))
-		return false; /* the responder still needs the reservation of the last one */
+		return false; /* the owner has yet to read the reservation that was handed over */
 	local->has_handed_over = false;
 	if (rq_peek_borrowed(local->target_rq, peer->base, peer->bytes, &local->posted_seen,
 		    receive, &local->peeked))
@@ -77,7 +77,7 @@ void shared_hand_over(struct local_qp *local)
 
 	if (!channel_remark(target, local->generation, CHANNEL_PUBLISHES)) {
 		local->is_inside = false;
-		return; /* the channel was closed: the target takes the request back */
+		return; /* the channel was closed, so the owner calls shared_reclaim() */
 	}
 	local->is_inside = true;
 	if (!channel_publish(target, local->generation, &record))
@@ -91,7 +91,7 @@ void shared_hand_over(struct local_qp *local)
 uint64_t shared_rq_offset(const struct qp *qp)
 {
 	if (qp->type == QP_TYPE_XRC_RECV)
-		return 0; /* each request names one */
+		return 0; /* each request names a receive queue */
 	if (!qp->srq)
 		return qp->rq_offset;
 	return qp->srq->tags ? 0 : qp->srq->rq_offset;
@@ -108,8 +108,8 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 }
 
 /*
- * Give a request that an initiator has handed over to the responder. It receives the next message,
- * or is flushed with the queue pair.
+ * Give the responder a receive request that an initiator has handed over or left behind. The
+ * responder uses it for the next message. If the queue pair has failed, the request is flushed.
  */
 static void request_reserve(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
 {
@@ -139,7 +139,7 @@ void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
 	struct request_channel *channel = local->channel;
 	const struct channel_private *private = channel_private(channel);
-	/* The channel was open in the generation before. */
+	/* The channel is closed: the reservation is of the generation before the present one. */
 	uint64_t held = channel_sequence(private->generation - 1, private->collected);
 	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 

@@ -5,16 +5,18 @@
 /*
  * Targets that receive from a shared receive queue.
  *
- * Several initiators and the responder take receive requests from it. So a request is not taken by
- * the publication of its record, as one of a queue pair's own queue is, but by a compare-and-swap
- * in the ring (queue/rq.h), before its buffer is written. From then on it is reserved until its
- * record is published: channel_reservation names the request and the number of that record.
+ * Several initiators and the responder take receive requests from a shared receive queue. So an
+ * initiator takes a request by a compare-and-swap in the ring (queue/rq.h), before it fills the
+ * buffer. (From a queue pair's own queue it takes the request by publishing the record.) From then
+ * on the request is reserved until its record is published: channel_reservation names the request
+ * and the sequence of that record.
  *
- * An initiator that cannot fill the buffer after all hands the request over, by a record with
- * CHANNEL_TAKEN: the responder receives the message, which falls back to packets, with it. If the
- * channel is closed first, or the initiator has died, the owner finds the reservation, and the
- * request completes as flushed with the queue pair. An initiator that is killed between the
- * compare-and-swap and the next store loses the request; the queue goes on.
+ * An initiator that then cannot fill the buffer hands the request over by a record with
+ * CHANNEL_TAKEN. The message falls back to packets, and the responder receives it with that
+ * request. If the channel is closed first, or the initiator has died, the owner finds the
+ * reservation, and the request completes as flushed when the queue pair is flushed. If an initiator
+ * is killed between the compare-and-swap and the store of the reservation, the request is lost; the
+ * queue continues with the next one.
  *
  * Threads: as local.h.
  */
@@ -24,40 +26,41 @@
 
 #include "local/local.h"
 
-/* No queue has this number. */
+/* The value of local_qp.target_srqn when no queue is selected: no queue has this number. */
 #define SHARED_NO_SRQN UINT32_MAX
 
 /* --- the initiator --- */
 
 /*
- * Select the receive queue that a request to an XRC target names. Its protection domain is that of
- * all checks of the request. The initiator has a mark in the channel, so the queue stays. False:
- * the target's process has no such queue, and the request falls back to packets.
+ * Select the receive queue that a request to an XRC target names. All keys of the request are
+ * checked in that queue's protection domain. The initiator has a mark in the channel, so the owner
+ * does not free the queue. False: the target's process has no such queue, and the request falls
+ * back to packets.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
 
 /*
- * The receive request that a message could take now. False: there is none. When other initiators
- * have taken requests since the last call, the wait for one begins anew: the target is alive, and a
- * message in packets would have to wait, too.
+ * Find the receive request that a message could take now. False: there is none. If other initiators
+ * have taken requests since the queue was last empty, this initiator's wait begins anew, because
+ * the target posts requests, and a message in packets would have to wait for one, too.
  */
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /*
- * Take it. The initiator has a mark in the channel, which has room for a record. False when another
- * initiator or the responder was faster.
+ * Take the request that shared_peek() has found. The initiator has a mark in the channel, which has
+ * room for a record. False when another initiator or the responder has taken the request first.
  */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
 
-/* Hand the request that was taken last, and has no record, over to the target's responder. */
+/* Hand the last taken request, which has no record, over to the target's responder. */
 void shared_hand_over(struct local_qp *local);
 
 /* --- the owner --- */
 
-/* The offset of this queue pair's receive queue; 0: initiators may not take from it. */
+/* request_channel.rq_offset for this queue pair; 0: initiators may not take from its queue. */
 uint64_t shared_rq_offset(const struct qp *qp);
 
-/* The queue that a record names; NULL when it is gone. */
+/* The shared receive queue of a record of this queue pair; NULL: there is none. */
 struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn);
 
 /* Collect a record with CHANNEL_TAKEN. */
@@ -65,7 +68,7 @@ void shared_collect(struct local_qp *local, uint64_t now_ns);
 
 /*
  * The channel is closed and its records are collected: take back the request that its initiator had
- * still reserved.
+ * reserved and not published.
  */
 void shared_reclaim(struct local_qp *local, uint64_t now_ns);
 

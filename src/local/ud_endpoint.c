@@ -22,7 +22,7 @@ static void ud_endpoint_open(struct ud_endpoint_qp *local)
 	atomic_store_explicit(&endpoint->serial, local->serial, memory_order_release);
 }
 
-/* Refuse borrowers, wait for their marks, and collect their records. */
+/* Close the endpoint to borrowers, wait until they have no mark, and collect their records. */
 static void ud_endpoint_close(struct ud_endpoint_qp *local, uint64_t now_ns)
 {
 	struct ud_endpoint *endpoint = local->place.endpoint;
@@ -67,7 +67,7 @@ static void packet_arrived(struct qp *qp, struct psn expected, bool keeps_receiv
 	atomic_store_explicit(&endpoint->arrived, before + 1, memory_order_release);
 }
 
-/* All requests before `turn` are complete, or given up. */
+/* All receive requests before number `turn` have completed, or were given up. */
 static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 {
 	local->turn = turn;
@@ -75,13 +75,13 @@ static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 }
 
 enum {
-	TURNS_MAX = 16, /* attempts of a packet while borrowers take requests before it */
+	TURNS_MAX = 16, /* attempts in which a packet waits for requests taken by borrowers */
 	FASTER_MAX = 1000, /* attempts to take a request before borrowers do */
 };
 
 /*
- * Complete the requests that borrowers have taken before this packet's. Their records may fail the
- * queue pair: then there are no requests.
+ * Complete the receive requests that borrowers have taken before this packet takes one. A record of
+ * a borrower may fail the queue pair, which then flushes all its requests.
  */
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
@@ -184,7 +184,7 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns)
 
 /* --- collecting --- */
 
-/* The queue pair that the record is for; NULL when it is gone. */
+/* The queue pair that the record is for; NULL: it no longer exists, or was reset. */
 static struct qp *receiver_of(const struct lane *lane, const struct channel_record *record)
 {
 	struct qp *qp = lane->qp_by_number[record->number % LANE_QP_COUNT_MAX];
@@ -205,8 +205,8 @@ bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record
 	turn = ud_endpoint_from_qp(qp)->turn;
 	ahead = record->taken - turn;
 	/*
-	 * A record that was given up, or that names a request which is not posted, is outside of
-	 * [turn, posted). It waits for no other record.
+	 * A record whose request was given up, or that names a request which was never posted, is
+	 * outside [turn, posted). Such a record is in turn at once.
 	 */
 	return ahead == 0 ||
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
@@ -218,7 +218,7 @@ void ud_endpoint_skip(const struct lane *lane, const struct channel_record *reco
 		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 
-/* As ib/ud/ud.c completes a received packet. */
+/* Completes the request as ib/ud/ud.c does for a packet. */
 void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
 {
 	struct qp *qp = receiver_of(lane, record);

@@ -9,11 +9,12 @@
  * by a compare-and-swap, fills it, and leaves a record in its borrower's channel
  * (local/datagram.h). The owner's threads collect the record into the completion queue.
  *
- * The endpoint is open while packets would be received. Each opening has a new serial number, so
- * the owner discards records for earlier queue pairs. Closing waits for the marks of borrowers. A
- * borrower that is killed loses the request that it had taken; the queue goes on.
+ * The endpoint is open while the queue pair's state lets it receive packets. Each opening has a new
+ * serial number, by which the owner recognizes and discards records for an earlier queue pair.
+ * Closing waits until no borrower has a mark. If a borrower is killed, the receive request that it
+ * had taken is lost; the queue continues with the next one.
  *
- * Threads: borrowers at any time. The owner under the lane's lock.
+ * Threads: borrowers at any time; the owner under the lane's lock.
  */
 #ifndef URNIC_LOCAL_UD_ENDPOINT_H
 #define URNIC_LOCAL_UD_ENDPOINT_H
@@ -37,21 +38,21 @@ struct ud_endpoint {
 	uint32_t qpn;
 	uint32_t recv_pd;
 	uint64_t rq_offset;
-	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
-	uint32_t is_rq_shared; /* it may have a limit */
+	uint64_t cq_offset; /* struct cq_ring: the sender reads whether the queue is armed */
+	uint32_t is_rq_shared; /* a shared receive queue, which may have a limit */
 	/* The owner writes these at any time. */
 	_Atomic uint32_t qkey;
-	_Atomic uint64_t serial; /* 0: it is closed */
-	_Atomic uint32_t address_count; /* grows only */
+	_Atomic uint64_t serial; /* 0: the endpoint is closed */
+	_Atomic uint32_t address_count; /* never decreases */
 	struct gid address[UD_ENDPOINT_ADDRESSES_MAX]; /* of the device */
 	/*
-	 * Count of packets that arrived, delivered or not. A sender reads it to learn whether the
-	 * packets that it has sent have arrived.
+	 * Count of packets that arrived, whether they were delivered or dropped. A sender reads it
+	 * to learn whether the packets that it has sent have arrived.
 	 */
 	alignas(64) _Atomic uint32_t arrived;
 };
 
-/* The endpoints of a lane, by the low bits of the queue pairs' numbers; 0: none. */
+/* The endpoints of a lane, by the low bits of the queue pairs' numbers; 0: there is none. */
 struct ud_endpoint_table {
 	_Atomic uint64_t offset[LANE_QP_COUNT_MAX];
 };
@@ -59,27 +60,27 @@ struct ud_endpoint_table {
 struct ud_endpoint_place {
 	struct ud_endpoint *endpoint; /* zeroed */
 	uint64_t offset;
-	struct ud_endpoint_table *table; /* of the lane */
-	struct local_lane *lane; /* of the lane */
+	struct ud_endpoint_table *table; /* of the queue pair's lane */
+	struct local_lane *lane; /* of the queue pair's lane */
 };
 
 struct datagram_lane;
 
-/* A datagram queue pair's state. `nic` allocates it with the queue pair. */
+/* The same-host state of a datagram queue pair. Room `nic` allocates it with the queue pair. */
 struct ud_endpoint_qp {
 	struct qp_local base; /* qp->local */
 	struct qp *qp;
 	/* As receiver. */
 	struct ud_endpoint_place place;
-	/* The endpoint's, also after an error has closed it; 0: nothing is collected */
+	/* The last serial of the endpoint, kept when an error closes it; 0: no record matches */
 	uint64_t serial;
 	/*
-	 * Count of requests of its own receive queue that were taken and have completed, or are
-	 * lost: the number of the request that completes next. Borrowers and packets take requests
-	 * in order, but may publish them in any order.
+	 * The number of the receive request that completes next: all earlier ones of the queue
+	 * pair's own queue have completed or are lost. Borrowers and the responder take requests in
+	 * order, but borrowers may publish them in any order.
 	 */
 	uint32_t turn;
-	/* A stopped borrower uses the receive queue: its memory must never be used again */
+	/* A suspended borrower uses the receive queue, so the queue's memory is never reused */
 	bool is_in_use;
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
@@ -93,32 +94,33 @@ static inline struct ud_endpoint_qp *ud_endpoint_from_qp(const struct qp *qp)
 }
 
 /*
- * Give the queue pair, which is in RESET, a UD endpoint.
+ * Give a UD endpoint to the queue pair, which is in RESET.
  *
  * `local`  Zeroed by the caller; the queue pair uses it until ud_endpoint_remove().
- * `lane`   Has the routes for datagrams that the queue pair sends.
+ * `lane`   The routes of the lane, for datagrams that the queue pair sends.
  */
 void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
 	const struct ud_endpoint_place *place, struct datagram_lane *lane);
 
-/* The queue pair's device has this address, too. The lane is locked. */
+/* Add an address of the queue pair's device to the endpoint. The lane is locked. */
 void ud_endpoint_add_address(struct ud_endpoint *endpoint, const struct gid *address);
 
 /*
- * The queue pair is about to be destroyed. False when a stopped borrower uses its receive queue:
- * then the memory of endpoint and queue must never be used again. That includes a shared receive
- * queue, in which srq.is_in_use is set.
+ * Remove the endpoint, because the queue pair is about to be destroyed. False when a suspended
+ * borrower uses its receive queue: then the memory of endpoint and queue must never be reused. If
+ * the queue is a shared receive queue, the call sets its srq.is_in_use.
  */
 bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
 
 /*
- * A borrower has published this record for one of the lane's queue pairs. May it complete now? Not
- * if earlier requests were taken and are not published yet. ud_endpoint_skip() gives those up.
+ * A borrower has published this record for one of the lane's queue pairs. May its receive request
+ * complete now? Not if an earlier request was taken and is not published yet. ud_endpoint_skip()
+ * gives up all such earlier requests.
  */
 bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record);
 void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record);
 
-/* Complete it. */
+/* Complete the receive request of the record. */
 void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns);
 
 #endif

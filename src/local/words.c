@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Atomics, ATOMIC WRITE and FLUSH. */
+/* Executes atomics, ATOMIC WRITE and FLUSH on the target's memory. */
 #include <string.h>
 
 #include "local/initiator.h"
@@ -16,8 +16,8 @@ static struct mr_word word_of(const struct send_wqe *wqe)
 }
 
 /*
- * Find the word. False when it is not mapped here, or not aligned: the request falls back to
- * packets, and the owner's CPU executes it.
+ * Find the 8 bytes that the request names. False when the access is refused, or they are not mapped
+ * here or not aligned. Then the request falls back to packets, and the target's CPU executes it.
  */
 static bool word_find(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
@@ -35,7 +35,7 @@ static bool word_find(
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
 }
 
-/* May the result be stored? *ret_result is its address, or NULL if it is not in one piece. */
+/* May the original value be stored? *ret_result is where, or NULL if that is not in one piece. */
 static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
 	const struct qp *qp = local->qp;
@@ -86,7 +86,7 @@ enum qp_local_result local_atomic(
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
-	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
+	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* result_find() excludes others */
 	return fault ? QP_LOCAL_FAILED : QP_LOCAL_DONE;
 }
 
@@ -127,7 +127,7 @@ enum qp_local_result local_store_word(struct local_qp *local, const struct send_
 	return QP_LOCAL_DONE;
 }
 
-/* Earlier writes are visible already: requests are executed in order, and caches are coherent. */
+/* Nothing to write back: earlier requests are complete, and the caches of all CPUs are coherent. */
 enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
