@@ -17,9 +17,10 @@
 #include "worker/worker_streams.h"
 
 /*
- * Staged bytes of equal packets after which the kernel gets them, in one super-packet, so that the
- * receiver starts early. Packets of another length before them (the first of a WRITE is longer by
- * its RETH) are sent along, and do not count, because a full super-packet costs less per byte.
+ * When so many bytes of packets of equal length are staged, they are flushed to the kernel in one
+ * super-packet, so that the receiver starts early. Staged packets of another length before them
+ * (the first packet of a WRITE is longer by its RETH) are flushed together with them, but do not
+ * count, because a full super-packet costs less for each byte.
  */
 enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
@@ -32,7 +33,7 @@ static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&
 		PORT_UDP_PACKET_BYTES_MAX + ROCE_ICRC_BYTES + 0u <= PORT_UDP_STAGE_BYTES,
 	"packets_transmit() ends only if an empty buffer is large enough");
 
-/* A shorter payload is copied faster than the kernel gathers it in pieces. */
+/* Copying a shorter payload is faster than the kernel's gathering of pieces. */
 enum { ZEROCOPY_BYTES_MIN = 2048 };
 
 /* --- progress --- */
@@ -126,7 +127,7 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 	port_udp_flush(worker->port);
 }
 
-/* Send RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
+/* Send RoCE packets. Not inlined, because it is long, and lanes with only streams never need it. */
 static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
 {
 	packets_fetch(worker, with_acks);
@@ -156,7 +157,7 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
 }
 
-/* Collect what peers on this host have left. `now_ns` is recent enough. */
+/* Collect what peers on this host have left. `now_ns` may be that of an earlier turn. */
 static unsigned local_work_collect(struct worker *worker)
 {
 	return local_has_work(&worker->local)
@@ -191,8 +192,8 @@ unsigned worker_take_in(struct worker *worker)
 }
 
 /*
- * Limits the calls, because a peer may send faster than this lane receives. All that matters
- * arrived before the first call.
+ * Limits the calls of worker_take_in(), because a peer may send faster than this lane receives.
+ * worker_drain() promises to receive only what had arrived before it was called.
  */
 enum { DRAIN_CALLS_MAX = 64 };
 
@@ -218,7 +219,7 @@ static unsigned poll_collect(struct worker *worker)
 
 /*
  * worker_take_in() for a poll, which mostly finds nothing. It reads the clock when a packet has
- * arrived, and on some of the other calls because of deadlines.
+ * arrived. Otherwise it reads the clock on some calls only, to let deadlines expire.
  */
 static unsigned poll_take_in(struct worker *worker)
 {
@@ -259,8 +260,9 @@ void worker_deliver_signals(struct worker *worker)
 }
 
 /*
- * Both sides write, then read: either the thread sees `was_armed` before it begins its tick, or
- * this function sees that the tick has begun and ends it.
+ * This function writes `was_armed` and then reads `is_keeping_quiet`; the thread writes and reads
+ * in the reverse order. So either the thread sees `was_armed` before it begins its tick, or this
+ * function sees that the tick has begun and ends it.
  */
 void worker_note_arm(struct worker *worker, const void *channel)
 {
@@ -271,7 +273,7 @@ void worker_note_arm(struct worker *worker, const void *channel)
 		kick_raise(worker->kick);
 }
 
-/* The lane's sleeper may sleep past that time, and no application may poll by then: wake it. */
+/* Wakes the lane's thread or waiter, which may be in a sleep that ends later than the alarm. */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns)
 {
 	deadline_set(&worker->alarms, alarm, at_ns);
@@ -279,7 +281,7 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 		worker_rouse(worker);
 }
 
-/* Is there a deadline that the lane's sleeper or skipping polls would miss? */
+/* Is there a deadline that a sleep without limit, or polls that skip the lane, would miss? */
 static bool is_deadline_unattended(const struct worker *worker)
 {
 	const struct lane *lane = &worker->lane;
@@ -299,7 +301,7 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-/* Send all except streams. Out of line: mostly there is nothing, or only streams have something. */
+/* Send all except streams. Not inlined: mostly there is nothing, or only streams have something. */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (poll_policy_is_skipping(&worker->policy) &&
@@ -312,7 +314,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
-	/* The application may not call again for a long time, so the lane's sleeper goes on. */
+	/* The application may not poll again for a long time: let the thread or waiter drive. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
@@ -338,10 +340,11 @@ static bool has_completed(const struct worker *worker, const struct cq *cq)
 }
 
 /*
- * An application that gets a completion is likely to answer at once. Without a completion, the
- * packet that completes its request may be next. In both cases acknowledgements wait a little.
+ * An application that gets a completion is likely to post an answer at once. If it gets none, the
+ * packet that completes its request may arrive next. In both cases acknowledgements stay pending
+ * for a few polls.
  *
- * A poll that sends a long message takes as long as many short polls, so it counts as many.
+ * A poll that sends a long message takes as long as many short polls, so it counts as many polls.
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {
@@ -364,7 +367,7 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 
 /* --- life --- */
 
-/* Watching a descriptor twice is harmless. */
+/* Add the descriptor to the epoll set; no error if it is there already. Returns 0 or -errno. */
 static int fd_watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
@@ -493,7 +496,7 @@ int worker_address_add(
 		return index;
 	worker->address[index] = (struct worker_address){*gid, scope_ifindex};
 	worker->address_count = max_u32(worker->address_count, (uint32_t)index + 1);
-	/* If this fails, the thread tries again when it next drives the lane. */
+	/* If this fails, the thread watches all sockets again when it next drives the lane. */
 	if (worker->is_watching_sockets &&
 		fd_watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;

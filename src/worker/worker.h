@@ -7,30 +7,32 @@
  *
  * Driving a lane means to receive, to let deadlines expire, and to send. An application that posts
  * or polls drives the lane inline, in its own thread, so the fast path has no thread switch. When
- * no application polls, the lane's NIC thread sleeps in epoll and serves what arrives. The holder
- * of the lock drives. A poll that finds the lock taken reads its completion queue, and waits only
- * for records that a peer on this host has left.
+ * no application polls, the lane's NIC thread sleeps in epoll and drives the lane when a packet
+ * arrives. The holder of the lock drives. A poll that finds the lock taken reads its completion
+ * queue, and waits for the lock only if a peer on this host has left records.
  *
- * Packets must not wake the NIC thread while an application polls. The thread sees that the count
- * of polls has grown, and then leaves the sockets alone for one tick at a time, until the count
- * stops growing. A poll of an armed completion queue does not count, because its caller is about to
- * sleep. Arming a queue ends the tick, because many programs poll for a moment before they sleep.
- * Ticks get longer while the application goes on polling: frequent wake-ups make Linux starve other
- * programs (docs/lanes.md).
+ * Packets must not wake the NIC thread while an application polls. When the thread sees that the
+ * count of polls has grown, it does not wait on the sockets for one tick. It repeats that until the
+ * count stops growing. A poll of an armed completion queue does not count, because its caller is
+ * about to sleep. Arming a queue ends the tick, because many programs poll for a moment before they
+ * sleep. Ticks get longer while the application goes on polling, because frequent wake-ups make
+ * Linux starve other programs (docs/lanes.md).
  *
  * After a packet the NIC thread polls for a short while before it sleeps. A remote peer's READs and
- * atomics mostly arrive in batches, and waking a thread takes longer than serving one.
+ * atomics mostly arrive in batches, and waking a thread takes longer than serving one request.
  *
  * An acknowledgement is deferred when a poll has found a completion, because the application mostly
- * posts an answer next, and both go to the kernel together. After a few polls without a completion,
- * or at the next tick, the acknowledgement is sent alone. The NIC thread defers acknowledgements
- * too, because a program may watch its memory instead of a completion queue. If both leave in one
- * batch, one poll of the peer receives both. If the acknowledgement leaves alone, the peer's
- * program completes its request and then watches its memory only. Nothing then drives the peer's
- * lane, because its NIC thread still trusts the program to poll.
+ * posts an answer next, and both then go to the kernel together. After a few polls without a
+ * completion, or at the next tick, the acknowledgement is sent without an answer.
  *
- * lane/poll_policy.h decides all of this and has the constants. A lane never waits: the control
- * thread does what may have to wait (nic/nic_control.h).
+ * The NIC thread defers acknowledgements too, because a program may watch its memory instead of a
+ * completion queue. If acknowledgement and answer leave in one batch, one poll of the peer receives
+ * both. If the acknowledgement leaves alone, the peer's program gets its completion, stops polling,
+ * and watches its memory for the answer. Then no thread drives the peer's lane, because the peer's
+ * NIC thread still expects the program to poll.
+ *
+ * lane/poll_policy.h decides all of this and has the constants. No function here blocks while it
+ * holds the lock: work that may block goes to the control thread (nic/nic_control.h).
  */
 
 #include <pthread.h>
@@ -49,13 +51,13 @@
 #include "segment/nic_public.h"
 #include "worker/worker_wait.h"
 
-/* The age up to which a time counts as recent: some 20 us of the processor's counter. */
+/* The age up to which a time counts as recent, in ticks of the CPU's time counter: some 20 us. */
 #define WORKER_RECENT_TICKS 65536
 
 /* Alarms of the worker itself: one for impaired packets. */
 #define WORKER_OWN_ALARMS 1
 
-/* The readable descriptor, in epoll data. */
+/* Which descriptor is readable: the `data` of the thread's epoll events. */
 enum worker_source {
 	WORKER_SOURCE_SOCKET,
 	WORKER_SOURCE_QUIET,
@@ -68,22 +70,22 @@ struct worker;
 
 /* Functions of the NIC that a worker calls. */
 struct worker_hooks {
-	/* A packet for another slot has arrived. The worker is locked. */
+	/* Pass on a packet that is for another slot. The worker is locked. */
 	void (*forward)(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
-	/* A signal was raised. The worker is locked. */
+	/* Handle a raised signal. The worker is locked. */
 	void (*signal)(struct worker *worker, struct signal *signal, uint32_t events);
-	/* A time set by worker_set_alarm() has come. The worker is locked. */
+	/* Handle an alarm of worker_set_alarm(), whose time has come. The worker is locked. */
 	void (*alarm)(struct worker *worker, struct deadline *alarm);
 };
 
 struct worker {
 	struct busy_lock lock;
 	struct lane lane;
-	/* Without a doorbell before the lane has started, and in tests without a NIC */
+	/* Has no doorbell before the lane has started, and in tests without a NIC */
 	struct local_lane local;
 	struct channel_table *channels; /* NULL: all peers are reached by packets */
 	struct capture capture; /* has no ring before the lane has started */
-	struct deadline_heap alarms; /* of the NIC's objects; the lane has deadlines of its own */
+	struct deadline_heap alarms; /* of worker_set_alarm(); lane.deadlines is separate */
 	struct port_udp *port;
 	struct deadline held; /* of impaired packets; among `alarms` */
 	_Atomic bool has_held; /* that is set: the thread does not leave the lane to polls */
@@ -94,50 +96,50 @@ struct worker {
 	struct worker_stream *hot_stream; /* NULL: none (worker_streams.h) */
 	bool has_read_ahead; /* worker_streams_read_ahead() has read from the hot stream */
 	int64_t ahead_bytes; /* the result of that read */
-	uint32_t streams_silence; /* reads in a row of epoll_streams without a result */
-	uint32_t streams_polls; /* since then, while a stream is hot */
-	int epoll_streams; /* all streams but the hot one; in epoll_all */
+	uint32_t streams_silence; /* consecutive reads of epoll_streams without a result */
+	uint32_t streams_polls; /* polls since the streams became silent, while one is hot */
+	int epoll_streams; /* an epoll set: all streams but the hot one. It is in epoll_all */
 	int streams_timer; /* timerfd; -1 before the first stream */
 	bool is_streams_timer_set;
 	const struct worker_hooks *hooks;
 	pthread_t thread;
 	bool is_running;
 	bool is_stopping;
-	bool is_deep_asleep; /* the lane's sleeper (the thread or a waiter) has no time limit */
+	bool is_deep_asleep; /* the lane's thread or waiter may sleep without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	struct poll_policy policy;
-	struct worker_wait wait; /* of programs' threads that drive while they wait */
-	uint32_t flushes; /* of packets to the kernel, by any thread */
-	uint32_t packets; /* turns that have received some from a socket, by any thread */
+	struct worker_wait wait; /* for programs' threads that drive while they wait for events */
+	uint32_t flushes; /* count of flushes of packets to the kernel, by any thread */
+	uint32_t packets; /* count of turns, of any thread, that received from a socket */
 	bool lacks_pwait2; /* the kernel has refused epoll_pwait2 */
 	bool has_logged_refusal; /* the port's refused system call is in the log */
-	bool has_socket_error; /* unread, it wakes the thread again and again */
+	bool has_socket_error; /* a socket has an error, and wakes the thread until it is read */
 	uint64_t last_packet_ns;
-	_Atomic bool was_armed; /* a completion queue was, since the thread last read this */
-	_Atomic bool is_keeping_quiet; /* the thread leaves the sockets alone for a tick */
-	uint64_t now_ns; /* of the current turn */
+	_Atomic bool was_armed; /* a completion queue was armed since the thread last read this */
+	_Atomic bool is_keeping_quiet; /* the thread does not wait on the sockets for a tick */
+	uint64_t now_ns; /* the time of the current turn */
 	bool is_now_fresh; /* `now_ns` was read in this turn */
-	uint64_t now_ticks; /* `now_ns` is at least as recent as this */
-	/* Programs read the times of completions: the clock is read for each. */
+	uint64_t now_ticks; /* CPU time counter at, or before, the reading of `now_ns` */
+	/* Programs read the times of completions, so the clock is read for each completion. */
 	_Atomic bool is_stamping;
-	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
-	/* Kick and timers, which wake the thread also while an application polls. */
+	int epoll_all; /* epoll set: epoll_quiet, and the sockets unless an application polls */
+	/* Epoll set: `kick` and timers, which wake the thread even if an application polls. */
 	int epoll_quiet;
 	int kick; /* eventfd */
 	bool is_watching_sockets;
-	/* The next poll unwatches the sockets: the thread would seldom find the lock free. */
+	/* The next poll removes the sockets from epoll_all, as the thread seldom gets the lock. */
 	_Atomic bool shall_unwatch;
 	uint32_t address_count;
 	struct worker_address {
-		struct gid gid; /* zero: it was removed */
+		struct gid gid; /* zero: the address was removed */
 		uint32_t scope_ifindex;
 	} address[PORT_UDP_ADDRESSES_MAX];
 };
 
 /*
- * Make a worker for `slot`. Its thread is not started.
+ * Make a worker for `slot`. worker_start() starts its thread.
  *
- * `public`  The counters of the worker's port.
+ * `public`  Has the counters of the worker's port.
  *
  * Returns 0 or -errno.
  */
@@ -183,18 +185,21 @@ int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
 void worker_address_remove(struct worker *worker, uint32_t index);
 
 /*
- * Have the sockets wake the thread, or not. A socket in an epoll set makes every packet cost its
- * sender more, even while no thread sleeps on the set. The worker is locked.
+ * Let the sockets wake the thread, or not. While a socket is in an epoll set, each packet costs the
+ * sending CPU more, even if no thread sleeps on the set. The worker is locked.
  */
 void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
-/* Let the thread watch a timer: the streams', or that of waiters that leave. 0 or -errno. */
+/*
+ * Let the thread watch a timer: that of the streams, or wait.timer, which waiters set when they
+ * leave. Returns 0 or -errno.
+ */
 int worker_watch_timer(struct worker *worker, int timer, enum worker_source source);
 
-/* Read the errors of the sockets, which wake the lane's sleeper. The worker is locked. */
+/* Read, and so clear, the errors of the sockets, which wake the lane's thread. Locked. */
 void worker_clear_socket_errors(struct worker *worker);
 
-/* A hint, for any thread. */
+/* May peers on this host have left something to collect? A hint, for any thread. */
 static inline bool worker_has_local_work(const struct worker *worker)
 {
 	return local_has_work(&worker->local);
@@ -204,8 +209,8 @@ static inline bool worker_has_local_work(const struct worker *worker)
 void worker_deliver_signals(struct worker *worker);
 
 /*
- * The lock. Unlocking first delivers the pending signals, so that no signal waits for the next
- * holder or outlives its object.
+ * Take and release the worker's lock. Before the release, pending signals are delivered, so that no
+ * signal waits for the next holder, or still exists when its object is freed.
  */
 static inline void worker_lock(struct worker *worker)
 {
@@ -231,8 +236,8 @@ static inline void worker_unlock(struct worker *worker)
 }
 
 /*
- * Have hooks->alarm called at `at_ns`; DEADLINE_NEVER cancels it. The caller has reserved room for
- * `alarm` in worker->alarms. The worker is locked.
+ * Have hooks->alarm called for `alarm` at `at_ns`; DEADLINE_NEVER cancels the alarm. The caller has
+ * reserved room for `alarm` in worker->alarms. The worker is locked.
  */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns);
 
@@ -241,7 +246,7 @@ uint64_t worker_deadline_ns(const struct worker *worker);
 
 /*
  * Receive packets, collect what peers on this host have left, and let deadlines expire. The worker
- * is locked. Returns how many packets and records there were.
+ * is locked. Returns the number of datagrams, stream reads and local records.
  */
 unsigned worker_take_in(struct worker *worker);
 
@@ -255,9 +260,9 @@ void worker_drain(struct worker *worker);
 void worker_collect(struct worker *worker);
 
 /*
- * Send what may be sent now. If packets or deadlines are left and the thread sleeps without a
- * limit, wake it. Without `with_acks`, acknowledgements stay pending until the next call with it.
- * The worker is locked.
+ * Send what may be sent now. If packets or deadlines are left, and the lane's thread or waiter
+ * sleeps without a limit, wake it. If `with_acks` is false, acknowledgements stay pending until a
+ * call with `with_acks`. The worker is locked.
  */
 void worker_send(struct worker *worker, bool with_acks);
 
@@ -268,8 +273,8 @@ void worker_send(struct worker *worker, bool with_acks);
 unsigned worker_poll(struct worker *worker, const struct cq *cq);
 
 /*
- * May a poll skip this lane? It may if it skips the sockets, there is no local work, and no thread
- * waits for a lock. Any thread, without the lock.
+ * May a poll skip this lane? Yes if the poll policy skips the sockets now, there is no local work,
+ * and no thread waits for a lock (busy_locks_are_wanted()). Any thread may call, without the lock.
  */
 static inline bool worker_poll_is_idle(struct worker *worker)
 {
@@ -277,7 +282,7 @@ static inline bool worker_poll_is_idle(struct worker *worker)
 		!busy_locks_are_wanted() && poll_policy_skips(&worker->policy);
 }
 
-/* Read the clock for new completions if programs read their times. The worker is locked. */
+/* Set `now_ns` for new completions, if programs read the times of completions. Locked. */
 static inline void worker_stamp(struct worker *worker)
 {
 	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
@@ -287,8 +292,8 @@ static inline void worker_stamp(struct worker *worker)
 }
 
 /*
- * Refresh `now_ns`: exactly if programs read the times of completions, else within
- * WORKER_RECENT_TICKS, which is near enough for deadlines of streams. The worker is locked.
+ * Refresh `now_ns`: read the clock if programs read the times of completions, or if `now_ns` is
+ * older than WORKER_RECENT_TICKS. That is exact enough for deadlines of streams. Locked.
  */
 static inline void worker_glance(struct worker *worker)
 {
@@ -304,8 +309,8 @@ static inline void worker_glance(struct worker *worker)
 }
 
 /*
- * The caller has armed a completion queue and is about to sleep. `channel`: that of the queue, or
- * NULL. Any thread; the worker is not locked.
+ * The caller has armed a completion queue and is about to sleep. `channel` is the completion
+ * channel of the queue, or NULL. Any thread; the worker is not locked.
  */
 void worker_note_arm(struct worker *worker, const void *channel);
 

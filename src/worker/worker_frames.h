@@ -3,10 +3,11 @@
 #define URNIC_WORKER_WORKER_FRAMES_H
 
 /*
- * The raw packet queue pairs of a lane at work. Each has an Ethernet port of its own, which the
- * holder of the lane's lock drives along with the lane's UDP port.
+ * The raw packet queue pairs of a lane. Each has an Ethernet port (port/af_packet.h), which the
+ * holder of the lane's lock drives together with the lane's UDP port.
  *
- * The flow table is the process's: read under any lane's lock, changed with all of them held.
+ * All lanes of the process share the flow table. A reader holds any lane's lock; a writer holds the
+ * locks of all lanes.
  */
 
 #include "base/list.h"
@@ -30,7 +31,7 @@ void worker_frames_remove(struct worker *worker, struct worker_frames *frames);
 /* In the child of a fork: close all ports. */
 void worker_frames_forget(struct worker *worker);
 
-/* Have arriving frames wake the worker's thread, or not. The worker is locked. */
+/* Let arriving frames wake the worker's thread, or not. The worker is locked. */
 void worker_frames_watch(struct worker *worker, bool shall_watch);
 
 /* Read the errors of all sockets, so that they no longer wake the thread. The worker is locked. */

@@ -12,17 +12,17 @@
 #include "os/log.h"
 
 enum {
-	READY_MAX = 64, /* streams per read of the epoll set */
-	READS_PER_TURN = 8, /* of a stream */
-	WRITES_PER_TURN = 8, /* of a stream */
-	TURNS_PER_CALL = 32, /* of streams that send */
-	/* Reads of the set in a row without a result, after which reads are rare: */
+	READY_MAX = 64, /* streams that one read of the epoll set returns at most */
+	READS_PER_TURN = 8, /* of one stream */
+	WRITES_PER_TURN = 8, /* of one stream */
+	TURNS_PER_CALL = 32, /* of streams that send, in one call of worker_streams_send() */
+	/* After so many consecutive reads of the set without a result, the set is silent. */
 	SILENCE_MAX = 64,
-	SELDOM = 16, /* one in so many polls */
-	LOOKS = 8, /* in a peer's wait budget */
+	SELDOM = 16, /* a silent set is read on every 16th poll */
+	LOOKS = 8, /* number of checks of a peer within its wait budget */
 };
 
-/* Tells the epoll set which events of the stream to report. */
+/* Tell the epoll set which events of the stream to report. Returns 0 or -errno. */
 static int stream_watch(const struct worker *worker, struct worker_stream *stream, int operation)
 {
 	struct epoll_event event = {
@@ -48,7 +48,7 @@ static void hot_end(struct worker *worker)
 	worker->hot_stream = NULL;
 }
 
-/* May the stream leave the epoll set? A waiter that sleeps knows only the set. */
+/* May the stream leave the epoll set? Not while the lane's thread or a waiter sleeps on the set. */
 static bool may_be_hot(struct worker *worker, const struct worker_stream *stream)
 {
 	if (worker->is_watching_sockets || atomic_load(&worker->wait.is_asleep))
@@ -57,9 +57,9 @@ static bool may_be_hot(struct worker *worker, const struct worker_stream *stream
 }
 
 /*
- * Take the stream out of the epoll set, because polls read from it directly. If programs visit the
- * lane, the stream moves to the set of their channel; a lane with several streams would move them
- * too often.
+ * Make the stream hot: take it out of the lane's epoll set, because polls read from it directly. If
+ * a program visits the lane (worker_wait.h), the stream moves to the set of the program's channel.
+ * Then a lane with several streams makes none hot, because it would move them too often.
  */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {
@@ -73,7 +73,7 @@ static void hot_begin(struct worker *worker, struct worker_stream *stream)
 	worker->hot_stream = stream;
 }
 
-/* The events to report have changed. */
+/* The events to report for the stream have changed: tell the epoll set. */
 static void watch_anew(struct worker *worker, struct worker_stream *stream)
 {
 	if (worker->hot_stream == stream)
@@ -118,7 +118,7 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 	worker->stream_count++;
 	stream->iwarp->carrier = stream;
 	port_tcp_set_dropping(stream->fd, true);
-	worker_wait_wake(worker); /* it has to sleep on the streams, too */
+	worker_wait_wake(worker); /* the waiter has to sleep on the streams, too */
 	return 0;
 }
 
@@ -138,7 +138,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 	stream->iwarp->carrier = NULL;
 }
 
-/* What was completed still reaches the peer, because TCP has taken it. */
+/* Let the kernel send the rest. Completed requests reach the peer, because TCP has their bytes. */
 static void stream_finish(const struct worker_stream *stream)
 {
 	port_tcp_finish(stream->fd, (unsigned)(stream->wait_budget_ns / 1000000));
@@ -196,7 +196,10 @@ static void note_time(struct worker *worker)
 		worker_glance(worker);
 }
 
-/* The stream has no more input. The epoll set would report that again and again: stop it. */
+/*
+ * The stream has no more input. The set no longer reports input of the stream, because it would
+ * report the end again and again.
+ */
 static void stream_ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
 {
 	stream->is_deaf = true;
@@ -204,7 +207,10 @@ static void stream_ended(struct worker *worker, struct worker_stream *stream, bo
 	iwarp_ended(stream->iwarp, is_lost, worker->now_ns);
 }
 
-/* A read returned `bytes`. Returns whether there may be more at once. */
+/*
+ * Handle the result of a read into `room_bytes` of room: a count of bytes, 0 for the end, or
+ * -errno. Returns whether the socket may have more input now.
+ */
 static inline bool read_take(struct worker *worker, struct worker_stream *stream, int64_t bytes,
 	uint64_t room_bytes, unsigned *reads)
 {
@@ -245,7 +251,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	stream->is_stalled = is_stalled;
 	worker->stalled_count += is_stalled ? 1 : -1u;
 	watch_anew(worker, stream);
-	/* Nothing but the lane's sleeper finds the receive request that ends the stall. */
+	/* Only a thread or waiter that wakes up by itself finds the request that ends the stall. */
 	if (is_stalled && (worker->is_deep_asleep || worker_visit_is_assigned(&worker->wait)))
 		worker_rouse(worker);
 }
@@ -281,7 +287,7 @@ static inline unsigned receive_hot(struct worker *worker)
 	return reads;
 }
 
-/* Receives from stalled streams, which the epoll set does not report. */
+/* Receive from stalled streams, which the epoll set does not report. */
 static unsigned receive_from_stalled(struct worker *worker)
 {
 	unsigned reads = 0;
@@ -320,7 +326,7 @@ static unsigned receive_from_ready(struct worker *worker)
 	return reads;
 }
 
-/* Does this poll read the epoll set? Seldom while only the hot stream is active. */
+/* Does this poll read the epoll set? Few do while only the hot stream has input. */
 static bool is_set_due(struct worker *worker)
 {
 	if (worker->stream_count == 1)
@@ -342,7 +348,7 @@ unsigned worker_streams_receive(struct worker *worker)
 
 /* --- dead peers --- */
 
-/* Bytes are under way, so check the peer later. Mostly the timer is set already. */
+/* Bytes are under way, so set the timer to check the peer later. Mostly it is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
 	uint64_t wait_ns = stream->wait_budget_ns / LOOKS;
@@ -396,8 +402,8 @@ void worker_streams_look(struct worker *worker)
 /* --- sending --- */
 
 /*
- * The kernel took `taken` of `bytes`, or refused them with -errno. Returns whether the stream may
- * send more at once.
+ * Handle the result of a write: the kernel took `taken` of `bytes`, or `taken` is its -errno.
+ * Returns whether the stream may send more at once.
  */
 static bool write_done(
 	struct worker *worker, struct worker_stream *stream, int64_t taken, int64_t bytes)
@@ -413,7 +419,7 @@ static bool write_done(
 	return !stream->is_blocked;
 }
 
-/* Returns whether the stream may send more at once. */
+/* Send the next pieces of the stream. Returns whether it may send more at once. */
 static __attribute__((noinline)) bool write_once(
 	struct worker *worker, struct worker_stream *stream)
 {
@@ -431,7 +437,7 @@ static __attribute__((noinline)) bool write_once(
 	return write_done(worker, stream, port_tcp_send(stream->fd, pieces, count), bytes);
 }
 
-/* Sends a single small message. */
+/* Send a message that is one short piece. Returns whether the stream may send more at once. */
 static inline bool write_fast(struct worker *worker, struct worker_stream *stream)
 {
 	uint32_t bytes;

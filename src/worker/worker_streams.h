@@ -4,21 +4,22 @@
 
 /*
  * The streams of a lane's iWARP queue pairs. Each is a TCP connection, and the thread that drives
- * the lane serves them along with the lane's UDP port.
+ * the lane serves the streams together with the lane's UDP port.
  *
  * All sockets are in an epoll set of the lane. While an application polls, no thread sleeps on that
  * set. Then the stream that received last is hot: it is not in the set, and each poll reads from it
- * directly. That is one system call instead of two, and an arriving segment notifies no epoll set.
- * The other streams are found through the set, which is read seldom while it has been silent.
+ * directly. That takes one system call instead of two, and the kernel has no epoll set to notify
+ * when a segment arrives. The other streams are found through the set. While the set reports none
+ * of them, it is read on few polls only.
  *
  * While bytes are under way, the thread checks now and then whether the peer answers TCP. A peer
  * that has not answered within the stream's wait budget is dead. A peer that does not read still
  * answers, and the stream waits for it.
  *
- * When the process is killed, the kernel drops what the peer has not acknowledged. Otherwise a
- * request of the killed process might arrive after those of its successor, if the network was gone
- * meanwhile. A program that ends by exit() has completions for its last requests, so the kernel
- * sends them.
+ * When the process is killed, the kernel drops the bytes that the peer has not acknowledged.
+ * Otherwise, if the network was interrupted, a request of the killed process might arrive after
+ * requests of the process that replaces it. When a program ends by exit(), the kernel still sends
+ * its last requests, because the program may have their completions.
  */
 
 #include <stdbool.h>
@@ -32,21 +33,21 @@ struct worker_stream {
 	struct list link; /* in worker->streams */
 	int fd; /* -1: closed */
 	struct iwarp_qp *iwarp; /* its `carrier` is this stream */
-	uint64_t wait_budget_ns; /* 0: the kernel's */
-	/* Start of the silence of a peer that should answer; 0: it is not silent. */
+	uint64_t wait_budget_ns; /* silence after which the peer is dead; 0: the kernel decides */
+	/* Since when a peer that should answer is silent; 0: it is not silent. */
 	uint64_t silent_since_ns;
-	bool is_blocked; /* the kernel takes no more bytes now */
-	bool is_deaf; /* its input has ended: the epoll set does not report it */
-	bool is_stalled; /* a message waits for a receive request: not reported either */
+	bool is_blocked; /* the kernel takes no more bytes to send now */
+	bool is_deaf; /* its input has ended, so the epoll set reports no input */
+	bool is_stalled; /* a message waits for a receive request; the set reports no input */
 };
 
 /*
- * Begin to serve a stream whose queue pair was opened. On success the worker owns `fd`. The worker
- * is locked. Returns 0 or -errno.
+ * Begin to serve a stream whose iWARP queue pair is open. On success the worker owns stream->fd.
+ * The worker is locked. Returns 0 or -errno.
  */
 int worker_stream_add(struct worker *worker, struct worker_stream *stream);
 
-/* Stop serving a stream; the caller owns `fd` again. The worker is locked. */
+/* Stop serving a stream; the caller owns stream->fd again. The worker is locked. */
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
 /*
@@ -56,30 +57,30 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
  */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
-/* The program ends: prepare the kernel for that as above. The worker is locked. */
+/* The program calls exit(): let the kernel send the rest of all streams. The worker is locked. */
 void worker_streams_finish(struct worker *worker);
 
 /* Close the sockets of all streams, in a forked child. */
 void worker_streams_forget(struct worker *worker);
 
-/* Put the hot stream back into the epoll set, so that it wakes the thread. The worker is locked. */
+/* Put the hot stream back into the epoll set, so that its input wakes the thread. Locked. */
 void worker_streams_watch(struct worker *worker);
 
-/* Receive from all streams. The worker is locked. Returns how many reads found something. */
+/* Receive from all streams that have input. Returns how many reads got some. Locked. */
 unsigned worker_streams_receive(struct worker *worker);
 
 /*
  * Read from the hot stream, if there is one. The caller calls worker_streams_receive() next, before
  * any other change of the lane. The worker is locked.
  *
- * For a function near the top of the stack. After a system call, a CPU mispredicts the returns of
- * most functions that were entered before it, and each misprediction costs more than such a
- * function does.
+ * The function is inlined, so that few functions are active during the system call. After a system
+ * call, a CPU mispredicts the returns of most functions that were entered before it, and each
+ * misprediction costs more than the work of such a function.
  */
 static inline void worker_streams_read_ahead(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
-	/* No other read has preceded. */
+	/* Only if worker_streams_receive() would read from the hot stream. */
 	bool is_read = hot && !hot->is_deaf && !hot->is_stalled;
 	uint8_t *buffer = is_read ? iwarp_offer_buffer(hot->iwarp) : NULL;
 

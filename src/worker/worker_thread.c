@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The NIC thread of a lane: it drives the lane while no application does, and sleeps otherwise.
- * lane/poll_policy.h decides which; worker/worker_wait.h, while programs wait for events.
+ * lane/poll_policy.h decides when it drives. While programs wait for events, worker/worker_wait.h
+ * decides that.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +20,7 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* epoll is not allowed here, so the thread reads all sockets once a tick. */
+/* Log once that a sandbox refuses epoll_wait(). Then the thread reads all sockets in each turn. */
 static void wait_refused(void)
 {
 	const struct timespec pause = {.tv_nsec = POLL_TICK_NS};
@@ -28,7 +29,7 @@ static void wait_refused(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Logs a port's refused system call, once per port. */
+/* Log the system call that was refused to the lane's port, once for each port. */
 static void refusal_log(struct worker *worker)
 {
 	const struct port_udp_refusal *refusal = port_udp_refusal(worker->port);
@@ -40,7 +41,7 @@ static void refusal_log(struct worker *worker)
 	log_refusal("packets are lost", refusal->call);
 }
 
-/* As epoll_wait() of up to `timeout_ns`. Where epoll_pwait2 is refused, in whole milliseconds. */
+/* epoll_wait() with a timeout in ns, which is rounded up to whole ms if epoll_pwait2 is refused. */
 static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events, int events_max,
 	uint64_t timeout_ns)
 {
@@ -48,7 +49,7 @@ static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events,
 		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	bool is_limited = timeout_ns != DEADLINE_NEVER;
 
-	/* Linux before 5.11, some sandboxes, and Valgrind, which prints each refusal, lack it. */
+	/* Linux before 5.11, some sandboxes and Valgrind lack it; Valgrind prints each refusal. */
 	if (!worker->lacks_pwait2) {
 		int count =
 			epoll_pwait2(epoll, events, events_max, is_limited ? &timeout : NULL, NULL);
@@ -97,8 +98,8 @@ static bool are_acks_deferred(struct worker *worker)
 }
 
 /*
- * Leave the CPU to the application for a moment, so that it can post its answer. Then send the
- * acknowledgements if the application has not.
+ * Leave the CPU to the application for a moment, so that it can post its answer, which takes the
+ * deferred acknowledgements along. If they are still deferred then, send them.
  */
 static void acks_delay(struct worker *worker, struct poll_thread *policy)
 {
@@ -131,8 +132,8 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
 }
 
 /*
- * An interface that goes away leaves an error on its packet sockets, which wakes the thread until
- * it is read. Nothing else is to be done about it.
+ * When an interface disappears, its packet sockets have an error. The error wakes the thread again
+ * and again until it is read. Reading it is all that the thread has to do.
  */
 void worker_clear_socket_errors(struct worker *worker)
 {
@@ -148,8 +149,8 @@ void worker_clear_socket_errors(struct worker *worker)
 }
 
 /*
- * Leave the lane to the waiters that drive it (worker_wait.h). Returns false when the thread has to
- * drive.
+ * Sleep while the lane is assigned to waiters, which drive it (worker_wait.h). Returns false when
+ * the thread has to drive.
  */
 static bool leave_to_waiters(struct worker *worker)
 {
@@ -163,13 +164,13 @@ static bool leave_to_waiters(struct worker *worker)
 	return sleep_ns != 0;
 }
 
-/* Drives the lane once, unless another thread does. Returns how long the thread may sleep. */
+/* Drive the lane once, unless another thread does. Returns how long the thread may sleep. */
 static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 {
 	uint64_t sleep_ns;
 
 	if (!worker_try_lock(worker)) {
-		/* The lock's holder drives. Packets, which are for the holder, must not wake us. */
+		/* The holder of the lock drives, so packets must not wake this thread. */
 		wait_for(worker, worker->epoll_quiet, POLL_TICK_NS / 8);
 		return 0;
 	}
@@ -190,11 +191,11 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 	if (!are_acks_deferred(worker))
 		return sleep_ns;
 	acks_delay(worker, policy);
-	/* The wait in acks_delay() may have consumed a kick. */
+	/* The wait in acks_delay() may have consumed a kick, so sleep for a tick at most. */
 	return min_u64(sleep_ns, POLL_TICK_NS);
 }
 
-/* Leaves the lane to the application for a tick. Arming a completion queue ends the tick. */
+/* Leave the lane to the application for a tick. Arming a completion queue ends the tick. */
 static void stand_back(struct worker *worker, const struct poll_thread *policy)
 {
 	atomic_store_explicit(&worker->shall_unwatch, policy->is_regular, memory_order_relaxed);
@@ -211,7 +212,7 @@ void *worker_thread_main(void *argument)
 	struct poll_thread policy = {.idle_since_ns = clock_now_ns()};
 
 	own_thread_wake();
-	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
+	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us, because ticks and POLL_HOLD_NS are short */
 	own_thread_shorten_slice();
 
 	while (!is_stopping(worker)) {

@@ -2,13 +2,13 @@
 /*
  * Visits: how programs with a non-blocking descriptor drive a lane (worker_wait.h).
  *
- * No wake-up is lost: - A packet that arrives after the last read of its socket makes the set
- * readable again, also for
- *   a program that waits for changes only (EPOLLET). So a visit without an event reads every
- *   socket until it is empty.
- * - An event that another thread posts puts a byte into the channel's socket (event_queue.h). - The
- * lane's thread leaves the sockets only while the lane is assigned, and then wakes up within
- *   a tick: it is in a sleep with a limit, or the visit sets the timer.
+ * No wake-up is lost, because:
+ *
+ * - A visit without an event reads every socket until it is empty. A packet that arrives after that
+ *   makes the set readable again, even for a program that waits for changes only (EPOLLET).
+ * - When another thread posts an event, it puts a byte into the channel's socket (event_queue.h).
+ * - The lane's thread stops watching the sockets only while the lane is assigned. Then it wakes up
+ *   within a tick, because its sleep has a limit, or because the visit sets the timer.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +20,10 @@
 
 enum { READS_PER_VISIT = 64 };
 
-/* Returns 0 or -errno. A descriptor that is not there need not be taken out. */
+/*
+ * Add a descriptor to the epoll set, or remove it. Returns 0 or -errno; it is no error to remove a
+ * descriptor that is not in the set.
+ */
 static int set_change(int set, int fd, bool shall_watch)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -57,7 +60,7 @@ void worker_visit_forget(struct worker *worker)
 
 	if (set < 0)
 		return;
-	worker_streams_watch(worker); /* no stream is hot, unless the lane's set refuses it */
+	worker_streams_watch(worker); /* then no stream is hot, unless epoll_streams refuses it */
 	if (worker->hot_stream)
 		set_change(set, worker->hot_stream->fd, false);
 	sockets_change(worker, set, false);
@@ -68,7 +71,7 @@ void worker_visit_forget(struct worker *worker)
 	kick_raise(worker->kick);
 }
 
-/* Locked. */
+/* Put the lane's sockets into the channel's set, if the lane is free. Locked. */
 static bool sockets_assign(struct worker *worker, const void *channel, int set)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -95,7 +98,7 @@ bool worker_visit_begin(struct worker *worker, const void *channel, int set)
 	struct worker_wait *wait = &worker->wait;
 	bool is_begun;
 
-	/* A queue of another channel that is armed now ends that after it has been seen here. */
+	/* If another channel's queue is armed now, its worker_note_arm() takes the sockets out. */
 	if (atomic_load(&wait->set) == set && atomic_load(&wait->channel) == channel)
 		return true;
 	worker_lock(worker);
@@ -113,9 +116,10 @@ void worker_visit_end(struct worker *worker, const void *channel)
 }
 
 /*
- * Read the sockets until there is an event, or nothing more. The port reads some sockets seldom: a
- * visit that ends without an event has read all of them. Only a flood ends it before. Locked.
- * Returns whether there were packets.
+ * Read the sockets until the channel has an event, or all sockets are empty. The port reads idle
+ * sockets on some calls only, so all are read at least once before a visit ends without an event.
+ * READS_PER_VISIT limits the reads if packets arrive without end. Locked. Returns whether there
+ * were packets.
  */
 static bool packets_take(struct worker *worker, const _Atomic bool *has_events)
 {
@@ -135,8 +139,8 @@ static bool packets_take(struct worker *worker, const _Atomic bool *has_events)
 }
 
 /*
- * The visit has an event that packets have brought: the program is the one to wake. Locked. Returns
- * whether the lane is assigned.
+ * Assign the lane to the channel, because the visit has an event that a packet caused: from now on
+ * packets wake only the program. Locked. Returns whether the lane is assigned.
  */
 static bool lane_assign(struct worker *worker)
 {
@@ -160,7 +164,7 @@ bool worker_visit_needs_thread(struct worker *worker)
 			worker_deadline_ns(worker) < worker->now_ns + POLL_WAIT_TICK_NS);
 }
 
-/* Locked. */
+/* Drive the lane for a visit. Locked. */
 static void visit_drive(struct worker *worker, const _Atomic bool *has_events)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -171,7 +175,7 @@ static void visit_drive(struct worker *worker, const _Atomic bool *has_events)
 	wait->packets_seen = worker->packets;
 	wait->waits++;
 	wait->had_event = has_event;
-	/* A call that finds nothing more says nothing of the program's answer, which may follow. */
+	/* A visit that finds nothing does not show yet whether the program answers. */
 	if (has_packets || has_event)
 		worker_wait_update_hold_budget(worker);
 	if (has_event && has_come && lane_assign(worker))
@@ -183,7 +187,7 @@ static void visit_drive(struct worker *worker, const _Atomic bool *has_events)
 	if (has_event)
 		wait->vain = 0;
 	else if (++wait->vain >= POLL_VISITS_VAIN_MAX) {
-		worker->has_socket_error = true; /* perhaps that is what makes the set readable */
+		worker->has_socket_error = true; /* an error may be what makes the set readable */
 		worker_wait_return(worker);
 	}
 }

@@ -17,7 +17,7 @@
 #include "worker/worker_wait_internal.h"
 
 enum {
-	/* The port's, the streams' epoll set, the hot stream, and the wake-up. */
+	/* The port's descriptors, the streams' epoll set, the hot stream, and wait.wake. */
 	FDS_MAX = PORT_UDP_FDS_MAX + 3,
 };
 
@@ -159,7 +159,7 @@ static bool wait_begin(struct worker *worker, const void *channel)
 		worker_wait_assign(worker, channel);
 		wait->is_in = true;
 		wait->waits++;
-		/* The thread has not seen the timer yet, and need not wake up. */
+		/* A waiter is here again, so the timer need not wake the lane's thread. */
 		if (wait->is_timer_set && wait->was_long) {
 			worker_wait_set_timer(worker, 0);
 			wait->is_parked = true;
@@ -174,7 +174,7 @@ static bool wait_begin(struct worker *worker, const void *channel)
 	return is_begun;
 }
 
-/* Also when the thread is cancelled. */
+/* The waiter leaves, also because it is cancelled. */
 static void wait_leave(void *argument)
 {
 	struct worker *worker = argument;
@@ -192,7 +192,7 @@ static void wait_leave(void *argument)
 	worker_unlock(worker);
 }
 
-/* The descriptors to sleep on; the last one is the wake-up. Locked. Returns how many. */
+/* List the descriptors to sleep on; the last one is wait.wake. Locked. Returns how many. */
 static unsigned descriptors_list(const struct worker *worker, struct pollfd *fds)
 {
 	const struct worker_stream *hot = worker->hot_stream;
@@ -221,7 +221,7 @@ static uint64_t sleep_choose(const struct worker *worker)
 	return min_u64(deadline_ns - worker->now_ns, POLL_WAIT_SLEEP_NS_MAX);
 }
 
-/* A cancellation point. Returns as ppoll(2), or -errno. */
+/* Sleep; a cancellation point. Returns the number of ready descriptors, or -errno. */
 static int sleep_on(struct pollfd *fds, unsigned count, uint64_t sleep_ns)
 {
 	const struct timespec limit = {
@@ -232,9 +232,9 @@ static int sleep_on(struct pollfd *fds, unsigned count, uint64_t sleep_ns)
 }
 
 /*
- * Evaluate the result of the sleep on the sockets. The last entry of `fds` is the wake-up. Locked.
- * Returns whether a socket has woken the waiter, or -EINTR, or -EAGAIN when the waiter cannot sleep
- * here.
+ * Evaluate `ready`, the result of sleep_on(). The last entry of `fds` is wait.wake. Locked. Returns
+ * 1 if a socket has woken the waiter, else 0; -EINTR after a signal that interrupts read(2); or
+ * -EAGAIN when the kernel refuses the sleep.
  */
 static int sleep_judge(struct worker *worker, const struct pollfd *fds, unsigned count, int ready)
 {
@@ -269,7 +269,7 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 		worker_clear_socket_errors(worker);
 	datagrams = worker_take_in(worker);
 	if (is_woken && !datagrams) {
-		/* The packet is at a socket that the port seldom reads. */
+		/* The packet is at a socket that the port does not read on every call. */
 		port_udp_look_everywhere(worker->port);
 		datagrams = worker_take_in(worker);
 	}
@@ -282,8 +282,8 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 }
 
 /*
- * Returns how many descriptors the waiter sleeps on; 0: the lane was taken back. The worker is not
- * locked.
+ * Prepare a sleep of the waiter. Returns the number of descriptors to sleep on; 0: the lane's
+ * thread has taken the lane back. The worker is not locked.
  */
 static unsigned sleep_prepare(struct worker *worker, struct pollfd *fds, uint64_t *ret_sleep_ns)
 {
@@ -301,7 +301,7 @@ static unsigned sleep_prepare(struct worker *worker, struct pollfd *fds, uint64_
 	return count;
 }
 
-/* Sleep, and drive the lane. Returns 0, -EINTR or -EAGAIN. */
+/* Sleep once, then drive the lane. Returns as worker_wait(). */
 static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -313,7 +313,10 @@ static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 	count = sleep_prepare(worker, fds, &sleep_ns);
 	if (!count)
 		return -EAGAIN;
-	/* Both sides write, then read: this thread sees the events, or is woken. */
+	/*
+	 * This thread has set is_asleep, and now reads `has_events`. Another thread sets the events
+	 * and then reads is_asleep. So this thread sees the events, or that thread wakes it.
+	 */
 	if (sleep_ns && !atomic_load(has_events))
 		result = sleep_on(fds, count, sleep_ns);
 	worker_lock(worker);
@@ -329,7 +332,7 @@ static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 	return result < 0 ? result : 0;
 }
 
-/* Not inlined, because its caller has a cleanup handler, and thus a setjmp(). */
+/* Not inlined: the cleanup handler of its caller uses setjmp(), which prevents optimization. */
 static __attribute__((noinline)) int wait_for_events(
 	struct worker *worker, const _Atomic bool *has_events)
 {
@@ -376,8 +379,8 @@ void worker_rouse(struct worker *worker)
 }
 
 /*
- * Has neither a waiter nor a visit come since the last look, or is there work that no packet
- * announces? Locked.
+ * Must the thread take the lane back? Yes if neither a waiter nor a visit has come for a tick, or
+ * if there is work that no packet announces and no waiter is there to do it. Locked.
  */
 static bool lane_is_abandoned(struct worker *worker)
 {
@@ -391,7 +394,7 @@ static bool lane_is_abandoned(struct worker *worker)
 		worker_deadline_ns(worker) <= worker->now_ns;
 }
 
-/* Returns how long the thread may sleep. Locked. */
+/* Leave the lane to its waiters. Returns how long the lane's thread may sleep. Locked. */
 static uint64_t thread_leave(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -419,7 +422,7 @@ uint64_t worker_wait_look(struct worker *worker)
 	if (lane_is_abandoned(worker)) {
 		worker_wait_update_hold_budget(worker);
 		atomic_store(&wait->is_assigned, false);
-		/* The program does other work while packets come: they need the lane's thread. */
+		/* Packets have come while the program did other work: the lane needs its thread. */
 		if (worker_take_in(worker))
 			wait->refusals = POLL_WAIT_REFUSALS_ABSENT;
 	} else if (atomic_load(&wait->is_assigned)) {

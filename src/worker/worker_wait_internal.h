@@ -11,27 +11,31 @@
 #include "worker/worker_streams.h"
 #include "worker/worker_wait.h"
 
-/* Open the descriptors `wake` and `timer`. Returns whether there are both. */
+/* Open wait.wake and wait.timer, unless they are open. Returns whether both are. */
 bool worker_wait_open(struct worker *worker);
 
 /*
- * Wake the lane's thread after `ns`; 0: do not. If the kernel refuses that, the lane is taken back.
+ * Set the timer to wake the lane's thread after `ns`; 0 cancels it. If the kernel refuses the
+ * timer, the lane is taken back.
  */
 void worker_wait_set_timer(struct worker *worker, uint64_t ns);
 
-/* May a wait or visit of this channel drive? Counts as one. Takes the lane back from another. */
+/*
+ * May this wait or visit of the channel drive the lane? The call counts down wait.refusals. If the
+ * lane is assigned to another channel, the call takes it back and returns false.
+ */
 bool worker_wait_is_free(struct worker *worker, const void *channel);
 
 /* Assign the lane to the channel, if it is not assigned yet. */
 void worker_wait_assign(struct worker *worker, const void *channel);
 
 /*
- * The program gets an event, so it is likely to answer, unless it has not done so lately. Returns
- * whether the acknowledgements wait for the answer. As poll_thread_delays_acks().
+ * The program gets an event, and is likely to post an answer if it has done so lately. Returns
+ * whether acknowledgements stay pending for the answer. Decides as poll_thread_delays_acks().
  */
 bool worker_wait_holds_acks(struct worker_wait *wait);
 
-/* The held acknowledgements were sent: did the program answer meanwhile? */
+/* Called before held acknowledgements are sent: note whether an answer has already sent them. */
 void worker_wait_update_hold_budget(struct worker *worker);
 
 #endif
