@@ -16,7 +16,7 @@
 #include "base/export.h"
 #include "base/gid.h"
 
-/* An address of either family, by `base.sa_family`. */
+/* An IPv4 or IPv6 address; `base.sa_family` says which. */
 union socket_address {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
@@ -28,14 +28,14 @@ enum { ADDRESS_TEXT_BYTES = 64 };
 /*
  * Make the socket address of (`gid`, `port`).
  *
- * `scope_ifindex`  The interface of a link-local GID; ignored for every other.
+ * `scope_ifindex`  The interface of a link-local GID; ignored for other GIDs.
  *
  * Returns the length to pass to bind() or sendmsg().
  */
 socklen_t socket_address_make(union socket_address *address, const struct gid *gid,
 	uint32_t scope_ifindex, uint16_t port) URNIC_EXPORT_AS(socket_address_make);
 
-/* The GID of a socket address of either family. */
+/* The GID of an IPv4 or IPv6 socket address. */
 struct gid socket_address_gid(const union socket_address *address)
 	URNIC_EXPORT_AS(socket_address_gid);
 

@@ -22,7 +22,7 @@
 enum {
 	/* Room before a frame in the ring, for the VLAN tag that the kernel has removed. */
 	RESERVE_BYTES = 16,
-	/* The kernel's bytes before a frame: header, address, and the alignment to 16. */
+	/* What precedes a frame in its slot: header, address, alignment to 16, and the reserve. */
 	SLOT_HEADER_BYTES = TPACKET2_HDRLEN + 16 + RESERVE_BYTES,
 	RING_BYTES = 2 << 20,
 	RING_SLOTS_MIN = 32,
@@ -41,7 +41,7 @@ struct port_packet {
 	uint32_t slot_bytes;
 	uint32_t slot_count;
 	uint32_t next_slot;
-	uint8_t *buffers; /* PORT_PACKET_BATCH of frame_bytes_max each */
+	uint8_t *buffers; /* PORT_PACKET_BATCH buffers of frame_bytes_max bytes each */
 };
 
 /* Read the properties of the interface. */
@@ -56,7 +56,7 @@ static int learn_interface(struct port_packet *port)
 	if (type != ARPHRD_ETHER && type != ARPHRD_LOOPBACK)
 		return -EOPNOTSUPP;
 	memcpy(port->mac, request.ifr_hwaddr.sa_data, FRAME_MAC_BYTES);
-	/* Frames sent on the loopback interface are also received: take them once. */
+	/* Frames sent on the loopback interface are also received, so ignore them when sent. */
 	const int is_loopback = type == ARPHRD_LOOPBACK;
 	if (is_loopback &&
 		setsockopt(port->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &is_loopback,
@@ -129,7 +129,7 @@ int port_packet_open(uint32_t ifindex, struct port_packet **ret_port)
 	port->buffers = malloc((size_t)PORT_PACKET_BATCH * port->frame_bytes_max);
 	if (!port->buffers)
 		goto fail_close;
-	/* More than an unprivileged program may set; a refusal is harmless. */
+	/* The size may be above the limit of unprivileged programs; a refusal is harmless. */
 	setsockopt(port->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_bytes, sizeof(send_bytes));
 	*ret_port = port;
 	return 0;
@@ -161,7 +161,7 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port)
 	return port->frame_bytes_max;
 }
 
-/* A bound socket cannot be unbound, so a filter drops all its input. */
+/* Drop all input by a filter, or stop that: a bound socket cannot be unbound. 0 or -errno. */
 static int input_shut(const struct port_packet *port, bool is_shut)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -231,7 +231,7 @@ static bool is_departing(const struct port_packet *port, const struct tpacket2_h
 		memcmp(to, port->mac, FRAME_MAC_BYTES) != 0;
 }
 
-/* Put the VLAN tag back that the kernel has removed. Returns the frame's new start. */
+/* Insert the VLAN tag that the kernel has removed. Returns the frame's new start. */
 static uint8_t *restore_vlan(uint8_t *frame, const struct tpacket2_hdr *slot)
 {
 	uint16_t type = slot->tp_status & TP_STATUS_VLAN_TPID_VALID ? slot->tp_vlan_tpid
@@ -249,7 +249,7 @@ static void frame_take(struct port_packet *port, struct tpacket2_hdr *slot,
 	uint8_t *frame = (uint8_t *)slot + slot->tp_mac;
 	uint32_t count = slot->tp_snaplen;
 
-	/* A frame above the interface's MTU is one that the host has not segmented yet. */
+	/* Ignore truncated frames: this host sends them, and has not segmented them yet. */
 	if (slot->tp_len != count || count < FRAME_ETHERNET_BYTES)
 		return;
 	if (slot->tp_status & TP_STATUS_VLAN_VALID) {
@@ -296,7 +296,7 @@ unsigned port_packet_send(
 		pieces[i] = (struct iovec){port_packet_buffer(port, i), bytes[i]};
 		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &pieces[i], .msg_iovlen = 1}};
 	}
-	/* Not the C library's function, in which a thread could be cancelled (os/cancel.h). */
+	/* Not by the C library, whose function is a cancellation point (os/cancel.h). */
 	sent = (int)syscall(SYS_sendmmsg, port->fd, messages, count, MSG_DONTWAIT);
 	if (sent < 0) {
 		bool is_later = errno == ENOBUFS || errno == EINTR || errno == EWOULDBLOCK;

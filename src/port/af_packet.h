@@ -7,13 +7,14 @@
  *
  * Receiving: the kernel writes frames into a ring that it shares with the port (TPACKET_V2: a frame
  * is readable as soon as it has arrived, without a system call). While the port does not listen,
- * the kernel copies nothing for it. The port also receives frames that the host sends on the
- * interface, except its own.
+ * the kernel copies no frames for it. The port also receives frames that this host sends on the
+ * interface, except those that the port itself sends.
  *
  * Sending: the caller writes frames into buffers of the port, and sends them in batches.
  *
- * The socket is the process's own and needs CAP_NET_RAW in the network namespace. The kernel's
- * stack receives the same frames. Nothing here blocks; the caller serializes all calls on a port.
+ * The process opens the socket itself, for which it needs CAP_NET_RAW in its network namespace. The
+ * kernel's network stack receives the same frames. Nothing here blocks; the caller serializes all
+ * calls on a port.
  */
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct port_packet;
 
 enum { PORT_PACKET_BATCH = 16 };
 
-/* Frames that the interface receives in addition to its own. */
+/* Frames that the interface shall receive in addition to those for its own address. */
 enum port_packet_wish {
 	PORT_PACKET_NOTHING,
 	PORT_PACKET_ADDRESS, /* frames to one address, unicast or multicast */
@@ -42,22 +43,25 @@ enum port_packet_wish {
 int port_packet_open(uint32_t ifindex, struct port_packet **ret_port);
 void port_packet_close(struct port_packet *port);
 
-/* For polling: readable while a frame waits. */
+/* A descriptor for poll(2), which is readable while the ring has a frame. It stays the port's. */
 int port_packet_fd(const struct port_packet *port);
 
-/* The longest frame, without FCS, that the interface took when the port was opened. */
+/* The longest frame, without FCS, that the interface accepted when the port was opened. */
 uint32_t port_packet_frame_bytes_max(const struct port_packet *port);
 
-/* Start or stop to receive. Returns 0 or -errno. */
+/* Start or stop receiving. Returns 0 or -errno. */
 int port_packet_listen(struct port_packet *port, bool shall_listen);
 
-/* Add or remove a wish; wishes are counted. `mac` is for PORT_PACKET_ADDRESS. 0 or -errno. */
+/*
+ * Add a wish, or remove one. A wish that was added twice has to be removed twice. `mac` is for
+ * PORT_PACKET_ADDRESS. Returns 0 or -errno.
+ */
 int port_packet_request(struct port_packet *port, enum port_packet_wish wish,
 	const uint8_t mac[FRAME_MAC_BYTES], bool shall_have);
 
 /*
- * A received frame, from the destination address on, VLAN tag included, without FCS. Borrowed for
- * the call. `is_departing`: this host sends the frame to another.
+ * Process a received frame: its `count` bytes from the destination address on, with its VLAN tag,
+ * without FCS. They are borrowed for the call. `is_departing`: this host sends the frame.
  */
 typedef void port_packet_frame_fn(
 	void *context, const uint8_t *bytes, uint32_t count, bool is_departing);
@@ -66,13 +70,13 @@ typedef void port_packet_frame_fn(
 unsigned port_packet_receive(
 	struct port_packet *port, port_packet_frame_fn *on_frame, void *context);
 
-/* Room for a frame of the next batch; `index` is below PORT_PACKET_BATCH. */
+/* The buffer for frame `index` of the next batch; `index` is below PORT_PACKET_BATCH. */
 uint8_t *port_packet_buffer(struct port_packet *port, unsigned index);
 
 /*
- * Send the first `count` buffers, of `bytes` each. Returns how many the kernel took. If it took
- * none, *ret_error is -EAGAIN to try again later, or the -errno of a permanent refusal; otherwise
- * 0.
+ * Send the frames of the first `count` buffers; bytes[i] is the length of frame i. Returns how many
+ * the kernel took. If it took none, *ret_error is -EAGAIN to try again later, or the -errno of a
+ * permanent refusal. Otherwise *ret_error is 0.
  */
 unsigned port_packet_send(
 	struct port_packet *port, const uint32_t *bytes, unsigned count, int *ret_error);

@@ -35,7 +35,7 @@ static int source_bind(int fd, const struct gid *local, uint32_t scope_ifindex, 
 	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
 	uint16_t first = 0;
 
-	/* Without a random number the search begins at the lowest port. */
+	/* If there is no random number, the search begins at the lowest port. */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
 		first = 0;
 	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {

@@ -2,7 +2,7 @@
 #ifndef URNIC_PORT_SOCKET_H
 #define URNIC_PORT_SOCKET_H
 
-/* Sockets of urnic's own, and what several of them need. Any thread. */
+/* Opening urnic's sockets, and setting options that several kinds of them need. Any thread. */
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -11,11 +11,11 @@
 
 #include "base/gid.h"
 
-enum { SOCKET_HOP_LIMIT = 64 }; /* of a sender, unless a packet has its own */
+enum { SOCKET_HOP_LIMIT = 64 }; /* of socket_open_sender(), unless a message has another */
 
 /*
- * socket(2) itself. A program may run with librspreload, which makes rsockets of the program's
- * sockets. urnic's own sockets must be real ones, whichever thread opens them.
+ * The system call socket(2), not the C library's function. A program may run with librspreload,
+ * which replaces that function and makes rsockets. urnic's own sockets must be real sockets.
  */
 static inline int socket_open(int family, int type, int protocol)
 {
@@ -25,16 +25,20 @@ static inline int socket_open(int family, int type, int protocol)
 /* Set an option whose value is an int. Returns 0 or -errno. */
 int socket_set(int fd, int level, int name, int value);
 
-/* Drop all input: unread input of a socket to which no peer sends must not pile up. 0 or -errno. */
+/*
+ * Drop all input of a socket that urnic never reads, so that unread input does not accumulate.
+ * Returns 0 or -errno.
+ */
 int socket_refuse_input(int fd);
 
-/* Make the send buffer as large as this, or as the limit allows. */
+/* Make the send buffer `bytes` large, or as large as the system's limit allows. */
 void socket_grow_send_buffer(int fd, int bytes);
 
 /*
- * A UDP socket that only sends RoCEv2 packets, bound to a free source port, which is searched
- * upwards from a random one. Its packets have DF, as the ICRC covers the IPv4 identification, which
- * DF makes predictable: 0, or 0, 1, 2 ... for the segments of a send.
+ * Open a UDP socket that only sends RoCEv2 packets. It is bound to a free source port, which is
+ * searched upwards from a random one. Its IPv4 packets have the flag DF. Then the kernel's
+ * identification, which the ICRC covers, is predictable: 0, or 0, 1, 2 ... for the packets of one
+ * super-packet.
  *
  * `scope_ifindex`  The interface of a link-local address.
  *

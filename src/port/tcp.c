@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of the data path bypass the C library, whose functions are cancellation points: the
- * caller holds locks.
+ * The data path makes its system calls without the C library, whose functions are cancellation
+ * points, because the caller holds locks.
  */
 #include "port/tcp.h"
 
@@ -20,7 +20,7 @@ static socklen_t sockaddr_make(union socket_address *to, const struct port_tcp_a
 	return socket_address_make(to, &from->gid, from->ifindex, from->port);
 }
 
-/* A quarter of the time passes before the first keepalive probe; an eighth between two. */
+/* Keepalive probes: the first after a quarter of the time, each later one after an eighth. */
 void port_tcp_set_user_timeout(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
@@ -30,7 +30,7 @@ void port_tcp_set_user_timeout(int fd, unsigned seconds)
 	socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
 }
 
-/* Refused options are not worth an error. */
+/* Set the options of every connection. If the kernel refuses one, the connection still works. */
 static void options_set(int fd)
 {
 	socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -191,8 +191,9 @@ void port_tcp_set_dropping(int fd, bool is_dropping)
 }
 
 /*
- * Accepts segments without payload: acknowledgements, FIN and RST. The first byte that the filter
- * sees is the TCP header's. Where filters are refused, input may reset the connection.
+ * Attach a filter that accepts only segments without payload: acknowledgements, FIN and RST. The
+ * filter sees a segment from its TCP header on. If the kernel refuses the filter, input may reset
+ * the connection.
  */
 static void payload_refuse(int fd)
 {
@@ -214,7 +215,7 @@ static void payload_refuse(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* Limits the calls, because input goes on arriving where the filter is refused. */
+/* Limits the reads, because input goes on arriving if the kernel has refused the filter. */
 enum { DISCARDS_MAX = 16, DISCARD_BYTES = 1 << 26 };
 
 static void input_discard(int fd)
@@ -227,9 +228,10 @@ static void input_discard(int fd)
 }
 
 /*
- * Without the peer's FIN, Linux keeps the closed socket for TCP_LINGER2 less TCP_TIMEWAIT_LEN, a
- * minute. Afterwards only a stub without a filter is left. It resets the connection at input, and
- * the peer may then not read what it has received already.
+ * If the peer sends no FIN, Linux keeps the closed socket for the time TCP_LINGER2 minus
+ * TCP_TIMEWAIT_LEN (one minute). Afterwards it keeps only a stub without a filter, which resets the
+ * connection when input arrives. A peer that is reset may lose bytes that it has received and not
+ * yet read. So TCP_LINGER2 is set to the sum of both.
  */
 enum { SILENCE_S = 10, TIMEWAIT_S = 60 };
 

@@ -66,21 +66,21 @@ void port_udp_destroy(struct port_udp *port)
 }
 
 /*
- * Information that the socket has to report for each packet. urnicd has set most of it already; a
- * port does not depend on that.
+ * Set what the socket has to report for each packet. urnicd has set most of these options already,
+ * but the port does not rely on that. Returns 0 or -errno.
  */
 static int set_options(int fd, bool is_ipv4)
 {
 	int rc;
 
-	/* A former owner's bypass may have left its filter (udp_bypass.c). */
+	/* A bypass of the socket's previous owner may have left its filter (udp_bypass.c). */
 	socket_set(fd, SOL_SOCKET, SO_DETACH_FILTER, 1);
 	rc = socket_set(fd, SOL_UDP, UDP_GRO, 1);
 	if (!rc)
 		rc = socket_set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	/*
-	 * Adapters and rxe send no UDP checksum, because RoCEv2 has its ICRC. IPv6 sockets drop
-	 * such packets by default.
+	 * Adapters and rxe send packets without UDP checksum, because RoCEv2 has the ICRC. An IPv6
+	 * socket drops such packets by default.
 	 */
 	if (!rc && !is_ipv4)
 		rc = socket_set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
@@ -90,7 +90,7 @@ static int set_options(int fd, bool is_ipv4)
 	return rc;
 }
 
-/* On failure the hop limit is unknown, which is no error. */
+/* Let the socket report hop limits. If the kernel refuses that, they stay unknown (0). */
 static void report_hops(const struct udp_receiver *receiver)
 {
 	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
@@ -109,7 +109,7 @@ void port_udp_report_hops(struct port_udp *port)
 			report_hops(&port->receivers[i]);
 }
 
-/* The number of packets that the socket had dropped before the port got it. */
+/* The number of packets that the socket dropped before the port got the socket. */
 static uint32_t overflows_so_far(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS];
@@ -178,7 +178,7 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 				.fd = udp_bypass_fd(receiver->bypass), .events = POLLIN};
 	}
 	if (port->is_blocked) {
-		/* A flush stopped at the first packet that is still staged. */
+		/* The kernel did not take the first staged packet: wait for its path's socket. */
 		const struct udp_path *path = port->staged[port->staged_first].path;
 
 		if (path)

@@ -7,23 +7,26 @@
  * other socket. That halves the cost of a short packet.
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
- * datagrams arrive at the socket, because the ring would copy them a second time. The ring has
- * their first bytes, as a mark of their place in the order of arrival. The kernel writes a mark a
- * moment after the socket has its datagram; the first bytes show which belong together. A full ring
- * or socket may lose either. A datagram whose mark is not there when the port reads the socket is
- * delivered behind the frames that are there; its mark is dropped when it arrives. A mark without a
- * datagram is dropped after a while, or when the datagram of the next mark has arrived.
+ * datagrams arrive at the UDP socket, because the ring would copy them a second time. For each of
+ * them the ring gets a mark, its headers, which shows its place in the order of arrival. The kernel
+ * writes the mark a moment after the UDP socket has the datagram. Both have the same BTH, so the
+ * port knows which belong together. If the ring is full, a mark may be lost; if the UDP socket is
+ * full, a datagram. If a datagram's mark is not in the ring when the port reads the datagram, the
+ * port first delivers the frames in the ring and then the datagram; when the mark arrives, the port
+ * drops it. The port waits for the datagram of a mark for a while. It drops the mark after that, or
+ * when the datagram of the next mark has arrived.
  *
- * A datagram that begins in the middle of a message has no mark. Nearly all datagrams of a long
- * message are such, and marks would cost a tenth of the bandwidth. The PSN of a later packet shows
- * that they are missing, and that packet waits for them (udp_order.c).
+ * A datagram that begins with a middle packet of a message has no mark. Nearly all datagrams of a
+ * long message begin so, and marks for them would cost a tenth of the bandwidth. The PSN of a later
+ * packet shows that they are missing, and that packet waits for them (udp_order.c).
  *
- * Packets that arrive by another interface (loopback, for those of this host) go to the socket.
+ * Packets that arrive by another interface (loopback, for those of this host) go to the UDP socket.
  *
- * Sending. Short messages leave as frames. A UDP socket copies a long message faster than a packet
- * socket does: into large pieces of memory instead of page by page. Both lead to the same queue, in
- * order. udp_bypass_open.c sets up socket, ring and filters; udp_neighbour.c has the Ethernet
- * addresses.
+ * Sending. Short messages are sent as frames. Long messages use the UDP socket, which copies them
+ * faster than a packet socket does: into large pieces of memory instead of page by page. Both pass
+ * messages to the same queue of the interface, in order.
+ *
+ * udp_bypass_open.c sets up socket, ring and filters; udp_neighbour.c has the Ethernet addresses.
  */
 #include <assert.h>
 #include <linux/if_packet.h>
@@ -36,9 +39,9 @@
 
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
-	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the socket */
-	BYPASS_MARKS_SEARCHED = 64, /* marks searched for the one of a datagram */
-	BYPASS_STALLED_LOOKS_MAX = 256, /* looks that wait for the datagram of a mark */
+	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
+	BYPASS_MARKS_SEARCHED = 64, /* slots that are searched for the mark of a datagram */
+	BYPASS_STALLED_LOOKS_MAX = 256, /* reads that the datagram of a mark is waited for */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 
@@ -50,7 +53,7 @@ static struct tpacket2_hdr *slot_at(const struct udp_bypass *bypass, uint32_t in
 		(size_t)(index % BYPASS_SLOTS_COUNT) * BYPASS_SLOT_BYTES);
 }
 
-/* The slot `ahead` of the next one, if it is filled; else NULL. */
+/* The slot that is `ahead` slots behind the next one to read, if it is filled; else NULL. */
 static struct tpacket2_hdr *slot_filled(const struct udp_bypass *bypass, uint32_t ahead)
 {
 	struct tpacket2_hdr *slot = slot_at(bypass, bypass->next_slot + ahead);
@@ -80,8 +83,8 @@ static void count_losses(struct port_udp *port, const struct udp_bypass *bypass)
 }
 
 /*
- * Deliver a frame. Returns false, with nothing delivered, when earlier packets are still to come,
- * unless `may_be_early`.
+ * Deliver a frame. Returns false, and delivers nothing, when earlier packets of its message have
+ * not arrived yet. With `may_be_early` the frame is delivered anyway.
  */
 static bool take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
 	bool may_be_early, port_udp_packet_fn *on_packet, void *context)
@@ -121,7 +124,7 @@ static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
 		memcmp(end - BTH_BYTES, data, BTH_BYTES) == 0;
 }
 
-/* The datagram that begins with `data` is delivered without its mark. */
+/* Note that the datagram that begins with `data` is delivered before its mark has arrived. */
 static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
 {
 	struct udp_unmarked *unmarked =
@@ -131,7 +134,7 @@ static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
 	memcpy(unmarked->start, data, BTH_BYTES);
 }
 
-/* Whether the datagram of a mark was delivered already. It has one mark: this is asked once. */
+/* Was the datagram of the mark delivered already? If so, its note is removed. */
 static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *slot)
 {
 	for (unsigned i = 0; i < BYPASS_UNMARKED_COUNT; i++) {
@@ -146,8 +149,8 @@ static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *s
 }
 
 /*
- * Deliver what the ring has up to the next mark: it arrived before a datagram whose mark is not
- * there yet.
+ * Deliver the frames in the ring up to the next mark. They arrived before a datagram that the
+ * caller delivers next, and whose mark has not arrived yet.
  */
 static void frames_catch_up(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
@@ -163,7 +166,7 @@ static void frames_catch_up(
 	}
 }
 
-/* The distance to the mark of a datagram; -1: there is none. */
+/* How many slots behind the next one the mark of a datagram is; -1: there is no mark. */
 static int mark_find(const struct udp_bypass *bypass, const uint8_t *data)
 {
 	const struct tpacket2_hdr *slot;
@@ -203,8 +206,8 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 }
 
 /*
- * Deliver the next slot of the ring. Returns false when a datagram of the socket precedes it, and
- * the wait for that one is not over.
+ * Deliver the frame in the next slot of the ring, or drop the mark there. Returns false when a
+ * datagram of the UDP socket has to be delivered first, and the wait for it is not over.
  */
 static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hdr *slot,
 	port_udp_packet_fn *on_packet, void *context)

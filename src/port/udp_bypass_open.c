@@ -23,11 +23,11 @@
 
 enum {
 	BYPASS_BLOCK_BYTES = 1 << 16,
-	BYPASS_SHORT_BYTES = 1500, /* longer datagrams are marks; with Ethernet header */
-	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each sees every packet there */
+	BYPASS_SHORT_BYTES = 1500, /* longest frame in the ring, with its Ethernet header */
+	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters every packet there */
 };
 
-/* A classic BPF program under construction: conditions that all must hold. */
+/* A classic BPF program under construction: conditions, all of which a packet has to meet. */
 enum { OTHERWISE = UINT8_MAX }; /* a jump to the instruction after program_otherwise() */
 
 struct program {
@@ -35,7 +35,10 @@ struct program {
 	uint8_t count;
 };
 
-/* Load from the packet, `size` BPF_B, BPF_H or BPF_W; go on if `test` of it and `value` holds. */
+/*
+ * Append a condition: load `size` (BPF_B, BPF_H or BPF_W) at `offset` of the packet, and continue
+ * with the next condition if `test` holds for it and `value`.
+ */
 static void program_require(
 	struct program *program, uint16_t size, uint32_t offset, uint16_t test, uint32_t value)
 {
@@ -54,7 +57,7 @@ static void program_return(struct program *program, uint32_t verdict)
 	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
-/* Conditions that do not hold lead to the next instruction. */
+/* Let the conditions before that do not hold jump to the next instruction. */
 static void program_otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {
@@ -74,7 +77,7 @@ static int program_attach(int fd, struct program *program)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) ? -errno : 0;
 }
 
-/* Require the plain headers that the ring is for. `ip`: offset of the IP header. */
+/* Require IP and UDP headers without options or fragments. `ip`: offset of the IP header. */
 static void want_plain_headers(struct program *program, bool is_ipv4, uint32_t ip)
 {
 	if (is_ipv4) {
@@ -91,7 +94,7 @@ static uint32_t ip_bytes(bool is_ipv4)
 	return is_ipv4 ? IPV4_BYTES : IPV6_BYTES;
 }
 
-/* Require a packet that is not the middle of a message. `bth`: offset of the packet. */
+/* Require a packet that is not a middle packet of a message. `bth`: offset of its BTH. */
 static void want_no_middle(struct program *program, uint32_t bth)
 {
 	static const uint8_t middles[] = {
@@ -107,7 +110,8 @@ static void want_no_middle(struct program *program, uint32_t bth)
 }
 
 /*
- * The ring takes packets for our address, port and slot; of long packets the headers, or nothing.
+ * Let the ring take packets for our address, port and slot. Of a long packet it takes the headers,
+ * as a mark; of a long packet that begins with a middle packet, nothing.
  */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 {
@@ -134,7 +138,7 @@ static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 	return program_attach(fd, &program);
 }
 
-/* The socket does not take packets that the ring takes whole. */
+/* Let the UDP socket drop the packets that the ring takes as a whole. */
 static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 {
 	bool is_ipv4 = gid_is_ipv4(gid);
@@ -162,8 +166,8 @@ static bool kernel_knows_super_packets(void)
 }
 
 /*
- * Require Ethernet, and no member of another interface (VRF), to which the network stack would
- * assign the packets.
+ * Check that the interface is Ethernet, and not a member of another interface (a VRF, for example),
+ * to which the network stack would assign its packets. Returns 0 or -errno.
  */
 static int check_interface(int fd, uint32_t ifindex)
 {
@@ -179,7 +183,7 @@ static int check_interface(int fd, uint32_t ifindex)
 										       : 0;
 }
 
-/* The number of visible packet sockets that receive from this interface. */
+/* The number of packet sockets in this network namespace that are bound to the interface. */
 static unsigned sockets_on(uint32_t ifindex)
 {
 	FILE *file = fopen("/proc/thread-self/net/packet", "re");
@@ -245,7 +249,7 @@ static int bypass_open(
 		error = ring_map(bypass);
 	if (!error)
 		error = bypass_bind(bypass, gid, ifindex);
-	/* More than an unprivileged program may set; a refusal is harmless. */
+	/* The size may be above the limit of unprivileged programs; a refusal is harmless. */
 	setsockopt(bypass->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_bytes, sizeof(send_bytes));
 	return error;
 }

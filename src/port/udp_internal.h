@@ -5,8 +5,9 @@
 /*
  * For the files of the UDP port only. udp.c creates and destroys the port. udp_receive.c and
  * udp_send.c are the data path, udp_tail.c orders acknowledgements, and udp_path.c opens paths and
- * their sockets. udp_bypass.c exchanges frames with the interface itself: udp_bypass_open.c sets it
- * up, udp_neighbour.c has Ethernet addresses, and udp_order.c keeps its order with the socket.
+ * their sockets. udp_channel.c reads channels of urnicd. udp_bypass.c exchanges frames with the
+ * interface: udp_bypass_open.c sets that up, udp_neighbour.c has the Ethernet addresses, and
+ * udp_order.c keeps packets of the bypass in order with those of the UDP socket.
  */
 
 #include <sys/socket.h>
@@ -25,13 +26,13 @@
 enum {
 	UDP_SLOTS = 256,
 	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
-	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* a GRO bundle is an IP packet: at most this */
-	UDP_RECEIVE_BATCH = 16,
-	UDP_RECEIVE_BYTES = 1 << 17, /* of a batch, about: two full bundles */
-	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
-	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
-	UDP_SEND_BATCH = 64,
-	UDP_SEND_PIECES = 1024, /* of a batch: one message takes 3 at most for each packet */
+	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* GRO merges packets to one IP packet, at most this */
+	UDP_RECEIVE_BATCH = 16, /* datagrams that one call reads at most */
+	UDP_RECEIVE_BYTES = 1 << 17, /* limit of a batch, about: two of the longest datagrams */
+	UDP_EMPTY_LOOKS = 64, /* consecutive empty reads, after which a receiver is quiet */
+	UDP_QUIET_STEP = 16, /* a quiet receiver is read on every 16th call */
+	UDP_SEND_BATCH = 64, /* messages that one call sends at most */
+	UDP_SEND_PIECES = 1024, /* of a batch; a message takes at most 3 for each packet */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later kernels) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
@@ -43,48 +44,51 @@ enum {
 	UDP_CE = 3, /* RFC 3168 */
 	UDP_ECN_MASK = 3,
 	/*
-	 * After the kernel has accepted no packet for this time, the port drops the waiting
-	 * packets, so that the requester's retries run out. Sending a super-packet takes that long
-	 * at 1 Mbit/s.
+	 * When the kernel has accepted no packet for this time, the port drops the waiting packets,
+	 * so that the requester's retries run out. At 1 Mbit/s, sending a super-packet takes this
+	 * time.
 	 */
 	UDP_BLOCKED_MS_MAX = 500,
 	UDP_FLOW_LABEL_MASK = 0xfffff,
 };
 
-/* Sending: TOS, hop limit and UDP_SEGMENT. Receiving: TOS, segment size and overflow count. */
+/*
+ * Control messages. When sending: TOS, hop limit and UDP_SEGMENT. When receiving: TOS, hop limit,
+ * segment size and overflow count.
+ */
 struct udp_control {
 	_Alignas(struct cmsghdr) uint8_t bytes[128];
 };
 
 /*
- * A neighbour on the link, to which some path leads, with the Ethernet addresses for frames to it,
- * once the kernel has confirmed them. Direct-mapped: a path whose place has another neighbour goes
- * without.
+ * The remote address of some path, with the Ethernet addresses of frames to it, once the kernel has
+ * confirmed them. The table is direct-mapped: a path has no neighbour if that of another address
+ * has its place.
  */
 struct udp_neighbour {
-	uint32_t paths; /* that lead to it; 0: free */
-	uint8_t address; /* our own */
+	uint32_t paths; /* number of paths to it; 0: the entry is free */
+	uint8_t address; /* index of our local address */
 	struct gid gid;
-	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the kernel's answer, then our own */
-	bool is_lookup_pending; /* a lookup waits to be taken */
-	uint64_t lookup_from_ms; /* no lookup before that */
-	uint32_t lookup_pause_ms; /* between lookups */
-	uint64_t confirmed_ms; /* when the kernel last gave this address; 0: it has none */
-	uint64_t heard_ms; /* of its last frame; 0: none, or its link refused one of ours */
-	uint64_t routed_ms; /* when the kernel last found a route to it */
+	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the lookup's result, then our address */
+	bool is_lookup_pending; /* port_udp_next_lookup() has not taken the lookup yet */
+	uint64_t lookup_from_ms; /* the time of the next lookup at the earliest */
+	uint32_t lookup_pause_ms; /* the shortest time between two lookups */
+	uint64_t confirmed_ms; /* when a lookup last found the address; 0: the last found none */
+	uint64_t heard_ms; /* when its last frame came; 0: none, or a frame to it was refused */
+	uint64_t routed_ms; /* when the kernel last routed a packet to it */
 };
 
 /* udp_bypass.c */
 enum {
 	BYPASS_SLOT_BYTES = 2048,
 	BYPASS_SLOTS_COUNT = 1024,
-	BYPASS_UNMARKED_COUNT = 8, /* a mark is late by some microseconds: by one datagram or two */
+	BYPASS_UNMARKED_COUNT = 8, /* a mark comes some microseconds late: one or two datagrams */
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
 	UDP_CONFIRMED_MS = 3000,
 };
 
-/* A datagram that was delivered before its mark appeared in the ring. */
+/* A datagram that was delivered before its mark appeared in the ring (udp_bypass.c). */
 struct udp_unmarked {
 	bool is_used;
 	uint8_t start[BTH_BYTES];
@@ -96,26 +100,29 @@ struct udp_bypass {
 	uint8_t *ring;
 	uint32_t next_slot;
 	uint32_t stalled_looks;
-	uint32_t next_unmarked; /* overwrites the oldest */
+	uint32_t next_unmarked; /* the entry to write next, which is the oldest */
 	struct udp_unmarked unmarked[BYPASS_UNMARKED_COUNT];
 };
 
 struct udp_receiver {
 	int fd; /* -1: removed */
-	bool is_channel; /* from urnicd, in place of the socket (udp_channel.h) */
-	struct udp_bypass *bypass; /* NULL: only the socket */
+	bool is_channel; /* `fd` is the end of a channel of urnicd, not a socket (udp_channel.h) */
+	struct udp_bypass *bypass; /* NULL: this address has none */
 	uint32_t scope_ifindex;
-	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
-	uint32_t empty_looks; /* in a row */
-	unsigned batch; /* datagrams to read next: few while few arrive */
-	bool was_full; /* the last call got the whole batch */
+	uint32_t overflows_seen; /* last value of the socket's drop count, modulo 2^32 */
+	uint32_t empty_looks; /* consecutive reads that found nothing */
+	unsigned batch; /* number of datagrams that the next call reads at most (batch_adapt) */
+	bool was_full; /* the last call read a whole batch */
 	struct gid gid;
 };
 
-/* The state of a sender, for faster ICRC checks. Direct-mapped: a collision replaces. */
+/*
+ * A remote sender (address and source port), for faster ICRC checks. The table is direct-mapped: a
+ * new sender replaces the previous one in its place.
+ */
 struct udp_flow {
 	bool is_used;
-	bool is_counting; /* its ids count from datagram to datagram, instead of from 0 */
+	bool is_counting; /* its IPv4 identifications count on from datagram to datagram */
 	uint8_t address;
 	uint16_t source_port;
 	uint16_t next_id;
@@ -123,38 +130,38 @@ struct udp_flow {
 	struct icrc_flow icrc;
 };
 
-/* A sender within a message (udp_order.c). Direct-mapped, too. */
+/* A message of which packets are still to come (udp_order.c). This table is direct-mapped, too. */
 struct udp_order {
-	const struct udp_flow *flow; /* NULL: free */
-	uint32_t stream; /* destination QPN, and whether these are its responses */
+	const struct udp_flow *flow; /* NULL: the entry is free */
+	uint32_t stream; /* destination QPN, and whether the packets are responses */
 	struct psn next; /* the first missing PSN */
 };
 
 /* Do acknowledgements travel as tails to and from a host (udp_tail.c)? */
 struct udp_tails {
 	bool is_used;
-	bool has_come; /* a tail has come from there */
-	uint8_t address; /* our own */
-	uint8_t copies; /* that were sent there */
+	bool has_come; /* a tail has come from that host */
+	uint8_t address; /* index of our local address */
+	uint8_t copies; /* number of copies sent as tails to that host */
 	struct gid remote;
 };
 
 struct udp_sender {
 	int fd;
 	uint16_t source_port;
-	uint32_t paths; /* that use it; the last one closes it */
+	uint32_t paths; /* number of paths that use the sender; the last one closes it */
 };
 
 struct udp_path {
-	uint32_t id; /* its index, and a generation in the upper bits */
+	uint32_t id; /* the path's number: its index, and a generation in the upper bits */
 	struct port_udp_path settings;
 	uint32_t references;
-	bool can_segment; /* until the device refuses */
+	bool can_segment; /* false after the device has refused a super-packet */
 	struct udp_sender *sender;
 	union socket_address remote;
 	socklen_t remote_bytes;
 	struct icrc_flow icrc;
-	struct udp_control control; /* TOS and hop limit where they differ from the socket's */
+	struct udp_control control; /* TOS and hop limit if they differ from the socket's */
 	size_t control_bytes;
 	uint32_t held; /* impaired packets that wait */
 	struct udp_neighbour *neighbour; /* NULL: none */
@@ -165,19 +172,19 @@ struct udp_path {
 enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
 
 struct udp_staged {
-	struct udp_path *path; /* NULL once it was closed */
-	uint32_t offset; /* of what is not borrowed; the ICRC follows */
-	uint32_t bytes; /* without ICRC */
-	const uint8_t *borrowed; /* the last borrowed_bytes of them; NULL: in the buffer */
+	struct udp_path *path; /* NULL: the path was closed after the packet was staged */
+	uint32_t offset; /* in the stage, of the bytes that are not borrowed; the ICRC follows */
+	uint32_t bytes; /* length of the packet without ICRC */
+	const uint8_t *borrowed; /* the last borrowed_bytes of the packet; NULL: not borrowed */
 	uint32_t borrowed_bytes;
-	uint32_t whole_offset; /* a place with room for all of it */
+	uint32_t whole_offset; /* in the stage, of a place with room for the whole packet */
 };
 
 struct port_udp {
 	struct port_udp_counters *counters;
 	uint8_t slot;
 	bool is_blocked;
-	uint64_t blocked_since_ms; /* while is_blocked: since when the kernel takes nothing */
+	uint64_t blocked_since_ms; /* if is_blocked: since when the kernel takes no packet */
 	struct port_udp_refusal refusal;
 	struct udp_impairments *impairments; /* NULL: none */
 
@@ -185,7 +192,7 @@ struct port_udp {
 	bool reports_hops;
 	uint32_t receiver_count;
 	uint32_t receive_calls;
-	uint32_t busiest; /* the receiver of the last packet */
+	uint32_t busiest; /* index of the receiver that got the last packet */
 	struct udp_receiver receivers[PORT_UDP_ADDRESSES_MAX];
 	struct mmsghdr in[UDP_RECEIVE_BATCH];
 	struct iovec in_iov[UDP_RECEIVE_BATCH];
@@ -200,11 +207,11 @@ struct port_udp {
 	uint32_t lookup_count;
 	port_udp_lookup_fn *on_lookup; /* NULL: lookups are not executed */
 	void *lookup_context;
-	uint32_t looks; /* system calls of the last port_udp_receive() */
+	uint32_t looks; /* count of system calls in the last port_udp_receive() */
 
 	/*
-	 * Sending: staged[staged_first .. staged_end) lie behind each other in `stage`, except for
-	 * tails (udp_tail.c).
+	 * Sending: the packets staged[staged_first .. staged_end) lie in this order in `stage`,
+	 * except for tails (udp_tail.c).
 	 */
 	uint32_t staged_first;
 	uint32_t staged_end;
@@ -213,18 +220,18 @@ struct port_udp {
 	uint8_t *stage;
 	struct mmsghdr out[UDP_SEND_BATCH];
 	struct udp_message {
-		uint32_t bytes; /* of data */
+		uint32_t bytes; /* of UDP payload */
 		struct udp_control control;
 		uint8_t headers[UDP_VNET_BYTES + ROCE_FRAME_HEADER_BYTES_MAX];
 	} out_message[UDP_SEND_BATCH];
-	struct iovec out_iov[UDP_SEND_PIECES]; /* of all messages */
+	struct iovec out_iov[UDP_SEND_PIECES]; /* the pieces of all messages of a batch */
 	uint32_t out_piece_count;
-	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
+	uint32_t out_packets[UDP_SEND_BATCH]; /* number of staged packets in each message */
 
 	/*
-	 * Paths by number, and by their destination. Freed indexes wait in a ring, the oldest
-	 * first; those from path_limit on were never used. So opening and closing take the same
-	 * time whatever the number of paths.
+	 * Paths by index (`paths`), and by a hash of their settings (`path_buckets`). Freed indexes
+	 * are in a ring, the oldest first; indexes from path_limit on were never used. So the time
+	 * to open or close a path does not depend on the number of paths.
 	 */
 	uint32_t path_limit;
 	uint32_t path_free_head; /* in path_free */
@@ -237,8 +244,8 @@ struct port_udp {
 };
 
 /*
- * The two system calls of the data path, without the C library's cancellation points. Those cost a
- * threaded program more than the rest of a call that finds nothing.
+ * The two system calls of the data path, without the C library. Its functions are cancellation
+ * points, which cost a threaded program more than the rest of a call that receives nothing.
  */
 static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -250,7 +257,7 @@ static inline int udp_sendmmsg(int fd, struct mmsghdr *messages, unsigned count)
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
 }
 
-/* Keeps the first refusal. */
+/* Note that the kernel has refused a system call. Only the first refusal is kept. */
 static inline void udp_refused(struct port_udp *port, const char *call, int error)
 {
 	if (port->refusal.call)
@@ -259,7 +266,7 @@ static inline void udp_refused(struct port_udp *port, const char *call, int erro
 	__atomic_store_n(&port->refusal.call, call, __ATOMIC_RELEASE);
 }
 
-/* The path with this number; NULL when it was closed. */
+/* The open path with this number; NULL when it was closed. */
 static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32_t id)
 {
 	struct udp_path *path = port->paths[id % PORT_UDP_PATHS_MAX];
@@ -267,12 +274,12 @@ static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32
 	return path && path->id == id ? path : NULL;
 }
 
-/* The information about a datagram, from the kernel or a frame's headers. */
+/* What is known of a datagram, from the kernel's control messages or a frame's headers. */
 struct udp_datagram {
 	uint8_t address;
 	uint8_t tos;
 	uint8_t hop_limit;
-	uint32_t segment_bytes; /* of each packet except the last, ICRC included */
+	uint32_t segment_bytes; /* length of each packet except the last, with ICRC */
 };
 
 /*
@@ -283,7 +290,7 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
 	void *context);
 
-/* The entry of a sender, which may be new. */
+/* Find the entry of a remote sender, or make it. */
 struct udp_flow *udp_flow_of(
 	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port);
 
@@ -297,44 +304,44 @@ unsigned udp_socket_receive(
 bool udp_is_channel(int fd);
 
 /*
- * udp_socket_receive() for a channel. Returns the number of datagrams, or -1 and errno; adds their
- * bytes.
+ * Read at most a batch of datagrams from a channel. Returns the number of datagrams, or -1 and
+ * errno. Adds their bytes to *ret_bytes.
  */
 int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context);
 
 /* --- order between bypass and socket (udp_order.c) --- */
 
-/* A queue pair accepted this packet, of at least a BTH. */
+/* Record that a queue pair accepted this packet, which has at least a BTH. */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
-/* Does a packet, of at least a BTH, have to wait for earlier ones, the middle of a message? */
+/* Does the packet, which has at least a BTH, have to wait for earlier packets of its message? */
 bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /*
- * Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin with it have
- * no mark.
+ * Is this a middle packet of a message? It has at least a BTH. Datagrams that begin with such a
+ * packet have no mark.
  */
 bool udp_order_is_middle(const uint8_t *packet);
 
 /* --- acknowledgements as tails of super-packets (udp_tail.c) --- */
 
 /*
- * How many staged packets from `first` on make a super-packet: one path, equal sizes, of which the
- * last may be shorter.
+ * How many staged packets from `first` on make a super-packet? They have one path and equal
+ * lengths; only the last may be shorter.
  */
 uint32_t udp_run_length(const struct port_udp *port, uint32_t first);
 
 /*
- * Are all packets of the super-packet for one slot? They must be, because a receiver may get it in
- * one piece, at the slot of its first packet.
+ * Are the packets `a` and `b` of one path for the same slot? All packets of a super-packet must be,
+ * because a receiver may get it in one piece, at the socket for the slot of its first packet.
  */
 bool udp_is_for_same_slot(
 	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b);
 
 /*
- * The packets from `first` on are in no message yet. An acknowledgement there may move behind
- * requests, or get a copy there.
+ * Called before a message is made of the packets from `first` on. If `first` is an acknowledgement,
+ * it may be moved behind the requests that follow it, or copied there.
  */
 void udp_tail_arrange(struct port_udp *port, uint32_t first);
 
@@ -344,7 +351,7 @@ void udp_tail_arrange(struct port_udp *port, uint32_t first);
  */
 size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 
-/* A tail with a good ICRC came from there. */
+/* Note that a tail with a good ICRC has come from `remote`. */
 void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *remote);
 
 /* --- the bypass (udp_bypass.c) --- */
@@ -354,16 +361,17 @@ unsigned udp_bypass_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A datagram was read from the socket. Deliver the frames before it, and remove its mark. Returns
- * whether it had a mark, and then the Ethernet addresses of its frame.
+ * The caller has read a datagram from the UDP socket. Deliver the frames that arrived before it,
+ * and remove its mark. Returns whether it had a mark; if so, ret_macs has the Ethernet addresses of
+ * its frame.
  */
 bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A queue pair accepted a packet from this neighbour, in a frame that begins with `macs`. The
- * neighbour counts as alive if the kernel has confirmed the frame's source address; else the port
- * looks that up.
+ * A queue pair accepted a packet from `gid`, in a frame that begins with `macs`. The neighbour
+ * counts as alive if the frame's source is the Ethernet address that a lookup has confirmed.
+ * Otherwise the port requests a lookup.
  */
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
@@ -372,18 +380,18 @@ void udp_bypass_close(struct udp_bypass *bypass);
 int udp_bypass_fd(const struct udp_bypass *bypass);
 
 /*
- * The bypass for a message of a path; NULL: its socket. `data_bytes` of UDP payload, `now_ms` of
- * udp_now_ms().
+ * The bypass that sends a message of `data_bytes` of UDP payload to a path; NULL: the path's UDP
+ * socket sends it. `now_ms` is the result of udp_now_ms().
  */
 struct udp_bypass *udp_bypass_of(const struct port_udp *port, const struct udp_path *path,
 	uint32_t data_bytes, uint64_t now_ms);
 
-/* The time to a few milliseconds, at almost no cost. */
+/* The time in ms, exact to a few milliseconds, at almost no cost. */
 uint64_t udp_now_ms(void);
 
 /*
- * Make the headers of a frame with `data_bytes`, segmented into packets of `segment_bytes` (0:
- * one). Returns their length.
+ * Make the headers of a frame with `data_bytes` of UDP payload, which the kernel segments into
+ * packets of `segment_bytes` (0: one packet). Returns the length of the headers.
  */
 uint32_t udp_bypass_headers_make(
 	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);
@@ -408,14 +416,14 @@ void udp_impair_path_close(struct port_udp *port, struct udp_path *path);
 
 void udp_impair_close(struct port_udp *port);
 
-/* Add or remove the reference of a path to the neighbour at its end. */
+/* Add or remove the reference of a path to the neighbour of its remote address. */
 void udp_neighbour_ref(struct port_udp *port, struct udp_path *path);
 void udp_neighbour_unref(struct udp_path *path);
 
 /* Close all paths and their sockets, whatever their references. */
 void udp_paths_destroy(struct port_udp *port);
 
-/* Append a control message. Returns the bytes used so far. */
+/* Append a control message behind the first `used_bytes`. Returns the new number of used bytes. */
 size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
 	const void *value, size_t value_bytes);
 

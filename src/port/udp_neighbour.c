@@ -2,17 +2,18 @@
 /*
  * The Ethernet addresses of next hops, for frames that bypass the kernel's UDP (udp_bypass.c).
  *
- * Any host on the link can send frames with the peer's IP address and an Ethernet address of its
- * own. So the port trusts no frame. It uses the address that the kernel's neighbour table has for
+ * Any host on the link can send frames with the peer's IP address and its own Ethernet address. So
+ * the port trusts no frame. It uses the Ethernet address that the kernel's neighbour table has for
  * the route's next hop, which a thread of the NIC looks up (struct port_udp_lookup). So packets
  * go where the kernel would send them, and a host that forges frames redirects none.
  *
- * A frame from that address, with a packet that a queue pair accepted, shows that the neighbour is
- * alive, for UDP_HEARD_MS. A frame from another address causes a new lookup, once in UDP_LOOKUP_MS.
- * Each lookup without an address doubles the pause before the next one. The port repeats a lookup
- * after UDP_CONFIRM_MS, and uses no result older than UDP_CONFIRMED_MS. Packets to a silent or
- * unconfirmed neighbour leave by the UDP socket. So does a packet to each neighbour once in
- * UDP_ROUTED_MS, so that the port soon notices a changed route.
+ * A frame from that address with a packet that a queue pair has accepted shows that the neighbour
+ * is alive; the port relies on that for UDP_HEARD_MS. A frame from another Ethernet address causes
+ * a new lookup, but at most one in UDP_LOOKUP_MS. Each lookup that finds no address doubles the
+ * pause before the next one. The port repeats a lookup after UDP_CONFIRM_MS, and uses no result
+ * that is older than UDP_CONFIRMED_MS. Packets to a silent or unconfirmed neighbour leave by the
+ * UDP socket. One packet to each neighbour in UDP_ROUTED_MS does so, too, so that the kernel's
+ * routing is applied, and the port soon follows a changed route.
  */
 #include <string.h>
 #include <time.h>
@@ -81,7 +82,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
-	/* The neighbour mostly answers before the first frame is sent. */
+	/* Look it up now, because the result mostly arrives before the first frame is sent. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
 		neighbour_lookup_request(port, neighbour, udp_now_ms());
 }
@@ -92,7 +93,7 @@ void udp_neighbour_unref(struct udp_path *path)
 		path->neighbour->paths--;
 }
 
-/* Has the kernel given the address recently? */
+/* Has a recent lookup found the neighbour's address? */
 static bool is_confirmed(const struct udp_neighbour *neighbour, uint64_t now_ms)
 {
 	return neighbour->confirmed_ms && now_ms - neighbour->confirmed_ms <= UDP_CONFIRMED_MS;
@@ -113,7 +114,7 @@ void udp_neighbour_heard(
 		neighbour_lookup_request(port, neighbour, now_ms);
 		return;
 	}
-	/* The kernel has found this address to be the interface's own: PACKET_HOST. */
+	/* `own` is the interface's address, because filter_ring() takes only PACKET_HOST. */
 	memcpy(neighbour->macs + FRAME_MAC_BYTES, own, FRAME_MAC_BYTES);
 	neighbour->heard_ms = now_ms;
 	if (now_ms - neighbour->confirmed_ms > UDP_CONFIRM_MS)
@@ -156,7 +157,7 @@ void port_udp_lookup_done(
 
 	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &lookup->remote) ||
 		!gid_is_equal(&port->receivers[neighbour->address].gid, &lookup->local))
-		/* The last path to it was closed meanwhile, and another neighbour has its place. */
+		/* The last path to it was closed meanwhile: its entry is free or another's. */
 		return;
 	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
 		neighbour->heard_ms = 0;

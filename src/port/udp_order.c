@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of packets from the bypass and the socket, where no mark shows it (udp_bypass.c). The
- * port records which queue pairs are within a message, whose middle packets come by the socket.
- * Later packets from the bypass wait for those.
+ * The order of packets from the bypass and the UDP socket, if no mark shows it (udp_bypass.c). The
+ * port records which queue pairs have received a part of a message, whose middle packets arrive at
+ * the UDP socket. Later packets from the bypass wait for the middle packets.
  *
- * This is only an estimate. The port does not wait for senders without a record, and waits for lost
- * packets only briefly. The transport accepts packets in any order.
+ * This is only an estimate: the port does not wait if it has no record for the queue pair, and
+ * waits for lost packets only briefly. The transport handles packets in any order.
  */
 #include "port/udp_internal.h"
 #include "wire/opcode.h"

@@ -26,7 +26,7 @@ size_t udp_control_append(struct udp_control *control, size_t used_bytes, int le
 	return used_bytes + CMSG_SPACE(value_bytes);
 }
 
-/* Send the path's flow label, instead of one that the kernel derives from the addresses. */
+/* Let the socket send the flow label of the path, not one that the kernel computes. 0 or -errno. */
 static int flow_labels_set(int fd)
 {
 	return socket_set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) ||
@@ -79,7 +79,7 @@ static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
 	port->senders[address][slot] = NULL;
 }
 
-/* The interface of a socket's multicast packets is that of the socket's local address. */
+/* Send the socket's multicast packets through the interface of its local address. 0 or -errno. */
 static int multicast_through(
 	const struct udp_sender *sender, const struct udp_receiver *receiver, uint32_t ifindex)
 {
@@ -101,7 +101,7 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 	if (path->settings.dscp != 0)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
-	/* Sockets have a separate limit for multicast, by default 1. */
+	/* Sockets have a separate hop limit for multicast, by default 1, so always pass one. */
 	if (hop_limit != SOCKET_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
@@ -161,7 +161,7 @@ static bool is_same_path(const struct port_udp_path *a, const struct port_udp_pa
 		gid_is_equal(&a->remote, &b->remote);
 }
 
-/* The bucket of a path with these settings. */
+/* The hash bucket of a path with these settings. */
 static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_path *settings)
 {
 	uint64_t words[2];

@@ -28,9 +28,9 @@ struct udp_flow *udp_flow_of(
 }
 
 /*
- * Deliver a packet of `bytes` with its ICRC, if that is good. *id is the packet's expected
- * identification, and becomes that of the next packet. *was_taken is set if a queue pair accepted
- * it. Returns whether the ICRC was good.
+ * Deliver a packet if its ICRC is good; `bytes` is its length with the ICRC. In: *id is the
+ * expected IPv4 identification of the packet. Out: that of the next packet. *was_taken is set if a
+ * queue pair accepted the packet. Returns whether the ICRC was good.
  */
 static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	struct port_udp_packet *packet, size_t bytes, uint16_t *id, bool *was_taken,
@@ -106,7 +106,10 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 	return was_taken;
 }
 
-/* `macs`  The Ethernet addresses of its frame, if the bypass has seen that; else NULL. */
+/*
+ * Process a datagram of the UDP socket. `macs` are the Ethernet addresses of its frame, if its mark
+ * has shown them (udp_bypass_catch_up()); else NULL.
+ */
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
 	const uint8_t *macs, port_udp_packet_fn *on_packet, void *context)
 {
@@ -136,7 +139,7 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		udp_neighbour_heard(port, address, &head.sgid, macs);
 }
 
-/* The kernel has overwritten the lengths in the message header. */
+/* Set the lengths in the message header again, which the kernel has overwritten. */
 static void message_rearm(struct msghdr *header)
 {
 	header->msg_namelen = sizeof(union socket_address);
@@ -145,9 +148,10 @@ static void message_rearm(struct msghdr *header)
 }
 
 /*
- * A call with room for more datagrams reads the empty queue once more. So the batch follows the
- * traffic: one for a ping-pong, all for a stream. But not more bytes than the caches hold, nor so
- * many that the sender waits for an acknowledgement meanwhile.
+ * Choose the number of datagrams that the next call reads. A call that has room for more datagrams
+ * than there are reads the empty queue once more, which costs time. So the batch follows the
+ * traffic: one datagram for a ping-pong, UDP_RECEIVE_BATCH for a stream. A batch has no more bytes
+ * than the caches hold, and not so many that the sender waits for an acknowledgement during it.
  */
 static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t bytes)
 {
@@ -163,7 +167,8 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 }
 
 /*
- * Read a batch from the socket. Returns the number of datagrams, or -1 and errno; adds their bytes.
+ * Read a batch from the UDP socket. Returns the number of datagrams, or -1 and errno. Adds their
+ * bytes to *ret_bytes.
  */
 static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context)
@@ -185,7 +190,10 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 	return count;
 }
 
-/* Other errors concern an earlier sent packet, or the interface. */
+/*
+ * Count a failed read. Only some errors mean that the kernel refuses the call; others report an
+ * earlier sent packet or a change of the interface.
+ */
 static void receive_failed(struct port_udp *port, int error)
 {
 	port->counters->rx_errors++;
@@ -215,8 +223,9 @@ unsigned udp_socket_receive(
 }
 
 /*
- * A read costs a system call, so idle sockets are read on every 16th call. The socket that
- * delivered the last packet is read on every call, unless that packet came by the bypass.
+ * Does this call read the address's UDP socket? A read costs a system call, so idle sockets are
+ * read on every 16th call. The socket that delivered the last packet is read on every call, unless
+ * the address has a bypass. `has_come`: the bypass has just delivered something.
  */
 static bool is_worth_a_look(const struct port_udp *port, uint32_t address, bool has_come)
 {

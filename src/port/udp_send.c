@@ -27,8 +27,8 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 }
 
 /*
- * Reserve room for all bytes of each packet. The bytes that are not borrowed lie together at the
- * start of that room.
+ * Reserves room for all bytes of the run. The bytes that are not borrowed lie one behind the other
+ * at the start of that room. If packets have to wait, borrowed_copy() gives each its whole room.
  */
 void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run)
 {
@@ -97,7 +97,7 @@ uint32_t udp_run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
-/* The bytes of a run, ICRCs included. */
+/* The length of `count` staged packets of a super-packet, with their ICRCs. */
 static uint32_t run_bytes(const struct port_udp *port, uint32_t first, uint32_t count)
 {
 	const struct udp_staged *head = &port->staged[first];
@@ -115,8 +115,8 @@ static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 }
 
 /*
- * Make the pieces of a message. Bytes that are adjacent in the stage are one piece, and each
- * borrowed payload is one.
+ * Make the pieces (iovec) of a message. Adjacent bytes of the stage are one piece. Each borrowed
+ * payload is one piece.
  */
 static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -138,7 +138,7 @@ static void pieces_make(struct port_udp *port, const struct udp_staged *head, ui
 	piece_add(port, port->stage + from, end - from);
 }
 
-/* Set the destination and segment size of a message for the socket. */
+/* Set the destination and the segment size of a message that the path's UDP socket sends. */
 static void address_to_peer(struct udp_message *message, struct udp_path *path,
 	uint32_t segment_bytes, struct msghdr *header)
 {
@@ -158,8 +158,9 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 }
 
 /*
- * Seal the packets of a super-packet, which the kernel numbers 0, 1, 2 ... (IPv4 identification).
- * The last comes first, so that the packets that the kernel copies first are still in L1.
+ * Write the ICRCs of the packets of a super-packet. Their IPv4 identifications, which the kernel
+ * sets, are 0, 1, 2 ... The last packet is sealed first, so that the packets which the kernel
+ * copies first are still in the L1 cache.
  */
 static void packets_seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -170,7 +171,7 @@ static void packets_seal(struct port_udp *port, const struct udp_staged *head, u
 			head[i].bytes, head[i].borrowed, head[i].borrowed_bytes);
 }
 
-/* Make message `index` of the batch from `count` staged packets; seal them. */
+/* Make message `index` of the batch from `count` staged packets, and write their ICRCs. */
 static void message_make(
 	struct port_udp *port, unsigned index, uint32_t first, uint32_t count, bool is_frame)
 {
@@ -194,9 +195,10 @@ static void message_make(
 }
 
 /*
- * The bypass for the message of `count` staged packets; NULL: its path's socket. A long message
- * behind a short one takes the same way, to keep their order: an interface with several queues may
- * have another queue for each way, and the long message may answer what the short one acknowledges.
+ * The bypass for the message of `count` staged packets; NULL: the path's UDP socket sends it. If a
+ * message too long for the bypass follows a short one, both use the UDP socket, to keep their
+ * order. On an interface with several queues, bypass and UDP socket may use different queues, and
+ * the long message may be the answer to what the short one acknowledges.
  */
 static struct udp_bypass *way_of(
 	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
@@ -210,8 +212,8 @@ static struct udp_bypass *way_of(
 }
 
 /*
- * Make as many messages as one call can send: by a bypass (*ret_bypass), or the sender of the first
- * path. Returns how many, at least one.
+ * Make as many messages as one system call can send: through one bypass (*ret_bypass), or, if that
+ * is NULL, the UDP socket of the first path. Returns the number of messages, at least one.
  */
 static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_bypass **ret_bypass)
 {
@@ -241,7 +243,7 @@ static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_by
 	return count;
 }
 
-/* The kernel has taken the first `count` messages of the batch. */
+/* Account for the first `count` messages of the batch, which the kernel has taken. */
 static void account_sent(struct port_udp *port, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -274,7 +276,7 @@ uint64_t *udp_error_counter(struct port_udp_counters *counters, int error)
 	}
 }
 
-/* The bypass refused the first message of the batch: leave that message to the path's socket. */
+/* The bypass refused the first message of the batch: let the path's UDP socket send it. */
 static void handle_link_refusal(struct port_udp *port, int error)
 {
 	struct udp_path *path = port->staged[port->staged_first].path;
@@ -289,7 +291,10 @@ static void handle_link_refusal(struct port_udp *port, int error)
 	}
 }
 
-/* The kernel refused the first message of the batch. Returns false when it may accept it later. */
+/*
+ * The UDP socket refused the first message of the batch. Returns true when the caller goes on: the
+ * message was dropped, or is tried again at once; false when the kernel may accept it later.
+ */
 static bool handle_refusal(struct port_udp *port, int error)
 {
 	struct udp_path *path = port->staged[port->staged_first].path;
@@ -302,7 +307,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	if (error == EPERM || error == EACCES || error == ENOSYS)
 		udp_refused(port, "sendmmsg", error);
 	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-		/* No checksum offload (EIO), or a limit of the device: send singly. */
+		/* No checksum offload (EIO), or a limit of the device: send packets one by one. */
 		path->can_segment = false;
 		port->counters->tx_segment_refused++;
 		return true;
@@ -312,7 +317,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	return true;
 }
 
-/* Send a batch. Returns false when the rest has to wait. */
+/* Send a batch. Returns false when the kernel takes no message now: errno says why. */
 static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
 {
 	struct udp_bypass *bypass;
@@ -336,8 +341,9 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 }
 
 /*
- * Packets that have to wait get copies of their borrowed payloads into the stage. The last packet
- * is first, because each one moves towards the end of the stage.
+ * Copy the borrowed payloads of packets that have to wait into the stage, because the caller needs
+ * them no longer than this flush. The last packet is first, because each packet moves towards the
+ * end of the stage.
  */
 static void borrowed_copy(struct port_udp *port)
 {
@@ -357,7 +363,10 @@ static void borrowed_copy(struct port_udp *port)
 	}
 }
 
-/* The kernel refuses everything with `error`. Returns whether the staged packets still wait. */
+/*
+ * The kernel takes no message, with `error`. Returns whether the staged packets wait. If they have
+ * waited for too long, they are dropped.
+ */
 static bool is_worth_waiting(struct port_udp *port, uint64_t now_ms, int error)
 {
 	if (!port->is_blocked) {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An acknowledgement in the super-packet of the requests behind it.
+ * Tails: an acknowledgement in one super-packet with the requests that are sent behind it.
  *
  * A peer must complete its request before it receives the answer, so the engine sends the
- * acknowledgement first. But the packets of a super-packet have one size; only the last may be
- * shorter, and an acknowledgement is shorter than a request. As a separate message it would add
- * half to the cost of a short answer. So it travels as the tail of the super-packet, and a
- * receiving port that gets the super-packet whole delivers the tail first.
+ * acknowledgement first. But the packets of a super-packet have one size. Only the last may be
+ * shorter, and an acknowledgement is shorter than a request. As a separate message the
+ * acknowledgement would add half to the cost of a short answer. So it travels as the last packet of
+ * the super-packet, the tail. A receiving port that gets the super-packet in one piece delivers the
+ * tail first.
  *
- * An adapter, rxe, or a network that splits super-packets would deliver the tail last. So the port
- * sends an acknowledgement as a tail only to hosts from which tails have come: they know tails, and
- * the network keeps super-packets whole. To other hosts the acknowledgement leaves ahead of the
- * requests. With the first few of these the port sends a copy as a tail, by which another urnic
- * learns that tails arrive here; any requester ignores the copy (IBTA 9.7.5.1).
+ * If an adapter, rxe, or the network splits the super-packet, the tail is delivered last. So the
+ * port sends an acknowledgement as a tail only to hosts from which tails have arrived: these hosts
+ * know tails, and the network keeps super-packets whole. To other hosts the port sends the
+ * acknowledgement before the requests. The first few times it also sends a copy as a tail, from
+ * which another urnic learns that tails of this host arrive; any requester ignores the copy (IBTA
+ * 9.7.5.1).
  */
 #include <string.h>
 
@@ -20,7 +22,8 @@
 #include "wire/bth.h"
 #include "wire/opcode.h"
 
-enum { TAIL_COPIES_MAX = 4 }; /* the first may be lost, or arrive before the peer's path is open */
+/* More than one, because the first may be lost, or arrive before the peer's path is open. */
+enum { TAIL_COPIES_MAX = 4 };
 
 static bool is_ack(const uint8_t *packet)
 {
@@ -36,7 +39,7 @@ static bool is_request(const uint8_t *packet)
 	return info && info->role == OPCODE_ROLE_REQUEST;
 }
 
-/* The entry of a host. Direct-mapped: a collision replaces, and costs a few more copies. */
+/* The entry of a host. If another host has its place, that entry is lost, and copies are repeated. */
 static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const struct gid *remote)
 {
 	uint32_t hash = get_be32(remote->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 26;
@@ -50,8 +53,8 @@ static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const 
 /* --- sending --- */
 
 /*
- * How many staged packets behind `first`, an acknowledgement, make a super-packet that it can be
- * the tail of; 0: none.
+ * `first` is an acknowledgement. How many of the staged packets behind it make a super-packet whose
+ * tail it can be? 0: there is no such super-packet.
  */
 static uint32_t body_count(const struct port_udp *port, uint32_t first)
 {
@@ -72,7 +75,7 @@ static uint32_t body_count(const struct port_udp *port, uint32_t first)
 	return bytes <= UDP_SUPER_BYTES_MAX ? count : 0;
 }
 
-/* Stage a copy of the acknowledgement `first` behind the `count` packets that follow it. */
+/* Stage a copy of the acknowledgement at `first` behind the `count` packets that follow it. */
 static void copy_stage(struct port_udp *port, uint32_t first, uint32_t count)
 {
 	struct udp_staged copy = port->staged[first];
