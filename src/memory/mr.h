@@ -47,7 +47,7 @@ enum mr_access {
 	MR_REMOTE_READ = 1 << 2,
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
-	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
+	MR_ZERO_BASED = 1 << 5, /* of a window: peers' addresses count from its first byte */
 	MR_ON_DEMAND = 1 << 6, /* pages may be missing; each access first faults them in */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
@@ -67,7 +67,10 @@ enum mr_fault {
 #undef MR_FAULT
 };
 
-/* The result of a program's call that names memory: 0 for MR_OK, else the -errno of the row. */
+/*
+ * The result of a program's call that names memory: 0 for MR_OK, else the -errno of the fault's row
+ * in memory/mr_fault.def.
+ */
 int mr_fault_errno(enum mr_fault fault);
 
 enum mr_kind {
@@ -79,9 +82,9 @@ enum mr_kind {
 };
 
 /*
- * A slot of the table; a cache line. The fields of a region are written under all lanes' locks, or
- * while `key_word` is 0. Those of a window are written under `lock`. What a reader has read of a
- * window is valid if `key_word` was the same before and after.
+ * A slot of the table. It fills a cache line. The fields of a region are written under all lanes'
+ * locks, or while `key_word` is 0. Those of a window are written under `lock`. What a reader has
+ * read of a window is valid if `key_word` was the same before and after.
  */
 struct mr_slot {
 	/*
@@ -290,7 +293,10 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
-/* mr_resolve() with `cached`, which is for the same `pd`. A range that is not in it is cached. */
+/*
+ * mr_resolve() with a cache, which is for the same `pd`. If the cache does not have the range, the
+ * call looks it up, and caches its region.
+ */
 static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	struct mr_cached *cached, uint32_t key, uint32_t pd, uint32_t access, uint64_t iova,
 	uint64_t bytes, uint8_t **ret_pointer)
