@@ -20,7 +20,7 @@ static int memory_check(int fd, struct stat *ret_status)
 
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, ret_status) || fstatfs(fd, &system))
 		return -EBADF;
-	/* tmpfs only: of hugetlbfs, access raises SIGBUS when the host has no free huge page. */
+	/* tmpfs only: access to hugetlbfs raises SIGBUS if the host has no free huge page. */
 	if (!S_ISREG(ret_status->st_mode) || system.f_type != TMPFS_MAGIC ||
 		ret_status->st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)) ||
 		ret_status->st_size > (off_t)ARENA_SIDE_BYTES)

@@ -35,7 +35,7 @@ int nic_memory_check(int fd);
  */
 int nic_memory_open(int fd, uid_t owner, uint64_t *ret_bytes);
 
-/* nic_memory_check() of a side of NIC memory whose other side has `bytes`, so this one has, too. */
+/* nic_memory_check(), and the file is `bytes` long, as the other side of the same NIC memory is. */
 int nic_memory_check_side(int fd, uint64_t bytes);
 
 /*

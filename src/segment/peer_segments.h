@@ -9,7 +9,7 @@
  * serial number in the peer's list shows that the peer has ended the segment. While an in-use mark
  * names a region's key, the region's segments do not change, so pointers into them stay valid.
  *
- * Threads: any.
+ * Threads: any thread may call.
  */
 
 #include <stdint.h>
@@ -30,8 +30,8 @@ struct peer_segments {
 	/*
 	 * Called when a mapping is no longer needed. A suspended thread of this process may be in
 	 * the middle of a copy to the mapping, because the peer ended the segment without waiting
-	 * for it. So the callee has another thread call peer_segments_stale(), wait until each lane
-	 * was unlocked once, and then unmap the result. NULL: mappings are unmapped at once.
+	 * for it. So the function wakes another thread, which calls peer_segments_stale(), waits
+	 * until each lane was unlocked once, and unmaps the result. NULL: unmap at once.
 	 */
 	void (*on_stale)(void);
 };

@@ -58,7 +58,7 @@ uint64_t segments_init(struct arena *arena);
  */
 bool segments_begin(void);
 
-/* Would segments_begin() return true? Any thread. */
+/* Would segments_begin() return true? Any thread may call. */
 bool segments_may_begin(void);
 
 /* In the child of a fork: forget the parent's segments. */
