@@ -27,9 +27,9 @@
  * A channel lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. The
  * owner keeps the generation and the count of collected records in the twin on its own side.
  *
- * A record is one cache line. Besides its payload, a message needs no other line to go from CPU to
- * CPU. The owner polls the next record of a busy channel (is_watched), and then the initiator rings
- * no doorbell.
+ * A record is one cache line, and the only line besides the payload that moves from CPU to CPU for
+ * a message. The owner polls the next record of a busy channel (is_watched), and then the initiator
+ * rings no doorbell.
  *
  * Channels never return to the allocator of NIC memory, because a suspended initiator may keep a
  * pointer to one. Later queue pairs reuse a channel with another generation.
@@ -54,13 +54,14 @@
 #include "queue/rq.h"
 
 enum {
-	/* A power of two. So many records may be published and not yet collected. */
+	/* The most records that may be published and not yet collected. A power of two. */
 	CHANNEL_RECORD_COUNT = 128,
 	CHANNEL_TABLE_COUNT = 1 << 16, /* one entry for each queue pair number of a lane */
 };
 
 /*
- * Values of request_channel.in_use. A key is used: CHANNEL_USES_KEY | key. Keys are below 2^32.
+ * Values of request_channel.in_use. The mark for the use of a key is CHANNEL_USES_KEY | key; keys
+ * are below 2^32.
  */
 #define CHANNEL_IS_FREE   0ull
 #define CHANNEL_USES_KEY  (1ull << 32)
@@ -138,7 +139,7 @@ enum channel_word_state {
 struct channel_word {
 	_Atomic uint32_t state; /* enum channel_word_state */
 	uint32_t key;
-	uint32_t pd; /* its number in the owner's process */
+	uint32_t pd; /* the protection domain's number in the owner's process */
 	uint32_t qpn;
 	uint32_t access;
 	uint32_t operation; /* enum mr_word_operation */
@@ -348,8 +349,8 @@ static inline bool channel_mark_holds(const struct request_channel *channel)
  * A faster channel_mark_holds(), by a count. The caller calls channel_revoked() before it sets the
  * mark, and channel_mark_held_since() after the copy. A CPU waits when it reads a word that it has
  * just changed by a locked instruction, such as `in_use`, so this reads another word. The owner
- * increments the count after it has revoked a mark, and before it pauses. That mark may be an
- * earlier one: if the result is false, the mark may still be in force. True is certain.
+ * increments the count after it has revoked a mark, and before it pauses. The revoked mark may have
+ * been an earlier one, so false means only that this mark may be revoked. True is certain.
  */
 static inline uint32_t channel_revoked(const struct request_channel *channel)
 {

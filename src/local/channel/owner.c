@@ -70,7 +70,7 @@ static void key_leave(struct owner_mark *mark)
  * is still valid.
  */
 
-enum { REVOKED_MAX = 16 }; /* after so many revoked marks in a row, the access fails */
+enum { REVOKED_MAX = 16 }; /* number of revoked marks in a row after which the access fails */
 
 /* Look the key up. On-demand memory counts as present; if it is not, the copy fails. */
 static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,

@@ -87,7 +87,10 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
-/* peer_find() from the cache entry of this `user`, if it has the range; else cached from now on. */
+/*
+ * peer_find() with a cache entry, which is for the same `user`. If the entry does not have the
+ * range, the call looks it up, and renews the entry.
+ */
 static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
 	struct peer_place *ret_place)
