@@ -172,7 +172,7 @@ static inline uint32_t batch_send(
 {
 	uint32_t first = sq->completed, done = 0;
 
-	/* Only if no other initiator takes receive requests from the target's queue. */
+	/* Only if no other initiator may take receive requests from the target's queue. */
 	if (local->is_rq_shared || !local->target_rq)
 		return 0;
 	count = min_u32(count, BATCH_COUNT_MAX);

@@ -10,7 +10,7 @@
  * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
  * Requests that really fall back to packets are not counted there: the requester numbers those.
  *
- * Threads: as local.h.
+ * Threads: the caller holds the lane's lock.
  */
 
 #include "local/datagram.h"

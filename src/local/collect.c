@@ -53,7 +53,7 @@ void local_watch_end(struct local_qp *local)
 
 /*
  * Take the place of the watched channel whose turn it is, if it had no record since its last turn.
- * NULL: it had one.
+ * NULL: it had a record.
  */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
@@ -314,7 +314,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 			arena_offset(lane->arena, arena_owners_side(channel)));
 		if (!record_next(channel, &record) || !record.serial ||
 			ud_endpoint_is_in_turn(lane, &record))
-			continue; /* the list or a new record has changed that */
+			continue; /* the record was changed, or its turn has come by now */
 		if (!ret_early->serial ||
 			(record.serial == ret_early->serial &&
 				(int32_t)(record.taken - ret_early->taken) < 0))

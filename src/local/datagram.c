@@ -16,8 +16,8 @@
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
 /*
- * So many datagrams may be sent as packets before the next one waits for the arrival of all of
- * them. The receive buffer of a socket has room for that number.
+ * The number of datagrams that may be sent as packets before the next one waits until all of them
+ * have arrived. The receive buffer of a socket has room for that number.
  */
 enum { FALLBACKS_MAX = 32 };
 
@@ -291,7 +291,7 @@ static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round
 	return owner_await_key(route->process.owner, key, round);
 }
 
-enum { REVOKED_MAX = 16 }; /* after so many revoked marks, the write fails */
+enum { REVOKED_MAX = 16 }; /* number of revoked marks after which the write fails */
 
 static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
 	const uint8_t *from, size_t bytes)
@@ -465,7 +465,7 @@ static enum qp_local_result packets_follow(
 
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
-	/* Only packets have a rate. */
+	/* A limited rate needs packets. */
 	return !qp->pace && !wqe->datagram.rate_kbps && wqe->total_bytes <= qp->mtu_bytes &&
 		wqe->total_bytes <= PAYLOAD_BYTES_MAX;
 }

@@ -11,13 +11,16 @@
  * Only datagrams that succeed are delivered without packets. A datagram that the receiver will drop
  * (a wrong Q_Key, or a payload longer than its receive request) goes by packets, so that the
  * receiver drops and counts it. Later datagrams follow it by packets until it has arrived, so that
- * they stay in order. A sender waits for a receive request, unless the receiver had none at the
- * start or at the end of the last wait. It also waits for a receiver whose channel has no room for
- * a record, or to which FALLBACKS_MAX packets are under way. Each fruitless wait halves the next,
- * because a datagram queue pair has other destinations, too. Datagrams may lose their order when
- * several senders use packets at once, or when packets are lost; IBTA promises no order.
+ * they stay in order.
  *
- * Threads: the lane's lock.
+ * A sender waits for a receive request. But if the receive queue was empty when its endpoint was
+ * found, or after a fruitless wait, the sender does not wait again before the receiver posts a
+ * request. A sender also waits while the channel has no room for a record, or FALLBACKS_MAX packets
+ * are under way to the receiver. Each fruitless wait halves the next, because a datagram queue pair
+ * has other destinations, too. Datagrams may lose their order when several senders use packets at
+ * once, or when packets are lost; IBTA promises no order.
+ *
+ * Threads: the caller holds the lane's lock.
  */
 #ifndef URNIC_LOCAL_DATAGRAM_H
 #define URNIC_LOCAL_DATAGRAM_H
@@ -119,7 +122,7 @@ struct datagram_route *datagram_route_take(struct datagram_lane *lane,
 /* For datagram_route_take(): does the route lead to no open endpoint now? */
 bool datagram_route_is_idle(const struct datagram_route *route, const void *context);
 
-/* See struct qp_local_ops. */
+/* The functions `can_execute` and `execute` of struct qp_local_ops. */
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum qp_local_result datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);

@@ -6,7 +6,7 @@
  * What the files of the initiator share. Each request is either executed or falls back to packets.
  * If it has moved some bytes before it falls back, the packets move the same bytes again.
  *
- * Threads: as local.h.
+ * Threads: the caller holds the lane's lock.
  */
 
 #include "base/prefetch.h"

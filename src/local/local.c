@@ -388,7 +388,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	local_watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		/* If it died while it rang, is_rung is set, but the channel is not on the list */
+		/* An initiator that died while it rang may have left is_rung set */
 		ready_reset(&local->channel->ready);
 	else if (local->qp->srq)
 		local->qp->srq->is_in_use = true;

@@ -11,8 +11,8 @@
  * A request falls back to packets when the initiator cannot execute it: the peer has opened no
  * channel yet, the peer would refuse the request, its memory cannot be reached, or no receive
  * request is posted in time. Then the peer's responder answers, with its own NAK, state and events.
- * So this transport reports success or falls back; an atomic that was interrupted is the only error
- * of its own (words.c).
+ * So this transport succeeds or falls back. Only an atomic may fail here, if it may have been
+ * executed already, because it must not be executed twice (words.c).
  *
  *     channel/        what an initiator leaves at its target, and the target's memory
  *     initiator.c     executes work requests
@@ -235,7 +235,7 @@ void local_establish(struct local_qp *local);
 /* The connection of a queue pair within this host; NULL: it has none. `qp` may be NULL. */
 struct local_qp *local_connection_of(struct qp *qp);
 
-/* initiator.c: see struct qp_local_ops. */
+/* initiator.c: the functions `can_execute` and `execute` of struct qp_local_ops. */
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);

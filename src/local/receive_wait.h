@@ -7,7 +7,7 @@
  * records to collect. The initiator checks again at growing intervals. When the wait has used up
  * its budget, the request goes by packets, and the peer's responder reports the error.
  *
- * Threads: as local.h.
+ * Threads: the caller holds the lane's lock.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 struct receive_wait {
 	uint64_t budget_ns;
 	bool is_waiting;
-	uint64_t since_ns; /* time from which the wait counts; 0: that is the next call */
+	uint64_t since_ns; /* from when the wait counts; 0: from the next receive_wait_more() on */
 	bool gives_up; /* messages may be lost: has_given_up may be set */
 	bool has_given_up; /* do not wait again before the target posts a receive request */
 	uint32_t given_up_posted; /* count of posted requests when has_given_up was set */
@@ -40,7 +40,7 @@ void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 enum qp_local_result receive_wait_more(
 	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* receive_wait_more() for a request in `rq`; QP_LOCAL_PACKETS at once if it has given up. */
+/* receive_wait_more() because `rq` is empty. QP_LOCAL_PACKETS at once if has_given_up applies. */
 enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
 	uint64_t now_ns, uint64_t *ret_at_ns);
 

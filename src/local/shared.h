@@ -18,7 +18,7 @@
  * is killed between the compare-and-swap and the store of the reservation, the request is lost; the
  * queue continues with the next one.
  *
- * Threads: as local.h.
+ * Threads: the caller holds the lane's lock.
  */
 
 #include <stdbool.h>

@@ -35,7 +35,7 @@ static bool word_find(
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
 }
 
-/* May the original value be stored? *ret_result is where, or NULL if that is not in one piece. */
+/* May the original value be stored? *ret_result is its address; NULL: it is not in one piece. */
 static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
 	const struct qp *qp = local->qp;
