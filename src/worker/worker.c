@@ -17,7 +17,7 @@
 #include "worker/worker_streams.h"
 
 /*
- * When so many bytes of packets of equal length are staged, they are flushed to the kernel in one
+ * When packets of equal length have FLUSH_BYTES together, they are flushed to the kernel in one
  * super-packet, so that the receiver starts early. Staged packets of another length before them
  * (the first packet of a WRITE is longer by its RETH) are flushed together with them, but do not
  * count, because a full super-packet costs less for each byte.
@@ -193,7 +193,7 @@ unsigned worker_take_in(struct worker *worker)
 
 /*
  * Limits the calls of worker_take_in(), because a peer may send faster than this lane receives.
- * worker_drain() promises to receive only what had arrived before it was called.
+ * worker_drain() has to receive only what arrived before it was called.
  */
 enum { DRAIN_CALLS_MAX = 64 };
 

@@ -196,7 +196,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
  */
 int worker_watch_timer(struct worker *worker, int timer, enum worker_source source);
 
-/* Read, and so clear, the errors of the sockets, which wake the lane's thread. Locked. */
+/* Read, and so clear, the errors of the sockets, which wake the thread. The worker is locked. */
 void worker_clear_socket_errors(struct worker *worker);
 
 /* May peers on this host have left something to collect? A hint, for any thread. */
@@ -282,7 +282,7 @@ static inline bool worker_poll_is_idle(struct worker *worker)
 		!busy_locks_are_wanted() && poll_policy_skips(&worker->policy);
 }
 
-/* Set `now_ns` for new completions, if programs read the times of completions. Locked. */
+/* If programs read the times of completions, set `now_ns` for new ones. The worker is locked. */
 static inline void worker_stamp(struct worker *worker)
 {
 	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
@@ -293,7 +293,8 @@ static inline void worker_stamp(struct worker *worker)
 
 /*
  * Refresh `now_ns`: read the clock if programs read the times of completions, or if `now_ns` is
- * older than WORKER_RECENT_TICKS. That is exact enough for deadlines of streams. Locked.
+ * older than WORKER_RECENT_TICKS. That is exact enough for deadlines of streams. The worker is
+ * locked.
  */
 static inline void worker_glance(struct worker *worker)
 {

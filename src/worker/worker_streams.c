@@ -16,7 +16,7 @@ enum {
 	READS_PER_TURN = 8, /* of one stream */
 	WRITES_PER_TURN = 8, /* of one stream */
 	TURNS_PER_CALL = 32, /* of streams that send, in one call of worker_streams_send() */
-	/* After so many consecutive reads of the set without a result, the set is silent. */
+	/* The number of consecutive reads without a result after which the epoll set is silent. */
 	SILENCE_MAX = 64,
 	SELDOM = 16, /* a silent set is read on every 16th poll */
 	LOOKS = 8, /* number of checks of a peer within its wait budget */

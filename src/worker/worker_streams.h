@@ -63,10 +63,10 @@ void worker_streams_finish(struct worker *worker);
 /* Close the sockets of all streams, in a forked child. */
 void worker_streams_forget(struct worker *worker);
 
-/* Put the hot stream back into the epoll set, so that its input wakes the thread. Locked. */
+/* Put the hot stream back into the set: its input wakes the thread again. The worker is locked. */
 void worker_streams_watch(struct worker *worker);
 
-/* Receive from all streams that have input. Returns how many reads got some. Locked. */
+/* Receive from all streams. The worker is locked. Returns how many reads returned input. */
 unsigned worker_streams_receive(struct worker *worker);
 
 /*

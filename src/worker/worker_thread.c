@@ -20,7 +20,7 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* Log once that a sandbox refuses epoll_wait(). Then the thread reads all sockets in each turn. */
+/* epoll_wait() is refused, by a sandbox: log that once, and sleep for a tick instead. */
 static void wait_refused(void)
 {
 	const struct timespec pause = {.tv_nsec = POLL_TICK_NS};
@@ -98,8 +98,8 @@ static bool are_acks_deferred(struct worker *worker)
 }
 
 /*
- * Leave the CPU to the application for a moment, so that it can post its answer, which takes the
- * deferred acknowledgements along. If they are still deferred then, send them.
+ * Leave the CPU to the application for a moment, so that it can post its answer. Posting also sends
+ * the deferred acknowledgements. If they are still deferred afterwards, send them.
  */
 static void acks_delay(struct worker *worker, struct poll_thread *policy)
 {

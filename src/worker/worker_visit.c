@@ -33,7 +33,9 @@ static int set_change(int set, int fd, bool shall_watch)
 	return 0;
 }
 
-/* Put the lane's sockets into the set, or take them out. Locked. Returns 0 or -errno. */
+/*
+ * Put the lane's sockets into the set, or take them out. The worker is locked. Returns 0 or -errno.
+ */
 static int sockets_change(struct worker *worker, int set, bool shall_watch)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
@@ -71,7 +73,7 @@ void worker_visit_forget(struct worker *worker)
 	kick_raise(worker->kick);
 }
 
-/* Put the lane's sockets into the channel's set, if the lane is free. Locked. */
+/* Put the lane's sockets into the channel's set, if the lane is free. The worker is locked. */
 static bool sockets_assign(struct worker *worker, const void *channel, int set)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -118,8 +120,8 @@ void worker_visit_end(struct worker *worker, const void *channel)
 /*
  * Read the sockets until the channel has an event, or all sockets are empty. The port reads idle
  * sockets on some calls only, so all are read at least once before a visit ends without an event.
- * READS_PER_VISIT limits the reads if packets arrive without end. Locked. Returns whether there
- * were packets.
+ * READS_PER_VISIT limits the reads if packets arrive without end. The worker is locked. Returns
+ * whether there were packets.
  */
 static bool packets_take(struct worker *worker, const _Atomic bool *has_events)
 {
@@ -140,7 +142,7 @@ static bool packets_take(struct worker *worker, const _Atomic bool *has_events)
 
 /*
  * Assign the lane to the channel, because the visit has an event that a packet caused: from now on
- * packets wake only the program. Locked. Returns whether the lane is assigned.
+ * packets wake only the program. The worker is locked. Returns whether the lane is assigned.
  */
 static bool lane_assign(struct worker *worker)
 {
@@ -164,7 +166,7 @@ bool worker_visit_needs_thread(struct worker *worker)
 			worker_deadline_ns(worker) < worker->now_ns + POLL_WAIT_TICK_NS);
 }
 
-/* Drive the lane for a visit. Locked. */
+/* Drive the lane for a visit. The worker is locked. */
 static void visit_drive(struct worker *worker, const _Atomic bool *has_events)
 {
 	struct worker_wait *wait = &worker->wait;

@@ -192,7 +192,10 @@ static void wait_leave(void *argument)
 	worker_unlock(worker);
 }
 
-/* List the descriptors to sleep on; the last one is wait.wake. Locked. Returns how many. */
+/*
+ * List the descriptors to sleep on; the last one is wait.wake. The worker is locked. Returns their
+ * number.
+ */
 static unsigned descriptors_list(const struct worker *worker, struct pollfd *fds)
 {
 	const struct worker_stream *hot = worker->hot_stream;
@@ -206,7 +209,7 @@ static unsigned descriptors_list(const struct worker *worker, struct pollfd *fds
 	return count;
 }
 
-/* How long the waiter may sleep. Locked. */
+/* How long the waiter may sleep. The worker is locked. */
 static uint64_t sleep_choose(const struct worker *worker)
 {
 	uint64_t deadline_ns = worker_deadline_ns(worker);
@@ -232,9 +235,9 @@ static int sleep_on(struct pollfd *fds, unsigned count, uint64_t sleep_ns)
 }
 
 /*
- * Evaluate `ready`, the result of sleep_on(). The last entry of `fds` is wait.wake. Locked. Returns
- * 1 if a socket has woken the waiter, else 0; -EINTR after a signal that interrupts read(2); or
- * -EAGAIN when the kernel refuses the sleep.
+ * Evaluate `ready`, the result of sleep_on(). The last entry of `fds` is wait.wake. The worker is
+ * locked. Returns 1 if a socket has woken the waiter, else 0; -EINTR after a signal that interrupts
+ * read(2); or -EAGAIN when the kernel refuses the sleep.
  */
 static int sleep_judge(struct worker *worker, const struct pollfd *fds, unsigned count, int ready)
 {
@@ -259,7 +262,7 @@ static int sleep_judge(struct worker *worker, const struct pollfd *fds, unsigned
 	return ready > 0;
 }
 
-/* Drive the lane after the sleep. Locked. */
+/* Drive the lane after the sleep. The worker is locked. */
 static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool *has_events)
 {
 	struct worker_wait *wait = &worker->wait;
@@ -380,7 +383,7 @@ void worker_rouse(struct worker *worker)
 
 /*
  * Must the thread take the lane back? Yes if neither a waiter nor a visit has come for a tick, or
- * if there is work that no packet announces and no waiter is there to do it. Locked.
+ * if there is work that no packet announces and no waiter is there to do it. The worker is locked.
  */
 static bool lane_is_abandoned(struct worker *worker)
 {
@@ -394,7 +397,7 @@ static bool lane_is_abandoned(struct worker *worker)
 		worker_deadline_ns(worker) <= worker->now_ns;
 }
 
-/* Leave the lane to its waiters. Returns how long the lane's thread may sleep. Locked. */
+/* Leave the lane to its waiters. Returns how long its thread may sleep. The worker is locked. */
 static uint64_t thread_leave(struct worker *worker)
 {
 	struct worker_wait *wait = &worker->wait;

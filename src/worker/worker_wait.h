@@ -56,14 +56,14 @@ struct worker_wait {
 	_Atomic bool is_asleep;
 	bool is_parked; /* the lane's thread sleeps without a limit and without the timer */
 	bool is_timer_set; /* the timer will wake the lane's thread */
-	bool is_impossible; /* a system call was refused */
+	bool is_impossible; /* a system call was refused, so no wait or visit drives */
 	bool was_long; /* the last sleep was longer than a tick */
 	bool is_absent; /* the lane's thread found no waiter when it last looked */
 	bool has_held_acks; /* acknowledgements were left pending for the program's answer */
-	int hold_budget; /* as in struct poll_thread */
+	int hold_budget; /* as hold_budget of struct poll_thread (lane/poll_policy.h) */
 	uint32_t waits; /* count of all waits and visits */
 	uint32_t waits_seen; /* `waits` when the lane's thread last looked */
-	uint32_t refusals; /* so many of the next waits and visits do not drive */
+	uint32_t refusals; /* number of coming waits and visits that do not drive */
 	uint32_t vain; /* consecutive wake-ups without a packet, or visits without an event */
 	uint32_t packets_seen; /* worker.packets at the last visit */
 	bool had_event; /* the last visit found an event: the program may ask for more at once */
@@ -84,7 +84,7 @@ void worker_wait_done(struct worker_wait *wait);
  */
 int worker_wait(struct worker *worker, const void *channel, const _Atomic bool *has_events);
 
-/* Wake the thread in worker_wait() if it sleeps, because *has_events has changed. Any thread. */
+/* *has_events has changed: wake the thread in worker_wait() if it sleeps. Any thread may call. */
 void worker_wait_wake(struct worker *worker);
 
 /*
@@ -93,7 +93,7 @@ void worker_wait_wake(struct worker *worker);
  */
 void worker_wait_return(struct worker *worker);
 
-/* Is the lane assigned, or are its sockets in a channel's descriptor? Any thread. */
+/* Is the lane assigned, or are its sockets in a channel's descriptor? Any thread may call. */
 static inline bool worker_wait_is_used(struct worker_wait *wait)
 {
 	return atomic_load(&wait->is_assigned) || atomic_load(&wait->set) >= 0;
@@ -139,7 +139,10 @@ bool worker_visit_needs_thread(struct worker *worker);
  */
 void worker_visit_forget(struct worker *worker);
 
-/* Put a hot stream, which is not in the lane's epoll set, into the channel's, or take it out. */
+/*
+ * Put a hot stream, which is not in the lane's epoll set, into the set of the channel, if there is
+ * one; or take it out. Returns 0 or -errno.
+ */
 int worker_visit_watch_hot(struct worker *worker, int fd, bool shall_watch);
 
 /* --- both --- */
@@ -163,11 +166,12 @@ uint64_t worker_wait_look(struct worker *worker);
 
 /*
  * Does the lane have work that no packet announces: bytes to send, or messages that wait for
- * receive requests? If the lane is assigned for visits, no thread would wake up for it. Locked.
+ * receive requests? If the lane is assigned for visits, no thread wakes up for such work. The
+ * worker is locked.
  */
 bool worker_wait_has_left(const struct worker *worker);
 
-/* Is the lane assigned to a channel for visits? Locked. */
+/* Is the lane assigned to a channel for visits? The worker is locked. */
 static inline bool worker_visit_is_assigned(struct worker_wait *wait)
 {
 	return atomic_load_explicit(&wait->is_assigned, memory_order_relaxed) && !wait->is_in &&
