@@ -2,7 +2,7 @@
 #ifndef URNIC_PORT_SOCKET_H
 #define URNIC_PORT_SOCKET_H
 
-/* Opening urnic's sockets, and setting options that several kinds of them need. Any thread. */
+/* Opening urnic's sockets, and setting common options. Any thread may call. */
 
 #include <stdint.h>
 #include <sys/socket.h>

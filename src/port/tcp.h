@@ -122,8 +122,8 @@ void port_tcp_set_dropping(int fd, bool is_dropping);
  * before TCP sees them. The filter stays for some seconds after the FIN, so that the peer can read
  * all bytes.
  *
- * `give_up_ms`  The kernel gives up the connection after so long without progress. 0: after the
- *               kernel's own limit.
+ * `give_up_ms`  The time without progress after which the kernel gives up the connection. 0: the
+ *               kernel's default.
  */
 void port_tcp_finish(int fd, unsigned give_up_ms);
 

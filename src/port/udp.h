@@ -69,8 +69,8 @@ struct port_udp_packet {
 };
 
 /*
- * Process a packet. Returns whether a queue pair accepted it as its peer's. The port learns nothing
- * from any other packet: any host can compute a good ICRC.
+ * Process a packet. Returns whether a queue pair accepted it as sent by its peer. The port draws no
+ * conclusion from any other packet, because any host can compute a good ICRC.
  */
 typedef bool port_udp_packet_fn(void *context, const struct port_udp_packet *packet);
 
@@ -102,9 +102,8 @@ void port_udp_destroy(struct port_udp *port);
  *                  agent_client_open(). The port owns it from here on, also when the call fails.
  *
  * Each address may cost a system call in each port_udp_receive(), so callers add only addresses
- * that are used.
- * Returns the address's index (0 to PORT_UDP_ADDRESSES_MAX - 1), -ENOSPC, or the -errno of a socket
- * option.
+ * that are used. Returns the address's index (0 to PORT_UDP_ADDRESSES_MAX - 1), -ENOSPC, or the
+ * -errno of a socket option.
  */
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
@@ -117,9 +116,9 @@ int port_udp_add_address(
  * `address`  From port_udp_add_address(). It is an address of the interface `ifindex`, not a group.
  *
  * Returns 0; -EACCES for a channel's end; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface
- * that is not plain Ethernet, or a kernel before 6.2; -EUSERS when so many packet sockets receive
- * from the interface that another one would slow all of them down; -ENOMEM; or another -errno.
- * After an error the address works as before.
+ * that is not plain Ethernet, or a kernel before 6.2; -EUSERS when BYPASS_SOCKETS_MAX packet
+ * sockets receive from the interface already, because another one would slow all of them down;
+ * -ENOMEM; or another -errno. After an error the address works as before.
  */
 int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifindex);
 
@@ -159,7 +158,7 @@ void port_udp_report_hops(struct port_udp *port);
 void port_udp_remove_address(struct port_udp *port, uint32_t index);
 
 /*
- * Receive at most a batch of datagrams per address.
+ * Receive at most a batch of datagrams from each address.
  *
  * `on_packet`  Called for each good packet in order of arrival. It may stage packets and open or
  *              close paths; it must not flush or receive.
@@ -233,7 +232,7 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run);
 
 /*
- * Seal the staged packets and pass them to the kernel.
+ * Write the ICRCs of the staged packets, and pass the packets to the kernel.
  *
  * Returns 0 when all were sent; -EAGAIN when the kernel's queue is full. Then the caller waits
  * until the descriptor that port_udp_fds() lists with POLLOUT is ready (or for a moment), and

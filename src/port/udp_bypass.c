@@ -3,8 +3,8 @@
  * The bypass of IP and UDP: an AF_PACKET socket on the interface of a local address.
  *
  * The kernel passes each packet to such sockets before its network stack, and writes it into a ring
- * that the port reads without a system call. Frames that the port sends pass no routing and no
- * other socket. That halves the cost of a short packet.
+ * that the port reads without a system call. Frames that the port sends bypass the kernel's routing
+ * and its UDP. That halves the cost of a short packet.
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
  * datagrams arrive at the UDP socket, because the ring would copy them a second time. For each of
@@ -41,7 +41,7 @@ enum {
 	BYPASS_BATCH = 32, /* frames per call */
 	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
 	BYPASS_MARKS_SEARCHED = 64, /* slots that are searched for the mark of a datagram */
-	BYPASS_STALLED_LOOKS_MAX = 256, /* reads that the datagram of a mark is waited for */
+	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which a mark's datagram counts as lost */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 

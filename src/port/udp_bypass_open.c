@@ -23,7 +23,7 @@
 
 enum {
 	BYPASS_BLOCK_BYTES = 1 << 16,
-	BYPASS_SHORT_BYTES = 1500, /* longest frame in the ring, with its Ethernet header */
+	BYPASS_SHORT_BYTES = 1500, /* longest frame that the ring gets whole, with its headers */
 	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters every packet there */
 };
 

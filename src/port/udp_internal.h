@@ -284,7 +284,7 @@ struct udp_datagram {
 
 /*
  * Split a datagram into its packets and pass on the good ones. Returns whether a queue pair
- * accepted one as its peer's.
+ * accepted one of them as sent by its peer.
  */
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
 	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,

@@ -150,8 +150,8 @@ static void message_rearm(struct msghdr *header)
 /*
  * Choose the number of datagrams that the next call reads. A call that has room for more datagrams
  * than there are reads the empty queue once more, which costs time. So the batch follows the
- * traffic: one datagram for a ping-pong, UDP_RECEIVE_BATCH for a stream. A batch has no more bytes
- * than the caches hold, and not so many that the sender waits for an acknowledgement during it.
+ * traffic: one datagram for a ping-pong, UDP_RECEIVE_BATCH for a stream. UDP_RECEIVE_BYTES limits
+ * the bytes of a batch, so that they fit into the caches, and acknowledgements are not late.
  */
 static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t bytes)
 {

@@ -39,7 +39,7 @@ static bool is_request(const uint8_t *packet)
 	return info && info->role == OPCODE_ROLE_REQUEST;
 }
 
-/* The entry of a host. If another host has its place, that entry is lost, and copies are repeated. */
+/* The entry of a host. If it replaces that of another host, that host gets its copies again. */
 static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const struct gid *remote)
 {
 	uint32_t hash = get_be32(remote->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 26;
