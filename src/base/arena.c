@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 
-/* No block has offset 0, so chunks are numbered from the first offset on. */
+/* Offset 0 means "none", so the first block, and chunk number 0, begin here. */
 #define FIRST_OFFSET ((uint64_t)ARENA_BLOCK_BYTES_MIN)
 
 static unsigned block_class(uint64_t bytes)
@@ -39,7 +39,10 @@ static uint8_t *chunk_class_of(const struct arena *arena, uint64_t offset)
 	return &arena->chunk_class[(offset - FIRST_OFFSET) / ARENA_CHUNK_BYTES];
 }
 
-/* Reserve whole chunks for blocks of a class. Returns the offset, or 0 when the arena is full. */
+/*
+ * Reserve `bytes`, in whole chunks, for blocks of `class`. Returns their offset, or 0 when the
+ * arena is full.
+ */
 static uint64_t chunks_take(struct arena *arena, unsigned class, uint64_t bytes)
 {
 	uint64_t offset = arena->used_bytes;
@@ -51,7 +54,7 @@ static uint64_t chunks_take(struct arena *arena, unsigned class, uint64_t bytes)
 	return offset;
 }
 
-/* A block that was never used, or 0. */
+/* Returns the offset of a block that was never used, or 0 when the arena is full. */
 static uint64_t block_fresh(struct arena *arena, unsigned class)
 {
 	uint64_t block_bytes = (uint64_t)ARENA_BLOCK_BYTES_MIN << class;
@@ -86,7 +89,10 @@ static void live_flip(struct arena *arena, uint64_t offset)
 	arena->live[index / 8] ^= (uint8_t)(1u << index % 8);
 }
 
-/* A block as its last user left it; *ret_is_used is false when the block is still zeroed. */
+/*
+ * Allocate a block with the contents that its last user left. *ret_is_used is false when the block
+ * was never used, and is therefore zeroed. Returns its offset, or 0 when the arena is full.
+ */
 static uint64_t block_take(struct arena *arena, uint64_t bytes, bool *ret_is_used)
 {
 	assert(bytes > 0);

@@ -4,23 +4,23 @@
  *
  * Peers on the same host may map this memory (queues, the table of regions, public state of queue
  * pairs). So its contents refer to each other by offset, never by pointer. Offset 0 means "none".
- * The caller brings the pages: a memfd in production, plain memory in tests. Untouched pages cost
- * nothing.
+ * The caller brings the pages: a memfd in production, plain memory in tests. The kernel allocates
+ * no memory for a page that is never touched.
  *
- * Blocks are powers of two from 64 bytes up, each size with its own free list, so an allocation
- * takes a few instructions and never walks. Blocks are not split or merged, because a NIC makes few
- * sizes of objects again and again. Blocks of up to a quarter of a chunk share chunks with others
- * of their size. So the headers of a thousand queue pairs are neighbours, and the rings between
- * them, which an idle queue pair does not touch, cost no pages.
+ * The sizes of blocks are powers of two, from 64 bytes up. Each size has a free list, so an
+ * allocation takes a few instructions and never walks a list. Blocks are not split or merged,
+ * because a NIC creates objects of few sizes again and again. Blocks of up to a quarter of a chunk
+ * share chunks with blocks of the same size. So the headers of a thousand queue pairs share pages.
+ * Their rings lie in other pages, which an idle queue pair does not touch.
  *
- * The arena keeps the size of each block, and which blocks are allocated, in a table of its own at
- * the end of the owner's side. arena_free() asserts that the block is allocated.
+ * Two tables at the end of the owner's side record the size of each block, and which blocks are
+ * allocated. arena_free() asserts that the block is allocated.
  *
  * The memory has two sides. arena_alloc() hands out the owner's side, which other processes map
- * read-only in production. Each byte of it has a twin on the peers' side, ARENA_SIDE_BYTES further
- * on, which other processes may write. An object that peers write has a part on either side, at the
- * same offset, and each field lies on its writer's side. So the owner trusts what it reads on its
- * own side, and nothing that it reads on the peers' side.
+ * read-only in production. Each byte of it has a twin on the peers' side, ARENA_SIDE_BYTES above
+ * it, which other processes may write. An object that peers write has two parts at the same offset,
+ * one on each side. Each field lies on the side of the process that writes it. So the owner trusts
+ * what it reads on its own side, and nothing that it reads on the peers' side.
  *
  * Threads: the caller serializes alloc and free (set-up path). Any thread may call arena_at().
  */
@@ -38,47 +38,54 @@ enum {
 };
 
 /*
- * From a block to its twin on the peers' side; also the largest size of the owner's side. Valgrind
- * has 124 GiB of address space, and maps at most 32 GiB at once.
+ * The distance from a block to its twin on the peers' side, and so the largest size of the owner's
+ * side. Valgrind limits it: a program under Valgrind has 124 GiB of address space, and maps at most
+ * 32 GiB at once.
  */
 #define ARENA_SIDE_BYTES (1ull << 33)
 
-/* The address space of both sides, with `bytes` on the owner's. */
+/* The address space of both sides, when each side has `bytes` of memory. */
 #define ARENA_SPAN(bytes) (ARENA_SIDE_BYTES + (bytes))
 
 struct arena {
 	uint8_t *base;
 	uint64_t bytes; /* of the owner's side */
-	uint64_t used_bytes; /* high-water mark of allocations, in whole chunks */
-	uint64_t live_bytes; /* allocated now, rounded to blocks */
+	uint64_t used_bytes; /* end of the chunks that were ever reserved */
+	uint64_t live_bytes; /* total size of the blocks that are allocated now */
 	uint64_t free_list[ARENA_CLASS_COUNT]; /* offset of the first free block of each class */
-	uint64_t fresh[ARENA_CLASS_COUNT]; /* offset of the part of a chunk that was never used */
-	uint64_t fresh_bytes[ARENA_CLASS_COUNT]; /* of it; 0: the class needs another chunk */
+	/* For each class: the offset of the unused rest of its newest chunk. */
+	uint64_t fresh[ARENA_CLASS_COUNT];
+	/* The size of that rest; 0: the class needs another chunk. */
+	uint64_t fresh_bytes[ARENA_CLASS_COUNT];
 	uint64_t tables; /* offset of the tables, which is the end of the blocks */
-	uint8_t *chunk_class; /* one for each chunk: its class, counted from 1; 0: never used */
-	uint8_t *live; /* a bit for each ARENA_BLOCK_BYTES_MIN: an allocated block begins here */
+	uint8_t *chunk_class; /* for each chunk: the class of its blocks, plus 1; 0: never used */
+	uint8_t *live; /* a bit for each 64 bytes: does an allocated block begin there? */
 };
 
 /*
- * Manage ARENA_SPAN(bytes) of zeroed address space at `base`, which is aligned to 64. Both sides
- * are memory: `bytes` at `base`, and as many ARENA_SIDE_BYTES further on. The arena borrows them
- * until its last use.
+ * Manage the ARENA_SPAN(bytes) of address space at `base`, which is aligned to 64. Two parts of it
+ * are zeroed memory: `bytes` at `base`, and `bytes` at `base` + ARENA_SIDE_BYTES. The caller keeps
+ * both mapped until the arena's last use.
  */
 void arena_init(struct arena *arena, void *base, uint64_t bytes);
 
 /*
  * Allocate a block of at least `bytes` (1 and up), aligned to 64 and zeroed on the owner's side.
- * Its twin keeps what the last user left there. Returns its offset, or 0 when the arena is full.
+ * Its twin has the contents that the twin's last user left. Returns the block's offset, or 0 when
+ * the arena is full.
  */
 uint64_t arena_alloc(struct arena *arena, uint64_t bytes);
 
-/* arena_alloc() for a caller that uses the twin alone: the twin is zeroed, the block is not. */
+/* arena_alloc() for a caller that uses only the twin: the twin is zeroed, the block is not. */
 uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes);
 
-/* arena_alloc_shared() with both zeroed. */
+/* arena_alloc() that zeroes both the block and its twin. */
 uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes);
 
-/* Free a block. Offset 0 is fine; any other that is not an allocated block's ends the program. */
+/*
+ * Free a block. Offset 0 does nothing; any other offset at which no allocated block begins is a
+ * failed assertion.
+ */
 void arena_free(struct arena *arena, uint64_t offset);
 
 static inline void *arena_at(const struct arena *arena, uint64_t offset)
@@ -96,7 +103,7 @@ static inline void *arena_owners_side(const void *pointer)
 	return (void *)((uintptr_t)pointer - ARENA_SIDE_BYTES);
 }
 
-/* Can a block of `bytes` be at `offset`? Both may have any value. */
+/* Can a block of `bytes` lie at `offset`? Both arguments may have any value. */
 static inline bool arena_has_block(const struct arena *arena, uint64_t offset, uint64_t bytes)
 {
 	return offset != 0 && offset % ARENA_BLOCK_BYTES_MIN == 0 && offset < arena->bytes &&

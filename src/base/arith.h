@@ -37,8 +37,9 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 }
 
 /*
- * A bijection in which every bit of the result depends on every bit of `value` (SplitMix64). For
- * hash tables, and for random numbers from a counter; no key makes its results secret.
+ * A bijection in which every bit of the result depends on every bit of `value` (SplitMix64). It
+ * serves hash tables, and makes random numbers from a counter. It has no key, so its results are
+ * predictable.
  */
 static inline uint64_t mix_u64(uint64_t value)
 {
@@ -58,13 +59,16 @@ static inline uint32_t pow2_ceil_u32(uint32_t value)
 	return value <= 1 ? 1 : 1u << (32 - __builtin_clz(value - 1));
 }
 
-/* `align` is a power of two; the sum must not wrap. */
+/* `align` is a power of two, and `value` + `align` does not wrap. */
 static inline uint64_t align_up_u64(uint64_t value, uint64_t align)
 {
 	return (value + align - 1) & ~(align - 1);
 }
 
-/* Is [start, start + bytes) inside [base, base + limit_bytes)? Right also where the ends wrap. */
+/*
+ * Is [start, start + bytes) inside [base, base + limit_bytes)? Correct even where `start + bytes`
+ * or `base + limit_bytes` wraps.
+ */
 static inline bool range_inside(uint64_t start, uint64_t bytes, uint64_t base, uint64_t limit_bytes)
 {
 	uint64_t offset = start - base;

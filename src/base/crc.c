@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* P without its x^32 term, and the polynomial 1, both with x^0 in bit 31. */
+/* P without its x^32 term, 1 and x^8, each as a polynomial with x^0 in bit 31 (crc.h). */
 #define POLYNOMIAL 0xedb88320u
 #define ONE        0x80000000u
 #define X_TO_8     0x00800000u
@@ -39,7 +39,10 @@ static uint32_t times_x(uint32_t a)
 	return a >> 1 ^ (-(a & 1) & POLYNOMIAL);
 }
 
-/* For a short message: isa-l begins with tables that have left the cache by then. */
+/*
+ * The CRC-32C of a short message, by the processor's instructions. isa-l would begin with tables
+ * that are no longer in the cache.
+ */
 #ifdef __x86_64__
 enum { SHORT_BYTES_MAX = 128 };
 
@@ -86,7 +89,7 @@ uint32_t crc32c(const void *bytes, size_t length)
 	if (is_short(length))
 		return crc32c_short(bytes, length);
 	assert(length <= INT32_MAX);
-	/* isa-l only reads the bytes. */
+	/* isa-l declares the bytes without const, but only reads them. */
 	crc = ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)length, UINT32_MAX);
 	vectors_clean();
 	return crc;
@@ -96,7 +99,7 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;
 
-	/* From a's lowest power upwards; b gains a factor x each time. */
+	/* From the lowest power of `a` upwards; each step multiplies `b` by x. */
 	for (; a; a <<= 1) {
 		product ^= -(a >> 31) & b;
 		b = times_x(b);
@@ -118,7 +121,7 @@ uint32_t crc32_shift(size_t count)
 
 uint32_t crc32_unshift(size_t count)
 {
-	/* x^(-8 * 2^i) */
+	/* Element i is x^(-8 * 2^i) modulo P. */
 	static const uint32_t powers[] = {
 		0x6567cb95,
 		0xd7125358,

@@ -14,7 +14,7 @@
  * byte leads back from a difference of CRCs to the bytes that caused it, if these are at most four
  * adjacent bytes at a known place.
  *
- * No state: any thread.
+ * The functions have no state, so any thread may call them.
  */
 
 #include <stddef.h>
@@ -23,7 +23,7 @@
 /* Continue `crc`, the CRC of all bytes so far, with `length` bytes, which may be 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
-/* CRC-32C (RFC 3720 appendix B.4), of all bytes at once. */
+/* The CRC-32C (RFC 3720 appendix B.4) of a whole message. */
 uint32_t crc32c(const void *bytes, size_t length);
 
 /* The product of two polynomials modulo P. */
@@ -32,7 +32,10 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b);
 /* x^(8 * count) modulo P: the factor that `count` following bytes apply to a difference. */
 uint32_t crc32_shift(size_t count);
 
-/* x^(-8 * count) modulo P: cancels `count` following bytes, 0 .. CRC32_UNSHIFT_BYTES_MAX. */
+/*
+ * x^(-8 * count) modulo P: the factor that cancels the effect of `count` following bytes. `count`
+ * is 0 to CRC32_UNSHIFT_BYTES_MAX.
+ */
 #define CRC32_UNSHIFT_BYTES_MAX 0x1ffff
 uint32_t crc32_unshift(size_t count);
 

@@ -39,7 +39,7 @@ static void sift_down(struct deadline_heap *heap, uint32_t position, struct dead
 	entry_place(heap, position, deadline);
 }
 
-/* The entry at `position` has a new time: restore the heap's order. */
+/* Put `deadline`, whose time may be new, at `position`, and restore the heap's order. */
 static void entry_move(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
 {
 	if (position > 1 && heap->entries[position / 2]->at_ns > deadline->at_ns)

@@ -2,9 +2,9 @@
 /*
  * Deadlines: a binary heap of intrusive entries, earliest first.
  *
- * Each object has one entry with one time, and callers reserve an entry per object. So setting a
- * deadline never allocates. Set, move and clear are O(log n); the earliest deadline is O(1). Times
- * are monotonic nanoseconds. The caller serializes.
+ * Each object has one entry with one time. Callers reserve an entry for each object beforehand, so
+ * deadline_set() never allocates. Set, move and clear are O(log n); the earliest deadline is O(1).
+ * Times are monotonic nanoseconds. The caller serializes all calls.
  */
 #ifndef URNIC_BASE_DEADLINE_H
 #define URNIC_BASE_DEADLINE_H

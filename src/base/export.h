@@ -2,9 +2,9 @@
 /*
  * The symbols that a shared library exports.
  *
- * Everything is compiled with hidden visibility. libibverbs.so.1 and librdmacm.so.1 call functions
- * of liburnic.so; their headers declare those with a macro of this file. Version scripts cut the
- * two public ABIs to the exact list.
+ * All files are compiled with hidden visibility. libibverbs.so.1 and librdmacm.so.1 call some
+ * functions of liburnic.so, and a macro of this file exports each of these in its header. Version
+ * scripts limit the two public ABIs to the exact list of symbols.
  */
 #ifndef URNIC_BASE_EXPORT_H
 #define URNIC_BASE_EXPORT_H

@@ -6,8 +6,8 @@
  * A global identifier: 16 bytes in network order, as in a GRH (IBTA 4.1).
  *
  * In RoCEv2 a GID is an IP address (IBTA annex A17): an IPv6 address unchanged, an IPv4 address
- * a.b.c.d as ::ffff:a.b.c.d. A link-local GID does not name its interface, so code that stores a
- * GID stores an interface index beside it.
+ * a.b.c.d as ::ffff:a.b.c.d. A link-local GID does not say on which interface it is valid, so code
+ * that stores a GID also stores an interface index.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static inline bool gid_is_ipv4(const struct gid *gid)
 	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
 }
 
-/* fe80::/10, the range whose addresses exist once per interface. */
+/* fe80::/10: every interface of a machine may have the same address of this range. */
 static inline bool gid_is_link_local(const struct gid *gid)
 {
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
@@ -66,8 +66,8 @@ static inline bool gid_is_interface_local(const struct gid *gid)
 }
 
 /*
- * The IP address of a GID. The two differ only for IPv4 multicast in RoCEv1's form
- * ff0e::ffff:a.b.c.d, which older programs use.
+ * The IP address that a GID stands for. It differs from the GID only for an IPv4 multicast address
+ * in RoCEv1's form ff0e::ffff:a.b.c.d, which older programs use.
  */
 static inline struct gid gid_ip_address(const struct gid *gid)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Read plain data that another process may change at any time. The caller checks and uses the value
- * that it read, and never reads the place again.
+ * that this returns, and never reads `place` again.
  */
 #define READ_ONCE(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 

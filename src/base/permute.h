@@ -2,19 +2,19 @@
 /*
  * A secret permutation of the 24-bit numbers.
  *
- * Keys index a table, so they must be dense; a peer must not be able to predict them. A Feistel
- * network maps one to the other. Its round functions are tables of random numbers from a
- * cryptographic source, made for each permutation. They are truly random functions, so six rounds
- * suffice: a peer that has seen far fewer than 4096 keys cannot tell them from a random permutation
- * (Patarin), whatever its computing power. Beyond that the known attacks need nearly all 2^24
- * numbers.
+ * The indices of a table are dense, but the keys that a peer sees must not be predictable. A
+ * Feistel network maps an index to a key, and back. Its round functions are tables of random
+ * numbers, which the caller draws from a cryptographic source for each permutation. Because the
+ * round functions are truly random, six rounds suffice. A peer that has seen far fewer than 4096
+ * keys cannot distinguish them from those of a random permutation (Patarin), whatever its computing
+ * power. The known attacks need nearly all 2^24 keys.
  *
- * docs/memory.md ("Keys") has the cost of a keyed function from a library (SipHash, AES) instead.
- * The tables take 48 KiB, of which a lookup uses six cache lines.
+ * docs/memory.md ("Keys") compares the cost with that of a keyed function from a library (SipHash,
+ * AES). The tables take 48 KiB, of which a lookup reads six cache lines.
  *
  * A permutation has no pointers and may lie in shared memory. Its results have 24 bits whatever the
- * tables hold. So a process that overwrites them causes wrong keys, but no access outside of the
- * tables.
+ * tables contain. So a process that overwrites the tables causes wrong keys, but no access outside
+ * of the tables.
  */
 #ifndef URNIC_BASE_PERMUTE_H
 #define URNIC_BASE_PERMUTE_H
@@ -28,9 +28,9 @@ enum {
 	PERMUTATION_HALF_MASK = PERMUTATION_HALF_COUNT - 1,
 };
 
-/* To make a permutation, fill all of it with random bytes. */
+/* To make a permutation, fill the whole struct with random bytes. */
 struct permutation {
-	uint16_t round[PERMUTATION_ROUNDS][PERMUTATION_HALF_COUNT]; /* the low 12 bits of each */
+	uint16_t round[PERMUTATION_ROUNDS][PERMUTATION_HALF_COUNT]; /* only the low 12 bits count */
 };
 
 /* `half` has 12 bits. */
@@ -40,7 +40,7 @@ static inline uint32_t permute_round(
 	return permutation->round[round][half] & PERMUTATION_HALF_MASK;
 }
 
-/* `value` has 24 bits, and so has the result. */
+/* `value` and the result have 24 bits. */
 static inline uint32_t permute_forward(const struct permutation *permutation, uint32_t value)
 {
 	uint32_t left = value >> PERMUTATION_HALF_BITS, right = value & PERMUTATION_HALF_MASK;

@@ -6,10 +6,10 @@
 
 #include "base/arith.h"
 
-/* Before each record. A record takes a multiple of its size. */
+/* The header before each record. A record's bytes are padded to a multiple of the header's size. */
 struct head {
-	uint32_t count; /* of the record's bytes */
-	uint32_t count_again; /* check of `count`: rejects zeros, and most other garbage */
+	uint32_t count; /* bytes of the record, without padding */
+	uint32_t count_again; /* ~count, so that the reader rejects zeros and most other garbage */
 };
 
 static uint64_t room_of(uint32_t count)

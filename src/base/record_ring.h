@@ -3,12 +3,13 @@
 #define URNIC_BASE_RECORD_RING_H
 
 /*
- * A ring of records of any length, from a writer to a reader in another process.
+ * A ring by which a writer passes records of up to RECORD_BYTES_MAX to a reader in another process.
  *
- * The writer never waits: a record that finds no room is dropped and counted. Each side writes one
- * index and does not trust the other's. The writer treats an impossible reader's index as a full
- * ring; the reader answers an impossible writer's index by emptying the ring. Plain data without
- * pointers; zeroed memory is an empty ring. A page is untouched until a record reaches it.
+ * The writer never waits: a record for which the ring has no room is dropped and counted. The
+ * writer writes `written`, the reader writes `read`, and neither trusts the other's index. If
+ * `read` is impossible, the writer treats the ring as full. If `written` is impossible, the reader
+ * empties the ring. The ring has no pointers, and zeroed memory is an empty ring. A page is
+ * untouched until a record reaches it.
  *
  * Threads: one writer and one reader, at the same time.
  */
@@ -24,9 +25,10 @@ enum {
 };
 
 struct record_ring {
-	alignas(64) _Atomic uint64_t written; /* bytes in all; the writer's, as is the next */
-	_Atomic uint64_t dropped; /* records in all */
-	alignas(64) _Atomic uint64_t read; /* bytes in all; the reader's */
+	/* Bytes since the start. The writer writes this and `dropped`. */
+	alignas(64) _Atomic uint64_t written;
+	_Atomic uint64_t dropped; /* records dropped since the start */
+	alignas(64) _Atomic uint64_t read; /* bytes since the start; the reader writes it */
 	alignas(64) uint8_t bytes[RECORD_RING_BYTES];
 };
 
@@ -36,22 +38,22 @@ struct record_piece {
 };
 
 /*
- * Append a record: the `count` pieces behind each other, RECORD_BYTES_MAX at most. When there is no
- * room, the record is counted as dropped, and the result is false.
+ * Append a record that consists of the `count` pieces in their order, of RECORD_BYTES_MAX at most
+ * in all. Returns false, and counts the record as dropped, when the ring has no room for it.
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
 /*
  * Take out the oldest record.
  *
- * `to`  Room for RECORD_BYTES_MAX.
+ * `to`  Receives the record; has room for RECORD_BYTES_MAX.
  *
- * Returns its length; 0 when there is none; -EPROTO when the writer broke the rules, and the ring
- * was emptied.
+ * Returns the record's length, or 0 when there is none. Returns -EPROTO, and empties the ring, when
+ * the writer has left an impossible index or header.
  */
 int record_ring_take(struct record_ring *ring, uint8_t *to);
 
-/* Empty the ring, as its reader. */
+/* Discard all records. Only the reader may call this. */
 void record_ring_skip(struct record_ring *ring);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * A spin lock for the few instructions that move a queue entry.
  *
- * It lies in NIC memory as plain data: four bytes, zero when free. A holder never blocks, never
- * calls out and touches no page that may be missing. So a wait lasts as long as another core's
- * queue operation, or a time slice if the holder is preempted.
+ * It lies in NIC memory as plain data: four bytes, zero when free. A holder never blocks, makes no
+ * system call and touches no page that may be missing. So a waiter spins for the duration of a
+ * queue operation, or of a time slice if the holder is preempted.
  */
 #ifndef URNIC_BASE_SPIN_H
 #define URNIC_BASE_SPIN_H

@@ -3,9 +3,12 @@
 #define URNIC_BASE_TEXT_H
 
 /*
- * Text that other users choose, such as names of processes and of network interfaces. A terminal
- * obeys its control characters, and a line break starts a second line of a log. Also the text of
- * settings: numbers, and lists with commas. Pure functions; any thread.
+ * Functions for text from outside. Other users choose the names of processes and of network
+ * interfaces. A terminal obeys control characters in such text, and a line break in it could forge
+ * a line of the log.
+ *
+ * The other functions parse settings: numbers, and comma-separated lists. All functions are pure;
+ * any thread may call them.
  */
 
 #include <stdbool.h>
@@ -21,7 +24,7 @@ static inline void text_make_printable(char *text)
 			*text = '?';
 }
 
-/* Part of a text, not terminated. */
+/* Part of a string, without a terminating 0. */
 struct text_part {
 	const char *text;
 	size_t bytes;
@@ -31,7 +34,7 @@ struct text_part {
  * Take the next item off a comma-separated list, without surrounding blanks; empty items are
  * skipped.
  *
- * `list`  Advanced.
+ * `list`  Moved behind the item that was taken.
  *
  * Returns false at the end of the list.
  */
@@ -53,8 +56,8 @@ static inline bool text_part_is(const struct text_part *part, const char *word)
 }
 
 /*
- * The whole part as a decimal number. Returns false, and leaves *ret_value, when the part is no
- * number or outside of `lowest` to `highest`.
+ * Parse the whole part as a decimal number. Returns false, and leaves *ret_value unchanged, when
+ * the part is no number or its value is not in `lowest` to `highest`.
  */
 static inline bool text_part_number(
 	const struct text_part *part, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
@@ -82,7 +85,7 @@ static inline bool text_number(
 	return text_part_number(&whole, lowest, highest, ret_value);
 }
 
-/* As text_number(); the text may also be hexadecimal, with 0x in front. */
+/* text_number() that also accepts a hexadecimal number with the prefix 0x. */
 static inline bool text_number_or_hex(
 	const char *text, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
 {
