@@ -11,14 +11,14 @@
 #include "base/spin.h"
 #include "os/clock.h"
 
-/* Attempts before the sleep: about the duration of a batch. */
+/* Attempts before a thread sleeps. Together they last about as long as a holder's batch. */
 enum { TRIES = 400 };
 
 _Atomic uint32_t busy_locks_queued;
 
 /*
- * Sleep while the word has the value, BUSY_LOCK_NAP_NS at most. Only wake-ups with one of `bits`
- * end the sleep.
+ * Sleep while *word is `value`, for BUSY_LOCK_NAP_NS at most. Only a wake-up that has one of `bits`
+ * ends the sleep early.
  */
 static void word_sleep(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 {
@@ -30,14 +30,15 @@ static void word_sleep(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 }
 
 /*
- * With more than 32 waiters, tickets share bits; each waiter checks whether its ticket is served.
+ * The futex bit of a ticket. With more than 32 waiters, tickets share bits, so a woken waiter
+ * checks whether its ticket is served.
  */
 static uint32_t bit_of(uint32_t ticket)
 {
 	return 1u << ticket % 32;
 }
 
-/* The caller holds the lock, and a queued thread will take it over. */
+/* Pass the lock, which the caller holds, to the first thread in the queue. */
 static void hand_over(struct busy_lock *lock)
 {
 	uint32_t ticket = atomic_load_explicit(&lock->ticket_served, memory_order_relaxed);
@@ -69,7 +70,7 @@ static void queue_up(struct busy_lock *lock)
 		if ((int32_t)(served - ticket) > 0)
 			break;
 		if (take_unseen(lock))
-			hand_over(lock); /* to the first in the queue, which may be this thread */
+			hand_over(lock); /* the first in the queue may be this thread */
 		else
 			word_sleep(&lock->ticket_served, served, bit_of(ticket));
 	}
@@ -95,7 +96,7 @@ void busy_unlock_wake(struct busy_lock *lock)
 {
 	if (atomic_load_explicit(&lock->queued, memory_order_acquire)) {
 		hand_over(lock);
-		sched_yield(); /* the next holder may wait for this processor */
+		sched_yield(); /* the next holder may need this processor to run */
 		return;
 	}
 	atomic_store_explicit(&lock->is_held, 0, memory_order_release);

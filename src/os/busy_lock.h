@@ -3,15 +3,16 @@
 #define URNIC_OS_BUSY_LOCK_H
 
 /*
- * A lock for every request, mostly taken by the same thread, and held for less than a microsecond.
- * Taking costs one atomic instruction, freeing none. A thread that finds it taken spins for a
- * moment, then sleeps. For threads of one process; zero when free.
+ * A lock that is taken for each request, in most cases by the same thread, and held for less than a
+ * microsecond. To take it costs one atomic instruction; to free it costs none. A thread that finds
+ * the lock taken spins for a moment, then sleeps. The lock serves the threads of one process.
+ * Zeroed memory is a free lock.
  *
- * Threads that take it again and again could keep a sleeper out for seconds, because they retake it
- * before the sleeper has a processor. So after its first fruitless sleep a sleeper joins a queue.
- * While a thread is queued, busy_lock_try() fails, and the holder hands the lock to the first in
- * the queue. A preempted holder may wait for the processors of other pollers. So threads that only
- * try any such lock of the process yield their processors while busy_locks_are_wanted().
+ * A thread that takes the lock again and again could keep a sleeper out for seconds, because it
+ * retakes the lock before the sleeper has a processor. So after its first fruitless sleep a sleeper
+ * joins a queue. While a thread is queued, busy_lock_try() fails, and the holder hands the lock to
+ * the first in the queue. A preempted holder needs a processor, and pollers may occupy all of them.
+ * So a poller, which only tries such locks, yields its processor while busy_locks_are_wanted().
  *
  * busy_unlock() looks for sleepers without a fence, so it may miss a thread that is about to sleep.
  * That thread wakes up by itself after BUSY_LOCK_NAP_NS.
@@ -26,14 +27,14 @@
 #define BUSY_LOCK_NAP_NS 500000
 
 struct busy_lock {
-	_Atomic uint32_t is_held; /* also during a hand-over */
+	_Atomic uint32_t is_held; /* stays 1 during a hand-over */
 	_Atomic uint32_t sleepers; /* including queued threads */
 	_Atomic uint32_t queued; /* threads that have not run since they were queued */
 	_Atomic uint32_t ticket_next;
-	_Atomic uint32_t ticket_served; /* tickets below it have had the lock */
+	_Atomic uint32_t ticket_served; /* all tickets below it have got the lock */
 };
 
-extern _Atomic uint32_t busy_locks_queued; /* queued threads of all locks */
+extern _Atomic uint32_t busy_locks_queued; /* queued threads of all locks of the process */
 
 /* A hint. */
 static inline bool busy_locks_are_wanted(void)
@@ -54,10 +55,10 @@ static inline bool busy_lock_try(struct busy_lock *lock)
 		!atomic_exchange_explicit(&lock->is_held, 1, memory_order_acquire);
 }
 
-/* Another thread holds the lock: wait for it. */
+/* Take the lock, after busy_lock_try() has failed: spin, then sleep. */
 void busy_lock_wait(struct busy_lock *lock) URNIC_EXPORT_AS(busy_lock_wait);
 
-/* Free the lock, and wake a sleeper. */
+/* Free the lock and wake a sleeper, or hand the lock to the first queued thread. */
 void busy_unlock_wake(struct busy_lock *lock) URNIC_EXPORT_AS(busy_unlock_wake);
 
 static inline void busy_lock(struct busy_lock *lock)

@@ -3,11 +3,13 @@
 #define URNIC_OS_CANCEL_H
 
 /*
- * pthread_cancel() ends a thread inside any system call of the C library that may block, and some
- * others. A program cancels its own threads, and they run urnic's code. A holder of a urnic lock
- * that makes such a call must not end there.
+ * pthread_cancel() may end a thread in any function of the C library that is a cancellation point,
+ * such as a system call that may block. A program may cancel its own threads while they run urnic's
+ * code. A thread that holds a lock of urnic must not end in such a call, so it disables
+ * cancellation first.
  *
- * The port's two calls, which every poll makes, bypass the C library and need no protection.
+ * The two system calls of the port, which every poll makes, bypass the C library, so they need no
+ * protection.
  */
 
 #include <pthread.h>

@@ -44,7 +44,7 @@ static void fds_collect(struct msghdr *message, struct passed_fds *fds)
 
 		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
 			continue;
-		/* The control buffer has room for no more. */
+		/* The receiver's control buffer has no room for more descriptors. */
 		assert(bytes <= sizeof(fds->fds));
 		memcpy(fds->fds, CMSG_DATA(cmsg), bytes);
 		fds->count = (uint32_t)(bytes / sizeof(int));

@@ -2,7 +2,7 @@
 #ifndef URNIC_OS_FD_PASS_H
 #define URNIC_OS_FD_PASS_H
 
-/* Messages over unix sockets with file descriptors (SCM_RIGHTS). */
+/* Messages over unix sockets that carry file descriptors (SCM_RIGHTS). */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,10 @@
 
 enum { PASSED_FDS_MAX = 64 }; /* in one message; the kernel's limit is 253 */
 
-/* The descriptors of a message. The receiver owns all of them, expected or not. */
+/*
+ * The descriptors of a received message. The receiver owns all of them, even those that it did not
+ * expect.
+ */
 struct passed_fds {
 	int fds[PASSED_FDS_MAX]; /* -1: taken out */
 	uint32_t count;

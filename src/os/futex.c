@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * A bare system call is no cancellation point; asynchronous cancellation makes this one
- * cancellable, as blocking calls of the C library are.
+ * A bare system call is no cancellation point. Asynchronous cancellation makes this one
+ * cancellable, like the blocking calls of the C library.
  */
 int futex_wait(_Atomic uint32_t *word, uint32_t value)
 {

@@ -9,11 +9,12 @@
 
 /*
  * Sleep while the word is `value`. Returns 0 after a wake-up, perhaps a spurious one; -EINTR after
- * a signal whose handler interrupts system calls. A cancellation point; the caller holds no lock.
+ * a signal whose handler interrupts system calls. This is a cancellation point, so the caller holds
+ * no lock.
  */
 int futex_wait(_Atomic uint32_t *word, uint32_t value);
 
-/* Wake a sleeper of the word. */
+/* Wake one thread that sleeps on the word. */
 void futex_wake(_Atomic uint32_t *word);
 
 #endif

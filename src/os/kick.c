@@ -11,7 +11,10 @@
 #include "os/cancel.h"
 #include "os/log.h"
 
-/* A failed call is repeated, because a lost kick would leave a thread asleep. */
+/*
+ * How often kick_raise() calls write(). It repeats a failed call, because a lost kick would leave a
+ * thread asleep.
+ */
 enum { ATTEMPTS_MAX = 3 };
 
 int kick_create(const char *what)
@@ -26,7 +29,7 @@ static void kick_refused(const char *call)
 	LOG_REFUSAL_ONCE("threads of the NIC cannot wake each other", call);
 }
 
-/* A sandbox may refuse write() alone. */
+/* Write the count with writev(), for a sandbox that refuses write() but allows writev(). */
 static bool is_written_otherwise(int fd, const uint64_t *count)
 {
 	const struct iovec piece = {(void *)(uintptr_t)count, sizeof(*count)};

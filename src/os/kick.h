@@ -3,13 +3,13 @@
 #define URNIC_OS_KICK_H
 
 /*
- * An eventfd by which a thread wakes another one. Any thread; nothing blocks, and no thread is
- * cancelled in here.
+ * An eventfd by which one thread wakes another. Any thread may call these functions. They do not
+ * block, and are no cancellation points.
  */
 
 #include <stdint.h>
 
-/* Returns a descriptor, or -errno, which is in the log. `what` as in log_refusal(). */
+/* Returns a descriptor, or -errno after it has logged the error. `what` as in log_refusal(). */
 int kick_create(const char *what);
 
 /* Make the descriptor readable. */

@@ -25,7 +25,10 @@ static __thread struct {
 } held[HELD_MAX];
 static __thread uint32_t held_count;
 
-/* "file.c:name" for the names that several files have, else the name. */
+/*
+ * The index of a lock in lock_order.def, which has it as "file.c:name" if several files have a lock
+ * of this name, else as "name".
+ */
 static uint32_t rank_of(const char *name, const char *file)
 {
 	const char *base = strrchr(file, '/');
@@ -81,7 +84,7 @@ void lock_order_take(const void *lock, const char *name, const char *file)
 	lock_hold(lock, rank);
 }
 
-/* A lock that was only tried cannot cause a deadlock, so its order is not checked. */
+/* trylock() cannot cause a deadlock, so the order of a lock that it took is not checked. */
 void lock_order_took(const void *lock, const char *name, const char *file)
 {
 	lock_hold(lock, rank_of(name, file));

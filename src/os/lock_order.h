@@ -4,9 +4,9 @@
 
 /*
  * The check of the order of locks (lock_order.def), in builds with -Dlock_order=true only. Each
- * thread keeps a list of its locks. Taking a lock out of order, or one that is not in the table,
- * prints both names and aborts. Such a build includes this file first in each source of the runtime
- * and the fronts, where pthread_mutex_lock() then means lock_order_mutex_lock().
+ * thread keeps a list of its locks. A thread that takes a lock out of order, or a lock that is not
+ * in the table, prints the names and aborts. Such a build includes this file before each source of
+ * the runtime and the fronts, so that pthread_mutex_lock() means lock_order_mutex_lock() there.
  */
 
 #include <pthread.h>
@@ -16,8 +16,8 @@
 #ifdef URNIC_LOCK_ORDER
 
 /*
- * The caller is about to wait for `lock`, under this name (take); has got the lock without waiting
- * (took); frees it (give).
+ * lock_order_take(): the caller is about to wait for `lock`, which the sources call `name`.
+ * lock_order_took(): it has got the lock by a trylock. lock_order_give(): it frees the lock.
  */
 void lock_order_take(const void *lock, const char *name, const char *file)
 	URNIC_EXPORT_AS(lock_order_take);

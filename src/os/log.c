@@ -50,7 +50,7 @@ void log_write(enum log_level level, const char *format, ...)
 	fprintf(stderr, "urnic[%d]: %s\n", (int)getpid(), line);
 }
 
-/* Advice for an errno; empty when there is none. */
+/* Advice for the user about an errno; "" when there is none. */
 static const char *error_advice(int error)
 {
 	switch (error) {

@@ -5,8 +5,9 @@
 /*
  * The log: one sentence per line on standard error, for users whose program does not work.
  *
- * URNIC_LOG sets the level. "off": nothing. "error", the default: the environment lacks something,
- * so a verb fails. "info": also completions with an error, and why. Read once. Any thread.
+ * URNIC_LOG sets the level. With "off" nothing is logged. With "error", the default, the log says
+ * what the environment lacks when a verb fails for that. With "info" it also says why requests
+ * complete with an error. The variable is read once. Any thread may log.
  */
 
 #include <stdatomic.h>
@@ -28,10 +29,10 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * A required system call has failed: log at level "error" what is missing, why, and what to do
- * about it where that is known.
+ * A required system call has failed with `errno`. Log at level "error" what is missing, why, and
+ * the remedy if one is known.
  *
- * `what`  The missing thing: "no NIC memory".
+ * `what`  What is missing, such as "no NIC memory".
  * `call`  The system call's name, as in a sandbox's rules.
  *
  * Returns -errno, and leaves errno unchanged.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `awake`. Each awake thread holds it for reading; own_threads_park() takes it for writing. A
- * thread that waits for it holds no other lock, except the one that parks the threads. That one
- * holds locks that no urnic thread waits for.
+ * Lock: `awake`. Each awake thread of urnic holds it for reading; own_threads_park() takes it for
+ * writing. A thread of urnic that waits for `awake` holds no other lock. The caller of
+ * own_threads_park() may hold locks, but only such as no thread of urnic waits for.
  */
 #include "os/own_thread.h"
 
@@ -20,19 +20,22 @@
 #include "os/clock.h"
 
 /*
- * The control thread stays awake while it waits for urnicd or another process; other threads stay
- * awake for microseconds.
+ * How long own_threads_park() waits for the threads to fall asleep. Most stay awake for
+ * microseconds, but the control thread stays awake while it waits for urnicd or another process.
  */
 enum { PARK_NS = 50000000 };
 
-/* A writer (park) precedes readers (wake). */
+/* A waiting writer (own_threads_park) has precedence over readers (own_thread_wake). */
 static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static _Atomic bool is_parking;
-static __thread bool is_awake; /* the calling thread, if it is urnic's */
-/* Never too high: raised after a thread has begun, lowered before it ends. */
+static __thread bool is_awake; /* is the calling thread an awake thread of urnic? */
+/*
+ * The number of urnic's threads, or less: it is raised after a thread has begun, and lowered before
+ * the thread ends.
+ */
 static _Atomic int thread_count;
 
-/* The child of a fork has none of these threads. */
+/* The child of a fork has none of urnic's threads. */
 static void fork_child(void)
 {
 	pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -85,12 +88,15 @@ struct scheduling {
 	uint64_t flags;
 	int32_t nice;
 	uint32_t priority;
-	uint64_t runtime_ns; /* the slice, of policy SCHED_OTHER; 0: the default */
+	uint64_t runtime_ns; /* for SCHED_OTHER: the slice; 0: the default */
 	uint64_t deadline_ns;
 	uint64_t period_ns;
 };
 
-/* A program's choice of another policy stays. A refusal is harmless. */
+/*
+ * If the program has set another policy than SCHED_OTHER, that stays. An error is ignored, because
+ * the thread also works with the default slice.
+ */
 void own_thread_shorten_slice(void)
 {
 	struct scheduling scheduling = {.bytes = sizeof(scheduling)};
@@ -168,7 +174,10 @@ void own_thread_yield(void)
 	own_thread_wake();
 }
 
-/* The number of threads, by the links of the task directory, which also has "." and "..". */
+/*
+ * Is the caller the process's only thread besides urnic's? The link count of the task directory is
+ * the number of threads plus 2, for "." and "..".
+ */
 static bool is_alone(void)
 {
 	struct stat task;
@@ -178,7 +187,7 @@ static bool is_alone(void)
 	return (long)task.st_nlink - 2 == (long)atomic_load(&thread_count) + 1;
 }
 
-/* Take the lock for writing within PARK_NS. Returns false when the time is up. */
+/* Take `awake` for writing. Returns false when that takes longer than PARK_NS. */
 static bool awake_lock(void)
 {
 	uint64_t until_ns = clock_now_ns() + PARK_NS;

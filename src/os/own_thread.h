@@ -3,13 +3,13 @@
 #define URNIC_OS_OWN_THREAD_H
 
 /*
- * urnic's threads in a program: those of the lanes, the control thread, the connection manager's,
- * the one for neighbours, and the one that watches interfaces.
+ * urnic's own threads in a program: those of the lanes, the control thread, those of the connection
+ * managers, the resolver's, and those that watch links and interfaces.
  *
- * They are counted, so a caller can find out whether it is the program's only thread. They can be
- * parked: while they are parked, none is awake, and none writes to the process's memory except its
- * own stack. A thread is asleep while it waits in a system call that writes only to its stack; it
- * then holds no lock.
+ * This file counts them, so a thread of the program can find out whether it is the only one.
+ * own_threads_park() parks them: until own_threads_unpark() none of them is awake. A thread is
+ * asleep while it waits in a system call; it then holds no lock, and writes to no memory but its
+ * stack.
  */
 
 #include <poll.h>
@@ -38,12 +38,15 @@ void own_thread_end(void) URNIC_EXPORT_AS(own_thread_end);
 void own_thread_shorten_slice(void);
 
 /*
- * poll(2), asleep. When the kernel or a sandbox refuses it, the thread pauses for a millisecond,
- * all descriptors count as ready, and the result is false.
+ * poll(2), during which the thread counts as asleep. When the kernel or a sandbox refuses the call,
+ * the function pauses for a millisecond, marks all descriptors as ready, and returns false.
  */
 bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* own_thread_poll() with epoll_wait(2); when refused it returns -1 with errno. */
+/*
+ * The same with epoll_wait(2). When the call is refused, the function pauses likewise, and returns
+ * -1 with errno.
+ */
 int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms);
 
 /*
@@ -54,19 +57,19 @@ void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
 void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);
 
 /*
- * own_thread_sleep() and own_thread_wake() for a wait in code that all threads run; without effect
- * in a thread of the program. Returns whether own_thread_wake() has to follow.
+ * own_thread_sleep() for code that both urnic's threads and the program's run. It has no effect in
+ * a thread of the program. Returns whether the caller has to call own_thread_wake() after its wait.
  */
 bool own_thread_nap(void);
 
-/* For a thread with a long loop: a point where it may be parked. */
+/* A thread of urnic in a long loop calls this, so that it can be parked at this point. */
 void own_thread_yield(void);
 
 /*
  * If the caller is the process's only thread besides urnic's: park urnic's threads. Until
- * own_threads_unpark() only the caller and its signal handlers run, which it may want to block.
- * False, with nothing parked: there are or may be other threads, or one of urnic's waits for
- * another process.
+ * own_threads_unpark() only the caller runs, and signal handlers in it; the caller may block
+ * signals. Returns false, with nothing parked, when the process has or may have other threads, or
+ * when a thread of urnic waits for another process.
  *
  * The caller holds no lock that one of urnic's threads may wait for.
  */

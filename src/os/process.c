@@ -14,7 +14,7 @@ static void name_read_at(int directory, const char *path, char ret_name[PROCESS_
 
 	if (fd >= 0)
 		close(fd);
-	/* The kernel ends the name with a line feed, where the 0 belongs. */
+	/* The kernel ends the name with a line feed; the final 0 replaces it. */
 	ret_name[bytes > 0 ? bytes - 1 : 0] = '\0';
 	text_make_printable(ret_name);
 }

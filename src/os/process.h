@@ -2,7 +2,7 @@
 #ifndef URNIC_OS_PROCESS_H
 #define URNIC_OS_PROCESS_H
 
-/* Information of /proc about other processes. */
+/* What /proc says about other processes. */
 
 #include <sys/types.h>
 
@@ -15,7 +15,7 @@ enum { PROCESS_NAME_BYTES = 16 }; /* the kernel's TASK_COMM_LEN, with the final 
  *
  * `directory`  A descriptor of /proc/PID.
  *
- * Both set `ret_name` to "" when the process has ended or /proc is not readable.
+ * Both functions set `ret_name` to "" when the process has ended or /proc is not readable.
  */
 void process_name_read(pid_t pid, char ret_name[PROCESS_NAME_BYTES])
 	URNIC_EXPORT_AS(process_name_read);

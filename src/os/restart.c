@@ -7,14 +7,14 @@
 
 enum {
 	KIND_RESTARTS = 1, /* a handler has SA_RESTART */
-	KIND_INTERRUPTS = 2, /* a handler has not */
+	KIND_INTERRUPTS = 2, /* a handler does not have SA_RESTART */
 	KIND_INTERRUPTS_ONCE = 4, /* such a handler also has SA_RESETHAND */
 	KINDS_UNKNOWN = 8,
 };
 
-/* The kinds of handlers at the last look. */
+/* The kinds of handlers when they were last read. */
 static _Atomic int kinds_seen = KINDS_UNKNOWN;
-static _Atomic uint64_t looked_ns; /* when restart_is_certain() last looked */
+static _Atomic uint64_t looked_ns; /* when restart_is_certain() last read the handlers */
 
 static bool is_fault(int number)
 {
@@ -57,7 +57,10 @@ bool restart_is_certain(uint64_t now_ns)
 	return !(kinds & KIND_RESTARTS) || !(kinds & KIND_INTERRUPTS);
 }
 
-/* A handler with SA_RESETHAND is gone after its signal: only the last look has seen it. */
+/*
+ * The kernel removes a handler with SA_RESETHAND when its signal comes. So only the reading before
+ * the signal has seen that handler.
+ */
 bool restart_is_due(void)
 {
 	int kinds = kinds_read();

@@ -19,18 +19,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long a look at the handlers counts: it takes some 60 system calls. */
+/*
+ * How long restart_is_certain() relies on a reading of the handlers, because a reading takes some
+ * 60 system calls.
+ */
 #define RESTART_LOOK_NS 100000000
 
 /*
  * Are all handlers of one kind, so that restart_is_due() knows the answer? Reads the handlers if
- * the last such look is older than RESTART_LOOK_NS. `now_ns`: monotonic.
+ * the last reading is older than RESTART_LOOK_NS. `now_ns` is monotonic.
  */
 bool restart_is_certain(uint64_t now_ns);
 
 /*
- * A signal has interrupted a wait: would read(2) have been restarted? Reads the handlers anew. If
- * there are handlers of both kinds, the answer is no.
+ * A signal has interrupted a wait. Would Linux have restarted a read(2)? Reads the handlers anew.
+ * Returns false if there are handlers of both kinds.
  */
 bool restart_is_due(void);
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "os/log.h"
 
-/* One allocation: the pointers, then the strings. */
+/* The copy of the environment, in one allocation: first the pointers, then the strings. */
 static char **environment;
 
 static void environment_copy(char **copy, size_t count)

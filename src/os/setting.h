@@ -2,9 +2,9 @@
 /*
  * The user's settings in the environment (docs/environment.md).
  *
- * The library copies the environment when it is loaded, and reads only this copy. The program may
- * call setenv() in another thread at any time, which getenv() does not survive. With the copy, any
- * thread may call these functions.
+ * The library copies the environment when it is loaded, and reads only this copy. A program may
+ * call setenv() in another thread at any time, and getenv() may crash meanwhile. Because of the
+ * copy, any thread may call these functions.
  *
  * An empty variable counts as unset. An invalid value is reported in the log, and the default
  * applies. Each call parses and reports again, so callers keep the result.
@@ -20,24 +20,32 @@
 const char *setting_text(const char *name) URNIC_EXPORT_AS(setting_text);
 
 /*
- * The value of a variable that names a file or program; also NULL in a program that runs with
- * another user's rights (secure_getenv(3)).
+ * setting_text() for a variable that names a file or program. Also returns NULL in a program that
+ * runs with another user's rights (secure_getenv(3)).
  */
 const char *setting_path(const char *name) URNIC_EXPORT_AS(setting_path);
 
-/* The whole copy, as in environ(7). Borrowed; NULL when there was no memory for it. */
+/*
+ * The whole copy, as in environ(7); the caller must not free it. NULL when there was no memory for
+ * it.
+ */
 char *const *setting_environment(void);
 
 /*
- * Copy the environment again, after a program (a test, `urnic`) has changed it itself. No other
- * thread may use the library, and earlier results of setting_text() become invalid.
+ * Copy the environment again, for a program (a test, `urnic`) that has changed its environment. No
+ * other thread may use the library meanwhile. Earlier results of setting_text() become invalid.
  */
 void settings_read(void);
 
-/* A decimal number from `lowest` to `highest`. `fallback` if the variable is unset or invalid. */
+/*
+ * The variable's value as a decimal number from `lowest` to `highest`; `fallback` if the variable
+ * is unset or invalid.
+ */
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback);
 
-/* The index of the value among three words, or two if `third` is NULL. `first` is the default. */
+/*
+ * Which of three words is the value: 0 for `first`, 1 or 2. `third` may be NULL. The default is 0.
+ */
 int setting_choice(const char *name, const char *first, const char *second, const char *third);
 
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /*
- * PROCMAP_QUERY of linux/fs.h since 6.11, newer than the build's headers: the mapping that covers
- * an address, or the next one.
+ * PROCMAP_QUERY of linux/fs.h, which Linux has since 6.11. The build's headers may be older. It
+ * finds the mapping that covers an address, or else the next one.
  */
 struct procmap_query {
 	uint64_t size;
@@ -62,7 +62,7 @@ bool vma_parse(char *line, struct vma *vma)
 	return true;
 }
 
-/* The next mapping that ends above `address`; `vma` refers to `line`. */
+/* Read the next mapping that ends above `address`; vma->name points into `line`. */
 static bool text_next(FILE *text, uint64_t address, char line[VMA_LINE_BYTES_MAX], struct vma *vma)
 {
 	while (fgets(line, VMA_LINE_BYTES_MAX, text))
@@ -85,7 +85,10 @@ int vmas_read(vma_see_fn *see, void *user)
 	return 0;
 }
 
-/* The mapping that covers `address`, or the next one. False with errno ENOENT: there is none. */
+/*
+ * Get the mapping that covers `address`, or else the next one. Returns false with errno; ENOENT
+ * says that there is none.
+ */
 static bool query_next(int fd, uint64_t address, struct vma *vma)
 {
 	struct procmap_query query = {
@@ -115,7 +118,10 @@ bool vmas_have(uint64_t first, uint64_t last, int prot)
 
 	while (!has_all) {
 		first = vma.end;
-		/* Fails with another error on old kernels, and where a sandbox refuses the call. */
+		/*
+		 * The query fails with another error than ENOENT on an old kernel, or when a
+		 * sandbox refuses it.
+		 */
 		if (!text && !query_next(fd, first, &vma) && errno != ENOENT)
 			text = fdopen(fd, "r");
 		if (text && !text_next(text, first, line, &vma))
