@@ -2,8 +2,8 @@
 /*
  * The contents of a completion: statuses, opcodes, faults, and the entry of a completion queue.
  *
- * Statuses, opcodes and flags have the values of struct ibv_wc, so the front end copies them
- * without translation (tests/abi compares them with the public header).
+ * Statuses, opcodes and flags have the values that struct ibv_wc uses, so the front end copies them
+ * without translation. tests/abi compares them with the public header.
  */
 #ifndef URNIC_QUEUE_COMPLETION_H
 #define URNIC_QUEUE_COMPLETION_H
@@ -50,10 +50,10 @@ enum wc_opcode {
 	WC_ATOMIC_WRITE,
 	WC_RECV = 1 << 7,
 	WC_RECV_RDMA_WITH_IMM,
-	WC_TM_ADD, /* operations on a matching list (queue/tags.h) */
+	WC_TM_ADD, /* this and the next two: operations on a matching list (queue/tags.h) */
 	WC_TM_DEL,
 	WC_TM_SYNC,
-	WC_TM_RECV, /* a message with a tag; see the flags */
+	WC_TM_RECV, /* a message with a tag; WC_TM_ flags say more */
 	WC_TM_NO_TAG, /* a message without a tag */
 };
 
@@ -62,14 +62,14 @@ enum wc_flags {
 	WC_WITH_IMM = 1 << 1,
 	WC_WITH_INV = 1 << 3,
 	WC_TM_SYNC_REQ = 1 << 4, /* the program has not handled all unexpected messages */
-	WC_TM_MATCH = 1 << 5, /* a buffer was found; the completion shows tag and context */
-	WC_TM_DATA_VALID = 1 << 6, /* and the data is in it */
+	WC_TM_MATCH = 1 << 5, /* a buffer matched; the completion has the tag and the context */
+	WC_TM_DATA_VALID = 1 << 6, /* the data is in that buffer */
 };
 
 /*
- * The network header of a datagram, in place of the service level, which Ethernet does not have.
- * The bits are those of mlx5: bit 3 for UDP, the others for the IP version. UCX takes the IP
- * version from them, to find the address in the first 40 bytes.
+ * What ibv_wc.sl of a datagram says: the kind of its network header, because Ethernet has no
+ * service level. The bits are those of mlx5: bit 3 says UDP, the other bits give the IP version.
+ * UCX reads the IP version there, to find the address in the first 40 bytes of the buffer.
  */
 enum wc_service_level {
 	WC_SERVICE_LEVEL_UDP_IPV6 = 0x9,
@@ -87,20 +87,25 @@ enum wc_status fault_status(enum fault fault);
 const char *fault_name(enum fault fault);
 const char *fault_sentence(enum fault fault);
 
-/* One completion queue entry: a cache line. */
+/* A completion queue entry, which is one cache line. */
 struct cqe {
 	uint64_t wr_id;
-	/* The send queue whose slots polling this entry frees, in NIC memory; 0 for none. */
+	/*
+	 * The offset in NIC memory of the send queue whose slots are free when this entry is
+	 * polled; 0: none.
+	 */
 	uint64_t queue_offset;
 	union {
-		uint32_t queue_index; /* the work request's index in that queue */
+		/* The work request's index in the send queue at queue_offset */
+		uint32_t queue_index;
 		uint32_t tag_context; /* with WC_TM_MATCH */
 	};
 	uint32_t status; /* enum wc_status */
 	uint32_t opcode; /* enum wc_opcode; not meaningful when status is not success */
 	uint32_t fault; /* enum fault */
 	uint32_t byte_count;
-	uint32_t imm; /* immediate data in host order, or the invalidated rkey; see flags */
+	/* Immediate data in host order (WC_WITH_IMM) or the invalidated rkey (WC_WITH_INV) */
+	uint32_t imm;
 	uint32_t qpn;
 	union {
 		uint32_t source_qpn;
@@ -108,7 +113,8 @@ struct cqe {
 	};
 	uint32_t flags; /* enum wc_flags */
 	union {
-		uint32_t flow_tag; /* of the rule that steered a raw packet here */
+		/* The tag of the flow rule that steered a raw packet to the queue */
+		uint32_t flow_tag;
 		uint32_t service_level; /* with WC_GRH: enum wc_service_level */
 		uint32_t tag_low; /* with WC_TM_MATCH */
 	};

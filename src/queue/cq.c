@@ -97,7 +97,7 @@ int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
 	return 0;
 }
 
-/* Does this completion raise the signal that the queue was armed for? The ring is locked. */
+/* Is the queue armed for this completion? The ring is locked. */
 static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool is_solicited)
 {
 	switch ((enum cq_arm)atomic_load_explicit(&ring->arm, memory_order_relaxed)) {
@@ -111,14 +111,16 @@ static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool
 	return false;
 }
 
-/* An entry leaves the queue: free its slots in the send queue. */
+/*
+ * An entry leaves the queue: free its work request's slot in the send queue, and those before it.
+ */
 static void release_slots(const struct arena *arena, const struct cqe *cqe)
 {
 	if (cqe->queue_offset)
 		sq_release(arena_at(arena, cqe->queue_offset), cqe->queue_index);
 }
 
-/* The ring is locked, and full. */
+/* The ring is locked, and it is full. */
 static void drop_oldest(const struct cq *cq, const struct arena *arena)
 {
 	uint32_t tail = atomic_load_explicit(&cq->ring->tail, memory_order_relaxed);
@@ -128,8 +130,8 @@ static void drop_oldest(const struct cq *cq, const struct arena *arena)
 }
 
 /*
- * A completion has arrived for which the queue was armed: raise the signal, or delay it
- * (moderation). The ring is locked.
+ * A completion has come for which the queue is armed. Returns the event to raise now, or 0 while
+ * moderation delays the signal. The ring is locked.
  */
 static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 {
@@ -145,7 +147,7 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 	return SIGNAL_COMPLETION;
 }
 
-/* There is no room. Unlocks the ring. */
+/* The queue is full, or has overrun before. Unlocks the ring, and reports the first overrun. */
 static void queue_overrun(struct cq *cq, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;

@@ -8,23 +8,23 @@
  * order.
  *
  * Polling a completion of a send queue frees that work request's slot and those before it, as on
- * adapters. So an application that does not poll meets a full send queue rather than an overrun
- * here.
+ * adapters. So an application that does not poll gets a full send queue before its completion queue
+ * overruns.
  *
- * cq_arm() requests one signal at the next completion, or at the next solicited or failed one. A
- * completion that is already in the queue raises none (IBTA 11.4.2.2). So the application arms,
- * then polls once more, and loses no wake-up.
+ * cq_arm() requests one signal: at the next completion, or at the next completion that is solicited
+ * or failed. A completion that is already in the queue raises no signal (IBTA 11.4.2.2). So the
+ * application first arms the queue, then polls it once more; thus it misses no completion.
  *
- * A moderated queue delays the signal until a number of such completions have come, or a time has
- * passed since the first. The engine has no clock, so it raises SIGNAL_CQ_MODERATED, and its caller
- * calls cq_release_moderated() after that time.
+ * A moderated queue delays the signal until a number of the completions that it is armed for have
+ * come, or until a time has passed since the first of them. The engine has no clock. So it raises
+ * SIGNAL_CQ_MODERATED at the first one, and the NIC calls cq_release_moderated() after that time.
  *
- * A push to a full queue is an overrun (IBTA C11-39). The entry is lost, the signal reports it, and
- * every later push fails. The pushing queue pair goes to the error state. A queue that ignores
- * overruns silently loses its oldest entry instead.
+ * A push to a full queue is an overrun (IBTA C11-39). The entry is lost, SIGNAL_CQ_OVERRUN reports
+ * that, and every later push fails. A queue pair whose push fails goes to the error state. A queue
+ * that ignores overruns drops its oldest entry instead, and reports nothing.
  *
- * While the poller of an empty queue drives a lane, completions go straight into its array
- * (cq_hand_over), and not into the entries.
+ * While a thread that polls an empty queue drives a lane, that lane's completions go straight into
+ * the thread's array (cq_hand_over), and not into the entries.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -40,89 +40,93 @@
 
 enum cq_arm {
 	CQ_ARM_NONE,
-	CQ_ARM_SOLICITED, /* the next completion of a solicited message, or with an error status */
+	/* The next completion that is of a solicited message or has an error status */
+	CQ_ARM_SOLICITED,
 	CQ_ARM_NEXT, /* the next completion */
 };
 
 struct cq_ring {
 	struct spin lock;
-	uint32_t capacity; /* entries: a power of two; under the lock, as is entries_offset */
+	uint32_t capacity; /* in entries, a power of two; the lock covers this and entries_offset */
 	_Atomic uint32_t has_overrun; /* written under the lock */
-	_Atomic uint32_t head; /* entries pushed so far */
-	_Atomic uint32_t tail; /* entries polled so far */
+	_Atomic uint32_t head; /* number of entries pushed so far */
+	_Atomic uint32_t tail; /* number of entries polled or dropped so far */
 	uint64_t entries_offset;
 	uint32_t ignores_overrun;
 	uint32_t moderation_count; /* 0: no moderation */
 	uint64_t moderation_ns;
 	uint64_t held_until_ns;
-	uint32_t held_count; /* armed-for completions since the last signal */
-	/* A separate cache line, because peers on this host read it and nothing else. */
+	uint32_t held_count; /* completions that should raise the signal, since the last signal */
+	/*
+	 * These two have a cache line of their own, because peers on this host read them and
+	 * nothing else.
+	 */
 	alignas(64) _Atomic uint32_t arm; /* enum cq_arm */
-	/* Number of its channel's waiter (queue/waiter.h); 0: none. */
+	/* The number of the waiter of the queue's completion channel (queue/waiter.h); 0: none. */
 	_Atomic uint32_t waiter;
 };
 
 struct cq {
 	struct cq_ring *ring;
-	struct cqe *entries; /* under the ring's lock */
+	struct cqe *entries; /* covered by the ring's lock */
 	uint64_t ring_offset;
 	struct signal signal;
 };
 
-/* The thread that polls `cq` while it drives a lane (lane.taker). */
+/* The poll of `cq` by the thread that drives a lane now (lane.taker). */
 struct cq_taker {
 	const struct cq *cq;
 	struct cqe *out;
-	uint32_t room; /* entries of `out` */
-	uint32_t taken; /* entries of `out` that are filled */
+	uint32_t room; /* number of entries that `out` has room for */
+	uint32_t taken; /* the number of entries that are filled */
 };
 
 /* The largest capacity that a caller may request. */
 #define CQ_CAPACITY_MAX (1u << 22)
 
 /*
- * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. cq->ring->capacity says how
- * many it has. Returns 0 or -ENOMEM.
+ * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. cq->ring->capacity then has
+ * the actual number. Returns 0 or -ENOMEM.
  */
 int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity);
 void cq_done(struct cq *cq, struct arena *arena);
 
 /*
- * Change the room to at least `capacity` entries, 1 to CQ_CAPACITY_MAX. The queue keeps its
- * completions. Any thread may push and poll meanwhile. Returns 0; -EINVAL when the queue has more
- * than `capacity` completions; -ENOMEM. Errors change nothing.
+ * Resize the queue to at least `capacity` entries, 1 to CQ_CAPACITY_MAX. The queue keeps its
+ * completions. Any thread may push and poll meanwhile. Returns 0; -EINVAL when more than `capacity`
+ * completions are in the queue; -ENOMEM. Errors change nothing.
  */
 int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity);
 
-/* From now on a full queue loses its oldest entry. Call before the first push. */
+/* From now on a push to the full queue drops its oldest entry. Call this before the first push. */
 void cq_ignore_overrun(struct cq *cq);
 
 /*
- * Push a completion. `is_solicited`: it is of a message with the solicited-event bit; errors count
- * as solicited. Raises the signal in `signals` when the queue is armed for it. Returns false when
- * the queue has overrun.
+ * Push a completion. `is_solicited` says that its message had the solicited-event bit; a failed
+ * completion counts as solicited anyway. Raises the queue's signal in `signals` when the queue is
+ * armed for this completion. Returns false when the queue has overrun.
  */
 bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,
 	struct signal_queue *signals);
 
 /*
  * Put a completion straight into the array of the thread that polls `cq`. Returns false, with
- * nothing done, when there is no such poller (`taker` is NULL, polls another queue or has no room),
- * when older completions are in the queue, or when the queue is armed.
+ * nothing done, when no thread polls `cq` (`taker` is NULL, polls another queue or has no room),
+ * when older completions are in the queue, or when the queue is armed or has overrun.
  */
 bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
 	const struct cqe *cqe);
 
 /*
- * cq_push() for a caller that builds the completion in place. Returns the entry, which the caller
- * fills in completely; the queue is locked until cq_push_end(). Returns NULL, with nothing locked,
- * when the queue has overrun.
+ * cq_push() for a caller that builds the completion in place. Returns the entry, of which the
+ * caller fills in all fields. The queue is locked until cq_push_end(). Returns NULL, with nothing
+ * locked, when the queue has overrun.
  */
 struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signal_queue *signals);
 void cq_push_end(
 	struct cq *cq, const struct cqe *entry, bool is_solicited, struct signal_queue *signals);
 
-/* Take up to `count` completions. Returns how many were copied to `out`. */
+/* Move up to `count` completions to `out`. Returns their number. */
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out);
 
 /* A hint, without the lock. */
@@ -131,18 +135,18 @@ static inline bool cq_is_armed(const struct cq *cq)
 	return atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
 }
 
-/* Request one signal. A wider request replaces a narrower one, not vice versa (IBTA 11.4.2.2). */
+/* Request one signal. CQ_ARM_NEXT replaces CQ_ARM_SOLICITED, not vice versa (IBTA 11.4.2.2). */
 void cq_arm(struct cq *cq, enum cq_arm arm);
 
 /*
- * From now on delay signals for up to `count` completions and up to `period_ns`. A count of 0 or 1,
- * or a period of 0, delays nothing.
+ * From now on delay a signal until `count` completions have come or `period_ns` has passed. A
+ * `count` of 0 or 1, or a `period_ns` of 0, turns the delay off.
  */
 void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns);
 
 /*
- * Raise the delayed signal if its time has come. Returns when to call again; UINT64_MAX when no
- * signal is delayed.
+ * Raise the delayed signal if its time has come. Returns the time at which to call again;
+ * UINT64_MAX when no signal is delayed any more.
  */
 uint64_t cq_release_moderated(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
 
@@ -156,9 +160,9 @@ static inline bool cq_is_empty(const struct cq *cq)
 }
 
 /*
- * cq_hand_over() for a caller that builds the completion in place. Returns the entry, which the
- * caller fills in completely before it increments taker->taken; NULL when the completion has to go
- * into the queue. The caller releases the send queue's slots.
+ * cq_hand_over() for a caller that builds the completion in place. Returns the entry, or NULL when
+ * the completion has to go into the queue. The caller fills in all fields, increments taker->taken,
+ * and releases the slots of the send queue.
  */
 static inline struct cqe *cq_hand_over_begin(const struct cq_taker *taker, const struct cq *cq)
 {

@@ -2,8 +2,8 @@
 /*
  * Types, states and attribute bits of queue pairs.
  *
- * States and attribute bits have the values of enum ibv_qp_state and enum ibv_qp_attr_mask. Types
- * are urnic's own, dense.
+ * States and attribute bits have the values of enum ibv_qp_state and enum ibv_qp_attr_mask. The
+ * types have values of urnic's own, without gaps.
  */
 #ifndef URNIC_QUEUE_QP_TYPE_H
 #define URNIC_QUEUE_QP_TYPE_H
@@ -12,28 +12,28 @@ enum qp_type {
 	QP_TYPE_RC, /* reliable connection */
 	QP_TYPE_UC, /* unreliable connection */
 	QP_TYPE_UD, /* unreliable datagram */
-	QP_TYPE_XRC_SEND, /* extended reliable connection: the initiator */
-	QP_TYPE_XRC_RECV, /* and its target */
+	QP_TYPE_XRC_SEND, /* the initiator of an extended reliable connection */
+	QP_TYPE_XRC_RECV, /* the target of an extended reliable connection */
 	QP_TYPE_RAW_PACKET, /* whole Ethernet frames */
 	QP_TYPE_IWARP, /* a reliable connection over a byte stream */
 	QP_TYPE_COUNT
 };
 
 enum qp_state {
-	QP_RESET, /* just created, or reset: all queues are empty */
+	QP_RESET, /* created or reset: all queues are empty */
 	QP_INIT, /* receive requests may be posted */
-	QP_RTR, /* the responder works */
-	QP_RTS, /* requester and responder work */
-	QP_SQD, /* send queue drained */
+	QP_RTR, /* the responder runs */
+	QP_RTS, /* the requester and the responder run */
+	QP_SQD, /* send queue drained, or still draining */
 	QP_SQE, /* send queue in error (unreliable types) */
 	QP_ERR, /* all requests are flushed */
 	QP_STATE_COUNT
 };
 
-/* Path migration (IBTA 17.2.8). The values of enum ibv_mig_state. */
+/* Path migration (IBTA 17.2.8). The values are those of enum ibv_mig_state. */
 enum qp_migration {
 	QP_MIGRATED, /* only the primary path is in use */
-	QP_REARM, /* could migrate, and waits for the peer to be able to */
+	QP_REARM, /* this end can migrate, and waits until the peer can, too */
 	QP_ARMED, /* either end may migrate at any time */
 };
 

@@ -80,9 +80,10 @@ static uint64_t taken_of(uint32_t moves, uint32_t count)
 }
 
 /*
- * The word `taken`: the number of taken requests, and in the high half the number of moves of the
- * slots. The takers' line of a shared queue counts if its value is possible. Otherwise the owner
- * stores its own numbers there. The queue is locked.
+ * Returns the word `taken`: in the low half the number of taken requests, in the high half the
+ * number of moves of the slots. For a shared queue the word in the takers' line is valid if its
+ * value is possible. Otherwise the owner's own numbers are, and the function stores them there. The
+ * queue is locked.
  */
 static uint64_t taken_checked(struct recv_queue *rq)
 {
@@ -107,7 +108,7 @@ void rq_mend(struct recv_queue *rq)
 
 /*
  * Has the queue room? The owner reads the takers' line of a shared queue only when the queue seems
- * full, because reading takes the line from the takers. The queue is locked.
+ * full, because the read takes that cache line from the takers' processors. The queue is locked.
  */
 static bool has_room(struct recv_queue *rq, uint32_t posted)
 {
@@ -171,8 +172,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 }
 
 /*
- * Prefetch the slot: its last reader was a taker on another processor, so the cache line takes long
- * to come back. The next post to the slot writes it.
+ * Prefetch the slot, which a later post will write. Its last reader was a taker on another
+ * processor, so the cache line takes long to come back.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
@@ -194,9 +195,9 @@ bool rq_look_back(
 }
 
 /*
- * Take the oldest request. Only takers in other processes can be faster, because the queue is
- * locked. A taker that sets the count back makes completed requests appear again; those are
- * skipped.
+ * Take the oldest request. The queue is locked, so only takers in other processes can take it
+ * before. If a taker sets the count back, requests that were completed appear again; this function
+ * skips them.
  */
 static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
@@ -229,14 +230,14 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return has_one;
 }
 
-/* Has a taker in another process found fewer requests than the limit? */
+/* Has a taker in another process found that fewer requests than the limit remain? */
 static bool limit_is_passed(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed) ==
 		atomic_load_explicit(&rq->limit_turn, memory_order_relaxed);
 }
 
-/* Turns the limit off when the queue is below it. The queue is locked. */
+/* Do fewer requests than the limit remain? If so, turns the limit off. The queue is locked. */
 static bool is_below(struct recv_queue *rq)
 {
 	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
@@ -275,7 +276,8 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 	spin_lock(&rq->lock);
 	atomic_store(&rq->limit, 0);
 	atomic_fetch_add(&rq->limit_turn, 1);
-	atomic_store(&rq->limit, limit); /* before the requests are counted: see rq_note_low() */
+	/* Set before is_below() counts the requests: see rq_note_low() */
+	atomic_store(&rq->limit, limit);
 	is_below_now = is_below(rq);
 	spin_unlock(&rq->lock);
 	return is_below_now;
@@ -292,8 +294,8 @@ uint32_t rq_limit(struct recv_queue *rq)
 }
 
 /*
- * Change `moves`, so that no process takes a request that it read before. While `moves` is odd, no
- * process takes any request. The queue is locked.
+ * Increment `moves`, so that no process can take a request that it read before. While `moves` is
+ * odd, no process takes any request. The queue is locked.
  */
 static void moves_count(struct recv_queue *rq)
 {
@@ -302,8 +304,8 @@ static void moves_count(struct recv_queue *rq)
 }
 
 /*
- * Move the requests from number `taken` on to other slots, of which there are enough. Meanwhile no
- * process takes any. The queue is locked.
+ * Move the requests from number `taken` on to the `capacity` slots at `slots`, which have room for
+ * them. No process takes a request meanwhile. The queue is locked.
  */
 static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t taken)
 {
@@ -318,8 +320,10 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity,
 }
 
 /*
- * Returns 0 or -EINVAL. The takers' line is read once, and its count becomes `known`. So no later
- * value of that line makes more requests pending than there are slots. The queue is locked.
+ * Change the depth, and move to other slots unless `slots` is NULL. Returns 0, or -EINVAL when more
+ * than `depth` requests are pending. The function reads the takers' line once, and its count
+ * becomes `known`. So no later value of that line makes more requests pending than there are slots.
+ * The queue is locked.
  */
 static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
 {
@@ -327,7 +331,7 @@ static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity
 	uint32_t taken;
 	int error = 0;
 
-	moves_count(rq); /* no process takes from here on */
+	moves_count(rq); /* no process takes a request from here on */
 	taken = (uint32_t)taken_checked(rq);
 	if (posted - taken > depth) {
 		error = -EINVAL;
@@ -378,7 +382,10 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	return error;
 }
 
-/* Requests that takers read before the reset are no longer theirs (rq_take_peeked). */
+/*
+ * A taker cannot take a request that it read before the reset, because `moves` changes
+ * (rq_take_peeked).
+ */
 void rq_reset(struct recv_queue *rq)
 {
 	spin_lock(&rq->lock);

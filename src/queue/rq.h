@@ -2,26 +2,29 @@
 /*
  * Receive queues.
  *
- * A ring of receive requests in NIC memory. The application posts at one end, responders take from
- * the other. A spin lock in the block orders both, so a shared receive queue (queue/srq.h) is the
- * same ring with several takers. A taken request is copied out, which frees its slot at once.
+ * A receive queue is a ring of receive requests in NIC memory. The application posts at one end,
+ * and responders take at the other. A spin lock in the header orders both, so a shared receive
+ * queue (queue/srq.h) is the same ring with several takers. A taker copies the request out, which
+ * frees its slot at once.
  *
- * Header and slots are two blocks, so a resized queue keeps its place. The header has the distance
- * to the slots, so a process can find them wherever it maps NIC memory.
+ * The header and the slots are two blocks, so the header stays in place when the queue is resized.
+ * The header has the distance to the slots, so a process finds them wherever it maps NIC memory.
  *
  * Other processes may take from a shared queue as well (queue/rq_taker.h). They hold no lock,
- * because a process may be stopped or killed at any moment. The process whose compare-and-swap
- * increments the count has the request. The count also has the number of moves and resets of the
- * slots, so a taker cannot take a request that it read before a move.
+ * because a process may be stopped or killed at any moment. Instead each process tries to increment
+ * the count of taken requests by a compare-and-swap. The process that succeeds has the request. The
+ * same word also counts moves and resets of the slots, so a taker cannot take a request that it
+ * read before a move.
  *
- * The taker may be another process on another processor (local/channel/channel.h). It has a cache
- * line of its own, on the peers' side of NIC memory (base/arena.h). It reads the owner's line only
- * when the queue seems to be empty.
+ * The taker may run in another process on another processor (local/channel/channel.h). So takers
+ * have a cache line of their own, on the peers' side of NIC memory (base/arena.h). A taker reads
+ * the owner's line only when the queue seems to be empty.
  *
- * The owner writes header and slots, so it trusts them; the takers' line may say anything. The
- * owner of a queue with one taking queue pair has its own count in `known`, and does not read that
- * line. The owner of a shared queue corrects a count that is not between `known` and `posted`.
- * Requests may be lost by that, or be filled by two takers; each completes once at most.
+ * Only the owner writes the header and the slots, so the owner trusts them. The takers' line may
+ * have any value. If only one queue pair takes from the queue, the owner counts in `known`, and
+ * does not read the takers' line. The owner of a shared queue reads the line, and corrects a count
+ * that is not between `known` and `posted`. By the correction, requests may be lost, or be filled
+ * by two takers. Each request completes once at most.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
@@ -55,39 +58,43 @@ struct recv_wqe {
 struct recv_slot {
 	uint64_t wr_id;
 	uint32_t sge_count;
-	/* Of a shared queue: the owner does not know yet that the request was taken. */
+	/* Of a shared queue: the owner does not know that the request was taken, if it was. */
 	uint32_t is_out;
 	struct sge sge[];
 };
 
 struct recv_queue {
-	/* Changes seldom or never. */
+	/* These fields change seldom or never. */
 	uint32_t capacity; /* slots: a power of two */
-	uint32_t depth; /* requests that the user requested room for */
+	uint32_t depth; /* requests that may be pending, as the user asked */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
-	uint32_t is_shared; /* several processes take from it, each by a compare-and-swap */
-	uint32_t keeps_slots; /* of taken requests, until rq_know_taken() */
-	_Atomic uint32_t limit; /* a take that leaves fewer requests signals, once; 0: off */
+	uint32_t is_shared; /* several processes may take from it, by compare-and-swap */
+	uint32_t keeps_slots; /* slots of taken requests stay in use until rq_know_taken() */
+	_Atomic uint32_t limit; /* the first take that leaves fewer requests signals; 0: off */
 	_Atomic uint32_t limit_turn; /* how often the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
 	uint64_t strays_distance; /* to the struct recv_strays; 0: there are none */
-	/* The owner's. */
+	/* The owner writes these often. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
-	/* Taken requests that the owner knows of, whose slots are free for posting. */
+	/*
+	 * The number of taken requests that the owner knows of. Their slots are free for posting.
+	 */
 	_Atomic uint32_t known;
 	uint32_t moves; /* the high half of `taken` */
 };
 
 /*
- * On the peers' side, at the header's place. `taken` must not have the low address bits of capacity
- * and distance, which takers read next: a processor would mistake the store for those for a moment.
+ * The takers' line: the header's twin on the peers' side. `reserved` keeps the low 12 address bits
+ * of `taken` different from those of the header's `capacity` and `slots_distance`. A processor
+ * compares only these bits at first, so a taker's store to `taken` would delay its next loads of
+ * those fields.
  */
 struct recv_queue_takers {
 	uint64_t reserved[8];
-	_Atomic uint64_t taken; /* the low half counts; the high half is odd while slots move */
-	/* The limit_turn of the limit that was last found to be passed. */
+	_Atomic uint64_t taken; /* low half: requests taken; high half: moves, odd during a move */
+	/* The limit_turn of the last limit below which a taker has found the queue. */
 	_Atomic uint32_t low_turn;
 };
 
@@ -99,28 +106,34 @@ static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)
 /* `depth` is 0 to 2^20. Returns the offset of the queue, or 0 when the arena is full. */
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 
-/* rq_create() for a queue that queue pairs of this process and others share. */
+/* rq_create() for a queue that queue pairs of this process and of other processes share. */
 uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 void rq_destroy(struct arena *arena, uint64_t offset);
 
-/* Post a request whose sge_count was checked. Returns 0, or -ENOMEM when the queue is full. */
+/*
+ * Post a request. The caller has checked its sge_count. Returns 0, or -ENOMEM when the queue is
+ * full.
+ */
 int rq_post(struct recv_queue *rq, const struct recv_wr *wr);
 
-/* Take the oldest request into *wqe. False when there is none. */
+/* Take the oldest request into *wqe. Returns false when there is no request. */
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
 
 /*
  * rq_take() for a queue that has a limit. *ret_is_below becomes true when fewer requests than the
- * limit remain; the limit is then off (IBTA 10.2.9).
+ * limit remain, and the limit is turned off (IBTA 10.2.9).
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
 
-/* Is the limit passed, because another process took requests? The limit is then off. */
+/*
+ * Has the queue fallen below its limit, because another process took requests? If so, turns the
+ * limit off.
+ */
 bool rq_is_below_limit(struct recv_queue *rq);
 
 /*
- * Set the limit, 1 to depth, or 0 to turn it off. True when fewer requests are pending already; the
- * limit is then off again.
+ * Set the limit to 1 to `depth`, or to 0 to turn it off. Returns true when fewer requests than
+ * `limit` are pending already; the limit is then off again.
  */
 bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 
@@ -128,12 +141,13 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 uint32_t rq_limit(struct recv_queue *rq);
 
 /*
- * Change the room to `depth` requests, 1 to 2^20; pending requests stay, in their order. Any thread
- * may post and take meanwhile. Returns 0; -EINVAL when more than `depth` are pending; -ENOMEM.
+ * Resize the queue to `depth` requests, 1 to 2^20. Pending requests stay, in their order. Any
+ * thread may post and take meanwhile. Returns 0; -EINVAL when more than `depth` are pending;
+ * -ENOMEM.
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
-/* How many requests were taken so far. */
+/* The number of requests that were taken so far, modulo 2^32, as the takers' line says. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
 {
 	return (uint32_t)atomic_load_explicit(&rq_takers(rq)->taken, memory_order_relaxed);
@@ -146,12 +160,12 @@ static inline uint64_t rq_taken_next(uint64_t taken)
 }
 
 /*
- * The owner has learnt that another process took request number `taken`, counted from 0. The lane
- * is locked.
+ * The owner has learnt that request number `taken`, counted from 0, was taken. The lane or the
+ * queue is locked.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
-/* How many taken requests the owner knows of. */
+/* The number of taken requests that the owner knows of. */
 static inline uint32_t rq_known(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq->known, memory_order_relaxed);
@@ -177,17 +191,18 @@ static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * Get the wr_id, and the bytes of the list, of the request that was taken after the first `taken`
- * ones. For the owner of a queue that keeps its slots, or is not shared; `taken` may have any
- * value. False when that request was not posted, or its slot was reused.
+ * Get the wr_id and the total bytes of the list of request number `taken`, counted from 0; `taken`
+ * may have any value. For the owner of a queue that keeps its slots, or is not shared. Returns
+ * false when no such request was posted, or its slot was reused.
  */
 bool rq_look_back(
 	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes);
 
 /*
- * From now on other processes take from the queue of a queue pair, too. The queue then keeps the
- * slots of taken requests until the owner knows of them, in the order of the requests. (A shared
- * receive queue does not keep them, because its requests complete in any order.)
+ * From now on other processes, too, take from the receive queue of a queue pair. The queue then
+ * keeps the slot of a taken request until the owner knows, in the order of the requests, that it
+ * was taken. (A shared receive queue does not keep them, because its requests complete in any
+ * order.)
  */
 static inline void rq_share(struct recv_queue *rq)
 {
@@ -196,15 +211,15 @@ static inline void rq_share(struct recv_queue *rq)
 }
 
 /*
- * For the owner of a queue from which others take. A taker claims the request of number `ticket`,
- * which may have any value (rq_peek_borrowed). Returns true, and the request, for the first
- * plausible claim of it.
+ * For the owner of a queue from which other processes take. A taker claims request number `ticket`,
+ * which may have any value (rq_peek_borrowed). Returns true, and the request, for the first claim
+ * of a request that can have been taken.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 
 void rq_reset(struct recv_queue *rq);
 
-/* Pending requests. */
+/* The number of pending requests. */
 static inline uint32_t rq_count(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq);

@@ -3,16 +3,16 @@
 #define URNIC_QUEUE_RQ_SLOTS_H
 
 /*
- * The slots of a receive queue, for the files of this room. rq.c has the owner's side, rq_taker.c
- * takers in other processes, rq_strays.c requests whose slots were reused.
+ * The slots of a receive queue, for the files of this room. rq.c is the owner's code, rq_taker.c
+ * that of takers in other processes. rq_strays.c keeps taken requests whose slots were reused.
  */
 
 #include "base/arith.h"
 #include "queue/rq.h"
 
 /*
- * Slots are cache lines, so writing a slot does not take the next one from its reader on another
- * processor.
+ * Each slot has whole cache lines. So a store to a slot does not take the cache line of the next
+ * slot from its reader on another processor.
  */
 enum { RQ_LINE_BYTES = 64 };
 
@@ -26,7 +26,7 @@ static inline uint8_t *rq_slots(const struct recv_queue *rq)
 	return (uint8_t *)((uintptr_t)rq + rq->slots_distance);
 }
 
-/* `slots` and `capacity` are those of the queue, or its future ones. */
+/* `slots` and `capacity` are those of the queue, or those that it will have after a resize. */
 static inline struct recv_slot *rq_slot_in(
 	const struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t index)
 {
@@ -50,8 +50,9 @@ static inline void rq_slot_copy(
 }
 
 /*
- * How often takers in other processes may be faster in a row. More means that their count is
- * impossible, and the queue counts as empty.
+ * How often in a row a compare-and-swap may fail because a taker in another process was faster.
+ * After that the queue counts as empty, because a taker that misbehaves must not cause an endless
+ * loop.
  */
 enum { RQ_FASTER_MAX = 1000 };
 

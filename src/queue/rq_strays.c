@@ -19,7 +19,7 @@ uint64_t rq_strays_create(struct arena *arena, uint32_t capacity, uint32_t strid
 	return offset;
 }
 
-/* Stray number `place`, counted from 1. */
+/* The stray at `place`, counted from 1. */
 static struct recv_stray *stray_at(
 	const struct recv_queue *rq, struct recv_strays *strays, uint32_t place)
 {
@@ -29,7 +29,7 @@ static struct recv_stray *stray_at(
 		(uint64_t)(place - 1) * (sizeof(struct recv_stray) + rq->stride_bytes));
 }
 
-/* Take stray number `taken` out of its chain. NULL: there is none. */
+/* Take the stray of request number `taken` out of its chain. Returns NULL when there is none. */
 static struct recv_stray *stray_take(
 	const struct recv_queue *rq, struct recv_strays *strays, uint32_t taken)
 {

@@ -3,31 +3,35 @@
 #define URNIC_QUEUE_RQ_STRAYS_H
 
 /*
- * Strays: taken requests of a shared queue whose slots were reused before the owner knew of it. The
- * owner finds the request of a taker's claim here. For the files of this room; the queue is locked
- * for all calls, and its owner calls.
+ * Strays: taken requests of a shared queue whose slots were reused before the owner knew that they
+ * were taken. When a taker claims such a request, the owner finds it here. For the files of this
+ * room. Only the owner calls these functions, with the queue locked.
  *
- * A program may post before it has polled. So there is room for as many as the queue has slots, and
- * for RECV_STRAYS_MIN at least; beyond that the oldest is forgotten.
+ * Requests become strays because a program may post before it has polled. The table has room for as
+ * many strays as the queue has slots, and for RECV_STRAYS_MIN at least. Beyond that the oldest
+ * stray is forgotten.
  */
 
 #include "queue/rq_slots.h"
 
-/* A power of two: the records of eight request channels (local/channel/channel.h). */
+/*
+ * The least room: as many as eight request channels have records (local/channel/channel.h). A power
+ * of two.
+ */
 enum { RECV_STRAYS_MIN = 1024 };
 
 struct recv_stray {
-	uint32_t taken; /* its number */
-	uint32_t next; /* next of its chain, counted from 1; 0: none */
+	uint32_t taken; /* the request's number, counted from 0 */
+	uint32_t next; /* place of the next stray of its chain, counted from 1; 0: none */
 	uint32_t is_out;
 	uint32_t reserved;
-	struct recv_slot slot; /* with room for all entries */
+	struct recv_slot slot; /* followed by sge_count_max entries */
 };
 
 struct recv_strays {
-	uint32_t count; /* a power of two */
-	uint32_t turn; /* place of the next stray */
-	/* A chain for each value of the low bits of the numbers, `count` in all. Strays follow. */
+	uint32_t count; /* room for strays; a power of two */
+	uint32_t turn; /* number of strays put so far */
+	/* `count` chains, by the low bits of the requests' numbers. The strays follow in memory. */
 	uint32_t first[];
 };
 
@@ -37,22 +41,24 @@ static inline struct recv_strays *rq_strays(const struct recv_queue *rq)
 				   : NULL;
 }
 
-/* Returns the offset of the strays of a queue of this capacity, or 0. */
+/*
+ * Create the table for a queue of this capacity. Returns its offset, or 0 when the arena is full.
+ */
 uint64_t rq_strays_create(struct arena *arena, uint32_t capacity, uint32_t stride_bytes);
 
-/* Keep the request `taken` of `slot`. */
+/* Keep request number `taken`, which is in `slot`, as a stray. */
 void rq_stray_put(const struct recv_queue *rq, struct recv_strays *strays,
 	const struct recv_slot *slot, uint32_t taken);
 
-/* Take the request out. False: it is no stray, or was taken out before. */
+/* Take request number `taken` out. Returns false when it is no stray, or was taken out before. */
 bool rq_stray_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe);
 
-/* Move the known strays to a larger table. */
+/* Move all strays to the larger table `to`. */
 void rq_strays_move(struct recv_queue *rq, struct recv_strays *to);
 
 /*
- * The slot of request `taken` is about to be reused or freed: keep the request as a stray, unless
- * its completion is known.
+ * The slot of request number `taken` is about to be reused or freed. Keep the request as a stray,
+ * unless the owner knows that it was taken.
  */
 static inline void rq_slot_leave(
 	struct recv_queue *rq, const struct recv_slot *slot, uint32_t taken)

@@ -3,7 +3,10 @@
 
 #include "queue/rq_slots.h"
 
-/* The slot at `taken`; NULL when it cannot be one, or lies outside of these bytes. */
+/*
+ * The slot of request number `taken`; NULL when its address is misaligned, or it does not lie in
+ * the `bytes` at `base`.
+ */
 static const struct recv_slot *slot_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
 {
@@ -17,7 +20,10 @@ static const struct recv_slot *slot_borrowed(
 		: NULL;
 }
 
-/* Is there a request that was posted and not taken? `*seen` caches `posted` for the taker. */
+/*
+ * Is there a request that was posted and not taken? `*seen` caches the queue's `posted` for the
+ * taker.
+ */
 static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *seen)
 {
 	if ((int32_t)(*seen - taken) <= 0)
@@ -25,7 +31,7 @@ static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *se
 	return (int32_t)(*seen - taken) > 0;
 }
 
-/* The oldest request that is not taken; NULL when there is none. */
+/* The slot of the oldest request that is not taken; NULL when there is none. */
 static const struct recv_slot *slot_peek(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t *posted_seen)
 {
@@ -64,7 +70,7 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 	if (!slot || !slot->sge_count)
 		return false;
 	*ret_wr_id = slot->wr_id;
-	/* Read once: another process may change it. */
+	/* Read each field once, because another process may change it. */
 	ret_sge->address = __atomic_load_n(&slot->sge[0].address, __ATOMIC_RELAXED);
 	ret_sge->bytes = __atomic_load_n(&slot->sge[0].bytes, __ATOMIC_RELAXED);
 	ret_sge->lkey = __atomic_load_n(&slot->sge[0].lkey, __ATOMIC_RELAXED);
@@ -91,7 +97,7 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	return true;
 }
 
-/* If this fails, the caller discards what it has read. */
+/* When this returns false, the caller discards the request that it has copied. */
 bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken)
 {
 	return atomic_compare_exchange_strong(&rq_takers(rq)->taken, &taken, rq_taken_next(taken));

@@ -2,16 +2,16 @@
 /*
  * Send queues.
  *
- * A ring of work requests in NIC memory. Each slot has room for the scatter/gather entries and
- * inline bytes that the queue was created for. Its indices count up forever, and their low bits
- * name the slot:
+ * A send queue is a ring of work requests in NIC memory. Each slot has room for the scatter/gather
+ * entries and inline bytes that the queue was created for. Indices count work requests from 0 on,
+ * modulo 2^32; their low bits select the slot:
  *
  *     released <= completed <= ... sent ... <= posted
  *
- * `posted` moves when the application posts, `completed` when a request is done. `released` moves
- * when a completion is polled: as on adapters, only then may the slot be reused. A request without
- * a completion is released by the next one that has a completion. The transport manages the
- * requests between `completed` and `posted`.
+ * `posted` advances when the application posts, `completed` when a request is done. `released`
+ * advances when a completion is polled: as on adapters, only then may the slot be reused. A request
+ * without a completion is released together with the next request that has a completion. The
+ * transport manages the requests between `completed` and `posted`.
  *
  * Threads: everything runs under the lane's lock except sq_release(), which the poller calls.
  */
@@ -34,13 +34,13 @@ enum wr_opcode {
 	WR_OPCODE_COUNT
 };
 
-/* The values of enum ibv_send_flags. */
+/* The values are those of enum ibv_send_flags. */
 enum send_flags {
 	SEND_FENCE = 1 << 0,
 	SEND_SIGNALED = 1 << 1,
 	SEND_SOLICITED = 1 << 2,
 	SEND_INLINE = 1 << 3,
-	SEND_IP_CSUM = 1 << 4, /* for adapters that fill in checksums; urnic does not */
+	SEND_IP_CSUM = 1 << 4, /* the adapter fills in checksums; urnic does not do that */
 };
 
 struct wr_info {
@@ -51,8 +51,8 @@ struct wr_info {
 	bool has_imm;
 	bool has_invalidate;
 	bool takes_receive;
-	bool has_answer; /* completes only with its own response */
-	bool fills_list; /* the response fills its scatter/gather list */
+	bool has_answer; /* completes only when its own response has come */
+	bool fills_list; /* the response is written to its scatter/gather list */
 	bool has_list;
 	bool is_local; /* sends nothing */
 };
@@ -64,23 +64,28 @@ extern const struct wr_info wr_table[WR_OPCODE_COUNT];
 
 /* The destination of a datagram. */
 struct datagram_target {
-	uint32_t path; /* its id (struct qp_path), or DATAGRAM_PATH_DENIED */
+	uint32_t path; /* the path's id (struct qp_path), or DATAGRAM_PATH_DENIED */
 	uint32_t qpn;
-	uint32_t qkey; /* with its top bit set, the sending queue pair's key is sent instead */
-	uint32_t rate_kbps; /* the static rate of the path; 0: the port's */
+	uint32_t qkey; /* if its top bit is set, the sending queue pair's Q_Key is sent instead */
+	uint32_t rate_kbps; /* the path's static rate; 0: the rate of the port */
 };
 
-/* In place of a path id (port/udp.h): the address handle is of another protection domain. */
+/*
+ * A value in place of a path id (port/udp.h): the address handle is of another protection domain.
+ */
 #define DATAGRAM_PATH_DENIED (UINT32_MAX - 1)
 
-/* BIND_MW: `rkey` is the window's future key, `remote_address` its first byte. */
+/*
+ * A BIND_MW. The request's `rkey` is the key that the window will have; `remote_address` is the
+ * address of the window's first byte.
+ */
 struct wr_bind {
 	uint64_t bytes;
 	uint32_t region_key;
 	uint32_t access; /* enum mr_access */
 };
 
-/* FLUSH: of the range at `remote_address` in `rkey`. */
+/* A FLUSH of the range at the request's `remote_address` in the region of its `rkey`. */
 struct wr_flush {
 	uint32_t bytes;
 	uint8_t placement; /* FETH_PLACEMENT_ bits */
@@ -90,15 +95,15 @@ struct wr_flush {
 /* A request of the application; fields that its opcode does not use are ignored. */
 struct send_wr {
 	uint64_t wr_id;
-	uint32_t opcode; /* enum wr_opcode; any value, as the user set it */
+	uint32_t opcode; /* enum wr_opcode; the user may have set any value */
 	uint32_t flags; /* enum send_flags */
 	uint32_t imm; /* immediate data in host order, or the key to invalidate */
 	uint32_t rkey;
-	uint32_t srqn; /* on XRC queue pairs: the peer's shared receive queue */
+	uint32_t srqn; /* on XRC queue pairs: the number of the peer's shared receive queue */
 	uint64_t remote_address;
 	union {
 		struct {
-			uint64_t compare_add; /* COMPARE_SWAP: compare with; FETCH_ADD: add */
+			uint64_t compare_add; /* the value to compare with, or to add */
 			uint64_t swap;
 		};
 		struct datagram_target datagram; /* on UD queue pairs */
@@ -128,22 +133,25 @@ struct send_wqe {
 	};
 	uint32_t total_bytes; /* 0 to 2^31 */
 	uint32_t sge_count;
-	/* The transport's own, from when it starts to send the request. */
+	/* The transport's fields, valid from when it starts to send the request. */
 	union {
-		struct { /* in packets */
+		struct { /* of a request that is sent in RoCE packets */
 			struct psn first_psn;
 			uint32_t packet_count;
-			uint32_t ssn; /* number among the messages that the responder counts */
+			/* Its number among the messages that the responder's MSN counts */
+			uint32_t ssn;
 		};
-		struct { /* over iWARP */
-			uint64_t end_position; /* in the byte stream, behind its last FPDU */
+		struct { /* of a request over iWARP */
+			/* In the byte stream: the position behind its last FPDU */
+			uint64_t end_position;
 			bool is_answered; /* a READ or atomic whose response was placed */
 		} stream;
 	};
 	uint16_t is_started;
-	uint16_t goes_by_packets; /* must be sent in packets (qp.h, struct qp_local_ops) */
+	/* The same-host transport must not execute it (qp.h, struct qp_local_ops) */
+	uint16_t goes_by_packets;
 	uint32_t srqn;
-	/* The list; with SEND_INLINE the payload. */
+	/* The scatter/gather list, or with SEND_INLINE the payload. */
 	union {
 		struct sge sge[1];
 		uint8_t inline_bytes[1];
@@ -176,7 +184,10 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
 }
 
-/* Slot `index` >= `posted`, to be written; NULL when `depth` requests are outstanding. */
+/*
+ * The slot for the request number `index`, which is not posted yet; NULL when the slot is not
+ * released, because `depth` requests are outstanding.
+ */
 static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 {
 	uint32_t released = atomic_load_explicit(&sq->released, memory_order_acquire);
@@ -185,13 +196,13 @@ static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 }
 
 /*
- * Requests that a thread builds in the slots behind `posted`, which no actor reads, and posts at
- * once (qp_post_batch). The poster keeps other threads from posting meanwhile, without the lane's
- * lock.
+ * Requests that a thread builds in the slots behind `posted`, and then posts all at once
+ * (qp_post_batch). The lane does not read these slots before. The thread does not hold the lane's
+ * lock while it builds, but keeps other threads from posting to this queue.
  */
 struct sq_batch {
 	struct send_queue *sq;
-	uint32_t first; /* sq->posted at the begin */
+	uint32_t first; /* sq->posted when the batch began */
 	uint32_t count;
 	struct send_wqe *last; /* the last request; undefined while `count` is 0 */
 };
@@ -203,7 +214,7 @@ static inline void sq_batch_begin(struct sq_batch *batch)
 	batch->count = 0;
 }
 
-/* Add a request, to be filled in. NULL when the queue is full. */
+/* Add a request. Returns its slot, which the caller fills in; NULL when the queue is full. */
 static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 {
 	struct send_wqe *wqe = sq_slot(batch->sq, batch->first + batch->count);
@@ -216,13 +227,16 @@ static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 }
 
 /*
- * Copy a checked work request into the next slot. Inline bytes come from the list's addresses in
- * the application's own memory; their keys are not checked. Returns 0, or -ENOMEM when `depth`
+ * Copy a work request, which the caller has checked, into the next slot. With SEND_INLINE it copies
+ * the bytes at the list's addresses, and ignores the lkeys. Returns 0, or -ENOMEM when `depth`
  * requests are outstanding.
  */
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes);
 
-/* The completion of request `index` was polled: its slot and all before it are free. Any thread. */
+/*
+ * The completion of request `index` was polled: free its slot, and all before it. Any thread may
+ * call.
+ */
 static inline void sq_release(struct send_queue *sq, uint32_t index)
 {
 	atomic_store_explicit(&sq->released, index + 1, memory_order_release);

@@ -2,19 +2,20 @@
 /*
  * Shared receive queues (IBTA 10.2.9).
  *
- * A receive queue that belongs to no queue pair: any number of queue pairs take from it, in the
- * order in which their messages arrive. Its requests are scattered within its own protection
- * domain. It has no state: a queue pair that fails leaves the requests to the others.
+ * A shared receive queue belongs to no queue pair. Any number of queue pairs take requests from it,
+ * in the order in which their messages arrive. Its requests name regions of the shared queue's
+ * protection domain, not the queue pair's. It has no state: a queue pair that fails leaves the
+ * requests to the other queue pairs.
  *
- * The requests of extended reliable connections name an XRC queue (IBTA annex A14). Such a queue
- * has a completion queue, and belongs to an XRC domain.
+ * On an extended reliable connection each request of the initiator names an XRC shared receive
+ * queue (IBTA annex A14). Such a queue has a completion queue, and belongs to an XRC domain.
  *
- * The program may request a signal for when fewer requests than a limit remain. The signal turns
- * the limit off.
+ * The program may set a limit. When fewer requests than the limit remain, the signal is raised and
+ * the limit is turned off.
  *
  * Queue pairs of all lanes take from the queue at once; the lock of the ring (queue/rq.h) orders
- * them. The owner (room nic) destroys it after the queue pairs. struct srq_public and the ring lie
- * in NIC memory.
+ * them. Room nic creates the queue, and destroys it after the queue pairs. struct srq_public and
+ * the ring lie in NIC memory.
  */
 #ifndef URNIC_QUEUE_SRQ_H
 #define URNIC_QUEUE_SRQ_H
@@ -28,25 +29,28 @@
 #include "queue/cq.h"
 #include "queue/rq.h"
 
-/* The file by which processes open an XRC domain; zeros: none. */
+/* The file by which processes open the same XRC domain; zeros: no file. */
 struct xrc_file {
 	uint64_t device;
 	uint64_t inode;
 };
 
 struct srq_public {
-	_Atomic uint32_t number; /* 0: it is gone */
+	_Atomic uint32_t number; /* 0: the queue was destroyed */
 	/* Of a shared queue: the lane that completes requests that other processes take. */
 	uint32_t lane;
 	uint64_t rq_offset; /* struct recv_queue */
-	uint64_t next_offset; /* of the next entry in the NIC's list */
-	uint64_t owner; /* the open device that it belongs to */
-	struct xrc_file file; /* of the XRC domain that it shares with other processes */
+	uint64_t next_offset; /* of the next struct srq_public in the NIC's list */
+	uint64_t owner; /* the open device that the queue belongs to */
+	struct xrc_file file; /* of the XRC domain, if other processes share it */
 	_Atomic uint64_t serial; /* of an XRC queue: random and unique */
-	/* struct cq_ring, which says whether it is armed; 0 if this is no XRC queue. */
+	/*
+	 * The offset of its completion queue's struct cq_ring, which says whether that queue is
+	 * armed; 0 if this is no XRC queue.
+	 */
 	uint64_t cq_offset;
 	uint32_t pd;
-	uint32_t xrcd; /* the owner's number of its XRC domain; 0 when it is no XRC queue */
+	uint32_t xrcd; /* its XRC domain's number in the owner's process; 0: no XRC queue */
 };
 
 struct lane;
@@ -54,11 +58,11 @@ struct srq;
 
 /* The operations on a shared receive queue of another process. The lane is locked. */
 struct srq_borrowed {
-	/* srq_take(), and the completion of a taken request. */
+	/* Take a request as srq_take() does, and complete a taken request. */
 	bool (*take)(struct srq *srq, struct lane *lane, struct recv_wqe *wqe);
 	void (*complete)(
 		struct srq *srq, struct lane *lane, const struct cqe *cqe, bool is_solicited);
-	/* Does its owner still have it? */
+	/* Does the owner still have the queue? */
 	bool (*is_there)(const struct srq *srq);
 };
 
@@ -72,10 +76,13 @@ struct srq {
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	bool is_shared; /* borrowers in its XRC domain take from it (local/channel/borrower.h) */
-	/* A stopped process may be taking from it: its memory is never reused. */
+	bool is_shared; /* processes with its XRC domain take from it (local/channel/borrower.h) */
+	/* A suspended process may be taking a request from it, so its memory is never reused. */
 	bool is_in_use;
-	/* Of a queue of another process, which has no cq, tags, public; else NULL. */
+	/*
+	 * The operations of a queue of another process, whose cq, tags and public are NULL; else
+	 * NULL.
+	 */
 	const struct srq_borrowed *borrowed;
 	struct srq *_Atomic next_borrowed;
 	struct signal signal;
@@ -85,20 +92,20 @@ struct srq_init {
 	uint32_t number; /* below 2^24 */
 	uint32_t pd;
 	uint32_t xrcd; /* 0: no XRC queue */
-	struct cq *cq; /* of an XRC or tag-matching queue; outlives it */
+	struct cq *cq; /* of an XRC or tag-matching queue; outlives that queue */
 	uint32_t tag_count; /* buffers of a tag-matching queue, else 0 */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
 	uint64_t serial; /* of an XRC queue */
-	/* Of an XRC domain that other processes share; then `lane` is set, too. */
+	/* The file of an XRC domain that other processes share. If it is set, so is `lane`. */
 	struct xrc_file file;
 	uint32_t lane;
 };
 
 /*
- * The XRC queues of a process by the low 16 bits of their numbers. The owner changes it, and
- * ensures that no lane uses a queue that it has taken out.
+ * A table of shared receive queues by the low 16 bits of their numbers. Only the owner's process
+ * changes it. Before it frees a queue that it has removed, it ensures that no lane uses that queue.
  */
 #define SRQ_TABLE_SIZE 65536
 
@@ -108,33 +115,40 @@ struct srq_directory {
 
 struct srq_table {
 	uint32_t count;
-	/* Of XRC queues, in NIC memory, for other processes; NULL: none. */
+	/* The XRC queues of the table, in NIC memory, for other processes; NULL: none. */
 	struct srq_directory *directory;
-	struct srq *_Atomic first_borrowed; /* of other processes, linked by next_borrowed */
+	struct srq *_Atomic first_borrowed; /* queues of other processes, linked by next_borrowed */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
 
 /*
- * A free number with top byte `slot`. `random` says where the search starts. The table is not full.
+ * Find a free number with top byte `slot`. `random` says where the search starts. The table is not
+ * full.
  */
 uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random);
 
 void srq_table_add(struct srq_table *table, struct srq *srq);
 void srq_table_remove(struct srq_table *table, const struct srq *srq);
 
-/* The queue with this number, any value, or NULL. Any thread. */
+/*
+ * Find the queue with `number`, which may have any value; NULL when there is none. Any thread may
+ * call.
+ */
 struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
-/* srq_table_find() among queues of other processes, for queue pairs of this XRC domain. */
+/* srq_table_find() among the queues of other processes that are in XRC domain `xrcd`. */
 struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t number, uint32_t xrcd);
 
 /* Fill *srq. Returns 0 or -ENOMEM. */
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
 
-/* From here on no other process finds it. */
+/* From now on no other process finds the queue. */
 void srq_withdraw(const struct srq_table *table, struct srq *srq);
 
-/* Call when no queue pair takes from it any more, and its signal is in no lane's queue. */
+/*
+ * Free what srq_init() allocated. No queue pair takes from the queue any more, and its signal is in
+ * no lane's signal queue.
+ */
 void srq_done(struct srq *srq, struct arena *arena);
 
 /* Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when the queue is full. */
@@ -142,11 +156,11 @@ int srq_post(struct srq *srq, const struct recv_wr *wr);
 
 /*
  * Take the oldest request into *wqe, for a queue pair of the lane whose signals are `signals`.
- * False when there is none.
+ * Returns false when there is no request.
  */
 bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
 
-/* Another process has taken a request: raise the signal if the limit is passed. */
+/* Another process has taken a request: raise the signal if fewer requests than the limit remain. */
 void srq_note_taken(struct srq *srq, struct signal_queue *signals);
 
 #endif

@@ -8,14 +8,14 @@
 
 #include "base/list.h"
 
-/* A handle is a generation and an index. */
+/* A handle is an entry's generation and, in the low INDEX_BITS bits, its index. */
 enum { INDEX_BITS = 10 };
 
 static_assert(TAGS_COUNT_MAX <= 1 << INDEX_BITS, "an index fits a handle");
 
 struct entry {
 	struct list link; /* in `waiting`, oldest first, or in `free` */
-	uint32_t generation; /* grows with each reuse; 0: never used */
+	uint32_t generation; /* how often the entry was used; 0: never */
 	bool is_waiting;
 	bool is_active;
 	uint64_t tag;
@@ -26,8 +26,8 @@ struct entry {
 struct tags {
 	struct spin lock;
 	uint32_t count;
-	uint32_t unexpected_count; /* messages that were found unexpected */
-	uint32_t handled_count; /* as the program reports it */
+	uint32_t unexpected_count; /* messages that were unexpected, so far */
+	uint32_t handled_count; /* how many of them the program has handled, as it reports */
 	struct list waiting;
 	struct list free;
 	struct entry entries[];
@@ -58,7 +58,7 @@ static bool is_in_sync(const struct tags *tags)
 	return tags->unexpected_count == tags->handled_count;
 }
 
-/* A count has changed. */
+/* One of the two counts has changed: if they are equal, all buffers become active. */
 static void entry_activate(struct tags *tags)
 {
 	if (!is_in_sync(tags))
@@ -99,7 +99,9 @@ static int entry_add(struct tags *tags, struct tag_wr *wr)
 	return 0;
 }
 
-/* *ret_fault says when a message has already taken the buffer. */
+/*
+ * *ret_fault becomes FAULT_TAG_GONE when a message has taken the buffer, or it was removed before.
+ */
 static int remove_entry(struct tags *tags, uint32_t handle, enum fault *ret_fault)
 {
 	uint32_t index = handle & ((1u << INDEX_BITS) - 1);
@@ -166,8 +168,9 @@ static struct entry *entry_find(struct tags *tags, uint64_t tag)
 }
 
 /*
- * Take a request for a message that is already counted as unexpected. So no later message finds a
- * buffer that is added meanwhile. The list is not locked, because `take` has a lock of its own.
+ * Take a request for a message that tags_take() has already counted as unexpected. Because of the
+ * count, a buffer that the program adds meanwhile is inactive. The list is not locked, because
+ * `take` takes another lock.
  */
 static enum tag_match take_unexpected(
 	struct tags *tags, tags_take_fn *take, void *context, struct recv_wqe *wqe)

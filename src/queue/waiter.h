@@ -3,16 +3,18 @@
  * Threads that wait for completions, and what a peer on this host has to do to wake them.
  *
  * A waiter is a thread that waits for an event of a completion channel. While it polls, it collects
- * by itself what peers leave for the channel's queues. A peer that has left something for an armed
- * queue then reads `state`. A polling waiter needs nothing more; a sleeping one is woken; without a
- * waiter the peer wakes the lane's thread.
+ * by itself the records that peers leave for the channel's queues. A peer that has left a record
+ * for an armed queue reads `state`. If the waiter polls, the peer does nothing more. If the waiter
+ * sleeps, the peer wakes it. If there is no waiter, the peer wakes the lane's thread.
  *
- * A program that polls the channel's descriptor instead has an eventfd in it, which the peer
- * writes. Each entry has one, made when it is first needed, and not closed while the NIC lives.
+ * A program may poll(2) the channel's descriptor instead. Then an eventfd makes that descriptor
+ * readable, and the peer writes to the eventfd. Each entry has one eventfd, which is created when
+ * it is first needed, and is not closed while the NIC exists.
  *
- * The waiter checks for records once more before it sleeps, and after it has left the table. Each
- * side writes before it reads the other's word (sequentially consistent), so at least one side sees
- * the other's write.
+ * The waiter checks for records once more after it has set `state`: before it sleeps, and after it
+ * has left the table. The waiter writes `state` and then reads the records; the peer writes a
+ * record and then reads `state`. All four are sequentially consistent, so at least one of the two
+ * sees the other's write.
  *
  * The table lies in NIC memory. Its entries are never recycled, so a late wake-up is merely
  * spurious.
@@ -30,53 +32,63 @@
 enum waiter_state {
 	WAITER_NONE,
 	WAITER_POLLS,
-	WAITER_SLEEPS, /* on a futex: waiter_wakes() */
-	WAITER_WATCHES, /* a descriptor that has `eventfd` */
+	WAITER_SLEEPS, /* on the futex waiter_wakes() */
+	WAITER_WATCHES, /* a program watches a descriptor that contains `eventfd` */
 };
 
 struct waiter {
 	_Atomic uint32_t state; /* enum waiter_state; the owner writes it */
 	_Atomic int32_t eventfd; /* in the owner's process; the owner writes it before the state */
-	/* waiter_raises() after the owner has last read the eventfd, and before it has collected */
+	/*
+	 * The value of waiter_raises() after the owner last read the eventfd. The owner then
+	 * collects.
+	 */
 	_Atomic uint32_t cleared;
 	uint32_t reserved[13];
 };
 
-/* In a process. Number 0 means that a channel has no waiter. */
+/* The entries of a process. Number 0 is not used: it says that a channel has no waiter. */
 enum { WAITER_COUNT = 256 };
 
 struct waiter_table {
 	struct waiter waiter[WAITER_COUNT];
 };
 
-/* On the peers' side (base/arena.h): the count of wake-ups. A futex; any process writes it. */
+/*
+ * The count of wake-ups, on the peers' side (base/arena.h). It is a futex, and any process writes
+ * it.
+ */
 static inline _Atomic uint32_t *waiter_wakes(const struct waiter *waiter)
 {
 	return (_Atomic uint32_t *)arena_peers_side(waiter);
 }
 
-/* Likewise: the count of writes to the eventfd, each counted before it is made. */
+/*
+ * The count of writes to the eventfd, on the peers' side. A peer counts before it writes the
+ * eventfd.
+ */
 static inline _Atomic uint32_t *waiter_raises(const struct waiter *waiter)
 {
 	return waiter_wakes(waiter) + 1;
 }
 
-/* NULL when `number`, which may have any value, names no waiter, or `table` is NULL. */
+/* Returns NULL when `number`, which may have any value, is no waiter's, or `table` is NULL. */
 static inline struct waiter *waiter_at(struct waiter_table *table, uint32_t number)
 {
 	return table && number && number < WAITER_COUNT ? &table->waiter[number] : NULL;
 }
 
 /*
- * Is the eventfd still readable by a write that has ended, and that was number `raised`, from 1 on?
- * A peer reads this after it has left something: the owner will collect that.
+ * A write to the eventfd, number `raised` from 1 on, has ended. Is the eventfd still readable
+ * because of it? A peer calls this after it has left a record. If the answer is true, the owner
+ * will collect the record without another write.
  */
 static inline bool waiter_is_raised(const struct waiter *waiter, uint32_t raised)
 {
 	return (int32_t)(raised - atomic_load(&waiter->cleared)) > 0;
 }
 
-/* A peer reads this after it has left something. A waiter of NULL is WAITER_NONE. */
+/* A peer calls this after it has left a record. `waiter` NULL gives WAITER_NONE. */
 static inline enum waiter_state waiter_state(const struct waiter *waiter)
 {
 	return waiter ? (enum waiter_state)atomic_load(&waiter->state) : WAITER_NONE;
