@@ -5,7 +5,7 @@
 #include "qp/qp.h"
 #include "wire/bytes.h"
 
-/* The number of tries, and the time in which a try grows back. */
+/* The number of tries, and the time in which one try is regained. */
 struct allowance {
 	uint64_t tries;
 	uint64_t try_ns;
@@ -14,7 +14,7 @@ struct allowance {
 static const struct allowance of_qp = {GUARD_TRIES, GUARD_TRY_NS};
 static const struct allowance of_peer = {GUARD_PEER_TRIES, GUARD_PEER_TRY_NS};
 
-/* The guard is up until there is room for a try again. */
+/* The time until which the guard is up: then one try is regained. */
 static uint64_t up_until_ns(const struct guard *guard, const struct allowance *allowance)
 {
 	uint64_t spare_ns = (allowance->tries - 1) * allowance->try_ns;
@@ -22,7 +22,7 @@ static uint64_t up_until_ns(const struct guard *guard, const struct allowance *a
 	return guard->whole_at_ns > spare_ns ? guard->whole_at_ns - spare_ns : 0;
 }
 
-/* Spend a try, or stay at none. Returns when the guard is down. */
+/* Spend a try, if one is left. Returns the time until which the guard is up. */
 static uint64_t allowance_spend(
 	struct guard *guard, const struct allowance *allowance, uint64_t now_ns)
 {
@@ -65,7 +65,7 @@ bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_
 
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin)
 {
-	/* A packet from another address is refused by the queue pair itself. */
+	/* The queue pair itself refuses a packet from another address (qp_is_from_peer). */
 	if (!qp->peer_port || origin->source_port == qp->peer_port ||
 		!gid_is_equal(&qp->attr.path.remote, origin->source))
 		return false;

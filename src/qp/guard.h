@@ -5,53 +5,54 @@
 /*
  * Guards against guessing.
  *
- * RoCEv2 has no authentication. A stranger can send packets with the peer's IP address, but sees
- * none of the answers. So the stranger guesses numbers: queue pair number (24 bits), PSN (24 bits),
- * key (32 bits). A wrong number costs nothing, and a million a second are possible. So each wrong
- * number is a try, and tries have an allowance:
+ * RoCEv2 has no authentication. A stranger is a host that can send packets with the peer's IP
+ * address, but sees none of the answers. So the stranger has to guess: queue pair number (24 bits),
+ * PSN (24 bits), key (32 bits). Without a guard, wrong guesses cost the stranger nothing, and a
+ * million a second are possible. So each wrong number or key counts as a try, and tries have an
+ * allowance:
  *
- *     a try at numbers                             a try at keys
- *       a queue pair number that is not in use       a WRITE over UC that is refused for key,
- *       an RC response to a PSN that was not         bounds or access, from the peer's port
- *       sent, or was answered long ago
- *       an RC request with a PSN farther than        (Over RC the first wrong key ends the
- *       GUARD_PSN_DISTANCE from the expected one     connection, as IBTA 9.9.3 has it.)
- *       a WRITE over UC that is refused
+ *     a try at numbers a try at keys
+ *       a queue pair number that is not in use a WRITE over UC that is refused for key, an RC
+ *       response to a PSN that was not bounds or access, from the peer's port sent, or was answered
+ *       long ago an RC request with a PSN farther than (Over RC the first wrong key ends the
+ *       GUARD_PSN_DISTANCE from the expected one connection, as IBTA 9.9.3 has it.) a WRITE over UC
+ *       that is refused
  *
- * A queue pair has GUARD_TRIES of each kind, and a try grows back in GUARD_TRY_NS. All queue pairs
- * of a lane with the same peer share GUARD_PEER_TRIES, which grow back in GUARD_PEER_TRY_NS each.
- * While either allowance is used up, the guard is up:
+ * A queue pair has GUARD_TRIES of each kind, and regains one in GUARD_TRY_NS. All queue pairs of a
+ * lane with the same peer share GUARD_PEER_TRIES, and regain one in GUARD_PEER_TRY_NS. While either
+ * allowance is used up, the guard of that kind is up:
  *
  * - Numbers: a packet from another UDP source port than the peer's last good packet is dropped and
  *   counted (guarded_drops). An RC response needs an MSN that the outstanding requests allow.
  * - Keys: a WRITE over UC with a key that this queue pair has not executed a WRITE with is dropped
- *   before the key lookup, and counted (guarded_keys). Tries from other ports than the peer's do
- *   not count here, or they would keep the peer from using new keys.
+ *   before the key lookup, and counted (guarded_keys). A try from another port than the peer's does
+ *   not count, because otherwise a stranger's tries would keep the peer from using new keys.
  *
- * An RC request with a far PSN is never answered: it may also be a late packet of the queue pair's
- * previous connection.
+ * An RC request whose PSN is farther than GUARD_PSN_DISTANCE is never answered, because it may also
+ * be a late packet of the queue pair's previous connection.
  *
- * Without tries the guard changes nothing. With tries, a peer that changes its source port loses
- * packets, and a UC peer loses WRITEs with a new key. A reliable peer retransmits, and gets through
- * when the tries end. rxe and urnic send all packets of a connection from one port. urnic draws the
- * port at random from 2^14; rxe computes it from its queue pair number.
+ * While nobody guesses, the guard changes nothing. While a stranger guesses, a peer that changes
+ * its source port loses packets, and a UC peer loses WRITEs with a new key. A reliable peer
+ * retransmits, and succeeds when the tries end. rxe and urnic send all packets of a connection from
+ * one port. urnic draws the port at random from 2^14; rxe computes it from its queue pair number.
  *
- * The mean cost of a guess while the guard is up, at a million packets a second. The stranger knows
- * the queue pair's number, but neither port nor PSN nor key:
+ * The mean cost of a successful guess while the guard is up, at a million packets a second. The
+ * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:
  *
- *     an RC response that is accepted    2^31 packets, 36 minutes: a port of 2^14, and a PSN of
- *                                        2^24 of which 128 are outstanding. After 2^24 messages
- *                                        the MSN makes it 2^48 packets, 9 years.
- *     an RC request that is executed     2^38 packets, 3 days: the port, and the expected PSN.
- *     a WRITE over UC that is executed   2^32 / K seconds for K keys of the domain: 136 years for
- *                                        one key, a day for 49,152. It is an eighth of that for
- *                                        all queue pairs with the peer together.
+ *     an RC response that is accepted 2^31 packets, 36 minutes: a port of 2^14, and a PSN of
+ *                                        2^24 of which 128 are outstanding. After 2^24 messages the
+ *                                        MSN makes it 2^48 packets, 9 years.
+ *     an RC request that is executed 2^38 packets, 3 days: the port, and the expected PSN. a WRITE
+ *     over UC that is executed 2^32 / K seconds for K keys of the domain: 136 years for
+ *                                        one key, a day for 49,152. It is an eighth of that for all
+ *                                        queue pairs with the peer together.
  *
- * With the port known, a response takes 0.13 s and a request 17 s; the third row stays. Before the
- * guard is up, GUARD_TRIES tries at a response succeed with a chance of 1 in 16,384.
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the third row
+ * does not change. Before the guard is up, GUARD_TRIES tries at a response succeed with a chance of
+ * 1 in 16,384.
  *
- * Peers whose addresses have equal hashes share an allowance, so there is no list of peers.
- * Threads: the lane's lock.
+ * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
+ * Threads: the lane's lock covers all calls.
  */
 
 #include <stdbool.h>
@@ -66,7 +67,7 @@ struct qp;
 enum {
 	GUARD_TRIES = 8,
 	GUARD_PEER_TRIES = 64,
-	GUARD_PSN_DISTANCE = 1 << 16, /* more packets than any peer has under way */
+	GUARD_PSN_DISTANCE = 1 << 16, /* more packets than any peer has outstanding */
 };
 
 #define GUARD_TRY_NS      1000000000ull
@@ -75,16 +76,19 @@ enum {
 /*
  * Count a packet from `origin` as a try at a number or a key.
  *
- * `qp`  The queue pair with that number; NULL: the number is not in use.
+ * `qp`  The packet's destination queue pair; NULL: no queue pair has that number.
  */
 void guard_note(struct lane *lane, struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns);
 
-/* Is a guard up for packets of the queue pair from `origin`? */
+/* Is the guard of this kind up for packets from `origin` to the queue pair? */
 bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_origin *origin,
 	uint64_t now_ns);
 
-/* A guard of numbers is up: drop the packet unless it is from the peer's port? Counts drops. */
+/*
+ * The guard of numbers is up. Must the caller drop the packet, because it has the peer's address
+ * but not the peer's port? Counts it if so.
+ */
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin);
 
 #endif

@@ -9,7 +9,7 @@
 #include "qp/qp.h"
 #include "wire/roce.h"
 
-/* The bytes of an Ethernet frame around an IP packet, and of a packet around BTH to pad. */
+/* The bytes that an Ethernet frame has around its IP packet. */
 enum {
 	FCS_BYTES = 4,
 	ETHERNET_BYTES = 14 + FCS_BYTES,
@@ -28,7 +28,7 @@ struct pace {
 	uint64_t due_ns; /* when the next packet is due */
 };
 
-/* Kilobits per second are bits per millisecond. */
+/* How long `bytes` take at the rate. A kilobit per second is a bit per millisecond. */
 static uint64_t bytes_ns(uint32_t rate_kbps, uint64_t bytes)
 {
 	return bytes * 8 * NS_PER_MS / rate_kbps;
@@ -69,7 +69,10 @@ static void rate_resume(struct qp *qp)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
-/* Never a run: the rate applies to each packet. */
+/*
+ * The paced transport's next_packet(). It sends single packets, never a run, because the rate
+ * applies to each packet.
+ */
 static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct pace *pace = qp->pace;
@@ -147,14 +150,17 @@ static uint32_t rate_of(const struct qp_attr *attr)
 	return min_u32(attr->rate_limit_kbps, attr->path.rate_kbps);
 }
 
-/* An unset burst is PACE_BURST_NS of the rate; each burst holds a packet. */
+/*
+ * How early a packet may be. The burst is PACE_BURST_NS unless the program has set one, and at
+ * least one packet.
+ */
 static uint64_t burst_of(const struct pace *pace)
 {
 	uint32_t asked_bytes = pace->qp->attr.burst_bytes;
 	uint64_t burst_ns = asked_bytes ? duration_ns(pace, asked_bytes) : PACE_BURST_NS;
 	uint64_t packet_ns = duration_ns(pace, pace->qp->mtu_bytes + pace->overhead_bytes);
 
-	/* The first packet of a burst is not early. */
+	/* The first packet of a burst is not early, so it is no part of this time. */
 	return burst_ns > packet_ns ? burst_ns - packet_ns : 0;
 }
 

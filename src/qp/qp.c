@@ -80,7 +80,10 @@ fail_destroy_sq:
 	return -ENOMEM;
 }
 
-/* Windows belong to the connection on which they were bound. */
+/*
+ * Unbind the windows of type 2 that were bound on this queue pair, because they belong to its
+ * connection.
+ */
 static void windows_release(struct qp *qp)
 {
 	if (qp->has_bound_windows)
@@ -89,8 +92,8 @@ static void windows_release(struct qp *qp)
 }
 
 /*
- * Drop the completions that the queue pair has pushed. Those of an XRC_RECV queue pair belong to
- * the shared receive queues.
+ * Remove the completions of the queue pair from its completion queues. Those of an XRC_RECV queue
+ * pair stay, because they belong to the shared receive queues.
  */
 static void completions_forget(struct qp *qp)
 {
@@ -127,7 +130,10 @@ void qp_schedule(struct qp *qp, enum lane_tx list)
 	qp->tx_list = list;
 }
 
-/* The completion queue has overrun: the queue pair cannot report any more (IBTA C11-39). */
+/*
+ * The completion queue has overrun, so the queue pair cannot report completions any more and fails
+ * (IBTA C11-39).
+ */
 static void report_none(struct qp *qp, uint64_t now_ns)
 {
 	if (qp->state == QP_ERR || qp->state == QP_RESET)
@@ -148,7 +154,10 @@ static void flush_push(
 		report_none(qp, now_ns);
 }
 
-/* A request of the NIC's own, for a rendezvous (ib/tagged.h). Only the READ makes a completion. */
+/*
+ * Complete a send request that the NIC itself has posted, for a rendezvous (ib/tagged.h). Only the
+ * READ makes a completion, which is a receive completion.
+ */
 static void complete_rendezvous(
 	struct qp *qp, const struct send_wqe *wqe, enum fault fault, uint64_t now_ns)
 {
@@ -352,7 +361,10 @@ size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 	return 0;
 }
 
-/* The length of the list; -EINVAL when it is longer than any message. */
+/*
+ * The total bytes of the request's list; -EINVAL when that is more than a message, or with
+ * SEND_INLINE the inline room, may have.
+ */
 static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 {
 	uint64_t total_bytes = sge_total_bytes(wr->sge, wr->sge_count);
@@ -362,7 +374,10 @@ static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 	return total_bytes > limit_bytes ? -EINVAL : (int64_t)total_bytes;
 }
 
-/* Post a request without its scatter/gather list, which the program may have left set. */
+/*
+ * Post a request whose opcode has no scatter/gather list. The program may have set a list all the
+ * same; it is ignored.
+ */
 static int post_bare(struct qp *qp, const struct send_wr *wr)
 {
 	struct send_wr bare = *wr;
@@ -376,7 +391,10 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
-/* A UD queue pair accepts RDMA and atomics, and completes them with an error (ib/ud). */
+/*
+ * May this opcode be posted? A UD queue pair accepts RDMA and atomic requests, and completes them
+ * with an error (ib/ud).
+ */
 static bool is_opcode_taken(const struct qp *qp, uint32_t opcode)
 {
 	const struct wr_info *info = &wr_table[opcode];

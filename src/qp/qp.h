@@ -2,12 +2,12 @@
 /*
  * Queue pairs: the common part of all types.
  *
- * struct qp holds the attributes, the queues and the place in the lane. A transport embeds it
- * (struct rc_qp and so on), and is called through `transport`. struct qp_public, in NIC memory, is
- * the part that other processes may read: state, peers, counters.
+ * struct qp has the attributes, the queues and the place in the lane. A transport embeds it in its
+ * own struct (struct rc_qp and so on); other code calls the transport through `transport`. struct
+ * qp_public, in NIC memory, is the part that other processes may read: state, peers, counters.
  *
- * The lane's lock covers everything here. Only qp_set_state() assigns the state. The owner (engine)
- * creates and destroys; transports and the front end refer to it.
+ * The lane's lock covers everything here. Only qp_set_state() assigns the state. Room engine
+ * creates and destroys queue pairs; transports and the front end refer to them.
  */
 #ifndef URNIC_QP_QP_H
 #define URNIC_QP_QP_H
@@ -33,16 +33,20 @@
 #include "wire/packet.h"
 #include "wire/packet_run.h"
 
-/* READs and atomics that a responder remembers, and that a requester has outstanding. */
+/*
+ * The most READs and atomics that a responder remembers (the first), and that a requester has
+ * outstanding (the second).
+ */
 enum {
 	QP_RD_ATOMIC_MAX = 16,
-	/* As many as rxe takes, because programs use the peer's limit. */
+	/* The same limit as rxe's, because programs use the limit of their peer. */
 	QP_INIT_RD_ATOMIC_MAX = 128,
 };
 
 /*
- * A path of a queue pair. `id` names it to the port. The transport compares the addresses with
- * those of received packets. All fields are used for opening paths and for queries.
+ * A path of a queue pair. `id` is the port's name for the path. The transport compares the
+ * addresses with those of received packets. The NIC opens paths by all fields, and queries return
+ * them.
  */
 struct qp_path {
 	uint32_t id;
@@ -50,14 +54,14 @@ struct qp_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t flow_label; /* 20 bits */
-	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
+	uint8_t traffic_class; /* only its upper six bits, the DSCP, have an effect */
 	uint8_t hop_limit; /* 0 means 64 */
 	uint8_t service_level; /* 0 to 15; has no effect */
-	uint8_t static_rate; /* code (IBTA 9.11) */
-	uint32_t rate_kbps; /* the static rate on this port; 0: as fast as possible */
+	uint8_t static_rate; /* as a code (IBTA 9.11) */
+	uint32_t rate_kbps; /* the static rate in kbit/s, at most this port's; 0: no limit */
 };
 
-/* The attributes of ibv_modify_qp. */
+/* The attributes that ibv_modify_qp sets. */
 struct qp_attr {
 	enum qp_state cur_state;
 	bool has_drain_event; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
@@ -70,19 +74,20 @@ struct qp_attr {
 	uint32_t dest_qpn;
 	uint32_t rq_psn;
 	uint32_t sq_psn;
-	uint32_t max_rd_atomic; /* READs and atomics outstanding as requester */
-	uint32_t max_dest_rd_atomic; /* READs and atomics accepted as responder */
+	uint32_t max_rd_atomic; /* the most READs and atomics outstanding as requester */
+	uint32_t max_dest_rd_atomic; /* the most READs and atomics accepted as responder */
 	uint32_t min_rnr_timer; /* code, 0 to 31 */
 	uint32_t timeout; /* code, 0 (never) to 31 */
 	uint32_t retry_cnt; /* 0 to 7 */
 	uint32_t rnr_retry; /* 0 to 6; 7 means without limit */
-	struct qp_path alt_path; /* if has_alt_path */
+	struct qp_path alt_path; /* valid if qp->has_alt_path */
 	uint32_t alt_pkey_index;
 	uint32_t alt_port;
 	uint32_t alt_timeout; /* code */
 	enum qp_migration migration;
 	uint32_t rate_limit_kbps; /* of the send queue, at most PACE_RATE_KBPS_MAX; 0: none */
-	uint32_t burst_bytes; /* that may be sent at once in spite of it; 0: the default (pace.h) */
+	/* That may be sent at once in spite of that limit; 0: the default (pace.h) */
+	uint32_t burst_bytes;
 };
 
 struct qp_caps {
@@ -102,9 +107,10 @@ struct qp_public {
 	struct gid local;
 	struct gid remote;
 	uint64_t sq_offset;
-	uint64_t rq_offset; /* of the shared receive queue, if it has one */
-	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
-	uint64_t owner; /* the open device that it belongs to */
+	/* Of the receive queue that it uses, its own or a shared one; 0: none */
+	uint64_t rq_offset;
+	uint64_t next_offset; /* of the next queue pair's public state in the lane's list */
+	uint64_t owner; /* the open device that the queue pair belongs to */
 	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
 	struct counters counters;
@@ -118,51 +124,58 @@ struct packet_origin {
 	const struct gid *source;
 	const struct gid *destination;
 	uint8_t traffic_class;
-	uint8_t hop_limit; /* as it arrived; 0 when unknown */
-	uint32_t ifindex; /* the interface that received a multicast packet */
+	uint8_t hop_limit; /* of the received packet; 0 when unknown */
+	uint32_t ifindex; /* of a multicast packet: the interface that received it */
 	uint16_t source_port; /* of UDP; 0 when unknown */
 };
 
-/* The result of a received packet. */
+/* What transport->receive() has done with a packet. */
 enum packet_verdict {
-	PACKET_TAKEN, /* the peer's next packet, or one that it may have sent */
-	PACKET_DROPPED, /* without effect: late, repeated, early, refused, or not the peer's */
-	PACKET_GUESSED, /* likewise, and the peer has no reason to send it: a try (guard.h) */
+	PACKET_TAKEN, /* it is the peer's next packet, or another that the peer may have sent */
+	PACKET_DROPPED, /* it had no effect: late, repeated, early, refused, or not the peer's */
+	/* It had no effect, and the peer has no reason to send it: a try (guard.h) */
+	PACKET_GUESSED,
 };
 
-/* The operations of a queue pair type. A constant object per type; the engine has the table. */
+/*
+ * The operations of a queue pair type. Each type has one constant object; the engine has the table
+ * of them.
+ */
 struct qp_transport {
-	size_t object_bytes; /* of the object whose first member is struct qp */
-	size_t cold_bytes; /* of qp->cold; 0: none */
+	size_t object_bytes; /* size of the transport's object, whose first member is a struct qp */
+	size_t cold_bytes; /* size of the memory at qp->cold; 0: none */
 	/*
-	 * A decoded packet for this queue pair, from any sender. A connected transport begins with
-	 * qp_is_from_peer().
+	 * Process a decoded packet for this queue pair, which any host may have sent. A connected
+	 * transport first calls qp_is_from_peer().
 	 */
 	enum packet_verdict (*receive)(struct qp *qp, const struct packet *packet,
 		const struct packet_origin *origin, uint64_t now_ns);
 	/*
 	 * Write the next packet or run of packets (engine_next_packet). The caller has set *run to
-	 * one packet without borrowed payload; that stays when there is nothing to send now.
-	 * Returns the length of each packet, BTH to pad, or 0.
+	 * one packet without borrowed payload. Returns the length of each packet from BTH to pad;
+	 * or 0, with *run unchanged, when there is nothing to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, struct packet_run *run, uint64_t now_ns);
-	/* The same while the queue pair waits for its rate: single acknowledgements. NULL: none. */
+	/*
+	 * next_packet() while the queue pair waits for its rate: writes a single acknowledgement.
+	 * NULL: the transport sends nothing meanwhile.
+	 */
 	size_t (*next_unpaced)(struct qp *qp, struct packet_run *run, uint64_t now_ns);
 	/*
-	 * The queue pair has waited for its rate and may send again. NULL: qp_schedule() on
-	 * lane->tx_data suffices.
+	 * The queue pair has waited for its rate and may send again. NULL: the caller puts it on
+	 * lane->tx_data by qp_schedule().
 	 */
 	void (*resume)(struct qp *qp);
 	/* The queue pair's deadline has passed. NULL for a transport that never sets a deadline. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
 	void (*posted)(struct qp *qp, uint64_t now_ns);
-	/* The state was `old`. Called after qp->state was set, before queues are flushed. */
+	/* The state has changed from `old` to qp->state. Called before the queues are flushed. */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/*
-	 * A peer on this host reserved a receive request of the shared receive queue for a message,
-	 * and then fell back to packets. The queue pair uses the request for that message. NULL for
-	 * transports without such peers.
+	 * A peer on this host has reserved `wqe`, a receive request of `srq`, for a message, and
+	 * then fallen back to packets. The queue pair uses the request for that message. NULL for
+	 * transports whose peers cannot do that.
 	 */
 	void (*reserved)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
 	/* The primary path has changed. May be NULL. */
@@ -171,54 +184,62 @@ struct qp_transport {
 	void (*check)(const struct qp *qp);
 };
 
-/* The result of a request that the same-host transport was to execute. */
+/* What the same-host transport has done with a request. */
 enum qp_local_result {
 	QP_LOCAL_DONE,
-	QP_LOCAL_FAILED, /* with a fault of this side, after its execution */
-	QP_LOCAL_LATER, /* the peer is not ready */
-	QP_LOCAL_PACKETS, /* fallback: packets can execute it, or find what is wrong with it */
+	QP_LOCAL_FAILED, /* it was executed, and failed by a fault of this side */
+	QP_LOCAL_LATER, /* not executed yet, because the peer is not ready */
+	QP_LOCAL_PACKETS, /* fallback: packets execute it, or report its error */
 };
 
 /*
- * The same-host transport's part of a queue pair (src/local). It executes requests with the
- * initiator's own CPU, if the peer is on this host. The requester calls it before it cuts a request
+ * The operations of the same-host transport on a queue pair (src/local). If the peer is on this
+ * host, the initiator's own CPU executes requests. The requester calls it before it cuts a request
  * into packets.
  */
 struct qp_local_ops {
-	/* Can requests like this one be executed now? A hint: execute may still refuse. */
+	/*
+	 * Can execute() probably execute a request like this one now? A hint: execute() may still
+	 * refuse.
+	 */
 	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
 	/*
-	 * Execute a request while nothing before it is incomplete. A request that is wrong on
-	 * either side falls back to packets, and moves no bytes. LATER sets *ret_at_ns to the time
-	 * of the next attempt, FAILED sets *ret_fault.
+	 * Execute a request; all requests before it are complete. If either side finds an error in
+	 * the request, it falls back to packets, and no bytes are moved. LATER sets *ret_at_ns to
+	 * the time of the next attempt, FAILED sets *ret_fault.
 	 */
 	enum qp_local_result (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
-	 * A packet of the peer is about to be executed. First complete the requests that the peer
-	 * has executed without packets; by that the queue pair may go to the error state.
+	 * The queue pair is about to execute a packet of the peer. First complete the requests that
+	 * the peer has executed without packets. That may move the queue pair to the error state.
 	 */
 	void (*collect)(struct qp *qp, uint64_t now_ns);
-	/* The state was `old`. Called after the transport's own, before queues are flushed. */
+	/*
+	 * The state has changed from `old` to qp->state. Called after the transport's
+	 * state_changed(), and before the queues are flushed.
+	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/* Attributes have changed. Called before the state changes. */
 	void (*modified)(struct qp *qp);
 	/*
-	 * For transports without acknowledgements. has_arrived: has the peer processed all packets
-	 * before `next`, with no receive request kept for a later one? arrived: the peer reports
-	 * the PSN that it expects; a datagram queue pair only reports another packet.
+	 * For transports without acknowledgements. has_arrived() asks for the initiator: has the
+	 * peer processed all packets before `next`, and does it keep no receive request for a later
+	 * packet? arrived() is for the receiver: report to the peer the PSN that this side expects,
+	 * and whether it keeps a receive request. A datagram queue pair only reports that another
+	 * packet came.
 	 */
 	bool (*has_arrived)(const struct qp *qp, struct psn next);
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
 	/*
-	 * For datagram queue pairs whose own receive queue other processes empty, too. Take a
-	 * request for a packet of `bytes`, when all before it are complete. Returns COUNTER_COUNT,
-	 * or the counter for a packet without a request that is long enough. By that the queue pair
-	 * may go to the error state.
+	 * For datagram queue pairs from whose receive queue other processes take, too. First
+	 * complete the requests that those have taken, then take a request for a packet of `bytes`.
+	 * Returns COUNTER_COUNT; or, when there is no request that is long enough, the counter for
+	 * the dropped packet. The call may move the queue pair to the error state.
 	 */
 	enum counter (*take)(
 		struct qp *qp, uint64_t bytes, struct recv_wqe *ret_receive, uint64_t now_ns);
-	/* A window's key was invalidated: return when the peer no longer uses it. */
+	/* A window's key was invalidated: wait until the peer no longer uses the key. */
 	void (*quiesce)(struct qp *qp, uint32_t key);
 };
 
@@ -232,53 +253,65 @@ struct qp {
 	struct qp_public *public;
 	uint64_t public_offset;
 	struct qp *published_before,
-		*published_next; /* in the list of `public`; NULL at its ends */
+		/* Neighbours in the lane's list of public states; NULL at its ends */
+		*published_next;
 	enum qp_type type;
 	enum qp_state state;
 	uint32_t qpn;
 	uint32_t pd;
-	/* Of receive requests: a shared receive queue may have another protection domain. */
+	/*
+	 * The protection domain of receive requests, which is that of a shared receive queue if it
+	 * has one.
+	 */
 	uint32_t recv_pd;
 	uint32_t xrcd; /* the XRC domain of an XRC_RECV queue pair */
-	bool is_xrcd_shared; /* with other processes */
+	bool is_xrcd_shared; /* is that domain shared with other processes? */
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct send_queue *sq;
 	/*
-	 * NULL: the queue pair has a receive queue of its own, or none. An XRC_RECV queue pair
-	 * adopts the queue that each request names, with its `rq`, `recv_cq` and both domains.
+	 * The shared receive queue; NULL: the queue pair has a receive queue of its own, or none.
+	 * Each request to an XRC_RECV queue pair names a shared receive queue. qp_take_on() then
+	 * sets `srq`, `rq`, `recv_cq`, `pd` and `recv_pd` to that queue's.
 	 */
 	struct srq *srq;
-	struct recv_queue *rq; /* its own or the shared queue; NULL when there is none */
+	/* The queue pair's own queue or the shared one; NULL when there is none */
+	struct recv_queue *rq;
 	uint64_t sq_offset;
 	uint64_t rq_offset; /* 0 when it has no receive queue of its own */
 	/*
 	 * State that a connected queue pair does not touch before it transfers something. It is in
-	 * NIC memory and zeroed at creation, so an idle queue pair has no pages for it. If the
-	 * transport receives by struct message, it begins with that message's struct recv_wqe.
+	 * NIC memory, zeroed at creation, so it takes no pages of an idle queue pair. If the
+	 * transport receives by struct message, this state begins with the struct recv_wqe of that
+	 * message.
 	 */
 	void *cold;
 	bool is_all_signaled;
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */
-	bool is_migration_refused; /* the program knows that the peer's migration was refused */
-	bool is_peer_missing; /* no process of the host has attr.dest_qpn: requests fail at once */
-	/* UDP source port of the last packet taken; 0: none, or a datagram queue pair. */
+	bool is_migration_refused; /* the event for a refused migration was raised */
+	/* No process of this host has queue pair attr.dest_qpn, so requests fail at once. */
+	bool is_peer_missing;
+	/*
+	 * The UDP source port of the last packet that was taken; 0: none yet, or a datagram queue
+	 * pair.
+	 */
 	uint16_t peer_port;
 	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */
-	bool has_bound_windows; /* of type 2, since creation or reset */
-	bool is_sq_draining; /* in SQD, with incomplete requests that were started before */
+	bool has_bound_windows; /* windows of type 2 were bound since creation or reset */
+	bool is_sq_draining; /* in SQD, and requests that were started before are incomplete */
 	struct qp_caps caps;
 	struct qp_attr attr;
-	uint32_t mtu_bytes; /* of the path; for datagrams, of the port */
+	uint32_t mtu_bytes; /* of the path, or for datagrams of the port */
 	struct deadline deadline;
-	struct pace *pace; /* NULL: it was never paced */
+	struct pace *pace; /* NULL: no rate was ever set */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	/*
-	 * Where the next post within this host will probably store: a hint that any thread reads
-	 * (qp_prefetch). 0: unknown.
+	 * Two hints, which any thread reads (qp_prefetch): where the next post within this host
+	 * will probably store. 0: unknown.
 	 */
-	_Atomic uintptr_t write_shift; /* from a remote address to its mapping */
+	/* Distance from a remote address to its mapping in this process */
+	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;
 	struct impair_flow impair; /* while the lane has impairments */
 	struct list tx_link;
@@ -292,7 +325,7 @@ static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount
 	counter_add(&qp->public->counters, counter, amount);
 }
 
-/* Does its shared receive queue match tags? The send queue is then the NIC's. */
+/* Does its shared receive queue match tags? If so, only the NIC posts to the send queue. */
 static inline bool qp_has_tags(const struct qp *qp)
 {
 	return qp->srq && qp->srq->tags;
@@ -305,8 +338,8 @@ static inline bool qp_takes_sends(const struct qp *qp)
 }
 
 /*
- * Prefetch the cache line that the peer polls, before a request is posted. The line takes long to
- * arrive, and the post writes it last.
+ * Before a request is posted, prefetch the cache line that the peer polls. The line takes long to
+ * arrive; the post writes it last, so the wait overlaps with the rest of the post.
  */
 static inline void qp_prefetch(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {
@@ -337,25 +370,25 @@ struct qp_init {
 	enum qp_type type;
 	uint32_t pd; /* not for XRC_RECV */
 	uint32_t xrcd; /* XRC_RECV only */
-	struct xrc_file file; /* of the domain, if other processes share it; else zeros */
+	struct xrc_file file; /* of the XRC domain, if other processes share it; else zeros */
 	struct cq *send_cq; /* NULL for XRC_RECV */
 	struct cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV, which have no receive queue */
 	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
-	struct qp_caps caps; /* those of the receive queue are unused with an srq */
-	uint32_t mtu_bytes; /* of the port; a connection's path has its own */
+	struct qp_caps caps; /* with `srq`, those of the receive queue are unused */
+	uint32_t mtu_bytes; /* of the port; a connection gets the MTU of its path */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
 	void *user; /* the front end's object; not used here */
 };
 
 /*
- * Fill a zeroed queue pair: queues and public state in lane->arena, state RESET. Returns 0, or
- * -ENOMEM with nothing allocated.
+ * Initialize a zeroed queue pair in state RESET. Its queues and public state are allocated from
+ * lane->arena. Returns 0, or -ENOMEM with nothing allocated.
  */
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport);
 
-/* Remove it from the lane's lists and free its NIC memory. */
+/* Remove the queue pair from the lane's lists and free its NIC memory. */
 void qp_done(struct qp *qp);
 
 /*
@@ -367,7 +400,7 @@ void qp_done(struct qp *qp);
  *         the caller has opened.
  *
  * Returns 0; -EINVAL when the transition, the mask or a value is not allowed, or the send queue
- * still drains; -ENOMEM for a rate. Errors change nothing.
+ * still drains; -ENOMEM when pacing cannot be prepared. Errors change nothing.
  */
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
@@ -377,11 +410,14 @@ struct qp_modify_refusal {
 	const char *from; /* names of states */
 	const char *to;
 	const char *reason;
-	/* Name of its bit, which follows a reason that ends with a colon; "" */
+	/*
+	 * The name of an attribute's bit, if `reason` ends with a colon, which this name then
+	 * follows; else ""
+	 */
 	const char *attribute;
 };
 
-/* The arguments are those of qp_modify(), with the queue pair unchanged since. */
+/* The arguments are those of the refused qp_modify(); the queue pair has not changed since. */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 
@@ -392,9 +428,9 @@ void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 
 /*
- * Only this function assigns the state. ERR flushes both queues, SQE the send queue; RESET empties
- * them. Nothing happens to a shared receive queue, but in ERR the queue pair signals that it takes
- * nothing more from the queue (IBTA 11.6.3.1).
+ * Only this function assigns the state. ERR flushes both queues, SQE flushes the send queue, and
+ * RESET empties both. A shared receive queue is left alone. But in ERR the queue pair signals that
+ * it takes no more requests from that queue (IBTA 11.6.3.1).
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
@@ -406,14 +442,15 @@ size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 /*
  * Post a work request. Returns 0; -EINVAL for a request that this queue pair cannot execute, or a
  * state without posting; -ENOMEM when the queue is full. In the error states requests are accepted
- * and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a batch.
+ * and flushed (IBTA 10.3.1.6, 10.3.1.7). After a number of posts the caller calls
+ * transport->posted() once.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
- * Post a batch that was begun on this queue pair's send queue, with requests that were checked when
- * they were built. Returns 0; -EINVAL for a state without posting, or when the queue was emptied
- * since. The caller calls transport->posted().
+ * Post a batch that was begun on this queue pair's send queue. The caller has checked the requests
+ * when it built them. Returns 0; -EINVAL for a state without posting, or when the queue was emptied
+ * since. The caller then calls transport->posted().
  */
 static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 {
@@ -425,9 +462,10 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 }
 
 /*
- * Post a receive request. Needs no lane lock except in the error state, where the request is
- * flushed at once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a
- * receive queue of its own; -ENOMEM when the queue is full.
+ * Post a receive request, without the lane's lock. A caller that finds the queue pair in the error
+ * state afterwards locks the lane and calls qp_flush(). Returns 0; -EINVAL for too many
+ * scatter/gather entries, in RESET, or when the queue pair has no receive queue of its own; -ENOMEM
+ * when the queue is full.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
@@ -438,7 +476,10 @@ static inline bool qp_is_made_unready(const struct qp *qp)
 		impair_refuses_receive(qp->lane->impair, &qp->impair);
 }
 
-/* Take the oldest receive request, from the own or the shared queue. False: none. */
+/*
+ * Take the oldest receive request, from the queue pair's own queue or the shared one. Returns false
+ * when there is none.
+ */
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	if (!qp->srq)
@@ -447,19 +488,19 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 				 : srq_take(qp->srq, wqe, &qp->lane->signals);
 }
 
-/* Complete the queued requests as flushed. For the error states; in SQE only the sends. */
+/* Complete the queued requests as flushed: in ERR both queues, in SQE only the send queue. */
 void qp_flush(struct qp *qp, uint64_t now_ns);
 
 /* Complete the oldest incomplete send request. An unsignaled success makes no completion. */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
-/* Does the success of this request make a completion? */
+/* Does the request make a completion when it succeeds? */
 static inline bool qp_is_signaled(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return qp->is_all_signaled || qp_has_tags(qp) || (wqe->flags & SEND_SIGNALED);
 }
 
-/* `wqe`, the oldest request, has succeeded. */
+/* `wqe`, the oldest incomplete send request, has succeeded. */
 static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns)
 {
 	if (qp_is_signaled(qp, wqe))
@@ -469,7 +510,7 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * qp_complete_send() for the `count` oldest requests, at least 1, the first of which is `wqe`. Ends
+ * The `count` oldest send requests, at least 1, have succeeded; `wqe` is the first of them. Stops
  * early when the queue pair goes to the error state.
  */
 static inline void qp_complete_batch(
@@ -485,13 +526,14 @@ static inline void qp_complete_batch(
 
 /*
  * The oldest send request of an unreliable queue pair cannot be executed. It completes with
- * `fault`, and sending stops until the program resumes it (SQE, IBTA 10.3.1.6). Receiving goes on.
+ * `fault`, and the queue pair goes to SQE: it sends nothing until the program moves it to RTS again
+ * (IBTA 10.3.1.6). It still receives.
  */
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
 /*
- * Complete a receive request that was taken. `cqe` has byte_count, imm, flags and opcode; the
- * function sets the other fields.
+ * Complete a receive request that was taken. The caller has set byte_count, imm, flags and opcode
+ * in *cqe; the function sets the other fields.
  */
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
@@ -499,20 +541,26 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 /* qp_complete_recv() for a message of `bytes` bytes without immediate data or flags. */
 void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns);
 
-/* qp_complete_recv() for any XRC shared receive queue, of any process. */
+/* qp_complete_recv() for a request of `srq`, an XRC shared receive queue of any process. */
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 
-/* An XRC_RECV queue pair between messages receives the next one with this queue. */
+/*
+ * The XRC_RECV queue pair, which is between two messages, receives the next message with the queue
+ * `srq`.
+ */
 void qp_take_on(struct qp *qp, struct srq *srq);
 
 /*
- * In SQD a transport starts no work request (IBTA 10.3.1.5). It calls this, once or more, when the
- * started requests are complete.
+ * In SQD a transport starts no work request (IBTA 10.3.1.5). When the requests that it has started
+ * are complete, it calls this function; a repeated call does nothing.
  */
 void qp_sq_drained(struct qp *qp);
 
-/* The queue pair has something to send; on the list of acknowledgements, an acknowledgement. */
+/*
+ * The queue pair has something to send: put it on `list`, which is LANE_TX_DATA, or LANE_TX_ACK if
+ * it has only an acknowledgement to send.
+ */
 void qp_schedule(struct qp *qp, enum lane_tx list);
 
 /* Set or move the queue pair's deadline. */
@@ -545,8 +593,8 @@ void qp_path_publish(struct qp *qp);
 void qp_migrate(struct qp *qp);
 
 /*
- * The slow half of qp_is_from_peer(): the packet is not from the primary path (`is_primary`), or
- * path migration is under way and the packet may advance it.
+ * The rest of qp_is_from_peer(), for a packet that is not from the primary path (`is_primary`), or
+ * that may advance a path migration.
  */
 bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
 	bool is_primary);
@@ -568,7 +616,10 @@ static inline bool qp_is_from_peer(
 	return is_from_peer;
 }
 
-/* Is a guard up for packets from `origin` (guard.h)? */
+/*
+ * Is the guard of this kind up for packets from `origin` (guard.h)? First checks the lane, which is
+ * cheap.
+ */
 static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns)
 {

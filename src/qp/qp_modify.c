@@ -77,7 +77,7 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 	mask &= ~(uint32_t)ATTR_STATE;
 	if (to == QP_RESET)
 		return mask == 0;
-	/* As in the kernel's table, ERR is not reachable from RESET. */
+	/* ERR cannot follow RESET, as in the kernel's table. */
 	if (to == QP_ERR)
 		return mask == 0 && qp->state != QP_RESET;
 	if (!transition->is_allowed || qp->is_sq_draining)
@@ -87,8 +87,9 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 }
 
 /*
- * A program may request to rearm, with an alternate path; to migrate; or to give migration up. Only
- * the peer's packets arm a queue pair (IBTA 17.2.8.1).
+ * May a program set this migration state? REARM needs an alternate path. MIGRATED makes an armed
+ * queue pair migrate, and ends a rearming. Only the peer's packets arm a queue pair, so a program
+ * cannot set ARMED (IBTA 17.2.8.1).
  */
 static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_migration to)
 {
@@ -103,7 +104,7 @@ static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_mig
 	return false;
 }
 
-/* The reason why a value is refused; NULL when all are valid. */
+/* The reason why a value is refused; NULL when all values are valid. */
 static const char *values_refusal(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
 {
 	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
@@ -113,7 +114,8 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	if ((mask & ATTR_PORT) && attr->port != 1)
 		return "port_num has to be 1";
 	/*
-	 * Programs also pass the flags that they register regions with; those have no effect here.
+	 * Programs also pass access flags that are meant for regions. They are accepted, and have
+	 * no effect on a queue pair.
 	 */
 	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
 		return "qp_access_flags has bits that are no access flags";
@@ -202,7 +204,7 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 	to->sq_psn &= U24_MASK;
 	if (mask & ATTR_RATE_LIMIT)
 		to->burst_bytes = from->burst_bytes;
-	/* SQD_NOTIFY holds for a single drain. */
+	/* SQD_NOTIFY is valid for one drain only, so each transition sets it anew. */
 	if (mask & ATTR_STATE)
 		to->has_drain_event = (mask & ATTR_SQD_NOTIFY) && from->has_drain_event;
 }

@@ -3,13 +3,14 @@
  * Automatic path migration (IBTA 17.2.8): both ends know a second path, and either end can move to
  * it.
  *
- * Each packet says whether its sender has migrated (BTH, MigReq). An end that the program rearms
- * stops setting MigReq, and is armed when the peer has stopped, too. An armed end whose packets
- * fail, or whose program requests it, moves to the alternate path and sets MigReq again. The peer
- * that receives such a packet on the alternate path follows.
+ * Each packet says whether its sender has migrated (BTH, MigReq). When its program rearms an end,
+ * that end sends packets without MigReq, and is armed as soon as it receives a packet without
+ * MigReq. An armed end migrates to the alternate path when its packets fail or its program requests
+ * it; then it sets MigReq again. When the peer receives such a packet on the alternate path, it
+ * migrates, too.
  *
- * The two paths are exchanged. So late packets on the old path are still the peer's, and an end
- * without another alternate can be armed to go back.
+ * A migration exchanges the two paths. So late packets on the old path are still accepted as the
+ * peer's. And an end that got no other alternate path can be rearmed, to migrate back later.
  */
 #include "qp/qp.h"
 
@@ -45,8 +46,8 @@ void qp_migrate(struct qp *qp)
 }
 
 /*
- * The peer has migrated, and this end cannot follow. The event is raised once, because any host can
- * send such a packet.
+ * The peer has migrated to a path that this end does not know. Raise the event only once, because
+ * any host can send such a packet.
  */
 static void migration_refuse(struct qp *qp)
 {
@@ -62,7 +63,10 @@ bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct pac
 	bool is_from_alternate = is_alternate(qp, origin);
 	bool has_migrated = packet->bth.is_migrated;
 
-	/* When both paths have equal addresses, only an end that was armed before may migrate. */
+	/*
+	 * When both paths have the same addresses, a packet does not show which path it took. Then
+	 * only an armed end migrates, not one that is rearming.
+	 */
 	if (has_migrated && is_from_alternate &&
 		(qp->attr.migration == QP_ARMED || (qp->attr.migration == QP_REARM && !is_primary)))
 		qp_migrate(qp);
