@@ -5,15 +5,16 @@
 /*
  * The capture of a lane's requests within this host.
  *
- * A word in NIC memory turns it on; the capturing process sets and clears that word at any time.
- * While it is set, the lane writes each request that is executed without packets, as the packets
- * that it would have been, into a ring in NIC memory. The capturing process empties the ring. A
- * packet that finds it full is dropped and counted, and the lane never waits. Once a second the
- * lane calls the owner, which checks that the capturing process still exists.
+ * A word in NIC memory turns the capture on; the capturing process may set and clear it at any
+ * time. While it is set, the lane records each request that it executes without packets. It writes
+ * the packets that the request would have been sent in to a ring in NIC memory, and the capturing
+ * process empties the ring. If the ring is full, the lane drops and counts the packet; it never
+ * waits. Once a second the lane calls capture_owner.look(), which checks that the capturing process
+ * still exists.
  *
- * Otherwise a lane only reads the word, once per request or batch.
+ * While the word is not set, the lane only reads it, once for each request or batch.
  *
- * Threads: all under the lane's lock.
+ * Threads: the lane's lock covers everything here.
  */
 
 #include <stdalign.h>
@@ -24,13 +25,13 @@
 #include "base/record_ring.h"
 #include "wire/captured.h"
 
-/* In NIC memory: one for all lanes of a process. */
+/* The state of captures, in NIC memory. All lanes of a process share it. */
 struct capture_public {
 	alignas(64) _Atomic uint32_t is_on;
-	_Atomic uint32_t snap_bytes; /* of each packet, from its BTH on */
+	_Atomic uint32_t snap_bytes; /* how many bytes of each packet to record, from its BTH on */
 };
 
-/* The environment of a lane. */
+/* What the NIC provides for a lane's capture. */
 struct capture_owner {
 	uint64_t (*now_ns)(void); /* monotonic */
 	/* Packets are captured: clear the word if the process that set it has gone. */
@@ -44,7 +45,7 @@ struct capture {
 	uint64_t looked_ns; /* when owner->look() was called; 0: never */
 };
 
-/* For lanes before they are started: its word is never set. */
+/* For a lane that is not started yet. Its word is never set. */
 extern const struct capture_public capture_nowhere;
 
 static inline bool capture_is_on(const struct capture_public *public)
@@ -52,7 +53,7 @@ static inline bool capture_is_on(const struct capture_public *public)
 	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
 }
 
-/* The time for all packets of a request. */
+/* The time to record for all packets of a request. */
 static inline uint64_t capture_now_ns(const struct capture *capture)
 {
 	return capture->owner->now_ns();
@@ -61,8 +62,10 @@ static inline uint64_t capture_now_ns(const struct capture *capture)
 /*
  * Write a packet to the ring.
  *
- * `about`  Without captured_bytes, which is set here.
- * `bytes`  `count` bytes, from the BTH on: about->packet_bytes, or fewer.
+ * `about`  Describes the packet. The function sets captured_bytes; the caller has set all other
+ *          fields.
+ * `bytes`  The first `count` bytes of the packet from its BTH on. `count` may be less than
+ *          about->packet_bytes.
  */
 void capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);

@@ -3,8 +3,8 @@
  * Named counters of a queue pair.
  *
  * Counters lie in NIC memory so that `urnic stat` can read them from another process while they
- * count. The holder of the lane's lock writes, and any thread reads. Each value is exact; the set
- * as a whole is not a snapshot.
+ * count. The holder of the lane's lock writes them, and any thread may read them. Each value is
+ * exact, but values that a reader reads one after the other are no snapshot.
  */
 #ifndef URNIC_LANE_COUNTER_H
 #define URNIC_LANE_COUNTER_H

@@ -3,15 +3,15 @@
  * A lane: the part of the NIC that one lock covers.
  *
  * A lane has one slot (the top byte of its queue pairs' numbers), its queue pairs, their deadlines,
- * and the list of those that have something to send. Transports work on the lane they are called
- * with and see no other lane. Objects that lanes share (completion queues, shared receive queues,
- * memory regions) have rules of their own, written where they are declared.
+ * and lists of the queue pairs that have something to send. A transport uses the lane that it is
+ * called with, and no other. Lanes share completion queues, shared receive queues and memory
+ * regions; the headers of these say who may access them when.
  *
- * A queue pair that has packets to send is on `tx_data`. If it has nothing but an acknowledgement
- * to send, it is on `tx_ack`. The worker may defer that list for a moment, to send the
- * application's answer and the acknowledgement together; it never defers `tx_data`. Raw packet
- * queue pairs with frames to send are on `tx_frames` (ether/raw.h). Streams with bytes to send are
- * on `tx_streams` (iwarp/iwarp.h).
+ * A queue pair that has packets to send is on `tx_data`. A queue pair that has only an
+ * acknowledgement to send is on `tx_ack`. The worker may defer `tx_ack` for a moment, so that it
+ * sends the application's answer and the acknowledgement together. It never defers `tx_data`. Raw
+ * packet queue pairs with frames to send are on `tx_frames` (ether/raw.h). Streams with bytes to
+ * send are on `tx_streams` (iwarp/iwarp.h).
  */
 #ifndef URNIC_LANE_LANE_H
 #define URNIC_LANE_LANE_H
@@ -30,8 +30,8 @@
 #define LANE_QP_COUNT_MAX 65536
 
 /*
- * A deadline that is served so late shows that no thread drove the lane: the machine is overloaded.
- * An idle machine wakes a sleeping thread within two milliseconds.
+ * If a deadline is served this long after its time, no thread drove the lane meanwhile, because the
+ * machine is overloaded. An idle machine wakes a sleeping thread within two milliseconds.
  */
 #define LANE_LATE_NS 20000000u
 
@@ -53,43 +53,46 @@ enum lane_tx {
 struct lane_member {
 	struct qp *qp;
 	struct gid group;
-	uint32_t ifindex; /* of the group */
+	uint32_t ifindex; /* the interface on which the group was joined */
 };
 
 struct lane {
 	struct arena *arena;
 	const struct mr_table *mrs;
 	struct guards guards;
-	const struct srq_table *srqs; /* the queues that XRC requests may name; set by the owner */
+	const struct srq_table *srqs; /* the queues that XRC requests may name; the NIC sets it */
 	struct deadline_heap deadlines;
-	struct deadline_heap pacing; /* of queue pairs that wait for their rate (pace.h) */
+	/* Deadlines of queue pairs that wait for their rate (pace.h) */
+	struct deadline_heap pacing;
 	struct list tx_data;
 	struct list tx_ack;
 	struct list tx_frames;
 	struct list tx_streams;
 	struct signal_queue signals;
-	struct cq_taker *taker; /* of the poll that drives the lane now; NULL: none */
+	struct cq_taker *taker; /* the poll that drives the lane now; NULL: none */
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
-	struct qp *published; /* those of first_qp_offset in struct lane_public, in its order */
+	struct qp *published; /* first of the list that begins at lane_public.first_qp_offset */
 	uint32_t qp_count;
-	struct lane_member *members; /* allocated when they are attached */
+	/* Queue pairs in multicast groups; allocated when one is attached */
+	struct lane_member *members;
 	uint32_t member_count;
-	uint32_t burst_packets; /* sent by the first queue pair of a list in its turn */
+	/* Packets that the first queue pair of a list has sent in its turn */
+	uint32_t burst_packets;
 	/*
-	 * The least payload that queue pairs may send zero-copy, in runs (wire/packet_run.h); 0:
-	 * none. Set by the owner.
+	 * The least payload, in bytes, that queue pairs may send zero-copy in runs
+	 * (wire/packet_run.h); 0: they send nothing zero-copy. The worker sets it.
 	 */
 	uint32_t zerocopy_bytes_min;
-	/* Whether a capture is on, and its ring; the owner sets both together. */
+	/* Is a capture on, and what is its ring? The NIC sets both together. */
 	const struct capture_public *capture_public;
 	struct capture *capture;
 	struct impair *impair; /* NULL: none; set by the owner */
-	struct lane_public *public; /* for readers in other processes (engine/engine.h) */
+	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */
 	uint64_t public_offset;
-	/* Counts impossible records that processes of this host left in shared memory */
+	/* The count of impossible records that processes of this host left in shared memory. */
 	_Atomic uint64_t *unsound;
 	uint32_t slot; /* 1 to 255 */
-	uint32_t index; /* among the NIC's lanes */
+	uint32_t index; /* the lane's number within the NIC, from 0 */
 };
 
 static inline void lane_count_unsound(const struct lane *lane)
@@ -97,7 +100,7 @@ static inline void lane_count_unsound(const struct lane *lane)
 	atomic_fetch_add_explicit(lane->unsound, 1, memory_order_relaxed);
 }
 
-/* Does a capture record its packets? */
+/* Is a capture of the lane on? */
 static inline bool lane_is_captured(const struct lane *lane)
 {
 	return capture_is_on(lane->capture_public);

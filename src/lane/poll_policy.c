@@ -4,9 +4,9 @@
 #include "base/arith.h"
 
 /*
- * The application has neither polled nor posted for a while: this process is a target of others or
- * waits for events. An active application needs the CPU more than this thread does, also one that
- * posts and watches its memory.
+ * The application has neither polled nor posted for POLL_IDLE_NS, so this process is only a target
+ * of others, or waits for events. If it is not passive, it needs the CPU more than this thread
+ * does. That is also true of an application that posts and then watches its memory.
  */
 static bool is_passive(const struct poll_thread *thread, uint64_t now_ns)
 {
@@ -70,9 +70,10 @@ void poll_thread_delayed_acks(struct poll_thread *thread, bool has_answered)
 }
 
 /*
- * The longest sleep that only packets interrupt: a quarter of the silence so far. After it the
- * thread finds what the application has left: new deadlines, acknowledgements, and receive requests
- * for stalled messages.
+ * The longest sleep while only packets wake the thread: a quarter of the time since the last
+ * packet, within the limits of a tick. After the sleep the thread finds what the application has
+ * left without waking it: new deadlines, acknowledgements, and receive requests for stalled
+ * messages.
  */
 static uint64_t tick_ns(const struct poll_lane *lane)
 {

@@ -3,20 +3,22 @@
 #define URNIC_LANE_POLL_POLICY_H
 
 /*
- * How often a lane reads its sockets, and when the lane's thread drives, sleeps or stands back.
+ * How often a lane's driver reads the sockets, and when the lane's thread drives, sleeps or stands
+ * back, which means that it leaves the lane to the application's polls.
  *
  * Two parties drive a lane (worker/worker.h). `struct poll_policy` decides for the application's
  * polls: which polls skip the sockets, which read the clock, and when deferred acknowledgements are
- * sent. `struct poll_thread` decides for the lane's thread: whether the application polls, how
- * long the thread sleeps, and whether it holds acknowledgements back.
+ * sent. `struct poll_thread` decides for the lane's thread: whether the application polls, how long
+ * the thread sleeps, and whether it defers acknowledgements (a "hold").
  *
  * The module is pure: it reads no clock, makes no system call and knows no socket. The worker calls
- * it with times and results, and does what it returns. The counts in `struct poll_policy` are
- * hints: any thread writes them without a lock, and a lost count only shifts a decision by a poll.
- * Its other fields belong to the holder of the lane's lock, `struct poll_thread` to the thread.
+ * its functions with times and results, and does what they return. The atomic fields of `struct
+ * poll_policy` are hints: any thread writes them without a lock, and a lost count only delays a
+ * decision by one poll. The holder of the lane's lock owns its other fields. The lane's thread owns
+ * `struct poll_thread`.
  *
- * A poll has a weight, because polls take between 20 ns and a microsecond. Limits on polls in a row
- * are limits on the sum of their weights.
+ * A poll takes 20 ns to a microsecond, so each poll has a weight. A limit on consecutive polls is a
+ * limit on the sum of their weights.
  */
 
 #include <stdatomic.h>
@@ -24,124 +26,167 @@
 #include <stdint.h>
 
 /*
- * The tuning constants. Each comment says what its value was measured against or derived from; a
- * value without a measurement says so.
+ * The tuning constants. Each comment says how the value was measured or derived; "Not measured"
+ * marks a value that is only plausible.
  */
 enum {
 	/*
-	 * The thread's shortest tick: how long it trusts that the application goes on polling, and
-	 * sleeps while the lane has work later. A response that waits for the thread waits for one
-	 * tick at most. At 4,000 wake-ups a second, two such threads starved the other sessions of
-	 * two CPUs for seconds; hence POLL_TRUST_MAX.
+	 * The shortest tick of the lane's thread. For one tick the thread trusts that the
+	 * application goes on polling; for one tick it sleeps while the lane has deadlines. A
+	 * response that needs the thread waits for one tick at most. Two threads that woke 4,000
+	 * times a second kept other sessions off two CPUs for seconds, so ticks grow
+	 * (POLL_TRUST_MAX).
 	 */
 	POLL_TICK_NS = 250000,
 	/*
-	 * Ticks grow to POLL_TICK_NS << 4 = 4 ms. At 1 ms, no session waited for more than 20 ms.
+	 * The longest tick is POLL_TICK_NS << 4 = 4 ms. Already with ticks of 1 ms, no other
+	 * session waited for a CPU for more than 20 ms.
 	 */
 	POLL_TRUST_MAX = 4,
-	/* Polls in a shortest tick that count as polling. Not measured: one in 60 us. */
+	/*
+	 * An application polls if it makes this many polls in a shortest tick, which is one poll in
+	 * 60 us. Not measured.
+	 */
 	POLL_COUNT_PER_TICK = 4,
 	/*
-	 * Ticks of polling before the sockets leave the epoll set, and for each longer tick: 1 ms.
+	 * After this many ticks of polling (1 ms) the sockets leave the epoll set. Each time this
+	 * many ticks have passed, the tick doubles.
 	 */
 	POLL_QUIET_TICKS = 4,
 	/*
-	 * Without polls for so long, the application is passive; without packets or deadlines, the
-	 * thread sleeps without a limit. Longer than an application that polls is off its CPU when
-	 * others run (20 ms).
+	 * After this time without a poll or post, the application is passive. After this time
+	 * without packets or deadlines, the thread sleeps until a packet or another thread wakes
+	 * it. The time is as long as a polling application loses its CPU to other programs (20 ms).
 	 */
 	POLL_IDLE_NS = 20000000,
 	/*
-	 * After a packet for a passive application, the thread polls on for so long: to wake a
-	 * thread takes longer than to serve the next READ of a batch.
+	 * After a packet for a passive application, the thread goes on polling for this time,
+	 * because to wake a thread takes longer than to serve the next READ of a batch.
 	 */
 	POLL_SPIN_NS = 30000,
 	/*
-	 * The thread's wait for the application's answer before it sends an acknowledgement alone.
-	 * With it, ib_write_lat with 8 bytes between two hosts took 1.6 us instead of 130.
+	 * How long the thread waits for the application's answer before it sends an acknowledgement
+	 * alone. With this wait, ib_write_lat with 8 bytes between two hosts took 1.6 us; without
+	 * it, 130 us.
 	 */
 	POLL_HOLD_NS = 10000,
-	/* Holds in a row without an answer before the thread stops holding. Not measured. */
+	/*
+	 * After more consecutive holds than this without an answer, the thread makes no more holds.
+	 * Not measured.
+	 */
 	POLL_HOLD_BUDGET_MAX = 8,
-	/* Batches without a hold until the thread tries one again. Not measured. */
+	/*
+	 * The negated number of batches without a hold, after which the thread tries a hold again.
+	 * Not measured.
+	 */
 	POLL_HOLD_BUDGET_MIN = -8,
 	/*
-	 * Visits in a row without an event until the sockets leave the channel's descriptor: the
-	 * packets are those of one-sided requests, or acknowledgements, for which the lane's thread
-	 * is enough. A long message takes some visits. Not measured.
+	 * A visit is a program's read of a completion channel that the lane's packets have made
+	 * readable. After this many consecutive visits without an event, the sockets leave the
+	 * channel's descriptor. The packets are then of one-sided requests, or acknowledgements,
+	 * for which the lane's thread is enough. The limit is high because a long message takes
+	 * several visits. Not measured.
 	 */
 	POLL_VISITS_VAIN_MAX = 64,
-	/* Polls without a packet per clock reading. One reading costs as much as an empty poll. */
+	/*
+	 * Of this many polls without a packet, one reads the clock, because a reading costs as much
+	 * as an empty poll.
+	 */
 	POLL_CLOCKLESS_MAX = 16,
 	/*
-	 * Polls that look at local channels only, while peers on this host send: the least and the
-	 * most. A poll of the sockets is a system call of about 1 us, a skipped one some 20 ns.
+	 * While peers on this host send, this many consecutive polls skip the sockets and look at
+	 * request channels only: the least and the most. A poll that reads the sockets makes a
+	 * system call of about 1 us; one that skips them takes some 20 ns.
 	 */
 	POLL_SKIP_MIN = 16,
 	POLL_SKIP_MAX = 1024,
-	/* Skipped polls that weigh as much as one that takes the lock. */
+	/* This many polls that skip the sockets weigh as much as one poll that takes the lock. */
 	POLL_SKIPS_PER_WEIGHT = 8,
-	/* Weight of a poll with a system call; one that only reads a packet ring has 1. */
+	/*
+	 * The weight of a poll that makes a system call. A poll that only reads a packet ring has
+	 * weight 1.
+	 */
 	POLL_CALL_WEIGHT = 4,
 	/*
-	 * Weight of polls without a completion until deferred acknowledgements are sent: 3 calls.
+	 * After polls of more than this weight without a completion, deferred acknowledgements are
+	 * sent: three polls with a system call.
 	 */
 	POLL_DEFERRING_WEIGHT_MAX = 3 * POLL_CALL_WEIGHT,
 	/*
-	 * Weight of polls without a packet until the thread that polls yields its CPU: some round
-	 * trips of a fast network. The next constant is the weight before each further yield.
+	 * After polls of this weight without a packet, the polling thread yields its CPU. They take
+	 * some round-trip times of a fast network. The next constant is the weight before each
+	 * further yield.
 	 */
 	POLL_YIELD_WEIGHT = 128 * POLL_CALL_WEIGHT,
 	POLL_YIELD_AGAIN_WEIGHT = 32 * POLL_CALL_WEIGHT,
-	/* Polls in a row that find the lane locked until they yield the CPU to its driver. */
+	/*
+	 * After this many consecutive polls that find the lane locked, the polling thread yields
+	 * its CPU to the lane's driver.
+	 */
 	POLL_LOCKED_MAX = 20,
 
 	/*
-	 * For a thread that waits for an event and drives its lane (worker/worker_wait.h): how long
-	 * the lane's thread waits for the next waiter before it takes the lane back. At most twice
-	 * that passes. Not measured.
+	 * A thread that waits for an event may drive its lane (worker/worker_wait.h). When it no
+	 * longer waits, the lane's thread gives the next waiter this time, and at most twice as
+	 * long, before it takes the lane back. Not measured.
 	 */
 	POLL_WAIT_TICK_NS = 1000000,
-	/* The longest sleep of a waiter while the lane has deadlines (POLL_TRUST_MAX). */
+	/* The longest sleep of a waiter while the lane has deadlines, which is the longest tick. */
 	POLL_WAIT_SLEEP_NS_MAX = POLL_TICK_NS << POLL_TRUST_MAX,
-	/* Waits that do not drive after the lane was taken back from its channel. Not measured. */
+	/*
+	 * After the lane was taken back from a channel, this many waits do not drive the lane. Not
+	 * measured.
+	 */
 	POLL_WAIT_REFUSALS = 256,
-	/* The same after packets have come for an absent waiter. Not measured. */
+	/*
+	 * The same number, if the lane was taken back because packets came while no waiter was
+	 * there. Not measured.
+	 */
 	POLL_WAIT_REFUSALS_ABSENT = 16,
-	/* Fruitless wake-ups in a row until the lane is taken back. Not measured. */
+	/*
+	 * After this many consecutive wake-ups of waiters without an event, the lane is taken back.
+	 * Not measured.
+	 */
 	POLL_WAIT_VAIN_MAX = 8,
 	/*
-	 * As POLL_HOLD_BUDGET_MAX and _MIN. A hold without an answer delays the acknowledgement by
-	 * up to two ticks, so holds without an answer are rarer here. Not measured.
+	 * POLL_HOLD_BUDGET_MAX and _MIN for waiters. Here a hold without an answer delays the
+	 * acknowledgement by up to two ticks, so these values permit fewer of them. Not measured.
 	 */
 	POLL_WAIT_HOLD_BUDGET_MAX = 4,
 	POLL_WAIT_HOLD_BUDGET_MIN = -64,
 };
 
 struct poll_policy {
-	_Atomic uint32_t polls; /* of unarmed completion queues of this lane, and posts */
-	_Atomic uint32_t polls_driving; /* those that read the sockets; the lock's holder writes */
-	_Atomic uint32_t skip; /* so many polls in a row skip the sockets; 0: none does */
-	_Atomic uint32_t skipped; /* in a row */
-	_Atomic uint32_t locked; /* polls in a row that found the lane locked, about */
+	/* Number of posts, and of polls of this lane's unarmed completion queues */
+	_Atomic uint32_t polls;
+	/* Number of polls that drove the lane; the lock's holder writes */
+	_Atomic uint32_t polls_driving;
+	_Atomic uint32_t skip; /* how many consecutive polls skip the sockets; 0: no poll does */
+	_Atomic uint32_t skipped; /* consecutive polls that have skipped the sockets */
+	_Atomic uint32_t locked; /* consecutive polls that found the lane locked, approximately */
 	uint32_t skip_next; /* `skip` after the next poll of the sockets without a packet */
 	uint32_t weight; /* of the last poll */
-	uint32_t deferring_weight; /* of polls in a row with acknowledgements deferred */
-	uint32_t idle_weight; /* of polls in a row without a packet */
-	uint32_t clockless; /* polls in a row without a packet or a clock reading */
+	uint32_t deferring_weight; /* of the consecutive polls with acknowledgements deferred */
+	uint32_t idle_weight; /* of the consecutive polls without a packet */
+	uint32_t clockless; /* consecutive polls without a packet or a clock reading */
 };
 
-/* The thread's view. Zeroed except for `idle_since_ns`, the thread's start. */
+/*
+ * What the lane's thread remembers. At first all fields are 0, except `idle_since_ns`, which is the
+ * thread's start.
+ */
 struct poll_thread {
-	uint32_t polls_seen; /* counts of struct poll_policy at `seen_ns` */
+	uint32_t polls_seen; /* `polls` of struct poll_policy at `seen_ns`; likewise the next */
 	uint32_t driving_seen;
 	uint64_t seen_ns;
 	uint64_t polled_ns; /* when the thread last saw a new poll or post */
-	uint64_t idle_since_ns; /* the lane has had neither packets nor deadlines since */
-	uint32_t quiet_ticks; /* ticks of polling in a row */
+	uint64_t idle_since_ns; /* since when the lane has had neither packets nor deadlines */
+	uint32_t quiet_ticks; /* consecutive ticks in which the application polled */
 	uint32_t trust; /* the next tick is POLL_TICK_NS << trust */
-	bool is_regular; /* the application has polled for some ticks and has not stopped since */
-	int hold_budget; /* >= 0: holds before giving up; < 0: batches until the next try */
+	/* The application has polled for some ticks, and has not become passive since */
+	bool is_regular;
+	/* >= 0: holds left before it stops; < 0: minus the batches until the next try */
+	int hold_budget;
 };
 
 /* What the thread knows of its lane after it has driven it once. */
@@ -149,15 +194,18 @@ struct poll_lane {
 	uint64_t now_ns;
 	uint64_t packet_ns; /* when the last packet came */
 	uint64_t deadline_ns; /* UINT64_MAX: none */
-	unsigned datagrams; /* received in this turn */
+	unsigned datagrams; /* number received in this turn */
 	bool has_output; /* streams with bytes to send */
-	bool is_blocked; /* a full socket holds packets back */
-	bool is_stalled; /* a message waits for a receive request, which wakes no thread */
+	bool is_blocked; /* packets wait, because a socket is full */
+	bool is_stalled; /* a message waits for a receive request; its post will wake no thread */
 };
 
 /* --- polls of an application --- */
 
-/* The application polls, or does what takes as long as `count` polls. Any thread; a hint. */
+/*
+ * The application has polled, or done what takes as long as `count` polls. Any thread may call; the
+ * count is a hint.
+ */
 static inline void poll_policy_note(struct poll_policy *policy, uint32_t count)
 {
 	uint32_t polls = atomic_load_explicit(&policy->polls, memory_order_relaxed);
@@ -171,7 +219,10 @@ static inline bool poll_policy_is_skipping(const struct poll_policy *policy)
 	return atomic_load_explicit(&policy->skip, memory_order_relaxed) != 0;
 }
 
-/* Count a poll that has nothing local to do. Returns whether it skips the sockets. Any thread. */
+/*
+ * Count a poll for which peers on this host have left nothing. Returns whether it skips the
+ * sockets. Any thread may call.
+ */
 static inline bool poll_policy_skips(struct poll_policy *policy)
 {
 	uint32_t skipped = atomic_load_explicit(&policy->skipped, memory_order_relaxed) + 1;
@@ -186,7 +237,10 @@ static inline void poll_policy_set_skip(struct poll_policy *policy, uint32_t ski
 	atomic_store_explicit(&policy->skipped, 0, memory_order_relaxed);
 }
 
-/* A poll begins to drive the lane. The lane is locked, as for the functions below. */
+/*
+ * A poll begins to drive the lane. The lane is locked, as for the functions below up to
+ * poll_policy_yields().
+ */
 static inline void poll_policy_begin(struct poll_policy *policy)
 {
 	uint32_t driving = atomic_load_explicit(&policy->polls_driving, memory_order_relaxed);
@@ -197,7 +251,10 @@ static inline void poll_policy_begin(struct poll_policy *policy)
 			POLL_SKIPS_PER_WEIGHT;
 }
 
-/* A peer on this host has left something: the polls that follow look there first. */
+/*
+ * A peer on this host has left a record: the next polls skip the sockets, and look at request
+ * channels only.
+ */
 static inline void poll_policy_local_work(struct poll_policy *policy)
 {
 	if (policy->skip_next < POLL_SKIP_MIN)
@@ -206,8 +263,9 @@ static inline void poll_policy_local_work(struct poll_policy *policy)
 }
 
 /*
- * The poll has read the sockets: `datagrams` came, and `has_called` says whether that took a system
- * call. Each fruitless read doubles the number of polls that skip the sockets; a packet ends that.
+ * The poll has read the sockets and received `datagrams`. `has_called` says whether that took a
+ * system call. Each fruitless read doubles the number of polls that skip the sockets; a packet ends
+ * that.
  */
 static inline void poll_policy_sockets_read(
 	struct poll_policy *policy, unsigned datagrams, bool has_called)
@@ -232,9 +290,9 @@ static inline bool poll_policy_reads_clock(struct poll_policy *policy)
 }
 
 /*
- * The poll ends. `are_deferred`: acknowledgements wait for the application's answer.
- * `has_completion`: the poll returns one, so an answer is likely. Returns whether the poll sends
- * the acknowledgements.
+ * The poll ends. `are_deferred` says that acknowledgements wait for the application's answer.
+ * `has_completion` says that the poll returns a completion, so the application will probably
+ * answer. Returns whether the poll sends the acknowledgements.
  */
 static inline bool poll_policy_sends_acks(
 	struct poll_policy *policy, bool are_deferred, bool has_completion)
@@ -254,7 +312,7 @@ static inline bool poll_policy_sends_acks(
 
 /*
  * The poll has received `datagrams`. Returns whether the polling thread yields its CPU, because
- * many polls in a row have received nothing. The caller has the lane locked.
+ * many consecutive polls have received nothing. The caller has the lane locked.
  */
 static inline bool poll_policy_yields(struct poll_policy *policy, unsigned datagrams)
 {
@@ -268,7 +326,7 @@ static inline bool poll_policy_yields(struct poll_policy *policy, unsigned datag
 
 /*
  * The poll has found the lane locked. Returns whether the polling thread yields its CPU to the
- * lock's holder. Several threads may poll at once: a lost count delays the yield by one poll.
+ * lock's holder. Several threads may call this at once; a lost count delays the yield by one poll.
  */
 static inline bool poll_policy_yields_to_holder(struct poll_policy *policy)
 {
@@ -282,31 +340,39 @@ static inline bool poll_policy_yields_to_holder(struct poll_policy *policy)
 /* --- the lane's thread --- */
 
 /*
- * Does the thread stand back for POLL_TICK_NS << trust, because an application drives the lane?
+ * Does the thread leave the lane alone for POLL_TICK_NS << trust, because an application drives the
+ * lane?
  *
- * The application does if it has polled often enough in the last tick, and some of its polls have
- * read the sockets. Posts alone drive nothing, nor do polls that always find completions.
+ * An application drives the lane if it has polled often enough in the last tick, and some of its
+ * polls have driven the lane. Posts alone do not count, nor do polls that always find completions
+ * in the queue.
  *
- * `was_armed`  A completion queue was armed since the last call: its owner is about to sleep.
+ * `was_armed`  A completion queue was armed since the last call, so the program is about to sleep.
  */
 bool poll_thread_stands_back(struct poll_thread *thread, const struct poll_policy *policy,
 	bool was_armed, uint64_t now_ns);
 
-/* The thread has driven the lane itself: an application that has stopped is not regular. */
+/*
+ * The thread has driven the lane itself. If the application has not polled for POLL_IDLE_NS, it is
+ * no longer regular.
+ */
 void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns);
 
 /*
- * Does the thread defer acknowledgements of what it has just received, so that the application's
- * answer takes them along? Counts as a try.
+ * Does the thread defer the acknowledgements of the packets that it has just received, so that they
+ * leave together with the application's answer? Each call counts as one batch.
  */
 bool poll_thread_delays_acks(struct poll_thread *thread, uint64_t now_ns);
 
-/* A hold is over. `has_answered`: the application sent the acknowledgements, or is about to. */
+/*
+ * A hold is over. `has_answered` says that the application has sent the acknowledgements, or is
+ * about to send them.
+ */
 void poll_thread_delayed_acks(struct poll_thread *thread, bool has_answered);
 
 /*
- * How long the thread may sleep after a turn: 0 when more is to do, at most a tick while deadlines
- * or packets are recent, UINT64_MAX when the lane is idle.
+ * How long the thread may sleep after a turn: 0 when there is more to do; a tick at most when the
+ * lane has deadlines or had packets recently; UINT64_MAX when the lane is idle.
  */
 uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane *lane);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signals: events of the engine's objects that the NIC delivers after the engine is done.
+ * Signals: events of the engine's objects. The NIC delivers them after the engine has returned.
  *
  * The engine makes no system calls, so it wakes no thread. An object with an event (a completion on
- * an armed queue, an asynchronous event) raises its signal. The signal waits in the lane's queue
- * until the worker takes it out, under the same lane lock, and the NIC writes to a descriptor. Each
- * object has one signal with a bit per kind of event, so nothing is allocated, and no event is
- * reported twice.
+ * an armed queue, an asynchronous event) raises its signal. The signal waits in the lane's queue.
+ * Before the worker unlocks the lane, it takes the signal out, and the NIC wakes the program. Each
+ * object has one signal with a bit for each kind of event, so nothing is allocated, and an event
+ * that is raised twice before that is reported once.
  *
  * Several lanes may raise the signal of an object that they share (a completion queue, a shared
- * receive queue). The lane that sets the first bit queues the signal.
+ * receive queue). The lane that sets the first bit puts the signal in its queue.
  */
 #ifndef URNIC_LANE_SIGNAL_H
 #define URNIC_LANE_SIGNAL_H
@@ -33,7 +33,10 @@ enum signal_event {
 #undef SIGNAL
 };
 
-/* One word carries the events of all kinds of objects, so no two kinds share a bit. */
+/*
+ * The words of all kinds of objects use the same numbering of bits, so the sum of all rows equals
+ * their union.
+ */
 enum {
 #define SIGNAL(name, bit) +SIGNAL_##name
 	SIGNAL_SUM = 0
@@ -65,7 +68,10 @@ static inline void signal_raise(struct signal_queue *queue, struct signal *signa
 	}
 }
 
-/* Takes a signal out of the queue, and its events out of the signal; NULL if the queue is empty. */
+/*
+ * Take a signal out of the queue, and its events out of the signal. Returns NULL if the queue is
+ * empty.
+ */
 static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *ret_events)
 {
 	struct signal *signal = queue->first;
@@ -77,7 +83,7 @@ static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *r
 	return signal;
 }
 
-/* The object is about to go: discard its signal if it is in this queue. */
+/* The signal's object is about to be destroyed: remove the signal if it is in this queue. */
 static inline void signal_forget(struct signal_queue *queue, struct signal *signal)
 {
 	struct signal **link = &queue->first;

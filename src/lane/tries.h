@@ -3,17 +3,18 @@
 #define URNIC_LANE_TRIES_H
 
 /*
- * Allowances of tries: how many wrong numbers a stranger may send before a guard is up. A queue
- * pair has an allowance of each kind, and a lane has them for every peer. qp/guard.h has the model.
+ * Allowances of tries: how many wrong numbers or keys a stranger may send before a guard is up. A
+ * queue pair has an allowance of each kind, and so has each peer of a lane. qp/guard.h has the
+ * model.
  */
 
 #include <stdint.h>
 
 enum { GUARD_PEERS = 64 }; /* a power of two */
 
-/* An allowance. Zeroed, it is full. */
+/* What is left of an allowance. A zeroed one is full. */
 struct guard {
-	uint64_t whole_at_ns; /* when it will be full again; in the past: it is full */
+	uint64_t whole_at_ns; /* when it will be full again; a time in the past: it is full */
 };
 
 /* What strangers guess. */
@@ -23,10 +24,10 @@ enum guard_kind {
 	GUARD_KIND_COUNT,
 };
 
-/* Of a lane. Zeroed, no guard is up. */
+/* The guards of a lane. In a zeroed one no guard is up. */
 struct guards {
 	struct guard peer[GUARD_PEERS][GUARD_KIND_COUNT];
-	uint64_t until_ns[GUARD_KIND_COUNT]; /* no guard of the lane is up from then on */
+	uint64_t until_ns[GUARD_KIND_COUNT]; /* from this time on no guard of the lane is up */
 };
 
 #endif
