@@ -2,8 +2,8 @@
 /*
  * Intrusive doubly linked list.
  *
- * A node that is in no list points to itself, so list_remove() is always allowed. Nothing is owned,
- * nothing is allocated; the caller serializes.
+ * A node that is in no list points to itself, so list_remove() is always allowed. A list neither
+ * allocates nor owns its nodes. The caller serializes all access.
  */
 #ifndef URNIC_NVMF_COMMON_LIST_H
 #define URNIC_NVMF_COMMON_LIST_H
@@ -59,7 +59,7 @@ static inline void list_append(struct list *head, struct list *node)
 	for (type *iterator = list_first(head, type, member); &iterator->member != (head); \
 		iterator = list_first(&iterator->member, type, member))
 
-/* list_for_each() for a body that removes or frees the node at `iterator`, and no other. */
+/* list_for_each() for a body that removes or frees the node at `iterator`, but no other node. */
 #define list_for_each_safe(iterator, head, type, member)                          \
 	for (type *iterator = list_first(head, type, member),                     \
 		  *iterator##_next = list_first(&iterator->member, type, member); \

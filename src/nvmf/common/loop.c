@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `mutex` guards the list of posted work. No callback runs with it locked.
+ * Lock: `mutex` guards the list of posted work. No callback runs while the mutex is locked.
  */
 #include "nvmf/common/loop.h"
 
@@ -22,12 +22,12 @@ enum {
 };
 
 struct loop {
-	int epoll; /* -1: virtual */
+	int epoll; /* -1: a virtual loop */
 	struct network *network;
 	struct loop_watch wake;
 	atomic_bool is_stopped;
 	uint64_t now_ns;
-	struct list timers; /* by deadline */
+	struct list timers; /* the earliest deadline first */
 	struct list deferred;
 	struct list reported;
 	pthread_mutex_t mutex;
@@ -50,7 +50,7 @@ static void wake_up(struct loop *loop)
 	if (loop->epoll < 0)
 		return;
 	written = write(loop->wake.fd, &one, sizeof(one));
-	(void)written; /* It fails only when the counter is full, and then the loop wakes anyway. */
+	(void)written; /* write() fails only if the counter is full: then the loop wakes anyway. */
 }
 
 static void wake_ready(struct loop_watch *watch, uint32_t events)
@@ -122,7 +122,7 @@ static struct list *item_pop(struct list *head)
 	return node;
 }
 
-/* Move all nodes of `from` behind those of `to`. */
+/* Append all nodes of `from` to `to`, in order. */
 static void move_all(struct list *to, struct list *from)
 {
 	while (!list_is_empty(from))
@@ -141,7 +141,7 @@ static void run_timers(struct loop *loop)
 	}
 }
 
-/* Work that the work itself defers is for the next round, so that descriptors get their turn. */
+/* What the work defers waits for the next step of the loop, so that descriptors get their turn. */
 static void run_work(struct loop *loop)
 {
 	struct list batch;
@@ -182,7 +182,10 @@ static int wait_ms(struct loop *loop, uint64_t wait_ns)
 	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Callbacks may remove watches whose events come later: hence the list. */
+/*
+ * The reported watches form a list, because a callback may call loop_unwatch() for a watch whose
+ * ready() is still to be called.
+ */
 static void run_reported(struct loop *loop)
 {
 	while (!list_is_empty(&loop->reported)) {
@@ -264,7 +267,7 @@ bool loop_is_virtual(const struct loop *loop)
 	return loop->epoll < 0;
 }
 
-/* Events of 0 remove the watch. */
+/* `events` is 0 if `operation` is EPOLL_CTL_DEL. */
 static int watch_change(
 	struct loop *loop, struct loop_watch *watch, int fd, int operation, uint32_t events)
 {
@@ -324,7 +327,7 @@ void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t deadli
 		container_of(after, struct loop_timer, node)->deadline_ns > deadline_ns)
 		after = after->prev;
 	timer->deadline_ns = deadline_ns;
-	/* Before the node that follows `after`. */
+	/* Insert the timer before the node that follows `after`. */
 	list_append(after->next, &timer->node);
 }
 

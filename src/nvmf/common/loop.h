@@ -3,7 +3,7 @@
 #define URNIC_NVMF_COMMON_LOOP_H
 
 /*
- * An event loop: descriptors that become ready, timers, and work that is to be done soon.
+ * An event loop: it runs callbacks for ready descriptors, expired timers and deferred work.
  *
  * A thread runs one loop. Its caller owns each watch, timer and work item, embedded in an object
  * of the caller; the loop allocates nothing after its creation. Callbacks run on the loop's thread,
@@ -25,9 +25,9 @@ struct network;
 /* A descriptor. `events` are EPOLLIN and EPOLLOUT, level-triggered. */
 struct loop_watch {
 	int fd;
-	uint32_t events; /* 0: not in the loop */
+	uint32_t events; /* 0: the loop does not watch the descriptor */
 	void (*ready)(struct loop_watch *watch, uint32_t events);
-	struct list reported; /* linked while an event that epoll has reported is pending */
+	struct list reported; /* linked from the report of an event until ready() is called */
 	uint32_t pending_events;
 };
 
@@ -42,73 +42,80 @@ struct loop_work {
 	void (*run)(struct loop_work *work);
 };
 
-/* 0 or -errno; `*ret_loop` is set on success only. */
+/* Returns 0 or -errno; `*ret_loop` is set on success only. */
 int loop_create(struct loop **ret_loop);
-/* `network`: NULL if nothing is watched. */
+/* `network` may be NULL if the caller never calls loop_watch(). */
 int loop_create_virtual(struct network *network, struct loop **ret_loop);
 
-/* What carries byte streams: network_sockets, or that of a virtual loop. */
+/* Returns the network of the loop's byte streams: network_sockets, or that of a virtual loop. */
 struct network *loop_network(const struct loop *loop);
 bool loop_is_virtual(const struct loop *loop);
 
-/* All items have been removed. NULL is fine. */
+/* The caller has removed all watches, timers and work items before. `loop` may be NULL. */
 void loop_destroy(struct loop *loop);
 
-/* Run callbacks until loop_stop(); sleeps while there is nothing to do. */
+/* Run callbacks until loop_stop(). The thread sleeps while no callback is due. */
 void loop_run(struct loop *loop);
 
-/* Make loop_run() return after the present callbacks. Any thread, and signal handlers. */
+/*
+ * Make loop_run() return after the callbacks of its present step. Any thread and any signal handler
+ * may call this.
+ */
 void loop_stop(struct loop *loop);
 
 /*
- * Run what is due, once.
+ * Run each callback that is due, once.
  *
- * `wait_ns`  How long to sleep at most if nothing is due; 0 polls.
+ * `wait_ns`  How long the thread sleeps at most if no callback is due; 0 polls.
  */
 void loop_step(struct loop *loop, uint64_t wait_ns);
 
-/* A virtual loop: set its clock, not before its present time, and run what is due. */
+/* Set the clock of a virtual loop to `now_ns`, never back, and run the callbacks that are due. */
 void loop_advance(struct loop *loop, uint64_t now_ns);
 
-/* A virtual loop: the network says that these events of a watch are true. For loop_advance(). */
+/*
+ * The network of a virtual loop reports that `events` of `watch` are true. The next loop_advance()
+ * calls the watch's ready().
+ */
 void loop_report(struct loop *loop, struct loop_watch *watch, uint32_t events);
 
-/* When the first timer expires; UINT64_MAX if there is none. */
+/* When the first timer expires; UINT64_MAX if no timer is set. */
 uint64_t loop_deadline_ns(const struct loop *loop);
 
-/* Monotonic time, as of the last time when the loop woke up. */
+/* The monotonic time at which the loop woke up last, or the clock of a virtual loop. */
 uint64_t loop_now_ns(const struct loop *loop);
 
 /*
  * Watch a descriptor.
  *
- * `watch`   Its `ready` is set by the caller. Stays in place until loop_unwatch().
+ * `watch`   The caller has set its `ready`, and neither moves nor frees it before loop_unwatch().
+ * `events`  EPOLLIN and EPOLLOUT; not 0.
  *
- * 0 or -errno.
+ * Returns 0 or -errno.
  */
 int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint32_t events);
 
-/* Change the events; 0 or -errno. The same events as before cost nothing. */
+/* Change the events of a watch. Returns 0 or -errno. Unchanged events cost no system call. */
 int loop_rewatch(struct loop *loop, struct loop_watch *watch, uint32_t events);
 
-/* Fine if it is not watched. Call it before the descriptor is closed. */
+/* End a watch, before its descriptor is closed. `watch` may have ended already. */
 void loop_unwatch(struct loop *loop, struct loop_watch *watch);
 
-/* Before an item's first use. */
+/* The caller calls these before the first use of a timer or a work item. */
 void loop_timer_init(struct loop_timer *timer, void (*expired)(struct loop_timer *timer));
 void loop_work_init(struct loop_work *work, void (*run)(struct loop_work *work));
 
-/* Set or move a timer. It expires once. */
+/* Set a timer, or change its deadline. The timer expires once. */
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t deadline_ns);
 void loop_timer_cancel(struct loop_timer *timer);
 
-/* Run `work` on this loop's thread before it sleeps; fine if it is deferred already. */
+/* Run `work` on this loop's thread before that thread sleeps. `work` may be deferred already. */
 void loop_defer(struct loop *loop, struct loop_work *work);
 void loop_defer_cancel(struct loop_work *work);
 
 /*
- * Run `work` on the loop's thread soon. Any thread. The caller does not post it again, and does not
- * release it, before it has run.
+ * Run `work` on the loop's thread, which wakes up for it. Any thread may call this. The caller
+ * neither posts `work` again nor releases it before its run() has been called.
  */
 void loop_post(struct loop *loop, struct loop_work *work);
 

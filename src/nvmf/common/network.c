@@ -2,11 +2,12 @@
 /*
  * The network of the kernel: TCP sockets.
  *
- * Sockets that connect have SO_LINGER with time 0: close() drops what the kernel has not sent yet,
- * so that no old write reaches the controller after the host has repeated it on a new connection.
+ * The host's sockets have SO_LINGER with time 0: close() drops the bytes that the kernel has not
+ * sent yet. Otherwise an old write command could reach the controller after the host has repeated
+ * that command on a new connection.
  *
- * Sockets that were accepted have SO_KEEPALIVE: otherwise the next connection of a host would wait
- * for ever for the commands of one that has vanished without NVMe's keep alive.
+ * Accepted sockets have SO_KEEPALIVE. A host that does not use NVMe's keep alive may vanish with
+ * commands outstanding, and that host's next connection waits for them: SO_KEEPALIVE ends the wait.
  */
 #include "nvmf/common/network.h"
 
@@ -18,7 +19,7 @@
 
 enum {
 	BACKLOG = 128,
-	/* A minute until a connection ends whose peer is silent. */
+	/* The kernel ends a connection 60 seconds after the last byte from its peer. */
 	ALIVE_IDLE_SECONDS = 30,
 	ALIVE_STEP_SECONDS = 10,
 	ALIVE_STEPS = 3,

@@ -5,9 +5,10 @@
 /*
  * Byte streams between machines: TCP sockets of the kernel, or streams of a simulator.
  *
- * A loop has a network (loop_network()). The descriptors of its streams are the network's own, and
- * loop_watch() tells when they are ready, as for sockets. No call blocks. Each returns -errno if it
- * fails; send() and receive() return -EAGAIN while the stream has no room, or no bytes.
+ * A loop has a network (loop_network()). The network chooses the numbers of its descriptors: in a
+ * simulator they are none of the kernel's. loop_watch() reports when a descriptor is ready.
+ * No call blocks. Each call returns -errno if it fails. send() returns -EAGAIN while the stream has
+ * no room, receive() while it has no bytes.
  *
  * One thread at a time uses a descriptor.
  */
@@ -20,35 +21,35 @@ struct loop_watch;
 
 struct network {
 	/*
-	 * Start to connect. The descriptor is writable once the connection is made or has failed.
-	 * close() of such a stream drops what the peer has not got yet.
+	 * Start to connect. The descriptor becomes writable when the connection is made or has
+	 * failed. close() of such a stream drops the bytes that have not been sent yet.
 	 *
-	 * `local`  ss_family 0: any address.
+	 * `local`  The local address; any address if its ss_family is 0.
 	 *
-	 * A descriptor or -errno.
+	 * Returns a descriptor or -errno.
 	 */
 	int (*connect)(struct network *network, const struct sockaddr_storage *local,
 		const struct sockaddr_storage *remote);
-	/* After connect(), when the descriptor is writable: 0 or -errno. */
+	/* The result of connect(), once the descriptor is writable: 0 or -errno. */
 	int (*connected)(struct network *network, int fd);
 
-	/* A descriptor that is readable when accept() has something to return; or -errno. */
+	/* Returns a descriptor, readable while a connection waits for accept(), or -errno. */
 	int (*listen)(struct network *network, const struct sockaddr_storage *address);
-	/* A descriptor, -EAGAIN, or another -errno. */
+	/* Returns a descriptor; -EAGAIN if no connection waits; or another -errno. */
 	int (*accept)(struct network *network, int fd, struct sockaddr_storage *ret_peer);
 
-	/* At least 1 byte of at least 1, or -errno. */
+	/* Send a part of the bytes, at least one. Returns the number of bytes sent, or -errno. */
 	ssize_t (*send)(
 		struct network *network, int fd, const struct iovec *parts, size_t part_count);
-	/* The same; 0: the peer has closed. */
+	/* Returns the number of bytes received; 0 if the peer has closed the stream; or -errno. */
 	ssize_t (*receive)(
 		struct network *network, int fd, const struct iovec *parts, size_t part_count);
 	void (*close)(struct network *network, int fd);
 
 	/*
-	 * For the network of a virtual loop: `watch`, whose descriptor is watch->fd, wants
-	 * watch->events from now on; 0 ends the watch. The network calls loop_report() while some
-	 * of these events are true.
+	 * The network of a virtual loop reports watch->events of the descriptor watch->fd from now
+	 * on: it calls loop_report() while some of these events are true. If watch->events is 0,
+	 * the network ends its reports. NULL in network_sockets.
 	 */
 	void (*watch)(struct network *network, struct loop_watch *watch);
 };

@@ -10,9 +10,9 @@
 #include <string.h>
 
 /*
- * Decode a field, which ends with NUL or with spaces. `ret_text` has room for `field_bytes` and a
- * NUL. False if there are control characters, which must not reach a terminal, or bytes beyond
- * ASCII.
+ * Decode a field, which is padded with spaces or ends at a NUL. `ret_text` has room for
+ * `field_bytes` bytes and a NUL. Returns false if the field has bytes beyond ASCII, or control
+ * characters, which must not reach a terminal.
  */
 static inline bool ascii_decode(const uint8_t *field, size_t field_bytes, char *ret_text)
 {

@@ -6,8 +6,8 @@
  * Submission and completion queue entries, as structs in host order and as bytes (NVMe base 2.0,
  * sections 3.3.3.1 and 3.3.3.2), and the tables of commands and statuses.
  *
- * Decoding never fails: each bit pattern is a struct. What a field may be depends on the command,
- * and is checked there.
+ * Decoding never fails, because every bit pattern has a struct. The code of each command checks its
+ * fields.
  */
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ enum nvme_status {
 #undef NVME_STATUS
 };
 
-/* Codes mean something else in I/O commands: Command Size Limit Exceeded, of Copy. */
+/* Type 1 codes depend on the command: in Copy, 183h is Command Size Limit Exceeded. */
 enum { NVME_COPY_LIMIT = 0x183 };
 
 enum nvme_fuse { NVME_FUSE_NONE = 0, NVME_FUSE_FIRST = 1, NVME_FUSE_SECOND = 2 };
@@ -41,7 +41,7 @@ enum nvme_fuse { NVME_FUSE_NONE = 0, NVME_FUSE_FIRST = 1, NVME_FUSE_SECOND = 2 }
 /* Type and subtype of an SGL descriptor, as in its byte 15 (base 2.0, section 4.1.2). */
 enum nvme_sgl_type {
 	NVME_SGL_ADDRESS = 0x00,
-	NVME_SGL_IN_CAPSULE = 0x01, /* data block; `address` is an offset in the capsule's data */
+	NVME_SGL_IN_CAPSULE = 0x01, /* `address` is a byte offset in the capsule's data */
 	NVME_SGL_LAST_SEGMENT_IN_CAPSULE = 0x31,
 	NVME_SGL_KEYED = 0x40,
 	NVME_SGL_KEYED_INVALIDATE = 0x4f,
@@ -49,10 +49,10 @@ enum nvme_sgl_type {
 };
 
 struct nvme_sgl {
-	uint8_t type; /* enum nvme_sgl_type, or anything that a peer has sent */
+	uint8_t type; /* enum nvme_sgl_type, or any other value that a peer has sent */
 	uint64_t address;
-	uint32_t length; /* of keyed descriptors at most 2^24 - 1 */
-	uint32_t key; /* of keyed descriptors */
+	uint32_t length; /* bytes; in keyed descriptors at most 2^24 - 1 */
+	uint32_t key; /* in keyed descriptors only */
 };
 
 struct nvme_sqe {
@@ -60,7 +60,7 @@ struct nvme_sqe {
 	uint8_t fuse; /* enum nvme_fuse, or 3 */
 	uint8_t psdt; /* 1 over fabrics */
 	uint16_t cid;
-	/* Of Fabrics commands bits 7:0 are the FCTYPE. */
+	/* In a Fabrics command, bits 7:0 are the FCTYPE. */
 	uint32_t nsid;
 	uint64_t mptr;
 	struct nvme_sgl sgl;
@@ -83,24 +83,23 @@ void nvme_sqe_encode(const struct nvme_sqe *sqe, uint8_t ret_bytes[NVME_SQE_BYTE
 struct nvme_cqe nvme_cqe_decode(const uint8_t bytes[NVME_CQE_BYTES]);
 void nvme_cqe_encode(const struct nvme_cqe *cqe, uint8_t ret_bytes[NVME_CQE_BYTES]);
 
-/* A descriptor of 16 bytes; the key and 24-bit length only of keyed types (4xh). */
+/* Only keyed types (4xh) have a key and a length of 24 bits; in other types it has 32. */
 struct nvme_sgl nvme_sgl_decode(const uint8_t bytes[16]);
 void nvme_sgl_encode(const struct nvme_sgl *sgl, uint8_t ret_bytes[16]);
 
 /*
- * Fabrics commands keep FCTYPE where others have the low byte of NSID, and fields of 8, 16 and 32
- * bits in the dwords. NULL if there is no such command.
+ * The name of a command, or NULL if opcode.def does not have that command.
  */
 const char *nvme_admin_name(uint8_t opcode);
 const char *nvme_io_name(uint8_t opcode);
 const char *nvme_fabrics_name(uint8_t fctype);
 
-/* Whether the I/O command changes what a namespace holds. Unknown: false. */
+/* Whether the I/O command changes the contents of a namespace. False for unknown opcodes. */
 bool nvme_io_changes_blocks(uint8_t opcode);
 
-/* Whether a repeated command may end otherwise: the opposite of DNR. Unknown: true. */
+/* Whether a repeated command may succeed: the opposite of DNR. True for unknown statuses. */
 bool nvme_status_may_repeat(uint16_t status);
-/* A sentence; "unknown status" for what is not in the table. */
+/* The sentence of status.def; "unknown status" for any other status. */
 const char *nvme_status_sentence(uint16_t status);
 
 #endif

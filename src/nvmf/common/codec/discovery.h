@@ -25,7 +25,8 @@ enum discovery_subtype { DISCOVERY_REFERRAL = 1, DISCOVERY_NVM = 2, DISCOVERY_CU
 
 enum {
 	DISCOVERY_TREQ_NO_FLOW_CONTROL = 1 << 2, /* the host may disable SQ flow control */
-	DISCOVERY_EFLAGS_DUPLICATE = 1 << 0, /* the port gives the same information elsewhere */
+	/* DUPRETINFO: the discovery service at this entry's address returns the same log page. */
+	DISCOVERY_EFLAGS_DUPLICATE = 1 << 0,
 	DISCOVERY_EFLAGS_PERSISTENT = 1 << 1, /* explicit persistent connections are supported */
 	/* RDMA: queue pair, provider and connection management types. */
 	DISCOVERY_QPTYPE_RC = 1,
@@ -36,38 +37,41 @@ enum {
 };
 
 struct discovery_header {
-	uint64_t genctr; /* changes with the page */
+	uint64_t genctr; /* another value whenever the log page has changed */
 	uint64_t numrec;
 	uint16_t recfmt; /* 0 */
 };
 
 struct discovery_entry {
-	uint8_t trtype; /* enum discovery_trtype, or another */
-	uint8_t adrfam; /* enum discovery_adrfam, or another */
-	uint8_t subtype; /* enum discovery_subtype, or another */
+	uint8_t trtype; /* enum discovery_trtype, or another value */
+	uint8_t adrfam; /* enum discovery_adrfam, or another value */
+	uint8_t subtype; /* enum discovery_subtype, or another value */
 	uint8_t treq;
 	uint16_t portid;
 	uint16_t cntlid; /* NVME_CNTLID_DYNAMIC */
-	uint16_t asqsz; /* entries of the Admin queue, at least 32 */
+	uint16_t asqsz; /* the most entries of the Admin submission queue, at least 32 */
 	uint16_t eflags;
-	/* Terminated; trailing spaces are gone. */
+	/* Ended by a NUL, without trailing spaces. */
 	char trsvcid[DISCOVERY_SERVICE_BYTES];
 	char traddr[DISCOVERY_TRADDR_BYTES];
 	char subnqn[NVME_NQN_BYTES];
-	/* TSAS of RDMA; of TCP `sectype` (0: none). */
+	/* TSAS: three fields of RDMA, and SECTYPE of TCP (0: no security). */
 	uint8_t rdma_qptype;
 	uint8_t rdma_prtype;
 	uint8_t rdma_cms;
 	uint8_t tcp_sectype;
 };
 
-/* False: an unknown format of records. */
+/* Returns false if the format of the records (RECFMT) is unknown. */
 bool discovery_header_decode(
 	const uint8_t bytes[DISCOVERY_HEADER_BYTES], struct discovery_header *ret_header);
 void discovery_header_encode(
 	const struct discovery_header *header, uint8_t ret_bytes[DISCOVERY_HEADER_BYTES]);
 
-/* False: the NQN is not valid, or an address has control characters. Any other field may be new. */
+/*
+ * Returns false if the NQN is not valid, or an address has control characters. Any other field may
+ * have a value that is unknown here.
+ */
 bool discovery_entry_decode(
 	const uint8_t bytes[DISCOVERY_ENTRY_BYTES], struct discovery_entry *ret_entry);
 void discovery_entry_encode(

@@ -56,7 +56,7 @@ static unsigned utf8_bytes(const uint8_t *p)
 			return 0;
 		rune = rune << 6 | (p[i] & 0x3f);
 	}
-	/* C1 controls, which some terminals obey. */
+	/* Some terminals obey C1 control characters. */
 	if (rune >= 0x80 && rune < 0xa0)
 		return 0;
 	if (rune < first[tail] || rune > 0x10ffff || (rune >= 0xd800 && rune < 0xe000))
@@ -72,7 +72,7 @@ bool nvme_nqn_is_valid(const char *nqn, uint32_t field_bytes)
 
 	if (length == 0 || length == limit)
 		return false;
-	/* The NUL after the last byte ends a truncated sequence. */
+	/* A truncated sequence is malformed, because utf8_bytes() then finds the NUL in it. */
 	for (uint32_t i = 0; i < length;) {
 		unsigned sequence = utf8_bytes(bytes + i);
 

@@ -5,7 +5,8 @@
 /*
  * Fabrics commands: Connect, its data, and properties (NVMe base 2.0, sections 3.1.3 and 6).
  *
- * Commands are read from a decoded SQE and written into one; the caller sets cid and sgl.
+ * The functions convert between these structs and a `struct nvme_sqe`. After an encoding function,
+ * the caller sets the cid and sgl of the SQE.
  */
 
 #include "nvmf/common/codec/command.h"
@@ -16,9 +17,10 @@ enum {
 	NVME_NQN_FIELD_BYTES = 256,
 	NVME_CNTLID_DYNAMIC = 0xffff,
 	NVME_CATTR_NO_FLOW_CONTROL = 1 << 2,
-	/* Queues with flow control disabled: the SQHD of each completion. */
+	/* The SQHD of each completion of a queue whose flow control is disabled. */
 	NVME_SQHD_NONE = 0xffff,
-	NVME_CONNECT_IN_DATA = 1 << 16, /* result of CONNECT_PARAMETER: the offset is of the data */
+	/* IATTR in the result of CONNECT_PARAMETER: bits 15:0 are an offset in Connect's data. */
+	NVME_CONNECT_IN_DATA = 1 << 16,
 };
 
 #define NVME_DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
@@ -45,10 +47,10 @@ enum {
 
 struct nvme_connect {
 	uint16_t recfmt; /* 0 */
-	uint16_t qid; /* 0: Admin */
+	uint16_t qid; /* 0: the Admin queue */
 	uint16_t sqsize; /* 0's based */
 	uint8_t cattr;
-	uint32_t kato_ms; /* Admin queue only; 0: none */
+	uint32_t kato_ms; /* Admin queue only; 0: no keep alive timeout */
 };
 
 struct nvme_connect_data {
@@ -60,7 +62,7 @@ struct nvme_connect_data {
 
 struct nvme_property_access {
 	uint8_t attrib; /* bits 2:0: 0 is 4 bytes, 1 is 8 bytes */
-	uint32_t offset; /* enum nvme_property, or anything */
+	uint32_t offset; /* enum nvme_property, or any other value */
 	uint64_t value; /* Property Set only */
 };
 
@@ -73,8 +75,8 @@ struct nvme_connect nvme_connect_decode(const struct nvme_sqe *sqe);
 void nvme_connect_encode(const struct nvme_connect *connect, struct nvme_sqe *ret_sqe);
 
 /*
- * `ret_offset`  When refused, the offset of the wrong field: an NQN without NUL or longer than
- *               223 bytes, not UTF-8, or empty; a host identifier of zeroes.
+ * Decode the data of Connect. Returns false, with the byte offset of the wrong field in
+ * `*ret_offset`, if the host identifier is zero, or nvme_nqn_is_valid() refuses an NQN.
  */
 bool nvme_connect_data_decode(const uint8_t bytes[NVME_CONNECT_DATA_BYTES],
 	struct nvme_connect_data *ret_data, uint16_t *ret_offset);
@@ -85,10 +87,13 @@ struct nvme_property_access nvme_property_decode(const struct nvme_sqe *sqe);
 void nvme_property_get_encode(const struct nvme_property_access *access, struct nvme_sqe *ret_sqe);
 void nvme_property_set_encode(const struct nvme_property_access *access, struct nvme_sqe *ret_sqe);
 
-/* How many bytes a property has, 4 or 8; 0 if there is no such property. */
+/* How many bytes the property at `offset` has, 4 or 8; 0 if there is no such property. */
 uint8_t nvme_property_bytes(uint32_t offset);
 
-/* From 1 to 223 bytes of UTF-8 without control characters, with a NUL inside `field_bytes`. */
+/*
+ * Whether `nqn` is 1 to 223 bytes of UTF-8 without control characters, followed by a NUL within
+ * `field_bytes` bytes.
+ */
 bool nvme_nqn_is_valid(const char *nqn, uint32_t field_bytes);
 
 #endif

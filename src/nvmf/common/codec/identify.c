@@ -157,7 +157,7 @@ bool identify_list_decode(const uint8_t bytes[IDENTIFY_BYTES],
 	return true;
 }
 
-/* NIDT of a descriptor, and how many bytes follow its header of four. */
+/* The types of a descriptor (NIDT), and the length of its header. */
 enum { NIDT_EUI64 = 1, NIDT_NGUID = 2, NIDT_UUID = 3, NIDT_CSI = 4, NIDT_HEADER_BYTES = 4 };
 
 static uint8_t *descriptor_put(uint8_t *at, uint8_t type, const uint8_t *value, uint8_t bytes)
@@ -213,7 +213,7 @@ static bool descriptor_get(const uint8_t *at, struct identify_descriptors *descr
 bool identify_descriptors_decode(
 	const uint8_t bytes[IDENTIFY_BYTES], struct identify_descriptors *ret_descriptors)
 {
-	/* The longest value; a descriptor is read only if even that would be inside. */
+	/* The longest value. A descriptor is read only if a value of this length would fit. */
 	enum { VALUE_BYTES_MAX = 16 };
 	struct identify_descriptors descriptors = {0};
 	size_t at = 0;

@@ -59,7 +59,7 @@ struct log_error log_error_decode(const uint8_t bytes[LOG_ERROR_BYTES])
 	};
 }
 
-/* The counters of 16 bytes each (base 2.0, figure 207). */
+/* The counters, of 16 bytes each: COUNTER(member, byte offset) (base 2.0, figure 207). */
 #define SMART_COUNTERS(COUNTER)         \
 	COUNTER(data_units_read, 32)    \
 	COUNTER(data_units_written, 48) \

@@ -3,11 +3,11 @@
 #define URNIC_NVMF_COMMON_RDMA_CHAIN_H
 
 /*
- * Send requests that are posted by one call of ibv_post_send(): an adapter in software then sends
- * them together, and the peer wakes up once.
+ * Send requests that one call of ibv_post_send() posts. An adapter in software then sends them
+ * together, so that the peer wakes up only once.
  *
- * The caller sets `count` to 0, adds up to RDMA_CHAIN_MAX requests, and posts them. A chain lives
- * on the stack, because ibv_post_send() keeps nothing of it. One thread at a time.
+ * The caller sets `count` to 0, adds up to RDMA_CHAIN_MAX requests, and posts them. A chain may be
+ * on the stack, because ibv_post_send() keeps no pointer to it. One thread at a time uses a chain.
  */
 
 #include <stdint.h>
@@ -23,8 +23,9 @@ struct rdma_chain {
 };
 
 /*
- * Add a request to a chain that has room, for `bytes`, which lie in `mr`. The caller sets what else
- * the request needs: flags, the remote address, the key to invalidate.
+ * Add a request for the `length` bytes at `bytes`, which lie in `mr`, to a chain that has room.
+ * The caller sets the other members of the request: flags, the remote address, the key to
+ * invalidate.
  */
 static inline struct ibv_send_wr *rdma_chain_add(struct rdma_chain *chain, uint64_t wr_id,
 	enum ibv_wr_opcode opcode, const void *bytes, uint32_t length, const struct ibv_mr *mr)

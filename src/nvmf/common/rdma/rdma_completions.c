@@ -6,7 +6,7 @@
 
 #include "nvmf/common/rdma/rdma_completions.h"
 
-/* Other queues of the loop have their turn after so many completions. */
+/* After 128 completions (BATCHES_MAX polls of BATCH) other queues of the loop have their turn. */
 enum { BATCH = 16, BATCHES_MAX = 8 };
 
 static struct rdma_completions *completions_of(struct loop_watch *watch)
@@ -14,7 +14,10 @@ static struct rdma_completions *completions_of(struct loop_watch *watch)
 	return container_of(watch, struct rdma_completions, watch);
 }
 
-/* Poll until the queue is empty, with pauses for the rest of the loop; then arm it. */
+/*
+ * Poll up to the limit. If the queue may have more completions, poll again in the next step of the
+ * loop; otherwise arm the queue then.
+ */
 static void poll_again(struct loop_work *work)
 {
 	struct rdma_completions *completions = container_of(work, struct rdma_completions, again);
@@ -26,8 +29,8 @@ static void poll_again(struct loop_work *work)
 }
 
 /*
- * The callbacks have deferred their SENDs to work of the loop, which has run by now. So this poll
- * also finds the completions of those SENDs, and saves an event for them.
+ * The callbacks have deferred their SENDs to work of the loop, which has run by now. So the poll
+ * below also finds the completions of those SENDs, and no event is needed for them.
  */
 static void arm_run(struct loop_work *work)
 {
@@ -36,7 +39,7 @@ static void arm_run(struct loop_work *work)
 	if (completions->is_stopped || ibv_req_notify_cq(completions->cq, 0))
 		return;
 	completions->is_armed = true;
-	/* The poll finds what has completed before the request to be notified. */
+	/* Completions that came before the queue was armed cause no event: poll for them. */
 	poll_again(&completions->again);
 }
 

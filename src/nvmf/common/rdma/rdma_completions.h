@@ -3,10 +3,11 @@
 #define URNIC_NVMF_COMMON_RDMA_COMPLETIONS_H
 
 /*
- * A completion queue on a loop: it sleeps on the completion channel, or is polled.
+ * A completion queue on an event loop: the loop waits for the completion channel, or the caller
+ * polls the queue.
  *
- * Work completions go to `completed`, one after the other, on the loop's thread, from the loop or
- * from rdma_completions_poll().
+ * `completed` is called for each work completion, on the loop's thread, by the loop or by
+ * rdma_completions_poll().
  */
 
 #include <stdbool.h>
@@ -20,26 +21,31 @@ struct rdma_completions {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct loop_watch watch;
-	struct loop_work again; /* after a batch that was not the last */
-	struct loop_work arm; /* after the last batch of an event */
-	bool is_armed; /* the next completion is an event */
-	unsigned unacknowledged; /* events of the channel */
+	struct loop_work again; /* polls again, after a poll that reached its limit */
+	struct loop_work arm; /* arms the queue, after a poll that emptied it */
+	bool is_armed; /* the next completion causes an event of the channel */
+	unsigned unacknowledged; /* events of the channel, acknowledged at the end */
 	bool is_stopped;
 	void (*completed)(struct rdma_completions *completions, const struct ibv_wc *wc);
 };
 
-/* `entries` completions at once at most. 0 or -errno, with nothing left behind. */
+/* The queue has room for `entries` completions. Returns 0; or -errno, with nothing allocated. */
 int rdma_completions_init(struct rdma_completions *completions, struct loop *loop,
 	struct ibv_context *verbs, unsigned entries,
 	void (*completed)(struct rdma_completions *completions, const struct ibv_wc *wc));
 
-/* Its queue pairs have been destroyed. Fine for one that is all zero. */
+/* The caller has destroyed the queue pairs before. `*completions` may be all zero. */
 void rdma_completions_done(struct rdma_completions *completions);
 
-/* Poll, up to a limit, and call `completed` for each completion. Returns how many came. */
+/*
+ * Poll up to 128 completions and call `completed` for each. Returns how many were polled.
+ */
 unsigned rdma_completions_poll(struct rdma_completions *completions);
 
-/* Call `completed` no more, also for those that were polled already: for callbacks that give up. */
+/*
+ * Never call `completed` again, not even for completions that were polled already. A callback that
+ * ends the connection calls this.
+ */
 void rdma_completions_stop(struct rdma_completions *completions);
 
 #endif

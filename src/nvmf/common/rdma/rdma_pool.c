@@ -99,6 +99,6 @@ void rdma_pool_give(struct rdma_pool *pool, void *buffer, uint32_t bytes)
 	for (uint32_t page = first; page < first + count; page++)
 		assert(page_is_used(pool, page));
 	pages_mark(pool, first, count);
-	/* The pages that are still in the caches come next. */
+	/* Take these pages next, because they are still in the processor's caches. */
 	pool->search_page = first;
 }

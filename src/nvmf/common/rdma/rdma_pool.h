@@ -5,13 +5,13 @@
 /*
  * A pool of registered buffers.
  *
- * A queue registers its memory once, when it is made. Then each command takes pages that are
- * contiguous, and gives them back. The pool's size is the queue's limit: a command that finds no
- * room waits for another one to end. One thread at a time.
+ * A queue registers its memory once, when it is created. Then each command takes contiguous pages,
+ * and gives them back. The pool's size limits the commands of the queue: a command that finds no
+ * room waits until another command ends. One thread at a time uses a pool.
  *
  * The memory is shared (MAP_SHARED), so that the adapter of a peer process on this host can map it.
- * A private mapping would have to be moved first, which needs a process without other threads and
- * without io_uring.
+ * The adapter would have to copy a private mapping to shared memory first, which it can do only in
+ * a process without other threads and without io_uring.
  */
 
 #include <stdbool.h>
@@ -26,28 +26,28 @@ struct rdma_pool {
 	uint8_t *bytes; /* page-aligned */
 	uint32_t page_count;
 	uint32_t search_page; /* where the next search begins */
-	uint64_t *used; /* a bit for each page */
+	uint64_t *used; /* a bit for each page, set while the page is taken */
 };
 
 /*
- * Make and register a pool of `bytes`, rounded up to pages, which are zero.
+ * Allocate and register a pool of `bytes` bytes, rounded up to whole pages. The memory is zero.
  *
- * `access`  IBV_ACCESS_*, beside IBV_ACCESS_LOCAL_WRITE.
+ * `access`  IBV_ACCESS_* flags in addition to IBV_ACCESS_LOCAL_WRITE.
  *
- * 0 or -errno, with nothing left behind.
+ * Returns 0; or -errno, with nothing allocated.
  */
 int rdma_pool_init(struct rdma_pool *pool, struct ibv_pd *pd, uint64_t bytes, int access);
 
-/* Free a pool, or do nothing for one that is all zero. No transfer uses its memory any more. */
+/* Free a pool, whose memory no transfer uses any more. `*pool` may be all zero. */
 void rdma_pool_done(struct rdma_pool *pool);
 
 /*
- * Take `bytes`, not 0. NULL if there is no room at present. The pages have the contents of an
- * earlier command: write each byte before a peer may read it.
+ * Take a buffer of `bytes` bytes, not 0. Returns NULL if there is no room at present. The buffer
+ * has old contents of other commands, so the caller writes each byte before a peer may read it.
  */
 void *rdma_pool_take(struct rdma_pool *pool, uint32_t bytes);
 
-/* Give back what rdma_pool_take() returned for the same number of bytes. */
+/* Give back a buffer of rdma_pool_take(). `bytes` is as at rdma_pool_take(). */
 void rdma_pool_give(struct rdma_pool *pool, void *buffer, uint32_t bytes);
 
 #endif

@@ -4,7 +4,7 @@
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/rdma/rdma_private.h"
 
-/* Byte offsets (NVMe/RDMA transport 1.0, figures 7 to 9). */
+/* Byte offsets in the private data (NVMe/RDMA transport 1.0, figures 7 to 9). */
 enum {
 	RECFMT = 0,
 	REQUEST_QID = 2,

@@ -3,7 +3,7 @@
 
 #include <isa-l/crc.h>
 
-/* isa-l counts bytes in an int. */
+/* isa-l takes the number of bytes as an int. */
 enum { PIECE_BYTES_MAX = 1 << 30 };
 
 uint32_t digest_update(uint32_t crc, const void *bytes, size_t length)

@@ -57,7 +57,7 @@ static bool is_aligned(uint8_t pdo, const struct tcp_options *options)
 	return pdo % ((options->pda + 1) * 4) == 0;
 }
 
-/* The fields pdo and plen, from which the length of the data follows. */
+/* Check the fields pdo and plen, and set data_bytes, which follows from them. */
 static bool decode_lengths(const struct pdu_row *row, const struct tcp_options *options,
 	struct tcp_pdu *pdu, struct tcp_refusal *refusal)
 {
@@ -100,11 +100,11 @@ bool tcp_pdu_decode_common(const uint8_t *bytes, const struct tcp_options *optio
 		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	if ((pdu.flags & TCP_HDGST) != (digests & TCP_HDGST))
 		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
-	/* A PDU without data has no data digest, agreed or not. */
+	/* A PDU without data has no data digest, even if both ends agreed on data digests. */
 	if ((pdu.flags & TCP_DDGST) != (digests & TCP_DDGST) &&
 		(pdu.flags & TCP_DDGST || pdu.pdo != 0))
 		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
-	/* SUCCESS says that the transfer is over. */
+	/* SUCCESS ends the command, so it is allowed only with the last data. */
 	if ((pdu.flags & TCP_SUCCESS) && !(pdu.flags & TCP_LAST))
 		return pdu_refuse(refusal, TCP_FATAL_HEADER, 1);
 	if (bytes[2] != row->hlen)

@@ -35,7 +35,7 @@ static bool is_term(const struct tcp_rx *rx)
 	return rx->header[0] == (rx->is_controller ? TCP_PDU_H2C_TERM : TCP_PDU_C2H_TERM);
 }
 
-/* The type of a PDU that is allowed now; or why it is not. */
+/* Whether the type of the PDU is allowed now: fes is TCP_FATAL_NONE, or says why it is not. */
 static struct tcp_refusal check_type(const struct tcp_rx *rx)
 {
 	uint8_t type = rx->header[0];
@@ -44,7 +44,7 @@ static struct tcp_refusal check_type(const struct tcp_rx *rx)
 	/* Odd types come from the controller. */
 	if (!tcp_pdu_is_known(type) || (type & 1) == rx->is_controller)
 		return (struct tcp_refusal){.fes = TCP_FATAL_HEADER, .fei = 0};
-	/* Section 3.4: nothing but a TermReq goes before the IC exchange, which happens once. */
+	/* Section 3.4: only a TermReq may come before the IC PDU, which comes once. */
 	if (!is_term(rx) && is_ic == rx->is_agreed)
 		return (struct tcp_refusal){.fes = TCP_FATAL_SEQUENCE};
 	return (struct tcp_refusal){0};
@@ -85,7 +85,7 @@ static void take_common(struct tcp_rx *rx)
 	rx->state = TCP_RX_REST;
 }
 
-/* IC PDUs have reserved bits and ranges of their own (section 3.6.2.2, 3.6.2.3). */
+/* Refuse IC PDUs with reserved bits or values out of range (sections 3.6.2.2 and 3.6.2.3). */
 static bool is_ic_refused(struct tcp_rx *rx)
 {
 	if (rx->pdu.type != TCP_PDU_IC_REQ && rx->pdu.type != TCP_PDU_IC_RESP)
@@ -128,7 +128,7 @@ static enum tcp_rx_event take_header(struct tcp_rx *rx)
 	rx->data_left = rx->pdu.data_bytes;
 	rx->digest = DIGEST_INITIAL;
 	rx->digest_bytes = 0;
-	/* Nobody reads the header that a peer's TermReq returns. */
+	/* The data of a peer's TermReq is a copy of a header: drop it. */
 	if (!is_term(rx))
 		return TCP_RX_HEADER;
 	tcp_rx_place(rx, NULL);
@@ -165,7 +165,7 @@ void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes)
 	data_taken(rx, rx->place, bytes);
 }
 
-/* Append up to what `needed` lacks; returns how much that was. */
+/* Append bytes to `to` until `*have` is `needed` or no bytes are left; returns how many. */
 static size_t pdu_gather(
 	uint8_t *to, uint32_t *have, uint32_t needed, const uint8_t *from, size_t length)
 {
@@ -187,7 +187,7 @@ static size_t take_data(struct tcp_rx *rx, const uint8_t *bytes, size_t length)
 	return piece;
 }
 
-/* One step of the state; the event is TCP_RX_MORE if the next step may follow. */
+/* Use bytes in the present state. The event is TCP_RX_MORE if the caller may take another step. */
 static size_t rx_step(
 	struct tcp_rx *rx, const uint8_t *bytes, size_t length, enum tcp_rx_event *ret_event)
 {

@@ -3,27 +3,29 @@
 #define URNIC_NVMF_COMMON_TCP_RX_H
 
 /*
- * Cuts PDUs out of a byte stream, at the controller or at the host.
+ * The receiver of NVMe/TCP, at the controller or at the host: it cuts PDUs out of a byte stream.
  *
- * The caller feeds bytes as they come, in pieces of any size, until an event:
+ * The caller feeds the received bytes, in pieces of any size. Each call returns an event:
  *
  *     TCP_RX_MORE     all bytes are used up
- *     TCP_RX_HEADER   `pdu` is a checked header, and its data follows. The caller compares it with
- *                     its commands. Then it says with tcp_rx_place() where the data goes, or
- *                     refuses the PDU with tcp_rx_refuse()
+ *     TCP_RX_HEADER   `pdu` is a checked header, and its data follows. The caller compares `pdu`
+ *                     with its commands. Then the caller says with tcp_rx_place() where the data
+ *                     goes, or refuses the PDU with tcp_rx_refuse()
  *     TCP_RX_PDU      `pdu` is complete; `is_data_digest_wrong` says whether its data is intact
- *     TCP_RX_REFUSED  the stream is over, and tcp_rx_term() is the TermReq that says why. The fes
- *                     of `refusal` is TCP_FATAL_NONE if the peer's own TermReq was malformed
+ *     TCP_RX_REFUSED  the stream is over, and tcp_rx_term() gives the TermReq to send. The fes of
+ *                     `refusal` is TCP_FATAL_NONE if the peer has sent a malformed TermReq: then
+ *                     there is none to send
  *
- * The data of a TermReq is dropped, without TCP_RX_HEADER.
+ * The receiver drops the data of a peer's TermReq, without TCP_RX_HEADER.
  *
- * A PDU is checked by the first wrong field, before anything is reserved for its data: nothing here
- * allocates. The first PDU of a stream is ICReq (ICResp), and there is no second one.
+ * The receiver checks the header of a PDU before the caller places its data. The receiver allocates
+ * nothing. The first PDU of a stream must be ICReq (at the controller) or ICResp (at the host), and
+ * no later PDU may be.
  *
- * A wrong header digest ends the stream. A wrong data digest is that of one command, whose status
- * is then Transient Transport Error (NVMe/TCP transport 1.0, section 3.3.1.1).
+ * A wrong header digest ends the stream. A wrong data digest fails only the PDU's command, with
+ * status Transient Transport Error (NVMe/TCP transport 1.0, section 3.3.1.1).
  *
- * One thread at a time.
+ * One thread at a time uses a receiver.
  */
 
 #include <stddef.h>
@@ -43,70 +45,71 @@ enum tcp_rx_state {
 	TCP_RX_PLACE, /* waits for the caller to place the data */
 	TCP_RX_DATA, /* waits for data */
 	TCP_RX_DATA_DIGEST, /* waits for the digest of the data */
-	TCP_RX_OVER, /* a PDU was refused, or a TermReq has come */
+	TCP_RX_OVER, /* a PDU was refused, or the peer's TermReq has arrived */
 };
 
 struct tcp_rx {
-	/* Set at the beginning, and by tcp_rx_agree(). */
+	/* Set by tcp_rx_init() and tcp_rx_agree(). */
 	bool is_controller;
 	bool is_agreed; /* the IC exchange is over */
 	struct tcp_options options;
-	/* The most data of one capsule, and of one H2CData or C2HData PDU. */
+	/* The most data in one command capsule, and in one H2CData or C2HData PDU. */
 	uint32_t capsule_bytes_max;
 	uint32_t data_bytes_max;
 
-	/* For the caller to read. */
+	/* The caller may read these. */
 	struct tcp_pdu pdu;
 	bool is_data_digest_wrong;
 	struct tcp_refusal refusal;
 
 	enum tcp_rx_state state;
-	bool is_complete; /* `header` is that of the last PDU, and nothing of the next has come */
+	bool is_complete; /* `header` is that of a complete PDU; no byte of the next has arrived */
 	uint8_t header[TCP_HEADER_BYTES_MAX];
-	uint32_t header_bytes; /* in `header` */
-	uint32_t header_needed; /* where data begins, or where the PDU ends */
-	uint8_t *place; /* of the next byte of data; NULL drops it */
+	uint32_t header_bytes; /* how many bytes of `header` have arrived */
+	uint32_t header_needed; /* how many come before the data, or before the end of the PDU */
+	uint8_t *place; /* where the next byte of data goes; NULL drops the data */
 	uint32_t data_left;
 	uint32_t digest;
 	uint8_t data_digest[4];
-	uint32_t digest_bytes; /* in `data_digest` */
+	uint32_t digest_bytes; /* how many bytes of `data_digest` have arrived */
 };
 
 /*
- * `is_controller`      Which end this is.
- * `capsule_bytes_max`  In-capsule data; 0 at the host.
- * `data_bytes_max`     MAXH2CDATA, or the most that a host accepts in one C2HData PDU.
+ * `is_controller`      The receiver is at the controller; false: at the host.
+ * `capsule_bytes_max`  The most in-capsule data; 0 at the host.
+ * `data_bytes_max`     MAXH2CDATA at the controller; at the host, the most that it accepts in one
+ *                      C2HData PDU.
  */
 void tcp_rx_init(
 	struct tcp_rx *rx, bool is_controller, uint32_t capsule_bytes_max, uint32_t data_bytes_max);
 
 /*
- * The IC exchange is over: from the next PDU on, these options are in force. Called at the event
- * TCP_RX_PDU of ICReq or ICResp.
+ * The IC exchange is over: from the next PDU on, these options are in force. The caller calls this
+ * at the event TCP_RX_PDU of ICReq or ICResp.
  */
 void tcp_rx_agree(struct tcp_rx *rx, const struct tcp_options *options);
 
-/* Returns how many of `length` bytes it has used; with TCP_RX_MORE, all of them. */
+/* Returns how many of the `length` bytes the receiver has used; with TCP_RX_MORE, all of them. */
 size_t tcp_rx_feed(
 	struct tcp_rx *rx, const void *bytes, size_t length, enum tcp_rx_event *ret_event);
 
 /*
- * After TCP_RX_HEADER: where the data goes.
+ * After TCP_RX_HEADER: say where the data goes.
  *
- * `place`  pdu.data_bytes bytes, untouched by the caller until TCP_RX_PDU; NULL drops the data, but
- *          checks its digest.
+ * `place`  pdu.data_bytes bytes, which the caller does not touch until TCP_RX_PDU. With NULL the
+ *          receiver drops the data, but checks its digest.
  */
 void tcp_rx_place(struct tcp_rx *rx, void *place);
 
-/* After TCP_RX_HEADER or TCP_RX_PDU: the PDU is refused, and the stream is over. */
+/* After TCP_RX_HEADER or TCP_RX_PDU: refuse the PDU, which ends the stream. */
 void tcp_rx_refuse(struct tcp_rx *rx, enum tcp_fatal fes, uint32_t fei);
 
 /*
  * Where the caller can read data to directly, instead of feeding it.
  *
- * NULL if the next byte is no data, or is dropped. Otherwise `*ret_bytes` is how many bytes of data
- * are missing. After reading some, call tcp_rx_placed(), then tcp_rx_feed() with what follows,
- * which may be nothing: TCP_RX_PDU comes from there.
+ * Returns NULL if the next byte is not data, or is data to drop. Otherwise `*ret_bytes` is how many
+ * bytes of data are missing. After reading some of them, the caller calls tcp_rx_placed(), then
+ * tcp_rx_feed() with the bytes that follow, perhaps 0: that call returns TCP_RX_PDU.
  */
 void *tcp_rx_direct(const struct tcp_rx *rx, uint32_t *ret_bytes);
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes);
@@ -116,7 +119,7 @@ void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes);
  *
  * `ret_bytes`  TCP_TERM_BYTES_MAX bytes.
  *
- * Its length; 0 if the connection is to be closed without one.
+ * Returns the length of the TermReq; 0 if the caller closes the connection without a TermReq.
  */
 uint32_t tcp_rx_term(const struct tcp_rx *rx, uint8_t *ret_bytes);
 
