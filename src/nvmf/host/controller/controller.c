@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * States of a host's controller and recovery.
+ * The states of the host controller, and the recovery after a lost connection.
  *
- * Timers: `retry` begins the next attempt. `attempt` ends one that takes too long. `fast_fail` ends
- * the wait of requests for a connection, and `loss` that of the controller. `tick` runs while
- * requests are pending, and finds those that are too old. `keep_alive` sends Keep Alive. `ready`
- * reads CSTS again.
+ * Timers: `retry` begins the next attempt to connect. `attempt` ends an attempt that takes too
+ * long. Without a connection, `fast_fail` ends the wait of the requests, `loss` ends the attempts.
+ * `tick` runs while requests with a time-out are pending, and finds those that exceed it.
+ * `keep_alive` sends Keep Alive. `ready` reads CSTS again.
  */
 #include "nvmf/host/controller/controller.h"
 
@@ -32,7 +32,7 @@ void host_lose(struct host_controller *controller, int error, const char *format
 {
 	va_list arguments;
 
-	/* The first reason counts until the recovery has begun. */
+	/* Until the recovery begins, later errors do not replace the first reason. */
 	if (list_is_linked(&controller->recovery.node) || controller->is_destroyed ||
 		controller->state == HOST_FAILED)
 		return;
@@ -61,7 +61,7 @@ static void close_all(struct host_controller *controller)
 	loop_timer_cancel(&controller->tick);
 	loop_timer_cancel(&controller->keep_alive);
 	loop_timer_cancel(&controller->ready);
-	/* No request that ends now may find a queue. */
+	/* No done() that is called below may find a queue for its next request. */
 	for (unsigned i = 0; i < controller->settings.io_queues; i++)
 		controller->io[i].is_live = false;
 	controller->admin.is_live = false;
@@ -83,7 +83,7 @@ static void give_up(struct host_controller *controller)
 	controller->settings.changed(controller->settings.context, HOST_FAILED);
 }
 
-/* 0 for the first attempt after a loss, then 100 ms, doubled up to the setting. */
+/* The delay: 0 before the first attempt, then 100 ms, doubled up to `reconnect_delay_ns`. */
 static uint64_t delay_ns(const struct host_controller *controller)
 {
 	uint64_t delay = FIRST_DELAY_NS;
@@ -192,7 +192,10 @@ static void keep_alive_set(struct host_controller *controller)
 			loop_now_ns(controller->settings.loop) + (uint64_t)kato_ms * NS_PER_MS / 2);
 }
 
-/* Every half of KATO; an answer that takes KATO is none (NVMe base 2.0, section 3.9). */
+/*
+ * Send a Keep Alive each half of KATO. An answer that takes longer than KATO counts as lost (NVMe
+ * base 2.0, section 3.9).
+ */
 static void keep_alive_expired(struct loop_timer *timer)
 {
 	struct host_controller *controller =
@@ -228,7 +231,7 @@ void host_go_live(struct host_controller *controller)
 	host_requests_pump(controller);
 }
 
-/* The value, or what it stands for. */
+/* `value`, or `standard` if `value` is 0. */
 static uint64_t or_default(uint64_t value, uint64_t standard)
 {
 	return value ? value : standard;

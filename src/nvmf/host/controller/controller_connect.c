@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a host's controller becomes live: one step after the other on the Admin queue, then all I/O
- * queues at once. Each failure ends the attempt by host_lose().
+ * How the host controller becomes live: one step after the other on the Admin queue, then all I/O
+ * queues at once. Each failure calls host_lose(), which ends the attempt.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,17 +15,17 @@ enum {
 	PROPERTY_VS = 0x08,
 	PROPERTY_CC = 0x14,
 	PROPERTY_CSTS = 0x1c,
-	/* 64-byte SQEs, 16-byte CQEs, 4 KiB pages, NVM command set, enabled. */
+	/* IOSQES: 64 bytes, IOCQES: 16 bytes, MPS: 4 KiB, CSS: NVM command set, EN. */
 	CC_ENABLED = 6 << 16 | 4 << 20 | 1,
 	CSTS_READY = 1,
 	CSTS_FATAL = 2,
 	PAGE_SHIFT = 12, /* CC.MPS is 0 */
 	CAP_MPSMIN_AT = 48,
-	/* In the result of Connect: authentication, or that and a secure channel. */
+	/* AUTHREQ in the result of Connect: bit 17 or bit 18 requires authentication. */
 	CONNECT_AUTHENTICATION = 3 << 17,
 	FEATURE_QUEUES = 0x07,
 	FEATURE_EVENTS = 0x0b,
-	/* Events: namespace attributes, and discovery log changes. */
+	/* The event Namespace Attribute Changed, in OAES and in the feature. */
 	EVENT_NAMESPACES = 1 << 8,
 	CNS_CONTROLLER = 0x01,
 	SCT_SPECIFIC = 0x100,
@@ -229,7 +229,7 @@ static void io_queues_open(struct host_controller *controller)
 {
 	uint32_t entries = (uint32_t)(controller->cap & 0xffff);
 
-	/* MQES is 0's based, and of a queue's entries one stays free. */
+	/* MQES is 0's based: its value is the largest depth, because one entry stays free. */
 	for (unsigned i = 0; i < controller->io_count; i++) {
 		controller->io[i].depth = controller->settings.io_depth;
 		if (controller->io[i].depth > entries)
@@ -249,7 +249,7 @@ static void event_done(struct host_request *request, int error)
 		return;
 	controller = request->queue->controller;
 	controller->settings.event(controller->settings.context, (uint32_t)request->result);
-	/* Only its own association can ask for the next event. */
+	/* event() may have ended the association; a new one sends its own event request. */
 	if (controller->step != HOST_STEP_ADMIN_QUEUE && controller->admin.transport)
 		host_queue_send(&controller->admin, request);
 }
@@ -298,7 +298,7 @@ static void step_start(struct host_controller *controller, enum host_step step)
 		feature_set(controller, FEATURE_QUEUES, (io_queues - 1) << 16 | (io_queues - 1));
 		break;
 	case HOST_STEP_EVENTS:
-		/* What the controller can announce, of what this host understands. */
+		/* Enable the events that the controller supports and this host understands. */
 		feature_set(controller, FEATURE_EVENTS,
 			le32_get(controller->identity + ID_OAES) &
 				(EVENT_NAMESPACES | EVENT_DISCOVERY));
@@ -394,7 +394,7 @@ static void status_take(struct host_controller *controller, uint32_t csts)
 		loop_timer_set(loop, &controller->ready, loop_now_ns(loop) + READY_DELAY_NS);
 }
 
-/* Is this a discovery controller, which has no I/O queues (NVMe base 2.0, section 3.1.2.3)? */
+/* False if the user wants no I/O queues; discovery controllers have none (section 3.1.2.3). */
 static bool has_io(const struct host_controller *controller)
 {
 	return controller->settings.io_queues > 0;
@@ -466,7 +466,7 @@ static void step_done(struct host_request *request, int error)
 {
 	struct host_controller *controller = container_of(request, struct host_controller, request);
 
-	/* The connection is lost, and the recovery is under way. */
+	/* The connection is lost: the recovery makes the next attempt. */
 	if (error)
 		return;
 	if (request->status && controller->step == HOST_STEP_CONNECT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the three parts of a host's controller share: controller.c (states and recovery),
- * controller_connect.c (the sequence up to HOST_LIVE) and controller_requests.c.
+ * What the three files of the host controller share: controller.c (states and recovery),
+ * controller_connect.c (the sequence of steps up to HOST_LIVE) and controller_requests.c.
  */
 #ifndef URNIC_NVMF_HOST_CONTROLLER_INTERNAL_H
 #define URNIC_NVMF_HOST_CONTROLLER_INTERNAL_H
@@ -10,23 +10,23 @@
 
 enum {
 	HOST_CONNECT_BYTES = 1024,
-	HOST_ADMIN_DEPTH = 31, /* the smallest Admin queue of Fabrics has 32 entries */
-	HOST_EVENTS = 1, /* Asynchronous Event Requests at once */
+	HOST_ADMIN_DEPTH = 31, /* the smallest Admin queue of Fabrics has 32 entries, one unused */
+	HOST_EVENTS = 1, /* pending Asynchronous Event Requests */
 };
 
 struct host_queue_state {
 	struct host_controller *controller;
 	uint16_t qid;
-	struct host_queue *transport; /* NULL: closed */
-	bool is_live; /* takes requests of users */
+	struct host_queue *transport; /* NULL: the queue is closed */
+	bool is_live; /* the queue takes requests of host_submit() */
 	uint32_t depth;
 	uint32_t pending;
-	struct list commands; /* by core_node, in the order of submission */
+	struct list commands; /* pending commands, linked by core_node, in order of submission */
 	struct host_request connect;
 	uint8_t connect_data[HOST_CONNECT_BYTES];
 };
 
-/* What the sequence waits for. */
+/* The step of the sequence whose end it waits for. */
 enum host_step {
 	HOST_STEP_ADMIN_QUEUE,
 	HOST_STEP_CONNECT,
@@ -45,31 +45,31 @@ struct host_controller {
 	struct host_controller_settings settings;
 	enum host_state state;
 	bool is_destroyed;
-	bool fails_fast; /* `fast_fail_ns` is over */
+	bool fails_fast; /* `fast_fail_ns` has passed without a connection */
 	int error;
 	char reason[HOST_REASON_BYTES];
 	uint64_t reconnects;
-	unsigned attempts; /* since it was live */
+	unsigned attempts; /* to connect, since the controller was live */
 
 	struct host_queue_state admin;
-	struct host_queue_state *io; /* settings.io_queues of them */
-	unsigned io_count; /* that the controller has granted */
+	struct host_queue_state *io; /* an array of settings.io_queues queues */
+	unsigned io_count; /* how many I/O queues the controller has granted */
 	unsigned io_live;
-	unsigned io_next; /* where the search for a queue begins */
-	struct list waiting[2]; /* requests: 0 of I/O, 1 of administration */
-	struct list repeated[2]; /* the same, sent before: they go first */
+	unsigned io_next; /* the index at which the next search for an I/O queue begins */
+	struct list waiting[2]; /* requests not sent yet: [0] I/O, [1] Admin */
+	struct list repeated[2]; /* requests to send again, before those of `waiting` */
 
 	struct loop_work recovery;
 	struct loop_timer retry;
-	struct loop_timer attempt; /* the sequence takes too long */
+	struct loop_timer attempt; /* expires if the sequence takes too long */
 	struct loop_timer fast_fail;
 	struct loop_timer loss;
-	struct loop_timer tick; /* looks for requests that are too old */
+	struct loop_timer tick; /* looks for requests that exceed their time-out */
 	struct loop_timer keep_alive;
-	struct loop_timer ready; /* the next look at CSTS */
+	struct loop_timer ready; /* reads CSTS again */
 
 	enum host_step step;
-	struct host_request request; /* of the sequence */
+	struct host_request request; /* the Admin command of the present step */
 	struct host_request alive;
 	struct host_request abort;
 	struct host_request events[HOST_EVENTS];
@@ -82,21 +82,21 @@ struct host_controller {
 	uint8_t identity[HOST_IDENTIFY_BYTES];
 };
 
-/* controller.c: the association is over; recovery follows from the loop. */
+/* controller.c: the association is over; the recovery begins in the next step of the loop. */
 void host_lose(struct host_controller *controller, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The sequence is over. */
+/* controller.c: the sequence of steps has succeeded. */
 void host_go_live(struct host_controller *controller);
 
 /* controller_connect.c */
 void host_connect(struct host_controller *controller);
 void host_ready_expired(struct loop_timer *timer);
 
-/* controller_requests.c: send to this queue now, whatever the state. There is room. */
+/* controller_requests.c: send `request` now, in any state. The queue is open and has room. */
 void host_queue_send(struct host_queue_state *queue, struct host_request *request);
-/* Send what waits, as far as there is room. */
+/* Send waiting requests while the queues have room. */
 void host_requests_pump(struct host_controller *controller);
-/* End all requests that wait. */
+/* End all waiting requests with `error`. */
 void host_requests_fail(struct host_controller *controller, int error);
 void host_tick_expired(struct loop_timer *timer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests of a host's controller: which queue they take, how they end, and when they are too old.
+ * Requests of the host controller: which queue they take, how they end, and their time-outs.
  */
 #include <assert.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "nvmf/host/controller/sqe.h"
 
 #define TICK_NS 250000000u
-/* How long an aborted request may still take. */
+/* How long a request may take after its Abort was sent. */
 #define ABORT_GRACE_NS 5000000000u
 
 static struct host_request *request_of(struct host_command *command)
@@ -33,7 +33,7 @@ static bool is_repeated(struct host_request *request, enum host_end end)
 		request->status != 0;
 }
 
-/* A transport's queue has ended a command. */
+/* done() of each command: the transport has ended it. */
 static void command_done(struct host_command *command, enum host_end end)
 {
 	struct host_request *request = request_of(command);
@@ -86,12 +86,12 @@ void host_queue_send(struct host_queue_state *queue, struct host_request *reques
 	queue->transport->transport->submit(queue->transport, &request->command);
 }
 
-/* A live queue with room: the next one in turn, so that the load is even. */
+/* Find a live queue with room. I/O queues take turns, so that each has the same load. */
 static struct host_queue_state *queue_choose(struct host_controller *controller, bool is_admin)
 {
 	struct host_queue_state *admin = &controller->admin;
 
-	/* One place of the Admin queue is for Keep Alive, one for Abort. */
+	/* Reserve one place of the Admin queue for Keep Alive and one for Abort. */
 	if (is_admin)
 		return admin->is_live && admin->pending + 2 < admin->depth ? admin : NULL;
 	for (unsigned i = 0; i < controller->io_count; i++) {
@@ -106,7 +106,10 @@ static struct host_queue_state *queue_choose(struct host_controller *controller,
 	return NULL;
 }
 
-/* MDTS may be smaller since a reconnect; transports take no more than it. */
+/*
+ * After a reconnect MDTS may be smaller than when the caller made the request. Transports accept at
+ * most MDTS bytes.
+ */
 static bool is_too_long(
 	const struct host_controller *controller, const struct host_request *request)
 {
@@ -163,7 +166,7 @@ static void list_fail(struct list *list, int error)
 {
 	struct list failed;
 
-	/* done() may submit the next request: it does not come into this list. */
+	/* A request that done() submits goes to `list`, not to `failed`. */
 	list_init(&failed);
 	while (!list_is_empty(list)) {
 		struct list *node = list->next;
@@ -195,7 +198,7 @@ static void abort_done(struct host_request *request, int error)
 	controller->is_abort_pending = false;
 }
 
-/* Name a request that is too old to the controller (NVMe base 2.0, section 5.1). */
+/* Abort the request `old`, which has exceeded its time-out (NVMe base 2.0, section 5.1). */
 static void abort_send(struct host_controller *controller, struct host_request *old)
 {
 	struct host_request *abort = &controller->abort;
@@ -212,7 +215,10 @@ static void abort_send(struct host_controller *controller, struct host_request *
 	host_queue_send(&controller->admin, abort);
 }
 
-/* Returns false if the association is over. */
+/*
+ * Find the requests of a queue that exceed their time-out. Returns false if that has ended the
+ * association. `*ret_has_timed` becomes true if a pending request has a time-out.
+ */
 static bool queue_check(struct host_queue_state *queue, uint64_t now_ns, bool *ret_has_timed)
 {
 	struct host_controller *controller = queue->controller;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Submission queue entries as the host's core builds them: the bytes of struct host_command, with
- * the opcodes of codec/command.h. The transport adds the command identifier and the data pointer.
+ * How the host's core builds the submission queue entry in a struct host_command. The opcodes are
+ * those of codec/command.h. The transport adds the command identifier and the data pointer.
  */
 #ifndef URNIC_NVMF_HOST_SQE_H
 #define URNIC_NVMF_HOST_SQE_H
@@ -19,7 +19,7 @@ static inline void host_sqe_init(struct host_command *command, uint8_t opcode, u
 	le32_put(command->sqe + 4, nsid);
 }
 
-/* Command dword `number`, 10 to 15. */
+/* Set command dword `number`, 10 to 15. */
 static inline void host_sqe_dword(struct host_command *command, unsigned number, uint32_t value)
 {
 	le32_put(command->sqe + 4 * number, value);

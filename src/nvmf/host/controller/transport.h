@@ -6,20 +6,20 @@
  * A host's transport carries commands to a controller. TCP and RDMA implement this table.
  *
  * A transport queue is one connection: an Admin or I/O queue pair of NVMe. The host's core
- * (controller.h) makes it, and has these duties:
+ * (controller.h) calls:
  *
- *     open()     starts to connect. The transport calls connected(), or lost(), later
- *     submit()   hands over a command, after connected(). At most `depth` are pending at once. The
- *                first one is Connect, which the core builds
- *     close()    ends the connection. It also takes back a queue that is still connecting
+ *     open()     starts to connect. The transport calls connected() or lost() later
+ *     submit()   hands a command to the transport, after connected(). At most `depth` commands are
+ *                pending at once. The first command is Connect, which the core builds
+ *     close()    ends the connection, even while it is being made
  *
  * The transport assigns the command identifier, and writes the bits of PSDT and the SGL descriptor
- * into the SQE. It decides whether data travels in the capsule. Each command that was submitted is
- * done exactly once. Either its response has come, or close() ends it.
+ * into the SQE. It decides whether data travels in the capsule. Each submitted command is done
+ * exactly once: when its response has arrived, or in close().
  *
- * The core detects time-outs; a transport has timers for its own disconnection only. A command that
- * must end at once ends by close(): when that returns, neither the transport nor the controller
- * touches the data of any command again. So the core may then repeat the command on another queue.
+ * The core detects time-outs, so a transport needs no timers for commands. The core calls close()
+ * to end a command at once. After close() neither the transport nor the controller touches the data
+ * of any command of that queue, so the core may repeat the command on another queue.
  *
  * A transport queue lives on one loop. All calls and callbacks are on the loop's thread. The
  * transport calls connected(), lost() and done() never from within open() or submit(). The core
@@ -37,19 +37,19 @@ enum {
 	HOST_SQE_BYTES = 64,
 	HOST_CQE_BYTES = 16,
 	HOST_REASON_BYTES = 256, /* a sentence for the user */
-	HOST_DEPTH_MAX = 1024, /* commands of a queue at once */
+	HOST_DEPTH_MAX = 1024, /* pending commands of a queue */
 };
 
 /* How a command ended. */
 enum host_end {
-	/* `cqe` is the controller's response. If that is success, all data has arrived. */
+	/* `cqe` is the controller's response. If its status is success, all data has arrived. */
 	HOST_COMPLETED,
 	/*
-	 * The controller has responded, but the data was damaged on its way to the host: the
-	 * command may be repeated on the same queue.
+	 * The controller has responded, but the data digest of data to the host was wrong. The core
+	 * may repeat the command on the same queue.
 	 */
 	HOST_DAMAGED,
-	/* Ended by close(): nothing of the command has left this host. */
+	/* Ended by close(), before a byte of the command has left this host. */
 	HOST_UNSENT,
 	/* Ended by close(): the controller may have executed the command. */
 	HOST_LOST,
@@ -67,28 +67,28 @@ struct host_command {
 	 * and the data pointer (bytes 24 to 39), which are 0 until submit().
 	 */
 	uint8_t sqe[HOST_SQE_BYTES];
-	/* The caller's, untouched by it until done(). At most the controller's MDTS. */
+	/* Memory of the caller, who does not touch it until done(). At most MDTS bytes. */
 	void *data;
 	uint32_t data_bytes; /* 0: no data */
 	enum host_direction direction;
-	/* Called once. Then the command is the caller's again, who may submit it again. */
+	/* Called once. From then on the caller owns the command, and may submit it again. */
 	void (*done)(struct host_command *command, enum host_end end);
 
-	/* Set by submit(): what Abort names. */
+	/* Set by submit(); an Abort command names it. */
 	uint16_t cid;
 	/* Set before done() with HOST_COMPLETED. */
 	uint8_t cqe[HOST_CQE_BYTES];
 
-	/* The transport's own, from submit() to done(). */
+	/* Only the transport uses this, from submit() to done(). */
 	struct list node;
-	/* The core's own. */
+	/* Only the core uses these. */
 	struct list core_node;
 	uint64_t deadline_ns;
 };
 
 struct host_transport;
 
-/* The head of a transport's own queue object. */
+/* The first member of each transport's queue object. */
 struct host_queue {
 	const struct host_transport *transport;
 };
@@ -98,28 +98,28 @@ struct host_queue_settings {
 	struct sockaddr_storage remote;
 	struct sockaddr_storage local; /* ss_family 0: any address */
 
-	uint16_t qid; /* 0: Admin */
-	uint16_t cntlid; /* of I/O queues: from the Connect of the Admin queue */
-	uint32_t depth; /* commands at once: SQSIZE, which is 0's based, has the same number */
+	uint16_t qid; /* 0: the Admin queue */
+	uint16_t cntlid; /* for I/O queues: the result of Connect on the Admin queue */
+	uint32_t depth; /* the most pending commands; also SQSIZE, which is 0's based */
 
 	/*
-	 * From Identify Controller; 0 on the Admin queue, where a transport uses what its
-	 * specification grants to every controller.
+	 * From Identify Controller. Both are 0 for the Admin queue, where a transport uses the
+	 * values that its specification allows with every controller.
 	 */
 	uint32_t in_capsule_bytes; /* IOCCSZ * 16 - 64 */
 	uint32_t sgls;
-	uint32_t data_bytes_max; /* of one command: MDTS in bytes, or the core's own limit */
+	uint32_t data_bytes_max; /* the most data of one command, at most MDTS */
 
-	/* TCP only: digests to ask for. A controller that answers otherwise is refused. */
+	/* TCP only: which digests to request. The host refuses a controller that differs. */
 	bool wants_header_digest;
 	bool wants_data_digest;
 
 	/* The connection is ready for Connect. */
 	void (*connected)(void *context);
 	/*
-	 * The connection failed or ended; called once at most. Pending commands wait for close().
+	 * The connection failed or ended; called at most once. Pending commands wait for close().
 	 *
-	 * `error`   Negative errno: -ECONNREFUSED, -EPROTO for a violation of the protocol,
+	 * `error`   A negative errno: -ECONNREFUSED, -EPROTO for a violation of the protocol,
 	 *           -ECONNRESET and so on.
 	 * `reason`  A sentence for the user, without full stop.
 	 */
@@ -128,36 +128,36 @@ struct host_queue_settings {
 };
 
 struct host_transport {
-	const char *name; /* "tcp", "rdma": what users write */
-	uint8_t trtype; /* of discovery log entries: 3, 1 */
+	const char *name; /* as users write it: "tcp" or "rdma" */
+	uint8_t trtype; /* TRTYPE of discovery log entries: 3 (TCP) or 1 (RDMA) */
 
 	/*
-	 * Make a queue and start to connect.
+	 * Create a queue and start to connect.
 	 *
-	 * `settings`    Copied.
-	 * `ret_reason`  HOST_REASON_BYTES; set on failure.
+	 * `settings`    The transport copies them.
+	 * `ret_reason`  HOST_REASON_BYTES bytes; set on failure.
 	 *
-	 * 0, or -errno with nothing left behind.
+	 * Returns 0; or -errno, with nothing allocated.
 	 */
 	int (*open)(const struct host_queue_settings *settings, struct host_queue **ret_queue,
 		char *ret_reason);
 
 	/*
-	 * Send a command. After lost() the transport keeps it until close(), which ends it with
-	 * HOST_UNSENT. Never fails: an object has all the memory that it needs since open().
+	 * Send a command. After lost() the transport keeps the command until close(), which ends it
+	 * with HOST_UNSENT. submit() never fails, because open() has allocated all memory.
 	 */
 	void (*submit)(struct host_queue *queue, struct host_command *command);
 
 	/*
-	 * Look for responses now, without sleeping, and call done() for them: the busy-poll mode.
-	 * The sleeping mode works beside it. Returns the number of commands that were done.
+	 * Take the responses that have arrived, without sleeping, and call done() for them. This is
+	 * the busy-poll mode; the loop takes responses, too. Returns how many commands were done.
 	 */
 	unsigned (*poll)(struct host_queue *queue);
 
 	/*
 	 * End the connection at once, call done() for each pending command in the order of
-	 * submission, and free the queue. Nothing is called back afterwards. Data that TCP has not
-	 * sent yet is dropped, not sent later.
+	 * submission, and free the queue. No callback follows. TCP drops the data that it has not
+	 * sent yet.
 	 */
 	void (*close)(struct host_queue *queue);
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the parts of an NBD session share: nbd_session.c moves bytes, nbd_options.c negotiates,
- * nbd_requests.c serves requests. Each parser gets the staged input, and returns how many bytes of
- * it form a whole option or request, or 0 if that has not arrived.
+ * What the files of an NBD session share: nbd_session.c has the input and output buffers,
+ * nbd_options.c negotiates, nbd_requests.c serves requests. Each parser gets the staged input, and
+ * returns how many bytes of it form a whole option or request; 0 if some of them have not arrived.
  */
 #ifndef NVMF_HOST_NBD_INTERNAL_H
 #define NVMF_HOST_NBD_INTERNAL_H
@@ -14,19 +14,19 @@ enum nbd_state {
 	NBD_WAIT_CLIENT_FLAGS,
 	NBD_WAIT_OPTION,
 	NBD_WAIT_REQUEST,
-	NBD_WAIT_PAYLOAD, /* of session->writing */
+	NBD_WAIT_PAYLOAD, /* waits for the payload of session->writing */
 	NBD_DRAINING, /* the client disconnected; requests are pending */
 	NBD_ENDED,
 };
 
-/* A request of the client and its reply, or a reply of the negotiation. */
+/* A request of the client with its reply, or a reply of the negotiation. */
 struct nbd_request {
 	struct block_request block;
 	struct nbd_session *session;
 	struct list link; /* in session->output, once there is a reply */
 	uint64_t cookie;
-	uint32_t data_bytes; /* of `data`, which a read's reply ends with */
-	uint32_t head_bytes; /* of `head`; 0: no reply yet */
+	uint32_t data_bytes; /* the length of `data`: a write's payload, or the end of the reply */
+	uint32_t head_bytes; /* the length of `head`, the beginning of the reply; 0: no reply yet */
 	uint8_t head[64];
 	uint8_t data[];
 };
@@ -38,33 +38,36 @@ struct nbd_session {
 
 	enum nbd_state state;
 	enum nbd_end end;
-	bool is_destroyed; /* the caller is done with it; requests are pending */
-	bool is_parsing; /* `ready` is not called: the caller looks by itself */
+	bool is_destroyed; /* nbd_session_destroy() was called while requests were pending */
+	bool is_parsing; /* `ready` is not called, because the caller asks for output anyway */
 	bool has_no_zeroes; /* negotiated */
 	bool is_structured; /* negotiated */
 	bool has_block_status; /* negotiated */
 
-	uint32_t request_count; /* all that exist */
-	uint32_t pending_count; /* those that the device has */
-	uint64_t memory_bytes; /* of all data that exist */
+	uint32_t request_count; /* how many struct nbd_request exist */
+	uint32_t pending_count; /* how many of them the device has */
+	uint64_t memory_bytes; /* the sum of their data_bytes */
 	struct list output;
-	size_t output_sent_bytes; /* of the first request of `output` */
+	size_t output_sent_bytes; /* how much of the first request of `output` is sent */
 
-	struct nbd_request *writing; /* its payload is arriving */
-	uint32_t writing_bytes; /* of it are there */
+	struct nbd_request *writing; /* the write whose payload is arriving */
+	uint32_t writing_bytes; /* how much of that payload has arrived */
 
-	size_t input_bytes; /* staged */
+	size_t input_bytes; /* how much of `input` has arrived and is not parsed */
 	uint8_t input[NBD_INPUT_BYTES];
 };
 
-/* A new request with so many bytes of data; NULL ends the session for lack of memory. */
+/*
+ * Create a request with `data_bytes` bytes of data. If there is no memory, ends the session and
+ * returns NULL.
+ */
 struct nbd_request *nbd_request_create(struct nbd_session *session, size_t data_bytes);
 void nbd_request_free(struct nbd_request *request);
 
-/* Queue its head and data as output; it is freed when they are sent. */
+/* Append the head and data of `request` to the output. `request` is freed when they are sent. */
 void nbd_request_reply(struct nbd_request *request);
 
-/* End the session for this reason. */
+/* End the session with the reason `end`. */
 void nbd_session_finish(struct nbd_session *session, enum nbd_end end);
 
 /* The transmission flags of the export for this session. */

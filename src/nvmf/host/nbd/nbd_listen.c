@@ -11,7 +11,7 @@
 
 #include "nvmf/host/nbd/nbd_server.h"
 
-/* A UNIX socket whose server is gone, as after a crash. */
+/* Whether the file is a UNIX socket on which no process listens, as after a crash. */
 static bool is_abandoned(const struct sockaddr_un *name)
 {
 	struct stat status;
@@ -38,7 +38,7 @@ static int listen_on(const struct sockaddr *name, socklen_t name_bytes)
 		return -errno;
 	if (name->sa_family != AF_UNIX)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* The file of a UNIX socket gets the mode of the socket. */
+	/* bind() gives the file of a UNIX socket the mode of the socket. */
 	if ((name->sa_family == AF_UNIX && fchmod(fd, 0600) != 0) ||
 		bind(fd, name, name_bytes) != 0 || listen(fd, NBD_CLIENTS_MAX) != 0) {
 		error = -errno;
@@ -70,7 +70,7 @@ static int listen_unix(const char *path, char *text, size_t text_bytes)
 	return fd;
 }
 
-/* Split HOST:PORT in place; the port is the end of the string. */
+/* Split HOST:PORT in place. Returns the port; NULL if there is none. */
 static char *split_port(char *host)
 {
 	char *colon = strrchr(host, ':');

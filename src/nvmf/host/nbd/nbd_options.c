@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The negotiation: each option of the client has one or more replies. */
+/* The negotiation: the server answers each option of the client with one or more replies. */
 #include <string.h>
 
 #include "nvmf/host/nbd/nbd_internal.h"
 
 enum {
-	/* Room for an export's name, and for some queries of metadata contexts. */
+	/* Enough for an export's name and some queries of metadata contexts. */
 	OPTION_BYTES_MAX = NBD_INPUT_BYTES - NBD_OPTION_HEAD_BYTES,
-	BLOCK_STATUS_CONTEXT = 1, /* our number for "base:allocation" */
+	BLOCK_STATUS_CONTEXT = 1, /* the context ID of "base:allocation"; the server chooses it */
 	PREFERRED_BYTES = 4096,
 };
 
 static const char allocation_context[] = "base:allocation";
 
-/* A view of an option's data, from which the parsers take. */
+/* The rest of an option's data, which the parsers have not taken yet. */
 struct cursor {
 	const uint8_t *bytes;
 	size_t size;
@@ -29,7 +29,7 @@ static bool option_take32(struct cursor *cursor, uint32_t *ret_value)
 	return true;
 }
 
-/* A length of 32 bits, and as many bytes. */
+/* Take a length of 32 bits, and that number of bytes. */
 static bool take_string(struct cursor *cursor, struct cursor *ret_string)
 {
 	uint32_t size;
@@ -52,7 +52,10 @@ static bool is_export(const struct nbd_session *session, const struct cursor *na
 	return name->size == 0 || is_text(name, session->export->name);
 }
 
-/* A reply to `option` with so many bytes of data, which the caller fills; NULL ends the session. */
+/*
+ * Add a reply to `option`. Returns its `data_bytes` bytes of data, which the caller fills. If there
+ * is no memory, ends the session and returns NULL.
+ */
 static uint8_t *reply_add(
 	struct nbd_session *session, uint32_t option, uint32_t type, size_t data_bytes)
 {
@@ -160,7 +163,7 @@ static void info_block_size(struct nbd_session *session, uint32_t option)
 	nbd_put32(reply, NBD_PAYLOAD_BYTES_MAX);
 }
 
-/* INFO and GO: a name, and the numbers of further facts that the client asks for. */
+/* INFO and GO: their data is a name, and the types of the information that the client requests. */
 static void option_go(struct nbd_session *session, uint32_t option, struct cursor data)
 {
 	struct cursor name;
@@ -178,7 +181,7 @@ static void option_go(struct nbd_session *session, uint32_t option, struct curso
 	count = nbd_get16(data.bytes);
 	info_export(session, option);
 	info_block_size(session, option);
-	/* Each fact once, however often the client asks for it. */
+	/* Send each type of information once, even if the client requests it several times. */
 	for (uint16_t type = NBD_INFO_NAME; type <= NBD_INFO_DESCRIPTION; type++) {
 		const char *text = type == NBD_INFO_NAME ? session->export->name
 							 : session->export->description;
@@ -193,7 +196,7 @@ static void option_go(struct nbd_session *session, uint32_t option, struct curso
 		session->state = NBD_WAIT_REQUEST;
 }
 
-/* Does a query mean base:allocation? A list of contexts may ask for a whole name space. */
+/* Whether a query matches base:allocation. With LIST_META_CONTEXT, "base:" matches, too. */
 static bool is_allocation_query(const struct cursor *query, bool is_list)
 {
 	return is_text(query, allocation_context) || (is_list && is_text(query, "base:"));

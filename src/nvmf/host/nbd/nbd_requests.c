@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The transmission: requests of the client become requests of the device. */
+/* The transmission phase: each request of the client becomes a request of the device. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static uint32_t wire_error(int error)
 	}
 }
 
-/* Drop the data of a request whose reply has none. */
+/* Drop the data of a request whose reply has no data. */
 static void data_drop(struct nbd_request *request)
 {
 	request->session->memory_bytes -= request->data_bytes;
@@ -73,7 +73,7 @@ static uint8_t *error_head(struct nbd_request *request, uint32_t error)
 	return nbd_put16(end, 0);
 }
 
-/* Reply to a request that the device did, or refused. */
+/* Reply to a request that the device has ended with `error`, or that the session refuses. */
 static void request_answer(struct nbd_request *request, int error)
 {
 	bool is_read = request->block.op == BLOCK_READ;
@@ -88,7 +88,7 @@ static void request_answer(struct nbd_request *request, int error)
 			chunk_head(request, NBD_CHUNK_OFFSET_DATA, 8 + (size_t)request->data_bytes),
 			request->block.offset_bytes);
 	else
-		/* A request without data in its reply may have a simple one in either case. */
+		/* Even with structured replies, a reply without data may be a simple reply. */
 		end = simple_head(request, 0);
 	request->head_bytes = (uint32_t)(end - request->head);
 	nbd_request_reply(request);
@@ -127,7 +127,7 @@ static void request_refuse(struct nbd_session *session, const struct header *hea
 	request_answer(request, error);
 }
 
-/* One extent, "data": NVMe does not say which blocks are holes. */
+/* Reply with one extent of type "data", because NVMe does not report which blocks are holes. */
 static void block_status(struct nbd_session *session, const struct header *header)
 {
 	uint64_t size = session->export->device->size_bytes;
@@ -145,14 +145,17 @@ static void block_status(struct nbd_session *session, const struct header *heade
 		return;
 	request->cookie = header->cookie;
 	end = chunk_head(request, NBD_CHUNK_BLOCK_STATUS, 12);
-	end = nbd_put32(end, 1); /* the only context there is */
+	end = nbd_put32(end, 1); /* BLOCK_STATUS_CONTEXT of nbd_options.c, the only context */
 	end = nbd_put32(end, header->length_bytes);
 	end = nbd_put32(end, 0);
 	request->head_bytes = (uint32_t)(end - request->head);
 	nbd_request_reply(request);
 }
 
-/* The device's operation for a request, or -1. FUA is allowed on all, and means writes. */
+/*
+ * The device's operation for a request, or -1. The protocol allows FUA on each request, but it has
+ * no effect on reads and flushes.
+ */
 static int operation_of(const struct nbd_session *session, const struct header *header)
 {
 	uint16_t flags = header->flags & ~NBD_FLAG_FUA;
@@ -176,7 +179,7 @@ static int operation_of(const struct nbd_session *session, const struct header *
 	}
 }
 
-/* A request whose data, if any, is yet to be filled in. */
+/* Create a request. The device fills the data of a read, the client's payload that of a write. */
 static struct nbd_request *request_make(
 	struct nbd_session *session, const struct header *header, int operation)
 {
@@ -200,8 +203,8 @@ static struct nbd_request *request_make(
 }
 
 /*
- * Receive a write's payload even when the write is refused. A malformed request gets length 0,
- * which no device accepts.
+ * Begin to receive a write's payload, which arrives even if the write is refused. A malformed write
+ * gets length 0, so that the device refuses it.
  */
 static void write_begin(struct nbd_session *session, const struct header *header)
 {

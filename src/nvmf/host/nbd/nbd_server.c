@@ -14,7 +14,7 @@ struct client {
 	struct list node;
 	struct loop_watch watch;
 	struct loop_timer negotiation;
-	struct loop_work work; /* send what is done */
+	struct loop_work work; /* sends the replies of requests that are done */
 	struct nbd_session *session;
 };
 
@@ -29,7 +29,7 @@ struct nbd_server {
 };
 
 enum {
-	READS_MAX = 8, /* of one client in a row, before others have their turn */
+	READS_MAX = 8, /* of one client, before other clients have their turn */
 };
 
 static void listen_again(struct nbd_server *server)
@@ -55,7 +55,7 @@ static void client_end(struct client *client, enum nbd_end end)
 		server->ended(server->context, end);
 }
 
-/* Send until the socket is full. Returns false when the connection is gone. */
+/* Send until the output or the socket's room ends. Returns false if the connection is broken. */
 static bool client_send(struct client *client)
 {
 	struct iovec parts[NBD_OUTPUT_PARTS_MAX];
@@ -74,7 +74,7 @@ static bool client_send(struct client *client)
 	return true;
 }
 
-/* Read what is there. Returns false when the connection is gone. */
+/* Read the received bytes. Returns false if the connection has ended. */
 static bool client_receive(struct client *client)
 {
 	for (int i = 0; i < READS_MAX; i++) {
@@ -95,7 +95,7 @@ static bool client_receive(struct client *client)
 	return true;
 }
 
-/* After input or output: what does the client wait for next? */
+/* After input or output: end the session, or watch the events that it needs next. */
 static void client_continue(struct client *client, bool is_connected)
 {
 	struct iovec part[2];

@@ -125,7 +125,7 @@ static size_t payload_take(struct nbd_session *session, const uint8_t *bytes, si
 	return taken;
 }
 
-/* Clients may not make us keep more than this. */
+/* Whether the session has as many requests or as much data as one client may use. */
 static bool is_full(const struct nbd_session *session)
 {
 	return session->request_count >= NBD_REQUESTS_MAX ||
@@ -177,7 +177,7 @@ struct iovec nbd_session_room(struct nbd_session *session)
 	if (session->state == NBD_WAIT_PAYLOAD && session->input_bytes == 0) {
 		room.iov_base = session->writing->data + session->writing_bytes;
 		room.iov_len = session->writing->data_bytes - session->writing_bytes;
-		/* Small payloads come together with the requests behind them. */
+		/* A smaller payload is read into `input`, together with the requests after it. */
 		if (room.iov_len >= NBD_INPUT_BYTES)
 			return room;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Numbers of the NBD protocol (https://github.com/NetworkBlockDevice/nbd, doc/proto.md), and its
- * big-endian integers. Pure.
+ * The numbers of the NBD protocol (https://github.com/NetworkBlockDevice/nbd, doc/proto.md), and
+ * functions for its big-endian integers.
  */
 #ifndef NVMF_HOST_NBD_WIRE_H
 #define NVMF_HOST_NBD_WIRE_H
@@ -25,7 +25,7 @@ enum {
 	NBD_EXPORT_NAME_ZEROES = 124,
 };
 
-/* Handshake flags; the client's bits have the same places. */
+/* Handshake flags of the server; the client's flags have the same bits. */
 enum {
 	NBD_FIXED_NEWSTYLE = 1 << 0,
 	NBD_NO_ZEROES = 1 << 1,
@@ -98,10 +98,10 @@ enum nbd_chunk {
 };
 
 enum {
-	NBD_CHUNK_DONE = 1, /* flag: the reply's last chunk */
+	NBD_CHUNK_DONE = 1, /* a flag: this is the last chunk of the reply */
 };
 
-/* Errors on the wire, which are Linux's. */
+/* Errors on the wire, with the numbers of Linux. */
 enum nbd_error {
 	NBD_EPERM = 1,
 	NBD_EIO = 5,
@@ -136,7 +136,7 @@ static inline uint64_t nbd_get64(const uint8_t *bytes)
 	return __builtin_bswap64(value);
 }
 
-/* Each returns the place behind what it wrote. */
+/* Each returns the address after the bytes that it wrote. */
 static inline uint8_t *nbd_put16(uint8_t *bytes, uint16_t value)
 {
 	value = __builtin_bswap16(value);

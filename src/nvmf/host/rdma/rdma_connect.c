@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection of a queue: address, route, REQ and REP, by rdma_cm on the loop.
+ * How a queue connects by rdma_cm: address, route, REQ and REP.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum {
 	RESOLVE_TIMEOUT_MS = 5000,
-	RETRY_COUNT = 7, /* the most; for RNR NAKs that means for ever */
+	RETRY_COUNT = 7, /* the largest count; for RNR NAKs 7 means without limit */
 	PRIVATE_REJECT_STATUS = 28, /* REJ reason: consumer defined (IBTA 12.6.7.2) */
 };
 
@@ -33,7 +33,7 @@ void host_rdma_lost(struct host_rdma *rdma, int error, const char *format, ...)
 	rdma->settings.lost(rdma->settings.context, error, reason);
 }
 
-/* Memory, completion queue and queue pair, on the device that the address resolved to. */
+/* Create memory, completion queue and queue pair on the device that rdma_cm has found. */
 static int make_queue_pair(struct host_rdma *rdma)
 {
 	uint32_t depth = rdma->settings.depth;
@@ -141,7 +141,7 @@ static void connection_rejected(struct host_rdma *rdma, const struct rdma_cm_eve
 {
 	const struct rdma_conn_param *param = &event->param.conn;
 
-	/* The reasons of iWARP are negative errnos. */
+	/* Over iWARP, rdma_cm reports a rejection with a negative errno as the status. */
 	host_rdma_lost(rdma, -ECONNREFUSED, "%s",
 		event->status == PRIVATE_REJECT_STATUS || event->status < 0
 			? rdma_reject_sentence(param->private_data, param->private_data_len)
@@ -178,7 +178,7 @@ static void event_happened(struct host_rdma *rdma, const struct rdma_cm_event *e
 		host_rdma_lost(rdma, error, "the connection cannot be made: %s", strerror(-error));
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* Responses that came before it count. */
+		/* Take the responses that arrived before the disconnection. */
 		rdma_completions_poll(&rdma->completions);
 		host_rdma_lost(rdma, -ECONNRESET, "the controller has ended the connection");
 		break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Commands and responses of a queue that is connected.
+ * Commands and responses of a connected queue.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,16 +23,16 @@ enum {
 	SGL_LENGTH = 8,
 	SGL_KEY = 11,
 	SGL_TYPE = 15,
-	SGL_OFFSET_TYPE = 0x01, /* data block, an offset in the capsule */
-	SGL_KEYED_TYPE = 0x40, /* keyed data block, an address */
-	SGLS_OFFSETS = 1 << 20, /* of Identify Controller: the controller knows offsets */
+	SGL_OFFSET_TYPE = 0x01, /* data block descriptor with an offset in the capsule */
+	SGL_KEYED_TYPE = 0x40, /* keyed data block descriptor with an address */
+	SGLS_OFFSETS = 1 << 20, /* in SGLS: the controller supports SGL_OFFSET_TYPE */
 };
 
 enum {
 	INDEX_BITS = 10,
 	INDEX_MASK = (1 << INDEX_BITS) - 1,
-	GENERATIONS = 63, /* so that no identifier is FFFFh, which means none */
-	WR_SEND = 1 << 16, /* in wr_id; otherwise it is the index of a receive request */
+	GENERATIONS = 63, /* not 64, so that no command identifier is the reserved FFFFh */
+	WR_SEND = 1 << 16, /* in wr_id, with a slot's index; else wr_id is a receive's index */
 };
 
 static struct host_rdma *rdma_of(struct host_queue *queue)
@@ -106,7 +106,7 @@ static void send_run(struct loop_work *work)
 	host_rdma_send(container_of(work, struct host_rdma, send));
 }
 
-/* Where the command's data is, for the SQE. False: there is no room for it yet. */
+/* Place the command's data and write the SGL descriptor. Returns false if the pool has no room. */
 static bool place_data(struct host_rdma *rdma, struct host_rdma_slot *slot, uint8_t *sqe)
 {
 	const struct host_command *command = slot->command;
@@ -136,7 +136,7 @@ static bool place_data(struct host_rdma *rdma, struct host_rdma_slot *slot, uint
 	return true;
 }
 
-/* False: there is no room for the command's data yet. */
+/* Build the capsule and queue its SEND. Returns false if the pool has no room for the data. */
 static bool slot_send(struct host_rdma *rdma, struct host_rdma_slot *slot)
 {
 	uint8_t *sqe = capsule_of(rdma, slot);
@@ -178,7 +178,7 @@ void host_rdma_resume(struct host_rdma *rdma)
 		list_remove(&slot->node);
 		if (slot_send(rdma, slot))
 			continue;
-		/* It stays the first one. */
+		/* The slot stays the first one of the list. */
 		list_append(rdma->waiting.next, &slot->node);
 		return;
 	}
@@ -201,14 +201,14 @@ void host_rdma_finish(struct host_rdma *rdma, struct host_rdma_slot *slot, enum 
 	command->done(command, end);
 }
 
-/* The command is done as soon as its SEND and its response are there. */
+/* End the command if its SEND has completed and its response has arrived. */
 static void slot_advance(struct host_rdma *rdma, struct host_rdma_slot *slot)
 {
 	struct host_command *command = slot->command;
 
 	if (slot->awaits_send || slot->awaits_response)
 		return;
-	/* Bit 0 is the phase tag, which fabrics do not use. */
+	/* Bit 0 is the phase tag, which Fabrics does not use. */
 	if (command->direction == HOST_FROM_CONTROLLER && slot->buffer &&
 		le16_get(command->cqe + CQE_STATUS) >> 1 == 0)
 		memcpy(command->data, slot->buffer, command->data_bytes);
@@ -216,7 +216,7 @@ static void slot_advance(struct host_rdma *rdma, struct host_rdma_slot *slot)
 	host_rdma_resume(rdma);
 }
 
-/* A response: one of 16 bytes, to a command that waits for it. */
+/* Take a response, which must have 16 bytes and name a command that awaits its response. */
 static void response_received(struct host_rdma *rdma, const struct ibv_wc *wc)
 {
 	uint32_t receive = (uint32_t)wc->wr_id;
@@ -252,7 +252,7 @@ void host_rdma_completed(struct rdma_completions *completions, const struct ibv_
 	struct host_rdma_slot *slot;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		/* Before REP, the connection manager says what has happened. */
+		/* Before the REP, an event of rdma_cm reports the failure. */
 		if (rdma->state == HOST_RDMA_READY)
 			host_rdma_lost(rdma, -ECONNRESET, "the RDMA connection has failed: %s",
 				ibv_wc_status_str(wc->status));
@@ -283,7 +283,7 @@ static void queue_close(struct host_queue *queue)
 	struct host_rdma *rdma = rdma_of(queue);
 
 	loop_defer_cancel(&rdma->send);
-	/* A callback may submit no more; nothing is sent any more. */
+	/* From now on a command that done() submits is not sent. */
 	rdma->state = HOST_RDMA_LOST;
 	for (uint32_t i = 0; i < rdma->settings.depth; i++)
 		rdma->slots[i].buffer = NULL;
@@ -324,7 +324,7 @@ static int queue_open(
 			? settings->in_capsule_bytes
 			: HOST_RDMA_INLINE_BYTES_MAX;
 	rdma->capsule_bytes = round_up(HOST_SQE_BYTES + rdma->inline_bytes_max);
-	/* Of the queue's entries, depth are in use at once. */
+	/* A queue of depth + 1 entries has at most `depth` pending commands. */
 	rdma->receive_count = settings->depth + 1;
 	loop_work_init(&rdma->send, send_run);
 	list_init(&rdma->free);

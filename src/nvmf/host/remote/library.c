@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * liburnic-nvmf: implements <urnic/nvmf.h> on remote namespaces (host/remote.h).
+ * liburnic-nvmf: the functions of <urnic/nvmf.h>, on a remote namespace (host/remote/remote.h).
  */
 #include <urnic/nvmf.h>
 
@@ -22,7 +22,7 @@ struct urnic_nvmf {
 	uint32_t pending;
 };
 
-/* What is in the reserved part of a request. */
+/* The library's state of a request, in urnic_nvmf_io.reserved. */
 struct io_state {
 	struct block_request block;
 	struct urnic_nvmf *ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Identification of a remote namespace, and its life. remote_io.c has the requests.
+ * How a remote namespace is created, identified and destroyed. remote_io.c has its requests.
  */
 #include "nvmf/host/remote/remote.h"
 
@@ -44,7 +44,7 @@ static void remote_fail(struct remote *remote, int error, const char *reason)
 	remote_connected(remote, error);
 }
 
-/* Take over size and format of the namespace; false, with a reason, if they are unusable. */
+/* Take over size and format of the namespace. Returns false, with a reason, if it is unusable. */
 static bool namespace_take(struct remote *remote)
 {
 	const uint8_t *id = remote->identity;
@@ -74,7 +74,7 @@ static bool namespace_take(struct remote *remote)
 		remote_fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
 		return false;
 	}
-	/* Its users have known the size since it was ready. */
+	/* Users of the device rely on the block size from ready() on. */
 	if (remote->is_ready && shift != remote->block_shift) {
 		remote_fail(remote, -EIO, "the namespace has changed the size of its blocks");
 		return false;
@@ -129,7 +129,7 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 	host_submit(remote->controller, request);
 }
 
-/* Ask anew; while an inquiry is under way, once more after it. */
+/* Send an inquiry. While one is pending, send the new one after it. */
 static void remote_inquire(struct remote *remote, enum remote_inquiry inquiry)
 {
 	if (remote->inquiring != REMOTE_NOTHING)
@@ -193,7 +193,7 @@ static void controller_event(void *context, uint32_t result)
 {
 	struct remote *remote = context;
 
-	/* A notice is pending until its log page is read (NVMe base 2.0, section 5.2). */
+	/* The next such event comes only after its log page was read (base 2.0, section 5.2). */
 	if ((result & EVENT_TYPE_MASK) == EVENT_NOTICE &&
 		(result >> 16 & 0xff) == LOG_CHANGED_NAMESPACES)
 		remote_inquire(remote, REMOTE_CHANGES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two parts of a remote namespace share: remote.c and remote_io.c.
+ * What remote.c and remote_io.c share.
  */
 #ifndef URNIC_NVMF_HOST_REMOTE_INTERNAL_H
 #define URNIC_NVMF_HOST_REMOTE_INTERNAL_H
@@ -9,14 +9,14 @@
 
 enum { REMOTE_RANGE_BYTES = 16 };
 
-/* A command of a block request. */
+/* One of the commands into which a block request is split. */
 struct remote_part {
 	struct host_request request;
 	struct remote *remote;
 	struct block_request *block;
 	enum block_op op;
 	struct list node; /* in free_parts */
-	uint8_t range[REMOTE_RANGE_BYTES]; /* of Dataset Management */
+	uint8_t range[REMOTE_RANGE_BYTES]; /* the data of Dataset Management */
 };
 
 enum remote_inquiry {
@@ -34,7 +34,7 @@ struct remote {
 	uint8_t block_shift;
 	bool can_deallocate_zeroes;
 	bool is_ready; /* ready() was called */
-	bool is_unusable; /* as the controller describes it now */
+	bool is_unusable; /* the namespace cannot be used with its present size or format */
 	char reason[HOST_REASON_BYTES];
 
 	enum remote_inquiry inquiring;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests of a remote namespace: how a block request becomes commands, and how it ends.
+ * Requests of a remote namespace: how a block request is split into commands, and how it ends.
  */
 #include <errno.h>
 
@@ -8,7 +8,7 @@
 #include "nvmf/host/remote/remote_internal.h"
 
 enum {
-	BLOCKS_MAX = 65536, /* of NLB, which is 0's based and has 16 bits */
+	BLOCKS_MAX = 65536, /* of one command: NLB is 0's based and has 16 bits */
 	CONTROL_FUA = 1 << 30,
 	CONTROL_DEALLOCATE = 1 << 25,
 	DSM_DEALLOCATE = 1 << 2,
@@ -31,14 +31,14 @@ static int status_errno(uint16_t status)
 	}
 }
 
-/* How many bytes of the request one command takes. */
+/* How many bytes of the request the next command covers. */
 static uint64_t part_bytes(const struct remote *remote, const struct block_request *block)
 {
 	uint64_t left = block->length_bytes - remote->split_bytes;
 	uint64_t limit = (uint64_t)BLOCKS_MAX << remote->block_shift;
 	uint32_t data_bytes_max = host_controller_data_bytes_max(remote->controller);
 
-	/* After a reconnect MDTS may be less; then the request fails. */
+	/* After a reconnect MDTS may be less than a block; then the command fails. */
 	if (data_bytes_max < 1u << remote->block_shift)
 		data_bytes_max = 1u << remote->block_shift;
 	if (block->op == BLOCK_TRIM)
@@ -106,7 +106,7 @@ static void part_make(struct remote_part *part, const struct block_request *bloc
 
 static void part_done(struct host_request *request, int error);
 
-/* There is a free part. */
+/* Send one command of `block`. `free_parts` is not empty. */
 static void part_send(struct remote *remote, struct block_request *block, enum block_op op,
 	uint64_t offset, uint64_t bytes)
 {
@@ -123,8 +123,8 @@ static void part_send(struct remote *remote, struct block_request *block, enum b
 }
 
 /*
- * Send parts of the waiting requests. done() may run inside host_submit(). So the count of a
- * request's pending parts includes one for the request itself until it is split completely.
+ * Send commands of the waiting requests. part_done() may run inside host_submit(). It ends a
+ * request only after that request has left `waiting`, which is when its last command is sent.
  */
 static void request_split(struct remote *remote)
 {
@@ -147,7 +147,7 @@ static void request_split(struct remote *remote)
 	remote->is_splitting = false;
 }
 
-/* A trim has no FUA of its own: a flush follows it. */
+/* Dataset Management has no FUA bit, so a flush makes a trim durable. */
 static bool is_flush_needed(const struct remote_part *part)
 {
 	return part->op == BLOCK_TRIM && (part->block->flags & BLOCK_FUA) &&
@@ -166,7 +166,7 @@ static void part_done(struct host_request *request, int error)
 		block->error = error;
 	block->parts_pending--;
 	list_append(&remote->free_parts, &part->node);
-	/* The request that is being split is still in the list. */
+	/* A request that is still in the list has more commands to send. */
 	if (block->parts_pending == 0 && !list_is_linked(&block->link)) {
 		if (is_flush_needed(part))
 			part_send(remote, block, BLOCK_FLUSH, 0, 0);

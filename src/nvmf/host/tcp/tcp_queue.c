@@ -3,9 +3,9 @@
  * A host's NVMe/TCP queue: a tcp_session on a stream and an event loop. Its interface is host_tcp
  * of transport.h.
  *
- * Commands that are submitted during one round of the loop leave in one system call. The close() of
- * the network drops what the kernel has not sent yet, so that no old write reaches the controller
- * after the host has repeated it on a new connection.
+ * Commands that are submitted during one step of the loop are sent by one system call. close() of
+ * the network drops the bytes that the kernel has not sent yet. So no old write reaches the
+ * controller after the host has repeated it on a new connection.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -20,10 +20,10 @@
 #include "nvmf/host/tcp/tcp_session.h"
 
 enum {
-	STAGING_BYTES = 64 << 10, /* headers, and the beginning of data */
-	DIRECT_BYTES_MIN = 4096, /* less is copied through the staging buffer */
-	PARTS_MAX = 96, /* of one sendmsg(): 32 PDUs */
-	READS_MAX = 16, /* of one round, so that other queues of the loop have their turn */
+	STAGING_BYTES = 64 << 10, /* for headers, and data that is not read to its place directly */
+	DIRECT_BYTES_MIN = 4096, /* less data is copied through the staging buffer */
+	PARTS_MAX = 96, /* in one sendmsg(): 32 PDUs of 3 parts */
+	READS_MAX = 16, /* in one step, so that other queues of the loop have their turn */
 };
 
 struct tcp_queue {
@@ -35,7 +35,7 @@ struct tcp_queue {
 	struct loop_work flush;
 	int fd;
 	bool is_established;
-	bool is_blocked; /* the socket takes no more bytes now */
+	bool is_blocked; /* the socket has no room: wait for EPOLLOUT */
 	bool is_over; /* lost() was called */
 	uint8_t staging[STAGING_BYTES];
 };
@@ -96,7 +96,7 @@ static void fail_by_errno(struct tcp_queue *queue, int error, const char *action
 		&queue->session, -error, "%s %s failed: %s", action, address, strerror(error));
 }
 
-/* Send what there is to send, as far as the socket takes it. */
+/* Send the output of the session until all is sent or the socket has no room. */
 static void send_output(struct tcp_queue *queue)
 {
 	struct iovec parts[PARTS_MAX];
@@ -120,7 +120,7 @@ static void send_output(struct tcp_queue *queue)
 	}
 }
 
-/* One read. Returns false if there was nothing to read, or the session is over. */
+/* Read once. Returns true if the socket may have more bytes, and the session is not over. */
 static bool receive_input(struct tcp_queue *queue)
 {
 	uint32_t direct_bytes = 0;
@@ -152,7 +152,7 @@ static bool receive_input(struct tcp_queue *queue)
 	return queue->session.error == 0 && (size_t)got == direct_bytes + STAGING_BYTES;
 }
 
-/* After sending or receiving: watch for what is needed now, or end. */
+/* After sending or receiving: watch for the events that are needed now, or end the queue. */
 static void responses_complete(struct tcp_queue *queue)
 {
 	uint32_t events = EPOLLIN | (queue->is_blocked ? (uint32_t)EPOLLOUT : 0);
@@ -161,7 +161,7 @@ static void responses_complete(struct tcp_queue *queue)
 		loop_rewatch(queue->settings.loop, &queue->watch, events);
 		return;
 	}
-	/* The TermReq, if there is one and the socket takes it. */
+	/* Send the TermReq, if there is one and the socket has room. */
 	send_output(queue);
 	go_over(queue);
 }

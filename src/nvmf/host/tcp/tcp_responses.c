@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a controller sends over TCP: ICResp, R2T, C2HData, CapsuleResp, C2HTermReq.
+ * The PDUs that a controller sends: ICResp, R2T, C2HData, CapsuleResp, C2HTermReq.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 enum {
 	CQE_CID = 12,
 	CQE_STATUS = 14,
-	/* Offsets of header fields, for the FEI of a TermReq. */
+	/* Byte offsets of header fields, for the FEI of a TermReq. */
 	FEI_FLAGS = 1,
 	FEI_CCCID = 8,
 	FEI_DATA_OFFSET = 12,
@@ -36,7 +36,10 @@ static const char *fatal_name(unsigned fes)
 								: "a reason that is unknown";
 }
 
-/* The controller broke the protocol: prepare the TermReq, unless a PDU is half sent. */
+/*
+ * The controller broke the protocol: prepare the TermReq. No TermReq can be sent in the middle of
+ * another PDU.
+ */
 static void end_by_term(struct tcp_session *session, const char *sentence)
 {
 	struct tcp_slot *slot = list_first(&session->output, struct tcp_slot, output_node);
@@ -55,7 +58,7 @@ static void response_refuse(
 	end_by_term(session, sentence);
 }
 
-/* The pending command with this identifier, whose capsule has left; or NULL. */
+/* The slot of the pending command `cid`, if a byte of its capsule has been sent; or NULL. */
 static struct tcp_slot *slot_find(struct tcp_session *session, uint16_t cid)
 {
 	uint32_t number = cid & (HOST_DEPTH_MAX - 1);
@@ -75,7 +78,7 @@ static void take_ic_resp(struct tcp_session *session, const struct tcp_pdu *pdu)
 		.has_data_digest = session->wants_data_digest,
 	};
 
-	/* Neither a digest that was not asked for, nor none where the user wants one. */
+	/* Refuse a digest that this host did not request, and a missing one that it did request. */
 	if (pdu->ic.digest != asked) {
 		response_refuse(session, TCP_FATAL_PARAMETER, FEI_DIGEST,
 			pdu->ic.digest & ~asked ? "it enables a digest that was not asked for"
@@ -96,7 +99,7 @@ static void take_r2t(struct tcp_session *session, const struct tcp_pdu *pdu)
 	if (!slot) {
 		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID, "R2T for no pending command");
 	} else if (slot->command->direction != HOST_TO_CONTROLLER) {
-		/* Answering would hand out this host's memory. */
+		/* An answer would send memory of this host that the controller may not read. */
 		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
 			"R2T for a command that sends no data");
 	} else if (list_is_linked(&slot->output_node)) {
@@ -117,7 +120,7 @@ static void take_r2t(struct tcp_session *session, const struct tcp_pdu *pdu)
 	}
 }
 
-/* The header of C2HData: where the data goes. */
+/* Check the header of a C2HData, and say where its data goes. */
 static void place_data(struct tcp_session *session, const struct tcp_pdu *pdu)
 {
 	struct tcp_slot *slot = slot_find(session, pdu->data.cccid);
@@ -150,11 +153,11 @@ static void place_data(struct tcp_session *session, const struct tcp_pdu *pdu)
 
 static bool is_success(const struct host_command *command)
 {
-	/* Bit 0 is the phase, which Fabrics does not use. */
+	/* Bit 0 is the phase tag, which Fabrics does not use. */
 	return le16_get(command->cqe + CQE_STATUS) >> 1 == 0;
 }
 
-/* The CQE is in the command. A successful command must have moved all of its data. */
+/* The command has its CQE. If its status is success, all of its data must have been transferred. */
 static void take_response(struct tcp_session *session, struct tcp_slot *slot)
 {
 	struct host_command *command = slot->command;
@@ -228,7 +231,7 @@ static void take_pdu(struct tcp_session *session)
 	case TCP_PDU_CAPSULE_CMD:
 	case TCP_PDU_H2C_DATA:
 	case TCP_PDU_H2C_TERM:
-		/* tcp_rx has refused PDUs of the other direction. */
+		/* tcp_rx refuses the PDUs that only a host sends. */
 		break;
 	}
 }

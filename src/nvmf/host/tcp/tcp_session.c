@@ -15,8 +15,8 @@ enum {
 	OPCODE_FABRICS = 0x7f,
 	FLAGS_PSDT = 0xc0,
 	FLAGS_SGL = 0x40, /* PSDT 01b: an SGL, which Fabrics requires */
-	SGL_IN_CAPSULE = 0x01, /* data block, offset */
-	SGL_TRANSPORT = 0x5a, /* transport data block: by R2T or C2HData */
+	SGL_IN_CAPSULE = 0x01, /* data block descriptor with an offset in the capsule */
+	SGL_TRANSPORT = 0x5a, /* transport data block descriptor: data by R2T or C2HData */
 	CID_SLOT_BITS = 10,
 };
 
@@ -71,7 +71,7 @@ void tcp_session_fail(struct tcp_session *session, int error, const char *format
 	va_end(arguments);
 }
 
-/* Put the PDU with this header and data into the output. */
+/* Encode `pdu` with its `data`, and append it to the output. */
 static void slot_send(struct tcp_session *session, struct tcp_slot *slot, struct tcp_pdu *pdu,
 	const uint8_t *data)
 {
@@ -105,7 +105,10 @@ void tcp_slot_send_data(struct tcp_session *session, struct tcp_slot *slot)
 	slot->sent_bytes += length;
 }
 
-/* Do the data go in the capsule? Section 3.3.2: 8192 bytes of Admin and Fabrics commands may. */
+/*
+ * Whether the data travels in the capsule. Any controller accepts 8,192 bytes in the capsules of
+ * Admin and Fabrics commands (section 3.3.2).
+ */
 static bool is_in_capsule(const struct tcp_session *session, const struct host_command *command)
 {
 	uint32_t limit = session->in_capsule_bytes;
@@ -151,7 +154,7 @@ void tcp_session_submit(struct tcp_session *session, struct host_command *comman
 	slot_send(session, slot, &pdu, command->data);
 }
 
-/* Append the part of `bytes` that lies behind the first `*skip` bytes. */
+/* Append `bytes` to `parts`, without the first `*skip` bytes. Reduce `*skip` by those skipped. */
 static int add_part(
 	struct iovec *parts, int count, const uint8_t *bytes, size_t length, size_t *skip)
 {
@@ -200,7 +203,7 @@ void tcp_slot_finish(struct tcp_session *session, struct tcp_slot *slot, enum ho
 	command->done(command, end);
 }
 
-/* A PDU of this command is out: go on with its next one, if any. */
+/* A PDU of this slot has been sent: continue with its next H2CData, or end the command. */
 static void pdu_sent(struct tcp_session *session, struct tcp_slot *slot)
 {
 	list_remove(&slot->output_node);
@@ -239,7 +242,7 @@ static struct tcp_slot *slot_of(struct tcp_session *session, const struct host_c
 
 void tcp_session_end(struct tcp_session *session)
 {
-	/* A command that done() submits meanwhile is not sent: it ends too. */
+	/* A command that done() submits here is not sent, and ends here, too. */
 	while (session->slots && !list_is_empty(&session->pending)) {
 		struct host_command *command =
 			list_first(&session->pending, struct host_command, node);
