@@ -203,6 +203,7 @@ static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 {
 	struct udp_impairments *impairments = port->impairments;
 	struct udp_held *twin = NULL;
+	bool is_aside;
 
 	if (fate->is_corrupted)
 		packet_corrupt(impairments, held, fate->corrupt_bit);
@@ -212,10 +213,11 @@ static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 		memcpy(twin, held, sizeof(*twin) + held->bytes);
 		list_init(&twin->link);
 	}
-	packet_hold(impairments, held, fate->hold_ns + (fate->is_reordered ? IMPAIR_REORDER_NS : 0),
-		now_ns);
+	/* Of two packets in a row that are to be reordered, the second one overtakes the first. */
+	is_aside = fate->is_reordered && !impairments->aside;
+	packet_hold(impairments, held, fate->hold_ns + (is_aside ? IMPAIR_REORDER_NS : 0), now_ns);
 	aside_end(impairments, held);
-	if (fate->is_reordered)
+	if (is_aside)
 		impairments->aside = held;
 	if (twin)
 		packet_hold(impairments, twin, fate->hold_ns, now_ns);
