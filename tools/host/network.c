@@ -219,7 +219,7 @@ static int become_root(void)
 	int result = user_namespace_enter(0, 0);
 
 	if (result < 0)
-		complain("host: this system does not let ordinary users make user namespaces (%s);"
+		complain("this system does not let ordinary users make user namespaces (%s);"
 			 " run it as root",
 			strerror(-result));
 	return result;
@@ -354,10 +354,13 @@ int network_make_private(const struct network_settings *settings, struct network
 	int result = may_name_networks() ? 0 : become_root();
 
 	*ret_network = network_none();
-	if (result == 0)
-		result = namespaces_make(settings, ret_network);
 	if (result < 0)
+		return result;
+	result = namespaces_make(settings, ret_network);
+	if (result < 0) {
 		network_close(ret_network);
+		complain("could not make a network: %s", strerror(-result));
+	}
 	return result;
 }
 

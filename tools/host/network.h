@@ -68,7 +68,7 @@ int network_make(const char *name, const struct network_settings *settings);
  *
  * `ret_network`  For network_enter() of child processes, and network_close().
  *
- * Returns as network_make().
+ * Returns 0, or -errno with a sentence on standard error.
  */
 int network_make_private(const struct network_settings *settings, struct network *ret_network);
 

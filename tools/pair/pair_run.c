@@ -99,6 +99,7 @@ static uint64_t seconds_from_now(unsigned seconds)
 /* The child is on its host, and ends with this process. */
 static void child_prepare(const struct pair *pair, int host)
 {
+	char name[NETWORK_NAME_BYTES_MAX];
 	sigset_t set = signals_awaited();
 
 	setpgid(0, 0);
@@ -107,7 +108,8 @@ static void child_prepare(const struct pair *pair, int host)
 		complain("pair: cannot enter host %s: %s", host_facts(host).name, strerror(errno));
 		_exit(EXIT_FAILED);
 	}
-	network_identify("pair", host);
+	snprintf(name, sizeof(name), "pair-%d", (int)getppid());
+	network_identify(name, host);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
