@@ -113,10 +113,7 @@ static int place_open(const char *path, enum place_whose whose, struct place *re
 	return 0;
 }
 
-/*
- * The name of one of the directories of user `uid`, a number outside the user namespace; or "" for
- * a directory that only root has. Returns false after the last.
- */
+/* Name a directory of user `uid`; "": only root has this one. Returns false after the last. */
 static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
 {
 	*ret_path = '\0';
@@ -488,10 +485,7 @@ void place_leave(struct place_listener *listener)
 
 /* --- connecting --- */
 
-/*
- * Connect to a listener in a trusted directory. Returns a socket; -EAGAIN when the listener's queue
- * is full; or another -errno.
- */
+/* Connect to a listener in a trusted directory. Returns a socket or -errno; -EAGAIN: it is busy. */
 static int socket_connect(const struct place *place, const char *name)
 {
 	struct sockaddr_un address;

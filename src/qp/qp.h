@@ -25,6 +25,7 @@
 #include "lane/lane.h"
 #include "qp/guard.h"
 #include "qp/pace.h"
+#include "qp/qp_local.h"
 #include "queue/cq.h"
 #include "queue/qp_type.h"
 #include "queue/rq.h"
@@ -182,69 +183,6 @@ struct qp_transport {
 	void (*migrated)(struct qp *qp);
 	/* Assert the invariants. For tests. */
 	void (*check)(const struct qp *qp);
-};
-
-/* What the same-host transport has done with a request. */
-enum qp_local_result {
-	QP_LOCAL_DONE,
-	QP_LOCAL_FAILED, /* it was executed, and failed by a fault of this side */
-	QP_LOCAL_LATER, /* not executed yet, because the peer is not ready */
-	QP_LOCAL_PACKETS, /* fallback: packets execute it, or report its error */
-};
-
-/*
- * The operations of the same-host transport on a queue pair (src/local). If the peer is on this
- * host, the initiator's own CPU executes requests. The requester calls it before it cuts a request
- * into packets.
- */
-struct qp_local_ops {
-	/*
-	 * Can execute() probably execute a request like this one now? A hint: execute() may still
-	 * refuse.
-	 */
-	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
-	/*
-	 * Execute a request; all requests before it are complete. If either side finds an error in
-	 * the request, it falls back to packets, and no bytes are moved. LATER sets *ret_at_ns to
-	 * the time of the next attempt, FAILED sets *ret_fault.
-	 */
-	enum qp_local_result (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
-		uint64_t *ret_at_ns, enum fault *ret_fault);
-	/*
-	 * The queue pair is about to execute a packet of the peer. First complete the requests that
-	 * the peer has executed without packets. That may move the queue pair to the error state.
-	 */
-	void (*collect)(struct qp *qp, uint64_t now_ns);
-	/*
-	 * The state has changed from `old` to qp->state. Called after the transport's
-	 * state_changed(), and before the queues are flushed.
-	 */
-	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
-	/* Attributes have changed. Called before the state changes. */
-	void (*modified)(struct qp *qp);
-	/*
-	 * For transports without acknowledgements. has_arrived() asks for the initiator: has the
-	 * peer processed all packets before `next`, and does it keep no receive request for a later
-	 * packet? arrived() is for the receiver: report to the peer the PSN that this side expects,
-	 * and whether it keeps a receive request. A datagram queue pair only reports that another
-	 * packet came.
-	 */
-	bool (*has_arrived)(const struct qp *qp, struct psn next);
-	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
-	/*
-	 * For datagram queue pairs from whose receive queue other processes take, too. First
-	 * complete the requests that those have taken, then take a request for a packet of `bytes`.
-	 * Returns COUNTER_COUNT; or, when there is no request that is long enough, the counter for
-	 * the dropped packet. The call may move the queue pair to the error state.
-	 */
-	enum counter (*take)(
-		struct qp *qp, uint64_t bytes, struct recv_wqe *ret_receive, uint64_t now_ns);
-	/* A window's key was invalidated: wait until the peer no longer uses the key. */
-	void (*quiesce)(struct qp *qp, uint32_t key);
-};
-
-struct qp_local {
-	const struct qp_local_ops *ops;
 };
 
 struct qp {

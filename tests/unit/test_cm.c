@@ -97,7 +97,7 @@ static void mra_about_another_message_is_dropped(void **state)
 	assert_int_equal(conn.state, CM_STATE_REQ_SENT);
 }
 
-/* Twice such a MRA made the table of the peers' IDs a loop, in which the next lookup never ended. */
+/* Two such MRAs made the table of the peers' IDs a loop, in which the next lookup never ended. */
 static void mra_without_an_id_is_malformed(void **state)
 {
 	struct cm_message mra = {
