@@ -93,6 +93,13 @@ void impair_init(struct impair *impair, const struct impair_plan *plan);
 void impair_flow_bind(
 	struct impair_flow *flow, uint32_t request_psn, uint32_t response_psn, uint32_t mtu_bytes);
 
+/* The queue pair was reset: its PSNs begin anew, even if they are the same. */
+static inline void impair_flow_reset(struct impair_flow *flow)
+{
+	flow->requests.is_begun = false;
+	flow->responses.is_begun = false;
+}
+
 /*
  * Decide about a packet.
  *

@@ -47,6 +47,20 @@ static void report_open(const char *path)
 		log_write(LOG_ERROR, "URNIC_IMPAIR: %.200s is no file for a report", path);
 }
 
+/* Does each fault that kills know whom? */
+static void victims_check(const struct impair_plan *plan)
+{
+	for (uint32_t i = 0; i < plan->fault_count; i++) {
+		const struct impair_fault *fault = &plan->faults[i];
+		bool is_client = fault->victim == IMPAIR_SIDE_CLIENT;
+
+		if (fault->verb == IMPAIR_VERB_kill && !(is_client ? plan->client : plan->server))
+			log_write(LOG_ERROR,
+				"kill in URNIC_FAULTS has no effect without %s=PID in URNIC_IMPAIR",
+				is_client ? "client" : "server");
+	}
+}
+
 void nic_impair_start(void)
 {
 	const char *settings = setting_path("URNIC_IMPAIR");
@@ -65,6 +79,7 @@ void nic_impair_start(void)
 		log_write(LOG_ERROR, "no impairments, because in URNIC_FAULTS %s", why);
 		return;
 	}
+	victims_check(&plan);
 	impair_init(&impair, &plan);
 	report_open(plan.report);
 	nic.impair = &impair;

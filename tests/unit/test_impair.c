@@ -322,6 +322,11 @@ static void flow_that_is_connected_anew_begins_anew(void **state)
 	impair_flow_bind(&flow, PSN_FIRST - 4, PSN_FIRST, MTU);
 	assert_true(WRITE(&flow, U24_MASK - 3).is_first);
 	assert_true(WRITE(&flow, 0).is_first);
+	/* After a reset with the same PSN, too. */
+	assert_false(WRITE(&flow, U24_MASK - 3).is_first);
+	impair_flow_reset(&flow);
+	impair_flow_bind(&flow, PSN_FIRST - 4, PSN_FIRST, MTU);
+	assert_true(WRITE(&flow, U24_MASK - 3).is_first);
 }
 
 /* --- aimed faults --- */
