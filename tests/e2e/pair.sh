@@ -47,6 +47,18 @@ ends() {
 	! run_with 'sleep 4711' || fail 'a daemon outlives its network'
 }
 
+# Where the kernel allows no user namespaces.
+forbidden() {
+	# shellcheck disable=SC2016
+	$as unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_user_namespaces' 2>/dev/null || return 0
+	# shellcheck disable=SC2016
+	$as unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"' \
+		"$urnic" pair -- true -- true 2>"$scratch/err"
+	status=$?
+	[ $status = 1 ] || fail "without user namespaces: $status"
+	says 'does not let ordinary users make user namespaces'
+}
+
 refusals() {
 	pair_ends 2 --mtu 100 -- true -- true
 	says "not '100'"
@@ -65,4 +77,5 @@ refusals
 if as_ordinary_user; then
 	basics
 	ends
+	forbidden
 fi

@@ -364,6 +364,8 @@ static int status_choose(const struct pair *pair)
 
 	if (pair->signal)
 		return 128 + pair->signal;
+	if (pair->capturer.status)
+		worst = EXIT_FAILED;
 	for (int host = 0; host < pair->network.host_count; host++) {
 		const struct pair_process *process = &pair->programs[host];
 
