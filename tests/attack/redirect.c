@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * redirect INTERFACE PEER VICTIM VICTIM-MAC SECONDS
+ * redirect INTERFACE PEER VICTIM VICTIM-MAC SECONDS [QPN]
  *
  * A third host on the link sends packets to the victim in the peer's name, from its own Ethernet
- * address: for queue pair numbers of all slots, chosen at random, with good ICRCs. It counts the
- * victim's frames for the peer that arrive at this third host instead.
+ * address: for queue pair numbers of all slots, chosen at random, with good ICRCs. With QPN, a
+ * queue pair of perftest's for datagrams, all packets are datagrams that this queue pair accepts.
+ * The program counts the victim's frames for the peer that arrive at this third host instead.
  *
  * Prints how many packets it sent and how many frames came.
  */
@@ -13,7 +14,10 @@
 #include <time.h>
 
 #include "support/stranger.h"
+#include "wire/headers.h"
 #include "wire/opcode.h"
+
+enum { DATAGRAM_BYTES = 40, PERFTEST_QKEY = 0x11111111 };
 
 static double now_s(void)
 {
@@ -77,7 +81,24 @@ static uint32_t packet_make(uint8_t *packet)
 
 	memset(packet, 0, 64);
 	bth_encode(&bth, packet);
-	return bth.opcode == OPCODE_UD_SEND_ONLY ? 40 : bth.opcode == OPCODE_RC_SEND_ONLY ? 32 : 16;
+	return bth.opcode == OPCODE_UD_SEND_ONLY    ? DATAGRAM_BYTES
+		: bth.opcode == OPCODE_RC_SEND_ONLY ? 32
+						    : 16;
+}
+
+static uint32_t datagram_make(uint8_t *packet, uint32_t qpn)
+{
+	const struct bth bth = {
+		.opcode = OPCODE_UD_SEND_ONLY,
+		.pkey = BTH_PKEY_DEFAULT,
+		.dest_qpn = qpn_from(qpn),
+	};
+	const struct deth deth = {.qkey = PERFTEST_QKEY, .source_qpn = qpn_from(qpn)};
+
+	memset(packet, 0, DATAGRAM_BYTES);
+	bth_encode(&bth, packet);
+	deth_encode(&deth, packet + BTH_BYTES);
+	return DATAGRAM_BYTES;
 }
 
 int main(int argc, char **argv)
@@ -85,11 +106,12 @@ int main(int argc, char **argv)
 	static struct stranger stranger;
 	struct stranger_route route = {.source_port = ROCE_SOURCE_PORT_MIN};
 	uint64_t sent = 0, taken = 0;
+	uint32_t qpn = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 0) : 0;
 	uint8_t packet[64];
 	double end_s;
 	int listener;
 
-	if (argc != 6 || stranger_open(&stranger, argv[1]) || !stranger_mac(argv[4], route.macs))
+	if (argc < 6 || stranger_open(&stranger, argv[1]) || !stranger_mac(argv[4], route.macs))
 		return 2;
 	memcpy(route.macs + sizeof(stranger.mac), stranger.mac, sizeof(stranger.mac));
 	route.source = gid_of(argv[2]);
@@ -99,7 +121,8 @@ int main(int argc, char **argv)
 	while (now_s() < end_s) {
 		for (unsigned i = 0; i < 4 * STRANGER_BATCH; i++, sent++) {
 			route.source_port = (uint16_t)(ROCE_SOURCE_PORT_MIN + rand() % 0x4000);
-			stranger_send(&stranger, &route, packet, packet_make(packet));
+			stranger_send(&stranger, &route, packet,
+				qpn ? datagram_make(packet, qpn) : packet_make(packet));
 		}
 		taken += frames_taken(listener, &stranger, &route.source);
 	}
