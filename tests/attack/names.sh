@@ -108,11 +108,13 @@ os.makedirs("/dev/shm/urnic-0", exist_ok=True)'
 everybody "a user namespace's root takes root's names"
 rmdir /tmp/urnic-0 /dev/shm/urnic-0 2>/dev/null
 
-# Directories with the names of the victim's: with sockets in them, behind links, or none at all.
+# Directories with the names of the victim's: with sockets in them, behind links (also to a private
+# directory of the victim's), or none at all.
 netns=$(on a /usr/bin/python3 -c '
 import socket
 print("net-%x" % int.from_bytes(socket.socket(socket.AF_UNIX).getsockopt(socket.SOL_SOCKET, 71, 8), "little"))')
-for way in directory link file; do
+for way in directory link private file; do
+	[ $way != private ] || $(as $victim) mkdir -m 700 "/tmp/trap-$victim"
 	attack "$(as $attacker)" "
 os.umask(0)
 way, netns = '$way', '$netns'
@@ -120,7 +122,7 @@ os.makedirs(f'/tmp/trap-{victim}', exist_ok=True)
 held = []
 for parent in ('/tmp', '/dev/shm'):
     path = f'{parent}/urnic-{victim}'
-    if way == 'link':
+    if way in ('link', 'private'):
         os.symlink(f'/tmp/trap-{victim}', path)
     elif way == 'file':
         os.mkfifo(path, 0o666)
@@ -131,8 +133,9 @@ for parent in ('/tmp', '/dev/shm'):
         for directory in (path, path + '.AAAAAA'):
             held += [listen(f'{directory}/{netns}')]
             held += fill(f'{directory}/{netns}')"
+	changed=$(stat -c %z "/tmp/trap-$victim")
 	everybody "a $way has the name of the victim's directory"
-	[ -z "$(ls -A "/tmp/trap-$victim")" ] || fail "the victim has written to $(ls "/tmp/trap-$victim")"
+	[ "$changed" = "$(stat -c %z "/tmp/trap-$victim")" ] || fail "$way: the victim has written to the trap"
 	rm -rf /tmp/urnic-"$victim"* /dev/shm/urnic-"$victim"* "/tmp/trap-$victim"
 done
 
