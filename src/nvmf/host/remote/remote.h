@@ -22,7 +22,7 @@ struct remote_settings {
 	/* The remote sets changed, event and context. */
 	struct host_controller_settings controller;
 	uint32_t nsid; /* 0: the first active namespace */
-	/* Called once. `error` is 0 if the device may be used; else see remote_reason(). */
+	/* Called once. If `error` is 0 the device is ready, else remote_reason() says why not. */
 	void (*ready)(void *context, int error);
 	/* Called when the state of the connection has changed; may be NULL. */
 	void (*changed)(void *context, enum host_state state);

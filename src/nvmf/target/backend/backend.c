@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules that a request to any backend must keep.
+ * The functions that do not depend on the kind of a backend, with the checks of each request.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Backends: where the bytes of a namespace are.
+ * Backends: they store the bytes of namespaces.
  *
  * A backend is an array of blocks that the target reads and writes. There are four: memory, null
  * (reads zeroes and forgets writes), a regular file, and a block device. Requests to files and
- * devices are asynchronous: a backend_ring carries them to the kernel by io_uring. Where io_uring
- * is not allowed, the ring makes the system call at once, and the caller waits for it.
+ * devices are asynchronous: a backend_ring carries them to the kernel by io_uring. If the kernel
+ * refuses io_uring, the ring makes the system call within backend_submit(), which may block.
  *
  * Ownership: the caller owns the requests and their buffers. From backend_submit() to `done` a
  * request belongs to its backend.
  *
- * Threads: each thread that submits has a ring of its own. All threads share the backends; a block
- * that two of them write at once holds what one of them wrote.
+ * Threads: each thread that submits has its own ring. All threads share the backends. If two
+ * threads write the same block at once, the block afterwards has the data of one of them.
  *
- * Durability: a write is durable once a flush that was submitted after its `done` has succeeded, or
- * if it had `is_fua` set; a discard and zeroes, after such a flush. Files and devices keep this
- * promise across the death of the process and, as far as fdatasync() does, across power loss.
+ * Durability: a write, discard or write of zeroes is durable once a flush that was submitted after
+ * its `done` has succeeded. A write with `is_fua` is durable at its `done`. Files and devices keep
+ * durable data if the process dies and, as far as fdatasync() guarantees it, at a power loss.
  *
- * After a failed flush or FUA write each later one fails too, until the backend is opened anew. The
- * kernel reports an error once and may have dropped the pages that it could not write; so a later
- * success would be for other data than the caller believes. Reads and volatile writes go on.
+ * After a failed flush or FUA write, each later flush or FUA write fails, until the backend is
+ * closed and opened again. The kernel reports an error only once, and may have dropped the pages
+ * that it could not write. So the success of a later flush would not cover all earlier writes.
+ * Reads and other writes are still executed.
  */
 #ifndef URNIC_NVMF_TARGET_BACKEND_H
 #define URNIC_NVMF_TARGET_BACKEND_H
@@ -38,41 +39,41 @@ enum backend_status {
 #undef BACKEND_STATUS
 };
 
-/* The NVMe status, type << 8 | code, of the completion; and what it means, in a sentence. */
+/* The NVMe status of the completion, type << 8 | code; and a sentence that says what it means. */
 uint16_t backend_status_nvme(enum backend_status status);
 const char *backend_status_sentence(enum backend_status status);
 
 enum backend_operation {
 	BACKEND_READ,
 	BACKEND_WRITE,
-	/* Make all finished writes durable. */
+	/* Make all writes whose `done` was called durable. */
 	BACKEND_FLUSH,
 	/* The range reads as zeroes afterwards. */
 	BACKEND_WRITE_ZEROES,
-	/* The range may lose its contents; an advice that a backend may ignore. */
+	/* The caller no longer needs the contents of the range. A backend may ignore this. */
 	BACKEND_DISCARD,
 };
 
 struct backend_request {
 	enum backend_operation operation;
-	/* Writes: durable before `done`. */
+	/* For writes: the data is durable before `done` is called. */
 	bool is_fua;
-	/* Whole blocks within the namespace; a flush has neither. */
+	/* Whole blocks within the backend; unused by a flush. */
 	uint64_t offset_bytes;
 	uint64_t length_bytes;
 	/*
-	 * Reads and writes: buffers of `length_bytes` in all, at most IOV_MAX of them. The backend
-	 * may change the entries of the array, not what they point to.
+	 * For reads and writes: at most IOV_MAX buffers, together of `length_bytes` bytes. The
+	 * backend may change the entries of this array.
 	 */
 	struct iovec *iov;
 	unsigned iov_count;
 	/*
-	 * Called once, from backend_submit() itself or from backend_ring_poll(). The request is the
-	 * caller's again, and may be submitted again.
+	 * Called once, by backend_submit() or by backend_ring_poll(). From then on the caller owns
+	 * the request, and may submit it again.
 	 */
 	void (*done)(struct backend_request *request, enum backend_status status);
 
-	/* The backend's own, from backend_submit() to `done`. */
+	/* Only the backend uses these, from backend_submit() to `done`. */
 	struct backend *backend;
 	struct backend_request *next;
 	uint64_t remaining_bytes;
@@ -81,19 +82,19 @@ struct backend_request {
 	uint8_t zero_way;
 };
 
-/* What a backend is made of: one of three kinds. */
+/* The kind of a backend, and its properties. */
 struct backend_settings {
-	/* A regular file or a block device. NULL: memory, or null with `is_null`. */
+	/* A regular file or a block device. NULL: a memory backend, or a null one if `is_null`. */
 	const char *path;
 	bool is_null;
 	bool is_read_only;
-	/* Memory and null: the size. Files and devices: 0 for all of it. */
+	/* The size of the backend. For a file or device, 0 means its whole size. */
 	uint64_t size_bytes;
-	/* A power of two from 512 to 65,536; 0 for the device's own, or 512. */
+	/* A power of two from 512 to 65,536; 0: the block size of the device, or 512. */
 	uint32_t block_bytes;
 	/*
-	 * Gets a sentence, without a full stop, when the file or device fails: once for each kind
-	 * of failure. NULL: no report.
+	 * Called with a sentence, without a full stop, when the file or device fails: once for each
+	 * kind of failure. NULL: no report.
 	 */
 	void (*report)(void *context, const char *sentence);
 	void *report_context;
@@ -102,68 +103,69 @@ struct backend_settings {
 enum {
 	BACKEND_BLOCK_BYTES_MIN = 512,
 	BACKEND_BLOCK_BYTES_MAX = 65536,
-	/* A sentence for the user, with the path in it. */
+	/* The length of a sentence for the user, including the path. */
 	BACKEND_SENTENCE_BYTES = 512,
 };
 
 /*
  * Open a backend.
  *
- * `sentence`  BACKEND_SENTENCE_BYTES; on failure, what is wrong and what the user can do.
+ * `sentence`  BACKEND_SENTENCE_BYTES bytes; on failure, what is wrong and what the user can do.
  *
- * Returns 0 or -errno: a missing file, one that another target has open, a size that is not
- * usable, no memory.
+ * Returns 0 or -errno, for example if the file is missing, another target has it open, its size is
+ * not usable, or there is no memory.
  */
 int backend_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
 
-/* No request may be under way. NULL is allowed. */
+/* Close a backend, which has no pending request. `backend` may be NULL. */
 void backend_close(struct backend *backend);
 
 uint64_t backend_size_bytes(const struct backend *backend);
 uint32_t backend_block_bytes(const struct backend *backend);
 bool backend_is_read_only(const struct backend *backend);
-/* Discarded blocks read as zeroes: DLFEAT of Identify Namespace. */
+/* Whether discarded blocks read as zeroes (DLFEAT of Identify Namespace). */
 bool backend_discard_reads_zeroes(const struct backend *backend);
-/* Requests that were submitted and are not done. */
+/* The number of requests that were submitted and are not done. */
 unsigned backend_pending(const struct backend *backend);
 
 /*
- * Take over the size that the file or device has now, larger or smaller; memory and null take
- * `size_bytes`. No request of any thread may be under way. Returns 0 or -errno with a sentence; on
- * failure the size is as it was.
+ * Change the size of a backend, which has no pending request of any thread. With `size_bytes` 0, a
+ * file or device takes over its present size. Returns 0 or -errno with a sentence; on failure the
+ * size is unchanged.
  */
 int backend_resize(struct backend *backend, uint64_t size_bytes, char *sentence);
 
 /*
- * Start a request. A request that breaks a rule (range, read-only) is done at once with a status.
- * Requests of one backend may finish in any order; those of one ring, on its thread.
+ * Start a request. A request that the backend does not allow (range, read-only) is done at once.
+ * Requests of one backend may be done in any order. `done` runs on the thread of the ring.
  *
- * `ring`  May be NULL for memory and null.
+ * `ring`  May be NULL for memory and null backends.
  */
 void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request);
 
 /*
- * A ring with room for `entries` system calls under way; further requests wait their turn inside.
- * `allow_uring` false, or a kernel that refuses io_uring: backend_submit() does the request itself.
+ * Create a ring. Up to `entries` system calls are pending in the kernel; the ring keeps further
+ * requests until there is room. If `allow_uring` is false or the kernel refuses io_uring,
+ * backend_submit() executes each request itself. Returns 0 or -ENOMEM.
  */
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring);
 void backend_ring_destroy(struct backend_ring *ring);
 
-/* Readable when backend_ring_poll() has something to do; -1 without io_uring. */
+/* A descriptor that is readable when backend_ring_poll() has work to do; -1 without io_uring. */
 int backend_ring_fd(const struct backend_ring *ring);
 
 /*
- * Hand what was submitted to the kernel, and call `done` for what is finished. Call it after each
- * batch of backend_submit() and when the descriptor is readable. Never blocks. Returns the number
- * of requests that finished.
+ * Pass submitted requests to the kernel, and call `done` for finished ones. The caller calls this
+ * after each batch of backend_submit(), and when the descriptor is readable. Never blocks. Returns
+ * the number of requests that are done.
  */
 unsigned backend_ring_poll(struct backend_ring *ring);
 
 /*
- * To be called after backend_ring_poll(): has the kernel refused some requests, mostly for lack of
- * memory? The descriptor does not become readable when the kernel would take them, so call
+ * Whether backend_ring_poll() has left requests that the kernel refused, mostly for lack of memory.
+ * The descriptor does not become readable when the kernel has memory again, so the caller calls
  * backend_ring_poll() again some milliseconds later.
  */
 bool backend_ring_is_put_off(const struct backend_ring *ring);

@@ -2,10 +2,10 @@
 /*
  * The backend of regular files and block devices.
  *
- * The file is locked (flock) while it is open, and a device is opened exclusively, so two targets
- * cannot serve the same bytes. Reads and writes go through the page cache. A regular file that has
- * become shorter than its namespace refuses writes, which would otherwise extend it and leave a
- * hole of lost data before them.
+ * The file is locked (flock) while it is open, and a device is opened exclusively. So two targets
+ * cannot write to the same bytes. Reads and writes go through the page cache. If a regular file has
+ * become shorter than its namespace, writes fail. Otherwise a write beyond the new end would extend
+ * the file, and the lost data before that write would read as zeroes.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "nvmf/target/backend/object.h"
 #include "nvmf/target/backend/ring.h"
 
-/* How zeroes get into the file; where a file system refuses a way, the next one is taken. */
+/* The ways to write zeroes. If the file system does not support a way, the next one is used. */
 enum zero_way { ZERO_BY_RANGE, ZERO_BY_HOLE, ZERO_BY_WRITING };
 
 struct file {
@@ -33,7 +33,7 @@ struct file {
 	atomic_uint zero_way;
 	/* A flush or an FUA write has failed. */
 	atomic_bool has_lost_writes;
-	/* One bit for each status that `report` has been given. */
+	/* A bit for each backend_status that was reported already. */
 	atomic_uint reported;
 	void (*report)(void *context, const char *sentence);
 	void *report_context;
@@ -47,7 +47,7 @@ static struct file *file_of(struct backend *backend)
 	return (struct file *)backend;
 }
 
-/* It says that data is on the disk when it succeeds. */
+/* Whether the success of the request means that data is durable. */
 static bool is_durable(const struct backend_request *request)
 {
 	return request->operation == BACKEND_FLUSH ||
@@ -109,7 +109,7 @@ struct file_step file_step_next(struct backend_request *request)
 	return step;
 }
 
-/* A piece of a read or write is done. Returns whether some of it remains. */
+/* `bytes` bytes of a transfer are done. Returns whether some bytes remain. */
 static bool request_advance(struct backend_request *request, uint64_t bytes)
 {
 	assert(bytes <= request->remaining_bytes);
@@ -140,7 +140,7 @@ static enum backend_status status_of_error(const struct backend_request *request
 	return BACKEND_WRITE_FAULT;
 }
 
-/* Returns true if the request goes on by another way. */
+/* Returns true if the request is to be tried again, perhaps in another way. */
 static bool step_failed(struct backend_request *request, int error, enum backend_status *ret_status)
 {
 	struct file *file = file_of(request->backend);
@@ -226,7 +226,7 @@ static int file_size(int fd, bool is_device, uint64_t *ret_bytes)
 	return 0;
 }
 
-/* `size_bytes` 0 is all of the file. */
+/* Set the size of the backend; a `size_bytes` of 0 means the whole file. */
 static int take_size(struct file *file, uint64_t size_bytes, char *sentence)
 {
 	uint64_t actual_bytes;
@@ -294,7 +294,7 @@ static int refuse_open(const char *path, int error, char *sentence)
 	return backend_refuse(sentence, error, "%s: cannot be opened: %s", path, strerror(error));
 }
 
-/* The type is looked up first, because to open a pipe or a terminal may block. */
+/* Check the type of the file before opening it, because opening a pipe or a terminal may block. */
 static int open_file(struct file *file, char *sentence)
 {
 	struct stat status;

@@ -2,10 +2,10 @@
 /*
  * The backends without a file. Both finish a request within backend_submit().
  *
- *   memory   an anonymous mapping; pages that were never written take no memory, and discarded
+ *   memory   an anonymous mapping. Pages that were never written take no memory, and discarded
  *            pages go back to the system
- *   null     no bytes at all: reads fill the buffer with zeroes, so that no host sees what another
- *            host's command left in it
+ *   null     no memory. Reads fill the buffer with zeroes, because the buffer may have data of
+ *            another host's command
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "nvmf/target/backend/object.h"
 
 enum {
-	/* At least a block, so that no block is in two stripes. */
+	/* A multiple of each block size, so that no block is in two stripes. */
 	STRIPE_BYTES = BACKEND_BLOCK_BYTES_MAX,
 	LOCK_COUNT = 64,
 };
@@ -35,7 +35,7 @@ static struct memory *memory_of(struct backend *backend)
 	return (struct memory *)backend;
 }
 
-/* Whole pages go back to the system, which zeroes them; their edges are written. */
+/* Give whole pages back to the system, which zeroes them; write zeroes to the rest of the range. */
 static void zero_bytes(char *bytes, uint64_t length)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -59,7 +59,7 @@ static size_t iov_bytes(const struct backend_request *request)
 	return sum;
 }
 
-/* Do the part of a request that lies within one stripe. */
+/* Execute the part of a request that lies within one stripe. */
 static void do_part(const struct memory *memory, enum backend_operation operation, uint64_t offset,
 	char *buffer, uint64_t bytes)
 {
@@ -74,8 +74,8 @@ static void do_part(const struct memory *memory, enum backend_operation operatio
 }
 
 /*
- * A block is within one stripe, so a thread that writes it and one that reads it at the same time
- * see it whole. The null backend has nothing to lock.
+ * Execute a request, with the lock of each stripe. A block is within one stripe, so a thread that
+ * reads it never sees a part of another thread's write. The null backend needs no lock.
  */
 static void do_range(struct memory *memory, enum backend_operation operation, uint64_t offset,
 	char *buffer, uint64_t bytes)
@@ -136,7 +136,7 @@ static int memory_resize(struct backend *backend, uint64_t size_bytes, char *sen
 		return error;
 	size_bytes -= size_bytes % backend->block_bytes;
 	if (memory->bytes) {
-		/* What a namespace has lost does not come back when it grows again. */
+		/* Bytes beyond the new end must not reappear when the namespace grows again. */
 		if (size_bytes < backend->size_bytes)
 			zero_bytes(memory->bytes + size_bytes, backend->size_bytes - size_bytes);
 		char *bytes =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the kinds of backends share. Only the files of this folder include it.
+ * What the kinds of backends share. Only the files of this folder include this header.
  */
 #ifndef URNIC_NVMF_TARGET_BACKEND_OBJECT_H
 #define URNIC_NVMF_TARGET_BACKEND_OBJECT_H
@@ -10,7 +10,7 @@
 #include "nvmf/target/backend/backend.h"
 
 struct backend_kind {
-	/* The request is whole blocks within the size, and allowed. */
+	/* backend_submit() has checked the range and the operation of the request. */
 	void (*submit)(struct backend *backend, struct backend_ring *ring,
 		struct backend_request *request);
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *sentence);
@@ -26,16 +26,16 @@ struct backend {
 	atomic_uint pending;
 };
 
-/* Each opens its kind; the caller has checked block_bytes. */
+/* Open a backend of each kind. The caller has checked block_bytes. */
 int backend_memory_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
 int backend_file_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
 
-/* Give a request back to its owner. */
+/* Call `done` of a request. */
 void backend_finish(struct backend_request *request, enum backend_status status);
 
-/* Write the sentence. Returns -error, so that a caller can return it. */
+/* Write the sentence. Returns -`error`, so that the caller can return it. */
 int backend_refuse(char *sentence, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -13,10 +13,10 @@
 struct backend_ring {
 	bool has_uring;
 	struct io_uring uring;
-	/* System calls handed to io_uring and not seen back; at most `entries`. */
+	/* The number of system calls that io_uring has; at most `entries`. */
 	unsigned in_flight;
 	unsigned entries;
-	/* Requests that wait for a place, oldest first. */
+	/* Requests that wait for room in io_uring, the oldest first. */
 	struct backend_request *waiting;
 	struct backend_request **waiting_end;
 };
@@ -103,7 +103,7 @@ static void do_at_once(struct backend_request *request)
 	backend_finish(request, status);
 }
 
-/* False: io_uring has no place; the request waits. */
+/* Returns false if io_uring has no room. */
 static bool start_step(struct backend_ring *ring, struct backend_request *request)
 {
 	struct io_uring_sqe *sqe;
@@ -149,7 +149,7 @@ static void start_waiting(struct backend_ring *ring)
 	}
 }
 
-/* Returns whether a request finished; `done` may submit more. */
+/* Returns whether the request is done. Its `done` may submit further requests. */
 static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 {
 	struct backend_request *request = io_uring_cqe_get_data(cqe);
@@ -183,7 +183,7 @@ unsigned backend_ring_poll(struct backend_ring *ring)
 	if (!ring->has_uring)
 		return 0;
 	submit_prepared(ring);
-	/* What is in the page cache is complete as soon as it is submitted. */
+	/* Requests for data in the page cache have finished within io_uring_submit(). */
 	for (unsigned i = 0; i < ring->entries && !io_uring_peek_cqe(&ring->uring, &cqe); i++) {
 		finished += take_completion(ring, cqe);
 		submit_prepared(ring);

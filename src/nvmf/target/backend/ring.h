@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls of file backends, by io_uring or at once. Only file.c uses it.
+ * System calls of file backends, by io_uring or synchronous. Only file.c uses this header.
  *
- * A request takes one or more steps, each a system call. backend_ring_start() asks the request's
- * backend for the next step (file_step_next), and gives the outcome to file_step_done().
+ * A request takes one or more steps; each step is a system call. The ring gets the next step of a
+ * request from file_step_next(), and passes the outcome to file_step_done().
  */
 #ifndef URNIC_NVMF_TARGET_BACKEND_RING_H
 #define URNIC_NVMF_TARGET_BACKEND_RING_H
@@ -18,22 +18,22 @@ enum file_call { FILE_READ, FILE_WRITE, FILE_FALLOCATE, FILE_SYNC };
 struct file_step {
 	enum file_call call;
 	int fd;
-	/* Reads and writes. */
+	/* For reads and writes. */
 	const struct iovec *iov;
 	unsigned iov_count;
-	/* RWF_* of a write, the mode of a fallocate. */
+	/* RWF_* for a write, the mode for fallocate. */
 	int flags;
 	uint64_t offset_bytes;
-	/* fallocate. */
+	/* For fallocate. */
 	uint64_t length_bytes;
 };
 
-/* What to do next for a request. */
+/* The next system call of a request. */
 struct file_step file_step_next(struct backend_request *request);
 
 /*
- * `outcome` is what the system call returned, or -errno. Returns true if another step follows;
- * otherwise `*ret_status` is how the request ended.
+ * `outcome` is the result of the system call, or -errno. Returns true if another step follows;
+ * otherwise the request has ended with `*ret_status`.
  */
 bool file_step_done(
 	struct backend_request *request, int64_t outcome, enum backend_status *ret_status);

@@ -31,7 +31,7 @@ void target_config_destroy(struct target_config *config)
 	free(config);
 }
 
-/* Deeper than any description: cJSON and the search for places recurse. */
+/* Refuse deep nesting, because cJSON and count_nodes() recurse. No description needs it. */
 static bool check_nesting(struct config_reader *reader)
 {
 	bool is_string = false;
@@ -100,7 +100,7 @@ int target_config_parse(
 	return 0;
 }
 
-/* All of a regular file or pipe. The caller frees `*ret_text`. */
+/* Read the whole of a regular file or pipe. The caller frees `*ret_text`. */
 static int read_file(int fd, char **ret_text, size_t *ret_bytes)
 {
 	size_t bytes = 0, room = 0;

@@ -5,7 +5,7 @@
 /*
  * The description of a target: hosts, subsystems with namespaces, and ports.
  *
- * It is read from a JSON file in the words of nvmetcli, so that a file that nvmetcli has saved
+ * The description is a JSON file with the keys of nvmetcli, so that a file that nvmetcli has saved
  * describes the same target here:
  *
  *     {
@@ -24,16 +24,17 @@
  *       } ]
  *     }
  *
- * Three keys of "device" are urnic's own: "memory" and "null" with a size ("64M") instead of
- * "path", and "block_size". Numbers and flags may be JSON numbers or strings; a size is a number of
+ * Three keys of "device" exist only in urnic: "memory" and "null" with a size ("64M") instead of
+ * "path", and "block_size". Numbers and flags may be JSON numbers or strings. A size is a number of
  * bytes with an optional K, M, G, T or P (powers of 1,024).
  *
- * Only a description that is right as a whole comes out. Everything else is refused with one
- * sentence and its place: a wrong value, an unknown or repeated key, and what urnic cannot do, such
- * as keys for authentication. Keys of nvmetcli that mean nothing here are accepted and have no
- * effect.
+ * The parser accepts only a description without errors. Otherwise it returns one sentence with the
+ * place of the error: a wrong value, an unknown or repeated key, or a setting that urnic does not
+ * support, such as keys for authentication. Keys of nvmetcli that have no meaning here are accepted
+ * and ignored.
  *
- * A description is a value: it holds no descriptor and refers to nothing outside. Any thread.
+ * A description is plain memory: it has no file descriptors, and no pointers to other objects. Any
+ * thread may use these functions.
  */
 
 #include <stdbool.h>
@@ -64,7 +65,7 @@ struct config_address {
 	/* Numeric; an IPv6 address may have a zone ("fe80::1%eth0"). */
 	char traddr[CONFIG_TRADDR_BYTES];
 	char trsvcid[CONFIG_SERVICE_BYTES];
-	/* Of a referral: the other port's ID. */
+	/* For a referral: the ID of the port that it refers to. */
 	uint32_t portid;
 };
 
@@ -81,12 +82,12 @@ struct config_referral {
 enum config_backend { CONFIG_PATH, CONFIG_MEMORY, CONFIG_NULL };
 
 struct config_namespace {
-	uint32_t nsid; /* 1 to CONFIG_NSID_MAX; each once in its subsystem */
+	uint32_t nsid; /* 1 to CONFIG_NSID_MAX; unique in its subsystem */
 	bool is_enabled;
 	enum config_backend backend;
 	char path[CONFIG_PATH_BYTES]; /* CONFIG_PATH: a file or block device */
-	uint64_t size_bytes; /* the others: not 0 */
-	uint32_t block_bytes; /* a power of two from 512 to 65,536; 0: the backend's own */
+	uint64_t size_bytes; /* CONFIG_MEMORY and CONFIG_NULL: the size, not 0 */
+	uint32_t block_bytes; /* a power of two from 512 to 65,536; 0: the backend's default */
 	bool is_read_only;
 	/* All zero: not given. */
 	uint8_t nguid[16];
@@ -103,8 +104,8 @@ struct config_subsystem {
 	char firmware[9];
 	uint32_t cntlid_min;
 	uint32_t cntlid_max;
-	uint32_t qid_max; /* I/O queues of one controller */
-	/* Indices of config_hosts. */
+	uint32_t qid_max; /* the most I/O queues of one controller */
+	/* Indices in target_config.hosts. */
 	uint32_t *allowed_hosts;
 	size_t allowed_host_count;
 	struct config_namespace *namespaces;
@@ -112,11 +113,11 @@ struct config_subsystem {
 };
 
 struct config_port {
-	uint32_t portid; /* each once */
+	uint32_t portid; /* unique */
 	struct config_address address;
-	uint32_t inline_bytes; /* data in the capsule of an I/O command; a multiple of 16 */
+	uint32_t inline_bytes; /* the most data in an I/O capsule, a multiple of 16 */
 	uint32_t queue_size; /* the most entries of an I/O queue */
-	/* Indices of the subsystems. */
+	/* Indices in target_config.subsystems. */
 	uint32_t *subsystems;
 	size_t subsystem_count;
 	struct config_referral *referrals;
@@ -135,34 +136,36 @@ struct target_config {
 /*
  * Read a description.
  *
- * `text`      Not terminated, `bytes` long, at most CONFIG_FILE_BYTES_MAX.
- * `sentence`  CONFIG_SENTENCE_BYTES. On failure "LINE:COLUMN: " and a sentence without a full stop.
+ * `text`      `bytes` bytes without a NUL, at most CONFIG_FILE_BYTES_MAX.
+ * `sentence`  CONFIG_SENTENCE_BYTES bytes. On failure "LINE:COLUMN: " and a sentence without a full
+ *             stop.
  *
- * 0, -EINVAL, or -ENOMEM. The caller destroys `*ret_config`, which is set on success only.
+ * Returns 0, -EINVAL, or -ENOMEM. The caller destroys `*ret_config`, which is set only on success.
  */
 int target_config_parse(
 	const char *text, size_t bytes, struct target_config **ret_config, char *sentence);
 
 /*
- * target_config_parse() for a file; the sentence begins with its path. Also returns the -errno of
- * opening and reading it.
+ * Read a description from a file. The sentence begins with `path`. Returns as
+ * target_config_parse(), or the -errno of opening or reading the file.
  */
 int target_config_load(const char *path, struct target_config **ret_config, char *sentence);
 
-/* NULL is fine. */
+/* Free a description; `config` may be NULL. */
 void target_config_destroy(struct target_config *config);
 
 /*
- * Single values, as the file and the command line spell them.
+ * Parsers of single values in the file and on the command line.
  *
- * A size: digits and an optional K, M, G, T or P. False: not a size, zero, or above 2^63 - 1.
+ * Parse a size: digits and an optional K, M, G, T or P. Returns false if `text` is not a size, or
+ * the size is zero or above 2^63 - 1.
  */
 bool config_size_parse(const char *text, uint64_t *ret_bytes);
 
-/* An NGUID or UUID: 32 hex digits, with dashes anywhere between two of them. */
+/* Parse an NGUID or UUID: 32 hex digits, with optional dashes between digits. */
 bool config_id_parse(const char *text, uint8_t ret_id[16]);
 
-/* From 1 to 223 bytes of UTF-8 without control characters. */
+/* Whether `nqn` is 1 to 223 bytes of UTF-8 without ASCII control characters. */
 bool config_nqn_is_valid(const char *nqn);
 
 #endif

@@ -44,7 +44,7 @@ bool config_refuse_memory(struct config_reader *reader)
 	return false;
 }
 
-/* How many nodes come before `node` in the order of the document; true when it was found. */
+/* Count the nodes before `node` in the order of the text. Returns whether `node` was found. */
 static bool count_nodes(const cJSON *from, const cJSON *node, size_t *count)
 {
 	for (; from; from = from->next) {
@@ -64,7 +64,7 @@ static size_t skip_space(const struct config_reader *reader, size_t at)
 	return at;
 }
 
-/* From the quotation mark to the byte behind the closing one. */
+/* `at` is the opening quotation mark of a string. Returns the index after the closing one. */
 static size_t skip_string(const struct config_reader *reader, size_t at)
 {
 	for (at++; at < reader->bytes && reader->text[at] != '"'; at++) {
@@ -75,9 +75,9 @@ static size_t skip_string(const struct config_reader *reader, size_t at)
 }
 
 /*
- * Where a node begins. cJSON keeps no positions, so count the values of the text, which cJSON has
- * accepted: a string in front of a colon is a key, everything else that is not punctuation begins a
- * value.
+ * Find where a node begins in the text. cJSON keeps no positions, so count the values in the text,
+ * which is valid JSON: a string before a colon is a key; every other token that is not punctuation
+ * begins a value.
  */
 static size_t find_position(const struct config_reader *reader, size_t nodes_before)
 {
@@ -124,7 +124,7 @@ bool config_refuse(struct config_reader *reader, const cJSON *node, const char *
 	return false;
 }
 
-/* Each key is known, and there once. */
+/* Check that each key of the object is known and occurs once. */
 static bool check_keys(struct config_reader *reader, const cJSON *node, const char *what,
 	const struct config_field *fields, size_t count)
 {
@@ -213,7 +213,7 @@ bool config_read_text(struct config_reader *reader, const cJSON *node,
 	return true;
 }
 
-/* A number, or a string of digits. */
+/* Read a JSON number, or a string of digits. */
 static bool number_of(const cJSON *node, uint64_t *ret_value)
 {
 	char *end;
@@ -221,7 +221,7 @@ static bool number_of(const cJSON *node, uint64_t *ret_value)
 	if (cJSON_IsNumber(node)) {
 		double value = node->valuedouble;
 
-		/* Up to 2^53 a double is exact. */
+		/* A double has all integers up to 2^53. */
 		if (!(value >= 0 && value <= 9007199254740992.0) ||
 			value != (double)(uint64_t)value)
 			return false;

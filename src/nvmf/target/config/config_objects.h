@@ -3,8 +3,8 @@
 #define URNIC_NVMF_TARGET_CONFIG_OBJECTS_H
 
 /*
- * The objects of a description and their keys. Only config*.c use it. Each function reads a node
- * into `reader->config` or an object of it; false after config_refuse().
+ * The objects of a description and their keys. Only config*.c use this header. Each function reads
+ * a node into `reader->config` or an object in it, and returns false after config_refuse().
  */
 
 #include "nvmf/target/config/config_json.h"
@@ -28,10 +28,12 @@ bool config_read_nqn(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place);
 
 /*
- * "allowed_hosts" and "subsystems" of a port: names of objects that have been read, each once.
+ * Read "allowed_hosts" of a subsystem or "subsystems" of a port: a list of the names of objects
+ * that have been read before, each name at most once.
  *
- * `nqns`  The name in the first of `nqn_count` objects, `stride` bytes apart.
- * `what`  "host", "subsystem"; `list` is where they are declared.
+ * `nqns`  The name in the first of `nqn_count` objects, which are `stride` bytes apart.
+ * `what`  "host" or "subsystem", for sentences.
+ * `list`  The key of the list in which the objects are declared.
  */
 struct config_names {
 	const char *nqns;
@@ -43,7 +45,7 @@ struct config_names {
 bool config_read_names(struct config_reader *reader, const cJSON *node,
 	const struct config_names *names, uint32_t **ret_indices, size_t *ret_count);
 
-/* For keys that have one value here: refuse what is not 0, or not empty, by this sentence. */
+/* For settings that urnic does not support: refuse values other than 0, false, null or "". */
 bool config_read_unsupported(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place);
 

@@ -6,7 +6,7 @@
 #include "nvmf/target/config/config.h"
 #include "nvmf/target/config/config_objects.h"
 
-/* An RDMA queue has a receive buffer of that size for each entry. */
+/* The default is smaller for RDMA, whose queues have a receive buffer of it for each entry. */
 enum {
 	INLINE_BYTES_TCP = 16 << 10,
 	INLINE_BYTES_RDMA = 4 << 10,
@@ -36,7 +36,7 @@ static bool read_family(struct config_reader *reader, const cJSON *node,
 	return true;
 }
 
-/* A row after "adrfam" of an address. */
+/* Read "traddr", after "adrfam". `place` is the whole config_address. */
 static bool read_traddr(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
 {
@@ -70,7 +70,7 @@ static bool read_service(struct config_reader *reader, const cJSON *node,
 	return true;
 }
 
-/* Ports without TLS offer no secure channel. */
+/* Refuse a required secure channel, because urnic has no TLS. */
 static bool read_treq(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
 {
@@ -159,7 +159,7 @@ static bool read_port_subsystems(struct config_reader *reader, const cJSON *node
 	return config_read_names(reader, node, &names, &port->subsystems, &port->subsystem_count);
 }
 
-/* -1 is how nvmetcli writes the default. */
+/* nvmetcli writes -1 for the default. */
 static bool read_inline_bytes(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
 {
@@ -228,7 +228,7 @@ static bool read_port(struct config_reader *reader, const cJSON *node, void *obj
 	if (port->inline_bytes == INLINE_BYTES_UNSET)
 		port->inline_bytes = port->address.transport == CONFIG_RDMA ? INLINE_BYTES_RDMA
 									    : INLINE_BYTES_TCP;
-	/* A port for discovery alone has the port number of discovery (TCP transport 1.0, 3.1). */
+	/* A TCP port without subsystems only serves discovery, on 8009 (TCP transport 1.0, 3.1). */
 	if (!port->address.trsvcid[0])
 		strcpy(port->address.trsvcid,
 			port->address.transport == CONFIG_TCP && port->subsystem_count == 0

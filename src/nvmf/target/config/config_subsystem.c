@@ -10,7 +10,7 @@ static const char discovery_nqn[] = "nqn.2014-08.org.nvmexpress.discovery";
 /* clang-format off */
 static const struct config_field host_fields[] = {
 	{.key = "nqn", .read = config_read_nqn, .is_required = true},
-	/* Without its keys, the host would be let in unauthenticated. */
+	/* If these keys were ignored, the host could connect without authentication. */
 	{.key = "dhchap", .read = config_read_unsupported},
 	{.key = "dhchap_key", .read = config_read_unsupported},
 	{.key = "dhchap_ctrl_key", .read = config_read_unsupported},
@@ -42,7 +42,7 @@ bool config_read_hosts(struct config_reader *reader, const cJSON *node,
 		&config->host_count, read_host, config);
 }
 
-/* NULL and zeroes are how nvmetcli writes that there is none. */
+/* nvmetcli writes null, "" or zeroes if there is no ID. */
 static bool read_id(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
 {
@@ -83,7 +83,7 @@ static bool read_block_bytes(struct config_reader *reader, const cJSON *node,
 	return true;
 }
 
-/* The kinds of "device"; one of them is not empty afterwards. */
+/* The values of "device". Exactly one of path, memory_bytes and null_bytes must be set. */
 struct device {
 	struct config_namespace *ns;
 	char path[CONFIG_PATH_BYTES];

@@ -63,7 +63,7 @@ bool config_id_parse(const char *text, uint8_t ret_id[16])
 	return true;
 }
 
-/* The bytes of one character of UTF-8 (RFC 3629); 0 if it is malformed. */
+/* How many bytes the UTF-8 sequence at `p` has; 0 if it is malformed (RFC 3629). */
 static unsigned utf8_bytes(const unsigned char *p)
 {
 	unsigned bytes;
@@ -82,7 +82,7 @@ static unsigned utf8_bytes(const unsigned char *p)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	/* Overlong forms, surrogates, and what is above U+10FFFF. */
+	/* Overlong forms, surrogates, and code points above U+10FFFF are malformed. */
 	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0) ||
 		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))
 		return 0;
@@ -117,7 +117,7 @@ bool config_read_nqn(struct config_reader *reader, const cJSON *node,
 	return true;
 }
 
-/* What reading an element of a list of names needs. */
+/* The context of read_name(). */
 struct names_place {
 	const struct config_names *names;
 	uint32_t *indices;

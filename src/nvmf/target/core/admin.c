@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Admin commands: the table, features, abort and events. admin_identify.c and admin_log.c have the
- * two that return pages.
+ * Admin commands: their dispatch, features and Abort. admin_identify.c has Identify, admin_log.c
+ * has Get Log Page, controller.c has Asynchronous Event Request.
  */
 #include <stddef.h>
 
@@ -51,8 +51,8 @@ static uint32_t queues_granted(const struct target_controller *controller)
 }
 
 /*
- * Grant as many I/O queues as the host may still open, so that it does not ask for one too many and
- * fail. Its present I/O queues are included.
+ * Grant as many I/O queues as the host may have, with its present ones and those that it may still
+ * open. Otherwise the host would open too many connections, and its attempt would fail.
  */
 static void grant_queues(struct target_controller *controller)
 {

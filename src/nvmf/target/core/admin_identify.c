@@ -99,7 +99,7 @@ static uint16_t fill_active_list(
 	uint32_t nsids[IDENTIFY_NSID_MAX];
 	size_t count = 0;
 
-	/* FFFFFFFEh and FFFFFFFFh have no successor (section 5.17.2.2). */
+	/* No NSID is greater than FFFFFFFEh or FFFFFFFFh (section 5.17.2.2). */
 	if (after >= (uint32_t)NVME_NSID_ALL - 1)
 		return NVME_INVALID_NAMESPACE;
 	for (size_t i = 0; i < subsystem->namespace_count && count < IDENTIFY_NSID_MAX; i++)
@@ -132,8 +132,8 @@ static uint16_t fill_independent(const struct target_namespace *ns, uint8_t *pag
 }
 
 /*
- * Data of an I/O command set. For the NVM command set the page stays zero: it contains limits, of
- * which there are none, and fields of protection information.
+ * Identify data of an I/O command set. For the NVM command set the page stays zero, because its
+ * fields are limits, which this target does not have, and protection information.
  */
 static uint16_t fill_command_set(
 	struct target_command *command, const struct target_namespace *ns, uint8_t *page)
@@ -169,7 +169,7 @@ static uint16_t page_fill(struct target_command *command, uint8_t *page)
 	case IDENTIFY_NAMESPACE:
 		if (nsid == 0 || nsid == (uint32_t)NVME_NSID_ALL)
 			return NVME_INVALID_NAMESPACE;
-		/* A namespace that is not active has zeroes (section 5.17.2.1). */
+		/* For an inactive namespace the page stays zero (section 5.17.2.1). */
 		if (ns)
 			fill_namespace(ns, page);
 		return NVME_SUCCESS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Get Log Page. Each page is made as a whole; the host gets the part that it asks for, with zeroes
- * beyond the end.
+ * Get Log Page. The target makes the whole page, and sends the part that the host asks for. Bytes
+ * beyond the end of the page are zeroes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "nvmf/target/core/objects.h"
 
 struct log {
-	uint8_t *bytes; /* allocated; NULL: the page is not supported, or there is no memory */
+	uint8_t *bytes; /* allocated; NULL: there is no memory */
 	size_t length;
 };
 
@@ -95,7 +95,7 @@ static struct log page_ana(const struct target_controller *controller, bool grou
 	enum { HEADER = 16, GROUP = 32, OPTIMIZED = 1 };
 	const struct target_subsystem *subsystem = controller->subsystem;
 	size_t count = groups_only ? 0 : subsystem->namespace_count;
-	/* As long as it can become (MNAN): hosts read this many bytes, in pieces. */
+	/* The largest length of the page (MNAN), because hosts read this many bytes, in pieces. */
 	struct log log = log_make(HEADER + GROUP + 4 * IDENTIFY_NSID_MAX);
 	uint8_t *group;
 
@@ -164,7 +164,7 @@ static struct log page_make(struct target_command *command, uint8_t lid)
 	}
 }
 
-/* Reading a page acknowledges its event, and forgets the changes, unless RAE is set. */
+/* Unless RAE is set, reading a page clears its event, and the list of changed namespaces. */
 static void page_acknowledge(
 	struct target_controller *controller, const struct log_request *request)
 {

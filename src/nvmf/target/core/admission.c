@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The number of connections that a host may have: no more than are left for all others. So no host
- * can keep the others out, and a single host gets half of what the target serves. A connection
- * counts until the core has responded to its last command, because the transport keeps its memory
- * until then.
+ * The limit of connections of a host: at most as many as are left for all other hosts. So no host
+ * can keep the others out, and a host that is alone gets half of the target's connections. A
+ * connection counts until the core has responded to its last command, because the transport keeps
+ * its memory until then.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ static bool is_same_host(const char *peer, const char *other)
 }
 
 struct share {
-	uint32_t own; /* connections of the host */
-	uint32_t all;
-	uint32_t surplus; /* of all hosts; in neither of the others */
+	uint32_t own; /* admitted connections of the host */
+	uint32_t all; /* admitted connections of all hosts */
+	uint32_t surplus; /* surplus connections of all hosts */
 };
 
 static struct share share_of(const struct target *target, const char *peer)
@@ -88,7 +88,7 @@ uint32_t connections_left(const struct target_queue *queue)
 {
 	struct share share = share_of(queue->target, queue->peer);
 
-	/* Each one that the host opens is one less for the others. */
+	/* Each connection that the host opens also leaves one less for the other hosts. */
 	return has_room(queue->target, &share)
 		? (queue->target->connections_max - share.all - share.own + 1) / 2
 		: 0;
@@ -125,7 +125,7 @@ uint32_t connections_default(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
 		return CONNECTIONS_MAX;
-	/* One over RDMA has an event channel, too. */
+	/* A connection over RDMA may take two descriptors. */
 	connections = limit.rlim_cur > OWN_DESCRIPTORS ? (limit.rlim_cur - OWN_DESCRIPTORS) / 2 : 0;
 	if (connections < CONNECTIONS_MIN)
 		return CONNECTIONS_MIN;

@@ -32,7 +32,10 @@ struct target_controller *subsystem_controller(struct target_subsystem *subsyste
 	return controller_find(subsystem, cntlid);
 }
 
-/* 0: all are in use. Identifiers are not reused soon, so that a late Connect finds nothing. */
+/*
+ * Choose a controller ID; 0 if all are in use. The IDs are used in turn, so that a late Connect of
+ * an I/O queue does not find the ID of its old controller in use by another one.
+ */
 static uint16_t cntlid_take(struct target_subsystem *subsystem)
 {
 	uint32_t count = (uint32_t)subsystem->cntlid_max - subsystem->cntlid_min + 1;
@@ -184,7 +187,7 @@ bool controller_configure(struct target_controller *controller, uint32_t cc)
 	/* While the controller is enabled, only EN and SHN change (base 2.0, figure 45). */
 	if ((before & cc & NVME_CC_EN) && ((before ^ cc) & ~(uint32_t)NVME_CC_SHN))
 		return false;
-	/* The host is to wait until RDY is 0 (figure 45). */
+	/* The host must wait until RDY is 0 before it sets EN (figure 45). */
 	if ((cc & NVME_CC_EN) && controller->is_resetting)
 		return false;
 	controller->cc = cc;
@@ -244,7 +247,10 @@ static uint32_t event_of(uint32_t mask)
 	return mask == EVENT_MASK_ANA ? EVENT_ANA : EVENT_NAMESPACES;
 }
 
-/* Each kind is reported once, until the host has read its log page (base 2.0, section 5.2). */
+/*
+ * Report pending events. An event is not reported again before the host has read its log page (base
+ * 2.0, section 5.2).
+ */
 static void events_deliver(struct target_controller *controller)
 {
 	uint32_t due = controller->event_pending & ~controller->event_told;

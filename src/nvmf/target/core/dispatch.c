@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A command in the core, from its arrival through its data to its completion.
+ * The way of a command through the core: its arrival, its data, its completion.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -40,7 +40,9 @@ void queue_close(struct target_queue *queue)
 	queue->is_closing = true;
 	queue_lose(queue);
 	loop_timer_cancel(&queue->connect_timer);
-	/* Waiting commands end in target_queue_closed(): then no response leaves. */
+	/*
+	 * Waiting commands end only in target_queue_closed(), so that no response to them is sent.
+	 */
 	queue->transport->close(queue);
 }
 
@@ -124,7 +126,7 @@ static bool has_conflict(struct target_queue *queue, const struct target_command
 
 bool target_queue_command(struct target_queue *queue, struct target_command *command)
 {
-	/* Before Connect there is one command at a time. */
+	/* Before Connect a queue has one command at a time. */
 	uint32_t limit = queue->entries ? queue->entries : 1;
 
 	if (queue->pending >= limit) {
@@ -155,7 +157,10 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 	return true;
 }
 
-/* A first half waits for the second one, which is the next command (base 2.0, section 3.4.2). */
+/*
+ * If the first half of a fused pair waits, join it with its second half, which must be the next
+ * command (base 2.0, section 3.4.2). Returns whether `command` was the second half.
+ */
 static bool fused_join(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;
@@ -191,7 +196,10 @@ static bool fused_take(struct target_command *command)
 	return true;
 }
 
-/* Fabrics commands of an I/O queue touch no namespace. */
+/*
+ * Whether the command is parked until lost commands end. Fabrics commands never wait, because they
+ * access no namespace.
+ */
 static bool waits_for_lost(struct target_command *command)
 {
 	return command->queue->qid != 0 && command->sqe.opcode != NVME_OPCODE_FABRICS &&
@@ -207,7 +215,10 @@ void command_dispatch(struct target_command *command)
 		command_finish(command, NVME_SQ_DELETED);
 		return;
 	}
-	/* A lost first half would wait for its second half, and that for the first. */
+	/*
+	 * Join before waiting: a second half that waited for its own lost first half would wait for
+	 * ever, because the first half waits for it.
+	 */
 	if (fused_join(command) || waits_for_lost(command))
 		return;
 	if (queue->qid == 0)

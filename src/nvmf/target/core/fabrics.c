@@ -7,7 +7,7 @@
 #include "nvmf/common/codec/fabrics.h"
 #include "nvmf/target/core/objects.h"
 
-/* Offsets that a refusal of Connect names: of the SQE, or of the data with IN_DATA. */
+/* Byte offsets that a refusal of Connect reports: in the SQE, or with IN_DATA in the data. */
 enum {
 	QID_OFFSET = 42,
 	SQSIZE_OFFSET = 44,
@@ -117,9 +117,12 @@ static void connect_ready(struct target_command *command)
 	struct nvme_connect_data data;
 	uint16_t offset;
 
-	/* A host over iWARP may write to the command's buffer while it is decoded. */
+	/* Copy the data, because a host over iWARP may write to the buffer during decoding. */
 	memcpy(bytes, command->data, sizeof(bytes));
-	/* Two Connects may have waited for their data, and the port may have ended meanwhile. */
+	/*
+	 * While this command waited for its data, another Connect may have succeeded, or the queue
+	 * may have been closed.
+	 */
 	if (command->queue->is_connected || command->queue->is_closing)
 		connect_refuse(command, NVME_SEQUENCE, 0);
 	else if (!nvme_connect_data_decode(bytes, &data, &offset))
@@ -192,7 +195,7 @@ static void property_set(struct target_command *command)
 		command_finish(command, NVME_SUCCESS);
 }
 
-/* Only I/O queues are deleted by Disconnect (section 3.3.2.4); the response goes out before. */
+/* Disconnect deletes I/O queues only (section 3.3.2.4), after its response. */
 static void queue_disconnect(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;

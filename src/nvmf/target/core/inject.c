@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Error injection, for people who test hosts.
+ * Error injection, for tests of hosts.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * I/O commands of one step: Read, Write, Compare, Flush, and the fused pair Compare and Write (NVM
- * command set 1.0, section 3.2).
+ * I/O commands with one request to the backend: Read, Write, Compare, Flush; and the fused pair
+ * Compare and Write (NVM command set 1.0, section 3.2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ void io_submit(struct target_command *command, enum backend_operation operation,
 	command->request.iov = &command->iov;
 	command->request.iov_count = data ? 1 : 0;
 	command->request.done = done;
-	/* The request may be done, and the command be gone, when backend_submit() returns. */
+	/* Defer before backend_submit(), which may end the command. */
 	if (backend_ring_fd(target->ring) >= 0)
 		loop_defer(target->loop, &target->flush);
 	backend_submit(command->ns->backend, target->ring, &command->request);
@@ -255,12 +255,12 @@ void io_command(struct target_command *command)
 	}
 }
 
-/* Compare and Write: the namespace is exclusive from the comparison to the end of the write. */
+/* A fused Compare and Write has the namespace exclusively from its read to the end of its write. */
 struct target_pair {
 	struct target_job job;
 	struct target_command *compare, *write;
-	unsigned waiting; /* halves whose data has not arrived */
-	uint16_t statuses[2]; /* why the data of compare or write did not arrive */
+	unsigned waiting; /* how many halves wait for their data */
+	uint16_t statuses[2]; /* errors of the data of compare and write; 0: none */
 };
 
 static void pair_finish(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
@@ -274,7 +274,7 @@ static void pair_finish(struct target_pair *pair, uint16_t compare_status, uint1
 	command_finish(write, write_status);
 }
 
-/* The namespace is exclusive no longer. */
+/* End both commands, and the pair's exclusive use of the namespace. */
 static void pair_leave(struct target_pair *pair, uint16_t compare_status, uint16_t write_status)
 {
 	struct target_namespace *ns = pair->compare->ns;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * I/O commands that take several steps: Dataset Management, Write Zeroes, Copy and Verify (NVM
- * command set 1.0, sections 3.2.2, 3.2.3, 3.2.7 and 3.2.8). A command does one step after the
- * other, and the loop serves other hosts between two steps, because a backend in memory finishes
- * each step at once.
+ * command set 1.0, sections 3.2.2, 3.2.3, 3.2.7 and 3.2.8). The loop serves other hosts between two
+ * steps of a command. Otherwise a long command would block them, because a backend in memory
+ * finishes each step within backend_submit().
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void ranges_synced(struct backend_request *request, enum backend_status s
 	io_done(container_of(request, struct target_command, request), backend_status_nvme(status));
 }
 
-/* All steps are done, and none of them has made its bytes durable. */
+/* All steps are done, but not durable: flush if the command must be durable, then end it. */
 static void finish_steps(struct target_command *command)
 {
 	if (io_is_durable(command))
@@ -82,7 +82,7 @@ static void dsm_step(struct target_command *command)
 	if (command->index == range_count(command))
 		finish_steps(command);
 	else if (!io_is_inside(command->ns, range.slba, range.blocks))
-		/* A resize may have come between. */
+		/* A resize may have made the namespace smaller between two steps. */
 		io_done(command, NVME_LBA_RANGE);
 	else
 		io_submit(command, BACKEND_DISCARD, (range.slba << shift) + command->done_bytes,
@@ -114,7 +114,10 @@ void io_dataset_management(struct target_command *command)
 		command, TARGET_TO_CONTROLLER, range_count(command) * DSM_RANGE_BYTES, dsm_ready);
 }
 
-/* The ranges lie behind the data in scratch memory: the host may still write to `data`. */
+/*
+ * The ranges are copied to the scratch buffer, after the room for data, because the host may still
+ * write to `data`.
+ */
 static uint8_t *copy_ranges(const struct target_command *command)
 {
 	return (uint8_t *)command->scratch + TARGET_SCRATCH_BYTES;
@@ -196,7 +199,7 @@ static uint16_t copy_verdict(const struct target_command *command)
 	return NVME_SUCCESS;
 }
 
-/* The namespace may have shrunk before the command ran. */
+/* Check the ranges again, because the namespace may have become smaller before the command ran. */
 static void copy_run(struct target_command *command)
 {
 	uint16_t verdict = copy_verdict(command);
@@ -239,7 +242,7 @@ void io_copy(struct target_command *command)
 			range_count(command) * COPY_RANGE_BYTES, copy_ready);
 }
 
-/* The bytes of a command with one range. */
+/* The length of a Verify or Write Zeroes in bytes. */
 static uint64_t total_bytes(const struct target_command *command)
 {
 	return ((command->sqe.cdw12 & 0xffff) + 1ull) << command->ns->block_shift;

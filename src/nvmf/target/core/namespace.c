@@ -41,7 +41,7 @@ static void tell_hosts(struct target_subsystem *subsystem, uint32_t nsid)
 		controller_namespace_changed(controller, nsid);
 }
 
-/* A UUID of version 8 (RFC 9562) that is the same after each start of the target. */
+/* Derive a UUID of version 8 (RFC 9562) from NQN and NSID, so that it survives a restart. */
 static void uuid_make(const char *nqn, uint32_t nsid, uint8_t uuid[16])
 {
 	uint64_t hash[2] = {0xcbf29ce484222325u ^ nsid, 0x84222325cbf29ce4u + nsid};

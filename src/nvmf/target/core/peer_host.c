@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hosts, each identified by its NQN, and the order of their commands around the end of a
+ * The hosts, each identified by its NQN, and the order of a host's commands after it has lost a
  * connection (NVMe base 2.0, sections 3.7.2 and 9.6).
  *
- * When a host loses a connection, it repeats the pending commands on another one. A lost command
- * that a backend is executing cannot be called back, and would overwrite what the host writes next.
- * So the host's commands to that namespace wait until the lost command has ended, on all
- * controllers of the host. The end of a reset and of a shutdown waits, too. Other hosts and
- * namespaces do not wait.
+ * When a host loses a connection, it repeats the pending commands on another connection. The target
+ * cannot stop a lost command that a backend is executing: a lost write could overwrite newer data
+ * of the host. So further commands of the host to the same namespace wait until the lost command
+ * has ended, on all controllers of the host. The end of a reset or shutdown also waits. Other hosts
+ * and other namespaces do not wait.
  *
- * A new association is a sign of loss, too, because the host may know of a lost connection before
- * the target does. A command that waits then (for its delay, its namespace, memory, data, or its
- * other half) may still begin later. So it counts as lost as well, if it would change blocks. It
- * ends without having begun when the target learns that its connection is lost.
+ * A host may know of a lost connection before the target does. So when a host begins a new
+ * association, its pending commands count as lost, too. Among them are commands that have not
+ * begun, because they wait for a delay, their namespace, memory, data, or their other half. Such a
+ * command is lost only if it would change blocks. It may still begin; but if the target learns that
+ * its connection is lost, the command ends without having begun.
  *
- * A lost command may itself have to wait for commands that were lost before it.
+ * A lost command may itself wait for commands that were lost before it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ struct peer_host {
 	struct target *target;
 	struct list node;
 	uint32_t controllers;
-	struct list lost; /* commands, by `lost` */
-	struct list parked; /* commands that wait for them, in order */
+	struct list lost; /* lost commands, linked by `lost`, in the order of their loss */
+	struct list parked; /* commands that wait for lost ones, in the order of arrival */
 	struct loop_work resume;
 	char nqn[NVME_NQN_BYTES];
 };
@@ -50,7 +51,9 @@ static void settle_controllers(struct peer_host *host)
 				controller_settle(controller);
 }
 
-/* A lost command has ended: those that wait for another one are parked again. */
+/*
+ * A lost command has ended: dispatch the parked commands. Those that still wait are parked again.
+ */
 static void resume_run(struct loop_work *work)
 {
 	struct peer_host *host = container_of(work, struct peer_host, resume);
@@ -83,8 +86,9 @@ static struct peer_host *peer_find(struct target *target, const char *nqn)
 }
 
 /*
- * Can a command that is not at work still begin, and change blocks? A dropped one does not begin.
- * The first half of a pair counts for both.
+ * Whether a command that is not at work may still begin and change blocks. A command that error
+ * injection has dropped does not begin. A Compare that is half of a fused pair counts, too, because
+ * its Write changes blocks.
  */
 static bool may_begin(const struct target_command *command)
 {
@@ -144,7 +148,10 @@ bool peer_host_has_lost(const struct peer_host *host)
 	return false;
 }
 
-/* NULL: there is none. A lost command without `ns` is of a queue that is not lost. */
+/*
+ * The namespace of an I/O command; NULL if it does not exist. Only commands of queues that are not
+ * lost may be without `ns`, so the controller exists.
+ */
 static const struct target_namespace *namespace_of(const struct target_command *command)
 {
 	return command->ns
@@ -165,7 +172,7 @@ static bool has_lost_before(const struct peer_host *host, const struct target_co
 	return false;
 }
 
-/* The first half is parked, and will be resumed soon. */
+/* Whether the command is a second half whose first half is parked; then it must wait, too. */
 static bool is_second_of_parked(const struct peer_host *host, const struct target_command *command)
 {
 	if (command->sqe.fuse != NVME_FUSE_SECOND)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports, and the discovery log page that hosts read through them.
+ * Ports, and the discovery log page, which hosts read on each port.
  */
 #include <errno.h>
 #include <stdlib.h>

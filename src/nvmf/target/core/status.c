@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Part of the core: it reads the core's objects, and changes none.
+ * A part of the core, which only reads the core's objects.
  */
 #include <inttypes.h>
 #include <stdio.h>

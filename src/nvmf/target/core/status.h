@@ -9,8 +9,8 @@
 struct target;
 
 /*
- * A line for each port with its linked subsystems, for each subsystem with its hosts and
- * namespaces, and for each connected host. The caller frees it. NULL: no memory.
+ * A text with the ports and their linked subsystems, then the subsystems with their hosts,
+ * namespaces and controllers. The caller frees it. NULL: no memory.
  */
 char *target_status(const struct target *target);
 

@@ -11,7 +11,7 @@
 
 enum { RING_RETRY_NS = 2000000 };
 
-/* What the kernel did not take, it may take after RING_RETRY_NS. */
+/* If the kernel refuses requests for lack of memory, try again after RING_RETRY_NS. */
 void target_flush(struct target *target)
 {
 	(void)backend_ring_poll(target->ring);
@@ -132,7 +132,7 @@ static void text_copy(char *to, size_t bytes, const char *text, const char *othe
 	memcpy(to, from, strnlen(from, bytes - 1));
 }
 
-/* Serial numbers of subsystems without one: 16 hex digits made of the NQN. */
+/* The default serial number of a subsystem: 16 hex digits, a hash of the NQN. */
 static void serial_of(const char *nqn, char *ret_serial)
 {
 	uint64_t hash = 0xcbf29ce484222325u;

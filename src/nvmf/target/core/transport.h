@@ -7,35 +7,38 @@
  * target_transport`, and call the functions target_queue_*() and target_command_*(). One thread
  * runs a target: all calls in both directions are on the thread of its loop.
  *
- * A queue is one connection: an Admin or I/O queue pair of NVMe, and SQ and CQ have the same number
- * of entries. The transport owns its memory. Its life:
+ * A queue is one connection: an Admin or I/O queue pair of NVMe. SQ and CQ have the same number of
+ * entries. The transport owns the memory of the queue. The life of a queue:
  *
  *     target_queue_open()      the connection is established: after ICReq, or at the CM request
  *     target_queue_command()   a command has arrived; the first one is Connect
- *     close()                  the core wants the connection to end. Returns at once
- *     target_queue_closed()    the connection has ended, asked for or not; called once, and never
- *                              from within close(), fetch(), prepare() or respond(). The core does
- *                              not touch the queue afterwards, apart from pending commands
+ *     close()                  the core requests the end of the connection. Returns at once
+ *     target_queue_closed()    the connection has ended, with or without close(). The transport
+ *                              calls this once, and never from within close(), fetch(), prepare()
+ *                              or respond(). Afterwards the core touches the queue only for pending
+ *                              commands
  *
- * A command is memory of the transport. From target_queue_command() to respond() it belongs to the
- * core, and each command comes back by respond() exactly once, also after target_queue_closed().
- * Therefore the transport releases a queue when it is closed and its last command has come back.
+ * The transport owns the memory of a command. From target_queue_command() to respond() the core
+ * uses the command. The core returns each command by respond() exactly once, even after
+ * target_queue_closed(). So the transport frees a queue when the queue is closed and the core has
+ * returned its last command.
  *
- * Data lies in one buffer per command, which the transport owns from respond() on:
+ * Data lies in one buffer for each command, which the transport frees after respond():
  *
  *     to the controller     the core calls fetch(), and the transport moves the host's data to
  *                           `data`: bytes of the capsule, R2T and H2CData, or an RDMA READ
  *     from the controller   the core calls prepare(), and the transport sets `data` to a buffer of
  *                           `data_bytes`. The core fills all of it
  *
- * Both end by target_command_data_ready(), perhaps before they return. While a queue has no more
- * memory, its transport lets a command wait. A transport has enough memory for the two halves of a
- * fused pair, of `data_bytes_max` each, when no other command has any, also if its buffers are
- * contiguous. When the connection is lost, the transport calls target_command_data_ready() for each
- * command that waits in fetch() or prepare(), with NVME_SQ_DELETED, before target_queue_closed().
+ * The transport answers both calls by target_command_data_ready(), perhaps before they return.
+ * While a queue has no memory left, its transport lets commands wait. If no other command of the
+ * queue has memory, the two halves of a fused pair get contiguous buffers of `data_bytes_max` each.
+ * When the connection is lost, the transport calls target_command_data_ready() with NVME_SQ_DELETED
+ * for each command that waits in fetch() or prepare(), before target_queue_closed().
  *
- * respond() sends the data, if the command succeeded and has any towards the host, and then the
- * completion. On a closed queue it only takes the command back. The core sets SQHD.
+ * respond() sends the data for the host, if the command has such data and has succeeded, and then
+ * the completion. On a closed queue respond() only returns the command to the transport. The core
+ * sets SQHD.
  */
 
 #include <stdbool.h>
@@ -59,11 +62,11 @@ struct target_pair;
 enum {
 	TARGET_ADMIN_ENTRIES_MAX = 128,
 	TARGET_IO_ENTRIES_MAX = 1024, /* MQES + 1 */
-	TARGET_DATA_BYTES_MAX = 1 << 20, /* of one command: MDTS, unless the transport has less */
+	TARGET_DATA_BYTES_MAX = 1 << 20, /* of one command: MDTS, unless the transport's is less */
 	TARGET_PEER_BYTES = 96,
 };
 
-/* How the data of a command travels, as its SGL descriptor and capsule say. */
+/* The direction of a command's data. */
 enum target_direction {
 	TARGET_NO_DATA,
 	TARGET_TO_CONTROLLER,
@@ -72,14 +75,14 @@ enum target_direction {
 
 struct target_transport {
 	const char *name; /* "tcp", "rdma" */
-	uint8_t trtype; /* of discovery log entries: 3, 1 */
-	uint32_t sgls; /* of Identify Controller */
-	uint32_t data_bytes_max; /* of a command: a power of two, from 4,096 */
+	uint8_t trtype; /* TRTYPE of discovery log entries: 3 (TCP) or 1 (RDMA) */
+	uint32_t sgls; /* SGLS of Identify Controller */
+	uint32_t data_bytes_max; /* the most data of a command: a power of two, at least 4,096 */
 
 	/*
-	 * Connect has granted `entries` to the queue, of 2 to TARGET_IO_ENTRIES_MAX: at most
-	 * `entries` commands are pending at once. False: Connect fails, for lack of memory or
-	 * because the connection was made for another number.
+	 * Connect has asked for `entries`, from 2 to TARGET_IO_ENTRIES_MAX: at most `entries`
+	 * commands are pending at once. Returns false if there is no memory, or the connection
+	 * cannot have this number of entries; then Connect fails.
 	 */
 	bool (*set_entries)(struct target_queue *queue, uint16_t entries);
 
@@ -91,88 +94,95 @@ struct target_transport {
 
 /* Where the core has a command. */
 enum target_stage {
-	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or in the hands of a handler */
+	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or a function of the core */
 	TARGET_STAGE_PARKED, /* waits for its namespace, or for lost commands of its host */
 	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
 	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
-	TARGET_STAGE_DELAYED, /* by error injection; forever if it is dropped */
+	TARGET_STAGE_DELAYED, /* delayed by error injection; for ever if it is dropped */
 };
 
-/* The head of a transport's queue object. */
+/* The first member of a transport's queue object. */
 struct target_queue {
 	/* Set by the transport before target_queue_open(). */
 	const struct target_transport *transport;
 	struct target_port *port;
 	char peer[TARGET_PEER_BYTES]; /* the host's address, for messages */
-	uint32_t in_capsule_bytes; /* of I/O commands: IOCCSZ * 16 - 64 */
-	bool is_surplus; /* as target_admit() has said: Connect is to be refused */
+	uint32_t in_capsule_bytes; /* the most in I/O commands: IOCCSZ * 16 - 64 */
+	bool is_surplus; /* TARGET_ADMITTED_AS_SURPLUS: the core refuses Connect */
 
 	/* The transport reads these after Connect. */
 	bool is_connected;
-	bool has_flow_control; /* of the submission queue. Without it TCP may use C2H SUCCESS */
+	bool has_flow_control; /* SQ flow control. Without it TCP may set SUCCESS in C2HData */
 	uint16_t qid;
 	uint16_t entries; /* 0 before Connect */
 
-	/* The core's. */
+	/* Only the core uses these. */
 	struct target *target;
 	struct target_controller *controller;
-	struct peer_host *host; /* after Connect; it stays for what is at work */
-	struct list node; /* of the controller, or of the target before Connect */
-	struct list connection; /* of the target, until it is closed and nothing is pending */
-	struct list commands; /* pending, in the order of arrival */
+	struct peer_host *host; /* set by Connect; peer_host.c keeps it for lost commands */
+	struct list node; /* in controller->queues, or before Connect in target->opening */
+	struct list connection; /* in target->connections, until connection_check() removes it */
+	struct list commands; /* pending commands, in the order of arrival */
 	struct loop_timer connect_timer;
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
 	uint16_t sqhd;
-	uint16_t pending; /* commands that the core has, AERs included */
+	uint16_t pending; /* how many commands the core has, AERs included */
 	bool is_closing; /* the core has called close() */
 	bool is_closed;
-	/* Pending commands by the low bits of their identifiers: 0 means no conflict. */
+	/*
+	 * How many pending commands have each value of the low 8 bits of the cid, to find
+	 * conflicts.
+	 */
 	uint16_t cid_counts[256];
 };
 
-/* The head of a transport's command object. */
+/* The first member of a transport's command object. */
 struct target_command {
 	/* Set by the transport before target_queue_command(). */
 	struct nvme_sqe sqe;
-	/* The length that the SGL descriptor gives; 0: no data. May be anything up to 2^32 - 1. */
+	/* The length in the SGL descriptor, which may be any value up to 2^32 - 1; 0: no data. */
 	uint32_t data_bytes;
-	/* Part of the data, or all of it, was in the capsule. */
+	/* The data is in the capsule. */
 	bool is_in_capsule;
 	/*
-	 * NVME_SUCCESS, or how the command ends at once because its descriptor or capsule is wrong.
+	 * NVME_SUCCESS, or the status with which the core ends the command at once, because its
+	 * descriptor or capsule is wrong.
 	 */
 	uint16_t refusal;
 
 	/* Set by fetch() and prepare(). */
 	uint8_t *data;
 
-	/* Set by the core before respond(). `data_bytes` is then what goes to the host, or 0. */
+	/*
+	 * Set by the core before respond(). Then `data_bytes` is the length of the data for the
+	 * host, or 0.
+	 */
 	struct nvme_cqe cqe;
 	enum target_direction direction;
 
-	/* The core's, from target_queue_command() to respond(). */
+	/* Only the core uses these, from target_queue_command() to respond(). */
 	struct target_queue *queue;
-	struct list node; /* of queue->commands */
+	struct list node; /* in queue->commands */
 	enum target_stage stage;
-	struct list parked; /* of the namespace, host or controller, as `stage` says */
-	struct list lost; /* of the host */
-	bool is_at_work; /* in a backend */
+	struct list parked; /* in namespace or host (TARGET_STAGE_PARKED), or controller->events */
+	struct list lost; /* in host->lost */
+	bool is_at_work; /* a backend is executing it */
 	void (*ready)(struct target_command *command);
 	void (*run)(struct target_command *command);
-	struct target_namespace *ns; /* referenced */
+	struct target_namespace *ns; /* the command holds a reference */
 	struct backend_request request;
 	struct iovec iov; /* the backend may change it */
-	struct target_pair *pair; /* of fused commands */
+	struct target_pair *pair; /* NULL unless the command is half of a fused pair */
 	struct loop_timer delay; /* of error injection */
-	struct loop_work step; /* the next one of a command that takes several */
-	uint32_t index; /* the range at work, of Dataset Management and Copy */
-	uint64_t done_bytes; /* of that range, or of Verify and Write Zeroes */
-	uint64_t target_offset; /* of Copy */
-	uint8_t *scratch; /* of Compare, Copy and Verify: a buffer of the core */
+	struct loop_work step; /* runs the next step of a command that has several */
+	uint32_t index; /* the present range of Dataset Management or Copy */
+	uint64_t done_bytes; /* how much of that range, or of a Verify or Write Zeroes, is done */
+	uint64_t target_offset; /* where Copy writes next, in bytes */
+	uint8_t *scratch; /* a buffer of the core, for Compare, Copy and Verify */
 };
 
 /*
- * Whether the target admits a connection.
+ * The decision of target_admit() on a connection.
  *
  * A host may have no more connections than the target has left for all other hosts. The address in
  * `peer`, without the port number, identifies the host. The target admits a few connections above
@@ -185,35 +195,40 @@ enum target_admission {
 };
 
 /*
- * Decide on a connection before it takes memory. A connection that is not admitted is counted, and
- * the operator gets a sentence. A transport that can report the reason by itself refuses a surplus
- * connection, too.
+ * Decide on a connection, before memory is allocated for it. Unless the result is TARGET_ADMITTED,
+ * the refusal is counted, and the operator gets a sentence. A transport that can report the reason
+ * to the host itself also refuses surplus connections.
  */
 enum target_admission target_admit(struct target *target, const char *peer);
 
 /*
- * A connection of a host to a port. The caller has set the head's first fields; all others are 0.
- * The core calls close() if no Connect succeeds in time.
+ * A host has connected to a port. The caller has set the fields of `queue` that the transport sets;
+ * all others are 0. The core calls close() if no Connect succeeds in time.
  */
 void target_queue_open(struct target *target, struct target_queue *queue);
 
 /*
- * A command has arrived. Respond, fetch, prepare and close may be called before this returns.
+ * A command has arrived. The core may call respond(), fetch(), prepare() and close() before this
+ * returns.
  *
- * False: the host has more commands pending than the queue has entries, and the connection is to
- * end as after a violation of the protocol. The core has not taken the command.
+ * Returns false if the host has as many pending commands as the queue has entries. Then the core
+ * has not taken the command, and the transport ends the connection as after a violation of the
+ * protocol.
  */
 bool target_queue_command(struct target_queue *queue, struct target_command *command);
 
-/* After fetch() or prepare(). A `status` but NVME_SUCCESS: the data is missing or damaged. */
+/*
+ * The answer to fetch() or prepare(). If `status` is not NVME_SUCCESS, the data is missing or
+ * damaged.
+ */
 void target_command_data_ready(struct target_command *command, uint16_t status);
 
-/* The connection has ended. */
+/* The connection has ended (see above). */
 void target_queue_closed(struct target_queue *queue);
 
 /*
- * Hand requests of backends to the kernel now, before the loop does so by itself: for a transport
- * that has a batch of commands behind it. Not from within a call of the core.
+ * Pass requests of backends to the kernel now, before the loop does so. A transport calls this
+ * after a batch of commands, but never from within a call by the core.
  */
 void target_flush(struct target *target);
 

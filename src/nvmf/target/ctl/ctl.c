@@ -25,9 +25,9 @@ struct ctl_server {
 };
 
 enum ctl_state {
-	CTL_READS, /* the request */
-	CTL_WAITS, /* for ctl_answer() */
-	CTL_WRITES, /* the answer */
+	CTL_READS, /* receives the request */
+	CTL_WAITS, /* waits for ctl_answer() */
+	CTL_WRITES, /* sends the answer */
 };
 
 struct ctl_client {
@@ -44,7 +44,7 @@ struct ctl_client {
 	size_t answer_bytes, answer_sent;
 };
 
-/* The connection is over. A client that waits for its answer stays until it comes. */
+/* Close the connection. A client that waits for ctl_answer() is freed there, other clients here. */
 static void client_end(struct ctl_client *client)
 {
 	struct ctl_server *server = client->server;
@@ -92,7 +92,7 @@ static void client_write(struct ctl_client *client)
 	client_end(client);
 }
 
-/* Each word ends with a NUL. False: the request is malformed. */
+/* Find the words, each of which ends with a NUL. Returns false if the request is malformed. */
 static bool cut_words(struct ctl_client *client)
 {
 	const char *end = client->request + client->request_bytes;
@@ -115,7 +115,7 @@ static void client_complete(struct ctl_client *client)
 
 	client->state = CTL_WAITS;
 	loop_timer_cancel(&client->timer);
-	/* The other end has shut down, so that EPOLLIN would be reported for ever. */
+	/* The client has called shutdown(), so EPOLLIN would be reported all the time. */
 	loop_unwatch(server->loop, &client->watch);
 	if (!cut_words(client))
 		ctl_answer(&client->call, false,
@@ -194,7 +194,7 @@ static void client_create(struct ctl_server *server, int fd)
 		return;
 	}
 	list_append(&server->clients, &client->node);
-	/* The next ones wait in the socket's backlog. */
+	/* Further clients wait in the socket's backlog. */
 	if (++server->client_count == CTL_CLIENTS_MAX)
 		loop_unwatch(server->loop, &server->watch);
 	client_set_timer(client);
@@ -210,7 +210,7 @@ static void server_ready(struct loop_watch *watch, uint32_t events)
 		client_create(server, fd);
 }
 
-/* False: the path is too long. */
+/* Returns false if the path is too long. */
 static bool make_address(const char *path, struct sockaddr_un *ret_address)
 {
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -220,7 +220,7 @@ static bool make_address(const char *path, struct sockaddr_un *ret_address)
 	return true;
 }
 
-/* Is the socket a remainder, whose process has ended? */
+/* Whether the path is a socket on which no process listens any more. */
 static bool is_left_over(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -236,7 +236,7 @@ static bool is_left_over(const struct sockaddr_un *address)
 	return is_dead;
 }
 
-/* A socket that listens, with mode 0600 from its first moment on; or -errno. */
+/* Returns a listening socket whose file has mode 0600 from its creation on; or -errno. */
 static int open_listener(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -246,7 +246,7 @@ static int open_listener(const struct sockaddr_un *address)
 		return -errno;
 	if (is_left_over(address))
 		(void)unlink(address->sun_path);
-	/* The file gets the mode of the socket. */
+	/* bind() gives the file the mode of the socket. */
 	if (fchmod(fd, 0600) == 0 &&
 		bind(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 &&
 		listen(fd, CTL_CLIENTS_MAX) == 0)

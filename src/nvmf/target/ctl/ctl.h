@@ -3,15 +3,15 @@
 #define URNIC_NVMF_TARGET_CTL_H
 
 /*
- * The control socket of a target: a UNIX stream socket of which each connection is one command.
+ * The control socket of a target: a UNIX stream socket. Each connection carries one command:
  *
- *     client    the words of the command, a NUL after each; then it shuts its half down
- *     server    "ok" or "error", a newline, and a text; then it closes
+ *     client    sends the words of the command, each with a NUL; then calls shutdown(SHUT_WR)
+ *     server    sends "ok" or "error", a newline, and a text; then closes the connection
  *
- * The socket belongs to the user who runs the target, and has mode 0600: the file system decides
- * who may give commands. A client that is slow, or that sends too much, loses its connection.
+ * The socket belongs to the user who runs the target, and has mode 0600, so only this user and root
+ * can send commands. The server closes the connection of a client that is slow or sends too much.
  *
- * The server calls back on the thread of its loop; it knows nothing of what the words mean.
+ * The server calls `serve` on the thread of its loop. It does not interpret the words.
  */
 
 #include <stdbool.h>
@@ -23,47 +23,50 @@
 enum {
 	CTL_WORDS_MAX = 32,
 	CTL_REQUEST_BYTES_MAX = 16384,
-	CTL_CLIENTS_MAX = 16, /* at once; further ones wait */
+	CTL_CLIENTS_MAX = 16, /* served at once; further clients wait in the backlog */
 	CTL_SENTENCE_BYTES = 512,
-	CTL_CLIENT_SECONDS = 10, /* for its request, and for taking the answer */
+	CTL_CLIENT_SECONDS = 10, /* to send the request, and again to receive the answer */
 };
 
 struct ctl_server;
 
-/* A command that waits for its answer. It may be given later, on the same thread. */
+/* A command that waits for ctl_answer(), which may be called later, on the same thread. */
 struct ctl_call {
 	unsigned word_count; /* 0 to CTL_WORDS_MAX */
 	const char *words[CTL_WORDS_MAX];
 };
 
 /*
- * Listen on `path`. A socket that a dead target has left there is replaced.
+ * Listen on `path`. A socket on which no process listens any more is replaced.
  *
- * `serve`     Gets each command, and calls ctl_answer() once: at once or later.
- * `sentence`  CTL_SENTENCE_BYTES; on failure what is wrong, and what to do.
+ * `serve`     Is called for each command, and calls ctl_answer() once for it, immediately or later.
+ * `sentence`  CTL_SENTENCE_BYTES bytes; on failure what is wrong, and what to do.
  *
- * 0 or -errno: -EADDRINUSE if another target listens there.
+ * Returns 0 or -errno; -EADDRINUSE if another target listens there.
  */
 int ctl_server_create(struct loop *loop, const char *path,
 	void (*serve)(void *context, struct ctl_call *call), void *context,
 	struct ctl_server **ret_server, char *sentence);
 
 /*
- * Close all connections and remove the socket. The service still answers each pending call with
- * ctl_answer(), which then only frees the call. NULL is fine.
+ * Close all connections and remove the socket. The caller still calls ctl_answer() for each pending
+ * call; it then only frees the call. `server` may be NULL.
  */
 void ctl_server_destroy(struct ctl_server *server);
 
-/* Answer, and release the call. `text` is copied; without memory for it the client gets none. */
+/*
+ * Send the answer, and free the call. `text` is copied; if there is no memory, no answer is sent.
+ */
 void ctl_answer(struct ctl_call *call, bool is_ok, const char *text);
 
 /*
- * The client: give the words to the server at `path`, and wait.
+ * The client: send the words to the server at `path`, and wait for the answer.
  *
- * `ret_text`  The answer, which the caller frees: also the sentence of a failure.
+ * `ret_text`  The text of the answer, or a sentence that says why there is none. The caller frees
+ *             it. NULL: no memory.
  *
- * 0 after "ok", -EPROTO after "error", or -errno if there was no answer: -EPERM if the server is
- * neither this user's nor root's, unless this user is root.
+ * Returns 0 after "ok", -EPROTO after "error", or another -errno if there was no answer. It is
+ * -EPERM if the server runs as a user other than this user and root; root may use any server.
  */
 int ctl_call(const char *path, unsigned word_count, const char *const *words, char **ret_text);
 

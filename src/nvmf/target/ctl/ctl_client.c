@@ -29,7 +29,7 @@ static int send_words(int fd, unsigned word_count, const char *const *words)
 	return shutdown(fd, SHUT_WR) ? -errno : 0;
 }
 
-/* All that the server says, terminated. */
+/* Receive all bytes of the answer, and append a NUL. */
 static int receive_text(int fd, char **ret_text)
 {
 	size_t bytes = 0, room = 4096;
@@ -62,7 +62,9 @@ static int receive_text(int fd, char **ret_text)
 	return 0;
 }
 
-/* The server is this user's or root's. Root has named the path itself. */
+/*
+ * Whether the server runs as this user or root. Root trusts any server at the path that it names.
+ */
 static bool is_trusted(int fd)
 {
 	struct ucred peer;

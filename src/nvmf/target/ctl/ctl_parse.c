@@ -9,7 +9,7 @@
 
 enum { DELAY_MS_MAX = 3600000, STATUS_MAX = 0x7ff, CTL_COMMANDS = CTL_HELP + 1 };
 
-/* Which positional words a command has, and whether it takes words of ADD, RESIZE or INJECT. */
+/* The commands of ctl.def: their positional and further words, as texts. */
 static const struct {
 	const char *word;
 	const char *positional;
@@ -55,7 +55,7 @@ static bool parse_nsid(const char *text, uint32_t *ret_nsid)
 	return true;
 }
 
-/* Set a backend once. */
+/* Set the backend. Returns false if it is already set, or the value is wrong. */
 static bool set_backend(struct config_namespace *ns, enum config_backend backend, const char *value)
 {
 	if (ns->path[0] || ns->size_bytes > 0)
@@ -103,7 +103,7 @@ static bool resize_word(struct ctl_request *request, const char *key, const char
 		config_size_parse(value, &request->ns.size_bytes);
 }
 
-/* Set the fault once. */
+/* Set the fault. Returns false if it is already set. */
 static bool set_fault(struct ctl_rule *rule, enum ctl_fault fault)
 {
 	if (rule->fault != CTL_FAULT_NONE)
@@ -163,7 +163,7 @@ static bool inject_word(struct ctl_request *request, const char *key, const char
 	return strcmp(key, "disconnect") == 0 && set_fault(&request->rule, CTL_FAULT_DISCONNECT);
 }
 
-/* `key` or `key=value`. */
+/* Parse a further word: `key` or `key=value`. */
 static bool further_word(struct ctl_request *request, const char *word)
 {
 	const char *value = strchr(word, '=');

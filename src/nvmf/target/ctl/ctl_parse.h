@@ -3,8 +3,8 @@
 #define URNIC_NVMF_TARGET_CTL_PARSE_H
 
 /*
- * The words of a control command, checked as far as they can be without the target. No state: any
- * thread.
+ * The parser of control commands. It makes all checks that do not need the target. It has no state,
+ * so any thread may call it.
  */
 
 #include "nvmf/target/config/config.h"
@@ -24,7 +24,7 @@ enum ctl_fault {
 	CTL_FAULT_DISCONNECT
 };
 
-/* INJECT: which commands, and what happens to them. */
+/* INJECT: the conditions of a rule, and the fault for the commands that match them. */
 struct ctl_rule {
 	enum ctl_fault fault;
 	uint32_t delay_ms; /* at most an hour */
@@ -32,17 +32,20 @@ struct ctl_rule {
 	bool has_opcode;
 	bool is_admin; /* the set of `opcode` */
 	uint8_t opcode;
-	uint32_t nsid; /* 0: any */
-	char hostnqn[CONFIG_NQN_BYTES]; /* "": any */
-	uint64_t skip; /* matching commands that pass first */
-	uint64_t count; /* that are hit; 0: all */
+	uint32_t nsid; /* 0: any namespace */
+	char hostnqn[CONFIG_NQN_BYTES]; /* "": any host */
+	uint64_t skip; /* how many matching commands the rule lets pass first */
+	uint64_t count; /* how many matching commands the rule hits then; 0: all */
 };
 
 struct ctl_request {
 	enum ctl_command command;
 	char nqn[CONFIG_NQN_BYTES];
 	char hostnqn[CONFIG_NQN_BYTES];
-	/* Other commands than ADD_NAMESPACE have nsid only, or size_bytes too: 0 if not given. */
+	/*
+	 * Only ADD_NAMESPACE sets all fields. Other commands set nsid, RESIZE_NAMESPACE also
+	 * size_bytes.
+	 */
 	struct config_namespace ns;
 	struct ctl_rule rule;
 };
@@ -50,12 +53,12 @@ struct ctl_request {
 /*
  * Parse the words of a command.
  *
- * `sentence`  CTL_SENTENCE_BYTES; on failure what is wrong, and what to do.
+ * `sentence`  CTL_SENTENCE_BYTES bytes; on failure what is wrong, and what to do.
  */
 bool ctl_parse(unsigned word_count, const char *const *words, struct ctl_request *ret_request,
 	char *sentence);
 
-/* What HELP prints: a line for each command. */
+/* The text of HELP: two lines for each command. */
 const char *ctl_help(void);
 
 #endif

@@ -13,8 +13,8 @@
 
 enum {
 	BACKLOG = 128,
-	RNR_RETRIES = 7, /* for ever */
-	BUSY_ROUNDS = 64, /* polls between two looks at the loop's descriptors */
+	RNR_RETRIES = 7, /* means without limit */
+	BUSY_ROUNDS = 64, /* how often each queue is polled in one step of the loop */
 };
 
 static void accept_request(struct target_rdma_listener *listener, struct rdma_cm_id *id,
@@ -180,7 +180,10 @@ int target_rdma_listen(struct target_rdma *rdma, struct target_port *port,
 		return 0;
 	}
 	error = -errno;
-	/* For a port in use, the kernel says either, as the addresses are the same or overlap. */
+	/*
+	 * If the port is in use, the error is either: it depends on whether the addresses are
+	 * equal.
+	 */
 	if (error == -EADDRINUSE || error == -EADDRNOTAVAIL)
 		snprintf(sentence, TARGET_RDMA_SENTENCE_BYTES,
 			"another program listens there over RDMA, or the address is not this "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Commands of a queue: capsules in, and the memory for their data. rdma_send.c has what the queue
- * posts.
+ * Commands of a queue: how their capsules arrive, and the memory for their data. rdma_send.c posts
+ * READs, WRITEs and responses.
  */
 #include <assert.h>
 #include <string.h>
@@ -25,7 +25,9 @@ static bool is_over(const struct target_rdma_queue *queue)
 
 /* --- data --- */
 
-/* Take a buffer, and do what fetch() or prepare() needs it for. False: no room. */
+/*
+ * Take a buffer; then queue the RDMA READ of fetch(), or end prepare(). Returns false if no room.
+ */
 static bool take_room(struct target_rdma_queue *queue, struct target_rdma_command *slot)
 {
 	struct target_command *command = &slot->command;
@@ -61,7 +63,7 @@ static void give_room(struct target_rdma_queue *queue, struct target_rdma_comman
 	slot->buffer = NULL;
 }
 
-/* A command that has got its data may be responded to at once, which comes here again. */
+/* The core may respond to a command at once, and target_rdma_respond() calls this again. */
 static void resume_waiting(struct target_rdma_queue *queue)
 {
 	if (queue->is_resuming)
@@ -81,7 +83,7 @@ static void resume_waiting(struct target_rdma_queue *queue)
 	queue->is_resuming = false;
 }
 
-/* Whether data of this length can move in this direction at all. */
+/* NVME_SUCCESS, or why the data of the command cannot be transferred. */
 static uint16_t check_data(
 	const struct target_rdma_queue *queue, const struct target_command *command)
 {
@@ -175,7 +177,9 @@ void target_rdma_respond(struct target_command *command)
 
 /* --- capsules --- */
 
-/* Descriptor and capsule fit each other; what the command is, is the core's matter. */
+/*
+ * Check the SGL descriptor against the length of the capsule. The core checks the command itself.
+ */
 static uint16_t check_descriptor(struct target_command *command, uint32_t received_bytes)
 {
 	const struct nvme_sgl *sgl = &command->sqe.sgl;
@@ -239,7 +243,7 @@ static void capsule_received(struct target_rdma_queue *queue, const struct ibv_w
 		target_rdma_queue_lose(queue);
 		return;
 	}
-	/* There are as many places as receive requests. */
+	/* `parked` has as many places as there are receive requests. */
 	assert(queue->parked_count < queue->entries);
 	queue->parked[(queue->parked_first + queue->parked_count++) % queue->entries] = *wc;
 	target_rdma_unpark(queue);
@@ -255,7 +259,7 @@ static void read_completed(struct target_rdma_queue *queue, struct target_rdma_c
 		loop_defer(queue->rdma->loop, &queue->send);
 }
 
-/* Only the last SEND of a batch completes, and those before it have completed, too. */
+/* Only the last SEND of a batch is signaled. Its completion covers the SENDs before it. */
 static void responses_completed(
 	struct target_rdma_queue *queue, const struct target_rdma_command *last)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a queue: made at a connection request, ended from the loop.
+ * The creation of a queue at a connection request, and its end, which the loop runs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "nvmf/target/rdma/rdma_queue.h"
 
-enum { LINGER_NS = 1000000000 /* for responses on their way when the core closes a queue */ };
+enum { LINGER_NS = 1000000000 /* the most time for the last responses after close() */ };
 
 static struct target_rdma_queue *rdma_queue_of(struct target_queue *queue)
 {
@@ -99,7 +99,7 @@ static void transport_close(struct target_queue *base)
 		loop_timer_set(loop, &queue->end_timer, loop_now_ns(loop) + LINGER_NS);
 }
 
-/* The receive requests are those of the connection. */
+/* The number of receive requests is fixed since the connection request. */
 static bool transport_set_entries(struct target_queue *base, uint16_t entries)
 {
 	return entries <= rdma_queue_of(base)->entries;
@@ -108,7 +108,7 @@ static bool transport_set_entries(struct target_queue *base, uint16_t entries)
 const struct target_transport target_rdma_transport = {
 	.name = "rdma",
 	.trtype = 1,
-	/* SGLs, keyed, with offsets into the capsule. */
+	/* SGLs are supported, keyed descriptors, and offsets into the capsule. */
 	.sgls = 1 << 0 | 1 << 2 | 1 << 20,
 	.data_bytes_max = TARGET_RDMA_DATA_BYTES_MAX,
 	.set_entries = transport_set_entries,
@@ -141,10 +141,10 @@ static bool make_slots(struct target_rdma_queue *queue)
 static bool make_memory(struct target_rdma_queue *queue)
 {
 	struct ibv_context *verbs = queue->id->verbs;
-	/* An RDMA READ of iWARP is a WRITE by the peer (RFC 5040, section 5.2). */
+	/* Over iWARP, the READ response writes to the sink buffer like a WRITE (RFC 5040, 5.2). */
 	int access =
 		verbs->device->transport_type == IBV_TRANSPORT_IWARP ? IBV_ACCESS_REMOTE_WRITE : 0;
-	/* Wherever the first half of a fused pair lies, the second has room on one side of it. */
+	/* Wherever the first half of a fused pair lies, the second half has room beside it. */
 	uint64_t pool = 3 * TARGET_RDMA_DATA_BYTES_MAX;
 
 	if (pool < (uint64_t)queue->entries * RDMA_POOL_PAGE_BYTES)
@@ -204,7 +204,7 @@ static void init_queue(struct target_rdma_queue *queue, struct target_rdma_liste
 	queue->queue.in_capsule_bytes = listener->in_capsule_bytes;
 	queue->entries = (uint32_t)request->hsqsize + 1;
 	queue->capsule_bytes = NVME_SQE_BYTES;
-	/* Data of Admin commands has keyed descriptors. */
+	/* Admin commands have no in-capsule data, but keyed descriptors. */
 	if (request->qid > 0)
 		queue->capsule_bytes += listener->in_capsule_bytes;
 	queue->capsule_stride = (queue->capsule_bytes + TARGET_RDMA_ALIGN - 1) / TARGET_RDMA_ALIGN *
@@ -234,7 +234,7 @@ enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 
 	if (status)
 		return status;
-	/* RDMA READs that the host serves at once. */
+	/* initiator_depth is how many RDMA READs the host serves at once. */
 	if (param->initiator_depth == 0)
 		return RDMA_REJECT_IRD;
 	name_peer(id, peer);

@@ -5,22 +5,22 @@
 /*
  * A queue of the target's RDMA transport: what the files rdma*.c of this folder share.
  *
- * A queue is an RC queue pair with a protection domain, a completion queue and memory of its own,
- * so that a key that one host knows opens nothing of another host:
+ * A queue is an RC queue pair with its own protection domain, completion queue and memory. So a key
+ * that one host knows gives no access to the data of another host. The memory of a queue:
  *
  *     capsules    a receive buffer for each entry, then a response capsule for each slot
- *     pool        the data of commands, by RDMA READ and WRITE
+ *     pool        the data of commands, which the target moves by RDMA READ and WRITE
  *
- * A receive buffer belongs to a command until its response is posted, and is posted again before
- * it: then the host's next command always finds a receive request. A slot is a command from its
- * arrival until its response has been sent. There are twice as many slots as entries, and at most
- * `entries` responses are under way. A command that overtakes ESTABLISHED waits in its receive
- * buffer.
+ * A command uses its receive buffer until its response is posted. The buffer is posted again just
+ * before the response, so that the host's next command always finds a receive request. A command
+ * has a slot from its arrival until the SEND of its response has completed. There are twice as many
+ * slots as entries, and at most `entries` responses are posted. A command that arrives before
+ * ESTABLISHED waits in its receive buffer.
  *
- * A queue ends in this order: the queue pair is destroyed, so that no data moves any more; the
- * commands that waited for data end with NVME_SQ_DELETED; the transport calls
- * target_queue_closed(); the core responds to the last command; the transport releases the queue.
- * Each step is from the loop, never from within a call of the core.
+ * A queue ends in this order: the transport destroys the queue pair, so that no data moves any
+ * more; the commands that waited for data end with NVME_SQ_DELETED; the transport calls
+ * target_queue_closed(); the core responds to the last command; the transport frees the queue. The
+ * loop runs each step, never a call by the core.
  */
 
 #include <rdma/rdma_cma.h>
@@ -34,7 +34,9 @@
 enum {
 	TARGET_RDMA_DATA_BYTES_MAX = 512 << 10,
 	TARGET_RDMA_ALIGN = 64,
-	/* In wr_id, with the index of a slot. Otherwise it is that of a receive request. */
+	/*
+	 * These bits in wr_id mean that its index is that of a slot; else it is a receive buffer's.
+	 */
 	TARGET_RDMA_WR_RESPONSE = 1 << 16,
 	TARGET_RDMA_WR_READ = 2 << 16,
 	TARGET_RDMA_WR_INDEX = (1 << 16) - 1,
@@ -47,7 +49,7 @@ struct target_rdma {
 	struct loop_watch events_watch;
 	struct list queues;
 	unsigned queue_count;
-	struct loop_work flush; /* after a batch of commands */
+	struct loop_work flush; /* calls target_flush() after a batch of commands */
 	struct loop_work busy;
 	bool is_busy;
 };
@@ -63,26 +65,26 @@ struct target_rdma_listener {
 enum target_rdma_state {
 	TARGET_RDMA_ACCEPTED, /* waits for ESTABLISHED */
 	TARGET_RDMA_LIVE,
-	TARGET_RDMA_ENDING, /* waits for responses that are on their way, then ends */
-	TARGET_RDMA_ENDED, /* waits for commands that the core has */
+	TARGET_RDMA_ENDING, /* waits for the completion of responses, then ends */
+	TARGET_RDMA_ENDED, /* waits for the commands that the core has */
 };
 
-/* Where a command is. */
+/* What a slot's command waits for. */
 enum target_rdma_stage {
 	TARGET_RDMA_FREE,
 	TARGET_RDMA_AT_CORE,
-	TARGET_RDMA_NEEDS_ROOM, /* fetch() or prepare() waits for the pool */
-	TARGET_RDMA_NEEDS_READ, /* the RDMA READ is to be posted, perhaps after others */
-	TARGET_RDMA_READS,
-	TARGET_RDMA_NEEDS_SEND, /* the response is to be posted, perhaps after others */
-	TARGET_RDMA_RESPONDS, /* the SEND is posted */
+	TARGET_RDMA_NEEDS_ROOM, /* fetch() or prepare() waits for room in the pool */
+	TARGET_RDMA_NEEDS_READ, /* the RDMA READ is to be posted, perhaps after other READs */
+	TARGET_RDMA_READS, /* the RDMA READ is posted */
+	TARGET_RDMA_NEEDS_SEND, /* the response is to be posted, perhaps after other responses */
+	TARGET_RDMA_RESPONDS, /* the SEND of the response is posted */
 };
 
 struct target_rdma_command {
 	struct target_command command;
 	enum target_rdma_stage stage;
-	struct list node; /* of the queue, in the list that `stage` says */
-	uint32_t receive; /* the index of its receive buffer */
+	struct list node; /* in the list of the queue that `stage` names */
+	uint32_t receive; /* the index of the command's receive buffer */
 	uint32_t received_bytes;
 	uint8_t *buffer; /* in the pool; NULL: none */
 	uint32_t buffer_bytes;
@@ -99,7 +101,7 @@ struct target_rdma_queue {
 	struct rdma_pool capsules;
 	struct rdma_pool pool;
 
-	uint32_t entries; /* receive requests: hsqsize + 1 */
+	uint32_t entries; /* the number of receive requests: hsqsize + 1 */
 	uint32_t capsule_bytes;
 	uint32_t capsule_stride;
 	uint32_t slot_count;
@@ -109,9 +111,9 @@ struct target_rdma_queue {
 	struct list needs_read;
 	struct list needs_send;
 	struct list responding; /* in the order of their SENDs */
-	uint32_t reads, reads_max; /* RDMA READs under way */
-	uint32_t responses; /* SENDs under way */
-	uint32_t at_core; /* commands that have not come back */
+	uint32_t reads, reads_max; /* how many RDMA READs are posted and may be posted */
+	uint32_t responses; /* how many SENDs of responses are posted */
+	uint32_t at_core; /* how many commands the core has not responded to */
 	bool is_resuming;
 
 	/* Received capsules that wait for ESTABLISHED, in order. */
@@ -128,20 +130,20 @@ struct target_rdma_queue {
 extern const struct target_transport target_rdma_transport;
 
 /*
- * Make a queue for a connection request. RDMA_ACCEPT, or the status for the REJ with nothing left
- * behind.
+ * Create a queue for a connection request. Returns RDMA_ACCEPT; or the status for the REJ, with
+ * nothing allocated.
  */
 enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 	struct rdma_cm_id *id, const struct rdma_conn_param *param,
 	struct target_rdma_queue **ret_queue);
 
-/* ESTABLISHED. */
+/* The connection is established: pass the parked commands to the core. */
 void target_rdma_queue_establish(struct target_rdma_queue *queue);
 
-/* The connection is lost, or its host breaks the protocol: end it from the loop. */
+/* The connection is lost, or its host has broken the protocol: let the loop end the queue. */
 void target_rdma_queue_lose(struct target_rdma_queue *queue);
 
-/* Release the memory and verbs objects of a queue, which may be half made. */
+/* Free a queue, its memory and its verbs objects. The queue may be incomplete. */
 void target_rdma_queue_free(struct target_rdma_queue *queue);
 
 /* rdma_command.c */
@@ -150,17 +152,19 @@ void target_rdma_fetch(struct target_command *command);
 void target_rdma_prepare(struct target_command *command);
 void target_rdma_respond(struct target_command *command);
 
-/* Give the core what has waited in receive buffers. */
+/* Pass the commands that wait in receive buffers to the core. */
 void target_rdma_unpark(struct target_rdma_queue *queue);
 
-/* The connection has ended: tell the commands that wait for data. */
+/* The connection has ended: end the commands that wait for data with NVME_SQ_DELETED. */
 void target_rdma_abandon(struct target_rdma_queue *queue);
 
 /* rdma_send.c */
 uint8_t *target_rdma_capsule(const struct target_rdma_queue *queue, uint32_t receive);
 bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index);
 
-/* Post what the queue has to send. If it cannot, the queue is lost. */
+/*
+ * Post the RDMA READs and responses of the queue. If the queue pair refuses them, lose the queue.
+ */
 void target_rdma_send(struct target_rdma_queue *queue);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a queue posts: RDMA READs; responses, with their data by RDMA WRITE; receive requests.
+ * The requests that a queue posts: RDMA READs, RDMA WRITEs of data, SENDs of responses, and receive
+ * requests.
  *
- * Callbacks of one round of the loop only list what is to be sent. After them, target_rdma_send()
- * posts it in chains (rdma_chain.h). All WRITEs of a batch go before its SENDs. So each SEND
- * follows its data, and an adapter in software sends packets of one length together. A SEND
- * completes with those before it, so the last one of a batch has a completion for all.
+ * Callbacks of one step of the loop only append commands to lists. After them, target_rdma_send()
+ * posts the requests of these commands in chains (rdma_chain.h). All WRITEs of a batch go before
+ * its SENDs. So each SEND follows its data, and an adapter in software sends packets of the same
+ * length together. Only the last SEND of a batch is signaled, because its completion covers the
+ * others.
  */
 #include "nvmf/common/rdma/rdma_chain.h"
 #include "nvmf/target/rdma/rdma_queue.h"
@@ -44,7 +46,7 @@ static bool chain_post(struct target_rdma_queue *queue, struct rdma_chain *chain
 
 /* --- RDMA READs --- */
 
-/* The host serves so many RDMA READs at once, and the others wait for them. */
+/* Post RDMA READs. The host serves `reads_max` of them at once; further READs wait. */
 static bool post_reads(struct target_rdma_queue *queue)
 {
 	struct rdma_chain chain;
@@ -92,7 +94,7 @@ bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index)
 
 /* --- responses --- */
 
-/* The command's descriptor asks for its key to be invalidated. */
+/* Whether the command's SGL descriptor requests the invalidation of its key. */
 static bool wants_invalidate(const struct target_command *command)
 {
 	return command->sqe.sgl.type == NVME_SGL_KEYED_INVALIDATE && command->sqe.sgl.length > 0;
@@ -146,7 +148,7 @@ static void batch_add(struct target_rdma_queue *queue, struct batch *batch)
 	batch->count++;
 }
 
-/* The host's next commands may come as soon as it has the responses. */
+/* Post the receive requests first, because the responses let the host send its next commands. */
 static bool batch_post(struct target_rdma_queue *queue, struct batch *batch)
 {
 	struct ibv_recv_wr *bad;
@@ -159,8 +161,9 @@ static bool batch_post(struct target_rdma_queue *queue, struct batch *batch)
 }
 
 /*
- * At most `entries` responses are under way, whatever the host's acknowledgements do. So a command
- * that arrives finds a slot: twice as many are there, and each has a receive buffer or responds.
+ * Post responses; at most `entries` of them are posted, even if the host's acknowledgements are
+ * late. So an arriving command finds a free slot: of the 2 * `entries` slots, at most `entries`
+ * respond, and each other used slot has one of the `entries` receive buffers.
  */
 static bool post_responses(struct target_rdma_queue *queue)
 {

@@ -185,7 +185,7 @@ static int make_port(struct service *service, const struct target_config *config
 	}
 	if (error)
 		return change_refuse(sentence, error, "cannot make the port", from->address.traddr);
-	/* Last of all, so that no host sees half a port. */
+	/* Listen only now, so that no host connects to an incomplete port. */
 	return start_listening(port, service, from, sentence);
 }
 

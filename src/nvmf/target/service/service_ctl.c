@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control commands. Each changes everything that it says, or nothing.
+ * Control commands. A command that fails changes nothing.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -13,7 +13,7 @@
 struct service_port {
 	struct target_port *port;
 	const struct service_transport *transport;
-	void *listener; /* NULL: it does not listen */
+	void *listener; /* NULL: the port does not listen */
 };
 
 struct service {
@@ -26,7 +26,10 @@ struct service {
 	void *report_context;
 };
 
-/* Open the backend and add the namespace: both, or nothing with a sentence. 0 or -errno. */
+/*
+ * Open the backend and add the namespace. Returns 0; or -errno with a sentence, and neither is
+ * done.
+ */
 int service_add_namespace(struct service *service, struct target_subsystem *subsystem,
 	const struct config_namespace *config, char *sentence);
 

@@ -17,7 +17,7 @@
 #include "nvmf/target/tcp/tcp_queue.h"
 
 enum {
-	ACCEPTS_MAX = 16, /* of one round */
+	ACCEPTS_MAX = 16, /* in one step of the loop */
 	H2C_BYTES_DEFAULT = 128 << 10,
 	R2T_BYTES_DEFAULT = 256 << 10,
 	DATA_BYTES_DEFAULT = 512 << 20,
@@ -57,7 +57,7 @@ static void listener_ready(struct loop_watch *watch, uint32_t events)
 			continue;
 		}
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-			/* The event would come back at once: try again when some have closed. */
+			/* EPOLLIN would be reported again at once, so wait for free descriptors. */
 			(void)loop_rewatch(tcp->loop, watch, EPOLLERR);
 			loop_timer_set(tcp->loop, &tcp->retry, loop_now_ns(tcp->loop) + RETRY_NS);
 		}

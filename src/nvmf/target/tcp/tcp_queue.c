@@ -86,7 +86,7 @@ void tcp_command_release(struct tcp_queue *q, struct tcp_command *c)
 	c->is_used = false;
 	c->generation++;
 	q->used--;
-	/* The early command served Connect; the array has all others. */
+	/* Once the array exists, the early command is used no more. */
 	if (c != &q->early || !q->commands)
 		list_append(&q->free, &c->node);
 	resume_waiting(q);
@@ -123,9 +123,8 @@ static bool set_entries(struct target_queue *queue, uint16_t entries)
 }
 
 /*
- * Is there memory for `bytes` more bytes of data? A queue always gets memory for one command. It
- * also gets memory for two of the largest commands, so that a fused pair ends. Neither depends on
- * other queues.
+ * Whether `bytes` more bytes of data may be allocated. Whatever other queues use, a queue always
+ * gets memory for one command, and for two of the largest commands, so that a fused pair can end.
  */
 static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 {
@@ -137,9 +136,9 @@ static bool has_room(const struct tcp_queue *q, uint32_t bytes)
 }
 
 /*
- * Allocate the command's data, then request it from the host (R2T), or report that the buffer is
- * ready. Returns false when there is no room. In-capsule data is not counted: it arrives before its
- * command is known, and the number of entries limits it.
+ * Allocate the command's buffer, then request its data from the host (R2T), or report that the
+ * buffer is ready. Returns false if there is no room. In-capsule data is not counted, because it
+ * arrives before its command is known, and the number of entries limits it.
  */
 static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 {
@@ -164,9 +163,9 @@ static bool take_room(struct tcp_queue *q, struct tcp_command *c)
 }
 
 /*
- * Commands get memory in the order of arrival. So a large command gets its turn. And of all fused
- * pairs at most one can have memory for its first half only; its second half waits for commands
- * that end without it.
+ * Commands get memory in the order of arrival, so that a large command gets its turn. Therefore at
+ * most one fused pair of a queue has memory for its first half only. The second half of that pair
+ * waits only for commands that can end without it.
  */
 static void need_room(struct tcp_queue *q, struct tcp_command *c)
 {
@@ -176,7 +175,7 @@ static void need_room(struct tcp_queue *q, struct tcp_command *c)
 	list_append(&q->waiting, &c->node);
 }
 
-/* A command that has got its memory may end at once, which comes here again. */
+/* A command that gets memory may end at once, and its end calls this function again. */
 static void resume_waiting(struct tcp_queue *q)
 {
 	if (q->is_resuming)
@@ -256,7 +255,7 @@ const struct target_transport target_tcp_transport = {
 
 /* --- the life of a connection --- */
 
-/* Commands in the hands of the transport go back to the core, or are released. */
+/* Return a command that waits in the transport to the core, or release it. */
 static bool drop_one(struct tcp_queue *q, struct tcp_command *c)
 {
 	if (!c->is_used)
@@ -276,7 +275,7 @@ static bool drop_one(struct tcp_queue *q, struct tcp_command *c)
 
 static void drop_commands(struct tcp_queue *q)
 {
-	q->used++; /* the queue stays while this function needs it */
+	q->used++; /* keep free_if_unused() from freeing the queue */
 	drop_one(q, &q->early);
 	for (uint16_t i = 0; i < q->entries; i++)
 		drop_one(q, &q->commands[i]);

@@ -3,10 +3,10 @@
 #define URNIC_NVMF_TARGET_TCP_QUEUE_H
 
 /*
- * One connection of the TCP transport; only tcp*.c use it.
+ * One connection of the TCP transport. Only tcp*.c use this header.
  *
- * tcp_receive.c takes PDUs in, tcp_send.c sends them, tcp_queue.c is the life of connections and
- * commands.
+ * tcp_receive.c receives PDUs, tcp_send.c sends them, tcp_queue.c creates and ends connections and
+ * has the functions that the core calls.
  */
 
 #include "nvmf/common/network.h"
@@ -15,36 +15,36 @@
 #include "nvmf/target/tcp/tcp.h"
 
 enum {
-	TCP_STAGING_BYTES = 256 << 10, /* of a listener: what recvmsg() reads at once */
-	TCP_QUEUE_DATA_MAX = 4 << 20, /* bytes beside capsules that commands of a queue have */
-	TCP_INDEX_BITS = 11, /* of a TTAG; the others are a generation */
-	TCP_TAIL_BYTES = 4 + 24 + 4, /* data digest, CapsuleResp with digest */
-	TCP_ENTRIES_EARLY = 1, /* before Connect */
+	TCP_STAGING_BYTES = 256 << 10, /* a listener's buffer for one recvmsg() */
+	TCP_QUEUE_DATA_MAX = 4 << 20, /* the most data of a queue, without in-capsule data */
+	TCP_INDEX_BITS = 11, /* the low bits of a TTAG; the others are a generation */
+	TCP_TAIL_BYTES = 4 + 24 + 4, /* data digest, CapsuleResp, header digest */
+	TCP_ENTRIES_EARLY = 1, /* commands before Connect */
 };
 
-/* Where the data of a command towards the controller is. */
+/* The state of the data of a command. */
 enum tcp_data_state {
-	TCP_DATA_NONE, /* not asked for */
-	TCP_DATA_WAITING, /* for memory */
-	TCP_DATA_ASKING, /* the R2T is not sent yet */
-	TCP_DATA_OUTSTANDING, /* H2CData is to come */
-	TCP_DATA_HERE,
+	TCP_DATA_NONE, /* the core has called neither fetch() nor prepare() */
+	TCP_DATA_WAITING, /* waits for memory */
+	TCP_DATA_ASKING, /* waits until the R2T is sent */
+	TCP_DATA_OUTSTANDING, /* waits for H2CData */
+	TCP_DATA_HERE, /* the buffer is complete (fetch) or ready (prepare) */
 };
 
 struct tcp_command {
 	struct target_command command;
-	struct list node; /* free, output or waiting */
+	struct list node; /* in `free`, `output` or `waiting` of the queue */
 	uint16_t index;
 	uint8_t generation;
 	bool is_used;
-	bool is_responding; /* what is in `output` is the response, not an R2T */
+	bool is_responding; /* the PDUs in `output` are the response; false: an R2T */
 	bool is_damaged; /* a data digest was wrong */
 	enum tcp_data_state state;
-	uint8_t *buffer; /* allocated */
+	uint8_t *buffer; /* allocated; NULL: none */
 	uint32_t buffer_bytes;
-	uint32_t received; /* bytes of H2CData */
-	uint32_t asked; /* bytes that R2Ts have asked for */
-	/* What is to be sent: a header, data, and what follows it. */
+	uint32_t received; /* bytes of H2CData that have arrived */
+	uint32_t asked; /* bytes that R2Ts have requested */
+	/* The bytes to send: a header (head), data (body), then digest and CapsuleResp (tail). */
 	uint32_t head_bytes, body_bytes, tail_bytes, sent;
 	uint8_t head[24 + 4 + 128];
 	uint8_t tail[TCP_TAIL_BYTES];
@@ -53,57 +53,60 @@ struct tcp_command {
 struct tcp_queue {
 	struct target_queue queue;
 	struct target_tcp *tcp;
-	struct list node; /* of the listener */
+	struct list node; /* in the listener's `queues` */
 	struct loop_watch watch;
 	struct loop_work send;
 	struct loop_work close;
-	struct loop_timer timer; /* ICReq, and after a TermReq */
+	struct loop_timer timer; /* ends the wait for ICReq, and the connection after a TermReq */
 	struct tcp_rx rx;
-	struct tcp_options options; /* of what is sent */
-	struct tcp_command early; /* the first command, which is Connect */
-	struct tcp_command *commands; /* `entries` of them, from Connect on */
+	struct tcp_options options; /* for the PDUs that this end sends */
+	struct tcp_command early; /* the only command before set_entries(), for Connect */
+	struct tcp_command *commands; /* an array of `entries`; NULL before set_entries() */
 	uint16_t entries;
-	uint16_t used; /* commands that are not free */
+	uint16_t used; /* how many commands are not free */
 	struct list free;
 	struct list output;
-	struct list waiting; /* for memory */
-	uint32_t data_bytes; /* in buffers of fetch() and prepare() */
+	struct list waiting; /* commands that wait for memory */
+	uint32_t data_bytes; /* the sum of the buffers of fetch() and prepare() */
 	bool is_resuming;
-	struct tcp_command *receiving; /* whose data the present PDU is */
+	struct tcp_command *receiving; /* the command whose data the present PDU has */
 	uint8_t own[128]; /* ICResp */
 	uint32_t own_bytes, own_sent;
-	uint8_t *last; /* allocated: the rest of a PDU, and a TermReq */
+	uint8_t *last; /* allocated: the rest of the PDU that is being sent, then a TermReq */
 	uint32_t last_bytes, last_sent;
-	bool is_blocked; /* the socket takes no more now */
-	bool is_refused; /* only `last` is sent, and nothing is taken in */
+	bool is_blocked; /* the socket has no room: wait for EPOLLOUT */
+	bool is_refused; /* only `last` is sent, and received bytes are dropped */
 	bool is_over;
 };
 
 struct target_tcp {
 	struct target_tcp_settings settings;
 	struct loop *loop;
-	struct network *network; /* of the loop */
+	struct network *network; /* that of the loop */
 	struct loop_watch watch;
-	struct loop_timer retry; /* accept() failed for lack of descriptors */
+	struct loop_timer retry; /* watches the socket again after accept() lacked descriptors */
 	struct list queues;
 	uint32_t count;
-	uint64_t data_bytes; /* of all queues, as tcp_queue.data_bytes */
+	uint64_t data_bytes; /* the sum of tcp_queue.data_bytes of all queues */
 	struct target_tcp_counters counters;
 	uint8_t staging[TCP_STAGING_BYTES];
 };
 
 extern const struct target_transport target_tcp_transport;
 
-/* tcp_receive.c: take in what the socket has. May end the connection. */
+/* tcp_receive.c: receive the bytes that the socket has. May end the connection. */
 void tcp_queue_receive(struct tcp_queue *q);
 
-/* tcp_send.c: send what is due; false: the connection is broken. */
+/* tcp_send.c: send the output. Returns false if the connection is broken. */
 bool tcp_queue_send(struct tcp_queue *q);
 void tcp_send_response(struct tcp_queue *q, struct tcp_command *c);
 void tcp_send_r2t(struct tcp_queue *q, struct tcp_command *c);
-/* Let the loop send before it sleeps. */
+/* Call tcp_queue_send() before the loop sleeps. */
 void tcp_send_soon(struct tcp_queue *q);
-/* Prepare a TermReq, behind the PDU that is on its way. False: there is none, or no memory. */
+/*
+ * Put the rest of the PDU that is being sent and a TermReq into `last`. Returns false if there is
+ * no TermReq to send, or no memory.
+ */
 bool tcp_send_last(struct tcp_queue *q);
 
 /* tcp_queue.c */
@@ -111,9 +114,9 @@ struct tcp_command *tcp_command_take(struct tcp_queue *q);
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c);
 bool tcp_command_allocate(struct tcp_command *c, uint32_t bytes);
 struct tcp_command *tcp_command_of_ttag(struct tcp_queue *q, uint16_t ttag);
-/* The connection has ended. The queue may be freed. */
+/* End the connection. May free the queue. */
 void tcp_queue_end(struct tcp_queue *q);
-/* Send a TermReq, then end. */
+/* Send a TermReq, then end the connection. May free the queue. */
 void tcp_queue_refuse(struct tcp_queue *q);
 
 static inline uint16_t tcp_ttag(const struct tcp_command *c)

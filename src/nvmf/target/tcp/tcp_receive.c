@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: PDUs that tcp_rx has cut out of the stream, compared with the commands of the queue.
+ * Receiving: tcp_rx cuts PDUs out of the stream; this file compares them with the queue's commands.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "nvmf/target/tcp/tcp_queue.h"
 
 enum {
-	READS_MAX = 8, /* of one round, so that other connections have their turn */
-	DIRECT_BYTES_MIN = 4096,
-	/* Offsets in headers that a TermReq names. */
+	READS_MAX = 8, /* in one step of the loop, so that other connections have their turn */
+	DIRECT_BYTES_MIN = 4096, /* less data is read to the staging buffer */
+	/* Byte offsets of header fields, for the FEI of a TermReq. */
 	FLAGS_OFFSET = 1,
 	PLEN_OFFSET = 4,
 	CCCID_OFFSET = 8,
@@ -23,7 +23,7 @@ static void pdu_refuse(struct tcp_queue *q, enum tcp_fatal fes, uint32_t fei)
 	tcp_rx_refuse(&q->rx, fes, fei);
 }
 
-/* ICReq: digests are on if both ends want them (section 3.6.2.2). */
+/* ICReq: a digest is used if both host and target want it (section 3.6.2.2). */
 static void take_icreq(struct tcp_queue *q)
 {
 	const struct tcp_options none = {0};
@@ -43,7 +43,7 @@ static void take_icreq(struct tcp_queue *q)
 	tcp_send_soon(q);
 }
 
-/* Data in the capsule; `data_bytes` of the PDU. */
+/* Check the SGL descriptor against the data in the capsule, of `capsule_bytes` bytes. */
 static uint16_t sgl_verdict(const struct nvme_sgl *sgl, uint32_t capsule_bytes)
 {
 	if (sgl->length == 0 && capsule_bytes == 0)
@@ -57,7 +57,7 @@ static uint16_t sgl_verdict(const struct nvme_sgl *sgl, uint32_t capsule_bytes)
 	return sgl->length == capsule_bytes ? NVME_SUCCESS : NVME_SGL_LENGTH;
 }
 
-/* A new command, at its header. NULL: refused. */
+/* Begin a command when its header has arrived. Returns NULL if the PDU is refused. */
 static struct tcp_command *begin_command(struct tcp_queue *q)
 {
 	struct tcp_command *c = tcp_command_take(q);
@@ -71,7 +71,7 @@ static struct tcp_command *begin_command(struct tcp_queue *q)
 	c->command.data_bytes = c->command.sqe.sgl.length;
 	c->command.is_in_capsule = capsule_bytes > 0;
 	c->command.refusal = sgl_verdict(&c->command.sqe.sgl, capsule_bytes);
-	/* In-capsule data with an I/O command that is longer than IOCCSZ says (section 3.4.4). */
+	/* An I/O command has more in-capsule data than IOCCSZ allows (section 3.4.4). */
 	if (q->queue.qid != 0 && c->command.sqe.opcode != NVME_OPCODE_FABRICS &&
 		capsule_bytes > q->queue.in_capsule_bytes) {
 		pdu_refuse(q, TCP_FATAL_HEADER, PLEN_OFFSET);
@@ -124,7 +124,7 @@ static void take_header(struct tcp_queue *q)
 	if (!c)
 		return;
 	q->receiving = c;
-	/* Without memory the data is dropped, and the command fails. */
+	/* If there is no memory, the data is dropped, and the command fails. */
 	if (c->command.refusal == NVME_SUCCESS && !tcp_command_allocate(c, q->rx.pdu.data_bytes))
 		c->command.refusal = NVME_INTERNAL;
 	tcp_rx_place(&q->rx, c->buffer);
@@ -186,7 +186,7 @@ static void take_pdu(struct tcp_queue *q)
 	}
 }
 
-/* False: the stream is over. */
+/* Returns false if the stream is over. */
 static bool queue_feed(struct tcp_queue *q, const uint8_t *bytes, size_t length)
 {
 	enum tcp_rx_event event = TCP_RX_MORE;
@@ -206,7 +206,9 @@ static bool queue_feed(struct tcp_queue *q, const uint8_t *bytes, size_t length)
 	return true;
 }
 
-/* Read to the place of data if there is one, and beyond it to the staging buffer. */
+/*
+ * Read data directly to its place if enough of it is missing; read the rest to the staging buffer.
+ */
 static ssize_t read_some(struct tcp_queue *q, uint32_t *ret_direct_bytes, size_t *ret_room)
 {
 	uint32_t direct_bytes = 0;
@@ -257,14 +259,17 @@ void tcp_queue_receive(struct tcp_queue *q)
 			tcp_queue_end(q);
 			return;
 		}
-		/* After a TermReq of ours the rest is dropped until the host closes. */
+		/* After this target's TermReq, drop received bytes until the host closes. */
 		if (q->is_refused)
 			continue;
 		if (!take_bytes(q, (size_t)bytes, direct_bytes)) {
 			stream_over(q);
 			return;
 		}
-		/* A short read has emptied the socket; level-triggered events tell if not. */
+		/*
+		 * A short read has emptied the socket; if not, the level-triggered watch reports
+		 * it.
+		 */
 		if ((size_t)bytes < room)
 			return;
 	}

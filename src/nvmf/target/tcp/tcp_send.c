@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: each command has at most one thing to send, an R2T or its response. What is due goes out
- * together, in the order of the list. After a refusal only `last` goes out.
+ * Sending: each command has at most an R2T or its response to send. One system call sends the
+ * output of several commands, in the order of `output`. After a refusal only `last` is sent.
  */
 #include <assert.h>
 #include <errno.h>
@@ -54,7 +54,10 @@ static uint32_t response_encode(struct tcp_queue *q, struct tcp_command *c, uint
 	return tcp_pdu_encode(&pdu, &q->options, bytes);
 }
 
-/* The response is left out if SQHD is not needed and all is zero (section 3.6.2.10). */
+/*
+ * C2HData with SUCCESS replaces the CapsuleResp if the host needs no SQHD and the result is 0
+ * (section 3.6.2.10).
+ */
 static bool needs_response(const struct tcp_queue *q, const struct tcp_command *c)
 {
 	return q->queue.has_flow_control || !q->queue.is_connected || c->command.cqe.result != 0;
@@ -127,7 +130,7 @@ static int parts_collect(struct tcp_queue *q, struct iovec *parts)
 	return count;
 }
 
-/* What is missing of a PDU that is on its way. */
+/* The unsent rest of the PDU, or of a command's PDUs, of which a part is sent. */
 static int rest_parts(struct tcp_queue *q, struct iovec *parts)
 {
 	struct tcp_command *c = list_first(&q->output, struct tcp_command, node);
