@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of the process's NIC: its memory, forks, its end. */
+/* The NIC of the process from start to end: its memory, forks, and the exit of the program. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +24,17 @@
 #include "os/setting.h"
 #include "segment/segment.h"
 
-/* Address space; pages that are never touched cost nothing. */
-/* NIC memory, on either side. Valgrind's search for leaks reads all of it, and makes its pages. */
+/* The bytes below are address space; the kernel allocates a page only when it is touched. */
+/*
+ * The bytes of NIC memory on each of its two sides. They are few under Valgrind, because its search
+ * for leaks reads all of them, and so makes the kernel allocate their pages.
+ */
 #define NIC_MEMORY_BYTES          ARENA_SIDE_BYTES
 #define NIC_MEMORY_BYTES_VALGRIND (256ull << 20)
 
 enum { NIC_LANES_DEFAULT_MAX = 4, LAST_TRIES = 100 };
 
-/* The set-up lock, and its holder's former cancellation state. */
+/* The set-up lock, and the cancellation state that its holder had before it took the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_before;
 struct nic nic;
@@ -67,7 +70,7 @@ void nic_take_again(int before)
 	cancel_before = before;
 }
 
-/* Read the device where getrandom() fails: in a sandbox, or before Linux 3.17. */
+/* Read /dev/urandom, for when getrandom() fails: in a sandbox, or before Linux 3.17. */
 static bool random_read(void *bytes, size_t count)
 {
 	int before = cancel_forbid();
@@ -98,7 +101,10 @@ static bool random_draw(void *bytes, size_t count)
 	return true;
 }
 
-/* Drawn when the NIC starts. Later draws that fail mix it with a counter. Any thread. */
+/*
+ * A random number that is drawn when the NIC starts. When a later draw fails, random numbers are
+ * made from it and a counter. Any thread may use it.
+ */
 static uint64_t random_reserve;
 
 static uint64_t random_from_reserve(void)
@@ -173,8 +179,8 @@ struct worker *nic_worker_of_slot(uint32_t slot)
 }
 
 /*
- * Lock the NIC. If memory of the program was moved (segment/segment.h), stop all other threads too,
- * if possible. Returns whether they are stopped.
+ * Lock the NIC. If memory of the program was moved (segment/segment.h), also park urnic's threads,
+ * which is possible if the caller is the only other thread. Returns whether they are parked.
  */
 static bool fork_enter(void)
 {
@@ -188,7 +194,10 @@ static bool fork_enter(void)
 	return is_alone;
 }
 
-/* Make all objects consistent for the child, and share no memory with it. */
+/*
+ * Before a fork: take all locks, so that the child gets consistent objects, and stop sharing the
+ * program's memory, so that parent and child do not share it.
+ */
 static void fork_prepare(void)
 {
 	bool is_alone = fork_enter();
@@ -217,8 +226,8 @@ static void fork_parent(void)
 }
 
 /*
- * The child has no NIC. Map zeros over NIC memory, which is the parent's: stray polls and posts of
- * inherited objects then find empty queues of no depth.
+ * The child has no NIC. Map zeros over NIC memory, which is the parent's. If the program polls or
+ * posts to an inherited object, it then finds an empty queue of depth 0.
  */
 static void fork_child(void)
 {
@@ -249,7 +258,7 @@ static void fork_child(void)
 			mmap(nic.arena.base, ARENA_SPAN(nic.arena.bytes), PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		if (zeros == MAP_FAILED)
-			abort(); /* otherwise the child would corrupt the parent */
+			abort(); /* otherwise the child would write to the parent's NIC memory */
 		memset(&nic, 0, sizeof(nic));
 	}
 	NIC_PARTS_CALL(fork_child);
@@ -270,8 +279,9 @@ void nic_worker_pass(struct worker *worker)
 }
 
 /*
- * The program ends without destroying its queue pairs: send what nic_qp_destroy() sends. A signal's
- * handler may have called exit() while this thread has the lock.
+ * The program ends without destroying its queue pairs: send what nic_qp_destroy() would send. The
+ * lock is only tried, because a signal handler may have called exit() while this very thread has
+ * the worker locked.
  */
 static void worker_send_last(struct worker *worker)
 {
@@ -313,7 +323,10 @@ static uint64_t memory_bytes_choose(void)
 							   : NIC_MEMORY_BYTES;
 }
 
-/* Beyond RLIMIT_FSIZE the kernel does not return an error, but ends the program (SIGXFSZ). */
+/*
+ * May the program have files of this size? If a file exceeded RLIMIT_FSIZE, the kernel would not
+ * return an error but end the program by SIGXFSZ.
+ */
 static bool file_may_be_so_long(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -322,8 +335,8 @@ static bool file_may_be_so_long(uint64_t bytes)
 }
 
 /*
- * Make a memfd of one side's size, sealed against shrinking, because peers rely on its pages.
- * Returns the memfd or -errno.
+ * Create the memfd of one side, sealed against shrinking, because peers would crash if mapped pages
+ * vanished. Returns the memfd or -errno.
  */
 static int side_open(const char *name, uint64_t bytes)
 {
@@ -347,7 +360,10 @@ static bool side_map(uint8_t *at, uint64_t bytes, int file)
 		       0) != MAP_FAILED;
 }
 
-/* Map both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
+/*
+ * Map both sides (base/arena.h), the peers' side ARENA_SIDE_BYTES above the owner's. Returns 0 or
+ * -errno.
+ */
 static int sides_map(uint64_t bytes)
 {
 	uint8_t *base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE,
@@ -363,8 +379,8 @@ static int sides_map(uint64_t bytes)
 		return error;
 	}
 	/*
-	 * No other process can map the owner's side for writing from here on. Linux before 5.1
-	 * lacks this seal.
+	 * From here on no other process can map the owner's side for writing. Linux before 5.1 does
+	 * not have this seal.
 	 */
 	fcntl(nic.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 	arena_init(&nic.arena, base, bytes);
@@ -419,7 +435,10 @@ static int key_table_init(void)
 	return error;
 }
 
-/* Borrowers of our memory leave requests here. NULL: out of memory. */
+/*
+ * Create the table in which borrowers of this process's memory leave requests. Returns NULL when
+ * out of memory.
+ */
 static struct borrower_table *borrowers_make(void)
 {
 	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct borrower_table));
@@ -486,7 +505,7 @@ int nic_start(void)
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);
 	nic_capture_start();
-	log_is_on(LOG_ERROR); /* reports a wrong URNIC_LOG before the first line */
+	log_is_on(LOG_ERROR); /* reports an invalid URNIC_LOG before the first line of the log */
 	nic.is_up = true;
 	return 0;
 

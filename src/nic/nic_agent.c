@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's side of urnicd: turns, slots for lanes, packets for other slots, and a new urnicd after
- * the death of the old one.
+ * The NIC's dealings with urnicd: turns, slots for lanes, packets that urnicd forwards, and the
+ * change to a new urnicd after the old one has died.
  *
- * Lock: nic_agent_lock, for the connection and the turn. A thread has it for microseconds and never
- * waits with it locked. A turn is no lock: a thread that waits for one has nothing locked.
+ * Lock: nic_agent_lock, for the connection and the turn. A thread has it locked for microseconds,
+ * and never waits meanwhile. A turn is no lock: a thread that waits for its turn has no lock.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,19 +20,20 @@
 
 enum {
 	RESUME_ATTEMPTS_MAX = 8,
-	/* longest wait of the control thread for the end of another turn */
+	/* How long the control thread waits at most for the end of another thread's turn. */
 	CONTROL_PAUSE_MS = 10,
 };
 
 pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-	bool is_taken; /* under nic_agent_lock */
-	pthread_cond_t is_over; /* likewise; monotonic */
-	int cancel; /* of the thread that has the turn: how it has locked the NIC */
-	int arriving; /* a descriptor from urnicd that no object owns yet, or -1; as is_taken */
+	bool is_taken; /* nic_agent_lock covers it */
+	pthread_cond_t is_over; /* waited for with nic_agent_lock, by the monotonic clock */
+	int cancel; /* what nic_let_go() returned to the thread that has the turn */
+	/* A descriptor from urnicd that no object owns yet, or -1; under nic_agent_lock */
+	int arriving;
 } turn;
-static __thread bool is_waiting; /* this thread, one of ours, waits */
+static __thread bool is_waiting; /* the calling thread is urnic's, and counts as asleep */
 
 /* --- turns --- */
 
@@ -76,7 +77,7 @@ void nic_agent_forget(void)
 	agent_client_forget(&nic.agent);
 }
 
-/* Wait until no thread has its turn. nic_agent_lock is locked. Returns 0 or -ETIMEDOUT. */
+/* Wait until no thread has the turn. nic_agent_lock is locked. Returns 0 or -ETIMEDOUT. */
 static int turn_await(uint64_t timeout_ns)
 {
 	uint64_t until_ns = clock_now_ns() + timeout_ns;
@@ -99,7 +100,10 @@ int nic_turn_begin(void)
 		turn.is_taken = true;
 		return 0;
 	}
-	/* The other thread logs why urnicd does not answer; say the same to this caller. */
+	/*
+	 * The thread that has the turn logs why urnicd does not answer; log the same for this
+	 * caller.
+	 */
 	agent_client_fail_silent(&nic.agent);
 	log_write(LOG_ERROR, "%s", nic.agent.why);
 	pthread_mutex_unlock(&nic_agent_lock);
@@ -170,7 +174,10 @@ void nic_agent_unclaim(struct agent_claim *claim)
 
 /* --- lanes and packets --- */
 
-/* Another process has this slot now: move all queue pairs on it to the error state. */
+/*
+ * urnicd has leased the worker's slot to another process: move all its queue pairs to the error
+ * state.
+ */
 static void worker_fail(struct worker *worker)
 {
 	worker_lock(worker);
@@ -206,8 +213,9 @@ static void forwarded_receive(const struct agent_packet *packet)
 }
 
 /*
- * A new urnicd may have leased slots of ours to others before this process resumed them: fail the
- * lanes of those slots. Any request may meet a dead urnicd, so any request may discover this.
+ * A new urnicd may have leased slots of this process to other processes before this process resumed
+ * its leases: fail the lanes of those slots. Any request to urnicd may discover this, because
+ * urnicd may have died before any request.
  */
 static void lost_slots_fail(void)
 {
@@ -222,7 +230,7 @@ static void lost_slots_fail(void)
 			worker_fail(worker);
 }
 
-/* urnicd died: announce this process and its slots to the next one. */
+/* urnicd has died: announce this process and its slots to the next urnicd. */
 static void agent_resume(void)
 {
 	int error = -ECONNRESET;
@@ -230,7 +238,8 @@ static void agent_resume(void)
 	if (nic_turn_begin())
 		return;
 	/*
-	 * Another thread may have resumed already. Or the new urnicd dies before it has our leases.
+	 * There is nothing to do if another thread has already resumed. The loop is for a new
+	 * urnicd that dies before it has this process's leases.
 	 */
 	if (!agent_client_has_ended(&nic.agent))
 		error = 0;
@@ -243,13 +252,16 @@ static void agent_resume(void)
 	lost_slots_fail();
 }
 
-/* Receive the next forwarded packet, as agent_client_receive(). */
+/* Receive the next forwarded packet. Returns what agent_client_receive() does, or -ETIMEDOUT. */
 static int forwarded_next(struct agent_packet *ret_packet)
 {
 	int error;
 
 	pthread_mutex_lock(&nic_agent_lock);
-	/* A thread that waits for an answer also reads the packets before it. */
+	/*
+	 * Do not read while another thread has the turn, because its answer may come next. That
+	 * thread also reads the packets before its answer.
+	 */
 	error = turn_await(CONTROL_PAUSE_MS * 1000000ull);
 	if (!error)
 		error = agent_client_receive(&nic.agent, ret_packet);
@@ -315,7 +327,7 @@ static const struct worker_hooks hooks = {
 	.alarm = nic_cq_alarm,
 };
 
-/* nic_agent_lock is locked, in a turn. */
+/* Connect to urnicd, if that was not done yet. nic_agent_lock is locked, in a turn. */
 static int agent_connect(void)
 {
 	int error = nic.has_agent ? 0 : agent_client_begin(&nic.agent);
@@ -334,7 +346,10 @@ static int parts_lane_start(struct worker *worker, struct nic_public_lane *publi
 	return error;
 }
 
-/* Make lane `index`, with a slot that is ours. The NIC is locked. Returns 0 or -errno. */
+/*
+ * Create lane `index` with `slot`, which urnicd has leased to this process. The NIC is locked.
+ * Returns 0 or -errno.
+ */
 static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 {
 	struct worker *worker;
@@ -371,7 +386,10 @@ fail_destroy:
 	return error;
 }
 
-/* Make lane `index`, with a slot from urnicd. The NIC is locked, in a turn. Returns 0 or -errno. */
+/*
+ * Get a slot from urnicd, and create lane `index` with it. The NIC is locked, in a turn. Returns 0
+ * or -errno.
+ */
 static int worker_lease(uint32_t index)
 {
 	struct worker *worker;

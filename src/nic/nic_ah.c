@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address handles: paths of datagrams, opened when a handle is created rather than when it is used.
+ * Address handles. The paths of datagrams are opened when a handle is created, not when a datagram
+ * is posted.
  *
  * Any queue pair of the process may use a handle. So a handle has a path on each lane that has UD
  * queue pairs.
@@ -19,8 +20,8 @@ static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX
 	"a lane's paths do not run out before its queue pairs and the address handles of four devices do");
 
 /*
- * Open the handle's path on a lane, from the local address of this index. The NIC is locked, the
- * worker is not. Returns 0 or -errno.
+ * Open the handle's path on a lane, from that lane's local address number `index`. The NIC is
+ * locked, the worker is not. Returns 0 or -errno.
  */
 static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 {
@@ -40,7 +41,7 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
-		error = -ENOMEM; /* too many handles: the error of any other limit */
+		error = -ENOMEM; /* too many handles: report it as other limits are */
 	ah->has_path[lane] = !error;
 	if (!error)
 		NIC_PARTS_CALL(ah_opened, ah, worker);
@@ -60,8 +61,8 @@ static void ah_close(struct nic_ah *ah)
 }
 
 /*
- * Open the handle's local address on a lane. Returns its index or -errno. The NIC is unlocked
- * meanwhile.
+ * Open the handle's local address on a lane. Returns the address's index or -errno. The NIC may be
+ * unlocked for a while.
  */
 static int address_try(struct nic_ah *ah, struct worker *worker)
 {
@@ -71,7 +72,10 @@ static int address_try(struct nic_ah *ah, struct worker *worker)
 	return nic_address_open(worker, &local, ah->route.ifindex);
 }
 
-/* A lane with UD queue pairs on which the handle was not tried; NIC_LANES_MAX: none. */
+/*
+ * Find a lane that has UD queue pairs, and on which address_try() was not called yet for the
+ * handle. Returns NIC_LANES_MAX when there is none.
+ */
 static uint32_t lane_untried(const struct nic_ah *ah)
 {
 	uint32_t lane = 0;
@@ -81,7 +85,10 @@ static uint32_t lane_untried(const struct nic_ah *ah)
 	return lane;
 }
 
-/* Try every lane. While a request to urnicd waits, more lanes may need the handle. */
+/*
+ * Open the handle's path on every lane that needs it. While a request to urnicd waits, another
+ * thread may create a UD queue pair on a further lane.
+ */
 static int ah_open_all(struct nic_ah *ah)
 {
 	uint32_t lane;
@@ -106,8 +113,8 @@ static struct nic_ah *ah_untried(uint32_t lane)
 }
 
 /*
- * Open all handles on a lane. A handle may be destroyed while urnicd opens its address. So open all
- * addresses first, then the paths, which need no urnicd.
+ * Open the paths of all handles on a lane. A handle may be destroyed while urnicd opens its
+ * address. So this opens all addresses first, and then the paths, for which urnicd is not needed.
  */
 static void ahs_open(struct worker *worker)
 {
@@ -125,7 +132,7 @@ static void ahs_open(struct worker *worker)
 }
 
 /*
- * Open the addresses of the device that datagrams may be sent to. Some may fail, such as an IPv6
+ * Receive datagrams on the addresses of the device. Some addresses may fail, such as an IPv6
  * address that is still tentative. Returns 0 if at least one is open.
  */
 static int addresses_open(
@@ -144,7 +151,7 @@ static int addresses_open(
 	return error;
 }
 
-/* Does a queue pair for datagrams of this interface live there? */
+/* Does the worker have a UD queue pair of this interface's device? */
 static bool has_datagrams(struct worker *worker, uint32_t ifindex)
 {
 	bool is_found = false;
@@ -213,7 +220,10 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 		error = ah_open_all(ah);
 	if (!error)
 		list_append(&nic.ahs, &ah->link);
-	/* The receiver of datagrams mostly answers, and then accesses our memory as we do its. */
+	/*
+	 * A process that receives datagrams usually answers, and then accesses this process's
+	 * memory. So treat the remote address as a peer if it is one of this host.
+	 */
 	has_come = !error && ah->may_be_here && segments_may_begin() &&
 		netdev_has_address(&ah->route.remote, ah->route.ifindex);
 	nic_leave();

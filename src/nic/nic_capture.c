@@ -11,7 +11,10 @@
 #include "os/cancel.h"
 #include "os/clock.h"
 
-/* Release the ring's whole pages. A lane that writes there meanwhile loses its record. */
+/*
+ * Free the pages that lie in the ring entirely. A lane that writes to them meanwhile loses its
+ * record.
+ */
 static void ring_discard(uint64_t offset)
 {
 	const struct record_ring *ring = arena_peers_side(arena_at(&nic.arena, offset));
@@ -32,7 +35,9 @@ static bool is_watched(void)
 	return fcntl(nic.memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
-/* capture_owner.look, which stops a capture that has ended. A worker is locked. */
+/*
+ * capture_owner.look: turn the capture off if the capturing process has ended. A worker is locked.
+ */
 static void capture_look(void)
 {
 	int cancel = cancel_forbid();
@@ -56,7 +61,7 @@ void nic_capture_start(void)
 	struct capture_public *capture = nic_public_capture(nic.public);
 
 	atomic_store(&capture->snap_bytes, CAPTURED_BYTES_MAX);
-	/* Before the offer, because the capturing process may clear it. */
+	/* Set the word before the offer, because the capturing process may clear it afterwards. */
 	atomic_store(&capture->is_on, 1);
 	if (!capture_socket_offer(nic.memory, nic.shared))
 		atomic_store(&capture->is_on, 0);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: how waiters and visitors for events collect completions
- * (event/event_queue.h).
+ * Completion channels: how threads that wait for events, or look for them (visitors), collect
+ * completions (event/event_queue.h).
  *
- * The lane's sockets, and an eventfd that peers on this host write, make the channel's descriptor
- * readable although there may be no event. The manual page's example takes that for an error. So
- * they are put there only for a program that has shown that it tolerates it: ibv_get_cq_event
- * failed with EAGAIN, and the program armed a queue afterwards. A blocking descriptor does not get
- * them: a program that polls before it calls expects not to be blocked.
+ * The channel's descriptor is an epoll set. It can contain the lane's sockets, and an eventfd that
+ * peers on this host write. These make the descriptor readable although there may be no event,
+ * which the example of the manual page takes for an error. So they are added only for a program
+ * that has shown that it tolerates this: its ibv_get_cq_event() failed with EAGAIN, and it armed a
+ * queue afterwards. They are not added if the descriptor is blocking, because a program that calls
+ * poll(2) first expects that ibv_get_cq_event() does not block.
  */
 #include <assert.h>
 #include <errno.h>
@@ -51,8 +52,8 @@ static enum event_view channel_collect(struct event_collector *collector)
 }
 
 /*
- * The waiter drives the channel's lane, unless there are several. A lane that is added meanwhile
- * has its own thread, which posts the event and so wakes the waiter.
+ * The waiter drives the channel's lane, if the channel has only one. If a lane is added meanwhile,
+ * its own thread drives it, posts the event, and so wakes the waiter.
  */
 static int channel_drive(struct event_collector *collector)
 {
@@ -77,9 +78,10 @@ static void channel_wake(struct event_collector *collector)
 }
 
 /*
- * Collect what peers on this host have left. A peer counts each write to the eventfd before it
- * writes, so equal counts mean that there is nothing to read. A count that disagrees for long is
- * put right once in VISITS_PER_CLEAR visits.
+ * Collect the records that peers on this host have left. A peer counts each write to the eventfd
+ * before it writes. So if `raises_seen` equals the count, the eventfd need not be read. The counts
+ * may differ for good, because a peer may die between the two; so every VISITS_PER_CLEAR visits
+ * they are made equal.
  */
 static void records_visit(struct nic_channel *channel)
 {
@@ -110,7 +112,7 @@ static void channel_visit(struct event_collector *collector)
 		worker_visit(worker, channel, &channel->queue->has_events);
 }
 
-/* Packets no longer make the descriptor readable. */
+/* Take the lane's sockets out of the descriptor. */
 static void lane_leave(struct nic_channel *channel)
 {
 	struct worker *worker = atomic_exchange(&channel->visited, NULL);
@@ -119,7 +121,7 @@ static void lane_leave(struct nic_channel *channel)
 		worker_visit_end(worker, channel);
 }
 
-/* Packets make the descriptor readable if the channel has one lane. */
+/* Put the lane's sockets into the descriptor, if the channel has only one lane. */
 static void lane_visit(struct nic_channel *channel)
 {
 	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
@@ -133,7 +135,10 @@ static void lane_visit(struct nic_channel *channel)
 		atomic_store(&channel->visited, worker);
 }
 
-/* Peers on this host make the descriptor readable. The NIC is locked. Returns 0 or -errno. */
+/*
+ * Put the eventfd, which peers on this host write, into the descriptor. The NIC is locked. Returns
+ * 0 or -errno.
+ */
 static int watch_begin(struct nic_channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -161,7 +166,7 @@ static void watch_end(struct nic_channel *channel)
 	nic_collect(atomic_load_explicit(&channel->lane_mask, memory_order_acquire));
 }
 
-/* The program takes events as before. */
+/* Take the sockets and the eventfd out, so that only events make the descriptor readable. */
 static void visits_end(struct nic_channel *channel)
 {
 	atomic_store(&channel->collector.is_visited, false);
@@ -169,7 +174,7 @@ static void visits_end(struct nic_channel *channel)
 	watch_end(channel);
 }
 
-/* The first arming of a program that tolerates visits. */
+/* The program, which tolerates visits, has armed a queue for the first time. */
 static void visits_begin(struct nic_channel *channel)
 {
 	bool is_begun;
@@ -178,7 +183,7 @@ static void visits_begin(struct nic_channel *channel)
 	is_begun = channel->epoch == nic_epoch && !event_queue_has_owner(channel->queue) &&
 		!watch_begin(channel);
 	atomic_store(&channel->collector.is_visited, is_begun);
-	/* The next EAGAIN is the next attempt. */
+	/* After a failure, the next EAGAIN leads to the next attempt. */
 	atomic_store(&channel->collector.has_missed, is_begun);
 	nic_leave();
 }
@@ -244,7 +249,7 @@ void nic_channel_begin(struct nic_channel *channel)
 {
 	if (channel->epoch == nic_epoch)
 		return;
-	/* In the child of a fork, these are the parent's. */
+	/* In the child of a fork, these values are the parent's. */
 	atomic_store(&channel->lane_mask, 0);
 	atomic_store(&channel->driven, NULL);
 	atomic_store(&channel->visited, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `stray_lock`, for the ring of packets that wait for nic_agent_lock. It is the innermost
- * lock, taken for a copy at most.
+ * Lock: `stray_lock` covers the ring of packets that wait for nic_agent_lock. It is the innermost
+ * lock, and held for a copy of a packet at most.
  */
 #include "nic/nic_control.h"
 
@@ -18,7 +18,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 
-/* The ready source, in epoll data. */
+/* What a ready descriptor is for, in its epoll data. */
 enum control_source {
 	CONTROL_SOURCE_AGENT,
 	CONTROL_SOURCE_WORK,
@@ -31,9 +31,9 @@ enum { EVENTS_MAX = 16, STRAYS_MAX = 64 };
 static struct {
 	bool is_there;
 	int epoll;
-	int strays; /* eventfd: the ring has packets */
-	struct agent_packet *stray; /* STRAYS_MAX */
-	uint32_t stray_first; /* of stray_count */
+	int strays; /* eventfd, which is readable when the ring has packets */
+	struct agent_packet *stray; /* the ring, of STRAYS_MAX packets */
+	uint32_t stray_first; /* index of the oldest of `stray_count` packets */
 	uint32_t stray_count;
 } control;
 static pthread_mutex_t stray_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -64,7 +64,7 @@ int nic_control_watch_peer(int fd)
 
 /* --- packets for other slots --- */
 
-/* Read the ring's first packet and leave it there. Returns false if there is none. */
+/* Copy the ring's oldest packet, and leave it in the ring. Returns false if the ring is empty. */
 static bool stray_peek(struct agent_packet *ret_packet)
 {
 	bool is_there;
@@ -87,10 +87,10 @@ static void stray_remove(void)
 
 static void strays_send(void)
 {
-	static struct agent_packet packet; /* of the control thread only */
+	static struct agent_packet packet; /* only the control thread uses it */
 	kick_clear(control.strays);
 	if (!nic_turn_is_free())
-		return; /* nic_control_send_strays() follows */
+		return; /* the end of that turn calls nic_control_send_strays() */
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);
 		stray_remove();
@@ -98,7 +98,7 @@ static void strays_send(void)
 	pthread_mutex_unlock(&nic_agent_lock);
 }
 
-/* False: the ring is full. */
+/* Add a packet. Returns false when the ring is full. */
 static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 {
 	bool has_room;
@@ -118,7 +118,7 @@ static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 	return has_room;
 }
 
-/* Packets keep their order: none overtakes those in the ring. */
+/* Has the ring packets? Then a new packet must not overtake them. */
 static bool has_strays(void)
 {
 	bool has;
@@ -183,7 +183,10 @@ static void source_handle(enum control_source source)
 	}
 }
 
-/* Handling a source that is not ready does nothing. */
+/*
+ * Handle all sources, because epoll_wait() has failed and does not say which is ready. For a source
+ * that is not ready, this has no effect.
+ */
 static void attend_all(void)
 {
 	source_handle(CONTROL_SOURCE_AGENT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, and polling: where a program's thread does the NIC's work. */
+/* Completion queues, and polling: a program's thread that polls does the NIC's work. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ void nic_cq_alarm(struct worker *worker, struct deadline *alarm)
 	nic_cq_hold(container_of(alarm, struct nic_cq_hold, alarm)->cq, worker);
 }
 
-/* Reserve one more alarm on every lane. The NIC is locked. Returns 0 or -ENOMEM. */
+/* Reserve room for one more alarm on every lane. The NIC is locked. Returns 0 or -ENOMEM. */
 static int reserve_alarms(void)
 {
 	struct worker *worker;
@@ -73,7 +73,7 @@ static int reserve_alarms(void)
 	return error;
 }
 
-/* Make the queue's alarms, one per lane. The NIC is locked. Returns 0 or -ENOMEM. */
+/* Allocate the queue's alarms, one for each lane. The NIC is locked. Returns 0 or -ENOMEM. */
 static int holds_make(struct nic_cq *cq)
 {
 	struct nic_cq_hold *holds;
@@ -92,7 +92,7 @@ static int holds_make(struct nic_cq *cq)
 	return 0;
 }
 
-/* No lane pushes into the queue any more. The NIC is locked. */
+/* Clear the queue's alarms. No lane pushes into the queue any more. The NIC is locked. */
 static void holds_unmake(struct nic_cq *cq)
 {
 	struct worker *worker;
@@ -128,7 +128,8 @@ void nic_cq_destroy(struct nic_cq *cq)
 	if (cq->epoch == nic_epoch) {
 		if (cq->channel)
 			nic_channel_leave(cq->channel);
-		nic_for_each_worker(nic_worker_pass); /* wait until all its signals are delivered */
+		/* Wait until the queue's signals are delivered */
+		nic_for_each_worker(nic_worker_pass);
 		holds_unmake(cq);
 		cq_done(&cq->cq, &nic.arena);
 	}
@@ -143,10 +144,11 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Lock the lane. If it is locked, do not wait, because the lock's holder drives the lane. But wait
- * if a peer on this host has left records: the peer's program may already have told ours in another
- * way that its request is complete. The holder or the peer process may need this CPU, so yield it
- * after many fruitless polls, and at once when a thread waits for any lane.
+ * Lock the lane. If another thread has it locked, do not wait, because that thread drives the lane.
+ * But wait if a peer on this host has left records, because the peer's program may already have
+ * told this program in another way that its request is complete. The thread that has the lock, or
+ * the peer process, may need this CPU. So yield the CPU after many polls that found the lane
+ * locked, and at once when a thread is queued for the lock of any lane.
  */
 static bool lane_enter(struct worker *worker)
 {
@@ -173,7 +175,10 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	bool yields = poll_policy_yields(&worker->policy, datagrams);
 	bool has_borrowers = worker->local.has_borrowers;
 	worker_unlock(worker);
-	/* Do this here: the program may have one thread that only polls. */
+	/*
+	 * Do this in a poll, because the program may have only one thread, which does nothing but
+	 * poll.
+	 */
 	if (has_borrowers && segments_may_begin())
 		nic_mr_make_mappable();
 	if (yields || busy_locks_are_wanted())
@@ -188,7 +193,7 @@ static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 		lane_drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
-/* Count the poll. The owner of an armed queue is about to sleep, so its polls do not count. */
+/* Count the poll, unless the queue is armed: then the program is about to sleep. */
 static void note_poll(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
@@ -199,7 +204,7 @@ static void note_poll(struct nic_cq *cq)
 		poll_policy_note(&nic.worker[__builtin_ctz(lanes)]->policy, 1);
 }
 
-/* Log the failed request and the check that failed, if the user has set URNIC_LOG=info. */
+/* Log the failed request, and which check failed, if URNIC_LOG is "info". */
 static __attribute__((cold)) void failure_log(const struct cqe *cqe)
 {
 	if (log_is_on(LOG_INFO))
@@ -286,8 +291,8 @@ void nic_collect(uint32_t lanes)
 }
 
 /*
- * Collect what initiators on this host left before the queue was armed; they woke no thread.
- * Initiators that come later see that the queue is armed.
+ * Collect the records that initiators on this host left before the queue was armed, because these
+ * initiators woke no thread. An initiator that leaves a record later sees that the queue is armed.
  */
 static void lanes_collect(const struct nic_cq *cq)
 {
@@ -295,7 +300,7 @@ static void lanes_collect(const struct nic_cq *cq)
 	nic_collect(atomic_load_explicit(&cq->lane_mask, memory_order_acquire));
 }
 
-/* The caller is about to sleep: the lanes' threads take over. */
+/* The caller is about to sleep, so the lanes' threads have to drive the lanes again. */
 static void note_arm(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);

@@ -3,8 +3,8 @@
 #define URNIC_NIC_NIC_INTERNAL_H
 
 /*
- * What the files of the NIC share. Only they and the NIC's parts (nic_part.h: rooms peer, xrc and
- * connection) include this.
+ * What the files of the NIC share. Only the files of this room and the NIC's parts (nic_part.h:
+ * rooms peer, xrc and connection) include this file.
  *
  * - nic.c: the life of the NIC. nic_agent.c: urnicd and the lanes. nic_mr.c: memory regions.
  * - nic_cq.c, nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c, nic_xrcd.c: queues and domains.
@@ -12,7 +12,7 @@
  *   iWARP.
  * - nic_link.c: packets that bypass the kernel's UDP. nic_capture.c: captures.
  *
- * Locks: see lock_order.def. Only a thread that has the NIC locked locks several workers.
+ * Locks: see os/lock_order.def. A thread that locks several workers at once has the NIC locked.
  */
 
 #include <pthread.h>
@@ -27,7 +27,7 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* When the delayed signal of a moderated queue is due: an alarm on each lane that may serve it. */
+/* The alarm of a moderated queue on a lane: when the queue's delayed signal is due. */
 struct nic_cq_hold {
 	struct deadline alarm;
 	struct nic_cq *cq;
@@ -37,30 +37,34 @@ struct nic_cq_hold {
 struct nic_channel {
 	struct event_collector collector;
 	struct event_queue *queue;
-	uint32_t number; /* of its waiter; 0: none yet, or all are taken */
+	uint32_t number; /* of its waiter; 0: none, because it has no queue yet or all are taken */
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
 	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
 	struct worker *_Atomic visited; /* the lane whose sockets are in the descriptor, or were */
 	_Atomic bool is_watching; /* its waiter's eventfd is in the descriptor */
-	uint32_t raises_seen; /* of the eventfd; only the visitor has this and: */
+	/* Count of raises of the eventfd; only the visiting thread uses this and the next */
+	uint32_t raises_seen;
 	uint32_t visits;
-	bool is_inherited; /* the descriptor is also the parent's of this forked process */
+	bool is_inherited; /* a parent process uses the same descriptor */
 	uint64_t epoch; /* the NIC that `number` belongs to */
 };
 
 struct nic_cq {
 	struct cq cq;
-	struct nic_channel *channel; /* NULL: no events */
+	struct nic_channel *channel; /* NULL: its events go to no channel */
 	nic_cq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
-	uint32_t home; /* lane of queue pairs that send into it */
-	_Atomic uint32_t lane_mask; /* lanes that push into it: those a poll drives */
+	uint32_t home; /* lane of the queue pairs whose send requests complete in it */
+	_Atomic uint32_t lane_mask; /* lanes that push into it; a poll drives these */
 	/* NIC_LANES_MAX entries once the queue was moderated; else NULL */
 	struct nic_cq_hold *holds;
 };
 
-/* Operations on a queue pair of another process that this one has opened. Nothing is locked. */
+/*
+ * Operations on a queue pair of another process that this process has opened. The caller has no
+ * lock.
+ */
 struct nic_borrowed_qp {
 	const struct nic_borrowed_qp_ops *ops;
 };
@@ -77,7 +81,7 @@ struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
 	struct worker_stream stream; /* of a connected iWARP queue pair; else its fd is -1 */
-	/* the connection of `stream`; under the NIC's and the worker's lock */
+	/* The connection of `stream`. Covered by the NIC's and the worker's lock (nic_stream.c). */
 	struct nic_stream_user *stream_user;
 	struct nic_cq *send_cq;
 	struct nic_xrcd *xrcd; /* of XRC_RECV, else NULL */
@@ -85,12 +89,12 @@ struct nic_qp {
 	nic_qp_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
-	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
+	uint32_t open_paths; /* its open paths, as bits ATTR_AV and ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: the peer is not on this host */
-	struct nic_ud_endpoint *endpoint; /* of a UD queue pair, NULL: none (nic_datagram.c) */
-	/* processes that have this XRC_RECV queue pair open (nic_target.h) */
+	struct nic_ud_endpoint *endpoint; /* of a UD queue pair (nic_datagram.h); NULL: none */
+	/* The processes that have this XRC_RECV queue pair open (nic_target.h). */
 	struct list borrowers;
-	bool is_released; /* the program has destroyed it; it lives on for borrowers */
+	bool is_released; /* the program has destroyed it; it still exists for `borrowers` */
 	/* NULL: the queue pair is this process's. Otherwise `qp` and `worker` are unset. */
 	struct nic_borrowed_qp *borrowed;
 };
@@ -98,12 +102,12 @@ struct nic_qp {
 struct nic_xrcd {
 	struct list link; /* in nic.xrcds */
 	uint32_t openings;
-	uint32_t qp_count; /* queue pairs in it; they may outlive the openings */
+	uint32_t qp_count; /* number of queue pairs in it, which may outlive the openings */
 	uint32_t id; /* not 0 */
-	struct xrc_file file; /* zeros: not shared */
+	struct xrc_file file; /* zeros: no other process shares it */
 	uint32_t ifindex; /* of the device */
 	struct nic_public_xrcd *public; /* what other processes see; NULL: nothing */
-	uint32_t home; /* lane of a completion queue that is polled for this domain */
+	uint32_t home; /* lane for its queue pairs: that of its newest SRQ, if it has one */
 	uint32_t lane_mask; /* lanes of its queue pairs */
 	uint64_t epoch;
 };
@@ -111,7 +115,7 @@ struct nic_xrcd {
 struct nic_srq {
 	struct srq srq;
 	struct nic_cq *cq; /* of a tag-matching queue, else NULL */
-	struct worker *worker; /* likewise: its lock protects the matching list */
+	struct worker *worker; /* of a tag-matching queue: its lock protects the matching list */
 	nic_srq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
@@ -130,58 +134,70 @@ struct nic_ah {
 	struct list link; /* in nic.ahs */
 	struct qp_path route;
 	uint64_t epoch;
-	uint32_t tried_lanes; /* lanes that have tried to open the local address; each tries once */
+	/* Lanes on which opening its local address was tried, which is done once */
+	uint32_t tried_lanes;
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where opening failed */
-	bool may_be_here; /* its address may be one of this host, and lanes know it: */
+	bool may_be_here; /* its remote address may be on this host; the lanes then know `here` */
 	struct datagram_path here[NIC_LANES_MAX];
 };
 
-/* Datagrams for this path are dropped and counted. */
+/*
+ * The value of nic_ah.path on a lane that could not open the path. Datagrams to it are dropped and
+ * counted.
+ */
 #define NIC_PATH_NONE UINT32_MAX
 
-/* Numbers of work queues have 16 bits, and those of queue pairs more, so none are equal. */
+/*
+ * The numbers of work queues are below this. Those of queue pairs are not, so no two numbers are
+ * equal.
+ */
 #define NIC_WQ_NUMBERS 65536
 
 /*
- * URNIC_LINK: may packets bypass the kernel's UDP? In the order of the words for setting_choice().
+ * URNIC_LINK: may packets bypass the kernel's UDP? The order is that of the words in the call of
+ * setting_choice().
  */
 enum nic_link {
 	NIC_LINK_IF_POSSIBLE,
 	NIC_LINK_OFF,
-	NIC_LINK_ON, /* likewise; where that is impossible, the log says so */
+	NIC_LINK_ON, /* as NIC_LINK_IF_POSSIBLE; when it is impossible, the log says so */
 };
 
 struct nic {
 	bool is_up;
 	enum nic_link link;
 	bool has_link_thread;
-	int link_kick; /* eventfd: a lane has a lookup for the link thread (nic_link.c) */
+	int link_kick; /* eventfd that wakes the link thread for a lane's lookup (nic_link.c) */
 	int memory; /* memfd: the owner's side of NIC memory */
 	int shared; /* memfd: the peers' side */
 	struct arena arena;
 	struct mr_table mrs;
 	struct nic_public *public;
-	uint32_t lane_count; /* the most lanes */
+	uint32_t lane_count; /* the most lanes that the process uses */
 	uint32_t next_home;
-	uint32_t moderated_count; /* moderated queues; each lane has room for as many alarms */
+	/* Number of moderated queues; each lane has room for as many alarms */
+	uint32_t moderated_count;
 	struct srq_table *srqs;
-	struct list memberships; /* of queue pairs in multicast groups */
+	struct list memberships; /* struct membership: queue pairs in multicast groups */
 	uint32_t wq_count;
 	uint32_t last_wq_number;
 	bool wq_by_number[NIC_WQ_NUMBERS];
 	struct list ahs;
-	bool has_datagrams[NIC_LANES_MAX]; /* lanes that need every address handle */
+	/* Lanes with UD queue pairs, which need a path for every address handle */
+	bool has_datagrams[NIC_LANES_MAX];
 	uint32_t last_xrcd; /* number of the newest domain */
-	struct worker *last_xrc_send; /* lane of the newest XRC_SEND queue pair, or NULL */
+	/* The lane of the newest XRC_SEND queue pair; NULL: there was none */
+	struct worker *last_xrc_send;
 	bool is_local_on;
 	struct impair *impair; /* NULL: none */
-	bool is_stamping; /* a program reads times of completions */
+	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
 	struct local_owner owner;
-	int life[2]; /* a pipe: peers have copies of [0]; [1] is ours alone, so it breaks with us */
+	/* A pipe: peers copy [0]; only this process has [1], so the pipe breaks when it ends */
+	int life[2];
 	struct waiter_table *waiters;
-	bool is_waiter_taken[WAITER_COUNT]; /* taken by a channel */
-	int waiter_eventfd[WAITER_COUNT]; /* 0: none yet; otherwise plus 1 */
+	bool is_waiter_taken[WAITER_COUNT]; /* does a channel use the waiter? */
+	int waiter_eventfd[WAITER_COUNT]; /* each is the descriptor plus 1; 0: there is none yet */
 	int work_kick; /* eventfd: nic_control_wake() */
 	struct list xrcds; /* struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
@@ -197,19 +213,24 @@ void nic_impair_stream(void);
 
 extern pthread_mutex_t nic_agent_lock;
 extern struct nic nic;
-/* Number of the process's NIC, which objects copy: a fork begins a new one. */
+/*
+ * The number of the process's NIC, which each object copies. It changes at a fork, so the child
+ * recognizes objects of its parent.
+ */
 extern uint64_t nic_epoch;
 
 /*
- * Lock and unlock the NIC. The holder cannot be cancelled, because a set-up call has much to undo.
+ * Lock and unlock the NIC. The thread that has the NIC locked cannot be cancelled, because a set-up
+ * call would leave its work half done.
  */
 void nic_enter(void);
 void nic_leave(void);
 
 /*
- * Between nic_enter() and nic_leave(): unlock the NIC for a wait, and lock it again. State of the
- * NIC that was read before may have changed, and unreferenced objects may be gone. The caller
- * passes the result of nic_let_go() to nic_take_again().
+ * For a wait between nic_enter() and nic_leave(): nic_let_go() unlocks the NIC, and
+ * nic_take_again() locks it again. The caller passes the result of the former to the latter. After
+ * that, state of the NIC that the caller has read before may have changed, and objects to which it
+ * has no reference may be destroyed.
  */
 int nic_let_go(void);
 void nic_take_again(int before);
@@ -217,67 +238,72 @@ void nic_take_again(int before);
 /*
  * --- requests to urnicd (nic_agent.c) ---
  *
- * One thread at a time has its turn at urnicd. It has the NIC locked while it decides what to
- * request, and while it commits the answer. It has nothing locked while it waits. So a second
- * set-up call that needs urnicd waits for the turn. All other calls go on, and so does fork():
+ * One thread at a time has its turn at urnicd. That thread has the NIC locked while it decides what
+ * to request, and while it commits the answer. It has no lock while it waits for urnicd. So a
+ * second set-up call that needs urnicd waits for its turn, but all other calls can run, and so can
+ * fork():
  *
- * 	nic_enter();
- * 	...                                   urnicd is needed
- * 	error = nic_request_begin();          the NIC was unlocked: check the need again
- * 	nic_request_enter();                  the NIC is unlocked, nic_agent_lock is locked
- * 	error = agent_client_...(&nic.agent)  which unlocks that around each wait
- * 	nic_request_leave(fd);                the NIC is locked, nic_agent_lock is not
- * 	...                                   commit
- * 	nic_request_end();
- * 	nic_leave();
+ * nic_enter(); ... urnicd is needed error = nic_request_begin(); the NIC was unlocked: check the
+ * need again nic_request_enter(); the NIC is unlocked, nic_agent_lock is locked error =
+ * agent_client_...(&nic.agent) which unlocks that around each wait nic_request_leave(fd); the NIC
+ * is locked, nic_agent_lock is not ... commit nic_request_end(); nic_leave();
  *
- * A function that "may wait for urnicd" unlocks the NIC meanwhile.
+ * A function that "may wait for urnicd" unlocks the NIC during the wait.
  */
 
 /*
- * Begin and end a turn. The NIC is locked; waiting for the turn unlocks it meanwhile. Returns 0; or
- * -ETIMEDOUT, with a sentence in the log, when urnicd does not answer the thread whose turn it is.
+ * Begin and end a turn. The NIC is locked; nic_request_begin() unlocks it while it waits for the
+ * turn. Returns 0; or -ETIMEDOUT, after it has logged why, when urnicd does not answer the thread
+ * whose turn it is.
  */
 int nic_request_begin(void);
 void nic_request_end(void);
 
 /*
- * Within a turn: lock nic_agent_lock and unlock the NIC, and the reverse. In between, the caller
- * may use the connection. `fd` is the descriptor that has arrived, or -1. If the process forks
- * before the NIC is locked again, the child closes it.
+ * Within a turn: nic_request_enter() unlocks the NIC and locks nic_agent_lock; nic_request_leave()
+ * does the reverse. In between, the caller may use the connection. `fd` is the descriptor that the
+ * caller has received from urnicd, or -1. If the process forks before the NIC is locked again, the
+ * child closes `fd`.
  */
 void nic_request_enter(void);
 void nic_request_leave(int fd);
 
 /*
  * Begin and end a turn in a thread that has not locked the NIC. In between, the thread may use the
- * connection. Returns as nic_request_begin(); after an error the thread has no turn.
+ * connection. Returns what nic_request_begin() does; after an error the thread does not have the
+ * turn.
  */
 int nic_turn_begin(void);
 void nic_turn_end(void);
 
 /*
- * Lock nic_agent_lock to send a message without an answer, if no thread has the lock or a turn.
- * Returns whether it is locked.
+ * Lock nic_agent_lock, to send a message that has no answer, unless a thread has that lock or the
+ * turn. Returns whether the lock was taken.
  */
 bool nic_turn_is_free(void);
 
-/* agent_client_unclaim(); does not wait for a turn. */
+/* agent_client_unclaim() that does not wait for a turn. */
 void nic_agent_unclaim(struct agent_claim *claim);
 
-/* The NIC is being made. And: in the child of a fork, the connection is the parent's. */
+/*
+ * nic_agent_start(): the NIC is being created. nic_agent_forget(): in the child of a fork, close
+ * the connection, which is the parent's.
+ */
 void nic_agent_start(void);
 void nic_agent_forget(void);
 
 uint64_t nic_random_u64(void);
 
-/* A random permutation, for the caller to free; NULL: out of memory. */
+/* Returns a random permutation, which the caller frees; NULL when out of memory. */
 struct permutation *nic_permutation_draw(void);
 
-/* urnicd has sent a message, or ended. Control thread; nothing is locked. */
+/* urnicd has sent a message, or has ended. The control thread calls this, with no lock. */
 void nic_agent_ready(void);
 
-/* Make the NIC if there is none. The NIC is locked. Returns 0 or -errno. */
+/*
+ * Create the NIC's memory and tables, if that was not done yet. The NIC is locked. Returns 0 or
+ * -errno.
+ */
 int nic_start(void);
 
 void nic_for_each_worker(void (*act)(struct worker *worker));
@@ -291,42 +317,47 @@ struct worker *nic_worker_of_slot(uint32_t slot);
 /* The queue pair of this number, any value, and type; NULL: none. The NIC is locked. */
 struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
 
-/* Lock a worker and unlock it: threads that were in it at the call have left it at the return. */
+/*
+ * Lock a worker and unlock it. So a thread that had the worker locked before the call has unlocked
+ * it.
+ */
 void nic_worker_pass(struct worker *worker);
 
 /*
- * The first peer on this host has appeared: from now on let peers map regions, present and future
- * ones, where that is sound (segment/segment.h). The NIC is not locked.
+ * The first peer on this host has appeared: from now on let peers map all regions, present and
+ * future, where that is safe (segment/segment.h). The NIC is not locked.
  */
 void nic_mr_make_mappable(void);
 
-/* For on-demand regions; memory/mr.h. */
+/* mr_table.touch, for on-demand regions (memory/mr.h). */
 bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 
 /*
- * Lane `index`, made if there is none; may wait for urnicd. The NIC is locked. Returns 0 or -errno.
+ * Get lane `index`, and create it if it does not exist; may wait for urnicd. The NIC is locked.
+ * Returns 0 or -errno.
  */
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
 
 /*
  * Make the worker receive on a local address; may wait for urnicd. The NIC is locked, the worker is
- * not. Returns the index of the address there, or -errno.
+ * not. Returns the address's index on that worker, or -errno.
  */
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
-/* The index of an address that the worker receives on, or -1. */
+/* The index of an address on which the worker receives, or a negative number. */
 int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
 /*
- * Let packets of an address bypass the kernel's UDP, if possible (nic_link.c) and URNIC_LINK
- * permits it. The NIC and the worker are locked.
+ * Let the packets of the worker's address `index` bypass the kernel's UDP, if that is possible
+ * (nic_link.c) and URNIC_LINK permits it. The NIC and the worker are locked.
  */
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex);
 
 /*
- * Before the first UD queue pair on a lane: receive on all of init->locals, and open every address
- * handle on this lane. May wait for urnicd. The NIC is locked, the worker is not. Returns 0, or
- * -errno when none of the addresses can be opened.
+ * A UD queue pair is about to be created on the lane: receive on all of init->locals. For the
+ * lane's first UD queue pair, also open the path of every address handle there. May wait for
+ * urnicd. The NIC is locked, the worker is not. Returns 0, or -errno when none of the addresses can
+ * be opened.
  */
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
@@ -336,7 +367,10 @@ void nic_multicast_forget(struct nic_qp *qp);
 /* Log why a group of interface-local scope is refused. */
 void nic_multicast_refuse_scope(void);
 
-/* The lanes in this mask push into the queue, so a poll drives them. The NIC is locked. */
+/*
+ * The lanes in `lane_mask` push into the queue from now on, so a poll drives them. The NIC is
+ * locked.
+ */
 static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 {
 	atomic_fetch_or_explicit(&cq->lane_mask, lane_mask, memory_order_release);
@@ -345,87 +379,97 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 }
 
 /*
- * nic_qp_modify(), for any thread. *ret_has_come: this change has connected the first peer that
- * could map our memory.
+ * nic_qp_modify() for a queue pair of this process. *ret_has_come becomes true if this change has
+ * connected the first peer that could map memory of the program; the caller then calls
+ * nic_mr_make_mappable().
  */
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *requested, bool *ret_has_come);
 
-/* The last user of the queue pair is gone. The NIC is locked. */
+/* The last user of the queue pair has closed it: destroy it. The NIC is locked. */
 void nic_qp_end(struct nic_qp *qp);
 
-/* A queue pair of the domain is gone. The NIC is locked. */
+/* A queue pair of the domain was destroyed. The NIC is locked. */
 void nic_xrcd_put(struct nic_xrcd *xrcd);
 
 /*
- * A queue pair of the domain lives on this lane: pollers of the domain drive it. The NIC is locked.
+ * A queue pair of the domain is on this lane, so polls of the completion queues of the domain's
+ * shared receive queues drive the lane. The NIC is locked.
  */
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
 /*
- * Detach the queue pairs of all lanes from this shared receive queue, which the caller has removed
- * from its table. The NIC is locked.
+ * Make the queue pairs of all lanes drop their references to this shared receive queue, which the
+ * caller has removed from its table. The NIC is locked.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq);
 
 /*
- * Offset of the directory of XRC shared receive queues, for other processes. 0: none; they send
- * packets. The NIC is locked.
+ * The offset of the directory of XRC shared receive queues, for other processes. 0 when there is
+ * none; other processes then send packets. The NIC is locked.
  */
 uint64_t nic_srq_share(void);
 
 /*
- * The NIC is being made: allocate NIC memory for channels. The NIC is locked. Returns 0 or -ENOMEM.
+ * The NIC is being created: allocate NIC memory for channels. The NIC is locked. Returns 0 or
+ * -ENOMEM.
  */
 int nic_channel_start(void);
 
-/* A completion queue is being made on the channel. The NIC is locked. */
+/* A completion queue is being created on the channel. The NIC is locked. */
 void nic_channel_begin(struct nic_channel *channel);
 
-/* A queue of the channel was armed. Any thread, with nothing locked. */
+/* A queue of the channel was armed. Any thread may call, with no lock held. */
 void nic_channel_arm(struct nic_channel *channel);
 
-/* A queue of the channel is about to go. The NIC is locked. */
+/* A queue of the channel is about to be destroyed. The NIC is locked. */
 void nic_channel_leave(struct nic_channel *channel);
 
-/* Collect what peers on this host have left on these lanes. Any thread, with no worker locked. */
+/*
+ * Collect the records that peers on this host have left for the lanes in the mask `lanes`. Any
+ * thread may call, with no worker locked.
+ */
 void nic_collect(uint32_t lanes);
 
-/* SIGNAL_CQ_MODERATED: set an alarm for when the delayed signal is due. The worker is locked. */
+/*
+ * Handle SIGNAL_CQ_MODERATED: set the alarm to when the delayed signal is due. The worker is
+ * locked.
+ */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
-/* The worker's hook. */
+/* worker_hooks.alarm: the time of `alarm` has come. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
 
 /* --- nic_capture.c --- */
 
 /*
- * NIC memory exists. Offer it to a capture that runs on this host, so that it gets the first
- * packet.
+ * NIC memory exists. Offer it to a capturing process that runs on this host, so that the capture
+ * includes the first packet.
  */
 void nic_capture_start(void);
 
-/* A lane is being made: prepare it for captures. The NIC is locked. Returns 0 or -ENOMEM. */
+/* A lane is being created: prepare it for captures. The NIC is locked. Returns 0 or -ENOMEM. */
 int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public);
 
-/* Does the queue's owner wait for an event? A hint. */
+/* Does the program wait for an event of the queue? A hint. */
 static inline bool nic_cq_is_armed(const struct nic_cq *cq)
 {
 	return cq_is_armed(&cq->cq);
 }
 
 /*
- * The Ethernet port of a raw packet queue pair: open it before there is a queue pair; begin to
- * receive once there is one (the worker is locked); close it. The NIC is locked. Return 0 or
- * -errno.
+ * The Ethernet port of a raw packet queue pair. nic_frames_open() opens it before the queue pair is
+ * created, and returns 0 or -errno. nic_frames_begin() and nic_frames_end() begin and end its use
+ * by the queue pair; the worker is locked for these two. nic_frames_close() closes it. The NIC is
+ * locked for all four.
  */
 int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_close(struct nic_qp *qp);
 
-/* SIGNAL_QP_DISCONNECTED. The worker is locked. */
+/* Handle SIGNAL_QP_DISCONNECTED: the queue pair's stream has ended. The worker is locked. */
 void nic_stream_over(struct nic_qp *qp);
 
-/* The queue pair is about to go. The NIC and the worker are locked. */
+/* The queue pair is about to be destroyed. The NIC and the worker are locked. */
 void nic_stream_forget(struct nic_qp *qp);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that bypass the kernel's UDP: which addresses have a link, and the thread that looks up
- * the Ethernet addresses of neighbours (port_udp_lookup).
+ * Packets that bypass the kernel's UDP. A link is the AF_PACKET socket that carries the packets of
+ * an address. This file decides which addresses use a link, and has the thread that looks up the
+ * Ethernet addresses of neighbours (port_udp_lookup).
  *
- * The thread starts with the first link, and sleeps until a lane needs a lookup. No lane does
- * lookups: another program may hold the lock of the kernel's neighbour table for long while it
- * configures interfaces. The thread takes one worker's lock at a time, and has none during a
- * lookup.
+ * The thread starts with the first link, and sleeps until a lane needs a lookup. A lane does no
+ * lookup itself, because a lookup may take long: another program that configures interfaces may
+ * hold the lock of the kernel's neighbour table. The thread locks one worker at a time, and none
+ * during a lookup.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -20,7 +21,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 
-/* Do one lookup for a lane. Returns false if the lane needs none. */
+/* Do the next lookup of a lane. Returns false if the lane needs no lookup. */
 static bool lookup_execute(struct worker *worker)
 {
 	struct port_udp_lookup lookup;
@@ -59,7 +60,7 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-/* The worker is locked. */
+/* port_udp_on_lookup(): the lane needs a lookup. The worker is locked. */
 static void on_lookup(void *unused)
 {
 	(void)unused;
@@ -102,7 +103,10 @@ static const char *why_no_link(int error)
 
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
-	/* The interface of the last log sentence: one is enough for all its addresses */
+	/*
+	 * The interface that the last such line in the log named. One line is enough for all
+	 * addresses of an interface.
+	 */
 	static _Atomic uint32_t logged;
 	char name[IF_NAMESIZE] = "?";
 	int error;

@@ -2,8 +2,8 @@
 /*
  * Memory regions, memory windows, and device memory.
  *
- * A change or removal of a key locks every lane. So no copy is in progress then, and no lane sees a
- * half-changed region.
+ * To change or remove a key, a thread locks every lane. So no lane is copying meanwhile, and no
+ * lane sees a half-changed region.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@ static uint8_t random_variant(void)
 	return (uint8_t)nic_random_u64();
 }
 
-/* Wait until no lane is at work. The NIC is locked. */
+/* Unlock all lanes, and publish the number of regions. The NIC is locked. */
 static void lanes_leave(void)
 {
 	nic_for_each_worker(worker_unlock);
@@ -31,15 +31,18 @@ static void lanes_leave(void)
 
 /* --- memory that peers can map ------------------------------------------------------------ */
 
-/* Is it memory of the program, which stays mapped as long as the region exists? */
+/*
+ * Is the region memory of the program, neither NIC memory nor on demand? Such memory stays mapped
+ * as long as the region exists.
+ */
 static bool is_program_memory(const struct mr_region *region)
 {
 	return !(region->access & MR_ON_DEMAND) && !arena_contains(&nic.arena, region->address);
 }
 
 /*
- * Lock the NIC, and stop all other threads if that `is_wanted` and possible. Returns whether they
- * are stopped.
+ * Lock the NIC. If `is_wanted`, first park urnic's threads, which is possible if the caller is the
+ * only other thread. Returns whether they are parked.
  */
 static bool enter_alone(bool is_wanted)
 {
@@ -56,7 +59,10 @@ static void leave_alone(bool is_alone)
 		own_threads_unpark();
 }
 
-/* The segment, or the part of NIC memory, that has the region's memory. The NIC is locked. */
+/*
+ * Reference the segment that has the region's memory, and return its extent; or return the extent
+ * of the region in NIC memory. The NIC is locked.
+ */
 static struct mr_extent extent_hold(const struct mr_region *region)
 {
 	struct mr_extent extent = {0, 0, 0};
@@ -76,9 +82,10 @@ static void extent_let_go(const struct mr_region *region, bool is_alone)
 }
 
 /*
- * A stopped peer is in the middle of a copy to or from this memory, and its region has ended or
- * changed. Make moved memory private again, so that the peer's mapping is of an unused file range.
- * Memory that the program itself shares stays shared. All lanes are locked.
+ * A suspended peer is in the middle of a copy to or from this memory, and the region has ended or
+ * changed. If the memory was moved to a segment, make it private again, so that the peer's mapping
+ * is of a part of the file that no process uses any more. Memory that the program itself shares
+ * with other processes stays shared. All lanes are locked.
  */
 static void extent_give_up(const struct mr_region *region, bool is_alone)
 {
@@ -89,7 +96,7 @@ static void extent_give_up(const struct mr_region *region, bool is_alone)
 	mr_table_resume(&nic.mrs);
 }
 
-/* Does the region need work that is safest with all other threads stopped? */
+/* Has the region's memory to be moved, which is safest while urnic's threads are parked? */
 static bool is_cover_wanted(const struct mr_region *region)
 {
 	bool is_wanted;
@@ -113,7 +120,7 @@ static bool is_moved(uint32_t key, uint32_t pd)
 	return is;
 }
 
-/* The NIC is locked. 0 or -errno. */
+/* Add a region and its extent to the table. The NIC is locked. Returns 0 or -errno. */
 static int region_add(const struct mr_region *region, bool is_alone, uint32_t *ret_key)
 {
 	struct mr_extent extent = extent_hold(region);
@@ -127,7 +134,9 @@ static int region_add(const struct mr_region *region, bool is_alone, uint32_t *r
 	return error;
 }
 
-/* The table is suspended, so no lane uses its memory. */
+/*
+ * Let peers map all present regions. The table is suspended, so no lane uses the regions' memory.
+ */
 static void cover_all(bool is_alone)
 {
 	struct mr_region region;
@@ -262,10 +271,13 @@ static uintptr_t page_of(const void *address)
 	return (uintptr_t)address & ~((uintptr_t)getpagesize() - 1);
 }
 
-/* Linux before 5.14 cannot populate, and returns EINVAL even for a page that is mapped. */
+/*
+ * Does the kernel support MADV_POPULATE_WRITE? Linux before 5.14 does not, and returns EINVAL even
+ * for a page that is mapped.
+ */
 static bool can_populate(void)
 {
-	static _Atomic int answer; /* 0: not tested yet */
+	static _Atomic int answer; /* 1: yes; -1: no; 0: not tested yet */
 	char known[1] = {0};
 
 	if (!answer)

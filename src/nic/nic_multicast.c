@@ -3,9 +3,9 @@
  * Multicast groups and their sockets.
  *
  * The kernel copies a multicast packet to every socket that is bound to the group's address and has
- * joined the group. A unicast packet goes to one socket instead. So each lane with an attached
- * queue pair opens a socket of its own per group, without urnicd. Sockets of several users may be
- * bound to one address (SO_REUSEADDR).
+ * joined the group. (A unicast packet goes to only one socket.) So each lane with an attached queue
+ * pair opens its own socket for each group, and does not need urnicd for it. Processes of several
+ * users can bind sockets to one group (SO_REUSEADDR).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -39,8 +39,8 @@ static int join_ipv4(int fd, const struct gid *group, uint32_t ifindex)
 
 	memcpy(&request.imr_multiaddr, group->raw + 12, sizeof(request.imr_multiaddr));
 	/*
-	 * Receive only the groups that this socket has joined, not those that other sockets of the
-	 * host have.
+	 * Receive only packets of groups that this socket has joined, not of those that other
+	 * sockets of the host have joined.
 	 */
 	error = socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (!error && setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)))
@@ -80,7 +80,10 @@ static int group_open(const struct gid *group, uint32_t ifindex)
 
 	if (fd < 0)
 		return -errno;
-	/* A smaller buffer, where the limit is lower, is no error. */
+	/*
+	 * If the limit of the system is lower, the kernel makes the buffer smaller, which is no
+	 * error.
+	 */
 	if (socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
 		socket_set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	error = socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -154,7 +157,7 @@ static int group_receive(struct worker *worker, const struct gid *group, uint32_
 	return index < 0 ? index : 0;
 }
 
-/* The worker's last queue pair in a group has left. */
+/* Close the worker's socket of a group, if no queue pair of the worker is in the group any more. */
 static void group_leave_if_unused(struct worker *worker, const struct gid *group, uint32_t ifindex)
 {
 	int index;

@@ -3,9 +3,10 @@
 #define URNIC_NIC_NIC_PART_H
 
 /*
- * The parts of the NIC that its objects do not know: other processes of the host, XRC domains that
- * processes share, connection managers. Each part is a table of hooks. The NIC calls the hooks at
- * set-up, at the end of objects and for rare events. Posting, polling and packets call none.
+ * The parts of the NIC serve other processes of the host, XRC domains that processes share, and
+ * connection managers. The NIC's own files do not know them. Each part is a table of hooks. The NIC
+ * calls the hooks at set-up, when objects are destroyed, and for rare events. Posts, polls and
+ * received packets call no hook.
  *
  * A part keeps its own state. Every hook may be NULL.
  *
@@ -25,15 +26,16 @@ struct nic_xrcd;
 struct worker;
 
 struct nic_part {
-	/* The NIC is being made. NIC memory exists. */
+	/* The NIC is being created. NIC memory exists. */
 	void (*start)(void);
-	/* A lane is being made. Returns 0 or -ENOMEM. */
+	/* A lane is being created. Returns 0 or -ENOMEM. */
 	int (*lane_start)(struct worker *worker, struct nic_public_lane *public);
 	/*
-	 * Do the work for which nic_control_wake() was called. Control thread; nothing is locked.
+	 * Do the work for which nic_control_wake() was called. Called by the control thread, with
+	 * no lock.
 	 */
 	void (*work)(void);
-	/* A descriptor of nic_control_watch_peer() broke. Control thread; nothing is locked. */
+	/* A pipe of nic_control_watch_peer() broke. Called by the control thread, with no lock. */
 	void (*peers_check)(void);
 	/* A process of the host has ended. */
 	void (*peer_exited)(const struct nic_peer *peer);
@@ -41,7 +43,7 @@ struct nic_part {
 	void (*qp_created)(struct nic_qp *qp, const struct nic_qp_init *init);
 	/*
 	 * The queue pair is in RTR. May wait for urnicd (nic_internal.h). Returns whether its peer
-	 * is a process of this host that could map memory of the program.
+	 * is in another process of this host, which could map memory of the program.
 	 */
 	bool (*qp_connected)(struct nic_qp *qp);
 	/* The queue pair is in RESET, or about to be destroyed. */
@@ -49,50 +51,55 @@ struct nic_part {
 	/* The queue pair is about to be destroyed. */
 	void (*qp_ending)(struct nic_qp *qp);
 	/*
-	 * The queue pair's events (enum signal_event) were passed to its creator. The worker is
-	 * locked; the NIC may be unlocked.
+	 * The NIC has passed `events` (enum signal_event) of the queue pair to the program. The
+	 * worker is locked; the NIC may be unlocked.
 	 */
 	void (*qp_events)(struct nic_qp *qp, uint32_t events);
 
-	/* The address handle got a path on the lane, or is about to lose it. */
+	/*
+	 * ah_opened: the address handle has got a path on the lane. ah_closing: the path is about
+	 * to be closed.
+	 */
 	void (*ah_opened)(struct nic_ah *ah, struct worker *worker);
 	void (*ah_closing)(struct nic_ah *ah, struct worker *worker);
-	/* The addresses of an interface's device have changed to these. */
+	/* The addresses of the device of interface `ifindex` have changed to `locals`. */
 	void (*addresses_changed)(uint32_t ifindex, const struct gid *locals, uint32_t local_count);
 
 	/*
-	 * A shared receive queue of an XRC domain has left its table: wait until no connection uses
-	 * it. Returns false when a stopped peer does; then the memory of the queue must never be
-	 * used again.
+	 * Other processes can no longer find a shared receive queue of an XRC domain: wait until no
+	 * connection uses it. Returns false when a suspended peer may still use it; then the memory
+	 * of the queue must never be reused.
 	 */
 	bool (*srq_leave)(void);
 	/*
-	 * Wait until no borrower executes requests in our memory. Returns false when a stopped one
-	 * does.
+	 * Wait until no borrower executes requests in this process's memory. Returns false when a
+	 * suspended borrower may still do so.
 	 */
 	bool (*borrowers_leave)(void);
-	/* The XRC domain is going; its queue pairs are gone. */
+	/* The XRC domain is about to be freed; its queue pairs were destroyed. */
 	void (*xrcd_ending)(const struct nic_xrcd *xrcd);
 
 	/*
-	 * In the child of a fork: forget the parent's NIC, whose memory still exists. Last part
-	 * first.
+	 * In the child of a fork: forget the parent's NIC, whose memory is still mapped. Called for
+	 * the last part first.
 	 */
 	void (*forget)(void);
 	/*
-	 * Around a fork: all workers are locked, nic_agent_lock is not. fork_prepare runs last part
-	 * first. The other hooks run after it, in order. All run even if there is no NIC.
+	 * Around a fork. fork_prepare is called with all workers locked and nic_agent_lock
+	 * unlocked, fork_prepare_last with that lock, too; both for the last part first.
+	 * fork_parent and fork_child are called for the first part first. All are called even if
+	 * there is no NIC.
 	 */
 	void (*fork_prepare)(void);
-	void (*fork_prepare_last)(void); /* after all other locks */
+	void (*fork_prepare_last)(void); /* all other locks are taken */
 	void (*fork_parent)(void);
 	void (*fork_child)(void);
 };
 
-/* The parts, NULL last (nic_parts.c). */
+/* The parts, followed by NULL (nic_parts.c). */
 extern const struct nic_part *const nic_parts[];
 
-/* Call a hook that returns nothing, for each part that has it, in order. */
+/* Call a hook that returns nothing, for each part that has it, first part first. */
 #define NIC_PARTS_CALL(hook, ...)                                                      \
 	do {                                                                           \
 		for (const struct nic_part *const *part_ = nic_parts; *part_; part_++) \

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Queue pairs: set-up under the NIC's lock, posting under the lane's.
- */
+/* Queue pairs. Set-up runs under the NIC's lock, posting under the lane's lock. */
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,7 +16,7 @@ bool nic_has_qp_type(enum qp_type type)
 	return engine_has_type(type);
 }
 
-/* Are all the objects of this NIC, and none from before a fork? */
+/* Are all objects that the new queue pair uses of this NIC, and none from before a fork? */
 static bool are_of_this_nic(const struct nic_qp_init *init)
 {
 	return (!init->send_cq || init->send_cq->epoch == nic_epoch) &&
@@ -28,8 +26,8 @@ static bool are_of_this_nic(const struct nic_qp_init *init)
 }
 
 /*
- * The lane of the new queue pair. A program that receives over XRC mostly also sends, so one lane
- * gets both directions of its traffic.
+ * The lane of the new queue pair. A program that receives over XRC usually also sends over XRC. So
+ * an XRC_RECV queue pair is put on the lane of the newest XRC_SEND queue pair.
  */
 static uint32_t home_of(const struct nic_qp_init *init)
 {
@@ -39,7 +37,7 @@ static uint32_t home_of(const struct nic_qp_init *init)
 	return nic.last_xrc_send ? nic.last_xrc_send->lane.index : init->xrcd->home;
 }
 
-/* The queue pair lives on this lane: polls of its completion queues drive it. */
+/* The queue pair is on this lane, so polls of its completion queues have to drive the lane. */
 static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 {
 	uint32_t lane = worker->lane.index;
@@ -65,7 +63,10 @@ int nic_address_find(struct worker *worker, const struct gid *local, uint32_t if
 	return index;
 }
 
-/* Get a socket from urnicd. The NIC is locked, in a turn. Returns the address's index or -errno. */
+/*
+ * Get a socket for the address from urnicd. The NIC is locked, in a turn. Returns the address's
+ * index on the worker, or -errno.
+ */
 static int address_add(struct worker *worker, const struct agent_address *address, uint32_t ifindex)
 {
 	int socket = -1;
@@ -175,8 +176,8 @@ static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
 }
 
 /*
- * An adapter acknowledges a request before the program sees its completion, so do that before the
- * queue pair ends. The worker is locked.
+ * Send the pending acknowledgements before the queue pair ends, because an adapter acknowledges a
+ * request before the program sees its completion. The worker is locked.
  */
 static void lane_acknowledge(struct nic_qp *qp)
 {
@@ -252,7 +253,7 @@ struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type)
 	return found;
 }
 
-/* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
+/* Open a path to queue pair `dest_qpn`, and set path->id. Returns 0 or -errno. */
 static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
 {
 	int index = nic_address_open(worker, &path->local, path->ifindex);
@@ -275,8 +276,8 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 }
 
 /*
- * Open the paths of `attr` that `mask` names, ATTR_AV and ATTR_ALT_PATH. The NIC is locked, the
- * worker is not. Returns 0, or -errno and none is open.
+ * Open the paths of `attr` that `mask` names by ATTR_AV and ATTR_ALT_PATH. The NIC is locked, the
+ * worker is not. Returns 0, or -errno with no path open.
  */
 static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
@@ -308,7 +309,7 @@ static bool parts_qp_connected(struct nic_qp *qp)
 
 /*
  * Open or close the same-host connection of a queue pair that has changed state. The NIC is locked.
- * Returns true if memory is to be made mappable.
+ * Returns true if the caller has to call nic_mr_make_mappable().
  */
 static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
@@ -438,8 +439,8 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * The start of each post. Skip the clock while all requests stay within the host and no program
- * reads times of completions.
+ * Each post begins with this. It does not read the clock for a queue pair whose peer is on this
+ * host, unless a program reads the times of completions.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
@@ -453,7 +454,8 @@ static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 }
 
 /*
- * Were all requests executed within this host, and is nothing else pending? The worker is locked.
+ * Were all requests executed within this host, and has the lane nothing else to send? The worker is
+ * locked.
  */
 static inline bool is_all_done(const struct nic_qp *qp)
 {
@@ -464,7 +466,7 @@ static inline bool is_all_done(const struct nic_qp *qp)
 		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
 }
 
-/* The end of each post. Unlocks the worker. */
+/* Each post ends with this. Unlocks the worker. */
 static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
@@ -475,7 +477,7 @@ static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 		worker_send(worker, true);
 	}
 	worker_unlock(worker);
-	/* A program that does not sleep will poll, and a post drives the lane as well. */
+	/* Count the post like a poll, because a program that has not armed its queue will poll. */
 	if (qp->send_cq && !nic_cq_is_armed(qp->send_cq))
 		poll_policy_note(&worker->policy, 1);
 }
@@ -547,8 +549,9 @@ int nic_qp_post_recv(
 	}
 	*ret_posted = posted;
 	/*
-	 * The flusher sets the state, then empties the queue under the queue's lock, which a post
-	 * takes too. So the flusher finds this request, or this thread sees the state.
+	 * The thread that moves the queue pair to the error state first sets the state, and then
+	 * empties the queue under the queue's lock. A post takes that lock, too. So either that
+	 * thread finds this request, or this thread sees the state and flushes the request.
 	 */
 	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
 		recv_flush(qp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: they belong to the process, not to a lane. Posting takes no lane's lock.
+ * Shared receive queues. They belong to the process, not to a lane, so a post takes no lane's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,10 @@ uint64_t nic_srq_share(void)
 	return offset;
 }
 
-/* Peers read this list while it changes, like that of queue pairs (engine/engine.c). */
+/*
+ * Peers may read this list while it changes, as they may read the list of queue pairs
+ * (engine/engine.c).
+ */
 static void srq_publish(struct srq *srq)
 {
 	srq->public->next_offset = nic.public->first_srq_offset;
@@ -83,7 +86,9 @@ static int srq_add(struct nic_srq *srq, const struct nic_srq_init *init)
 	}
 	if (nic.srqs->count == NIC_SRQ_COUNT_MAX)
 		return -ENOMEM;
-	/* Slots are unique on the host, so the number is too. */
+	/*
+	 * The slot of a lane is unique on the host, so the number of an XRC queue is unique, too.
+	 */
 	inner.number = srq_table_number(
 		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());
 	if (init->xrcd)
@@ -125,8 +130,8 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 }
 
 /*
- * On return no thread uses the queue, its signal is delivered, and no queue pair of its domain
- * refers to it.
+ * On return no thread uses the queue, the worker has delivered its signal, and no queue pair of its
+ * domain refers to it.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {
@@ -139,7 +144,10 @@ void nic_srq_forget_on_lanes(const struct srq *srq)
 	}
 }
 
-/* Initiators no longer find the queue: wait for those that use it, and collect their records. */
+/*
+ * Initiators can no longer find the queue. Wait for those that still use it, and collect their
+ * records. Returns false when a suspended initiator may still use it.
+ */
 static bool parts_srq_leave(void)
 {
 	struct worker *worker;
@@ -176,7 +184,10 @@ void nic_srq_destroy(struct nic_srq *srq)
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
 		srq_unpublish(&srq->srq);
-		/* A stopped borrower or initiator may still use this memory, so never free it. */
+		/*
+		 * If a suspended borrower or initiator may still use this memory, it is never
+		 * freed.
+		 */
 		if (!srq->srq.is_in_use && (!srq->srq.is_shared || parts_borrowers_leave()))
 			srq_done(&srq->srq, &nic.arena);
 	}

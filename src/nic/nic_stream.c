@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qp->stream_user and its `qp` name each other. Both change with the NIC and the worker locked;
- * either lock is enough to read.
+ * qp->stream_user and stream_user->qp refer to each other. A thread that changes them has the NIC
+ * and the worker locked; a thread that reads them needs one of the two locks.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 enum { USER_TIMEOUT_S_MIN = 2, USER_TIMEOUT_S_MAX = 86400 };
 
-/* URNIC_TCP_USER_TIMEOUT, in seconds: see docs/environment.md. */
+/* The value of URNIC_TCP_USER_TIMEOUT in seconds (docs/environment.md); 0: the kernel's default. */
 static unsigned user_timeout_choose(void)
 {
 	static atomic_bool is_logged;

@@ -3,11 +3,11 @@
 #define URNIC_NIC_NIC_STREAM_H
 
 /*
- * The TCP connections of iWARP queue pairs. A connection manager hands them over, and learns here
- * when they end.
+ * The TCP connections of iWARP queue pairs. A connection manager hands a connection to the NIC, and
+ * the NIC tells it when the connection ends.
  *
- * The manager embeds a struct nic_stream_user in its connection. It names the queue pair, and the
- * queue pair names it.
+ * The manager embeds a struct nic_stream_user in its own struct of the connection. The struct
+ * nic_stream_user refers to the queue pair, and the queue pair refers to it.
  */
 
 #include <stdbool.h>
@@ -24,15 +24,16 @@ struct nic_stream_user {
 };
 
 /*
- * Hand the TCP connection `fd`, after MPA's negotiation, to an iWARP queue pair. The caller has set
- * `user->over`. On success the NIC owns `fd`. Returns 0; -EINVAL when no such queue pair is in a
- * legal state; or another -errno.
+ * Hand the TCP connection `fd`, after MPA's negotiation, to iWARP queue pair `qpn`. The caller has
+ * set user->over. On success the NIC owns `fd`. Returns 0; -EINVAL when there is no such queue
+ * pair, or its state does not allow a connection; or another -errno.
  */
 int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 	const struct qp_path *path, struct nic_stream_user *user);
 
 /*
- * Move the user's queue pair to the error state. With `is_abandoned`, `user` gets no further call.
+ * Move the user's queue pair to the error state. If `is_abandoned`, the NIC does not call
+ * user->over any more.
  */
 void nic_stream_end(struct nic_stream_user *user, bool is_abandoned);
 

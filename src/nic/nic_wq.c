@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receive work queues. They belong to the process; queue pairs of any lane deliver into them. */
+/*
+ * Receive work queues. They belong to the process, and queue pairs of any lane may deliver into
+ * them.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -53,7 +56,8 @@ void nic_wq_destroy(struct nic_wq *wq)
 {
 	nic_enter();
 	if (wq->epoch == nic_epoch) {
-		nic_for_each_worker(nic_worker_pass); /* delivers a raised signal of the queue */
+		/* Wait until the queue's signal is delivered */
+		nic_for_each_worker(nic_worker_pass);
 		nic.wq_by_number[wq->wq.number] = false;
 		nic.wq_count--;
 		wq_done(&wq->wq, &nic.arena);
@@ -96,7 +100,7 @@ int nic_wq_modify(struct nic_wq *wq, enum wq_state to)
 	} else if (is_allowed(nic_wq_state(wq), to)) {
 		error = 0;
 		atomic_store_explicit(&wq->wq.state, to, memory_order_relaxed);
-		nic_for_each_worker(nic_worker_pass); /* threads that saw the old state are done */
+		nic_for_each_worker(nic_worker_pass); /* wait for threads that saw the old state */
 		if (to == WQ_ERROR)
 			queue_flush(wq);
 		if (to == WQ_RESET) {
@@ -123,7 +127,10 @@ int nic_wq_post_recv(
 			posted++;
 	}
 	*ret_posted = posted;
-	/* Order the posts before the read of the state; the flusher sets the state first. */
+	/*
+	 * The posts have to happen before the read of the state. The thread that flushes sets the
+	 * state first. So either it finds these requests, or this thread sees the state.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (nic_wq_state(wq) == WQ_ERROR)
 		queue_flush(wq);

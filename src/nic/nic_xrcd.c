@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains. A domain is a number that shared receive queues and queue pairs have in common, and
- * the lanes that serve it.
+ * XRC domains. A domain consists of a number, which its shared receive queues and queue pairs have
+ * in common, and of the lanes of these queue pairs.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +12,10 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 
-/* The domain of this file, or NULL. The NIC is locked. */
+/*
+ * Find the domain of `file` on this interface. Returns NULL when there is none, or `file` is
+ * zeroed. The NIC is locked.
+ */
 static struct nic_xrcd *xrcd_find(const struct xrc_file *file, uint32_t ifindex)
 {
 	if (!file->inode)
@@ -61,7 +64,7 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 	return error;
 }
 
-/* End the domain after its last use. The NIC is locked. */
+/* Free the domain if it has neither openings nor queue pairs. The NIC is locked. */
 static void end_if_unused(struct nic_xrcd *xrcd)
 {
 	if (xrcd->openings || xrcd->qp_count)
@@ -112,8 +115,8 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 /* --- other processes --- */
 
 /*
- * urnicd lists the other processes, and lists us to them once we have a slot. May wait for urnicd.
- * The NIC is locked.
+ * Make sure that this process has a slot, because urnicd lists only processes with a slot to other
+ * processes. Returns whether it has one. May wait for urnicd. The NIC is locked.
  */
 static bool agent_knows_us(const struct nic_xrcd *xrcd)
 {
@@ -122,7 +125,7 @@ static bool agent_knows_us(const struct nic_xrcd *xrcd)
 	return xrcd->epoch == nic_epoch && nic_worker_get(xrcd->home, &worker) == 0;
 }
 
-/* NULL: all are taken. */
+/* Find a free entry for a domain in public NIC memory. Returns NULL when all are in use. */
 static struct nic_public_xrcd *place_find(void)
 {
 	for (uint32_t i = 0; i < NIC_PUBLIC_XRCDS_MAX; i++)
@@ -146,11 +149,14 @@ void nic_xrcd_show(struct nic_xrcd *xrcd)
 	nic_leave();
 }
 
-/* Does this NIC memory, of any process, have such a domain? */
+/*
+ * Does the process whose NIC memory is the file `memory` have a domain of the same file and
+ * interface open?
+ */
 static bool is_in(int memory, const struct nic_xrcd *xrcd)
 {
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
-	uint64_t head[2]; /* magic, and then version */
+	uint64_t head[2]; /* the magic number, then the version */
 	uint32_t version;
 
 	if (pread(memory, head, sizeof(head), NIC_PUBLIC_OFFSET) != sizeof(head) ||
@@ -168,7 +174,10 @@ static bool is_in(int memory, const struct nic_xrcd *xrcd)
 	return false;
 }
 
-/* Does any other process have such a domain? The caller has the turn. */
+/*
+ * Does any other process have a domain of the same file and interface open? The caller has the
+ * turn.
+ */
 static bool is_in_some(const struct nic_xrcd *xrcd)
 {
 	struct agent_process process;
