@@ -15,7 +15,7 @@ struct absence {
 
 static struct absence absences[ABSENCE_COUNT];
 
-/* The only place of this address and slot. */
+/* The place in the table for this address and slot; other addresses and slots may share it. */
 static struct absence *absence_place(const struct gid *gid, uint8_t slot)
 {
 	uint64_t words[2];

@@ -21,12 +21,12 @@
 #include "peer/nic_peer.h"
 #include "wire/roce.h"
 
-/* Time between lookups of a process that cannot be reached. */
+/* After a lookup that failed, the next lookup of the same destination is due after this time. */
 #define AGAIN_NS 1000000000ull
 
 /*
- * The endpoint of a queue pair. Its memory is used for endpoints only, also after the queue pair is
- * destroyed, because a late sender may still access it.
+ * The UD endpoint of a queue pair. Its NIC memory is reused for endpoints only, because a late
+ * sender may still access it after the queue pair was destroyed.
  */
 struct nic_ud_endpoint {
 	struct ud_endpoint_qp local;
@@ -37,7 +37,8 @@ struct nic_ud_endpoint {
 
 static struct list endpoints = {&endpoints, &endpoints};
 static struct list free_endpoints = {&free_endpoints, &free_endpoints};
-static struct ud_endpoint_table *tables[NIC_LANES_MAX]; /* ours; NULL: none */
+/* Of this process's lanes; NULL: a lane has none */
+static struct ud_endpoint_table *tables[NIC_LANES_MAX];
 static struct datagram_lane lanes[NIC_LANES_MAX];
 
 /* --- life --- */
@@ -57,7 +58,10 @@ static bool is_any(const struct datagram_route *route, const void *context)
 	return true;
 }
 
-/* What the routes hold of others is not the child's. */
+/*
+ * In the child of a fork: free the routes, but not the references that they have to other
+ * processes, because these are the parent's.
+ */
 static void datagram_forget(void)
 {
 	struct datagram_route *route;
@@ -86,7 +90,7 @@ static int datagram_lane_start(struct worker *worker, struct nic_public_lane *pu
 
 /* --- endpoints --- */
 
-/* A free endpoint, used before or new; NULL: no memory. */
+/* Get a free endpoint, which was used before or is new. Returns NULL when out of memory. */
 static struct nic_ud_endpoint *endpoint_get(void)
 {
 	struct nic_ud_endpoint *endpoint;
@@ -147,7 +151,7 @@ static void datagram_qp_ending(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	is_free = ud_endpoint_remove(&endpoint->local, clock_now_ns());
 	if (!is_free)
-		qp->qp->rq_offset = 0; /* it stays where it is */
+		qp->qp->rq_offset = 0; /* so the receive queue is never freed */
 	qp->endpoint = NULL;
 	worker_unlock(qp->worker);
 	list_remove(&endpoint->link);
@@ -189,7 +193,10 @@ static void datagram_ah_opened(struct nic_ah *ah, struct worker *worker)
 	worker_unlock(worker);
 }
 
-/* Out of the lane, which is not locked: what it holds of a process is given back. */
+/*
+ * Remove the first route for which `is_it` returns true, and release its reference to a process.
+ * The worker is not locked. Returns false when there is no such route.
+ */
 static bool route_drop(struct worker *worker,
 	bool (*is_it)(const struct datagram_route *route, const void *context), const void *context)
 {
@@ -242,7 +249,10 @@ static void datagram_peer_exited(const struct nic_peer *peer)
 
 /* --- answering --- */
 
-/* Map what this lane needs of the owner. Returns 0 or -errno. */
+/*
+ * Fill in what the worker's lane needs to send datagrams to `slot` of process `owner`. Returns 0 or
+ * -errno.
+ */
 static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *owner,
 	struct datagram_process *ret_process)
 {
@@ -269,8 +279,8 @@ static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *ow
 }
 
 /*
- * Find the process that has the queue pair number at this address; may ask other processes of the
- * host. Returns 0, and the caller has a reference to ret_process->owner; or -errno.
+ * Find the process that has queue pair `qpn` at address `remote`; may wait for urnicd. Returns 0,
+ * and the caller then has a reference to ret_process->owner; or -errno.
  */
 static int process_find(struct worker *worker, const struct gid *remote, uint32_t ifindex,
 	uint32_t qpn, struct datagram_process *ret_process)
@@ -278,7 +288,8 @@ static int process_find(struct worker *worker, const struct gid *remote, uint32_
 	uint8_t slot = (uint8_t)(qpn >> 16);
 	struct nic_peer *peer;
 	struct nic_owner *owner;
-	int error = slot ? nic_peer_get_at(remote, ifindex, qpn, &peer) : -ENOENT; /* urnicd's */
+	/* Slot 0 is urnicd's */
+	int error = slot ? nic_peer_get_at(remote, ifindex, qpn, &peer) : -ENOENT;
 
 	if (!error)
 		error = nic_owner_get(peer, &owner);
@@ -290,7 +301,7 @@ static int process_find(struct worker *worker, const struct gid *remote, uint32_
 	return error;
 }
 
-/* The address handle of the path of a lookup. The NIC is locked. */
+/* The address handle to which the path of a lookup belongs. The NIC is locked. */
 static const struct nic_ah *ah_of(const struct worker *worker, const struct datagram_lookup *lookup)
 {
 	return container_of(lookup->path, struct nic_ah, here[worker->lane.index]);
@@ -303,7 +314,10 @@ static bool is_same(const struct datagram_route *route, const void *context)
 	return route->path == lookup->path && route->qpn == lookup->qpn;
 }
 
-/* The sender `qpn`, if it still exists, falls back to packets. The worker is locked. */
+/*
+ * Count that queue pair `qpn`, the sender, falls back to packets, if it still exists. The worker is
+ * locked.
+ */
 static void count_unreachable(const struct worker *worker, uint32_t qpn)
 {
 	struct qp *qp = worker->lane.qp_by_number[qpn % LANE_QP_COUNT_MAX];
@@ -323,8 +337,8 @@ static struct datagram_lookup lookup_of(struct worker *worker)
 }
 
 /*
- * Is this lookup still pending? The address handle may have been destroyed, and another one may
- * have its memory.
+ * Is the lookup `before` still pending? Its address handle may have been destroyed meanwhile, and a
+ * new handle to another address may have got the same memory.
  */
 static bool is_lookup_current(
 	struct worker *worker, const struct datagram_lookup *before, const struct gid *remote)

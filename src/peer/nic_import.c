@@ -17,10 +17,10 @@
 
 static_assert(sizeof(struct nic_export) == 64, "a cache line each");
 
-/* What importers read at a locator's address. */
+/* What an importer reads at nic_locator.address in the owner's memory. */
 struct location {
-	uint64_t nonce; /* 0: it was not made yet */
-	int32_t memory; /* descriptor of NIC memory; -1: there is none yet */
+	uint64_t nonce; /* 0: it was not drawn yet */
+	int32_t memory; /* descriptor of NIC memory; -1: nothing was exported yet */
 	uint32_t reserved;
 };
 
@@ -59,8 +59,9 @@ int nic_export_start(void)
 }
 
 /*
- * The table in NIC memory, allocated at first use. NULL when NIC memory is full, or when there is
- * no NIC: objects from before a fork cannot be exported. The NIC is locked.
+ * Get the table of exports in NIC memory; the first call allocates it. Returns NULL when NIC memory
+ * is full. Also returns NULL when there is no NIC, because objects from before a fork cannot be
+ * exported. The NIC is locked.
  */
 static struct nic_export *table_get(void)
 {
@@ -110,7 +111,7 @@ void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
 	struct nic_export export = {.kind = NIC_EXPORT_DM, .opening = opening, .bytes = dm->bytes};
 
 	if (!arena_contains(&nic.arena, dm->memory))
-		return; /* imported memory is not exported again */
+		return; /* device memory that is itself imported cannot be exported */
 	export.offset = arena_offset(&nic.arena, arena_owners_side(dm->memory));
 	export_write(handle, &export);
 }
@@ -148,7 +149,7 @@ int nic_import_look(const struct nic_locator *locator)
 	return object_locate(locator, &there);
 }
 
-/* The process's NIC memory, or -errno. */
+/* Get a descriptor of the process's NIC memory. Returns it, or -errno. */
 static int memory_get(const struct nic_locator *locator)
 {
 	struct location there;
@@ -168,7 +169,10 @@ static int memory_get(const struct nic_locator *locator)
 	return memory < 0 ? error : memory;
 }
 
-/* One that does what only its own CPUs can do; without one, that is refused. */
+/*
+ * Reach one lane of the owner. It is woken to execute the requests that only the owner can execute;
+ * without such a lane these requests fail.
+ */
 static void reach_some_lane(struct nic_owner *owner)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
@@ -185,7 +189,8 @@ static int host_open(const struct nic_locator *locator, struct nic_owner **ret_o
 
 	error = locator->pid == (uint32_t)getpid() ? -EINVAL : nic_start();
 	if (!error)
-		error = nic_worker_get(0, &worker); /* whose thread hears of its end */
+		/* Starts the control thread, which notices the end of the owner */
+		error = nic_worker_get(0, &worker);
 	if (error)
 		return error;
 	memory = memory_get(locator);
@@ -197,7 +202,7 @@ static int host_open(const struct nic_locator *locator, struct nic_owner **ret_o
 	return error;
 }
 
-/* What the owner says of the object. Returns 0 or -ENOENT. */
+/* Read the owner's entry for the object. Returns 0 or -ENOENT. */
 static int export_read(const struct nic_owner *owner, uint64_t opening, uint32_t handle,
 	enum nic_export_kind kind, struct nic_export *ret_export)
 {
@@ -219,7 +224,10 @@ static int export_read(const struct nic_owner *owner, uint64_t opening, uint32_t
 	return ret_export->kind == kind && ret_export->opening == opening ? 0 : -ENOENT;
 }
 
-/* The NIC is locked. On success the owner is used once more. */
+/*
+ * Find the owner and its entry for the object. The NIC is locked. On success the caller has a
+ * reference to *ret_owner.
+ */
 static int object_import(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	enum nic_export_kind kind, struct nic_owner **ret_owner, struct nic_export *ret_export)
 {

@@ -3,15 +3,16 @@
 #define URNIC_PEER_NIC_IMPORT_H
 
 /*
- * Protection domains, memory regions and device memory of one process, used by another one.
+ * Import: a process uses protection domains, memory regions and device memory of another process.
  *
- * The owner keeps a table in NIC memory of the objects that others may import, by handle. Its
- * program passes a descriptor to the importing program. The file behind the descriptor says where
- * the owner's process is (struct nic_locator). The importer reads the memory of that process as a
- * debugger would, if the kernel permits it, and then is a borrower of that process (nic_owner.h).
+ * The owner has a table in NIC memory of the objects that other processes may import, by handle.
+ * The owner's program passes a file descriptor to the importing program. The file behind it says
+ * where the owner's process is (struct nic_locator). The importer reads the memory of that process
+ * as a debugger would, if the kernel permits it. After that it is a borrower of that process
+ * (nic_owner.h).
  *
- * An imported object stays its owner's. When the owner destroys it, the importer's uses of it fail,
- * so the two programs agree on that time.
+ * An imported object still belongs to its owner. When the owner destroys it, the importer's
+ * requests that use it fail. So the two programs have to agree on when that happens.
  */
 
 #include <stdbool.h>
@@ -31,31 +32,34 @@ enum nic_export_kind {
 struct nic_export {
 	_Atomic uint32_t handle; /* of the object; 0: the entry is free */
 	uint32_t kind; /* enum nic_export_kind */
-	uint64_t opening; /* of the device, in which the handle is valid */
+	uint64_t opening; /* the opening of the device in which the handle is valid */
 	uint32_t key; /* of a region */
 	uint32_t reserved;
 	uint64_t bytes; /* of a region or device memory */
-	uint64_t offset; /* of device memory: its twin's, on the owner's side of NIC memory */
+	uint64_t offset; /* of device memory: the offset of its twin on the owner's side */
 	uint64_t more[3];
 };
 
-/* The low bits of a handle are the index of its entry; no two living objects share them. */
+/*
+ * The number of low bits of a handle that are the index of its entry. No two objects that exist at
+ * the same time have the same low bits.
+ */
 enum { NIC_EXPORT_INDEX_BITS = 20 };
 
 /* --- the owner --- */
 
-/* Where this process is found. */
+/* Say where other processes find this process. */
 void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
 
 /*
- * Make NIC memory, which the export of an object needs. Returns 0 or -errno, with the reason in the
- * log.
+ * Create the NIC, because an export needs NIC memory. Returns 0, or -errno after it has logged the
+ * reason.
  */
 int nic_export_start(void) URNIC_EXPORT_AS(nic_export_start);
 
 /*
- * Let other processes import a domain, a region, or device memory. When the table is full, the
- * object is not exported, and the call reports nothing.
+ * Let other processes import a domain, a region, or device memory. When there is no NIC memory for
+ * the table, the object is not exported, and the call does not report that.
  */
 void nic_export_pd(uint32_t handle, uint64_t opening) URNIC_EXPORT_AS(nic_export_pd);
 void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)
@@ -69,17 +73,18 @@ void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
 /* --- the importer --- */
 
 /*
- * Does the process exist, and may this process read its memory? Returns 0; -ESRCH when it has
- * ended; -EPERM; or another -errno.
+ * Does the process at `locator` still exist, and may this process read its memory? Returns 0;
+ * -ESRCH when it has ended; -EPERM when the kernel refuses the access; or another -errno.
  */
 int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
 
 /*
  * Import the object that `handle` names in the device context `opening` of the owner; both may have
- * any value. Returns 0; -ENOENT when there is no such object; or as nic_import_look().
+ * any value. Returns 0; -ENOENT when there is no such object; or an error of nic_import_look().
  *
- * A domain gets a number in this process, until nic_unimport_pd(). A region keeps its key. Device
- * memory is mapped until nic_dm_destroy(), which ends the import, not the memory.
+ * A domain gets a number in this process, which is valid until nic_unimport_pd(). A region has the
+ * same key as at its owner. Device memory is mapped until nic_dm_destroy(), which ends the import
+ * and leaves the owner's memory as it is.
  */
 int nic_import_pd(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	uint32_t *ret_pd) URNIC_EXPORT_AS(nic_import_pd);
@@ -88,7 +93,7 @@ int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t 
 int nic_import_dm(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	struct nic_dm *ret_dm) URNIC_EXPORT_AS(nic_import_dm);
 
-/* End the import of a domain, in which no queue pair and no region is left. */
+/* End the import of a domain. The program has no queue pair and no region in it any more. */
 void nic_unimport_pd(uint32_t pd) URNIC_EXPORT_AS(nic_unimport_pd);
 
 #endif

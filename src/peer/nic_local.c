@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections within this host: finds the process of a queue pair's peer, and connects the two by
- * src/local.
+ * Connections within this host. This file finds the process of a queue pair's peer, and connects
+ * the queue pair to it through src/local.
  */
 #include <errno.h>
 #include <sched.h>
@@ -25,14 +25,17 @@ struct nic_local {
 };
 
 static struct list locals = {&locals, &locals};
-static uint64_t *free_channels; /* offsets; room for all that there are */
+static uint64_t *free_channels; /* offsets of free channels; has room for all channels */
 static uint32_t free_channel_count;
-static uint32_t channels_made; /* ever made */
+static uint32_t channels_made; /* all channels that were ever allocated */
 
-/* Yielding takes a time slice where others want the processor; sleeping does not. */
+/*
+ * A wait first spins, then yields, then sleeps. It does not yield for long, because each yield may
+ * take a time slice when other threads want the processor; a sleep does not.
+ */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
 
-/* struct local_owner.pause */
+/* local_owner.pause */
 static void wait_pause(uint32_t round)
 {
 	struct timespec sleep = {.tv_nsec = WAIT_SLEEP_NS};
@@ -45,7 +48,7 @@ static void wait_pause(uint32_t round)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
 }
 
-/* struct local_owner.wait */
+/* local_owner.wait */
 static bool process_wait(uint32_t who, uint32_t round)
 {
 	if (round >= WAIT_YIELDS && !nic_peer_is_alive(who))
@@ -55,8 +58,8 @@ static bool process_wait(uint32_t who, uint32_t round)
 }
 
 /*
- * How long a deregistration waits for a peer that has stopped in the middle of a copy, and how long
- * an operation does that suspends all keys (a fork, moving memory).
+ * How long two operations wait for a peer that was suspended in the middle of a copy: a
+ * deregistration, and an operation that suspends all keys (a fork, or a move of memory).
  */
 enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 
@@ -111,7 +114,7 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 	return 0;
 }
 
-/* A free channel, used before or new. Returns 0 or -ENOMEM. */
+/* Get a free channel, which was used before or is new. Returns 0 or -ENOMEM. */
 static int channel_take(struct local_channel *place)
 {
 	if (free_channel_count) {
@@ -146,7 +149,10 @@ static bool can_be_local(const struct nic_qp *qp)
 	return nic.is_local_on && has_way && qp->worker->channels;
 }
 
-/* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
+/*
+ * Count the connection as local_unreachable, unless `error` says that no process has the peer. In
+ * that case the peer's memory cannot be accessed, and nic_peer_get_at() has logged why.
+ */
 static void count_unreachable(const struct nic_qp *qp, int error)
 {
 	if (error == -ENOENT)
@@ -156,7 +162,7 @@ static void count_unreachable(const struct nic_qp *qp, int error)
 	worker_unlock(qp->worker);
 }
 
-/* The process on this host that has the peer of the queue pair. Returns 0 or -errno. */
+/* Find the process on this host that has the peer of the queue pair. Returns 0 or -errno. */
 static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
@@ -175,7 +181,10 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 	return error;
 }
 
-/* Where the process cannot be looked into, its queue pair is taken to exist. */
+/*
+ * Does no process of this network namespace have queue pair `qpn`? If the process's NIC memory
+ * cannot be read, the queue pair is assumed to exist.
+ */
 static bool is_missing(uint32_t qpn)
 {
 	struct nic_peer *peer;
@@ -194,7 +203,10 @@ static void check_loopback(struct nic_qp *qp)
 	const struct qp_attr *attr = &qp->qp->attr;
 	char text[ADDRESS_TEXT_BYTES];
 
-	/* A receiving queue pair over XRC does not send to the number that it is connected with. */
+	/*
+	 * Do not check XRC queue pairs, because an XRC_RECV queue pair does not send to the number
+	 * that it is connected with.
+	 */
 	if (qp->qp->type == QP_TYPE_XRC_SEND || qp->qp->type == QP_TYPE_XRC_RECV ||
 		!gid_is_loopback(&attr->path.remote) || !is_missing(attr->dest_qpn))
 		return;
@@ -223,7 +235,10 @@ static bool local_begin(struct nic_qp *qp)
 		return false;
 	}
 	local = calloc(1, sizeof(*local));
-	/* Meanwhile a borrower of the target may have reset it, or connected it again. */
+	/*
+	 * While the NIC was unlocked, another process that has this XRC_RECV queue pair open may
+	 * have reset it, or connected it again.
+	 */
 	if (!local || qp->local || atomic_load(&qp->qp->public->state) != QP_RTR ||
 		channel_take(&place)) {
 		nic_peer_put(peer);
@@ -266,7 +281,7 @@ static void peers_check(void)
 
 	nic_enter();
 	while ((peer = nic_peer_ended()))
-		peer_forget(peer); /* its last user releases it */
+		peer_forget(peer); /* the last user of the peer closes it */
 	nic_peers_end();
 	nic_leave();
 }
@@ -296,7 +311,7 @@ static bool local_connected(struct nic_qp *qp)
 	return local_begin(qp);
 }
 
-/* struct nic_part.srq_leave */
+/* nic_part.srq_leave */
 static bool xrc_leave(void)
 {
 	bool is_free = true;

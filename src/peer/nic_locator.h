@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
-/* Where a process is to be found by others (nic_import.h). Plain data. */
+/* Where other processes find a process (nic_import.h). Plain data. */
 struct nic_locator {
 	uint32_t pid;
 	uint32_t reserved;
-	uint64_t address; /* in its address space */
-	uint64_t nonce; /* that is found there */
+	uint64_t address; /* of struct location, in the address space of process `pid` */
+	uint64_t nonce; /* the nonce that the struct at `address` has */
 };
 
 #endif

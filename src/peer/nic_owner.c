@@ -10,7 +10,7 @@
 #include "nic/nic_part.h"
 #include "peer/nic_peer.h"
 
-enum { DOMAINS_MAX = 4096 }; /* of other processes, at a time; number 0 is none */
+enum { DOMAINS_MAX = 4096 }; /* domains of other processes in use at once; number 0 is not used */
 
 static_assert(DOMAINS_MAX <= (int)MR_PD_BORROWED_END, "their numbers are told apart");
 static_assert((int)OWNER_LANES_MAX == (int)NIC_LANES_MAX, "every lane has its channels");
@@ -18,8 +18,8 @@ static_assert((int)OWNER_LANES_MAX == (int)NIC_LANES_MAX, "every lane has its ch
 static struct list owners = {&owners, &owners}; /* struct nic_owner */
 
 /*
- * Borrowed domains, by their numbers in this process. Written under the NIC's lock. A lane reads
- * the domains of its queue pairs.
+ * Borrowed domains, by their numbers in this process. A thread writes with the NIC locked. A lane
+ * reads the domains of its queue pairs without that lock.
  */
 static struct borrowed_domain *_Atomic domains[DOMAINS_MAX];
 static uint32_t last_domain;
@@ -131,7 +131,7 @@ int nic_domain_add(struct nic_owner *owner, uint32_t pd, uint32_t *ret_number)
 	if (!domain)
 		return -ENOMEM;
 	*domain = (struct borrowed_domain){&owner->process, pd};
-	/* A number is used again as late as possible. */
+	/* Search from the last number on, so that a number is reused as late as possible. */
 	for (uint32_t i = 1; i < DOMAINS_MAX; i++) {
 		last_domain = last_domain % (DOMAINS_MAX - 1) + 1;
 		if (!atomic_load(&domains[last_domain])) {

@@ -3,9 +3,9 @@
 #define URNIC_PEER_NIC_OWNER_H
 
 /*
- * Other processes of this host whose protection domains this process uses (local/channel/owner.h).
- * A domain of an owner has a number in this process. By that number a lane finds the owner's table,
- * in which it looks up the keys of the domain's regions.
+ * Owners: other processes of this host whose protection domains this process uses
+ * (local/channel/owner.h). A domain of an owner has a number in this process. By that number a lane
+ * finds the owner's table of regions, in which it looks up the keys of the domain.
  *
  * The NIC is locked for all calls.
  */
@@ -25,8 +25,8 @@ struct nic_owner {
 };
 
 /*
- * Get the owner behind `peer`, with a reference. The call consumes the caller's reference to
- * `peer`, also on failure. Returns 0 or -ENOMEM.
+ * Get the struct nic_owner of process `peer`, and reference it. The function takes over the
+ * caller's reference to `peer`, and releases it on failure. Returns 0 or -ENOMEM.
  */
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner);
 
@@ -35,10 +35,16 @@ int nic_owner_get_process(uint32_t pid, int memory, struct nic_owner **ret_owner
 
 void nic_owner_put(struct nic_owner *owner);
 
-/* A number here for a protection domain of the owner, which stays in use. 0 or -ENOMEM. */
+/*
+ * Assign a number in this process to protection domain `pd` of the owner, which this references
+ * until nic_domain_remove(). Returns 0 or -ENOMEM.
+ */
 int nic_domain_add(struct nic_owner *owner, uint32_t pd, uint32_t *ret_number);
 
-/* The domain is destroyed: no queue pair and no region is in it any more. */
+/*
+ * Release the number of a domain. No queue pair and no region of this process is in the domain any
+ * more.
+ */
 void nic_domain_remove(uint32_t number);
 
 #endif

@@ -17,7 +17,7 @@
 #include "peer/absence.h"
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
-static struct namespace_id own_name; /* how other network namespaces know us */
+static struct namespace_id own_name; /* identifies this process to other network namespaces */
 
 /* --- getting one --- */
 
@@ -48,7 +48,10 @@ bool nic_peer_has_ended(const struct nic_peer *peer)
 	return peer->is_dead || (!peer->is_self && poll(&pollfd, 1, 0) != 0);
 }
 
-/* In this network namespace. */
+/*
+ * Find the known peer that leases `slot` in this network namespace. Returns NULL when there is
+ * none.
+ */
 static struct nic_peer *peer_of_slot(uint8_t slot)
 {
 	struct list *link;
@@ -65,7 +68,10 @@ static struct nic_peer *peer_of_slot(uint8_t slot)
 	return NULL;
 }
 
-/* The process that leases the slot, and its NIC memory. NIC locked, in a turn. 0 or -errno. */
+/*
+ * Get the process that leases the slot, and a descriptor of its NIC memory, from urnicd. The NIC is
+ * locked, in a turn. Returns 0 or -errno.
+ */
 static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
 	int error;
@@ -143,7 +149,7 @@ static int peer_create(const struct agent_process *process, struct nic_peer **re
 	return error;
 }
 
-/* create(), and a sentence when that cannot be. */
+/* peer_create(), which logs a failure. */
 static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
 {
 	int error = peer_create(process, ret_peer);
@@ -155,7 +161,10 @@ static int create_or_say(const struct agent_process *process, struct nic_peer **
 	return error;
 }
 
-/* The NIC is locked, in a turn. */
+/*
+ * Find the process that has the slot, or open it. The caller has locked the NIC and has its turn
+ * (nic_turn_take()). Returns 0 or -errno.
+ */
 static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
 {
 	struct agent_process process;
@@ -219,9 +228,9 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 /* --- in other network namespaces --- */
 
 struct search {
-	uint32_t number; /* of a queue pair */
-	struct nic_peer *peer; /* NULL: not found */
-	bool has_visited; /* a process has the slot */
+	uint32_t number; /* of the queue pair that is searched for */
+	struct nic_peer *peer; /* the process that has it; NULL: not found yet */
+	bool has_visited; /* has any process the slot? */
 	int error;
 };
 
@@ -230,12 +239,17 @@ static bool is_it(const struct nic_peer *peer, uint32_t number)
 	return peer->is_elsewhere && !nic_peer_has_ended(peer) && nic_peer_find_qp(peer, number);
 }
 
-/* The process has the slot; does it have the queue pair? The NIC is locked. */
+/*
+ * The process has the slot. If it also has the queue pair, set search->peer, and return true. The
+ * NIC is locked.
+ */
 static bool search_process(struct search *search, const struct agent_process *process)
 {
 	struct nic_peer *peer = find_process(process->pid);
 
-	/* We are not there: the number is that of another PID namespace. */
+	/*
+	 * This process is not in that network namespace, so this PID is of another PID namespace.
+	 */
 	if (process->pid == (uint32_t)getpid())
 		return false;
 	if (!peer)
@@ -250,7 +264,7 @@ static bool search_process(struct search *search, const struct agent_process *pr
 	return search->peer;
 }
 
-/* namespace_visit_fn; the NIC is not locked. */
+/* namespace_visit_fn, for search_process(). The NIC is not locked. */
 static bool search_visit(void *context, const struct agent_process *process)
 {
 	struct search *search = context;
@@ -353,7 +367,7 @@ void nic_peers_end(void)
 			part_forget(peer);
 }
 
-/* Returns 0 or -errno. */
+/* Open the eventfd that wakes a lane of the peer. Returns 0 or -errno. */
 static int kick_open(struct nic_peer *peer, uint32_t lane)
 {
 	int fd = peer->public->lanes[lane].kick;
@@ -400,7 +414,7 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 		sizeof(struct ud_endpoint_table));
 }
 
-/* Unmap what peers have taken away. */
+/* Unmap segments that peers have withdrawn. */
 static void peers_tidy(void)
 {
 	struct peer_stale *stale = peer_segments_stale();
@@ -408,16 +422,16 @@ static void peers_tidy(void)
 	if (!stale)
 		return;
 	nic_enter();
-	nic_for_each_worker(nic_worker_pass); /* copies that were under way are done */
+	nic_for_each_worker(nic_worker_pass); /* wait for copies that were in progress */
 	nic_leave();
 	peer_segments_unmap(stale);
 }
 
-/* Close what the child has inherited. */
+/* In the child of a fork: close the descriptors that it has inherited. */
 static void peers_forget(void)
 {
 	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {
-		peer->peer.base = NULL; /* it was not inherited */
+		peer->peer.base = NULL; /* the child has not inherited this mapping */
 		nic_peer_close(peer);
 	}
 	list_init(&peer_list);

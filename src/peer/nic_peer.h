@@ -3,24 +3,25 @@
 #define URNIC_PEER_NIC_PEER_H
 
 /*
- * Other processes on this host, whose NIC memory is mapped here.
+ * Peers: other processes on this host whose NIC memory this process has mapped.
  *
- * The address and the slot of a queue pair identify the process of its peer. urnicd knows that
- * process, and passes its NIC memory to processes of the same user. An address outside of this
- * network namespace may belong to another namespace on this host, with another urnicd
- * (agent/namespace_lookup.h). A slot alone does not identify a process there, so the number of its
- * queue pair does.
+ * The remote address of a queue pair, and the slot in its destination queue pair number, identify
+ * the process of its peer. urnicd knows that process, and passes its NIC memory to processes of the
+ * same user. An address outside of this network namespace may belong to another namespace on this
+ * host, which has another urnicd (agent/namespace_lookup.h). Several such namespaces may have a
+ * process with that slot, so there the whole queue pair number identifies the process.
  *
- * The peer's other memory is accessed by process_vm_readv(2) and _writev, if the kernel allows it.
- * The peer's directory, read in this way, must equal the directory in its NIC memory: then both
- * belong to one process.
+ * This process accesses the peer's other memory by process_vm_readv(2) and process_vm_writev(2), if
+ * the kernel permits it. It first reads the peer's `identity` (struct nic_public) in this way. If
+ * that equals the identity in the mapped NIC memory, both belong to the same process.
  *
- * Life: each NIC has a pipe and keeps the only writing end. Its peers have copies of the reading
- * end, which breaks when the process dies or executes another program. In the other direction, a
- * process that has mapped a peer's NIC memory locks a byte beyond the end of that memory. The
- * kernel releases the lock when the process dies, and the owner can test it (nic_peer_is_alive()).
+ * How a process learns of a peer's end: each NIC has a pipe, of which only its process has the
+ * writing end. Peers have copies of the reading end, and the pipe breaks when the process dies or
+ * executes another program. How the owner learns that a user of its NIC memory has ended: a process
+ * that maps a peer's NIC memory locks a byte of that file, beyond its end. The kernel releases the
+ * lock when the process dies, and the owner can test the lock (nic_peer_is_alive()).
  *
- * The NIC is locked for all calls but nic_peer_is_alive.
+ * The NIC is locked for all calls but nic_peer_is_alive().
  */
 
 #include <stdbool.h>
@@ -38,21 +39,25 @@ enum { NIC_PEERS_UNUSED_MAX = 8, NIC_PEER_REFUSED = -2 };
 struct nic_peer {
 	struct peer peer;
 	struct list link; /* in peer_list */
-	uint32_t users; /* connections */
+	uint32_t users; /* references, by connections and owners */
 	uint64_t identity; /* of its NIC (struct nic_public) */
 	uint32_t pid;
 	bool is_self;
-	bool is_elsewhere; /* in another network namespace, where slots are others */
-	int memory; /* its memfd, opened anew; -1 for ourselves */
-	int pidfd; /* -1 for ourselves */
-	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
-	bool is_dead; /* seen to have ended */
-	_Atomic int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1; read by any thread */
-	/* of its waiters, likewise; NIC_PEER_REFUSED: the kernel refuses it */
+	bool is_elsewhere; /* in another network namespace, which has slots of its own */
+	int memory; /* its memfd, opened anew; -1 for this process itself */
+	int pidfd; /* -1 for this process itself */
+	int life; /* a pipe that breaks when it ends; -1 for this process itself */
+	bool is_dead; /* nic_peer_ended() has reported its end */
+	_Atomic int kick[NIC_LANES_MAX]; /* eventfds of its lanes, or -1; any thread reads */
+	/*
+	 * Copies of the eventfds of its waiters, or -1; NIC_PEER_REFUSED: the kernel has refused
+	 * the copy.
+	 */
 	_Atomic int eventfd[WAITER_COUNT];
-	_Atomic uint32_t raised[WAITER_COUNT]; /* this process's last write (waiter_is_raised()) */
+	/* Number of this process's last write (waiter_is_raised) */
+	_Atomic uint32_t raised[WAITER_COUNT];
 	const struct nic_public *public;
-	struct peer_segments segments; /* of its process's memory */
+	struct peer_segments segments; /* segments of its program's memory */
 };
 
 /*
@@ -63,18 +68,21 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 
 /*
  * Find the process of this host that has queue pair `number` and the address `gid`, and reference
- * it. In this network namespace the slot alone identifies the process. Returns 0; -ENOENT when none
- * is known; -EPERM when this process may not access it; or another -errno.
+ * it. In this network namespace the slot alone identifies the process. Returns 0; -ENOENT when no
+ * such process is found; -EPERM when this process may not access it; or another -errno.
  */
 int nic_peer_get_at(
 	const struct gid *gid, uint32_t ifindex, uint32_t number, struct nic_peer **ret_peer);
 
-/* Reference the process whose NIC memory the caller has; `memory` stays the caller's. */
+/*
+ * Find or open process `pid`, and reference it. `memory` is a descriptor of its NIC memory, which
+ * the caller still has to close. Returns 0 or -errno.
+ */
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
 
 /*
- * The identity of the NIC of the process that leases the slot, which is of our user. Returns 0;
- * -ENOENT when no process does; or another -errno.
+ * Get the identity of the NIC whose process leases the slot. Returns 0; -ENOENT when no process
+ * leases it; -EPERM when the process is another user's; or another -errno.
  */
 int nic_peer_identify(uint8_t slot, uint64_t *ret_identity);
 
@@ -85,18 +93,23 @@ struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
 bool nic_peer_has_ended(const struct nic_peer *peer);
 
 /*
- * Drop a reference; NULL is allowed. An unreferenced peer stays mapped while it lives, in case the
- * two processes connect again. At most NIC_PEERS_UNUSED_MAX peers do.
+ * Drop a reference; NULL is allowed. A peer without references stays mapped until its process ends,
+ * because the two processes may connect again. Only the last NIC_PEERS_UNUSED_MAX such peers stay.
  */
 void nic_peer_put(struct nic_peer *peer);
 
-/* A peer that has ended and is not marked dead yet, or NULL. */
+/*
+ * Find a peer that has ended, and whose `is_dead` is not set yet. Returns NULL when there is none.
+ */
 struct nic_peer *nic_peer_ended(void);
 
-/* Unmap peers that have ended and that are not in use. */
+/* Close the peers that have ended and have no references. */
 void nic_peers_end(void);
 
-/* The channels of the peer's lane that has this slot, or NULL. The lane can then be kicked. */
+/*
+ * Get the channels of the peer's lane that has this slot, and prepare for kicks of that lane.
+ * Returns NULL when there is no such lane, or it cannot be kicked.
+ */
 const struct channel_table *nic_peer_channels(struct nic_peer *peer, uint8_t slot);
 
 /* The UD endpoints of the peer's lane that has this slot, or NULL. Sets the lane's index. */
@@ -104,7 +117,7 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane);
 
 /*
- * Make the peer's lane of this index ready to be kicked. Sets the offset of the lane's struct
+ * Prepare for kicks of the peer's lane number `lane`, and get the offset of the lane's struct
  * doorbell. Returns 0; -ENOENT when there is no such lane; or another -errno.
  */
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
@@ -120,7 +133,10 @@ int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_pee
 /* Unmap and free it; also one that nic_peer_open() has opened half-way. It is in no list. */
 void nic_peer_close(struct nic_peer *peer);
 
-/* Is the process alive that our channels call `who` (local_owner.who)? Any thread. */
+/*
+ * Is the process alive whose name in this process's channels is `who` (local_owner.who)? Any thread
+ * may call.
+ */
 bool nic_peer_is_alive(uint32_t who);
 
 #endif

@@ -25,7 +25,10 @@
 #include "os/log.h"
 #include "segment/nic_memory.h"
 
-/* Offset of the bytes that processes lock in NIC memory of peers, one byte for each process. */
+/*
+ * The offset, in the file of a peer's NIC memory, of the bytes that its users lock. Process `who`
+ * locks the byte number `who`.
+ */
 #define LOCKS_OFFSET (1ull << 40)
 
 enum { PIECES_MAX = 2 };
@@ -37,7 +40,10 @@ static struct nic_peer *nic_peer_of(struct peer *peer)
 	return container_of(peer, struct nic_peer, peer);
 }
 
-/* The last bytes are a piece of their own: the kernel copies one piece after the other. */
+/*
+ * Split the range so that its last eight bytes are a piece of their own. The kernel copies the
+ * pieces in order, so these bytes, which the peer may poll, are written last.
+ */
 static unsigned pieces_of(uint8_t *start, size_t bytes, struct iovec pieces[PIECES_MAX])
 {
 	size_t tail_bytes = bytes > sizeof(uint64_t) ? sizeof(uint64_t) : 0;
@@ -79,7 +85,7 @@ static void peer_kick(struct peer *peer, uint32_t lane)
 	cancel_allow(before);
 }
 
-/* peer_ops.map: by what the region says of itself. */
+/* peer_ops.map, by the extent that the region's slot names. */
 static uint8_t *process_map(
 	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
@@ -102,7 +108,9 @@ static uint8_t *process_map(
 	return peer->base + ARENA_SIDE_BYTES + (address - there);
 }
 
-/* Any thread. Returns a copy of the waiter's eventfd, or a negative number. */
+/*
+ * Returns this process's copy of the waiter's eventfd, or a negative number. Any thread may call.
+ */
 static int eventfd_of(struct nic_peer *peer, const struct waiter *waiter)
 {
 	ptrdiff_t number = waiter - peer->peer.waiters->waiter;
@@ -118,7 +126,7 @@ static int eventfd_of(struct nic_peer *peer, const struct waiter *waiter)
 	atomic_store(&peer->raised[number], atomic_load(&waiter->cleared));
 	if (atomic_compare_exchange_strong(slot, &none, fd))
 		return fd;
-	/* Another thread was first. */
+	/* Another thread has stored its copy first. */
 	if (fd >= 0)
 		close(fd);
 	return none;
@@ -138,7 +146,10 @@ static bool peer_wake(struct peer *peer, struct waiter *waiter, enum waiter_stat
 	fd = eventfd_of(nic_peer, waiter);
 	if (fd < 0)
 		return false;
-	/* A program that computes while many messages come costs one write. */
+	/*
+	 * If the peer's program computes while many messages come, only the first message needs a
+	 * write.
+	 */
 	if (waiter_is_raised(waiter, atomic_load(raised)))
 		return true;
 	number = atomic_fetch_add(waiter_raises(waiter), 1) + 1;
@@ -147,7 +158,10 @@ static bool peer_wake(struct peer *peer, struct waiter *waiter, enum waiter_stat
 	return true;
 }
 
-/* Has the process of this name a lock on the memory, which was opened by us? */
+/*
+ * Does process `who` have its lock on the NIC memory `memory`, which this process has opened? True
+ * for this process itself.
+ */
 static bool has_lock(int memory, uint32_t who)
 {
 	struct flock lock = {.l_type = F_WRLCK,
@@ -197,8 +211,8 @@ static const struct peer_ops self_ops = {
 /* --- opened and closed --- */
 
 /*
- * Map the owner's side, with address space for the peers' side behind it. It is sealed, so the
- * owner cannot shrink it while it is mapped. Returns 0 or -errno.
+ * Lock this process's byte, and map the owner's side, with address space for the peers' side above
+ * it. The file is sealed, so the owner cannot shrink it while it is mapped. Returns 0 or -errno.
  */
 static int memory_map(struct nic_peer *peer)
 {
@@ -223,7 +237,7 @@ static int memory_map(struct nic_peer *peer)
 		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
 }
 
-/* Map the peers' side, of which the process has the descriptor. Returns 0 or -errno. */
+/* Map the peers' side, whose descriptor is copied from the peer's process. Returns 0 or -errno. */
 static int shared_map(struct nic_peer *peer)
 {
 	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
@@ -238,7 +252,10 @@ static int shared_map(struct nic_peer *peer)
 	return error;
 }
 
-/* Is the process the one whose NIC memory this is, and may we look into it? Returns 0 or -errno. */
+/*
+ * Check that the process is the one whose NIC memory is mapped, and that this process may access
+ * its other memory. Then map the peers' side, and watch for the process's end. Returns 0 or -errno.
+ */
 static int process_open(struct nic_peer *peer)
 {
 	uint64_t identity = 0;
@@ -275,7 +292,8 @@ void nic_peer_close(struct nic_peer *peer)
 			if (peer->eventfd[i] >= 0)
 				close(peer->eventfd[i]);
 		if (peer->life >= 0)
-			close(peer->life); /* which takes it out of the worker's epoll set */
+			/* Which takes it out of the control thread's epoll set */
+			close(peer->life);
 		if (peer->pidfd >= 0)
 			close(peer->pidfd);
 		if (peer->memory >= 0)
@@ -315,7 +333,10 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 {
 	int error;
 
-	/* Root can see the memory of all users, but shares its own with none of them. */
+	/*
+	 * Root may get the memory of any user's process, but processes of different users do not
+	 * share memory.
+	 */
 	if (process->memory < 0 || process->uid != geteuid())
 		return -EPERM;
 	peer->peer.ops = &process_ops;

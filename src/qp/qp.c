@@ -81,7 +81,7 @@ fail_destroy_sq:
 }
 
 /*
- * Unbind the windows of type 2 that were bound on this queue pair, because they belong to its
+ * Invalidate the windows of type 2 that were bound on this queue pair, because they belong to its
  * connection.
  */
 static void windows_release(struct qp *qp)
