@@ -32,7 +32,7 @@ static bool is_being_polled(struct poll_thread *thread, const struct poll_policy
 	return is_polled;
 }
 
-bool poll_thread_stands_back(struct poll_thread *thread, const struct poll_policy *policy,
+bool poll_thread_backs_off(struct poll_thread *thread, const struct poll_policy *policy,
 	bool was_armed, uint64_t now_ns)
 {
 	if (!is_being_polled(thread, policy, was_armed, now_ns)) {

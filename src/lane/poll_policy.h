@@ -349,7 +349,7 @@ static inline bool poll_policy_yields_to_holder(struct poll_policy *policy)
  *
  * `was_armed`  A completion queue was armed since the last call, so the program is about to sleep.
  */
-bool poll_thread_stands_back(struct poll_thread *thread, const struct poll_policy *policy,
+bool poll_thread_backs_off(struct poll_thread *thread, const struct poll_policy *policy,
 	bool was_armed, uint64_t now_ns);
 
 /*

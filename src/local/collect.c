@@ -285,7 +285,7 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 			rung->channel[i] = rung->channel[--rung->count];
 			continue;
 		}
-		if (!record.serial || ud_endpoint_is_in_turn(lane, &record)) {
+		if (!record.serial || ud_endpoint_is_in_order(lane, &record)) {
 			/* Before record_collect(), which may fail a queue pair and so be nested. */
 			channel_collected(channel);
 			record_collect(lane, &record, now_ns);
@@ -313,7 +313,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 		doorbell_ring(doorbell, &channel->ready,
 			arena_offset(lane->arena, arena_owners_side(channel)));
 		if (!record_next(channel, &record) || !record.serial ||
-			ud_endpoint_is_in_turn(lane, &record))
+			ud_endpoint_is_in_order(lane, &record))
 			continue; /* the record was changed, or its turn has come by now */
 		if (!ret_early->serial ||
 			(record.serial == ret_early->serial &&

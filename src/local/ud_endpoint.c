@@ -83,7 +83,7 @@ enum {
  * Complete the receive requests that borrowers have taken before this packet takes one. A record of
  * a borrower may fail the queue pair, which then flushes all its requests.
  */
-static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
+static void complete_earlier_requests(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
 	const struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
 	struct local_lane *lane = local->place.lane;
@@ -107,7 +107,7 @@ static enum counter packet_take(
 		if (!rq_may_be_taken(qp->rq, rq_taken(qp->rq)))
 			rq_mend(qp->rq);
 		if (local->turn != rq_taken(qp->rq))
-			await_turn(qp, attempt, now_ns);
+			complete_earlier_requests(qp, attempt, now_ns);
 		if (!rq_peek_borrowed(qp->rq, arena->base, arena->bytes, &seen, receive, &taken))
 			return COUNTER_no_receive_drops;
 		if (bytes > receive->total_bytes)
@@ -195,7 +195,7 @@ static struct qp *receiver_of(const struct lane *lane, const struct channel_reco
 		: NULL;
 }
 
-bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record)
+bool ud_endpoint_is_in_order(const struct lane *lane, const struct channel_record *record)
 {
 	const struct qp *qp = receiver_of(lane, record);
 	uint32_t turn, ahead;
@@ -214,7 +214,7 @@ bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record
 
 void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record)
 {
-	if (!ud_endpoint_is_in_turn(lane, record))
+	if (!ud_endpoint_is_in_order(lane, record))
 		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 

@@ -117,7 +117,7 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
  * complete now? Not if an earlier request was taken and is not published yet. ud_endpoint_skip()
  * gives up all such earlier requests.
  */
-bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record);
+bool ud_endpoint_is_in_order(const struct lane *lane, const struct channel_record *record);
 void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record);
 
 /* Complete the receive request of the record. */

@@ -133,7 +133,7 @@ static void drop_oldest(const struct cq *cq, const struct arena *arena)
  * A completion has come for which the queue is armed. Returns the event to raise now, or 0 while
  * moderation delays the signal. The ring is locked.
  */
-static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
+static uint32_t raise_or_moderate(struct cq_ring *ring, uint64_t now_ns)
 {
 	if (ring->moderation_count > 1 && ring->moderation_ns &&
 		++ring->held_count < ring->moderation_count) {
@@ -187,7 +187,7 @@ void cq_push_end(
 
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 	if (is_armed_for(ring, entry, is_solicited))
-		events = tell_or_hold(ring, entry->made_ns);
+		events = raise_or_moderate(ring, entry->made_ns);
 	spin_unlock(&ring->lock);
 	if (events)
 		signal_raise(signals, &cq->signal, events);

@@ -233,8 +233,8 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 /* Has a taker in another process found that fewer requests than the limit remain? */
 static bool limit_is_passed(const struct recv_queue *rq)
 {
-	return atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed) ==
-		atomic_load_explicit(&rq->limit_turn, memory_order_relaxed);
+	return atomic_load_explicit(&rq_takers(rq)->reported_generation, memory_order_relaxed) ==
+		atomic_load_explicit(&rq->limit_generation, memory_order_relaxed);
 }
 
 /* Do fewer requests than the limit remain? If so, turns the limit off. The queue is locked. */
@@ -275,7 +275,7 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 
 	spin_lock(&rq->lock);
 	atomic_store(&rq->limit, 0);
-	atomic_fetch_add(&rq->limit_turn, 1);
+	atomic_fetch_add(&rq->limit_generation, 1);
 	/* Set before is_below() counts the requests: see rq_note_low() */
 	atomic_store(&rq->limit, limit);
 	is_below_now = is_below(rq);

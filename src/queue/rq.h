@@ -72,7 +72,7 @@ struct recv_queue {
 	uint32_t is_shared; /* several processes may take from it, by compare-and-swap */
 	uint32_t keeps_slots; /* slots of taken requests stay in use until rq_know_taken() */
 	_Atomic uint32_t limit; /* the first take that leaves fewer requests signals; 0: off */
-	_Atomic uint32_t limit_turn; /* how often the limit was set */
+	_Atomic uint32_t limit_generation; /* how often the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
 	uint64_t strays_distance; /* to the struct recv_strays; 0: there are none */
 	/* The owner writes these often. */
@@ -94,8 +94,8 @@ struct recv_queue {
 struct recv_queue_takers {
 	uint64_t reserved[8];
 	_Atomic uint64_t taken; /* low half: requests taken; high half: moves, odd during a move */
-	/* The limit_turn of the last limit below which a taker has found the queue. */
-	_Atomic uint32_t low_turn;
+	/* The limit_generation of the last limit below which a taker has found the queue. */
+	_Atomic uint32_t reported_generation;
 };
 
 static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)

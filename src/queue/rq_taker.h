@@ -63,9 +63,10 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 static inline bool rq_note_low(const struct recv_queue *rq)
 {
 	/* Read the turn before the limit, because the limit is 0 while the owner changes both. */
-	uint32_t turn = atomic_load(&rq->limit_turn);
+	uint32_t turn = atomic_load(&rq->limit_generation);
 	uint32_t limit = atomic_load(&rq->limit);
-	uint32_t told = atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed);
+	uint32_t told =
+		atomic_load_explicit(&rq_takers(rq)->reported_generation, memory_order_relaxed);
 
 	if (!limit || told == turn)
 		return false;
@@ -75,7 +76,7 @@ static inline bool rq_note_low(const struct recv_queue *rq)
 	 * If the owner has set another limit meanwhile, the owner itself has compared the new limit
 	 * with the count of requests.
 	 */
-	return atomic_compare_exchange_strong(&rq_takers(rq)->low_turn, &told, turn);
+	return atomic_compare_exchange_strong(&rq_takers(rq)->reported_generation, &told, turn);
 }
 
 #endif

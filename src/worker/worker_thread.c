@@ -196,7 +196,7 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 }
 
 /* Leave the lane to the application for a tick. Arming a completion queue ends the tick. */
-static void stand_back(struct worker *worker, const struct poll_thread *policy)
+static void back_off(struct worker *worker, const struct poll_thread *policy)
 {
 	atomic_store_explicit(&worker->shall_unwatch, policy->is_regular, memory_order_relaxed);
 	atomic_store(&worker->is_keeping_quiet, true);
@@ -221,9 +221,9 @@ void *worker_thread_main(void *argument)
 			continue;
 		bool was_armed = atomic_exchange(&worker->was_armed, false);
 		if (!atomic_load_explicit(&worker->has_held, memory_order_relaxed) &&
-			poll_thread_stands_back(
+			poll_thread_backs_off(
 				&policy, &worker->policy, was_armed, clock_now_ns())) {
-			stand_back(worker, &policy);
+			back_off(worker, &policy);
 			continue;
 		}
 		uint64_t sleep_ns = thread_drive(worker, &policy);

@@ -372,7 +372,7 @@ static void request_behind_one_on_its_way_follows_it(void **state)
  * Completions do not wait in the queue: they go straight to the thread that drives the lane and
  * polls. No slot of the send queue stays in use by that.
  */
-static void completions_go_to_who_polls(void **state)
+static void completions_go_directly_to_the_polling_thread(void **state)
 {
 	struct cqe sent[1], received[1];
 	struct cq_taker sender = {&a.cq, sent, 1, 0}, receiver = {&b.cq, received, 1, 0};
@@ -420,7 +420,7 @@ int main(void)
 		cmocka_unit_test(message_out_of_turn_is_refused),
 		cmocka_unit_test(message_that_drips_arrives_the_same),
 		cmocka_unit_test(request_behind_one_on_its_way_follows_it),
-		cmocka_unit_test(completions_go_to_who_polls),
+		cmocka_unit_test(completions_go_directly_to_the_polling_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

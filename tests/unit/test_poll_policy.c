@@ -149,7 +149,7 @@ static bool tick(struct twins *twins, uint32_t polls, uint32_t driving, bool was
 	for (uint32_t i = 0; i < driving; i++)
 		poll_policy_begin(&twins->policy);
 	twins->now_ns += (uint64_t)POLL_TICK_NS << twins->thread.trust;
-	return poll_thread_stands_back(&twins->thread, &twins->policy, was_armed, twins->now_ns);
+	return poll_thread_backs_off(&twins->thread, &twins->policy, was_armed, twins->now_ns);
 }
 
 static void thread_stands_back_for_polls_and_for_longer_each_time(void **state)
