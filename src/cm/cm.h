@@ -218,7 +218,8 @@ struct cm {
 
 /*
  * `slot`         The process's slot, by which urnicd routes messages to it.
- * `permutation`  Random, so that nobody can predict communication IDs. Copied.
+ * `permutation`  A random one. It makes the communication IDs, so a stranger cannot predict them.
+ *                The manager copies it.
  * `random`       Chooses the first communication ID and PSN.
  */
 void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutation *permutation,

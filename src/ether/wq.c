@@ -32,6 +32,12 @@ int wq_post_recv(struct wq *wq, const struct recv_wr *wr)
 	return rq_post(wq->rq, wr);
 }
 
+void wq_reset(struct wq *wq)
+{
+	cq_forget_qp(wq->cq, wq->number);
+	rq_reset(wq->rq);
+}
+
 void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns)
 {
 	uint32_t ready = WQ_READY;

@@ -50,6 +50,9 @@ int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
 /* Move the queue to state ERROR, because its completion queue or the memory of a request failed. */
 void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
+/* Discard the queue's requests and completions. */
+void wq_reset(struct wq *wq);
+
 /* Complete all queued requests as flushed. The caller has locked `lane`, which may be any. */
 void wq_flush(struct wq *wq, struct lane *lane, uint64_t now_ns);
 

@@ -12,7 +12,7 @@
 
 enum { GUARD_PEERS = 64 }; /* a power of two */
 
-/* What is left of an allowance. A zeroed one is full. */
+/* What a peer or queue pair has left of its allowance of tries. A zeroed structure is full. */
 struct guard {
 	uint64_t whole_at_ns; /* when it will be full again; a time in the past: it is full */
 };

@@ -237,15 +237,11 @@ static void fork_child(void)
 				lock_order_give(&nic.worker[i]->lock);
 				worker_destroy(nic.worker[i], true);
 			}
-		if (nic.has_link_thread)
-			close(nic.link_kick);
+		nic_link_forget();
 		nic_control_forget();
-		free(worker_flows);
-		worker_flows = NULL;
+		nic_flows_forget();
 		NIC_PARTS_CALL_BACKWARDS(forget);
-		for (uint32_t i = 0; i < WAITER_COUNT; i++)
-			if (nic.waiter_eventfd[i])
-				close(nic.waiter_eventfd[i] - 1);
+		nic_channel_forget();
 		close(nic.work_kick);
 		close(nic.life[0]);
 		close(nic.life[1]);

@@ -204,6 +204,13 @@ void nic_channel_arm(struct nic_channel *channel)
 		lane_visit(channel);
 }
 
+void nic_channel_forget(void)
+{
+	for (uint32_t i = 0; i < WAITER_COUNT; i++)
+		if (nic.waiter_eventfd[i])
+			close(nic.waiter_eventfd[i] - 1);
+}
+
 void nic_channel_leave(struct nic_channel *channel)
 {
 	if (channel->epoch == nic_epoch)

@@ -353,6 +353,9 @@ int nic_address_find(struct worker *worker, const struct gid *local, uint32_t if
  */
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex);
 
+/* In the child of a fork, where the link thread does not exist: close its eventfd. */
+void nic_link_forget(void);
+
 /*
  * A UD queue pair is about to be created on the lane: receive on all of init->locals. For the
  * lane's first UD queue pair, also open the path of every address handle there. May wait for
@@ -419,6 +422,9 @@ int nic_channel_start(void);
 /* A completion queue is being created on the channel. The NIC is locked. */
 void nic_channel_begin(struct nic_channel *channel);
 
+/* In the child of a fork: close the copies of the parent's eventfds. */
+void nic_channel_forget(void);
+
 /* A queue of the channel was armed. Any thread may call, with no lock held. */
 void nic_channel_arm(struct nic_channel *channel);
 
@@ -464,6 +470,7 @@ static inline bool nic_cq_is_armed(const struct nic_cq *cq)
  */
 int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
+void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 
 /* Handle SIGNAL_QP_DISCONNECTED: the queue pair's stream has ended. The worker is locked. */
@@ -471,5 +478,8 @@ void nic_stream_over(struct nic_qp *qp);
 
 /* The queue pair is about to be destroyed. The NIC and the worker are locked. */
 void nic_stream_forget(struct nic_qp *qp);
+
+/* In the child of a fork: free the table of flows. */
+void nic_flows_forget(void);
 
 #endif

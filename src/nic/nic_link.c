@@ -124,3 +124,9 @@ void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,
 		why_no_link(error));
 }
+
+void nic_link_forget(void)
+{
+	if (nic.has_link_thread)
+		close(nic.link_kick);
+}

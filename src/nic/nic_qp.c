@@ -194,8 +194,7 @@ void nic_qp_end(struct nic_qp *qp)
 		worker_lock(qp->worker);
 		lane_acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
-		if (qp->frames)
-			worker_frames_remove(qp->worker, qp->frames);
+		nic_frames_end(qp);
 		nic_stream_forget(qp);
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);

@@ -63,6 +63,12 @@ void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init)
 	worker_frames_add(qp->worker, qp->frames);
 }
 
+void nic_frames_end(struct nic_qp *qp)
+{
+	if (qp->frames)
+		worker_frames_remove(qp->worker, qp->frames);
+}
+
 void nic_frames_close(struct nic_qp *qp)
 {
 	if (qp->frames)
@@ -87,6 +93,12 @@ static enum port_packet_wish traffic_of(const struct flow_rule *rule)
 		return PORT_PACKET_EVERYTHING;
 	}
 	return PORT_PACKET_NOTHING;
+}
+
+void nic_flows_forget(void)
+{
+	free(worker_flows);
+	worker_flows = NULL;
 }
 
 /* The NIC is locked. */

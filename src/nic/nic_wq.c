@@ -103,10 +103,8 @@ int nic_wq_modify(struct nic_wq *wq, enum wq_state to)
 		nic_for_each_worker(nic_worker_pass); /* wait for threads that saw the old state */
 		if (to == WQ_ERROR)
 			queue_flush(wq);
-		if (to == WQ_RESET) {
-			cq_forget_qp(wq->wq.cq, wq->wq.number);
-			rq_reset(wq->wq.rq);
-		}
+		if (to == WQ_RESET)
+			wq_reset(&wq->wq);
 	}
 	nic_leave();
 	return error;

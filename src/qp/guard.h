@@ -31,10 +31,11 @@
  * An RC request whose PSN is farther than GUARD_PSN_DISTANCE is never answered, because it may also
  * be a late packet of the queue pair's previous connection.
  *
- * While nobody guesses, the guard changes nothing. While a stranger guesses, a peer that changes
- * its source port loses packets, and a UC peer loses WRITEs with a new key. A reliable peer
- * retransmits, and succeeds when the tries end. rxe and urnic send all packets of a connection from
- * one port. urnic draws the port at random from 2^14; rxe computes it from its queue pair number.
+ * Without wrong numbers the guard is down, and every packet passes. While a stranger guesses, the
+ * guard is up; then a peer that changes its source port loses packets, and a UC peer loses WRITEs
+ * with a new key. A reliable peer retransmits, and succeeds when the tries end. rxe and urnic send
+ * all packets of a connection from one port. urnic draws the port at random from 2^14; rxe computes
+ * it from its queue pair number.
  *
  * The mean cost of a successful guess while the guard is up, at a million packets a second. The
  * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:

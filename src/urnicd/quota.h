@@ -3,8 +3,8 @@
 #define URNIC_URNICD_QUOTA_H
 
 /*
- * The quota of one user in a system-wide urnicd: a user who has as much of a resource as is free
- * for all others gets no more of it.
+ * The quota of one user in a system-wide urnicd. urnicd refuses a user more of a resource when that
+ * user already has as much of it as is free.
  *
  * A single user may have half of each resource. Two users at their quota have a third each, and so
  * on, so a later user always gets some. Root, and the one user of an urnicd that a program started,

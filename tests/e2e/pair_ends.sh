@@ -5,7 +5,7 @@
 
 as= # a prefix of commands: which user runs them
 
-# pairs_begin: skip where nobody can make networks.
+# pairs_begin: skip the test if the kernel lets this user make no network namespaces.
 pairs_begin() {
 	trap 'at_exit' EXIT
 	chmod 777 "$scratch"

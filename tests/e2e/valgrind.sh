@@ -8,8 +8,8 @@
 need valgrind ib_send_bw
 network_up 9000
 
-# checked HOST ADDRESS PROGRAM...: the client is under memcheck. What it reports of leaks is judged
-# by who has allocated.
+# checked HOST ADDRESS PROGRAM...: run the client under memcheck. A leak is a failure if urnic has
+# allocated the block.
 checked() {
 	client_host=$1 address=$2
 	shift 2

@@ -245,9 +245,11 @@ static int peers_side_open(int owners, const struct nic_public *directory, pid_t
 	struct stat status;
 	int fd;
 
-	if (pidfd < 0 || fstat(owners, &status))
+	if (pidfd < 0)
 		return -1;
-	fd = nic_memory_get_shared(pidfd, directory->shared, (uint64_t)status.st_size);
+	fd = fstat(owners, &status)
+		? -1
+		: nic_memory_get_shared(pidfd, directory->shared, (uint64_t)status.st_size);
 	close(pidfd);
 	return fd < 0 ? -1 : fd;
 }

@@ -98,7 +98,9 @@ static bool frame_take(int fd, FILE *file)
 	return true;
 }
 
-/* Take frames until SIGTERM, which is blocked but for the waits, and then what is left. */
+/*
+ * Take frames until SIGTERM, then those that are left. SIGTERM is unblocked only while this waits.
+ */
 static void frames_take(int fd, FILE *file)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLIN};

@@ -57,7 +57,10 @@ static struct pair_process *process_find(struct pair *pair, pid_t pid)
 	return NULL;
 }
 
-/* Note which processes have ended. Adopted ones are nobody's. */
+/*
+ * Note which processes have ended. Processes that this one has adopted are not in the list, and are
+ * only reaped.
+ */
 static void processes_reap(struct pair *pair)
 {
 	int status;
