@@ -313,7 +313,7 @@ static uint32_t lane_count_choose(void)
 
 static uint64_t memory_bytes_choose(void)
 {
-	const char *preloads = getenv("LD_PRELOAD");
+	const char *preloads = setting_text("LD_PRELOAD");
 
 	return preloads && strstr(preloads, "/vgpreload_") ? NIC_MEMORY_BYTES_VALGRIND
 							   : NIC_MEMORY_BYTES;
