@@ -102,7 +102,7 @@ static void name_is_resolved_in_a_thread(void **state)
 	expect(channel, ID_EVENT_ADDRINFO_RESOLVED, 0, 0);
 	assert_int_equal(rdma_query_addrinfo(id, &info), 0);
 	assert_int_equal(info->ai_family, AF_INET);
-	assert_int_equal(((struct sockaddr_in *)info->ai_dst_addr)->sin_port, htons(7174));
+	assert_int_equal(((struct sockaddr_in *)(void *)info->ai_dst_addr)->sin_port, htons(7174));
 	rdma_freeaddrinfo(info);
 	assert_fails(rdma_query_addrinfo(id, &info), ENODATA);
 }
