@@ -37,7 +37,7 @@ static uint64_t number_get(const uint8_t *bytes, unsigned length)
 	return number;
 }
 
-/* A field as text; what a target sends is shown without control characters. */
+/* Write a field as text. Characters that are not printable become question marks. */
 static void field_text(const struct field *field, const uint8_t *data, char *text, size_t bytes)
 {
 	const uint8_t *at = data + field->offset;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench: reads or writes for a while, and prints how long each one took. Its options are fio's.
+ * bench: reads or writes blocks for some seconds, and prints rates and how latencies are
+ * distributed. Its options are fio's.
  */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -23,13 +24,13 @@ struct bench {
 	bool is_random;
 	unsigned read_percent;
 	uint64_t offset_bytes;
-	uint64_t blocks; /* of options->block_bytes */
-	uint64_t next; /* of sequential jobs */
+	uint64_t blocks; /* length of the range in units of options->block_bytes */
+	uint64_t next; /* the next block of a sequential job */
 	uint64_t random;
 	bool is_over;
 	unsigned pending;
 	int error;
-	struct latency latencies[2]; /* reads, writes */
+	struct latency latencies[2]; /* [0]: reads, [1]: writes */
 };
 
 struct slot {
@@ -89,7 +90,7 @@ static bool job_parse(struct bench *bench)
 	static const struct {
 		const char *name;
 		bool is_random;
-		int read_percent; /* -1: rwmixread */
+		int read_percent; /* -1: options->rwmixread */
 	} jobs[] = {
 		{"read", false, 100},
 		{"write", false, 0},
@@ -152,7 +153,7 @@ static void progress_show(const struct bench *bench, uint64_t elapsed_ns, uint64
 		elapsed_ns ? (double)count * 1e9 / (double)elapsed_ns : 0.0);
 }
 
-/* Returns how long it took. */
+/* Run the job. Returns its duration in nanoseconds. */
 static uint64_t bench_run(struct bench *bench, struct slot *slots)
 {
 	uint32_t seconds = bench->options->runtime_seconds;

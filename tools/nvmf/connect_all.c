@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connect-all: what a discovery controller and those that it refers to offer, as nvme-cli's
- * connect-all connects it; each namespace is exported.
+ * connect-all: connects all subsystems that a discovery controller offers, and those of the
+ * discovery controllers that it refers to, as nvme-cli's connect-all does. It exports each of their
+ * namespaces.
  *
- * Each subsystem has a controller for administration, which also announces new namespaces, and a
- * controller for each namespace (host/remote/remote.h). A subsystem that is offered on several
- * ports is connected once, by the first port that answers, because no kernel here makes one device
- * of them.
+ * A subsystem has one controller for Admin commands, whose events report changed namespaces, and a
+ * further controller for each namespace (host/remote/remote.h). If several ports offer a subsystem,
+ * the program connects it once, by the first port that answers. A kernel would connect it by all
+ * ports, and make one device of these paths.
  *
- * Callbacks only set marks. The main loop then makes and ends connections, which wait on the same
- * loop.
+ * Callbacks only set marks (`has_changed`, `is_unmounted`). The main loop reads the marks, and
+ * makes and ends connections. A callback cannot connect, because session_open() itself runs the
+ * event loop.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,11 +27,12 @@
 #include "served.h"
 
 enum {
-	DISCOVERIES_MAX = 32, /* referrals included: a hostile chain ends there */
+	/* Referrals included. A hostile target could make a chain of them endless. */
+	DISCOVERIES_MAX = 32,
 	SUBSYSTEMS_MAX = 1024,
 	PATH_BYTES = 512,
 	CNS_ACTIVE_LIST = 2,
-	RETRIES_MAX = 7, /* after 1, 2, 4 seconds and so on: two minutes */
+	RETRIES_MAX = 7, /* after 1, 2, 4 ... 64 seconds: two minutes in all */
 	LOG_BYTES = 4096,
 	ID_OAES = 92,
 	OAES_NAMESPACES = 1 << 8,
@@ -50,11 +53,11 @@ struct discovery {
 struct subsystem {
 	struct list node;
 	struct all *all;
-	unsigned number; /* of nvme0 and so on */
+	unsigned number; /* 0 for nvme0, 1 for nvme1 */
 	struct nvmf_options options;
 	struct session session;
 	struct list exports;
-	struct loop_timer retry; /* for namespaces that could not be connected */
+	struct loop_timer retry; /* when to try again to connect the namespaces that failed */
 	unsigned retries;
 };
 
@@ -66,7 +69,7 @@ struct exported {
 	struct served served;
 	char nbd[PATH_BYTES];
 	char fuse[PATH_BYTES];
-	bool is_offered; /* by the last list of namespaces */
+	bool is_offered; /* the last list of active namespaces has it */
 	bool is_unmounted;
 };
 
@@ -92,7 +95,10 @@ static const struct host_transport *transport_of(uint8_t trtype)
 	return NULL;
 }
 
-/* The options for the controller of a log entry; false: this host has no way there. */
+/*
+ * Make the options for the controller of a log entry. Returns false if this program does not have
+ * the transport, or the address is too long.
+ */
 static bool entry_take(const struct all *all, const struct discovery_entry *entry,
 	struct nvmf_options *ret_options)
 {
@@ -142,7 +148,11 @@ static bool path_make(char *path, const char *directory, const struct subsystem 
 	return length < PATH_BYTES;
 }
 
-/* False, after a sentence: the namespace was not connected, which may be tried again. */
+/*
+ * Connect a namespace and export it. Returns false, after a sentence on standard error, if it could
+ * not be connected: the caller tries again later. Other failures print a sentence and return true,
+ * because another attempt would fail, too.
+ */
 static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 {
 	struct all *all = subsystem->all;
@@ -169,7 +179,7 @@ static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 					 true) == 0)) {
 		settings.nbd = options.nbd ? exported->nbd : NULL;
 		settings.fuse = options.fuse ? exported->fuse : NULL;
-		exported->session.reports = false; /* the subsystem's does */
+		exported->session.reports = false; /* the session of the subsystem reports */
 		if (served_open(&exported->served, &exported->session, &settings) == 0) {
 			all->exports_count++;
 			list_append(&subsystem->exports, &exported->node);
@@ -181,7 +191,7 @@ static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 	return is_connected;
 }
 
-/* Namespaces: export those that are new, end those that are gone. */
+/* Namespaces: begin exports of new ones, end exports of removed ones. */
 
 static struct exported *export_find(const struct subsystem *subsystem, uint32_t nsid)
 {
@@ -191,7 +201,10 @@ static struct exported *export_find(const struct subsystem *subsystem, uint32_t 
 	return NULL;
 }
 
-/* A file that a program still uses stays, and its reads and writes fail. */
+/*
+ * End the exports of removed namespaces. If a program still uses the file, the mount stays, and the
+ * program's reads and writes fail.
+ */
 static void exports_drop(struct subsystem *subsystem)
 {
 	list_for_each_safe(exported, &subsystem->exports, struct exported, node) {
@@ -204,7 +217,10 @@ static void exports_drop(struct subsystem *subsystem)
 	}
 }
 
-/* The controller announces the next change only after this page was read. */
+/*
+ * Read the log page of changed namespaces. The controller announces the next change only after this
+ * page was read.
+ */
 static int changes_read(struct subsystem *subsystem)
 {
 	static uint8_t page[LOG_BYTES];
@@ -356,7 +372,10 @@ static void entries_connect(struct all *all, const struct discovery_log *log)
 	}
 }
 
-/* Read the log page, and connect what is new there. 0, or 1 after a sentence. */
+/*
+ * Read the log page, and connect the subsystems in it that are not connected yet. Returns 0, or 1
+ * after a sentence on standard error.
+ */
 static int discovery_read(struct all *all, struct discovery *discovery)
 {
 	struct discovery_log log = {.entries = NULL};
@@ -389,7 +408,10 @@ static void discovery_close(struct discovery *discovery)
 	free(discovery);
 }
 
-/* Is there a mark that all_step() has not seen, because it was set meanwhile? */
+/*
+ * Is a mark set that all_step() has not seen? While it connected, callbacks may have set marks of
+ * objects that it had passed already.
+ */
 static bool has_work(const struct all *all)
 {
 	list_for_each(discovery, &all->discoveries, struct discovery, node)
@@ -405,7 +427,7 @@ static bool has_work(const struct all *all)
 	return false;
 }
 
-/* What the marks ask for; true: nothing more is mounted. */
+/* Do what the marks ask for. Returns whether no file is mounted any more. */
 static bool all_step(struct all *all)
 {
 	bool is_mounted = false;
@@ -444,7 +466,7 @@ static int all_connect(struct all *all)
 	if (!first.trsvcid[0])
 		strcpy(first.trsvcid, "8009");
 	discovery_add(all, &first);
-	/* Referrals are appended while this goes through the list. */
+	/* discovery_read() appends referrals to this list during the iteration. */
 	for (struct list *node = all->discoveries.next; node != &all->discoveries;
 		node = node->next) {
 		struct discovery *discovery = container_of(node, struct discovery, node);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * discover: the log page of a discovery controller.
- */
+/* discover: prints the log page of a discovery controller. */
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,8 @@
 #include "nvmf/host/controller/sqe.h"
 
 enum {
-	ENTRIES_MAX = 4096, /* more than any target has; a hostile one ends there */
+	/* No honest target has more. The limit bounds what a hostile one makes this host read. */
+	ENTRIES_MAX = 4096,
 	ENTRIES_PER_READ = 16,
 	ROUNDS_MAX = 10,
 };

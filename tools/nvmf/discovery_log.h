@@ -2,7 +2,8 @@
 /*
  * The log page of a discovery controller.
  *
- * It is read in pieces. If its generation counter has changed meanwhile, it is read again.
+ * discovery_log_read() reads the page in pieces. If the generation counter has changed meanwhile,
+ * it begins again.
  */
 #ifndef TOOLS_NVMF_DISCOVERY_LOG_H
 #define TOOLS_NVMF_DISCOVERY_LOG_H
@@ -10,7 +11,7 @@
 #include "nvmf.h"
 #include "nvmf/common/codec/discovery.h"
 
-/* The reader frees `entries`, also after a failure. */
+/* The caller of discovery_log_read() frees `entries`, also after a failure. */
 struct discovery_log {
 	struct discovery_header header;
 	struct discovery_entry *entries;
@@ -18,13 +19,17 @@ struct discovery_log {
 };
 
 /*
- * Connect to a discovery controller; at port 8009 if the options have none. `is_persistent`: for
- * long, with keep alive. Returns 0, or 1 after a sentence on standard error.
+ * Connect to a discovery controller, at port 8009 if the options name no port. `is_persistent`: the
+ * connection has a Keep Alive Timeout, so that it can last. Returns 0, or 1 after a sentence on
+ * standard error.
  */
 int discovery_open(struct session *session, struct loop *loop, const struct nvmf_options *options,
 	bool is_persistent);
 
-/* Returns 0, or 1 after a sentence on standard error. `log` is empty or from an earlier reading. */
+/*
+ * Read the log page into `log`, which is zero or the result of an earlier call. Returns 0, or 1
+ * after a sentence on standard error.
+ */
 int discovery_log_read(struct session *session, struct discovery_log *log);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * export: a remote namespace for programs that know NBD, or as a file (FUSE).
- */
+/* export: serves a remote namespace to NBD clients, as a file (FUSE), or both. */
 #include "served.h"
 
 struct exporter {
@@ -17,7 +15,10 @@ static void export_unmounted(void *context)
 	loop_stop(exporter->session.loop);
 }
 
-/* The kernel writes what it has, and the end of the mount stops the loop. */
+/*
+ * A signal has come. If there is a file, unmount it first: the kernel writes its dirty pages, then
+ * export_unmounted() stops the loop.
+ */
 static void export_ended(struct ending *ending)
 {
 	struct exporter *exporter = container_of(ending, struct exporter, ending);

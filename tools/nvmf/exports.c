@@ -24,7 +24,10 @@ static void directory_path(char *path, size_t bytes)
 		snprintf(path, bytes, "/tmp/urnic-nvmf-%u", (unsigned)getuid());
 }
 
-/* The directory, if it is this user's own and nobody else can write into it; or -1. */
+/*
+ * Open the directory of the exports. Returns -1 if it is missing, belongs to another user, or may
+ * be written by other users.
+ */
 static int directory_open(bool creates)
 {
 	char path[PATH_BYTES];
@@ -42,7 +45,7 @@ static int directory_open(bool creates)
 	return fd;
 }
 
-/* A text of the controller, without the spaces behind. */
+/* Add a text of Identify Controller without its trailing spaces and zeroes. */
 static void add_text(cJSON *object, const char *name, const uint8_t *bytes, size_t length)
 {
 	char text[64];
@@ -107,7 +110,9 @@ void exports_remove(unsigned number)
 	close(directory);
 }
 
-/* The content of an export's file; NULL, and the file is removed, if its process is gone. */
+/*
+ * Read an export's file. If the process of the export has ended, remove the file and return NULL.
+ */
 static cJSON *export_read(int directory, const char *name)
 {
 	char text[FILE_BYTES];

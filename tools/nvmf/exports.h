@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The running exports, for 'urnic-nvmf list'. Each has a file in a directory of the user,
- * $XDG_RUNTIME_DIR/urnic-nvmf or /tmp/urnic-nvmf-UID, whose name has the process ID and a number.
+ * The running exports, as 'urnic-nvmf list' prints them. Each export has a file PID.NUMBER in a
+ * directory of its user. That is $XDG_RUNTIME_DIR/urnic-nvmf if the variable has an absolute path,
+ * else /tmp/urnic-nvmf-UID.
  */
 #ifndef TOOLS_NVMF_EXPORTS_H
 #define TOOLS_NVMF_EXPORTS_H
@@ -9,10 +10,11 @@
 #include "nvmf.h"
 
 /*
- * Note that this process exports the session's namespace. A failure only means that list misses it.
+ * Make the file of an export, the session's namespace. A failure is not reported: 'urnic-nvmf list'
+ * then lacks this export.
  *
- * `number`  Of the export, within the process.
- * `node`    The path of the socket or file.
+ * `number`  The number of the export, unique in this process.
+ * `node`    Where programs find the export: the path of the socket or file, or HOST:PORT.
  */
 void exports_add(
 	unsigned number, const char *node, const char *subnqn, const struct session *session);

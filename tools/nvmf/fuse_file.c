@@ -26,27 +26,30 @@ struct fuse_file {
 	struct fuse_session *session;
 	struct fuse_buf buffer;
 	struct loop_watch watch;
-	struct loop_watch helper; /* a pidfd of fusermount3, which is `helper_pid` */
+	struct loop_watch helper; /* on a pidfd of fusermount3, the process `helper_pid` */
 	pid_t helper_pid;
 	char *path;
 	void (*unmounted)(void *context);
 	void *context;
 	bool is_unmounted;
-	bool is_created; /* `path` did not exist before */
+	bool is_created; /* fuse_file_create() made the empty file at `path` */
 };
 
 /*
- * A request of the kernel. Reads and writes cover whole blocks; a write that does not is merged
- * with what the blocks have. The kernel lets no two writes of a file overlap.
+ * A request of the kernel. The device gets whole blocks only. If a write begins or ends within a
+ * block, the device first reads all its blocks, and io_done() merges the written bytes into them.
+ * Meanwhile no other write() changes these blocks, because the kernel holds the lock of the inode
+ * during a write().
  */
 struct fuse_io {
 	struct fuse_file *file;
 	fuse_req_t request;
 	struct block_request block;
 	size_t bytes; /* of the kernel's request */
-	size_t skip_bytes; /* from the first block's beginning */
-	bool is_merging; /* the blocks are being read, a write follows */
-	uint8_t *written; /* what to merge: behind the blocks in `data` */
+	size_t skip_bytes; /* from the start of the first block to the first byte of the request */
+	bool is_merging; /* the device reads the blocks; their write follows */
+	/* The bytes of a write. If `is_merging` is set, they follow the blocks in `data`. */
+	uint8_t *written;
 	uint8_t data[];
 };
 
@@ -93,7 +96,10 @@ static void io_done(struct block_request *block, int error)
 	block_submit(io->file->device, block);
 }
 
-/* `offset` and `length` are within the device. `data`: what a write writes. */
+/*
+ * Submit a request to the device, which checks the range. `data` has the bytes of a write,
+ * otherwise it is NULL.
+ */
 static void io_start(
 	fuse_req_t request, enum block_op op, uint64_t offset, uint64_t length, const void *data)
 {
@@ -133,7 +139,7 @@ static void file_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_
 	fuse_reply_attr(request, &stat, 1.0);
 }
 
-/* Times and owners are not kept; a size cannot be set. */
+/* Changes of times, owner and mode have no effect. Another size is refused. */
 static void file_setattr(fuse_req_t request, fuse_ino_t inode, struct stat *wanted, int which,
 	struct fuse_file_info *info)
 {
@@ -195,7 +201,7 @@ static void file_fsync(
 	io_start(request, BLOCK_FLUSH, 0, 0, NULL);
 }
 
-/* Holes and zeroes; the size stays. */
+/* The blocks of the range read as zeroes afterwards. The size of the file stays. */
 static void file_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset,
 	off_t length, struct fuse_file_info *info)
 {
@@ -314,7 +320,11 @@ static void helper_ready(struct loop_watch *watch, uint32_t events)
 	loop_unwatch(file->loop, watch);
 	close(fd);
 	waitpid(file->helper_pid, &status, 0);
-	/* Dirty pages have been written. A copy of the mount in another namespace may live on. */
+	/*
+	 * fusermount3 has ended. After success the kernel has written the dirty pages. Copies of
+	 * the mount in other mount namespaces may remain, so do not wait for the end of the FUSE
+	 * session.
+	 */
 	if (status == 0)
 		file_unmounted(file);
 	else

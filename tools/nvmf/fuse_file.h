@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A block device as one file, by FUSE: for losetup, mkfs, dd and mount -o loop.
+ * A FUSE mount that shows a block device as one file, for losetup, mkfs, dd and mount -o loop.
  *
- * Writes go to the device at once; what a program wrote is durable after fsync(). Bytes that are no
- * whole blocks are merged with what the device has. All calls are on the loop's thread; the device
- * outlives the file.
+ * Each write() of a program goes to the device at once, and is durable after fsync(). If it covers
+ * only a part of a block, fuse_file.c reads that block from the device and merges the new bytes
+ * into it. All calls are on the loop's thread. The caller destroys the file before the device.
  */
 #ifndef TOOLS_NVMF_FUSE_FILE_H
 #define TOOLS_NVMF_FUSE_FILE_H
@@ -15,21 +15,29 @@
 struct fuse_file;
 
 /*
- * Mount the file at `path`, which is created if it does not exist. `unmounted` is called with
- * `context` when it is no longer mounted, on request or from outside; it may not destroy the file.
- * 0, or 1 after a sentence on standard error.
+ * Mount the file at `path`. If there is no file at `path` yet, make an empty one to mount on.
+ * unmounted(`context`) is called once the mount has ended, whether this process or another one has
+ * unmounted it. unmounted() may not call fuse_file_destroy(). Returns 0, or 1 after a sentence on
+ * standard error.
  */
 int fuse_file_create(struct loop *loop, struct block_device *device, const char *path,
 	void (*unmounted)(void *context), void *context, struct fuse_file **ret_file);
 
 /*
- * Ask the kernel to unmount. It writes what it still has first, so the loop must run on until
- * unmounted() is called. A program that still uses the file prevents it, with a sentence on
- * standard error. False, after a sentence, if the kernel cannot be asked.
+ * Start fusermount3, which asks the kernel to unmount. The kernel first writes its dirty pages, so
+ * the caller runs the loop until unmounted() is called. If a program still uses the file, the mount
+ * stays, and a sentence appears on standard error.
+ *
+ * Returns true if fusermount3 has started, or the file is not mounted any more. Returns false if
+ * fusermount3 cannot be run, after a sentence on standard error, or if an earlier fusermount3 still
+ * runs.
  */
 bool fuse_file_unmount(struct fuse_file *file);
 
-/* NULL is fine. */
+/*
+ * Unmount, free the file, and remove the empty file that fuse_file_create() made. `file` may be
+ * NULL.
+ */
 void fuse_file_destroy(struct fuse_file *file);
 
 #endif

@@ -29,7 +29,7 @@ bool host_id_parse(const char *text, uint8_t ret_id[16])
 	return true;
 }
 
-/* The first line of a file; false if there is none. */
+/* Read the first line of a file. Returns false if there is no such line, or it is empty. */
 static bool read_line(const char *path, char *line, int bytes)
 {
 	FILE *file = fopen(path, "re");

@@ -3,7 +3,8 @@
  * The identity of this host: its NQN and its identifier.
  *
  * Both come from the options, else from /etc/nvme/hostnqn and /etc/nvme/hostid, which nvme-cli
- * makes, else from /etc/machine-id. So a host has the same name each time.
+ * makes. If the identifier is missing, it is the UUID in the NQN, else that of /etc/machine-id. If
+ * the NQN is missing, it is made from the identifier. So a host has the same name in each run.
  */
 #ifndef TOOLS_NVMF_HOST_NAME_H
 #define TOOLS_NVMF_HOST_NAME_H
@@ -12,7 +13,7 @@
 
 bool host_id_parse(const char *text, uint8_t ret_id[16]);
 
-/* Fill in what the options lack; false after a sentence. */
+/* Set the NQN and the identifier if the options lack them. Returns false after a sentence. */
 bool host_name_complete(struct nvmf_options *options);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A histogram of times, exact to 1/32: 32 buckets for each power of two of nanoseconds.
+ * A histogram of times in nanoseconds. Each power of two has 32 buckets, so a time is exact to
+ * 1/32.
  */
 #ifndef TOOLS_NVMF_LATENCY_H
 #define TOOLS_NVMF_LATENCY_H
@@ -46,7 +47,10 @@ static inline void latency_add(struct latency *latency, uint64_t time_ns)
 	latency->sum_ns += time_ns;
 }
 
-/* The time that `percent` of all do not exceed, to the bucket; 0 if there are none. */
+/*
+ * The time that `percent` percent of all times do not exceed, rounded down to the start of its
+ * bucket; 0 if there are no times.
+ */
 static inline uint64_t latency_percentile_ns(const struct latency *latency, double percent)
 {
 	uint64_t wanted = (uint64_t)((double)latency->count * percent / 100.0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic-nvmf: what its commands share.
+ * What the commands of urnic-nvmf share.
  *
- * A command gets its options parsed (options.c), connects (session.c), works, and returns the exit
- * status: 0, 1 for a failure that was reported, 2 for wrong usage. Each command is one process with
- * connections of its own; they end with it.
+ * A process runs one command. main() parses the options (options.c) and calls the command. The
+ * command connects (session.c), works, and returns the exit status: 0 for success, 1 after a
+ * failure that it has reported, 2 for wrong usage. Its connections end with the process.
  */
 #ifndef TOOLS_NVMF_H
 #define TOOLS_NVMF_H
@@ -15,7 +15,7 @@ enum { NVMF_TEXT_BYTES = 256 };
 
 struct nvmf_options {
 	const char *command;
-	/* The controller. */
+	/* The controller, and the connections to it. */
 	const struct host_transport *transport;
 	char traddr[NVMF_TEXT_BYTES];
 	char trsvcid[16];
@@ -28,25 +28,25 @@ struct nvmf_options {
 	unsigned queue_size;
 	uint32_t keep_alive_seconds;
 	uint32_t reconnect_seconds;
-	int64_t loss_seconds; /* -1: for ever */
+	int64_t loss_seconds; /* -1: reconnects for ever */
 	uint32_t fast_fail_seconds;
 	bool wants_header_digest;
 	bool wants_data_digest;
 	bool wants_json;
 	bool keeps_trying;
-	/* Data of commands. */
-	const char *data; /* a file */
-	const char *metadata_file; /* state of verify */
+	/* Which data a command transfers. */
+	const char *data; /* path of the file; NULL or "-": standard input or output */
+	const char *metadata_file; /* path of the state file of verify; NULL: none */
 	uint64_t offset_bytes;
-	uint64_t size_bytes; /* 0: all */
+	uint64_t size_bytes; /* 0: to the end of the namespace */
 	uint32_t block_bytes;
 	uint64_t start_block;
-	uint32_t block_count; /* 0's based, as nvme-cli's */
+	uint32_t block_count; /* 0's based, as in nvme-cli: 0 is one block */
 	bool has_start_block;
 	uint32_t log_id;
 	uint32_t log_bytes;
 	uint32_t feature_id;
-	/* Jobs. */
+	/* The jobs of bench and verify. */
 	char rw[16];
 	unsigned rwmixread;
 	unsigned iodepth;
@@ -54,52 +54,61 @@ struct nvmf_options {
 	uint64_t seed;
 	bool polls;
 	bool is_quiet;
-	/* Exports. */
+	/* export and connect-all. */
 	const char *nbd;
 	const char *fuse;
 	const char *name;
 	bool is_read_only;
-	/* connect-all. */
-	bool is_matching; /* only at the address of the discovery controller */
+	/* connect-all alone. */
+	bool is_matching; /* connect only subsystems whose address is `traddr` */
 	bool is_persistent;
 };
 
-/* Parse; false, after a sentence on standard error. */
+/* Parse the arguments. Returns false after a sentence on standard error. */
 bool options_parse(struct nvmf_options *options, int argc, char **argv);
 
-/* A sentence on standard error, behind "urnic-nvmf: ". Returns 1. */
+/* Print "urnic-nvmf: ", the message and a full stop on standard error. Returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A connection and its loop. */
+/* A connection with a controller, and the event loop that it runs on. */
 struct session {
 	struct loop *loop;
-	struct remote *remote; /* a namespace, or NULL */
+	struct remote *remote; /* the namespace; NULL: the connection is to a controller alone */
 	struct host_controller *controller;
 	bool is_opening;
 	bool is_over; /* what the session waits for has happened */
 	int error;
 	bool owns_loop;
-	/* An event has come, or the connection was made anew. The user clears it. */
+	/*
+	 * Set when the controller has sent an event, or when the connection has become live. The
+	 * caller clears it.
+	 */
 	bool has_changed;
-	bool reports; /* tell of lost connections on standard error */
-	char label[16]; /* before what it tells */
+	bool reports; /* print on standard error when the connection is lost or restored */
+	char label[16]; /* printed at the start of these reports */
 };
 
 /*
- * Connect. Returns 0, or 1 after a sentence on standard error.
+ * Connect, and wait until the connection is live. Returns 0, or 1 after a sentence on standard
+ * error.
  *
- * `loop`           The caller's, or NULL for one of the session's own.
- * `has_namespace`  To a namespace, options->nsid; otherwise to the controller alone.
- * `nqn`            The subsystem.
+ * `loop`           The loop to run on. NULL: session_open() creates one, and session_close()
+ *                  destroys it.
+ * `nqn`            The NQN of the subsystem.
+ * `has_namespace`  True: open the namespace options->nsid, with I/O queues. False: connect an Admin
+ *                  queue alone.
  */
 int session_open(struct session *session, struct loop *loop, const struct nvmf_options *options,
 	const char *nqn, bool has_namespace);
 void session_close(struct session *session);
 
-/* Send an Admin command and wait. Returns 0, or 1 after a sentence that begins with `action`. */
+/*
+ * Send an Admin command and wait for its completion. Returns 0, or 1 after a sentence on standard
+ * error that begins with `action`.
+ */
 int session_admin(struct session *session, struct host_request *request, const char *action);
 
-/* Read or write, and wait. 0 or -errno. */
+/* Submit a block request and wait until it is done. Returns 0 or -errno. */
 int session_block(struct session *session, struct block_request *request);
 
 /* The commands. */

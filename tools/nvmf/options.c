@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options of all commands, with nvme-cli's and fio's names. A value that is missing gets its
- * default here, so that the commands need not know any.
+ * The options of all commands, with the names of nvme-cli and fio. set_defaults() has the value of
+ * each option that is not given. If that is 0, the command may choose a default of its own.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,7 +38,7 @@ static const struct {
 
 static const struct host_transport *const transports[] = {&host_tcp, &host_rdma};
 
-/* A number with an optional suffix k, m, g or t. */
+/* A number with an optional suffix k, m, g or t, powers of 1,024. */
 static bool parse_number(const char *text, uint64_t maximum, uint64_t *ret_number)
 {
 	static const char suffixes[] = "kmgt";
@@ -95,7 +95,10 @@ static const char *option_name(int key)
 	return "?";
 }
 
-/* Texts; false after a sentence. `*ret_is_text` says whether the option was one. */
+/*
+ * Take an option whose value is a text. `*ret_is_text` says whether `key` is such an option.
+ * Returns false after a sentence on standard error.
+ */
 static bool take_text(struct nvmf_options *options, int key, bool *ret_is_text)
 {
 	const char *name = option_name(key);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A namespace that this process serves: as an NBD socket, as a file (FUSE), or both. The session
- * with the namespace is the caller's and outlives it. All calls are on the loop's thread.
+ * A namespace that this process serves as an NBD socket, as a file (FUSE), or both. The caller owns
+ * the session with the namespace, and closes it after served_close(). All calls are on the thread
+ * of the session's loop.
  */
 #ifndef TOOLS_NVMF_SERVED_H
 #define TOOLS_NVMF_SERVED_H
@@ -11,19 +12,23 @@
 #include "nvmf/host/nbd/nbd_server.h"
 
 struct served_settings {
-	unsigned number; /* of the export, within the process: for list */
-	const char *nbd; /* a path or HOST:PORT; NULL: no NBD */
-	const char *fuse; /* a path; NULL: no file */
+	unsigned number; /* number of the export, unique in the process (exports.h) */
+	const char *nbd; /* the socket, a path or HOST:PORT; NULL: no NBD */
+	const char *fuse; /* path of the file; NULL: no file */
 	const char *name; /* of the NBD export */
 	const char *subnqn;
 	bool is_read_only;
-	/* The file is no longer mounted, on request or from outside. */
+	/*
+	 * Called when the file is no longer mounted, whether this process or another one has
+	 * unmounted it.
+	 */
 	void (*unmounted)(void *context);
 	void *context;
 };
 
 struct served {
-	struct served_settings settings; /* its texts are the caller's */
+	/* The caller keeps its strings valid until served_close(). */
+	struct served_settings settings;
 	struct nbd_export export;
 	struct nbd_server *server;
 	struct fuse_file *file; /* NULL: none */
@@ -32,21 +37,24 @@ struct served {
 
 /*
  * Serve the session's namespace, and print a line: "nbd SOCKET", "fuse FILE", or both. Returns 0,
- * or 1 after a sentence on standard error, with nothing left behind.
+ * or 1 after a sentence on standard error. After a failure nothing is served.
  */
 int served_open(struct served *served, const struct session *session,
 	const struct served_settings *settings);
 
-/* Disconnect all clients, and unmount. Fine if it is not open. */
+/* Disconnect all NBD clients, and unmount the file. Does nothing if `served` is not open. */
 void served_close(struct served *served);
 
-/* Signals that end a process that serves. */
+/* A watch for SIGINT and SIGTERM, by which a serving process is asked to end. */
 struct ending {
 	struct loop_watch watch;
 	void (*ended)(struct ending *ending);
 };
 
-/* Call ended() at SIGINT and SIGTERM. 0, or 1 after a sentence on standard error. */
+/*
+ * Block SIGINT and SIGTERM, and let the loop call ended() when one of them arrives. Returns 0, or 1
+ * after a sentence on standard error.
+ */
 int ending_watch(struct ending *ending, struct loop *loop, void (*ended)(struct ending *ending));
 void ending_unwatch(struct ending *ending, struct loop *loop);
 

@@ -93,12 +93,18 @@ static void controller_changed(void *context, enum host_state state)
 {
 	struct session *session = context;
 
-	/* Later, requests survive a change of state, and session_admin() waits for one of them. */
+	/*
+	 * Only session_open() waits for a change of state. session_admin() waits until its request
+	 * is done, which the controller may send again after a reconnect.
+	 */
 	if (session->is_opening && (state == HOST_LIVE || state == HOST_FAILED)) {
 		session->is_over = true;
 		session->error = state == HOST_FAILED ? -ENOTCONN : 0;
 	}
-	/* An event that came while the connection was lost is not sent later. */
+	/*
+	 * The controller does not send again the events that it had while the connection was lost.
+	 * So the caller must look for changes.
+	 */
 	session->has_changed |= state == HOST_LIVE;
 	state_report(session, state);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * read and write: blocks of a namespace to a file, or a file to blocks. A write ends with a flush.
+ * read copies blocks of a namespace to a file. write copies a file to blocks of a namespace, then
+ * flushes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +14,10 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-/* Where and how much: nvme-cli's blocks, or fio's bytes. */
+/*
+ * Choose the range: by blocks, with nvme-cli's options, or by bytes, with fio's. Returns false
+ * after a sentence on standard error.
+ */
 static bool range_choose(const struct nvmf_options *options, const struct block_device *device,
 	uint64_t *ret_offset, uint64_t *ret_size)
 {
@@ -81,7 +85,7 @@ static int copy_in(struct session *session, FILE *file, uint64_t offset, uint64_
 			break;
 		if (length > size)
 			return complain("the file is longer than the range; give a larger --size");
-		/* The last block is filled with zeroes. */
+		/* Zeroes fill the rest of the last block. */
 		request.length_bytes = (length + block_bytes - 1) / block_bytes * block_bytes;
 		memset(piece + length, 0, request.length_bytes - length);
 		error = session_block(session, &request);

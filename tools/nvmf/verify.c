@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: random writes and reads at once, each of which must find what was acknowledged last.
+ * verify: several random writes and reads are pending at the same time. Each read must return the
+ * data of the last acknowledged write of its block.
  *
- * Each block is filled with its number, a generation and the job's seed. For each block the program
- * keeps the generation that was acknowledged and the one that was sent. A block that is read has
- * the acknowledged generation. With --state FILE both are in a file that outlives the program: when
- * it was killed, a block may also have the generation that was sent last. The next run begins by
- * reading all blocks, so it finds each lost write of the run before.
+ * A write fills its block with records of the block's number, a generation and the job's seed. For
+ * each block the program keeps two generations: of the last write that it sent, and of the last
+ * write that was acknowledged. A block has one pending request at most, so a read must find the
+ * acknowledged generation.
+ *
+ * With --state FILE both generations are in a file that outlives the program. If the program was
+ * killed, a block may have any generation from the acknowledged one to the one that was sent. The
+ * next run begins by reading all blocks, so it finds each lost write of the killed run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +32,11 @@
 enum { RUNTIME_SECONDS = 10, RECORD_BYTES = 32 };
 
 struct block_state {
-	uint32_t acknowledged; /* 0: never written by this job */
+	uint32_t acknowledged; /* 0: no write of this job has been acknowledged */
 	uint32_t sent;
 };
 
-/* The state file: this, then a struct block_state per block. */
+/* The head of the state file. A struct block_state for each block follows. */
 struct state_head {
 	uint64_t magic;
 	uint64_t seed;
@@ -51,8 +55,8 @@ struct verify {
 	size_t state_bytes;
 	bool *is_busy;
 	bool is_over;
-	bool reads_all; /* each block once, in order */
-	uint64_t next; /* while it reads all */
+	bool reads_all; /* all requests are reads, of each block once, in order */
+	uint64_t next; /* the next block while `reads_all` is set */
 	unsigned pending;
 	uint64_t reads, writes;
 	int error;
@@ -102,9 +106,9 @@ static void verify_fail(struct verify *verify, const char *format, ...)
 }
 
 /*
- * Check the data of a block. Each record in it has a generation between the acknowledged one and
- * the one that was sent last. The two differ only after a run was killed, which may leave half a
- * write.
+ * Check the data of a block that was read. Each record must have a generation from the acknowledged
+ * one to the one that was sent. These differ only if a run was killed, which may have left a write
+ * executed in part.
  */
 static void block_check(struct verify *verify, uint64_t block, const uint8_t *data)
 {
@@ -234,7 +238,10 @@ static bool range_choose(struct verify *verify)
 	return true;
 }
 
-/* Memory for the states: of the file, or anonymous. */
+/*
+ * Map memory for the generations: the state file if --state is given, else anonymous memory.
+ * Returns false after a sentence on standard error.
+ */
 static bool states_open(struct verify *verify)
 {
 	const char *path = verify->options->metadata_file;
@@ -290,7 +297,10 @@ static int verify_all(struct verify *verify)
 			slots[i].request.data = data + (size_t)i * verify->options->block_bytes;
 			slots[i].request.done = slot_done;
 		}
-		/* All blocks before, for what a killed run has acknowledged, and after. */
+		/*
+		 * Read all blocks before and after the job, to find lost writes of a killed run and
+		 * of this one.
+		 */
 		read_all(verify, slots);
 		verify_run(verify, slots, (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull);
 		verify->is_over = verify->error != 0;
