@@ -14,7 +14,7 @@
 #include "nvmf/target/service/service.h"
 #include "transports.h"
 
-enum { STOP_SECONDS = 5 /* for connections to end */ };
+enum { STOP_SECONDS = 5 /* how long connections may take to end */ };
 #define NS_PER_S 1000000000ull
 
 static const char usage[] =
@@ -64,7 +64,7 @@ static void catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* Each connection takes a descriptor or two: ask for as many as the system allows. */
+/* Each connection takes one or two descriptors, so raise the soft limit to the hard limit. */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -75,7 +75,7 @@ static void raise_descriptor_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Wait until nothing is left of the connections; false if some do not end in time. */
+/* Wait until all connections have ended. Returns false if some do not within STOP_SECONDS. */
 static bool wait_for_idle(const struct service *service, const struct transports *transports)
 {
 	uint64_t end_ns;
@@ -90,7 +90,7 @@ static bool wait_for_idle(const struct service *service, const struct transports
 	return true;
 }
 
-/* The target runs until a signal. The process's exit status. */
+/* Run the target until SIGINT or SIGTERM. Returns the exit status of the process. */
 static int run_service(
 	const struct arguments *arguments, struct transports *transports, struct service *service)
 {
@@ -151,7 +151,7 @@ static int run_target(const struct arguments *arguments)
 	return run_service(arguments, &transports, service);
 }
 
-/* "ctl": the words go to a target that runs. */
+/* The command "ctl": send the words to a running target, and print its answer. */
 static int run_ctl(int count, char **words)
 {
 	const char *path = NULL;

@@ -40,7 +40,10 @@ static void rdma_unlisten(void *listener)
 	target_rdma_unlisten(listener);
 }
 
-/* It stays as long as its connections do. */
+/*
+ * A listener. tcp_unlisten() only ends the listening: the present connections use the listener, so
+ * it stays until transports_done().
+ */
 struct tcp_listener {
 	struct list node;
 	struct target_tcp *tcp;

@@ -3,7 +3,8 @@
 #define URNIC_TOOLS_NVMF_TARGET_TRANSPORTS_H
 
 /*
- * The transports of the program: TCP and RDMA, as the service (nvmf/target/service) calls them.
+ * The transports of the program, TCP and RDMA. The service (nvmf/target/service) calls them through
+ * `table`.
  */
 
 #include <stdbool.h>
@@ -17,9 +18,10 @@ enum { TRANSPORTS_MAX = 2 };
 
 struct transports {
 	struct loop *loop;
-	struct target_rdma *rdma; /* NULL until a port of RDMA listens */
-	struct list tcp; /* of listeners, also of those that listen no more */
-	bool is_busy; /* poll instead of sleeping, where a transport can */
+	/* NULL until the service listens on an RDMA port for the first time */
+	struct target_rdma *rdma;
+	struct list tcp; /* of struct tcp_listener; those that no longer listen stay in it */
+	bool is_busy; /* the RDMA transport polls instead of sleeping */
 	struct service_transport table[TRANSPORTS_MAX];
 	size_t count;
 };
@@ -27,10 +29,13 @@ struct transports {
 /* The caller sets `loop` and `is_busy` of an object that is otherwise zero. */
 void transports_init(struct transports *transports);
 
-/* Nothing is left of the connections? The target may have forgotten them a little earlier. */
+/*
+ * Have the transports freed all connections? They may do so a little after service_is_idle() is
+ * true.
+ */
 bool transports_are_idle(const struct transports *transports);
 
-/* The service is idle. */
+/* Free the transports. service_is_idle() and transports_are_idle() are true. */
 void transports_done(struct transports *transports);
 
 #endif
