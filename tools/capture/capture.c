@@ -164,7 +164,7 @@ static bool program_has_ended(pid_t program, int *ret_status)
 
 /* --- capturing --- */
 
-/* Write all records so far. Returns whether there were any. */
+/* Write all records that are not newer than this call. Returns whether there were any. */
 static bool sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
 {
@@ -189,8 +189,9 @@ static bool sources_drain(
 }
 
 /*
- * With a program, end when it ends. A signal from the terminal reaches the program too, so leave
- * the reaction to it.
+ * Is the capture to end now? With a program it ends when the program ends. SIGINT from the terminal
+ * reaches the program, too, so the program decides what to do. This function passes SIGTERM on to
+ * the program.
  */
 static bool shall_end(const struct options *options, const struct capture_output *output,
 	pid_t program, int *ret_status)

@@ -44,7 +44,10 @@ static const struct device_facts *device_of(
 	return NULL;
 }
 
-/* An unknown device may be new: list the devices again. */
+/*
+ * Find the device of a packet. An unknown device may be new, so list the devices again, once a
+ * second at most.
+ */
 static const struct device_facts *device_find(
 	struct capture_output *output, const struct captured *head)
 {

@@ -2,7 +2,9 @@
 #ifndef TOOLS_CAPTURE_OUTPUT_H
 #define TOOLS_CAPTURE_OUTPUT_H
 
-/* The output of captured packets: a file for Wireshark and other tools, or one line each. */
+/*
+ * The output of captured packets: a file for Wireshark and other tools, or a line for each packet.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +16,7 @@
 
 enum { CAPTURE_INTERFACES_MAX = 256 };
 
-/* The device that traffic without packets would have used. */
+/* An interface of the output: the device that would have carried the packets. */
 struct capture_interface {
 	uint32_t ifindex;
 	char name[DEVICE_NAME_BYTES + 16]; /* "rocep_eth0 (local)" */
@@ -22,36 +24,37 @@ struct capture_interface {
 	uint64_t dropped;
 };
 
-/* The packets to write. */
+/* Which packets to write. */
 struct capture_filter {
-	const char *device; /* its name, or that of its interface; NULL: any */
+	const char *device; /* name of the device, or of its interface; NULL: all devices */
 };
 
 struct capture_output {
 	FILE *file;
 	bool is_text;
-	uint32_t snap_bytes; /* of each IP packet; 0: unlimited */
+	uint32_t snap_bytes; /* how much of each IP packet to write; 0: all */
 	struct capture_filter filter;
 	int64_t epoch_ns; /* the time since 1970 at monotonic time 0 */
 	uint64_t packets;
 	uint64_t dropped;
 	uint32_t device_count;
 	struct device_facts *devices;
-	uint64_t devices_ns; /* time of the last list of devices */
+	uint64_t devices_ns; /* when `devices` was last made again */
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;
 };
 
-/* The process and queue pair of a packet. */
+/* The process that recorded a packet. */
 struct capture_origin {
 	int pid;
 	const char *comm;
-	uint64_t dropped; /* packets lost before it */
+	uint64_t dropped; /* packets lost between the previous packet and this one */
 };
 
 /*
- * Begin. `file` stays the caller's. Returns 0 or -errno.
+ * Begin the output to `file`, which the caller closes after capture_output_end(). Returns 0 or
+ * -errno.
  */
 int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
 	uint32_t snap_bytes, const struct capture_filter *filter);
@@ -59,7 +62,9 @@ int capture_output_begin(struct capture_output *output, FILE *file, bool is_text
 /* Does a device exist that passes the filter? */
 bool capture_output_has_wanted(const struct capture_output *output);
 
-/* Write a packet if it passes the filter. Its `bytes` follow `head`. */
+/*
+ * Write a packet if it passes the filter. `bytes` has head->captured_bytes bytes, from the BTH on.
+ */
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin);
 

@@ -20,7 +20,7 @@
 
 #define LIST_INTERVAL_NS 250000000u
 
-enum { NICS_PER_PROCESS_MAX = 16 /* one per process, and another after each exec() */ };
+enum { NICS_PER_PROCESS_MAX = 16 /* a process has one NIC, and another one after each exec() */ };
 
 /* --- a process --- */
 
@@ -59,7 +59,10 @@ static void process_destroy(struct capture_process *process)
 	free(process);
 }
 
-/* Open the memory anew, because the lock belongs to the open file description. */
+/*
+ * Open the memory, and lock its byte. The memory is opened anew, because the lock belongs to the
+ * open file description.
+ */
 static int memory_open(struct capture_process *process, int memory, uid_t uid)
 {
 	struct flock lock = {.l_type = F_WRLCK,
@@ -75,7 +78,9 @@ static int memory_open(struct capture_process *process, int memory, uid_t uid)
 	return 0;
 }
 
-/* Open the peers' side, once. Returns 0 or -errno. */
+/*
+ * Open the peers' side. If the process has passed its descriptor, check that. Returns 0 or -errno.
+ */
 static int shared_open(struct capture_process *process)
 {
 	const struct nic_public *public = nic_public_at(process->base);
@@ -99,7 +104,7 @@ static int memory_map(struct capture_process *process)
 	return error;
 }
 
-/* Map the rings of lanes that have appeared. */
+/* Find the rings of lanes that have started since the last call. */
 static void lanes_map(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
@@ -115,7 +120,7 @@ static void lanes_map(struct capture_process *process)
 	}
 }
 
-/* Skip packets of an earlier capture. */
+/* Discard the records that an earlier capture has left in the rings. */
 static void lanes_skip(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
@@ -189,8 +194,11 @@ static struct capture_process *process_add(
 }
 
 /*
- * Begin to capture a process with its NIC memory. `shared`: the peers' side, if the process has
- * begun to capture by itself; or -1.
+ * Begin to capture a process.
+ *
+ * `memory`  A descriptor of the owner's side of its NIC memory.
+ * `shared`  A descriptor of the peers' side, from a process that announces itself. Such a process
+ *           has turned its capture on already, so its records are kept. Otherwise -1.
  */
 static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int memory, int shared)
 {
@@ -200,7 +208,10 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 
 	if (pid == getpid() || (sources->only && pid != sources->only))
 		return;
-	/* Other descriptors have no identity; process_add() complains about them, once. */
+	/*
+	 * A descriptor of anything else keeps identity 0. memory_open() refuses it below. The
+	 * process stays in the list with this identity, so there is one message only.
+	 */
 	if (nic_memory_check(memory) == 0 &&
 		pread(memory, &identity, sizeof(identity),
 			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
@@ -302,7 +313,7 @@ static uint64_t process_dropped(const struct capture_process *process)
 	return dropped;
 }
 
-/* The process has ended, so its last packets have been read. */
+/* Add the packets that the process lost after its last record, and free it. */
 static void process_forget(struct capture_sources *sources, uint32_t index)
 {
 	sources->dropped += process_dropped(sources->processes[index]);
@@ -330,12 +341,15 @@ void capture_sources_update(struct capture_sources *sources)
 		if (!process->public)
 			continue;
 		lanes_map(process);
-		/* The process may have cleared this before the lock was set. */
+		/*
+		 * The process clears this word when it finds no lock. It may have looked before
+		 * memory_open() set the lock.
+		 */
 		atomic_store(&nic_public_capture(process->public)->is_on, 1);
 	}
 }
 
-/* Read the lane's oldest record, if there is one. */
+/* Take the next record from the lane's ring, if the lane has none. */
 static void lane_fill(struct capture_lane *lane)
 {
 	struct captured *head = (struct captured *)(void *)lane->record;

@@ -3,15 +3,19 @@
 #define TOOLS_CAPTURE_SOURCE_H
 
 /*
- * The captured processes.
+ * The processes that urnic capture captures.
  *
- * urnicd lists running processes; new ones announce themselves (agent/capture_socket.h). urnic
- * capture maps the NIC memory of each, sets a word in it, and empties a ring per lane
- * (lane/capture.h). The other process may be of another version, or hostile. So its memory must be
- * sealed against shrinking, every offset and length is checked, and data is copied before use.
+ * urnicd lists the running processes. A process that starts later announces itself to urnic capture
+ * (agent/capture_socket.h). urnic capture maps the NIC memory of each process, sets a word there
+ * that turns the capture on, and empties one ring per lane (lane/capture.h).
  *
- * A byte of the memory is locked during the capture. If urnic capture is killed, the lock goes, and
- * the process stops capturing.
+ * A captured process may have another version of urnic, or be hostile. So urnic capture accepts
+ * only memory that is sealed against shrinking, checks every offset and length, and copies data
+ * before it uses them.
+ *
+ * urnic capture locks one byte of the NIC memory during the capture (NIC_CAPTURE_LOCK_OFFSET). If
+ * urnic capture is killed, the kernel releases the lock. The process notices that and stops
+ * capturing.
  */
 
 #include <stdbool.h>
@@ -24,13 +28,13 @@
 
 struct capture_process;
 
-/* One lane's ring, and its oldest record. */
+/* The ring of a lane, and the record that was taken from it last. */
 struct capture_lane {
 	const struct capture_process *process;
-	struct record_ring *ring; /* NULL: not there yet */
-	uint64_t dropped_before; /* the ring's count at the last record */
+	struct record_ring *ring; /* NULL: the lane has none yet */
+	uint64_t dropped_before; /* value of ring->dropped when the last record was taken */
 	bool has_record;
-	uint64_t dropped; /* packets lost before the record */
+	uint64_t dropped; /* packets lost before the record, and not reported yet */
 	uint8_t record[RECORD_BYTES_MAX];
 };
 
@@ -38,41 +42,44 @@ struct capture_process {
 	pid_t pid;
 	char comm[PROCESS_NAME_BYTES];
 	uint64_t identity; /* of its NIC memory */
-	int memory; /* the owner's side; -1: unusable, and reported */
-	int shared; /* the peers' side, or -1 */
+	int memory; /* descriptor of the owner's side; -1: unusable, as a message said */
+	int shared; /* descriptor of the peers' side, or -1 */
 	int pidfd;
 	bool has_ended;
 	uint8_t *base;
-	uint64_t bytes; /* of either side */
+	uint64_t bytes; /* length of each side */
 	const struct nic_public *public;
-	struct capture_lane *lanes; /* NIC_LANES_MAX */
+	struct capture_lane *lanes; /* NIC_LANES_MAX of them */
 };
 
 struct capture_sources {
-	uint32_t snap_bytes; /* of each packet, from its BTH on */
-	pid_t only; /* 0: all processes */
+	uint32_t snap_bytes; /* how much of each packet to record, from its BTH on */
+	pid_t only; /* the only process to capture; 0: all */
 	struct place_listener listener;
 	bool has_agent;
 	struct agent_client agent;
 	uint64_t listed_ns; /* time of the last request to urnicd */
 	uint32_t count;
 	struct capture_process **processes;
-	uint64_t dropped; /* of ended processes, after their last packet */
+	uint64_t dropped; /* packets that ended processes lost after their last record */
 };
 
-/* Begin. `only` is 0 for all processes. Returns 0, or -errno after a message. */
+/*
+ * Begin to capture. `snap_bytes` and `only` are as in struct capture_sources. Returns 0, or -errno
+ * after a message.
+ */
 int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only);
 
-/* Find new processes, and forget ended ones. */
+/* Find new processes, and forget ended ones whose records have been taken. */
 void capture_sources_update(struct capture_sources *sources);
 
 /*
- * The oldest record of all lanes, if it is not newer than `until_ns`; NULL: none. It stays until
- * the caller clears has_record.
+ * Return the lane that has the oldest record, if this record is not newer than `until_ns`;
+ * otherwise NULL. The record stays in the lane until the caller clears `has_record`.
  */
 struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns);
 
-/* Lost packets that were not reported yet. */
+/* How many packets were lost after the last record of their lane. */
 uint64_t capture_sources_dropped(const struct capture_sources *sources);
 
 /* End the capture in all processes. */

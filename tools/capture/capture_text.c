@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lines of urnic capture. */
+/* The output of urnic capture as text: a line for each packet. */
 #include <arpa/inet.h>
 #include <time.h>
 
@@ -27,7 +27,7 @@ static void time_print(FILE *file, uint64_t time_ns)
 	fprintf(file, "%s.%06u", text, (unsigned)(time_ns % 1000000000u / 1000u));
 }
 
-/* The meaning of an acknowledgement. */
+/* The text of an AETH. */
 static void aeth_text(const struct packet *packet, char text[TEXT_BYTES])
 {
 	static const char *const kinds[] = {
@@ -63,7 +63,10 @@ static void headers_print(FILE *file, const struct packet *packet)
 		fprintf(file, ", invalidates 0x%08x", packet->ieth.rkey);
 }
 
-/* Decode a packet that may be cut off; all but its payload. */
+/*
+ * Decode the headers of a packet, which are complete; the end of the payload may be missing. `room`
+ * is memory for the whole packet, with zeroes in place of the missing bytes.
+ */
 static bool captured_decode(const struct captured *head, const uint8_t *bytes,
 	struct packet *packet, uint8_t room[CAPTURED_BYTES_MAX])
 {

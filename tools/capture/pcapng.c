@@ -11,7 +11,7 @@ enum {
 	BYTE_ORDER_MAGIC = 0x1a2b3c4d,
 	LINKTYPE_RAW = 101,
 	BODY_BYTES_MAX = 16384,
-	TIME_NANOSECONDS = 9, /* if_tsresol: a negative power of ten */
+	TIME_NANOSECONDS = 9, /* if_tsresol: units of 10^-9 seconds */
 	INBOUND = 1,
 	OUTBOUND = 2,
 };
@@ -29,7 +29,10 @@ enum {
 	STATISTICS_DROPPED = 5,
 };
 
-/* A block's body under construction. Its size suffices; excess bytes would be left out. */
+/*
+ * The body of a block under construction. It has room for a packet of urnic capture; body_put()
+ * leaves out what does not fit.
+ */
 struct body {
 	uint32_t count;
 	uint8_t bytes[BODY_BYTES_MAX];
@@ -40,7 +43,7 @@ static void body_begin(struct body *body)
 	body->count = 0;
 }
 
-/* Each item takes a multiple of four bytes. */
+/* Append an item, padded with zeroes to a multiple of four bytes. */
 static void body_put(struct body *body, const void *bytes, size_t count)
 {
 	size_t padded = (count + 3) & ~(size_t)3;
@@ -57,7 +60,7 @@ static void put_u32(struct body *body, uint32_t value)
 	body_put(body, &value, sizeof(value));
 }
 
-/* Times have two halves, the upper one first in either byte order. */
+/* A time is written in two halves. The upper half is first in either byte order. */
 static void put_time(struct body *body, uint64_t time_ns)
 {
 	put_u32(body, (uint32_t)(time_ns >> 32));

@@ -3,10 +3,12 @@
 #define TOOLS_PCAPNG_H
 
 /*
- * Writing captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte order.
+ * A writer of captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte
+ * order.
  *
- * Packets are IP packets without a link layer (LINKTYPE_RAW). Interfaces are numbered in the order
- * in which they are written, before their first packet. Errors are those of the stream (ferror()).
+ * Packets are IP packets without a link layer (LINKTYPE_RAW). The caller describes each interface
+ * before its first packet. Interfaces are numbered from 0 in the order of pcapng_interface().
+ * Errors are those of the stream (ferror()).
  */
 
 #include <stdbool.h>
@@ -17,22 +19,22 @@ struct pcapng_packet {
 	uint32_t interface;
 	uint64_t time_ns; /* since 1970 */
 	const uint8_t *bytes;
-	uint32_t count; /* captured bytes */
-	uint32_t whole; /* bytes of the whole packet */
+	uint32_t count; /* length of `bytes` */
+	uint32_t whole; /* length of the whole packet in bytes */
 	bool is_outbound;
-	uint64_t dropped; /* packets lost before this one; 0: not written */
+	uint64_t dropped; /* packets lost before this one; 0: the number is not written */
 	const char *comment;
 };
 
-/* Begin the section. `application` is the writing program. */
+/* Begin the section. `application` is the name of the writing program. */
 void pcapng_begin(FILE *file, const char *application);
 
-/* `snap_bytes`  Of each packet; 0: all. */
+/* Describe an interface. `snap_bytes`: how much of each packet is captured; 0: all. */
 void pcapng_interface(FILE *file, const char *name, const char *description, uint32_t snap_bytes);
 
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet);
 
-/* How many packets an interface had, and how many were lost. */
+/* Write how many packets of an interface were captured, and how many were lost. */
 void pcapng_statistics(
 	FILE *file, uint32_t interface, uint64_t time_ns, uint64_t received, uint64_t dropped);
 
