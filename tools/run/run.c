@@ -48,12 +48,13 @@ const char command_run_help[] =
 	"  urnic run --view -- ucx_info -d\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
-/* A directory with this file is urnic's. */
+/* The library directory of urnic has this file. */
 #define MARK "liburnic.so"
 
 /*
- * The directories of the libraries, relative to that of this program: beside it in the build tree,
- * or the private directory of the same prefix, which may have been moved as a whole.
+ * Where the library directory may be, relative to the directory of this program: beside it in the
+ * build tree, or, after an installation, the private directory of the same prefix. The prefix may
+ * have been moved as a whole.
  */
 static const char *const library_places[] = {
 	"lib",
@@ -182,9 +183,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * List the devices for the view without log lines. The library in the started program logs mistakes
- * in the environment. Each process reads URNIC_LOG only once, so restoring it afterwards has no
- * effect here.
+ * Make the view without log lines. They would tell of mistakes in the environment, of which the
+ * library in the started program tells anyway. Each process reads URNIC_LOG only once, so restoring
+ * it afterwards has no effect here.
  */
 static int view_enter_quietly(bool is_wanted)
 {

@@ -35,8 +35,8 @@ static int enter_namespace(bool may_change_users)
 }
 
 /*
- * Keep this process's mounts below `path` private; new mounts from outside still arrive. `path` is
- * a mount of its own everywhere but in a bare chroot.
+ * Hide later mounts of this process below `path` from other namespaces; their later mounts still
+ * appear here. `path` is a mount point of its own, except in a bare chroot.
  */
 static int cut_off(const char *path)
 {
@@ -64,7 +64,10 @@ static bool is_directory(const char *path)
 	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
 }
 
-/* A tmpfs covers the real directory when the overlay is mounted, but `fd` still refers to it. */
+/*
+ * Cover /sys/class by an overlay: the real directory, and a tmpfs with the missing directories. The
+ * tmpfs is mounted first and covers the real directory, to which `fd` still refers.
+ */
 static int overlay_classes(int fd)
 {
 	char options[64 + PATH_MAX];
@@ -97,7 +100,7 @@ static int provide_classes(void)
 	return result;
 }
 
-/* Make DEVICES/name a link to `name` in the real /dev. */
+/* Make DEVICES/name a link to `name` in the real /dev; copy `name` if it is a link itself. */
 static int link_to_host(int host_fd, const struct dirent *entry)
 {
 	char path[sizeof(DEVICES) + NAME_MAX + 1], target[PATH_MAX];
@@ -129,7 +132,10 @@ static int link_all_to_host(void)
 	return result;
 }
 
-/* `host_fd` is a copy of the real /dev with all its mounts. */
+/*
+ * Replace /dev by links to the real one. `host_fd` is a detached copy of the real /dev with all
+ * mounts in it.
+ */
 static int replace_devices(int host_fd)
 {
 	int result = mount_tmpfs(DEVICES);
@@ -150,7 +156,10 @@ static int replace_devices(int host_fd)
 	return result;
 }
 
-/* Provide the mount point /dev/infiniband. In the real /dev the whole system would see it. */
+/*
+ * Provide the mount point /dev/infiniband. Replace /dev for that, because the whole system would
+ * see a directory in the real /dev.
+ */
 static int provide_nodes(void)
 {
 	int fd, result;

@@ -3,12 +3,12 @@
  * The private view: /sys/class/infiniband, /sys/class/infiniband_verbs and /dev/infiniband, as a
  * kernel driver would provide them.
  *
- * Programs that use only libibverbs do not need it. Others do: UCX requires the character device,
- * infiniband-diags and monitoring agents read attribute files.
+ * Programs that use only libibverbs do not need the view. Others do: UCX requires the character
+ * device, infiniband-diags and monitoring agents read attribute files.
  *
  * The view is a mount namespace of this process and those that it starts. Only the mounts of /sys
- * and /dev are private; a program's other mounts work as before. Attribute files have the values of
- * the start; traffic counters change (view_counters.h).
+ * and /dev are private; a program's other mounts work as before. Attribute files keep the values
+ * that they have when the view is made; traffic counters change (view_counters.h).
  *
  *     /sys/class                   an overlay: the real one, with the directories that it lacks
  *     /sys/class/infiniband        a tmpfs, view_files.c fills it
@@ -16,7 +16,8 @@
  *     /dev                         a tmpfs of symbolic links to the real one, in /dev/.host
  *     /dev/infiniband              a tmpfs; uverbsN are links to ../null, a character device
  *
- * Directories of a real driver are covered, because urnic's libraries cannot open its devices.
+ * The view covers the directories of a real driver, because urnic's libraries cannot open its
+ * devices.
  */
 #ifndef TOOLS_VIEW_H
 #define TOOLS_VIEW_H
@@ -34,7 +35,7 @@
  */
 int view_enter(bool may_change_users);
 
-/* For view.c: the three directories and their contents. */
+/* The three directories of the view, for view.c and view_files.c. */
 #define VIEW_DEVICES      "/sys/class/infiniband"
 #define VIEW_CHAR_DEVICES "/sys/class/infiniband_verbs"
 #define VIEW_NODES        "/dev/infiniband"

@@ -24,13 +24,14 @@
 enum {
 	DEVICES_MAX = 64,
 	OPEN_MS = 20, /* between two updates while a file is open */
-	BUSY_MS = 1000, /* while programs use urnic, and no file is open */
-	LEFT_MS = 5000, /* between two searches for other processes, once the first has ended */
+	BUSY_MS = 1000, /* between two updates while programs use urnic, and no file is open */
+	/* Between two searches for processes with the view, after the end of the first one. */
+	LEFT_MS = 5000,
 	/* Of a packet besides its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
 	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
 };
 
-/* The kernel's counters, of packets: data in units of four bytes, headers included. */
+/* A kernel's counters of packets. Those of data are in units of four bytes, headers included. */
 enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
 
 static const char *const port_names[PORT_COUNTER_COUNT] = {
@@ -66,7 +67,7 @@ struct seen {
 
 struct seen_list {
 	uint32_t count;
-	struct seen *items; /* in the order of discovery, which changes little */
+	struct seen *items; /* in the order of the walk, which changes little between two updates */
 };
 
 static struct port *ports[DEVICES_MAX];
@@ -168,7 +169,10 @@ static struct port *port_find(uint32_t ifindex)
 	return NULL;
 }
 
-/* Find the queue pair in the former list, from the expected position on. NULL: it is new. */
+/*
+ * Find a queue pair in the list of the last update; `start` is its expected position. NULL: it is
+ * new.
+ */
 static const struct seen *seen_find(int32_t pid, uint32_t qpn, uint32_t start)
 {
 	for (uint32_t i = 0; i < before.count; i++) {
@@ -198,7 +202,10 @@ static bool seen_add(struct seen_list *now, int32_t pid, const struct stat_qp *q
 	return true;
 }
 
-/* A reused number begins at 0. */
+/*
+ * Add what a queue pair has counted since the last update. If a counter is smaller than it was
+ * then, another queue pair has got the number, and has counted from 0.
+ */
 static void qp_count_up(struct seen_list *now, int32_t pid, const struct stat_qp *qp)
 {
 	struct port *port = port_find(qp->ifindex);
@@ -252,8 +259,8 @@ static bool programs_update(void)
 /* --- the keeper ------------------------------------------------------------------------------ */
 
 /*
- * An urnicd has the view if a program in the view was the first to need urnicd. It outlives the
- * program, and needs no counters.
+ * If a program in the view starts urnicd, this urnicd has the view, too. It outlives the program,
+ * and needs no counters.
  */
 static bool is_urnicd(pid_t pid)
 {
@@ -295,7 +302,10 @@ static bool is_view_used(void)
 	return is_found;
 }
 
-/* Count open files from inotify's events. Directories do not count. */
+/*
+ * Read inotify's events, and return how many files are open now; `open_count` were open before.
+ * Directories do not count.
+ */
 static int count_open(int inotify, int open_count)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -335,7 +345,10 @@ static _Noreturn void counters_keep(int program, int inotify)
 			polled[1].fd = -1;
 		if (polled[1].fd < 0 && !is_view_used())
 			_exit(EXIT_SUCCESS);
-		/* Let an urnicd that only this process uses become idle and leave. */
+		/*
+		 * Without such a reason, do not connect to urnicd, so that it can become idle and
+		 * leave.
+		 */
 		if (is_busy || open_count > 0 || polled[0].revents) {
 			open_count = count_open(inotify, open_count);
 			is_busy = programs_update();
@@ -344,8 +357,9 @@ static _Noreturn void counters_keep(int program, int inotify)
 }
 
 /*
- * Close descriptors of the caller: a pipe, say, must end when the caller ends. execve() closes our
- * own.
+ * Close the descriptors that the caller's program inherits. Otherwise a pipe of the program, say,
+ * would stay open after the end of the program. Descriptors of this file have FD_CLOEXEC, so they
+ * stay.
  */
 static void close_inherited(void)
 {

@@ -2,14 +2,17 @@
 /*
  * Traffic counters in the private view: ports/1/counters and ports/1/hw_counters of each device.
  *
- * The files are ordinary files of a tmpfs, so a separate process, the keeper, writes them. It
- * writes in place, because a program may keep a file open and read it again. The keeper sleeps
- * until a program opens a file. While one is open it updates them every OPEN_MS, and while programs
- * use urnic, every BUSY_MS. It ends with the last process that has the view.
+ * The files are ordinary files of a tmpfs, so a process has to write them: the keeper, which ps
+ * shows as urnic-counters. It writes in place, because a program may keep a file open and read it
+ * again.
  *
- * The values are sums over the queue pairs of all processes that urnicd lists and this user may
- * read. They only grow: an ended queue pair's counts remain. Counts between the last update and the
- * end are lost.
+ * The keeper sleeps until a program opens a file. It updates all files every OPEN_MS while a
+ * program has one of them open, else every BUSY_MS while programs use urnic. It ends with the last
+ * process that has the view.
+ *
+ * A value is a sum over the queue pairs of all processes that urnicd lists and this user may read.
+ * It only grows, because the counts of ended queue pairs stay in the sum. What a queue pair counts
+ * between the last update and its end is missing.
  */
 #ifndef TOOLS_VIEW_COUNTERS_H
 #define TOOLS_VIEW_COUNTERS_H
@@ -17,14 +20,16 @@
 #include "common/device_facts.h"
 
 /*
- * Make the files of a device, all 0. `directory` is the device's. The descriptors stay open in this
- * process until it executes another program. Returns 0 or -errno.
+ * Make the files of a device, with the value 0. `directory` is a descriptor of the device's
+ * directory. The files stay open in this process until it executes another program. Returns 0 or
+ * -errno.
  */
 int view_counters_add(int directory, const struct device_facts *device);
 
 /*
- * Start the keeper: no process's child, without a terminal and without descriptors of the caller.
- * If it cannot start, the files keep their values. The process has no other threads.
+ * Start the keeper. It is not a child of the caller, has no terminal, and closes the descriptors
+ * that the caller's program inherits. If it cannot start, the files keep their values. The calling
+ * process has no other threads.
  */
 void view_counters_keep(void);
 

@@ -16,7 +16,10 @@
 #include "run/view.h"
 #include "run/view_counters.h"
 
-/* Values of a kernel: IB_USER_VERBS_ABI_VERSION, and that of a driver without private commands. */
+/*
+ * Values of a kernel's abi_version: IB_USER_VERBS_ABI_VERSION, and, for each device, that of a
+ * driver without private commands.
+ */
 #define VERBS_ABI_VERSION  "6"
 #define DRIVER_ABI_VERSION "1"
 
