@@ -2,8 +2,8 @@
 /*
  * urnic stat: the counters of all processes that use urnic on this host.
  *
- * urnicd has a descriptor of each process's NIC memory. The counters are read from there without
- * involving the process.
+ * urnicd has a descriptor of each process's NIC memory, and passes it to urnic stat. urnic stat
+ * reads the counters from there; the process itself does nothing for it.
  */
 #include "stat/stat.h"
 

@@ -14,8 +14,12 @@
 #include "common/stat_memory.h"
 
 struct stat_process {
-	struct agent_process agent; /* its memory's descriptor is closed */
-	int error; /* why `memory` is empty: 0, -EACCES for another user's, or another -errno */
+	struct agent_process agent; /* the descriptor agent.memory is closed */
+	/*
+	 * Why `memory` is empty: -EACCES for another user's process, or another -errno. 0: it is
+	 * not empty.
+	 */
+	int error;
 	struct stat_memory memory;
 };
 
@@ -28,20 +32,23 @@ struct stat_report {
 	struct device_facts *devices; /* for the names of interfaces */
 };
 
-/* The name of the device; else that of the interface; else a number. */
+/*
+ * The name of the device on the interface `ifindex`; without a device, of the interface; without an
+ * interface, its number. `text` is memory for the latter two.
+ */
 const char *stat_device_name(
 	const struct stat_report *report, uint32_t ifindex, char text[IF_NAMESIZE]);
 
-/* RC, UC, UD. */
+/* "RC", "UC", "UD" and so on. */
 const char *stat_qp_type_name(enum qp_type type);
 
-/* Why a process's counters cannot be shown: stat_process.error. */
+/* A sentence for `error`, a value of stat_process.error that is not 0. */
 const char *stat_error_sentence(int error);
 
-/* `is_all`: with the counters that are zero. */
+/* Print the table. `is_all`: print the counters that are zero, too. */
 void stat_print_table(const struct stat_report *report, bool is_all);
 
-/* Returns 0 or -errno. */
+/* Print everything in JSON. Returns 0 or -errno. */
 int stat_print_json(const struct stat_report *report);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of urnic stat: process, then device and queue pairs, then lanes, shared receive
- * queues, the connection manager; urnicd last.
+ * The table of urnic stat. Each process has its devices with their queue pairs, then its lanes,
+ * shared receive queues and connection manager. urnicd is last.
  */
 #include <inttypes.h>
 #include <pwd.h>
