@@ -2,8 +2,8 @@
 /*
  * What the subcommands of urnic share.
  *
- * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments
- * after its name and returns the exit status. main() has handled --help.
+ * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments of
+ * urnic from the name of the subcommand on, and returns the exit status. main() has handled --help.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices that programs see, in their order.
+ * The devices that programs see, in the order of ibv_get_device_list().
  *
  * The facts come from urnic's libibverbs through its public interface, so they are what programs
  * with the same URNIC_* variables see.
@@ -21,18 +21,19 @@ enum {
 };
 
 struct device_gid {
-	uint32_t index; /* in the device's table, which may have gaps */
+	uint32_t index; /* in the device's GID table, which may have gaps */
 	struct gid gid;
 };
 
 struct device_facts {
 	char name[DEVICE_NAME_BYTES];
-	char char_device[DEVICE_NAME_BYTES]; /* below /dev/infiniband, for a kernel driver */
+	/* name below /dev/infiniband that a kernel driver would use */
+	char char_device[DEVICE_NAME_BYTES];
 	char guid[DEVICE_GUID_BYTES]; /* as in sysfs: 0123:4567:89ab:cdef */
 	char interface[IF_NAMESIZE];
 	uint32_t ifindex;
-	uint32_t interface_mtu_bytes; /* of an IP packet; 0: the interface has gone meanwhile */
-	uint32_t active_mtu_bytes; /* of RDMA payload */
+	uint32_t interface_mtu_bytes; /* largest IP packet; 0: the interface has gone meanwhile */
+	uint32_t active_mtu_bytes; /* most RDMA payload of a packet */
 	bool is_active;
 	uint32_t gid_count;
 	struct device_gid gids[DEVICE_GIDS_MAX];
@@ -41,7 +42,7 @@ struct device_facts {
 /*
  * List all devices.
  *
- * `ret_devices`  For free(), even if there are none.
+ * `ret_devices`  The caller passes it to free(), even if there are no devices.
  *
  * Returns 0 or -errno.
  */
@@ -51,7 +52,10 @@ int device_facts_create(struct device_facts **ret_devices, uint32_t *ret_count);
 const struct device_facts *device_facts_find(
 	const struct device_facts *devices, uint32_t count, uint32_t ifindex);
 
-/* Make their names fit for a terminal: the name of an interface may have any characters. */
+/*
+ * Replace characters in the names of devices and interfaces that a terminal should not get. The
+ * name of an interface may have any characters.
+ */
 void device_facts_make_printable(struct device_facts *devices, uint32_t count);
 
 #endif

@@ -3,8 +3,8 @@
  * Additions to cJSON.
  *
  * cJSON stores numbers as doubles, but counters have 64 bits; json_add_count() writes all digits.
- * When out of memory, cJSON returns NULL and accepts NULL: an item is missing, and json_print() of
- * NULL fails.
+ * When out of memory, cJSON's functions return NULL, and accept it as an argument. Then the output
+ * lacks an item, or json_print() fails.
  */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H

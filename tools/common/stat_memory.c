@@ -25,8 +25,8 @@ struct sides {
 };
 
 /*
- * Copy `bytes` at `offset`; -EPROTO when they are not all within the memory. Offsets come from the
- * memory.
+ * Copy `bytes` bytes at `offset`. Returns -EPROTO if they are not all within the memory, or if no
+ * block can begin there: offsets come from the memory itself.
  */
 static int copy_at(int fd, uint64_t offset, void *out, size_t bytes)
 {
@@ -51,7 +51,10 @@ static void read_send_queue(int fd, uint64_t offset, struct stat_queue *ret_queu
 	ret_queue->is_known = sq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= sq.depth;
 }
 
-/* The number of requests taken is on the peers' side; without that side, use the owner's number. */
+/*
+ * The peers' side has the number of taken requests. Without that side, use the number that the
+ * owner knows.
+ */
 static void read_recv_queue(
 	const struct sides *sides, uint64_t offset, struct stat_queue *ret_queue)
 {
@@ -67,7 +70,7 @@ static void read_recv_queue(
 	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
 }
 
-/* Peers on this host count the requests that they execute in their channels. */
+/* Add what peers on this host have executed here: they count it in their request channels. */
 static void read_channel(
 	const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
 {
@@ -162,7 +165,7 @@ static int walk_qps(
 	return 0;
 }
 
-/* The list has the newest queue pair first. */
+/* The list in NIC memory has the newest queue pair first, stat_lane the oldest. */
 static void reverse_qps(struct stat_lane *lane)
 {
 	for (uint32_t i = 0; i < lane->qp_count / 2; i++) {
@@ -212,7 +215,7 @@ static int read_lanes(
 	return result;
 }
 
-/* Read as many as possible: the list may change meanwhile. */
+/* Read as many shared receive queues as possible: the list may change meanwhile. */
 static int read_srqs(
 	const struct sides *sides, const struct nic_public *directory, struct stat_memory *memory)
 {
@@ -238,7 +241,7 @@ static int read_srqs(
 	return 0;
 }
 
-/* The peers' side, by the process's own descriptor; -1: not available. */
+/* Duplicate the process's descriptor of the peers' side. Returns -1 if it is not available. */
 static int peers_side_open(int owners, const struct nic_public *directory, pid_t pid)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

@@ -2,13 +2,13 @@
 /*
  * A copy of the public state in a process's NIC memory.
  *
- * The process changes the memory during the copy, and may be of another version or hostile; root
- * reads the memory of every user. The memory is not mapped, because its owner could truncate it,
- * which would cause SIGBUS. pread() copies it piece by piece and bounds each offset. Every index is
- * checked, every walk is bounded. A walk that meets a queue pair that has just gone begins again,
- * up to WALKS_MAX times.
+ * The process changes the memory during the copy, and may have another version of urnic or be
+ * hostile. Root reads the memory of every user. So this code does not map the memory: the owner
+ * could truncate it, and the next access would cause SIGBUS. It copies piece by piece with pread(),
+ * checks every offset and index, and limits every walk. When a walk meets a queue pair that has
+ * just gone, it begins again, up to WALKS_MAX times.
  *
- * Each counter is exact; the set as a whole is not a snapshot.
+ * Each counter is exact, but the counters are read one after the other.
  */
 #ifndef TOOLS_STAT_MEMORY_H
 #define TOOLS_STAT_MEMORY_H
@@ -21,7 +21,7 @@
 
 struct stat_queue {
 	bool is_known; /* false: the queue has gone meanwhile */
-	uint32_t depth; /* requests that it has room for */
+	uint32_t depth; /* how many requests the queue has room for */
 	uint32_t waiting; /* requests posted and not yet completed (send) or taken (receive) */
 };
 
@@ -41,7 +41,7 @@ struct stat_qp {
 struct stat_lane {
 	uint32_t index;
 	uint32_t slot;
-	/* False if the list of queue pairs was broken in each attempt */
+	/* False if each attempt found the list of queue pairs broken. */
 	bool is_complete;
 	uint64_t drops[DROP_COUNT];
 	struct port_udp_counters port;
@@ -66,12 +66,12 @@ struct stat_memory {
 /*
  * Copy the state.
  *
- * `fd`          The memfd: the owner's side.
- * `pid`         The process, which has the peers' side. Without that side, the counts of peers are
- *               missing.
- * `ret_memory`  For stat_memory_done() on success.
+ * `fd`          The memfd of the owner's side.
+ * `pid`         The process. Its descriptor of the peers' side is duplicated; if that fails, the
+ *               counters lack what peers have counted.
+ * `ret_memory`  On success the caller passes it to stat_memory_done().
  *
- * Returns 0, -EPROTO if it is no NIC memory of this version, -ENOMEM, or the -errno of reading.
+ * Returns 0, -EPROTO if `fd` is no NIC memory of this version, -ENOMEM, or the -errno of reading.
  */
 int stat_memory_read(int fd, pid_t pid, struct stat_memory *ret_memory);
 
