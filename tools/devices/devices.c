@@ -82,7 +82,7 @@ static int print_json(const struct device_facts *devices, uint32_t count)
 /* Print why there is no device. */
 static void complain_about_none(void)
 {
-	/* The library has logged the other reason. */
+	/* If URNIC_INTERFACES matches no interface, the library has logged that. */
 	if (!setting_text("URNIC_INTERFACES"))
 		complain("devices: no network interface is up and has an address");
 }
