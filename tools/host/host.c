@@ -48,7 +48,7 @@ const char command_host_help[] =
 
 struct host_options {
 	const char *name;
-	struct network_settings wanted; /* 0: not given */
+	struct network_settings wanted; /* a member is 0 if its option is not given */
 	int first; /* index of the first argument that is no option */
 };
 
@@ -92,7 +92,7 @@ static int usage_print(void)
 	return EXIT_USAGE;
 }
 
-/* The network is up. Has it what the user wants? Returns the exit status. */
+/* Compare a network that is up with what the user wants. Returns the exit status. */
 static int settings_compare(const char *name, const struct network_settings *wanted)
 {
 	struct network network;

@@ -25,8 +25,8 @@
 #define SWITCH "switch" /* in place of a host's letter */
 
 /*
- * The holder's first descriptor of a host's namespace, and that of the switch. Other processes open
- * the former through /proc.
+ * Descriptors of the holder: HOLDER_FD + N is the namespace of host N, SWITCH_FD that of the
+ * switch. Other processes open those of the hosts through /proc.
  */
 enum { HOLDER_FD = 10, SWITCH_FD = HOLDER_FD + HOSTS_MAX };
 
@@ -58,7 +58,10 @@ bool network_name_is_valid(const char *name)
 		strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-/* The name of a host, or of the switch, for `ip netns`: urnic-a, or urnic-NAME-a. */
+/*
+ * The name of a host, or of the switch, for `ip netns`: urnic-a in the network urnic, else
+ * urnic-NETWORK-a.
+ */
 static void named_host(const char *network, const char *host, char ret_name[NAME_MAX])
 {
 	if (strcmp(network, NAMED_PREFIX) == 0)
@@ -79,7 +82,10 @@ static int named_open(const char *network, const char *host)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Root of a user namespace may have user ID 0, but it cannot write to /run. */
+/*
+ * May this process make named networks? Root of a user namespace has user ID 0, but cannot write to
+ * /run.
+ */
 static bool may_name_networks(void)
 {
 	return geteuid() == 0 && access("/run", W_OK) == 0;
@@ -117,7 +123,7 @@ static int make_named(const char *name, const struct network_settings *settings)
 	return result;
 }
 
-/* The first missing host ends the network. Returns 0 or -errno. */
+/* Open the hosts in order, until one is missing. Returns 0, or -errno after network_close(). */
 static int hosts_open(struct network *network, const char *name,
 	int (*host_open)(const struct network *network, const char *name, int host))
 {
@@ -179,7 +185,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 		char name[NETWORK_NAME_BYTES_MAX];
 		struct network network;
 
-		/* Every host a has such a name: urnic-a, urnic-NAME-a. */
+		/* Each network has a host a, whose file is urnic-a or urnic-NETWORK-a. */
 		if (strcmp(entry->d_name, NAMED_PREFIX "-a") == 0)
 			snprintf(name, sizeof(name), NAMED_PREFIX);
 		else if (sscanf(entry->d_name, NAMED_PREFIX "-%31[a-z0-9-]", name) != 1 ||
@@ -197,7 +203,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 
 /* Networks with a holder */
 
-/* Put this process into a new network namespace, and keep that open as `fd`. */
+/* Put this process into a new network namespace, and open that as descriptor `fd`. */
 static int make_namespace(int fd)
 {
 	int opened;
@@ -225,7 +231,10 @@ static int become_root(void)
 	return result;
 }
 
-/* Make the namespaces and configure them. The descriptors from HOLDER_FD on are free. */
+/*
+ * Make the namespaces and configure them. Their descriptors are HOLDER_FD to SWITCH_FD, which the
+ * caller does not use.
+ */
 static int namespaces_make(const struct network_settings *settings, struct network *ret_network)
 {
 	struct network network = network_none();
@@ -254,7 +263,10 @@ static int holder_prepare(const struct network_settings *settings)
 	return result < 0 ? result : namespaces_make(settings, &network);
 }
 
-/* The holder: prepare, notify the parent by a byte, sleep until network_drop() ends it. */
+/*
+ * The holder. It makes the namespaces, sends its parent a byte, and sleeps until network_drop()
+ * kills it.
+ */
 static noreturn void holder_run(const struct network_settings *settings, int ready_fd)
 {
 	int null_fd;
@@ -286,7 +298,7 @@ static int make_held(const char *name, const struct network_settings *settings)
 		return -errno;
 	holder = fork();
 	if (holder == 0) {
-		/* The descriptors from HOLDER_FD on must be free. */
+		/* Keep the descriptors HOLDER_FD to SWITCH_FD free for the namespaces. */
 		int ready_fd = fcntl(ready[1], F_DUPFD_CLOEXEC, SWITCH_FD + 1);
 
 		close(ready[0]);
@@ -403,8 +415,9 @@ int network_enter(const struct network *network, int host)
 	if (setns(network->net_fd[host], CLONE_NEWNET) < 0)
 		return -errno;
 	/*
-	 * /sys/class/net shows the namespace in which /sys was mounted. Where the kernel refuses
-	 * another mount, programs that read it see the wrong interfaces; everything else works.
+	 * /sys/class/net shows the network namespace in which /sys was mounted, so mount it anew.
+	 * If the kernel refuses that, programs that read it see the wrong interfaces; everything
+	 * else works.
 	 */
 	if (unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&
 		mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A test network of two hosts or more, each a network namespace. Two are joined by a veth pair,
- * more by a bridge in a namespace of its own, the switch.
+ * A test network of two hosts or more. Each host is a network namespace. A veth pair joins two
+ * hosts. A bridge in a further namespace, the switch, joins more.
  *
- * Something must keep a namespace alive. For root that is a name under /run/netns, which `ip netns`
- * knows too. For other users it is a sleeping process, the holder, with all namespaces in a user
- * namespace; a file has its process ID (network_state.h). A private network is kept by the process
- * that made it. All kinds are file descriptors and used alike.
+ * A namespace lasts while something refers to it. A network is of one of three kinds:
  *
- * All networks have the same addresses, because they are isolated from each other.
+ *     named    made by root: a file under /run/netns refers to each namespace, so that `ip netns`
+ *              knows it, too
+ *     held     made by another user: a sleeping process, the holder, has descriptors of the
+ *              namespaces, which belong to a user namespace; a file has its process ID
+ *              (network_state.h)
+ *     private  without a name: the process that made it has the descriptors
+ *
+ * struct network has descriptors of the namespaces, so that all kinds are used alike.
+ *
+ * Networks are isolated from each other, so all have the same addresses.
  */
 #ifndef TOOLS_NETWORK_H
 #define TOOLS_NETWORK_H
@@ -32,17 +38,17 @@ struct host_facts {
 	char mac[18];
 };
 
-/* Of host 0, which is a, to host HOSTS_MAX - 1. */
+/* The facts of a host. Host 0 is `a`; the last possible one is HOSTS_MAX - 1. */
 struct host_facts host_facts(int host);
 
-/* The name, in each host, of the interface that joins them. */
+/* The name of each host's interface in the network. */
 #define NETWORK_INTERFACE "veth0"
 
 struct network {
-	int user_fd; /* its user namespace; -1: the caller's */
+	int user_fd; /* the network's user namespace; -1: that of the caller */
 	int host_count;
 	int net_fd[HOSTS_MAX]; /* each host's network namespace; -1: no such host */
-	int switch_fd; /* that of the bridge; -1: none, or not opened */
+	int switch_fd; /* the switch's network namespace; -1: none, or not opened */
 	int holder_pid; /* 0: a named or private network */
 };
 
@@ -63,33 +69,34 @@ bool network_name_is_valid(const char *name);
 int network_make(const char *name, const struct network_settings *settings);
 
 /*
- * Make a network without a name, which lives as long as its programs and the caller. The caller is
- * then in namespaces of it; an ordinary user is root there.
+ * Make a network without a name. It lasts until the calling process and all programs on its hosts
+ * have ended. The call moves the calling process into namespaces of the network. If an ordinary
+ * user calls, it is root there.
  *
- * `ret_network`  For network_enter() of child processes, and network_close().
+ * `ret_network`  Child processes pass it to network_enter(), the caller to network_close().
  *
  * Returns 0, or -errno with a sentence on standard error.
  */
 int network_make_private(const struct network_settings *settings, struct network *ret_network);
 
 /*
- * Open an existing network, for network_close(), also after a failure. Returns 0, -ENOENT without a
- * message, or -errno.
+ * Open an existing network. The caller passes it to network_close(), which accepts it after a
+ * failure, too. Returns 0, or -errno without a message; -ENOENT: there is no such network.
  */
 int network_open(const char *name, struct network *ret_network);
 void network_close(struct network *network);
 
-/* The MTU of its interfaces; 0: unknown. */
+/* The MTU of the network's interfaces; 0: unknown. */
 unsigned network_mtu(const struct network *network);
 
 /*
- * Move this process to a host until it ends: its user namespace, its network namespace, and a
- * matching /sys. Returns 0 or -errno.
+ * Move this process to a host for the rest of its life: into the network's user namespace, the
+ * host's network namespace, and a mount namespace whose /sys shows this host. Returns 0 or -errno.
  */
 int network_enter(const struct network *network, int host);
 
 /*
- * End a network. Programs that still run in it keep their namespace until they end. Returns 0 or
+ * End a network. Programs that still run on a host keep its namespace until they end. Returns 0 or
  * -errno.
  */
 int network_drop(const char *name);

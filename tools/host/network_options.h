@@ -4,15 +4,15 @@
 #define TOOLS_NETWORK_OPTIONS_H
 
 /*
- * Parse an MTU, or a number of hosts. `command` begins the complaint. Returns 0, or -EINVAL after a
- * complaint.
+ * Parse an MTU, or a number of hosts. After a failure they complain on standard error, with
+ * `command` first, and return -EINVAL. Otherwise they return 0.
  */
 int network_mtu_parse(const char *command, const char *text, unsigned *ret_mtu);
 int network_hosts_parse(const char *command, const char *text, unsigned *ret_hosts);
 
 /*
- * To a program on one host, the others are machines across a network, unless the user has set
- * URNIC_HOST_ID. Sets it to a text of network and host.
+ * Set URNIC_HOST_ID to a text of the network and the host, unless the user has set it. By it urnic
+ * takes the hosts for different machines, between which only packets go.
  */
 void network_identify(const char *network, int host);
 

@@ -15,7 +15,7 @@
 
 #include "common/command.h"
 
-/* a millisecond each */
+/* wait_until_running() tries once a millisecond. */
 enum { RUNNING_TRIES = 2000 };
 
 int network_wait_for(pid_t child)
@@ -55,15 +55,13 @@ static void skip_duplicate_address_detection(void)
 
 	if (fd < 0)
 		return;
-	/* Without it a link-local address is usable a second later. */
+	/* After a failure a link-local address is usable a second later, so ignore it. */
 	if (write(fd, "0", 1) < 0)
 		errno = 0;
 	close(fd);
 }
 
-/*
- * Run the commands of an `ip -batch` script in a host. `script_fd` is read to its end.
- */
+/* Run the commands of an `ip -batch` script in a namespace. `ip` reads `script_fd` to its end. */
 static int run_script(int net_fd, int script_fd)
 {
 	pid_t child = fork();
@@ -83,7 +81,7 @@ static int run_script(int net_fd, int script_fd)
 	return network_wait_for(child);
 }
 
-/* The pair that joins two hosts; the first one makes it. */
+/* Write the command by which host 0 makes the veth pair that joins two hosts. */
 static void write_pair(FILE *script, const struct network *network, unsigned mtu)
 {
 	fprintf(script,
@@ -92,7 +90,7 @@ static void write_pair(FILE *script, const struct network *network, unsigned mtu
 		mtu, host_facts(0).mac, mtu, host_facts(1).mac, (int)getpid(), network->net_fd[1]);
 }
 
-/* The bridge, and a pair for each host with one end at the bridge. */
+/* Write the commands for the bridge, and for a veth pair per host with one end at the bridge. */
 static void write_switch(FILE *script, const struct network *network, unsigned mtu)
 {
 	fprintf(script, "link add switch mtu %u type bridge\nlink set switch up\n", mtu);
@@ -109,8 +107,8 @@ static void write_switch(FILE *script, const struct network *network, unsigned m
 }
 
 /*
- * One host's part of the set-up. Neighbour entries are permanent, so that the first packet does not
- * wait for an ARP exchange.
+ * Write the commands for one host. Neighbour entries are permanent, so that the first packet does
+ * not wait for ARP or neighbour discovery.
  */
 static void write_host(FILE *script, const struct network *network, int host)
 {
@@ -135,7 +133,7 @@ static void write_host(FILE *script, const struct network *network, int host)
 	}
 }
 
-/* `host` -1: the switch. */
+/* Configure the namespace of a host, or of the switch if `host` is -1. */
 static int configure_namespace(const struct network *network, int host, unsigned mtu)
 {
 	FILE *script = tmpfile();
@@ -155,7 +153,10 @@ static int configure_namespace(const struct network *network, int host, unsigned
 	return result;
 }
 
-/* The kernel reports the link up a moment after both ends are, and drops packets until then. */
+/*
+ * Wait until the kernel reports the link as running. It does so a moment after both ends are up,
+ * and drops packets until then.
+ */
 static int wait_until_running(int net_fd)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside of the hosts of a network: interfaces, addresses, neighbours, all set with `ip`. */
+/*
+ * The configuration inside the hosts of a network: interfaces, addresses, neighbours. `ip` sets
+ * them.
+ */
 #ifndef TOOLS_NETWORK_SETUP_H
 #define TOOLS_NETWORK_SETUP_H
 
@@ -8,8 +11,8 @@
 #include "host/network.h"
 
 /*
- * Join fresh namespaces and configure them. More than HOSTS_MIN hosts need a switch. Packets can
- * flow on return. Returns 0 or -errno.
+ * Join the fresh namespaces of a network and configure them. If it has more than HOSTS_MIN hosts,
+ * network->switch_fd is open. Packets can flow on return. Returns 0 or -errno.
  */
 int network_configure(const struct network *network, unsigned mtu);
 
@@ -18,9 +21,7 @@ int network_configure(const struct network *network, unsigned mtu);
  */
 int network_run_ip(const char *const *arguments);
 
-/*
- * Wait for a child: 0 if it exited with 0, otherwise -EIO.
- */
+/* Wait for a child to end. Returns 0 if its exit status is 0, otherwise -EIO or -errno. */
 int network_wait_for(pid_t child);
 
 #endif

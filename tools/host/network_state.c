@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/PID/stat, counted from the command name, which may contain spaces. */
+/*
+ * The start time is field 22 of /proc/PID/stat. It follows the 20th space after the command name,
+ * field 2, which may itself contain spaces.
+ */
 enum { FIELDS_FROM_NAME_TO_START = 20 };
 
 /* When a process started, in clock ticks since boot; 0: there is no such process. */
@@ -34,7 +37,7 @@ static unsigned long long process_start_ticks(pid_t pid)
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 
-/* The directory, made on demand, if it belongs to this user alone. Returns 0 or -errno. */
+/* Make the directory if it is missing. Returns 0 or -errno; -EPERM: it belongs to another user. */
 static int state_directory(char *ret_path, size_t path_bytes)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
