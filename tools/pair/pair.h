@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic pair: a server, then its clients, each on a host of a private network.
+ * urnic pair: runs a server, then its clients, each on a host of a private network.
  *
- * This process adopts what its programs leave behind (a daemon, urnicd) and ends it. When it is
- * killed itself, its programs are killed, and the network goes with the last of them.
+ * Processes that the programs leave behind (a daemon, urnicd) become children of urnic pair, which
+ * ends them. If urnic pair itself is killed, the kernel kills its programs, and the network ends
+ * with the last process on its hosts.
  */
 #ifndef TOOLS_PAIR_H
 #define TOOLS_PAIR_H
@@ -18,26 +19,27 @@ enum { PAIR_SECONDS_MAX = 86400, PAIR_IMPAIR_BYTES = 1024 };
 
 struct pair_settings {
 	struct network_settings network;
-	unsigned wait_s; /* for a server that does not listen */
-	unsigned grace_s; /* for a server that outlives its clients */
+	unsigned wait_s; /* after this time start the clients, even if the server does not listen */
+	unsigned grace_s; /* after its clients have ended, end the server after this time */
 	bool is_impaired;
-	struct impair_plan plan; /* checked; the programs parse the same text */
+	struct impair_plan plan; /* the impairments, parsed; the programs parse the same text */
 	char impairments[PAIR_IMPAIR_BYTES /
-		2]; /* of URNIC_IMPAIR, with a comma behind each item */
-	char *faults; /* of URNIC_FAULTS; NULL: none */
-	const char *capture; /* a file; NULL: none */
+		2]; /* items of URNIC_IMPAIR, each with a comma behind */
+	char *faults; /* value of URNIC_FAULTS; NULL: none */
+	const char *capture; /* path of the capture; NULL: none */
 	char **server; /* NULL-terminated, as for `urnic run` */
 	char **client;
 };
 
-/* A program, or a helper of this process. */
+/* A child of urnic pair: a program, or a helper. */
 struct pair_process {
 	pid_t pid; /* 0: not started */
-	int go_fd; /* the program starts when its URNIC_IMPAIR comes; -1: it has started */
+	/* A pipe. The program starts when it reads its URNIC_IMPAIR there. -1: it has started. */
+	int go_fd;
 	bool is_running;
 	bool is_ended_by_us;
-	int status; /* as a shell has it: 128 and the signal's number */
-	char report_path[64]; /* of a file for its counters; "": none */
+	int status; /* the exit status, or, as in a shell, 128 plus the number of the signal */
+	char report_path[64]; /* of the file with its counters of impairments; "": none */
 	struct impair_report *report;
 };
 
@@ -47,30 +49,33 @@ struct pair {
 	struct pair_process programs[HOSTS_MAX]; /* by host: the server, then the clients */
 	struct pair_process watcher; /* waits until the server listens */
 	struct pair_process capturer; /* writes settings->capture */
-	int signal; /* that ended the run; 0: none */
+	int signal; /* the signal that ended the run; 0: none */
 };
 
 /* Make the network and run the programs on it. Returns the exit status. */
 int pair_run(const struct pair_settings *settings);
 
 /*
- * Wait until the server listens, in a process on its host that does nothing else. It listens when a
- * TCP socket does, or when the connection manager has a listener.
+ * Wait until the server listens. The caller is a process on the server's host that does nothing
+ * else. A server listens when its host has a listening TCP socket, or a listener of rdma_cm.
  */
 void pair_wait_for_listener(void);
 
 /* --- impairments (pair_impair.c) --- */
 
-/* Make the files for the programs' counters. Returns 0 or -errno. */
+/* Make the files for the programs' counters, if packets are impaired. Returns 0 or -errno. */
 int pair_reports_make(struct pair *pair);
 
-/* Read and remove them. Notes which programs were killed by a fault. */
+/* Remove the files, whose counters stay mapped. Note which programs a fault has killed. */
 void pair_reports_read(struct pair *pair);
 
 /* Print the counters on standard error. */
 void pair_reports_print(const struct pair *pair);
 
-/* Write what URNIC_IMPAIR of a program is to be; "": nothing. All programs have processes. */
+/*
+ * Write the value of URNIC_IMPAIR for the program on a host; "": the program gets none. The value
+ * has the process IDs of server and client, so program_prepare() has made these processes.
+ */
 void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAIR_IMPAIR_BYTES]);
 
 /* --- capture (pair_capture.c) --- */
@@ -78,8 +83,8 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 /*
  * Capture all packets of the host that this process is on, until SIGTERM.
  *
- * `file`      Open for writing; gets a pcap file.
- * `ready_fd`  Gets a byte when the capture is on.
+ * `file`      A descriptor to which the pcap file is written.
+ * `ready_fd`  A descriptor to which a byte is written when the capture is on.
  *
  * Returns the exit status.
  */

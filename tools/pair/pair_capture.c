@@ -55,7 +55,7 @@ static int socket_open(void)
 
 	if (fd < 0)
 		return -1;
-	/* Without the privilege the buffer stays as long as the system allows. */
+	/* SO_RCVBUFFORCE needs a privilege. SO_RCVBUF gives what the system allows. */
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
@@ -75,7 +75,7 @@ static struct timespec frame_time(struct msghdr *header)
 	return time;
 }
 
-/* Returns false when there is no frame. */
+/* Write the next frame into the file. Returns false if no frame has come. */
 static bool frame_take(int fd, FILE *file)
 {
 	static uint8_t frame[FRAME_BYTES_MAX];
@@ -99,7 +99,8 @@ static bool frame_take(int fd, FILE *file)
 }
 
 /*
- * Take frames until SIGTERM, then those that are left. SIGTERM is unblocked only while this waits.
+ * Take frames until SIGTERM, then those that are left. SIGTERM is blocked except inside ppoll(), so
+ * it cannot come between the check of `is_over` and the wait.
  */
 static void frames_take(int fd, FILE *file)
 {

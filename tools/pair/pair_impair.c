@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs of urnic pair suffer: their environment, and their counters afterwards. */
+/*
+ * The impairments of urnic pair's programs: how their environment asks for them, and their
+ * counters.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -111,7 +114,10 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 {
 	const struct pair_settings *settings = pair->settings;
 
-	/* A capture needs packets that leave one by one, as they do with any impairment. */
+	/*
+	 * With any item in URNIC_IMPAIR packets leave one by one, as a capture needs them. A seed
+	 * alone impairs none.
+	 */
 	ret_text[0] = '\0';
 	if (settings->capture && !settings->is_impaired)
 		snprintf(ret_text, PAIR_IMPAIR_BYTES, "seed=1");

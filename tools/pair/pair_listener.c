@@ -8,7 +8,7 @@
 
 enum {
 	PAUSE_NS = 5000000,
-	/* A listener of rdma_cm claims its service ID when it is bound and when it listens. */
+	/* rdma_bind_addr() and rdma_listen() each claim the service ID of a listener. */
 	CLAIMS_OF_LISTENER = 2,
 };
 

@@ -58,8 +58,8 @@ static struct pair_process *process_find(struct pair *pair, pid_t pid)
 }
 
 /*
- * Note which processes have ended. Processes that this one has adopted are not in the list, and are
- * only reaped.
+ * Note which processes have ended. Processes that became children because their parent ended are
+ * not in struct pair, and are only reaped.
  */
 static void processes_reap(struct pair *pair)
 {
@@ -77,8 +77,8 @@ static void processes_reap(struct pair *pair)
 }
 
 /*
- * Wait for an end of a process or a signal, at most until `until_ns`. Returns false when that time
- * has come, or the user wants an end.
+ * Wait until a process ends or a signal comes, at most until `until_ns`. Returns false when that
+ * time has come, or when a signal has asked urnic pair to end.
  */
 static bool event_wait(struct pair *pair, uint64_t until_ns)
 {
@@ -99,7 +99,7 @@ static uint64_t seconds_from_now(unsigned seconds)
 	return clock_now_ns() + (uint64_t)seconds * SECOND_NS;
 }
 
-/* The child is on its host, and ends with this process. */
+/* Put this child process on its host, and let the kernel kill it when urnic pair ends. */
 static void child_prepare(const struct pair *pair, int host)
 {
 	char name[NETWORK_NAME_BYTES_MAX];
@@ -116,7 +116,10 @@ static void child_prepare(const struct pair *pair, int host)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* In the background a program must not read from a terminal. */
+/*
+ * Replace the standard input of the server, and that of a client if it is a terminal, by /dev/null.
+ * The programs are background jobs, which a read from the terminal would suspend.
+ */
 static void input_close(int host)
 {
 	int null_fd;
@@ -147,7 +150,7 @@ static noreturn void program_exec(char **arguments)
 	_exit(EXIT_NOT_RUN);
 }
 
-/* Make the process of a program, which waits to be started. Returns 0 or -errno. */
+/* Make the process of a program, which waits for program_start(). Returns 0 or -errno. */
 static int program_prepare(struct pair *pair, int host)
 {
 	struct pair_process *process = &pair->programs[host];
@@ -186,7 +189,7 @@ static void program_start(struct pair *pair, int host)
 	char impairments[PAIR_IMPAIR_BYTES];
 
 	pair_impairments_write(pair, host, impairments);
-	/* A program that has ended meanwhile shows that by its status. */
+	/* If the process has ended meanwhile, its status says so. */
 	if (write(process->go_fd, impairments, strlen(impairments) + 1) < 0)
 		errno = 0;
 	close(process->go_fd);
@@ -295,7 +298,7 @@ static int capturer_start(struct pair *pair)
 	return result;
 }
 
-/* Let the capture write what has come so far. */
+/* End the capture, after it has written all frames that have come so far. */
 static void capturer_end(struct pair *pair)
 {
 	process_signal(&pair->capturer, SIGTERM);
@@ -319,7 +322,10 @@ static int watcher_start(struct pair *pair)
 	return 0;
 }
 
-/* Returns whether the clients are to start: not after a signal, or when the server has failed. */
+/*
+ * Wait until the server listens, at most the time of --wait. Returns whether to start the clients:
+ * not after a signal, and not if the server has failed.
+ */
 static bool server_await(struct pair *pair)
 {
 	const struct pair_process *server = &pair->programs[SERVER];
@@ -360,7 +366,7 @@ static int programs_run(struct pair *pair)
 	return 0;
 }
 
-/* The worst of all programs that have ended by themselves. */
+/* The exit status of urnic pair: the worst of all programs except those that urnic pair ended. */
 static int status_choose(const struct pair *pair)
 {
 	int worst = EXIT_OK;
