@@ -8,18 +8,19 @@
  * stand-ins need nothing and report every device as foreign. They have the same symbols and
  * versions, so that programs start. The build sets STUB_TABLE to the library's table.
  *
- * A row names the contract of its function, which determines the result:
+ * The name of a row is the contract of its function, which determines the result:
  *   POINTER   NULL, and errno is EOPNOTSUPP
  *   INT       EOPNOTSUPP, the verbs convention
  *   NEGATIVE  -EOPNOTSUPP, where a number that is not negative would be a result
  *   SSIZE     -1, and errno is EOPNOTSUPP
- *   BOOL      false. UCX tries its mlx5 transport first when mlx5dv_is_supported() says otherwise
+ *   BOOL      false. If mlx5dv_is_supported() returned true, UCX would try its mlx5 transport first
  *   VOID      nothing
- *   CAPABILITIES  0, and the attributes say that the device can do nothing. perftest 25.01 asks
- *             every device whose part ID is that of a ConnectX, and ends when it gets an error
+ *   CAPABILITIES  0, and the attributes say that the device can do nothing. perftest 25.01 calls
+ *             the function for every device with the part ID of a ConnectX, and ends if it gets an
+ *             error
  *
- * The other functions read no arguments, so they are defined without any. That is safe, because in
- * the calling convention the caller cleans up.
+ * The functions of all other contracts read no arguments, so they are defined without any. That is
+ * safe, because in the calling convention the caller removes the arguments.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -43,7 +44,9 @@
 #define BOOL(name)     STUB(bool, name, false)
 #define VOID(name)     STUB(void, name)
 
-/* The first members of the structure; `comp_mask` says which of the others are there. */
+/*
+ * The first members of struct mlx5dv_context. `comp_mask` says which of the further ones are valid.
+ */
 struct capabilities {
 	uint8_t version;
 	uint64_t flags;
