@@ -16,16 +16,17 @@
  *
  * A synchronous call waits until its request has ended. For many requests at once, fill a struct
  * urnic_nvmf_io for each, hand it to urnic_nvmf_submit(), and call urnic_nvmf_process(), which
- * calls done() of the requests that have ended. Both ways may be mixed: a synchronous call
- * processes submitted requests meanwhile.
+ * calls done() of the requests that have ended. A program may mix both ways: a synchronous call
+ * also processes submitted requests while it waits.
  *
- * The library has no threads. Nothing happens outside of its calls: a program that does not call
- * urnic_nvmf_process() at least every two seconds loses its connection by the keep alive timeout,
- * and the next call connects anew. A namespace and all of its requests belong to one thread.
- * Different namespaces may be used by different threads at the same time.
+ * The library has no threads, and works only inside its calls. So a program calls
+ * urnic_nvmf_process() at least every two seconds. Otherwise the Keep Alive Timeout ends the
+ * connection, and the next call connects anew. A namespace and all of its requests belong to one
+ * thread. Different namespaces may be used by different threads at the same time.
  *
- * When the connection is lost, requests wait until it is back, and those that were not answered are
- * sent again. After `loss_seconds` they end with -ENOTCONN.
+ * When the connection is lost, requests wait until the library has connected again. It then sends
+ * again the requests that were not answered. After `loss_seconds` without a connection all requests
+ * end with -ENOTCONN.
  *
  * Errors are negative errnos. A read or write that failed may have been executed in part. Data is
  * durable after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
@@ -55,18 +56,19 @@ struct urnic_nvmf_settings {
 	uint32_t io_queues; /* connections for data, at most 64 (1) */
 	uint32_t queue_depth; /* commands at once on each connection, at most 1,024 (128) */
 	uint32_t loss_seconds; /* seconds without a connection after which requests fail (600) */
-	uint32_t header_digest; /* 1: TCP checks its headers (0) */
-	uint32_t data_digest; /* 1: TCP checks the data (0) */
+	uint32_t header_digest; /* 1: digests protect the headers over TCP (0) */
+	uint32_t data_digest; /* 1: digests protect the data over TCP (0) */
 	uint64_t reserved[8]; /* 0 */
 };
 
 /*
  * Connect, and wait until the namespace can be used.
  *
- * `ret_reason`  NULL, or URNIC_NVMF_REASON_BYTES: on failure a sentence that says what to do.
+ * `ret_reason`  NULL, or URNIC_NVMF_REASON_BYTES bytes. After a failure it has a sentence that says
+ *               what to do.
  *
- * Returns 0, or a negative errno: -EINVAL for settings, -ECONNREFUSED, -ETIMEDOUT, -ENXIO for a
- * namespace that does not exist.
+ * Returns 0 or a negative errno, for example -EINVAL: the settings are wrong; -ECONNREFUSED;
+ * -ETIMEDOUT; -ENXIO: the namespace does not exist.
  */
 int urnic_nvmf_open(
 	const struct urnic_nvmf_settings *settings, struct urnic_nvmf **ret_ns, char *ret_reason);
@@ -99,12 +101,13 @@ struct urnic_nvmf_io {
 	uint32_t op; /* enum urnic_nvmf_op */
 	uint32_t flags; /* URNIC_NVMF_FUA or 0 */
 	uint64_t offset_bytes; /* whole blocks; unused by a flush */
-	uint64_t length_bytes; /* whole blocks, any number; unused by a flush */
+	uint64_t length_bytes; /* one or more whole blocks; unused by a flush */
 	void *data; /* of reads and writes */
 	/*
 	 * Called once, from a call of the library. It may submit requests, this one too. `error` is
-	 * 0 or a negative errno. For a range that the namespace does not have it is -EINVAL when
-	 * reading, and -ENOSPC when writing. Others are -EROFS, -EOPNOTSUPP, -EIO and -ENOTCONN.
+	 * 0 or a negative errno: -EINVAL for a range of other than whole blocks; for a range beyond
+	 * the end, -EINVAL for a read and -ENOSPC for other requests; -EROFS, -EOPNOTSUPP, -EIO or
+	 * -ENOTCONN.
 	 */
 	void (*done)(struct urnic_nvmf_io *io, int error);
 	void *user; /* the caller's */
@@ -117,7 +120,7 @@ void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
 /*
  * Call done() for requests that have ended.
  *
- * `wait_ns`  How long to wait for something to happen: 0 polls without sleeping.
+ * `wait_ns`  How long to sleep at most until something happens; 0: poll without sleeping.
  *
  * Returns the number of requests that are still pending.
  */
