@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copy rates of several ways, GiB/s by way and size. The destination is memory that another process
- * has mapped; for process_vm_writev it is that process's own.
+ * Rates of several ways to copy memory, in GiB/s by way and size. The destination is memory that
+ * another process has mapped, too. For process_vm_writev() it is private memory of that process.
  *
  *     copy [ROUNDS [BYTES]]
  *
- * Two tables: one destination each time, which stays in the caches if it fits, and destinations
- * spread over 512 MiB. Medians of ROUNDS (default 7), in which the ways alternate. With BYTES: the
- * first table, for that size only.
+ * Prints two tables. In the first one all copies have the same destination, which stays in the
+ * caches if they have room for it. In the second one the destinations are spread over 512 MiB. A
+ * figure is the median of ROUNDS rounds (default 7); in each round the ways take turns. With BYTES
+ * it prints only the line of the first table for that size.
  */
 #include <errno.h>
 #include <immintrin.h>
@@ -145,7 +146,7 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* GiB/s. */
+/* Copy TURN_BYTES by one way. Returns GiB/s. */
 static double turn(const struct way *way, const uint8_t *from, size_t bytes, bool is_spread)
 {
 	size_t count = TURN_BYTES / bytes;
@@ -156,7 +157,10 @@ static double turn(const struct way *way, const uint8_t *from, size_t bytes, boo
 		count = COUNT_MAX;
 	way->copy(pool, from, bytes);
 	start = now();
-	/* An odd step that no prefetcher follows. */
+	/*
+	 * The step is large and odd: no prefetcher follows it, and it visits each place before any
+	 * again.
+	 */
 	for (size_t i = 0; i < count; i++)
 		way->copy(pool + i * 40503 % places * bytes, from, bytes);
 	return (double)(count * bytes) / (now() - start) / (double)(1 << 30);

@@ -28,7 +28,7 @@ struct side {
 	struct sge sge;
 };
 
-/* Address space for both sides of NIC memory. */
+/* Allocate address space for both sides of NIC memory. */
 static void *arena_memory(void)
 {
 	void *memory = mmap(NULL, ARENA_SPAN(ARENA_BYTES), PROT_READ | PROT_WRITE,

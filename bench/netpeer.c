@@ -85,7 +85,9 @@ void *make_buffer(size_t size)
 
 	if (!buffer)
 		give_up("memory");
-	/* Untouched memory is the one zero page, which copies faster than real memory. */
+	/*
+	 * Pages that were never written are all the one zero page, which copies faster than others.
+	 */
 	memset(buffer, 0x55, size);
 	return buffer;
 }

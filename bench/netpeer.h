@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * netpeer: rates of plain sockets, for comparison with urnic.
+ * netpeer: latencies and rates of plain sockets, for comparison with urnic.
  *
- * A server serves one client and ends, as perftest's programs do. Both meet on a TCP connection,
- * and the client says what to measure. The TCP modes use that connection; for the UDP modes each
- * side also opens a socket. Each mode is a pair of functions, one per side. Errors end the process.
+ * A server serves one client and ends, as perftest's programs do. Both meet on a TCP connection, by
+ * which the client says what to measure. The TCP modes use that connection; for the UDP modes each
+ * side also opens a socket. Each mode has two functions, one per side. Errors end the process.
  */
 #ifndef BENCH_NETPEER_H
 #define BENCH_NETPEER_H
@@ -38,10 +38,10 @@ struct job {
 	uint32_t mode;
 	uint32_t message_bytes; /* 1 to MESSAGE_BYTES_MAX */
 	uint32_t packet_bytes; /* UDP streams: UDP payload of each packet */
-	uint32_t rounds; /* pingpong, request */
-	uint32_t depth; /* request: outstanding at once */
-	uint32_t duration_ms; /* stream */
-	uint32_t window_bytes; /* UDP streams: sent but not yet reported as received; 0: any */
+	uint32_t rounds; /* pingpong, request: how many rounds */
+	uint32_t depth; /* request: how many are outstanding at once */
+	uint32_t duration_ms; /* streams: how long */
+	uint32_t window_bytes; /* UDP streams: most bytes sent and not yet reported; 0: no limit */
 	uint32_t sleeps; /* pingpong: 1: sleep until a message arrives; 0: poll */
 };
 
@@ -68,12 +68,12 @@ uint64_t now_ns(void);
 void send_all(int fd, const void *bytes, size_t size);
 void receive_all(int fd, void *bytes, size_t size);
 
-/* A buffer of written, and so real, memory. It lives until the process ends. */
+/* Allocate a buffer and write to each of its pages, so that they exist. It is never freed. */
 void *make_buffer(size_t size);
 
 /*
- * Print mean, minimum, median, 99th and 99.9th percentile of `count` durations, each divided by
- * `divisor`. Sorts them.
+ * Print mean, minimum, median, 99th and 99.9th percentile of `count` durations in microseconds,
+ * each divided by `divisor`. Sorts `durations_ns`.
  */
 void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP stream with the minimum of RoCEv2: each packet has a BTH and an ICRC. The sender computes
- * the ICRC from the payload in its place; the receiver checks it before it copies the payload to
- * its place. Acknowledgements come back. There are no queues, keys or retransmissions. So this is
- * the bound of an implementation on sockets whose other work costs nothing.
+ * The UDP stream with the minimum of RoCEv2: each packet has a BTH and an ICRC. The sender does not
+ * copy the payload to compute the ICRC. The receiver checks the ICRC, then copies the payload to
+ * its place. Acknowledgements come back. There are no queues, keys or retransmissions. So an
+ * implementation of RoCEv2 on sockets, with the same ICRC code, cannot have a higher rate.
  *
- * The ICRC is urnic's. Both ends have agreed on the headers that it covers; their values do not
- * affect the time.
+ * The ICRC is urnic's. It covers IP and UDP headers, too; both ends use the same values for these,
+ * which do not affect the time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,18 +22,21 @@
 #include "wire/opcode.h"
 
 enum {
-	FRAME_BYTES = BTH_BYTES + ROCE_ICRC_BYTES, /* of a packet, besides its payload */
-	/* Sent again and again, and received into: the message size of bench/run */
+	FRAME_BYTES = BTH_BYTES + ROCE_ICRC_BYTES, /* bytes of a packet besides its payload */
+	/*
+	 * The memory from which the sender sends again and again, and which the receiver fills. It
+	 * is as long as a message of bench/run.
+	 */
 	MEMORY_BYTES = 1 << 20,
-	BUNDLES = 2, /* per system call: no more fit the caches */
+	BUNDLES = 2, /* per system call; the caches do not have room for more */
 	ACK_BYTES = BTH_BYTES + 4, /* with an AETH */
 	ACK_INTERVAL_BYTES = 128 << 10,
-	SPIN_NS = 30000, /* before a receiver sleeps, as in urnic */
+	SPIN_NS = 30000, /* how long a receiver polls before it sleeps, as in urnic */
 };
 
 struct stream {
 	int fd;
-	/* Of a packet; packet n has place n % places on both sides */
+	/* The payload of a packet. Packet n has place n % places in `memory`, on both sides. */
 	uint32_t payload_bytes;
 	uint32_t places; /* a power of two */
 	uint8_t *memory;
@@ -156,7 +159,10 @@ void udp_icrc_serve(const struct job *job, int control_fd)
 
 /* --- sending --- */
 
-/* Read an acknowledgement, if there is one, and set the number of unacknowledged packets. */
+/*
+ * Take an acknowledgement, and set the number of packets that are still unacknowledged. Returns
+ * whether there was one.
+ */
 static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstanding)
 {
 	uint8_t ack[ACK_BYTES + ROCE_ICRC_BYTES];
@@ -172,8 +178,8 @@ static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstan
 }
 
 /*
- * Wait until at most `window` packets are outstanding. Packets that are not acknowledged in time
- * count as lost.
+ * Wait until at most `window` packets are unacknowledged, and return their number. After
+ * REPORT_TIMEOUT_MS without that all of them count as lost, and the number is 0.
  */
 static uint32_t wait_for_window(
 	struct stream *stream, uint32_t next_psn, uint32_t outstanding, uint32_t window)
@@ -190,8 +196,9 @@ static uint32_t wait_for_window(
 }
 
 /*
- * Seal the packets of a burst from the last to the first. The kernel copies from the first on, and
- * so finds what was read last in L1. The ICRC of each packet precedes the header of the next.
+ * Seal the packets of a burst from the last to the first, and send them. The kernel copies from the
+ * first packet on, so it begins with the payload that is in L1 from the sealing. In `frames` the
+ * ICRC of each packet precedes the header of the next one, so that one piece has both.
  */
 static void send_packets(struct stream *stream, uint32_t psn, uint32_t count)
 {

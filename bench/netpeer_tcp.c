@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP modes. For latency both ends poll a nonblocking socket, as an RDMA program polls its
- * completion queue, unless the job wants them to sleep. The receiver of a stream sleeps in recv().
+ * The TCP modes. To measure latency both ends poll a nonblocking socket, as an RDMA program polls
+ * its completion queue. They sleep if job.sleeps is set. The receiver of a stream sleeps in recv().
  */
 #include <assert.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ void tcp_pingpong_run(const struct job *job, int control_fd)
 	print_latency(durations_ns, job->rounds, 2);
 }
 
-/* Receive up to `size` bytes that have arrived; 0: none. */
+/* Receive bytes that have arrived, `size` at most. Returns how many; 0: none had arrived. */
 static size_t receive_some(int fd, void *bytes, size_t size)
 {
 	ssize_t received = recv(fd, bytes, size, 0);
@@ -61,7 +61,7 @@ static size_t receive_some(int fd, void *bytes, size_t size)
 	return received > 0 ? (size_t)received : 0;
 }
 
-/* Answer requests that arrived together with one call, as an optimized program would. */
+/* Answer all requests that have arrived together by one send(), as an optimized program would. */
 void tcp_request_serve(const struct job *job, int control_fd)
 {
 	char *answers = make_buffer((size_t)job->depth * job->message_bytes);

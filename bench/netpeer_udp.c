@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP modes, on connected sockets, the fastest kind. Ports travel over the control connection;
- * the datagrams use the same two addresses.
+ * The UDP modes. They use connected sockets, which are the fastest kind. Ports travel over the
+ * control connection; the datagrams use the same two addresses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,8 @@ enum {
 	SOCKET_BUFFER_BYTES = 4 << 20,
 	REPORT_BYTES = 128 << 10, /* bytes received between two reports */
 	END_TIMEOUT_MS = 100,
-	SOURCE_BYTES = 1 << 20, /* sent again and again: the message size of bench/run */
+	/* Memory that is sent again and again. It is as long as a message of bench/run. */
+	SOURCE_BYTES = 1 << 20,
 };
 
 static void set_port(struct sockaddr_storage *address, in_port_t port)
@@ -56,7 +57,7 @@ int open_beside(int control_fd)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&local, local_bytes) < 0 ||
 		getsockname(fd, (struct sockaddr *)&local, &local_bytes) < 0)
 		give_up("UDP socket");
-	/* The kernel limits both sizes. */
+	/* The kernel may choose smaller buffers. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
 	port = get_port(&local);
@@ -83,7 +84,8 @@ static int open_pingpong(const struct job *job, int control_fd)
 }
 
 /*
- * Wait until a datagram arrives. Plain sockets do not retransmit, and a test network loses nothing.
+ * Receive a datagram, by polling or sleeping as the socket is set. If a datagram were lost, this
+ * would wait for ever, because no end retransmits. A test network loses nothing.
  */
 static void receive_datagram(int fd, char *message, size_t size)
 {
@@ -225,7 +227,9 @@ void send_burst(int fd, const struct iovec *pieces, size_t count, uint32_t packe
 }
 
 /*
- * Wait until less than a window is outstanding. Bytes that are not reported in time count as lost.
+ * Wait until at most `window_bytes` bytes are sent and not yet reported. Returns how many bytes
+ * have been reported. If no report comes within REPORT_TIMEOUT_MS, all sent bytes count as
+ * reported.
  */
 static uint64_t wait_for_window(
 	int fd, uint64_t sent_bytes, uint64_t known_bytes, uint32_t window_bytes)

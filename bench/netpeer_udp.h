@@ -12,24 +12,25 @@
 struct iovec;
 
 enum {
-	SEGMENTS_MAX = 64, /* packets of a burst */
+	SEGMENTS_MAX = 64, /* most packets of a burst */
 	BURST_BYTES_MAX = 65000,
-	BUNDLE_BYTES_MAX = 1 << 16, /* of packets that the receiving kernel has merged */
-	REPORT_TIMEOUT_MS = 5, /* bytes not reported by then were lost */
+	/* The length of a bundle: packets that the receiving kernel has merged. */
+	BUNDLE_BYTES_MAX = 1 << 16,
+	REPORT_TIMEOUT_MS = 5, /* bytes that are not reported by then count as lost */
 };
 
 /*
- * A nonblocking UDP socket between the addresses of the control connection; both ends have
- * exchanged ports.
+ * Open a nonblocking UDP socket, connected between the addresses of the control connection. Both
+ * ends call this at the same time, because it exchanges the ports with the other end.
  */
 int open_beside(int control_fd);
 
-/* Have the kernel merge received datagrams. */
+/* Let the kernel merge received datagrams (UDP_GRO). */
 void merge_datagrams(int fd);
 
 /*
- * Sleep until a datagram arrives. Returns false when the sender has finished and all its datagrams
- * are received.
+ * Sleep until a datagram arrives. Returns false when the sender has said on the control connection
+ * that it has finished, and no more datagrams arrive.
  */
 bool wait_for_datagram(int fd, int control_fd);
 

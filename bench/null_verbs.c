@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cost of the program itself: verbs that do only what is indispensable.
+ * The cost of a program itself: verbs that do only what is indispensable.
  *
  *     NULL_VERBS=DIRECTORY LD_PRELOAD=libnull_verbs.so PROGRAM ARGS
  *
- * The library underneath does the set-up. Then posting (ibv_wr_*, as in perftest) copies into the
- * other process's memory and counts, and polling returns what was counted. There are no checks,
- * locks, errors or full queues; one queue pair per process; and messages of SLOT_BYTES. So no verbs
- * library can exceed these rates on this machine. Both processes get the same DIRECTORY, empty and
- * on a tmpfs, in which they find each other's memory.
+ * The verbs library underneath does the set-up. Then posting (ibv_wr_*, as in perftest) copies into
+ * the other process's memory and counts the request, and polling returns a completion for each
+ * counted request. There are no checks, locks, errors or full queues. A process has one queue pair,
+ * and a message has SLOT_BYTES at most. So no verbs library can exceed these rates on this machine.
+ * Both processes get the same DIRECTORY, empty and on a tmpfs, in which they find each other's
+ * memory.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,11 +32,11 @@
 enum { PAGE_BYTES = 4096, RING = 1024, SLOT_BYTES = 48 };
 
 /*
- * A queue pair's messages, in a file named by its number. A message is one cache line, and nothing
- * else travels for it.
+ * A message to a queue pair. A file named by the number of that queue pair has RING of them. A
+ * message is one cache line, and no other line travels for it.
  */
 struct slot {
-	alignas(64) _Atomic uint64_t sequence; /* counts from 1; written last */
+	alignas(64) _Atomic uint64_t sequence; /* number of the message, from 1; written last */
 	uint32_t bytes;
 	uint8_t data[SLOT_BYTES];
 };
@@ -47,18 +48,18 @@ struct receive {
 
 struct request {
 	enum { OPERATION_WRITE, OPERATION_READ, OPERATION_FETCH_ADD, OPERATION_SEND } operation;
-	uint32_t key; /* 0: none */
+	uint32_t key; /* the rkey; 0: none */
 	uint64_t address;
 	uint64_t add;
 };
 
 static struct {
-	struct request request; /* the request whose data is named next */
-	uint32_t key; /* of the other process's memory, once it is mapped */
-	uint8_t *shift; /* added to an address of the other process */
+	struct request request; /* the request whose data the program names next */
+	uint32_t key; /* rkey of the memory that `shift` is for; 0: none is mapped yet */
+	uint8_t *shift; /* added to an address of the other process, gives one of this process */
 	uint32_t dest_qpn;
 	struct slot *far, *near;
-	uint64_t sent, received; /* messages */
+	uint64_t sent, received; /* how many messages */
 	struct ibv_cq *send_cq, *recv_cq;
 	uint64_t send_id[RING];
 	uint32_t send_head, send_tail;
@@ -107,7 +108,10 @@ static void *file_map(void *at, int fd, size_t bytes, off_t offset)
 	return base;
 }
 
-/* Replace the whole pages of a region by those of a file, whose first page has their address. */
+/*
+ * Replace all pages of a region by pages of a file, so that the other process can map them. The
+ * first page of the file has the address of the region's first page.
+ */
 static struct ibv_mr *share(struct ibv_mr *mr)
 {
 	uintptr_t start = (uintptr_t)mr->addr & ~(uintptr_t)(PAGE_BYTES - 1);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A round trip from one processor to another: the lower bound of any exchange of the same kind.
+ * The time of a round trip between two processors. No exchange of the same kind can take less.
  *
  *     roundtrip line|lines|pipe [CPU CPU]
  *
- * `line`: one cache line, which both sides poll and write. `lines`: two lines, each written by one
- * side and polled by the other, like the buffers of two programs that write to each other. `pipe`:
- * a byte through a pipe to a sleeping process. Prints the median of many short runs, in
- * nanoseconds.
+ * `line`: both sides poll and write one cache line. `lines`: each side writes a line of its own and
+ * polls that of the other side, like the buffers of two programs that write to each other. `pipe`:
+ * each side sends a byte through a pipe to the other side, which sleeps. Prints the median of many
+ * short runs, in nanoseconds per round trip.
  */
 #include <sched.h>
 #include <signal.h>
@@ -24,10 +24,11 @@
 #include <unistd.h>
 
 enum { RUNS = 301, LINE_TRIPS = 2000, PIPE_TRIPS = 50 };
-enum { APART = 32 }; /* words: too far apart for adjacent-line prefetchers */
+/* In words, between the two lines: too far for prefetchers of adjacent lines. */
+enum { APART = 32 };
 
 static _Atomic uint64_t *there, *back;
-static int pipes[2][2]; /* there, back */
+static int pipes[2][2]; /* [0]: there, [1]: back */
 
 static double now_ns(void)
 {
