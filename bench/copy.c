@@ -30,10 +30,10 @@
 #define POOL_BYTES     ((size_t)512 << 20)
 #define SIZE_BYTES_MAX ((size_t)64 << 20)
 #define TURN_BYTES \
-	((size_t)128 << 20) /* copied per way, size and round; at most COUNT_MAX copies */
+	((size_t)128 << 20) /* bytes per way, size and round, in COUNT_MAX copies at most */
 enum { COUNT_MAX = 200000, ROUNDS_MAX = 99 };
 
-static pid_t other; /* has `far` as private memory, and maps `pool` */
+static pid_t other; /* the other process: `far` is its private memory, and it maps `pool` */
 static uint8_t *far;
 
 static void copy_memcpy(uint8_t *to, const uint8_t *from, size_t bytes)

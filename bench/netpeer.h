@@ -45,7 +45,7 @@ struct job {
 	uint32_t sleeps; /* pingpong: 1: sleep until a message arrives; 0: poll */
 };
 
-/* A receiver's view of a stream. */
+/* What the receiver of a stream has counted. */
 struct tally {
 	uint64_t bytes;
 	uint64_t duration_ns; /* from the first arrival to the last */
@@ -62,8 +62,8 @@ noreturn void give_up(const char *what);
 uint64_t now_ns(void);
 
 /*
- * Send or receive exactly `size` bytes, spinning on a nonblocking descriptor. A peer that closes
- * early ends the process.
+ * Send or receive exactly `size` bytes. They poll if the descriptor is nonblocking. If the peer
+ * closes the connection early, the process ends.
  */
 void send_all(int fd, const void *bytes, size_t size);
 void receive_all(int fd, void *bytes, size_t size);

@@ -113,7 +113,7 @@ static void acknowledge(struct stream *stream, struct received *received)
 	received->unacknowledged_bytes = 0;
 }
 
-/* Receive a batch; returns false if there was none. */
+/* Receive bundles that have arrived, and acknowledge them. Returns false if there were none. */
 static bool take_in(struct stream *stream, struct mmsghdr *batch, struct received *received)
 {
 	int count = recvmmsg(stream->fd, batch, BUNDLES, MSG_DONTWAIT, NULL);
@@ -178,8 +178,8 @@ static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstan
 }
 
 /*
- * Wait until at most `window` packets are unacknowledged, and return their number. After
- * REPORT_TIMEOUT_MS without that all of them count as lost, and the number is 0.
+ * Wait until at most `window` packets are unacknowledged, and return their number. If that takes
+ * longer than REPORT_TIMEOUT_MS, all of them count as lost, and the number is 0.
  */
 static uint32_t wait_for_window(
 	struct stream *stream, uint32_t next_psn, uint32_t outstanding, uint32_t window)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The TCP modes. To measure latency both ends poll a nonblocking socket, as an RDMA program polls
- * its completion queue. They sleep if job.sleeps is set. The receiver of a stream sleeps in recv().
+ * its completion queue. With job.sleeps they sleep instead. The receiver of a stream sleeps in
+ * recv().
  */
 #include <assert.h>
 #include <errno.h>

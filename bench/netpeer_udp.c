@@ -66,7 +66,7 @@ int open_beside(int control_fd)
 	set_port(&remote, port);
 	if (connect(fd, (struct sockaddr *)&remote, remote_bytes) < 0)
 		give_up("UDP connect");
-	/* Both ends are ready to receive before either sends. */
+	/* Wait for each other, so that both ends are ready to receive before either sends. */
 	send_all(control_fd, "", 1);
 	receive_all(control_fd, &(char){0}, 1);
 	return fd;
@@ -85,7 +85,7 @@ static int open_pingpong(const struct job *job, int control_fd)
 
 /*
  * Receive a datagram, by polling or sleeping as the socket is set. If a datagram were lost, this
- * would wait for ever, because no end retransmits. A test network loses nothing.
+ * would wait for ever, because neither end retransmits. A test network loses nothing.
  */
 static void receive_datagram(int fd, char *message, size_t size)
 {
@@ -135,7 +135,7 @@ void udp_pingpong_run(const struct job *job, int control_fd)
 
 /* Stream */
 
-/* Receive a batch; returns false if there was none. */
+/* Receive datagrams that have arrived. Returns false if there were none. */
 static bool receive_batch(int fd, struct mmsghdr *batch, struct tally *tally)
 {
 	int count = recvmmsg(fd, batch, RECEIVE_BATCH, MSG_DONTWAIT, NULL);

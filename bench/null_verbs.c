@@ -56,7 +56,7 @@ struct request {
 static struct {
 	struct request request; /* the request whose data the program names next */
 	uint32_t key; /* rkey of the memory that `shift` is for; 0: none is mapped yet */
-	uint8_t *shift; /* added to an address of the other process, gives one of this process */
+	uint8_t *shift; /* to be added to an address of the other process, gives ours */
 	uint32_t dest_qpn;
 	struct slot *far, *near;
 	uint64_t sent, received; /* how many messages */
