@@ -58,7 +58,7 @@ struct urnic_nvmf_settings {
 	uint32_t loss_seconds; /* seconds without a connection after which requests fail (600) */
 	uint32_t header_digest; /* 1: digests protect the headers over TCP (0) */
 	uint32_t data_digest; /* 1: digests protect the data over TCP (0) */
-	uint64_t reserved[8]; /* 0 */
+	uint64_t reserved[8]; /* to be set to 0 */
 };
 
 /*
@@ -75,7 +75,7 @@ int urnic_nvmf_open(
 
 /*
  * End the connection. Pending requests end with -ENOTCONN: done() is called before this call
- * returns. NULL is fine.
+ * returns. `ns` may be NULL.
  */
 void urnic_nvmf_close(struct urnic_nvmf *ns);
 
@@ -126,7 +126,7 @@ void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
  */
 uint32_t urnic_nvmf_process(struct urnic_nvmf *ns, uint64_t wait_ns);
 
-/* Synchronous calls: 0 or a negative errno as in `done`. */
+/* Synchronous calls. Each returns 0, or a negative errno as for done(). */
 int urnic_nvmf_read(struct urnic_nvmf *ns, uint64_t offset_bytes, void *data, uint64_t bytes);
 int urnic_nvmf_write(struct urnic_nvmf *ns, uint64_t offset_bytes, const void *data, uint64_t bytes,
 	uint32_t flags);
