@@ -166,7 +166,7 @@ static bool is_known(const struct capture_sources *sources, pid_t pid, uint64_t 
 	return false;
 }
 
-/* Returns NULL when out of memory. */
+/* Add a process to the list. Returns NULL when out of memory. */
 static struct capture_process *process_add(
 	struct capture_sources *sources, pid_t pid, uint64_t identity)
 {

@@ -64,8 +64,8 @@ static void headers_print(FILE *file, const struct packet *packet)
 }
 
 /*
- * Decode the headers of a packet, which are complete; the end of the payload may be missing. `room`
- * is memory for the whole packet, with zeroes in place of the missing bytes.
+ * Decode the headers of a packet. Returns false if they are not complete. The end of the payload
+ * may be missing: `room` is memory for the whole packet, with zeroes in place of missing bytes.
  */
 static bool captured_decode(const struct captured *head, const uint8_t *bytes,
 	struct packet *packet, uint8_t room[CAPTURED_BYTES_MAX])

@@ -27,7 +27,7 @@ struct device_gid {
 
 struct device_facts {
 	char name[DEVICE_NAME_BYTES];
-	/* name below /dev/infiniband that a kernel driver would use */
+	/* Its name below /dev/infiniband, if a kernel driver had the device. */
 	char char_device[DEVICE_NAME_BYTES];
 	char guid[DEVICE_GUID_BYTES]; /* as in sysfs: 0123:4567:89ab:cdef */
 	char interface[IF_NAMESIZE];

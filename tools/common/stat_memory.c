@@ -15,7 +15,7 @@
 
 enum {
 	WALKS_MAX = 4, /* attempts at a list that changes meanwhile */
-	QUEUE_DEPTH_MAX = 1 << 20, /* queue/sq.h, queue/rq.h */
+	QUEUE_DEPTH_MAX = 1 << 20, /* as in queue/sq.h and queue/rq.h */
 };
 
 /* Descriptors of NIC memory (segment/nic_public.h). */
@@ -90,8 +90,8 @@ static void read_channel(
 }
 
 /*
- * Read one queue pair of the list. -EPROTO if the block is no queue pair of this slot: the queue
- * pair has gone, and its block may be reused.
+ * Read one queue pair of the list. Returns -EPROTO if the block is no queue pair of this slot: the
+ * queue pair has gone, and its block may be reused.
  */
 static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	struct stat_qp *ret_qp, uint64_t *ret_next)
@@ -122,7 +122,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	return 0;
 }
 
-/* Append an element to an array that doubles; NULL: out of memory. */
+/* Append a queue pair to lane->qps, whose capacity doubles. Returns NULL when out of memory. */
 static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 {
 	if (lane->qp_count == *capacity) {
@@ -137,7 +137,7 @@ static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 	return &lane->qps[lane->qp_count++];
 }
 
-/* One walk along the list. -EPROTO if it is broken. */
+/* Walk along the list of queue pairs once. Returns -EPROTO if the list is broken. */
 static int walk_qps(
 	const struct sides *sides, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
 {

@@ -30,7 +30,10 @@ int user_namespace_enter(uid_t uid, gid_t gid)
 
 	if (unshare(CLONE_NEWUSER) < 0)
 		return -errno;
-	/* The kernel refuses a group map while setgroups is allowed; old kernels lack the file. */
+	/*
+	 * The kernel refuses a group map while setgroups is allowed. Old kernels have neither this
+	 * rule nor the file.
+	 */
 	(void)write_text("/proc/self/setgroups", "deny");
 	snprintf(map, sizeof(map), "%u %u 1", uid, uid_outside);
 	result = write_text("/proc/self/uid_map", map);

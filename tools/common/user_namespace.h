@@ -11,7 +11,7 @@
  * `uid`, `gid`  The caller's user and group inside; 0 makes them root there. All other users map to
  *               nobody, and set-user-id bits have no effect.
  *
- * The process has no other threads. Returns 0, or -errno where the kernel refuses. After an error,
+ * The process has no other threads. Returns 0, or -errno if the kernel refuses. After an error,
  * part of the work may be done.
  */
 int user_namespace_enter(uid_t uid, gid_t gid);

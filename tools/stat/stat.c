@@ -144,7 +144,7 @@ static bool filter_memory(
 
 /* Requests to urnicd */
 
-/* Clients that only read, such as this process, have no slots. */
+/* Has the process any slots? Clients of urnicd that only read, such as this process, have none. */
 static bool has_slots(const struct agent_process *process)
 {
 	static const struct agent_slots none;
@@ -204,7 +204,7 @@ static void report_done(struct stat_report *report)
 	free(report->devices);
 }
 
-/* Returns 0, or -errno after a message. */
+/* Make the report. Returns 0, or -errno after a message. */
 static int report_make(const struct filter *filter, struct stat_report *ret_report)
 {
 	struct stat_report report = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic stat --json. Names are an interface: they may be added, never renamed.
- * docs/man/urnic-stat.1 lists them.
+ * urnic stat --json. The names of members are an interface: a version may add names, and renames
+ * none. docs/man/urnic-stat.1 lists them.
  */
 
 #include "common/json.h"

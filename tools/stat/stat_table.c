@@ -70,7 +70,7 @@ static void print_cm(const struct cm_counters *cm, bool is_all)
 #undef COUNTER
 }
 
-/* Is this the process's first queue pair on its device? */
+/* Is `qp` the first queue pair of the process on the device of `qp`? */
 static bool is_first_of_device(const struct stat_memory *memory, const struct stat_qp *qp)
 {
 	for (uint32_t i = 0; i < memory->lane_count; i++) {
