@@ -24,7 +24,7 @@
 
 enum {
 	HOSTS_MIN = 2,
-	HOSTS_MAX = 26, /* a letter each */
+	HOSTS_MAX = 26, /* each has a letter */
 	NETWORK_NAME_BYTES_MAX = 32, /* with the terminating zero */
 	NETWORK_MTU_DEFAULT = 9000,
 	NETWORK_MTU_MIN = 1280, /* below it IPv6 is off */

@@ -4,15 +4,15 @@
 #define TOOLS_NETWORK_OPTIONS_H
 
 /*
- * Parse an MTU, or a number of hosts. After a failure they complain on standard error, with
- * `command` first, and return -EINVAL. Otherwise they return 0.
+ * Parse an MTU, or a number of hosts. Return 0, or -EINVAL after a complaint that begins with
+ * `command`.
  */
 int network_mtu_parse(const char *command, const char *text, unsigned *ret_mtu);
 int network_hosts_parse(const char *command, const char *text, unsigned *ret_hosts);
 
 /*
- * Set URNIC_HOST_ID to a text of the network and the host, unless the user has set it. By it urnic
- * takes the hosts for different machines, between which only packets go.
+ * Set URNIC_HOST_ID to a text of the network and the host, unless the user has set it. So urnic
+ * takes the hosts for different machines, and uses packets between them.
  */
 void network_identify(const char *network, int host);
 

@@ -141,7 +141,10 @@ static int fault_file_add(struct pair_settings *settings, const char *path)
 	return faults_add(settings, text);
 }
 
-/* Impairments of packets have no effect on iWARP. Returns 0, or -EINVAL after a complaint. */
+/*
+ * Refuse impairments with iWARP, on which they have no effect. Returns 0, or -EINVAL after a
+ * complaint.
+ */
 static int transport_check(const struct pair_settings *settings)
 {
 	const char *transports = getenv("URNIC_TRANSPORTS");
