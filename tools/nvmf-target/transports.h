@@ -18,7 +18,7 @@ enum { TRANSPORTS_MAX = 2 };
 
 struct transports {
 	struct loop *loop;
-	/* NULL until the service listens on an RDMA port for the first time */
+	/* NULL until the service listens on an RDMA port for the first time. */
 	struct target_rdma *rdma;
 	struct list tcp; /* of struct tcp_listener; those that no longer listen stay in it */
 	bool is_busy; /* the RDMA transport polls instead of sleeping */
@@ -26,7 +26,7 @@ struct transports {
 	size_t count;
 };
 
-/* The caller sets `loop` and `is_busy` of an object that is otherwise zero. */
+/* Fill the table. The caller has set `loop` and `is_busy`; all other members are zero. */
 void transports_init(struct transports *transports);
 
 /*

@@ -27,7 +27,7 @@
 #include "served.h"
 
 enum {
-	/* Referrals included. A hostile target could make a chain of them endless. */
+	/* Referrals count, too, because a hostile target could make a chain of them endless. */
 	DISCOVERIES_MAX = 32,
 	SUBSYSTEMS_MAX = 1024,
 	PATH_BYTES = 512,

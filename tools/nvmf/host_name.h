@@ -13,7 +13,10 @@
 
 bool host_id_parse(const char *text, uint8_t ret_id[16]);
 
-/* Set the NQN and the identifier if the options lack them. Returns false after a sentence. */
+/*
+ * Set the NQN and the identifier if the options lack them. Returns false after a sentence on
+ * standard error.
+ */
 bool host_name_complete(struct nvmf_options *options);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The options of all commands, with the names of nvme-cli and fio. set_defaults() has the value of
+ * The options of all commands, with the names of nvme-cli and fio. set_defaults() sets the value of
  * each option that is not given. If that is 0, the command may choose a default of its own.
  */
 #include <errno.h>
