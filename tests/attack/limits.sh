@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # A program with too few open files, or without /proc, works, or prints what to raise.
 . "$(dirname "$0")/../e2e/common.sh"
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # Set-up calls are served while threads of the same program poll, however many. This test measures
 # how long 99 of 100 calls take; tests/unit/test_busy_lock.c counts the threads that a waiting
 # thread lets pass.

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # A stopped urnicd does not hold up a lane: while a program waits for urnicd, its other flows go on.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
