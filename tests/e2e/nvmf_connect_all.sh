@@ -63,10 +63,11 @@ ctl() {
 	"$program" ctl -s "$files/near" "$@" || fail "ctl $*"
 }
 
-# start_all OPTION...: until it says that it is ready. Its exports are in the directory d.
+# start_all OPTION...: until it says that it is ready. Its exports are in the directory d. It finds
+# its helpers in $path, when that is set.
 start_all() {
 	: >"$files/said"
-	(cd "$files" && exec "$nvmf" connect-all -a 127.0.0.1 -s $port "$@") >"$files/said" 2>"$files/log" &
+	(cd "$files" && PATH=${path:-$PATH} exec "$nvmf" connect-all -a 127.0.0.1 -s $port "$@") >"$files/said" 2>"$files/log" &
 	all=$!
 	await "connect-all is not ready: $(cat "$files/log")" grep -q '^ready$' "$files/said"
 }
@@ -131,6 +132,16 @@ ctl remove-namespace $nqn:one 9
 end_all
 ! "$nvmf" list | grep -q '^d/' || fail 'list shows exports that have ended'
 
+# The file of an export that was killed, and whose process number another process has now.
+start_all --nbd d
+for file in "${XDG_RUNTIME_DIR:-/tmp}"/urnic-nvmf*/$all.0; do
+	kill -KILL $all
+	wait $all 2>/dev/null
+	mv "$file" "${file%/*}/$$.0"
+done
+! "$nvmf" list | grep -q '^d/' || fail 'list shows an export that was killed'
+rm -f "$files"/d/*
+
 # Only what is at the discovery controller's address.
 start_all --nbd d -m
 exports_are nvme0n1.nbd nvme1n7.nbd || fail "exports of --matching: $(ls "$files/d")"
@@ -156,4 +167,11 @@ if [ -w /dev/fuse ] && command -v fusermount3 >/dev/null && [ "$(id -u)" = 0 ]; 
 	ctl remove-namespace $nqn:one 3
 	await 'the file of a removed namespace stays' exports_are nvme0n1 nvme1n1 nvme3n7
 	end_all
+
+	# connect-all ends without fusermount3, too. As root, libfuse mounts without it.
+	mkdir "$files/bin"
+	path=$files/bin
+	start_all --fuse d
+	end_all
+	! grep -q ' fuse.*d/nvme' /proc/mounts || fail "still mounted: $(cat /proc/mounts)"
 fi

@@ -448,6 +448,10 @@ static bool all_step(struct all *all)
 	return !is_mounted;
 }
 
+/*
+ * A signal has come: unmount all files. A file that fusermount3 does not unmount, as after a second
+ * signal, counts as unmounted, so that the loop ends; subsystem_close() then unmounts it by force.
+ */
 static void all_ended(struct ending *ending)
 {
 	struct all *all = container_of(ending, struct all, ending);
@@ -455,8 +459,8 @@ static void all_ended(struct ending *ending)
 	all->is_ending = true;
 	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
 		list_for_each(exported, &subsystem->exports, struct exported, node)
-			if (exported->served.file && !exported->is_unmounted)
-				fuse_file_unmount(exported->served.file);
+			if (exported->served.file && !fuse_file_unmount(exported->served.file))
+				exported->is_unmounted = true;
 }
 
 static int all_connect(struct all *all)

@@ -3,12 +3,11 @@
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,7 +62,7 @@ static void name_make(char *name, unsigned number)
 	snprintf(name, NAME_BYTES, "%d.%u", (int)getpid(), number);
 }
 
-void exports_add(
+int exports_add(
 	unsigned number, const char *node, const char *subnqn, const struct session *session)
 {
 	const struct block_device *device = remote_device(session->remote);
@@ -89,16 +88,16 @@ void exports_add(
 	fd = directory < 0
 		? -1
 		: openat(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd >= 0 && text)
+	/* The lock comes first: 'list' removes a file that has none. */
+	if (fd >= 0 && flock(fd, LOCK_EX) == 0 && text)
 		dprintf(fd, "%s\n", text);
-	if (fd >= 0)
-		close(fd);
 	if (directory >= 0)
 		close(directory);
 	free(text);
+	return fd;
 }
 
-void exports_remove(unsigned number)
+void exports_remove(unsigned number, int fd)
 {
 	int directory = directory_open(false);
 	char name[NAME_BYTES];
@@ -108,31 +107,27 @@ void exports_remove(unsigned number)
 	name_make(name, number);
 	unlinkat(directory, name, 0);
 	close(directory);
+	if (fd >= 0)
+		close(fd);
 }
 
-/*
- * Read an export's file. If the process of the export has ended, remove the file and return NULL.
- */
+/* Read an export's file. If its process has ended, remove the file and return NULL. */
 static cJSON *export_read(int directory, const char *name)
 {
 	char text[FILE_BYTES];
-	char *end;
-	long pid = strtol(name, &end, 10);
+	int fd = name[0] == '.' ? -1 : openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t length;
-	int fd;
 
-	if (*end != '.' || pid <= 0)
-		return NULL;
-	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
-		unlinkat(directory, name, 0);
-		return NULL;
-	}
-	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
+	/* A file without text is one that its process makes now: it may not have its lock yet. */
 	length = read(fd, text, sizeof(text) - 1);
+	if (length > 0 && flock(fd, LOCK_SH | LOCK_NB) == 0) {
+		unlinkat(directory, name, 0);
+		length = 0;
+	}
 	close(fd);
-	if (length < 0)
+	if (length <= 0)
 		return NULL;
 	text[length] = '\0';
 	return cJSON_Parse(text);

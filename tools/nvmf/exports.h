@@ -10,14 +10,16 @@
 #include "nvmf.h"
 
 /*
- * Make the file of an export, the session's namespace. A failure is not reported: 'urnic-nvmf list'
- * then lacks this export.
+ * Make the file of an export, the session's namespace. Returns its descriptor, whose lock (flock())
+ * shows that this process still runs, or -1: 'urnic-nvmf list' then lacks this export.
  *
  * `number`  The number of the export, unique in this process.
  * `node`    Where programs find the export: the path of the socket or file, or HOST:PORT.
  */
-void exports_add(
+int exports_add(
 	unsigned number, const char *node, const char *subnqn, const struct session *session);
-void exports_remove(unsigned number);
+
+/* Remove the file, and close `fd`, which exports_add() returned. */
+void exports_remove(unsigned number, int fd);
 
 #endif

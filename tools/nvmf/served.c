@@ -44,7 +44,8 @@ int served_open(struct served *served, const struct session *session,
 		served_close(served);
 		return 1;
 	}
-	exports_add(settings->number, nbd ? nbd : fuse, settings->subnqn, session);
+	served->list_fd =
+		exports_add(settings->number, nbd ? nbd : fuse, settings->subnqn, session);
 	served->is_listed = true;
 	printf("%s%s%s%s%s\n", nbd ? "nbd " : "", nbd ? nbd : "", nbd && fuse ? " " : "",
 		fuse ? "fuse " : "", fuse ? fuse : "");
@@ -55,7 +56,7 @@ int served_open(struct served *served, const struct session *session,
 void served_close(struct served *served)
 {
 	if (served->is_listed)
-		exports_remove(served->settings.number);
+		exports_remove(served->settings.number, served->list_fd);
 	fuse_file_destroy(served->file);
 	nbd_server_destroy(served->server);
 	if (served->server && strchr(served->settings.nbd, '/'))

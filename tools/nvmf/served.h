@@ -33,6 +33,7 @@ struct served {
 	struct nbd_server *server;
 	struct fuse_file *file; /* NULL: none */
 	bool is_listed;
+	int list_fd; /* of exports_add(), if is_listed */
 };
 
 /*

@@ -151,8 +151,10 @@ EXPORTED int urnic_nvmf_open(
 	if (error)
 		return error;
 	ns = calloc(1, sizeof(*ns));
-	if (!ns)
+	if (!ns) {
+		snprintf(reason, URNIC_NVMF_REASON_BYTES, "no memory");
 		return -ENOMEM;
+	}
 	remote.context = ns;
 	error = loop_create(&ns->loop);
 	if (error) {
