@@ -9,8 +9,11 @@
  * Call this right after a sequentially consistent exchange, compare-and-swap or store. The reads
  * after the call happen when that write is already visible to all threads.
  *
- * An example: x and y are zero, and each of two threads executes one side.
- *     x = 1; fence_after_rmw(); read y y = 1; fence (seq_cst); read x
+ * An example: x and y are zero, and each of two threads executes one line.
+ *
+ *     x = 1; fence_after_rmw(); read y
+ *     y = 1; fence (seq_cst); read x
+ *
  * At least one thread reads 1. Without this fence C11 allows both threads to read 0, because a
  * sequentially consistent store orders only other sequentially consistent operations. On x86 the
  * store is a locked instruction, which is a full fence, so the function only keeps the compiler

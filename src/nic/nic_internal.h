@@ -243,10 +243,15 @@ void nic_take_again(int before);
  * second set-up call that needs urnicd waits for its turn, but all other calls can run, and so can
  * fork():
  *
- * nic_enter(); ... urnicd is needed error = nic_request_begin(); the NIC was unlocked: check the
- * need again nic_request_enter(); the NIC is unlocked, nic_agent_lock is locked error =
- * agent_client_...(&nic.agent) which unlocks that around each wait nic_request_leave(fd); the NIC
- * is locked, nic_agent_lock is not ... commit nic_request_end(); nic_leave();
+ *     nic_enter();
+ *     ...                                   urnicd is needed
+ *     error = nic_request_begin();          the NIC was unlocked: check the need again
+ *     nic_request_enter();                  the NIC is unlocked, nic_agent_lock is locked
+ *     error = agent_client_...(&nic.agent)  unlocks nic_agent_lock around each wait
+ *     nic_request_leave(fd);                the NIC is locked, nic_agent_lock is not
+ *     ...                                   commit
+ *     nic_request_end();
+ *     nic_leave();
  *
  * A function that "may wait for urnicd" unlocks the NIC during the wait.
  */

@@ -11,12 +11,11 @@
  * million a second are possible. So each wrong number or key counts as a try, and tries have an
  * allowance:
  *
- *     a try at numbers a try at keys
- *       a queue pair number that is not in use a WRITE over UC that is refused for key, an RC
- *       response to a PSN that was not bounds or access, from the peer's port sent, or was answered
- *       long ago an RC request with a PSN farther than (Over RC the first wrong key ends the
- *       GUARD_PSN_DISTANCE from the expected one connection, as IBTA 9.9.3 has it.) a WRITE over UC
- *       that is refused
+ * - A try at numbers: a queue pair number that is not in use; an RC response to a PSN that was not
+ *   sent, or was answered long ago; an RC request with a PSN farther than GUARD_PSN_DISTANCE from
+ *   the expected one; a WRITE over UC that is refused.
+ * - A try at keys: a WRITE over UC that is refused for key, bounds or access, and comes from the
+ *   peer's port. Over RC the first wrong key ends the connection (IBTA 9.9.3), so it needs no guard.
  *
  * A queue pair has GUARD_TRIES of each kind, and regains one in GUARD_TRY_NS. All queue pairs of a
  * lane with the same peer share GUARD_PEER_TRIES, and regain one in GUARD_PEER_TRY_NS. While either
@@ -40,16 +39,15 @@
  * The mean cost of a successful guess while the guard is up, at a million packets a second. The
  * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:
  *
- *     an RC response that is accepted 2^31 packets, 36 minutes: a port of 2^14, and a PSN of
- *                                        2^24 of which 128 are outstanding. After 2^24 messages the
- *                                        MSN makes it 2^48 packets, 9 years.
- *     an RC request that is executed 2^38 packets, 3 days: the port, and the expected PSN. a WRITE
- *     over UC that is executed 2^32 / K seconds for K keys of the domain: 136 years for
- *                                        one key, a day for 49,152. It is an eighth of that for all
- *                                        queue pairs with the peer together.
+ * - An RC response that is accepted: 2^31 packets, 36 minutes, for a port of 2^14 and a PSN of 2^24
+ *   of which 128 are outstanding. After 2^24 messages the MSN makes it 2^48 packets, 9 years.
+ * - An RC request that is executed: 2^38 packets, 3 days, for the port and the expected PSN.
+ * - A WRITE over UC that is executed: 2^32 / K seconds for K keys of the domain, which is 136 years
+ *   for one key and a day for 49,152. It is an eighth of that for all queue pairs with the peer
+ *   together.
  *
- * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the third row
- * does not change. Before the guard is up, GUARD_TRIES tries at a response succeed with a chance of
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over
+ * UC takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with a chance of
  * 1 in 16,384.
  *
  * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
