@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/common/codec/fabrics.h"
 #include "nvmf/target/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -39,7 +40,7 @@ static void check_config(const struct target_config *config)
 	for (size_t i = 0; i < config->subsystem_count; i++) {
 		const struct config_subsystem *subsystem = &config->subsystems[i];
 
-		if (!config_nqn_is_valid(subsystem->nqn))
+		if (!nvme_nqn_is_valid(subsystem->nqn, CONFIG_NQN_BYTES))
 			abort();
 		for (size_t j = 0; j < subsystem->namespace_count; j++) {
 			const struct config_namespace *ns = &subsystem->namespaces[j];

@@ -135,6 +135,8 @@ static const struct {
 		"1:18: an NQN is a text of 1 to 223 bytes without control characters"},
 	{"{\"hosts\":[" HOST("a\\u0007") "]}",
 		"1:18: an NQN is a text of 1 to 223 bytes without control characters"},
+	{"{\"hosts\":[" HOST("a\\u009b") "]}",
+		"1:18: an NQN is a text of 1 to 223 bytes without control characters"},
 	{"{\"hosts\":[" HOST("\xc0\xaf") "]}",
 		"1:18: an NQN is a text of 1 to 223 bytes without control characters"},
 	{"{\"hosts\":[" HOST("\xed\xa0\x80") "]}",

@@ -105,6 +105,7 @@ static void wrong_commands_are_refused(void **state)
 		{"allow-host s", "allow-host needs NQN HOSTNQN"},
 		{"allow-host \x01 h", "an NQN is a text of 1 to 223 bytes without control characters"},
 		{"allow-host s \x7f", "an NQN is a text of 1 to 223 bytes without control characters"},
+		{"allow-host s \xc2\x9b", "an NQN is a text of 1 to 223 bytes without control characters"},
 		{"add-namespace s 1", "add-namespace needs path=FILE, memory=SIZE or null=SIZE"},
 		{"inject", "inject needs delay=MS, status=HEX, drop or disconnect"},
 		{"inject count=3", "inject needs delay=MS, status=HEX, drop or disconnect"},

@@ -165,7 +165,4 @@ bool config_size_parse(const char *text, uint64_t *ret_bytes);
 /* Parse an NGUID or UUID: 32 hex digits, with optional dashes between digits. */
 bool config_id_parse(const char *text, uint8_t ret_id[16]);
 
-/* Whether `nqn` is 1 to 223 bytes of UTF-8 without ASCII control characters. */
-bool config_nqn_is_valid(const char *nqn);
-
 #endif

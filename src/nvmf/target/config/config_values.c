@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
+#include "nvmf/common/codec/fabrics.h"
 #include "nvmf/target/config/config.h"
 #include "nvmf/target/config/config_objects.h"
 
@@ -63,54 +64,11 @@ bool config_id_parse(const char *text, uint8_t ret_id[16])
 	return true;
 }
 
-/* How many bytes the UTF-8 sequence at `p` has; 0 if it is malformed (RFC 3629). */
-static unsigned utf8_bytes(const unsigned char *p)
-{
-	unsigned bytes;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] >= 0xc2 && p[0] < 0xe0)
-		bytes = 2;
-	else if (p[0] >= 0xe0 && p[0] < 0xf0)
-		bytes = 3;
-	else if (p[0] >= 0xf0 && p[0] < 0xf5)
-		bytes = 4;
-	else
-		return 0;
-	for (unsigned i = 1; i < bytes; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	/* Overlong forms, surrogates, and code points above U+10FFFF are malformed. */
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0) ||
-		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))
-		return 0;
-	return bytes;
-}
-
-bool config_nqn_is_valid(const char *nqn)
-{
-	size_t bytes = strlen(nqn);
-	const unsigned char *p = (const unsigned char *)nqn;
-
-	if (bytes == 0 || bytes >= CONFIG_NQN_BYTES)
-		return false;
-	while (*p) {
-		unsigned step = utf8_bytes(p);
-
-		if (step == 0 || *p < 0x20 || *p == 0x7f)
-			return false;
-		p += step;
-	}
-	return true;
-}
-
 bool config_read_nqn(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place)
 {
 	(void)field;
-	if (!cJSON_IsString(node) || !config_nqn_is_valid(node->valuestring))
+	if (!cJSON_IsString(node) || !nvme_nqn_is_valid(node->valuestring, CONFIG_NQN_BYTES))
 		return config_refuse(reader, node,
 			"an NQN is a text of 1 to 223 bytes without control characters");
 	strcpy(place, node->valuestring);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/common/codec/fabrics.h"
 #include "nvmf/target/ctl/ctl_parse.h"
 
 enum { DELAY_MS_MAX = 3600000, STATUS_MAX = 0x7ff, CTL_COMMANDS = CTL_HELP + 1 };
@@ -148,7 +149,7 @@ static bool inject_value(struct ctl_rule *rule, const char *key, const char *val
 		return parse_number(value, 10, UINT64_MAX, &rule->skip);
 	if (strcmp(key, "count") == 0)
 		return parse_number(value, 10, UINT64_MAX, &rule->count);
-	if (strcmp(key, "host") != 0 || !config_nqn_is_valid(value))
+	if (strcmp(key, "host") != 0 || !nvme_nqn_is_valid(value, CONFIG_NQN_BYTES))
 		return false;
 	strcpy(rule->hostnqn, value);
 	return true;
@@ -197,7 +198,7 @@ static bool positional_words(struct ctl_request *request, const char *const *wor
 	const char *positional = commands[request->command].positional;
 
 	if (positional_count(positional) > 0) {
-		if (!config_nqn_is_valid(words[0]))
+		if (!nvme_nqn_is_valid(words[0], CONFIG_NQN_BYTES))
 			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
 		strcpy(request->nqn, words[0]);
@@ -207,7 +208,7 @@ static bool positional_words(struct ctl_request *request, const char *const *wor
 			"\"%.64s\" is no namespace: give a number from 1 to %u", words[1],
 			(unsigned)CONFIG_NSID_MAX);
 	if (strcmp(positional, "NQN HOSTNQN") == 0) {
-		if (!config_nqn_is_valid(words[1]))
+		if (!nvme_nqn_is_valid(words[1], CONFIG_NQN_BYTES))
 			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
 		strcpy(request->hostnqn, words[1]);
