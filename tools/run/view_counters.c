@@ -87,6 +87,9 @@ static int file_make(int directory, const char *name)
 	return fd;
 }
 
+/*
+ * Make a directory and its files. Their descriptors are set as they are opened, also if this fails.
+ */
 static int directory_make(int device, const char *path, const char *const *names, uint32_t count,
 	int *ret_fds, int *ret_directory)
 {
@@ -97,13 +100,41 @@ static int directory_make(int device, const char *path, const char *const *names
 	directory = openat(device, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return -errno;
+	*ret_directory = directory;
 	for (uint32_t i = 0; i < count; i++) {
 		ret_fds[i] = file_make(directory, names[i]);
 		if (ret_fds[i] < 0)
 			return -errno;
 	}
-	*ret_directory = directory;
 	return 0;
+}
+
+static void fds_close(int *fds, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static void port_destroy(struct port *port)
+{
+	fds_close(port->port_fd, PORT_COUNTER_COUNT);
+	fds_close(port->hardware_fd, COUNTER_COUNT);
+	fds_close(port->directory_fd, ARRAY_COUNT(port->directory_fd));
+	free(port);
+}
+
+static struct port *port_create(uint32_t ifindex)
+{
+	struct port *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return NULL;
+	port->ifindex = ifindex;
+	memset(port->port_fd, -1, sizeof(port->port_fd));
+	memset(port->hardware_fd, -1, sizeof(port->hardware_fd));
+	memset(port->directory_fd, -1, sizeof(port->directory_fd));
+	return port;
 }
 
 int view_counters_add(int directory, const struct device_facts *device)
@@ -113,17 +144,16 @@ int view_counters_add(int directory, const struct device_facts *device)
 
 	if (port_count == DEVICES_MAX)
 		return 0;
-	port = calloc(1, sizeof(*port));
+	port = port_create(device->ifindex);
 	if (!port)
 		return -ENOMEM;
-	port->ifindex = device->ifindex;
 	result = directory_make(directory, PORT_DIRECTORY, port_names, PORT_COUNTER_COUNT,
 		port->port_fd, &port->directory_fd[0]);
 	if (result == 0)
 		result = directory_make(directory, HARDWARE_DIRECTORY, hardware_names,
 			COUNTER_COUNT, port->hardware_fd, &port->directory_fd[1]);
 	if (result < 0)
-		free(port);
+		port_destroy(port);
 	else
 		ports[port_count++] = port;
 	return result;
