@@ -15,9 +15,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "nvmf/target/backend/backend.h"
@@ -40,6 +42,26 @@ int io_uring_submit(struct io_uring *uring)
 	if (!submit)
 		submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
 	return submit(uring);
+}
+
+static bool has_no_fallocate, has_no_mremap;
+
+int fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	if (has_no_fallocate) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	return (int)syscall(SYS_fallocate, fd, mode, offset, length);
+}
+
+void *mremap(void *bytes, size_t from, size_t to, int flags, ...)
+{
+	if (has_no_mremap) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return (void *)syscall(SYS_mremap, bytes, from, to, flags);
 }
 
 static void make_file(off_t bytes)
@@ -324,6 +346,26 @@ static void memory_that_shrinks_and_grows_again_reads_zeroes(void **state)
 	backend_close(backend);
 }
 
+static void memory_that_cannot_be_resized_keeps_its_blocks(void **state)
+{
+	struct backend_settings settings = {.size_bytes = SIZE_BYTES};
+	struct backend *backend;
+	char block[BLOCK_BYTES], same[BLOCK_BYTES];
+
+	(void)state;
+	assert_int_equal(backend_open(&settings, &backend, sentence), 0);
+	memset(block, 1, sizeof(block));
+	assert_int_equal(
+		run(NULL, backend, BACKEND_WRITE, SIZE_BYTES - 512, block, 512), BACKEND_OK);
+	has_no_mremap = true;
+	assert_int_equal(backend_resize(backend, SIZE_BYTES - 512, sentence), -ENOMEM);
+	has_no_mremap = false;
+	assert_int_equal(backend_size_bytes(backend), SIZE_BYTES);
+	assert_int_equal(run(NULL, backend, BACKEND_READ, SIZE_BYTES - 512, same, 512), BACKEND_OK);
+	assert_memory_equal(block, same, sizeof(block));
+	backend_close(backend);
+}
+
 static unsigned report_count;
 
 static void count_report(void *context, const char *text)
@@ -349,6 +391,8 @@ static void file_that_shrinks_refuses_requests_until_it_is_resized(void **state)
 	report_count = 0;
 	assert_int_equal(run(ring, backend, BACKEND_READ, 512, block, 1024), BACKEND_NOT_READY);
 	assert_int_equal(run(ring, backend, BACKEND_WRITE, 1024, block, 512), BACKEND_NOT_READY);
+	assert_int_equal(
+		run(ring, backend, BACKEND_WRITE_ZEROES, 1024, NULL, 512), BACKEND_NOT_READY);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_size, 700);
 	assert_int_equal(report_count, 1);
@@ -356,6 +400,31 @@ static void file_that_shrinks_refuses_requests_until_it_is_resized(void **state)
 	assert_int_equal(backend_resize(backend, 0, sentence), 0);
 	assert_int_equal(backend_size_bytes(backend), 1024);
 	assert_int_equal(run(ring, backend, BACKEND_WRITE, 512, block, 512), BACKEND_OK);
+	backend_close(backend);
+	backend_ring_destroy(ring);
+	unlink(path);
+}
+
+/* The file system has no fallocate(), so Write Zeroes is done by writing. */
+static void written_zeroes_do_not_extend_a_file_that_has_shrunk(void **state)
+{
+	struct backend_ring *ring;
+	struct backend *backend;
+	struct stat status;
+
+	(void)state;
+	make_file(SIZE_BYTES);
+	assert_int_equal(backend_ring_create(4, false, &ring), 0);
+	assert_int_equal(
+		backend_open(&(struct backend_settings){.path = path}, &backend, sentence), 0);
+	has_no_fallocate = true;
+	assert_int_equal(run(ring, backend, BACKEND_WRITE_ZEROES, 1024, NULL, 512), BACKEND_OK);
+	assert_int_equal(truncate(path, 700), 0);
+	assert_int_equal(
+		run(ring, backend, BACKEND_WRITE_ZEROES, 1024, NULL, 512), BACKEND_NOT_READY);
+	has_no_fallocate = false;
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_size, 700);
 	backend_close(backend);
 	backend_ring_destroy(ring);
 	unlink(path);
@@ -473,7 +542,9 @@ int main(void)
 		cmocka_unit_test(request_beyond_the_end_is_out_of_range),
 		cmocka_unit_test(read_only_backend_refuses_what_writes),
 		cmocka_unit_test(memory_that_shrinks_and_grows_again_reads_zeroes),
+		cmocka_unit_test(memory_that_cannot_be_resized_keeps_its_blocks),
 		cmocka_unit_test(file_that_shrinks_refuses_requests_until_it_is_resized),
+		cmocka_unit_test(written_zeroes_do_not_extend_a_file_that_has_shrunk),
 		cmocka_unit_test(full_disk_is_no_space_and_reported_once),
 		cmocka_unit_test(unusable_settings_are_refused_with_a_sentence),
 		/* Last: it stays in its own mount namespace. */

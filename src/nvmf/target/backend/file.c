@@ -188,6 +188,12 @@ bool file_step_done(
 	return is_transfer && request_advance(request, (uint64_t)outcome);
 }
 
+/* Write Zeroes is among them, because it may be done by writing (ZERO_BY_WRITING). */
+static bool writes_blocks(const struct backend_request *request)
+{
+	return request->operation == BACKEND_WRITE || request->operation == BACKEND_WRITE_ZEROES;
+}
+
 static bool has_shrunk(const struct file *file)
 {
 	struct stat status;
@@ -206,7 +212,7 @@ static void file_submit(
 	request->remaining_bytes = request->length_bytes;
 	if (is_durable(request) && file->has_lost_writes) {
 		backend_finish(request, BACKEND_WRITE_FAULT);
-	} else if (request->operation == BACKEND_WRITE && has_shrunk(file)) {
+	} else if (writes_blocks(request) && has_shrunk(file)) {
 		request_report(file, BACKEND_NOT_READY, 0);
 		backend_finish(request, BACKEND_NOT_READY);
 	} else {

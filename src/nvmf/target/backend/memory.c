@@ -127,6 +127,17 @@ static int check_size(const struct backend *backend, uint64_t size_bytes, char *
 	return 0;
 }
 
+/*
+ * Zero the rest of the page at the new end, so that those bytes do not reappear when the namespace
+ * grows again. mremap() has given back the pages after it.
+ */
+static void zero_rest(char *end)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	memset(end, 0, -(uintptr_t)end & (page - 1));
+}
+
 static int memory_resize(struct backend *backend, uint64_t size_bytes, char *sentence)
 {
 	struct memory *memory = memory_of(backend);
@@ -136,15 +147,14 @@ static int memory_resize(struct backend *backend, uint64_t size_bytes, char *sen
 		return error;
 	size_bytes -= size_bytes % backend->block_bytes;
 	if (memory->bytes) {
-		/* Bytes beyond the new end must not reappear when the namespace grows again. */
-		if (size_bytes < backend->size_bytes)
-			zero_bytes(memory->bytes + size_bytes, backend->size_bytes - size_bytes);
 		char *bytes =
 			mremap(memory->bytes, backend->size_bytes, size_bytes, MREMAP_MAYMOVE);
 		if (bytes == MAP_FAILED)
 			return backend_refuse(sentence, errno, "no room for %llu bytes of memory",
 				(unsigned long long)size_bytes);
 		memory->bytes = bytes;
+		if (size_bytes < backend->size_bytes)
+			zero_rest(bytes + size_bytes);
 	}
 	backend->size_bytes = size_bytes;
 	return 0;
