@@ -5,6 +5,8 @@
  */
 #include "support/nvmf_slow_disk.h"
 
+#include "nvmf/target/core/objects.h"
+
 /*
  * The network has failed: the host connects anew, and the target still waits for the old connection
  * to end or for its keep alive.
@@ -315,6 +317,32 @@ static void reset_does_not_wait_for_a_delayed_write_of_another_association(void 
 	close_two(admins, ios);
 }
 
+/* Another host's write is at work in the namespace, and the host of the pair goes meanwhile. */
+static void pair_that_waits_outlives_its_host(void **state)
+{
+	struct client admins[2], ios[2];
+	unsigned without_host = 0;
+
+	(void)state;
+	open_host(&admins[0], &ios[0], OTHER_NQN);
+	write_to(&ios[0], 0);
+	await_kept(1);
+	open_host(&admins[1], &ios[1], HOST_NQN);
+	send_half(&ios[1], NVME_FUSE_FIRST, 1);
+	send_half(&ios[1], NVME_FUSE_SECOND, 1);
+	idle();
+	close_both(&admins[1], &ios[1]);
+	idle();
+	list_for_each(queue, &target->connections, struct target_queue, connection)
+		without_host += queue->pending == 2 && !queue->host;
+	assert_int_equal(without_host, 1);
+	open_host(&admins[1], &ios[1], HOST_NQN);
+	let_go();
+	idle();
+	assert_int_equal(kept_count, 0);
+	close_two(admins, ios);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, slow_begin, slow_end)
@@ -330,6 +358,7 @@ int main(void)
 		TEST(second_half_follows_a_first_half_that_waited),
 		TEST(writes_of_three_associations_run_in_their_order),
 		TEST(reset_does_not_wait_for_a_delayed_write_of_another_association),
+		TEST(pair_that_waits_outlives_its_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

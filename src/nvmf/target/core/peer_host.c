@@ -38,6 +38,10 @@ static void free_if_unused(struct peer_host *host)
 	if (host->controllers || !list_is_empty(&host->lost))
 		return;
 	assert(list_is_empty(&host->parked));
+	/* A closed queue may still have a fused pair, not lost, that waits for its namespace. */
+	list_for_each(queue, &host->target->connections, struct target_queue, connection)
+		if (queue->host == host)
+			queue->host = NULL;
 	loop_defer_cancel(&host->resume);
 	list_remove(&host->node);
 	free(host);

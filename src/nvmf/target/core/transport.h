@@ -119,7 +119,7 @@ struct target_queue {
 	/* Only the core uses these. */
 	struct target *target;
 	struct target_controller *controller;
-	struct peer_host *host; /* set by Connect; peer_host.c keeps it for lost commands */
+	struct peer_host *host; /* set by Connect; NULL again when peer_host.c frees it */
 	struct list node; /* in controller->queues, or before Connect in target->opening */
 	struct list connection; /* in target->connections, until connection_check() removes it */
 	struct list commands; /* pending commands, in the order of arrival */
