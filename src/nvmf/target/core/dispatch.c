@@ -3,7 +3,6 @@
  * The way of a command through the core: its arrival, its data, its completion.
  */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "nvmf/target/core/objects.h"
 
@@ -24,6 +23,7 @@ void target_queue_open(struct target *target, struct target_queue *queue)
 	queue->target = target;
 	list_init(&queue->commands);
 	list_init(&queue->node);
+	scratch_open(queue);
 	list_append(&target->opening, &queue->node);
 	connection_opened(queue);
 	loop_timer_init(&queue->connect_timer, connect_expired);
@@ -105,6 +105,7 @@ void target_queue_closed(struct target_queue *queue)
 		queue_lose(queue);
 	loop_timer_cancel(&queue->connect_timer);
 	cancel_all(queue);
+	scratch_close(queue);
 	target->queues--;
 	if (queue->controller)
 		controller_queue_closed(queue->controller, queue);
@@ -141,6 +142,7 @@ bool target_queue_command(struct target_queue *queue, struct target_command *com
 	command->pair = NULL;
 	command->is_at_work = false;
 	command->scratch = NULL;
+	command->has_counted_scratch = false;
 	command->cqe = (struct nvme_cqe){.cid = command->sqe.cid};
 	list_init(&command->node);
 	list_init(&command->parked);
@@ -301,8 +303,7 @@ void command_finish(struct target_command *command, uint16_t status)
 	if (command->ns)
 		namespace_unreference(command->ns);
 	command->ns = NULL;
-	free(command->scratch);
-	command->scratch = NULL;
+	scratch_give(command);
 	list_remove(&command->node);
 	queue->cid_counts[command->sqe.cid & CID_MASK]--;
 	queue->pending--;

@@ -5,7 +5,6 @@
  * steps of a command. Otherwise a long command would block them, because a backend in memory
  * finishes each step within backend_submit().
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
@@ -14,7 +13,6 @@
 enum {
 	DSM_RANGE_BYTES = 16,
 	DSM_DEALLOCATE = 1 << 2,
-	COPY_RANGE_BYTES = 32,
 };
 
 struct range {
@@ -125,7 +123,7 @@ static uint8_t *copy_ranges(const struct target_command *command)
 
 static struct range copy_range(const struct target_command *command, uint32_t index)
 {
-	const uint8_t *bytes = copy_ranges(command) + index * COPY_RANGE_BYTES;
+	const uint8_t *bytes = copy_ranges(command) + index * TARGET_COPY_RANGE_BYTES;
 
 	return (struct range){.slba = le64_get(bytes + 8), .blocks = le16_get(bytes + 16) + 1ull};
 }
@@ -210,23 +208,25 @@ static void copy_run(struct target_command *command)
 		io_done(command, verdict);
 }
 
-static void copy_ready(struct target_command *command)
+static void copy_begin(struct target_command *command)
 {
-	uint32_t bytes = range_count(command) * COPY_RANGE_BYTES;
-	uint16_t verdict = NVME_INTERNAL;
+	uint16_t verdict;
 
 	command->index = 0;
 	command->done_bytes = 0;
 	command->target_offset = slba_of(command) << command->ns->block_shift;
-	command->scratch = malloc(TARGET_SCRATCH_BYTES + bytes);
-	if (command->scratch) {
-		memcpy(copy_ranges(command), command->data, bytes);
-		verdict = copy_verdict(command);
-	}
+	memcpy(copy_ranges(command), command->data,
+		range_count(command) * TARGET_COPY_RANGE_BYTES);
+	verdict = copy_verdict(command);
 	if (verdict == NVME_SUCCESS)
 		io_run(command, copy_run);
 	else
 		command_finish(command, verdict);
+}
+
+static void copy_ready(struct target_command *command)
+{
+	scratch_take(command, copy_begin);
 }
 
 void io_copy(struct target_command *command)
@@ -239,7 +239,7 @@ void io_copy(struct target_command *command)
 		command_finish(command, NVME_COPY_LIMIT);
 	else
 		command_expect(command, TARGET_TO_CONTROLLER,
-			range_count(command) * COPY_RANGE_BYTES, copy_ready);
+			range_count(command) * TARGET_COPY_RANGE_BYTES, copy_ready);
 }
 
 /* The length of a Verify or Write Zeroes in bytes. */
@@ -269,14 +269,15 @@ static void verify_step(struct target_command *command)
 		command->scratch, false, verify_done);
 }
 
-static void verify_ready(struct target_command *command)
+static void verify_begin(struct target_command *command)
 {
 	command->done_bytes = 0;
-	command->scratch = malloc(TARGET_SCRATCH_BYTES);
-	if (command->scratch)
-		io_run(command, verify_step);
-	else
-		command_finish(command, NVME_INTERNAL);
+	io_run(command, verify_step);
+}
+
+static void verify_ready(struct target_command *command)
+{
+	scratch_take(command, verify_begin);
 }
 
 void io_verify(struct target_command *command)

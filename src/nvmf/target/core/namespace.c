@@ -122,7 +122,7 @@ void target_namespace_remove(struct target_namespace *ns)
 
 bool namespace_begin(struct target_namespace *ns, struct target_command *command)
 {
-	if (ns->is_exclusive || !list_is_empty(&ns->jobs)) {
+	if (!ns->is_resuming && (ns->is_exclusive || !list_is_empty(&ns->jobs))) {
 		command->stage = TARGET_STAGE_PARKED;
 		list_append(&ns->parked, &command->parked);
 		return false;
@@ -136,7 +136,7 @@ static void start_job(struct target_namespace *ns)
 {
 	struct target_job *job;
 
-	if (ns->working || ns->is_exclusive || list_is_empty(&ns->jobs))
+	if (ns->working || ns->is_exclusive || ns->is_resuming || list_is_empty(&ns->jobs))
 		return;
 	job = list_first(&ns->jobs, struct target_job, node);
 	list_remove(&job->node);
@@ -158,12 +158,14 @@ void namespace_exclude(struct target_namespace *ns, struct target_job *job)
 	start_job(ns);
 }
 
-void namespace_job_done(struct target_namespace *ns)
+/*
+ * Run all parked commands before the next job. Otherwise a host that always has a fused pair
+ * waiting would keep the commands of other hosts parked for ever.
+ */
+static void resume_parked(struct target_namespace *ns)
 {
-	ns->is_exclusive = false;
-	ns->references++;
-	start_job(ns);
-	while (!ns->is_exclusive && list_is_empty(&ns->jobs) && !list_is_empty(&ns->parked)) {
+	ns->is_resuming = true;
+	while (!list_is_empty(&ns->parked)) {
 		struct target_command *command =
 			list_first(&ns->parked, struct target_command, parked);
 
@@ -171,6 +173,15 @@ void namespace_job_done(struct target_namespace *ns)
 		command->stage = TARGET_STAGE_WORKING;
 		io_run(command, command->run);
 	}
+	ns->is_resuming = false;
+}
+
+void namespace_job_done(struct target_namespace *ns)
+{
+	ns->is_exclusive = false;
+	ns->references++;
+	resume_parked(ns);
+	start_job(ns);
 	namespace_unreference(ns);
 }
 

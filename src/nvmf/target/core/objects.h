@@ -31,10 +31,12 @@ enum {
 	/* The bytes of one step: of Verify and Copy; of Write Zeroes and Dataset Management. */
 	TARGET_SCRATCH_BYTES = 128 << 10,
 	TARGET_ZERO_BYTES = 16 << 20,
+	TARGET_SCRATCHES_MAX = 4, /* how many Verify and Copy commands of a queue run at once */
 	/* The limits of a Copy: blocks in one range, blocks in all ranges, ranges. */
 	TARGET_COPY_RANGE_BLOCKS = 8192,
 	TARGET_COPY_BLOCKS = 65536,
 	TARGET_COPY_RANGES = 128,
+	TARGET_COPY_RANGE_BYTES = 32,
 };
 
 struct target {
@@ -94,12 +96,14 @@ struct target_namespace {
 	uint32_t references; /* one of the subsystem, and those of commands and jobs */
 	/*
 	 * The number of commands that the backend is executing. An exclusive job (a resize or a
-	 * fused pair) waits until there is none. Meanwhile new commands are parked.
+	 * fused pair) waits until there is none. Meanwhile new commands are parked. They have their
+	 * turn after that job, before the next one.
 	 */
 	uint32_t working;
 	struct list parked;
 	struct list jobs; /* struct target_job that wait, the next one first */
 	bool is_exclusive; /* a job runs; it is no longer in `jobs` */
+	bool is_resuming; /* the parked commands have their turn; no job starts */
 };
 
 struct target_job {
@@ -216,6 +220,19 @@ void io_done(struct target_command *command, uint16_t status);
 bool io_is_durable(const struct target_command *command);
 /* Whether the blocks are within the namespace. */
 bool io_is_inside(const struct target_namespace *ns, uint64_t slba, uint64_t blocks);
+
+/* --- scratch.c --- */
+/*
+ * Allocate the scratch buffer of a Verify or Copy, of TARGET_SCRATCH_BYTES and room for the ranges
+ * of a Copy; then call `run`. The command is parked while its queue has TARGET_SCRATCHES_MAX
+ * buffers. If there is no memory, the command ends.
+ */
+void scratch_take(struct target_command *command, void (*run)(struct target_command *command));
+/* Free the scratch buffer of a command, if it has one. */
+void scratch_give(struct target_command *command);
+void scratch_open(struct target_queue *queue);
+/* The queue is closed, and its parked commands have ended. */
+void scratch_close(struct target_queue *queue);
 
 /* --- namespace.c --- */
 struct target_namespace *namespace_find(const struct target_subsystem *subsystem, uint32_t nsid);

@@ -95,7 +95,8 @@ struct target_transport {
 /* Where the core has a command. */
 enum target_stage {
 	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or a function of the core */
-	TARGET_STAGE_PARKED, /* waits for its namespace, or for lost commands of its host */
+	/* waits for its namespace, for lost commands of its host, or for a scratch buffer */
+	TARGET_STAGE_PARKED,
 	TARGET_STAGE_EVENT, /* an Asynchronous Event Request that waits for an event */
 	TARGET_STAGE_FUSED, /* the first half of a pair, which waits for the second */
 	TARGET_STAGE_DELAYED, /* delayed by error injection; for ever if it is dropped */
@@ -125,6 +126,9 @@ struct target_queue {
 	struct list commands; /* pending commands, in the order of arrival */
 	struct loop_timer connect_timer;
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
+	struct list scratch_parked; /* commands that wait for a scratch buffer */
+	struct loop_work scratch_resume;
+	uint16_t scratches; /* how many commands have one */
 	uint16_t sqhd;
 	uint16_t pending; /* how many commands the core has, AERs included */
 	bool is_closing; /* the core has called close() */
@@ -164,7 +168,8 @@ struct target_command {
 	struct target_queue *queue;
 	struct list node; /* in queue->commands */
 	enum target_stage stage;
-	struct list parked; /* in namespace or host (TARGET_STAGE_PARKED), or controller->events */
+	/* in namespace, host or queue (TARGET_STAGE_PARKED), or controller->events */
+	struct list parked;
 	struct list lost; /* in host->lost */
 	bool is_at_work; /* a backend is executing it */
 	void (*ready)(struct target_command *command);
@@ -179,6 +184,7 @@ struct target_command {
 	uint64_t done_bytes; /* how much of that range, or of a Verify or Write Zeroes, is done */
 	uint64_t target_offset; /* where Copy writes next, in bytes */
 	uint8_t *scratch; /* a buffer of the core, for Compare, Copy and Verify */
+	bool has_counted_scratch; /* `scratch` is one of queue->scratches */
 };
 
 /*
