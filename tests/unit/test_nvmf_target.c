@@ -470,6 +470,40 @@ static void silent_host_loses_its_controller(void **state)
 	client_close(&admin);
 }
 
+static uint32_t keep_alive_feature(struct client *admin, uint8_t opcode, uint32_t kato_ms)
+{
+	struct nvme_sqe sqe = {.opcode = opcode,
+		.cdw10 = FEATURE_KEEP_ALIVE,
+		.cdw11 = kato_ms,
+		.sgl = {.type = NVME_SGL_TRANSPORT}};
+	struct nvme_cqe cqe = client_command(admin, &sqe, NULL, 0);
+
+	assert_int_equal(cqe.status, NVME_SUCCESS);
+	return (uint32_t)cqe.result;
+}
+
+static void keep_alive_timeout_is_rounded_up(void **state)
+{
+	static const uint32_t rows[][2] = {
+		{0, 0},
+		{60000, 60000},
+		{60001, 60100},
+		{60099, 60100},
+		{UINT32_MAX - 95, UINT32_MAX - 95},
+		{UINT32_MAX, UINT32_MAX},
+	};
+	struct client admin;
+
+	(void)state;
+	(void)client_admin(&admin, SUBSYSTEM_NQN, 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		(void)keep_alive_feature(&admin, NVME_ADMIN_SET_FEATURES, rows[i][0]);
+		assert_int_equal(
+			keep_alive_feature(&admin, NVME_ADMIN_GET_FEATURES, 0), rows[i][1]);
+	}
+	client_close(&admin);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -487,6 +521,7 @@ int main(void)
 		TEST(resized_namespace_is_reported_by_an_event),
 		TEST(injected_faults_hit_the_commands_they_name),
 		TEST(silent_host_loses_its_controller),
+		TEST(keep_alive_timeout_is_rounded_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

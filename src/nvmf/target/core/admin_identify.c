@@ -24,7 +24,7 @@ static void fill_controller(const struct target_controller *controller, uint8_t 
 		.frmw = 3, /* one slot, read-only */
 		.lpa = 1 << 1 | 1 << 2, /* effects; extended offsets */
 		.elpe = TARGET_ERRORS_MAX - 1,
-		.kas = 10,
+		.kas = TARGET_KAS,
 		.anatt = 10,
 		.anacap = 1,
 		.anagrpmax = TARGET_ANA_GROUP,

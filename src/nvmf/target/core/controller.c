@@ -67,11 +67,22 @@ static void keep_alive_expired(struct loop_timer *timer)
 	controller_end(controller);
 }
 
+/* Round up to the granularity of the timeout (base 2.0, section 5.27.1.12). */
+static uint32_t kato_round(uint32_t kato_ms)
+{
+	const uint32_t step_ms = TARGET_KAS * 100;
+	uint32_t over_ms = kato_ms % step_ms;
+
+	if (over_ms == 0 || kato_ms > UINT32_MAX - (step_ms - over_ms))
+		return kato_ms;
+	return kato_ms + step_ms - over_ms;
+}
+
 void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 {
 	struct target *target = controller->target;
 
-	controller->kato_ms = kato_ms;
+	controller->kato_ms = kato_round(kato_ms);
 	if (controller->is_discovery && kato_ms == 0)
 		controller->kato_ms = TARGET_DISCOVERY_KATO_MS;
 	controller->heard_ns = loop_now_ns(target->loop);

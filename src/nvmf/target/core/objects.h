@@ -25,6 +25,7 @@ enum {
 	TARGET_QIDS_DEFAULT = 128,
 	TARGET_QIDS_MAX = 1024,
 	TARGET_DISCOVERY_KATO_MS = 120000,
+	TARGET_KAS = 1, /* the granularity of the keep alive timeout, in units of 100 ms */
 	TARGET_CONNECT_SECONDS = 10,
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
