@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -205,14 +206,14 @@ static void network_of_a_virtual_loop_reports_events(void **state)
 	loop_destroy(virtual_loop);
 }
 
-/* The kernel ends a connection whose peer has vanished. */
+/* The kernel ends a connection whose peer has vanished, also one that owes acknowledgements. */
 static void accepted_socket_has_keep_alive(void **state)
 {
 	struct network *network = &network_sockets;
 	struct sockaddr_storage address = {.ss_family = AF_INET}, none = {0}, peer;
 	struct sockaddr_in *ipv4 = (struct sockaddr_in *)&address;
 	socklen_t bytes = sizeof(*ipv4), option_bytes = sizeof(int);
-	int listener, connected, accepted, is_on = 0;
+	int listener, connected, accepted, is_on = 0, timeout_ms = 0;
 
 	(void)state;
 	ipv4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -225,6 +226,9 @@ static void accepted_socket_has_keep_alive(void **state)
 	assert_true(accepted >= 0);
 	assert_int_equal(getsockopt(accepted, SOL_SOCKET, SO_KEEPALIVE, &is_on, &option_bytes), 0);
 	assert_true(is_on);
+	assert_int_equal(
+		getsockopt(accepted, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &option_bytes), 0);
+	assert_int_equal(timeout_ms, 60000);
 	network->close(network, accepted);
 	network->close(network, connected);
 	network->close(network, listener);

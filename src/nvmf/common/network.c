@@ -6,8 +6,10 @@
  * sent yet. Otherwise an old write command could reach the controller after the host has repeated
  * that command on a new connection.
  *
- * Accepted sockets have SO_KEEPALIVE. A host that does not use NVMe's keep alive may vanish with
- * commands outstanding, and that host's next connection waits for them: SO_KEEPALIVE ends the wait.
+ * Accepted sockets have SO_KEEPALIVE and TCP_USER_TIMEOUT. A host that does not use NVMe's keep
+ * alive may vanish with commands outstanding, and that host's next connection waits for them: these
+ * options end the wait. While sent bytes are not acknowledged, the kernel sends no probes of
+ * SO_KEEPALIVE, and without TCP_USER_TIMEOUT it retransmits for some 15 minutes.
  */
 #include "nvmf/common/network.h"
 
@@ -23,6 +25,7 @@ enum {
 	ALIVE_IDLE_SECONDS = 30,
 	ALIVE_STEP_SECONDS = 10,
 	ALIVE_STEPS = 3,
+	UNACKNOWLEDGED_MS = 60000,
 };
 
 static socklen_t address_bytes(const struct sockaddr_storage *address)
@@ -95,10 +98,12 @@ static int socket_listen(struct network *network, const struct sockaddr_storage 
 static void keep_alive(int fd)
 {
 	const int on = 1, idle = ALIVE_IDLE_SECONDS, step = ALIVE_STEP_SECONDS, count = ALIVE_STEPS;
+	const unsigned unacknowledged = UNACKNOWLEDGED_MS;
 
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &step, sizeof(step));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof(unacknowledged));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
