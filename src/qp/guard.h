@@ -15,7 +15,8 @@
  *   sent, or was answered long ago; an RC request with a PSN farther than GUARD_PSN_DISTANCE from
  *   the expected one; a WRITE over UC that is refused.
  * - A try at keys: a WRITE over UC that is refused for key, bounds or access, and comes from the
- *   peer's port. Over RC the first wrong key ends the connection (IBTA 9.9.3), so it needs no guard.
+ *   peer's port. RC needs no such guard, because the first wrong key ends the connection (IBTA
+ *   9.9.3).
  *
  * A queue pair has GUARD_TRIES of each kind, and regains one in GUARD_TRY_NS. All queue pairs of a
  * lane with the same peer share GUARD_PEER_TRIES, and regain one in GUARD_PEER_TRY_NS. While either
@@ -39,16 +40,17 @@
  * The mean cost of a successful guess while the guard is up, at a million packets a second. The
  * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:
  *
- * - An RC response that is accepted: 2^31 packets, 36 minutes, for a port of 2^14 and a PSN of 2^24
- *   of which 128 are outstanding. After 2^24 messages the MSN makes it 2^48 packets, 9 years.
+ * - An RC response that is accepted: 2^31 packets, 36 minutes, for a port of 2^14 and a PSN of
+ *   2^24, of which 128 are outstanding. After 2^24 messages the MSN makes it 2^48 packets, 9
+ *   years.
  * - An RC request that is executed: 2^38 packets, 3 days, for the port and the expected PSN.
  * - A WRITE over UC that is executed: 2^32 / K seconds for K keys of the domain, which is 136 years
  *   for one key and a day for 49,152. It is an eighth of that for all queue pairs with the peer
  *   together.
  *
- * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over
- * UC takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with a chance of
- * 1 in 16,384.
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over UC
+ * takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with a
+ * chance of 1 in 16,384.
  *
  * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
  * Threads: the lane's lock covers all calls.

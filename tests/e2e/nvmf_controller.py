@@ -5,8 +5,9 @@
 Usage: nvmf_controller.py PORT FILE [digest]
 
 Large writes come by R2Ts of 8 KiB, reads leave in C2HData of 8 KiB, so that each command has
-several PDUs. It says "ready" when it listens, and runs until it is killed. What it has answered is
-in the file, also after a kill.
+several PDUs. It says "ready" when it listens, "written" at the first write after a flush, and
+"flushed" at the first flush after a write. It runs until it is killed. What it has answered is in
+the file, also after a kill.
 """
 import os
 import socket
@@ -155,6 +156,11 @@ class Connection(socketserver.BaseRequestHandler):
         elif opcode != 0x0C:
             self.respond(cid)
 
+    def note(self, is_dirty):
+        if self.server.is_dirty != is_dirty:
+            self.server.is_dirty = is_dirty
+            print("written" if is_dirty else "flushed", flush=True)
+
     def io(self, cid, opcode, sqe, data):
         slba, cdw12 = struct.unpack_from("<QI", sqe, 40)
         length = ((cdw12 & 0xFFFF) + 1) * BLOCK
@@ -164,11 +170,13 @@ class Connection(socketserver.BaseRequestHandler):
             self.give(cid, os.pread(self.server.file, length, slba * BLOCK))
         elif opcode == 1:
             os.pwrite(self.server.file, self.fetch(cid, length, data), slba * BLOCK)
+            self.note(True)
             self.respond(cid)
         elif opcode == 8:
             os.pwrite(self.server.file, bytes(length), slba * BLOCK)
             self.respond(cid)
         elif opcode == 0:
+            self.note(False)
             self.respond(cid)
         else:
             self.respond(cid, 0x4001)
@@ -216,5 +224,6 @@ class Server(socketserver.ThreadingTCPServer):
 
 server = Server(("127.0.0.1", PORT), Connection)
 server.file = os.open(FILE, os.O_RDWR)
+server.is_dirty = False
 print("ready", flush=True)
 server.serve_forever()

@@ -116,6 +116,27 @@ end_export
 ! "$nvmf" list | grep -q "$files/socket" || fail 'list shows an export that has ended'
 [ ! -e "$files/socket" ] || fail 'the socket is left behind'
 
+# The client writes without a flush. The export ends with one, or says that it did not.
+last_is() { # written|flushed: what the controller did last
+	[ "$(tail -n 1 "$files/controller")" = "$1" ]
+}
+start_export --nbd "$files/socket"
+head -c 64k /dev/urandom >"$files/part"
+nbdcopy "$files/part" "$uri" || fail 'nbdcopy cannot write'
+last_is written || fail "nbdcopy has flushed: $(cat "$files/controller")"
+end_export
+last_is flushed || fail "the export has not flushed: $(cat "$files/controller")"
+start_export --nbd "$files/socket"
+nbdcopy "$files/part" "$uri" || fail 'nbdcopy cannot write'
+end_controller
+await 'the loss was not reported' grep -q 'connection was lost' "$files/export.log"
+await 'the export does not end' sh -c "! kill -TERM $export 2>/dev/null"
+! wait $export || fail 'the export could not flush, and did not fail'
+grep -q 'was not flushed, so its last writes may be lost' "$files/export.log" ||
+	fail "the export said: $(cat "$files/export.log")"
+export=
+start_controller
+
 # The target killed under verified I/O, then the host: nothing acknowledged is lost.
 verify="$nvmf verify $there --size 2m --iodepth 8 --state $files/state"
 $verify --runtime 6 >"$files/out" 2>"$files/verify.log" &
@@ -163,7 +184,11 @@ if [ -w /dev/fuse ] && command -v fusermount3 >/dev/null && [ "$(id -u)" = 0 ]; 
 		fail 'dd cannot write the file'
 	[ "$(dd if="$files/disk" bs=1 skip=5001 count=5 2>/dev/null)" = hello ] ||
 		fail 'what dd wrote is not on the disk'
+	printf hello | dd of="$files/file" bs=1 seek=9001 conv=notrunc 2>/dev/null ||
+		fail 'dd cannot write the file'
+	last_is written || fail "dd has flushed: $(cat "$files/controller")"
 	end_export
+	last_is flushed || fail "the export has not flushed: $(cat "$files/controller")"
 	[ ! -e "$files/file" ] || fail 'the file is left behind'
 
 	# A mount namespace with a copy of the mount keeps the file system alive.

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #include "discovery_log.h"
+#include "flush.h"
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/codec/log_page.h"
 #include "nvmf/host/controller/sqe.h"
@@ -67,6 +68,7 @@ struct exported {
 	unsigned number;
 	struct session session;
 	struct served served;
+	struct flush flush;
 	char nbd[PATH_BYTES];
 	char fuse[PATH_BYTES];
 	bool is_offered; /* the last list of active namespaces has it */
@@ -82,7 +84,9 @@ struct all {
 	unsigned subsystems_count;
 	unsigned exports_count;
 	struct ending ending;
+	struct flush_round round;
 	bool is_ending;
+	int status;
 };
 
 static const struct host_transport *transport_of(uint8_t trtype)
@@ -131,12 +135,22 @@ static void export_unmounted(void *context)
 	exported->is_unmounted = true;
 }
 
-static void export_close(struct exported *exported)
+static void export_flush(struct all *all, struct exported *exported)
 {
-	served_close(&exported->served);
+	served_stop(&exported->served);
+	flush_begin(&exported->flush, &all->round, &exported->session);
+}
+
+static int export_close(struct exported *exported)
+{
+	int status = flush_end(
+		&exported->flush, &exported->session, exported->served.settings.subnqn);
+
 	session_close(&exported->session);
+	served_close(&exported->served);
 	list_remove(&exported->node);
 	free(exported);
+	return status;
 }
 
 static bool path_make(char *path, const char *directory, const struct subsystem *subsystem,
@@ -211,7 +225,7 @@ static void exports_drop(struct subsystem *subsystem)
 		if (exported->is_offered)
 			continue;
 		if (!exported->served.file || exported->is_unmounted)
-			export_close(exported);
+			(void)export_close(exported);
 		else
 			fuse_file_unmount(exported->served.file);
 	}
@@ -323,7 +337,7 @@ static void subsystem_open(struct all *all, const struct nvmf_options *options)
 static void subsystem_close(struct subsystem *subsystem)
 {
 	list_for_each_safe(exported, &subsystem->exports, struct exported, node)
-		export_close(exported);
+		subsystem->all->status |= export_close(exported);
 	loop_timer_cancel(&subsystem->retry);
 	session_close(&subsystem->session);
 	list_remove(&subsystem->node);
@@ -427,6 +441,15 @@ static bool has_work(const struct all *all)
 	return false;
 }
 
+/* The user has unmounted the file: flush what was written, and end the export. */
+static void export_end(struct all *all, struct exported *exported)
+{
+	flush_round_init(&all->round, all->loop);
+	export_flush(all, exported);
+	flush_round_wait(&all->round);
+	all->status |= export_close(exported);
+}
+
 /* Do what the marks ask for. Returns whether no file is mounted any more. */
 static bool all_step(struct all *all)
 {
@@ -440,7 +463,7 @@ static bool all_step(struct all *all)
 			namespaces_refresh(subsystem);
 		list_for_each_safe(exported, &subsystem->exports, struct exported, node) {
 			if (exported->is_unmounted && !all->is_ending)
-				export_close(exported);
+				export_end(all, exported);
 			else
 				is_mounted |= exported->served.file && !exported->is_unmounted;
 		}
@@ -456,6 +479,9 @@ static void all_ended(struct ending *ending)
 {
 	struct all *all = container_of(ending, struct all, ending);
 
+	/* The second signal. */
+	if (all->is_ending)
+		flush_round_stop(&all->round);
 	all->is_ending = true;
 	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
 		list_for_each(exported, &subsystem->exports, struct exported, node)
@@ -498,6 +524,11 @@ static int directory_make(const char *path)
 
 static void all_close(struct all *all)
 {
+	flush_round_init(&all->round, all->loop);
+	list_for_each(subsystem, &all->subsystems, struct subsystem, node)
+		list_for_each(exported, &subsystem->exports, struct exported, node)
+			export_flush(all, exported);
+	flush_round_wait(&all->round);
 	list_for_each_safe(subsystem, &all->subsystems, struct subsystem, node)
 		subsystem_close(subsystem);
 	list_for_each_safe(discovery, &all->discoveries, struct discovery, node)
@@ -531,5 +562,5 @@ int command_connect_all(const struct nvmf_options *options)
 			loop_step(all.loop, has_work(&all) && !all.is_ending ? 0 : UINT64_MAX);
 	}
 	all_close(&all);
-	return status;
+	return status | all.status;
 }

@@ -349,14 +349,19 @@ bool fuse_file_unmount(struct fuse_file *file)
 	return true;
 }
 
-void fuse_file_destroy(struct fuse_file *file)
+void fuse_file_stop(struct fuse_file *file)
 {
-	if (!file)
-		return;
 	loop_unwatch(file->loop, &file->watch);
 	if (file->helper.events)
 		close(file->helper.fd);
 	loop_unwatch(file->loop, &file->helper);
+}
+
+void fuse_file_destroy(struct fuse_file *file)
+{
+	if (!file)
+		return;
+	fuse_file_stop(file);
 	if (file->session) {
 		fuse_session_unmount(file->session);
 		fuse_session_destroy(file->session);

@@ -53,14 +53,23 @@ int served_open(struct served *served, const struct session *session,
 	return 0;
 }
 
-void served_close(struct served *served)
+void served_stop(struct served *served)
 {
 	if (served->is_listed)
 		exports_remove(served->settings.number, served->list_fd);
-	fuse_file_destroy(served->file);
+	served->is_listed = false;
+	if (served->file)
+		fuse_file_stop(served->file);
 	nbd_server_destroy(served->server);
 	if (served->server && strchr(served->settings.nbd, '/'))
 		unlink(served->settings.nbd);
+	served->server = NULL;
+}
+
+void served_close(struct served *served)
+{
+	served_stop(served);
+	fuse_file_destroy(served->file);
 	*served = (struct served){.file = NULL};
 }
 

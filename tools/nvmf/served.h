@@ -43,7 +43,16 @@ struct served {
 int served_open(struct served *served, const struct session *session,
 	const struct served_settings *settings);
 
-/* Disconnect all NBD clients, and unmount the file. Does nothing if `served` is not open. */
+/*
+ * Disconnect all NBD clients, and take no more requests of the file. Does nothing if `served` is
+ * not open.
+ */
+void served_stop(struct served *served);
+
+/*
+ * Call served_stop(), and unmount the file. Does nothing if `served` is not open. Requests of the
+ * file may be pending, so the caller closes the session first.
+ */
 void served_close(struct served *served);
 
 /* A watch for SIGINT and SIGTERM, by which a serving process is asked to end. */

@@ -43,10 +43,12 @@ void block_submit(struct block_device *device, struct block_request *request)
 {
 	int error = request_check(device, request);
 
-	if (error)
+	if (error) {
 		request->done(request, error);
-	else
-		device->ops->submit(device, request);
+		return;
+	}
+	device->was_written |= request->op != BLOCK_READ && request->op != BLOCK_FLUSH;
+	device->ops->submit(device, request);
 }
 
 void block_device_destroy(struct block_device *device)

@@ -60,6 +60,7 @@ struct block_device {
 	uint64_t size_bytes; /* a multiple of block_bytes; may change at any time */
 	uint32_t block_bytes; /* a power of two, 512 to 65536 */
 	bool is_read_only;
+	bool was_written; /* a request that changes blocks was submitted */
 	bool has_write_cache; /* false: each write is durable when it is done */
 	bool has_trim;
 	bool has_write_zeroes;
