@@ -16,7 +16,7 @@ enum { AT = 1000, FAR = 70000, LONG = 200001 };
 
 static struct stream_end a, b;
 
-static void start(bool has_crc, uint32_t ready)
+static void pair_start(bool has_crc, uint32_t ready)
 {
 	struct stream_options options = {.settings = stream_settings(true)};
 
@@ -25,7 +25,7 @@ static void start(bool has_crc, uint32_t ready)
 	stream_pair_start(&a, &b, &options);
 }
 
-static void stop(void)
+static void pair_stop(void)
 {
 	stream_pair_stop(&a, &b);
 }
@@ -68,7 +68,7 @@ static void send_arrives_in_the_receive_request(void **state)
 {
 	(void)state;
 	for (int has_crc = 0; has_crc <= 1; has_crc++) {
-		start(has_crc, 0);
+		pair_start(has_crc, 0);
 		stream_post_receive(&b, 11, FAR, LONG);
 		stream_post_receive(&b, 12, FAR, 100);
 		post(WR_SEND, LONG, SEND_SOLICITED, 0);
@@ -81,14 +81,14 @@ static void send_arrives_in_the_receive_request(void **state)
 		assert_int_equal(cqe.byte_count, LONG);
 		assert_memory_equal(b.memory + FAR, a.memory + AT, LONG);
 		assert_int_equal(expect(&b, WC_RECV, WC_SUCCESS).byte_count, 0);
-		stop();
+		pair_stop();
 	}
 }
 
 static void send_waits_for_a_receive_request(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_SEND, 100, 0, 0);
 	post(WR_RDMA_WRITE_WITH_IMM, 100, 0, 7);
 	stream_run(&a, &b);
@@ -105,14 +105,14 @@ static void send_waits_for_a_receive_request(void **state)
 	iwarp_resume(b.iwarp, b.now_ns);
 	assert_int_equal(expect(&b, WC_RECV_RDMA_WITH_IMM, WC_SUCCESS).wr_id, 2);
 	assert_false(iwarp_is_stalled(b.iwarp));
-	stop();
+	pair_stop();
 }
 
 static void write_arrives_and_says_nothing(void **state)
 {
 	(void)state;
 	for (int has_crc = 0; has_crc <= 1; has_crc++) {
-		start(has_crc, 0);
+		pair_start(has_crc, 0);
 		post(WR_RDMA_WRITE, LONG, 0, 0);
 		post(WR_RDMA_WRITE, 1, 0, 0);
 		stream_run(&a, &b);
@@ -121,14 +121,14 @@ static void write_arrives_and_says_nothing(void **state)
 		expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
 		expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
 		expect_none(&b);
-		stop();
+		pair_stop();
 	}
 }
 
 static void write_with_immediate_takes_a_receive_request(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&b, 21, 0, 0);
 	post(WR_RDMA_WRITE_WITH_IMM, 5000, 0, 0x11223344);
 	stream_run(&a, &b);
@@ -142,7 +142,7 @@ static void write_with_immediate_takes_a_receive_request(void **state)
 	post(WR_RDMA_WRITE_WITH_IMM, 70, 0, 1);
 	stream_run(&a, &b);
 	assert_int_equal(expect(&b, WC_RECV_RDMA_WITH_IMM, WC_SUCCESS).byte_count, 70);
-	stop();
+	pair_stop();
 }
 
 /* Programs watch the last byte of a WRITE. */
@@ -153,7 +153,7 @@ static void last_bytes_of_a_long_segment_are_placed_last(void **state)
 	size_t count;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_RDMA_WRITE, BYTES, 0, 0);
 	count = stream_take(&a, bytes, sizeof(bytes));
 	stream_give(&b, bytes, count - 1);
@@ -161,14 +161,14 @@ static void last_bytes_of_a_long_segment_are_placed_last(void **state)
 	assert_int_equal(b.memory[FAR + BYTES - 1], (uint8_t)~a.memory[FAR + BYTES - 1]);
 	stream_give(&b, bytes + count - 1, 1);
 	assert_memory_equal(b.memory + FAR, a.memory + AT, BYTES);
-	stop();
+	pair_stop();
 }
 
 static void read_fills_the_list(void **state)
 {
 	(void)state;
 	for (int has_crc = 0; has_crc <= 1; has_crc++) {
-		start(has_crc, 0);
+		pair_start(has_crc, 0);
 		struct sge list[3] = {
 			{(uintptr_t)a.memory + 10, 7000, a.key},
 			{(uintptr_t)a.memory + 50000, 0, a.key},
@@ -185,7 +185,7 @@ static void read_fills_the_list(void **state)
 		assert_memory_equal(a.memory + 10, b.memory + FAR, 7000);
 		assert_memory_equal(a.memory + 100000, b.memory + FAR + 7000, LONG - 7000);
 		expect_none(&b);
-		stop();
+		pair_stop();
 	}
 }
 
@@ -194,7 +194,7 @@ static void atomics_return_what_was_there(void **state)
 	uint64_t value = 41, original;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	memcpy(b.memory + FAR, &value, sizeof(value));
 	struct send_wr wr = wr_of(WR_ATOMIC_FETCH_AND_ADD, 8);
 	wr.compare_add = 2;
@@ -216,7 +216,7 @@ static void atomics_return_what_was_there(void **state)
 	assert_int_equal(original, 99);
 	memcpy(&value, b.memory + FAR, sizeof(value));
 	assert_int_equal(value, 99);
-	stop();
+	pair_stop();
 }
 
 static void requests_complete_in_the_order_they_were_posted(void **state)
@@ -225,7 +225,7 @@ static void requests_complete_in_the_order_they_were_posted(void **state)
 	size_t count;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&b, 1, FAR, 100);
 	post(WR_RDMA_READ, 8, 0, 0);
 	post(WR_SEND, 8, 0, 0);
@@ -236,7 +236,7 @@ static void requests_complete_in_the_order_they_were_posted(void **state)
 	stream_run(&a, &b);
 	expect(&a, WC_RDMA_READ, WC_SUCCESS);
 	expect(&a, WC_SEND, WC_SUCCESS);
-	stop();
+	pair_stop();
 }
 
 static void fenced_request_waits_for_reads(void **state)
@@ -245,7 +245,7 @@ static void fenced_request_waits_for_reads(void **state)
 	size_t count;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_RDMA_READ, 8, 0, 0);
 	post(WR_RDMA_WRITE, 8, SEND_FENCE, 0);
 	count = stream_take(&a, bytes, sizeof(bytes));
@@ -254,7 +254,7 @@ static void fenced_request_waits_for_reads(void **state)
 	stream_run(&a, &b);
 	expect(&a, WC_RDMA_READ, WC_SUCCESS);
 	expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
-	stop();
+	pair_stop();
 }
 
 static void reads_beyond_what_the_peer_serves_wait(void **state)
@@ -277,7 +277,7 @@ static void reads_beyond_what_the_peer_serves_wait(void **state)
 	stream_run(&a, &b);
 	for (int i = 0; i < 5; i++)
 		expect(&a, WC_RDMA_READ, WC_SUCCESS);
-	stop();
+	pair_stop();
 }
 
 static void read_without_any_outstanding_allowed_fails(void **state)
@@ -291,7 +291,7 @@ static void read_without_any_outstanding_allowed_fails(void **state)
 	post(WR_RDMA_READ, 100, 0, 0);
 	stream_run(&a, &b);
 	assert_int_equal(expect(&a, 0, WC_LOC_QP_OP_ERR).fault, FAULT_NO_RD_ATOMIC);
-	stop();
+	pair_stop();
 }
 
 static void send_with_invalidate_revokes_a_window(void **state)
@@ -299,7 +299,7 @@ static void send_with_invalidate_revokes_a_window(void **state)
 	uint32_t key;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	assert_int_equal(mw_add(&b.mrs, STREAM_PD, MR_KIND_WINDOW_2, 1, &key), 0);
 	struct send_wr bind = {
 		.opcode = WR_BIND_MW,
@@ -328,13 +328,13 @@ static void send_with_invalidate_revokes_a_window(void **state)
 	stream_run(&a, &b);
 	assert_int_equal(a.qp->state, QP_ERR);
 	assert_int_equal(b.qp->state, QP_ERR);
-	stop();
+	pair_stop();
 }
 
 static void bad_key_of_a_write_ends_the_stream(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&b, 7, 0, 100);
 	struct send_wr wr = wr_of(WR_RDMA_WRITE, 100);
 	wr.rkey ^= 1;
@@ -346,13 +346,13 @@ static void bad_key_of_a_write_ends_the_stream(void **state)
 	assert_true(a.events & SIGNAL_QP_FATAL);
 	assert_true(a.is_closed && b.is_closed);
 	assert_true((a.events & SIGNAL_QP_DISCONNECTED) && (b.events & SIGNAL_QP_DISCONNECTED));
-	stop();
+	pair_stop();
 }
 
 static void bad_key_of_a_read_fails_the_read(void **state)
 {
 	(void)state;
-	start(true, 0);
+	pair_start(true, 0);
 	struct send_wr wr = wr_of(WR_RDMA_READ, 100);
 	wr.rkey ^= 1;
 	assert_int_equal(stream_post(&a, &wr), 0);
@@ -362,26 +362,26 @@ static void bad_key_of_a_read_fails_the_read(void **state)
 	expect(&a, 0, WC_WR_FLUSH_ERR);
 	assert_int_equal(a.qp->state, QP_ERR);
 	assert_true(a.is_closed && b.is_closed);
-	stop();
+	pair_stop();
 }
 
 static void send_longer_than_the_receive_request_ends_the_stream(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&b, 3, FAR, 99);
 	post(WR_SEND, 100, 0, 0);
 	stream_run(&a, &b);
 	expect(&b, 0, WC_LOC_LEN_ERR);
 	assert_int_equal(b.memory[FAR], (uint8_t)~a.memory[FAR]);
 	assert_true(a.is_closed && b.is_closed);
-	stop();
+	pair_stop();
 }
 
 static void bad_lkey_fails_after_the_requests_before_it(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&b, 3, FAR, 100);
 	post(WR_RDMA_READ, 8, 0, 0);
 	struct send_wr wr = wr_of(WR_SEND, 100);
@@ -391,13 +391,13 @@ static void bad_lkey_fails_after_the_requests_before_it(void **state)
 	expect(&a, WC_RDMA_READ, WC_SUCCESS);
 	assert_int_equal(expect(&a, 0, WC_LOC_PROT_ERR).fault, FAULT_LOCAL_KEY);
 	assert_true(a.is_closed && b.is_closed);
-	stop();
+	pair_stop();
 }
 
 static void closing_flushes_both_ends(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&a, 1, 0, 10);
 	stream_post_receive(&b, 2, 0, 10);
 	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
@@ -406,7 +406,7 @@ static void closing_flushes_both_ends(void **state)
 	expect(&b, 0, WC_WR_FLUSH_ERR);
 	assert_true(a.is_closed && b.is_closed);
 	assert_int_equal(b.qp->state, QP_ERR);
-	stop();
+	pair_stop();
 }
 
 static void peer_that_does_not_close_is_left_after_a_while(void **state)
@@ -414,25 +414,25 @@ static void peer_that_does_not_close_is_left_after_a_while(void **state)
 	uint8_t bytes[64];
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
 	assert_int_equal(stream_take(&a, bytes, sizeof(bytes)), 0);
 	assert_true(a.has_said_end && !a.is_closed);
 	stream_pass(&a, IWARP_CLOSE_NS);
 	assert_true(a.is_closed);
-	stop();
+	pair_stop();
 }
 
 static void lost_connection_flushes_what_is_under_way(void **state)
 {
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_RDMA_READ, 100, 0, 0);
 	stream_give_end(&a, true);
 	expect(&a, 0, WC_WR_FLUSH_ERR);
 	assert_true(a.is_closed);
 	assert_true(a.events & SIGNAL_QP_DISCONNECTED);
-	stop();
+	pair_stop();
 }
 
 static void responder_waits_until_the_initiator_is_ready(void **state)
@@ -442,7 +442,7 @@ static void responder_waits_until_the_initiator_is_ready(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		start(true, ways[i]);
+		pair_start(true, ways[i]);
 		stream_post_receive(&a, 1, FAR, 100);
 		struct sge sge;
 		struct send_wr wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
@@ -458,7 +458,7 @@ static void responder_waits_until_the_initiator_is_ready(void **state)
 		assert_int_equal(second.status, WC_SUCCESS);
 		expect_none(&a);
 		expect_none(&b);
-		stop();
+		pair_stop();
 	}
 }
 
@@ -468,7 +468,7 @@ static void responder_without_peer_to_peer_waits_only_so_long(void **state)
 	struct sge sge;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	stream_post_receive(&a, 1, FAR, 100);
 	struct send_wr wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
 	assert_int_equal(stream_post(&b, &wr), 0);
@@ -477,14 +477,14 @@ static void responder_without_peer_to_peer_waits_only_so_long(void **state)
 	stream_pass(&b, 1);
 	stream_run(&a, &b);
 	expect(&a, WC_RECV, WC_SUCCESS);
-	stop();
+	pair_stop();
 
-	start(false, MPA_READY_WRITE);
+	pair_start(false, MPA_READY_WRITE);
 	wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
 	assert_int_equal(stream_post(&b, &wr), 0);
 	stream_pass(&b, 10 * IWARP_HOLD_NS);
 	assert_int_equal(stream_take(&b, bytes, sizeof(bytes)), 0);
-	stop();
+	pair_stop();
 }
 
 /* A message that stalls is one, too: the responder may speak. */
@@ -494,7 +494,7 @@ static void responder_waits_no_longer_when_a_message_stalls(void **state)
 	struct sge sge;
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_SEND, 10, 0, 0);
 	struct send_wr wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
 	assert_int_equal(stream_post(&b, &wr), 0);
@@ -502,7 +502,7 @@ static void responder_waits_no_longer_when_a_message_stalls(void **state)
 	stream_give(&b, bytes, count);
 	assert_true(iwarp_is_stalled(b.iwarp));
 	assert_int_not_equal(stream_take(&b, bytes, sizeof(bytes)), 0);
-	stop();
+	pair_stop();
 }
 
 static void queue_pair_that_was_reset_has_another_stream(void **state)
@@ -511,7 +511,7 @@ static void queue_pair_that_was_reset_has_another_stream(void **state)
 	struct qp_attr attr = {.access = MR_REMOTE_ANY};
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	assert_int_equal(iwarp_open(a.iwarp, &settings, 0), -22);
 	assert_int_equal(qp_modify(a.qp, QP_RESET, ATTR_STATE, &attr, 0), 0);
 	assert_int_equal(qp_modify(a.qp, QP_INIT, ATTR_STATE | ATTR_ACCESS, &attr, 0), 0);
@@ -522,7 +522,7 @@ static void queue_pair_that_was_reset_has_another_stream(void **state)
 	post(WR_RDMA_WRITE, 100, 0, 0);
 	stream_run(&a, &b);
 	expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
-	stop();
+	pair_stop();
 }
 
 static void send_queue_drains_in_sqd(void **state)
@@ -530,7 +530,7 @@ static void send_queue_drains_in_sqd(void **state)
 	struct qp_attr attr = {.has_drain_event = true};
 
 	(void)state;
-	start(false, 0);
+	pair_start(false, 0);
 	post(WR_RDMA_READ, 100, 0, 0);
 	uint8_t bytes[256];
 	stream_give(&b, bytes, stream_take(&a, bytes, sizeof(bytes)));
@@ -545,7 +545,7 @@ static void send_queue_drains_in_sqd(void **state)
 	assert_int_equal(qp_modify(a.qp, QP_RTS, ATTR_STATE, &attr, 0), 0);
 	stream_run(&a, &b);
 	expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
-	stop();
+	pair_stop();
 }
 
 int main(void)

@@ -15,7 +15,7 @@ enum { AT = 1000, FAR = 70000, SMALL = 100 };
 
 static struct stream_end a, b;
 
-static void start(bool has_crc)
+static void pair_start(bool has_crc)
 {
 	struct stream_options options = {.settings = stream_settings(true)};
 
@@ -23,7 +23,7 @@ static void start(bool has_crc)
 	stream_pair_start(&a, &b, &options);
 }
 
-static void stop(void)
+static void pair_stop(void)
 {
 	stream_pair_stop(&a, &b);
 }
@@ -68,7 +68,7 @@ static void expect_refused(void)
 	assert_int_equal(b.qp->state, QP_ERR);
 	assert_int_equal(b.memory[FAR], 0);
 	assert_int_equal(b.memory[0], 0);
-	stop();
+	pair_stop();
 }
 
 /* A bare WRITE or SEND, alone or behind others. Returns the bytes of all that was sent so far. */
@@ -117,7 +117,7 @@ static void any_small_length_arrives(void **state)
 	(void)state;
 	for (int has_crc = 0; has_crc <= 1; has_crc++)
 		for (uint32_t bytes = 0; bytes < 40; bytes++) {
-			start(has_crc);
+			pair_start(has_crc);
 			stream_post_receive(&b, 1, 0, bytes);
 			post(WR_RDMA_WRITE, bytes, 0);
 			post(WR_SEND, bytes, SEND_INLINE);
@@ -127,33 +127,33 @@ static void any_small_length_arrives(void **state)
 			assert_memory_equal(b.memory + FAR, a.memory + AT, bytes);
 			assert_int_equal(b.memory[FAR + bytes], (uint8_t)~a.memory[FAR + bytes]);
 			assert_int_equal(b.memory[bytes], (uint8_t)~a.memory[bytes]);
-			stop();
+			pair_stop();
 		}
 }
 
 static void known_key_that_goes_is_known_no_longer(void **state)
 {
 	(void)state;
-	start(true);
+	pair_start(true);
 	pass_both();
 	assert_int_equal(mr_table_remove(&b.mrs, b.key, STREAM_PD), 0);
 	post(WR_RDMA_WRITE, SMALL, 0);
 	expect_refused();
 
-	start(true);
+	pair_start(true);
 	pass_both();
 	stream_post_receive(&b, 2, 0, SMALL);
 	assert_int_equal(mr_table_remove(&b.mrs, b.key, STREAM_PD), 0);
 	post(WR_SEND, SMALL, 0);
 	expect_refused();
 
-	start(true);
+	pair_start(true);
 	pass_both();
 	assert_int_equal(mr_table_remove(&a.mrs, a.key, STREAM_PD), 0);
 	post(WR_RDMA_WRITE, SMALL, 0);
 	stream_run(&a, &b);
 	assert_int_equal(expect(&a, WC_LOC_PROT_ERR).fault, FAULT_LOCAL_KEY);
-	stop();
+	pair_stop();
 }
 
 static void right_that_goes_is_looked_at_again(void **state)
@@ -161,13 +161,13 @@ static void right_that_goes_is_looked_at_again(void **state)
 	struct mr_region region = {.pd = STREAM_PD, .bytes = STREAM_MEMORY_BYTES};
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	pass_both();
 	b.qp->attr.access = MR_REMOTE_READ;
 	post(WR_RDMA_WRITE, SMALL, 0);
 	expect_refused();
 
-	start(true);
+	pair_start(true);
 	pass_both();
 	region.address = b.memory;
 	region.iova = (uint64_t)(uintptr_t)b.memory;
@@ -183,7 +183,7 @@ static void message_beyond_a_known_region_is_refused(void **state)
 	struct send_wr wr;
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	pass_both();
 	wr = stream_wr(&a, &b, WR_RDMA_WRITE, &sge, AT, SMALL, STREAM_MEMORY_BYTES - SMALL + 1);
 	assert_int_equal(stream_post(&a, &wr), 0);
@@ -193,7 +193,7 @@ static void message_beyond_a_known_region_is_refused(void **state)
 static void message_that_is_too_long_is_refused(void **state)
 {
 	(void)state;
-	start(true);
+	pair_start(true);
 	pass_both();
 	stream_post_receive(&b, 9, 0, SMALL - 1);
 	post(WR_SEND, SMALL, 0);
@@ -201,7 +201,7 @@ static void message_that_is_too_long_is_refused(void **state)
 	assert_int_equal(expect(&b, WC_LOC_LEN_ERR).wr_id, 9);
 	assert_int_equal(b.memory[0], 0);
 	assert_int_equal(b.qp->state, QP_ERR);
-	stop();
+	pair_stop();
 }
 
 static void message_for_a_list_is_spread_over_it(void **state)
@@ -210,7 +210,7 @@ static void message_for_a_list_is_spread_over_it(void **state)
 	struct recv_wr wr = {.wr_id = 5, .sge = list, .sge_count = 2};
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	list[0] = (struct sge){(uint64_t)(uintptr_t)b.memory, SMALL / 2, b.key};
 	list[1] = (struct sge){(uint64_t)(uintptr_t)b.memory + 5000, SMALL / 2, b.key};
 	assert_int_equal(qp_post_recv(b.qp, &wr), 0);
@@ -219,7 +219,7 @@ static void message_for_a_list_is_spread_over_it(void **state)
 	assert_int_equal(expect(&b, WC_SUCCESS).byte_count, SMALL);
 	assert_memory_equal(b.memory, a.memory + AT, SMALL / 2);
 	assert_memory_equal(b.memory + 5000, a.memory + AT + SMALL / 2, SMALL / 2);
-	stop();
+	pair_stop();
 }
 
 static void null_region_takes_nothing(void **state)
@@ -229,7 +229,7 @@ static void null_region_takes_nothing(void **state)
 	uint32_t key;
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	assert_int_equal(mr_table_add_null(&b.mrs, STREAM_PD, 1, &key), 0);
 	for (int i = 0; i < 2; i++) {
 		sge = (struct sge){(uint64_t)(uintptr_t)b.memory, SMALL, key};
@@ -239,7 +239,7 @@ static void null_region_takes_nothing(void **state)
 		assert_int_equal(expect(&b, WC_SUCCESS).byte_count, SMALL);
 	}
 	assert_int_equal(b.memory[0], (uint8_t)~a.memory[0]);
-	stop();
+	pair_stop();
 }
 
 static void receive_request_that_may_not_be_written_takes_nothing(void **state)
@@ -249,7 +249,7 @@ static void receive_request_that_may_not_be_written_takes_nothing(void **state)
 	struct recv_wr wr = {.wr_id = 6, .sge = &sge, .sge_count = 1};
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	pass_both();
 	region.address = b.memory;
 	assert_int_equal(mr_table_add(&b.mrs, &region, 1, &sge.lkey), 0);
@@ -259,7 +259,7 @@ static void receive_request_that_may_not_be_written_takes_nothing(void **state)
 	assert_int_equal(expect(&b, WC_LOC_PROT_ERR).wr_id, 6);
 	assert_int_equal(b.memory[0], 0);
 	assert_int_equal(b.qp->state, QP_ERR);
-	stop();
+	pair_stop();
 }
 
 /* A payload of which only a part is there begins like a SEND. */
@@ -274,7 +274,7 @@ static void payload_that_looks_like_a_message_is_none(void **state)
 	size_t bytes;
 
 	(void)state;
-	start(false);
+	pair_start(false);
 	pass_both();
 	stream_post_receive(&b, 2, 0, SMALL);
 	fpdu_seal(a.memory + AT, ddp_encode(&send, a.memory + AT + FPDU_LENGTH_BYTES), false);
@@ -285,7 +285,7 @@ static void payload_that_looks_like_a_message_is_none(void **state)
 	assert_memory_equal(b.memory + FAR, a.memory + AT, LONG);
 	assert_false(stream_poll(&b, &cqe));
 	assert_int_equal(b.qp->state, QP_RTS);
-	stop();
+	pair_stop();
 }
 
 static void give_with_a_bit_changed(enum wr_opcode opcode, uint32_t at)
@@ -304,10 +304,10 @@ static void give_with_a_bit_changed(enum wr_opcode opcode, uint32_t at)
 static void damaged_message_is_refused(void **state)
 {
 	(void)state;
-	start(true);
+	pair_start(true);
 	give_with_a_bit_changed(WR_RDMA_WRITE, FPDU_LENGTH_BYTES + DDP_TAGGED_BYTES);
 	expect_refused();
-	start(true);
+	pair_start(true);
 	give_with_a_bit_changed(WR_SEND, FPDU_LENGTH_BYTES + DDP_UNTAGGED_BYTES);
 	expect_refused();
 }
@@ -317,7 +317,7 @@ static void message_out_of_turn_is_refused(void **state)
 {
 	(void)state;
 	for (uint32_t field = 6; field < DDP_UNTAGGED_BYTES; field += 4) {
-		start(false);
+		pair_start(false);
 		give_with_a_bit_changed(WR_SEND, FPDU_LENGTH_BYTES + field + 3);
 		expect_refused();
 	}
@@ -331,7 +331,7 @@ static void message_that_drips_arrives_the_same(void **state)
 
 	(void)state;
 	for (int has_crc = 0; has_crc <= 1; has_crc++) {
-		start(has_crc);
+		pair_start(has_crc);
 		pass_both();
 		stream_post_receive(&b, 2, 0, SMALL);
 		post(WR_RDMA_WRITE, SMALL, 0);
@@ -342,7 +342,7 @@ static void message_that_drips_arrives_the_same(void **state)
 		assert_int_equal(expect(&b, WC_SUCCESS).wr_id, 2);
 		assert_memory_equal(b.memory + FAR, a.memory + AT, SMALL);
 		assert_memory_equal(b.memory, a.memory + AT, SMALL);
-		stop();
+		pair_stop();
 	}
 }
 
@@ -353,7 +353,7 @@ static void request_behind_one_on_its_way_follows_it(void **state)
 	size_t bytes;
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	for (uint64_t i = 0; i < 2; i++)
 		stream_post_receive(&b, i, i * SMALL, SMALL);
 	post(WR_SEND, SMALL, 0);
@@ -365,7 +365,7 @@ static void request_behind_one_on_its_way_follows_it(void **state)
 		assert_int_equal(expect(&b, WC_SUCCESS).wr_id, i);
 		assert_memory_equal(b.memory + i * SMALL, a.memory + AT, SMALL);
 	}
-	stop();
+	pair_stop();
 }
 
 /*
@@ -378,7 +378,7 @@ static void completions_go_directly_to_the_polling_thread(void **state)
 	struct cq_taker sender = {&a.cq, sent, 1, 0}, receiver = {&b.cq, received, 1, 0};
 
 	(void)state;
-	start(true);
+	pair_start(true);
 	a.lane.taker = &sender;
 	b.lane.taker = &receiver;
 	for (uint64_t i = 0; i < 2; i++) {
@@ -400,7 +400,7 @@ static void completions_go_directly_to_the_polling_thread(void **state)
 	assert_int_equal(counter_read(&b.qp->public->counters, COUNTER_completions), 2);
 	a.lane.taker = NULL;
 	b.lane.taker = NULL;
-	stop();
+	pair_stop();
 }
 
 int main(void)

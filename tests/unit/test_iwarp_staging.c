@@ -16,14 +16,14 @@ enum { AT = 1000, FAR = 270000, LONG = 200001, LENT = 20000 };
 static struct stream_end a, b;
 static uint8_t wire[1 << 20];
 
-static void start(void)
+static void pair_start(void)
 {
 	struct stream_options options = {.settings = stream_settings(true)};
 
 	stream_pair_start(&a, &b, &options);
 }
 
-static void stop(void)
+static void pair_stop(void)
 {
 	stream_pair_stop(&a, &b);
 }
@@ -72,7 +72,7 @@ static void every_operation_passes_between_markers(void **state)
 			expect(&a, WC_SUCCESS);
 		expect(&b, WC_SUCCESS);
 		assert_memory_equal(b.memory, a.memory + AT, LONG);
-		stop();
+		pair_stop();
 	}
 }
 
@@ -95,7 +95,7 @@ static void markers_point_back_to_the_length(void **state)
 	stream_give(&b, wire, fpdu_marked_bytes(0, 2014));
 	assert_int_equal(b.qp->state, QP_ERR);
 	assert_int_equal(b.memory[FAR], (uint8_t)~a.memory[FAR]);
-	stop();
+	pair_stop();
 }
 
 /* --- borrowed payloads --- */
@@ -105,12 +105,12 @@ static void long_payload_is_not_copied(void **state)
 	struct iwarp_part parts[IWARP_PIECES_MAX];
 
 	(void)state;
-	start();
+	pair_start();
 	post(WR_RDMA_WRITE, LENT);
 	assert_int_equal(parts_of(&a, parts), 3);
 	assert_ptr_equal(parts[1].at, a.memory + AT);
 	assert_int_equal(parts[1].bytes, LENT);
-	stop();
+	pair_stop();
 }
 
 static void everything_is_copied_with_crcs_or_markers(void **state)
@@ -126,7 +126,7 @@ static void everything_is_copied_with_crcs_or_markers(void **state)
 		stream_pair_start(&a, &b, &options);
 		post(WR_RDMA_WRITE, LENT);
 		assert_int_equal(parts_of(&a, parts), 1);
-		stop();
+		pair_stop();
 	}
 }
 
@@ -139,7 +139,7 @@ static void fpdu_on_its_way_is_finished_by_a_copy(void **state)
 	size_t taken, rest;
 
 	(void)state;
-	start();
+	pair_start();
 	post(WR_RDMA_WRITE, LENT);
 	post(WR_RDMA_WRITE, LENT);
 	taken = stream_take(&a, wire, 1000);
@@ -153,27 +153,27 @@ static void fpdu_on_its_way_is_finished_by_a_copy(void **state)
 		assert_int_equal(b.memory[FAR + i], (AT + i) % 251);
 	expect(&a, WC_WR_FLUSH_ERR);
 	expect(&a, WC_WR_FLUSH_ERR);
-	stop();
+	pair_stop();
 }
 
 static void fpdu_that_has_not_begun_is_not_sent(void **state)
 {
 	(void)state;
-	start();
+	pair_start();
 	post(WR_RDMA_WRITE, LENT);
 	struct iwarp_part parts[IWARP_PIECES_MAX];
 	assert_int_equal(parts_of(&a, parts), 3);
 	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
 	assert_int_equal(stream_take(&a, wire, sizeof(wire)), 0);
 	expect(&a, WC_WR_FLUSH_ERR);
-	stop();
+	pair_stop();
 }
 
 static void memory_that_goes_while_it_is_borrowed_ends_the_stream(void **state)
 {
 	(void)state;
 	for (size_t already = 0; already <= 1000; already += 500) {
-		start();
+		pair_start();
 		post(WR_RDMA_WRITE, LENT);
 		if (already)
 			assert_int_equal(stream_take(&a, wire, already), already);
@@ -183,14 +183,14 @@ static void memory_that_goes_while_it_is_borrowed_ends_the_stream(void **state)
 		assert_int_equal(stream_take(&a, wire, sizeof(wire)), 0);
 		expect(&a, WC_WR_FLUSH_ERR);
 		assert_true(a.is_closed);
-		stop();
+		pair_stop();
 	}
 }
 
 static void what_a_peer_reads_is_borrowed_with_its_right(void **state)
 {
 	(void)state;
-	start();
+	pair_start();
 	post(WR_RDMA_READ, LONG);
 	stream_give(&b, wire, stream_take(&a, wire, sizeof(wire)));
 	size_t taken = stream_take(&b, wire, 70000);
@@ -198,7 +198,7 @@ static void what_a_peer_reads_is_borrowed_with_its_right(void **state)
 	mr_table_remove(&b.mrs, b.key, STREAM_PD);
 	assert_int_equal(stream_take(&b, wire, sizeof(wire)), 0);
 	assert_true(b.is_closed);
-	stop();
+	pair_stop();
 }
 
 /*
@@ -216,7 +216,7 @@ static void lists_of_any_lengths_arrive(void **state)
 		struct send_wr wr;
 		uint64_t at = 0;
 
-		start();
+		pair_start();
 		wr = stream_wr(&a, &b, WR_RDMA_WRITE, list, 0, 0, FAR);
 		wr.sge_count = 4;
 		for (unsigned entry = 0; entry < 4; entry++) {
@@ -234,7 +234,7 @@ static void lists_of_any_lengths_arrive(void **state)
 				list[entry].bytes);
 			to += list[entry].bytes;
 		}
-		stop();
+		pair_stop();
 	}
 }
 

@@ -172,7 +172,7 @@ static void serve(void *context, struct ctl_call *call)
 		ctl_answer(call, call->word_count != 1, text);
 }
 
-static int start(void **state)
+static int set_up(void **state)
 {
 	(void)state;
 	strcpy(fixture.directory, "/tmp/urnic-ctl-XXXXXX");
@@ -186,7 +186,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int tear_down(void **state)
 {
 	(void)state;
 	ctl_server_destroy(fixture.server);
@@ -418,7 +418,7 @@ static void path_that_cannot_be_is_said(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(right_commands_are_understood),
 		cmocka_unit_test(help_names_each_command),
