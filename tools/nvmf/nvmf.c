@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,14 @@ static const struct {
 
 enum { COMMANDS = sizeof(commands) / sizeof(*commands) };
 
+static void print_option(FILE *stream, const char *name, char letter, bool has_value)
+{
+	if (letter)
+		fprintf(stream, "  -%c, --%s%s\n", letter, name, has_value ? " VALUE" : "");
+	else
+		fprintf(stream, "      --%s%s\n", name, has_value ? " VALUE" : "");
+}
+
 static void print_usage(FILE *stream)
 {
 	fprintf(stream,
@@ -27,8 +36,11 @@ static void print_usage(FILE *stream)
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(stream, "  %-12s %s\n", commands[i].name, commands[i].sentence);
 	fprintf(stream,
-		"\nThe manual page urnic-nvmf(1) has the options. For example:\n"
-		"  urnic-nvmf discover -a 192.0.2.1\n");
+		"\nOptions; the manual page urnic-nvmf(1) says which command takes which:\n");
+#define OPTION(name, letter, has_value, key) print_option(stream, name, letter, has_value);
+#include "options.def"
+#undef OPTION
+	fprintf(stream, "\nFor example:\n  urnic-nvmf discover -a 192.0.2.1\n");
 }
 
 int complain(const char *format, ...)
@@ -43,6 +55,11 @@ int complain(const char *format, ...)
 	return 1;
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 int main(int argc, char **argv)
 {
 	static struct nvmf_options options;
@@ -52,7 +69,7 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return 2;
 	}
-	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+	if (is_help(argv[1])) {
 		print_usage(stdout);
 		return 0;
 	}
@@ -63,6 +80,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
+		if (argc > 2 && is_help(argv[2])) {
+			print_usage(stdout);
+			return 0;
+		}
 		options.command = commands[i].name;
 		if (!options_parse(&options, argc - 1, argv + 1))
 			return 2;
