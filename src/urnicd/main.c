@@ -29,6 +29,7 @@
 #include "os/setting.h"
 #include "urnicd/lease/event_log.h"
 #include "urnicd/lease/fd_store.h"
+#include "urnicd/ready.h"
 #include "urnicd/server.h"
 
 enum {
@@ -338,7 +339,9 @@ int main(int argc, char **argv)
 		return AGENT_EXIT_FAILED;
 	}
 	log_open(options.is_foreground);
-	if (!options.is_foreground)
+	if (options.is_foreground)
+		ready_tell();
+	else
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
 	/* Close the sockets first: a program that finds no urnicd must find the port free. */

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnicd.service: systemd accepts the unit, and urnicd says when it listens.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+# The unit, with the urnicd of this build.
+unit=$scratch/urnicd.service
+trap 'at_exit' EXIT
+sed "s|^ExecStart=[^ ]*|ExecStart=$urnicd|" "$1/packaging/urnicd.service" >"$unit"
+grep -q "^ExecStart=$urnicd --system --foreground\$" "$unit" || fail "$(grep ExecStart "$unit")"
+if command -v systemd-analyze >/dev/null; then
+	said=$(systemd-analyze verify --man=no "$unit" 2>&1) || fail "systemd-analyze: $said"
+	[ -z "$said" ] || fail "systemd-analyze: $said"
+fi
+
+[ "$(id -u)" = 0 ] || skip 'urnicd --system needs root'
+network_up
+
+# manager NAME: the socket of a service manager; prints what comes. A name that begins with @ is an
+# abstract one.
+manager() {
+	on a /usr/bin/python3 -c '
+import os, socket, sys
+name = sys.argv[1]
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.bind("\0" + name[1:] if name[0] == "@" else name)
+print("bound", flush=True)
+print(manager.recv(100).decode(), flush=True)' "$1" >"$scratch/said" &
+	await 'no socket' grep -q bound "$scratch/said"
+}
+
+for name in "$scratch/notify" "@$network"; do
+	manager "$name"
+	"$urnic" host exec -n "$network" a -- env NOTIFY_SOCKET="$name" \
+		"$urnicd" --system --foreground 2>"$scratch/log" &
+	service=$!
+	await "urnicd does not say to $name that it listens: $(cat "$scratch/log")" \
+		grep -qx READY=1 "$scratch/said"
+	[ "$(urnicds_on a)" != '' ] || fail 'urnicd does not listen when it says so'
+	kill $service
+	wait $service
+done
+
+# Where nobody is there to be told, it goes on.
+URNICD_IDLE_S=1 on a env NOTIFY_SOCKET="$scratch/nobody" "$urnicd" --foreground 2>"$scratch/log" ||
+	fail "without a manager: $(cat "$scratch/log")"
