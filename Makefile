@@ -36,7 +36,7 @@ check:
 	@scripts/install-deps build test
 	@[ "$$(id -u)" != 0 ] || scripts/install-deps interop || true
 	@$(MAKE) --no-print-directory build
-	@scripts/check $(BUILD) --no-suite programs --no-suite long
+	@scripts/check $(BUILD) --no-suite long
 
 check-all:
 	@scripts/install-deps build test programs lint
