@@ -48,7 +48,7 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	if (user_timeout_s)
 		port_tcp_set_user_timeout(fd, user_timeout_s);
 	qp->stream = (struct worker_stream){
-		.fd = fd, .iwarp = iwarp, .wait_budget_ns = user_timeout_s * 1000000000ull};
+		.fd = fd, .iwarp = iwarp, .silence_max_ns = user_timeout_s * 1000000000ull};
 	error = worker_stream_add(qp->worker, &qp->stream);
 	if (!error) {
 		error = iwarp_open(iwarp, settings, qp->worker->now_ns);

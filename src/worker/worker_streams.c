@@ -141,7 +141,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 /* Let the kernel send the rest. Completed requests reach the peer, because TCP has their bytes. */
 static void stream_finish(const struct worker_stream *stream)
 {
-	port_tcp_finish(stream->fd, (unsigned)(stream->wait_budget_ns / 1000000));
+	port_tcp_finish(stream->fd, (unsigned)(stream->silence_max_ns / 1000000));
 }
 
 void worker_stream_close(struct worker *worker, struct worker_stream *stream)
@@ -351,7 +351,7 @@ unsigned worker_streams_receive(struct worker *worker)
 /* Bytes are under way, so set the timer to check the peer later. Mostly it is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
-	uint64_t wait_ns = stream->wait_budget_ns / LOOKS;
+	uint64_t wait_ns = stream->silence_max_ns / LOOKS;
 	const struct itimerspec once = {
 		.it_value = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)}};
 
@@ -371,14 +371,14 @@ static bool is_gone(struct worker_stream *stream, const struct port_tcp_state *t
 	else
 		stream->silent_since_ns = max_u64(stream->silent_since_ns, heard_ns);
 	return stream->silent_since_ns &&
-		now_ns - stream->silent_since_ns >= stream->wait_budget_ns;
+		now_ns - stream->silent_since_ns >= stream->silence_max_ns;
 }
 
 static void stream_look(struct worker *worker, struct worker_stream *stream)
 {
 	struct port_tcp_state tcp;
 
-	if (!stream->wait_budget_ns || port_tcp_look(stream->fd, &tcp))
+	if (!stream->silence_max_ns || port_tcp_look(stream->fd, &tcp))
 		return;
 	if (is_gone(stream, &tcp, worker->now_ns))
 		stream_ended(worker, stream, true);

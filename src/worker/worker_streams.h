@@ -33,7 +33,7 @@ struct worker_stream {
 	struct list link; /* in worker->streams */
 	int fd; /* -1: closed */
 	struct iwarp_qp *iwarp; /* its `carrier` is this stream */
-	uint64_t wait_budget_ns; /* silence after which the peer is dead; 0: the kernel decides */
+	uint64_t silence_max_ns; /* silence after which the peer is dead; 0: the kernel decides */
 	/* Since when a peer that should answer is silent; 0: it is not silent. */
 	uint64_t silent_since_ns;
 	bool is_blocked; /* the kernel takes no more bytes to send now */
@@ -52,8 +52,8 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
 /*
  * Stop serving a stream and close it; a second call is harmless. The kernel still sends the bytes
- * that it has taken, for as long as the peer takes some within each wait budget. The worker is
- * locked.
+ * that it has taken. It gives up when the peer acknowledges none for stream->silence_max_ns (0: the
+ * kernel decides). The worker is locked.
  */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
