@@ -166,6 +166,64 @@ static void write_to_another_namespace_does_not_wait(void **state)
 	close_both(&admin, &io);
 }
 
+/* A second association loses a write that waits: it is executed, before what follows it. */
+static void lost_write_that_waits_does_not_wait_for_itself(void **state)
+{
+	struct client admins[3], ios[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		open_host(&admins[i], &ios[i], HOST_NQN);
+		write_to(&ios[i], 0);
+		if (i == 0)
+			await_kept(1);
+		else
+			idle();
+	}
+	assert_int_equal(target_counters(target)->waited_for_lost, 2);
+	for (int i = 0; i < 3; i++) {
+		await_kept(1);
+		idle();
+		assert_int_equal(kept_count, 1);
+		let_go();
+		assert_true(client_receive(&ios[i], received));
+		assert_int_equal(nvme_cqe_decode(ios[i].rx.pdu.cqe).status, NVME_SUCCESS);
+	}
+	for (int i = 0; i < 3; i++)
+		close_both(&admins[i], &ios[i]);
+}
+
+/* The halves name two namespaces, and a lost command is at work in the first half's only. */
+static void second_half_waits_behind_its_first_half(void **state)
+{
+	struct nvme_sqe compare = io_sqe(NVME_IO_COMPARE, 0, 1, 512);
+	struct nvme_sqe write = io_sqe(NVME_IO_WRITE, 0, 1, 512);
+	const uint16_t statuses[] = {NVME_INVALID_FIELD, NVME_FUSED_FAILED};
+	struct client admin, io;
+
+	(void)state;
+	open_host(&admin, &io, HOST_NQN);
+	write_to(&io, 0);
+	await_kept(1);
+	close_both(&admin, &io);
+	idle();
+	open_host(&admin, &io, HOST_NQN);
+	compare.nsid = 2;
+	write.nsid = 3;
+	compare.sgl.type = write.sgl.type = NVME_SGL_IN_CAPSULE;
+	compare.fuse = NVME_FUSE_FIRST;
+	write.fuse = NVME_FUSE_SECOND;
+	client_capsule(&io, &compare, data, 512);
+	client_capsule(&io, &write, data, 512);
+	idle();
+	let_go();
+	for (int i = 0; i < 2; i++) {
+		assert_true(client_receive(&io, received));
+		assert_int_equal(nvme_cqe_decode(io.rx.pdu.cqe).status, statuses[i]);
+	}
+	close_both(&admin, &io);
+}
+
 /* What waits ends with its own connection, and is not written. */
 static void write_that_waits_ends_with_its_connection(void **state)
 {
@@ -299,6 +357,8 @@ int main(void)
 		TEST(repeated_write_waits_for_that_of_the_lost_connection),
 		TEST(write_on_another_path_waits_for_that_of_the_lost_one),
 		TEST(write_to_another_namespace_does_not_wait),
+		TEST(lost_write_that_waits_does_not_wait_for_itself),
+		TEST(second_half_waits_behind_its_first_half),
 		TEST(write_that_waits_ends_with_its_connection),
 		TEST(reset_waits_for_the_end_of_a_fused_pair),
 		TEST(long_command_ends_with_its_connection),
