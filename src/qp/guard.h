@@ -48,9 +48,9 @@
  *   for one key and a day for 49,152. It is an eighth of that for all queue pairs with the peer
  *   together.
  *
- * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over UC
- * takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with a
- * chance of 1 in 16,384.
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over
+ * UC takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with
+ * a chance of 1 in 16,384.
  *
  * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
  * Threads: the lane's lock covers all calls.

@@ -13,6 +13,7 @@ program=$1/urnic-nvmf-target
 files=$(mktemp -d)
 port=$((18000 + $$ % 1000))
 nqn=nqn.2026-01.org.example
+where="-a 127.0.0.1 -s $port"
 target=
 far=
 all=
@@ -67,7 +68,7 @@ ctl() {
 # its helpers in $path, when that is set.
 start_all() {
 	: >"$files/said"
-	(cd "$files" && PATH=${path:-$PATH} exec "$nvmf" connect-all -a 127.0.0.1 -s $port "$@") >"$files/said" 2>"$files/log" &
+	(cd "$files" && PATH=${path:-$PATH} exec "$nvmf" connect-all $where "$@") >"$files/said" 2>"$files/log" &
 	all=$!
 	await "connect-all is not ready: $(cat "$files/log")" grep -q '^ready$' "$files/said"
 }
@@ -82,7 +83,7 @@ end_all() {
 refused() { # WORDS OPTION...
 	words=$1
 	shift
-	! "$nvmf" connect-all -a 127.0.0.1 -s $port "$@" >"$files/out" 2>&1 || fail "connect-all $* should fail"
+	! "$nvmf" connect-all $where "$@" >"$files/out" 2>&1 || fail "connect-all $* should fail"
 	grep -q "$words" "$files/out" || fail "connect-all $* said: $(cat "$files/out")"
 }
 
@@ -146,6 +147,26 @@ rm -f "$files"/d/*
 start_all --nbd d -m
 exports_are nvme0n1.nbd nvme1n7.nbd || fail "exports of --matching: $(ls "$files/d")"
 end_all
+
+# Both discovery controllers are in a file, as nvme-cli keeps them, and one that is dead. Options of
+# a line are for its controller only.
+where="--discovery-conf $files/conf"
+refused "or write it into '$files/conf'" --nbd "$files/d"
+printf '# none\n\n' >"$files/conf"
+refused 'which names none' --nbd "$files/d"
+printf -- '-a 127.0.0.1\n--frobnicate\n' >"$files/conf"
+refused "line 2 of '$files/conf'" --nbd "$files/d"
+printf -- '-t tcp\n' >"$files/conf"
+refused 'add --traddr' --nbd "$files/d"
+printf -- '# the lab\n\n  --transport=tcp --traddr=127.0.0.1 --trsvcid=%d\n%s\n-t tcp\t-a 127.0.0.1 -s %d -m' \
+	$((port + 2000)) "-a 127.0.0.1 -s $((port + 1000)) -m" $port >"$files/conf"
+start_all --nbd d
+exports_are nvme0n7.nbd nvme1n1.nbd || fail "exports of a file: $(ls "$files/d")"
+grep -q "port $((port + 2000)) is left out" "$files/log" || fail "connect-all said: $(cat "$files/log")"
+end_all
+"$nvmf" discover $where >"$files/out" 2>&1 && fail 'discover has not noticed the dead controller'
+[ "$(grep -c 'Discovery Log Number' "$files/out")" = 2 ] || fail "discover said: $(cat "$files/out")"
+where="-a 127.0.0.1 -s $port"
 
 # A persistent discovery controller: the target comes back with another subsystem.
 start_all --nbd d -p

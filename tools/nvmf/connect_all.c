@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "discovery_conf.h"
 #include "discovery_log.h"
 #include "flush.h"
 #include "nvmf/common/bytes.h"
@@ -46,6 +47,8 @@ struct all;
 /* A discovery controller. */
 struct discovery {
 	struct list node;
+	/* What the user has named: this one, or the first that refers to it. */
+	const struct nvmf_options *named;
 	struct nvmf_options options;
 	struct session session;
 	bool is_open;
@@ -76,7 +79,7 @@ struct exported {
 };
 
 struct all {
-	const struct nvmf_options *options;
+	struct discovery_conf conf;
 	struct loop *loop;
 	struct list discoveries;
 	struct list subsystems;
@@ -103,11 +106,11 @@ static const struct host_transport *transport_of(uint8_t trtype)
  * Make the options for the controller of a log entry. Returns false if this program does not have
  * the transport, or the address is too long.
  */
-static bool entry_take(const struct all *all, const struct discovery_entry *entry,
+static bool entry_take(const struct discovery *discovery, const struct discovery_entry *entry,
 	struct nvmf_options *ret_options)
 {
 	const struct host_transport *transport = transport_of(entry->trtype);
-	struct nvmf_options options = *all->options;
+	struct nvmf_options options = *discovery->named;
 
 	if (!transport || strlen(entry->traddr) >= sizeof(options.traddr) ||
 		strlen(entry->trsvcid) >= sizeof(options.trsvcid))
@@ -346,12 +349,15 @@ static void subsystem_close(struct subsystem *subsystem)
 
 /* Discovery controllers. */
 
-static void discovery_add(struct all *all, const struct nvmf_options *options)
+static void discovery_add(
+	struct all *all, const struct nvmf_options *named, struct nvmf_options options)
 {
 	struct discovery *discovery;
 
+	if (!options.trsvcid[0])
+		strcpy(options.trsvcid, "8009");
 	list_for_each(other, &all->discoveries, struct discovery, node)
-		if (is_same_place(&other->options, options))
+		if (is_same_place(&other->options, &options))
 			return;
 	if (all->discoveries_count == DISCOVERIES_MAX) {
 		complain("there are referrals to more than %d discovery controllers; the rest is "
@@ -364,24 +370,27 @@ static void discovery_add(struct all *all, const struct nvmf_options *options)
 		complain("no memory");
 		return;
 	}
-	discovery->options = *options;
+	discovery->named = named;
+	discovery->options = options;
 	all->discoveries_count++;
 	list_append(&all->discoveries, &discovery->node);
 }
 
-static void entries_connect(struct all *all, const struct discovery_log *log)
+static void entries_connect(
+	struct all *all, const struct discovery *discovery, const struct discovery_log *log)
 {
+	const struct nvmf_options *named = discovery->named;
 	struct nvmf_options options;
 
 	for (uint64_t i = 0; i < log->count && !all->is_ending; i++) {
 		const struct discovery_entry *entry = &log->entries[i];
 
-		if (!entry_take(all, entry, &options))
+		if (!entry_take(discovery, entry, &options))
 			continue;
 		if (entry->subtype == DISCOVERY_REFERRAL)
-			discovery_add(all, &options);
+			discovery_add(all, named, options);
 		else if (entry->subtype == DISCOVERY_NVM &&
-			(!options.is_matching || !strcmp(options.traddr, all->options->traddr)))
+			(!named->is_matching || !strcmp(options.traddr, named->traddr)))
 			subsystem_open(all, &options);
 	}
 }
@@ -393,7 +402,7 @@ static void entries_connect(struct all *all, const struct discovery_log *log)
 static int discovery_read(struct all *all, struct discovery *discovery)
 {
 	struct discovery_log log = {.entries = NULL};
-	bool is_persistent = all->options->is_persistent;
+	bool is_persistent = discovery->named->is_persistent;
 	int status;
 
 	if (!discovery->is_open &&
@@ -409,7 +418,7 @@ static int discovery_read(struct all *all, struct discovery *discovery)
 		discovery->is_open = false;
 	}
 	if (status == 0)
-		entries_connect(all, &log);
+		entries_connect(all, discovery, &log);
 	free(log.entries);
 	return status;
 }
@@ -491,20 +500,22 @@ static void all_ended(struct ending *ending)
 
 static int all_connect(struct all *all)
 {
-	struct nvmf_options first = *all->options;
+	bool is_any_read = false, is_persistent = false;
 
-	if (!first.trsvcid[0])
-		strcpy(first.trsvcid, "8009");
-	discovery_add(all, &first);
+	for (size_t i = 0; i < all->conf.count; i++) {
+		discovery_add(all, &all->conf.items[i], all->conf.items[i]);
+		is_persistent |= all->conf.items[i].is_persistent;
+	}
 	/* discovery_read() appends referrals to this list during the iteration. */
 	for (struct list *node = all->discoveries.next; node != &all->discoveries;
 		node = node->next) {
 		struct discovery *discovery = container_of(node, struct discovery, node);
 
-		if (discovery_read(all, discovery) && node == all->discoveries.next)
-			return 1;
+		is_any_read |= discovery_read(all, discovery) == 0;
 	}
-	if (all->subsystems_count == 0 && !all->options->is_persistent)
+	if (!is_any_read)
+		return 1;
+	if (all->subsystems_count == 0 && !is_persistent)
 		return complain("no subsystem was connected; see what is offered with: "
 				"urnic-nvmf discover");
 	return 0;
@@ -535,23 +546,27 @@ static void all_close(struct all *all)
 		discovery_close(discovery);
 	ending_unwatch(&all->ending, all->loop);
 	loop_destroy(all->loop);
+	discovery_conf_done(&all->conf);
 }
 
 int command_connect_all(const struct nvmf_options *options)
 {
-	struct all all = {.options = options};
+	struct all all = {.status = 0};
 	int error;
 	int status;
 
 	if (!options->nbd && !options->fuse)
 		return complain("export as what? give --nbd DIRECTORY or --fuse DIRECTORY");
-	if (directory_make(options->nbd) || directory_make(options->fuse))
+	if (directory_make(options->nbd) || directory_make(options->fuse) ||
+		discovery_conf_read(options, &all.conf))
 		return 1;
 	list_init(&all.discoveries);
 	list_init(&all.subsystems);
 	error = loop_create(&all.loop);
-	if (error)
+	if (error) {
+		discovery_conf_done(&all.conf);
 		return complain("cannot start: %s", strerror(-error));
+	}
 	status = ending_watch(&all.ending, all.loop, all_ended);
 	if (status == 0)
 		status = all_connect(&all);

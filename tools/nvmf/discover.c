@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "discovery_conf.h"
 #include "discovery_log.h"
 
 static const char *trtype_name(uint8_t trtype)
@@ -91,7 +92,7 @@ static int print_json(const struct discovery_log *log)
 	return 0;
 }
 
-int command_discover(const struct nvmf_options *options)
+static int discover_one(const struct nvmf_options *options)
 {
 	struct discovery_log log = {.entries = NULL};
 	struct session session;
@@ -106,5 +107,16 @@ int command_discover(const struct nvmf_options *options)
 	else if (status == 0)
 		print_normal(&log);
 	free(log.entries);
+	return status;
+}
+
+int command_discover(const struct nvmf_options *options)
+{
+	struct discovery_conf conf;
+	int status = discovery_conf_read(options, &conf);
+
+	for (size_t i = 0; i < conf.count; i++)
+		status |= discover_one(&conf.items[i]);
+	discovery_conf_done(&conf);
 	return status;
 }

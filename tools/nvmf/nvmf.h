@@ -59,13 +59,21 @@ struct nvmf_options {
 	const char *fuse;
 	const char *name;
 	bool is_read_only;
-	/* connect-all alone. */
-	bool is_matching; /* connect only subsystems whose address is `traddr` */
+	/* discover and connect-all. */
+	const char *discovery_conf; /* a file */
+	bool is_matching; /* connect only subsystems whose address is the discovery controller's */
 	bool is_persistent;
 };
 
 /* Parse the arguments. Returns false after a sentence on standard error. */
 bool options_parse(struct nvmf_options *options, int argc, char **argv);
+
+/*
+ * Parse the options of a line of a file. Changes the line; texts of *options may point to it.
+ * Options that the line does not have stay unchanged. Returns false after a sentence on standard
+ * error.
+ */
+bool options_parse_line(struct nvmf_options *options, char *line);
 
 /* Print "urnic-nvmf: ", the message and a full stop on standard error. Returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -12,7 +12,10 @@
 #include "host_name.h"
 #include "nvmf.h"
 
+#define BLANKS " \t\r\n"
+
 enum {
+	LINE_WORDS_MAX = 64,
 	OPTION_FIRST = 256,
 #define OPTION(name, letter, has_value, key) OPTION_##key,
 #include "options.def"
@@ -144,6 +147,9 @@ static bool take_text(struct nvmf_options *options, int key, bool *ret_is_text)
 		return true;
 	case OPTION_NAME:
 		options->name = optarg;
+		return true;
+	case OPTION_DISCOVERY_CONF:
+		options->discovery_conf = optarg;
 		return true;
 	default:
 		*ret_is_text = false;
@@ -278,16 +284,18 @@ static void set_defaults(struct nvmf_options *options)
 		.rwmixread = 50,
 		.rw = "randread",
 		.name = "disk",
+		.discovery_conf = "/etc/nvme/discovery.conf",
 	};
 }
 
-bool options_parse(struct nvmf_options *options, int argc, char **argv)
+/* Take the words from argv[1] on. False after a sentence. */
+static bool take_words(struct nvmf_options *options, int argc, char **argv)
 {
 	char short_options[2 * sizeof(letters) / sizeof(*letters) + 2];
 	char *end = short_options;
 	int key;
 
-	set_defaults(options);
+	optind = 0; /* getopt_long() begins anew */
 	*end++ = ':';
 	for (size_t i = 0; i < sizeof(letters) / sizeof(*letters); i++) {
 		if (!letters[i].letter)
@@ -312,5 +320,28 @@ bool options_parse(struct nvmf_options *options, int argc, char **argv)
 		complain("'%s' is not expected; each value belongs to an option", argv[optind]);
 		return false;
 	}
-	return host_name_complete(options);
+	return true;
+}
+
+bool options_parse(struct nvmf_options *options, int argc, char **argv)
+{
+	set_defaults(options);
+	return take_words(options, argc, argv) && host_name_complete(options);
+}
+
+bool options_parse_line(struct nvmf_options *options, char *line)
+{
+	char name[] = "";
+	char *words[LINE_WORDS_MAX + 2] = {name};
+	char *rest;
+	int count = 1;
+
+	for (char *word = strtok_r(line, BLANKS, &rest); word; word = strtok_r(NULL, BLANKS, &rest)) {
+		if (count > LINE_WORDS_MAX) {
+			complain("a line has at most %d words", LINE_WORDS_MAX);
+			return false;
+		}
+		words[count++] = word;
+	}
+	return take_words(options, count, words);
 }
