@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long set-up calls take while other threads of the program poll.
+ * How long calls wait for a lock that other threads of the program take again and again.
  *
- *   starve [-d DEVICE] [-n POLLING-THREADS] [-w MAX-MS]
+ *   starve [OPTIONS] -w MAX-MS [-n POLLING-THREADS]
+ *   starve [OPTIONS] -w turns
  *
- * The polling threads are pairs, with a completion queue each and a connection: one writes a word
- * and polls until that is done, again and again, the other only polls. Meanwhile the main thread
- * makes and destroys a completion queue, a queue pair and a region once a millisecond, for
- * MEASURE_MS. It prints how long the calls took, with and without the time that they waited for a
- * processor.
+ * The first measures set-up calls. The polling threads are pairs, with a completion queue each and
+ * a connection: each keeps DEPTH writes under way and polls for their completions, so the lane's
+ * lock is hardly ever free. Meanwhile the main thread makes and destroys a completion queue, a
+ * queue pair and a region once a millisecond, for MEASURE_MS. It prints how long the calls took,
+ * with and without the time that they waited for a processor.
  *
  * Where other programs run, they may preempt the thread that has a lane's lock for longer than any
  * limit. So the limit is for the fastest 99 of 100 calls: starvation would delay many calls. The
  * program fails when these take longer.
+ *
+ * The second counts turns, whatever time they take. Eight threads enter the critical region of a
+ * queue pair (ibv_wr_start) again and again, and are in it for HOLD_NS each time. The main thread
+ * enters it, too; its lock is of the same kind as a lane's. All are on one processor, so whoever
+ * waits for the lock cannot watch it. The program fails when more than STARVED_MAX of ENTRIES calls
+ * let more than TURNS_MAX turns of others pass, which is four of each.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,13 +36,20 @@ enum {
 	MEASURE_MS = 2000,
 	CALLS_MAX = 65536,
 	CALLS_PER_ROUND = 7,
+	DEPTH = 16, /* writes that a polling thread has under way */
+	WRITE_BYTES = 4096,
+	HOLDERS = 8,
+	HOLD_NS = 200000, /* of CPU time */
+	ENTRIES = 50,
+	TURNS_MAX = 4 * HOLDERS,
+	STARVED_MAX = 5,
 	LATE = 75, /* exit status: as in tests/e2e/common.sh */
 };
 
 struct poller {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *memory; /* to write to; NULL: it only polls */
+	struct ibv_mr *memory; /* to write to */
 	pthread_t thread;
 };
 
@@ -72,25 +88,21 @@ static struct times times_now(void)
 static void *poll_on(void *argument)
 {
 	struct poller *poller = argument;
-	struct ibv_sge sge = {.length = 8};
+	struct ibv_sge sge = peer_sge(poller->memory, 0, WRITE_BYTES);
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {(uintptr_t)poller->memory->addr + WRITE_BYTES, poller->memory->rkey},
 	};
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
-	bool is_pending = false;
+	int under_way = 0;
 
-	if (poller->memory) {
-		sge = peer_sge(poller->memory, 0, 8);
-		wr.wr.rdma.remote_addr = (uintptr_t)poller->memory->addr + 64;
-		wr.wr.rdma.rkey = poller->memory->rkey;
-	}
 	while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
-		if (poller->memory && !is_pending)
+		for (; under_way < DEPTH; under_way++)
 			peer_post_send(poller->qp, &wr);
-		is_pending = !ibv_poll_cq(poller->cq, 1, &wc);
+		under_way -= ibv_poll_cq(poller->cq, 1, &wc);
 		CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 	}
 	return NULL;
@@ -143,6 +155,17 @@ static double sorted_ms(const uint64_t *ns, uint32_t percent)
 	return (double)ns[(uint64_t)(call_count - 1) * percent / 100] / 1e6;
 }
 
+/*
+ * The kernel lets a thread that wakes up preempt one that runs, so a waiting thread would often
+ * find the lock free. It does not let a thread of class SCHED_BATCH do so.
+ */
+static void be_batch(void)
+{
+	const struct sched_param param = {.sched_priority = 0};
+
+	CHECK(!pthread_setschedparam(pthread_self(), SCHED_BATCH, &param), "SCHED_BATCH");
+}
+
 /* Returns what 99 of 100 calls took at most. */
 static double measure_ms(
 	struct poller *pollers, uint32_t count, struct peer *peer, struct ibv_mr *memory)
@@ -151,6 +174,7 @@ static double measure_ms(
 	call_count = 0;
 	for (uint32_t i = 0; i < count; i++)
 		CHECK(!pthread_create(&pollers[i].thread, NULL, poll_on, &pollers[i]), "a thread");
+	be_batch();
 	for (uint64_t end_ms = peer_now_ms() + MEASURE_MS;
 		peer_now_ms() < end_ms && call_count <= CALLS_MAX - CALLS_PER_ROUND;
 		peer_sleep_ms(1))
@@ -168,28 +192,131 @@ static double measure_ms(
 	return sorted_ms(call_ns, 99);
 }
 
+static int set_up_calls(struct peer *peer, uint32_t count, double max_ms)
+{
+	struct poller *pollers = calloc(count, sizeof(*pollers));
+	struct ibv_mr *memory = peer_memory(peer, 2 * (size_t)WRITE_BYTES);
+	CHECK(pollers, "memory");
+
+	for (uint32_t i = 0; i < count; i++) {
+		pollers[i].cq = peer_cq_create(peer, 4 * DEPTH, NULL);
+		pollers[i].qp = peer_qp_create(peer, pollers[i].cq, 2 * DEPTH, 1, 0);
+		pollers[i].memory = memory;
+		if (i % 2)
+			peer_qp_join(peer, pollers[i - 1].qp, pollers[i].qp);
+	}
+	return measure_ms(pollers, count, peer, memory) <= max_ms ? 0 : LATE;
+}
+
+/* --- turns --- */
+
+static _Atomic uint64_t turns;
+
+static struct ibv_qp_ex *extended_qp(struct peer *peer)
+{
+	struct ibv_cq *cq = peer_cq_create(peer, 16, NULL);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.pd = peer->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(peer->context, &init);
+
+	CHECK(qp, "ibv_create_qp_ex");
+	return ibv_qp_to_qp_ex(qp);
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void *enter_on(void *argument)
+{
+	struct ibv_qp_ex *qp = argument;
+
+	while (!atomic_load(&is_over)) {
+		uint64_t until_ns = own_cpu_ns() + HOLD_NS;
+
+		ibv_wr_start(qp);
+		while (own_cpu_ns() < until_ns)
+			;
+		atomic_fetch_add(&turns, 1);
+		ibv_wr_abort(qp);
+	}
+	return NULL;
+}
+
+/* Wait for the critical region. Returns how many turns of other threads pass meanwhile. */
+static uint64_t enter_once(struct ibv_qp_ex *qp)
+{
+	uint64_t before = atomic_load(&turns), after;
+
+	while (atomic_load(&turns) == before)
+		peer_sleep_ms(1);
+	before = atomic_load(&turns);
+	ibv_wr_start(qp);
+	after = atomic_load(&turns);
+	ibv_wr_abort(qp);
+	return after - before;
+}
+
+/* Keep the calling thread, and those that it makes, on one processor. */
+static void use_one_processor(void)
+{
+	cpu_set_t all, one;
+	int first = 0;
+
+	CHECK(!sched_getaffinity(0, sizeof(all), &all), "sched_getaffinity");
+	while (!CPU_ISSET(first, &all))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	CHECK(!sched_setaffinity(0, sizeof(one), &one), "sched_setaffinity");
+}
+
+static int turns_of_others(struct peer *peer)
+{
+	struct ibv_qp_ex *qp = extended_qp(peer);
+	uint64_t let_pass, most = 0;
+	uint32_t entries = 0, starved = 0;
+	pthread_t holders[HOLDERS];
+
+	use_one_processor();
+	for (uint32_t i = 0; i < HOLDERS; i++)
+		CHECK(!pthread_create(&holders[i], NULL, enter_on, qp), "a thread");
+	be_batch();
+	while (entries < ENTRIES && starved <= STARVED_MAX) {
+		let_pass = enter_once(qp);
+		most = let_pass > most ? let_pass : most;
+		starved += let_pass > TURNS_MAX;
+		entries++;
+	}
+	atomic_store(&is_over, true);
+	for (uint32_t i = 0; i < HOLDERS; i++)
+		pthread_join(holders[i], NULL);
+	printf("%u calls that waited: %u let more than %u turns of %u threads pass, the most %u\n",
+		entries, starved, TURNS_MAX, HOLDERS, (unsigned)most);
+	return starved <= STARVED_MAX ? 0 : LATE;
+}
+
 int main(int argc, char **argv)
 {
 	struct peer_options options;
 	struct peer peer = {.socket = -1};
 
 	peer_parse(&options, argc, argv);
+	CHECK(options.what, "-w says what");
 	peer_open(&peer, &options);
-	uint32_t count = options.count ? options.count : THREADS_DEFAULT;
-	struct poller *pollers = calloc(count, sizeof(*pollers));
-	struct ibv_mr *memory = peer_memory(&peer, 4096);
-	CHECK(pollers, "memory");
-
-	for (uint32_t i = 0; i < count; i++) {
-		pollers[i].cq = peer_cq_create(&peer, 64, NULL);
-		pollers[i].qp = peer_qp_create(&peer, pollers[i].cq, 16, 1, 0);
-		pollers[i].memory = i % 2 ? memory : NULL;
-		if (i % 2)
-			peer_qp_join(&peer, pollers[i - 1].qp, pollers[i].qp);
-	}
-	double calls_ms = measure_ms(pollers, count, &peer, memory);
-
-	if (!options.what || calls_ms <= strtod(options.what, NULL))
-		return 0;
-	return LATE;
+	if (!strcmp(options.what, "turns"))
+		return turns_of_others(&peer);
+	return set_up_calls(
+		&peer, options.count ? options.count : THREADS_DEFAULT, strtod(options.what, NULL));
 }
