@@ -89,6 +89,7 @@ $(ls -l "/proc/$daemon/fd")"
 echo "$said" | grep -q "urnicd (process $daemon) has reached its limit of 64 open files: .*ulimit" ||
 	fail "a program is told: $said"
 kill "$holder"
+await 'a program does not work after the second attack' try
 
 # A program that listens for iWARP connections has no descriptor left when one arrives. It does not
 # spin, and serves the connection once it has a descriptor.
