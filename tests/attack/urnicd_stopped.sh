@@ -6,6 +6,7 @@
 . "$(dirname "$0")/../e2e/pairs.sh"
 
 port=18600
+export URNIC_LANES=1 # which the flow and the datagrams share
 
 # signal_urnicd SIGNAL: to that of host a.
 signal_urnicd() {
