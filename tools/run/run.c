@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <glob.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "common/libraries.h"
 #include "os/setting.h"
 #include "run/view.h"
 
@@ -47,74 +47,6 @@ const char command_run_help[] =
 	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
 	"  urnic run --view -- ucx_info -d\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
-
-/* The library directory of urnic has this file. */
-#define MARK "liburnic.so"
-
-/*
- * Where the library directory may be, relative to the directory of this program: beside it in the
- * build tree, or, after an installation, the private directory of the same prefix. The prefix may
- * have been moved as a whole.
- */
-static const char *const library_places[] = {
-	"lib",
-	"../" URNIC_LIBDIR,
-};
-
-static int directory_of_program(char *ret_path, size_t path_bytes)
-{
-	ssize_t bytes = readlink("/proc/self/exe", ret_path, path_bytes - 1);
-	char *slash;
-
-	if (bytes < 0)
-		return -errno;
-	ret_path[bytes] = '\0';
-	slash = strrchr(ret_path, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	return 0;
-}
-
-/* The absolute path of the library directory, for free(); NULL: none. */
-static char *find_libraries(void)
-{
-	char program_directory[PATH_MAX];
-
-	if (directory_of_program(program_directory, sizeof(program_directory)) < 0)
-		return NULL;
-	for (size_t i = 0; i < sizeof(library_places) / sizeof(library_places[0]); i++) {
-		char *candidate, *mark, *found = NULL;
-
-		if (asprintf(&candidate, "%s/%s", program_directory, library_places[i]) < 0)
-			return NULL;
-		if (asprintf(&mark, "%s/" MARK, candidate) < 0)
-			mark = NULL;
-		if (mark && access(mark, R_OK) == 0)
-			found = realpath(candidate, NULL);
-		free(mark);
-		free(candidate);
-		if (found)
-			return found;
-	}
-	return NULL;
-}
-
-/* Prepend `first` to the list of paths in an environment variable. */
-static int path_list_prepend(const char *name, const char *first)
-{
-	const char *before = getenv(name);
-	char *path;
-	int result;
-
-	if (!before || !before[0])
-		return setenv(name, first, 1);
-	if (asprintf(&path, "%s:%s", first, before) < 0)
-		return -1;
-	result = setenv(name, path, 1);
-	free(path);
-	return result;
-}
 
 /*
  * Where distributions have rdma-core's library that turns a program's socket calls into rsocket
@@ -243,11 +175,9 @@ int command_run(int argc, char **argv)
 		fputs(command_run_help, stderr);
 		return EXIT_USAGE;
 	}
-	libraries = find_libraries();
-	if (!libraries) {
-		complain("run: no " MARK " in lib/ beside this program, nor in ../" URNIC_LIBDIR);
+	libraries = libraries_find("run");
+	if (!libraries)
 		return EXIT_FAILED;
-	}
 	if (options.is_print)
 		puts(libraries);
 	else
