@@ -27,12 +27,12 @@ const char command_run_help[] =
 	"\n"
 	"Some programs also look at /sys/class/infiniband or /dev/infiniband: UCX and MPIs on it,\n"
 	"ibstat, monitoring agents. For root, a private view shows them the devices there; other users\n"
-	"pass --view.\n"
+	"pass --view. Without the view, a line on standard error says so.\n"
 	"\n"
 	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
 	"               the view other users' files then belong to nobody, and set-user-id programs\n"
 	"               run as you.\n"
-	"  --no-view    no view, also as root\n"
+	"  --no-view    no view, also as root, and no line about it\n"
 	"  --rsocket    make RDMA connections of PROGRAM's TCP and UDP sockets, by rdma-core's\n"
 	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
 	"  --print      print the library directory and run nothing\n"
@@ -119,7 +119,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
  * library in the started program tells anyway. Each process reads URNIC_LOG only once, so restoring
  * it afterwards has no effect here.
  */
-static int view_enter_quietly(bool is_wanted)
+static int view_enter_quietly(bool is_wanted, const char **ret_call)
 {
 	const char *before = getenv("URNIC_LOG");
 	char *kept = before ? strdup(before) : NULL;
@@ -127,7 +127,7 @@ static int view_enter_quietly(bool is_wanted)
 
 	setenv("URNIC_LOG", "off", 1);
 	settings_read();
-	result = view_enter(is_wanted);
+	result = view_enter(is_wanted, ret_call);
 	if (kept)
 		setenv("URNIC_LOG", kept, 1);
 	else
@@ -136,18 +136,33 @@ static int view_enter_quietly(bool is_wanted)
 	return result;
 }
 
-/* Most programs do not need the view. If it is impossible and was not requested, run without it. */
+/*
+ * Most programs do not need the view. If it is impossible and was not requested, say so, and run
+ * without it.
+ */
 static int choose_view(enum view_choice choice)
 {
+	const char *level = getenv("URNIC_LOG");
+	const char *call;
 	int result;
 
 	if (choice == VIEW_NEVER)
 		return 0;
-	result = view_enter_quietly(choice == VIEW_ALWAYS);
-	if (result == 0 || choice == VIEW_IF_FREE)
+	result = view_enter_quietly(choice == VIEW_ALWAYS, &call);
+	if (result == 0)
 		return 0;
-	complain("run: this system refuses a private view of /sys and /dev: %s", strerror(-result));
-	return result;
+	if (choice == VIEW_ALWAYS) {
+		complain("run: this system refuses a private view of /sys and /dev: %s: %s", call,
+			strerror(-result));
+		return result;
+	}
+	if (!level || strcmp(level, "off") != 0)
+		complain(
+			"run: /sys and /dev do not show the devices (%s: %s), so UCX and ibstat find "
+			"none; %s, --no-view hides this line",
+			call, strerror(-result),
+			geteuid() == 0 ? "`urnic doctor` says what to allow" : "--view shows them");
+	return 0;
 }
 
 static int program_run(const struct options *options, char **argv, const char *libraries)

@@ -18,6 +18,16 @@
 #define DEVICES   "/dev"
 #define HOST_NAME ".host" /* the real /dev, below the new one */
 
+/* The system call that failed last. */
+static const char *failed_call = "";
+
+/* Note the call that has just failed. Returns -errno. */
+static int call_failed(const char *call)
+{
+	failed_call = call;
+	return -errno;
+}
+
 static int enter_namespace(bool may_change_users)
 {
 	uid_t uid = geteuid();
@@ -27,11 +37,13 @@ static int enter_namespace(bool may_change_users)
 	if (unshare(CLONE_NEWNS) == 0)
 		return 0;
 	if (errno != EPERM || !may_change_users)
-		return -errno;
+		return call_failed("unshare(CLONE_NEWNS)");
 	result = user_namespace_enter(uid, gid);
-	if (result < 0)
+	if (result < 0) {
+		failed_call = "unshare(CLONE_NEWUSER)";
 		return result;
-	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
+	}
+	return unshare(CLONE_NEWNS) < 0 ? call_failed("unshare(CLONE_NEWNS)") : 0;
 }
 
 /*
@@ -44,17 +56,19 @@ static int cut_off(const char *path)
 		return 0;
 	if (errno == EINVAL && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0)
 		return 0;
-	return -errno;
+	return call_failed("mount(MS_SLAVE)");
 }
 
 static int mount_tmpfs(const char *path)
 {
-	return mount("urnic", path, "tmpfs", MS_NOSUID, "mode=755") < 0 ? -errno : 0;
+	if (mount("urnic", path, "tmpfs", MS_NOSUID, "mode=755") < 0)
+		return call_failed("mount(tmpfs)");
+	return 0;
 }
 
 static int make_directory(const char *path)
 {
-	return mkdir(path, 0755) < 0 ? -errno : 0;
+	return mkdir(path, 0755) < 0 ? call_failed("mkdir") : 0;
 }
 
 static bool is_directory(const char *path)
@@ -80,7 +94,9 @@ static int overlay_classes(int fd)
 	if (result < 0)
 		return result;
 	snprintf(options, sizeof(options), "lowerdir=" CLASSES ":/proc/self/fd/%d", fd);
-	return mount("urnic", CLASSES, "overlay", MS_RDONLY, options) < 0 ? -errno : 0;
+	if (mount("urnic", CLASSES, "overlay", MS_RDONLY, options) < 0)
+		return call_failed("mount(overlay)");
+	return 0;
 }
 
 /* Provide the mount points in /sys/class, where no process can make directories. */
@@ -92,7 +108,7 @@ static int provide_classes(void)
 		return 0;
 	fd = open(CLASSES, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return call_failed("open(" CLASSES ")");
 	result = overlay_classes(fd);
 	close(fd);
 	if (result < 0)
@@ -113,7 +129,7 @@ static int link_to_host(int host_fd, const struct dirent *entry)
 	else
 		snprintf(target, sizeof(target), HOST_NAME "/%s", entry->d_name);
 	snprintf(path, sizeof(path), DEVICES "/%s", entry->d_name);
-	return symlink(target, path) < 0 ? -errno : 0;
+	return symlink(target, path) < 0 ? call_failed("symlink") : 0;
 }
 
 static int link_all_to_host(void)
@@ -123,7 +139,7 @@ static int link_all_to_host(void)
 	int result = 0;
 
 	if (!host)
-		return -errno;
+		return call_failed("open(" DEVICES "/" HOST_NAME ")");
 	while (result == 0 && (entry = readdir(host))) {
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			result = link_to_host(dirfd(host), entry);
@@ -146,7 +162,7 @@ static int replace_devices(int host_fd)
 	if (result == 0 &&
 		move_mount(host_fd, "", AT_FDCWD, DEVICES "/" HOST_NAME, MOVE_MOUNT_F_EMPTY_PATH) <
 			0)
-		result = -errno;
+		result = call_failed("move_mount");
 	if (result == 0)
 		result = link_all_to_host();
 	if (result == 0)
@@ -168,13 +184,13 @@ static int provide_nodes(void)
 		return 0;
 	fd = open_tree(AT_FDCWD, DEVICES, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (fd < 0)
-		return -errno;
+		return call_failed("open_tree");
 	result = replace_devices(fd);
 	close(fd);
 	return result;
 }
 
-int view_enter(bool may_change_users)
+int view_enter(bool may_change_users, const char **ret_call)
 {
 	static const char *const directories[] = {VIEW_DEVICES, VIEW_CHAR_DEVICES, VIEW_NODES};
 	int result = enter_namespace(may_change_users);
@@ -189,5 +205,10 @@ int view_enter(bool may_change_users)
 		result = provide_nodes();
 	for (int i = 0; i < 3 && result == 0; i++)
 		result = mount_tmpfs(directories[i]);
-	return result < 0 ? result : view_write_files();
+	if (result == 0) {
+		failed_call = "the view's files";
+		result = view_write_files();
+	}
+	*ret_call = failed_call;
+	return result;
 }

@@ -30,10 +30,12 @@
  * `may_change_users`  An ordinary user needs a user namespace for the view. In it, files of other
  *                     users belong to nobody, and set-user-id programs run as the caller.
  *
+ * `ret_call`          After an error: the system call that failed, for a message.
+ *
  * The process has no other threads. Returns 0; -EPERM if the system refuses; or another -errno.
  * After an error the new directories may be incomplete; all former files are still there.
  */
-int view_enter(bool may_change_users);
+int view_enter(bool may_change_users, const char **ret_call);
 
 /* The three directories of the view, for view.c and view_files.c. */
 #define VIEW_DEVICES      "/sys/class/infiniband"
