@@ -22,11 +22,6 @@ struct udp_row {
 	unsigned long inode;
 };
 
-struct holder {
-	pid_t pid; /* 0: not found */
-	char comm[PROCESS_NAME_BYTES];
-};
-
 /* The kernel prints addresses as 32-bit words in host order. */
 static void parse_address(const char *hex, struct udp_row *row)
 {
@@ -138,10 +133,10 @@ static bool has_socket(int process, const char *link_sought)
 }
 
 /* The process that has the socket open, if /proc shows it to this user. */
-static struct holder find_holder(unsigned long inode)
+static struct port_holder process_find(unsigned long inode)
 {
 	DIR *processes = opendir("/proc");
-	struct holder holder = {0};
+	struct port_holder holder = {0};
 	struct dirent *entry;
 	char link[64];
 
@@ -166,21 +161,30 @@ static struct holder find_holder(unsigned long inode)
 	return holder;
 }
 
-void port_holder_describe(const struct agent_address *address, char *ret_text, size_t text_bytes)
+bool port_holder_find(const struct agent_address *address, struct port_holder *ret_holder)
 {
 	struct search search = {.address = address};
+
+	if (!visit_rows(is_in_the_way, &search))
+		return false;
+	*ret_holder = process_find(search.found.inode);
+	ret_holder->uid = search.found.uid;
+	return true;
+}
+
+void port_holder_describe(const struct agent_address *address, char *ret_text, size_t text_bytes)
+{
 	char where[ADDRESS_TEXT_BYTES];
-	struct holder holder;
+	struct port_holder holder;
 	uint32_t uid;
 
 	gid_to_text(&address->gid, address->scope_ifindex, where);
-	if (!visit_rows(is_in_the_way, &search)) {
+	if (!port_holder_find(address, &holder)) {
 		snprintf(ret_text, text_bytes,
 			"UDP port 4791 of %s is taken; /proc does not show the owner", where);
 		return;
 	}
-	uid = search.found.uid;
-	holder = find_holder(search.found.inode);
+	uid = holder.uid;
 	if (holder.pid && strcmp(holder.comm, "urnicd") == 0)
 		snprintf(ret_text, text_bytes,
 			"UDP port 4791 of %s is taken by urnicd (process %d) of user %u: end that "

@@ -10,6 +10,16 @@
 #include <stddef.h>
 
 #include "agent/agent_protocol.h"
+#include "os/process.h"
+
+struct port_holder {
+	uint32_t uid;
+	pid_t pid; /* 0: /proc shows no such process, or the socket is the kernel's */
+	char comm[PROCESS_NAME_BYTES];
+};
+
+/* Find the holder of (address, 4791). Returns false when /proc shows none. */
+bool port_holder_find(const struct agent_address *address, struct port_holder *ret_holder);
 
 /*
  * Describe the holder of (address, 4791), and the remedy.
