@@ -14,6 +14,7 @@
 #include "nic/nic_part.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "os/yama.h"
 #include "peer/nic_peer.h"
 #include "port/address.h"
 
@@ -82,6 +83,8 @@ static bool key_quiesce(uint32_t key)
 
 static void local_start(void)
 {
+	if (nic.is_local_on)
+		yama_admit_all();
 	nic.owner.wait = process_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.now_ns = clock_now_ns;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 #include "nic/nic_part.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "os/yama.h"
 #include "peer/absence.h"
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
@@ -140,24 +142,57 @@ struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
 	return NULL;
 }
 
-static int peer_create(const struct agent_process *process, struct nic_peer **ret_peer)
+static int peer_create(
+	const struct agent_process *process, struct nic_peer **ret_peer, const char **ret_call)
 {
-	int error = nic_peer_open(process, ret_peer);
+	int error = nic_peer_open(process, ret_peer, ret_call);
 
 	if (!error)
 		list_append(&peer_list, &(*ret_peer)->link);
 	return error;
 }
 
+/*
+ * Log why packets are needed to reach the process. If yama forbids the access, the first such line
+ * is at level "error", because the program cannot know that root may allow it.
+ *
+ * `call`  The system call that failed, or NULL.
+ */
+static void refusal_say(const struct agent_process *process, int error, const char *call)
+{
+	static bool is_said;
+	int scope = call && error == -EPERM ? yama_scope() : YAMA_ABSENT;
+	enum log_level level = scope > YAMA_ALL && !is_said ? LOG_ERROR : LOG_INFO;
+	char why[128];
+
+	if (scope > YAMA_ALL)
+		snprintf(why, sizeof(why),
+			"yama forbids %s (`sysctl kernel.yama.ptrace_scope=%d` allows it)", call,
+			scope == YAMA_RELATED ? YAMA_ALL : YAMA_RELATED);
+	else if (call)
+		snprintf(why, sizeof(why), "%s: %s%s", call, strerror(-error),
+			error == -EPERM || error == -ENOSYS
+				? ": a sandbox (seccomp) or a security module refuses it"
+				: "");
+	else if (error == -EPERM)
+		snprintf(why, sizeof(why), "it is another user's");
+	else if (error == -EPROTO)
+		snprintf(why, sizeof(why), "it runs another version of urnic");
+	else
+		snprintf(why, sizeof(why), "%s", strerror(-error));
+	is_said |= scope > YAMA_ALL;
+	log_write(level, "process %u is on this host, but packets are needed to reach it: %s",
+		process->pid, why);
+}
+
 /* peer_create(), which logs a failure. */
 static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
 {
-	int error = peer_create(process, ret_peer);
+	const char *call;
+	int error = peer_create(process, ret_peer, &call);
 
 	if (error)
-		log_write(LOG_INFO,
-			"process %u is on this host, but packets are needed to reach it: %s",
-			process->pid, strerror(-error));
+		refusal_say(process, error, call);
 	return error;
 }
 
@@ -210,6 +245,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 {
 	struct agent_process process = {.pid = pid, .memory = memory};
 	struct nic_peer *found = find_process(pid);
+	const char *call;
 	struct stat stat;
 	int error = 0;
 
@@ -217,7 +253,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 		return -errno;
 	process.uid = stat.st_uid;
 	if (!found)
-		error = peer_create(&process, &found);
+		error = peer_create(&process, &found, &call);
 	if (error)
 		return error;
 	found->users++;

@@ -125,10 +125,14 @@ int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_door
 /*
  * For the list of processes: open one. `process->memory` stays the caller's; -1 when urnicd does
  * not pass it. The peer is in no list yet. Returns 0; -EPERM when the process belongs to another
- * user; -ESRCH when it has ended; -EPROTO when its NIC memory has another layout; or another
- * -errno.
+ * user; -ESRCH when it has ended; -EPROTO when its NIC memory has another layout; or the -errno of
+ * a system call.
+ *
+ * `ret_call`  Set on failure: the failed system call, if it is one that accesses the process; else
+ *             NULL.
  */
-int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_peer);
+int nic_peer_open(
+	const struct agent_process *process, struct nic_peer **ret_peer, const char **ret_call);
 
 /* Unmap and free it; also one that nic_peer_open() has opened half-way. It is in no list. */
 void nic_peer_close(struct nic_peer *peer);

@@ -238,13 +238,15 @@ static int memory_map(struct nic_peer *peer)
 }
 
 /* Map the peers' side, whose descriptor is copied from the peer's process. Returns 0 or -errno. */
-static int shared_map(struct nic_peer *peer)
+static int shared_map(struct nic_peer *peer, const char **ret_call)
 {
 	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
 	int error;
 
-	if (shared < 0)
+	if (shared < 0) {
+		*ret_call = "pidfd_getfd";
 		return shared;
+	}
 	error = nic_memory_map_shared(peer->peer.base, peer->peer.bytes, shared);
 	close(shared);
 	if (!error)
@@ -256,7 +258,7 @@ static int shared_map(struct nic_peer *peer)
  * Check that the process is the one whose NIC memory is mapped, and that this process may access
  * its other memory. Then map the peers' side, and watch for the process's end. Returns 0 or -errno.
  */
-static int process_open(struct nic_peer *peer)
+static int process_open(struct nic_peer *peer, const char **ret_call)
 {
 	uint64_t identity = 0;
 	uint64_t at =
@@ -264,13 +266,17 @@ static int process_open(struct nic_peer *peer)
 	int error;
 
 	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
-	if (peer->pidfd < 0)
+	if (peer->pidfd < 0) {
+		*ret_call = "pidfd_open";
 		return -errno;
-	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
+	}
+	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity))) {
+		*ret_call = "process_vm_readv";
 		return -errno;
+	}
 	if (identity != peer->identity)
 		return -ESRCH;
-	error = shared_map(peer);
+	error = shared_map(peer, ret_call);
 	if (error)
 		return error;
 	peer->life = (int)syscall(SYS_pidfd_getfd, peer->pidfd, peer->public->life, 0);
@@ -329,7 +335,8 @@ static int segments_open(struct nic_peer *peer)
 	return error;
 }
 
-static int other_open(struct nic_peer *peer, const struct agent_process *process)
+static int other_open(
+	struct nic_peer *peer, const struct agent_process *process, const char **ret_call)
 {
 	int error;
 
@@ -345,15 +352,17 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 		return peer->memory;
 	error = memory_map(peer);
 	if (!error)
-		error = process_open(peer);
+		error = process_open(peer, ret_call);
 	return error ? error : segments_open(peer);
 }
 
-int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_peer)
+int nic_peer_open(
+	const struct agent_process *process, struct nic_peer **ret_peer, const char **ret_call)
 {
 	struct nic_peer *peer = calloc(1, sizeof(*peer));
 	int error;
 
+	*ret_call = NULL;
 	if (!peer)
 		return -ENOMEM;
 	peer->pid = process->pid;
@@ -364,7 +373,8 @@ int nic_peer_open(const struct agent_process *process, struct nic_peer **ret_pee
 		peer->kick[i] = -1;
 	for (uint32_t i = 0; i < WAITER_COUNT; i++)
 		peer->eventfd[i] = -1;
-	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
+	error = process->pid == (uint32_t)getpid() ? self_open(peer)
+						   : other_open(peer, process, ret_call);
 	if (error) {
 		nic_peer_close(peer);
 		return error;
