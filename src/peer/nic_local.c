@@ -16,6 +16,7 @@
 #include "os/log.h"
 #include "os/yama.h"
 #include "peer/nic_peer.h"
+#include "peer/path_log.h"
 #include "port/address.h"
 
 /* A queue pair's connection within this host. */
@@ -170,17 +171,15 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
 	const struct gid *remote = &attr->path.remote;
+	int error = nic_peer_get_at(remote, attr->path.ifindex, attr->dest_qpn, ret_peer);
 
-	char text[ADDRESS_TEXT_BYTES];
-	int error;
-
-	error = nic_peer_get_at(remote, attr->path.ifindex, attr->dest_qpn, ret_peer);
-	if (error == -ENOENT && log_is_on(LOG_INFO) &&
-		!netdev_has_address(remote, attr->path.ifindex))
-		log_write(LOG_INFO,
-			"queue pair 0x%06x uses packets: no process of this user that is visible "
-			"here has queue pair 0x%06x of %s",
-			qp->qp->qpn, attr->dest_qpn, gid_to_text(remote, 0, text));
+	if (!error)
+		path_log_local(remote, (*ret_peer)->pid);
+	else if (error == -ENOENT)
+		path_log_packets(
+			remote, "no process of this user that is visible here has its queue pair");
+	else
+		path_log_packets(remote, "its process is on this host and cannot be accessed");
 	return error;
 }
 
@@ -230,6 +229,10 @@ static bool local_begin(struct nic_qp *qp)
 	struct nic_local *local;
 	int error;
 
+	if (!nic.is_local_on)
+		path_log_packets(&qp->qp->attr.path.remote,
+			nic.impair ? "URNIC_IMPAIR or URNIC_FAULTS impairs them"
+				   : "URNIC_LOCAL is off");
 	if (!can_be_local(qp) || qp->local)
 		return false;
 	error = peer_find_of(qp, &peer);

@@ -44,7 +44,7 @@ uint16_t socket_address_port(const union socket_address *address)
 	URNIC_EXPORT_AS(socket_address_port);
 
 /* Write the GID in the usual form: 10.0.0.1, fd00::1 or fe80::1%2. Returns `text`. */
-const char *gid_to_text(
-	const struct gid *gid, uint32_t scope_ifindex, char text[ADDRESS_TEXT_BYTES]);
+const char *gid_to_text(const struct gid *gid, uint32_t scope_ifindex,
+	char text[ADDRESS_TEXT_BYTES]) URNIC_EXPORT_AS(gid_to_text);
 
 #endif

@@ -19,6 +19,7 @@
 #include "nic/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
+#include "port/address.h"
 
 /*
  * The bytes of a packet besides its payload: IPv6, UDP, BTH, the longest extended headers of a
@@ -422,6 +423,22 @@ struct device *device_lookup_path(const char *ibdev_path)
 			device = device_table[i];
 	pthread_mutex_unlock(&device_lock);
 	return device;
+}
+
+void device_announce(struct device *device)
+{
+	char address[ADDRESS_TEXT_BYTES] = "no address";
+	struct device_port port;
+	struct gid gid;
+
+	if (!log_is_on(LOG_INFO) || atomic_exchange(&device->is_announced, true))
+		return;
+	port = device_port(device);
+	if (device_gid(device, 0, &gid))
+		gid_to_text(&gid, device->ifindex, address);
+	log_write(LOG_INFO, "device %s is used: %s on %s, %s, MTU %u, RDMA path MTU %u",
+		device->verbs.name, device_is_iwarp(device) ? "iWARP" : "RoCE", device->ifname,
+		address, port.mtu_bytes, 128u << device_mtu(&port));
 }
 
 bool device_is_gone(struct device *device)

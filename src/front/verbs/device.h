@@ -17,6 +17,7 @@
 #ifndef URNIC_FRONT_VERBS_DEVICE_H
 #define URNIC_FRONT_VERBS_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -55,6 +56,7 @@ struct device {
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
 	uint64_t netns_cookie; /* the network namespace to which `ifindex` belongs */
+	atomic_bool is_announced; /* device_announce() has logged it */
 	/* device_lock guards the fields below. */
 	bool is_active; /* the interface is up and has a carrier */
 	bool is_gone; /* the interface was removed */
@@ -93,6 +95,9 @@ static inline bool device_is_iwarp(const struct device *device)
 {
 	return device->transport == DEVICE_IWARP;
 }
+
+/* Log once per process, at level "info", that the device is used. */
+void device_announce(struct device *device);
 
 /* Was the device's interface removed? */
 bool device_is_gone(struct device *device);

@@ -245,6 +245,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 						 : -nic_qp_create(&init, &qp->nic);
 	if (error)
 		return error;
+	device_announce(context->device);
 	/*
 	 * iWARP queue pairs begin in INIT, as those of the kernel's devices. libibverbs reports
 	 * RESET until the program queries the state.
