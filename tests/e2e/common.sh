@@ -46,6 +46,13 @@ in_some_attempt() {
 	fail "$why"
 }
 
+# matches_schema NAME: the JSON on standard input matches docs/schema/NAME.json, which has to notice
+# each change of it.
+matches_schema() {
+	complaints=$(/usr/bin/python3 "$(dirname "$0")/schema_check.py" "$(dirname "$0")/../../docs/schema/$1.json") ||
+		fail "JSON and the schema of $1: $complaints"
+}
+
 # Run a program on host a or b of the test's own network. With E2E_ONE_HOST set, b's programs run on
 # a, beside a's.
 on() {

@@ -60,6 +60,7 @@ static int take_device(struct ibv_device *verbs, struct device_facts *ret_facts)
 	snprintf(facts.char_device, sizeof(facts.char_device), "%s", verbs->dev_name);
 	take_guid(verbs, &facts);
 	facts.is_active = port.state == IBV_PORT_ACTIVE;
+	facts.is_iwarp = verbs->transport_type == IBV_TRANSPORT_IWARP;
 	facts.active_mtu_bytes = 128u << port.active_mtu;
 	if (!if_indextoname(facts.ifindex, facts.interface))
 		return -ENODEV;

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The checks of `urnic doctor`. Each appends its findings, and leaves this process as it was: what
+ * could change or end it runs in a child (doctor/trial.h).
+ */
+#ifndef TOOLS_CHECKS_H
+#define TOOLS_CHECKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "doctor/findings.h"
+
+/* The kernel, namespaces, yama, capabilities, /proc, /dev/shm, limits. */
+void check_system(struct findings *findings);
+
+/* The system calls that urnic makes, each tried once (doctor/system_call.def). */
+void check_calls(struct findings *findings);
+
+/* urnicd, interfaces and devices, UDP port 4791; last a queue pair that writes to itself. */
+void check_network(struct findings *findings);
+
+/* A program, as `urnic run` would start it. */
+struct program_facts {
+	char path[PATH_MAX]; /* of the binary: for a script that of its interpreter */
+	char libibverbs[PATH_MAX]; /* "": it does not link this library */
+	char librdmacm[PATH_MAX];
+};
+
+/*
+ * `name`       As in a shell: a path, or a name on PATH.
+ * `libraries`  The absolute path of urnic's libraries. The check sets LD_LIBRARY_PATH as `urnic
+ *              run` does, so it is the last one.
+ */
+void check_program(struct findings *findings, const char *name, const char *libraries,
+	struct program_facts *ret_facts);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_TRAFFIC_H
+#define TOOLS_TRAFFIC_H
+
+#include "doctor/findings.h"
+
+/*
+ * Let a queue pair of the device write to itself, by packets, in a child. On an iWARP device, whose
+ * queue pairs need a connection, it is only created.
+ */
+void check_traffic(struct findings *findings, const char *device);
+
+#endif
