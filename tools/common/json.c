@@ -33,9 +33,9 @@ void json_add_gid(cJSON *object, const char *name, const struct gid *gid)
 	cJSON_AddStringToObject(object, name, text);
 }
 
-int json_print(cJSON *root)
+/* Print `text`, which is `root`'s, and free both. */
+static int text_print(cJSON *root, char *text)
 {
-	char *text = cJSON_Print(root);
 	int result = 0;
 
 	cJSON_Delete(root);
@@ -45,4 +45,14 @@ int json_print(cJSON *root)
 		result = -errno;
 	free(text);
 	return result;
+}
+
+int json_print(cJSON *root)
+{
+	return text_print(root, cJSON_Print(root));
+}
+
+int json_print_line(cJSON *root)
+{
+	return text_print(root, cJSON_PrintUnformatted(root));
 }

@@ -24,7 +24,11 @@ void json_add_count(cJSON *object, const char *name, uint64_t value);
 /* Add an address in its usual notation, without a scope. */
 void json_add_gid(cJSON *object, const char *name, const struct gid *gid);
 
-/* Print `root` on standard output and free it. Returns 0, or a negative errno. */
+/*
+ * Print `root` on standard output and free it. json_print_line() prints one line without blanks.
+ * Both return 0, or a negative errno.
+ */
 int json_print(cJSON *root);
+int json_print_line(cJSON *root);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The report of `urnic stat`. stat.c fills it from urnicd and applies filters; stat_table.c and
- * stat_json.c print it.
+ * The report of `urnic stat`. stat_report.c fills it from urnicd and applies filters; stat_diff.c
+ * subtracts an earlier one; stat_table.c, stat_json.c and stat_prometheus.c print it.
  */
 #ifndef TOOLS_STAT_H
 #define TOOLS_STAT_H
@@ -32,6 +32,27 @@ struct stat_report {
 	struct device_facts *devices; /* for the names of interfaces */
 };
 
+/* What is wanted of the report. */
+struct stat_filter {
+	const char *device; /* the name of a device or an interface; NULL: all */
+	bool has_pid;
+	bool has_qpn;
+	uint32_t pid;
+	uint32_t qpn;
+};
+
+bool stat_filter_is_set(const struct stat_filter *filter);
+
+/*
+ * Make the report. Without urnicd it is empty.
+ *
+ * `ret_report`  For stat_report_done() on success.
+ *
+ * Returns 0, or -errno after a complaint.
+ */
+int stat_report_make(const struct stat_filter *filter, struct stat_report *ret_report);
+void stat_report_done(struct stat_report *report);
+
 /*
  * The name of the device on the interface `ifindex`; without a device, of the interface; without an
  * interface, its number. `text` is memory for the latter two.
@@ -48,7 +69,10 @@ const char *stat_error_sentence(int error);
 /* Print the table. `is_all`: print the counters that are zero, too. */
 void stat_print_table(const struct stat_report *report, bool is_all);
 
-/* Print everything in JSON. Returns 0 or -errno. */
-int stat_print_json(const struct stat_report *report);
+/* Print everything in JSON. `is_line`: on one line, without blanks. Returns 0 or -errno. */
+int stat_print_json(const struct stat_report *report, bool is_line);
+
+/* In the text format that Prometheus scrapes. */
+void stat_print_prometheus(struct stat_report *report);
 
 #endif

@@ -145,7 +145,7 @@ static void add_urnicd(cJSON *root, const struct stat_report *report)
 #undef COUNTER
 }
 
-int stat_print_json(const struct stat_report *report)
+int stat_print_json(const struct stat_report *report, bool is_line)
 {
 	cJSON *root = cJSON_CreateObject();
 	cJSON *processes = cJSON_AddArrayToObject(root, "processes");
@@ -153,5 +153,5 @@ int stat_print_json(const struct stat_report *report)
 	for (uint32_t i = 0; i < report->process_count; i++)
 		add_process(processes, report, &report->processes[i]);
 	add_urnicd(root, report);
-	return json_print(root);
+	return is_line ? json_print_line(root) : json_print(root);
 }
