@@ -13,6 +13,10 @@ echo "$table" | grep rocep_lo && fail 'loopback is a device beside veth0'
 on a env URNIC_INTERFACES='*,lo' "$urnic" devices | tail -n +2 | grep -v GID | tail -1 | grep -q '^rocep_lo ' ||
 	fail 'loopback is asked for and is not last'
 
+on a "$urnic" devices --json >"/tmp/$network.json"
+matches_schema devices <"/tmp/$network.json"
+rm -f "/tmp/$network.json"
+
 # The same names, in the same order, as a program sees them.
 if command -v ibv_devices >/dev/null; then
 	ours=$(on a "$urnic" devices --json | /usr/bin/python3 -c '

@@ -73,8 +73,14 @@ refused 'within the' read $there --offset 100
 
 "$nvmf" id-ctrl $there >"$files/out" || fail 'id-ctrl failed'
 grep -q '^mn  *: scripted controller$' "$files/out" || fail "id-ctrl: $(cat "$files/out")"
-"$nvmf" id-ctrl $there -o json | python3 -c 'import json,sys; assert json.load(sys.stdin)["cntlid"] == 1' ||
+"$nvmf" id-ctrl $there -o json >"$files/json"
+python3 -c 'import json,sys; assert json.load(sys.stdin)["cntlid"] == 1' <"$files/json" ||
 	fail 'id-ctrl prints no JSON'
+matches_schema nvmf-id-ctrl <"$files/json"
+"$nvmf" list-ns $there -o json >"$files/json"
+matches_schema nvmf-list-ns <"$files/json"
+"$nvmf" id-ns $there -N 1 -o json >"$files/json"
+matches_schema nvmf-id-ns <"$files/json"
 [ "$("$nvmf" list-ns $there)" = '[   0]:0x1' ] || fail 'list-ns does not list namespace 1'
 "$nvmf" id-ns $there -N 1 | grep -q 'nsze *: 0x10000$' || fail 'id-ns shows another size'
 
@@ -82,8 +88,10 @@ grep -q '^mn  *: scripted controller$' "$files/out" || fail "id-ctrl: $(cat "$fi
 grep -q 'Number of Records 20, Generation counter 5' "$files/out" &&
 	grep -q '^subnqn:  nqn.2014-08.org.example:20$' "$files/out" ||
 	fail "discover says: $(cat "$files/out")"
-"$nvmf" discover $where -o json | python3 -c 'import json,sys; assert len(json.load(sys.stdin)["records"]) == 20' ||
+"$nvmf" discover $where -o json >"$files/json"
+python3 -c 'import json,sys; assert len(json.load(sys.stdin)["records"]) == 20' <"$files/json" ||
 	fail 'discover prints no JSON'
+matches_schema nvmf-discover <"$files/json"
 
 head -c 3000000 /dev/urandom >"$files/image"
 truncate -s 3000320 "$files/image"
@@ -112,6 +120,8 @@ grep -q 'connection was lost' "$files/export.log" || fail 'the loss was not repo
 "$nvmf" list >"$files/out" || fail 'list failed'
 grep -q "^$files/socket  *SCRIPTED  *scripted controller  *1 " "$files/out" ||
 	fail "list says: $(cat "$files/out")"
+"$nvmf" list -o json >"$files/json"
+matches_schema nvmf-list <"$files/json"
 end_export
 ! "$nvmf" list | grep -q "$files/socket" || fail 'list shows an export that has ended'
 [ ! -e "$files/socket" ] || fail 'the socket is left behind'
@@ -162,9 +172,10 @@ $verify --runtime 1 >"$files/out" 2>&1 || fail "verify after the kills: $(cat "$
 dd if=/dev/zero of="$files/disk" bs=4k count=512 conv=notrunc 2>/dev/null
 refused 'foreign data' verify $there --size 2m --state "$files/state" --runtime 1
 
-"$nvmf" bench $there --runtime 1 --iodepth 4 -o json |
-	python3 -c 'import json,sys; assert json.load(sys.stdin)["jobs"][0]["read"]["total_ios"] > 0' ||
-	fail 'bench prints no result'
+"$nvmf" bench $there --runtime 1 --iodepth 4 -o json >"$files/json"
+python3 -c 'import json,sys; assert json.load(sys.stdin)["jobs"][0]["read"]["total_ios"] > 0' \
+	<"$files/json" || fail 'bench prints no result'
+matches_schema nvmf-bench <"$files/json"
 refused 'takes read' bench $there --rw sideways
 end_controller
 
