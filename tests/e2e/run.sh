@@ -35,6 +35,6 @@ said_of "$refuse" mount EPERM "$urnic" run --view true
 [ $status = 1 ] && echo "$said" | grep -qE 'refuses a private view of /sys and /dev: (mount|unshare)\(' ||
 	fail "--view without mount ends with $status: $said"
 
-for command in run doctor env devices stat capture explain pair host; do
+for command in run doctor env devices stat top capture explain pair host; do
 	"$urnic" "$command" --help | grep -q '^usage: urnic' || fail "$command --help"
 done
