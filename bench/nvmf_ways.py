@@ -38,8 +38,9 @@ def cpu_seconds(pid):
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def rss_bytes(pid):
-    found = re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+def memory_bytes(pid, name):
+    """A size of the process by its name in /proc/PID/status."""
+    found = re.search(name + r":\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
     return int(found.group(1)) * 1024
 
 
