@@ -146,8 +146,8 @@ static void export_flush(struct all *all, struct exported *exported)
 
 static int export_close(struct exported *exported)
 {
-	int status = flush_end(
-		&exported->flush, &exported->session, exported->served.settings.subnqn);
+	int status =
+		flush_end(&exported->flush, &exported->session, exported->served.settings.subnqn);
 
 	session_close(&exported->session);
 	served_close(&exported->served);

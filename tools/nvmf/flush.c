@@ -25,8 +25,7 @@ static void flush_done(struct block_request *request, int error)
 	flush->round->pending--;
 }
 
-void flush_begin(
-	struct flush *flush, struct flush_round *round, const struct session *session)
+void flush_begin(struct flush *flush, struct flush_round *round, const struct session *session)
 {
 	struct block_device *device = remote_device(session->remote);
 

@@ -33,8 +33,7 @@ struct flush {
 void flush_round_init(struct flush_round *round, struct loop *loop);
 
 /* Send a flush if something was written and may be in a write cache. */
-void flush_begin(
-	struct flush *flush, struct flush_round *round, const struct session *session);
+void flush_begin(struct flush *flush, struct flush_round *round, const struct session *session);
 
 /* Step the loop until the round ends. */
 void flush_round_wait(struct flush_round *round);

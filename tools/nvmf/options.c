@@ -336,7 +336,8 @@ bool options_parse_line(struct nvmf_options *options, char *line)
 	char *rest;
 	int count = 1;
 
-	for (char *word = strtok_r(line, BLANKS, &rest); word; word = strtok_r(NULL, BLANKS, &rest)) {
+	for (char *word = strtok_r(line, BLANKS, &rest); word;
+		word = strtok_r(NULL, BLANKS, &rest)) {
 		if (count > LINE_WORDS_MAX) {
 			complain("a line has at most %d words", LINE_WORDS_MAX);
 			return false;

@@ -215,8 +215,7 @@ static void copy_begin(struct target_command *command)
 	command->index = 0;
 	command->done_bytes = 0;
 	command->target_offset = slba_of(command) << command->ns->block_shift;
-	memcpy(copy_ranges(command), command->data,
-		range_count(command) * TARGET_COPY_RANGE_BYTES);
+	memcpy(copy_ranges(command), command->data, range_count(command) * TARGET_COPY_RANGE_BYTES);
 	verdict = copy_verdict(command);
 	if (verdict == NVME_SUCCESS)
 		io_run(command, copy_run);
