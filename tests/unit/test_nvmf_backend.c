@@ -32,6 +32,20 @@ static char path[64];
 /* How many calls of io_uring_submit() fail, and with what. */
 static int refusals, refusal;
 
+/* Flushes wait until a byte for each is in the pipe; 0: there is none. */
+static int hanging_pipe;
+static char pipe_byte;
+
+static void flush_hold(struct io_uring_sqe *sqe)
+{
+	uint64_t user_data = sqe->user_data;
+
+	if (sqe->opcode != IORING_OP_FSYNC)
+		return;
+	io_uring_prep_read(sqe, hanging_pipe, &pipe_byte, 1, 0);
+	io_uring_sqe_set_data64(sqe, user_data);
+}
+
 /* It hides that of liburing from the backend. */
 int io_uring_submit(struct io_uring *uring)
 {
@@ -39,6 +53,8 @@ int io_uring_submit(struct io_uring *uring)
 
 	if (refusals && refusals--)
 		return refusal;
+	for (unsigned i = uring->sq.sqe_head; hanging_pipe && i != uring->sq.sqe_tail; i++)
+		flush_hold(&uring->sq.sqes[i & *uring->sq.kring_mask]);
 	if (!submit)
 		submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
 	return submit(uring);
@@ -459,6 +475,54 @@ static void full_disk_is_no_space_and_reported_once(void **state)
 	unlink(path);
 }
 
+/* More flushes of a disk that hangs than the ring has entries leave room for another file. */
+static void disk_that_hangs_stops_no_other_file(void **state)
+{
+	enum { ENTRIES = 8, FLUSHES = 16 };
+	static struct pending flushes[FLUSHES], writing;
+	char first[sizeof(path)], block[BLOCK_BYTES] = {0};
+	struct backend *hanging, *other;
+	struct backend_ring *ring;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(backend_ring_create(ENTRIES, true, &ring), 0);
+	if (backend_ring_fd(ring) < 0)
+		skip();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	make_file(SIZE_BYTES);
+	strcpy(first, path);
+	assert_int_equal(
+		backend_open(&(struct backend_settings){.path = first}, &hanging, sentence), 0);
+	make_file(SIZE_BYTES);
+	assert_int_equal(
+		backend_open(&(struct backend_settings){.path = path}, &other, sentence), 0);
+	hanging_pipe = ends[0];
+	for (size_t i = 0; i < FLUSHES; i++)
+		start(ring, hanging, &flushes[i], BACKEND_FLUSH, 0, NULL, 0);
+	(void)backend_ring_poll(ring);
+	for (unsigned i = 0; i < 3; i++) {
+		start(ring, other, &writing, BACKEND_WRITE, 512 * i, block, 512);
+		finish(ring, &writing);
+		assert_int_equal(writing.status, BACKEND_OK);
+	}
+	for (size_t i = 0; i < FLUSHES; i++)
+		assert_false(flushes[i].is_done);
+	assert_int_equal(write(ends[1], path, FLUSHES), FLUSHES);
+	for (size_t i = 0; i < FLUSHES; i++) {
+		finish(ring, &flushes[i]);
+		assert_int_equal(flushes[i].status, BACKEND_OK);
+	}
+	hanging_pipe = 0;
+	backend_close(hanging);
+	backend_close(other);
+	backend_ring_destroy(ring);
+	close(ends[0]);
+	close(ends[1]);
+	unlink(first);
+	unlink(path);
+}
+
 /* A file system of 64 KiB of its own; false where the system does not allow one. */
 static bool small_file_system(const char *directory)
 {
@@ -548,6 +612,7 @@ int main(void)
 		cmocka_unit_test(full_disk_is_no_space_and_reported_once),
 		cmocka_unit_test(unusable_settings_are_refused_with_a_sentence),
 		/* Last: it stays in its own mount namespace. */
+		cmocka_unit_test(disk_that_hangs_stops_no_other_file),
 		cmocka_unit_test(full_file_system_is_no_space),
 	};
 

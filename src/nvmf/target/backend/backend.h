@@ -10,8 +10,9 @@
  * Ownership: the caller owns the requests and their buffers. From backend_submit() to `done` a
  * request belongs to its backend.
  *
- * Threads: each thread that submits has its own ring. All threads share the backends. If two
- * threads write the same block at once, the block afterwards has the data of one of them.
+ * Threads: all threads share the backends. All requests of a file or device go to one ring, which
+ * one thread uses. If two threads write the same block at once, the block afterwards has the data
+ * of one of them.
  *
  * Durability: a write, discard or write of zeroes is durable once a flush that was submitted after
  * its `done` has succeeded. A write with `is_fua` is durable at its `done`. Files and devices keep
@@ -146,9 +147,10 @@ void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request);
 
 /*
- * Create a ring. Up to `entries` system calls are pending in the kernel; the ring keeps further
- * requests until there is room. If `allow_uring` is false or the kernel refuses io_uring,
- * backend_submit() executes each request itself. Returns 0 or -ENOMEM.
+ * Create a ring. Up to `entries` system calls are pending in the kernel, and of one file at most as
+ * many as are left for all others; the ring keeps further requests until there is room. If
+ * `allow_uring` is false or the kernel refuses io_uring, backend_submit() executes each request
+ * itself. Returns 0 or -ENOMEM.
  */
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring);
 void backend_ring_destroy(struct backend_ring *ring);

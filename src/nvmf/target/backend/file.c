@@ -30,6 +30,7 @@ struct file {
 	struct backend backend;
 	int fd;
 	bool is_device;
+	struct ring_file ring;
 	atomic_uint zero_way;
 	/* A flush or an FUA write has failed. */
 	atomic_bool has_lost_writes;
@@ -80,6 +81,11 @@ static void step_zero(struct file *file, struct backend_request *request, struct
 		step->flags = FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE;
 	else if (way == ZERO_BY_HOLE)
 		step->flags = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
+}
+
+struct ring_file *file_ring(const struct backend_request *request)
+{
+	return &file_of(request->backend)->ring;
 }
 
 struct file_step file_step_next(struct backend_request *request)
@@ -335,6 +341,7 @@ int backend_file_open(
 		return backend_refuse(sentence, ENOMEM, "no memory for a namespace");
 	memcpy(file->path, settings->path, path_bytes);
 	file->backend.kind = &file_kind;
+	ring_file_init(&file->ring);
 	file->backend.is_read_only = settings->is_read_only;
 	file->report = settings->report;
 	file->report_context = settings->report_context;

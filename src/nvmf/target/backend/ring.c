@@ -16,10 +16,15 @@ struct backend_ring {
 	/* The number of system calls that io_uring has; at most `entries`. */
 	unsigned in_flight;
 	unsigned entries;
-	/* Requests that wait for room in io_uring, the oldest first. */
-	struct backend_request *waiting;
-	struct backend_request **waiting_end;
+	/* struct ring_file with requests that wait for room in io_uring. */
+	struct list files;
 };
+
+void ring_file_init(struct ring_file *file)
+{
+	list_init(&file->node);
+	file->waiting_end = &file->waiting;
+}
 
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring)
 {
@@ -29,7 +34,7 @@ int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring 
 	if (!ring)
 		return -ENOMEM;
 	ring->entries = entries;
-	ring->waiting_end = &ring->waiting;
+	list_init(&ring->files);
 	ring->has_uring = allow_uring && io_uring_queue_init(entries, &ring->uring, 0) == 0;
 	*ret_ring = ring;
 	return 0;
@@ -39,7 +44,7 @@ void backend_ring_destroy(struct backend_ring *ring)
 {
 	if (!ring)
 		return;
-	assert(!ring->in_flight && !ring->waiting);
+	assert(!ring->in_flight && list_is_empty(&ring->files));
 	if (ring->has_uring)
 		io_uring_queue_exit(&ring->uring);
 	free(ring);
@@ -103,50 +108,64 @@ static void do_at_once(struct backend_request *request)
 	backend_finish(request, status);
 }
 
-/* Returns false if io_uring has no room. */
-static bool start_step(struct backend_ring *ring, struct backend_request *request)
+static void wait_for_place(struct backend_ring *ring, struct backend_request *request)
 {
-	struct io_uring_sqe *sqe;
+	struct ring_file *file = file_ring(request);
+
+	request->next = NULL;
+	*file->waiting_end = request;
+	file->waiting_end = &request->next;
+	if (!list_is_linked(&file->node))
+		list_append(&ring->files, &file->node);
+}
+
+/*
+ * A file may have as many system calls in io_uring as are left for all other files. So a disk that
+ * hangs does not stop the others, and a file that is alone gets half of the entries.
+ */
+static bool has_share(const struct backend_ring *ring, const struct ring_file *file)
+{
+	return file->in_flight < ring->entries - ring->in_flight;
+}
+
+/* Start the oldest request of the file. Returns false if io_uring has no room for it. */
+static bool start_step(struct backend_ring *ring, struct ring_file *file)
+{
+	struct backend_request *request = file->waiting;
+	struct io_uring_sqe *sqe = has_share(ring, file) ? io_uring_get_sqe(&ring->uring) : NULL;
 	struct file_step step;
 
-	if (ring->in_flight == ring->entries)
-		return false;
-	sqe = io_uring_get_sqe(&ring->uring);
 	if (!sqe)
 		return false;
+	file->waiting = request->next;
+	if (!file->waiting)
+		file->waiting_end = &file->waiting;
 	step = file_step_next(request);
 	sqe_prepare(sqe, &step);
 	io_uring_sqe_set_data(sqe, request);
+	file->in_flight++;
 	ring->in_flight++;
 	return true;
 }
 
-static void wait_for_place(struct backend_ring *ring, struct backend_request *request)
+static void start_waiting(struct backend_ring *ring)
 {
-	request->next = NULL;
-	*ring->waiting_end = request;
-	ring->waiting_end = &request->next;
+	list_for_each_safe(file, &ring->files, struct ring_file, node) {
+		while (file->waiting && start_step(ring, file))
+			;
+		if (!file->waiting)
+			list_remove(&file->node);
+	}
 }
 
 void backend_ring_start(struct backend_ring *ring, struct backend_request *request)
 {
-	if (!ring->has_uring)
+	if (!ring->has_uring) {
 		do_at_once(request);
-	else if (ring->waiting || !start_step(ring, request))
-		wait_for_place(ring, request);
-}
-
-static void start_waiting(struct backend_ring *ring)
-{
-	while (ring->waiting) {
-		struct backend_request *request = ring->waiting;
-
-		if (!start_step(ring, request))
-			return;
-		ring->waiting = request->next;
-		if (!ring->waiting)
-			ring->waiting_end = &ring->waiting;
+		return;
 	}
+	wait_for_place(ring, request);
+	start_waiting(ring);
 }
 
 /* Returns whether the request is done. Its `done` may submit further requests. */
@@ -158,6 +177,7 @@ static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 
 	io_uring_cqe_seen(&ring->uring, cqe);
 	ring->in_flight--;
+	file_ring(request)->in_flight--;
 	if (file_step_done(request, outcome, &status)) {
 		wait_for_place(ring, request);
 		return false;

@@ -10,7 +10,18 @@
 
 #include <stdbool.h>
 
+#include "nvmf/common/list.h"
 #include "nvmf/target/backend/backend.h"
+
+/* The requests of one file in a ring. All members are 0 before ring_file_init(). */
+struct ring_file {
+	struct list node; /* in the ring's list of files, while requests wait */
+	struct backend_request *waiting; /* for room in io_uring, the oldest first */
+	struct backend_request **waiting_end;
+	unsigned in_flight; /* the number of its system calls that io_uring has */
+};
+
+void ring_file_init(struct ring_file *file);
 
 enum file_call { FILE_READ, FILE_WRITE, FILE_FALLOCATE, FILE_SYNC };
 
@@ -27,6 +38,8 @@ struct file_step {
 	/* For fallocate. */
 	uint64_t length_bytes;
 };
+
+struct ring_file *file_ring(const struct backend_request *request);
 
 /* The next system call of a request. */
 struct file_step file_step_next(struct backend_request *request);
