@@ -28,7 +28,6 @@
 #define URNIC_BASE_ARENA_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

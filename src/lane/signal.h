@@ -16,7 +16,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum signal_kind {

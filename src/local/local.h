@@ -43,11 +43,9 @@
 #include <stdint.h>
 
 #include "base/arith.h"
-#include "base/list.h"
 #include "local/channel/channel.h"
 #include "local/channel/peer.h"
 #include "local/receive_wait.h"
-#include "memory/copy.h"
 #include "qp/qp.h"
 
 enum { LOCAL_WATCHED_MAX = 8 };

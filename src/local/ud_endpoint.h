@@ -26,10 +26,8 @@
 
 #include "base/arith.h"
 #include "base/gid.h"
-#include "local/channel/borrower.h"
 #include "local/local.h"
 #include "qp/qp.h"
-#include "wire/grh.h"
 
 enum { UD_ENDPOINT_ADDRESSES_MAX = 32 };
 

@@ -9,7 +9,6 @@
 #ifndef URNIC_MEMORY_COPY_H
 #define URNIC_MEMORY_COPY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -17,7 +17,6 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
-#include "os/clock.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"

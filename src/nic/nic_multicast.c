@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/multicast.h"
 #include "nic/nic_internal.h"
 #include "os/log.h"
 #include "port/address.h"

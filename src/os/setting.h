@@ -12,8 +12,6 @@
 #ifndef URNIC_OS_SETTING_H
 #define URNIC_OS_SETTING_H
 
-#include <stdbool.h>
-
 #include "base/export.h"
 
 /* The value of variable `name`, valid for the life of the process; NULL if unset or empty. */

@@ -15,7 +15,6 @@
  * requests that use it fail. So the two programs have to agree on when that happens.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/export.h"

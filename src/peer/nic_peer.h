@@ -29,7 +29,6 @@
 
 #include "agent/agent_client.h"
 #include "base/list.h"
-#include "local/local.h"
 #include "local/ud_endpoint.h"
 #include "segment/nic_public.h"
 #include "segment/peer_segments.h"

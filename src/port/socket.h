@@ -5,7 +5,6 @@
 /* Opening urnic's sockets, and setting common options. Any thread may call. */
 
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -30,7 +30,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/deadline.h"
 #include "base/gid.h"
 #include "wire/packet_run.h"
 

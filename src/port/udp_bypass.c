@@ -35,7 +35,6 @@
 
 #include "port/udp_internal.h"
 #include "wire/bth.h"
-#include "wire/frame.h"
 
 enum {
 	BYPASS_BATCH = 32, /* frames per call */

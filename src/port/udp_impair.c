@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/deadline.h"
 #include "base/list.h"
 #include "impair/impair.h"
 #include "os/clock.h"

@@ -20,7 +20,6 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
-#include "wire/roce.h"
 #include "wire/roce_frame.h"
 
 enum {

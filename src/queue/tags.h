@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/spin.h"
 #include "queue/completion.h"
 #include "queue/rq.h"
 

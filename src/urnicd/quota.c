@@ -2,9 +2,7 @@
 #include "urnicd/quota.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
-#include "netdev/netdev.h"
 #include "urnicd/server.h"
 
 static const char *const names[] = {

@@ -12,7 +12,6 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 struct server;

@@ -7,7 +7,6 @@
  * A rendezvous request, and the message that says that it is finished, have both headers.
  */
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/bytes.h"

@@ -40,9 +40,7 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
-#include "engine/multicast.h"
 #include "lane/poll_policy.h"
-#include "local/channel/borrower.h"
 #include "local/local.h"
 #include "os/busy_lock.h"
 #include "os/clock.h"

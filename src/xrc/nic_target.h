@@ -20,10 +20,8 @@
  * for its answer without any lock of the NIC, so that two processes may call each other.
  */
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "nic/nic.h"
 
 enum target_call {

@@ -2,6 +2,8 @@
 /* What datagrams within one host bring, and what goes by packets. */
 #include "support/datagram_ends.h"
 
+#include "wire/grh.h"
+
 /* --- delivery --- */
 
 /* What the receiver sees is what a packet brings, to the last byte. */

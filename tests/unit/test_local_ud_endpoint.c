@@ -2,6 +2,7 @@
 /* The life of endpoints, and the order in which what is left at them completes. */
 #include "queue/rq_taker.h"
 #include "support/datagram_ends.h"
+#include "wire/grh.h"
 
 /* --- life --- */
 

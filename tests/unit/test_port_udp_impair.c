@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/deadline.h"
 #include "impair/impair.h"
 #include "os/clock.h"
 #include "support/netns.h"

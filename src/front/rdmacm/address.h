@@ -6,7 +6,6 @@
 #ifndef URNIC_FRONT_RDMACM_ADDRESS_H
 #define URNIC_FRONT_RDMACM_ADDRESS_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>

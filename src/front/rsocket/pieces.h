@@ -5,7 +5,6 @@
 #ifndef URNIC_FRONT_RSOCKET_PIECES_H
 #define URNIC_FRONT_RSOCKET_PIECES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>

@@ -23,7 +23,6 @@
 #ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_PROTOCOL_H
 
-#include <endian.h>
 #include <stdint.h>
 
 #define RS_PROTOCOL_VERSION 1

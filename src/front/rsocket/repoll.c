@@ -13,7 +13,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/arith.h"
 #include "base/list.h"
 #include "front/rsocket/rsocket.h"
 #include "os/clock.h"

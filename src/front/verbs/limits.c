@@ -2,7 +2,6 @@
 #include "front/verbs/limits.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"

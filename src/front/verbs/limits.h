@@ -7,7 +7,6 @@
 #define URNIC_FRONT_VERBS_LIMITS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/text.h"

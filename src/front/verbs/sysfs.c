@@ -6,7 +6,6 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/version.h"

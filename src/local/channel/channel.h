@@ -51,7 +51,6 @@
 #include "base/once.h"
 #include "local/channel/doorbell.h"
 #include "memory/mr.h"
-#include "queue/rq.h"
 
 enum {
 	/* The most records that may be published and not yet collected. A power of two. */

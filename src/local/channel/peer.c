@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/copy.h"
 
 /* The address here of the bytes at `offset`, or NULL. *bytes is reduced to the mapped length. */
 static uint8_t *piece_map(

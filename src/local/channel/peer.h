@@ -23,7 +23,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/copy.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
 #include "queue/waiter.h"

@@ -24,7 +24,6 @@
 #include <stdint.h>
 
 #include "agent/agent_protocol.h"
-#include "urnicd/lease/group.h"
 
 enum {
 	RELAY_CHANNELS_MAX = 512,

@@ -20,7 +20,6 @@
  *      20 .. 23  attribute modifier
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

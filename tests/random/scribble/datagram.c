@@ -4,6 +4,7 @@
  */
 #include "scenes.h"
 #include "support/datagram_ends.h"
+#include "wire/grh.h"
 
 enum {
 	OPERATIONS = 80,
