@@ -65,16 +65,9 @@ int agent_claims_repeat(struct agent_client *client)
 	return 0;
 }
 
-static void unclaim_tell(struct agent_client *client, uint32_t id)
-{
-	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = id};
-
-	agent_send_only(client, &message);
-}
-
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 {
-	struct agent_message message;
+	struct agent_message unclaim = {.type = AGENT_UNCLAIM}, message;
 	bool is_new = claim->id == 0;
 	int rc;
 
@@ -86,8 +79,9 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 	rc = agent_request(client, &message, NULL, 0);
 	if (rc) {
 		/* urnicd may still execute the request: unclaim. */
+		unclaim.unclaim.id = claim->id;
 		if (is_new && rc == -ETIMEDOUT)
-			unclaim_tell(client, claim->id);
+			agent_send_only(client, &unclaim);
 		if (is_new)
 			claim->id = 0;
 		return rc;
@@ -98,7 +92,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 	return 0;
 }
 
-void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim, bool may_wait)
 {
 	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
 
@@ -106,14 +100,8 @@ void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim
 		return;
 	list_remove(&claim->node);
 	claim->id = 0;
-	agent_give_back(client, &message);
-}
-
-void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim)
-{
-	if (claim->id == 0)
-		return;
-	list_remove(&claim->node);
-	unclaim_tell(client, claim->id);
-	claim->id = 0;
+	if (may_wait)
+		agent_give_back(client, &message);
+	else
+		agent_send_only(client, &message);
 }

@@ -64,7 +64,6 @@ struct agent_client {
 	struct agent_slots lost; /* leased by a new urnicd to others before we could resume */
 	struct list claims; /* list of struct agent_claim, which are repeated at each new urnicd */
 	uint32_t claims_made; /* number of claims so far; the next claim's id is one more */
-	uint64_t forwards_dropped; /* packets that arrived during a wait for an answer */
 	char why[AGENT_WHY_BYTES];
 };
 
@@ -234,14 +233,11 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
-/* Return a claim. Does nothing if the claim was never made. Waits as agent_client_detach() does. */
-void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
-
 /*
- * agent_client_unclaim() without a wait, and also while another thread waits in a call on the same
- * client.
+ * Return a claim. Does nothing if the claim was never made. If `may_wait`, waits as
+ * agent_client_detach() does. Otherwise another thread may be waiting in a call on the same client.
  */
-void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim);
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim, bool may_wait);
 
 /*
  * Find the process that leases a slot.

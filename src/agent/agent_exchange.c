@@ -133,10 +133,8 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 		if (message->type == type && message->sequence == sequence)
 			return 0;
 		passed_fds_close(descriptors);
-		if (message->type == AGENT_FORWARD)
-			client->forwards_dropped++;
-		else
-			agent_late_answer(client, message);
+		/* This drops packets that arrive during the wait. */
+		agent_late_answer(client, message);
 		i++;
 	}
 	return agent_client_fail(client, -EPROTO, "urnicd sends packets but no answer");

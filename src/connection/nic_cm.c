@@ -151,9 +151,7 @@ static int gsi_replace(void)
 
 	if (rc)
 		return rc;
-	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
-	if (rc)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
+	rc = nic_agent_log(agent_client_gsi_open(&nic.agent, manager.slot, &fd));
 	/* fork() waits until the turn ends, so the child closes the descriptor that `gsi` names. */
 	if (!rc) {
 		close(manager.gsi);
@@ -274,9 +272,7 @@ static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *
 	int error;
 
 	nic_request_enter();
-	error = agent_client_gsi_open(&nic.agent, slot, &gsi);
-	if (error)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
+	error = nic_agent_log(agent_client_gsi_open(&nic.agent, slot, &gsi));
 	nic_request_leave(gsi);
 	if (error)
 		return error;
@@ -417,9 +413,7 @@ int nic_cm_receive_address(const struct agent_address *address)
 	int rc = nic_turn_begin();
 
 	if (!rc) {
-		rc = agent_client_gsi_address(&nic.agent, address);
-		if (rc)
-			log_write(LOG_ERROR, "%s", nic.agent.why);
+		rc = nic_agent_log(agent_client_gsi_address(&nic.agent, address));
 		nic_turn_end();
 	}
 	cancel_allow(cancel);
@@ -435,7 +429,7 @@ int nic_cm_claim(struct agent_claim *claim)
 		rc = agent_client_claim(&nic.agent, claim);
 		/* Log only a missing answer, because the caller reports a refusal by its errno. */
 		if (rc == -ETIMEDOUT)
-			log_write(LOG_ERROR, "%s", nic.agent.why);
+			nic_agent_log(rc);
 		nic_turn_end();
 	}
 	cancel_allow(cancel);

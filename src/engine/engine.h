@@ -22,7 +22,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/gid.h"
 #include "lane/lane.h"
 #include "local/local.h"
 #include "qp/qp.h"
@@ -39,7 +38,6 @@ struct lane_public {
 	uint32_t slot;
 	uint32_t qp_count;
 	_Atomic uint64_t first_qp_offset; /* struct qp_public, linked by next_offset */
-	uint64_t next_offset; /* unused: 0 */
 	_Atomic uint64_t drops[DROP_COUNT];
 };
 

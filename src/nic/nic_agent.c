@@ -28,7 +28,7 @@ pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	bool is_taken; /* nic_agent_lock covers it */
-	pthread_cond_t is_over; /* waited for with nic_agent_lock, by the monotonic clock */
+	pthread_cond_t is_over; /* waited for with nic_agent_lock */
 	int cancel; /* what nic_let_go() returned to the thread that has the turn */
 	/* A descriptor from urnicd that no object owns yet, or -1; under nic_agent_lock */
 	int arriving;
@@ -52,21 +52,11 @@ static void pause_end(void)
 
 static const struct agent_pause agent_pause = {.begin = pause_begin, .end = pause_end};
 
-static void turn_init(void)
-{
-	pthread_condattr_t attr;
-
-	memset(&turn, 0, sizeof(turn));
-	turn.arriving = -1;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&turn.is_over, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 void nic_agent_start(void)
 {
-	turn_init();
+	memset(&turn, 0, sizeof(turn));
+	pthread_cond_init(&turn.is_over, NULL);
+	turn.arriving = -1;
 	agent_client_init(&nic.agent, &agent_pause);
 }
 
@@ -86,8 +76,16 @@ static int turn_await(uint64_t timeout_ns)
 	int error = 0;
 
 	while (turn.is_taken && !error)
-		error = pthread_cond_timedwait(&turn.is_over, &nic_agent_lock, &until);
+		error = pthread_cond_clockwait(
+			&turn.is_over, &nic_agent_lock, CLOCK_MONOTONIC, &until);
 	return turn.is_taken ? -ETIMEDOUT : 0;
+}
+
+int nic_agent_log(int error)
+{
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	return error;
 }
 
 int nic_turn_begin(void)
@@ -104,8 +102,7 @@ int nic_turn_begin(void)
 	 * The thread that has the turn logs why urnicd does not answer; log the same for this
 	 * caller.
 	 */
-	agent_client_fail_silent(&nic.agent);
-	log_write(LOG_ERROR, "%s", nic.agent.why);
+	nic_agent_log(agent_client_fail_silent(&nic.agent));
 	pthread_mutex_unlock(&nic_agent_lock);
 	return error;
 }
@@ -163,35 +160,16 @@ void nic_agent_unclaim(struct agent_claim *claim)
 {
 	pthread_mutex_lock(&nic_agent_lock);
 	if (turn.is_taken) {
-		agent_client_unclaim_unanswered(&nic.agent, claim);
+		agent_client_unclaim(&nic.agent, claim, false);
 		pthread_mutex_unlock(&nic_agent_lock);
 		return;
 	}
 	turn.is_taken = true;
-	agent_client_unclaim(&nic.agent, claim);
+	agent_client_unclaim(&nic.agent, claim, true);
 	nic_turn_end();
 }
 
 /* --- lanes and packets --- */
-
-/*
- * urnicd has leased the worker's slot to another process: move all its queue pairs to the error
- * state.
- */
-static void worker_fail(struct worker *worker)
-{
-	worker_lock(worker);
-	worker->now_ns = clock_now_ns();
-	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
-		struct qp *qp = worker->lane.qp_by_number[number];
-
-		if (qp && qp->state != QP_ERR && qp->state != QP_RESET) {
-			signal_raise(&worker->lane.signals, &qp->signal, SIGNAL_QP_FATAL);
-			qp_set_state(qp, QP_ERR, worker->now_ns);
-		}
-	}
-	worker_unlock(worker);
-}
 
 static void forwarded_receive(const struct agent_packet *packet)
 {
@@ -227,7 +205,7 @@ static void lost_slots_fail(void)
 	pthread_mutex_unlock(&nic_agent_lock);
 	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
 		if (agent_slots_has(&lost, (uint8_t)worker->lane.slot))
-			worker_fail(worker);
+			nic_worker_fail(worker, 0);
 }
 
 /* urnicd has died: announce this process and its slots to the next urnicd. */
@@ -400,8 +378,7 @@ static int worker_lease(uint32_t index)
 	error = agent_connect();
 	if (!error)
 		error = agent_client_attach(&nic.agent, nic.memory, &slot);
-	if (error)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
+	nic_agent_log(error);
 	nic_request_leave(-1);
 	if (error)
 		return error;

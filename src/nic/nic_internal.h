@@ -287,6 +287,12 @@ void nic_turn_end(void);
  */
 bool nic_turn_is_free(void);
 
+/*
+ * Log why urnicd has refused a request, if `error` is not 0. Returns `error`. nic_agent_lock is
+ * locked.
+ */
+int nic_agent_log(int error);
+
 /* agent_client_unclaim() that does not wait for a turn. */
 void nic_agent_unclaim(struct agent_claim *claim);
 
@@ -321,6 +327,13 @@ struct worker *nic_worker_of_slot(uint32_t slot);
 
 /* The queue pair of this number, any value, and type; NULL: none. The NIC is locked. */
 struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
+
+/*
+ * Move the worker's queue pairs to the error state: those of interface `ifindex`; or with 0 all of
+ * them, with a fatal event, because urnicd has leased the slot to another process. The worker is
+ * not locked.
+ */
+void nic_worker_fail(struct worker *worker, uint32_t ifindex);
 
 /*
  * Lock a worker and unlock it. So a thread that had the worker locked before the call has unlocked

@@ -73,9 +73,8 @@ static int address_add(struct worker *worker, const struct agent_address *addres
 	int index, error;
 
 	nic_request_enter();
-	error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket);
-	if (error)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
+	error = nic_agent_log(
+		agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket));
 	nic_request_leave(socket);
 	if (error)
 		return error;
@@ -413,16 +412,19 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 	return state;
 }
 
-static void worker_fail_interface(struct worker *worker, uint32_t ifindex)
+void nic_worker_fail(struct worker *worker, uint32_t ifindex)
 {
 	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
 	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
 		struct qp *qp = worker->lane.qp_by_number[number];
 
-		if (qp && qp->public->owner == ifindex && qp->state != QP_RESET &&
-			qp->state != QP_ERR)
-			qp_set_state(qp, QP_ERR, worker->now_ns);
+		if (!qp || qp->state == QP_RESET || qp->state == QP_ERR ||
+			(ifindex && qp->public->owner != ifindex))
+			continue;
+		if (!ifindex)
+			signal_raise(&worker->lane.signals, &qp->signal, SIGNAL_QP_FATAL);
+		qp_set_state(qp, QP_ERR, worker->now_ns);
 	}
 	worker_unlock(worker);
 }
@@ -433,7 +435,7 @@ void nic_interface_removed(uint32_t ifindex)
 
 	nic_enter();
 	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
-		worker_fail_interface(worker, ifindex);
+		nic_worker_fail(worker, ifindex);
 	nic_leave();
 }
 

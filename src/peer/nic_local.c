@@ -267,8 +267,7 @@ static bool local_begin(struct nic_qp *qp)
 static void peer_forget(struct nic_peer *peer)
 {
 	peer->is_dead = true;
-	for (struct list *link = locals.next; link != &locals; link = link->next) {
-		struct nic_local *local = container_of(link, struct nic_local, link);
+	list_for_each(local, &locals, struct nic_local, link) {
 		struct worker *worker;
 
 		if (local->peer != peer)
@@ -322,12 +321,9 @@ static bool xrc_leave(void)
 {
 	bool is_free = true;
 
-	for (struct list *link = locals.next; link != &locals; link = link->next) {
-		struct local_qp *local = &container_of(link, struct nic_local, link)->local;
-
-		if (local->qp->type == QP_TYPE_XRC_RECV)
-			is_free = local_wait(local) && is_free;
-	}
+	list_for_each(local, &locals, struct nic_local, link)
+		if (local->local.qp->type == QP_TYPE_XRC_RECV)
+			is_free = local_wait(&local->local) && is_free;
 	return is_free;
 }
 

@@ -56,17 +56,13 @@ bool nic_peer_has_ended(const struct nic_peer *peer)
  */
 static struct nic_peer *peer_of_slot(uint8_t slot)
 {
-	struct list *link;
 	uint32_t lane;
 
-	for (link = peer_list.next; link != &peer_list; link = link->next) {
-		struct nic_peer *peer = container_of(link, struct nic_peer, link);
-
+	list_for_each(peer, &peer_list, struct nic_peer, link)
 		if (!peer->is_elsewhere &&
 			is_of_slot(peer->public, peer->peer.bytes, slot, &lane) &&
 			!nic_peer_has_ended(peer))
 			return peer;
-	}
 	return NULL;
 }
 
@@ -358,9 +354,7 @@ static struct nic_peer *unused_find(uint32_t *ret_count)
 	struct nic_peer *first = NULL;
 
 	*ret_count = 0;
-	for (struct list *link = peer_list.next; link != &peer_list; link = link->next) {
-		struct nic_peer *peer = container_of(link, struct nic_peer, link);
-
+	list_for_each(peer, &peer_list, struct nic_peer, link) {
 		if (peer->users)
 			continue;
 		if (!first)

@@ -67,16 +67,10 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 /* Drop the borrowed queues that no longer exist, and those of XRC domain `xrcd` (0: of none). */
 static void srqs_sweep(uint32_t xrcd)
 {
-	struct list *link = borrowed_srqs.next;
-
-	while (link != &borrowed_srqs) {
-		struct nic_borrowed_srq *srq = container_of(link, struct nic_borrowed_srq, link);
-
-		link = link->next;
+	list_for_each_safe(srq, &borrowed_srqs, struct nic_borrowed_srq, link)
 		if (srq->borrowed.srq.xrcd == xrcd ||
 			!srq->borrowed.srq.borrowed->is_there(&srq->borrowed.srq))
 			srq_drop(srq);
-	}
 }
 
 /* Is this an XRC queue, in a domain of the same device and file as `xrcd`? */

@@ -61,7 +61,8 @@ static int answer_await(struct nic_opening *opening, const struct timespec *end)
 	int error = 0;
 
 	while (!opening->is_lost && !opening->is_answered && !error)
-		error = pthread_cond_timedwait(&opening->answered, &opening->lock, end);
+		error = pthread_cond_clockwait(
+			&opening->answered, &opening->lock, CLOCK_MONOTONIC, end);
 	if (opening->is_lost)
 		return -EIO;
 	return opening->is_answered ? 0 : -error;
@@ -160,17 +161,12 @@ static int owner_connect(uint8_t slot)
 
 static void opening_init(struct nic_opening *opening, int fd)
 {
-	pthread_condattr_t attr;
-
 	memset(opening, 0, sizeof(*opening));
 	opening->epoch = nic_epoch;
 	opening->fd = fd;
 	pthread_mutex_init(&opening->calling, NULL);
 	pthread_mutex_init(&opening->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&opening->answered, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&opening->answered, NULL);
 }
 
 static void opening_close(struct nic_borrowed_qp *borrowed)
