@@ -14,66 +14,45 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint16_t get_be16(const uint8_t *from)
-{
-	uint16_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return be16toh(value);
-}
+/* get_<order><bits>() and put_<order><bits>(). */
+#define BYTES_ACCESS(order, bits)                                               \
+	static inline uint##bits##_t get_##order##bits(const uint8_t *from)     \
+	{                                                                       \
+		uint##bits##_t value;                                           \
+                                                                                \
+		memcpy(&value, from, sizeof(value));                            \
+		return order##bits##toh(value);                                 \
+	}                                                                       \
+	static inline void put_##order##bits(uint8_t *to, uint##bits##_t value) \
+	{                                                                       \
+		value = hto##order##bits(value);                                \
+		memcpy(to, &value, sizeof(value));                              \
+	}
+BYTES_ACCESS(be, 16)
+BYTES_ACCESS(be, 32)
+BYTES_ACCESS(be, 64)
+BYTES_ACCESS(le, 32) /* for the ICRC, the only little-endian integer on the wire */
+#undef BYTES_ACCESS
 
 static inline uint32_t get_be24(const uint8_t *from)
 {
 	return (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
 }
 
-static inline uint32_t get_be32(const uint8_t *from)
-{
-	uint32_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return be32toh(value);
-}
-
-static inline uint64_t get_be64(const uint8_t *from)
-{
-	uint64_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return be64toh(value);
-}
-
-static inline void put_be16(uint8_t *to, uint16_t value)
-{
-	value = htobe16(value);
-	memcpy(to, &value, sizeof(value));
-}
-
-static inline void put_be32(uint8_t *to, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(to, &value, sizeof(value));
-}
-
-static inline void put_be64(uint8_t *to, uint64_t value)
-{
-	value = htobe64(value);
-	memcpy(to, &value, sizeof(value));
-}
-
-/* The only little-endian integer on the wire: the ICRC. */
-static inline uint32_t get_le32(const uint8_t *from)
-{
-	uint32_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return le32toh(value);
-}
-
-static inline void put_le32(uint8_t *to, uint32_t value)
-{
-	value = htole32(value);
-	memcpy(to, &value, sizeof(value));
-}
+/*
+ * The decode/encode pair of a header of NAME_BYTES bytes, which consists of whole integers.
+ * NAME_FIELDS(FIELD) has a FIELD(bits, offset, name) for each of them.
+ */
+#define HEADER_DECODE_FIELD(bits, at, name) header->name = get_be##bits(from + (at));
+#define HEADER_ENCODE_FIELD(bits, at, name) put_be##bits(to + (at), header->name);
+#define HEADER_CODEC(name, NAME)                                                                \
+	static inline void name##_decode(struct name *header, const uint8_t from[NAME##_BYTES]) \
+	{                                                                                       \
+		NAME##_FIELDS(HEADER_DECODE_FIELD)                                              \
+	}                                                                                       \
+	static inline void name##_encode(const struct name *header, uint8_t to[NAME##_BYTES])   \
+	{                                                                                       \
+		NAME##_FIELDS(HEADER_ENCODE_FIELD)                                              \
+	}
 
 #endif

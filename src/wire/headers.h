@@ -25,19 +25,6 @@
 #define IMMDT_BYTES        4
 #define IETH_BYTES         4
 
-/* The decode/encode pair of a header of whole integers: FIELD(bits, offset, name). */
-#define HEADER_DECODE_FIELD(bits, at, name) header->name = get_be##bits(from + (at));
-#define HEADER_ENCODE_FIELD(bits, at, name) put_be##bits(to + (at), header->name);
-#define HEADER_CODEC(name, NAME)                                                                \
-	static inline void name##_decode(struct name *header, const uint8_t from[NAME##_BYTES]) \
-	{                                                                                       \
-		NAME##_FIELDS(HEADER_DECODE_FIELD)                                              \
-	}                                                                                       \
-	static inline void name##_encode(const struct name *header, uint8_t to[NAME##_BYTES])   \
-	{                                                                                       \
-		NAME##_FIELDS(HEADER_ENCODE_FIELD)                                              \
-	}
-
 /* XRC: the shared receive queue of a request. */
 struct xrceth {
 	uint32_t srqn; /* < 2^24 */

@@ -83,11 +83,6 @@ static inline int32_t msn_diff(struct msn a, struct msn b)
 	return u24_distance(a.value, b.value);
 }
 
-static inline bool msn_equal(struct msn a, struct msn b)
-{
-	return a.value == b.value;
-}
-
 static inline struct qpn qpn_from(uint32_t value)
 {
 	return (struct qpn){value & U24_MASK};
