@@ -39,31 +39,15 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment)
 
 /* --- checks --- */
 
-/* The Terminate code for data whose memory access is refused. */
-static enum rdmap_error tagged_error(enum mr_fault fault)
-{
-	static const enum rdmap_error errors[] = {
+/* The Terminate codes for a refused memory access: of data, and of a READ or atomic. */
+static const struct {
+	enum rdmap_error tagged, read;
+} memory_errors[] = {
 #define MR_FAULT(name, local, bind, tagged, read, error, sentence) \
-	[MR_FAULT_##name] = RDMAP_ERROR_##tagged,
+	[MR_FAULT_##name] = {RDMAP_ERROR_##tagged, RDMAP_ERROR_##read},
 #include "memory/mr_fault.def"
 #undef MR_FAULT
-	};
-
-	return errors[fault];
-}
-
-/* The Terminate code for a refused READ or atomic. */
-static enum rdmap_error read_error(enum mr_fault fault)
-{
-	static const enum rdmap_error errors[] = {
-#define MR_FAULT(name, local, bind, tagged, read, error, sentence) \
-	[MR_FAULT_##name] = RDMAP_ERROR_##read,
-#include "memory/mr_fault.def"
-#undef MR_FAULT
-	};
-
-	return errors[fault];
-}
+};
 
 static bool range_wraps(uint64_t offset, uint32_t bytes)
 {
@@ -73,15 +57,17 @@ static bool range_wraps(uint64_t offset, uint32_t bytes)
 /* An empty WRITE names no memory (RFC 5040 section 5.3). */
 static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
+	enum mr_fault fault;
+
 	if (!segment->payload_bytes)
 		return RDMAP_OK;
 	if (range_wraps(segment->tagged.offset, segment->payload_bytes))
 		return RDMAP_ERROR_TAGGED_WRAP;
 	if (!(iwarp->qp.attr.access & MR_REMOTE_WRITE))
 		return RDMAP_ERROR_READ_ACCESS;
-	return tagged_error(
-		mr_check(iwarp->qp.lane->mrs, segment->tagged.stag, qp_mr_user(&iwarp->qp),
-			MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes));
+	fault = mr_check(iwarp->qp.lane->mrs, segment->tagged.stag, qp_mr_user(&iwarp->qp),
+		MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes);
+	return memory_errors[fault].tagged;
 }
 
 /* The oldest READ or atomic without an answer, or NULL. */
@@ -198,9 +184,11 @@ enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_se
 
 	if (!bytes)
 		return RDMAP_OK;
-	if (segment->opcode == RDMAP_WRITE)
-		return tagged_error(mr_put(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
-			MR_REMOTE_WRITE, segment->tagged.offset + offset, bytes, from));
+	if (segment->opcode == RDMAP_WRITE) {
+		fault = mr_put(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp), MR_REMOTE_WRITE,
+			segment->tagged.offset + offset, bytes, from);
+		return memory_errors[fault].tagged;
+	}
 	if (segment->opcode == RDMAP_READ_RESPONSE) {
 		wqe = wqe_awaited(iwarp);
 		fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
@@ -321,7 +309,7 @@ static enum rdmap_error read_request_finish(
 		fault = mr_check(qp->lane->mrs, request.read.source_stag, qp_mr_user(qp),
 			MR_REMOTE_READ, request.read.source_offset, request.read.bytes);
 	if (fault)
-		return read_error(fault);
+		return memory_errors[fault].read;
 	if (!iwarp_pending_add(iwarp, &request))
 		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
 	iwarp->rx.msn[DDP_QUEUE_READ_REQUEST]++;
@@ -373,6 +361,7 @@ static enum rdmap_error atomic_request_finish(
 	uint8_t *target;
 
 	rdmap_atomic_request_decode(&request, segment->payload);
+	request.operation &= RDMAP_ATOMIC_MASK;
 	if (request.operation != RDMAP_FETCH_ADD && request.operation != RDMAP_COMPARE_SWAP)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
 	if (!(qp->attr.access & MR_REMOTE_ATOMIC))
@@ -380,7 +369,7 @@ static enum rdmap_error atomic_request_finish(
 	fault = mr_resolve_for(qp->lane->mrs, request.stag, qp_mr_user(qp),
 		MR_REMOTE_ATOMIC | MR_TOUCH, request.offset, sizeof(uint64_t), &target);
 	if (fault)
-		return read_error(fault);
+		return memory_errors[fault].read;
 	if ((uintptr_t)target % sizeof(uint64_t)) /* RFC 7306 section 8.2 */
 		return RDMAP_ERROR_STREAM_CATASTROPHIC;
 	if (iwarp->tx.pending_count >= iwarp->settings.ird)
@@ -442,20 +431,6 @@ static enum rdmap_error atomic_response_finish(
 	return RDMAP_OK;
 }
 
-/* The fault of the READ or atomic that a Terminate message quotes. */
-static enum fault terminate_fault(enum rdmap_error error)
-{
-	static const enum fault faults[RDMAP_ERROR_COUNT] = {
-		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code that no RFC defines */
-#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
-	[RDMAP_ERROR_##name] = FAULT_##fault,
-#include "wire/iwarp/rdmap_error.def"
-#undef RDMAP_ERROR
-	};
-
-	return faults[error];
-}
-
 /*
  * The peer terminates the connection. Requests that need no response are mostly complete already,
  * so the oldest incomplete request is a READ or atomic. It fails with the code of the Terminate
@@ -472,7 +447,7 @@ static void terminate_finish(
 	qp_count(qp, COUNTER_terminates_rcvd, 1);
 	if (terminate.is_about_read && wqe_awaited(iwarp) &&
 		qp->sq->completed == iwarp->rx.answer_index)
-		qp_complete_send(qp, terminate_fault(terminate.error), now_ns);
+		qp_complete_send(qp, iwarp_errors[terminate.error].fault, now_ns);
 	iwarp_ended(iwarp, false, now_ns);
 }
 

@@ -163,6 +163,14 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* --- stream.c --- */
 
+/* What an error of wire/iwarp/rdmap_error.def means here. */
+struct iwarp_error {
+	enum fault fault; /* of the READ or atomic that a Terminate message of the peer quotes */
+	uint32_t event; /* enum signal_event, for the program whose peer made the error */
+};
+
+extern const struct iwarp_error iwarp_errors[RDMAP_ERROR_COUNT];
+
 /* From now on the responder may send requests. */
 void iwarp_hold_over(struct iwarp_qp *iwarp);
 

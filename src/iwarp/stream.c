@@ -136,24 +136,19 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
 		stream_over(iwarp);
 }
 
-/* The event for an error of the peer that ends the stream. */
-static uint32_t error_signal(enum rdmap_error error)
-{
-	static const uint32_t signals[RDMAP_ERROR_COUNT] = {
+const struct iwarp_error iwarp_errors[RDMAP_ERROR_COUNT] = {
+	[RDMAP_OK] = {FAULT_REMOTE_OPERATIONAL, 0}, /* a code that no RFC defines */
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
-	[RDMAP_ERROR_##name] = SIGNAL_QP_##signal,
+	[RDMAP_ERROR_##name] = {FAULT_##fault, SIGNAL_QP_##signal},
 #include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
-	};
-
-	return signals[error];
-}
+};
 
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns)
 {
 	struct qp *qp = &iwarp->qp;
-	uint32_t events = error_signal(error);
+	uint32_t events = iwarp_errors[error].event;
 
 	if (iwarp->stream != IWARP_STREAM_OPEN)
 		return;

@@ -86,7 +86,8 @@ static void expect(enum rdmap_error error)
 	assert_int_equal(segment.untagged.queue, DDP_QUEUE_TERMINATE);
 	assert_int_equal(segment.untagged.msn, 1);
 	rdmap_terminate_decode(&terminate, segment.payload, segment.payload_bytes);
-	assert_string_equal(rdmap_error_name(terminate.error), rdmap_error_name(error));
+	assert_string_equal(rdmap_error_sentence(terminate.error), rdmap_error_sentence(error));
+	assert_int_equal(terminate.error, error);
 	was_sent[error] = true;
 	assert_int_equal(end.qp->state, QP_ERR);
 	assert_true(end.has_said_end);
@@ -618,7 +619,7 @@ static void every_code_is_sent_by_a_test_or_never(void **state)
 	(void)state;
 	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
 		if (was_sent[i] == (never[i] != NULL))
-			fail_msg("%s", rdmap_error_name((enum rdmap_error)i));
+			fail_msg("%s", rdmap_error_sentence((enum rdmap_error)i));
 }
 
 int main(void)

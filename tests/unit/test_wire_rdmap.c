@@ -166,7 +166,7 @@ static void terminate_of_every_error_decodes_to_it(void **state)
 
 		rdmap_terminate_decode(&terminate, bytes, count);
 		assert_int_equal(terminate.error, i);
-		assert_non_null(rdmap_error_name(terminate.error));
+		assert_non_null(rdmap_error_sentence(terminate.error));
 	}
 }
 

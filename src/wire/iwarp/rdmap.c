@@ -22,13 +22,12 @@ static const struct info {
 };
 
 static const struct error_info {
-	const char *name;
 	const char *sentence;
 	uint8_t layer, type, code;
 } errors[RDMAP_ERROR_COUNT] = {
-	[RDMAP_OK] = {.name = "OK", .sentence = "nothing"},
+	[RDMAP_OK] = {.sentence = "nothing"},
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
-	[RDMAP_ERROR_##name] = {#name, sentence, layer, type, code},
+	[RDMAP_ERROR_##name] = {sentence, layer, type, code},
 #include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
 };
@@ -106,65 +105,6 @@ uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to)
 	return ddp_header_bytes(is_tagged);
 }
 
-/* --- payloads --- */
-
-/* FIELD(bits, offset, name) */
-#define READ_REQUEST_FIELDS(FIELD) \
-	FIELD(32, 0, sink_stag)    \
-	FIELD(64, 4, sink_offset)  \
-	FIELD(32, 12, bytes)       \
-	FIELD(32, 16, source_stag) \
-	FIELD(64, 20, source_offset)
-
-#define ATOMIC_REQUEST_FIELDS(FIELD) \
-	FIELD(32, 0, operation)      \
-	FIELD(32, 4, id)             \
-	FIELD(32, 8, stag)           \
-	FIELD(64, 12, offset)        \
-	FIELD(64, 20, operand)       \
-	FIELD(64, 28, operand_mask)  \
-	FIELD(64, 36, compare)       \
-	FIELD(64, 44, compare_mask)
-
-#define ATOMIC_RESPONSE_FIELDS(FIELD) \
-	FIELD(32, 0, id)              \
-	FIELD(64, 4, original)
-
-#define FIELD_DECODE(bits, at, name) value->name = get_be##bits(from + (at));
-#define FIELD_ENCODE(bits, at, name) put_be##bits(to + (at), value->name);
-
-void rdmap_read_request_decode(struct rdmap_read_request *value, const uint8_t *from)
-{
-	READ_REQUEST_FIELDS(FIELD_DECODE)
-}
-
-void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *to)
-{
-	READ_REQUEST_FIELDS(FIELD_ENCODE)
-}
-
-/* The operation has four bits; the field's other bits are reserved (RFC 7306 section 5.2.1). */
-void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from)
-{
-	ATOMIC_REQUEST_FIELDS(FIELD_DECODE)
-	value->operation &= 0xf;
-}
-
-void rdmap_atomic_request_encode(const struct rdmap_atomic_request *value, uint8_t *to)
-{
-	ATOMIC_REQUEST_FIELDS(FIELD_ENCODE)
-}
-
-void rdmap_atomic_response_decode(struct rdmap_atomic_response *value, const uint8_t *from)
-{
-	ATOMIC_RESPONSE_FIELDS(FIELD_DECODE)
-}
-
-void rdmap_atomic_response_encode(const struct rdmap_atomic_response *value, uint8_t *to)
-{
-	ATOMIC_RESPONSE_FIELDS(FIELD_ENCODE)
-}
-
 /* --- Terminate --- */
 
 enum {
@@ -178,11 +118,6 @@ enum {
 	TYPE_LOCAL_CATASTROPHIC = 0,
 	TYPE_REMOTE_PROTECTION = 1,
 };
-
-const char *rdmap_error_name(enum rdmap_error error)
-{
-	return errors[error].name;
-}
 
 const char *rdmap_error_sentence(enum rdmap_error error)
 {

@@ -14,7 +14,6 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/bytes.h"
@@ -150,16 +149,22 @@ struct rdmap_read_request {
 	uint64_t source_offset;
 };
 
-void rdmap_read_request_decode(struct rdmap_read_request *value, const uint8_t *from);
-void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *to);
+#define RDMAP_READ_REQUEST_FIELDS(FIELD) \
+	FIELD(32, 0, sink_stag)          \
+	FIELD(64, 4, sink_offset)        \
+	FIELD(32, 12, bytes)             \
+	FIELD(32, 16, source_stag)       \
+	FIELD(64, 20, source_offset)
+HEADER_CODEC(rdmap_read_request, RDMAP_READ_REQUEST)
 
 enum rdmap_atomic {
 	RDMAP_FETCH_ADD = 0,
 	RDMAP_COMPARE_SWAP = 2, /* 1 is reserved */
+	RDMAP_ATOMIC_MASK = 0xf, /* the field's other bits are reserved (RFC 7306 section 5.2.1) */
 };
 
 struct rdmap_atomic_request {
-	uint32_t operation; /* enum rdmap_atomic; any value of four bits when decoded */
+	uint32_t operation; /* RDMAP_ATOMIC_MASK of it: enum rdmap_atomic, or anything */
 	uint32_t id; /* returned with the response */
 	uint32_t stag;
 	uint64_t offset;
@@ -170,20 +175,29 @@ struct rdmap_atomic_request {
 	uint64_t compare_mask; /* bits that are compared */
 };
 
-void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from);
-void rdmap_atomic_request_encode(const struct rdmap_atomic_request *value, uint8_t *to);
+#define RDMAP_ATOMIC_REQUEST_FIELDS(FIELD) \
+	FIELD(32, 0, operation)            \
+	FIELD(32, 4, id)                   \
+	FIELD(32, 8, stag)                 \
+	FIELD(64, 12, offset)              \
+	FIELD(64, 20, operand)             \
+	FIELD(64, 28, operand_mask)        \
+	FIELD(64, 36, compare)             \
+	FIELD(64, 44, compare_mask)
+HEADER_CODEC(rdmap_atomic_request, RDMAP_ATOMIC_REQUEST)
 
 struct rdmap_atomic_response {
 	uint32_t id;
 	uint64_t original;
 };
 
-void rdmap_atomic_response_decode(struct rdmap_atomic_response *value, const uint8_t *from);
-void rdmap_atomic_response_encode(const struct rdmap_atomic_response *value, uint8_t *to);
+#define RDMAP_ATOMIC_RESPONSE_FIELDS(FIELD) \
+	FIELD(32, 0, id)                    \
+	FIELD(64, 4, original)
+HEADER_CODEC(rdmap_atomic_response, RDMAP_ATOMIC_RESPONSE)
 
 /* --- Terminate --- */
 
-const char *rdmap_error_name(enum rdmap_error error);
 const char *rdmap_error_sentence(enum rdmap_error error);
 
 /*
