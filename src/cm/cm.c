@@ -16,25 +16,9 @@ enum {
 
 /* --- tables --- */
 
-enum {
-	ANSWERED_NONE = CM_NONE,
-	ANSWERED_REQ = CM_ANSWERED_REQ,
-	ANSWERED_REP = CM_ANSWERED_REP,
-	ANSWERED_OTHER = CM_ANSWERED_OTHER,
-	EVENT_NONE = CM_NONE,
-	EVENT_REQ_TIMEOUT = CM_EVENT_REQ_TIMEOUT,
-	EVENT_REP_TIMEOUT = CM_EVENT_REP_TIMEOUT,
-	EVENT_DREQ_TIMEOUT = CM_EVENT_DREQ_TIMEOUT,
-	EVENT_TIMEWAIT_EXIT = CM_EVENT_TIMEWAIT_EXIT,
-	LAST_NONE = 0,
-	LAST_REJ = CM_REJ,
-	LAST_DREQ = CM_DREQ,
-	LAST_DREP = CM_DREP,
-};
-
 const struct cm_state_info cm_states[CM_STATE_COUNT] = {
 #define CM_STATE(NAME, rejects, timeout, last, sentence) \
-	[CM_STATE_##NAME] = {#NAME, ANSWERED_##rejects, EVENT_##timeout, LAST_##last},
+	[CM_STATE_##NAME] = {CM_ANSWERED_##rejects, CM_EVENT_##timeout, CM_##last},
 #include "cm/cm_state.def"
 #undef CM_STATE
 };
@@ -113,7 +97,7 @@ static void last_message_write(struct cm_conn *conn)
 	last_message->ifindex = conn->path.ifindex;
 	last_message->local = conn->path.local;
 	last_message->remote = conn->path.remote;
-	last_message->attribute = info->last_message;
+	last_message->attribute = info->last_message == CM_NONE ? 0 : (uint32_t)info->last_message;
 }
 
 /* Take a free entry of last_messages. Returns NULL when all are used. */
@@ -441,11 +425,6 @@ void cm_unlisten(struct cm_listener *listener)
 	while (!list_is_empty(&listener->pending))
 		cm_leave_half_open(list_first(&listener->pending, struct cm_conn, half_open));
 	list_remove(&listener->node);
-}
-
-const char *cm_state_name(enum cm_state state)
-{
-	return cm_states[state].name;
 }
 
 static void check_conn(const struct cm_conn *conn)

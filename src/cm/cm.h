@@ -359,9 +359,6 @@ int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *p
 int cm_sidr_answer(
 	struct cm *cm, struct cm_conn *conn, const struct cm_sidr_rep *answer, uint64_t now_ns);
 
-/* The name of a state, such as "REQ_SENT". */
-const char *cm_state_name(enum cm_state state);
-
 /* Assert the invariants of the manager and of its connections. For tests. */
 void cm_check(const struct cm *cm);
 

@@ -42,13 +42,12 @@ void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid);
 
 /* A row of cm/cm_state.def. */
 struct cm_state_info {
-	const char *name;
 	int8_t rejects; /* enum cm_answered: what our REJ answers; CM_NONE: no REJ is allowed */
 	int8_t timeout; /* enum cm_event_kind; CM_NONE: the state has no deadline */
-	uint8_t last_message; /* enum cm_attribute, or 0 */
+	int8_t last_message; /* enum cm_attribute, or CM_NONE */
 };
 
-enum { CM_NONE = -1 };
+enum { CM_NONE = -1, CM_ANSWERED_NONE = CM_NONE, CM_EVENT_NONE = CM_NONE };
 
 extern const struct cm_state_info cm_states[CM_STATE_COUNT];
 

@@ -7,12 +7,11 @@ static_assert(sizeof(struct cqe) == 64, "an entry is a cache line");
 
 struct fault_row {
 	enum wc_status status;
-	const char *name;
 	const char *sentence;
 };
 
 static const struct fault_row rows[FAULT_COUNT] = {
-#define FAULT(name, number, status, sentence) [FAULT_##name] = {WC_##status, #name, sentence},
+#define FAULT(name, number, status, sentence) [FAULT_##name] = {WC_##status, sentence},
 #include "queue/fault.def"
 #undef FAULT
 };
@@ -20,11 +19,6 @@ static const struct fault_row rows[FAULT_COUNT] = {
 enum wc_status fault_status(enum fault fault)
 {
 	return rows[fault].status;
-}
-
-const char *fault_name(enum fault fault)
-{
-	return rows[fault].name;
 }
 
 const char *fault_sentence(enum fault fault)

@@ -8,7 +8,6 @@
 #ifndef URNIC_QUEUE_COMPLETION_H
 #define URNIC_QUEUE_COMPLETION_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum wc_status {
@@ -84,7 +83,6 @@ enum fault {
 };
 
 enum wc_status fault_status(enum fault fault);
-const char *fault_name(enum fault fault);
 const char *fault_sentence(enum fault fault);
 
 /* A completion queue entry, which is one cache line. */

@@ -250,13 +250,23 @@ static void on_event(struct world *world, const struct cm_event *event)
 
 static bool is_visited[CM_STATE_COUNT];
 
+static const char *const state_names[] = {
+#define CM_STATE(NAME, rejects, timeout, last, sentence) [CM_STATE_##NAME] = #NAME,
+#include "cm/cm_state.def"
+#undef CM_STATE
+};
+
+static const char *const attribute_names[] = {
+#define CM_MESSAGE(NAME, name, attribute) [attribute] = #NAME,
+#include "wire/cm/cm_message.def"
+};
+
 void cm_history_check_states(void)
 {
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
 		if (is_visited[state])
 			continue;
-		fprintf(stderr, "cm: no connection was ever in %s\n",
-			cm_state_name((enum cm_state)state));
+		fprintf(stderr, "cm: no connection was ever in %s\n", state_names[state]);
 		abort();
 	}
 }
@@ -284,7 +294,7 @@ static void settle(struct world *world, unsigned end)
 		DEMAND(world, gid_is_equal(&path.remote, &remote));
 		if (world->is_traced && cm_message_decode(&message, packet + 20))
 			printf("%9.4f %s %-5s of %08x\n", (double)world->now_ns / 1e9,
-				end == ACTIVE ? "->" : "<-", cm_attribute_name(message.attribute),
+				end == ACTIVE ? "->" : "<-", attribute_names[message.attribute],
 				message.req.local_comm_id);
 		if (!world->is_dead[end])
 			wire_put(world, 1 - end, packet);

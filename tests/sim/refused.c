@@ -364,7 +364,7 @@ static void check_sends(struct run *run)
 			run->row->name, (unsigned long long)cqe.wr_id);
 		WORLD_CHECK(&run->world, cqe.status == expected,
 			"%s: wr %u has status %u, fault %s", run->row->name, run->completed,
-			cqe.status, fault_name((enum fault)cqe.fault));
+			cqe.status, fault_sentence((enum fault)cqe.fault));
 		run->completed++;
 	}
 }
@@ -396,7 +396,7 @@ static void check_receives(struct run *run)
 			run->row->name, (unsigned long long)cqe.wr_id);
 		WORLD_CHECK(&run->world, cqe.status == expected,
 			"%s: receive %u has status %u, fault %s", run->row->name, run->received,
-			cqe.status, fault_name((enum fault)cqe.fault));
+			cqe.status, fault_sentence((enum fault)cqe.fault));
 		run->received++;
 	}
 }

@@ -390,7 +390,7 @@ static void op_check(struct end *end, uint32_t index)
 static void send_complete(struct end *end, const struct cqe *cqe)
 {
 	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "qp %06x wr %llu: %s", cqe->qpn,
-		(unsigned long long)cqe->wr_id, fault_name((enum fault)cqe->fault));
+		(unsigned long long)cqe->wr_id, fault_sentence((enum fault)cqe->fault));
 	WORLD_CHECK(end->world, cqe->wr_id < end->ops_posted, "wr_id %llu",
 		(unsigned long long)cqe->wr_id);
 	/* Unsignaled ones before it are done, too. */
@@ -421,7 +421,7 @@ static void receive_check(
 	uint32_t placed_bytes = is_write ? 0 : op->bytes;
 
 	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "receive %llx: %s", wr_id,
-		fault_name((enum fault)cqe->fault));
+		fault_sentence((enum fault)cqe->fault));
 	WORLD_CHECK(end->world,
 		cqe->opcode == (is_write ? WC_RECV_RDMA_WITH_IMM : (uint32_t)WC_RECV), "opcode %u",
 		cqe->opcode);

@@ -219,17 +219,6 @@ struct cm_message cm_message_begin(
 	return message;
 }
 
-const char *cm_attribute_name(enum cm_attribute attribute)
-{
-	switch (attribute) {
-#define CM_MESSAGE(NAME, name, attribute) \
-	case CM_##NAME:                   \
-		return #NAME;
-#include "wire/cm/cm_message.def"
-	}
-	return "?";
-}
-
 const char *cm_reject_sentence(uint16_t reason)
 {
 	switch (reason) {

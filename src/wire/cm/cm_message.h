@@ -116,9 +116,6 @@ uint32_t cm_message_receiver(const struct cm_message *message);
 struct cm_message cm_message_begin(
 	enum cm_attribute attribute, uint64_t transaction_id, uint32_t sender, uint32_t receiver);
 
-/* The name of a message, for example "REQ". */
-const char *cm_attribute_name(enum cm_attribute attribute);
-
 /* --- RDMA IP CM service (annex A11) ------------------------------------------------------- */
 
 /* The service ID of an IP port has the number of the port space above the 16 bits of the port. */
