@@ -477,6 +477,14 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	return 0;
 }
 
+void id_move_event(struct event *event, struct event_queue *from, struct event_queue *to)
+{
+	if (event->waiting == 0)
+		return;
+	event_queue_forget(from, event);
+	event_queue_post(to, event);
+}
+
 int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 {
 	struct id *id = id_find(public);
@@ -491,20 +499,10 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 	id_ack_event(id);
 	pthread_mutex_lock(&id_lock);
 	before = id->id.channel;
-	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {
-		struct event *event = &id->events[i].event;
-
-		if (event->waiting == 0)
-			continue;
-		event_queue_forget(&channel_of(id)->queue, event);
-		event_queue_post(&channel->queue, event);
-	}
-	list_for_each(group, &id->groups, struct group, node) {
-		if (group->event.event.waiting == 0)
-			continue;
-		event_queue_forget(&channel_of(id)->queue, &group->event.event);
-		event_queue_post(&channel->queue, &group->event.event);
-	}
+	for (unsigned i = 0; i < ID_EVENT_COUNT; i++)
+		id_move_event(&id->events[i].event, &channel_of(id)->queue, &channel->queue);
+	list_for_each(group, &id->groups, struct group, node)
+		id_move_event(&group->event.event, &channel_of(id)->queue, &channel->queue);
 	user_events_move(id, &channel_of(id)->queue, &channel->queue);
 	id->id.channel = &channel->public;
 	pthread_mutex_unlock(&id_lock);

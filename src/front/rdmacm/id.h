@@ -189,10 +189,12 @@ void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 /*
  * id_post_event() posts an event that need not be in id->events; id_post_locked() does so with
  * id_lock locked. id_forget_event() removes an event from the queue, if it is there.
+ * id_move_event() moves a waiting event to another channel's queue; id_lock is locked.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
+void id_move_event(struct event *event, struct event_queue *from, struct event_queue *to);
 
 /* Acknowledge the event that a synchronous call has left in the identifier. */
 void id_ack_event(struct id *id);

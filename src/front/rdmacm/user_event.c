@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/arith.h"
-
 int rdma_write_cm_event(
 	struct rdma_cm_id *public, enum rdma_cm_event_type type, int status, uint64_t arg)
 {
@@ -51,10 +49,6 @@ void user_events_forget(struct id *id, struct event_queue *queue)
 
 void user_events_move(struct id *id, struct event_queue *from, struct event_queue *to)
 {
-	list_for_each(event, &id->user_events, struct user_event, node) {
-		if (event->event.event.waiting == 0)
-			continue;
-		event_queue_forget(from, &event->event.event);
-		event_queue_post(to, &event->event.event);
-	}
+	list_for_each(event, &id->user_events, struct user_event, node)
+		id_move_event(&event->event.event, from, to);
 }

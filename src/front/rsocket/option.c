@@ -236,44 +236,40 @@ int rfcntl(int socket, int cmd, ...)
 
 /* --- names --- */
 
-static int name_copy(const struct sockaddr *from, struct sockaddr *to, socklen_t *bytes)
+static void name_copy(const struct sockaddr *from, struct sockaddr *to, socklen_t *bytes)
 {
 	socklen_t full = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						     : sizeof(struct sockaddr_in);
 
 	memcpy(to, from, *bytes < full ? *bytes : full);
 	*bytes = full;
-	return 0;
+}
+
+static int name_get(int socket, bool is_peers, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct rs *rs = rs_enter(socket);
+	int result = 0;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram)
+		result = (is_peers ? getpeername : getsockname)(rs->fd, addr, addrlen);
+	else if (!is_peers)
+		name_copy(rdma_get_local_addr(rs->id), addr, addrlen);
+	else if (rs->state < RS_ACCEPTING)
+		result = rs_result(ENOTCONN);
+	else
+		name_copy(rdma_get_peer_addr(rs->id), addr, addrlen);
+	rs_leave(rs);
+	return result;
 }
 
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rs *rs = rs_enter(socket);
-	int result;
-
-	if (!rs)
-		return -1;
-	if (rs->datagram)
-		result = getpeername(rs->fd, addr, addrlen);
-	else if (rs->state < RS_ACCEPTING)
-		result = rs_result(ENOTCONN);
-	else
-		result = name_copy(rdma_get_peer_addr(rs->id), addr, addrlen);
-	rs_leave(rs);
-	return result;
+	return name_get(socket, true, addr, addrlen);
 }
 
 int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rs *rs = rs_enter(socket);
-	int result;
-
-	if (!rs)
-		return -1;
-	if (rs->datagram)
-		result = getsockname(rs->fd, addr, addrlen);
-	else
-		result = name_copy(rdma_get_local_addr(rs->id), addr, addrlen);
-	rs_leave(rs);
-	return result;
+	return name_get(socket, false, addr, addrlen);
 }

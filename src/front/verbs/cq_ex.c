@@ -82,62 +82,34 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 /* --- fields of the current completion --- */
 
-static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
-{
-	return (enum ibv_wc_opcode)current_cqe(cq)->opcode;
-}
+/* The fields that have a function without arguments: READ(type, name, value of `cqe` or `cq`). */
+/* clang-format off */
+#define READS(READ)                                                       \
+	READ(enum ibv_wc_opcode, opcode, (enum ibv_wc_opcode)cqe->opcode) \
+	READ(uint32_t, vendor_err, cqe->fault)                            \
+	READ(uint32_t, byte_len, cqe->byte_count)                         \
+	READ(__be32, imm_data, cqe_imm_data(cqe))                         \
+	READ(uint32_t, qp_num, cqe->qpn)                                  \
+	READ(uint32_t, src_qp, cqe->source_qpn)                           \
+	READ(unsigned int, wc_flags, cqe->flags)                          \
+	READ(uint32_t, slid, (void)cqe, 0)                                \
+	READ(uint8_t, sl, cqe_service_level(cqe))                         \
+	READ(uint8_t, dlid_path_bits, (void)cqe, 0)                       \
+	READ(uint32_t, flow_tag, cqe->flags & WC_GRH ? 0 : cqe->flow_tag) \
+	READ(uint64_t, completion_ts, cqe->made_ns)                       \
+	READ(uint64_t, completion_wallclock_ns,                           \
+		cqe->made_ns + front_of(cq)->cursor.wallclock_offset_ns)
+/* clang-format on */
 
-static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->fault;
-}
-
-static uint32_t read_byte_len(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->byte_count;
-}
-
-static __be32 read_imm_data(struct ibv_cq_ex *cq)
-{
-	return cqe_imm_data(current_cqe(cq));
-}
-
-static uint32_t read_qp_num(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->qpn;
-}
-
-static uint32_t read_src_qp(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->source_qpn;
-}
-
-static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->flags;
-}
-
-static uint32_t read_slid(struct ibv_cq_ex *cq)
-{
-	(void)cq;
-	return 0;
-}
-
-static uint8_t read_sl(struct ibv_cq_ex *cq)
-{
-	return cqe_service_level(current_cqe(cq));
-}
-
-static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
-{
-	(void)cq;
-	return 0;
-}
-
-static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->flags & WC_GRH ? 0 : current_cqe(cq)->flow_tag;
-}
+#define READ_FUNCTION(type, name, ...)                   \
+	static type read_##name(struct ibv_cq_ex *cq)    \
+	{                                                \
+		const struct cqe *cqe = current_cqe(cq); \
+                                                         \
+		return __VA_ARGS__;                      \
+	}
+READS(READ_FUNCTION)
+#undef READ_FUNCTION
 
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 {
@@ -148,16 +120,6 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 		info->tag = cqe_tag(cqe);
 		info->priv = cqe->tag_context;
 	}
-}
-
-static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->made_ns;
-}
-
-static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
-{
-	return current_cqe(cq)->made_ns + front_of(cq)->cursor.wallclock_offset_ns;
 }
 
 /* --- making one --- */
@@ -179,20 +141,10 @@ static void functions_set(struct ibv_cq_ex *cq)
 	cq->start_poll = start_poll;
 	cq->next_poll = next_poll;
 	cq->end_poll = end_poll;
-	cq->read_opcode = read_opcode;
-	cq->read_vendor_err = read_vendor_err;
-	cq->read_byte_len = read_byte_len;
-	cq->read_imm_data = read_imm_data;
-	cq->read_qp_num = read_qp_num;
-	cq->read_src_qp = read_src_qp;
-	cq->read_wc_flags = read_wc_flags;
-	cq->read_slid = read_slid;
-	cq->read_sl = read_sl;
-	cq->read_dlid_path_bits = read_dlid_path_bits;
-	cq->read_flow_tag = read_flow_tag;
 	cq->read_tm_info = read_tm_info;
-	cq->read_completion_ts = read_completion_ts;
-	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
+#define READ_SET(type, name, ...) cq->read_##name = read_##name;
+	READS(READ_SET)
+#undef READ_SET
 }
 
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init)
