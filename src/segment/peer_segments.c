@@ -35,21 +35,25 @@ static void segment_unmap(struct peer_segment *segment)
 	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
 }
 
-/* In a forked child: forget the stale mappings, which it has not inherited (MADV_DONTFORK). */
-static void stale_forget(void)
+static void stale_free(struct peer_stale *all, bool is_mapped)
 {
-	while (stale) {
-		struct peer_stale *next = stale->next;
+	while (all) {
+		struct peer_stale *next = all->next;
 
-		free(stale);
-		stale = next;
+		if (is_mapped)
+			munmap(all->base, all->bytes);
+		free(all);
+		all = next;
 	}
 }
 
 void peer_segments_done(struct peer_segments *segments, bool is_child)
 {
-	if (is_child)
-		stale_forget();
+	/* A forked child has not inherited the mappings (MADV_DONTFORK). */
+	if (is_child) {
+		stale_free(stale, false);
+		stale = NULL;
+	}
 	for (uint32_t i = 0; segments->of && !is_child && i < SEGMENT_COUNT_MAX; i++)
 		segment_unmap(&segments->of[i]);
 	free(segments->of);
@@ -116,13 +120,7 @@ struct peer_stale *peer_segments_stale(void)
 
 void peer_segments_unmap(struct peer_stale *all)
 {
-	while (all) {
-		struct peer_stale *next = all->next;
-
-		munmap(all->base, all->bytes);
-		free(all);
-		all = next;
-	}
+	stale_free(all, true);
 }
 
 /* Unmap the segments that the peer has ended, or note them as stale. */

@@ -256,27 +256,15 @@ bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 
 /* --- in ----------------------------------------------------------------------------------- */
 
-/* Write all bytes, by as many calls as that takes. Returns 0 or -errno. */
-static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
+/*
+ * Write the memory at `start` to the file, or read it from there. All bytes, by as many calls as
+ * that takes. Returns 0 or -errno.
+ */
+static int bytes_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_written)
 {
 	while (bytes) {
-		ssize_t written = pwrite(file, pointer_at(start), bytes, (off_t)offset);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return written ? -errno : -EIO;
-		start += (uint64_t)written;
-		offset += (uint64_t)written;
-		bytes -= (uint64_t)written;
-	}
-	return 0;
-}
-
-static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
-{
-	while (bytes) {
-		ssize_t count = pread(file, pointer_at(start), bytes, (off_t)offset);
+		ssize_t count = is_written ? pwrite(file, pointer_at(start), bytes, (off_t)offset)
+					   : pread(file, pointer_at(start), bytes, (off_t)offset);
 
 		if (count < 0 && errno == EINTR)
 			continue;
@@ -324,8 +312,9 @@ static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes,
 
 			while (last < count && words[last] & (PAGE_PRESENT | PAGE_SWAPPED))
 				last++;
-			error = write_all(file, offset + done + first * page_bytes,
-				start + done + first * page_bytes, (last - first) * page_bytes);
+			error = bytes_copy(file, offset + done + first * page_bytes,
+				start + done + first * page_bytes, (last - first) * page_bytes,
+				true);
 			first = max_u64(last, first + 1);
 		}
 		done += count * page_bytes;
@@ -411,8 +400,9 @@ static int piece_copy_back(const struct piece *piece, int file)
 		off_t hole = lseek(file, data, SEEK_HOLE);
 		uint64_t stop = hole < 0 ? end : min_u64((uint64_t)hole, end);
 
-		error = read_all(file, (uint64_t)data,
-			piece->start + ((uint64_t)data - piece->offset), stop - (uint64_t)data);
+		error = bytes_copy(file, (uint64_t)data,
+			piece->start + ((uint64_t)data - piece->offset), stop - (uint64_t)data,
+			false);
 		data = (off_t)stop;
 	}
 	if (error && !map_over(piece, piece->prot, MAP_SHARED, file))
@@ -472,7 +462,5 @@ int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
 	do
 		found = pieces_move_out(&pieces, file, is_alone);
 	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));
-	if (found > 0)
-		found = 0;
-	return found ? found : segment_hole_punch(file, offset, bytes);
+	return found < 0 ? found : segment_hole_punch(file, offset, bytes);
 }
