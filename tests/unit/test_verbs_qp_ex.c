@@ -1,35 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting call by call (ibv_wr_*): every request arrives as if ibv_post_send() had posted it. The
- * requests between wr_start and wr_complete are posted together or not at all.
+ * Posting call by call (ibv_wr_*): every request arrives as if ibv_post_send() had posted it.
+ * test_verbs_qp_ex_region.c tests the requests between wr_start and wr_complete as a whole.
  */
+#include "support/verbs_builder.h"
+
 #include <endian.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "os/setting.h"
-#include "support/netns.h"
-#include "support/verbs_pair.h"
-
-enum {
-	TIMEOUT_HALF_A_SECOND = 17,
-	DEPTH = 8,
-	INLINE_BYTES = 64,
-	OPS = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-		IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-		IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-		IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |
-		IBV_QP_EX_WITH_ATOMIC_WRITE,
-};
 
 /* Constants of FLUSH from headers newer than rdma-core 44's. */
 enum {
@@ -47,69 +25,6 @@ struct newer_qp_ex {
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 		uint8_t type, uint8_t level);
 };
-
-static struct ibv_context *context;
-static struct verbs_end a; /* its queue pair is extended */
-static struct verbs_end b;
-static struct ibv_qp_ex *qp;
-
-static struct ibv_qp *qp_make(struct ibv_pd *pd, enum ibv_qp_type type, uint64_t ops)
-{
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = type,
-		.send_cq = a.cq,
-		.recv_cq = a.cq,
-		.cap = {DEPTH, DEPTH, 2, 2, INLINE_BYTES},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = pd,
-		.send_ops_flags = ops,
-	};
-
-	return ibv_create_qp_ex(context, &init);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	context = verbs_pair_open();
-	verbs_end_make(&a, context, NULL);
-	verbs_end_make(&b, context, NULL);
-	MUST(!ibv_destroy_qp(a.qp));
-	MUST(a.qp = qp_make(a.pd, IBV_QPT_RC, OPS));
-	MUST(qp = ibv_qp_to_qp_ex(a.qp));
-	MUST(&qp->qp_base == a.qp);
-	verbs_ends_connect(&a, &b, TIMEOUT_HALF_A_SECOND);
-	qp->wr_flags = IBV_SEND_SIGNALED;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	verbs_end_unmake(&a);
-	verbs_end_unmake(&b);
-	return ibv_close_device(context);
-}
-
-static uint64_t far(uint32_t offset)
-{
-	return (uintptr_t)b.buffer + offset;
-}
-
-static void set_near(uint32_t offset, uint32_t bytes)
-{
-	ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.buffer + offset, bytes);
-}
-
-static void completes(uint64_t wr_id)
-{
-	struct ibv_wc wc = verbs_poll_one(a.cq);
-
-	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	assert_int_equal(wc.wr_id, wr_id);
-}
-
-/* --- requests ----------------------------------------------------------------------------- */
 
 static void writes_and_reads_move_what_they_should(void **state)
 {
@@ -452,200 +367,6 @@ static void datagram_goes_where_it_was_told_or_not_at_all(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* --- regions ------------------------------------------------------------------------------ */
-
-static void nothing_happens_before_the_region_is_complete(void **state)
-{
-	struct ibv_wc wc;
-
-	(void)state;
-	b.buffer[0] = 0;
-	a.buffer[0] = 5;
-	ibv_wr_start(qp);
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	set_near(0, 1);
-	usleep(20000);
-	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
-	assert_int_equal(b.buffer[0], 0);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
-	assert_int_equal(b.buffer[0], 5);
-}
-
-static void aborted_region_leaves_nothing(void **state)
-{
-	(void)state;
-	b.buffer[0] = 0;
-	a.buffer[0] = 6;
-	for (uint32_t i = 0; i < 3 * DEPTH; i++) {
-		ibv_wr_start(qp);
-		qp->wr_id = 7;
-		ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-		set_near(0, 1);
-		ibv_wr_abort(qp);
-	}
-	ibv_wr_start(qp);
-	qp->wr_id = 8;
-	ibv_wr_rdma_read(qp, b.mr->rkey, far(0));
-	set_near(8, 1);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	completes(8);
-	assert_int_equal(b.buffer[0], 0);
-	ibv_wr_start(qp);
-	assert_int_equal(ibv_wr_complete(qp), 0); /* an empty one is fine */
-}
-
-/* A good request, what `spoil` does, another good request: all are refused with `expected`. */
-static void region_fails(void (*spoil)(void), int expected)
-{
-	struct ibv_wc wc;
-
-	ibv_wr_start(qp);
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	set_near(0, 8);
-	spoil();
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(8));
-	set_near(0, 8);
-	assert_int_equal(ibv_wr_complete(qp), expected);
-	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
-}
-
-static void spoil_by_list(void)
-{
-	struct ibv_sge list[3] = {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
-
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	ibv_wr_set_sge_list(qp, 3, list);
-	ibv_wr_set_sge_list(qp, SIZE_MAX, list);
-}
-
-static void spoil_by_length(void)
-{
-	struct ibv_sge list[2] = {{0, UINT32_MAX, 0}, {0, UINT32_MAX, 0}};
-
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	ibv_wr_set_sge_list(qp, 2, list);
-}
-
-static void spoil_by_inline(void)
-{
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	ibv_wr_set_inline_data(qp, a.buffer, INLINE_BYTES + 1);
-}
-
-static void spoil_by_inline_sum(void)
-{
-	struct ibv_data_buf parts[] = {{a.buffer, INLINE_BYTES}, {a.buffer, SIZE_MAX}};
-
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	ibv_wr_set_inline_data_list(qp, 2, parts);
-}
-
-static void spoil_by_inline_read(void)
-{
-	ibv_wr_rdma_read(qp, b.mr->rkey, far(0));
-	ibv_wr_set_inline_data(qp, a.buffer, 8);
-}
-
-static void spoil_by_number(void)
-{
-	for (uint32_t i = 0; i < DEPTH; i++) {
-		ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-		set_near(0, 8);
-	}
-}
-
-static void region_with_an_error_is_refused_as_a_whole(void **state)
-{
-	(void)state;
-	region_fails(spoil_by_list, EINVAL);
-	region_fails(spoil_by_length, EINVAL);
-	region_fails(spoil_by_inline, EINVAL);
-	region_fails(spoil_by_inline_sum, EINVAL);
-	region_fails(spoil_by_inline_read, EINVAL);
-	region_fails(spoil_by_number, ENOMEM);
-
-	/* Data for no request. */
-	ibv_wr_start(qp);
-	set_near(0, 8);
-	assert_int_equal(ibv_wr_complete(qp), EINVAL);
-	ibv_wr_start(qp);
-	ibv_wr_set_inline_data(qp, a.buffer, 8);
-	assert_int_equal(ibv_wr_complete(qp), EINVAL);
-
-	/* And after all of that it works as ever. */
-	qp->wr_id = 4;
-	ibv_wr_start(qp);
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	set_near(0, 8);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	completes(4);
-}
-
-static void region_in_a_state_that_takes_none_is_refused(void **state)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-
-	(void)state;
-	/* The slots that it built in are not where the queue goes on after a reset. */
-	assert_int_equal(verbs_post(&a, IBV_WR_RDMA_WRITE, &b, 0, 1), 0);
-	verbs_poll_one(a.cq);
-	ibv_wr_start(qp);
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	set_near(0, 8);
-	assert_int_equal(ibv_modify_qp(a.qp, &reset, IBV_QP_STATE), 0);
-	assert_int_equal(ibv_modify_qp(b.qp, &reset, IBV_QP_STATE), 0);
-	verbs_ends_connect(&a, &b, TIMEOUT_HALF_A_SECOND);
-	assert_int_equal(ibv_wr_complete(qp), EINVAL);
-	assert_int_equal(ibv_modify_qp(a.qp, &reset, IBV_QP_STATE), 0);
-	ibv_wr_start(qp);
-	ibv_wr_send(qp);
-	assert_int_equal(ibv_wr_complete(qp), EINVAL);
-}
-
-static void region_in_the_error_state_is_flushed(void **state)
-{
-	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-
-	(void)state;
-	assert_int_equal(ibv_modify_qp(a.qp, &error, IBV_QP_STATE), 0);
-	ibv_wr_start(qp);
-	ibv_wr_send(qp);
-	ibv_wr_send(qp);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_WR_FLUSH_ERR);
-}
-
-static _Atomic int has_posted;
-
-static void *post_in_thread(void *argument)
-{
-	(void)argument;
-	MUST(!verbs_post(&a, IBV_WR_RDMA_WRITE, &b, 1, 1));
-	atomic_store(&has_posted, 1);
-	return NULL;
-}
-
-static void other_way_of_posting_waits_for_the_region(void **state)
-{
-	pthread_t thread;
-
-	(void)state;
-	atomic_store(&has_posted, 0);
-	ibv_wr_start(qp);
-	qp->wr_id = 77;
-	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
-	set_near(0, 1);
-	assert_int_equal(pthread_create(&thread, NULL, post_in_thread, NULL), 0);
-	usleep(20000);
-	assert_int_equal(atomic_load(&has_posted), 0);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	completes(77);
-	completes(1);
-}
-
 /* --- creation ----------------------------------------------------------------------------- */
 
 static void queue_pair_has_what_it_was_asked_for(void **state)
@@ -693,8 +414,6 @@ static void queue_pair_of_a_thread_domain_does_not_lock(void **state)
 	assert_int_equal(ibv_dealloc_td(attr.td), 0);
 }
 
-#define PAIR(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -708,20 +427,9 @@ int main(void)
 		PAIR(atomic_write_takes_its_operand_along),
 		PAIR(flags_are_those_at_the_time_of_the_call),
 		PAIR(datagram_goes_where_it_was_told_or_not_at_all),
-		PAIR(nothing_happens_before_the_region_is_complete),
-		PAIR(aborted_region_leaves_nothing),
-		PAIR(region_with_an_error_is_refused_as_a_whole),
-		PAIR(region_in_a_state_that_takes_none_is_refused),
-		PAIR(region_in_the_error_state_is_flushed),
-		PAIR(other_way_of_posting_waits_for_the_region),
 		PAIR(queue_pair_has_what_it_was_asked_for),
 		PAIR(queue_pair_of_a_thread_domain_does_not_lock),
 	};
 
-	if (netns_enter_new() < 0)
-		return 77;
-	unsetenv("URNIC_DEVICE_NAME");
-	unsetenv("URNIC_INTERFACES");
-	settings_read();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return builder_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }
