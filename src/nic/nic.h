@@ -37,12 +37,14 @@
 #include "ether/raw.h"
 #include "memory/mr.h"
 #include "qp/qp.h"
+#include "queue/completion_counter.h"
 #include "queue/cq.h"
 #include "queue/tags.h"
 
 struct event_queue;
 struct nic_ah;
 struct nic_channel;
+struct nic_counter;
 struct nic_cq;
 struct nic_flow;
 struct nic_owner;
@@ -390,6 +392,32 @@ bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_se
 
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
+
+/* --- completion counters ------------------------------------------------------------------ */
+
+/* NULL: out of memory. */
+struct nic_counter *nic_counter_create(bool counts_bytes) URNIC_EXPORT_AS(nic_counter_create);
+
+/* The queue pairs that count on it are destroyed. */
+void nic_counter_destroy(struct nic_counter *counter) URNIC_EXPORT_AS(nic_counter_destroy);
+
+/*
+ * Let `counter` count the completions of `operations` of a queue pair. Returns what
+ * qp_attach_counter() does; -EOPNOTSUPP for XRC_RECV and raw packets, which have no receive queue
+ * of their own; -EIO for a queue pair or counter from before a fork.
+ */
+int nic_counter_attach(struct nic_counter *counter, struct nic_qp *qp,
+	enum counted_operation operations) URNIC_EXPORT_AS(nic_counter_attach);
+
+/* Read a value, which has all that has arrived by now. Any thread may call. */
+uint64_t nic_counter_read(struct nic_counter *counter, enum completion_outcome outcome)
+	URNIC_EXPORT_AS(nic_counter_read);
+
+/* Set a value, or add to it. Any thread may call. */
+void nic_counter_write(struct nic_counter *counter, enum completion_outcome outcome, uint64_t value)
+	URNIC_EXPORT_AS(nic_counter_write);
+void nic_counter_add(struct nic_counter *counter, enum completion_outcome outcome, uint64_t amount)
+	URNIC_EXPORT_AS(nic_counter_add);
 
 /* --- multicast groups --------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
  *
  * - nic.c: the life of the NIC. nic_agent.c: urnicd and the lanes. nic_mr.c: memory regions.
  * - nic_cq.c, nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c, nic_xrcd.c: queues and domains.
+ * - nic_counter.c: completion counters.
  * - nic_ah.c, nic_multicast.c: destinations of datagrams. nic_raw.c: raw packets. nic_stream.c:
  *   iWARP.
  * - nic_link.c: packets that bypass the kernel's UDP. nic_capture.c: captures.

@@ -142,6 +142,37 @@ static void report_none(struct qp *qp, uint64_t now_ns)
 	qp_set_state(qp, QP_ERR, now_ns);
 }
 
+int qp_attach_counter(
+	struct qp *qp, enum counted_operation operations, struct completion_counter *counter)
+{
+	if (qp->state != QP_RESET && qp->state != QP_INIT)
+		return -EINVAL;
+	if (qp->counted & operations)
+		return -EBUSY;
+	qp->counted |= (uint8_t)operations;
+	for (uint32_t bit = 0; bit < COUNTED_BITS; bit++)
+		if (operations & 1u << bit)
+			qp->counters[bit] = counter;
+	return 0;
+}
+
+/* Count a completion, before the program can see it in a completion queue. */
+static void completion_count(
+	const struct qp *qp, enum wc_opcode opcode, enum fault fault, uint32_t bytes)
+{
+	uint32_t operation = counted_operation_of(opcode) & qp->counted;
+	struct completion_counter *counter;
+
+	if (!operation)
+		return;
+	counter = qp->counters[__builtin_ctz(operation)];
+	if (fault == FAULT_NONE)
+		completion_counter_add(
+			counter, COMPLETION_SUCCESS, counter->counts_bytes ? bytes : 1);
+	else
+		completion_counter_add(counter, COMPLETION_ERROR, 1);
+}
+
 static void flush_push(
 	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
 {
@@ -187,6 +218,9 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		complete_rendezvous(qp, wqe, fault, now_ns);
 		return;
 	}
+	if (qp->counted)
+		completion_count(qp, (enum wc_opcode)wr_table[wqe->opcode].wc_opcode, fault,
+			wqe->total_bytes);
 	if (fault == FAULT_NONE && !qp_is_signaled(qp, wqe))
 		return;
 
@@ -225,6 +259,7 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		qp_set_state(qp, QP_SQE, now_ns);
 }
 
+/* Fill in the fields of a receive completion that its caller has not set, and count it. */
 static void recv_fill(
 	const struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault, uint64_t now_ns)
 {
@@ -233,6 +268,8 @@ static void recv_fill(
 	cqe->fault = fault;
 	cqe->qpn = qp->qpn;
 	cqe->made_ns = now_ns;
+	if (qp->counted)
+		completion_count(qp, (enum wc_opcode)cqe->opcode, fault, cqe->byte_count);
 }
 
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
@@ -276,6 +313,8 @@ void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t
 		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, false, now_ns);
 		return;
 	}
+	if (qp->counted)
+		completion_count(qp, WC_RECV, FAULT_NONE, bytes);
 	*place = (struct cqe){
 		.wr_id = wr_id,
 		.status = WC_SUCCESS,

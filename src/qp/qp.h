@@ -26,6 +26,7 @@
 #include "qp/guard.h"
 #include "qp/pace.h"
 #include "qp/qp_local.h"
+#include "queue/completion_counter.h"
 #include "queue/cq.h"
 #include "queue/qp_type.h"
 #include "queue/rq.h"
@@ -225,6 +226,7 @@ struct qp {
 	 */
 	void *cold;
 	bool is_all_signaled;
+	uint8_t counted; /* enum counted_operation: the operations that have a completion counter */
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */
 	bool is_migration_refused; /* the event for a refused migration was raised */
@@ -256,6 +258,7 @@ struct qp {
 	enum lane_tx tx_list;
 	struct signal signal;
 	void *user; /* from struct qp_init */
+	struct completion_counter *counters[COUNTED_BITS]; /* by the bit in `counted` */
 };
 
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
@@ -426,6 +429,14 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 				 : srq_take(qp->srq, wqe, &qp->lane->signals);
 }
 
+/*
+ * From now on count the completions of `operations` (enum counted_operation) on `counter`, which
+ * outlives the queue pair. Returns 0; -EINVAL unless the state is RESET or INIT; -EBUSY when one of
+ * the operations has a counter. Errors change nothing.
+ */
+int qp_attach_counter(
+	struct qp *qp, enum counted_operation operations, struct completion_counter *counter);
+
 /* Complete the queued requests as flushed: in ERR both queues, in SQE only the send queue. */
 void qp_flush(struct qp *qp, uint64_t now_ns);
 
@@ -441,7 +452,7 @@ static inline bool qp_is_signaled(const struct qp *qp, const struct send_wqe *wq
 /* `wqe`, the oldest incomplete send request, has succeeded. */
 static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns)
 {
-	if (qp_is_signaled(qp, wqe))
+	if (qp_is_signaled(qp, wqe) || qp->counted)
 		qp_complete_send(qp, FAULT_NONE, now_ns);
 	else
 		qp->sq->completed++;

@@ -6,9 +6,11 @@
 #include <infiniband/verbs.h>
 
 #include "ether/rss.h"
+#include "front/verbs/newer.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
 #include "queue/completion.h"
+#include "queue/completion_counter.h"
 #include "queue/qp_type.h"
 #include "queue/sq.h"
 #include "queue/tags.h"
@@ -127,6 +129,36 @@ SAME(sizeof(struct sge), sizeof(struct ibv_sge));
 SAME(offsetof(struct sge, address), offsetof(struct ibv_sge, addr));
 SAME(offsetof(struct sge, bytes), offsetof(struct ibv_sge, length));
 SAME(offsetof(struct sge, lkey), offsetof(struct ibv_sge, lkey));
+
+/* The structures that newer.h has under names of its own. */
+#if RDMA_CORE_RELEASE >= 65
+#define SAME_SIZE(ours, theirs) SAME(sizeof(struct ours), sizeof(struct theirs))
+#define SAME_OFFSET(ours, our_field, theirs, their_field) \
+	SAME(offsetof(struct ours, our_field), offsetof(struct theirs, their_field))
+
+SAME_SIZE(dma_handle_attr, ibv_dmah_init_attr);
+SAME_OFFSET(dma_handle_attr, memory_type, ibv_dmah_init_attr, tph_mem_type);
+SAME_SIZE(mr_attr, ibv_mr_init_attr);
+SAME_OFFSET(mr_attr, address, ibv_mr_init_attr, addr);
+SAME_OFFSET(mr_attr, fd_offset, ibv_mr_init_attr, fd_offset);
+SAME_OFFSET(mr_attr, dma_handle, ibv_mr_init_attr, dmah);
+SAME_OFFSET(mr_attr, buffer, ibv_mr_init_attr, buf);
+SAME(MR_ATTR_IOVA, IBV_REG_MR_MASK_IOVA);
+SAME(MR_ATTR_BUFFER, IBV_REG_MR_MASK_BUF);
+SAME_SIZE(comp_counter_caps, ibv_comp_cntr_caps);
+SAME_OFFSET(comp_counter_caps, supported_operations, ibv_comp_cntr_caps, supported_qp_attach_ops);
+SAME_SIZE(comp_counter_attr, ibv_comp_cntr_init_attr);
+SAME_OFFSET(comp_counter_attr, type, ibv_comp_cntr_init_attr, type);
+SAME_SIZE(comp_counter, ibv_comp_cntr);
+SAME_OFFSET(comp_counter, handle, ibv_comp_cntr, handle);
+SAME_SIZE(comp_counter_attach_attr, ibv_qp_attach_comp_cntr_attr);
+SAME_OFFSET(comp_counter_attach_attr, operations, ibv_qp_attach_comp_cntr_attr, op_mask);
+SAME(COMP_COUNTER_BYTES, IBV_COMP_CNTR_TYPE_BYTES);
+SAME(COUNTED_SEND, IBV_QP_ATTACH_COMP_CNTR_OP_SEND);
+SAME(COUNTED_RECV, IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
+SAME(COUNTED_RDMA_READ, IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ);
+SAME(COUNTED_RDMA_WRITE, IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE);
+#endif
 
 int main(void)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that always fail: all of the ABI of 2006 (name@IBVERBS_1.0), and those for hardware that
- * this device does not have. See symbols.def.
+ * Calls that always fail: all of the ABI of 2006 (name@IBVERBS_1.0). See symbols.def.
  *
  * The functions are defined without arguments, because they read none. That is safe, because in the
  * calling convention the caller removes the arguments.
@@ -20,23 +19,12 @@
 		return __VA_ARGS__;                                          \
 	}
 
-/* A call of the current ABI that always fails. */
-#define REFUSED(type, name, ...)                                \
-	__attribute__((visibility("default"))) type name(void); \
-	type name(void)                                         \
-	{                                                       \
-		errno = EOPNOTSUPP;                             \
-		return __VA_ARGS__;                             \
-	}
-
 #define NODE(version)
 #define SYMBOL(name)
 #define COMPAT_POINTER(name, version) COMPAT(void *, name, version, NULL)
 #define COMPAT_INT(name, version)     COMPAT(int, name, version, EOPNOTSUPP)
 #define COMPAT_GUID(name, version)    COMPAT(uint64_t, name, version, 0)
 #define COMPAT_VOID(name, version)    COMPAT(void, name, version)
-#define REFUSED_POINTER(name)         REFUSED(void *, name, NULL)
-#define REFUSED_INT(name)             REFUSED(int, name, EOPNOTSUPP)
 #define PRIVATE(release)
 #define NODE_END(previous)
 #include "front/verbs/symbols.def"

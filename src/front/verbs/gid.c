@@ -64,8 +64,6 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 #define COMPAT_INT(name, version)
 #define COMPAT_GUID(name, version)
 #define COMPAT_VOID(name, version)
-#define REFUSED_POINTER(name)
-#define REFUSED_INT(name)
 #define PRIVATE(release) GID_TYPE_OF_RELEASE(release)
 #define NODE_END(previous)
 #include "front/verbs/symbols.def"

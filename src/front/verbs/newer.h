@@ -107,4 +107,68 @@ bool buffer_contains(
 /* Fails with EOPNOTSUPP, because the memory is no DMA-buf. */
 int buffer_export_dmabuf(struct buffer *buffer) EXPORTED_AS("ibv_export_buf_dmabuf_fd");
 
+/* --- IBVERBS_1.18: completion counters (queue/completion_counter.h) --- */
+
+/* struct ibv_comp_cntr_caps */
+struct comp_counter_caps {
+	uint64_t max_value;
+	uint32_t max_counters;
+	uint32_t supported_operations; /* enum counted_operation */
+};
+
+/* struct ibv_comp_cntr_init_attr */
+struct comp_counter_attr {
+	uint32_t comp_mask; /* 0 */
+	uint32_t type; /* COMP_COUNTER_... */
+	uint32_t flags; /* 0 */
+};
+
+enum { COMP_COUNTER_REQUESTS, COMP_COUNTER_BYTES };
+
+/* struct ibv_comp_cntr */
+struct comp_counter {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+
+/* struct ibv_qp_attach_comp_cntr_attr */
+struct comp_counter_attach_attr {
+	uint32_t comp_mask; /* 0 */
+	uint32_t operations; /* enum counted_operation */
+};
+
+/* Writes `bytes` bytes, the size of the structure as the program knows it. */
+int comp_counter_query_caps(struct ibv_context *context, struct comp_counter_caps *ret_caps,
+	size_t bytes) EXPORTED_AS("_ibv_query_comp_cntr_caps");
+
+/* Fails with EINVAL, EOPNOTSUPP for an unknown type, or ENOMEM. */
+struct comp_counter *comp_counter_create(struct ibv_context *context,
+	const struct comp_counter_attr *attr) EXPORTED_AS("ibv_create_comp_cntr");
+
+/* Returns EBUSY while queue pairs count on it. This and all calls below: ENOENT after this. */
+int comp_counter_destroy(struct comp_counter *counter) EXPORTED_AS("ibv_destroy_comp_cntr");
+
+/*
+ * Count on `counter` until the queue pair is destroyed. Returns EINVAL for a queue pair that is
+ * neither in RESET nor in INIT; EBUSY when another counter has one of the operations; EOPNOTSUPP
+ * for operations of the peer, for raw packets and for XRC_RECV.
+ */
+int comp_counter_attach(struct ibv_qp *qp, struct comp_counter *counter,
+	const struct comp_counter_attach_attr *attr) EXPORTED_AS("ibv_qp_attach_comp_cntr");
+
+/* Read the number of requests, or of bytes, that have completed successfully. */
+int comp_counter_read(struct comp_counter *counter, uint64_t *ret_value)
+	EXPORTED_AS("ibv_read_comp_cntr");
+/* Read the number of requests that have completed with an error. */
+int comp_counter_read_errors(struct comp_counter *counter, uint64_t *ret_value)
+	EXPORTED_AS("ibv_read_err_comp_cntr");
+
+int comp_counter_set(struct comp_counter *counter, uint64_t value) EXPORTED_AS("ibv_set_comp_cntr");
+int comp_counter_set_errors(struct comp_counter *counter, uint64_t value)
+	EXPORTED_AS("ibv_set_err_comp_cntr");
+int comp_counter_add(struct comp_counter *counter, uint64_t amount)
+	EXPORTED_AS("ibv_inc_comp_cntr");
+int comp_counter_add_errors(struct comp_counter *counter, uint64_t amount)
+	EXPORTED_AS("ibv_inc_err_comp_cntr");
+
 #endif

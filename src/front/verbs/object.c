@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "front/verbs/comp_counter.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
@@ -42,7 +43,8 @@ static uint32_t last_free;
 static uint32_t object_counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
 /* Limits without a field in struct ibv_device_attr. */
-static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
+static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX,
+		 comp_counter_count_max = COMP_COUNTER_COUNT_MAX;
 
 static const struct {
 	void *(*release)(struct object *object);

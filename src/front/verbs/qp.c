@@ -415,6 +415,8 @@ void *qp_release(struct object *object)
 	object_unref(qp->srq);
 	object_unref(qp->table);
 	object_unref(qp->xrcd);
+	for (int i = 0; i < COUNTED_BITS; i++)
+		object_unref(qp->counters[i]);
 	return qp;
 }
 

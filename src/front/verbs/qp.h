@@ -29,6 +29,8 @@ struct qp_front {
 	/* of XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
 	struct xrc_target *target;
 	struct list target_node;
+	/* Its completion counters: each once, at a bit of its operations; the others are NULL */
+	struct object *counters[COUNTED_BITS];
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
 	bool has_builder; /* it was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
