@@ -107,13 +107,31 @@ static void hint_is_busy_while_a_region_uses_it(void **state)
 	assert_non_null(mr);
 	assert_int_equal(dma_handle_dealloc(handle), EBUSY);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	attr.access |= IBV_ACCESS_ON_DEMAND;
+	assert_refused(&attr, EINVAL);
 	assert_int_equal(dma_handle_dealloc(handle), 0);
-	hint.memory_type = 2;
-	assert_null(dma_handle_alloc(context, &hint));
-	assert_int_equal(errno, EINVAL);
-	hint.comp_mask = DMA_HANDLE_KNOWN + 1;
-	assert_null(dma_handle_alloc(context, &hint));
-	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void assert_hint_refused(const struct dma_handle_attr *hint, int error)
+{
+	errno = 0;
+	assert_null(dma_handle_alloc(context, hint));
+	assert_int_equal(errno, error);
+}
+
+static void hint_that_no_adapter_takes_is_refused(void **state)
+{
+	struct dma_handle_attr hint = {.comp_mask = DMA_HANDLE_MEMORY_TYPE, .memory_type = 2};
+
+	(void)state;
+	assert_hint_refused(&hint, EINVAL);
+	hint = (struct dma_handle_attr){
+		.comp_mask = DMA_HANDLE_PROCESSING_HINT, .processing_hint = 4};
+	assert_hint_refused(&hint, EINVAL);
+	hint = (struct dma_handle_attr){.comp_mask = DMA_HANDLE_CPU_ID, .cpu_id = 0xffff};
+	assert_hint_refused(&hint, EINVAL);
+	hint = (struct dma_handle_attr){.comp_mask = DMA_HANDLE_KNOWN + 1};
+	assert_hint_refused(&hint, EOPNOTSUPP);
 }
 
 static void buffer_is_registered_within_its_bounds_and_domain(void **state)
@@ -167,6 +185,7 @@ int main(void)
 		cmocka_unit_test(region_is_registered_by_its_attributes),
 		cmocka_unit_test(attributes_that_do_not_fit_are_refused),
 		cmocka_unit_test(hint_is_busy_while_a_region_uses_it),
+		cmocka_unit_test(hint_that_no_adapter_takes_is_refused),
 		cmocka_unit_test(buffer_is_registered_within_its_bounds_and_domain),
 		cmocka_unit_test(speed_is_in_units_of_100_megabits),
 	};

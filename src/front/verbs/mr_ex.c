@@ -5,20 +5,26 @@
  * so a handle has no effect.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/arith.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/result.h"
 
+/* A processing hint of PCI Express has two bits. */
+enum { HINT_MAX = 3 };
+
 struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
 {
-	bool has_type = (attr->comp_mask & DMA_HANDLE_MEMORY_TYPE) != 0;
+	uint32_t mask = attr->comp_mask;
 	struct dma_handle *handle;
 
-	if (attr->comp_mask & ~(uint32_t)DMA_HANDLE_KNOWN)
+	if (mask & ~(uint32_t)DMA_HANDLE_KNOWN)
 		return result_null(EOPNOTSUPP);
-	if (has_type && attr->memory_type > 1)
+	if (((mask & DMA_HANDLE_MEMORY_TYPE) && attr->memory_type > 1) ||
+		((mask & DMA_HANDLE_PROCESSING_HINT) && attr->processing_hint > HINT_MAX) ||
+		((mask & DMA_HANDLE_CPU_ID) && attr->cpu_id >= sysconf(_SC_NPROCESSORS_CONF)))
 		return result_null(EINVAL);
 	handle = malloc(sizeof(*handle));
 	if (!handle)
@@ -44,6 +50,8 @@ static int mr_attr_check(const struct mr_attr *attr)
 
 	if (mask & ~(uint64_t)MR_ATTR_KNOWN)
 		return EOPNOTSUPP;
+	if ((mask & MR_ATTR_DMA_HANDLE) && (attr->access & IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
 	if (mask & (MR_ATTR_FD | MR_ATTR_FD_OFFSET))
 		return (mask & of_fd) == of_fd && !(mask & (MR_ATTR_ADDRESS | MR_ATTR_BUFFER))
 			? 0

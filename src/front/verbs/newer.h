@@ -41,6 +41,7 @@ struct dma_handle {
 	atomic_uint users; /* regions that were registered with it */
 };
 
+/* Fails with EINVAL for a hint above 3, a processor that the machine does not have, or a type. */
 struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
 	EXPORTED_AS("ibv_alloc_dmah");
 
@@ -63,7 +64,7 @@ struct mr_attr {
 	void *address;
 	int fd; /* DMA-buf; needs MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, excludes MR_ATTR_ADDRESS */
 	uint64_t fd_offset;
-	struct dma_handle *dma_handle;
+	struct dma_handle *dma_handle; /* excludes IBV_ACCESS_ON_DEMAND */
 	struct buffer *buffer; /* the buffer that contains the region; needs MR_ATTR_ADDRESS */
 };
 
