@@ -1,88 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nvmf_network.h"
+#include "nvmf_network_internal.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
-#include "nvmf/common/list.h"
 #include "nvmf_verbs.h"
 
 enum {
 	FD_BASE = 1 << 20, /* no descriptor of the kernel */
-	ENDS_MAX = 512,
-	PIPE_BYTES = 64 << 10,
 	CAPACITY_MIN = 512,
 	FIRST_PDU_BYTES = 128,
 	PORT = 4420,
-};
-
-/* One direction of a stream. Counts of bytes since its beginning. */
-struct pipe {
-	struct stream *stream;
-	unsigned from; /* the end that sends */
-	uint64_t written, arrived, read;
-	uint32_t capacity;
-	bool is_ended; /* the sender has closed it */
-	bool is_end_arrived;
-	bool is_reset; /* a reset is behind the bytes */
-	bool is_dead; /* what is sent from now on is lost */
-	unsigned bits_to_invert;
-	uint64_t stalled_until_ns;
-	struct loop_timer timer; /* the next piece, end or reset arrives */
-	uint8_t bytes[PIPE_BYTES];
-};
-
-enum end_state {
-	END_CONNECTING,
-	END_OPEN,
-	END_BACKLOG, /* not accepted yet */
-	END_GONE,
-	END_LISTENING,
-};
-
-struct end {
-	struct nvmf_network *network;
-	unsigned machine;
-	enum end_state state;
-	int fd; /* -1: none */
-	int error; /* to be told once: a positive errno */
-	struct stream *stream; /* NULL: a listener */
-	unsigned number; /* of the stream: 0 the client */
-	struct loop_watch *watch;
-	struct list backlog; /* of a listener, or in it */
-};
-
-struct stream {
-	struct list node;
-	struct nvmf_network *network;
-	struct end end[2];
-	struct pipe pipe[2]; /* by the end that sends */
-	struct loop_timer connect; /* the client's request, or its answer, arrives */
-	bool has_answer;
-};
-
-struct machine {
-	struct network network; /* first */
-	struct nvmf_network *owner;
-	unsigned number;
-	bool is_down;
-};
-
-struct nvmf_network {
-	struct nvmf_world *world;
-	uint64_t latency_ns;
-	struct machine machine[NVMF_MACHINES];
-	uint64_t cut_until_ns[NVMF_HOSTS];
-	struct end *end[ENDS_MAX]; /* by descriptor */
-	unsigned end_limit; /* no descriptor from here on was ever used */
-	struct end listener;
-	struct list streams;
-	unsigned starved;
-	struct nvmf_network_counts counts;
 };
 
 static void arrive(struct loop_timer *timer);
@@ -94,7 +23,7 @@ static uint64_t delay(struct nvmf_network *network)
 	return network->latency_ns / 2 + nvmf_any_size(network->world, 1, 2 * network->latency_ns);
 }
 
-static unsigned host_of(const struct stream *stream)
+unsigned stream_host(const struct stream *stream)
 {
 	return stream->end[0].machine;
 }
@@ -107,7 +36,7 @@ bool nvmf_network_is_silent(const struct nvmf_network *network, unsigned host)
 
 static bool is_silent(const struct stream *stream)
 {
-	return nvmf_network_is_silent(stream->network, host_of(stream));
+	return nvmf_network_is_silent(stream->network, stream_host(stream));
 }
 
 /* When what is sent now arrives. */
@@ -118,14 +47,14 @@ static uint64_t arrival_ns(struct stream *stream)
 
 	/* The kernel sends again, later and later. */
 	if (is_silent(stream)) {
-		if (from_ns < network->cut_until_ns[host_of(stream)])
-			from_ns = network->cut_until_ns[host_of(stream)];
+		if (from_ns < network->cut_until_ns[stream_host(stream)])
+			from_ns = network->cut_until_ns[stream_host(stream)];
 		from_ns += nvmf_below(network->world, 200 * NVMF_MS);
 	}
 	return from_ns + delay(network);
 }
 
-static void schedule(struct pipe *pipe)
+void pipe_schedule(struct pipe *pipe)
 {
 	uint64_t at_ns = arrival_ns(pipe->stream);
 
@@ -203,8 +132,7 @@ static void free_if_over(struct stream *stream)
 		stream_free(stream);
 }
 
-/* The other end resets the stream: what was read from it so far stays. */
-static void reset_arrived(struct end *end)
+void end_reset_arrived(struct end *end)
 {
 	if (end->state == END_GONE)
 		return;
@@ -214,11 +142,7 @@ static void reset_arrived(struct end *end)
 	end->state = END_OPEN;
 }
 
-/*
- * The sender of the pipe resets the stream. Some of what is on its way gets through, unless the
- * network is cut: then all of it is lost, and the reset too.
- */
-static void pipe_reset(struct pipe *pipe)
+void pipe_reset(struct pipe *pipe)
 {
 	struct nvmf_network *network = pipe->stream->network;
 
@@ -232,7 +156,7 @@ static void pipe_reset(struct pipe *pipe)
 	pipe->written = nvmf_between(network->world, pipe->arrived, pipe->written);
 	pipe->is_reset = true;
 	pipe->stalled_until_ns = 0;
-	schedule(pipe);
+	pipe_schedule(pipe);
 }
 
 static void piece_store(struct pipe *pipe, const uint8_t *bytes, size_t count)
@@ -269,13 +193,13 @@ static void arrive(struct loop_timer *timer)
 		if (pipe->is_reset)
 			pipe->written = pipe->arrived; /* nobody sends it again */
 		else
-			schedule(pipe);
+			pipe_schedule(pipe);
 		free_if_over(stream);
 		return;
 	}
 	if (pipe->is_reset) {
 		pipe->arrived = pipe->written;
-		reset_arrived(to);
+		end_reset_arrived(to);
 	} else if (left) {
 		pipe->arrived += nvmf_below(network->world, 3)
 			? left
@@ -284,7 +208,7 @@ static void arrive(struct loop_timer *timer)
 		if (to->state == END_GONE)
 			pipe_reset(&stream->pipe[1 - pipe->from]);
 		else if (pipe->arrived < pipe->written || pipe->is_ended)
-			schedule(pipe);
+			pipe_schedule(pipe);
 	} else if (pipe->is_ended) {
 		pipe->is_end_arrived = true;
 	}
@@ -293,10 +217,10 @@ static void arrive(struct loop_timer *timer)
 	free_if_over(stream);
 }
 
-static void pipe_end(struct pipe *pipe)
+void pipe_end(struct pipe *pipe)
 {
 	pipe->is_ended = true;
-	schedule(pipe);
+	pipe_schedule(pipe);
 }
 
 /* --- connecting --- */
@@ -449,7 +373,7 @@ static ssize_t net_send(struct network *view, int fd, const struct iovec *parts,
 	}
 	network->counts.bytes += sent;
 	if (!pipe->is_dead)
-		schedule(pipe);
+		pipe_schedule(pipe);
 	return (ssize_t)sent;
 }
 
@@ -575,136 +499,6 @@ bool nvmf_network_report(struct nvmf_network *network, unsigned machine)
 		is_any = true;
 	}
 	return is_any;
-}
-
-/* --- faults --- */
-
-/* A stream that is open at both ends. */
-static struct stream *stream_choose(struct nvmf_network *network, unsigned host)
-{
-	struct stream *chosen = NULL;
-	unsigned count = 0;
-
-	list_for_each(stream, &network->streams, struct stream, node) {
-		if (stream->end[0].state != END_OPEN || stream->end[1].state != END_OPEN ||
-			stream->end[0].error || stream->end[1].error)
-			continue;
-		if (host != NVMF_HOSTS && host_of(stream) != host)
-			continue;
-		if (nvmf_below(network->world, ++count) == 0)
-			chosen = stream;
-	}
-	return chosen;
-}
-
-bool nvmf_network_reset(struct nvmf_network *network)
-{
-	struct stream *stream = stream_choose(network, NVMF_HOSTS);
-
-	if (!stream)
-		return false;
-	pipe_reset(&stream->pipe[0]);
-	pipe_reset(&stream->pipe[1]);
-	return true;
-}
-
-bool nvmf_network_reset_half(struct nvmf_network *network)
-{
-	struct stream *stream = stream_choose(network, NVMF_HOSTS);
-
-	if (!stream)
-		return false;
-	reset_arrived(&stream->end[nvmf_below(network->world, 2)]);
-	network->counts.resets++;
-	return true;
-}
-
-bool nvmf_network_end_half(struct nvmf_network *network)
-{
-	struct stream *stream = stream_choose(network, NVMF_HOSTS);
-
-	if (!stream)
-		return false;
-	pipe_end(&stream->pipe[nvmf_below(network->world, 2)]);
-	return true;
-}
-
-bool nvmf_network_stall(struct nvmf_network *network, uint64_t stall_ns)
-{
-	struct stream *stream = stream_choose(network, NVMF_HOSTS);
-	uint64_t which = nvmf_between(network->world, 1, 3);
-
-	if (!stream)
-		return false;
-	for (unsigned i = 0; i < 2; i++)
-		if (which & 1u << i)
-			stream->pipe[i].stalled_until_ns = network->world->now_ns + stall_ns;
-	return true;
-}
-
-bool nvmf_network_invert(struct nvmf_network *network, unsigned host)
-{
-	struct stream *stream = stream_choose(network, host);
-
-	if (!stream)
-		return false;
-	stream->pipe[nvmf_below(network->world, 2)].bits_to_invert =
-		(unsigned)nvmf_between(network->world, 1, 3);
-	return true;
-}
-
-void nvmf_network_cut(struct nvmf_network *network, unsigned host, uint64_t cut_ns)
-{
-	network->cut_until_ns[host] = network->world->now_ns + cut_ns;
-}
-
-void nvmf_network_starve(struct nvmf_network *network, unsigned count)
-{
-	network->starved = count;
-}
-
-void nvmf_network_crash(struct nvmf_network *network, unsigned machine, bool has_reset)
-{
-	list_for_each(stream, &network->streams, struct stream, node) {
-		for (unsigned i = 0; i < 2; i++) {
-			struct end *end = &stream->end[i];
-
-			if (end->machine != machine || end->state == END_GONE)
-				continue;
-			loop_timer_cancel(&stream->pipe[i].timer);
-			if (has_reset && end->state == END_OPEN && !end->error)
-				pipe_reset(&stream->pipe[i]);
-			else
-				stream->pipe[i].written = stream->pipe[i].arrived;
-			stream->pipe[i].is_dead = true;
-			/* Its program still closes it, and the close sends nothing. */
-			if (end->state != END_BACKLOG)
-				end->error = ECONNABORTED;
-		}
-	}
-}
-
-void nvmf_network_set_down(struct nvmf_network *network, unsigned machine, bool is_down)
-{
-	network->machine[machine].is_down = is_down;
-}
-
-void nvmf_network_heal(struct nvmf_network *network)
-{
-	memset(network->cut_until_ns, 0, sizeof(network->cut_until_ns));
-	network->starved = 0;
-	list_for_each(stream, &network->streams, struct stream, node) {
-		for (unsigned i = 0; i < 2; i++) {
-			struct pipe *pipe = &stream->pipe[i];
-
-			pipe->stalled_until_ns = 0;
-			pipe->bits_to_invert = 0;
-			if (list_is_linked(&pipe->timer.node)) {
-				loop_timer_cancel(&pipe->timer);
-				schedule(pipe);
-			}
-		}
-	}
 }
 
 unsigned nvmf_network_open_count(const struct nvmf_network *network, unsigned machine)
