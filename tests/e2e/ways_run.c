@@ -2,148 +2,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ways.h"
-#include "ways_receiver.h"
+#include "ways_end.h"
 
-enum {
-	STRIDE = WAYS_REQUEST_BYTES + 64, /* a little room between pieces, which stays as it is */
-	GAP_BYTES = 16,
-	AREA_BYTES = WAYS_REQUESTS_MAX * STRIDE,
-	QUEUE_DEPTH = 32,
-	EVENTS_MAX = 16,
-	QKEY = 0x1234567,
-};
-
-/* The keys that the other end uses. */
-struct keys {
-	uint64_t address;
-	uint32_t key[KEY_NONE + 1];
-	uint32_t stale_window;
-};
-
-struct ways {
-	struct peer *peer;
-	unsigned end;
-	struct ibv_comp_channel *channel;
-	struct ibv_pd *other_pd;
-	uint8_t *target, *local, *received; /* AREA_BYTES each */
-	struct ibv_mr *target_mr, *read_only, *write_only, *foreign, *local_mr, *local_read_only,
-		*received_mr;
-	/* Of the program that runs: */
-	struct ibv_cq *send_cq, *receive_cq;
-	struct ibv_qp *qp;
-	struct ways_receiver *receiver;
-	struct ibv_xrcd *domain;
-	bool is_xrc; /* `qp` only sends; the receiver has another one, */
-	uint32_t receiver_qpn, their_srqn;
-	struct ibv_srq *srq; /* NULL: the queue pair has a receive queue of its own */
-	struct ibv_ah *ah; /* of datagrams, else NULL: */
-	uint32_t their_qpn;
-	struct ibv_mw *window, *stale;
-	bool is_window_bound;
-	struct keys theirs;
-	uint64_t seed;
-	uint32_t number; /* of the step */
-};
+enum { GAP_BYTES = 16 };
 
 static unsigned other(const struct ways *ways)
 {
 	return 1 - ways->end;
-}
-
-/* --- what is printed --- */
-
-static void show(const struct ways *ways, const char *what, const struct ibv_wc *wc)
-{
-	printf("%" PRIu64 ".%u %s %" PRIu64 " %s", ways->seed, ways->number, what, wc->wr_id,
-		ibv_wc_status_str(wc->status));
-	if (wc->status == IBV_WC_SUCCESS) {
-		printf(" opcode %d bytes %u flags %u", wc->opcode, wc->byte_len, wc->wc_flags);
-		if (wc->wc_flags & IBV_WC_GRH)
-			printf(" sl %u from %s", wc->sl,
-				wc->src_qp == ways->their_qpn ? "the other" : "whom");
-		if (wc->wc_flags & IBV_WC_WITH_IMM)
-			printf(" imm %08x", wc->imm_data);
-		if (wc->wc_flags & IBV_WC_WITH_INV)
-			printf(" %s invalidated",
-				wc->invalidated_rkey == ways->window->rkey ? "window" : "what");
-	}
-	printf("\n");
-}
-
-static uint64_t sum_of(const uint8_t *bytes, size_t count)
-{
-	uint64_t sum = 0, word;
-
-	for (size_t i = 0; i < count; i += sizeof(word)) {
-		memcpy(&word, bytes + i, sizeof(word));
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
-		sum ^= sum >> 29;
-	}
-	return sum;
-}
-
-/* In the order of their numbers: those of different objects have none among each other. */
-static void show_events(const struct ways *ways)
-{
-	unsigned count[IBV_EVENT_WQ_FATAL + 1] = {0};
-	struct ibv_async_event event;
-
-	while (!ibv_get_async_event(ways->peer->context, &event)) {
-		count[event.event_type]++;
-		ibv_ack_async_event(&event);
-	}
-	CHECK(errno == EAGAIN, "no events: %s", strerror(errno));
-	for (unsigned type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
-		if (count[type])
-			printf("%" PRIu64 ".%u %u events %s\n", ways->seed, ways->number,
-				count[type], ibv_event_type_str((enum ibv_event_type)type));
-}
-
-/* Returns the state of the queue pair that receives. */
-static enum ibv_qp_state show_receiver(const struct ways *ways)
-{
-	const struct ways_receiver_state state = ways_receiver_show(ways->receiver);
-
-	printf("%" PRIu64 ".%u receiver's state %d\n", ways->seed, ways->number, state.state);
-	for (unsigned type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
-		if (state.events[type])
-			printf("%" PRIu64 ".%u receiver's %u events %s\n", ways->seed, ways->number,
-				state.events[type], ibv_event_type_str((enum ibv_event_type)type));
-	return state.state;
-}
-
-static void show_wakes(const struct ways *ways)
-{
-	struct pollfd pollfd = {.fd = ways->channel->fd, .events = POLLIN};
-	struct ibv_cq *cq;
-	void *context;
-	unsigned count = 0;
-
-	while (poll(&pollfd, 1, 0) == 1) {
-		CHECK(!ibv_get_cq_event(ways->channel, &cq, &context), "no event to get");
-		ibv_ack_cq_events(cq, 1);
-		count++;
-	}
-	printf("%" PRIu64 ".%u woken %u\n", ways->seed, ways->number, count);
-}
-
-/* Who asks for the state meets everything that was told before. */
-static enum ibv_qp_state show_rest(const struct ways *ways)
-{
-	enum ibv_qp_state state = peer_qp_state(ways->qp);
-
-	printf("%" PRIu64 ".%u state %d\n", ways->seed, ways->number, state);
-	printf("%" PRIu64 ".%u memory %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", ways->seed,
-		ways->number, sum_of(ways->target, AREA_BYTES), sum_of(ways->local, AREA_BYTES),
-		sum_of(ways->received, AREA_BYTES));
-	show_events(ways);
-	show_wakes(ways);
-	return state;
 }
 
 /* --- receive requests --- */
@@ -152,7 +20,7 @@ static void receive_post(struct ways *ways, uint32_t index, const struct ways_re
 {
 	struct ibv_sge list[WAYS_PIECES_MAX];
 	struct ibv_recv_wr *bad, wr = {.wr_id = index, .sg_list = list};
-	size_t offset = (size_t)index * STRIDE;
+	size_t offset = (size_t)index * WAYS_STRIDE;
 	uint32_t pieces = request->receive_pieces;
 
 	for (uint32_t i = 0; i < pieces; i++) {
@@ -225,7 +93,7 @@ static void send_post(struct ways *ways, uint32_t index, const struct ways_reque
 	uint64_t remote = ways->theirs.address + request->remote_offset;
 	uint32_t rkey = request->wrong == WRONG_WINDOW ? ways->theirs.stale_window
 						       : ways->theirs.key[request->key];
-	size_t offset = (size_t)index * STRIDE;
+	size_t offset = (size_t)index * WAYS_STRIDE;
 
 	for (uint32_t i = 0; i < request->pieces; i++) {
 		list[i] = peer_sge(mr, offset, request->piece[i]);
@@ -234,11 +102,11 @@ static void send_post(struct ways *ways, uint32_t index, const struct ways_reque
 		offset += request->piece[i] + GAP_BYTES;
 	}
 	if (request->wrong == WRONG_BOUNDS)
-		remote = ways->theirs.address + AREA_BYTES - request->bytes + 1;
+		remote = ways->theirs.address + WAYS_AREA_BYTES - request->bytes + 1;
 	if (ways->ah) {
 		wr.wr.ud.ah = ways->ah;
 		wr.wr.ud.remote_qpn = ways->their_qpn;
-		wr.wr.ud.remote_qkey = QKEY;
+		wr.wr.ud.remote_qkey = WAYS_QKEY;
 		peer_post_send(ways->qp, &wr);
 		return;
 	}
@@ -266,7 +134,7 @@ static void send_wait(struct ways *ways, uint32_t last)
 
 	do {
 		wc = peer_completion(ways->send_cq);
-		show(ways, "send", &wc);
+		ways_show(ways, "send", &wc);
 	} while (wc.wr_id != last);
 }
 
@@ -320,7 +188,7 @@ static void window_bind(struct ways *ways, struct ibv_mw *window)
 
 static void keys_exchange(struct ways *ways, const struct ways_step *step)
 {
-	struct keys ours = {
+	struct ways_keys ours = {
 		.address = (uintptr_t)ways->target,
 		.key = {[KEY_REGION] = ways->target_mr->rkey,
 			[KEY_READ_ONLY] = ways->read_only->rkey,
@@ -367,7 +235,7 @@ static void prepare(struct ways *ways, const struct ways_step *step)
 	uint32_t wrong = ways_wrong_index(step, other(ways));
 
 	keys_exchange(ways, step);
-	peer_pattern_fill(ways->local, AREA_BYTES, ways->seed * 16 + ways->number);
+	peer_pattern_fill(ways->local, WAYS_AREA_BYTES, ways->seed * 16 + ways->number);
 	if (has_wrong(step, other(ways)) &&
 		step->of[other(ways)].request[wrong].wrong == WRONG_QP_RIGHTS)
 		rights_end(ways);
@@ -383,7 +251,7 @@ static void receives_wait(struct ways *ways, uint32_t count)
 
 		if (wc.wc_flags & IBV_WC_WITH_INV)
 			ways->is_window_bound = false;
-		show(ways, "receive", &wc);
+		ways_show(ways, "receive", &wc);
 	}
 }
 
@@ -395,7 +263,7 @@ static void rest_flushed(struct ways *ways, uint32_t count)
 	if (!ways->srq)
 		receives_wait(ways, count);
 	while (ways->srq && ibv_poll_cq(ways->receive_cq, 1, &wc) == 1)
-		show(ways, "receive", &wc); /* it was taken; others may have the rest */
+		ways_show(ways, "receive", &wc); /* it was taken; others may have the rest */
 }
 
 /* Returns whether the connection is over. */
@@ -428,166 +296,14 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 		send_wait(ways, step->of[ways->end].count - 1);
 	receives_wait(ways, done);
 	peer_barrier(ways->peer);
-	state = ways->is_xrc ? show_receiver(ways) : peer_qp_state(ways->qp);
+	state = ways->is_xrc ? ways_show_receiver(ways) : peer_qp_state(ways->qp);
 	if (is_spoilt && state == IBV_QPS_ERR)
 		rest_flushed(ways, posted - done);
-	show_rest(ways);
+	ways_show_rest(ways);
 	return is_spoilt;
 }
 
 /* --- a program --- */
-
-/* Where an end's datagrams come to. */
-struct whereabouts {
-	union ibv_gid gid;
-	uint32_t qpn;
-};
-
-static void datagrams_begin(struct ways *ways)
-{
-	const struct peer *peer = ways->peer;
-	struct whereabouts theirs, ours = {peer->gid, ways->qp->qp_num};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1};
-
-	CHECK(!ibv_modify_qp(ways->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-		"no INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "no RTS");
-	peer_exchange(ways->peer, &ours, &theirs, sizeof(ours));
-	ah.grh.dgid = theirs.gid;
-	ah.grh.sgid_index = peer->options.gid_index;
-	CHECK(ways->ah = ibv_create_ah(peer->pd, &ah), "no address handle");
-	ways->their_qpn = theirs.qpn;
-}
-
-/* What both halves of an end's extended connection are. */
-struct halves {
-	union ibv_gid gid;
-	uint32_t sender_qpn, receiver_qpn, psn, srqn;
-};
-
-/* The first requests to a queue of another process go by packets anyhow, while it is looked for. */
-static void acquaint(struct ways *ways)
-{
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.qp_type.xrc.remote_srqn = ways->their_srqn,
-	};
-
-	for (unsigned i = 0; i < 2; i++) {
-		peer_post_send(ways->qp, &wr);
-		peer_success(ways->send_cq);
-		peer_sleep_ms(1);
-	}
-}
-
-static void halves_connect(struct ways *ways, const struct ways_program *program)
-{
-	struct peer *peer = ways->peer;
-	uint64_t random = ways->seed << 8 | ways->number << 1 | ways->end;
-	const struct halves ours = {
-		.gid = peer->gid,
-		.sender_qpn = ways->qp->qp_num,
-		.receiver_qpn = ways->receiver_qpn,
-		.psn = (uint32_t)peer_random(&random) & 0xffffff,
-		.srqn = xrc_queue_number(ways->srq),
-	};
-	struct halves theirs;
-	struct xrc_link link = {
-		.mtu = (enum ibv_mtu)(IBV_MTU_256 + __builtin_ctz(program->mtu_bytes / 256)),
-		.sq_psn = ours.psn,
-		.rd_atomic = program->rd_atomic,
-	};
-
-	peer->options.rnr_retry = program->rnr_retry;
-	peer_exchange(peer, &ours, &theirs, sizeof(ours));
-	ways->their_srqn = theirs.srqn;
-	link.gid = theirs.gid;
-	link.dest_qpn = theirs.sender_qpn;
-	link.rq_psn = theirs.psn;
-	ways_receiver_connect(ways->receiver, &link);
-	link.dest_qpn = theirs.receiver_qpn;
-	xrc_sender_connect(peer, ways->qp, &link);
-	peer_barrier(peer);
-	acquaint(ways);
-	peer_barrier(peer);
-}
-
-static void connection_begin(struct ways *ways, const struct ways_program *program)
-{
-	const struct peer_link link = {
-		peer_link_full.access, program->rd_atomic, program->rd_atomic};
-
-	if (program->has_datagrams) {
-		datagrams_begin(ways);
-		return;
-	}
-	if (program->is_xrc) {
-		halves_connect(ways, program);
-		return;
-	}
-	ways->peer->options.rnr_retry = program->rnr_retry;
-	ways->peer->options.mtu_bytes = program->mtu_bytes;
-	peer_qp_connect(ways->peer, ways->qp, &link);
-}
-
-static enum ibv_qp_type type_of(const struct ways_program *program)
-{
-	if (program->has_datagrams)
-		return IBV_QPT_UD;
-	return program->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC;
-}
-
-static void halves_create(struct ways *ways, const struct ways_program *program)
-{
-	struct peer *peer = ways->peer;
-
-	ways->srq = xrc_queue(peer, ways->domain, ways->receive_cq,
-		(struct ibv_srq_attr){QUEUE_DEPTH, WAYS_PIECES_MAX, 0});
-	ways->qp = xrc_sender(peer, ways->send_cq,
-		(struct ibv_qp_cap){.max_send_wr = QUEUE_DEPTH,
-			.max_send_sge = WAYS_PIECES_MAX,
-			.max_inline_data = WAYS_INLINE_BYTES},
-		program->is_all_signaled);
-	ways->receiver_qpn = ways_receiver_make(ways->receiver);
-}
-
-static void queues_create(struct ways *ways, const struct ways_program *program)
-{
-	struct ibv_srq_init_attr srq = {.attr = {QUEUE_DEPTH, WAYS_PIECES_MAX, 0}};
-	struct ibv_qp_init_attr init = {
-		.send_cq = ways->send_cq,
-		.recv_cq = ways->receive_cq,
-		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
-			WAYS_INLINE_BYTES},
-		.qp_type = type_of(program),
-		.sq_sig_all = program->is_all_signaled,
-	};
-
-	ways->is_xrc = program->is_xrc;
-	if (ways->is_xrc) {
-		halves_create(ways, program);
-		return;
-	}
-	if (program->has_srq)
-		CHECK(ways->srq = ibv_create_srq(ways->peer->pd, &srq), "no shared queue");
-	init.srq = ways->srq;
-	CHECK(ways->qp = ibv_create_qp(ways->peer->pd, &init), "no queue pair");
-}
-
-static void queues_destroy(struct ways *ways)
-{
-	if (ways->is_xrc)
-		ways_receiver_unmake(ways->receiver);
-	CHECK(!ibv_destroy_qp(ways->qp), "the queue pair stays");
-	CHECK(!ways->srq || !ibv_destroy_srq(ways->srq), "the shared queue stays");
-	ways->srq = NULL;
-}
 
 static void connection_end(struct ways *ways, const struct ways_program *program)
 {
@@ -595,8 +311,8 @@ static void connection_end(struct ways *ways, const struct ways_program *program
 
 	peer_barrier(ways->peer);
 	if (ways->srq) { /* what is left in it goes with it */
-		queues_destroy(ways);
-		queues_create(ways, program);
+		ways_queues_destroy(ways);
+		ways_queues_create(ways, program);
 	} else {
 		CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no reset");
 	}
@@ -631,7 +347,7 @@ static void rtr_begin(struct ways *ways, const struct ways_program *program)
 		receive_post(ways, 0, &request);
 		peer_barrier(ways->peer);
 		receives_wait(ways, 1);
-		show_rest(ways);
+		ways_show_rest(ways);
 		peer_qp_to_rts(ways->peer, ways->qp, psn, &link);
 	}
 	peer_barrier(ways->peer);
@@ -644,17 +360,17 @@ static void program_begin(struct ways *ways, const struct ways_program *program,
 	ways->seed = seed;
 	ways->number = 0;
 	ways->is_window_bound = false;
-	ways->send_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, NULL);
-	ways->receive_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, ways->channel);
-	queues_create(ways, program);
+	ways->send_cq = peer_cq_create(peer, 2 * WAYS_QUEUE_DEPTH, NULL);
+	ways->receive_cq = peer_cq_create(peer, 2 * WAYS_QUEUE_DEPTH, ways->channel);
+	ways_queues_create(ways, program);
 	CHECK(ways->window = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
 	CHECK(ways->stale = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
-	memset(ways->target, 0, AREA_BYTES);
-	memset(ways->received, 0, AREA_BYTES);
+	memset(ways->target, 0, WAYS_AREA_BYTES);
+	memset(ways->received, 0, WAYS_AREA_BYTES);
 	if (program->begins_in_rtr)
 		rtr_begin(ways, program);
 	else
-		connection_begin(ways, program);
+		ways_connection_begin(ways, program);
 }
 
 static void program_end(struct ways *ways)
@@ -666,7 +382,7 @@ static void program_end(struct ways *ways)
 	peer_barrier(ways->peer);
 	CHECK(!ways->ah || !ibv_destroy_ah(ways->ah), "the address handle stays");
 	ways->ah = NULL;
-	queues_destroy(ways);
+	ways_queues_destroy(ways);
 	CHECK(!ibv_destroy_cq(ways->send_cq) && !ibv_destroy_cq(ways->receive_cq), "objects stay");
 	CHECK(!ibv_dealloc_mw(ways->window) && !ibv_dealloc_mw(ways->stale), "windows stay");
 }
@@ -680,7 +396,7 @@ void ways_run(struct ways *ways, const struct ways_program *program, uint64_t se
 		if (!step_run(ways, &program->step[i]))
 			continue;
 		connection_end(ways, program);
-		connection_begin(ways, program);
+		ways_connection_begin(ways, program);
 	}
 	program_end(ways);
 }
@@ -689,15 +405,15 @@ void ways_run(struct ways *ways, const struct ways_program *program, uint64_t se
 
 static uint8_t *area(void)
 {
-	uint8_t *area = aligned_alloc(4096, (AREA_BYTES + 4095) / 4096 * 4096);
+	uint8_t *area = aligned_alloc(4096, (WAYS_AREA_BYTES + 4095) / 4096 * 4096);
 
 	CHECK(area, "no memory");
-	return memset(area, 0, AREA_BYTES);
+	return memset(area, 0, WAYS_AREA_BYTES);
 }
 
 static struct ibv_mr *region(struct ibv_pd *pd, uint8_t *memory, int access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(pd, memory, AREA_BYTES, access);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, WAYS_AREA_BYTES, access);
 
 	CHECK(mr, "no memory region: %s", strerror(errno));
 	return mr;
