@@ -11,6 +11,7 @@ done
 nvmf=$1/urnic-nvmf
 program=$1/urnic-nvmf-target
 files=$(mktemp -d)
+export XDG_RUNTIME_DIR="$files" # list shows the exports of this test only
 port=$((18000 + $$ % 1000))
 nqn=nqn.2026-01.org.example
 where="-a 127.0.0.1 -s $port"
@@ -62,6 +63,12 @@ start_target() {
 
 ctl() {
 	"$program" ctl -s "$files/near" "$@" || fail "ctl $*"
+}
+
+flushes() { # which the near target has had, and other commands but reads and writes
+	ctl counters | sed -n 's/^other_io_commands[^0-9]*\([0-9]*\).*/# start_all OPTION...: until it says that it is ready. Its exports are in the directory d. It finds
+# its helpers in $path, when that is set.
+/p'
 }
 
 # start_all OPTION...: until it says that it is ready. Its exports are in the directory d. It finds
@@ -146,7 +153,15 @@ rm -f "$files"/d/*
 # Only what is at the discovery controller's address.
 start_all --nbd d -m
 exports_are nvme0n1.nbd nvme1n7.nbd || fail "exports of --matching: $(ls "$files/d")"
+# It flushes the one that is written, and no other.
+nbdcopy "$files/image" "nbd+unix:///disk?socket=$files/d/nvme0n1.nbd" || fail 'cannot write'
+before=$(flushes)
 end_all
+[ "$(flushes)" = $((before + 1)) ] || fail "not flushed: $(ctl counters)"
+start_all --nbd d
+before=$(flushes)
+end_all
+[ "$(flushes)" = "$before" ] || fail "flushed for nothing: $(ctl counters)"
 
 # Both discovery controllers are in a file, as nvme-cli keeps them, and one that is dead. Options of
 # a line are for its controller only.
