@@ -6,6 +6,8 @@
 . "$(dirname "$0")/common.sh"
 
 network_up
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/urnic-e2e.XXXXXX")
+links=$scratch/links
 reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
 
 # show PROGRAM...: on host a, in the view.
@@ -45,6 +47,23 @@ show sh -c 'exit 5'
 [ $? = 5 ] || fail 'the exit status is not the program'\''s'
 ! on a "$urnic" run --no-view test -e /sys/class/infiniband/rocep_veth0 || fail '--no-view gives a view'
 
+# rdma link show lists the device, as does its JSON. Other commands are iproute2's, if it is there.
+line='link rocep_veth0/1 state ACTIVE physical_state LINK_UP netdev veth0 '
+for words in 'link' 'link show' 'link show rocep_veth0' 'li sh rocep_veth0/1' '-d link list'; do
+	# shellcheck disable=SC2086 # several words
+	[ "$(show rdma $words)" = "$line" ] || fail "rdma $words prints $(show rdma $words 2>&1)"
+done
+show rdma link show -j >"$links" || fail 'rdma link show -j fails'
+python3 - "$links" "$(on a cat /sys/class/net/veth0/ifindex)" <<-'END' || fail "rdma link show -j prints $(cat "$links")"
+	import json, sys
+	expected = {"ifindex": 0, "ifname": "rocep_veth0", "port": 1, "state": "ACTIVE",
+	            "physical_state": "LINK_UP", "netdev": "veth0", "netdev_index": int(sys.argv[2])}
+	sys.exit(json.load(open(sys.argv[1])) != [expected])
+END
+! show rdma link show nothing 2>/dev/null || fail 'rdma shows a device that is not there'
+genuine=$(command -v rdma) && [ "$(show rdma -V)" != "$("$genuine" -V)" ] && fail 'rdma -V is not iproute2'\''s'
+[ "$(on a "$urnic" run --no-view sh -c 'command -v rdma')" = "$genuine" ] || fail 'rdma is urnic'\''s without the view'
+
 # Programs that look there, as far as they are installed.
 if command -v ibstat >/dev/null; then
 	show ibstat rocep_veth0 1 | grep -q 'State: Active' || fail 'ibstat does not see the port'
@@ -61,7 +80,6 @@ counted() {
 # Traffic counters, which perftest reads before and after: 1000 WRITEs of 64 KiB, in units of four
 # bytes with at most a tenth for headers.
 if command -v ib_write_bw >/dev/null; then
-	scratch=$(mktemp -d "${TMPDIR:-/tmp}/urnic-e2e.XXXXXX")
 	on a "$urnic" run --view -- timeout 60 ib_write_bw -F -d rocep_veth0 -n 1000 -s 65536 \
 		-W counters/port_rcv_data,hw_counters/rdma_writes >"$scratch/server" 2>&1 &
 	server=$!

@@ -27,7 +27,8 @@ const char command_run_help[] =
 	"\n"
 	"Some programs also look at /sys/class/infiniband or /dev/infiniband: UCX and MPIs on it,\n"
 	"ibstat, monitoring agents. For root, a private view shows them the devices there; other users\n"
-	"pass --view. Without the view, a line on standard error says so.\n"
+	"pass --view. Without the view, a line on standard error says so. In the view `rdma link show`\n"
+	"of iproute2 lists urnic's devices, too.\n"
 	"\n"
 	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
 	"               the view other users' files then belong to nobody, and set-user-id programs\n"
@@ -47,6 +48,9 @@ const char command_run_help[] =
 	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
 	"  urnic run --view -- ucx_info -d\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
+
+/* Below the library directory: programs for the view. */
+#define VIEW_PROGRAMS "view"
 
 /*
  * Where distributions have rdma-core's library that turns a program's socket calls into rsocket
@@ -137,18 +141,38 @@ static int view_enter_quietly(bool is_wanted, const char **ret_call)
 }
 
 /*
+ * Put the programs of the view on PATH. They answer for the kernel's RDMA, which does not know
+ * urnic's devices.
+ */
+static int view_programs_add(const char *libraries)
+{
+	char *programs;
+	int result;
+
+	if (!getenv("PATH"))
+		return 0; /* Programs are found in the system's default directories. */
+	if (asprintf(&programs, "%s/" VIEW_PROGRAMS, libraries) < 0)
+		return -ENOMEM;
+	result = path_list_prepend("PATH", programs) < 0 ? -errno : 0;
+	free(programs);
+	return result;
+}
+
+/*
  * Most programs do not need the view. If it is impossible and was not requested, say so, and run
  * without it.
  */
-static int choose_view(enum view_choice choice)
+static int choose_view(enum view_choice choice, const char *libraries)
 {
 	const char *level = getenv("URNIC_LOG");
-	const char *call;
+	const char *call = "setenv";
 	int result;
 
 	if (choice == VIEW_NEVER)
 		return 0;
 	result = view_enter_quietly(choice == VIEW_ALWAYS, &call);
+	if (result == 0)
+		result = view_programs_add(libraries);
 	if (result == 0)
 		return 0;
 	if (choice == VIEW_ALWAYS) {
@@ -171,7 +195,7 @@ static int program_run(const struct options *options, char **argv, const char *l
 		complain("run: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	if (choose_view(options->view) < 0)
+	if (choose_view(options->view, libraries) < 0)
 		return EXIT_FAILED;
 	if (options->is_rsocket && rsocket_preload() < 0)
 		return EXIT_FAILED;
