@@ -31,7 +31,7 @@ static int explain_no_device(const struct sockaddr *address)
 	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
 }
 
-/* Set the identifier's device, and if it has no protection domain yet, that of the device. */
+/* Set the identifier's device. If it has no protection domain yet, set the device's default one. */
 static void use_device(struct id *id, struct device *device, uint32_t gid_index)
 {
 	id->device = device;
@@ -187,8 +187,8 @@ static int roce_listen(struct id *id, uint32_t backlog)
 }
 
 /*
- * The kinds of devices at which to listen: that of the bound device, or if there is none, those of
- * all devices.
+ * The kinds of devices at which to listen: the kind of the bound device. If no device is bound, all
+ * kinds of which there is a device.
  */
 static uint32_t kinds_to_listen_for(const struct id *id)
 {

@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 
-enum { GIDS_MAX = 64 /* of one device */ };
+enum { GIDS_MAX = 64 /* the most that are read of one device */ };
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICE_COUNT_MAX];
@@ -94,7 +94,7 @@ bool device_exists(enum device_kind kind)
 	return false;
 }
 
-/* Read the GIDs of a device. If it is not of these kinds, there are none. Returns their number. */
+/* Read the GIDs of a device. Returns their number; 0 if `kinds` lacks the device's kind. */
 static ssize_t entries_read(
 	const struct device *device, uint32_t kinds, struct ibv_gid_entry entries[GIDS_MAX])
 {

@@ -47,8 +47,8 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
 
 /*
- * The device for a loopback address that no device has: the first of these kinds whose port is
- * active, as with the kernel's rdma_cm.
+ * The device for a loopback address that no device has: the first device of these kinds whose port
+ * is active, as with the kernel's rdma_cm.
  *
  * `is_ipv4`  The wanted family of *ret_gid, for a device with addresses of both families.
  * `ret_gid`  An address of the device, to which the packets go.

@@ -15,10 +15,12 @@
 /* An event that the program has taken and not acknowledged. */
 struct held {
 	struct rdma_cm_event public; /* first */
-	struct id *owner; /* its destruction waits until the event is acknowledged */
+	struct id *owner; /* rdma_destroy_id() waits until the event is acknowledged */
 	uint8_t private_data[256];
-	struct group *group; /* of a multicast event; used only while the program takes it */
-	struct user_event *user; /* written by the program; used only while the program takes it */
+	/* The group of a multicast event; NULL for others. Used only while the event is taken */
+	struct group *group;
+	/* The program's event, from rdma_write_cm_event(). Used only while the event is taken */
+	struct user_event *user;
 };
 
 static struct channel *channel_of(struct rdma_event_channel *public)
@@ -50,8 +52,9 @@ void channel_destroy(struct channel *channel)
 	/*
 	 * Programs (rping) destroy a channel while a thread waits in it, and expect that thread to
 	 * wait until the process ends. With the kernel's rdma_cm it does, because the kernel keeps
-	 * a closed file until the call returns. So keep the channel and both descriptors, which the
-	 * thread reads again after a signal or a forgotten event.
+	 * a closed file until the call returns. So keep the channel and both descriptors. The
+	 * thread reads them again after a signal, or if event_queue_forget() has removed the event
+	 * that woke it.
 	 */
 	if (atomic_load(&channel->readers) > 0)
 		return;

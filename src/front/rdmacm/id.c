@@ -362,7 +362,7 @@ int id_add_spare(struct id *listen)
 		id_free(spare);
 		return rc;
 	}
-	/* This is the manager's reference; id_open_request() adds the program's. */
+	/* id_alloc() has counted one reference: the manager's. id_open_request() adds another. */
 	spare->has_conn = true;
 	nic_cm_listener_add(&listen->listener, &spare->conn);
 	return 0;

@@ -32,7 +32,7 @@ enum {
 	ID_EVENT_USER,
 	ID_EVENT_INTERNAL,
 	ID_EVENT_COUNT,
-	ID_BACKLOG_MAX = 1024, /* as the kernel's rdma_ucm; also taken for a backlog of 0 */
+	ID_BACKLOG_MAX = 1024, /* as the kernel's rdma_ucm; a backlog of 0 means this, too */
 	ID_ACK_TIMEOUT = 17, /* 0.54 s, as the kernel's rdma_cm on Ethernet */
 	ID_HOP_LIMIT = 64,
 	ID_RETRY_COUNT_MAX = 7,
@@ -69,7 +69,7 @@ struct id_event {
 	struct id *id;
 	enum rdma_cm_event_type type;
 	int status; /* 0, -errno, or the reason of a REJ */
-	struct group *group; /* of a multicast event, else NULL */
+	struct group *group; /* the group of a multicast event; NULL for any other event */
 	struct user_event *user; /* the user event that contains this event, or NULL */
 };
 
@@ -79,7 +79,7 @@ struct id_agreement {
 	uint32_t rq_psn; /* our choice: the first PSN that the peer sends */
 	uint32_t sq_psn; /* the peer's choice: the first PSN that we send */
 	uint32_t remote_qpn;
-	uint32_t remote_qkey; /* of a datagram service */
+	uint32_t remote_qkey; /* only for a datagram service */
 	uint8_t responder_resources; /* READs and atomics that our responder executes at once */
 	uint8_t initiator_depth; /* READs and atomics that our requester has outstanding */
 	uint8_t retry_count;
@@ -96,20 +96,20 @@ struct id {
 	struct list in_ids; /* in a list of watch.c */
 	struct list in_bucket; /* in a list of watch.c */
 	struct list in_resolving; /* in a list of resolver.c */
-	uint64_t resolve_until_ns; /* of resolver.c: when the identifier's time is up */
+	uint64_t resolve_until_ns; /* resolver.c reports a failure at this time */
 	uint64_t epoch; /* nic_cm_epoch() at creation: a forked child has another one */
 	uint32_t references; /* guarded by id_lock */
 	bool is_sync; /* the identifier has a private channel, and calls wait for their event */
 	bool has_conn; /* `conn` is created */
-	bool is_iwarp; /* its device is an iWARP device, and `iw` its connection */
+	bool is_iwarp; /* `device` is an iWARP device, and `iw` is used in place of `conn` */
 	struct cm_conn conn;
 	struct agent_claim claim;
 	struct device *device;
-	uint32_t gid_index; /* of the local address */
+	uint32_t gid_index; /* the entry of the local address in the GID table of `device` */
 	struct cm_path path;
 	struct id_agreement agreement;
-	struct nic_iw_conn iw; /* iWARP: in place of `conn` */
-	uint32_t iw_qpn; /* of the queue pair for which the active side requests a connection */
+	struct nic_iw_conn iw; /* only if is_iwarp */
+	uint32_t iw_qpn; /* active side, iWARP: the queue pair that is to be connected */
 
 	/* Options */
 	uint8_t tos;
@@ -121,12 +121,12 @@ struct id {
 	struct cm_listener listener;
 	/* Requests that the program has not taken, by id.in_requests; guarded by id_lock */
 	struct list requests;
-	struct list in_requests; /* in listen->requests, or in the iw_spares of the listener */
-	struct id *listen; /* of a request: its listener */
+	struct list in_requests; /* in listen->requests or listen->iw_spares */
+	struct id *listen; /* passive: the listener to which the request came */
 	/* Identifiers that requests took from the reserve, to be replaced; guarded by id_lock */
 	uint32_t spares_missing;
 	struct nic_iw_listener iw_listener;
-	uint32_t iw_spares_missing; /* as spares_missing, for iw_spares */
+	uint32_t iw_spares_missing; /* identifiers that requests took from iw_spares */
 	/* The reserve for requests over iWARP, by id.in_requests; guarded by id_lock */
 	struct list iw_spares;
 
@@ -136,18 +136,19 @@ struct id {
 	struct cm_message response; /* REP, REJ or SIDR_REP */
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
-	uint32_t events_taken; /* by the program; guarded by `mutex` */
-	uint32_t events_acked; /* by the program; guarded by `mutex` */
+	uint32_t events_taken; /* how many the program has taken; guarded by `mutex` */
+	uint32_t events_acked; /* how many it has acknowledged; guarded by `mutex` */
 
 	/* Endpoints */
-	struct ibv_qp_init_attr *qp_init; /* passive endpoint: for the requests' queue pairs */
+	/* Passive endpoint: rdma_get_request() creates each queue pair with it. Else NULL */
+	struct ibv_qp_init_attr *qp_init;
 	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
 	size_t connect_bytes;
-	struct list groups; /* of struct group: multicast */
+	struct list groups; /* struct group: the multicast groups that the identifier has joined */
 
 	/* Guarded by id_lock */
 	struct list user_events; /* struct user_event, until the program has taken it */
-	struct rdma_addrinfo *addrinfo; /* for the next rdma_query_addrinfo(), or NULL */
+	struct rdma_addrinfo *addrinfo; /* the next rdma_query_addrinfo() returns it; or NULL */
 	bool is_resolving_addrinfo;
 };
 
@@ -187,9 +188,9 @@ void id_log(const struct id *id, const char *why);
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * id_post_event() posts an event that need not be in id->events; id_post_locked() does so with
- * id_lock locked. id_forget_event() removes an event from the queue, if it is there.
- * id_move_event() moves a waiting event to another channel's queue; id_lock is locked.
+ * id_post_event() posts an event that need not be in id->events. id_post_locked() does the same for
+ * a caller that has locked id_lock. id_forget_event() removes an event from the queue, if it is
+ * there. id_move_event() moves a waiting event to another channel's queue; id_lock is locked.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);

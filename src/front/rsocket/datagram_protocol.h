@@ -12,8 +12,8 @@
  *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
  *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
  *
- * The data follow the header. Fields are big-endian. `version` is 4 or 6; `length` is that of the
- * header in bytes. Receivers have room for 2048 bytes, the header included.
+ * The data follow the header. Fields are big-endian. `version` is 4 or 6; `length` is the length of
+ * the header in bytes. Receivers have room for 2048 bytes, the header included.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H

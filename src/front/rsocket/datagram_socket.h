@@ -10,7 +10,7 @@
 #include "front/rsocket/rsocket.h"
 
 enum {
-	DATAGRAM_PEERS = 256, /* that a socket remembers; a power of two */
+	DATAGRAM_PEERS = 256, /* how many peers a socket remembers; a power of two */
 	DATAGRAM_ENDPOINTS_MAX = 16, /* local addresses */
 };
 

@@ -151,7 +151,7 @@ struct rs {
 	uint32_t message_head;
 	uint32_t read_offset; /* of the next byte to read */
 	uint32_t free_bytes; /* bytes that are read, but not granted to the peer again */
-	uint32_t free_offset; /* of the first of these bytes, in receive_buffer */
+	uint32_t free_offset; /* where the first of the free_bytes is in receive_buffer */
 	uint16_t receive_sequence; /* counts the numbered messages that are read */
 	uint16_t grant_at; /* when receive_sequence reaches this, grant the peer more messages */
 	struct rs_sge peer_target; /* the peer's target table; `bytes` counts its entries */
@@ -241,8 +241,8 @@ int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
 int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
 
 /*
- * What wait.c needs of a datagram socket. The descriptor rs_datagram_watched() reports all of its
- * events.
+ * wait.c calls these for a datagram socket. The descriptor that rs_datagram_watched() returns
+ * reports all events of the socket.
  */
 void rs_datagram_advance(struct rs *rs);
 void rs_datagram_arm(struct rs *rs);

@@ -208,8 +208,8 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 	if (!error && rs->state < RS_RESOLVING_ADDRESS)
 		error = ENOTCONN;
 	/*
-	 * The program rstream reads errno at the end of a stream, too. So errno must be neither
-	 * EAGAIN, nor that of an earlier or an inner call.
+	 * The program rstream reads errno at the end of a stream, too. So errno must not be EAGAIN,
+	 * nor a value that an earlier or an inner call has left.
 	 */
 	errno = error;
 	return error ? -1 : 0;

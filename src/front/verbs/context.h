@@ -44,12 +44,13 @@ struct context {
 	struct device *device;
 	/* Number of the opening; a context imported within this process has the original's. */
 	uint64_t opening;
-	struct nic_locator owner; /* of an imported context: the other process; else its pid is 0 */
-	uint64_t owner_opening; /* `opening` in that process */
+	/* The other process that this context is imported from; owner.pid is 0: none */
+	struct nic_locator owner;
+	uint64_t owner_opening; /* `opening` of the context in that process */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
 	struct async_event events[CONTEXT_EVENT_COUNT];
-	uint32_t watch; /* from netdev_watch_start() */
+	uint32_t watch; /* the result of netdev_watch_start() */
 	/* Objects created through this context; guarded by the lock of object.c */
 	uint32_t object_count;
 };

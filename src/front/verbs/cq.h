@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues and their channels: ABI objects around those of the NIC. */
+/* The ABI's completion queues and channels. Each embeds or refers to an object of the NIC. */
 #ifndef URNIC_FRONT_VERBS_CQ_H
 #define URNIC_FRONT_VERBS_CQ_H
 
@@ -49,7 +49,7 @@ struct cq_front {
 	struct channel *channel; /* NULL: no completion events */
 	struct event completion; /* waits in the channel's queue */
 	struct async_event error; /* waits in the context's queue */
-	struct cq_cursor cursor; /* of an extended queue */
+	struct cq_cursor cursor; /* only an extended queue uses it */
 };
 
 /* For the data path, which trusts the program's pointers. */

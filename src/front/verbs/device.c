@@ -56,8 +56,8 @@ static void mac_invent(const char *ifname, uint8_t mac[6])
 }
 
 static const struct {
-	const char *name; /* in URNIC_TRANSPORTS */
-	const char *prefix; /* of device names */
+	const char *name; /* the word for it in URNIC_TRANSPORTS */
+	const char *prefix; /* device names begin with it */
 	enum ibv_node_type node_type;
 	enum ibv_transport_type verbs;
 } transports[DEVICE_TRANSPORT_COUNT] = {

@@ -37,8 +37,8 @@
 #define DEVICE_PORT 1
 
 /*
- * The port's rate: one lane of EDR, near to that of a UDP socket. A static rate of at least this
- * limits nothing.
+ * The port's rate: one lane of EDR, which is close to what a UDP socket sends. A static rate of at
+ * least this limits nothing.
  */
 #define DEVICE_PORT_RATE_MBPS 25781
 
@@ -67,7 +67,7 @@ struct device {
 struct device_port {
 	bool is_active;
 	uint32_t gid_count;
-	uint32_t mtu_bytes; /* of an IP packet on the interface */
+	uint32_t mtu_bytes; /* the longest IP packet on the interface */
 };
 
 /*

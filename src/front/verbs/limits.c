@@ -37,7 +37,7 @@ struct ibv_device_attr device_limits = {
 	{#field, offsetof(struct ibv_device_attr, field), highest},
 static const struct settable {
 	const char *name;
-	size_t offset; /* of an int */
+	size_t offset; /* where struct ibv_device_attr has the attribute, an int */
 	uint32_t highest;
 } settables[] = {
 #include "front/verbs/limits.def"

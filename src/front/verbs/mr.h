@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions: ABI objects around those of the NIC. */
+/* The ABI's memory regions. Each stands for a region of the NIC, which has the same key. */
 #ifndef URNIC_FRONT_VERBS_MR_H
 #define URNIC_FRONT_VERBS_MR_H
 
@@ -13,13 +13,13 @@ struct mr {
 	struct object *dm; /* the device memory that contains it, or NULL */
 	struct dma_handle *dma_handle; /* the handle with which it was registered, or NULL */
 	struct {
-		void *address; /* of a mapping made for this region, or NULL */
+		void *address; /* start of a mapping made for this region, or NULL */
 		size_t bytes;
-		int fd; /* of the mapped DMA-buf */
+		int fd; /* the DMA-buf that is mapped there */
 	} mapping;
 	uint64_t iova;
 	unsigned int access;
-	bool is_fixed; /* ibv_rereg_mr() refuses it, as it is not of ordinary memory */
+	bool is_fixed; /* ibv_rereg_mr() refuses the region: its memory is no ordinary memory */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: ABI objects around those of the NIC. */
+/* The ABI's memory windows. Each stands for a window of the NIC. */
 #ifndef URNIC_FRONT_VERBS_MW_H
 #define URNIC_FRONT_VERBS_MW_H
 

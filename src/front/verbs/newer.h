@@ -5,8 +5,8 @@
  * name in the ABI. A structure's comp_mask says which of its members the program has set; the calls
  * read no other members.
  *
- * The calls return 0 or a positive errno, which is in errno, too; those with a pointer or a
- * descriptor as their result return NULL or -1 and set errno.
+ * A call returns 0, or a positive errno, which it also stores in errno. A call whose result is a
+ * pointer or a descriptor returns NULL or -1 instead, and sets errno.
  */
 #ifndef URNIC_FRONT_VERBS_NEWER_H
 #define URNIC_FRONT_VERBS_NEWER_H

@@ -247,7 +247,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 		return error;
 	device_announce(context->device);
 	/*
-	 * iWARP queue pairs begin in INIT, as those of the kernel's devices. libibverbs reports
+	 * iWARP queue pairs begin in INIT, as with the kernel's iWARP devices. libibverbs reports
 	 * RESET until the program queries the state.
 	 */
 	if (device_is_iwarp(context->device))
@@ -257,7 +257,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	return 0;
 }
 
-/* An indirection table needs a hash, and both need a raw packet queue pair. */
+/* An indirection table needs a hash. Table and hash need a raw packet queue pair. */
 static int check_spread(const struct ibv_qp_init_attr_ex *init)
 {
 	const struct ibv_rx_hash_conf *hash = &init->rx_hash_conf;

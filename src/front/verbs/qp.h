@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: ABI objects around those of the NIC. */
+/* The ABI's queue pairs. Each refers to a queue pair of the NIC. */
 #ifndef URNIC_FRONT_VERBS_QP_H
 #define URNIC_FRONT_VERBS_QP_H
 
@@ -23,10 +23,10 @@ struct qp_front {
 	struct object *send_cq; /* NULL for XRC_RECV */
 	struct object *recv_cq; /* NULL for XRC */
 	struct object *srq; /* NULL: the queue pair has its own receive queue, or none */
-	/* The indirection table of work queues, in place of own queues; else NULL */
+	/* The indirection table, if frames go to its work queues; else NULL */
 	struct object *table;
-	struct object *xrcd; /* of XRC_RECV, else NULL */
-	/* of XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
+	struct object *xrcd; /* the domain of an XRC_RECV queue pair; else NULL */
+	/* XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
 	struct xrc_target *target;
 	struct list target_node;
 	/* Its completion counters: each once, at a bit of its operations; the others are NULL */
@@ -39,7 +39,7 @@ struct qp_front {
 		struct ibv_qp verbs;
 		/* There is memory for these, and for `builder`, only if has_builder. */
 		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
-		struct wr_extended newer; /* begins with both */
+		struct wr_extended newer; /* begins with struct ibv_qp_ex */
 	};
 	struct wr_builder builder;
 };

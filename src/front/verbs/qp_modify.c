@@ -3,8 +3,8 @@
 #include "front/verbs/result.h"
 
 /*
- * Programs set the same attributes for XRC_SEND and XRC_RECV queue pairs. The kernel ignores those
- * that only the other type has, and perftest relies on that.
+ * Programs set the same attributes for XRC_SEND and XRC_RECV queue pairs. The kernel ignores an
+ * attribute that the queue pair's type does not have, and perftest relies on that.
  */
 static int known_mask(const struct qp_front *qp, int mask)
 {

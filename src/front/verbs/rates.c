@@ -4,7 +4,7 @@
 #include "front/verbs/abi.h"
 
 struct rate {
-	int multiple; /* of 2.5 Gbit/s; 0: the ABI names no multiple */
+	int multiple; /* the rate divided by 2.5 Gbit/s; 0: the ABI names no multiple */
 	int mbps; /* 0: the encoding is not assigned */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues: ABI objects around those of the NIC. */
+/* The ABI's shared receive queues. Each refers to a shared receive queue of the NIC. */
 #ifndef URNIC_FRONT_VERBS_SRQ_H
 #define URNIC_FRONT_VERBS_SRQ_H
 
@@ -20,7 +20,7 @@ struct srq_front {
 	struct nic_srq *nic;
 	struct object *pd;
 	struct object *xrcd; /* NULL: not an XRC queue */
-	struct object *cq; /* of an XRC or tag-matching queue, else NULL */
+	struct object *cq; /* NULL unless this is an XRC or tag-matching queue */
 	bool has_tags; /* a tag-matching queue */
 	struct async_event limit;
 };

@@ -16,12 +16,12 @@ enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
 /* A domain and its openings. */
 struct xrc_domain {
-	struct list node; /* in the list of shared domains; not linked without a file */
+	struct list node; /* in xrc_domains, if the domain has a file */
 	const struct device *device;
 	struct xrc_file file; /* zeroed: none */
 	uint32_t openings;
 	struct nic_xrcd *nic;
-	struct list targets; /* of struct xrc_target */
+	struct list targets; /* struct xrc_target, by node */
 };
 
 struct xrcd_front {
@@ -105,9 +105,9 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * Open the domain of a file. If this process has it open, this is the existing domain. Otherwise it
- * becomes `fresh`, if `oflags` has O_CREAT or another process has the domain open. The errors equal
- * the kernel's.
+ * Open the domain of a file, or a new one without a file. *ret_domain is the domain that this
+ * process has open already. Otherwise it is `fresh`, if there is no file, `oflags` has O_CREAT, or
+ * another process has the domain open. The errors equal the kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)

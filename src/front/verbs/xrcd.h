@@ -42,7 +42,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
  */
 int xrc_target_open(struct qp_front *qp, uint32_t number);
 
-/* `qp` is being destroyed. If it is the last one of its receiving queue pair, destroy that, too. */
+/* `qp` is being destroyed. The receiving queue pair ends with its last public queue pair. */
 void xrc_target_close(struct qp_front *qp);
 
 #endif
