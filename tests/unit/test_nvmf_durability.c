@@ -69,6 +69,8 @@ static void disturb(struct io_uring_sqe *sqe)
 	} else if (fault.holds) {
 		if (sqe->opcode == IORING_OP_WRITEV)
 			bytes = (unsigned)((struct iovec *)(uintptr_t)sqe->addr)->iov_len;
+		/* Newer versions of liburing leave the flags alone. */
+		memset(sqe, 0, sizeof(*sqe));
 		io_uring_prep_read(sqe, pipe_ends[0], sink, bytes, 0);
 		io_uring_sqe_set_data64(sqe, user_data);
 		held_bytes += bytes;
