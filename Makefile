@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MESON ?= meson
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all build deps demo demo-nvmf check check-all check-interop bench report install format clean help
+.PHONY: all build deps demo demo-nvmf quick check check-all check-interop bench report install format clean help
 
 all: build
 
@@ -30,6 +30,12 @@ demo-nvmf:
 	@scripts/install-deps build demo
 	@$(MAKE) --no-print-directory build
 	@scripts/demo-nvmf $(BUILD)
+
+# Two minutes of `check`.
+quick:
+	@scripts/install-deps build test
+	@$(MAKE) --no-print-directory build
+	@scripts/check $(BUILD) --suite quick
 
 # Without a guest's packages, or without root, one test is skipped.
 check:
@@ -75,6 +81,7 @@ help:
 	@echo 'make deps         install the Debian packages that the targets below need'
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
 	@echo 'make demo-nvmf    run NVMe over Fabrics between two hosts, over RDMA and TCP'
+	@echo 'make quick        build and run the short tests (two minutes)'
 	@echo 'make check        build and run the tests (fifteen to twenty minutes)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
