@@ -17,7 +17,7 @@
 #include "nvmf/common/network.h"
 
 enum {
-	EVENTS_MAX = 64, /* per call of epoll_wait */
+	EVENTS_MAX = 64, /* the most that one call of epoll_wait() returns */
 	NS_PER_MS = 1000000,
 };
 
@@ -141,7 +141,10 @@ static void run_timers(struct loop *loop)
 	}
 }
 
-/* What the work defers waits for the next step of the loop, so that descriptors get their turn. */
+/*
+ * Run the posted and the deferred work. If that work defers more, the loop runs the new work in its
+ * next step, so that the descriptors get their turn.
+ */
 static void run_work(struct loop *loop)
 {
 	struct list batch;

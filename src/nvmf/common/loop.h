@@ -47,7 +47,7 @@ int loop_create(struct loop **ret_loop);
 /* `network` may be NULL if the caller never calls loop_watch(). */
 int loop_create_virtual(struct network *network, struct loop **ret_loop);
 
-/* Returns the network of the loop's byte streams: network_sockets, or that of a virtual loop. */
+/* Returns the network of the loop's byte streams: network_sockets, unless the loop is virtual. */
 struct network *loop_network(const struct loop *loop);
 bool loop_is_virtual(const struct loop *loop);
 

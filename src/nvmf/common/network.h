@@ -5,8 +5,8 @@
 /*
  * Byte streams between machines: TCP sockets of the kernel, or streams of a simulator.
  *
- * A loop has a network (loop_network()). The network chooses the numbers of its descriptors: in a
- * simulator they are none of the kernel's. loop_watch() reports when a descriptor is ready.
+ * A loop has a network (loop_network()). The network chooses the numbers of its descriptors, so a
+ * simulator's descriptors are unknown to the kernel. loop_watch() reports when one is ready.
  * No call blocks. Each call returns -errno if it fails. send() returns -EAGAIN while the stream has
  * no room, receive() while it has no bytes.
  *

@@ -95,8 +95,8 @@ struct identify_namespace {
 	uint32_t anagrpid;
 	uint8_t nsattr; /* bit 0: write protected */
 	uint8_t nguid[16], eui64[8];
-	uint16_t metadata_bytes; /* of the format in use */
-	uint8_t lbads; /* of the format in use: log2 of bytes */
+	uint16_t metadata_bytes; /* metadata of a block in the LBA format in use */
+	uint8_t lbads; /* log2 of the bytes of a block in the LBA format in use */
 };
 
 /* The identifiers of one namespace (CNS 03h). An identifier of zeroes is absent. */

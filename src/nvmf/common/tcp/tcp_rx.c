@@ -35,7 +35,7 @@ static bool is_term(const struct tcp_rx *rx)
 	return rx->header[0] == (rx->is_controller ? TCP_PDU_H2C_TERM : TCP_PDU_C2H_TERM);
 }
 
-/* Whether the type of the PDU is allowed now: fes is TCP_FATAL_NONE, or says why it is not. */
+/* Returns fes TCP_FATAL_NONE if the PDU's type is allowed now; else fes says why it is not. */
 static struct tcp_refusal check_type(const struct tcp_rx *rx)
 {
 	uint8_t type = rx->header[0];

@@ -105,7 +105,7 @@ void tcp_rx_place(struct tcp_rx *rx, void *place);
 void tcp_rx_refuse(struct tcp_rx *rx, enum tcp_fatal fes, uint32_t fei);
 
 /*
- * Where the caller can read data to directly, instead of feeding it.
+ * The place to which the caller may read data from its socket, instead of calling tcp_rx_feed().
  *
  * Returns NULL if the next byte is not data, or is data to drop. Otherwise `*ret_bytes` is how many
  * bytes of data are missing. After reading some of them, the caller calls tcp_rx_placed(), then

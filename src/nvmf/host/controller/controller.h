@@ -104,7 +104,7 @@ struct host_request {
 	struct host_command command;
 	bool is_admin;
 	bool is_repeatable;
-	uint64_t timeout_ns; /* 0: that of the settings; HOST_NEVER_NS: no time-out */
+	uint64_t timeout_ns; /* 0: the time-out in the settings; HOST_NEVER_NS: none */
 	/*
 	 * Called once; from then on the request belongs to the caller again.
 	 *

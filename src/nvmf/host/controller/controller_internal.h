@@ -26,7 +26,7 @@ struct host_queue_state {
 	uint8_t connect_data[HOST_CONNECT_BYTES];
 };
 
-/* The step of the sequence whose end it waits for. */
+/* The steps from the Admin queue to HOST_LIVE. The controller waits for the end of one step. */
 enum host_step {
 	HOST_STEP_ADMIN_QUEUE,
 	HOST_STEP_CONNECT,

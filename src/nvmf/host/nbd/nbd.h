@@ -24,8 +24,8 @@
 #include "nvmf/host/block/block.h"
 
 enum {
-	NBD_NAME_BYTES_MAX = 4096, /* of an export's name: the limit of the protocol */
-	NBD_PAYLOAD_BYTES_MAX = 32 << 20, /* of one read or write: clients assume this limit */
+	NBD_NAME_BYTES_MAX = 4096, /* the protocol's limit for an export's name */
+	NBD_PAYLOAD_BYTES_MAX = 32 << 20, /* the limit that clients assume for a read or write */
 	NBD_MEMORY_BYTES_MAX = 64 << 20, /* room for two of the largest requests */
 	NBD_REQUESTS_MAX = 256, /* pending requests and unsent replies; clients use 1 to 128 */
 	NBD_INPUT_BYTES = 64 << 10, /* room for the largest option, or some 16 small writes */

@@ -179,7 +179,7 @@ static int operation_of(const struct nbd_session *session, const struct header *
 	}
 }
 
-/* Create a request. The device fills the data of a read, the client's payload that of a write. */
+/* Create a request. The device fills a read's data; the client's payload fills a write's data. */
 static struct nbd_request *request_make(
 	struct nbd_session *session, const struct header *header, int operation)
 {

@@ -29,7 +29,7 @@ struct nbd_server {
 };
 
 enum {
-	READS_MAX = 8, /* of one client, before other clients have their turn */
+	READS_MAX = 8, /* how often one client is read before other clients have their turn */
 };
 
 static void listen_again(struct nbd_server *server)

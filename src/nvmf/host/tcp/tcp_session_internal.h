@@ -22,7 +22,7 @@ struct tcp_slot {
 	uint32_t received_bytes; /* data from the controller, in order */
 	uint32_t requested_bytes; /* data that R2Ts have requested; all of it if in the capsule */
 	uint32_t sent_bytes; /* data of `requested_bytes` that is in a PDU */
-	uint16_t ttag; /* that of the last R2T */
+	uint16_t ttag; /* the TTAG of the last R2T */
 
 	/* The PDU to send. */
 	uint8_t header[TCP_HEADER_BYTES_MAX];

@@ -166,7 +166,7 @@ int backend_ring_fd(const struct backend_ring *ring);
 unsigned backend_ring_poll(struct backend_ring *ring);
 
 /*
- * Whether backend_ring_poll() has left requests that the kernel refused, mostly for lack of memory.
+ * Whether backend_ring_poll() has left requests that the kernel refused, often for lack of memory.
  * The descriptor does not become readable when the kernel has memory again, so the caller calls
  * backend_ring_poll() again some milliseconds later.
  */

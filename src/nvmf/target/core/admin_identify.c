@@ -21,7 +21,7 @@ static void fill_controller(const struct target_controller *controller, uint8_t 
 		.cntrltype = IDENTIFY_CNTRLTYPE_IO,
 		.acl = 3,
 		.aerl = TARGET_AER_MAX - 1,
-		.frmw = 3, /* one slot, read-only */
+		.frmw = 3, /* one firmware slot, read-only */
 		.lpa = 1 << 1 | 1 << 2, /* effects; extended offsets */
 		.elpe = TARGET_ERRORS_MAX - 1,
 		.kas = TARGET_KAS,

@@ -45,7 +45,7 @@ struct target {
 	struct backend_ring *ring;
 	struct loop_watch ring_watch;
 	struct loop_work flush; /* passes submitted requests of backends to the kernel */
-	struct loop_timer ring_retry; /* passes them again, after the kernel has refused some */
+	struct loop_timer ring_retry; /* passes the requests again that the kernel has refused */
 	struct list ports;
 	struct list subsystems; /* in the order of creation */
 	struct target_subsystem *discovery;
@@ -94,7 +94,7 @@ struct target_namespace {
 	uint8_t block_shift;
 	uint64_t blocks;
 	uint8_t nguid[16], uuid[16];
-	uint32_t references; /* one of the subsystem, and those of commands and jobs */
+	uint32_t references; /* held by the subsystem, by commands, and by jobs */
 	/*
 	 * The number of commands that the backend is executing. An exclusive job (a resize or a
 	 * fused pair) waits until there is none. Meanwhile new commands are parked. They have their
@@ -103,7 +103,7 @@ struct target_namespace {
 	uint32_t working;
 	struct list parked;
 	struct list jobs; /* struct target_job that wait, the next one first */
-	bool is_exclusive; /* a job runs; it is no longer in `jobs` */
+	bool is_exclusive; /* a job runs, which `jobs` no longer has */
 	bool is_resuming; /* the parked commands have their turn; no job starts */
 };
 
@@ -125,7 +125,7 @@ struct target_referral {
 struct target_port {
 	struct target *target;
 	struct list node;
-	struct discovery_entry address; /* the port's fields of its discovery log entries */
+	struct discovery_entry address; /* what all discovery log entries of the port have */
 	uint16_t queue_entries;
 	struct list links;
 	struct list referrals;
@@ -154,8 +154,9 @@ struct target_controller {
 	uint64_t heard_ns;
 	/*
 	 * Asynchronous events. `events` has the waiting Asynchronous Event Requests. The masks have
-	 * EVENT_MASK_* of events that the host has enabled, that have happened and are not
-	 * reported, and that are reported and whose log page the host has not read.
+	 * EVENT_MASK_* bits. event_wanted: the host has enabled the event. event_pending: the event
+	 * has happened, and is not reported yet. event_told: the event is reported, but the host
+	 * has not read its log page.
 	 */
 	struct list events;
 	uint8_t event_count;

@@ -62,7 +62,7 @@ struct target_pair;
 enum {
 	TARGET_ADMIN_ENTRIES_MAX = 128,
 	TARGET_IO_ENTRIES_MAX = 1024, /* MQES + 1 */
-	TARGET_DATA_BYTES_MAX = 1 << 20, /* of one command: MDTS, unless the transport's is less */
+	TARGET_DATA_BYTES_MAX = 1 << 20, /* the most data of a command; a transport may have less */
 	TARGET_PEER_BYTES = 96,
 };
 
@@ -168,7 +168,7 @@ struct target_command {
 	struct target_queue *queue;
 	struct list node; /* in queue->commands */
 	enum target_stage stage;
-	/* in namespace, host or queue (TARGET_STAGE_PARKED), or controller->events */
+	/* In `parked` of the namespace, host or queue, or in controller->events */
 	struct list parked;
 	struct list lost; /* in host->lost */
 	bool is_at_work; /* a backend is executing it */
@@ -178,7 +178,7 @@ struct target_command {
 	struct backend_request request;
 	struct iovec iov; /* the backend may change it */
 	struct target_pair *pair; /* NULL unless the command is half of a fused pair */
-	struct loop_timer delay; /* of error injection */
+	struct loop_timer delay; /* error injection: ends the delay of the command */
 	struct loop_work step; /* runs the next step of a command that has several */
 	uint32_t index; /* the present range of Dataset Management or Copy */
 	uint64_t done_bytes; /* how much of that range, or of a Verify or Write Zeroes, is done */

@@ -34,9 +34,7 @@
 enum {
 	TARGET_RDMA_DATA_BYTES_MAX = 512 << 10,
 	TARGET_RDMA_ALIGN = 64,
-	/*
-	 * These bits in wr_id mean that its index is that of a slot; else it is a receive buffer's.
-	 */
+	/* With one of these bits, wr_id has the index of a slot; else that of a receive buffer. */
 	TARGET_RDMA_WR_RESPONSE = 1 << 16,
 	TARGET_RDMA_WR_READ = 2 << 16,
 	TARGET_RDMA_WR_INDEX = (1 << 16) - 1,
@@ -83,7 +81,7 @@ enum target_rdma_stage {
 struct target_rdma_command {
 	struct target_command command;
 	enum target_rdma_stage stage;
-	struct list node; /* in the list of the queue that `stage` names */
+	struct list node; /* in the queue's list for `stage`; AT_CORE and READS have no list */
 	uint32_t receive; /* the index of the command's receive buffer */
 	uint32_t received_bytes;
 	uint8_t *buffer; /* in the pool; NULL: none */

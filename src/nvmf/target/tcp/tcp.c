@@ -17,7 +17,7 @@
 #include "nvmf/target/tcp/tcp_queue.h"
 
 enum {
-	ACCEPTS_MAX = 16, /* in one step of the loop */
+	ACCEPTS_MAX = 16, /* how many connections one step of the loop accepts */
 	H2C_BYTES_DEFAULT = 128 << 10,
 	R2T_BYTES_DEFAULT = 256 << 10,
 	DATA_BYTES_DEFAULT = 512 << 20,

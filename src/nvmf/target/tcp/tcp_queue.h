@@ -69,7 +69,7 @@ struct tcp_queue {
 	struct list waiting; /* commands that wait for memory */
 	uint32_t data_bytes; /* the sum of the buffers of fetch() and prepare() */
 	bool is_resuming;
-	struct tcp_command *receiving; /* the command whose data the present PDU has */
+	struct tcp_command *receiving; /* the data of the present PDU belongs to this command */
 	uint8_t own[128]; /* ICResp */
 	uint32_t own_bytes, own_sent;
 	uint8_t *last; /* allocated: the rest of the PDU that is being sent, then a TermReq */
@@ -82,7 +82,7 @@ struct tcp_queue {
 struct target_tcp {
 	struct target_tcp_settings settings;
 	struct loop *loop;
-	struct network *network; /* that of the loop */
+	struct network *network; /* loop_network() of `loop` */
 	struct loop_watch watch;
 	struct loop_timer retry; /* watches the socket again after accept() lacked descriptors */
 	struct list queues;
