@@ -35,8 +35,8 @@ static struct agent_claim *claim_unrepeated(const struct agent_client *client)
 }
 
 /*
- * A new urnicd does not know the claims of its predecessor; the first process that claims a port
- * there has it. Another thread may remove a claim from the list while this thread waits, so look
+ * A new urnicd does not know the claims of its predecessor, so it gives a port to the first process
+ * that claims it. Another thread may remove a claim from the list while this thread waits, so look
  * the claim up again.
  */
 int agent_claims_repeat(struct agent_client *client)

@@ -226,7 +226,7 @@ int agent_client_connect_running(struct agent_client *client)
 
 void agent_client_done(struct agent_client *client)
 {
-	/* A forked child may still have the connection open: end it for both. */
+	/* A forked child may still have the connection open: end it for both processes. */
 	if (client->fd >= 0)
 		shutdown(client->fd, SHUT_RDWR);
 	agent_client_forget(client);

@@ -93,7 +93,7 @@ struct agent_process {
 	uint32_t uid;
 	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
-	int memory; /* its NIC memory, owned by the caller; -1: none, or another user's */
+	int memory; /* its NIC memory, owned by the caller; -1: none, or it is another user's */
 };
 
 /*
@@ -227,9 +227,10 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
  *          chooses a free port. Unchanged on failure.
  *
  * Returns 0; -EADDRINUSE when another claim has the same port at the same address; -EADDRNOTAVAIL
- * when it has the port and one of the two is for any address (rdma_bind_addr(3) tells the two
- * errors apart); -EACCES for a port below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user
- * has used up its quota of ports; -ENOSPC; or another -errno.
+ * when another claim has the same port, and one of the two claims is for any address
+ * (rdma_bind_addr(3) tells the two errors apart); -EACCES for a port below 1024 without
+ * CAP_NET_BIND_SERVICE; -EDQUOT when our user has used up its quota of ports; -ENOSPC; or another
+ * -errno.
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 

@@ -9,10 +9,10 @@
  * kernel's number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until
  * the next boot, or a NIC's identity. The directories, in this order:
  *
- *	/run/urnic                          root's; of root's urnicd and of `urnicd --system`
+ *	/run/urnic                          root's, also for `urnicd --system`
  *	/run/user/UID/urnic                 a user's
- *	/dev/shm/urnic-UID, /tmp/urnic-UID  a user's, where the one above cannot be made
- *	/dev/shm/urnic-UID.XXXXXX, /tmp/... the same, where another user has taken these names
+ *	/dev/shm/urnic-UID, /tmp/urnic-UID  a user's, where /run/user/UID/urnic cannot be made
+ *	/dev/shm/urnic-UID.XXXXXX, /tmp/... a user's, where another user has taken these names
  *
  * A listener uses the first directory that it can make; a connecting process tries all. UID is the
  * user's number outside the user namespace, so the roots of two user namespaces have different
@@ -39,7 +39,7 @@ enum { PLACE_PATH_BYTES = 108 /* a path, terminated: what struct sockaddr_un hol
 enum place_kind {
 	PLACE_URNICD,
 	PLACE_CAPTURE,
-	PLACE_XRC, /* one for each NIC, with its identity in the name */
+	PLACE_XRC, /* one socket for each NIC, with the NIC's identity in its name */
 };
 
 enum place_whose {
