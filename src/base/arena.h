@@ -48,7 +48,7 @@ enum {
 
 struct arena {
 	uint8_t *base;
-	uint64_t bytes; /* of the owner's side */
+	uint64_t bytes; /* the size of the owner's side */
 	uint64_t used_bytes; /* end of the chunks that were ever reserved */
 	uint64_t live_bytes; /* total size of the blocks that are allocated now */
 	uint64_t free_list[ARENA_CLASS_COUNT]; /* offset of the first free block of each class */
