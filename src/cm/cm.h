@@ -45,7 +45,8 @@ enum {
 	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
 	CM_RETRIES_MAX = 15,
 	CM_DREQ_RETRIES = 2, /* few, because the connection is over with or without a DREP */
-	CM_SERVICE_TIMEOUT = 24, /* 69 s: what our MRA requests, and the most that a peer's may */
+	/* 69 s: our MRA requests this time. If a peer's MRA requests more, the peer gets this. */
+	CM_SERVICE_TIMEOUT = 24,
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait: twice the lifetime of a packet */
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
 	CM_PEER_WINDOWS = 64, /* power of two */
@@ -103,7 +104,7 @@ struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	/* Of the manager's messages. The queue pair's address vector has that of its packets. */
+	/* For the manager's messages. The address vector names the class of the QP's packets. */
 	uint8_t traffic_class;
 };
 
@@ -112,7 +113,7 @@ struct cm_listener {
 	struct list spares; /* struct cm_conn, for future requests */
 	uint64_t service_id;
 	struct gid address; /* zero: any; the zero IPv4 address: any of IPv4 */
-	uint32_t ifindex; /* of a link-local address, else 0 */
+	uint32_t ifindex; /* the interface of a link-local `address`; else 0 */
 	bool is_ipv6_only; /* if `address` is zero: take no requests to IPv4 addresses */
 	uint32_t half_open_max; /* limit of connections that are accepted, not established */
 	uint32_t half_open_count; /* connections in half_open */
@@ -129,7 +130,7 @@ struct cm_conn {
 	uint32_t remote_comm_id; /* 0 until known */
 	uint32_t local_qpn;
 	uint32_t remote_qpn;
-	uint64_t remote_guid; /* of the peer's channel adapter, from its REQ or REP */
+	uint64_t remote_guid; /* the GUID of the peer's channel adapter, from its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
 	struct cm_message sent; /* repeated until its answer arrives; sent again to duplicates */
@@ -145,7 +146,7 @@ struct cm_conn {
 	/* NULL: the connection is established, is over, is active, or has lost its listener. */
 	struct cm_listener *listener;
 	struct list half_open; /* in listener->half_open or ->pending */
-	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
+	struct list by_local; /* in cm.by_local; a spare connection: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, from the peer's REQ or REP until the time wait */
 	struct cm_last_message *last_message; /* NULL: none */
@@ -155,7 +156,7 @@ struct cm_conn {
 struct cm_event {
 	enum cm_event_kind kind;
 	struct cm_conn *conn;
-	struct cm_listener *listener; /* with CM_EVENT_REQ and CM_EVENT_SIDR_REQ */
+	struct cm_listener *listener; /* set in CM_EVENT_REQ and CM_EVENT_SIDR_REQ */
 	struct cm_message message; /* the message that caused the event, if any */
 };
 
@@ -168,8 +169,8 @@ struct cm_last_message {
 	uint32_t local_comm_id;
 	uint32_t remote_comm_id; /* 0: unknown; the reason of a REJ is then "timeout" */
 	uint32_t remote_qpn;
-	uint32_t answered; /* of a REJ: enum cm_answered */
-	uint32_t ifindex; /* of a link-local address */
+	uint32_t answered; /* enum cm_answered: which message the REJ answers */
+	uint32_t ifindex; /* the interface of a link-local address */
 	uint64_t ca_guid; /* `guid` of struct cm */
 	struct gid local;
 	struct gid remote;
@@ -186,7 +187,7 @@ struct cm_counters {
 
 struct cm {
 	uint8_t slot; /* the top byte of our communication IDs */
-	uint64_t guid; /* of the channel adapter, as our messages state it */
+	uint64_t guid; /* our channel adapter's GUID, which our messages state */
 	uint32_t next_id;
 	uint32_t next_psn;
 	struct permutation permutation;
@@ -196,7 +197,10 @@ struct cm {
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
-	/* What a peer has caused lately, at the hash of its address, which peers may share. */
+	/*
+	 * What each peer has caused within CM_PEER_WINDOW_NS. The index is a hash of the peer's
+	 * address; peers with the same hash share an entry.
+	 */
 	struct cm_peer_window {
 		uint64_t since_ns;
 		uint32_t queries; /* sent to the peer */

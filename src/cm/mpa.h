@@ -30,9 +30,9 @@ enum mpa_event {
 
 /* What this side wants (URNIC_MPA). */
 struct mpa_policy {
-	uint8_t revision; /* 1 or 2, of requests; a reply has the revision of its request */
+	uint8_t revision; /* 1 or 2, for our requests; a reply has the revision of its request */
 	bool wants_crc;
-	bool wants_markers; /* in the FPDUs that we receive */
+	bool wants_markers; /* want markers in the FPDUs that we receive */
 	bool is_peer_to_peer; /* request the peer-to-peer model (RFC 6581) */
 	uint32_t ready; /* enum mpa_ready, or'ed: the RTR messages to offer then; 0: all */
 };
@@ -46,8 +46,8 @@ struct mpa_reads {
 struct mpa_conn {
 	bool is_active;
 	struct mpa_policy policy;
-	struct mpa_reads reads; /* of the initiator: what its program passed to mpa_connect() */
-	enum rdmap_error error; /* with MPA_INVALID */
+	struct mpa_reads reads; /* initiator: what its program passed to mpa_connect() */
+	enum rdmap_error error; /* the reason of MPA_INVALID */
 	struct mpa_frame peer; /* the peer's request or reply, once it has arrived */
 	/* The agreement: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept(). */
 	struct iwarp_settings settings;
