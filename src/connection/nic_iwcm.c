@@ -151,7 +151,7 @@ int nic_iwcm_start(nic_iw_event_fn *on_event)
 	int cancel, error;
 
 	nic_enter();
-	error = nic_start(); /* it registers the fork handlers */
+	error = nic_start(); /* registers the fork handlers, too */
 	nic_leave();
 	cancel = manager_enter();
 	if (!error && !iwcm_manager.is_running)

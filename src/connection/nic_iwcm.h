@@ -59,8 +59,8 @@ struct nic_iw_conn {
 	struct mpa_conn mpa;
 	struct port_tcp_address local;
 	struct port_tcp_address remote;
-	struct nic_iw_listener *listener; /* the listener whose place it has, or NULL */
-	struct nic_stream_user stream; /* in state OPEN: names the queue pair */
+	struct nic_iw_listener *listener; /* the connection has a place of this listener; or NULL */
+	struct nic_stream_user stream; /* names the queue pair, in state OPEN */
 	_Atomic bool is_end_reported;
 	void *user;
 };
