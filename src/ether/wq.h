@@ -27,7 +27,7 @@ enum wq_state {
 };
 
 struct wq {
-	uint32_t number; /* its top byte is 0, unlike that of a queue pair */
+	uint32_t number; /* with top byte 0, which no queue pair number has */
 	uint32_t pd;
 	_Atomic uint32_t state; /* enum wq_state */
 	uint32_t sge_max;
