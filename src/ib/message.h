@@ -94,12 +94,12 @@ enum refusal {
 struct refusal_effect {
 	enum counter rc_counter, uc_counter;
 	enum refusal_answer {
-		REFUSAL_NAK, /* with the code `nak` */
+		REFUSAL_NAK, /* a NAK with the code `nak` */
 		REFUSAL_RNR, /* an RNR NAK; the peer repeats the request */
 		REFUSAL_SILENT,
 	} answer;
 	enum aeth_nak nak;
-	enum fault fault; /* of the receive request in use */
+	enum fault fault; /* the receive request in use completes with it */
 	uint32_t signal; /* SIGNAL_*; 0: none */
 };
 
@@ -123,9 +123,9 @@ struct message {
 	uint64_t placed_bytes; /* bytes of a SEND that are placed */
 	struct reth write; /* the rest of a WRITE: va and dma_bytes advance with each packet */
 	uint32_t write_bytes; /* length of the whole WRITE */
-	/* Of a SEND to a tag-matching queue: enum wc_opcode of its completion. */
+	/* The enum wc_opcode of the completion, if this is a SEND to a tag-matching queue. */
 	uint32_t tag_opcode;
-	bool is_matched; /* of such a SEND: its tag was found */
+	bool is_matched; /* a SEND to a tag-matching queue: its tag was found */
 };
 
 /* The receive request of the message that a queue pair receives (qp->cold). */

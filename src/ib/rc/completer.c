@@ -101,9 +101,7 @@ static struct msn oldest_ssn(const struct rc_qp *rc)
 	return msn_from(wqe->ssn + 1 - chunks);
 }
 
-/*
- * Can the peer have completed as many messages as the MSN says? The caller has packets outstanding.
- */
+/* Can the peer have completed as many messages as the MSN says? A packet is outstanding. */
 static bool is_msn_plausible(const struct rc_qp *rc, const struct packet *packet)
 {
 	if (!(packet->info->headers & HEADER_AETH))

@@ -105,8 +105,8 @@ struct rc_requester {
 	uint32_t window_credit; /* acknowledged packets towards the next window step */
 	bool is_window_closed; /* the window was full, and less than a quarter is free now */
 	uint32_t since_ack_request;
-	bool has_gone_back; /* for the present una: a second NAK for it has no effect */
-	bool was_probed; /* for the present una: the retry or probe timer caused a retransmission */
+	bool has_gone_back; /* after a loss at `una`: a second NAK for it has no effect */
+	bool was_probed; /* the retry or probe timer has sent the packet at `una` again */
 	enum fault local_fault; /* the work request at wqe_index cannot be executed */
 
 	uint32_t retries_left;
@@ -160,7 +160,7 @@ enum rc_srq_lookup {
 struct rc_responder {
 	struct psn expected;
 	struct msn msn; /* messages completed */
-	struct message message; /* in progress */
+	struct message message; /* the message that is being received */
 
 	bool is_ack_pending;
 	bool is_nak_pending;
@@ -193,7 +193,10 @@ struct rc_qp {
 	struct qp qp;
 	struct rc_requester requester;
 	struct rc_responder responder;
-	/* Packets sent in this turn: requests, or from RC_TURN_PACKETS on responses. */
+	/*
+	 * Counts packets. Below RC_TURN_PACKETS, requests have their turn; from that value on,
+	 * responses have theirs.
+	 */
 	uint32_t turn_packets;
 };
 
@@ -415,7 +418,7 @@ static inline enum opcode_class rc_class(const struct rc_qp *rc)
 	return rc->qp.type == QP_TYPE_RC ? OPCODE_CLASS_RC : OPCODE_CLASS_XRC;
 }
 
-/* Start a packet of this connection; `opcode` is that of class RC. */
+/* Start a packet of this connection. `opcode` has class RC, even if the connection is XRC. */
 static inline void rc_packet_init(
 	const struct rc_qp *rc, struct packet *packet, enum opcode opcode, struct psn psn)
 {

@@ -19,7 +19,7 @@ static uint64_t deadline_earliest(const struct rc_requester *requester)
 }
 
 /*
- * Acknowledgements mostly move deadlines later. Then the heap keeps the earlier time, and
+ * An acknowledgement usually moves the deadline later. Then the heap keeps the earlier time, and
  * rc_recovery_expire() finds that nothing is due and sets the true deadline.
  */
 static void deadline_refresh(struct rc_qp *rc)

@@ -214,7 +214,10 @@ void rc_requester_complete_local(struct rc_qp *rc, uint64_t now_ns)
 
 		if (!rc_wqe_is_local(wqe) || !wqe->is_started)
 			return;
-		/* A local request has no packet at which going back could stop. */
+		/*
+		 * go_back() may have put the cursor at this request. It has no packet to send
+		 * again, so move the cursor past it.
+		 */
 		if (requester->wqe_index == sq->completed)
 			requester->wqe_index++;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
@@ -382,7 +385,7 @@ static size_t atomic_write_packet(
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
-	packet.bth.ack_requested = true; /* as in rxe, although the peer answers anyway */
+	packet.bth.ack_requested = true; /* rxe sets it, too, although the peer answers anyway */
 	packet_set_payload(&packet, NULL, wqe->total_bytes);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};

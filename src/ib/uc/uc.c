@@ -171,7 +171,7 @@ static bool key_is_proven(const struct uc_qp *uc, uint32_t key)
 	return false;
 }
 
-/* Remember the key of an executed WRITE. Mostly it is the key of the WRITE before. */
+/* Remember the key of an executed WRITE. Usually the previous WRITE had the same key. */
 static void key_prove(struct uc_qp *uc, uint32_t key)
 {
 	uint32_t last = (uc->proven_count - 1) % UC_PROVEN_KEYS;

@@ -57,7 +57,7 @@ struct uc_qp {
 	uint64_t waiting_since_ns;
 	struct psn expected;
 	bool is_synchronized; /* `expected` follows a received packet; else it is rq_psn */
-	struct message message; /* in progress */
+	struct message message; /* the message that is being received */
 	uint32_t proven[UC_PROVEN_KEYS]; /* a ring */
 	uint32_t proven_count; /* keys added so far */
 };

@@ -133,7 +133,7 @@ static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_
 	return bytes > ud->receive.total_bytes ? COUNTER_resp_local_length_error : COUNTER_COUNT;
 }
 
-/* The counter of a datagram that is not for this queue pair; COUNTER_COUNT when it is. */
+/* The counter for dropping a datagram; COUNTER_COUNT when the queue pair has to accept it. */
 static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
