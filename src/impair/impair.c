@@ -24,7 +24,7 @@ enum {
 struct transmission {
 	const struct opcode_info *info;
 	enum stream_kind kind;
-	uint64_t position; /* of acknowledgements: their number */
+	uint64_t position; /* in the stream; for an acknowledgement, how many came before it */
 	uint32_t returns;
 	uint32_t payload_bytes;
 	bool is_first;
@@ -93,7 +93,7 @@ static void data_identify(struct impair_flow *flow, struct impair_stream *stream
 		stream->next = position + psn_count(flow, sent->info, packet);
 }
 
-/* Returns false if it is no packet of a known opcode. */
+/* Returns false if the bytes are no packet of a known opcode. */
 static bool transmission_identify(struct impair_flow *flow, const uint8_t *packet, uint32_t bytes,
 	struct transmission *ret_sent)
 {
@@ -107,7 +107,7 @@ static bool transmission_identify(struct impair_flow *flow, const uint8_t *packe
 	if (info->operation == OPERATION_ACKNOWLEDGE || info->role == OPCODE_ROLE_CONGESTION) {
 		ret_sent->kind = STREAM_ACKS;
 		ret_sent->position = flow->acks++;
-		/* A response behind it is new, however far the PSNs have come meanwhile. */
+		/* Follow the PSN, so that position_of() takes the next response for a new one. */
 		flow->responses.next = max_u64(
 			flow->responses.next, position_of(&flow->responses, get_be24(packet + 9)));
 		return true;

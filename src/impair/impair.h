@@ -32,8 +32,8 @@ struct impair_counters {
 
 /* What outlives the process, in the file that the setting `report` names. */
 struct impair_report {
-	struct impair_counters counters; /* of all lanes */
-	_Atomic uint64_t rnr_naks; /* that a fault has caused */
+	struct impair_counters counters; /* the sums of all lanes */
+	_Atomic uint64_t rnr_naks; /* how many RNR NAKs a fault has caused */
 	_Atomic uint64_t server_kills;
 	_Atomic uint64_t client_kills;
 };
@@ -49,8 +49,8 @@ struct impair_stream {
 
 /* What a queue pair sends. Zeroed at first. */
 struct impair_flow {
-	uint32_t qp; /* of the process, by order of creation from 1; 0: unknown */
-	uint32_t mtu_bytes; /* of the path */
+	uint32_t qp; /* the queue pair: the process's first one is 1, and so on; 0: unknown */
+	uint32_t mtu_bytes; /* the path MTU */
 	struct impair_stream requests;
 	struct impair_stream responses;
 	uint32_t acks;
@@ -58,19 +58,19 @@ struct impair_flow {
 
 struct impair_fault_state {
 	uint32_t seen; /* matching packets, first transmissions only */
-	uint32_t left; /* times to hit */
-	const struct impair_flow *flow; /* of the packet that it hits; NULL: not sent yet */
+	uint32_t left; /* how many times the fault still hits */
+	const struct impair_flow *flow; /* sends the packet to hit; NULL: not sent yet */
 	uint64_t position;
 };
 
 struct impair {
 	struct impair_plan plan;
 	struct impair_report *report;
-	struct impair_report own_report; /* unless the plan names a file */
+	struct impair_report own_report; /* used if the plan names no file */
 	uint32_t qp_count;
-	_Atomic uint64_t busy_until_ns; /* the link, at the plan's rate */
-	struct spin lock; /* of what follows */
-	uint64_t payload_bytes; /* of first transmissions */
+	_Atomic uint64_t busy_until_ns; /* until when the link is busy, at the plan's rate */
+	struct spin lock; /* guards the fields below */
+	uint64_t payload_bytes; /* payload sent so far, without retransmissions */
 	struct impair_fault_state faults[IMPAIR_FAULTS_MAX];
 };
 

@@ -30,13 +30,13 @@ enum impair_verb {
 
 struct impair_fault {
 	enum impair_verb verb;
-	enum impair_side at; /* NONE: at both */
-	uint32_t operations; /* of the packets, as bits of enum opcode_operation */
-	uint32_t number; /* of the packet that it hits, from 1 */
-	uint32_t times; /* that it hits this packet; of rnr: the number of NAKs */
-	uint32_t qp; /* 0: any */
-	uint64_t amount; /* of delay: nanoseconds; of kill: bytes */
-	enum impair_side victim; /* of kill */
+	enum impair_side at; /* the side whose packets it hits; NONE: both sides */
+	uint32_t operations; /* which packets count, as bits of enum opcode_operation */
+	uint32_t number; /* which of these packets it hits; 1 is the first */
+	uint32_t times; /* how often it hits this packet; rnr: how many NAKs it causes */
+	uint32_t qp; /* the queue pair; 0: any */
+	uint64_t amount; /* delay: nanoseconds; kill: bytes */
+	enum impair_side victim; /* kill: the side that is killed */
 };
 
 struct impair_plan {
@@ -48,7 +48,7 @@ struct impair_plan {
 	uint64_t delay; /* nanoseconds */
 	uint64_t rate; /* bits per second; 0: no limit */
 	uint32_t seed;
-	enum impair_side side; /* that this process is on */
+	enum impair_side side; /* the side of this process */
 	/* Process groups, for kill; 0: unknown */
 	uint32_t server;
 	uint32_t client;
@@ -65,12 +65,12 @@ struct impair_plan {
 bool impair_plan_set(struct impair_plan *plan, const char *name, const char *value,
 	char ret_why[IMPAIR_WHY_BYTES]);
 
-/* Parse URNIC_IMPAIR into a zeroed plan. As impair_plan_set(). */
+/* Parse URNIC_IMPAIR into a zeroed plan. Returns as impair_plan_set(). */
 bool impair_plan_parse(struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);
 
 /*
- * Add the faults of URNIC_FAULTS to a plan. As impair_plan_set(). A fault at the other side than
- * the plan's is checked and left out.
+ * Add the faults of URNIC_FAULTS to a plan. A fault at the other side than plan->side is checked,
+ * but not added. Returns as impair_plan_set().
  */
 bool impair_faults_parse(
 	struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);
