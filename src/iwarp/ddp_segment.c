@@ -117,9 +117,7 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 		return RDMAP_ERROR_UNTAGGED_OFFSET;
 	if (rx->has_receive && segment->opcode != rx->send_opcode)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
-	/*
-	 * The empty message by which the initiator says that it is ready takes no receive request.
-	 */
+	/* The initiator's ready message (enum mpa_ready) is empty, and takes no receive request. */
 	if (rx->is_ready_awaited && (iwarp->settings.ready & MPA_READY_SEND))
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
 								   : RDMAP_OK;
@@ -432,7 +430,7 @@ static enum rdmap_error atomic_response_finish(
 }
 
 /*
- * The peer terminates the connection. Requests that need no response are mostly complete already,
+ * The peer terminates the connection. Requests that need no response are usually complete by now,
  * so the oldest incomplete request is a READ or atomic. It fails with the code of the Terminate
  * message if that message quotes a READ or atomic.
  */

@@ -70,8 +70,8 @@ enum {
 /*
  * How long a responder without the peer-to-peer mode waits for the initiator's first FPDU before it
  * sends a request. RFC 5044 section 7.1.2 has no limit. But siw as initiator does not request that
- * mode, and a server that speaks first would wait for ever. The rule protects an initiator that is
- * not yet in full operation, which it is after this time.
+ * mode, and a server that speaks first would wait for ever. The rule of the RFC protects an
+ * initiator that is not yet in full operation; after IWARP_HOLD_NS an initiator is.
  */
 #define IWARP_HOLD_NS 100000000ull
 
@@ -138,14 +138,14 @@ struct iwarp_piece {
 struct iwarp_transmit {
 	struct iwarp_piece pieces[IWARP_PIECES_MAX]; /* a ring */
 	uint32_t first_piece, piece_count;
-	bool is_first_begun; /* the carrier has taken some of the first piece */
+	bool is_first_begun; /* the carrier has taken some bytes of the first piece */
 	/* The stream ends within a FPDU: the memory of its zero-copy payload has gone. */
 	bool is_cut;
 	uint32_t tail; /* offset in bytes[] where the next bytes are staged */
 	uint32_t staged_bytes; /* bytes of all pieces together */
 	uint64_t position; /* offset in the stream behind all pieces */
 	uint32_t index; /* index of the send request that is staged next, or partly staged */
-	uint32_t message_offset; /* staged bytes of that request: the MO of its next segment */
+	uint32_t message_offset; /* staged bytes of request `index`: the MO of its next segment */
 	bool is_in_message; /* a message of the send queue is partly staged: answers wait */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
@@ -203,7 +203,7 @@ struct iwarp_qp {
 	enum iwarp_stream stream;
 	struct iwarp_settings settings;
 	bool is_peer_ended;
-	void *carrier; /* what carries the bytes; belongs to the worker */
+	void *carrier; /* carries the bytes (struct worker_stream); belongs to the worker */
 	struct iwarp_transmit tx;
 	struct iwarp_receive rx;
 };

@@ -15,7 +15,7 @@
 #include "wire/bytes.h"
 
 enum {
-	TERMINATE_BYTES_MAX = 256, /* of the FPDU of a Terminate message, with markers */
+	TERMINATE_BYTES_MAX = 256, /* the longest FPDU of a Terminate message, with markers */
 };
 
 static_assert(2 * (DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX) < TERMINATE_BYTES_MAX,

@@ -36,7 +36,7 @@ enum {
 	MPA_READS_MAX = 0x3fff, /* the largest value of 14 bits, which means no limit */
 };
 
-/* The empty message by which the initiator of a peer-to-peer connection says that it is ready. */
+/* The empty message that the initiator of a peer-to-peer connection sends when it is ready. */
 enum mpa_ready {
 	MPA_READY_SEND = 1 << 0,
 	MPA_READY_WRITE = 1 << 1,
@@ -46,9 +46,9 @@ enum mpa_ready {
 struct mpa_frame {
 	bool is_reply;
 	uint8_t revision; /* 1 or 2 */
-	bool wants_markers; /* in the FPDUs that the sender of the frame receives */
+	bool wants_markers; /* the sender of the frame wants markers in the FPDUs it receives */
 	bool wants_crc; /* if either side wants CRCs, both directions have them */
-	bool is_rejected; /* in a reply: the connection is refused */
+	bool is_rejected; /* set in a reply that refuses the connection */
 	bool is_enhanced; /* revision 2: the fields below are valid */
 	bool is_peer_to_peer; /* the responder may send first, once the initiator is ready */
 	/*
