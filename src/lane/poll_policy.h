@@ -165,9 +165,9 @@ struct poll_policy {
 	_Atomic uint32_t skipped; /* consecutive polls that have skipped the sockets */
 	_Atomic uint32_t locked; /* consecutive polls that found the lane locked, approximately */
 	uint32_t skip_next; /* `skip` after the next poll of the sockets without a packet */
-	uint32_t weight; /* of the last poll */
-	uint32_t deferring_weight; /* of the consecutive polls with acknowledgements deferred */
-	uint32_t idle_weight; /* of the consecutive polls without a packet */
+	uint32_t weight; /* weight of the last poll */
+	uint32_t deferring_weight; /* sum over the last polls that all deferred acknowledgements */
+	uint32_t idle_weight; /* sum over the last polls, which all got no packet */
 	uint32_t clockless; /* consecutive polls without a packet or a clock reading */
 };
 
