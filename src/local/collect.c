@@ -52,8 +52,8 @@ void local_watch_end(struct local_qp *local)
 }
 
 /*
- * Take the place of the watched channel whose turn it is, if it had no record since its last turn.
- * NULL: it had a record.
+ * Take the place of the watched channel whose turn it is, if that channel had no record since its
+ * last turn. NULL: the channel had a record and keeps its place.
  */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {

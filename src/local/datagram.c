@@ -138,7 +138,10 @@ static bool has_address(const struct ud_endpoint *endpoint, const struct gid *ad
 	return false;
 }
 
-/* Read the endpoint, if it is open and the target's. The mark is set, so it does not change. */
+/*
+ * Read the endpoint. Returns false if it is closed, or is not the target's. The mark is set, so the
+ * endpoint does not change.
+ */
 static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endpoint)
 {
 	struct peer *peer = peer_of(route);
@@ -164,8 +167,8 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 }
 
 /*
- * Set the in-use mark for `key`, unless it is set already: it mostly is, because endpoint_enter()
- * sets the mark for the key of the previous receive request.
+ * Set the in-use mark for `key`. Usually it is set already, because endpoint_enter() sets the mark
+ * for the key of the previous receive request.
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
 {
@@ -393,7 +396,7 @@ static void route_kick(const struct datagram_route *route)
 	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
 }
 
-/* Publish the record of the receive request, whose buffer was filled; or, with `fault`, was not. */
+/* Publish the record of the receive request. Its buffer was filled, unless `fault` says why not. */
 static void record_publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)

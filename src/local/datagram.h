@@ -38,7 +38,7 @@
 enum {
 	DATAGRAM_PATH_BUCKETS = 1024,
 	DATAGRAM_ROUTE_BUCKETS = 256,
-	DATAGRAM_ROUTES_MAX = 4096, /* of a lane; with more, idle routes are removed */
+	DATAGRAM_ROUTES_MAX = 4096, /* the most of a lane; beyond it, idle routes are removed */
 };
 
 /* A path whose remote address may be one of this host. */
@@ -74,7 +74,7 @@ struct datagram_route {
 	struct recv_queue *rq;
 	struct cq_ring *cq;
 	uint32_t posted_seen; /* count of posted receive requests, as last read */
-	struct mr_cached receive; /* of keys that receive requests name */
+	struct mr_cached receive; /* the last lookup of a key that receive requests name */
 	uint64_t mark; /* the in-use mark for the last such key; 0: none */
 	/* Count of datagrams sent as packets since `endpoint->arrived` was `arrived_before`. */
 	uint32_t packets;

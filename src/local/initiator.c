@@ -307,7 +307,10 @@ static enum qp_local_result send_shared(
 	return QP_LOCAL_PACKETS;
 }
 
-/* Complete a WRITE WITH IMMEDIATE, whose bytes were moved, with a request of a shared queue. */
+/*
+ * Complete a WRITE WITH IMMEDIATE after its bytes were moved. It takes a receive request from a
+ * shared receive queue.
+ */
 static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {

@@ -105,7 +105,7 @@ struct local_theirs {
 	uint32_t count;
 	struct mr_user user;
 	uint32_t access;
-	struct mr_cached *cached; /* for `user` */
+	struct mr_cached *cached; /* the last lookup of a key of `list`; only for this `user` */
 };
 
 /*
@@ -129,8 +129,8 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 
 /*
  * Move the request's bytes; both lists have room for them. With `is_written` they move to the
- * target. False: some may not be accessed, and none was moved; or some could not be reached, or the
- * mark was revoked, and any part was moved.
+ * target. Returns false, and has moved nothing, when a key does not grant the access. Returns false
+ * as well when memory could not be reached or the mark was revoked; then it may have moved a part.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);

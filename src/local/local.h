@@ -56,7 +56,7 @@ enum { LOCAL_WATCHED_MAX = 8 };
  */
 struct local_watch {
 	const _Atomic uint64_t *_Atomic sequence; /* of the next record */
-	_Atomic uint64_t published; /* its value when that record is published */
+	_Atomic uint64_t published; /* the value of *sequence once that record is published */
 	struct local_qp *local;
 	bool is_busy; /* had a record since another channel last tried to take this place */
 };
@@ -70,7 +70,7 @@ struct local_lane {
 	bool has_borrowers; /* a borrower has rung the doorbell */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
-	uint32_t next_watch; /* the place whose channel is replaced next if it is not busy */
+	uint32_t next_watch; /* the place whose channel is replaced next, if not busy */
 };
 
 /* The numbers that a capture shows for executed requests (capture.h). */
@@ -106,23 +106,23 @@ struct local_qp {
 	struct cq_ring *target_cq;
 	struct doorbell *target_doorbell;
 	uint64_t target_offset;
-	uint32_t generation; /* of `target` when it was attached */
+	uint32_t generation; /* the generation of `target` when it was attached */
 	bool is_inside; /* our mark in `target` is set, while a request is executed */
 	uint32_t collected_seen; /* target->collected, as last read */
 	uint32_t posted_seen; /* count of requests posted to target_rq, as last read */
 	bool is_rq_shared; /* other queue pairs take from target_rq, too */
-	const struct srq_directory *target_srqs; /* of an XRC target; else NULL */
-	uint64_t target_serial; /* of target_rq, if it is an XRC target's */
-	uint32_t target_srqn; /* by which target_rq was found, or SHARED_NO_SRQN */
-	uint32_t target_pd; /* of the regions that remote keys name */
+	const struct srq_directory *target_srqs; /* NULL: no XRC target */
+	uint64_t target_serial; /* XRC target: the serial of target_rq */
+	uint32_t target_srqn; /* the number by which target_rq was found, or SHARED_NO_SRQN */
+	uint32_t target_pd; /* the domain of the regions that remote keys name */
 	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record has opcode CHANNEL_TAKEN */
 	uint32_t taken_seen; /* rq_taken() when the shared queue was last seen empty */
 	uint64_t peeked; /* what rq_take_peeked() needs for the request that shared_peek() found */
-	struct mr_cached own; /* of keys that our requests name */
-	struct mr_cached remote; /* of remote keys */
-	struct mr_cached receive; /* of keys that the receive requests name */
-	struct receive_wait wait; /* for a receive request */
+	struct mr_cached own; /* the last lookup of an lkey of our requests */
+	struct mr_cached remote; /* the last lookup of a remote key */
+	struct mr_cached receive; /* the last lookup of a key that a receive request names */
+	struct receive_wait wait; /* the wait for a receive request */
 	bool is_invalidating; /* the owner may not have collected a SEND WITH INVALIDATE yet */
 	uint32_t invalidated_number; /* count of records up to and including that SEND */
 	bool has_unmapped_atomics; /* an atomic named memory that is not mapped here */
@@ -139,7 +139,7 @@ static inline struct local_qp *local_from_qp(const struct qp *qp)
 struct local_channel {
 	struct request_channel *channel; /* closed */
 	uint64_t offset;
-	struct local_lane *lane; /* of the queue pair */
+	struct local_lane *lane; /* the queue pair's lane */
 	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC uses packets */
 };
 

@@ -42,7 +42,7 @@ struct ud_endpoint {
 	_Atomic uint32_t qkey;
 	_Atomic uint64_t serial; /* 0: the endpoint is closed */
 	_Atomic uint32_t address_count; /* never decreases */
-	struct gid address[UD_ENDPOINT_ADDRESSES_MAX]; /* of the device */
+	struct gid address[UD_ENDPOINT_ADDRESSES_MAX]; /* the device's addresses */
 	/*
 	 * Count of packets that arrived, whether they were delivered or dropped. A sender reads it
 	 * to learn whether the packets that it has sent have arrived.
@@ -82,7 +82,7 @@ struct ud_endpoint_qp {
 	bool is_in_use;
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
-	struct mr_cached own; /* of keys that our requests name */
+	struct mr_cached own; /* the last lookup of an lkey of our requests */
 	struct psn captured; /* PSN of the next captured datagram */
 };
 

@@ -86,7 +86,7 @@ struct local_owner {
 	uint64_t (*now_ns)(void);
 	uint32_t who; /* the name of this process at its targets (request_channel.initiator) */
 	struct borrower_table *borrowers; /* NULL: this process serves no borrowers */
-	_Atomic uint64_t last_serial; /* of the UD endpoint that was opened last */
+	_Atomic uint64_t last_serial; /* the serial of the UD endpoint that was opened last */
 };
 
 /*
@@ -97,7 +97,7 @@ struct local_owner {
 
 /* A receive request that was taken from a shared queue and has no record yet. */
 struct channel_reservation {
-	_Atomic uint64_t sequence; /* of the record that will complete it; 0: nothing is reserved */
+	_Atomic uint64_t sequence; /* of the record that will complete the request; 0: no request */
 	uint64_t wr_id;
 	uint32_t srqn;
 };
@@ -112,14 +112,14 @@ struct channel_record {
 	uint32_t imm;
 	/* Requests of the queue pair's own queue that were taken before this one: rq_taken() */
 	uint32_t taken;
-	/* Of the shared receive queue that it was taken from, or of the receiving UD queue pair */
+	/* Names the shared receive queue of the request, or the receiving UD queue pair */
 	uint32_t number;
 	/* Only a borrower sets these. */
-	uint32_t qpn; /* of the borrower's queue pair */
+	uint32_t qpn; /* the number of the borrower's queue pair */
 	uint32_t fault; /* enum fault */
-	uint64_t serial; /* of the UD endpoint (local/ud_endpoint.h); 0: it is no datagram */
+	uint64_t serial; /* datagram: the serial of the UD endpoint; 0: no datagram */
 	uint32_t is_solicited;
-	uint32_t service_level; /* of a datagram: enum wc_service_level */
+	uint32_t service_level; /* datagram: enum wc_service_level */
 };
 
 /*
@@ -158,15 +158,15 @@ struct request_channel {
 	 */
 	uint32_t qpn;
 	uint32_t dest_qpn;
-	uint32_t rq_psn; /* the first PSN: tells this connection from earlier ones of both QPNs */
+	uint32_t rq_psn; /* distinguishes this connection from earlier ones between the two QPNs */
 	uint32_t pd;
 	uint32_t recv_pd;
 	uint32_t lane; /* index of the owner's lane, for peer_ops.kick */
 	struct gid local;
 	struct gid remote;
-	uint64_t rq_offset; /* of the receive queue; 0: initiators take no receive requests */
+	uint64_t rq_offset; /* the receive queue; 0: initiators take no receive requests */
 	uint32_t is_rq_shared; /* other queue pairs take from the receive queue, too */
-	uint32_t xrcd; /* of an XRC target, whose requests name the receive queue; else 0 */
+	uint32_t xrcd; /* XRC target: its domain; the requests name the receive queue. Else 0 */
 	uint64_t srqs_offset; /* struct srq_directory, to find the queue that a request names */
 	uint64_t cq_offset; /* struct cq_ring: the initiator reads whether the queue is armed */
 	uint64_t doorbell_offset; /* struct doorbell */
@@ -184,7 +184,7 @@ struct request_channel {
 	/* The initiator writes these. */
 	alignas(64) _Atomic uint64_t in_use;
 	_Atomic uint32_t count; /* records published in this generation */
-	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower has the channel */
+	_Atomic uint32_t initiator; /* a borrower's name (local_owner.who); 0: no borrower */
 	/* What the initiator has executed, for the owner's counters (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;

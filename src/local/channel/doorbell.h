@@ -23,7 +23,7 @@
 #include "base/once.h"
 
 struct doorbell {
-	_Atomic uint64_t first_offset; /* of the ready list; 0: it is empty */
+	_Atomic uint64_t first_offset; /* the first channel on the ready list; 0: it is empty */
 	uint64_t reserved[7];
 };
 
@@ -32,7 +32,7 @@ static_assert(sizeof(struct doorbell) == 64, "a cache line of its own");
 struct ready {
 	_Atomic uint32_t is_rung; /* the channel is on the list, or is being pushed */
 	uint32_t reserved;
-	uint64_t next_offset; /* of the next channel on the list; 0: it is the last */
+	uint64_t next_offset; /* the next channel on the list; 0: this is the last one */
 };
 
 /* Put the channel at `offset`, to which `ready` belongs, on the list if it is not there. */

@@ -48,7 +48,7 @@ struct owner_process {
 	 * `its` of the owner. The lock of lane `own` protects it.
 	 */
 	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
-	/* Of the struct doorbell of each of its lanes; 0: this process cannot reach the lane */
+	/* The struct doorbell of each lane of the owner; 0: this process cannot reach the lane */
 	uint64_t doorbell_offset[OWNER_LANES_MAX];
 };
 

@@ -58,9 +58,9 @@ struct peer_ops {
 };
 
 struct peer {
-	uint8_t *base; /* its NIC memory, mapped here: both sides */
-	uint64_t bytes; /* of the owner's side */
-	struct mr_table mrs; /* a view of its table (mr_table_view) */
+	uint8_t *base; /* the peer's NIC memory, mapped here: both sides */
+	uint64_t bytes; /* the size of the owner's side */
+	struct mr_table mrs; /* a view of the peer's table (mr_table_view) */
 	const struct peer_ops *ops;
 	struct waiter_table *waiters; /* NULL: the peer has no waiters */
 };
