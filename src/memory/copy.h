@@ -2,9 +2,10 @@
 /*
  * Moving payload between packets and the application's memory.
  *
- * Scatter/gather lists are resolved entry by entry; mr_resolve() checks each entry for the bytes
- * that move. copy_place() keeps the order on which a program relies when it polls the last byte of
- * a WRITE: the last bytes of a packet become visible after all others.
+ * A scatter/gather list is resolved entry by entry: mr_resolve() checks the key of each entry, and
+ * only for the part of the entry that is copied. copy_place() keeps the order on which a program
+ * relies when it polls the last byte of a WRITE: the last bytes of a packet become visible after
+ * all others.
  */
 #ifndef URNIC_MEMORY_COPY_H
 #define URNIC_MEMORY_COPY_H

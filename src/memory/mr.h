@@ -48,7 +48,7 @@ enum mr_access {
 	MR_REMOTE_READ = 1 << 2,
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
-	MR_ZERO_BASED = 1 << 5, /* of a window: peers' addresses count from its first byte */
+	MR_ZERO_BASED = 1 << 5, /* in a window, peers' addresses count from its first byte */
 	MR_ON_DEMAND = 1 << 6, /* pages may be missing; each access first faults them in */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
@@ -99,14 +99,14 @@ struct mr_slot {
 	_Atomic uint64_t iova; /* first address, as peers and work requests name it */
 	_Atomic uint64_t bytes;
 	_Atomic uint64_t address; /* in the owner's address space */
-	_Atomic uint32_t qpn; /* of a bound type 2 window: its queue pair */
-	_Atomic uint32_t window_count; /* of a region: windows bound to it */
-	uint32_t region_index; /* of a bound window: the slot of its region */
+	_Atomic uint32_t qpn; /* bound type 2 window: the queue pair that bound it */
+	_Atomic uint32_t window_count; /* region: how many windows are bound to it */
+	uint32_t region_index; /* bound window: the slot of its region */
 	struct spin lock;
 	_Atomic uint8_t kind; /* enum mr_kind */
 	uint8_t generation;
 	uint16_t reserved;
-	_Atomic uint32_t version; /* of key_word */
+	_Atomic uint32_t version; /* the version in the last key_word */
 };
 
 /*

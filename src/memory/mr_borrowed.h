@@ -28,7 +28,7 @@ enum mr_word_operation {
 
 struct mr_word {
 	enum mr_word_operation operation;
-	uint64_t compare; /* of a compare and swap */
+	uint64_t compare; /* compare and swap: the expected value */
 	uint64_t value; /* the value to swap in, add or store */
 };
 

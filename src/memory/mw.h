@@ -23,7 +23,7 @@ struct mw_bind {
 	uint32_t region_key;
 	struct mr_user user; /* the queue pair that binds */
 	uint32_t access; /* enum mr_access: remote rights, MR_ZERO_BASED */
-	uint64_t iova; /* of the first byte: an address of the region, as its iova counts */
+	uint64_t iova; /* the first byte, as an address in the region (mr_slot.iova) */
 	uint64_t bytes;
 };
 
