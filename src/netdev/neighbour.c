@@ -39,7 +39,7 @@ static struct ip ip_of(const struct gid *gid)
 
 /* The fields of a netlink answer that are used here. */
 struct answer {
-	bool is_local; /* not a unicast route, so the address is mostly this host's */
+	bool is_local; /* the route is not RTN_UNICAST; usually RTN_LOCAL: this host's address */
 	bool has_gateway;
 	uint8_t gateway[16];
 	bool has_via; /* a gateway of the other address family */

@@ -118,7 +118,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
 	struct attributes attributes = attributes_parse(header, sizeof(*address));
 	const struct nlattr *wide_flags = attributes.of_type[IFA_FLAGS];
 	uint32_t flags = wide_flags ? mnl_attr_get_u32(wide_flags) : address->ifa_flags;
-	/* On a point-to-point link IFA_ADDRESS is the other end; IPv6 mostly has no IFA_LOCAL. */
+	/* On a point-to-point link IFA_ADDRESS is the other end; IPv6 usually has no IFA_LOCAL. */
 	const struct nlattr *local = attributes.of_type[IFA_LOCAL];
 	const struct nlattr *attr = local ? local : attributes.of_type[IFA_ADDRESS];
 	struct gid gid;
