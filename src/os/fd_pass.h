@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { PASSED_FDS_MAX = 64 }; /* in one message; the kernel's limit is 253 */
+enum { PASSED_FDS_MAX = 64 }; /* the most in one message; the kernel's limit is 253 */
 
 /*
  * The descriptors of a received message. The receiver owns all of them, even those that it did not
