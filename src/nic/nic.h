@@ -286,10 +286,10 @@ struct nic_qp_init {
 	uint32_t ifindex; /* the device's interface, which `urnic stat` shows */
 	struct nic_cq *send_cq; /* NULL for XRC_RECV */
 	struct nic_cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV */
-	struct nic_xrcd *xrcd; /* of XRC_RECV */
+	struct nic_xrcd *xrcd; /* the domain of an XRC_RECV queue pair */
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
-	uint32_t mtu_bytes; /* of the port; a datagram is no longer than this */
+	uint32_t mtu_bytes; /* the port's MTU; no datagram is longer */
 	/* The device's addresses, on which a UD queue pair receives. Borrowed for the call. */
 	const struct gid *locals;
 	uint32_t local_count;
@@ -315,8 +315,8 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 
 /*
  * Open the XRC_RECV queue pair `number` of the domain. The queue pair may belong to another process
- * that has opened the same file. It may also be one of this process that its program has destroyed
- * while others have it open. The opener gets its events, and may modify and query it.
+ * that has opened the same file. It may also be a queue pair that this process's program has
+ * destroyed while others have it open. The opener gets its events, and may modify and query it.
  * nic_qp_destroy() closes it; the last close ends it. If the process that owns the queue pair ends,
  * the queue pair is in the error state, and the opener gets SIGNAL_QP_FATAL.
  *

@@ -34,7 +34,7 @@ static struct impair_report *report_map(const char *path)
 
 static void report_open(const char *path)
 {
-	static struct impair_report *report; /* also for a NIC after a fork */
+	static struct impair_report *report; /* the NIC of a forked child uses it, too */
 
 	if (!path[0])
 		return;

@@ -38,7 +38,7 @@ struct nic_cq_hold {
 struct nic_channel {
 	struct event_collector collector;
 	struct event_queue *queue;
-	uint32_t number; /* of its waiter; 0: none, because it has no queue yet or all are taken */
+	uint32_t number; /* its waiter; 0: none, as it has no queue yet or all waiters are taken */
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
 	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
 	struct worker *_Atomic visited; /* the lane whose sockets are in the descriptor, or were */
@@ -80,19 +80,19 @@ struct nic_borrowed_qp_ops {
 
 struct nic_qp {
 	struct qp *qp;
-	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
-	struct worker_stream stream; /* of a connected iWARP queue pair; else its fd is -1 */
+	struct worker_frames *frames; /* NULL: no raw packet queue pair */
+	struct worker_stream stream; /* stream.fd is -1: no connected iWARP queue pair */
 	/* The connection of `stream`. Covered by the NIC's and the worker's lock (nic_stream.c). */
 	struct nic_stream_user *stream_user;
 	struct nic_cq *send_cq;
-	struct nic_xrcd *xrcd; /* of XRC_RECV, else NULL */
+	struct nic_xrcd *xrcd; /* NULL: no XRC_RECV queue pair */
 	struct worker *worker;
 	nic_qp_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
 	uint32_t open_paths; /* its open paths, as bits ATTR_AV and ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: the peer is not on this host */
-	struct nic_ud_endpoint *endpoint; /* of a UD queue pair (nic_datagram.h); NULL: none */
+	struct nic_ud_endpoint *endpoint; /* for a UD queue pair (nic_datagram.h); NULL: none */
 	/* The processes that have this XRC_RECV queue pair open (nic_target.h). */
 	struct list borrowers;
 	bool is_released; /* the program has destroyed it; it still exists for `borrowers` */
@@ -106,7 +106,7 @@ struct nic_xrcd {
 	uint32_t qp_count; /* number of queue pairs in it, which may outlive the openings */
 	uint32_t id; /* not 0 */
 	struct xrc_file file; /* zeros: no other process shares it */
-	uint32_t ifindex; /* of the device */
+	uint32_t ifindex; /* the device's interface */
 	struct nic_public_xrcd *public; /* what other processes see; NULL: nothing */
 	uint32_t home; /* lane for its queue pairs: that of its newest SRQ, if it has one */
 	uint32_t lane_mask; /* lanes of its queue pairs */
@@ -115,8 +115,8 @@ struct nic_xrcd {
 
 struct nic_srq {
 	struct srq srq;
-	struct nic_cq *cq; /* of a tag-matching queue, else NULL */
-	struct worker *worker; /* of a tag-matching queue: its lock protects the matching list */
+	struct nic_cq *cq; /* NULL: no tag-matching queue */
+	struct worker *worker; /* tag-matching queue: nic_srq_post_tag() locks this worker */
 	nic_srq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
@@ -150,8 +150,8 @@ struct nic_ah {
 #define NIC_PATH_NONE UINT32_MAX
 
 /*
- * The numbers of work queues are below this. Those of queue pairs are not, so no two numbers are
- * equal.
+ * The numbers of work queues are below this. The numbers of queue pairs are not, so a work queue
+ * and a queue pair never have the same number.
  */
 #define NIC_WQ_NUMBERS 65536
 
