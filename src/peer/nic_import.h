@@ -29,13 +29,13 @@ enum nic_export_kind {
 };
 
 struct nic_export {
-	_Atomic uint32_t handle; /* of the object; 0: the entry is free */
+	_Atomic uint32_t handle; /* the object's handle; 0: the entry is free */
 	uint32_t kind; /* enum nic_export_kind */
 	uint64_t opening; /* the opening of the device in which the handle is valid */
-	uint32_t key; /* of a region */
+	uint32_t key; /* a region's key */
 	uint32_t reserved;
-	uint64_t bytes; /* of a region or device memory */
-	uint64_t offset; /* of device memory: the offset of its twin on the owner's side */
+	uint64_t bytes; /* the length of a region or of device memory */
+	uint64_t offset; /* device memory: the offset of its twin on the owner's side */
 	uint64_t more[3];
 };
 

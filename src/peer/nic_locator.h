@@ -8,7 +8,7 @@
 struct nic_locator {
 	uint32_t pid;
 	uint32_t reserved;
-	uint64_t address; /* of struct location, in the address space of process `pid` */
+	uint64_t address; /* where process `pid` has its struct location */
 	uint64_t nonce; /* the nonce that the struct at `address` has */
 };
 

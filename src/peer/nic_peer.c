@@ -260,7 +260,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 /* --- in other network namespaces --- */
 
 struct search {
-	uint32_t number; /* of the queue pair that is searched for */
+	uint32_t number; /* the number of the queue pair that is searched for */
 	struct nic_peer *peer; /* the process that has it; NULL: not found yet */
 	bool has_visited; /* has any process the slot? */
 	int error;

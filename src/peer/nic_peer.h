@@ -39,7 +39,7 @@ struct nic_peer {
 	struct peer peer;
 	struct list link; /* in peer_list */
 	uint32_t users; /* references, by connections and owners */
-	uint64_t identity; /* of its NIC (struct nic_public) */
+	uint64_t identity; /* the identity of its NIC (struct nic_public) */
 	uint32_t pid;
 	bool is_self;
 	bool is_elsewhere; /* in another network namespace, which has slots of its own */
@@ -133,7 +133,7 @@ int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_door
 int nic_peer_open(
 	const struct agent_process *process, struct nic_peer **ret_peer, const char **ret_call);
 
-/* Unmap and free it; also one that nic_peer_open() has opened half-way. It is in no list. */
+/* Unmap and free a peer that is in no list, even if nic_peer_open() has failed half-way. */
 void nic_peer_close(struct nic_peer *peer);
 
 /*
