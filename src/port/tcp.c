@@ -231,7 +231,8 @@ static void input_discard(int fd)
  * If the peer sends no FIN, Linux keeps the closed socket for the time TCP_LINGER2 minus
  * TCP_TIMEWAIT_LEN (one minute). Afterwards it keeps only a stub without a filter, which resets the
  * connection when input arrives. A peer that is reset may lose bytes that it has received and not
- * yet read. So TCP_LINGER2 is set to the sum of both.
+ * yet read. The socket and its filter are to stay for SILENCE_S, so port_tcp_finish() sets
+ * TCP_LINGER2 to SILENCE_S + TIMEWAIT_S.
  */
 enum { SILENCE_S = 10, TIMEWAIT_S = 60 };
 

@@ -114,10 +114,11 @@ int port_udp_add_address(
  *
  * `address`  From port_udp_add_address(). It is an address of the interface `ifindex`, not a group.
  *
- * Returns 0; -EACCES for a channel's end; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface
- * that is not plain Ethernet, or a kernel before 6.2; -EUSERS when BYPASS_SOCKETS_MAX packet
- * sockets receive from the interface already, because another one would slow all of them down;
- * -ENOMEM; or another -errno. After an error the address works as before.
+ * Returns 0; -EACCES when the address is read from a channel (udp_channel.h); -EPERM without
+ * CAP_NET_RAW; -EOPNOTSUPP for an interface that is not plain Ethernet, or a kernel before 6.2;
+ * -EUSERS when BYPASS_SOCKETS_MAX packet sockets receive from the interface already, because
+ * another one would slow all of them down; -ENOMEM; or another -errno. After an error the address
+ * works as before.
  */
 int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifindex);
 
@@ -178,12 +179,12 @@ unsigned port_udp_looks(const struct port_udp *port);
 struct port_udp_path {
 	uint8_t address; /* index of the local address */
 	uint8_t destination_slot; /* top byte of the peer's QPN */
-	bool is_shared; /* for datagrams, to queue pairs of any slot: destination_slot is 0 */
+	bool is_shared; /* for datagrams to queue pairs of any slot; destination_slot is then 0 */
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t hop_limit; /* 1 to 255; 0 means 64 */
-	uint32_t ifindex; /* of the local address; for multicast only */
+	uint32_t ifindex; /* the local address's interface; for multicast only */
 	uint32_t flow_label; /* IPv6: 20 bits; ignored for IPv4 */
-	struct gid remote; /* of the local address's family; link-local: on the same interface */
+	struct gid remote; /* same family as the local address; if link-local, same interface */
 };
 
 /*

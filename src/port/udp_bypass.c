@@ -8,23 +8,24 @@
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
  * datagrams arrive at the UDP socket, because the ring would copy them a second time. For each of
- * them the ring gets a mark, its headers, which shows its place in the order of arrival. The kernel
- * writes the mark a moment after the UDP socket has the datagram. Both have the same BTH, so the
- * port knows which belong together. If the ring is full, a mark may be lost; if the UDP socket is
- * full, a datagram. If a datagram's mark is not in the ring when the port reads the datagram, the
- * port first delivers the frames in the ring and then the datagram; when the mark arrives, the port
- * drops it. The port waits for the datagram of a mark for a while. It drops the mark after that, or
- * when the datagram of the next mark has arrived.
+ * them the ring gets a mark: the datagram's headers, which show its place in the order of arrival.
+ * The kernel writes the mark a moment after the UDP socket has the datagram. Mark and datagram have
+ * the same BTH, so the port knows which belong together. A full ring may lose a mark, a full UDP
+ * socket a datagram. When the port reads a datagram whose mark is not in the ring yet, it first
+ * delivers the frames in the ring and then the datagram; it drops the mark when the mark arrives.
+ * When the port reads a mark whose datagram is missing, it waits for the datagram for a while. It
+ * drops the mark after that, or when the datagram of the next mark has arrived.
  *
  * A datagram that begins with a middle packet of a message has no mark. Nearly all datagrams of a
  * long message begin so, and marks for them would cost a tenth of the bandwidth. The PSN of a later
- * packet shows that they are missing, and that packet waits for them (udp_order.c).
+ * packet shows that such datagrams are missing, and that packet waits for them (udp_order.c).
  *
- * Packets that arrive by another interface (loopback, for those of this host) go to the UDP socket.
+ * Packets that arrive by another interface go to the UDP socket; packets of this host, for example,
+ * arrive by loopback.
  *
  * Sending. Short messages are sent as frames. Long messages use the UDP socket, which copies them
- * faster than a packet socket does: into large pieces of memory instead of page by page. Both pass
- * messages to the same queue of the interface, in order.
+ * faster than a packet socket does: into large pieces of memory instead of page by page. Both
+ * sockets pass messages to the same queue of the interface, in order.
  *
  * udp_bypass_open.c sets up socket, ring and filters; udp_neighbour.c has the Ethernet addresses.
  */
@@ -38,7 +39,7 @@
 
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
-	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
+	BYPASS_SEND_BYTES_MAX = 4096, /* the most UDP payload; longer messages use the UDP socket */
 	BYPASS_MARKS_SEARCHED = 64, /* slots that are searched for the mark of a datagram */
 	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which a mark's datagram counts as lost */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */

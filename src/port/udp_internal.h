@@ -31,7 +31,7 @@ enum {
 	UDP_EMPTY_LOOKS = 64, /* consecutive empty reads, after which a receiver is quiet */
 	UDP_QUIET_STEP = 16, /* a quiet receiver is read on every 16th call */
 	UDP_SEND_BATCH = 64, /* messages that one call sends at most */
-	UDP_SEND_PIECES = 1024, /* of a batch; a message takes at most 3 for each packet */
+	UDP_SEND_PIECES = 1024, /* the most of a batch; a message takes up to 3 for each packet */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later kernels) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
@@ -61,14 +61,14 @@ struct udp_control {
 
 /*
  * The remote address of some path, with the Ethernet addresses of frames to it, once the kernel has
- * confirmed them. The table is direct-mapped: a path has no neighbour if that of another address
- * has its place.
+ * confirmed them. The table is direct-mapped: a path has no neighbour if another remote address
+ * occupies the entry.
  */
 struct udp_neighbour {
 	uint32_t paths; /* number of paths to it; 0: the entry is free */
 	uint8_t address; /* index of our local address */
 	struct gid gid;
-	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the lookup's result, then our address */
+	uint8_t macs[ROCE_MACS_BYTES]; /* destination (the lookup's result) and source of frames */
 	bool is_lookup_pending; /* port_udp_next_lookup() has not taken the lookup yet */
 	uint64_t lookup_from_ms; /* the time of the next lookup at the earliest */
 	uint32_t lookup_pause_ms; /* the shortest time between two lookups */
@@ -172,11 +172,11 @@ enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
 
 struct udp_staged {
 	struct udp_path *path; /* NULL: the path was closed after the packet was staged */
-	uint32_t offset; /* in the stage, of the bytes that are not borrowed; the ICRC follows */
+	uint32_t offset; /* where the stage has the bytes that are not borrowed, then the ICRC */
 	uint32_t bytes; /* length of the packet without ICRC */
 	const uint8_t *borrowed; /* the last borrowed_bytes of the packet; NULL: not borrowed */
 	uint32_t borrowed_bytes;
-	uint32_t whole_offset; /* in the stage, of a place with room for the whole packet */
+	uint32_t whole_offset; /* where the stage has room for the whole packet */
 };
 
 struct port_udp {
@@ -219,7 +219,7 @@ struct port_udp {
 	uint8_t *stage;
 	struct mmsghdr out[UDP_SEND_BATCH];
 	struct udp_message {
-		uint32_t bytes; /* of UDP payload */
+		uint32_t bytes; /* length of the UDP payload */
 		struct udp_control control;
 		uint8_t headers[UDP_VNET_BYTES + ROCE_FRAME_HEADER_BYTES_MAX];
 	} out_message[UDP_SEND_BATCH];
@@ -233,9 +233,9 @@ struct port_udp {
 	 * to open or close a path does not depend on the number of paths.
 	 */
 	uint32_t path_limit;
-	uint32_t path_free_head; /* in path_free */
+	uint32_t path_free_head; /* where path_free has the oldest freed index */
 	uint32_t path_free_count;
-	uint32_t path_generation; /* of the next path */
+	uint32_t path_generation; /* the generation of the path that is opened next */
 	struct udp_path *paths[PORT_UDP_PATHS_MAX];
 	uint32_t path_free[PORT_UDP_PATHS_MAX];
 	struct udp_path *path_buckets[UDP_PATH_BUCKETS];

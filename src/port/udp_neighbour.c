@@ -82,7 +82,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
-	/* Look it up now, because the result mostly arrives before the first frame is sent. */
+	/* Look it up now, because the result usually arrives before the first frame is sent. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
 		neighbour_lookup_request(port, neighbour, udp_now_ms());
 }

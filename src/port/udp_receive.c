@@ -28,9 +28,9 @@ struct udp_flow *udp_flow_of(
 }
 
 /*
- * Deliver a packet if its ICRC is good; `bytes` is its length with the ICRC. In: *id is the
- * expected IPv4 identification of the packet. Out: that of the next packet. *was_taken is set if a
- * queue pair accepted the packet. Returns whether the ICRC was good.
+ * Deliver a packet if its ICRC is good; `bytes` is its length with the ICRC. *id is the IPv4
+ * identification that the packet is expected to have; on return, the one of the next packet.
+ * *was_taken is set if a queue pair accepted the packet. Returns whether the ICRC was good.
  */
 static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	struct port_udp_packet *packet, size_t bytes, uint16_t *id, bool *was_taken,

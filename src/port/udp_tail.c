@@ -39,7 +39,10 @@ static bool is_request(const uint8_t *packet)
 	return info && info->role == OPCODE_ROLE_REQUEST;
 }
 
-/* The entry of a host. If it replaces that of another host, that host gets its copies again. */
+/*
+ * The entry of a host. It may replace the entry of another host, whose count of sent copies is then
+ * lost, so that host gets up to TAIL_COPIES_MAX copies once more.
+ */
 static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const struct gid *remote)
 {
 	uint32_t hash = get_be32(remote->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 26;
