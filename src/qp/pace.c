@@ -19,11 +19,11 @@ enum {
 
 struct pace {
 	struct qp *qp;
-	const struct qp_transport *plain; /* of the queue pair's type */
+	const struct qp_transport *plain; /* the transport of the queue pair's type */
 	struct qp_transport paced; /* in use while there is a rate */
 	struct deadline deadline;
 	uint32_t rate_kbps;
-	uint32_t overhead_bytes; /* of each packet */
+	uint32_t overhead_bytes; /* the bytes that each packet has on the wire in addition */
 	uint64_t burst_ns; /* how early packets may be */
 	uint64_t due_ns; /* when the next packet is due */
 };

@@ -87,8 +87,8 @@ struct qp_attr {
 	uint32_t alt_port;
 	uint32_t alt_timeout; /* code */
 	enum qp_migration migration;
-	uint32_t rate_limit_kbps; /* of the send queue, at most PACE_RATE_KBPS_MAX; 0: none */
-	/* That may be sent at once in spite of that limit; 0: the default (pace.h) */
+	uint32_t rate_limit_kbps; /* the send queue's limit, at most PACE_RATE_KBPS_MAX; 0: none */
+	/* How much may be sent at once in spite of rate_limit_kbps; 0: the default (pace.h) */
 	uint32_t burst_bytes;
 };
 
@@ -109,9 +109,9 @@ struct qp_public {
 	struct gid local;
 	struct gid remote;
 	uint64_t sq_offset;
-	/* Of the receive queue that it uses, its own or a shared one; 0: none */
+	/* The receive queue that it uses, its own or a shared one; 0: none */
 	uint64_t rq_offset;
-	uint64_t next_offset; /* of the next queue pair's public state in the lane's list */
+	uint64_t next_offset; /* the next queue pair's struct qp_public in the lane's list */
 	uint64_t owner; /* the open device that the queue pair belongs to */
 	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
@@ -126,9 +126,9 @@ struct packet_origin {
 	const struct gid *source;
 	const struct gid *destination;
 	uint8_t traffic_class;
-	uint8_t hop_limit; /* of the received packet; 0 when unknown */
-	uint32_t ifindex; /* of a multicast packet: the interface that received it */
-	uint16_t source_port; /* of UDP; 0 when unknown */
+	uint8_t hop_limit; /* in the received IP header; 0 when unknown */
+	uint32_t ifindex; /* the interface that received the packet, if it is multicast */
+	uint16_t source_port; /* the UDP source port; 0 when unknown */
 };
 
 /* What transport->receive() has done with a packet. */
@@ -199,8 +199,8 @@ struct qp {
 	uint32_t qpn;
 	uint32_t pd;
 	/*
-	 * The protection domain of receive requests, which is that of a shared receive queue if it
-	 * has one.
+	 * The protection domain of receive requests. If the queue pair has a shared receive queue,
+	 * it is that queue's domain.
 	 */
 	uint32_t recv_pd;
 	uint32_t xrcd; /* the XRC domain of an XRC_RECV queue pair */
@@ -242,7 +242,7 @@ struct qp {
 	bool is_sq_draining; /* in SQD, and requests that were started before are incomplete */
 	struct qp_caps caps;
 	struct qp_attr attr;
-	uint32_t mtu_bytes; /* of the path, or for datagrams of the port */
+	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: no rate was ever set */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
@@ -309,14 +309,14 @@ static inline void qp_expect_record(struct qp *qp, const void *place)
 /* The arguments of qp_init(). */
 struct qp_init {
 	enum qp_type type;
-	uint32_t pd; /* not for XRC_RECV */
+	uint32_t pd; /* unused for XRC_RECV */
 	uint32_t xrcd; /* XRC_RECV only */
-	struct xrc_file file; /* of the XRC domain, if other processes share it; else zeros */
+	struct xrc_file file; /* the XRC domain's file, if processes share the domain; else zeros */
 	struct cq *send_cq; /* NULL for XRC_RECV */
 	struct cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV, which have no receive queue */
-	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
-	struct qp_caps caps; /* with `srq`, those of the receive queue are unused */
-	uint32_t mtu_bytes; /* of the port; a connection gets the MTU of its path */
+	struct srq *srq; /* outlives the queue pair; NULL: the queue pair gets its own queue */
+	struct qp_caps caps; /* with `srq`, recv_depth and recv_sge_max are unused */
+	uint32_t mtu_bytes; /* the port's MTU; a connection later gets the path MTU */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
 	void *user; /* the front end's object; not used here */

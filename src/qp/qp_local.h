@@ -64,7 +64,7 @@ struct qp_local_ops {
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
 	/*
 	 * For datagram queue pairs from whose receive queue other processes take, too. First
-	 * complete the requests that those have taken, then take a request for a packet of `bytes`.
+	 * complete the requests that those processes have taken, then take one for `bytes` bytes.
 	 * Returns COUNTER_COUNT; or, when there is no request that is long enough, the counter for
 	 * the dropped packet. The call may move the queue pair to the error state.
 	 */
