@@ -82,8 +82,8 @@ static uint64_t taken_of(uint32_t moves, uint32_t count)
 /*
  * Returns the word `taken`: in the low half the number of taken requests, in the high half the
  * number of moves of the slots. For a shared queue the word in the takers' line is valid if its
- * value is possible. Otherwise the owner's own numbers are, and the function stores them there. The
- * queue is locked.
+ * value is possible. Otherwise the function returns the owner's own numbers, and stores them in
+ * that line. The queue is locked.
  */
 static uint64_t taken_checked(struct recv_queue *rq)
 {

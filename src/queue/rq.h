@@ -11,7 +11,7 @@
  * The header has the distance to the slots, so a process finds them wherever it maps NIC memory.
  *
  * Other processes may take from a shared queue as well (queue/rq_taker.h). They hold no lock,
- * because a process may be stopped or killed at any moment. Instead each process tries to increment
+ * because a process may be suspended or killed at any time. Instead each process tries to increment
  * the count of taken requests by a compare-and-swap. The process that succeeds has the request. The
  * same word also counts moves and resets of the slots, so a taker cannot take a request that it
  * read before a move.

@@ -40,7 +40,7 @@ static const struct recv_slot *slot_peek(
 	return has_posted(rq, taken, posted_seen) ? slot_borrowed(rq, base, bytes, taken) : NULL;
 }
 
-/* Copy the slot, whose count another process may have set. Read once. False: it is impossible. */
+/* Copy the slot, but read sge_count once, as another process may change it. False: impossible. */
 static bool slot_copy_checked(struct recv_wqe *wqe, const struct recv_slot *slot)
 {
 	uint32_t sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);

@@ -38,7 +38,7 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
 bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken);
 
-/* Both at once. Returns true when the oldest request is now the caller's. */
+/* Peek and take in one call. Returns true when the oldest request is now the caller's. */
 bool rq_take_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
 

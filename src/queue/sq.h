@@ -135,13 +135,13 @@ struct send_wqe {
 	uint32_t sge_count;
 	/* The transport's fields, valid from when it starts to send the request. */
 	union {
-		struct { /* of a request that is sent in RoCE packets */
+		struct { /* for a request that is sent in RoCE packets */
 			struct psn first_psn;
 			uint32_t packet_count;
 			/* Its number among the messages that the responder's MSN counts */
 			uint32_t ssn;
 		};
-		struct { /* of a request over iWARP */
+		struct { /* for a request that is sent over iWARP */
 			/* In the byte stream: the position behind its last FPDU */
 			uint64_t end_position;
 			bool is_answered; /* a READ or atomic whose response was placed */

@@ -40,10 +40,10 @@ struct srq_public {
 	/* Of a shared queue: the lane that completes requests that other processes take. */
 	uint32_t lane;
 	uint64_t rq_offset; /* struct recv_queue */
-	uint64_t next_offset; /* of the next struct srq_public in the NIC's list */
+	uint64_t next_offset; /* the next struct srq_public in the NIC's list */
 	uint64_t owner; /* the open device that the queue belongs to */
-	struct xrc_file file; /* of the XRC domain, if other processes share it */
-	_Atomic uint64_t serial; /* of an XRC queue: random and unique */
+	struct xrc_file file; /* the XRC domain's file, if other processes share the domain */
+	_Atomic uint64_t serial; /* XRC queue: random and unique */
 	/*
 	 * The offset of its completion queue's struct cq_ring, which says whether that queue is
 	 * armed; 0 if this is no XRC queue.
@@ -70,8 +70,8 @@ struct srq {
 	uint32_t number;
 	uint32_t pd;
 	uint32_t xrcd; /* the XRC domain; 0 when it is no XRC queue */
-	struct cq *cq; /* of an XRC or tag-matching queue: where its requests complete */
-	struct tags *tags; /* of a tag-matching queue, else NULL */
+	struct cq *cq; /* the requests of an XRC or tag-matching queue complete here */
+	struct tags *tags; /* NULL: no tag-matching queue */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
@@ -79,10 +79,7 @@ struct srq {
 	bool is_shared; /* processes with its XRC domain take from it (local/channel/borrower.h) */
 	/* A suspended process may be taking a request from it, so its memory is never reused. */
 	bool is_in_use;
-	/*
-	 * The operations of a queue of another process, whose cq, tags and public are NULL; else
-	 * NULL.
-	 */
+	/* Set if another process has the queue; then cq, tags and public are NULL. Else NULL */
 	const struct srq_borrowed *borrowed;
 	struct srq *_Atomic next_borrowed;
 	struct signal signal;
@@ -92,12 +89,12 @@ struct srq_init {
 	uint32_t number; /* below 2^24 */
 	uint32_t pd;
 	uint32_t xrcd; /* 0: no XRC queue */
-	struct cq *cq; /* of an XRC or tag-matching queue; outlives that queue */
+	struct cq *cq; /* for an XRC or tag-matching queue; outlives the queue */
 	uint32_t tag_count; /* buffers of a tag-matching queue, else 0 */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
-	uint64_t serial; /* of an XRC queue */
+	uint64_t serial; /* only for an XRC queue */
 	/* The file of an XRC domain that other processes share. If it is set, so is `lane`. */
 	struct xrc_file file;
 	uint32_t lane;

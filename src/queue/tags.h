@@ -3,9 +3,9 @@
  * The matching list of a tag-matching shared receive queue.
  *
  * The program adds buffers with a tag and a mask. A message takes the oldest active buffer whose
- * tag equals the message's tag after the buffer's mask was applied to the latter. A message without
- * a matching buffer is unexpected: it goes into an ordinary receive request of the queue, and the
- * program finds the buffer for it.
+ * tag equals the message's tag & the buffer's mask. A message without a matching buffer is
+ * unexpected: it goes into an ordinary receive request of the queue, and the program finds the
+ * buffer for it.
  *
  * The NIC and the program match at the same time, so they could disagree. The program may add a
  * buffer while an unexpected message for that buffer is on its way to the program. The buffer must
@@ -49,7 +49,7 @@ struct tag_wr {
 	bool is_signaled;
 	bool has_count; /* unexpected_count is valid; for SYNC it always is */
 	uint32_t unexpected_count;
-	uint32_t handle; /* of the buffer; REMOVE reads it, ADD sets it */
+	uint32_t handle; /* the buffer's handle; REMOVE reads it, ADD sets it */
 	uint64_t recv_wr_id; /* ADD: names the buffer in completions */
 	uint64_t tag;
 	uint64_t mask;

@@ -33,7 +33,7 @@ enum waiter_state {
 	WAITER_NONE,
 	WAITER_POLLS,
 	WAITER_SLEEPS, /* on the futex waiter_wakes() */
-	WAITER_WATCHES, /* a program watches a descriptor that contains `eventfd` */
+	WAITER_WATCHES, /* the program polls the channel's epoll set, which contains `eventfd` */
 };
 
 struct waiter {
