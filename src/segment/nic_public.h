@@ -62,7 +62,7 @@ struct nic_public_lane {
 
 /* An XRC domain that was opened by a file. */
 struct nic_public_xrcd {
-	_Atomic uint32_t ifindex; /* of the domain's device; 0: there is no domain */
+	_Atomic uint32_t ifindex; /* the interface of the domain's device; 0: there is no domain */
 	uint32_t reserved;
 	struct xrc_file file;
 };
@@ -88,7 +88,7 @@ struct nic_public {
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
 	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no connection manager. */
 	_Atomic uint64_t last_messages_offset;
-	struct cm_counters cm; /* of the connection manager; zero while there is none */
+	struct cm_counters cm; /* the connection manager's counters; zero while there is none */
 	struct capture_public capture; /* on the peers' side: the capturing process writes it */
 };
 

@@ -25,7 +25,7 @@ struct peer_segment {
 
 struct peer_segments {
 	const struct segment_public *list; /* in the peer's NIC memory; NULL: none */
-	int pidfd; /* of the peer; borrowed */
+	int pidfd; /* the peer's; borrowed */
 	struct peer_segment *of; /* SEGMENT_COUNT_MAX entries */
 	/*
 	 * Called when a mapping is no longer needed. A suspended thread of this process may be in

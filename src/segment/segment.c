@@ -33,8 +33,8 @@ struct segment {
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t offset;
-	uint64_t window_bytes; /* of moved memory: from `offset` to the next window */
-	int file; /* of shared memory: a descriptor that this room closes; -1: the memfd */
+	uint64_t window_bytes; /* moved memory: the distance from `offset` to the next window */
+	int file; /* shared memory: a descriptor that this room closes. -1: the memfd */
 	uint32_t holds; /* number of regions with bytes in the segment */
 };
 

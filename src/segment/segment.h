@@ -42,8 +42,8 @@ struct segment_public {
 	_Atomic uint64_t serial; /* 0: there is no such segment */
 	uint64_t start; /* in the owner's address space */
 	uint64_t bytes;
-	uint64_t offset; /* of the first byte in the file */
-	uint64_t dev; /* with `ino`: the file, because `fd` may be reused for another one */
+	uint64_t offset; /* where the file has the first byte */
+	uint64_t dev; /* with `ino`: identifies the file, as `fd` may be reused for another file */
 	uint64_t ino;
 	int32_t fd; /* the owner's descriptor of the file */
 	uint32_t reserved[3];

@@ -49,8 +49,9 @@ static bool is_harmless_name(const char *name)
 }
 
 /*
- * Is the socket of a domain whose sockets hold no pages? Those of XDP, RDS and AF_ALG, for example,
- * do. *ret_has_ring: the socket may have a packet ring, whose mapping is harmless.
+ * Is the socket of a domain whose sockets hold no pages? Sockets of XDP, RDS and AF_ALG, for
+ * example, do hold pages. *ret_has_ring: the socket may have a packet ring, whose mapping is
+ * harmless.
  */
 static bool is_harmless_socket(int fd, bool *ret_has_ring)
 {
