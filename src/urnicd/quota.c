@@ -15,7 +15,7 @@ static const char *const names[] = {
 };
 
 struct use {
-	uint32_t held; /* what the user has */
+	uint32_t held; /* how many the user has */
 	uint32_t free;
 };
 

@@ -6,7 +6,7 @@
 #include "urnicd/request_handlers.h"
 #include "wire/cm/cm_message.h"
 
-enum { SURVIVOR_MS = 10000 /* in which survivors of the last urnicd repeat their claims */ };
+enum { SURVIVOR_MS = 10000 /* time for survivors of the last urnicd to repeat their claims */ };
 
 /*
  * A survivor that had a low port may repeat its claim, though it may have dropped its privileges

@@ -29,7 +29,7 @@
 #include "agent/agent_protocol.h"
 
 enum {
-	FD_STORE_DESCRIPTORS_MAX = PASSED_FDS_MAX, /* in one message */
+	FD_STORE_DESCRIPTORS_MAX = PASSED_FDS_MAX, /* the most in one message */
 };
 
 enum fd_store_label_kind {

@@ -24,7 +24,7 @@ enum {
 	/* The program halves the slots until this many are left, and then compares each. */
 	LEAF_SLOTS = 8,
 	PROGRAM_INSTRUCTIONS_MAX = 1024,
-	QPN_TOP_BYTE = 5, /* in the BTH, which the UDP payload begins with: IBTA 9.2 */
+	QPN_TOP_BYTE = 5, /* its offset in the BTH, which begins the UDP payload: IBTA 9.2 */
 };
 
 static_assert((int)GROUP_STEP_MAX <= (int)FD_STORE_DESCRIPTORS_MAX,

@@ -91,8 +91,8 @@ void group_restore(struct group *group, const struct ledger_group *noted);
 void group_note(const struct group *group, struct ledger_group *ret_noted);
 
 /*
- * After -EADDRINUSE from group_assign(): does the port belong to an earlier urnicd of this user,
- * whose sockets a process still has and has not yet passed on?
+ * After -EADDRINUSE from group_assign(): does the port belong to the group of an earlier urnicd of
+ * this user? Then a survivor still has sockets of that group.
  */
 bool group_has_survivors(const struct agent_address *address);
 

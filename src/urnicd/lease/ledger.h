@@ -36,7 +36,7 @@ struct ledger_lease {
 
 struct ledger {
 	uint32_t version; /* AGENT_VERSION */
-	uint32_t generation; /* one more than that of the ledger before it */
+	uint32_t generation; /* one more than the generation of the previous ledger */
 	struct ledger_lease leases[AGENT_SLOTS];
 	struct ledger_group groups[LEDGER_GROUPS_MAX];
 };

@@ -48,7 +48,7 @@ struct relay {
 	_Atomic unsigned waiters; /* callers that wait for the lock, to which the thread yields */
 	uint32_t count;
 	struct channel channels[RELAY_CHANNELS_MAX];
-	_Atomic uint64_t datagrams, strays, lost; /* as in agent_counters.def */
+	_Atomic uint64_t datagrams, strays, lost; /* the relay's counters of agent_counters.def */
 
 	/* The batch, which only the thread uses. */
 	struct mmsghdr in[BATCH];
