@@ -218,7 +218,7 @@ static unsigned poll_collect(struct worker *worker)
 }
 
 /*
- * worker_take_in() for a poll, which mostly finds nothing. It reads the clock when a packet has
+ * worker_take_in() for a poll, which usually finds nothing. It reads the clock when a packet has
  * arrived. Otherwise it reads the clock on some calls only, to let deadlines expire.
  */
 static unsigned poll_take_in(struct worker *worker)
@@ -301,7 +301,7 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-/* Send all except streams. Not inlined: mostly there is nothing, or only streams have something. */
+/* Send all except streams. Not inlined: usually nothing is to be sent, or only streams' bytes. */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (poll_policy_is_skipping(&worker->policy) &&

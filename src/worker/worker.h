@@ -19,11 +19,11 @@
  * Linux starve other programs (docs/lanes.md).
  *
  * After a packet the NIC thread polls for a short while before it sleeps. A remote peer's READs and
- * atomics mostly arrive in batches, and waking a thread takes longer than serving one request.
+ * atomics usually arrive in batches, and waking a thread takes longer than serving one request.
  *
- * An acknowledgement is deferred when a poll has found a completion, because the application mostly
- * posts an answer next, and both then go to the kernel together. After a few polls without a
- * completion, or at the next tick, the acknowledgement is sent without an answer.
+ * An acknowledgement is deferred when a poll has found a completion, because the application
+ * usually posts an answer next, and acknowledgement and answer then go to the kernel together.
+ * After a few polls without a completion, or at the next tick, the acknowledgement is sent alone.
  *
  * The NIC thread defers acknowledgements too, because a program may watch its memory instead of a
  * completion queue. If acknowledgement and answer leave in one batch, one poll of the peer receives
@@ -83,10 +83,10 @@ struct worker {
 	struct local_lane local;
 	struct channel_table *channels; /* NULL: all peers are reached by packets */
 	struct capture capture; /* has no ring before the lane has started */
-	struct deadline_heap alarms; /* of worker_set_alarm(); lane.deadlines is separate */
+	struct deadline_heap alarms; /* set by worker_set_alarm(); lane.deadlines is separate */
 	struct port_udp *port;
-	struct deadline held; /* of impaired packets; among `alarms` */
-	_Atomic bool has_held; /* that is set: the thread does not leave the lane to polls */
+	struct deadline held; /* in `alarms`: when the next impaired packet is due */
+	_Atomic bool has_held; /* `held` is set, so the thread does not leave the lane to polls */
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
 	struct list streams; /* struct worker_stream: iWARP queue pairs (worker_streams.h) */
 	uint32_t stream_count;
@@ -106,7 +106,7 @@ struct worker {
 	bool is_deep_asleep; /* the lane's thread or waiter may sleep without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	struct poll_policy policy;
-	struct worker_wait wait; /* for programs' threads that drive while they wait for events */
+	struct worker_wait wait; /* for a program's thread that drives while it waits for events */
 	uint32_t flushes; /* count of flushes of packets to the kernel, by any thread */
 	uint32_t packets; /* count of turns, of any thread, that received from a socket */
 	bool lacks_pwait2; /* the kernel has refused epoll_pwait2 */

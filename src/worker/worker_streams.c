@@ -15,7 +15,7 @@ enum {
 	READY_MAX = 64, /* streams that one read of the epoll set returns at most */
 	READS_PER_TURN = 8, /* of one stream */
 	WRITES_PER_TURN = 8, /* of one stream */
-	TURNS_PER_CALL = 32, /* of streams that send, in one call of worker_streams_send() */
+	TURNS_PER_CALL = 32, /* how many turns one call of worker_streams_send() gives to streams */
 	/* The number of consecutive reads without a result after which the epoll set is silent. */
 	SILENCE_MAX = 64,
 	SELDOM = 16, /* a silent set is read on every 16th poll */
@@ -348,7 +348,7 @@ unsigned worker_streams_receive(struct worker *worker)
 
 /* --- dead peers --- */
 
-/* Bytes are under way, so set the timer to check the peer later. Mostly it is set already. */
+/* Bytes are under way, so set the timer to check the peer later. Usually it is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
 	uint64_t wait_ns = stream->silence_max_ns / LOOKS;

@@ -13,8 +13,8 @@
  * of them, it is read on few polls only.
  *
  * While bytes are under way, the thread checks now and then whether the peer answers TCP. A peer
- * that has not answered within the stream's wait budget is dead. A peer that does not read still
- * answers, and the stream waits for it.
+ * that has not answered for worker_stream.silence_max_ns is dead. A peer whose program does not
+ * read still answers, and the stream waits for it.
  *
  * When the process is killed, the kernel drops the bytes that the peer has not acknowledged.
  * Otherwise, if the network was interrupted, a request of the killed process might arrive after

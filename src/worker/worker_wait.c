@@ -174,7 +174,7 @@ static bool wait_begin(struct worker *worker, const void *channel)
 	return is_begun;
 }
 
-/* The waiter leaves, also because it is cancelled. */
+/* The waiter leaves, perhaps because it is cancelled. */
 static void wait_leave(void *argument)
 {
 	struct worker *worker = argument;
