@@ -64,7 +64,7 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 	free(srq);
 }
 
-/* Drop the borrowed queues that no longer exist, and those of XRC domain `xrcd` (0: of none). */
+/* Drop the borrowed queues that no longer exist, and all queues of XRC domain `xrcd` (0: none). */
 static void srqs_sweep(uint32_t xrcd)
 {
 	list_for_each_safe(srq, &borrowed_srqs, struct nic_borrowed_srq, link)

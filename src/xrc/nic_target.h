@@ -36,9 +36,9 @@ enum target_call {
 /* A call or the answer to it, or events. */
 struct target_message {
 	uint32_t call; /* enum target_call */
-	uint32_t sequence; /* of a call; its answer has the same number */
-	int32_t error; /* of an answer: 0 or -errno */
-	uint32_t events; /* of TARGET_EVENTS: enum signal_event, or'ed */
+	uint32_t sequence; /* the number of the call; its answer has the same number */
+	int32_t error; /* in an answer: 0 or -errno */
+	uint32_t events; /* in TARGET_EVENTS: enum signal_event, or'ed */
 	union {
 		struct {
 			uint32_t number;
@@ -50,7 +50,7 @@ struct target_message {
 			uint32_t mask;
 			struct qp_attr attr;
 		} modify;
-		struct nic_qp_state state; /* of an answer */
+		struct nic_qp_state state; /* in an answer */
 	};
 };
 

@@ -38,7 +38,7 @@ struct nic_opening {
 	int fd;
 	bool is_lost; /* the owner has ended */
 	bool is_answered; /* the answer to call number `sequence` has arrived */
-	uint32_t sequence; /* of the last call */
+	uint32_t sequence; /* the number of the last call */
 	struct target_message answer;
 	struct nic_qp_state state; /* as the owner last reported it */
 };

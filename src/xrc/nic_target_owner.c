@@ -21,7 +21,7 @@
 
 enum {
 	BORROWERS_MAX = 4096,
-	CALLS_IN_A_ROW = 16, /* of one borrower, before the thread serves the next borrower */
+	CALLS_IN_A_ROW = 16, /* calls of one borrower before the thread serves the next borrower */
 };
 
 struct borrower {
