@@ -41,7 +41,7 @@ struct capture_lane {
 struct capture_process {
 	pid_t pid;
 	char comm[PROCESS_NAME_BYTES];
-	uint64_t identity; /* of its NIC memory */
+	uint64_t identity; /* the identity of its NIC memory */
 	int memory; /* descriptor of the owner's side; -1: unusable, as a message said */
 	int shared; /* descriptor of the peers' side, or -1 */
 	int pidfd;

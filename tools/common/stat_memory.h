@@ -30,7 +30,7 @@ struct stat_qp {
 	enum qp_type type;
 	enum qp_state state;
 	uint32_t dest_qpn;
-	uint32_t ifindex; /* of its device */
+	uint32_t ifindex; /* its device's interface */
 	struct gid local; /* zero until the queue pair has a path */
 	struct gid remote;
 	struct stat_queue send_queue;

@@ -45,7 +45,7 @@ enum topic_kind {
 
 struct topic {
 	enum topic_kind kind;
-	unsigned number; /* of a status or a fault */
+	unsigned number; /* the number of the status or fault */
 	unsigned status; /* status that a fault causes */
 	const char *name;
 	const char *sentence;

@@ -49,7 +49,7 @@ struct network {
 	int host_count;
 	int net_fd[HOSTS_MAX]; /* each host's network namespace; -1: no such host */
 	int switch_fd; /* the switch's network namespace; -1: none, or not opened */
-	int holder_pid; /* 0: a named or private network */
+	int holder_pid; /* the process that keeps an ordinary user's network open; 0: none */
 };
 
 struct network_settings {

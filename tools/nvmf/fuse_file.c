@@ -45,7 +45,7 @@ struct fuse_io {
 	struct fuse_file *file;
 	fuse_req_t request;
 	struct block_request block;
-	size_t bytes; /* of the kernel's request */
+	size_t bytes; /* the length of the kernel's request */
 	size_t skip_bytes; /* from the start of the first block to the first byte of the request */
 	bool is_merging; /* the device reads the blocks; their write follows */
 	/* The bytes of a write. If `is_merging` is set, they follow the blocks in `data`. */

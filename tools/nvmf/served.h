@@ -15,7 +15,7 @@ struct served_settings {
 	unsigned number; /* number of the export, unique in the process (exports.h) */
 	const char *nbd; /* the socket, a path or HOST:PORT; NULL: no NBD */
 	const char *fuse; /* path of the file; NULL: no file */
-	const char *name; /* of the NBD export */
+	const char *name; /* the name of the NBD export */
 	const char *subnqn;
 	bool is_read_only;
 	/*
@@ -33,7 +33,7 @@ struct served {
 	struct nbd_server *server;
 	struct fuse_file *file; /* NULL: none */
 	bool is_listed;
-	int list_fd; /* of exports_add(), if is_listed */
+	int list_fd; /* the descriptor that exports_add() returned, if is_listed */
 };
 
 /*

@@ -39,7 +39,7 @@ struct pair_process {
 	bool is_running;
 	bool is_ended_by_us;
 	int status; /* the exit status, or, as in a shell, 128 plus the number of the signal */
-	char report_path[64]; /* of the file with its counters of impairments; "": none */
+	char report_path[64]; /* the file with its counters of impairments; "": none */
 	struct impair_report *report;
 };
 
