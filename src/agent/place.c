@@ -28,7 +28,7 @@ enum {
 	/* How long to wait for a process that has the lock and does not listen yet. */
 	LISTEN_WAIT_MS = 2000,
 	PAUSE_MS = 5,
-	/* From the first to the last descriptor that the kernel closes when it kills a process. */
+	/* How long the kernel may take to close all descriptors of a process that is killed. */
 	ENDING_MS = 50,
 	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
 	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
@@ -113,7 +113,10 @@ static int place_open(const char *path, enum place_whose whose, struct place *re
 	return 0;
 }
 
-/* Name a directory of user `uid`; "": only root has this one. Returns false after the last. */
+/*
+ * The path of directory `index` of user `uid`; "" if only root has that directory. Returns false if
+ * `index` is too large.
+ */
 static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
 {
 	*ret_path = '\0';
@@ -529,7 +532,7 @@ static int connect_there(void *context, const struct place *place)
 		fd = socket_connect(place, search->name);
 	}
 	if (fd < 0 && fd != -EAGAIN && !is_shortage(fd))
-		return 0; /* no process listens, or one for other users */
+		return 0; /* no process listens, or the listener serves other users */
 	snprintf(search->path, PLACE_PATH_BYTES, "%s/%s", place->path, search->name);
 	search->result = fd == -EAGAIN ? -ETIMEDOUT : fd;
 	return 1;
