@@ -416,7 +416,10 @@ struct gid cm_request_address(const struct cm_message *message, const struct gid
 /* Is this the zero address of IPv6 (which stands for both families) or of IPv4? */
 bool cm_address_is_any(const struct gid *gid) URNIC_EXPORT_AS(cm_address_is_any);
 
-/* Does the address that a listener is bound to include this one? `ifindex` is that of `address`. */
+/*
+ * Does the address that a listener is bound to include `address`? `ifindex` is the interface of
+ * `address`.
+ */
 bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,
 	const struct gid *address, uint32_t ifindex) URNIC_EXPORT_AS(cm_address_matches);
 

@@ -115,7 +115,7 @@ static void take_mra(struct cm *cm, struct cm_conn *conn, const struct cm_mra *m
 	if (conn->remote_comm_id == 0)
 		cm_remember_remote(cm, conn, mra->local_comm_id, 0);
 	cm_set_state(conn, is_about_req ? CM_STATE_MRA_REQ_RCVD : CM_STATE_MRA_REP_RCVD);
-	/* Send nothing until then; afterwards repeat as usual. */
+	/* Send nothing until `until_ns`; afterwards repeat as usual. */
 	conn->retry_ns = CM_FIRST_RETRY_NS;
 	conn->give_up_ns = until_ns + (conn->retries + 1u) * cm_timeout_ns(conn->response_timeout);
 	if (!is_about_req) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lock: `lock`, the manager's; see lock_order.def. No thread waits for urnicd while it has the
- * lock, so a thread that sets up a connection does not delay those of other threads.
+ * lock, so other threads can set up connections during such a wait.
  *
  * Thread: one. It sleeps until a message arrives, a deadline is due, or another thread sets an
  * earlier deadline and writes to `kick`.
@@ -192,8 +192,8 @@ static void reports_take(struct gsi_socket *sender)
 }
 
 /*
- * Fill in the descriptors that the thread polls. Of the senders, it polls only for errors. Returns
- * the number of descriptors. The manager is locked.
+ * Fill in the descriptors that the thread polls. It polls the senders for errors only. Returns the
+ * number of descriptors. The manager is locked.
  */
 static unsigned list_fds(struct pollfd fds[FDS_MAX])
 {

@@ -135,7 +135,7 @@ static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
 	conn->deadline_ns = UINT64_MAX;
 	if (event == MPA_REQUESTED) {
 		iwcm_manager.on_event(NIC_IW_REQUESTED, conn);
-		if (conn->state == NIC_IW_DECIDING) /* on_event has not adopted it */
+		if (conn->state == NIC_IW_DECIDING) /* on_event() has not adopted the connection */
 			iwcm_drop(conn);
 	} else if (event == MPA_ACCEPTED) {
 		iwcm_manager.on_event(NIC_IW_ACCEPTED, conn);
