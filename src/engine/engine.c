@@ -15,7 +15,7 @@
 #include "iwarp/iwarp.h"
 #include "wire/packet.h"
 
-/* By type; NULL: this build has no such type. */
+/* The transport of each queue pair type; NULL: this build has no such type. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
 	[QP_TYPE_XRC_SEND] = &rc_transport,
