@@ -404,7 +404,7 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
 
-	/* The connection itself moves an iWARP queue pair from INIT to RTS: no attributes. */
+	/* The connection itself moves an iWARP queue pair to RTS, so the program sets nothing. */
 	if (id->is_iwarp && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS)) {
 		*mask = 0;
 		return 0;

@@ -144,7 +144,7 @@ struct rs {
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
-	uint32_t *received; /* behind the receive buffer: over iWARP, the payload of SENDs */
+	uint32_t *received; /* iWARP: the payload of received SENDs; behind the receive buffer */
 	uint32_t receive_index; /* of the next receive request to post */
 	uint32_t *messages; /* a ring: the unread bytes of each DATA message */
 	uint32_t message_count;
