@@ -165,8 +165,8 @@ struct rc_responder {
 	bool is_ack_pending;
 	bool is_nak_pending;
 	/*
-	 * A NAK was sent for `expected`. Until that packet arrives, the responder drops others
-	 * silently.
+	 * A NAK was sent for `expected`. Until that packet arrives, the responder silently drops
+	 * all other packets.
 	 */
 	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */

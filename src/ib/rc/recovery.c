@@ -126,7 +126,7 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 
 /*
  * A retransmission can also be timed if the peer reported the packet missing, because a response to
- * the first copy is then unlikely. A retransmission that a timer caused cannot.
+ * the first copy is then unlikely. A retransmission that a timer caused cannot be timed.
  */
 static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
 {
@@ -269,10 +269,10 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Has the lane run LANE_LATE_NS or more after the timeout? It has just processed the responses that
- * arrived meanwhile, but an overloaded machine also sends late, so more may be under way. So the
- * retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a row the next one counts,
- * so that a machine that is always late notices a dead peer, too.
+ * Has the lane run LANE_LATE_NS or more after the timeout? The lane has just processed responses
+ * that came meanwhile. But an overloaded machine also sends late, so more responses may be under
+ * way, and the retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a row the next
+ * one counts, so that a machine that is always late notices a dead peer, too.
  */
 static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {

@@ -122,8 +122,8 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 
 /*
  * The region, or its right to read, ended in the middle of a READ, so the rest cannot be sent. If
- * the READ was answered completely before, the request may be a late copy, from before the peer
- * itself revoked the window; then the connection goes on.
+ * the READ was answered completely before, the request may be a late copy, which the peer sent
+ * before it revoked the window itself. Then the connection goes on.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {

@@ -122,8 +122,8 @@ static void uc_posted(struct qp *qp, uint64_t now_ns)
 /* --- responder --- */
 
 /*
- * Tell a peer on this host which packets have arrived. It waits for them before it executes a
- * request without packets.
+ * Tell a peer on this host which of its packets have arrived. The peer waits for their arrival
+ * before it executes a request without packets.
  */
 static void tell_arrived(struct uc_qp *uc)
 {
