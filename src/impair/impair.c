@@ -16,7 +16,7 @@ enum {
 	RETH_LENGTH_OFFSET = 12,
 	/* In the BTH: FECN, BECN and reserved bits, which the ICRC does not cover. */
 	UNCOVERED_BYTE = 4,
-	/* Of the base; a multiple of all PSNs, so that there are positions before it. */
+	/* The position of `base`. It is the number of all PSNs, so positions before it exist. */
 	POSITION_FIRST_PACKET = U24_MASK + 1,
 };
 

@@ -40,7 +40,7 @@ struct impair_fault {
 };
 
 struct impair_plan {
-	/* Of IMPAIR_SHARE_ALL */
+	/* Shares of the packets; IMPAIR_SHARE_ALL is all of them */
 	uint32_t loss;
 	uint32_t duplicate;
 	uint32_t corrupt;
