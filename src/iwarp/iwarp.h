@@ -263,8 +263,8 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
 /*
  * The bytes to be sent next, in order; there may be more behind them.
  *
- * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: program memory among them is approved
- *          until the lane is unlocked.
+ * `parts`  Room for IWARP_PIECES_MAX. The caller sends the parts before it unlocks the lane: the
+ *          access to program memory among them is approved only until then.
  *
  * Returns the number of parts, none of them empty; 0 when there is nothing to send now.
  */

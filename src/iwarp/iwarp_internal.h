@@ -177,7 +177,7 @@ void iwarp_hold_over(struct iwarp_qp *iwarp);
 /* Set the deadline of an open stream: for a stalled message, or for the initiator's first FPDU. */
 void iwarp_deadline_update(struct iwarp_qp *iwarp);
 
-/* The peer broke a rule: stage a Terminate message, and end. `ulpdu` NULL: not about a segment. */
+/* The peer broke a rule: stage a Terminate message, and end. `ulpdu`: the bad segment or NULL. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns);
 
