@@ -139,8 +139,8 @@ enum {
 	 */
 	POLL_WAIT_REFUSALS = 256,
 	/*
-	 * The same number, if the lane was taken back because packets came while no waiter was
-	 * there. Not measured.
+	 * POLL_WAIT_REFUSALS for a lane that was taken back because packets came while there was no
+	 * waiter. Not measured.
 	 */
 	POLL_WAIT_REFUSALS_ABSENT = 16,
 	/*
@@ -176,8 +176,8 @@ struct poll_policy {
  * thread's start.
  */
 struct poll_thread {
-	uint32_t polls_seen; /* `polls` of struct poll_policy at `seen_ns`; likewise the next */
-	uint32_t driving_seen;
+	uint32_t polls_seen; /* poll_policy.polls, as read at `seen_ns` */
+	uint32_t driving_seen; /* poll_policy.polls_driving, as read at `seen_ns` */
 	uint64_t seen_ns;
 	uint64_t polled_ns; /* when the thread last saw a new poll or post */
 	uint64_t idle_since_ns; /* since when the lane has had neither packets nor deadlines */
@@ -185,7 +185,10 @@ struct poll_thread {
 	uint32_t trust; /* the next tick is POLL_TICK_NS << trust */
 	/* The application has polled for some ticks, and has not become passive since */
 	bool is_regular;
-	/* >= 0: holds left before it stops; < 0: minus the batches until the next try */
+	/*
+	 * >= 0: how often the thread may still hold acknowledgements in vain. < 0: minus the number
+	 * of batches until it tries to hold them again.
+	 */
 	int hold_budget;
 };
 
