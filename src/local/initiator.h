@@ -116,8 +116,9 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 	uint64_t bytes, uint8_t **ret_pointer);
 
 /*
- * The address of a range, which is cached for the next request. NULL when the access is refused, or
- * cannot be cached. local_own_keep() is for local memory, local_theirs_keep() for the target's.
+ * Look up a range, and cache the result for the next request. Returns the range's address; NULL if
+ * the access is refused, or the result cannot be cached. local_own_keep() is for local memory,
+ * local_theirs_keep() for the target's.
  * `theirs` has one entry, and the mark in the channel names its key.
  */
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);

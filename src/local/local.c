@@ -126,7 +126,7 @@ static __attribute__((noinline)) void collect_other(
 	}
 	if (record.opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
-	/* The initiator has checked the key. If it is invalid now, the program has done that. */
+	/* The initiator has checked the key. If it is invalid now, the program has ended it. */
 	if (record.flags & WC_WITH_INV)
 		mw_invalidate(qp->lane->mrs, record.imm, user);
 	if (!is_xrc)

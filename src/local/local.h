@@ -111,7 +111,7 @@ struct local_qp {
 	uint32_t collected_seen; /* target->collected, as last read */
 	uint32_t posted_seen; /* count of requests posted to target_rq, as last read */
 	bool is_rq_shared; /* other queue pairs take from target_rq, too */
-	const struct srq_directory *target_srqs; /* NULL: no XRC target */
+	const struct srq_directory *target_srqs; /* NULL unless the target is XRC */
 	uint64_t target_serial; /* XRC target: the serial of target_rq */
 	uint32_t target_srqn; /* the number by which target_rq was found, or SHARED_NO_SRQN */
 	uint32_t target_pd; /* the domain of the regions that remote keys name */

@@ -25,8 +25,8 @@ void channel_open(struct request_channel *channel)
 }
 
 /*
- * Close the next unpublished record to the initiator. So it can publish none of the later ones
- * either, because it publishes them in order.
+ * Close the next unpublished record to the initiator. The initiator then cannot publish the records
+ * after it either, because it publishes them in order.
  */
 static void records_close(struct request_channel *channel, uint32_t generation)
 {

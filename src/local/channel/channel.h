@@ -175,7 +175,7 @@ struct request_channel {
 	_Atomic uint32_t access; /* enum mr_access */
 	/* The next request rings the doorbell, even if it has no record: see local_establish() */
 	_Atomic uint32_t wants_first;
-	/* channel_arrived(): tells the initiator of a transport without acknowledgements (UC) */
+	/* UC, which has no acknowledgements: which packets have arrived (channel_arrived()) */
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner polls for the next record */
 	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
@@ -260,7 +260,7 @@ static inline uint32_t channel_generation(const struct request_channel *channel)
 
 /*
  * The value of request_channel.arrived when the responder has processed all packets before `psn`.
- * `keeps_receive`: it has taken a receive request for a message that is not complete.
+ * `keeps_receive`: the responder has a receive request for a message that is not complete.
  */
 static inline uint32_t channel_arrived(uint32_t psn, bool keeps_receive)
 {
