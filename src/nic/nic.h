@@ -92,7 +92,7 @@ struct nic_dm {
 	uint64_t offset;
 	uint64_t epoch;
 	struct nic_owner *owner; /* the owner of imported memory, else NULL */
-	void (*release)(struct nic_owner *owner); /* set if `owner` is */
+	void (*release)(struct nic_owner *owner); /* releases `owner`; NULL if `owner` is NULL */
 };
 
 /* Allocate `bytes` (1 to 2^32) at a multiple of 2^log_align (0 to 31). Returns 0 or -ENOMEM. */
@@ -237,8 +237,8 @@ void nic_srq_destroy(struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_destroy);
 uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_number);
 
 /*
- * Change the depth and then the limit; a NULL pointer leaves that value unchanged. A limit of 0
- * turns it off. If fewer requests than the limit are pending already, SIGNAL_SRQ_LIMIT follows at
+ * Change the depth and then the limit; a NULL pointer leaves that value unchanged. *limit 0 turns
+ * the limit off. If fewer requests than the limit are pending already, SIGNAL_SRQ_LIMIT follows at
  * once.
  *
  * Returns 0; -EINVAL for a depth below the number of pending requests, or a limit above the depth;

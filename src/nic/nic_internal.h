@@ -80,12 +80,12 @@ struct nic_borrowed_qp_ops {
 
 struct nic_qp {
 	struct qp *qp;
-	struct worker_frames *frames; /* NULL: no raw packet queue pair */
-	struct worker_stream stream; /* stream.fd is -1: no connected iWARP queue pair */
+	struct worker_frames *frames; /* NULL unless this is a raw packet queue pair */
+	struct worker_stream stream; /* fd is -1 unless this is a connected iWARP queue pair */
 	/* The connection of `stream`. Covered by the NIC's and the worker's lock (nic_stream.c). */
 	struct nic_stream_user *stream_user;
 	struct nic_cq *send_cq;
-	struct nic_xrcd *xrcd; /* NULL: no XRC_RECV queue pair */
+	struct nic_xrcd *xrcd; /* NULL unless this is an XRC_RECV queue pair */
 	struct worker *worker;
 	nic_qp_event_fn *on_event;
 	void *user;
@@ -115,7 +115,7 @@ struct nic_xrcd {
 
 struct nic_srq {
 	struct srq srq;
-	struct nic_cq *cq; /* NULL: no tag-matching queue */
+	struct nic_cq *cq; /* NULL unless this is a tag-matching queue */
 	struct worker *worker; /* tag-matching queue: nic_srq_post_tag() locks this worker */
 	nic_srq_event_fn *on_event;
 	void *user;

@@ -107,7 +107,7 @@ extern const struct nic_part *const nic_parts[];
 				(*part_)->hook(__VA_ARGS__);                           \
 	} while (0)
 
-/* The same, last part first. */
+/* NIC_PARTS_CALL() in the opposite order: last part first. */
 #define NIC_PARTS_CALL_BACKWARDS(hook)                          \
 	do {                                                    \
 		for (uint32_t i_ = nic_part_count(); i_-- > 0;) \

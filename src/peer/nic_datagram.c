@@ -37,7 +37,7 @@ struct nic_ud_endpoint {
 
 static struct list endpoints = {&endpoints, &endpoints};
 static struct list free_endpoints = {&free_endpoints, &free_endpoints};
-/* Of this process's lanes; NULL: a lane has none */
+/* The UD endpoint table of each lane of this process; NULL: the lane has none */
 static struct ud_endpoint_table *tables[NIC_LANES_MAX];
 static struct datagram_lane lanes[NIC_LANES_MAX];
 
@@ -315,8 +315,8 @@ static bool is_same(const struct datagram_route *route, const void *context)
 }
 
 /*
- * Count that queue pair `qpn`, the sender, falls back to packets, if it still exists. The worker is
- * locked.
+ * The sender, queue pair `qpn`, falls back to packets: count that, if the queue pair still exists.
+ * The worker is locked.
  */
 static void count_unreachable(const struct worker *worker, uint32_t qpn)
 {
