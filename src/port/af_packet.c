@@ -296,7 +296,7 @@ unsigned port_packet_send(
 		pieces[i] = (struct iovec){port_packet_buffer(port, i), bytes[i]};
 		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &pieces[i], .msg_iovlen = 1}};
 	}
-	/* Not by the C library, whose function is a cancellation point (os/cancel.h). */
+	/* The C library's function would be a cancellation point (os/cancel.h). */
 	sent = (int)syscall(SYS_sendmmsg, port->fd, messages, count, MSG_DONTWAIT);
 	if (sent < 0) {
 		bool is_later = errno == ENOBUFS || errno == EINTR || errno == EWOULDBLOCK;

@@ -67,9 +67,7 @@ int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
  */
 static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
 {
-	/*
-	 * Not by the C library, whose function is a cancellation point: the caller holds locks.
-	 */
+	/* The C library's function would be a cancellation point, and the caller holds locks. */
 	int64_t taken = syscall(SYS_recvfrom, fd, to, bytes, MSG_DONTWAIT, NULL, NULL);
 
 	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;

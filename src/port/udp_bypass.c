@@ -134,7 +134,7 @@ static void unmarked_note(struct udp_bypass *bypass, const uint8_t *data)
 	memcpy(unmarked->start, data, BTH_BYTES);
 }
 
-/* Was the datagram of the mark delivered already? If so, its note is removed. */
+/* Was the datagram of the mark delivered already? If so, it is removed from `unmarked`. */
 static bool mark_is_late(struct udp_bypass *bypass, const struct tpacket2_hdr *slot)
 {
 	for (unsigned i = 0; i < BYPASS_UNMARKED_COUNT; i++) {

@@ -110,8 +110,9 @@ static void want_no_middle(struct program *program, uint32_t bth)
 }
 
 /*
- * Let the ring take packets for our address, port and slot. Of a long packet it takes the headers,
- * as a mark; of a long packet that begins with a middle packet, nothing.
+ * Let the ring take datagrams for our address, port and slot: all of a short one, and only the
+ * headers of a long one, as a mark. The ring takes nothing of a long datagram that begins with a
+ * middle packet.
  */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 {

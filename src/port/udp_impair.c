@@ -18,10 +18,10 @@
 
 enum {
 	HELD_COUNT_MAX = 16384,
-	/* The requester waits while more is before it on a link of limited rate. */
+	/* The requester waits while the link of limited rate has a longer backlog than this. */
 	LINK_BACKLOG_NS_MAX = 2000000,
 	KERNEL_PAUSE_NS = 50000, /* until the next attempt, when the kernel's queue is full */
-	/* Of a frame, besides BTH to pad: Ethernet with preamble, FCS and gap; IPv4, UDP, ICRC. */
+	/* A frame's bytes besides BTH to pad: Ethernet with preamble, FCS, gap; IPv4, UDP, ICRC. */
 	FRAME_BYTES = 38 + 20 + 8 + ROCE_ICRC_BYTES,
 };
 
@@ -30,7 +30,7 @@ struct udp_held {
 	struct list link;
 	uint64_t due_ns;
 	struct udp_path *path;
-	uint32_t bytes; /* with the ICRC */
+	uint32_t bytes; /* length of the packet with the ICRC */
 	uint8_t data[];
 };
 
@@ -38,8 +38,8 @@ struct udp_impairments {
 	struct impair *impair;
 	struct list held; /* struct udp_held, the earliest first */
 	uint32_t held_count;
-	struct udp_held *aside; /* the last packet that the next one is to overtake; NULL: none */
-	uint64_t kernel_ns; /* no attempt before that */
+	struct udp_held *aside; /* waits until the next packet has overtaken it; NULL: none */
+	uint64_t kernel_ns; /* nothing is sent before this time, as the kernel's queue was full */
 	uint64_t backlog_until_ns; /* the last packet's time on the link */
 	struct icrc_lengths lengths;
 };
@@ -84,7 +84,7 @@ void udp_impair_close(struct port_udp *port)
 
 /* --- staging --- */
 
-/* Put the packet in its place. Of those for one time, the last one to come is the last. */
+/* Insert the packet by its time, behind all packets that have the same time. */
 static void held_insert(struct udp_impairments *impairments, struct udp_held *held)
 {
 	struct list *before = impairments->held.prev;

@@ -307,7 +307,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	if (error == EPERM || error == EACCES || error == ENOSYS)
 		udp_refused(port, "sendmmsg", error);
 	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-		/* No checksum offload (EIO), or a limit of the device: send packets one by one. */
+		/* The device has no checksum offload (EIO) or a limit: send packets one by one. */
 		path->can_segment = false;
 		port->counters->tx_segment_refused++;
 		return true;
