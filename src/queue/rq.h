@@ -58,7 +58,7 @@ struct recv_wqe {
 struct recv_slot {
 	uint64_t wr_id;
 	uint32_t sge_count;
-	/* Of a shared queue: the owner does not know that the request was taken, if it was. */
+	/* Set from the post on, until the owner knows that the request was taken */
 	uint32_t is_out;
 	struct sge sge[];
 };

@@ -37,7 +37,7 @@ struct xrc_file {
 
 struct srq_public {
 	_Atomic uint32_t number; /* 0: the queue was destroyed */
-	/* Of a shared queue: the lane that completes requests that other processes take. */
+	/* The lane that completes requests taken by other processes, if they share the queue */
 	uint32_t lane;
 	uint64_t rq_offset; /* struct recv_queue */
 	uint64_t next_offset; /* the next struct srq_public in the NIC's list */
@@ -71,7 +71,7 @@ struct srq {
 	uint32_t pd;
 	uint32_t xrcd; /* the XRC domain; 0 when it is no XRC queue */
 	struct cq *cq; /* the requests of an XRC or tag-matching queue complete here */
-	struct tags *tags; /* NULL: no tag-matching queue */
+	struct tags *tags; /* NULL unless this is a tag-matching queue */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
