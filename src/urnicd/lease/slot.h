@@ -20,7 +20,7 @@
 enum {
 	/* Slots returned last, which are not drawn while others are free. */
 	SLOT_RESTING_COUNT = 16,
-	/* How long a returned slot is reserved for its user: peers give up before. */
+	/* How long a returned slot is reserved for its user. Peers give up in that time. */
 	SLOT_REST_MS = 60000,
 };
 
