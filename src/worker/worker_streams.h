@@ -80,7 +80,7 @@ unsigned worker_streams_receive(struct worker *worker);
 static inline void worker_streams_read_ahead(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
-	/* Only if worker_streams_receive() would read from the hot stream. */
+	/* Read only if worker_streams_receive() would read from the hot stream. */
 	bool is_read = hot && !hot->is_deaf && !hot->is_stalled;
 	uint8_t *buffer = is_read ? iwarp_offer_buffer(hot->iwarp) : NULL;
 

@@ -52,7 +52,7 @@ struct worker_wait {
 	/* The channel's epoll set with the lane's sockets; -1: none. Written with the lock held. */
 	_Atomic int set;
 	bool is_in; /* a thread is in worker_wait() */
-	/* That thread sleeps, or is about to. The first wake-up clears it. */
+	/* The thread in worker_wait() sleeps, or is about to. The first wake-up clears this. */
 	_Atomic bool is_asleep;
 	bool is_parked; /* the lane's thread sleeps without a limit and without the timer */
 	bool is_timer_set; /* the timer will wake the lane's thread */
