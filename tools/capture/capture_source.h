@@ -42,7 +42,7 @@ struct capture_process {
 	pid_t pid;
 	char comm[PROCESS_NAME_BYTES];
 	uint64_t identity; /* the identity of its NIC memory */
-	int memory; /* descriptor of the owner's side; -1: unusable, as a message said */
+	int memory; /* descriptor of the owner's side; -1: it is unusable, and a message said why */
 	int shared; /* descriptor of the peers' side, or -1 */
 	int pidfd;
 	bool has_ended;

@@ -459,7 +459,7 @@ static void export_end(struct all *all, struct exported *exported)
 	all->status |= export_close(exported);
 }
 
-/* Do what the marks ask for. Returns whether no file is mounted any more. */
+/* Handle all has_changed and is_unmounted marks. Returns whether no file is mounted any more. */
 static bool all_step(struct all *all)
 {
 	bool is_mounted = false;

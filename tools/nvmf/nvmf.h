@@ -59,7 +59,7 @@ struct nvmf_options {
 	const char *fuse;
 	const char *name;
 	bool is_read_only;
-	/* discover and connect-all. */
+	/* Only discover and connect-all use these. */
 	const char *discovery_conf; /* a file */
 	bool is_matching; /* connect only subsystems whose address is the discovery controller's */
 	bool is_persistent;

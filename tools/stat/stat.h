@@ -54,8 +54,8 @@ int stat_report_make(const struct stat_filter *filter, struct stat_report *ret_r
 void stat_report_done(struct stat_report *report);
 
 /*
- * The name of the device on the interface `ifindex`; without a device, of the interface; without an
- * interface, its number. `text` is memory for the latter two.
+ * The name of the device on the interface `ifindex`. Without a device: the interface's name. If the
+ * interface is gone: the number `ifindex`. `text` is memory for the interface's name or number.
  */
 const char *stat_device_name(
 	const struct stat_report *report, uint32_t ifindex, char text[IF_NAMESIZE]);
