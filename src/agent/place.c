@@ -565,7 +565,6 @@ struct others {
 	void *context;
 };
 
-/* A visit_place: visit all listeners in one directory. */
 static int others_there(void *context, const struct place *place)
 {
 	const struct others *others = context;
