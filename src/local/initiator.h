@@ -118,8 +118,8 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 /*
  * Look up a range, and cache the result for the next request. Returns the range's address; NULL if
  * the access is refused, or the result cannot be cached. local_own_keep() is for local memory,
- * local_theirs_keep() for the target's.
- * `theirs` has one entry, and the mark in the channel names its key.
+ * local_theirs_keep() for the target's. `theirs` has one entry, and the mark in the channel names
+ * the key of that entry.
  */
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);
 uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs);
