@@ -21,7 +21,7 @@
 #include "base/spin.h"
 #include "impair/plan.h"
 
-/* A packet that is to be sent after the next one waits for that so long at most. */
+/* A packet that the next packet is to overtake waits for the next packet at most this long. */
 #define IMPAIR_REORDER_NS 1000000u
 
 struct impair_counters {

@@ -40,7 +40,7 @@ uint64_t rc_retry_ns(uint8_t timeout)
 	return max_u64(timeout_ns, min_u64(RC_TIMEOUT_FACTOR_MAX * timeout_ns, RC_RETRY_NS_MIN));
 }
 
-/* RC_PROBE_NS_MIN is a scheduling delay of the peer, which even a steady path can have. */
+/* The peer may be scheduled RC_PROBE_NS_MIN late, even if all measured times were equal. */
 static uint64_t probe_interval_ns(const struct rc_requester *requester)
 {
 	uint64_t interval_ns =
