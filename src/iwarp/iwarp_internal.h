@@ -86,8 +86,8 @@ static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t byt
 
 /*
  * Give the program its memory back. The zero-copy payload of a FPDU that is partly sent is copied,
- * or the stream ends. From the first other FPDU with a zero-copy payload on, FPDUs are no longer
- * staged.
+ * or the stream ends. The next FPDU with a zero-copy payload, and all FPDUs behind it, are unstaged
+ * again.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp);
 
