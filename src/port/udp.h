@@ -154,7 +154,7 @@ void port_udp_lookup_done(
 /* From now on, set port_udp_packet.hop_limit, because a program reads IP headers. */
 void port_udp_report_hops(struct port_udp *port);
 
-/* Stop receiving at this address, which is that of a multicast group, so no path uses it. */
+/* Stop receiving at the address of a multicast group. No path uses such an address. */
 void port_udp_remove_address(struct port_udp *port, uint32_t index);
 
 /*

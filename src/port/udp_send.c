@@ -341,8 +341,8 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 }
 
 /*
- * Copy the borrowed payloads of packets that have to wait into the stage, because the caller needs
- * them no longer than this flush. The last packet is first, because each packet moves towards the
+ * Copy the borrowed payloads of packets that have to wait into the stage, because they are borrowed
+ * only until this flush returns. Copy the last packet first, because each packet moves towards the
  * end of the stage.
  */
 static void borrowed_copy(struct port_udp *port)
