@@ -89,7 +89,7 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	if (!has_posted(rq, (uint32_t)taken, posted_seen))
 		return false;
 	slot = slot_borrowed(rq, base, bytes, (uint32_t)taken);
-	/* It may change until rq_take_peeked() has succeeded. */
+	/* The slot may change until rq_take_peeked() has succeeded. */
 	if (!slot || !slot_copy_checked(wqe, slot))
 		return false;
 	wqe->wr_id = (uint32_t)taken;

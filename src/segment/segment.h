@@ -69,7 +69,7 @@ bool segment_is_wanted(const void *address, uint64_t bytes);
 
 /*
  * Make the pages of [address, address + bytes) a segment, if segment_is_wanted(), and if they may
- * be moved (segment_may_move()) or are shared memory. With `has_neighbours` the call makes none,
+ * be moved (segment_may_move()) or are shared memory. With `has_neighbours` it makes no segment,
  * because another region has bytes on these pages, which a peer may be writing.
  */
 void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours);

@@ -14,7 +14,7 @@ enum { PRIVILEGED_PORTS = 1024 /* the first port that needs no privilege */ };
  * `pid`    The process at the other end of a connection.
  * `uid`    Its effective user when it connected. Rights that it has gained since, by executing a
  *          setuid program, do not count.
- * `pidfd`  Of the process; proves that `pid` is not reused. -1: the answer is no.
+ * `pidfd`  A pidfd of the process, which proves that `pid` is not reused. -1: the answer is no.
  */
 bool privilege_has_low_ports(pid_t pid, uid_t uid, int pidfd);
 
