@@ -184,7 +184,7 @@ void command_expect(struct target_command *command, enum target_direction direct
 /* Start a command after error injection. */
 void command_dispatch(struct target_command *command);
 void queue_close(struct target_queue *queue);
-/* End a command that waits in the core. Returns false, and does nothing, if it is at work. */
+/* End a command that waits in the core. False, without effect, if it is TARGET_STAGE_WORKING. */
 bool command_abort(struct target_command *command);
 
 /* --- handlers --- */
