@@ -12,7 +12,7 @@
 
 static struct mnl_socket *netlink; /* NULL: none */
 static struct stat namespace; /* the network namespace of the socket */
-/* Process that opened `netlink`: a forked child would take its parent's messages. */
+/* The process that opened `netlink`. A forked child opens its own: it would take these messages. */
 static pid_t owner;
 
 static int groups_join(void)

@@ -36,13 +36,13 @@ struct busy_lock {
 
 extern _Atomic uint32_t busy_locks_queued; /* queued threads of all locks of the process */
 
-/* A hint. */
+/* Is a thread queued for any busy lock? A hint. */
 static inline bool busy_locks_are_wanted(void)
 {
 	return atomic_load_explicit(&busy_locks_queued, memory_order_relaxed);
 }
 
-/* A hint. */
+/* Is a thread queued for the lock? A hint. */
 static inline bool busy_lock_is_wanted(struct busy_lock *lock)
 {
 	return atomic_load_explicit(&lock->queued, memory_order_relaxed);
