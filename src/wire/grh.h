@@ -26,8 +26,8 @@
 void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*
- * Read the 40 bytes in either form. Returns false, with *header unchanged, for bytes without
- * version 6 and without an IPv4 header of a right checksum.
+ * Read the 40 bytes in either form. Returns false, with *header unchanged, if they have neither
+ * version 6 nor an IPv4 header with a right checksum.
  */
 bool grh_decode(struct ip_header *header, const uint8_t from[GRH_BYTES])
 	URNIC_EXPORT_AS(grh_decode);

@@ -149,7 +149,7 @@ static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t leng
 /* How an IPv4 identification, in place of zero, changes the CRC at the end of the headers. */
 static uint32_t id_change(uint32_t id)
 {
-	/* The change by each bit of the identification, which 22 more bytes of headers follow. */
+	/* The change by each bit. 22 bytes of IPv4 and UDP headers follow the identification. */
 	static const uint32_t bits[16] = {
 		0x9b73ead4,
 		0xed96d3e9,

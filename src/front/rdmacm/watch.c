@@ -71,9 +71,9 @@ struct id *id_find(struct rdma_cm_id *public)
 /* --- addresses that come later --- */
 
 /*
- * The families of which new addresses are reported to urnicd, too, so that it passes the requests
- * that arrive there. Listeners at any address want these requests; so do listeners at a loopback
- * address (device_find_for_loopback()).
+ * The families of which new addresses are reported to urnicd, too, so that urnicd passes on the
+ * requests that arrive at them. Listeners at any address want these requests; so do listeners at a
+ * loopback address (device_find_for_loopback()).
  */
 struct families {
 	bool ipv4;

@@ -169,7 +169,7 @@ struct rdmap_atomic_request {
 	uint32_t stag;
 	uint64_t offset;
 	uint64_t operand; /* the addend, or the new value */
-	/* FETCH_ADD: each one bit ends a field; COMPARE_SWAP: the bits that change. */
+	/* FETCH_ADD: each set bit ends a field; COMPARE_SWAP: the bits that change. */
 	uint64_t operand_mask;
 	uint64_t compare;
 	uint64_t compare_mask; /* bits that are compared */
