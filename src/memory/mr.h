@@ -128,7 +128,7 @@ struct mr_extent {
 	uint32_t segment;
 };
 
-/* The struct mr_extent of a slot's region, in NIC memory. Written under the locks of the slot. */
+/* The struct mr_extent of a slot's region, in NIC memory. Written when the slot is written. */
 struct mr_place {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end;

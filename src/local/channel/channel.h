@@ -184,7 +184,7 @@ struct request_channel {
 	/* The initiator writes these. */
 	alignas(64) _Atomic uint64_t in_use;
 	_Atomic uint32_t count; /* records published in this generation */
-	_Atomic uint32_t initiator; /* a borrower's name (local_owner.who); 0: no borrower */
+	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower has the channel */
 	/* What the initiator has executed, for the owner's counters (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
