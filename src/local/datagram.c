@@ -286,7 +286,7 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
-/* The lookup of a key fails that was valid when the request was taken: see owner_await_key(). */
+/* The lookup of `key` failed. It was valid when the request was taken: see owner_await_key(). */
 static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
 {
 	borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);

@@ -51,7 +51,7 @@ void group_done(struct group *group);
 /* The slot that needs a member, and the members that it may get. */
 struct group_need {
 	uint8_t slot;
-	/* Only a member that no process has received will do, because urnicd keeps it. */
+	/* urnicd keeps the member, so it must be one that no process has received. */
 	bool is_kept;
 	const struct agent_slots *leased; /* slots that keep their members */
 };
