@@ -5,8 +5,8 @@
 
 /*
  * The application has neither polled nor posted for POLL_IDLE_NS, so this process is only a target
- * of others, or waits for events. If it is not passive, it needs the CPU more than this thread
- * does. That is also true of an application that posts and then watches its memory.
+ * of others, or waits for events. An application that is not passive needs the CPU more than this
+ * thread does, even if it only posts and then watches its memory.
  */
 static bool is_passive(const struct poll_thread *thread, uint64_t now_ns)
 {

@@ -46,7 +46,7 @@ static void report_open(const char *path)
 		log_write(LOG_ERROR, "URNIC_IMPAIR: %.200s is no file for a report", path);
 }
 
-/* Does each fault that kills know whom? */
+/* Log each `kill` fault that has no process group to kill. */
 static void victims_check(const struct impair_plan *plan)
 {
 	for (uint32_t i = 0; i < plan->fault_count; i++) {

@@ -198,7 +198,7 @@ static void packet_corrupt(struct udp_impairments *impairments, struct udp_held 
 	}
 }
 
-/* A packet that is to be sent. */
+/* Impair a packet as `fate` says, and queue it for the time when it is due. */
 static void packet_impair(struct port_udp *port, const struct impair_fate *fate,
 	struct udp_held *held, uint64_t now_ns)
 {
