@@ -193,7 +193,7 @@ int agent_client_resume(struct agent_client *client);
 bool agent_client_has_ended(const struct agent_client *client);
 
 /*
- * Store the sentence for a call that would wait for a silent urnicd in `why`. Returns -ETIMEDOUT.
+ * Store in `why` the sentence for a call that would wait for a silent urnicd. Returns -ETIMEDOUT.
  */
 int agent_client_fail_silent(struct agent_client *client);
 
