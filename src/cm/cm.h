@@ -395,13 +395,13 @@ enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /*
- * The address to which the peer's program has connected. Mostly it is the address at which the
+ * The address to which the peer's program has connected. Usually it is the address at which the
  * request's packet arrived.
  *
  * A program may connect to a loopback address, which has no device. The packet then goes from an
  * address of the host to the same address, and its RDMA IP CM header (IBTA A11) has the loopback
- * address. Only in such a packet this function trusts the header, because other hosts cannot send
- * one.
+ * address. This function trusts the header only in such a packet, because other hosts cannot send
+ * such a packet.
  *
  * `message`     A REQ or a SIDR_REQ. For any other message the result is `local`.
  * `local`       The address at which the packet arrived.

@@ -34,7 +34,7 @@ struct mpa_policy {
 	bool wants_crc;
 	bool wants_markers; /* want markers in the FPDUs that we receive */
 	bool is_peer_to_peer; /* request the peer-to-peer model (RFC 6581) */
-	uint32_t ready; /* enum mpa_ready, or'ed: the RTR messages to offer then; 0: all */
+	uint32_t ready; /* with is_peer_to_peer: the enum mpa_ready to offer, or'ed; 0: all */
 };
 
 /* READs and atomics of one side. */
