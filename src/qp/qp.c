@@ -401,8 +401,8 @@ size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 }
 
 /*
- * The total bytes of the request's list; -EINVAL when that is more than a message, or with
- * SEND_INLINE the inline room, may have.
+ * The total bytes of the request's list; -EINVAL when that is more than a message may have, or with
+ * SEND_INLINE, more than the inline room.
  */
 static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 {
