@@ -156,8 +156,8 @@ static double sorted_ms(const uint64_t *ns, uint32_t percent)
 }
 
 /*
- * The kernel lets a thread that wakes up preempt one that runs, so a waiting thread would often
- * find the lock free. It does not let a thread of class SCHED_BATCH do so.
+ * The scheduler prefers a thread that wakes up, so a waiting thread often gets the processor while
+ * the lock is free. A thread of class SCHED_BATCH does less often.
  */
 static void be_batch(void)
 {
