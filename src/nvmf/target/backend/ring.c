@@ -26,6 +26,17 @@ void ring_file_init(struct ring_file *file)
 	file->waiting_end = &file->waiting;
 }
 
+/*
+ * The kernel has a thread for each system call that blocks, by default up to four for each
+ * processor. A disk that hangs would take all of them.
+ */
+static void threads_allow(struct backend_ring *ring)
+{
+	unsigned most[2] = {ring->entries}; /* for files; 0 leaves the other limit as it is */
+
+	(void)io_uring_register_iowq_max_workers(&ring->uring, most);
+}
+
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring)
 {
 	struct backend_ring *ring = calloc(1, sizeof(*ring));
@@ -36,6 +47,8 @@ int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring 
 	ring->entries = entries;
 	list_init(&ring->files);
 	ring->has_uring = allow_uring && io_uring_queue_init(entries, &ring->uring, 0) == 0;
+	if (ring->has_uring)
+		threads_allow(ring);
 	*ret_ring = ring;
 	return 0;
 }
