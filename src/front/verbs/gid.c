@@ -52,11 +52,16 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 }
 
 /* ibv_query_gid_type() under the versions of other rdma-core releases (symbols.def). */
-#define GID_TYPE_OF_RELEASE(release)                                                 \
-	extern __typeof(ibv_query_gid_type) query_gid_type_##release                 \
-		__attribute__((alias("ibv_query_gid_type"), visibility("default"))); \
-	__asm__(".symver query_gid_type_" #release                                   \
-		", ibv_query_gid_type@IBVERBS_PRIVATE_" #release ", remove");
+#define GID_TYPE_OF_RELEASE(release)                                                           \
+	__attribute__((visibility("default"))) int query_gid_type_##release(                   \
+		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type); \
+	__asm__(".symver query_gid_type_" #release                                             \
+		", ibv_query_gid_type@IBVERBS_PRIVATE_" #release ", remove");                  \
+	int query_gid_type_##release(                                                          \
+		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)  \
+	{                                                                                      \
+		return ibv_query_gid_type(context, port_num, index, type);                     \
+	}
 
 #define NODE(version)
 #define SYMBOL(name)
