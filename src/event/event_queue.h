@@ -148,7 +148,11 @@ int event_queue_is_blocking(const struct event_queue *queue);
 /* Does the descriptor have an owner (F_SETOWN), which may want signals? */
 bool event_queue_has_owner(const struct event_queue *queue);
 
-/* Before the byte is sent: copy the set's owner and signal to `read_fd`. The queue is locked. */
+/*
+ * The caller is about to send the byte that wakes readers. If the program's descriptor is an epoll
+ * set, give `read_fd` the owner (F_SETOWN) and the signal (F_SETSIG) of that set. The queue is
+ * locked.
+ */
 void event_queue_copy_owner(struct event_queue *queue);
 
 /* Set the queue's collector, once. */

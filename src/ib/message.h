@@ -47,7 +47,10 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 /* The opcode (of class RC) of READ response packet `index` of `count`. */
 enum opcode message_response_opcode(uint32_t index, uint32_t count);
 
-/* Is the payload of a packet long enough to be sent zero-copy, and in runs? */
+/*
+ * Is the packet's payload long enough (lane->zerocopy_bytes_min) for the queue pair to send it
+ * zero-copy, in a run of packets?
+ */
 static inline bool message_packet_is_long(const struct qp *qp, const struct packet *packet)
 {
 	uint32_t bytes_min = qp->lane->zerocopy_bytes_min;

@@ -138,7 +138,10 @@ static bool share_draw(const struct impair *impair, const struct impair_flow *fl
 	return share && value_draw(impair, flow, sent, draw) % IMPAIR_SHARE_ALL < share;
 }
 
-/* A bit that the receiver's ICRC check finds. */
+/*
+ * Draw the number of a bit to invert. It is not in the byte of the BTH that the ICRC does not
+ * cover, so the receiver's ICRC check fails.
+ */
 static uint32_t bit_draw(const struct impair *impair, const struct impair_flow *flow,
 	const struct transmission *sent, uint32_t bytes)
 {

@@ -103,7 +103,7 @@ static __attribute__((noinline)) void collect_other(
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
 	struct srq *srq = shared_srq_of(qp, record.number);
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
-	/* Of the receive buffer: a WRITE WITH IMMEDIATE uses none. */
+	/* What the initiator wrote to the receive buffer, which an immediate WRITE does not use. */
 	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0;
 	struct cqe cqe = {
 		.opcode = record.opcode,

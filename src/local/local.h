@@ -208,7 +208,10 @@ static inline bool local_has_work(const struct local_lane *lane)
  */
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
 
-/* Update the watch of a watched channel: where its next record will be. */
+/*
+ * The lane polls this channel. Set local->watch to the place of the channel's next record, and to
+ * the value of `sequence` by which the record will show that it is published.
+ */
 static inline void local_watch_next(struct local_qp *local)
 {
 	const struct request_channel *channel = local->channel;

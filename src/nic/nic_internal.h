@@ -320,13 +320,22 @@ int nic_start(void);
 
 void nic_for_each_worker(void (*act)(struct worker *worker));
 
-/* The worker of a lane from `*index` on, which is advanced; NULL: there are no more. */
+/*
+ * The first worker whose lane has index `*index` or a later one. Sets *index to the index after it.
+ * NULL: there are no more.
+ */
 struct worker *nic_worker_next(uint32_t *index);
 
-/* The worker whose lane has the slot, any number; NULL: none of this process. */
+/*
+ * The worker whose lane has slot `slot`, which may be any number. NULL: no lane of this process has
+ * it.
+ */
 struct worker *nic_worker_of_slot(uint32_t slot);
 
-/* The queue pair of this number, any value, and type; NULL: none. The NIC is locked. */
+/*
+ * The queue pair of this type with number `qpn`, which may be any value. NULL: there is none. The
+ * NIC is locked.
+ */
 struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
 
 /*
@@ -433,8 +442,8 @@ void nic_srq_forget_on_lanes(const struct srq *srq);
 uint64_t nic_srq_share(void);
 
 /*
- * The NIC is being created: allocate NIC memory for channels. The NIC is locked. Returns 0 or
- * -ENOMEM.
+ * Allocate the waiters of completion channels in NIC memory, while the NIC is created. The NIC is
+ * locked. Returns 0 or -ENOMEM.
  */
 int nic_channel_start(void);
 

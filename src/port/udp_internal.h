@@ -401,8 +401,8 @@ uint64_t *udp_error_counter(struct port_udp_counters *counters, int error);
 /* --- impairments (udp_impair.c); the port has some --- */
 
 /* port_udp_stage_run() */
-void udp_impair_stage(struct port_udp *port, struct udp_path *path, uint32_t bytes,
-	const struct packet_run *run);
+void udp_impair_stage(
+	struct port_udp *port, struct udp_path *path, uint32_t bytes, const struct packet_run *run);
 
 /* port_udp_flush() */
 int udp_impair_flush(struct port_udp *port);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "memory/mw.h"
 #include "ib/rc/rc.h"
+#include "memory/mw.h"
 #include "wire/timer.h"
 #include "world.h"
 

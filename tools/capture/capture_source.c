@@ -209,8 +209,9 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 	if (pid == getpid() || (sources->only && pid != sources->only))
 		return;
 	/*
-	 * A descriptor of anything else keeps identity 0. memory_open() refuses it below. The
-	 * process stays in the list with this identity, so there is one message only.
+	 * If `memory` is no NIC memory, `identity` stays 0, and memory_open() refuses the
+	 * descriptor below. The process stays in the list with identity 0, so a second attempt ends
+	 * at is_known(), and the user reads only one message about this process.
 	 */
 	if (nic_memory_check(memory) == 0 &&
 		pread(memory, &identity, sizeof(identity),

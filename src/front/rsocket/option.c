@@ -14,11 +14,11 @@
 #include "base/arith.h"
 #include "front/rsocket/rsocket.h"
 
-/* An option that is a number of struct rs_options. */
+/* A socket option with an integer value, which a field of struct rs_options holds. */
 struct option {
 	int level;
 	int name;
-	size_t offset; /* of the number */
+	size_t offset; /* of that field in struct rs_options */
 	int min, max; /* a value beyond a limit becomes that limit */
 	int id_option; /* the option of the rdma_cm_id that it sets, too; 0: none */
 	bool is_flag; /* any value but 0 becomes 1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_TESTS_FUZZ_VERBS_WORLD_H
-#define URNIC_TESTS_FUZZ_VERBS_WORLD_H
+#ifndef URNIC_TESTS_RANDOM_VERBS_WORLD_H
+#define URNIC_TESTS_RANDOM_VERBS_WORLD_H
 
 /*
  * A random program: one thread's objects, and a model of their dependencies.
