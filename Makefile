@@ -45,7 +45,7 @@ check:
 	@scripts/check $(BUILD) --no-suite long
 
 check-all:
-	@scripts/install-deps build test programs lint
+	@scripts/install-deps build test programs lint aarch64
 	@scripts/check-all
 
 # As root. INTEROP: options of tests/interop/run, for a part of it.
@@ -83,7 +83,7 @@ help:
 	@echo 'make demo-nvmf    run NVMe over Fabrics between two hosts, over RDMA and TCP'
 	@echo 'make quick        build and run the short tests (two minutes)'
 	@echo 'make check        build and run the tests (fifteen to twenty minutes)'
-	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
+	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers, aarch64'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
 	@echo 'make report       those and more as a page with plots, beside UCX and libfabric (ROUNDS=1: short)'
