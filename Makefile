@@ -7,7 +7,8 @@ PREFIX ?= /usr/local
 MESON ?= meson
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all build deps demo demo-nvmf quick check check-all check-interop bench report install format clean help
+.PHONY: all build deps demo demo-nvmf quick check check-all check-interop bench report install \
+	deb dist format clean help
 
 all: build
 
@@ -70,11 +71,19 @@ install: build
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
 	@$(MESON) install -C $(BUILD)
 
+# The last commit, packed: build-deb/*.deb, and build-dist/urnic-VERSION.tar.xz.
+deb:
+	@scripts/install-deps build package
+	@scripts/deb
+
+dist:
+	@scripts/dist
+
 format:
 	@clang-format -i $(SOURCES)
 
 clean:
-	rm -rf $(BUILD) build-check
+	rm -rf $(BUILD) build-check build-deb build-dist
 
 help:
 	@echo 'make              build into $(BUILD)/; $(BUILD)/urnic works from there'
@@ -88,5 +97,7 @@ help:
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
 	@echo 'make report       those and more as a page with plots, beside UCX and libfabric (ROUNDS=1: short)'
 	@echo 'make install      install under PREFIX ($(PREFIX)), staged in DESTDIR if set'
+	@echo 'make deb          Debian packages of the last commit, in build-deb/'
+	@echo 'make dist         its tarball, in build-dist/'
 	@echo 'make format       clang-format every source'
 	@echo 'make clean        remove the build directories'
