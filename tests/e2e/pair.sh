@@ -59,6 +59,14 @@ forbidden() {
 	says 'does not let ordinary users make user namespaces'
 }
 
+# In a chroot, as tests of other distributions have it.
+in_chroot() {
+	# shellcheck disable=SC2016
+	timeout $pair_seconds unshare --mount sh -c 'mount --rbind / "$0" && exec chroot "$0" "$@"' \
+		"$scratch" "$urnic" pair -- true -- true 2>/tmp/$network.err && rm /tmp/$network.err ||
+		fail "in a chroot: $(cat /tmp/$network.err)"
+}
+
 refusals() {
 	pair_ends 2 --mtu 100 -- true -- true
 	says "not '100'"
@@ -71,6 +79,7 @@ refusals() {
 }
 
 pairs_begin
+[ "$(id -u)" != 0 ] || in_chroot
 basics
 ends
 refusals

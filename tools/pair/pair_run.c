@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,23 @@ static void input_close(int host)
 		dup2(null_fd, STDIN_FILENO);
 }
 
+/*
+ * The path of this program. A process that has entered another mount namespace cannot read it: in a
+ * chroot the kernel then shows the path outside of that.
+ */
+static char program_path[PATH_MAX] = "/proc/self/exe";
+
+static void program_path_read(void)
+{
+	char path[PATH_MAX];
+	ssize_t bytes = readlink(program_path, path, sizeof(path) - 1);
+
+	if (bytes <= 0)
+		return;
+	path[bytes] = '\0';
+	memcpy(program_path, path, (size_t)bytes + 1);
+}
+
 /* Replace this process by `urnic run` with the arguments. */
 static noreturn void program_exec(char **arguments)
 {
@@ -144,7 +162,7 @@ static noreturn void program_exec(char **arguments)
 		argv[0] = (char *)"urnic";
 		argv[1] = (char *)"run";
 		memcpy(argv + 2, arguments, count * sizeof(*argv));
-		execv("/proc/self/exe", argv);
+		execv(program_path, argv);
 	}
 	complain("pair: %s: %s", arguments[0], strerror(errno));
 	_exit(EXIT_NOT_RUN);
@@ -391,6 +409,7 @@ int pair_run(const struct pair_settings *settings)
 	sigset_t set = signals_awaited();
 	int error, status;
 
+	program_path_read();
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	error = network_make_private(&settings->network, &pair.network);
