@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -133,10 +134,21 @@ static void write_host(FILE *script, const struct network *network, int host)
 	}
 }
 
+/* Open a file in memory, because a container may have no directory that it may write to. */
+static FILE *script_create(void)
+{
+	int fd = memfd_create("urnic-host", MFD_CLOEXEC);
+	FILE *script = fd < 0 ? NULL : fdopen(fd, "w+");
+
+	if (!script && fd >= 0)
+		close(fd);
+	return script;
+}
+
 /* Configure the namespace of a host, or of the switch if `host` is -1. */
 static int configure_namespace(const struct network *network, int host, unsigned mtu)
 {
-	FILE *script = tmpfile();
+	FILE *script = script_create();
 	int result;
 
 	if (!script)
