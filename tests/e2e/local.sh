@@ -1,14 +1,14 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # Two processes of one host exchange data without packets: Debian's programs, and every byte of
-# every operation. Checks the counters, and that the target of one-sided operations needs no CPU.
-# LOCAL_SECONDS: duration of that measurement, 1 unless set.
+# every operation; and which memory is moved for that.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
 need ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat \
 	ibv_rc_pingpong ibv_srq_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_xsrq_pingpong
 export URNIC_LOCAL=on
-seconds=${LOCAL_SECONDS:-1}
 network_up 9000
 
 for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat; do
@@ -28,36 +28,6 @@ port=18600
 for way in on off; do
 	URNIC_LOCAL=$way pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0
 	URNIC_LOCAL=$way pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0 -w mixed -n 6000
-done
-
-# ticks PROCESS: the CPU time that it has used, in clock ticks.
-ticks() {
-	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
-}
-
-# target_idles PROGRAM: there is more time in the next attempt.
-target_idles() {
-	running=$((seconds + 1 + 2 * attempt))
-	start server a "$1" -F -d rocep_veth0 -D $running
-	wait_for_port a $port "$job_server"
-	start client a "$1" -F -d rocep_veth0 -D $running 10.99.0.1
-	await 'no data move' has_counted 1000 a "$(process client)" local_requests
-	before=$(ticks "$(process server)")
-	sleep "$seconds"
-	used=$(($(ticks "$(process server)") - before))
-	sent=$(counter a "$(process client)" sent_pkts)
-	executed=$(counter a "$(process client)" local_requests)
-	finish_well server client
-	why="the target of $1: $used ticks of CPU in $seconds s, $executed requests until then, $sent packets"
-	# A target that does not run for milliseconds is sent packets, and works at them.
-	[ "$executed" -gt 1000 ] && [ "$sent" -le 64 ] || return $LATE
-	[ "$used" -le 1 ]
-}
-
-port=18515
-for program in ib_write_bw ib_read_bw ib_atomic_bw; do
-	in_some_attempt target_idles $program
-	echo "$why"
 done
 
 # Private memory is moved into mappable memory when a peer on this host connects, where that is

@@ -121,8 +121,9 @@ faults() {
 	pair_ends 0 --fault 'kill peer after 64KiB' -- ib_write_bw -F -n 1000 -- \
 		sh -c '! ib_write_bw -F -n 1000 10.99.0.1'
 	grep -q '^  killed the server' "$scratch/err" || fail "lives: $(cat "$scratch/err")"
-	pair_ends 0 --fault 'kill client after 64KiB' --grace 0 -- ib_read_bw -F -n 1000 -- \
-		ib_read_bw -F -n 1000 10.99.0.1
+	# Its server may notice that before it is ended.
+	pair_ends 0 --fault 'kill client after 64KiB' --grace 0 -- \
+		sh -c 'ib_read_bw -F -n 1000 || true' -- ib_read_bw -F -n 1000 10.99.0.1
 	grep -q '^  killed the client' "$scratch/err" || fail "lives: $(cat "$scratch/err")"
 }
 
@@ -143,7 +144,10 @@ refusals() {
 	pair_ends 2 --loss 1% -- true -- true
 	says 'no effect on iWARP'
 	unset URNIC_TRANSPORTS
-	[ -z "$(ls /tmp/urnic-pair.* 2>/dev/null)" ] || fail 'a file is left in /tmp'
+	# Other tests' pairs have such files, for as long as they run.
+	for file in /tmp/urnic-pair.*; do
+		await "$file is left" test ! -e "$file"
+	done
 }
 
 # Each frame of the capture is one packet, and the dropped one is not there.

@@ -8,9 +8,9 @@ here=$(dirname "$0")
 
 network_up 9000
 scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
-on a timeout 170 "$urnic" run --no-view -- "$1/tests/interop/target" >"$scratch/target" 2>&1 &
+on a timeout 240 "$urnic" run --no-view -- "$1/tests/interop/target" >"$scratch/target" 2>&1 &
 target=$!
-on b timeout 170 /usr/bin/python3 "$here/frames" 10.99.0.2 10.99.0.1 urnic >"$scratch/seen" ||
+on b timeout 240 /usr/bin/python3 "$here/frames" 10.99.0.2 10.99.0.1 urnic >"$scratch/seen" ||
 	fail "$(cat "$scratch/target")"
 wait $target || fail "the target ends with $?: $(cat "$scratch/target")"
 grep -v '^#' "$here/frames.expected" | cut -f 1-2 >"$scratch/expected"

@@ -42,7 +42,7 @@ on a env URNIC_TRANSPORTS=roce "$urnic" run --no-view -- sh -c 'echo $$ >"$1" &&
 	>"$scratch/target" 2>&1 &
 target=$!
 await "the target does not start" grep -q ready "$scratch/target"
-on b env URNIC_TRANSPORTS=roce timeout 90 "$urnic" run --no-view -- \
+on b env URNIC_TRANSPORTS=roce timeout 240 "$urnic" run --no-view -- \
 	"$1/tests/interop/nvmf-capsules" 10.99.0.1 4420 $nqn >"$scratch/seen" ||
 	fail "nvmf-capsules: $(cat "$scratch/seen")"
 kill -TERM "$(cat "$scratch/target.pid")"
