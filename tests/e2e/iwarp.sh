@@ -30,10 +30,13 @@ done
 kill "$(process server)"
 
 meet 'ucmatose -c 20 -C 10' b 'ucmatose -s 10.99.0.1 -c 20 -C 10'
-listen server a cmtime
-start client b cmtime -s 10.99.0.1 -c 100
-finish_well client
-kill "$(process server)"
+# That of newer releases connects without a queue pair, which iWARP does not have.
+if ! cmtime -h 2>&1 | grep -q base_qpn; then
+	listen server a cmtime
+	start client b cmtime -s 10.99.0.1 -c 100
+	finish_well client
+	kill "$(process server)"
+fi
 meet rdma_server b 'rdma_client -s 10.99.0.1'
 meet 'rstream -S 65536 -I 10 -C 10' b 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
 meet 'riostream -S 5000 -I 10 -C 5' b 'riostream -s 10.99.0.1 -S 5000 -I 10 -C 5'
