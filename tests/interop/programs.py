@@ -131,9 +131,9 @@ PROGRAMS = [
     perftest_cm("ib_send_bw", "-n 100 -c UD -s 1000"),
 
     cm("rping", "rping -s -a {me} -C 100", "rping -c -a {peer} -V -C 100", has_bytes_checked=True, is_quick=True,
-       is_among_few=True, is_captured=True),
+       is_among_few=True, is_captured=True, is_good=both_end_well_or_read_a_closed_channel),
     cm("rping -S 65535", "rping -s -a {me} -C 10 -S 65535", "rping -c -a {peer} -V -C 10 -S 65535",
-       has_bytes_checked=True),
+       has_bytes_checked=True, is_good=both_end_well_or_read_a_closed_channel),
     cm("rping -q", "rping -s -q -a {me} -C 10", "rping -c -q -a {peer} -V -C 10", has_bytes_checked=True,
        is_good=both_end_well_or_read_a_closed_channel),
     cm("ucmatose", "ucmatose -b {me} -C 10 -S 3000", "ucmatose -s {peer} -C 10 -S 3000", is_quick=True),
