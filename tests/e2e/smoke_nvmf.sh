@@ -22,6 +22,7 @@ cat >"$files/config" <<END
     { "portid": 2, "addr": { "trtype": "rdma", "traddr": "10.99.0.1", "trsvcid": "4420" },
       "subsystems": [ "$nqn" ] } ] }
 END
+export URNIC_LOG=info
 on a "$urnic" run -- sh -c 'echo $$ >"$0"; exec "$@"' "$files/pid" \
 	"$program" -c "$files/config" -s "$files/socket" >"$files/target" 2>&1 &
 await "the target does not start: $(cat "$files/target")" grep -q ready "$files/target"
