@@ -8,6 +8,7 @@
 . "$(dirname "$0")/../e2e/common.sh"
 build=$1
 shift
+[ -x "$build/tests/attack/syscall_faults" ] || skip 'the table of system calls is that of x86-64'
 scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
 
 network_up 9000
