@@ -100,7 +100,7 @@ struct agent_process {
  * Initialize a client that is not connected. Only agent_client_forget() may follow, and
  * agent_client_begin(), which connects as agent_client_connect() does.
  *
- * `pause`  NULL, or the calls around each wait. Kept.
+ * `pause`  NULL, or the calls around each wait. The client keeps the pointer.
  */
 void agent_client_init(struct agent_client *client, const struct agent_pause *pause);
 int agent_client_begin(struct agent_client *client);

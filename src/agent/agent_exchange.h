@@ -7,8 +7,9 @@
  * connection and its resumption; agent_requests.c and agent_claims.c make requests.
  *
  * A request has a sequence number, which its answer repeats. An answer that arrives after its
- * request has timed out is dropped; a slot in it goes back to urnicd. Packets that arrive while a
- * request waits are dropped and counted, as a network may drop them.
+ * request has timed out is dropped; a slot in it goes back to urnicd. urnicd also forwards packets
+ * on this connection (AGENT_FORWARD). Those that arrive while a request waits are dropped and
+ * counted, which is permitted because any network may drop a packet.
  */
 
 #include "agent/agent_client.h"

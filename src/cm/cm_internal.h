@@ -72,7 +72,11 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 /* End a connection whose time is up, and notify the peer and the program. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* A REQ without a connection: begin a connection with a spare of its listener, or refuse it. */
+/*
+ * Handle a REQ that belongs to no connection yet: begin a connection with a spare one of the
+ * listener for its service ID, or refuse it. If the backlog is full, or no spare is left, the REQ
+ * is dropped.
+ */
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);
 

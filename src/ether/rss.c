@@ -33,7 +33,7 @@ static void input_add(struct input *input, const void *field, uint32_t bytes)
 	input->count += bytes;
 }
 
-/* The fields that can count for a frame with these layers. */
+/* The fields that the hash can use, which are those of the frame's layers. */
 static uint32_t fields_of(const struct frame_key *frame)
 {
 	uint32_t fields = 0;

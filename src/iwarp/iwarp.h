@@ -125,14 +125,14 @@ struct iwarp_pending {
 /* A staged piece of the stream: bytes in the queue pair's buffer, or memory that a key names. */
 struct iwarp_piece {
 	enum {
-		IWARP_OWN, /* copied, in bytes[at ...] */
-		IWARP_OWN_HEADER, /* in bytes[at ...]: all of a FPDU before its zero-copy payload */
+		IWARP_OWN, /* a copy in iwarp_transmit.bytes, from offset `at` on */
+		IWARP_OWN_HEADER, /* such a copy: all of a FPDU before its zero-copy payload */
 		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
 		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
 	} kind;
 	uint32_t bytes; /* at least 1 */
 	uint32_t key;
-	uint64_t at; /* offset in bytes[], or the address that goes with `key` */
+	uint64_t at; /* offset in iwarp_transmit.bytes, or the address that goes with `key` */
 };
 
 struct iwarp_transmit {

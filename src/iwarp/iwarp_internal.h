@@ -28,7 +28,10 @@ static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
 }
 
-/* Make the header of the next message of a queue: of all of it, or of its segment at `offset`. */
+/*
+ * Make the DDP header of the segment at `offset` of the next message of `queue`. `is_last` is true:
+ * the caller clears it if another segment of the message follows.
+ */
 struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
 	enum ddp_queue queue, uint32_t offset);
 

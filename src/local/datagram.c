@@ -220,7 +220,10 @@ static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sg
 		: pointer;
 }
 
-/* False: a local key is refused. The datagram falls back to packets, so the requester fails it. */
+/*
+ * Find the payload. False: a local key does not permit the read. The datagram then falls back to
+ * packets; their requester finds the same error, and fails the request.
+ */
 static bool payload_find(
 	struct ud_endpoint_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
 {

@@ -267,8 +267,8 @@ enum { INVALIDATE_NS = 50000000 };
 
 /*
  * Wait until the initiator no longer uses the invalidated key. If the wait fails, because the
- * initiator is suspended, it may still write some bytes when it continues. That is harmless,
- * because the window's memory is still registered: the bytes go to memory of the program.
+ * initiator is suspended, the initiator may still write some bytes when it continues. That is
+ * harmless, because the window's memory is still registered: the bytes go to memory of the program.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {

@@ -43,7 +43,7 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 	const struct peer *peer = local->peer;
 
 	if (local->has_handed_over && channel_has_uncollected(local->target, local->generation))
-		return false; /* the owner has yet to read the reservation that was handed over */
+		return false; /* the owner has yet to read the reservation of an earlier request */
 	local->has_handed_over = false;
 	if (rq_peek_borrowed(local->target_rq, peer->base, peer->bytes, &local->posted_seen,
 		    receive, &local->peeked))

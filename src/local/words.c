@@ -86,7 +86,8 @@ enum qp_local_result local_atomic(
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
-	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* result_find() excludes others */
+	/* result_find() has approved the local keys, so only an absent page can fail */
+	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE;
 	return fault ? QP_LOCAL_FAILED : QP_LOCAL_DONE;
 }
 

@@ -2,9 +2,9 @@
 /*
  * Memory regions and their keys: the protection hardware of the NIC.
  *
- * Only this code turns (key, address, length) into a pointer. Local work requests and requests of
- * remote peers are both checked by mr_resolve(), for the rights that their operation needs (IBTA
- * 10.6, 9.7.5.2.4: R_Key, bounds, access).
+ * Only this code turns (key, address, length) into a pointer. mr_resolve() checks the keys of local
+ * work requests, and mr_resolve_for() those of remote peers, for the rights that the operation
+ * needs (IBTA 10.6, 9.7.5.2.4: R_Key, bounds, access).
  *
  * A key has 32 bits. The upper 24 are a secret permutation of (slot, generation), so a peer cannot
  * predict a key (base/permute.h says how far; IBTA 10.6.3.3 leaves the choice to the NIC). The low

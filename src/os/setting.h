@@ -24,8 +24,8 @@ const char *setting_text(const char *name) URNIC_EXPORT_AS(setting_text);
 const char *setting_path(const char *name) URNIC_EXPORT_AS(setting_path);
 
 /*
- * The whole copy, as in environ(7); the caller must not free it. NULL when there was no memory for
- * it.
+ * The copy of the whole environment, as in environ(7); the caller must not free it. NULL when there
+ * was no memory for the copy.
  */
 char *const *setting_environment(void);
 

@@ -39,7 +39,10 @@ struct port_udp;
 
 enum {
 	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
-	/* Open paths of a lane: two for each queue pair, and address handles. A power of two. */
+	/*
+	 * Open paths of a lane: up to two for each queue pair, and one for each address handle. A
+	 * power of two.
+	 */
 	PORT_UDP_PATHS_MAX = 1 << 19,
 	PORT_UDP_PACKET_BYTES_MAX = 65503, /* what a UDP datagram of IPv4 can carry, minus ICRC */
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */

@@ -233,8 +233,8 @@ struct qp {
 	/* No process of this host has queue pair attr.dest_qpn, so requests fail at once. */
 	bool is_peer_missing;
 	/*
-	 * The UDP source port of the last packet that was taken; 0: none yet, or a datagram queue
-	 * pair.
+	 * The UDP source port of the last packet that the transport accepted; 0: none yet, or a
+	 * datagram queue pair.
 	 */
 	uint16_t peer_port;
 	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */

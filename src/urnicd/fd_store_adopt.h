@@ -5,13 +5,13 @@
 #include "urnicd/server.h"
 
 /*
- * Take over the sockets in a fd store that an earlier urnicd filled: their groups become the
- * server's, leased slots become orphans, and sockets that the server's fd store lacks are added to
- * it.
+ * Take over the sockets in a fd store that an earlier urnicd filled. The server gets their groups.
+ * A slot that was leased becomes SLOT_ORPHAN, because its process has yet to resume the lease. The
+ * function adds the sockets of a survivor's store to the server's own store.
  *
  * `store`  The server's own (inherited), or a survivor's. Stays the caller's.
  *
- * Sockets that are not what their label says, or that the server has already, are left out.
+ * It skips sockets that are not what their label says, or that the server has already.
  */
 void fd_store_adopt(struct server *server, int store);
 

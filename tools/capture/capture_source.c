@@ -60,8 +60,10 @@ static void process_destroy(struct capture_process *process)
 }
 
 /*
- * Open the memory, and lock its byte. The memory is opened anew, because the lock belongs to the
- * open file description.
+ * Open the process's NIC memory again, and lock the byte at NIC_CAPTURE_LOCK_OFFSET. The lock
+ * belongs to an open file description, so it needs one that no other descriptor shares.
+ *
+ * Returns 0; -EBUSY when another process captures; or another -errno.
  */
 static int memory_open(struct capture_process *process, int memory, uid_t uid)
 {

@@ -24,7 +24,7 @@
 
 /* The urnicd that programs here would use. */
 struct urnicd {
-	bool is_broken; /* it has no answer, or does not start */
+	bool is_broken; /* it does not answer, or does not start */
 	bool is_running;
 	uint32_t uid;
 };

@@ -36,7 +36,8 @@ struct nvmf_options {
 	bool keeps_trying;
 	/* Which data a command transfers. */
 	const char *data; /* path of the file; NULL or "-": standard input or output */
-	const char *metadata_file; /* path of the state file of verify; NULL: none */
+	/* --state of `nvmf verify`: path of the file that keeps the blocks' generations; or NULL */
+	const char *metadata_file;
 	uint64_t offset_bytes;
 	uint64_t size_bytes; /* 0: to the end of the namespace */
 	uint32_t block_bytes;

@@ -58,7 +58,11 @@ enum {
 	RC_FALLBACKS_MAX = 16,
 	/* The longest wait for a retry, in local ACK timeouts (IBTA 9.7.6.1.3). */
 	RC_TIMEOUT_FACTOR_MAX = 4,
-	RC_RETRIES_LATE_MAX = 7, /* late timeouts in a row that do not count as retries */
+	/*
+	 * A timeout that the lane notices late (LANE_LATE_NS) does not count as a retry. At most
+	 * this many timeouts in a row go uncounted.
+	 */
+	RC_RETRIES_LATE_MAX = 7,
 	/* Request packets in a row before responses have their turn, and vice versa. */
 	RC_TURN_PACKETS = 16,
 };
@@ -110,7 +114,7 @@ struct rc_requester {
 	enum fault local_fault; /* the work request at wqe_index cannot be executed */
 
 	uint32_t retries_left;
-	/* Timeouts in a row that expired late and did not count as retries. */
+	/* Timeouts in a row that did not count as retries: see RC_RETRIES_LATE_MAX */
 	uint32_t retries_late;
 	uint32_t rnr_retries_left;
 	uint32_t probe_backoff;

@@ -36,7 +36,8 @@ enum fd_store_label_kind {
 	FD_STORE_SOCKETS = 1, /* members of an address's group, in their order */
 	FD_STORE_LEDGER = 2, /* urnicd/lease/ledger.h */
 	FD_STORE_CHANNEL = 3, /* urnicd's end of a channel of the relay */
-	FD_STORE_MARK = 4, /* the end of a sweep; no sockets */
+	/* No sockets. A sweep adds this message when it begins, and ends when it reaches it. */
+	FD_STORE_MARK = 4,
 };
 
 struct fd_store_label {

@@ -217,7 +217,10 @@ struct rdmap_terminate {
 	bool is_about_read; /* the peer refused a READ or atomic request of ours */
 };
 
-/* `bytes` is at least 4. Linux' siw swaps the two halves of a byte; its form is accepted, too. */
+/*
+ * `bytes` is at least 4. In its first byte Linux' siw swaps the layer and the error type; this form
+ * is accepted, too.
+ */
 void rdmap_terminate_decode(
 	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
 

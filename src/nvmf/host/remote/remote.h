@@ -19,7 +19,7 @@
 struct remote;
 
 struct remote_settings {
-	/* The remote sets changed, event and context. */
+	/* remote_create() sets its `changed`, `event` and `context`; the caller sets the rest. */
 	struct host_controller_settings controller;
 	uint32_t nsid; /* 0: the first active namespace */
 	/* Called once. If `error` is 0 the device is ready, else remote_reason() says why not. */
