@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # A connection moves to its alternate path when the primary path is cut, and back when the program
 # requests it.
 . "$(dirname "$0")/common.sh"

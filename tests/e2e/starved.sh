@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # Two processes of an overloaded machine: each is stopped for up to half a second at a time. Their
 # connection survives, although four timeouts of it are 0.27 s only.
 . "$(dirname "$0")/common.sh"

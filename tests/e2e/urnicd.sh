@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # urnicd is killed while data moves. Programs that are killed leave no slot, process or name.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"

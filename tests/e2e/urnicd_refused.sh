@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # When the system keeps a program from the network, urnic prints the reason and what to do about it,
 # and the verb fails. Nothing hangs or crashes, and the next program works.
 . "$(dirname "$0")/common.sh"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # What urnic sends, in the eyes of independent programs: tshark dissects every packet, zlib and
 # scapy recompute its ICRC.
 #

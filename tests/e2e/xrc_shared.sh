@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
 # XRC domains that processes share: ibv_xsrq_pingpong with several clients. Each message names the
 # shared receive queue of one client, and arrives at a queue pair of another one. Between two hosts
 # and within one, where no packets are needed.
