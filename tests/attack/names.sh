@@ -25,6 +25,12 @@ attacks=
 end_attacks() {
 	# shellcheck disable=SC2086
 	[ -z "$attacks" ] || kill -KILL $attacks 2>/dev/null
+	# A process has its names until it is a zombie.
+	for pid in $attacks; do
+		while grep -q '^State:.[^ZX]' /proc/$pid/status 2>/dev/null; do
+			sleep 0.02
+		done
+	done
 	attacks=
 }
 

@@ -66,9 +66,7 @@ ctl() {
 }
 
 flushes() { # which the near target has had, and other commands but reads and writes
-	ctl counters | sed -n 's/^other_io_commands[^0-9]*\([0-9]*\).*/# start_all OPTION...: until it says that it is ready. Its exports are in the directory d. It finds
-# its helpers in $path, when that is set.
-/p'
+	ctl counters | sed -n 's/^other_io_commands[^0-9]*\([0-9]*\).*/\1/p'
 }
 
 # start_all OPTION...: until it says that it is ready. Its exports are in the directory d. It finds
