@@ -19,6 +19,9 @@
  *
  * A poll takes 20 ns to a microsecond, so each poll has a weight. A limit on consecutive polls is a
  * limit on the sum of their weights.
+ *
+ * How long a blocked call polls before it sleeps is decided elsewhere: POLL_NS of
+ * event/event_waiter.c for a completion channel, SPIN_NS of front/rsocket/wait.c for an rsocket.
  */
 
 #include <stdatomic.h>

@@ -10,13 +10,25 @@
 #include "nvmf/target/backend/backend.h"
 
 struct backend_kind {
-	/* backend_submit() has checked the range and the operation of the request. */
+	/*
+	 * Execute a request, or begin to. backend_submit() has checked its range, and that a
+	 * read-only backend is not changed. Each request ends in one call of backend_finish(), by
+	 * submit() itself or later on the thread of `ring` (backend_ring_poll()). The paragraphs on
+	 * durability in backend.h say what a flush and `is_fua` require.
+	 */
 	void (*submit)(struct backend *backend, struct backend_ring *ring,
 		struct backend_request *request);
+	/* backend_resize(): sets backend->size_bytes. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *sentence);
+	/* Frees the backend. No request is pending. */
 	void (*close)(struct backend *backend);
 };
 
+/*
+ * The first member of each kind's object. The function that opens a backend zeroes the object, and
+ * then sets all members but `pending`, which backend_submit() increments and backend_finish()
+ * decrements.
+ */
 struct backend {
 	const struct backend_kind *kind;
 	uint64_t size_bytes;
@@ -32,7 +44,7 @@ int backend_memory_open(
 int backend_file_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
 
-/* Call `done` of a request. */
+/* End a request: call its `done`, after which the caller owns it again. */
 void backend_finish(struct backend_request *request, enum backend_status status);
 
 /* Write the sentence. Returns -`error`, so that the caller can return it. */
