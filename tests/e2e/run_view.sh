@@ -66,6 +66,11 @@ python3 - "$links" "$(on a cat /sys/class/net/veth0/ifindex)" <<-'END' || fail "
 END
 ! show rdma link show nothing 2>/dev/null || fail 'rdma shows a device that is not there'
 genuine=$(command -v rdma) && [ "$(show rdma -V)" != "$("$genuine" -V)" ] && fail 'rdma -V is not iproute2'\''s'
+# Two urnics on PATH do not leave a command to each other for ever.
+mkdir "$scratch/other"
+cp "$1/lib/view/rdma" "$scratch/other"
+timeout 20 env PATH="$scratch/other:$1/lib/view" "$scratch/other/rdma" -V >/dev/null 2>&1
+[ $? = 1 ] || fail 'two programs rdma run each other'
 [ "$(on a "$urnic" run --no-view sh -c 'command -v rdma')" = "$genuine" ] || fail 'rdma is urnic'\''s without the view'
 
 # Programs that look there, as far as they are installed.

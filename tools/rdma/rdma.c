@@ -142,22 +142,39 @@ static bool is_this_program(const char *path)
 		file.st_dev == own.st_dev && file.st_ino == own.st_ino;
 }
 
-/* Run the next `rdma` on PATH. Returns only if there is none. */
-static void run_next(char **argv)
+/*
+ * Run the next `rdma` on PATH; with `is_behind` false, only one behind this program. Returns only
+ * if there is none: whether this program is on PATH.
+ */
+static bool run_next(char **argv, bool is_behind)
 {
 	const char *part = getenv("PATH");
+	bool is_found = false;
 
 	while (part) {
 		int bytes = (int)strcspn(part, ":");
 		char path[PATH_MAX];
 
 		snprintf(path, sizeof(path), "%.*s/rdma", bytes, part);
-		if (bytes && !is_this_program(path))
+		if (bytes && is_this_program(path))
+			is_found = is_behind = true;
+		else if (bytes && is_behind)
 			execv(path, argv);
 		part = part[bytes] ? part + bytes + 1 : NULL;
 	}
+	return is_found;
+}
+
+/*
+ * Leave the command to iproute2's rdma. A program before this one on PATH may be another urnic's,
+ * which would run this one again. Returns only if there is no rdma.
+ */
+static void leave_to_next(char **argv)
+{
+	if (!run_next(argv, false))
+		run_next(argv, true);
 	fprintf(stderr,
-		"rdma: urnic answers 'link show' only, and iproute2's rdma is not on PATH\n");
+		"rdma: urnic answers 'link show' only, and PATH has no rdma of iproute2 behind it\n");
 }
 
 int main(int argc, char **argv)
@@ -173,7 +190,7 @@ int main(int argc, char **argv)
 	memcpy(words, argv, (size_t)argc * sizeof(*words)); /* getopt_long() changes their order */
 	if (!read_request(argc, words, &request)) {
 		free(words);
-		run_next(argv);
+		leave_to_next(argv);
 		return EXIT_FAILURE;
 	}
 	free(words);
@@ -184,6 +201,8 @@ int main(int argc, char **argv)
 			strerror(-result));
 		return EXIT_FAILURE;
 	}
+	if (!request.is_json)
+		device_facts_make_printable(devices, count);
 	result = print_links(&request, devices, count);
 	free(devices);
 	return result;
