@@ -61,6 +61,27 @@ has 'ok +kernel: Linux ' 'ok +namespaces: ' 'ok +proc: ' 'ok +files: [0-9]+ open
 	'ok +traffic rocep_veth0: ' 'RDMA works'
 ! echo "$said" | grep '^fails' || fail 'a check fails'
 
+# The loader that a program names is not run: it may be any program.
+cat >"$scratch/ld-named" <<-END
+	#!/bin/sh
+	: >"$scratch/has-run"
+END
+chmod 755 "$scratch/ld-named"
+ln -s "$scratch/ld-named" /tmp/ld-$$
+python3 - "$urnic" "$scratch/named" /tmp/ld-$$ <<'END'
+import re, sys
+source, to, loader = sys.argv[1:]
+data = open(source, 'rb').read()
+own = re.search(rb'/lib[^\0]*/ld-[^\0]*\0', data).group()
+assert len(loader) < len(own)
+open(to, 'wb').write(data.replace(own, loader.encode().ljust(len(own), b'\0'), 1))
+END
+chmod 755 "$scratch/named"
+diagnose 0 -- "$scratch/named"
+rm -f /tmp/ld-$$
+has 'limited +library: the loader /tmp/ld-[0-9]+ lists no libraries'
+[ ! -e "$scratch/has-run" ] || fail 'the loader of a program was run'
+
 # Settings and interfaces.
 diagnose 1 env URNIC_INTERFACES=none --
 has 'fails +device: there is none' 'note +interface veth0: MTU 9000, no device: URNIC_INTERFACES' \
@@ -107,7 +128,7 @@ has 'fails +files: 50 open files, and urnicd needs 64: '
 diagnose 1 prlimit --as=4000000000 --
 has 'fails +call mmap: refused \(Cannot allocate memory\), so .*ulimit -v'
 
-# Who has the port: another program, and urnicd itself.
+# The report names the process that has UDP port 4791: another program, or urnicd itself.
 await 'urnicd keeps the port' has_no_port
 on a /usr/bin/python3 -c '
 import socket, time

@@ -149,7 +149,7 @@ struct sibling {
 	int end; /* a descriptor that the sibling has open */
 };
 
-/* The child: says that it is ready, and waits until nobody needs it. */
+/* The child writes that it is ready, and runs until the parent closes its end of the pipe. */
 static void sibling_run(int ready, int end)
 {
 	char byte = 0;

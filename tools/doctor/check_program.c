@@ -142,7 +142,12 @@ static void line_take(const char *line, struct listing *listing)
 		listing->missing[strcspn(listing->missing, "\n")] = '\0';
 		return;
 	}
-	if (sscanf(line, " %127s => %4095s", name, path) != 2) {
+	if (sscanf(line, " %127s => %4095[^\n]", name, path) == 2) {
+		char *end = strstr(path, " (0x");
+
+		if (end)
+			*end = '\0';
+	} else {
 		if (sscanf(line, " %4095s", path) != 1 || path[0] != '/')
 			return;
 		snprintf(name, sizeof(name), "%.127s", base_of(path));
@@ -155,6 +160,25 @@ static void line_take(const char *line, struct listing *listing)
 		memcpy(listing->libmlx5, path, sizeof(path));
 }
 
+/*
+ * Is it the loader of this program, too? Any other one may be a program that somebody wants to be
+ * run.
+ */
+static bool is_own_loader(const char *loader)
+{
+	struct elf_facts *own = malloc(sizeof(*own));
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat one, other;
+	bool is_own = own && fd >= 0 && elf_file_read(fd, own) == 0 &&
+		stat(own->interpreter, &one) == 0 && stat(loader, &other) == 0 &&
+		one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+
+	if (fd >= 0)
+		close(fd);
+	free(own);
+	return is_own;
+}
+
 /* Returns whether the loader has run. */
 static bool libraries_list(const char *loader, const char *path, struct listing *ret_listing)
 {
@@ -165,7 +189,7 @@ static bool libraries_list(const char *loader, const char *path, struct listing 
 	int status;
 
 	memset(ret_listing, 0, sizeof(*ret_listing));
-	if (strncmp(base_of(loader), "ld-", 3) != 0 && strncmp(base_of(loader), "ld64", 4) != 0)
+	if (!is_own_loader(loader))
 		return false;
 	output = loader_start(loader, path, &child);
 	if (!output)
