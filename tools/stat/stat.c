@@ -180,7 +180,10 @@ static int report_show(const struct options *options, struct stat_report *report
 	else if (options->format == FORMAT_JSON &&
 		stat_print_json(report, options->watch_s > 0) < 0)
 		status = EXIT_FAILED;
-	fflush(stdout);
+	if (fflush(stdout) != 0) {
+		complain("stat: cannot write the output: %s", strerror(errno));
+		status = EXIT_FAILED;
+	}
 	if (!report->is_running)
 		complain("stat: no urnicd runs here, so no program uses urnic in this network "
 			 "namespace");
@@ -242,7 +245,10 @@ static int watch_loop(const struct options *options)
 			break;
 		}
 		now = baseline_of(&report);
-		if (!is_first) {
+		if (now.is_incomplete) {
+			complain("stat: no memory for the counters");
+			status = EXIT_FAILED;
+		} else if (!is_first) {
 			interval_begin(options);
 			baseline_subtract(&before, &report);
 			status = report_show(options, &report);

@@ -180,6 +180,10 @@ int baseline_read(const char *path, struct baseline *ret_baseline)
 			cJSON_GetObjectItemCaseSensitive(root, "urnicd"), "counters");
 	cJSON_Delete(root);
 	free(text);
+	if (baseline.is_incomplete) {
+		complain("stat: no memory for the counters of %s", path);
+		result = -ENOMEM;
+	}
 	items_sort(&baseline);
 	*ret_baseline = baseline;
 	return result;
@@ -200,7 +204,7 @@ static void object_subtract(void *context, const struct stat_object *object)
 			bsearch(&key, baseline->items, baseline->count, sizeof(key), items_compare);
 		uint64_t *value = stat_value(object, &fields[i]);
 
-		if (before && before->value <= *value)
+		if (before && before->value <= *value && !stat_field_is_gauge(&fields[i]))
 			*value -= before->value;
 	}
 }

@@ -27,7 +27,7 @@ struct baseline {
 	bool is_incomplete; /* there was no memory for an item */
 };
 
-/* The counters of a report. */
+/* The counters of a report. The caller checks `is_incomplete`. */
 struct baseline baseline_of(struct stat_report *report);
 
 /*
@@ -40,7 +40,7 @@ int baseline_read(const char *path, struct baseline *ret_baseline);
 
 void baseline_done(struct baseline *baseline);
 
-/* Replace the counters of the report by what they have gained. */
+/* Replace the counters of the report by what they have gained. Gauges keep their values. */
 void baseline_subtract(const struct baseline *baseline, struct stat_report *report);
 
 #endif

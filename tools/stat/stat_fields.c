@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "stat/stat_fields.h"
 
+#include <string.h>
+
 #include "base/arith.h"
 
 static const struct stat_field qp_fields[] = {
@@ -50,6 +52,11 @@ const struct stat_field *stat_fields(enum stat_family family, uint32_t *ret_coun
 {
 	*ret_count = families[family].count;
 	return families[family].fields;
+}
+
+bool stat_field_is_gauge(const struct stat_field *field)
+{
+	return strcmp(field->name, "claims_held") == 0 || strcmp(field->name, "channels_open") == 0;
 }
 
 static void lane_visit(

@@ -6,6 +6,7 @@
 #ifndef TOOLS_STAT_FIELDS_H
 #define TOOLS_STAT_FIELDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ struct stat_object {
 	const struct stat_process *process; /* NULL for urnicd */
 	const struct stat_qp *qp; /* NULL for other families */
 };
+
+/* Is it a present number of urnicd, which also falls, and no counter? */
+bool stat_field_is_gauge(const struct stat_field *field);
 
 /* The fields of a family, in the order of its table. */
 const struct stat_field *stat_fields(enum stat_family family, uint32_t *ret_count);

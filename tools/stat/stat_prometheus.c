@@ -19,17 +19,6 @@ static const char *const family_names[STAT_FAMILIES] = {
 	[STAT_URNICD] = "urnicd",
 };
 
-/* Counters of urnicd that also fall. */
-static const char *const gauges[] = {"claims_held", "channels_open"};
-
-static bool is_gauge(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_COUNT(gauges); i++)
-		if (strcmp(gauges[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* Print a label; control characters have been replaced. */
 static void label_print(const char *before, const char *name, const char *value)
 {
@@ -89,7 +78,7 @@ static void family_print(struct stat_report *report, enum stat_family family)
 	const struct stat_field *fields = stat_fields(family, &count);
 
 	for (uint32_t i = 0; i < count; i++) {
-		bool falls = is_gauge(fields[i].name);
+		bool falls = stat_field_is_gauge(&fields[i]);
 		struct sample sample = {report, &fields[i], falls ? "" : "_total"};
 
 		metric_print(family_names[family], fields[i].name, sample.suffix,

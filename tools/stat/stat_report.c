@@ -129,8 +129,10 @@ static int add_process(const struct stat_filter *filter, struct stat_report *rep
 		process.error = nic_memory_check(agent->memory);
 	if (agent->memory >= 0 && !process.error)
 		process.error = stat_memory_read(agent->memory, (pid_t)agent->pid, &process.memory);
-	if (!filter_memory(filter, report, &process.memory))
+	if (!filter_memory(filter, report, &process.memory)) {
+		stat_memory_done(&process.memory);
 		return 0;
+	}
 	longer = reallocarray(report->processes, report->process_count + 1, sizeof(*longer));
 	if (!longer) {
 		stat_memory_done(&process.memory);

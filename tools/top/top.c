@@ -129,6 +129,11 @@ static int counters_read(struct top *top)
 		return result;
 	now_ns = clock_now_ns();
 	now = baseline_of(&report);
+	if (now.is_incomplete) {
+		baseline_done(&now);
+		stat_report_done(&report);
+		return -ENOMEM;
+	}
 	/* The first reading has nothing to compare with. */
 	baseline_subtract(top->before_ns ? &top->before : &now, &report);
 	stat_report_done(&top->gained);
