@@ -60,6 +60,8 @@ static void print_github(const char *libraries)
 {
 	const char *before = getenv(VARIABLE);
 
+	if (before && strchr(before, '\n'))
+		before = NULL; /* A line feed would begin another variable. */
 	printf(VARIABLE "=%s%s%s\n", libraries, before && before[0] ? ":" : "",
 		before ? before : "");
 }
