@@ -144,13 +144,11 @@ static _Atomic uint64_t *channel_entry(const struct nic_qp *qp)
 	return &qp->worker->channels->offset[qp->qp->qpn % CHANNEL_TABLE_COUNT];
 }
 
-static bool can_be_local(const struct nic_qp *qp)
+/* Has the queue pair one peer, with which it may exchange requests? */
+static bool is_connected_type(enum qp_type type)
 {
-	enum qp_type type = qp->qp->type;
-	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
+	return type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
 		type == QP_TYPE_XRC_RECV;
-
-	return nic.is_local_on && has_way && qp->worker->channels;
 }
 
 /*
@@ -229,11 +227,13 @@ static bool local_begin(struct nic_qp *qp)
 	struct nic_local *local;
 	int error;
 
+	if (!is_connected_type(qp->qp->type))
+		return false;
 	if (!nic.is_local_on)
 		path_log_packets(&qp->qp->attr.path.remote,
 			nic.impair ? "URNIC_IMPAIR or URNIC_FAULTS impairs them"
 				   : "URNIC_LOCAL is off");
-	if (!can_be_local(qp) || qp->local)
+	if (!nic.is_local_on || !qp->worker->channels || qp->local)
 		return false;
 	error = peer_find_of(qp, &peer);
 	if (error) {

@@ -157,11 +157,16 @@ static int peer_create(
 static void refusal_say(const struct agent_process *process, int error, const char *call)
 {
 	static bool is_said;
-	int scope = call && error == -EPERM ? yama_scope() : YAMA_ABSENT;
+	/* Yama judges what ptrace does; pidfd_open() is open to all. */
+	bool may_be_yama = call && error == -EPERM && strcmp(call, "pidfd_open") != 0;
+	int scope = may_be_yama ? yama_scope() : YAMA_ABSENT;
 	enum log_level level = scope > YAMA_ALL && !is_said ? LOG_ERROR : LOG_INFO;
 	char why[128];
 
-	if (scope > YAMA_ALL)
+	if (scope == YAMA_NONE)
+		snprintf(why, sizeof(why),
+			"yama forbids %s until a reboot with kernel.yama.ptrace_scope=1", call);
+	else if (scope > YAMA_ALL)
 		snprintf(why, sizeof(why),
 			"yama forbids %s (`sysctl kernel.yama.ptrace_scope=%d` allows it)", call,
 			scope == YAMA_RELATED ? YAMA_ALL : YAMA_RELATED);

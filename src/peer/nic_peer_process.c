@@ -270,6 +270,7 @@ static int process_open(struct nic_peer *peer, const char **ret_call)
 		*ret_call = "pidfd_open";
 		return -errno;
 	}
+	errno = EFAULT; /* a read that ends early sets none */
 	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity))) {
 		*ret_call = "process_vm_readv";
 		return -errno;
