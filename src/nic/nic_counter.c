@@ -21,9 +21,7 @@ struct nic_counter *nic_counter_create(bool counts_bytes)
 	if (!counter)
 		return NULL;
 	counter->counter.counts_bytes = counts_bytes;
-	nic_enter();
 	counter->epoch = nic_epoch;
-	nic_leave();
 	return counter;
 }
 

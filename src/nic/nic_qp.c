@@ -351,7 +351,6 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 		} else if (to == QP_RESET) {
 			paths_close(qp, &before, qp->open_paths);
 			qp->open_paths = 0;
-			impair_flow_reset(&qp->qp->impair);
 		} else {
 			paths_close(qp, &before, qp->open_paths & paths);
 			qp->open_paths |= paths;

@@ -378,6 +378,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp->peer_port = 0;
+		impair_flow_reset(&qp->impair);
 		pace_update(qp);
 	}
 }
