@@ -523,6 +523,51 @@ static void disk_that_hangs_stops_no_other_file(void **state)
 	unlink(path);
 }
 
+/* Two files that hang leave one entry, which two files with waiting requests take in turns. */
+static void files_take_turns_at_the_last_entry(void **state)
+{
+	enum { ENTRIES = 4, HANGING = 2, FLUSHES = 4, WRITES = 8 };
+	static struct pending flushes[HANGING][FLUSHES], writes[WRITES], other;
+	char paths[HANGING + 2][sizeof(path)], block[BLOCK_BYTES] = {0};
+	struct backend *backends[HANGING + 2];
+	struct backend_ring *ring;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(backend_ring_create(ENTRIES, true, &ring), 0);
+	if (backend_ring_fd(ring) < 0)
+		skip();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (size_t i = 0; i < HANGING + 2; i++) {
+		make_file(SIZE_BYTES);
+		strcpy(paths[i], path);
+		assert_int_equal(backend_open(&(struct backend_settings){.path = paths[i]},
+					 &backends[i], sentence),
+			0);
+	}
+	hanging_pipe = ends[0];
+	for (size_t i = 0; i < HANGING; i++)
+		for (size_t k = 0; k < FLUSHES; k++)
+			start(ring, backends[i], &flushes[i][k], BACKEND_FLUSH, 0, NULL, 0);
+	for (size_t k = 0; k < WRITES; k++)
+		start(ring, backends[HANGING], &writes[k], BACKEND_WRITE, 512 * k, block, 512);
+	start(ring, backends[HANGING + 1], &other, BACKEND_WRITE, 0, block, 512);
+	finish(ring, &other);
+	assert_false(writes[WRITES - 1].is_done);
+	finish(ring, &writes[WRITES - 1]);
+	assert_int_equal(write(ends[1], path, HANGING * FLUSHES), HANGING * FLUSHES);
+	for (size_t i = 0; i < HANGING; i++)
+		finish(ring, &flushes[i][FLUSHES - 1]);
+	hanging_pipe = 0;
+	for (size_t i = 0; i < HANGING + 2; i++) {
+		backend_close(backends[i]);
+		unlink(paths[i]);
+	}
+	backend_ring_destroy(ring);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* A file system of 64 KiB of its own; false where the system does not allow one. */
 static bool small_file_system(const char *directory)
 {
@@ -613,6 +658,7 @@ int main(void)
 		cmocka_unit_test(unusable_settings_are_refused_with_a_sentence),
 		/* Last: it stays in its own mount namespace. */
 		cmocka_unit_test(disk_that_hangs_stops_no_other_file),
+		cmocka_unit_test(files_take_turns_at_the_last_entry),
 		cmocka_unit_test(full_file_system_is_no_space),
 	};
 

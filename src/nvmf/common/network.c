@@ -9,7 +9,8 @@
  * Accepted sockets have SO_KEEPALIVE and TCP_USER_TIMEOUT. A host that does not use NVMe's keep
  * alive may vanish with commands outstanding, and that host's next connection waits for them: these
  * options end the wait. While sent bytes are not acknowledged, the kernel sends no probes of
- * SO_KEEPALIVE, and without TCP_USER_TIMEOUT it retransmits for some 15 minutes.
+ * SO_KEEPALIVE, and without TCP_USER_TIMEOUT it retransmits for some 15 minutes. A host that reads
+ * nothing for 60 seconds loses its connection, too.
  */
 #include "nvmf/common/network.h"
 

@@ -133,8 +133,8 @@ static void wait_for_place(struct backend_ring *ring, struct backend_request *re
 }
 
 /*
- * A file may have as many system calls in io_uring as are left for all other files. So a disk that
- * hangs does not stop the others, and a file that is alone gets half of the entries.
+ * A file may have as many system calls in io_uring as are left for all other files. So a file that
+ * is alone gets half of the entries, and up to nine files whose calls hang do not stop the others.
  */
 static bool has_share(const struct backend_ring *ring, const struct ring_file *file)
 {
@@ -185,12 +185,18 @@ void backend_ring_start(struct backend_ring *ring, struct backend_request *reque
 static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 {
 	struct backend_request *request = io_uring_cqe_get_data(cqe);
+	struct ring_file *file = file_ring(request);
 	int64_t outcome = cqe->res;
 	enum backend_status status = BACKEND_OK;
 
 	io_uring_cqe_seen(&ring->uring, cqe);
 	ring->in_flight--;
-	file_ring(request)->in_flight--;
+	file->in_flight--;
+	/* The files have turns: this file's next request waits behind those of the others. */
+	if (list_is_linked(&file->node)) {
+		list_remove(&file->node);
+		list_append(&ring->files, &file->node);
+	}
 	if (file_step_done(request, outcome, &status)) {
 		wait_for_place(ring, request);
 		return false;
