@@ -360,8 +360,8 @@ static void discovery_add(
 		if (is_same_place(&other->options, &options))
 			return;
 	if (all->discoveries_count == DISCOVERIES_MAX) {
-		complain("there are referrals to more than %d discovery controllers; the rest is "
-			 "left out",
+		complain("there are more than %d discovery controllers, with referrals; the rest "
+			 "is left out",
 			DISCOVERIES_MAX);
 		return;
 	}
@@ -450,12 +450,17 @@ static bool has_work(const struct all *all)
 	return false;
 }
 
-/* The user has unmounted the file: flush what was written, and end the export. */
+/*
+ * The file is unmounted: flush what was written, and end the export. A namespace that was removed
+ * cannot be flushed.
+ */
 static void export_end(struct all *all, struct exported *exported)
 {
-	flush_round_init(&all->round, all->loop);
-	export_flush(all, exported);
-	flush_round_wait(&all->round);
+	if (exported->is_offered) {
+		flush_round_init(&all->round, all->loop);
+		export_flush(all, exported);
+		flush_round_wait(&all->round);
+	}
 	all->status |= export_close(exported);
 }
 

@@ -102,11 +102,11 @@ void exports_remove(unsigned number, int fd)
 	int directory = directory_open(false);
 	char name[NAME_BYTES];
 
-	if (directory < 0)
-		return;
-	name_make(name, number);
-	unlinkat(directory, name, 0);
-	close(directory);
+	if (directory >= 0) {
+		name_make(name, number);
+		unlinkat(directory, name, 0);
+		close(directory);
+	}
 	if (fd >= 0)
 		close(fd);
 }
