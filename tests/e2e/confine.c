@@ -7,8 +7,7 @@
  * docker: those that Docker's default list refuses to a container without capabilities, with its
  *         errors; also namespaces by clone() and AF_VSOCK sockets. Podman's list is like it.
  * users:  those that make namespaces, as a kernel without user namespaces for ordinary users.
- * yama:   those by which Yama's ptrace_scope 1 keeps a process from its siblings. Yama itself lets
- *         a process name one that may (PR_SET_PTRACER); this does not.
+ * yama:   those that Yama's ptrace_scope 2 refuses to a process that reads a sibling's memory.
  */
 #include <errno.h>
 #include <linux/audit.h>

@@ -94,7 +94,7 @@ sandbox 'an ordinary user without any capability' "exec $user \"\$@\""
 sandbox 'an ordinary user, no user namespaces' "exec $user $confine users \"\$@\""
 sandbox "Docker's and Podman's defaults" \
 	"exec setpriv --bounding-set=$docker_caps --inh-caps=-all $confine docker \"\$@\""
-sandbox 'yama, ptrace_scope 1' "exec $user $confine yama \"\$@\""
+sandbox 'yama, ptrace_scope 2' "exec $user $confine yama \"\$@\""
 sandbox 'a read-only root, and /dev/shm' \
 	"exec unshare --mount sh -c '$read_only
 exec $user \"\$@\"' sh \"\$@\""

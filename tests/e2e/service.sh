@@ -43,6 +43,6 @@ for name in "$scratch/notify" "@$network"; do
 	wait $service
 done
 
-# Where nobody is there to be told, it goes on.
+# urnicd starts although no process reads the socket that NOTIFY_SOCKET names.
 URNICD_IDLE_S=1 on a env NOTIFY_SOCKET="$scratch/nobody" "$urnicd" --foreground 2>"$scratch/log" ||
 	fail "without a manager: $(cat "$scratch/log")"

@@ -7,10 +7,9 @@
 nvmf=$1/urnic-nvmf
 program=$1/urnic-nvmf-target
 nqn=nqn.2026-01.org.example:smoke
-files=$(mktemp -d)
 target=
-trap 'kill -KILL $target 2>/dev/null; at_exit; rm -rf "$files"' EXIT
 network_up
+files=$(mktemp -d)
 trap 'kill -KILL $target 2>/dev/null; at_exit; rm -rf "$files"' EXIT
 
 cat >"$files/config" <<END
