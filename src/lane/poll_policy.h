@@ -189,8 +189,9 @@ struct poll_thread {
 	/* The application has polled for some ticks, and has not become passive since */
 	bool is_regular;
 	/*
-	 * >= 0: how often the thread may still hold acknowledgements in vain. < 0: minus the number
-	 * of batches until it tries to hold them again.
+	 * If not negative: how many batches of acknowledgements the thread may still hold without
+	 * an answer of the program that leaves with them. If negative: after how many further
+	 * batches (as -1, -2, ...) the thread tries to hold them again.
 	 */
 	int hold_budget;
 };

@@ -16,10 +16,11 @@
  * program fails when these take longer.
  *
  * The second counts turns, whatever time they take. Eight threads enter the critical region of a
- * queue pair (ibv_wr_start) again and again, and are in it for HOLD_NS each time. The main thread
- * enters it, too; its lock is of the same kind as a lane's. All are on one processor, so whoever
- * waits for the lock cannot watch it. The program fails when more than STARVED_MAX of ENTRIES calls
- * let more than TURNS_MAX turns of others pass, which is four of each.
+ * queue pair (ibv_wr_start) again and again, and stay in it for HOLD_NS each time. The main thread
+ * enters the same region. The region's lock is of the kind that lanes have. All nine threads run on
+ * one processor, so a thread that waits for the lock cannot poll it. The program fails when, in
+ * more than STARVED_MAX of ENTRIES calls, the main thread lets more than TURNS_MAX turns of the
+ * others pass, which is four turns of each.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -192,7 +192,7 @@ static void commands_beyond_the_entries_end_the_connection(void **state)
 	assert_int_equal(*count, before + 1);
 }
 
-/* --- a host that stands still --- */
+/* --- a host that sends nothing more --- */
 
 static void host_that_never_connects_is_closed(void **state)
 {

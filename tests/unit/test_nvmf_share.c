@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What a host may take of the target, and what is left for other hosts.
- */
+/* How much of the target one host may use, so that other hosts are still served. */
 #include "support/nvmf_slow_disk.h"
 
 #include "nvmf/target/core/objects.h"

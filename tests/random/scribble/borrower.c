@@ -38,7 +38,7 @@ enum {
 	FIRST_RECEIVE = 1000,
 };
 
-/* The owner_process. */
+/* The owner. */
 static struct arena arena;
 static void *arena_memory;
 static struct mr_table mrs;

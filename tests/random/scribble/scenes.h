@@ -12,8 +12,8 @@
  *   - a byte is read or written that no region names which a peer may use;
  *   - a program sees a completion with a wr_id that it has not posted.
  */
-#ifndef URNIC_TESTS_FUZZ_SCRIBBLE_SCENES_H
-#define URNIC_TESTS_FUZZ_SCRIBBLE_SCENES_H
+#ifndef URNIC_TESTS_RANDOM_SCRIBBLE_SCENES_H
+#define URNIC_TESTS_RANDOM_SCRIBBLE_SCENES_H
 
 #include <stdbool.h>
 #include <stdint.h>

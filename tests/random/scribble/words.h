@@ -13,8 +13,8 @@
  *
  * Threads: one player; the thread of words_thread_begin() has a generator of its own.
  */
-#ifndef URNIC_TESTS_FUZZ_SCRIBBLE_WORDS_H
-#define URNIC_TESTS_FUZZ_SCRIBBLE_WORDS_H
+#ifndef URNIC_TESTS_RANDOM_SCRIBBLE_WORDS_H
+#define URNIC_TESTS_RANDOM_SCRIBBLE_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

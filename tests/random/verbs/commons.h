@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_TESTS_FUZZ_VERBS_COMMONS_H
-#define URNIC_TESTS_FUZZ_VERBS_COMMONS_H
+#ifndef URNIC_TESTS_RANDOM_VERBS_COMMONS_H
+#define URNIC_TESTS_RANDOM_VERBS_COMMONS_H
 
 /*
  * Objects that all threads use, change and destroy at once.
