@@ -77,11 +77,18 @@ int nic_cm_ready(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_ready);
 int nic_cm_establish(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_establish);
 /*
  * Drive the lane of the connection's queue pair: process the packets that have arrived, and send
- * pending acknowledgements. Call this before the program sees a disconnect, so that requests that
- * the peer acknowledged before its DREQ have completed by then. Call it also before our DREQ, so
- * that the peer gets our acknowledgements first. The manager is not locked.
+ * pending acknowledgements. Call this before our DREQ, so that the peer gets our acknowledgements
+ * first. The manager is not locked.
  */
 void nic_cm_drive_lane(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_drive_lane);
+/*
+ * Call this before the program sees a disconnect. Requests that the peer acknowledged before its
+ * DREQ have completed on return, also if the acknowledgement arrives up to 20 ms after the DREQ:
+ * while requests are outstanding, this drives the lane again and waits so long. The manager is not
+ * locked.
+ */
+void nic_cm_await_acknowledgements(const struct cm_conn *conn)
+	URNIC_EXPORT_AS(nic_cm_await_acknowledgements);
 int nic_cm_disconnect(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_disconnect);
 int nic_cm_sidr_request(struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_sidr_req *request) URNIC_EXPORT_AS(nic_cm_sidr_request);

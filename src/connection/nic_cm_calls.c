@@ -2,10 +2,19 @@
 /*
  * The program's calls. Each locks the manager, makes the call of cm/cm.h, and delivers its results.
  */
+#include <time.h>
+
 #include "connection/nic_cm.h"
 #include "connection/nic_cm_manager.h"
 #include "nic/nic_internal.h"
 #include "os/clock.h"
+
+/*
+ * How long an acknowledgement may arrive after a DREQ that the peer sent later. The kernel receives
+ * packets that were sent on different processors in either order, and a processor with eight
+ * runnable threads may be a few time slices of 3 ms behind.
+ */
+#define LATE_ACKNOWLEDGEMENT_NS 20000000
 
 /* The result of a call of cm/cm.h on the locked manager `cm`. */
 #define MANAGER_CALL(call)                              \
@@ -89,18 +98,43 @@ int nic_cm_establish(struct cm_conn *conn)
 	return MANAGER_CALL(cm_establish(cm, conn, clock_now_ns()));
 }
 
-void nic_cm_drive_lane(const struct cm_conn *conn)
+/*
+ * Drive the lane of the connection's queue pair. Returns true if the queue pair has requests that
+ * the peer may still acknowledge.
+ */
+static bool lane_drive(const struct cm_conn *conn)
 {
 	struct worker *worker;
+	bool has_unacknowledged = false;
 
 	nic_enter();
 	worker = nic_worker_of_slot(conn->local_qpn >> 16);
 	if (worker) {
+		const struct qp *qp;
+
 		worker_lock(worker);
 		worker_drain(worker);
+		qp = engine_qp_find(&worker->lane, conn->local_qpn);
+		has_unacknowledged = qp && (qp->state == QP_RTS || qp->state == QP_SQD) &&
+			qp->sq->posted != qp->sq->completed;
 		worker_unlock(worker);
 	}
 	nic_leave();
+	return has_unacknowledged;
+}
+
+void nic_cm_drive_lane(const struct cm_conn *conn)
+{
+	lane_drive(conn);
+}
+
+void nic_cm_await_acknowledgements(const struct cm_conn *conn)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	uint64_t end_ns = clock_now_ns() + LATE_ACKNOWLEDGEMENT_NS;
+
+	while (lane_drive(conn) && clock_now_ns() < end_ns)
+		nanosleep(&pause, NULL);
 }
 
 int nic_cm_disconnect(struct cm_conn *conn)

@@ -261,7 +261,7 @@ static bool event_take(struct held *held, struct id *id)
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (!id->is_iwarp)
-			nic_cm_drive_lane(&id->conn);
+			nic_cm_await_acknowledgements(&id->conn);
 		id->state = ID_OVER;
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
