@@ -23,10 +23,10 @@
 #include "os/setting.h"
 #include "segment/segment.h"
 
-/* The bytes below are address space; the kernel allocates a page only when it is touched. */
 /*
- * The bytes of NIC memory on each of its two sides. They are few under Valgrind, because its search
- * for leaks reads all of them, and so makes the kernel allocate their pages.
+ * The bytes of NIC memory on each of its two sides. They are address space: the kernel allocates a
+ * page only when the process touches it. They are few under Valgrind, because its search for leaks
+ * reads all of them, and so makes the kernel allocate their pages.
  */
 #define NIC_MEMORY_BYTES          ARENA_SIDE_BYTES
 #define NIC_MEMORY_BYTES_VALGRIND (256ull << 20)

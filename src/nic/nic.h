@@ -6,14 +6,14 @@
  * The NIC of this process. The ABI front ends call these functions.
  *
  * The first call that needs the NIC creates it: NIC memory (two memfds) and the table of memory
- * regions. The first queue pair on a lane creates the lane: urnicd leases it a slot, and its thread
- * starts. Loading the library starts nothing.
+ * regions. The first queue pair or queue that needs a lane creates it: urnicd leases a slot, and
+ * the lane's thread starts. Loading the library starts nothing.
  *
  * Completion queues are bound to lanes in rotation. A queue pair is on the lane of its send
  * completion queue. An XRC_RECV queue pair has no send completion queue; it is on the lane of the
- * newest XRC_SEND queue pair, or else of a completion queue of its domain. So a thread that polls
- * one completion queue drives one lane, and threads that poll different queues seldom wait for each
- * other.
+ * newest XRC_SEND queue pair. If there is none, it is on the lane of its domain's newest shared
+ * receive queue, or else on a lane chosen in rotation. So a thread that polls one completion queue
+ * drives one lane, and threads that poll different queues seldom wait for each other.
  *
  * Set-up calls serialize on one lock, and may wait for urnicd. Data-path calls (post, poll, arm)
  * take the lane's lock or no lock. The NIC allocates the objects. The caller destroys each of them
@@ -55,16 +55,20 @@ struct nic_xrcd;
 
 /* --- memory regions and windows ----------------------------------------------------------- */
 
-/* mr_table_add() on the process's NIC. If the NIC cannot be created, returns that error. */
+/*
+ * Register a region: call mr_table_add() for the process's table. Returns what mr_table_add() does,
+ * or the -errno of creating the NIC.
+ */
 int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
 	URNIC_EXPORT_AS(nic_mr_register);
 
-/* mr_table_add_null() on the process's NIC. */
+/* Register a null region: call mr_table_add_null() for the process's table. */
 int nic_mr_register_null(uint32_t pd, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mr_register_null);
 
 /*
- * mr_table_change(): the region with `key` becomes `region`. No packet sees a region that is half
- * changed. On return the NIC no longer accesses the region's former memory.
+ * Replace the region with `key`, which belongs to `pd`, by `region` (mr_table_change()). No packet
+ * sees a region that is half changed. On return the NIC no longer accesses the region's former
+ * memory.
  */
 int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 	URNIC_EXPORT_AS(nic_mr_change);
@@ -106,9 +110,9 @@ bool nic_dm_is_alive(const struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_is_alive);
 void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 
 /*
- * mw_add() creates an unbound memory window; mw_remove() ends a window, bound or not. The low byte
- * of a new type 2 window's key is 0, as with kernel devices; the program that binds the window
- * chooses it.
+ * nic_mw_create() creates an unbound memory window (mw_add()); nic_mw_destroy() ends a window,
+ * bound or not (mw_remove()). The low byte of a new type 2 window's key is 0, as with kernel
+ * devices; the program that binds the window chooses it.
  */
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
@@ -123,7 +127,8 @@ int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
 	URNIC_EXPORT_AS(nic_channel_create);
 /*
- * The caller has destroyed the channel's completion queues, and no thread waits for their events.
+ * Destroy a channel. The caller has destroyed its completion queues, and no thread waits for their
+ * events.
  */
 void nic_channel_destroy(struct nic_channel *channel) URNIC_EXPORT_AS(nic_channel_destroy);
 
@@ -156,20 +161,20 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 /* Take the next completion, if there is one, without driving a lane. Any thread may call. */
 bool nic_cq_next(struct nic_cq *cq, struct cqe *out) URNIC_EXPORT_AS(nic_cq_next);
 
-/* cq_resize(); -EIO for a queue from before a fork. */
+/* Returns what cq_resize() does, or -EIO for a queue from before a fork. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t capacity) URNIC_EXPORT_AS(nic_cq_resize);
 
-/* cq_moderate(), in microseconds. Returns 0; -ENOMEM; -EIO for a queue from before a fork. */
+/* Call cq_moderate(). Returns 0; -ENOMEM; -EIO for a queue from before a fork. */
 int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
 	URNIC_EXPORT_AS(nic_cq_moderate);
 
-/* cq_ignore_overrun(). Call it before the first queue pair uses the queue. */
+/* Call cq_ignore_overrun(). The caller does this before the first queue pair uses the queue. */
 void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 
 /*
- * A program is going to read the times of completions (cqe.made_ns). Without this call, the
- * completion of a request that needs no packet may show an earlier time, because a post does not
- * always read the clock.
+ * From now on read the clock in every post, because a program reads the times of completions
+ * (cqe.made_ns). Otherwise the completion of a request that needs no packet may show an earlier
+ * time.
  */
 void nic_cq_stamp(void) URNIC_EXPORT_AS(nic_cq_stamp);
 
@@ -221,7 +226,7 @@ struct nic_srq_init {
 
 /*
  * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork. An XRC or
- * tag-matching queue needs a slot; if there is none, the errors are those of nic_qp_create().
+ * tag-matching queue needs a slot; the request for one may return the errors of nic_qp_create().
  *
  * Destroy the queue after the queue pairs that use it. An XRC queue may be destroyed at any time
  * before its completion queue.
@@ -272,11 +277,11 @@ int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr) URNIC_EXPORT_AS(nic
 /* The same as nic_cq_event_fn, for a queue pair. */
 typedef void nic_qp_event_fn(void *user, uint32_t events);
 
-/* The receive work queues into which a raw packet queue pair delivers (ether/rss.h). */
+/* The receive work queues into which a raw packet queue pair delivers by a hash (ether/rss.h). */
 struct nic_spread {
 	uint32_t count; /* a power of two, 1 to RAW_TABLE_MAX */
 	struct nic_wq *const *wqs;
-	uint32_t fields; /* enum rss_field */
+	uint32_t fields; /* bits of enum rss_field */
 	uint8_t key[RSS_KEY_BYTES];
 };
 
@@ -287,7 +292,7 @@ struct nic_qp_init {
 	struct nic_cq *send_cq; /* NULL for XRC_RECV */
 	struct nic_cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV */
 	struct nic_xrcd *xrcd; /* the domain of an XRC_RECV queue pair */
-	struct nic_srq *srq; /* NULL: a receive queue of its own */
+	struct nic_srq *srq; /* NULL: the queue pair has a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
 	uint32_t mtu_bytes; /* the port's MTU; no datagram is longer */
 	/* The device's addresses, on which a UD queue pair receives. Borrowed for the call. */
@@ -316,9 +321,10 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 /*
  * Open the XRC_RECV queue pair `number` of the domain. The queue pair may belong to another process
  * that has opened the same file. It may also be a queue pair that this process's program has
- * destroyed while others have it open. The opener gets its events, and may modify and query it.
- * nic_qp_destroy() closes it; the last close ends it. If the process that owns the queue pair ends,
- * the queue pair is in the error state, and the opener gets SIGNAL_QP_FATAL.
+ * destroyed while others have it open. The opener gets the queue pair's events, and may modify and
+ * query the queue pair. nic_qp_destroy() closes it; the last close ends it. If the process that
+ * owns the queue pair ends, the queue pair is in the error state, and the opener gets
+ * SIGNAL_QP_FATAL.
  *
  * Returns 0; -EINVAL when there is no such queue pair; -ENOMEM; -ETIMEDOUT when its owner does not
  * answer; or another -errno.
@@ -329,8 +335,9 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
- * qp_modify() that also opens and closes paths. With ATTR_AV, requested->path has the addresses of
- * the path to open; with ATTR_ALT_PATH, requested->alt_path. Their `id` is ignored.
+ * Do what qp_modify() does, and also open and close paths. With ATTR_AV, requested->path has the
+ * addresses of the path to open; with ATTR_ALT_PATH, requested->alt_path. The `id` of either is
+ * ignored.
  *
  * Returns 0; -EINVAL as qp_modify() does, or when the two addresses of a path are not of one
  * family; -EADDRINUSE when another program has UDP port 4791 of the local address; or another
@@ -340,8 +347,8 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *requested) URNIC_EXPORT_AS(nic_qp_modify);
 
 /*
- * qp_set_rate(): limit the rate of the send queue of a queue pair in RTS. Returns 0, -EINVAL,
- * -ENOMEM, or -EIO for a queue pair from before a fork.
+ * Call qp_set_rate() to limit the rate of the send queue of a queue pair in RTS. Returns 0,
+ * -EINVAL, -ENOMEM, or -EIO for a queue pair from before a fork.
  */
 int nic_qp_set_rate(struct nic_qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
 	URNIC_EXPORT_AS(nic_qp_set_rate);
@@ -380,8 +387,8 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 /*
  * nic_qp_send_queue() returns the queue in which the caller builds requests in place (queue/sq.h).
  * In the child of a fork that queue has no slots; for a queue pair of another process the result is
- * NULL. nic_qp_post_batch() posts the requests; until then no other thread posts to the queue pair.
- * It returns 0, or -EINVAL with nothing posted.
+ * NULL. nic_qp_post_batch() posts the requests; until then no other thread may post to the queue
+ * pair. It returns 0, or -EINVAL with nothing posted.
  */
 struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_send_queue);
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
@@ -390,26 +397,30 @@ int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 /* Can queue pairs of this type send requests with `opcode`, which may have any value? */
 bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_send);
 
+/* Post receive requests in order until one is refused. Returns as nic_qp_post_send() does. */
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
 
 /* --- completion counters ------------------------------------------------------------------ */
 
-/* NULL: out of memory. */
+/* Create a counter of completions; with `counts_bytes`, of their bytes. NULL: out of memory. */
 struct nic_counter *nic_counter_create(bool counts_bytes) URNIC_EXPORT_AS(nic_counter_create);
 
-/* The queue pairs that count on it are destroyed. */
+/* Destroy a counter. The caller has destroyed the queue pairs whose completions it counts. */
 void nic_counter_destroy(struct nic_counter *counter) URNIC_EXPORT_AS(nic_counter_destroy);
 
 /*
- * Let `counter` count the completions of `operations` of a queue pair. Returns what
- * qp_attach_counter() does; -EOPNOTSUPP for XRC_RECV and raw packets, which have no receive queue
- * of their own; -EIO for a queue pair or counter from before a fork.
+ * Let `counter` count a queue pair's completions of `operations`. Returns what qp_attach_counter()
+ * does; -EOPNOTSUPP for XRC_RECV and raw packets, which have no receive queue of their own; -EIO
+ * for a queue pair or counter from before a fork.
  */
 int nic_counter_attach(struct nic_counter *counter, struct nic_qp *qp,
 	enum counted_operation operations) URNIC_EXPORT_AS(nic_counter_attach);
 
-/* Read a value, which has all that has arrived by now. Any thread may call. */
+/*
+ * Read a value. First handle the packets that have arrived, so that it includes their completions.
+ * Any thread may call.
+ */
 uint64_t nic_counter_read(struct nic_counter *counter, enum completion_outcome outcome)
 	URNIC_EXPORT_AS(nic_counter_read);
 
@@ -422,8 +433,8 @@ void nic_counter_add(struct nic_counter *counter, enum completion_outcome outcom
 /* --- multicast groups --------------------------------------------------------------------- */
 
 enum {
-	NIC_GROUP_COUNT_MAX =
-		32, /* groups of a process; one address on two interfaces counts as two groups */
+	/* Groups of a process. One address on two interfaces counts as two groups. */
+	NIC_GROUP_COUNT_MAX = 32,
 	NIC_GROUP_QP_COUNT_MAX = 64, /* queue pairs per group */
 };
 
@@ -434,8 +445,9 @@ enum {
  * `ifindex`  The interface on which to join the group.
  *
  * Returns 0, also when the queue pair is in the group already; -EINVAL when the queue pair is not
- * UD, or the address is not multicast or is interface-local; -ENOMEM when a limit above is
- * exceeded; -EIO for a queue pair from before a fork; or the -errno from joining.
+ * UD, or the address is not multicast or is interface-local; -ENOMEM when memory or a number above
+ * (NIC_GROUP_COUNT_MAX, NIC_GROUP_QP_COUNT_MAX) is exhausted; -EIO for a queue pair from before a
+ * fork; or the -errno from joining.
  */
 int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
 	URNIC_EXPORT_AS(nic_multicast_attach);

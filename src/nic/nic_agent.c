@@ -28,7 +28,7 @@ pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	bool is_taken; /* nic_agent_lock covers it */
-	pthread_cond_t is_over; /* waited for with nic_agent_lock */
+	pthread_cond_t is_over; /* signaled when a turn ends; nic_agent_lock is its mutex */
 	int cancel; /* what nic_let_go() returned to the thread that has the turn */
 	/* A descriptor from urnicd that no object owns yet, or -1; under nic_agent_lock */
 	int arriving;
@@ -216,8 +216,8 @@ static void agent_resume(void)
 	if (nic_turn_begin())
 		return;
 	/*
-	 * There is nothing to do if another thread has already resumed. The loop is for a new
-	 * urnicd that dies before it has this process's leases.
+	 * There is nothing to do if another thread has already resumed. The loop tries again when
+	 * the new urnicd dies before it has this process's leases.
 	 */
 	if (!agent_client_has_ended(&nic.agent))
 		error = 0;

@@ -87,7 +87,7 @@ static uint32_t lane_untried(const struct nic_ah *ah)
 
 /*
  * Open the handle's path on every lane that needs it. While a request to urnicd waits, another
- * thread may create a UD queue pair on a further lane.
+ * thread may create a UD queue pair on a further lane, so look for a lane again after each.
  */
 static int ah_open_all(struct nic_ah *ah)
 {

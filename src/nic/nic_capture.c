@@ -61,7 +61,9 @@ void nic_capture_start(void)
 	struct capture_public *capture = nic_public_capture(nic.public);
 
 	atomic_store(&capture->snap_bytes, CAPTURED_BYTES_MAX);
-	/* Set the word before the offer, because the capturing process may clear it afterwards. */
+	/*
+	 * Set `is_on` before the offer, because the capturing process may clear it after the offer.
+	 */
 	atomic_store(&capture->is_on, 1);
 	if (!capture_socket_offer(nic.memory, nic.shared))
 		atomic_store(&capture->is_on, 0);

@@ -5,10 +5,10 @@
  *
  * The channel's descriptor is an epoll set. It can contain the lane's sockets, and an eventfd that
  * peers on this host write. These make the descriptor readable although there may be no event,
- * which the example of the manual page takes for an error. So they are added only for a program
- * that has shown that it tolerates this: its ibv_get_cq_event() failed with EAGAIN, and it armed a
- * queue afterwards. They are not added if the descriptor is blocking, because a program that calls
- * poll(2) first expects that ibv_get_cq_event() does not block.
+ * which the example in the manual page of ibv_get_cq_event() takes for an error. So they are added
+ * only for a program that has shown that it tolerates this: its ibv_get_cq_event() failed with
+ * EAGAIN, and it armed a queue afterwards. They are not added if the descriptor is blocking,
+ * because a program that calls poll(2) first expects that ibv_get_cq_event() does not block.
  */
 #include <assert.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static enum event_view channel_collect(struct event_collector *collector)
 
 /*
  * The waiter drives the channel's lane, if the channel has only one. If a lane is added meanwhile,
- * its own thread drives it, posts the event, and so wakes the waiter.
+ * the thread of the new lane drives it, posts the event, and so wakes the waiter.
  */
 static int channel_drive(struct event_collector *collector)
 {
@@ -80,8 +80,8 @@ static void channel_wake(struct event_collector *collector)
 /*
  * Collect the records that peers on this host have left. A peer counts each write to the eventfd
  * before it writes. So if `raises_seen` equals the count, the eventfd need not be read. The counts
- * may differ for good, because a peer may die between the two; so every VISITS_PER_CLEAR visits
- * they are made equal.
+ * may differ for good, because a peer may die between the count and the write. So each
+ * VISITS_PER_CLEARth visit makes them equal.
  */
 static void records_visit(struct nic_channel *channel)
 {
@@ -174,7 +174,7 @@ static void visits_end(struct nic_channel *channel)
 	watch_end(channel);
 }
 
-/* The program, which tolerates visits, has armed a queue for the first time. */
+/* The program tolerates visits, and has armed a queue: put the eventfd into the descriptor. */
 static void visits_begin(struct nic_channel *channel)
 {
 	bool is_begun;
@@ -183,7 +183,7 @@ static void visits_begin(struct nic_channel *channel)
 	is_begun = channel->epoch == nic_epoch && !event_queue_has_owner(channel->queue) &&
 		!watch_begin(channel);
 	atomic_store(&channel->collector.is_visited, is_begun);
-	/* After a failure, the next EAGAIN leads to the next attempt. */
+	/* After a failure, the next EAGAIN of ibv_get_cq_event() leads to the next attempt. */
 	atomic_store(&channel->collector.has_missed, is_begun);
 	nic_leave();
 }
@@ -256,7 +256,7 @@ void nic_channel_begin(struct nic_channel *channel)
 {
 	if (channel->epoch == nic_epoch)
 		return;
-	/* In the child of a fork, these values are the parent's. */
+	/* In the child of a fork, the channel still has the parent's values. */
 	atomic_store(&channel->lane_mask, 0);
 	atomic_store(&channel->driven, NULL);
 	atomic_store(&channel->visited, NULL);

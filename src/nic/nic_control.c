@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `stray_lock` covers the ring of packets that wait for nic_agent_lock. It is the innermost
- * lock, and held for a copy of a packet at most.
+ * The control thread (nic/nic_control.h).
+ *
+ * Lock: `stray_lock` covers the ring of packets that wait for nic_agent_lock. A thread has it for
+ * the copy of one packet at most, and takes no other lock meanwhile.
  */
 #include "nic/nic_control.h"
 
@@ -18,7 +20,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 
-/* What a ready descriptor is for, in its epoll data. */
+/* What a watched descriptor is for. The descriptor's epoll data has one of these values. */
 enum control_source {
 	CONTROL_SOURCE_AGENT,
 	CONTROL_SOURCE_WORK,

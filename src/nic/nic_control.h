@@ -42,14 +42,14 @@ int nic_control_watch_peer(int fd);
 
 /*
  * The worker has received a packet for another slot: pass the packet through urnicd to the process
- * that leases that slot. The caller sends it at once if no thread uses the connection to urnicd;
+ * that leases that slot. This function sends it at once if no thread uses the connection to urnicd;
  * otherwise the control thread sends it later. The worker is locked.
  */
 void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
 
 /*
  * A thread has ended its turn at urnicd: have the control thread send the packets that waited for
- * that.
+ * the end of the turn.
  */
 void nic_control_send_strays(void);
 

@@ -10,7 +10,8 @@
 
 struct nic_counter {
 	struct completion_counter counter;
-	_Atomic uint32_t lane_mask; /* of the queue pairs that count on it */
+	/* Mask of the lanes of the queue pairs whose completions it counts */
+	_Atomic uint32_t lane_mask;
 	uint64_t epoch;
 };
 
@@ -50,7 +51,7 @@ int nic_counter_attach(
 	return error;
 }
 
-/* Like a poll, this tells the lane's thread that the program attends to the lane. */
+/* As a poll does, this tells the lane's thread that the program drives the lane. */
 static void lane_drain(struct worker *worker)
 {
 	worker_lock(worker);

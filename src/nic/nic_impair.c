@@ -14,8 +14,8 @@
 static struct impair impair;
 
 /*
- * Map the report's file, which has the right size already; the process must not be killed because
- * the file is too short. NULL: it cannot be mapped.
+ * Map the report's file. A file of another size is refused, because the kernel ends a process
+ * (SIGBUS) that writes to a mapping behind the end of the file. NULL: it cannot be mapped.
  */
 static struct impair_report *report_map(const char *path)
 {

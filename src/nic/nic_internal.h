@@ -28,22 +28,30 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* The alarm of a moderated queue on a lane: when the queue's delayed signal is due. */
+/*
+ * The alarm of a moderated completion queue on one lane. It expires when the queue's delayed signal
+ * is due.
+ */
 struct nic_cq_hold {
 	struct deadline alarm;
 	struct nic_cq *cq;
 };
 
-/* A completion channel: its waiters collect completions of its queues (struct event_collector). */
+/*
+ * A completion channel. Threads that wait for its events collect the completions of its queues
+ * (struct event_collector).
+ */
 struct nic_channel {
 	struct event_collector collector;
 	struct event_queue *queue;
-	uint32_t number; /* its waiter; 0: none, as it has no queue yet or all waiters are taken */
-	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
-	struct worker *_Atomic driven; /* the lane that the waiter drives or has driven */
-	struct worker *_Atomic visited; /* the lane whose sockets are in the descriptor, or were */
-	_Atomic bool is_watching; /* its waiter's eventfd is in the descriptor */
-	/* Count of raises of the eventfd; only the visiting thread uses this and the next */
+	/* Index of its struct waiter; 0: none, as the channel has no queue yet or all are taken */
+	uint32_t number;
+	_Atomic uint32_t lane_mask; /* mask of the lanes that push into its completion queues */
+	struct worker *_Atomic driven; /* the lane that its waiter drives or last drove */
+	/* The lane whose sockets were last put into the descriptor; NULL: none */
+	struct worker *_Atomic visited;
+	_Atomic bool is_watching; /* the eventfd of `number` is in the descriptor */
+	/* waiter_raises() at the last visit. Only the thread that visits uses this and `visits`. */
 	uint32_t raises_seen;
 	uint32_t visits;
 	bool is_inherited; /* a parent process uses the same descriptor */
@@ -56,14 +64,14 @@ struct nic_cq {
 	nic_cq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
-	uint32_t home; /* lane of the queue pairs whose send requests complete in it */
-	_Atomic uint32_t lane_mask; /* lanes that push into it; a poll drives these */
-	/* NIC_LANES_MAX entries once the queue was moderated; else NULL */
+	uint32_t home; /* index of the lane of the queue pairs whose send requests complete in it */
+	_Atomic uint32_t lane_mask; /* mask of the lanes that push into it; a poll drives these */
+	/* An array of NIC_LANES_MAX from the first moderation on; NULL before */
 	struct nic_cq_hold *holds;
 };
 
 /*
- * Operations on a queue pair of another process that this process has opened. The caller has no
+ * A queue pair of another process that this process has opened. The caller of an operation has no
  * lock.
  */
 struct nic_borrowed_qp {
@@ -82,7 +90,10 @@ struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* NULL unless this is a raw packet queue pair */
 	struct worker_stream stream; /* fd is -1 unless this is a connected iWARP queue pair */
-	/* The connection of `stream`. Covered by the NIC's and the worker's lock (nic_stream.c). */
+	/*
+	 * The connection of `stream`. To change it, a thread locks the NIC and the worker
+	 * (nic_stream.c).
+	 */
 	struct nic_stream_user *stream_user;
 	struct nic_cq *send_cq;
 	struct nic_xrcd *xrcd; /* NULL unless this is an XRC_RECV queue pair */
@@ -91,7 +102,7 @@ struct nic_qp {
 	void *user;
 	uint64_t epoch;
 	uint32_t open_paths; /* its open paths, as bits ATTR_AV and ATTR_ALT_PATH */
-	struct nic_local *local; /* NULL: the peer is not on this host */
+	struct nic_local *local; /* the same-host connection to its peer; NULL: none */
 	struct nic_ud_endpoint *endpoint; /* for a UD queue pair (nic_datagram.h); NULL: none */
 	/* The processes that have this XRC_RECV queue pair open (nic_target.h). */
 	struct list borrowers;
@@ -107,16 +118,19 @@ struct nic_xrcd {
 	uint32_t id; /* not 0 */
 	struct xrc_file file; /* zeros: no other process shares it */
 	uint32_t ifindex; /* the device's interface */
-	struct nic_public_xrcd *public; /* what other processes see; NULL: nothing */
-	uint32_t home; /* lane for its queue pairs: that of its newest SRQ, if it has one */
-	uint32_t lane_mask; /* lanes of its queue pairs */
+	/* Its entry in NIC memory, which other processes read; NULL: none */
+	struct nic_public_xrcd *public;
+	/* Index of the lane for its queue pairs: that of its newest SRQ, if it has one */
+	uint32_t home;
+	uint32_t lane_mask; /* mask of the lanes of its queue pairs */
 	uint64_t epoch;
 };
 
 struct nic_srq {
 	struct srq srq;
 	struct nic_cq *cq; /* NULL unless this is a tag-matching queue */
-	struct worker *worker; /* tag-matching queue: nic_srq_post_tag() locks this worker */
+	/* nic_srq_post_tag() locks it; unset unless this is a tag-matching queue */
+	struct worker *worker;
 	nic_srq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
@@ -125,7 +139,7 @@ struct nic_srq {
 struct nic_wq {
 	struct wq wq;
 	struct nic_cq *cq;
-	struct worker *worker; /* its lock protects flushes */
+	struct worker *worker; /* a thread that flushes the queue locks this worker */
 	nic_wq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
@@ -135,11 +149,12 @@ struct nic_ah {
 	struct list link; /* in nic.ahs */
 	struct qp_path route;
 	uint64_t epoch;
-	/* Lanes on which opening its local address was tried, which is done once */
+	/* Mask of the lanes that have tried to open the local address. Each tries once. */
 	uint32_t tried_lanes;
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where opening failed */
-	bool may_be_here; /* its remote address may be on this host; the lanes then know `here` */
+	/* Its remote address may be on this host; then room peer fills in `here` */
+	bool may_be_here;
 	struct datagram_path here[NIC_LANES_MAX];
 };
 
@@ -157,12 +172,12 @@ struct nic_ah {
 
 /*
  * URNIC_LINK: may packets bypass the kernel's UDP? The order is that of the words in the call of
- * setting_choice().
+ * setting_choice() in nic.c.
  */
 enum nic_link {
 	NIC_LINK_IF_POSSIBLE,
 	NIC_LINK_OFF,
-	NIC_LINK_ON, /* as NIC_LINK_IF_POSSIBLE; when it is impossible, the log says so */
+	NIC_LINK_ON, /* the same as NIC_LINK_IF_POSSIBLE, but the log says when it is impossible */
 };
 
 struct nic {
@@ -194,12 +209,15 @@ struct nic {
 	struct impair *impair; /* NULL: none */
 	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
 	struct local_owner owner;
-	/* A pipe: peers copy [0]; only this process has [1], so the pipe breaks when it ends */
+	/*
+	 * A pipe. Peers have copies of [0]; only this process has [1], so the pipe breaks when this
+	 * process ends
+	 */
 	int life[2];
 	struct waiter_table *waiters;
 	bool is_waiter_taken[WAITER_COUNT]; /* does a channel use the waiter? */
 	int waiter_eventfd[WAITER_COUNT]; /* each is the descriptor plus 1; 0: there is none yet */
-	int work_kick; /* eventfd: nic_control_wake() */
+	int work_kick; /* eventfd that nic_control_wake() raises */
 	struct list xrcds; /* struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
@@ -209,7 +227,7 @@ struct nic {
 /* Set nic.impair (nic_impair.c). */
 void nic_impair_start(void);
 
-/* A stream is opened, which impairments do not reach: the log says so once. */
+/* A stream is being opened. Log, once, that impairments have no effect on streams. */
 void nic_impair_stream(void);
 
 extern pthread_mutex_t nic_agent_lock;
@@ -221,17 +239,17 @@ extern struct nic nic;
 extern uint64_t nic_epoch;
 
 /*
- * Lock and unlock the NIC. The thread that has the NIC locked cannot be cancelled, because a set-up
- * call would leave its work half done.
+ * Lock and unlock the NIC. The thread that has the NIC locked cannot be cancelled, because a
+ * cancelled set-up call would leave its work half done.
  */
 void nic_enter(void);
 void nic_leave(void);
 
 /*
  * For a wait between nic_enter() and nic_leave(): nic_let_go() unlocks the NIC, and
- * nic_take_again() locks it again. The caller passes the result of the former to the latter. After
- * that, state of the NIC that the caller has read before may have changed, and objects to which it
- * has no reference may be destroyed.
+ * nic_take_again() locks it again. The caller passes the result of nic_let_go() to
+ * nic_take_again(). After that, state of the NIC that the caller has read before may have changed,
+ * and objects to which it has no reference may be destroyed.
  */
 int nic_let_go(void);
 void nic_take_again(int before);
@@ -294,7 +312,7 @@ bool nic_turn_is_free(void);
  */
 int nic_agent_log(int error);
 
-/* agent_client_unclaim() that does not wait for a turn. */
+/* agent_client_unclaim() without a wait for a turn. nic_agent_lock is not locked. */
 void nic_agent_unclaim(struct agent_claim *claim);
 
 /*
@@ -339,15 +357,15 @@ struct worker *nic_worker_of_slot(uint32_t slot);
 struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
 
 /*
- * Move the worker's queue pairs to the error state: those of interface `ifindex`; or with 0 all of
- * them, with a fatal event, because urnicd has leased the slot to another process. The worker is
- * not locked.
+ * Move queue pairs of the worker to the error state. `ifindex` selects those of one interface. 0
+ * selects all: urnicd has leased the worker's slot to another process, so each queue pair also gets
+ * a fatal event. The worker is not locked.
  */
 void nic_worker_fail(struct worker *worker, uint32_t ifindex);
 
 /*
- * Lock a worker and unlock it. So a thread that had the worker locked before the call has unlocked
- * it.
+ * Lock a worker and unlock it. On return, a thread that had the worker locked before the call has
+ * unlocked it.
  */
 void nic_worker_pass(struct worker *worker);
 
@@ -357,7 +375,7 @@ void nic_worker_pass(struct worker *worker);
  */
 void nic_mr_make_mappable(void);
 
-/* mr_table.touch, for on-demand regions (memory/mr.h). */
+/* The function for mr_table.touch, which on-demand regions need (memory/mr.h). */
 bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 
 /*
@@ -484,7 +502,7 @@ void nic_capture_start(void);
 /* A lane is being created: prepare it for captures. The NIC is locked. Returns 0 or -ENOMEM. */
 int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public);
 
-/* Does the program wait for an event of the queue? A hint. */
+/* Does the program wait for an event of the queue? The answer may be out of date. */
 static inline bool nic_cq_is_armed(const struct nic_cq *cq)
 {
 	return cq_is_armed(&cq->cq);

@@ -104,8 +104,8 @@ static const char *why_no_link(int error)
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
 	/*
-	 * The interface that the last such line in the log named. One line is enough for all
-	 * addresses of an interface.
+	 * The interface that the previous log line of this function named. One line is enough for
+	 * all addresses of an interface.
 	 */
 	static _Atomic uint32_t logged;
 	char name[IF_NAMESIZE] = "?";

@@ -32,8 +32,8 @@ static void lanes_leave(void)
 /* --- memory that peers can map ------------------------------------------------------------ */
 
 /*
- * Is the region memory of the program, neither NIC memory nor on demand? Such memory stays mapped
- * as long as the region exists.
+ * Is the region memory of the program, neither NIC memory nor on demand? A program keeps such
+ * memory mapped as long as the region exists.
  */
 static bool is_program_memory(const struct mr_region *region)
 {
@@ -60,8 +60,9 @@ static void leave_alone(bool is_alone)
 }
 
 /*
- * Reference the segment that has the region's memory, and return its extent; or return the extent
- * of the region in NIC memory. The NIC is locked.
+ * For memory of the program: reference the segment that has it, and return the segment's extent.
+ * For NIC memory: return the region's extent. For any other memory: return an empty extent. The NIC
+ * is locked.
  */
 static struct mr_extent extent_hold(const struct mr_region *region)
 {

@@ -439,8 +439,8 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * Each post begins with this. It does not read the clock for a queue pair whose peer is on this
- * host, unless a program reads the times of completions.
+ * Each post of send requests begins with this. It does not read the clock for a queue pair whose
+ * peer is on this host, unless a program reads the times of completions.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
@@ -466,7 +466,7 @@ static inline bool is_all_done(const struct nic_qp *qp)
 		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
 }
 
-/* Each post ends with this. Unlocks the worker. */
+/* Each post of send requests ends with this. Unlocks the worker. */
 static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;

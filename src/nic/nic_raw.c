@@ -2,7 +2,7 @@
 /*
  * Raw packets: the Ethernet ports of queue pairs, and the flows that steer frames to them.
  *
- * Flows are few and change seldom, so each added flow builds a new table.
+ * Flows are few and change seldom. So the addition of a flow builds a new table.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -24,8 +24,8 @@ uint64_t nic_srq_share(void)
 }
 
 /*
- * Peers may read this list while it changes, as they may read the list of queue pairs
- * (engine/engine.c).
+ * Add the queue to the list in NIC memory. Peers may read this list while it changes, as they may
+ * read the list of queue pairs (engine/engine.c).
  */
 static void srq_publish(struct srq *srq)
 {
@@ -130,8 +130,8 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 }
 
 /*
- * On return no thread uses the queue, the worker has delivered its signal, and no queue pair of its
- * domain refers to it.
+ * On return no thread uses the queue, each worker has delivered the queue's signal, and no queue
+ * pair of its domain refers to it.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {

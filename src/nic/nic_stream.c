@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
+ * The TCP connections of iWARP queue pairs (nic/nic_stream.h).
+ *
  * qp->stream_user and stream_user->qp refer to each other. A thread that changes them has the NIC
  * and the worker locked; a thread that reads them needs one of the two locks.
  */

@@ -4,10 +4,10 @@
 
 /*
  * The TCP connections of iWARP queue pairs. A connection manager hands a connection to the NIC, and
- * the NIC tells it when the connection ends.
+ * the NIC tells the manager when the connection ends.
  *
  * The manager embeds a struct nic_stream_user in its own struct of the connection. The struct
- * nic_stream_user refers to the queue pair, and the queue pair refers to it.
+ * nic_stream_user refers to the queue pair, and the queue pair refers to the struct.
  */
 
 #include <stdbool.h>

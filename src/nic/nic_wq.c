@@ -127,7 +127,8 @@ int nic_wq_post_recv(
 	*ret_posted = posted;
 	/*
 	 * The posts have to happen before the read of the state. The thread that flushes sets the
-	 * state first. So either it finds these requests, or this thread sees the state.
+	 * state before it looks for requests. So either that thread finds these requests, or this
+	 * thread sees WQ_ERROR.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (nic_wq_state(wq) == WQ_ERROR)
