@@ -5,9 +5,9 @@
  * A datagram socket has a UDP socket, and a UD queue pair per local address. The address of the UDP
  * socket is the name of the datagram socket. A datagram is a SEND that begins with the sender's
  * name. To learn a peer's queue pair number, a socket sends a datagram over UDP, with the number of
- * its own queue pair. The peer delivers that datagram like any other. It answers with a message
- * without data (op CTRL), which has the number of the peer's queue pair. Either side may use UDP at
- * any time. Q_Key: RDMA_UDP_QKEY.
+ * its own queue pair. The peer delivers that datagram like any other. The peer answers with a
+ * message without data (op CTRL), which has the number of the peer's queue pair. Either side may
+ * use UDP at any time. The Q_Key of all queue pairs is RDMA_UDP_QKEY.
  *
  *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
  *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
@@ -42,7 +42,7 @@ union datagram_name {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
 	struct sockaddr_in6 ipv6;
-	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all of it, to be compared and hashed */
+	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* the whole name, to be compared and hashed */
 };
 
 static inline socklen_t datagram_name_bytes(const union datagram_name *name)
@@ -120,7 +120,10 @@ static inline size_t datagram_header_encode(
 	return to[1];
 }
 
-/* Decode any bytes. Returns the header's length and the sender that it names, or 0. */
+/*
+ * Decode a header; any bytes are legal input. Returns the header's length, and in `name` the sender
+ * that the header names; or 0 if the header is not valid.
+ */
 static inline size_t datagram_header_decode(
 	union datagram_name *name, const uint8_t *from, size_t bytes)
 {
@@ -167,7 +170,7 @@ static inline size_t datagram_udp_header_encode(uint8_t to[DATAGRAM_UDP_HEADER_B
 	return to[6];
 }
 
-/* Decode any bytes. Returns the header's length, or 0. */
+/* Decode a header; any bytes are legal input. Returns its length, or 0 if it is not valid. */
 static inline size_t datagram_udp_header_decode(
 	struct datagram_udp_header *header, const uint8_t *from, size_t bytes)
 {

@@ -193,8 +193,8 @@ static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 }
 
 /*
- * Send our queue pair number to the sender of a datagram over UDP. Without this answer, the sender
- * keeps using UDP.
+ * Answer a datagram that came over UDP: send its sender the queue pair number of this socket.
+ * Without this answer, the sender keeps using UDP.
  */
 static void resolution_answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
 {

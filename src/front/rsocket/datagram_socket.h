@@ -39,7 +39,7 @@ struct datagram_peer {
 	struct datagram_endpoint *endpoint; /* the endpoint that sends to the peer */
 	struct ibv_ah *ah;
 	uint32_t qpn; /* 0: not known yet */
-	uint64_t requested_ns; /* when we last requested its number, or received it */
+	uint64_t requested_ns; /* when this socket last requested the number, or received it */
 };
 
 /* A datagram that the application has not taken. */
@@ -47,14 +47,14 @@ struct datagram_message {
 	union datagram_name from;
 	const uint8_t *data; /* NULL: there is none */
 	uint32_t bytes;
-	struct datagram_endpoint
-		*endpoint; /* which has the slot; NULL: the datagram came over UDP */
+	/* The endpoint that has the slot. NULL: the datagram came over UDP. */
+	struct datagram_endpoint *endpoint;
 	uint32_t slot;
 };
 
 struct datagram {
-	int epoll; /* readable when a message may have arrived */
-	int error; /* of the UDP socket; 0: none */
+	int epoll; /* an epoll set, readable when a message may have arrived */
+	int error; /* errno of the UDP socket; 0: none */
 	uint64_t udp_looked_ns; /* when the UDP socket was last read */
 	bool is_closing;
 	struct datagram_endpoint *endpoints[DATAGRAM_ENDPOINTS_MAX];
@@ -72,7 +72,7 @@ struct datagram {
  *
  * `name`  Its port is ignored.
  *
- * Returns 0 or an errno: ENODEV where no device has the address.
+ * Returns 0 or an errno, which is ENODEV if no device has the address.
  */
 int datagram_endpoint_get(
 	struct rs *rs, const union datagram_name *name, struct datagram_endpoint **ret_endpoint);
@@ -89,7 +89,7 @@ int datagram_endpoint_send(struct datagram_endpoint *endpoint, const struct data
 	uint32_t slot, size_t bytes);
 uint8_t *datagram_endpoint_slot(struct datagram_endpoint *endpoint, uint32_t slot);
 
-/* The next datagram. Returns false when there is none. */
+/* Take the next received datagram. Returns false when there is none. */
 bool datagram_endpoint_receive(
 	struct datagram_endpoint *endpoint, struct datagram_message *ret_message);
 /* Post the slot of a received datagram again. */

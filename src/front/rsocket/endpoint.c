@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The resources of a stream whose device is known: queue pair, buffers, tables; and the messages.
+ * The resources of a stream whose device is known (queue pair, buffers, tables), and its messages.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -155,8 +155,8 @@ int rs_endpoint_create(struct rs *rs)
 	rs->send_free_bytes = options->send_buffer_bytes;
 	rs->grant_at = (uint16_t)(options->receive_queue_size / 2);
 	/*
-	 * The private data grants the first half to the peer. The second half is free, so
-	 * rs_grant() grants it at once.
+	 * The private data grants the first half of the receive buffer to the peer. The second half
+	 * is free, so rs_grant() grants it at once.
 	 */
 	rs->free_offset = options->receive_buffer_bytes / 2;
 	rs->free_bytes = options->receive_buffer_bytes / 2;
@@ -323,8 +323,8 @@ bool rs_is_sent(const struct rs *rs)
 }
 
 /*
- * Describe the `bytes` bytes at send_offset, in two elements if they pass the end of the ring.
- * Returns the number of elements.
+ * Describe the `bytes` bytes at send_offset, in two elements if they pass the end of the ring, and
+ * advance send_offset. Returns the number of elements.
  */
 static int send_list(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
 {

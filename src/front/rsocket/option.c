@@ -20,9 +20,9 @@ struct option {
 	int name;
 	size_t offset; /* of that field in struct rs_options */
 	int min, max; /* a value beyond a limit becomes that limit */
-	int id_option; /* the option of the rdma_cm_id that it sets, too; 0: none */
+	int id_option; /* the option of the rdma_cm_id to set as well; 0: none */
 	bool is_flag; /* any value but 0 becomes 1 */
-	bool is_size; /* the size of a queue or buffer: cannot change once that exists */
+	bool is_size; /* the size of a buffer; ignored once the buffer exists */
 };
 
 /* clang-format off */
@@ -45,7 +45,7 @@ static const struct option options[] = {
 	{IPPROTO_IPV6, IPV6_V6ONLY, FIELD(is_v6_only), FLAG, .id_option = RDMA_OPTION_ID_AFONLY},
 	{SOL_RDMA, RDMA_SQSIZE, FIELD(send_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
 	{SOL_RDMA, RDMA_RQSIZE, FIELD(receive_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
-	/* at least a table entry, which is sent inline */
+	/* at least an entry of the iomap table, because entries are sent inline */
 	{SOL_RDMA, RDMA_INLINE, FIELD(inline_bytes), SIZE(sizeof(struct rs_iomap))},
 	{SOL_RDMA, RDMA_IOMAPSIZE, FIELD(iomap_count), .max = RS_IOMAP_COUNT_MAX},
 };

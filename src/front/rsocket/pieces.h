@@ -10,9 +10,9 @@
 #include <sys/uio.h>
 
 struct pieces {
-	const struct iovec *first; /* the rest of the list */
+	const struct iovec *first; /* the piece at the position; `count` pieces begin here */
 	int count;
-	size_t offset; /* into the first piece */
+	size_t offset; /* of the position, in the first piece */
 };
 
 enum pieces_direction { PIECES_OUT, PIECES_IN };
@@ -23,8 +23,8 @@ struct pieces pieces_begin(const struct iovec *list, int count);
 size_t pieces_bytes(const struct iovec *list, int count);
 
 /*
- * Copy the next `bytes` bytes of the list, which must have that many left: from the list to
- * `memory` (PIECES_OUT), or from `memory` to the list (PIECES_IN).
+ * Copy `bytes` bytes between the position in the list and `memory`: from the list (PIECES_OUT), or
+ * into the list (PIECES_IN). The position advances. The list must have that many bytes left.
  */
 void pieces_copy(
 	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);

@@ -5,9 +5,9 @@
  *
  * Every message is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's
  * receive buffer. The peer grants free halves of that buffer by writing entries into our `target`
- * table. Messages without bytes are WRITEs of length 0. iWARP need not have immediate data. So over
- * iWARP a SEND carries these four bytes, in the sender's byte order; it follows the WRITE if there
- * are bytes to write. The immediate data is:
+ * table. Messages without bytes are WRITEs of length 0. An iWARP device need not support immediate
+ * data. So over iWARP a SEND carries the same four bytes, in the sender's byte order. The SEND
+ * follows a WRITE if there are bytes to write. The immediate data is:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    the number of bytes that were written
@@ -81,16 +81,18 @@ enum {
 struct rs_conn_data {
 	uint8_t version;
 	uint8_t flags;
-	uint16_t credits; /* DATA messages that the receiver may send before the first SGL */
+	/* How many numbered messages the receiver of this may send before the first SGL */
+	uint16_t credits;
 	uint8_t reserved[3];
-	uint8_t iomap_size; /* rs_scale(): entries of the iomap table behind the target table */
+	/* rs_scale() of the number of entries of the iomap table, which follows the target table */
+	uint8_t iomap_size;
 	struct rs_sge target_sgl; /* the sender's target table; `bytes` counts its entries */
 	struct rs_sge data_buffer; /* the first free piece of the sender's receive buffer */
 };
 
 _Static_assert(sizeof(struct rs_conn_data) == 40, "the wire's layout");
 
-/* Sizes in 8 bits: up to 128, the size itself; beyond, bit 7 and the size in units of 256. */
+/* A number in 8 bits: up to 128, the number itself; above, bit 7 and the number in units of 256. */
 static inline uint8_t rs_scale(uint32_t value)
 {
 	return (uint8_t)(value <= 128 ? value : 128 | value >> 8);

@@ -18,9 +18,9 @@
  * the socket is blocking, because a blocking call waits in poll(), for the event channel and the
  * completion channel at once. So a call that waits for data also sees the end of the connection.
  *
- * Threads: each socket has one lock, which guards all of its state. A thread unlocks it only to
- * sleep. Of the threads that wait for a socket, one polls the descriptors; the others wait until
- * that thread wakes them.
+ * Threads: each socket has one lock, which guards all of its state. A call has the lock from its
+ * start to its end, except while it sleeps. Of the threads that wait for a socket, one polls the
+ * descriptors; the others wait until that thread wakes them.
  */
 #ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
 #define URNIC_FRONT_RSOCKET_RSOCKET_H
@@ -45,10 +45,12 @@ int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout
 #include "front/rsocket/protocol.h"
 
 enum {
-	RS_TARGET_COUNT = 2, /* entries of the target table: halves of the receive buffer */
+	/* Entries of the target table, one for each half of the receive buffer */
+	RS_TARGET_COUNT = 2,
 	RS_CTRL_COUNT = 4, /* the most SGL and CTRL messages under way */
 	RS_SEND_BYTES_MIN = 2048, /* with fewer free bytes, the send buffer counts as full */
-	RS_TRANSFER_BYTES_START = 2048, /* the first piece of a long send; the second has twice */
+	/* The first piece of a long send; the second is twice as long */
+	RS_TRANSFER_BYTES_START = 2048,
 	RS_TRANSFER_BYTES_MAX = 65536,
 	RS_QUEUE_SIZE_MIN = 16,
 	RS_QUEUE_SIZE_MAX = 0xfffe, /* sequence numbers have 16 bits */
@@ -62,7 +64,7 @@ enum {
 };
 
 enum rs_state {
-	RS_INIT, /* made */
+	RS_INIT, /* created */
 	RS_BOUND, /* has a local address */
 	RS_LISTENING, /* accepts connections */
 	RS_RESOLVING_ADDRESS,
@@ -82,7 +84,7 @@ struct rs_mapping {
 	int index; /* in the peer's iomap table; -1: not announced to the peer */
 };
 
-/* Each number is of 32 bits: option.c sets and reads them by a table. */
+/* Every member but `linger` has 32 bits, because option.c sets and reads them by a table. */
 struct rs_options {
 	uint32_t send_buffer_bytes;
 	uint32_t receive_buffer_bytes;
@@ -108,15 +110,16 @@ struct rs {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_waited_for; /* a thread polls the descriptors */
-	uint32_t users; /* calls that use the socket, and the table; the last one frees it */
+	/* The number of calls that use the socket, and 1 for the table; the last user frees it */
+	uint32_t users;
 
 	int fd;
 	int family;
 	bool is_nonblocking;
 	enum rs_state state;
-	bool can_read; /* neither side has ended the direction to us */
-	bool can_write; /* neither side has ended the direction to the peer */
-	int error; /* errno of RS_FAILED, until SO_ERROR takes it */
+	bool can_read; /* false once either side has ended the direction to this socket */
+	bool can_write; /* false once either side has ended the direction to the peer */
+	int error; /* the reason for RS_FAILED, an errno; 0 after SO_ERROR has been read */
 	struct rs_options options;
 	struct datagram *datagram; /* NULL: a stream. Otherwise no member below is used. */
 	struct rdma_event_channel *events;
@@ -132,39 +135,41 @@ struct rs {
 	/* sending */
 	uint8_t *send_buffer;
 	struct ibv_mr *send_mr;
-	uint32_t send_offset; /* of the next byte to be sent, in send_buffer */
+	uint32_t send_offset; /* the place in send_buffer of the next byte to be sent */
 	uint32_t send_free_bytes;
-	uint16_t send_sequence; /* of the next numbered message */
+	uint16_t send_sequence; /* the sequence number of the next numbered message */
 	uint16_t send_limit; /* the first sequence number that may not be sent yet */
 	struct rs_sge *target; /* the target table, which the peer writes; see protocol.h */
 	struct ibv_mr *target_mr;
 	uint32_t target_index; /* the entry that the next DATA message uses */
-	struct rs_iomap *target_iomap; /* behind the target table */
+	/* The iomap table, which follows the target table in memory */
+	struct rs_iomap *target_iomap;
 
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
-	uint32_t *received; /* iWARP: the payload of received SENDs; behind the receive buffer */
-	uint32_t receive_index; /* of the next receive request to post */
-	uint32_t *messages; /* a ring: the unread bytes of each DATA message */
+	/* iWARP: the payloads of received SENDs, in memory behind the receive buffer */
+	uint32_t *received;
+	uint32_t receive_index; /* the index of the next receive request to post */
+	uint32_t *messages; /* a ring: the number of unread bytes of each received DATA message */
 	uint32_t message_count;
 	uint32_t message_head;
-	uint32_t read_offset; /* of the next byte to read */
-	uint32_t free_bytes; /* bytes that are read, but not granted to the peer again */
+	uint32_t read_offset; /* the place in receive_buffer of the next byte to read */
+	uint32_t free_bytes; /* bytes that are read, and not yet granted to the peer again */
 	uint32_t free_offset; /* where the first of the free_bytes is in receive_buffer */
 	uint16_t receive_sequence; /* counts the numbered messages that are read */
 	uint16_t grant_at; /* when receive_sequence reaches this, grant the peer more messages */
 	struct rs_sge peer_target; /* the peer's target table; `bytes` counts its entries */
-	uint32_t peer_target_index; /* the entry to write next */
+	uint32_t peer_target_index; /* the index of the entry to write next */
 	struct rs_sge peer_iomap;
-	bool is_peer_swapped; /* the peer's tables are in the other byte order */
+	bool is_peer_swapped; /* the peer's tables are not in this host's byte order */
 
 	struct rs_mapping *mappings;
 };
 
 /* --- table.c --- */
 
-/* Enter a new socket into the table, under rs->fd. 0 or a positive errno. */
+/* Enter a new socket into the table, under rs->fd. Returns 0 or an errno. */
 int rs_table_add(struct rs *rs);
 /* Remove the socket from the table. */
 void rs_table_remove(struct rs *rs);
@@ -188,12 +193,15 @@ void rs_free(struct rs *rs);
 
 /* --- endpoint.c --- */
 
-/* Create queue pair, buffers and tables on rs->id, and post the receive requests. 0 or an errno. */
+/*
+ * Create queue pair, buffers and tables on rs->id, and post the receive requests. Returns 0 or an
+ * errno.
+ */
 int rs_endpoint_create(struct rs *rs);
 void rs_endpoint_destroy(struct rs *rs);
 /*
- * Encode the private data for the peer; decode those of the peer. rs_conn_data_take() returns 0, or
- * EPROTO if they are not valid.
+ * rs_conn_data_make() encodes the private data for the peer. rs_conn_data_take() decodes the peer's
+ * private data. It returns 0, or EPROTO if they are not valid.
  */
 void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
 int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
@@ -205,7 +213,8 @@ void rs_completions_arm(struct rs *rs);
 
 /*
  * Copy the next `bytes` bytes of `from` into the send buffer, which has room for them, and write
- * them into the peer's memory `to`. If `is_silent`, the peer gets no message.
+ * them into the peer's memory `to`. If `is_silent`, the peer gets no message. Returns 0 or an
+ * errno.
  */
 int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
 	bool is_silent);
@@ -216,8 +225,9 @@ int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
 void rs_grant(struct rs *rs);
 
 /*
- * rs_can_number(): may a numbered message be sent? rs_can_send(): and has the peer's receive buffer
- * room for bytes? rs_is_sent(): are all messages sent, or is the stream no longer connected?
+ * rs_can_number(): may a numbered message be sent? rs_can_send(): may a DATA message be sent, and
+ * have the send buffer and the peer's receive buffer room for its bytes? rs_is_sent(): are all
+ * messages sent, or is the stream no longer connected?
  */
 bool rs_can_number(const struct rs *rs);
 bool rs_can_send(const struct rs *rs);
@@ -266,7 +276,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 /* If `error` is not 0, set errno to it and return -1; otherwise return 0. */
 int rs_result(int error);
 
-/* Close an instance of repoll_create(). Returns false if `fd` is none. */
+/* Close an instance of repoll_create(). Returns false if `fd` is not an instance. */
 bool rs_repoll_close(int fd);
 
 #endif

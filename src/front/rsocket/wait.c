@@ -78,7 +78,7 @@ static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 	}
 }
 
-/* Sleep until a descriptor is readable. The stream is locked before and after. */
+/* Sleep until a descriptor is readable. The socket is locked before and after. */
 static int sleep_for_completion(struct rs *rs)
 {
 	struct pollfd fds[2];
