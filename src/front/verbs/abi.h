@@ -37,7 +37,7 @@
  *
  * `dir`   The device's ibdev_path, or any directory.
  * `file`  The file's name below `dir`, such as "board_id" or "ports/1/gid_attrs/types/0".
- * `buf`   Gets the text without its final newline. Terminated unless `size` is 0.
+ * `buf`   Gets the text without its final newline, and a terminating zero unless `size` is 0.
  *
  * Returns the length of the text, or -1.
  */

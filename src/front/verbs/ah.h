@@ -15,8 +15,8 @@ struct ah {
 
 /*
  * Set the destination of a datagram from `qp`. The address handle is trusted, like all pointers on
- * the data path. If it belongs to another protection domain, the request completes with an error
- * (IBTA 10.2.2, C10-10). Returns false when `verbs` is NULL.
+ * the data path. If it does not belong to the protection domain of `qp`, the request completes with
+ * an error (IBTA 10.2.2, C10-10). Returns false when `verbs` is NULL.
  */
 static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
 	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)

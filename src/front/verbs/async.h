@@ -16,7 +16,7 @@
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
 
-/* Post the event to the program. Any thread. */
+/* Post the event to the program. Any thread may call. */
 void async_event_post(struct context *context, struct async_event *async);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion counters, and the queue pairs that count on them. A queue pair is a user of its
- * counters until it is released.
+ * Completion counters, and the queue pairs whose completions they count. A queue pair is a user of
+ * its counters until it is released.
  */
 #include <stdlib.h>
 #include <string.h>

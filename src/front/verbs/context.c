@@ -5,8 +5,8 @@
  * The command descriptor of an adapter's context belongs to a kernel driver; here it is a memfd. A
  * program can duplicate it and pass it to ibv_import_device(), which finds the context by the
  * identity of the file. If another process imports it, that process gets a context of its own
- * device. Through this context it can import objects of the first process. The memfd says where
- * those objects are (peer/nic_import.h).
+ * device on the same interface. Through this context it can import objects of the first process.
+ * The memfd says where those objects are (peer/nic_import.h).
  *
  * One lock (`context_lock`) guards the list of open contexts. With it locked, a thread takes only
  * the lock of an event queue.

@@ -6,8 +6,8 @@
  * its own descriptors and objects. A handle is valid only in the context in which it was created,
  * and in contexts imported from that one.
  *
- * The structure that programs see is embedded in ours; context_of() converts. Contexts have no
- * handles, so their pointers are trusted, except when they are closed.
+ * struct context embeds the structure that programs see; context_of() converts. Contexts have no
+ * handles, so calls trust a program's pointer to a context. Only ibv_close_device() looks it up.
  */
 #ifndef URNIC_FRONT_VERBS_CONTEXT_H
 #define URNIC_FRONT_VERBS_CONTEXT_H
@@ -42,7 +42,10 @@ struct async_event {
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	/* Number of the opening; a context imported within this process has the original's. */
+	/*
+	 * The number of the opening. A context imported within this process has the original's
+	 * number.
+	 */
 	uint64_t opening;
 	/* The other process that this context is imported from; owner.pid is 0: none */
 	struct nic_locator owner;
@@ -66,7 +69,9 @@ static inline bool context_is_foreign(const struct context *context)
 	return context->owner.pid != 0;
 }
 
-/* Post events, enum context_event_bit, to all contexts of a device. Any thread. */
+/*
+ * Post `events`, bits of enum context_event_bit, to all contexts of a device. Any thread may call.
+ */
 void contexts_post(const struct device *device, uint32_t events);
 
 #endif

@@ -59,18 +59,24 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 }
 
 /*
- * Create a completion queue. The caller has checked that all flags of `init` but wc_flags are
- * known. NULL with errno on failure.
+ * Create a completion queue. The caller has checked init->comp_mask, and applies init->wc_flags and
+ * init->flags. NULL with errno on failure.
  */
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init);
 
-/* For imm_data: immediate data in network order, or an invalidated key in host order. */
+/*
+ * The value of imm_data in a struct ibv_wc: immediate data in network order, or an invalidated key
+ * in host order.
+ */
 static inline uint32_t cqe_imm_data(const struct cqe *cqe)
 {
 	return cqe->flags & WC_WITH_IMM ? htobe32(cqe->imm) : cqe->imm;
 }
 
-/* enum wc_service_level of a datagram; 0 for other completions, which do not know it. */
+/*
+ * The service level of a datagram (enum wc_service_level). 0 for other completions, which have
+ * none.
+ */
 static inline uint8_t cqe_service_level(const struct cqe *cqe)
 {
 	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;

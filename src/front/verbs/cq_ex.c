@@ -82,7 +82,10 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 /* --- fields of the current completion --- */
 
-/* The fields that have a function without arguments: READ(type, name, value of `cqe` or `cq`). */
+/*
+ * The fields that have a function without arguments: READ(type, name, value), where the value is an
+ * expression of `cqe` or `cq`.
+ */
 /* clang-format off */
 #define READS(READ)                                                       \
 	READ(enum ibv_wc_opcode, opcode, (enum ibv_wc_opcode)cqe->opcode) \

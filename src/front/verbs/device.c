@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One lock (`device_lock`) guards the table and the changing parts of a device. With it locked, a
- * thread takes no other lock. A thread that takes a snapshot has another lock (`refresh_lock`) from
- * before that until it has posted the events. So an older snapshot never replaces a newer one.
- * Order: refresh_lock, then device_lock or context_lock.
+ * thread takes no other lock. A thread locks `refresh_lock` before it takes a snapshot, and unlocks
+ * it after it has posted the events. So an older snapshot never replaces a newer one. Order:
+ * refresh_lock, then device_lock or context_lock.
  */
 #include "front/verbs/device.h"
 

@@ -3,7 +3,7 @@
  * Devices: one per wanted transport and network interface. An interface is wanted when it is up,
  * has an address, and the environment does not exclude it.
  *
- * A device is made when its interface is first seen. It keeps its address in memory and its name
+ * A device is created when its interface is first seen. It keeps its address in memory and its name
  * until the process ends, because programs compare device pointers, and may keep one whose
  * interface was removed. device_refresh() reads addresses, MTU and link state anew; between two
  * refreshes all answers come from one snapshot. While a device is open, each change of the
@@ -37,8 +37,8 @@
 #define DEVICE_PORT 1
 
 /*
- * The port's rate: one lane of EDR, which is close to what a UDP socket sends. A static rate of at
- * least this limits nothing.
+ * The port's rate: one lane of EDR, which is close to what a UDP socket sends. A static rate that
+ * is not below this rate limits nothing.
  */
 #define DEVICE_PORT_RATE_MBPS 25781
 
@@ -71,8 +71,8 @@ struct device_port {
 };
 
 /*
- * Read the interfaces again, update all devices, and post the changes to open contexts. Returns 0
- * or -errno; on failure nothing has changed.
+ * Read the interfaces again, update all devices, and post events of the changes to open contexts.
+ * Returns 0 or -errno; on failure nothing has changed.
  */
 int device_refresh(void);
 
@@ -108,14 +108,20 @@ struct device_port device_port(struct device *device);
 /* The active MTU of the port: the largest path MTU whose packets fit the interface. */
 enum ibv_mtu device_mtu(const struct device_port *port);
 
-/* The GID at `index`, any number, as of the last refresh. False: there is none. */
+/*
+ * Get the GID at `index`, which may be any number, as of the last refresh. Returns false if there
+ * is none.
+ */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
-/* The index of a GID. DEVICE_GID_NONE, which ibv_query_qp() may report: the table lacks the GID. */
+/*
+ * The index of a GID. If the table lacks the GID, this is DEVICE_GID_NONE, which ibv_query_qp() may
+ * report.
+ */
 #define DEVICE_GID_NONE 0xff
 uint8_t device_gid_index(struct device *device, const struct gid *gid);
 
-/* All GIDs. Returns their number. */
+/* Get all GIDs. Returns their number. */
 uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH]);
 
 #endif

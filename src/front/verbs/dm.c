@@ -46,8 +46,8 @@ static bool bytes_take(const struct device *device, uint64_t bytes)
 }
 
 /*
- * Use the memory that a call names; undo with object_unref(). Returns 0; ENOENT when there is none;
- * or EIO in a forked child for memory of the parent.
+ * Find the memory that a call names, and become its user; undo with object_unref(). Returns 0;
+ * ENOENT when there is none; or EIO in a forked child for memory of the parent.
  */
 static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
@@ -74,7 +74,7 @@ static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 	return nic->memory + offset;
 }
 
-/* Copy to or from the device memory: of `to` and `from`, the NULL one stands for it. */
+/* Copy to the device memory if `to` is NULL, or from the device memory if `from` is NULL. */
 static int dm_copy(const char *call, const struct ibv_dm *dm, uint64_t dm_offset, void *to,
 	const void *from, size_t length)
 {
@@ -191,7 +191,7 @@ static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_ha
 										       : NULL;
 }
 
-/* For memory of this process, make a second public structure. Its creator still owns the memory. */
+/* For memory of this process, make a second public structure. The creator still owns the memory. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct object *object;

@@ -39,11 +39,12 @@ struct td {
 
 /*
  * Allocate zeroed memory for an object that is created through `pd`. If `pd` is a parent domain,
- * the object becomes its user.
+ * the object becomes a user of the parent domain.
  *
- * `pd`          As the program named it; NULL for none.
+ * `pd`          The domain that the program named; NULL: none.
  * `bytes`       The size of the object. The allocator is called with an alignment of 64 bytes.
- * `ret_object`  Initial value of the struct object in that memory.
+ * `ret_object`  Gets the initial value of the struct object, which the caller copies into the
+ *               memory.
  *
  * NULL: out of memory.
  */

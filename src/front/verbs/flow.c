@@ -26,7 +26,7 @@ enum named {
 /* A rule under construction. */
 struct making {
 	struct flow_rule rule;
-	uint32_t named; /* enum named */
+	uint32_t named; /* bits of enum named */
 	struct ibv_counters *counters;
 };
 

@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 /*
- * In the order of os/lock_order.def. Each lock belongs to one file. With context_lock or xrcd_lock
- * locked, a thread takes the lock of an event queue; otherwise it takes none outside of this room.
- * xrcd_lock is also taken with a lane locked.
+ * In the order of os/lock_order.def. Each lock belongs to one file. A thread that has context_lock
+ * or xrcd_lock may take the lock of an event queue. That is the only lock of another room that it
+ * takes while it has one of these locks. xrcd_lock is also taken with a lane locked.
  */
 extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;

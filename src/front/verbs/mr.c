@@ -200,7 +200,7 @@ struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
 
 /* --- registering again -------------------------------------------------------------------- */
 
-/* Input errors, as the man page defines them. */
+/* Check for input errors, as the man page of ibv_rereg_mr() defines them. */
 static int rereg_check(
 	int flags, const struct ibv_pd *pd, const void *addr, size_t length, int access)
 {
@@ -431,7 +431,10 @@ static int memory_prefetch(void *address, size_t bytes, bool is_written, bool is
 		return EFAULT;
 	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
 		return 0;
-	/* EINVAL: Linux before 5.14. EBADF: WILLNEED for memory of no file. */
+	/*
+	 * The kernel returns EINVAL before Linux 5.14, and EBADF for WILLNEED on memory without a
+	 * file.
+	 */
 	if (errno == EINVAL || errno == EBADF || !is_awaited)
 		return 0;
 	return errno == ENOMEM ? ENOMEM : EFAULT;

@@ -19,7 +19,8 @@ struct mr {
 	} mapping;
 	uint64_t iova;
 	unsigned int access;
-	bool is_fixed; /* ibv_rereg_mr() refuses the region: its memory is no ordinary memory */
+	/* ibv_rereg_mr() refuses the region, because it is not ordinary memory of the program */
+	bool is_fixed;
 };
 
 /*
@@ -37,7 +38,7 @@ struct ibv_mr *mr_make(
 
 void mr_free(void *memory);
 
-/* Unmap what ibv_reg_dmabuf_mr() mapped, and close `fd`, its duplicate. */
+/* Unmap what ibv_reg_dmabuf_mr() mapped. Close `fd`, its duplicate of the program's descriptor. */
 void dmabuf_unmap(void *address, size_t bytes, int fd);
 
 #endif

@@ -41,7 +41,10 @@ struct dma_handle {
 	atomic_uint users; /* regions that were registered with it */
 };
 
-/* Fails with EINVAL for a hint above 3, a processor that the machine does not have, or a type. */
+/*
+ * Fails with EINVAL for a hint above 3, a processor that the machine does not have, or an unknown
+ * memory type.
+ */
 struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dma_handle_attr *attr)
 	EXPORTED_AS("ibv_alloc_dmah");
 
@@ -146,13 +149,16 @@ int comp_counter_query_caps(struct ibv_context *context, struct comp_counter_cap
 struct comp_counter *comp_counter_create(struct ibv_context *context,
 	const struct comp_counter_attr *attr) EXPORTED_AS("ibv_create_comp_cntr");
 
-/* Returns EBUSY while queue pairs count on it. This and all calls below: ENOENT after this. */
+/*
+ * Returns EBUSY while a queue pair uses the counter. All calls with a destroyed counter return
+ * ENOENT.
+ */
 int comp_counter_destroy(struct comp_counter *counter) EXPORTED_AS("ibv_destroy_comp_cntr");
 
 /*
- * Count on `counter` until the queue pair is destroyed. Returns EINVAL for a queue pair that is
- * neither in RESET nor in INIT; EBUSY when another counter has one of the operations; EOPNOTSUPP
- * for operations of the peer, for raw packets and for XRC_RECV.
+ * Let `counter` count completions of the queue pair until the queue pair is destroyed. Returns
+ * EINVAL for a queue pair that is neither in RESET nor in INIT; EBUSY when another counter has one
+ * of the operations; EOPNOTSUPP for operations of the peer, for raw packets and for XRC_RECV.
  */
 int comp_counter_attach(struct ibv_qp *qp, struct comp_counter *counter,
 	const struct comp_counter_attach_attr *attr) EXPORTED_AS("ibv_qp_attach_comp_cntr");

@@ -3,7 +3,8 @@
  * One lock (`object_lock`) guards the table and the fields of every object in it. With it locked, a
  * thread takes no other lock.
  *
- * Freed slots are reused in the order in which they were freed, so that generations last long.
+ * Freed slots are reused in the order in which they were freed, so that it takes long until a slot
+ * has had all generations, and a former handle matches again.
  */
 #include "front/verbs/object.h"
 

@@ -71,8 +71,8 @@ bool object_publish(struct object *object, enum object_kind kind, struct context
  * `handle`  Any value.
  * `via`     The context that the program uses: the creating one, or one that shares its opening.
  *
- * NULL when no living object of this kind and opening has the handle. Calls then return ENOENT, as
- * the kernel does.
+ * NULL when no living object of this kind and opening has the handle. The program's call then
+ * returns ENOENT, as the kernel does.
  */
 struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 

@@ -62,7 +62,9 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return result_of("ibv_dealloc_pd", error);
 }
 
-/* Import a domain of another process, which gets a number here. NULL with errno on failure. */
+/*
+ * Import a domain of another process; it gets a number in this process. NULL with errno on failure.
+ */
 static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct context *front = context_of(context);

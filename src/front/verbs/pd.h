@@ -24,8 +24,9 @@ static inline uint32_t pd_number(const struct object *object)
 }
 
 /*
- * Use the protection domain that a program named, or the one behind the parent domain that it
- * named. NULL: the context's device has no such domain. Undo with object_unref().
+ * Find the protection domain that a program named, or the one behind the parent domain that the
+ * program named, and become its user. NULL: the context's device has no such domain. Undo with
+ * object_unref().
  */
 struct object *pd_ref(const struct ibv_pd *pd);
 

@@ -21,7 +21,7 @@ struct qp_front {
 	struct nic_qp *nic;
 	struct object *pd; /* NULL for XRC_RECV */
 	struct object *send_cq; /* NULL for XRC_RECV */
-	struct object *recv_cq; /* NULL for XRC */
+	struct object *recv_cq; /* NULL for XRC_SEND and XRC_RECV */
 	struct object *srq; /* NULL: the queue pair has its own receive queue, or none */
 	/* The indirection table, if frames go to its work queues; else NULL */
 	struct object *table;
@@ -29,7 +29,9 @@ struct qp_front {
 	/* XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
 	struct xrc_target *target;
 	struct list target_node;
-	/* Its completion counters: each once, at a bit of its operations; the others are NULL */
+	/*
+	 * Its completion counters, each at the index of the lowest bit of its operations; else NULL
+	 */
 	struct object *counters[COUNTED_BITS];
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;

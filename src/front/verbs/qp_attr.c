@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Conversion of queue pair attributes between the ABI and the NIC. Numbers are equal (tests/abi);
- * addresses differ.
+ * Conversion of queue pair attributes between the ABI and the NIC. The numbers of enums and flags
+ * are the same in both (tests/abi checks this); addresses are converted.
  */
 #include "front/verbs/qp.h"
 #include "os/log.h"

@@ -20,7 +20,10 @@
 /* Size of struct ibv_port_attr for programs built before port_cap_flags2 was added at its end. */
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
-/* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s, near to the rate of a UDP socket. Informational. */
+/*
+ * IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s, near to the rate of a UDP socket. The NIC does not
+ * use these values.
+ */
 #define WIDTH_1X             1
 #define SPEED_EDR            32
 #define SPEED_EDR_1X_100MBPS 250

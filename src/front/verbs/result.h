@@ -16,7 +16,7 @@
 
 /*
  * Report that `call` failed with `error`, a positive errno, which is also stored in errno. Returns
- * `error`. Any thread.
+ * `error`. Any thread may call.
  */
 int result_refused(const char *call, int error) __attribute__((cold));
 

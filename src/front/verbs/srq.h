@@ -32,8 +32,8 @@ static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 }
 
 /*
- * Use the queue that a program named. NULL: the context's device has no such queue. Undo with
- * object_unref().
+ * Find the queue that a program named, and become its user. NULL: the context's device has no such
+ * queue. Undo with object_unref().
  */
 static inline struct object *srq_ref(const struct ibv_srq *srq)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attribute files. This file answers for our devices, because no kernel driver has entries in /sys
- * for them. Other paths are read from /sys.
+ * Attribute files. This file answers for urnic's devices, because no kernel driver has entries in
+ * /sys for them. Other paths are read from /sys.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -18,7 +18,10 @@
 #define GUID_ARGUMENTS(guid) \
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
-/* Write the value of a file of the device. Returns its length; -1 if there is no such file. */
+/*
+ * Write the value of the device's attribute `file`. Returns its length; -1 if there is no such
+ * file.
+ */
 static int device_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	int bytes = -1;

@@ -9,7 +9,10 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
 
-/* Flags that a program may set. Which setter it calls says whether data is inline. */
+/*
+ * Flags that a program may set. Whether data is inline depends on the setter that the program
+ * calls.
+ */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
 /* Bytes of the operand of an atomic write. Every slot of every send queue has room for it. */
@@ -72,7 +75,10 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* --- requests --- */
 
-/* Begin a request, which has no data yet. Inline, because a program makes several such calls. */
+/*
+ * Begin a request, which has no data yet. The compiler inlines this, because it runs for each
+ * request.
+ */
 static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 {
 	struct wr_builder *builder = &front_of(ex)->builder;
@@ -347,7 +353,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 		return;
 	}
 	if (length == sizeof(uint64_t))
-		memcpy(wqe->inline_bytes, addr, sizeof(uint64_t)); /* one instruction */
+		memcpy(wqe->inline_bytes, addr, sizeof(uint64_t)); /* compiles to one instruction */
 	else if (length)
 		memcpy(wqe->inline_bytes, addr, length);
 	inline_is_set(wqe, length);

@@ -27,15 +27,16 @@ struct wr_builder {
 	bool is_target_said; /* each request must name a destination: an address or a queue */
 	struct busy_lock lock;
 	struct sq_batch batch;
-	struct send_wqe *wqe; /* the current request; `scratch`: none, or an error occurred */
+	/* The current request; &scratch: there is none, or a call had an error */
+	struct send_wqe *wqe;
 	int error; /* the first error, a positive errno; 0: none */
 	bool awaits_target; /* the current request has no destination yet */
 	struct send_wqe scratch;
 };
 
 /*
- * The public structure in headers newer than rdma-core 44's, which extend it at the end. A program
- * calls only operations that it has named in send_ops_flags.
+ * The public structure in headers newer than rdma-core 44's, which add a member at its end. A
+ * program calls only operations that it has named in send_ops_flags.
  */
 struct wr_extended {
 	struct ibv_qp_ex known;
@@ -47,8 +48,8 @@ struct wr_extended {
 #define WR_WITH_FLUSH (1u << 11)
 
 /*
- * Does a queue pair of this type have all these operations? Bits of enum
- * ibv_qp_create_send_ops_flags, or any others.
+ * Does a queue pair of this type have all these operations? `send_ops_flags` has bits of enum
+ * ibv_qp_create_send_ops_flags, or any other bits.
  */
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 

@@ -23,8 +23,8 @@
 #include "nic/nic.h"
 
 /*
- * Use the domain that a program named; `xrcd` may be any pointer. NULL: it is not open through the
- * context. Undo with object_unref().
+ * Find the domain that a program named, and become its user; `xrcd` may be any pointer. NULL: the
+ * domain is not open through the context. Undo with object_unref().
  */
 struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *context);
 
