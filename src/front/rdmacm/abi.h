@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ABI of librdmacm.so.1, as its callers see it. Every source of this room includes the public
- * headers only through this file. It gives their declarations default visibility; all other symbols
- * of the library are hidden.
+ * headers only through this file. This file gives their declarations default visibility; all other
+ * symbols of the library are hidden.
  */
 #ifndef URNIC_FRONT_RDMACM_ABI_H
 #define URNIC_FRONT_RDMACM_ABI_H
@@ -20,7 +20,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-/* Calls of rdma-core 57 and newer (RDMACM_1.4); its header describes them. */
+/* Calls of rdma-core 57 and newer (RDMACM_1.4); rdma-core's header describes them. */
 int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
 	const struct rdma_addrinfo *hints);
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);

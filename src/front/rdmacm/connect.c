@@ -9,7 +9,9 @@
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp_connect.h"
 
-/* The program's parameters. Without any, the largest that the device and the peer permit. */
+/*
+ * The program's parameters. If it has given none: the largest that the device and the peer permit.
+ */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
 {
 	if (param)
@@ -23,8 +25,8 @@ static struct rdma_conn_param param_or_default(const struct rdma_conn_param *par
 }
 
 /*
- * Join the private data of rdma_getaddrinfo() (id->connect_data) and, behind them, those of
- * `param`. Returns the length of both, or -EINVAL.
+ * Copy the private data from rdma_getaddrinfo() (id->connect_data) to `to`, and behind them those
+ * of `param`. Returns the length of both together, or -EINVAL if it exceeds `room`.
  */
 static int private_data(
 	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
@@ -321,11 +323,11 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
 	/*
-	 * Before our DREQ, send the pending acknowledgements. nic_cm_drive_lane() finds the lane by
-	 * the connection, because the program may have made the queue pair itself.
+	 * Before the DREQ, send the pending acknowledgements. nic_cm_drive_lane() finds the lane by
+	 * the connection, because the program may have created the queue pair itself.
 	 */
 	nic_cm_drive_lane(&id->conn);
-	/* This has no effect if the peer began to disconnect, and we have answered. */
+	/* This has no effect if the peer began to disconnect, and this side has answered. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
 }
@@ -349,7 +351,7 @@ static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	*mask |= IBV_QP_ACCESS_FLAGS;
 }
 
-enum { MIN_RNR_TIMER = 12 /* 0.64 ms */ };
+enum { MIN_RNR_TIMER = 12 /* encodes 0.64 ms */ };
 
 struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote)
 {

@@ -38,7 +38,7 @@ struct device *device_at(uint32_t index);
 /*
  * The first device of these kinds that has a local address.
  *
- * `kinds`    enum device_kind, or'ed.
+ * `kinds`    Bits of enum device_kind.
  * `ifindex`  The interface of a link-local address; 0: any interface.
  *
  * Returns NULL when no device has the address.

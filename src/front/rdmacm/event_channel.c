@@ -14,7 +14,7 @@
 
 /* An event that the program has taken and not acknowledged. */
 struct held {
-	struct rdma_cm_event public; /* first */
+	struct rdma_cm_event public; /* first, because programs hold its address */
 	struct id *owner; /* rdma_destroy_id() waits until the event is acknowledged */
 	uint8_t private_data[256];
 	/* The group of a multicast event; NULL for others. Used only while the event is taken */
@@ -50,11 +50,11 @@ void channel_destroy(struct channel *channel)
 	if (!channel)
 		return;
 	/*
-	 * Programs (rping) destroy a channel while a thread waits in it, and expect that thread to
-	 * wait until the process ends. With the kernel's rdma_cm it does, because the kernel keeps
-	 * a closed file until the call returns. So keep the channel and both descriptors. The
-	 * thread reads them again after a signal, or if event_queue_forget() has removed the event
-	 * that woke it.
+	 * Programs (rping) destroy a channel while a thread waits for its events, and expect that
+	 * thread to wait until the process ends. With the kernel's rdma_cm the thread does so,
+	 * because the kernel keeps a closed file until the call returns. So keep the channel and
+	 * both descriptors of its queue. The thread reads them again after a signal, or if
+	 * event_queue_forget() has removed the event that woke it.
 	 */
 	if (atomic_load(&channel->readers) > 0)
 		return;

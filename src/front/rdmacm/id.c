@@ -225,7 +225,7 @@ static void on_request(const struct cm_event *event)
 	id_request(id, listen, &listen->spares_missing);
 }
 
-/* The peer has accepted: of our offer and the peer's, agree on the lower count of READs. */
+/* The peer has accepted: agree on the lower of the two sides' numbers of READs and atomics. */
 static void agreement_make(struct id *id, const struct cm_rep *rep)
 {
 	struct id_agreement *agreement = &id->agreement;
@@ -362,7 +362,10 @@ int id_add_spare(struct id *listen)
 		id_free(spare);
 		return rc;
 	}
-	/* id_alloc() has counted one reference: the manager's. id_open_request() adds another. */
+	/*
+	 * id_alloc() has counted one reference: the manager's. id_open_request() adds the
+	 * program's.
+	 */
 	spare->has_conn = true;
 	nic_cm_listener_add(&listen->listener, &spare->conn);
 	return 0;
@@ -452,7 +455,9 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		return -1;
 	watch_remove(id);
 	resolver_forget(id);
-	/* If this process inherited it by fork(), its connection belongs to the parent. */
+	/*
+	 * If this process inherited the identifier by fork(), the connection belongs to the parent.
+	 */
 	if (id->epoch != nic_cm_epoch()) {
 		forget_events(id);
 		id_free(id);

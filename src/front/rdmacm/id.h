@@ -32,8 +32,9 @@ enum {
 	ID_EVENT_USER,
 	ID_EVENT_INTERNAL,
 	ID_EVENT_COUNT,
-	ID_BACKLOG_MAX = 1024, /* as the kernel's rdma_ucm; a backlog of 0 means this, too */
-	ID_ACK_TIMEOUT = 17, /* 0.54 s, as the kernel's rdma_cm on Ethernet */
+	/* The limit of the kernel's rdma_ucm; a backlog of 0 means this, too */
+	ID_BACKLOG_MAX = 1024,
+	ID_ACK_TIMEOUT = 17, /* encodes 0.54 s, as the kernel's rdma_cm uses on Ethernet */
 	ID_HOP_LIMIT = 64,
 	ID_RETRY_COUNT_MAX = 7,
 };
@@ -48,7 +49,7 @@ struct channel {
 	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
 };
 
-/* How far an identifier is. */
+/* How far the connection of an identifier has come. */
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
@@ -73,15 +74,16 @@ struct id_event {
 	struct user_event *user; /* the user event that contains this event, or NULL */
 };
 
-/* The agreed attributes of a connection; host order. */
+/* The agreed attributes of a connection, in host byte order. */
 struct id_agreement {
 	/* Each side chooses the PSN with which the other side begins to send (IBTA 12.7). */
-	uint32_t rq_psn; /* our choice: the first PSN that the peer sends */
-	uint32_t sq_psn; /* the peer's choice: the first PSN that we send */
+	uint32_t rq_psn; /* this side's choice: the first PSN that the peer sends */
+	uint32_t sq_psn; /* the peer's choice: the first PSN that this side sends */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey; /* only for a datagram service */
-	uint8_t responder_resources; /* READs and atomics that our responder executes at once */
-	uint8_t initiator_depth; /* READs and atomics that our requester has outstanding */
+	/* READs and atomics that this side's responder executes at once */
+	uint8_t responder_resources;
+	uint8_t initiator_depth; /* READs and atomics that this side's requester has outstanding */
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t ack_timeout;
@@ -119,7 +121,7 @@ struct id {
 
 	/* Listening */
 	struct cm_listener listener;
-	/* Requests that the program has not taken, by id.in_requests; guarded by id_lock */
+	/* Requests that the program has not taken, linked by in_requests; guarded by id_lock */
 	struct list requests;
 	struct list in_requests; /* in listen->requests or listen->iw_spares */
 	struct id *listen; /* passive: the listener to which the request came */
@@ -127,7 +129,7 @@ struct id {
 	uint32_t spares_missing;
 	struct nic_iw_listener iw_listener;
 	uint32_t iw_spares_missing; /* identifiers that requests took from iw_spares */
-	/* The reserve for requests over iWARP, by id.in_requests; guarded by id_lock */
+	/* The reserve for requests over iWARP, linked by in_requests; guarded by id_lock */
 	struct list iw_spares;
 
 	/* Events */
@@ -136,11 +138,15 @@ struct id {
 	struct cm_message response; /* REP, REJ or SIDR_REP */
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
-	uint32_t events_taken; /* how many the program has taken; guarded by `mutex` */
-	uint32_t events_acked; /* how many it has acknowledged; guarded by `mutex` */
+	uint32_t events_taken; /* how many events the program has taken; guarded by `mutex` */
+	/* How many events the program has acknowledged; guarded by `mutex` */
+	uint32_t events_acked;
 
 	/* Endpoints */
-	/* Passive endpoint: rdma_get_request() creates each queue pair with it. Else NULL */
+	/*
+	 * Of a passive endpoint: the attributes of each queue pair that rdma_get_request() creates.
+	 * Otherwise NULL
+	 */
 	struct ibv_qp_init_attr *qp_init;
 	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
 	size_t connect_bytes;
@@ -209,10 +215,16 @@ int id_complete(struct id *id);
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
 
-/* Call `add` until none of `missing` is missing in a listener's reserve, or memory runs out. */
+/*
+ * Call `add` once for each of the *missing identifiers of a listener's reserve, or until memory
+ * runs out. *missing becomes the number that is still missing.
+ */
 void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct id *listen));
 
-/* An identifier of a listener's reserve has become a request: queue it for the program. */
+/*
+ * An identifier of a listener's reserve has become a request: queue it for the program, and add 1
+ * to *missing.
+ */
 void id_request(struct id *id, struct id *listen, uint32_t *missing);
 
 /*
@@ -240,7 +252,10 @@ struct id *id_alloc(
 /* Agree on these numbers of READs and atomics, or on the device's limits if those are lower. */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
-/* id_agree_reads() for accepting. RDMA_MAX_* in `param` means what the peer requested. */
+/*
+ * id_agree_reads() when the program accepts. RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH in `param`
+ * stand for the numbers that the peer requested.
+ */
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
 
 /* The address vector for packets from the identifier's address. */

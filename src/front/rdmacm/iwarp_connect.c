@@ -179,7 +179,7 @@ int iwarp_connect(
 	mpa_connect(&id->iw.mpa, &policy, &reads, data, bytes);
 	id->state = ID_CONNECTING;
 	rc = nic_iwcm_connect(&id->iw, id->tos);
-	/* rdma_cm's port space has this port free, but a TCP socket may use it: take any port. */
+	/* The port is free in rdma_cm's port space, but a TCP socket uses it: take any port. */
 	if (rc == -EADDRINUSE) {
 		id->iw.local.port = 0;
 		rc = nic_iwcm_connect(&id->iw, id->tos);

@@ -27,8 +27,8 @@ int iwarp_add_spare(struct id *listen);
 int iwarp_open_request(struct id *id);
 
 /*
- * Request a connection; accept a request; reject a request. `data` is private data of `bytes`
- * bytes. Each returns 0 or -errno.
+ * Request a connection, or accept a request. `data` is private data of `bytes` bytes. Each returns
+ * 0 or -errno.
  */
 int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);

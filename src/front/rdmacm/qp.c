@@ -79,7 +79,7 @@ static int qp_initialize(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_s
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
-/* Move the queue pair to INIT, or a datagram queue pair to RTS, because it needs no peer. */
+/* Move the queue pair to INIT. Move a datagram queue pair to RTS, because it needs no peer. */
 static int qp_prepare(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	int error = qp_initialize(id, qp, IBV_QPS_INIT);

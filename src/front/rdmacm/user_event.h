@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that the program writes into its own event channel (rdma_write_cm_event()). Each has its
- * own memory, which is freed when the program takes the event or destroys the identifier.
+ * Events that the program writes into an identifier's event channel (rdma_write_cm_event()). Each
+ * has its own memory, which is freed when the program takes the event or destroys the identifier.
  */
 #ifndef URNIC_FRONT_RDMACM_USER_EVENT_H
 #define URNIC_FRONT_RDMACM_USER_EVENT_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Watches the interfaces for all identifiers. Listeners at any address also listen at addresses
- * that appear later. An identifier gets an event when the interface of its device is removed
- * (RDMA_CM_EVENT_DEVICE_REMOVAL) or gets another hardware address (RDMA_CM_EVENT_ADDR_CHANGE).
+ * A thread watches the interfaces for all identifiers. Listeners at any address also listen at
+ * addresses that appear later. An identifier gets an event when the interface of its device is
+ * removed (RDMA_CM_EVENT_DEVICE_REMOVAL) or gets another hardware address
+ * (RDMA_CM_EVENT_ADDR_CHANGE).
  */
 #ifndef URNIC_FRONT_RDMACM_WATCH_H
 #define URNIC_FRONT_RDMACM_WATCH_H
