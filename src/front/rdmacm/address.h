@@ -36,13 +36,13 @@ void address_make(
 	struct sockaddr_storage *address, const struct gid *gid, uint16_t port, uint32_t ifindex);
 
 /*
- * The local address from which the kernel's routing would send to `remote`.
+ * Find the local address from which the kernel's routing would send to `remote`.
  *
  * `tos`    The type of service, which routing rules may look at.
  * `local`  In: the address to send from, or the zero address of the family of `remote` to let the
  *          kernel choose. Out: the address from which the kernel sends.
  *
- * Returns 0, or -errno: -ENETUNREACH and the like.
+ * Returns 0, or -errno, such as -ENETUNREACH.
  */
 int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local);
 

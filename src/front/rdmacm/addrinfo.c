@@ -15,7 +15,7 @@
 /* Flags that older headers do not name. */
 enum {
 	ADDRINFO_SA = 0x10, /* query the subnet administrator, which Ethernet does not have */
-	ADDRINFO_DNS = 0x20, /* the default */
+	ADDRINFO_DNS = 0x20, /* resolve by DNS, as is the default */
 };
 
 /* Returns 0 or EAI_MEMORY. */
@@ -120,7 +120,7 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 		bytes >= address_bytes(address);
 }
 
-/* Without a name to resolve, copy the addresses that the hints have. */
+/* There is no name to resolve: copy the addresses that the hints have. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	int rc = 0;
@@ -250,8 +250,8 @@ static void *question_answer(void *argument)
 }
 
 /*
- * Begin a question, unless the identifier has one already. Returns whether it has begun; the
- * identifier then has one more reference.
+ * Begin a question, unless the identifier has one already. Returns whether the question has begun;
+ * the identifier then has one more reference.
  */
 static bool question_begin(struct id *id)
 {

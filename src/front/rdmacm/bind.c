@@ -68,8 +68,8 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 
 /*
  * Like the kernel's rdma_cm, choose no device for a loopback address. libfabric binds to a loopback
- * address to test whether connections work. If that chose a device, libfabric would see only this
- * device.
+ * address to test whether connections work. If binding chose a device, libfabric would see only
+ * this device.
  */
 int id_bind(struct id *id, const struct sockaddr *address)
 {
@@ -138,8 +138,9 @@ struct listening {
 };
 
 /*
- * Receive requests at a local address, if the listener includes it. A failure at one address does
- * not keep a listener at any address from the others. watch.c adds addresses that appear later.
+ * Receive requests at a local address, if the listener includes it. If one address fails, a
+ * listener at the zero address still receives at the others. watch.c adds addresses that appear
+ * later.
  */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
@@ -166,7 +167,7 @@ static int roce_listen(struct id *id, uint32_t backlog)
 	struct listening listening = {.id = id};
 	int rc;
 
-	/* The program may have set options after binding. */
+	/* The program may have set options after binding, so set the flags again. */
 	id->claim.flags = claim_flags(id, id->id.route.addr.src_addr.sa_family);
 	id->listener = (struct cm_listener){
 		.service_id = id->claim.service_id,

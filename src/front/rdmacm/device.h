@@ -24,7 +24,8 @@ struct device {
 	enum device_kind kind;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_xrcd *xrcd; /* NULL until device_xrcd() */
+	/* The device's default XRC domain; NULL until device_xrcd() opens it */
+	struct ibv_xrcd *xrcd;
 	uint8_t responder_resources_max;
 	uint8_t initiator_depth_max;
 };

@@ -203,8 +203,9 @@ static bool take_request(struct held *held, struct id *id)
 }
 
 /*
- * The peer has accepted. Over iWARP, its reply is the last message. Otherwise, if the identifier
- * has a queue pair, bring it up and send the RTU; if not, the program calls rdma_establish().
+ * The peer has accepted. Over iWARP, the peer's reply is the last message. Over RoCE, if the
+ * identifier has a queue pair, move it to RTS and send the RTU; if it has none, the program later
+ * calls rdma_establish().
  */
 static void take_response(struct held *held, struct id *id)
 {
@@ -228,7 +229,10 @@ static void take_response(struct held *held, struct id *id)
 	held->public.status = rc;
 }
 
-/* The place of the argument of rdma_write_cm_event(), which older headers do not name. */
+/*
+ * Where a struct rdma_cm_event has the argument of rdma_write_cm_event(). Older headers do not name
+ * this member.
+ */
 static uint64_t *held_argument(struct held *held)
 {
 	return (uint64_t *)&held->public.param;

@@ -44,7 +44,7 @@ struct group;
 struct user_event;
 
 struct channel {
-	struct rdma_event_channel public; /* first: programs hold this */
+	struct rdma_event_channel public; /* first, because programs hold its address */
 	struct event_queue queue;
 	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
 };
@@ -92,16 +92,17 @@ struct id_agreement {
 };
 
 struct id {
-	struct rdma_cm_id id; /* first: programs hold this */
+	struct rdma_cm_id id; /* first, because programs hold its address */
 	/* The program's calls change the state. The thread of watch.c reads it, too. */
 	_Atomic(enum id_state) state;
-	struct list in_ids; /* in a list of watch.c */
-	struct list in_bucket; /* in a list of watch.c */
-	struct list in_resolving; /* in a list of resolver.c */
+	struct list in_ids; /* in watched_ids of watch.c */
+	struct list in_bucket; /* in a bucket of id_buckets of watch.c */
+	struct list in_resolving; /* in ids_waiting of resolver.c */
 	uint64_t resolve_until_ns; /* resolver.c reports a failure at this time */
 	uint64_t epoch; /* nic_cm_epoch() at creation: a forked child has another one */
 	uint32_t references; /* guarded by id_lock */
-	bool is_sync; /* the identifier has a private channel, and calls wait for their event */
+	/* The identifier has a private channel, and each call waits for the event that it causes */
+	bool is_sync;
 	bool has_conn; /* `conn` is created */
 	bool is_iwarp; /* `device` is an iWARP device, and `iw` is used in place of `conn` */
 	struct cm_conn conn;
@@ -125,10 +126,14 @@ struct id {
 	struct list requests;
 	struct list in_requests; /* in listen->requests or listen->iw_spares */
 	struct id *listen; /* passive: the listener to which the request came */
-	/* Identifiers that requests took from the reserve, to be replaced; guarded by id_lock */
+	/*
+	 * Number of identifiers that requests took from the reserve and that are to be replaced;
+	 * guarded by id_lock
+	 */
 	uint32_t spares_missing;
 	struct nic_iw_listener iw_listener;
-	uint32_t iw_spares_missing; /* identifiers that requests took from iw_spares */
+	/* Number of identifiers that requests took from iw_spares; guarded by id_lock */
+	uint32_t iw_spares_missing;
 	/* The reserve for requests over iWARP, linked by in_requests; guarded by id_lock */
 	struct list iw_spares;
 
@@ -152,7 +157,7 @@ struct id {
 	size_t connect_bytes;
 	struct list groups; /* struct group: the multicast groups that the identifier has joined */
 
-	/* Guarded by id_lock */
+	/* id_lock guards the members below. */
 	struct list user_events; /* struct user_event, until the program has taken it */
 	struct rdma_addrinfo *addrinfo; /* the next rdma_query_addrinfo() returns it; or NULL */
 	bool is_resolving_addrinfo;
@@ -228,11 +233,12 @@ void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct i
 void id_request(struct id *id, struct id *listen, uint32_t *missing);
 
 /*
- * Prepare a request for the program: device, addresses, the peer's parameters. Returns 0 or -errno.
+ * Prepare a request for the program: set the device, the addresses and the peer's parameters.
+ * Returns 0 or -errno.
  */
 int id_open_request(struct id *id);
 
-/* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
+/* Claim the port of `address`, and take the device that has the address. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
 /*

@@ -8,7 +8,7 @@
 struct group {
 	struct list node; /* in id->groups */
 	struct gid gid;
-	void *context; /* the program's value */
+	void *context; /* the program's value, which the event returns */
 	bool is_send_only;
 	bool is_attached;
 	struct id_event event;

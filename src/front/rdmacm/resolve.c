@@ -29,7 +29,8 @@ static int choose_device(
 
 /*
  * The destination of packets to this address. For a loopback address without a device it is the
- * source address. iWARP packets use TCP, which supports loopback addresses.
+ * source address. iWARP packets use TCP, which supports loopback addresses, so their destination is
+ * `remote`.
  */
 static struct gid path_remote(const struct id *id, const struct sockaddr *remote)
 {
@@ -42,7 +43,7 @@ static struct gid path_remote(const struct id *id, const struct sockaddr *remote
 	return id->path.local;
 }
 
-/* Choose local address and device for a remote one. Returns 0 or -errno. */
+/* Choose the local address and the device for a remote address. Returns 0 or -errno. */
 static int route_choose(struct id *id, const struct sockaddr *remote)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
@@ -64,7 +65,9 @@ static int route_choose(struct id *id, const struct sockaddr *remote)
 	return 0;
 }
 
-/* Bind to `source`; if it is NULL or has no family, to any address of the family of `remote`. */
+/*
+ * Bind to `source`; if it is NULL or has no family, to the zero address of the family of `remote`.
+ */
 static int bind_source(struct id *id, const struct sockaddr *source, const struct sockaddr *remote)
 {
 	struct sockaddr_storage any = {.ss_family = remote->sa_family};

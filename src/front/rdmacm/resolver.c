@@ -17,7 +17,8 @@
 enum { LOOK_NS = 2000000 };
 
 pthread_mutex_t resolver_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* struct id, by in_resolving */
+/* Of struct id, linked by in_resolving */
+static struct list ids_waiting = {&ids_waiting, &ids_waiting};
 static uint32_t waiting_count;
 static bool is_running; /* the thread runs */
 

@@ -3,7 +3,7 @@
  * Lock: `watch_lock` guards the snapshot and the epoch. id_lock, which guards the lists of
  * identifiers, may be taken with watch_lock locked.
  *
- * Thread: that of netdev/netdev_watch.h calls interfaces_changed().
+ * Thread: the watching thread of netdev/netdev_watch.h calls interfaces_changed().
  */
 #include "front/rdmacm/watch.h"
 
@@ -15,14 +15,14 @@
 #include "netdev/netdev_watch.h"
 
 /*
- * The program's identifiers, guarded by id_lock. Each is in one list of all, and in a bucket by a
- * hash of its address in memory. A bucket that was never used is zeroed.
+ * The program's identifiers, guarded by id_lock. Each is in the list of all identifiers, and in the
+ * bucket that a hash of its address in memory selects. A bucket that was never used is zeroed.
  */
 enum { BUCKETS = 1 << 10 };
 static struct list watched_ids = {&watched_ids, &watched_ids};
 static struct list id_buckets[BUCKETS];
 pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-/* The interfaces when they were last read; NULL: not yet. Guarded by `watch_lock`. */
+/* The interfaces as they were last read; NULL: they were not read yet. Guarded by `watch_lock`. */
 static struct netdev_list *snapshot_before;
 /* nic_cm_epoch() of the process that watches; 0: none. Guarded by `watch_lock`. */
 static uint64_t watch_epoch;
@@ -72,8 +72,8 @@ struct id *id_find(struct rdma_cm_id *public)
 
 /*
  * The families of which new addresses are reported to urnicd, too, so that urnicd passes on the
- * requests that arrive at them. Listeners at any address want these requests; so do listeners at a
- * loopback address (device_find_for_loopback()).
+ * requests that arrive at them. Listeners at the zero address want these requests; so do listeners
+ * at a loopback address (device_find_for_loopback()).
  */
 struct families {
 	bool ipv4;

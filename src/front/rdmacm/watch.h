@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread watches the interfaces for all identifiers. Listeners at any address also listen at
+ * A thread watches the interfaces for all identifiers. Listeners at the zero address also listen at
  * addresses that appear later. An identifier gets an event when the interface of its device is
  * removed (RDMA_CM_EVENT_DEVICE_REMOVAL) or gets another hardware address
  * (RDMA_CM_EVENT_ADDR_CHANGE).
