@@ -37,7 +37,7 @@ enum datagram_op {
 	DATAGRAM_OP_CTRL = 7, /* no data, only the sender's queue pair number */
 };
 
-/* The name of a socket. Unused bytes are zero, so memcmp() compares. */
+/* The name of a socket. Unused bytes are zero, so that memcmp() can compare names. */
 union datagram_name {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;

@@ -20,7 +20,10 @@
 
 enum {
 	UDP_TURNS = 16, /* the most UDP messages that one call reads until it finds a datagram */
-	/* The least time between reads of the UDP socket: most datagrams come to the queue pair. */
+	/*
+	 * The least time between reads of the UDP socket, because most datagrams come to the queue
+	 * pair.
+	 */
 	UDP_PAUSE_NS = 20000,
 };
 
@@ -409,8 +412,8 @@ static int send_packet(struct datagram_peer *peer, const struct msghdr *message,
 }
 
 /*
- * Returns whether to use UDP: the peer's queue pair is unknown or may have changed, or the datagram
- * is too long for a packet.
+ * Does this datagram go over UDP? It does if the peer's queue pair number is unknown or may have
+ * changed, or if the datagram is too long for a packet.
  */
 static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t bytes)
 {

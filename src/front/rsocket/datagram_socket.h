@@ -11,7 +11,7 @@
 
 enum {
 	DATAGRAM_PEERS = 256, /* how many peers a socket remembers; a power of two */
-	DATAGRAM_ENDPOINTS_MAX = 16, /* local addresses */
+	DATAGRAM_ENDPOINTS_MAX = 16, /* the most local addresses of a socket */
 };
 
 /* The queue pair of one local address, with its memory. */

@@ -90,8 +90,8 @@ static int set_number(struct rs *rs, int level, int name, int value)
 }
 
 /*
- * Does the kernel have this option? A datagram socket passes all options to its UDP socket, except
- * buffer sizes and those of SOL_RDMA.
+ * Does the kernel handle this option? A datagram socket passes all options to its UDP socket,
+ * except buffer sizes and those of SOL_RDMA.
  */
 static bool is_kernels(const struct rs *rs, int level, int name)
 {

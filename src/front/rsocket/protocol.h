@@ -4,10 +4,10 @@
  * docs/rsocket), version 1.
  *
  * Every message is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's
- * receive buffer. The peer grants free halves of that buffer by writing entries into our `target`
- * table. Messages without bytes are WRITEs of length 0. An iWARP device need not support immediate
- * data. So over iWARP a SEND carries the same four bytes, in the sender's byte order. The SEND
- * follows a WRITE if there are bytes to write. The immediate data is:
+ * receive buffer. The peer grants free halves of that buffer by writing entries into this side's
+ * `target` table. Messages without bytes are WRITEs of length 0. An iWARP device need not support
+ * immediate data. So over iWARP a SEND carries the same four bytes, in the sender's byte order. The
+ * SEND follows a WRITE if there are bytes to write. The immediate data is:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    the number of bytes that were written

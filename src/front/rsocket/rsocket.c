@@ -321,7 +321,10 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		event = error ? NULL : request_take(rs);
 		if (event)
 			accepted = accept_request(rs, event);
-		/* EPROTO is the peer's fault: wait for the next request. Other errors are ours. */
+		/*
+		 * EPROTO is the peer's fault: wait for the next request. Other errors are this
+		 * side's.
+		 */
 		if (event && !accepted && errno != EPROTO)
 			error = errno;
 	}

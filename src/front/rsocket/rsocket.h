@@ -221,7 +221,10 @@ int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struc
 /* Write one entry of the peer's iomap table. */
 int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
 int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
-/* Grant read bytes or more messages to the peer, if half of the buffer or queue can be granted. */
+/*
+ * Grant the peer free bytes or more messages, once half of the receive buffer or of the receive
+ * queue is free.
+ */
 void rs_grant(struct rs *rs);
 
 /*
