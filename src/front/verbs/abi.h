@@ -43,7 +43,7 @@
  */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* The mount point of sysfs, or the value of SYSFS_PATH. Static storage. */
+/* The mount point of sysfs, or the value of SYSFS_PATH. The text is in static storage. */
 const char *ibv_get_sysfs_path(void);
 
 /*

@@ -66,7 +66,8 @@ static void events_prepare(struct context *context)
 
 	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
 		async_event_init(&context->events[i], of[i].type, NULL);
-		context->events[i].verbs.element.port_num = of[i].port; /* 0: a device's event */
+		/* 0: an event of the device */
+		context->events[i].verbs.element.port_num = of[i].port;
 	}
 }
 
@@ -128,7 +129,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 
 static _Atomic uint64_t opening_count;
 
-/* Returns a descriptor, or -1 with errno. */
+/* Make a command descriptor. Returns the descriptor, or -1 with errno. */
 static int command_make(const struct device *device, uint64_t opening)
 {
 	struct command command = {

@@ -56,8 +56,8 @@ static void mac_invent(const char *ifname, uint8_t mac[6])
 }
 
 static const struct {
-	const char *name; /* the word for it in URNIC_TRANSPORTS */
-	const char *prefix; /* device names begin with it */
+	const char *name; /* the transport's word in URNIC_TRANSPORTS */
+	const char *prefix; /* names of its devices begin with this */
 	enum ibv_node_type node_type;
 	enum ibv_transport_type verbs;
 } transports[DEVICE_TRANSPORT_COUNT] = {
@@ -142,7 +142,7 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 	return device;
 }
 
-/* Update the device from the interface. Returns the events, enum context_event_bit. */
+/* Update the device from the interface. Returns its events, bits of enum context_event_bit. */
 static uint32_t device_update(struct device *device, const struct netdev *netdev)
 {
 	bool is_active = netdev->is_up && netdev->has_carrier;

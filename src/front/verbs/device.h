@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices: one per wanted transport and network interface. An interface is wanted when it is up,
- * has an address, and the environment does not exclude it.
+ * Devices: one for each wanted transport on each wanted network interface. An interface is wanted
+ * when it is up, has an address, and the environment does not exclude it.
  *
  * A device is created when its interface is first seen. It keeps its address in memory and its name
  * until the process ends, because programs compare device pointers, and may keep one whose

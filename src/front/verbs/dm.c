@@ -32,7 +32,7 @@ struct dm {
 /* The bytes of device memory that are allocated, by the device's index. */
 static _Atomic uint64_t allocated_bytes[DEVICE_COUNT_MAX];
 
-/* Returns false if the device has fewer bytes left. */
+/* Count `bytes` more bytes as allocated. Returns false if the device has fewer left. */
 static bool bytes_take(const struct device *device, uint64_t bytes)
 {
 	_Atomic uint64_t *allocated = &allocated_bytes[device->index];
@@ -63,7 +63,9 @@ static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **
 	return 0;
 }
 
-/* The place of a copy in the memory. NULL: the range is not of whole words inside the memory. */
+/*
+ * The place of a copy in the memory. NULL: the range is not of whole words, or not in the memory.
+ */
 static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 {
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;

@@ -11,7 +11,10 @@
 #define KERNEL_GID_TYPE_IB      0
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
-/* Write an entry as far as the program knows its structure. False: there is no such entry. */
+/*
+ * Write an entry to `entry`, which has `bytes` bytes, as many as the program knows. Returns false
+ * if there is no such entry.
+ */
 static bool entry_write(struct device *device, uint32_t index, void *entry, size_t bytes)
 {
 	struct ibv_gid_entry full = {

@@ -153,7 +153,7 @@ struct ibv_mr *mr_make(
 		return NULL;
 	mr->access = access;
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
-	/* A region of all the address space is fixed, too, whatever is mapped there. */
+	/* A region of the whole address space (implicit on-demand paging) is fixed, too. */
 	mr->is_fixed = !is_own ||
 		((access & IBV_ACCESS_ON_DEMAND) && !mr->verbs.addr &&
 			mr->verbs.length == SIZE_MAX);

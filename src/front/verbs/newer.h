@@ -20,9 +20,9 @@
 
 /* --- IBVERBS_1.15: handles for hints about DMA, and registration with all of its options --- */
 
-/* struct ibv_dmah_init_attr */
+/* The ABI's struct ibv_dmah_init_attr. */
 struct dma_handle_attr {
-	uint32_t comp_mask; /* DMA_HANDLE_... */
+	uint32_t comp_mask; /* bits DMA_HANDLE_... */
 	uint32_t cpu_id;
 	uint8_t processing_hint;
 	uint8_t memory_type; /* 0: volatile, 1: persistent */
@@ -35,7 +35,7 @@ enum {
 	DMA_HANDLE_KNOWN = (1 << 3) - 1,
 };
 
-/* struct ibv_dmah; programs see the context only. */
+/* The ABI's struct ibv_dmah. Programs see only the context. */
 struct dma_handle {
 	struct ibv_context *context;
 	atomic_uint users; /* regions that were registered with it */
@@ -51,18 +51,18 @@ struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dm
 /* Returns EBUSY while a region uses the handle. */
 int dma_handle_dealloc(struct dma_handle *handle) EXPORTED_AS("ibv_dealloc_dmah");
 
-/* struct ibv_buf */
+/* The ABI's struct ibv_buf. */
 struct buffer {
 	struct ibv_pd *pd;
 	void *address;
 	size_t bytes;
 };
 
-/* struct ibv_mr_init_attr */
+/* The ABI's struct ibv_mr_init_attr. */
 struct mr_attr {
 	size_t length;
-	int access; /* enum ibv_access_flags */
-	uint64_t comp_mask; /* MR_ATTR_... */
+	int access; /* bits of enum ibv_access_flags */
+	uint64_t comp_mask; /* bits MR_ATTR_... */
 	uint64_t iova; /* with MR_ATTR_IOVA; otherwise `address` is the iova */
 	void *address;
 	int fd; /* DMA-buf; needs MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, excludes MR_ATTR_ADDRESS */
@@ -113,32 +113,32 @@ int buffer_export_dmabuf(struct buffer *buffer) EXPORTED_AS("ibv_export_buf_dmab
 
 /* --- IBVERBS_1.18: completion counters (queue/completion_counter.h) --- */
 
-/* struct ibv_comp_cntr_caps */
+/* The ABI's struct ibv_comp_cntr_caps. */
 struct comp_counter_caps {
 	uint64_t max_value;
 	uint32_t max_counters;
-	uint32_t supported_operations; /* enum counted_operation */
+	uint32_t supported_operations; /* bits of enum counted_operation */
 };
 
-/* struct ibv_comp_cntr_init_attr */
+/* The ABI's struct ibv_comp_cntr_init_attr. */
 struct comp_counter_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 	uint32_t type; /* COMP_COUNTER_... */
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* must be 0 */
 };
 
 enum { COMP_COUNTER_REQUESTS, COMP_COUNTER_BYTES };
 
-/* struct ibv_comp_cntr */
+/* The ABI's struct ibv_comp_cntr. */
 struct comp_counter {
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
-/* struct ibv_qp_attach_comp_cntr_attr */
+/* The ABI's struct ibv_qp_attach_comp_cntr_attr. */
 struct comp_counter_attach_attr {
-	uint32_t comp_mask; /* 0 */
-	uint32_t operations; /* enum counted_operation */
+	uint32_t comp_mask; /* must be 0 */
+	uint32_t operations; /* bits of enum counted_operation */
 };
 
 /* Writes `bytes` bytes, the size of the structure as the program knows it. */

@@ -102,7 +102,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	return imported;
 }
 
-/* If a domain of another process is still in use, it lasts here until the context is closed. */
+/* If a domain of another process is still in use, it lasts until the context is closed. */
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	if (context_is_foreign(context_of(pd->context)))

@@ -42,7 +42,7 @@ bool select_is_named(const char *patterns, const char *names, const char *ifname
  * `unnamed`  The number of devices before this one that have no "ifname=name" item. Incremented if
  *            this device has none.
  * `name`     Set to the item's name, or to `prefix`, "_" and the interface's name.
- * `size`     Of `name` in bytes, with the terminator; at least 32.
+ * `size`     The size of `name` in bytes, with the terminator; at least 32.
  *
  * Returns false when the item's name is illegal; *name is then the default. Legal names have ASCII
  * letters, digits and "_-.:", and fit `size`. They do not begin with a dot, because programs make
@@ -54,7 +54,7 @@ bool select_name(const char *names, const char *prefix, const char *ifname, unsi
 /*
  * The place of a transport in URNIC_TRANSPORTS; -1: not in the list.
  *
- * `list`  NULL or empty: "roce".
+ * `list`  The value of URNIC_TRANSPORTS. NULL or empty means "roce".
  */
 int select_transport_place(const char *list, const char *transport);
 

@@ -76,7 +76,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 /* --- requests --- */
 
 /*
- * Begin a request, which has no data yet. The compiler inlines this, because it runs for each
+ * Begin a request, which has no data yet. This function is inline, because it runs for each
  * request.
  */
 static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opcode)

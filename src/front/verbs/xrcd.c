@@ -21,7 +21,7 @@ struct xrc_domain {
 	struct xrc_file file; /* zeroed: none */
 	uint32_t openings;
 	struct nic_xrcd *nic;
-	struct list targets; /* struct xrc_target, by node */
+	struct list targets; /* of struct xrc_target, linked by its `node` */
 };
 
 struct xrcd_front {
@@ -34,7 +34,10 @@ struct xrcd_front {
 /* A receiving queue pair, and its public queue pairs. */
 struct xrc_target {
 	struct list node; /* in domain->targets */
-	/* struct qp_front, by target_node. Not empty while the target is in the domain's list */
+	/*
+	 * Of struct qp_front, linked by target_node. Not empty while the target is in the domain's
+	 * list
+	 */
 	struct list fronts;
 	struct nic_qp *nic;
 };
@@ -105,9 +108,9 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * Open the domain of a file, or a new one without a file. *ret_domain is the domain that this
- * process has open already. Otherwise it is `fresh`, if there is no file, `oflags` has O_CREAT, or
- * another process has the domain open. The errors equal the kernel's.
+ * Open the domain of a file, or a new domain if there is no file. *ret_domain is the domain that
+ * this process has open already. Otherwise it is `fresh`, if there is no file, `oflags` has
+ * O_CREAT, or another process has the domain open. The errors equal the kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)
