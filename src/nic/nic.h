@@ -186,8 +186,8 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 /*
  * Open a domain, to which XRC shared receive queues and XRC_RECV queue pairs belong. Processes that
  * open the same `file` on the same interface share the domain's queues. If `file` is zeroed, no
- * other process shares them. Destroy the domain after its queues and queue pairs. Returns 0 or
- * -ENOMEM.
+ * other process shares them. The caller destroys the domain after its queues and queue pairs.
+ * Returns 0 or -ENOMEM.
  */
 int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
 	URNIC_EXPORT_AS(nic_xrcd_create);
@@ -228,8 +228,8 @@ struct nic_srq_init {
  * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork. An XRC or
  * tag-matching queue needs a slot; the request for one may return the errors of nic_qp_create().
  *
- * Destroy the queue after the queue pairs that use it. An XRC queue may be destroyed at any time
- * before its completion queue.
+ * The caller destroys the queue after the queue pairs that use it. An XRC queue may be destroyed at
+ * any time before its completion queue.
  */
 int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 	URNIC_EXPORT_AS(nic_srq_create);
@@ -308,7 +308,7 @@ struct nic_qp_init {
 bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
 
 /*
- * Create a queue pair in state RESET. A UD queue pair receives on all of `locals` from now on.
+ * Create a queue pair in state RESET. A UD queue pair receives on all of init->locals from now on.
  *
  * Returns 0; -ENOMEM; -EOPNOTSUPP for an unsupported type; -EINVAL for queues from before a fork;
  * -EPERM for raw packets without CAP_NET_RAW; -EAGAIN when all slots of the host are leased;
@@ -321,9 +321,9 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 /*
  * Open the XRC_RECV queue pair `number` of the domain. The queue pair may belong to another process
  * that has opened the same file. It may also be a queue pair that this process's program has
- * destroyed while others have it open. The opener gets the queue pair's events, and may modify and
- * query the queue pair. nic_qp_destroy() closes it; the last close ends it. If the process that
- * owns the queue pair ends, the queue pair is in the error state, and the opener gets
+ * destroyed while other processes have it open. The opener gets the queue pair's events, and may
+ * modify and query the queue pair. nic_qp_destroy() closes it; the last close ends it. If the
+ * process that owns the queue pair ends, the queue pair is in the error state, and the opener gets
  * SIGNAL_QP_FATAL.
  *
  * Returns 0; -EINVAL when there is no such queue pair; -ENOMEM; -ETIMEDOUT when its owner does not
@@ -541,7 +541,7 @@ int nic_wq_post_recv(struct nic_wq *wq, const struct recv_wr *wrs, uint32_t coun
 int nic_flow_create(struct nic_qp *qp, const struct flow_rule *rule, struct nic_flow **ret_flow)
 	URNIC_EXPORT_AS(nic_flow_create);
 
-/* Destroy flows before their queue pair. */
+/* The caller destroys a flow before its queue pair. */
 void nic_flow_destroy(struct nic_flow *flow) URNIC_EXPORT_AS(nic_flow_destroy);
 
 #endif

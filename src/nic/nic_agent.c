@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's dealings with urnicd: turns, slots for lanes, packets that urnicd forwards, and the
- * change to a new urnicd after the old one has died.
+ * The NIC's side of the connection to urnicd: turns, slots for lanes, packets that urnicd forwards,
+ * and the change to a new urnicd after the old one has died.
  *
  * Lock: nic_agent_lock, for the connection and the turn. A thread has it locked for microseconds,
  * and never waits meanwhile. A turn is no lock: a thread that waits for its turn has no lock.
@@ -237,8 +237,8 @@ static int forwarded_next(struct agent_packet *ret_packet)
 
 	pthread_mutex_lock(&nic_agent_lock);
 	/*
-	 * Do not read while another thread has the turn, because its answer may come next. That
-	 * thread also reads the packets before its answer.
+	 * Do not read while another thread has the turn, because the answer to that thread may come
+	 * next. That thread also reads the packets before its answer.
 	 */
 	error = turn_await(CONTROL_PAUSE_MS * 1000000ull);
 	if (!error)

@@ -146,7 +146,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 /*
  * Lock the lane. If another thread has it locked, do not wait, because that thread drives the lane.
  * But wait if a peer on this host has left records, because the peer's program may already have
- * told this program in another way that its request is complete. The thread that has the lock, or
+ * told this program in another way that the request is complete. The thread that has the lock, or
  * the peer process, may need this CPU. So yield the CPU after many polls that found the lane
  * locked, and at once when a thread is queued for the lock of any lane.
  */

@@ -37,7 +37,7 @@ struct nic_part {
 	void (*work)(void);
 	/* A pipe of nic_control_watch_peer() broke. Called by the control thread, with no lock. */
 	void (*peers_check)(void);
-	/* A process of the host has ended. */
+	/* The process `peer` on this host has ended. */
 	void (*peer_exited)(const struct nic_peer *peer);
 
 	void (*qp_created)(struct nic_qp *qp, const struct nic_qp_init *init);

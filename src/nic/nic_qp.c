@@ -439,8 +439,9 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * Each post of send requests begins with this. It does not read the clock for a queue pair whose
- * peer is on this host, unless a program reads the times of completions.
+ * Each post of send requests begins with this. For a queue pair whose peer is on this host, it
+ * reads the clock only if a program reads the times of completions. For an iWARP queue pair, it
+ * also does so if the last reading is old.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
