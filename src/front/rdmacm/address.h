@@ -25,7 +25,7 @@ bool address_is_any(const struct sockaddr *address);
 /* Is this an address in 127.0.0.0/8, or ::1? */
 bool address_is_loopback(const struct sockaddr *address);
 
-/* The interface that a link-local IPv6 address names, else 0. */
+/* The interface that `address` names, if it is a link-local IPv6 address; else 0. */
 uint32_t address_ifindex(const struct sockaddr *address);
 
 /*

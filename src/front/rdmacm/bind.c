@@ -60,7 +60,7 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 	if (!device)
 		return -ENODEV;
 	use_device(id, device, gid_index);
-	/* iWARP packets use TCP, which supports loopback addresses. */
+	/* iWARP packets use TCP, which supports loopback addresses, so keep such an address. */
 	id->path.local = id->is_iwarp ? *gid : local;
 	id->path.ifindex = found_ifindex;
 	return 0;

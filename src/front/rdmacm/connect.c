@@ -401,7 +401,7 @@ static void attr_rts(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
-/* Returns 0 or an errno. */
+/* Set the attributes and the mask for a move to attr->qp_state. Returns 0 or an errno. */
 static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;

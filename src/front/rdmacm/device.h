@@ -12,7 +12,7 @@
 
 enum { DEVICE_PORT = 1, DEVICE_COUNT_MAX = 128 };
 
-/* Kinds of devices, as a mask. */
+/* Kinds of devices, as bits. */
 enum device_kind {
 	DEVICE_KIND_ROCE = 1 << 0,
 	DEVICE_KIND_IWARP = 1 << 1,

@@ -175,7 +175,7 @@ static struct channel *channel_of(const struct id *id)
 	return container_of(id->id.channel, struct channel, public);
 }
 
-/* Events of a request go to its listener's channel until the program has taken the request. */
+/* The channel of a request is its listener's until the program has taken the request. */
 void id_post_locked(struct id *id, struct id_event *event, int status)
 {
 	event->status = status;

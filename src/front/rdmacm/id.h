@@ -59,7 +59,7 @@ enum id_state {
 	ID_LISTENING,
 	ID_CONNECTING, /* active: REQ sent */
 	ID_RESPONDED, /* active: the peer has accepted; the program calls rdma_establish() */
-	ID_REQUESTED, /* passive: the program accepts or rejects */
+	ID_REQUESTED, /* passive: the REQ has arrived; the program accepts or rejects */
 	ID_ACCEPTED, /* passive: REP sent, the RTU has not arrived */
 	ID_CONNECTED,
 	ID_OVER, /* rejected, disconnected, failed */
@@ -112,7 +112,7 @@ struct id {
 	struct cm_path path;
 	struct id_agreement agreement;
 	struct nic_iw_conn iw; /* only if is_iwarp */
-	uint32_t iw_qpn; /* active side, iWARP: the queue pair that is to be connected */
+	uint32_t iw_qpn; /* active side, iWARP: the number of the queue pair to connect */
 
 	/* Options */
 	uint8_t tos;
@@ -155,11 +155,12 @@ struct id {
 	struct ibv_qp_init_attr *qp_init;
 	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
 	size_t connect_bytes;
-	struct list groups; /* struct group: the multicast groups that the identifier has joined */
+	/* Of struct group: the multicast groups that the identifier has joined */
+	struct list groups;
 
 	/* id_lock guards the members below. */
-	struct list user_events; /* struct user_event, until the program has taken it */
-	struct rdma_addrinfo *addrinfo; /* the next rdma_query_addrinfo() returns it; or NULL */
+	struct list user_events; /* of struct user_event: those that the program has not taken */
+	struct rdma_addrinfo *addrinfo; /* what the next rdma_query_addrinfo() returns, or NULL */
 	bool is_resolving_addrinfo;
 };
 
