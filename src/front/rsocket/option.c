@@ -18,7 +18,7 @@
 struct option {
 	int level;
 	int name;
-	size_t offset; /* of that field in struct rs_options */
+	size_t offset; /* offset of the field in struct rs_options */
 	int min, max; /* a value beyond a limit becomes that limit */
 	int id_option; /* the option of the rdma_cm_id to set as well; 0: none */
 	bool is_flag; /* any value but 0 becomes 1 */
@@ -38,14 +38,15 @@ static const struct option options[] = {
 	{SOL_SOCKET, SO_SNDBUF, FIELD(send_buffer_bytes), BUFFER(2 * RS_SEND_BYTES_MIN)},
 	{SOL_SOCKET, SO_KEEPALIVE, FIELD(keepalive), STORED},
 	{SOL_SOCKET, SO_OOBINLINE, FIELD(oob_inline), STORED},
-	{IPPROTO_TCP, TCP_NODELAY, FIELD(no_delay), FLAG}, /* sends are never delayed */
+	/* Without effect: sends are never delayed */
+	{IPPROTO_TCP, TCP_NODELAY, FIELD(no_delay), FLAG},
 	{IPPROTO_TCP, TCP_KEEPIDLE, FIELD(keepalive_idle_s), STORED},
 	{IPPROTO_TCP, TCP_KEEPINTVL, FIELD(keepalive_interval_s), STORED},
 	{IPPROTO_TCP, TCP_KEEPCNT, FIELD(keepalive_count), STORED},
 	{IPPROTO_IPV6, IPV6_V6ONLY, FIELD(is_v6_only), FLAG, .id_option = RDMA_OPTION_ID_AFONLY},
 	{SOL_RDMA, RDMA_SQSIZE, FIELD(send_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
 	{SOL_RDMA, RDMA_RQSIZE, FIELD(receive_queue_size), SIZE(RS_QUEUE_SIZE_MIN)},
-	/* at least an entry of the iomap table, because entries are sent inline */
+	/* at least the size of an entry of the iomap table, because entries are sent inline */
 	{SOL_RDMA, RDMA_INLINE, FIELD(inline_bytes), SIZE(sizeof(struct rs_iomap))},
 	{SOL_RDMA, RDMA_IOMAPSIZE, FIELD(iomap_count), .max = RS_IOMAP_COUNT_MAX},
 };

@@ -155,7 +155,7 @@ static void stream_established(struct rs *rs, const struct rdma_cm_event *event)
 static void stream_disconnected(struct rs *rs)
 {
 	if (rs->cq)
-		rs_completions_take(rs); /* data that arrived before the end */
+		rs_completions_take(rs); /* handle data that arrived before the end */
 	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
 		rs->state = RS_DISCONNECTED;
 	rs->can_read = false;
@@ -475,7 +475,7 @@ int rclose(int socket)
 		stream_close(rs);
 	pthread_cond_broadcast(&rs->changed);
 	pthread_mutex_unlock(&rs->lock);
-	rs_put(rs); /* this call no longer uses it */
+	rs_put(rs); /* this call no longer uses the socket */
 	rs_put(rs); /* nor does the table */
 	return 0;
 }

@@ -81,7 +81,7 @@ struct rs_mapping {
 	struct rs_mapping *next;
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index; /* in the peer's iomap table; -1: not announced to the peer */
+	int index; /* index in the peer's iomap table; -1: not announced to the peer */
 };
 
 /* Every member but `linger` has 32 bits, because option.c sets and reads them by a table. */
@@ -91,7 +91,7 @@ struct rs_options {
 	uint32_t send_queue_size;
 	uint32_t receive_queue_size;
 	uint32_t inline_bytes;
-	uint32_t iomap_count; /* mappings that the peer may announce */
+	uint32_t iomap_count; /* the most mappings that the peer may announce */
 	int is_address_reused;
 	int is_v6_only;
 	/* Options without effect, which rgetsockopt() returns. */
@@ -125,12 +125,12 @@ struct rs {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 
-	bool is_iwarp; /* messages are SENDs; see protocol.h */
+	bool is_iwarp; /* SENDs carry the immediate data; see protocol.h */
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	uint32_t unacknowledged_events;
-	uint32_t send_slots; /* free slots for DATA and IOMAP messages */
-	uint32_t ctrl_slots; /* free slots for SGL and CTRL messages */
+	uint32_t send_slots; /* number of free slots for DATA and IOMAP messages */
+	uint32_t ctrl_slots; /* number of free slots for SGL and CTRL messages */
 
 	/* sending */
 	uint8_t *send_buffer;
@@ -141,7 +141,7 @@ struct rs {
 	uint16_t send_limit; /* the first sequence number that may not be sent yet */
 	struct rs_sge *target; /* the target table, which the peer writes; see protocol.h */
 	struct ibv_mr *target_mr;
-	uint32_t target_index; /* the entry that the next DATA message uses */
+	uint32_t target_index; /* index of the entry that the next DATA message uses */
 	/* The iomap table, which follows the target table in memory */
 	struct rs_iomap *target_iomap;
 

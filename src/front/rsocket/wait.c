@@ -158,7 +158,7 @@ static short rs_readiness(const struct rs *rs)
 	return 0;
 }
 
-/* Which of the wanted events are ready? If none and `shall_arm`, arm the socket's descriptors. */
+/* Which of the wanted events are ready? If none is ready and `shall_arm`, arm the descriptors. */
 static short ready_events(struct rs *rs, short wanted, bool shall_arm)
 {
 	short ready;
