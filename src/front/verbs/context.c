@@ -71,7 +71,10 @@ static void events_prepare(struct context *context)
 	}
 }
 
-/* Fill the table. Operations that this NIC lacks, or that an iWARP device lacks, stay NULL. */
+/*
+ * Fill the table of operations. Operations that this NIC lacks, or that an iWARP device lacks, stay
+ * NULL.
+ */
 static void ops_fill(struct verbs_context *context, bool is_iwarp)
 {
 #define OP(slot, function) context->slot = function;
@@ -196,7 +199,7 @@ struct identity {
 	uint64_t owner_opening;
 };
 
-/* The identity of the context of this process whose command descriptor is this file. */
+/* Get the identity of the context of this process whose command descriptor is this file. */
 static struct identity identity_here(const struct stat *file)
 {
 	struct identity identity = {.device = NULL};
@@ -231,7 +234,7 @@ static struct device *device_again(const struct command *command)
 	return NULL;
 }
 
-/* The identity of a context of another process. */
+/* Get the identity of the context of another process whose command descriptor is this file. */
 static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identity *ret_identity)
 {
 	struct command command;

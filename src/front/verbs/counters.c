@@ -14,7 +14,7 @@ struct counters {
 	struct object object;
 	struct flow_counters values;
 	pthread_mutex_t lock; /* guards the points and flow_count */
-	uint32_t flow_count; /* flows that use the object */
+	uint32_t flow_count; /* number of flows that use the object */
 	uint32_t point_count;
 	struct {
 		enum ibv_counter_description what;

@@ -31,7 +31,7 @@ pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device *device_table[DEVICE_COUNT_MAX];
 static uint32_t table_count;
-/* The devices of the last snapshot, in order. */
+/* The devices of the last snapshot, in the order in which programs get them. */
 static struct device *present_devices[DEVICE_COUNT_MAX];
 static uint32_t present_count;
 

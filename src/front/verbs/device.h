@@ -51,7 +51,7 @@ enum device_transport { DEVICE_ROCE, DEVICE_IWARP, DEVICE_TRANSPORT_COUNT };
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */
 	enum device_transport transport; /* written once */
-	uint32_t index; /* among all devices of this process */
+	uint32_t index; /* the device's index among all devices of this process */
 	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;

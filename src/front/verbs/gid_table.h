@@ -34,7 +34,7 @@ struct gid_table {
 /* Update the table from the existing addresses. Returns whether it changed. */
 bool gid_table_update(struct gid_table *table, const struct gid *gids, size_t count);
 
-/* The entry at `index`, any number; NULL: none. */
+/* The entry at `index`, which may be any number. NULL: there is none. */
 const struct gid *gid_table_at(const struct gid_table *table, uint32_t index);
 
 #endif

@@ -451,8 +451,9 @@ static int advise_range(
 	if (error || !sge->length)
 		return error;
 	/*
-	 * This advice prepares an adapter for the pages that are present, without page faults for
-	 * the others. This NIC uses the page tables of the process, so there is nothing to prepare.
+	 * The advice NO_FAULT prepares an adapter for the pages that are present, without page
+	 * faults for the others. This NIC uses the page tables of the process, so there is nothing
+	 * to prepare.
 	 */
 	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;

@@ -15,7 +15,7 @@ struct mr {
 	struct {
 		void *address; /* start of a mapping made for this region, or NULL */
 		size_t bytes;
-		int fd; /* the DMA-buf that is mapped there */
+		int fd; /* descriptor of the DMA-buf that is mapped there */
 	} mapping;
 	uint64_t iova;
 	unsigned int access;

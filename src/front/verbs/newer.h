@@ -38,7 +38,7 @@ enum {
 /* The ABI's struct ibv_dmah. Programs see only the context. */
 struct dma_handle {
 	struct ibv_context *context;
-	atomic_uint users; /* regions that were registered with it */
+	atomic_uint users; /* number of regions that were registered with the handle */
 };
 
 /*
@@ -100,7 +100,9 @@ void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 	EXPORTED_AS("ibv_alloc_buf");
 void buffer_free(struct buffer *buffer) EXPORTED_AS("ibv_free_buf");
 
-/* Fails with EINVAL if `pd` is not the buffer's, or the range is not within the buffer. */
+/*
+ * Fails with EINVAL if `pd` is not the domain of the buffer, or the range is not within the buffer.
+ */
 struct ibv_mr *buffer_register(struct ibv_pd *pd, struct buffer *buffer, void *address,
 	size_t length, int access) EXPORTED_AS("ibv_reg_buf_mr");
 

@@ -35,8 +35,9 @@ struct object {
 	enum object_kind kind; /* OBJECT_NONE while not in the table */
 	uint32_t handle; /* never 0 */
 	struct context *context; /* the context that created it, and that outlives it */
-	uint32_t users; /* objects built on this one, and calls in progress */
-	uint32_t *public_handle; /* the handle in the public structure; NULL: it has none */
+	uint32_t users; /* number of objects built on this one, and of calls in progress */
+	/* The place of the handle in the public structure; NULL: it has none */
+	uint32_t *public_handle;
 	struct object *parent; /* the parent domain that it was created through, or NULL */
 	bool is_by_program; /* the parent domain's allocator allocated its memory */
 };

@@ -204,7 +204,7 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
 }
 
-/* Create the NIC's part. */
+/* Create the queue pair of the NIC. */
 static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
 	struct context *context = context_of(qp->verbs.context);
@@ -292,7 +292,7 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 	return check_spread(init);
 }
 
-/* Create a queue pair without its NIC part. NULL: out of memory. */
+/* Create a queue pair, but not yet the queue pair of the NIC. NULL: out of memory. */
 static struct qp_front *qp_new(struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
 {
 	bool has_builder = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -433,7 +433,10 @@ void qp_free(void *memory)
 	domain_free(&qp->object, DOMAIN_QP, qp);
 }
 
-/* EBUSY: the queue pair is in a multicast group; ENOENT: there is no such queue pair. */
+/*
+ * Returns 0; EBUSY if the queue pair is in a multicast group; ENOENT if there is no such queue
+ * pair.
+ */
 static int qp_is_attached(const struct ibv_qp *verbs)
 {
 	struct qp_front *qp = qp_ref(verbs);

@@ -30,7 +30,8 @@ struct qp_front {
 	struct xrc_target *target;
 	struct list target_node;
 	/*
-	 * Its completion counters, each at the index of the lowest bit of its operations; else NULL
+	 * Its completion counters. A counter is at the index of the lowest bit of its operations;
+	 * all other entries are NULL.
 	 */
 	struct object *counters[COUNTED_BITS];
 	struct ibv_qp_cap cap;

@@ -30,7 +30,7 @@
 #define PHYS_STATE_DISABLED  3
 #define PHYS_STATE_LINK_UP   5
 
-/* Timestamps of completions are in nanoseconds. */
+/* Timestamps of completions are in nanoseconds, so the clock that they show has this rate. */
 #define TIMESTAMP_KHZ 1000000
 
 /* Flags of the kernel's device_cap_flags_ex that the build's headers lack. */
@@ -38,8 +38,8 @@
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
 /*
- * iWARP has no queue pairs but RC, and no address handles, multicast, RNR NAKs, path migration or
- * flow steering.
+ * Of the types of queue pairs, iWARP has only RC. It has no address handles, multicast, RNR NAKs,
+ * path migration or flow steering.
  */
 static void iwarp_attributes(struct ibv_device_attr *attr)
 {

@@ -88,7 +88,7 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : ENOENT;
 }
 
-/* Create the NIC's part. */
+/* Create the shared receive queue of the NIC. */
 static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
 {
 	struct nic_srq_init nic_init = {

@@ -49,7 +49,7 @@ static int gid_text(const struct gid *gid, char *buf, size_t size)
 		word[2], word[3], word[4], word[5], word[6], word[7]);
 }
 
-/* The per-GID files: ports/1/gids/N and ports/1/gid_attrs/{types,ndevs}/N. */
+/* Write the value of a file of one GID: ports/1/gids/N or ports/1/gid_attrs/{types,ndevs}/N. */
 static int gid_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	struct gid gid;

@@ -43,7 +43,7 @@ static int wq_init_check(const struct ibv_wq_init_attr *init)
 	return 0;
 }
 
-/* Reference the objects that the queue is built on, and create the NIC's part. */
+/* Reference the objects that the queue is built on, and create the work queue of the NIC. */
 static int wq_make(
 	struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
 {

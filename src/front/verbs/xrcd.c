@@ -18,7 +18,7 @@ enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 struct xrc_domain {
 	struct list node; /* in xrc_domains, if the domain has a file */
 	const struct device *device;
-	struct xrc_file file; /* zeroed: none */
+	struct xrc_file file; /* zeroed: the domain has no file */
 	uint32_t openings;
 	struct nic_xrcd *nic;
 	struct list targets; /* of struct xrc_target, linked by its `node` */
@@ -285,7 +285,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	return error;
 }
 
-/* Join the receiving queue pair `number` that this process has open. EINVAL: there is none. */
+/* Join the receiving queue pair `number` that this process has open. EINVAL if it has none open. */
 static int target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
 {
 	int error = EINVAL;

@@ -37,8 +37,8 @@ struct nic_xrcd *nic_xrcd_of(struct object *object);
 int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
 
 /*
- * Attach `qp` to the receiving queue pair `number` of the domain qp->xrcd, in any process. EINVAL:
- * there is none.
+ * Attach `qp` to the receiving queue pair `number` of the domain qp->xrcd, in any process. Returns
+ * EINVAL if there is none.
  */
 int xrc_target_open(struct qp_front *qp, uint32_t number);
 
