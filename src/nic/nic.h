@@ -112,7 +112,7 @@ void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 /*
  * nic_mw_create() creates an unbound memory window (mw_add()); nic_mw_destroy() ends a window,
  * bound or not (mw_remove()). The low byte of a new type 2 window's key is 0, as with kernel
- * devices; the program that binds the window chooses it.
+ * devices; the program that binds the window chooses that byte.
  */
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
@@ -161,14 +161,20 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 /* Take the next completion, if there is one, without driving a lane. Any thread may call. */
 bool nic_cq_next(struct nic_cq *cq, struct cqe *out) URNIC_EXPORT_AS(nic_cq_next);
 
-/* Returns what cq_resize() does, or -EIO for a queue from before a fork. */
+/* Resize a queue. Returns what cq_resize() does, or -EIO for a queue from before a fork. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t capacity) URNIC_EXPORT_AS(nic_cq_resize);
 
-/* Call cq_moderate(). Returns 0; -ENOMEM; -EIO for a queue from before a fork. */
+/*
+ * Moderate the events of a queue (cq_moderate()). Returns 0; -ENOMEM; -EIO for a queue from before
+ * a fork.
+ */
 int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
 	URNIC_EXPORT_AS(nic_cq_moderate);
 
-/* Call cq_ignore_overrun(). The caller does this before the first queue pair uses the queue. */
+/*
+ * Let the queue ignore overruns (cq_ignore_overrun()). The caller does this before the first queue
+ * pair uses the queue.
+ */
 void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 
 /*

@@ -27,7 +27,7 @@ enum {
 pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-	bool is_taken; /* nic_agent_lock covers it */
+	bool is_taken; /* a thread has the turn; guarded by nic_agent_lock */
 	pthread_cond_t is_over; /* signaled when a turn ends; nic_agent_lock is its mutex */
 	int cancel; /* what nic_let_go() returned to the thread that has the turn */
 	/* A descriptor from urnicd that no object owns yet, or -1; under nic_agent_lock */

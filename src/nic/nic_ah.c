@@ -41,7 +41,7 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
-		error = -ENOMEM; /* too many handles: report it as other limits are */
+		error = -ENOMEM; /* too many handles: an error like that of other limits */
 	ah->has_path[lane] = !error;
 	if (!error)
 		NIC_PARTS_CALL(ah_opened, ah, worker);

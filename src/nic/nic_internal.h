@@ -55,7 +55,7 @@ struct nic_channel {
 	uint32_t raises_seen;
 	uint32_t visits;
 	bool is_inherited; /* a parent process uses the same descriptor */
-	uint64_t epoch; /* the NIC that `number` belongs to */
+	uint64_t epoch; /* nic_epoch of the NIC that `number` belongs to */
 };
 
 struct nic_cq {
@@ -195,7 +195,7 @@ struct nic {
 	/* Number of moderated queues; each lane has room for as many alarms */
 	uint32_t moderated_count;
 	struct srq_table *srqs;
-	struct list memberships; /* struct membership: queue pairs in multicast groups */
+	struct list memberships; /* of struct membership: queue pairs in multicast groups */
 	uint32_t wq_count;
 	uint32_t last_wq_number;
 	bool wq_by_number[NIC_WQ_NUMBERS];
@@ -218,7 +218,7 @@ struct nic {
 	bool is_waiter_taken[WAITER_COUNT]; /* does a channel use the waiter? */
 	int waiter_eventfd[WAITER_COUNT]; /* each is the descriptor plus 1; 0: there is none yet */
 	int work_kick; /* eventfd that nic_control_wake() raises */
-	struct list xrcds; /* struct nic_xrcd */
+	struct list xrcds; /* of struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
