@@ -260,8 +260,8 @@ struct id *id_alloc(
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
 /*
- * id_agree_reads() when the program accepts. RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH in `param`
- * stand for the numbers that the peer requested.
+ * Do what id_agree_reads() does, for a program that accepts. RDMA_MAX_RESP_RES and
+ * RDMA_MAX_INIT_DEPTH in `param` stand for the numbers that the peer requested.
  */
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
 

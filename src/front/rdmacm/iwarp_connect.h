@@ -23,7 +23,7 @@ void iwarp_unlisten(struct id *id);
 /* Put one more identifier into a listener's reserve for iWARP. Returns 0 or -errno. */
 int iwarp_add_spare(struct id *listen);
 
-/* id_open_request() for a request over iWARP. Returns 0 or -errno. */
+/* Do what id_open_request() does, for a request over iWARP. Returns 0 or -errno. */
 int iwarp_open_request(struct id *id);
 
 /*
