@@ -120,7 +120,7 @@ static int id_make(struct datagram_endpoint *endpoint, const union datagram_name
 
 /*
  * Get the name of the socket itself. A socket without a port gets a port now, because datagrams
- * carry it. Returns 0 or an errno.
+ * carry the port. Returns 0 or an errno.
  */
 static int own_name(struct rs *rs, union datagram_name *ret_name)
 {

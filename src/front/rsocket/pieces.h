@@ -29,7 +29,10 @@ size_t pieces_bytes(const struct iovec *list, int count);
 void pieces_copy(
 	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);
 
-/* pieces_copy() with a ring buffer of `size` bytes in place of `memory`, from its `offset` on. */
+/*
+ * Do what pieces_copy() does, with a ring buffer of `size` bytes in place of `memory`. The copy
+ * begins at `offset` in the ring.
+ */
 void pieces_copy_ring(struct pieces *pieces, uint8_t *ring, uint32_t size, uint32_t offset,
 	uint32_t bytes, enum pieces_direction direction);
 

@@ -175,11 +175,11 @@ int rs_table_add(struct rs *rs);
 void rs_table_remove(struct rs *rs);
 /* The socket of a descriptor, with one more user, or NULL with errno EBADF. Undo with rs_put(). */
 struct rs *rs_get(int fd);
-/* rs_get(), but errno stays unchanged if the descriptor is no rsocket. */
+/* Do what rs_get() does, but leave errno unchanged if the descriptor is no rsocket. */
 struct rs *rs_find(int fd);
 /* Drop one user of the socket. The last one frees it. */
 void rs_put(struct rs *rs);
-/* rs_enter(): rs_get(), and lock the socket. rs_leave(): unlock it, and rs_put(). */
+/* rs_enter() calls rs_get() and locks the socket. rs_leave() unlocks it and calls rs_put(). */
 struct rs *rs_enter(int fd);
 void rs_leave(struct rs *rs);
 
