@@ -12,8 +12,8 @@
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
 /*
- * Write an entry to `entry`, which has `bytes` bytes, as many as the program knows. Returns false
- * if there is no such entry.
+ * Write entry `index` to `entry`. `bytes` is the size of the structure as the program knows it.
+ * Returns false if the table has no such entry.
  */
 static bool entry_write(struct device *device, uint32_t index, void *entry, size_t bytes)
 {
@@ -54,7 +54,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
-/* ibv_query_gid_type() under the versions of other rdma-core releases (symbols.def). */
+/* Export ibv_query_gid_type() under the versions of other rdma-core releases, too (symbols.def). */
 #define GID_TYPE_OF_RELEASE(release)                                                           \
 	__attribute__((visibility("default"))) int query_gid_type_##release(                   \
 		struct ibv_context *context, uint8_t port_num, unsigned int index, int *type); \

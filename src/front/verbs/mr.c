@@ -237,7 +237,7 @@ static int mr_rereg(struct mr *mr, const struct mr *changed)
 	return 0;
 }
 
-/* ibv_rereg_mr() for a region that was found. */
+/* Do the work of ibv_rereg_mr() for a region that was found. Returns 0 or an errno. */
 static int rereg_found(
 	struct mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {

@@ -26,7 +26,8 @@ struct mr {
 /*
  * Register a region of memory of any origin.
  *
- * `made`    Has address, length, dm and mapping. On success the region owns dm and mapping.
+ * `made`    The caller has set address, length, dm and mapping. On success the region owns dm and
+ *           mapping.
  * `iova`    The address that peers use for the first byte, unless the region is zero-based.
  * `access`  enum ibv_access_flags, any bits.
  * `is_own`  The memory is the program's: check that it is mapped.

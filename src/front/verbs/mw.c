@@ -24,7 +24,7 @@ struct mw {
 	bool has_key;
 };
 
-/* mw_bind_2_from_verbs() for windows of any type. */
+/* Do what mw_bind_2_from_verbs() does, for windows of any type. */
 static bool bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info)
 {
@@ -83,7 +83,9 @@ int mw_dealloc(struct ibv_mw *mw)
 	return result_of("ibv_dealloc_mw", object_destroy(mw->handle, OBJECT_MW, mw->context));
 }
 
-/* ibv_bind_mw(), for windows of type 1: post the bind request, and choose the key. */
+/*
+ * Do the work of ibv_bind_mw(), for windows of type 1: post the bind request, and choose the key.
+ */
 int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct qp_front *front = qp_of(qp);

@@ -38,7 +38,7 @@ enum {
 /* The ABI's struct ibv_dmah. Programs see only the context. */
 struct dma_handle {
 	struct ibv_context *context;
-	atomic_uint users; /* number of regions that were registered with the handle */
+	atomic_uint users; /* number of regions registered with the handle */
 };
 
 /*

@@ -191,7 +191,7 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 
 /*
  * Set up a queue pair that delivers into an indirection table. The first completion queue of the
- * table determines its lane.
+ * table determines the queue pair's lane.
  */
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)

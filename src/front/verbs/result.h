@@ -38,7 +38,10 @@ static inline int result_minus_one(int error)
 	return -1;
 }
 
-/* result_refused() for calls that post. A full queue (ENOMEM) is normal, so it is not logged. */
+/*
+ * Do what result_refused() does, for calls that post. A full queue (ENOMEM) is normal, so it is not
+ * logged.
+ */
 int result_of_post(const char *call, int error) __attribute__((cold));
 
 #endif

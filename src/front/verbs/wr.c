@@ -215,7 +215,10 @@ static struct send_wqe *current_wqe(struct wr_builder *builder)
 	return NULL;
 }
 
-/* current_wqe() for a setter of data. NULL also for requests that cannot have data. */
+/*
+ * Do what current_wqe() does, for a setter of data. Returns NULL also for requests that cannot have
+ * data.
+ */
 static struct send_wqe *current_with_data(struct wr_builder *builder)
 {
 	struct send_wqe *wqe = current_wqe(builder);
