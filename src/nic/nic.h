@@ -200,8 +200,8 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 void nic_xrcd_destroy(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_destroy);
 
 /*
- * nic_xrcd_is_elsewhere(): does another process have a domain of the same file open?
- * nic_xrcd_show(): publish that this process has the domain open.
+ * nic_xrcd_is_elsewhere() returns whether another process has a domain of the same file open.
+ * nic_xrcd_show() publishes that this process has the domain open.
  */
 bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_elsewhere);
 void nic_xrcd_show(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_show);
@@ -267,7 +267,7 @@ struct nic_srq_attr {
 void nic_srq_query(struct nic_srq *srq, struct nic_srq_attr *ret_attr)
 	URNIC_EXPORT_AS(nic_srq_query);
 
-/* nic_qp_post_recv() for a shared receive queue. Any thread may call. */
+/* Do what nic_qp_post_recv() does, for a shared receive queue. Any thread may call. */
 int nic_srq_post(struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_srq_post);
 
@@ -531,7 +531,7 @@ enum wq_state nic_wq_state(const struct nic_wq *wq) URNIC_EXPORT_AS(nic_wq_state
  */
 int nic_wq_modify(struct nic_wq *wq, enum wq_state to) URNIC_EXPORT_AS(nic_wq_modify);
 
-/* nic_qp_post_recv() for a work queue. */
+/* Do what nic_qp_post_recv() does, for a work queue. */
 int nic_wq_post_recv(struct nic_wq *wq, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_wq_post_recv);
 

@@ -36,7 +36,8 @@ static bool is_watched(void)
 }
 
 /*
- * capture_owner.look: turn the capture off if the capturing process has ended. A worker is locked.
+ * The function for capture_owner.look: turn the capture off if the capturing process has ended. A
+ * worker is locked.
  */
 static void capture_look(void)
 {

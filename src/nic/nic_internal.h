@@ -312,7 +312,7 @@ bool nic_turn_is_free(void);
  */
 int nic_agent_log(int error);
 
-/* agent_client_unclaim() without a wait for a turn. nic_agent_lock is not locked. */
+/* Do what agent_client_unclaim() does, without a wait for a turn. nic_agent_lock is not locked. */
 void nic_agent_unclaim(struct agent_claim *claim);
 
 /*
@@ -428,9 +428,9 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 }
 
 /*
- * nic_qp_modify() for a queue pair of this process. *ret_has_come becomes true if this change has
- * connected the first peer that could map memory of the program; the caller then calls
- * nic_mr_make_mappable().
+ * Do what nic_qp_modify() does, for a queue pair of this process. *ret_has_come becomes true if
+ * this change has connected the first peer that could map memory of the program; the caller then
+ * calls nic_mr_make_mappable().
  */
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *requested, bool *ret_has_come);
@@ -488,7 +488,7 @@ void nic_collect(uint32_t lanes);
  * locked.
  */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
-/* worker_hooks.alarm: the time of `alarm` has come. */
+/* The function for worker_hooks.alarm: the time of `alarm` has come. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
 
 /* --- nic_capture.c --- */

@@ -60,7 +60,7 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-/* port_udp_on_lookup(): the lane needs a lookup. The worker is locked. */
+/* The function for port_udp_on_lookup(): the lane needs a lookup. The worker is locked. */
 static void on_lookup(void *unused)
 {
 	(void)unused;
