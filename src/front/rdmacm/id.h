@@ -46,7 +46,7 @@ struct user_event;
 struct channel {
 	struct rdma_event_channel public; /* first, because programs hold its address */
 	struct event_queue queue;
-	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
+	_Atomic uint32_t readers; /* number of threads in rdma_get_cm_event() */
 };
 
 /* How far the connection of an identifier has come. */

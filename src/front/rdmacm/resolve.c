@@ -158,7 +158,7 @@ int id_fill_path(struct id *id)
 		.numb_path = 1,
 		.pkey = ib->pkey,
 		.sl = id->tos >> 5,
-		.mtu_selector = 2, /* exactly */
+		.mtu_selector = 2, /* exactly `mtu`; likewise below */
 		.mtu = (uint8_t)mtu_of(id),
 		.rate_selector = 2,
 		.rate = IBV_RATE_10_GBPS,
