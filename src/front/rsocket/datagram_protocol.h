@@ -27,7 +27,7 @@
 #define DATAGRAM_UDP_TAG 0x55555555u
 
 enum {
-	DATAGRAM_SLOT_BYTES = 2048, /* the header included */
+	DATAGRAM_SLOT_BYTES = 2048, /* the room for a datagram, the header included */
 	DATAGRAM_HEADER_BYTES_MAX = 24,
 	DATAGRAM_UDP_HEADER_BYTES_MAX = 28,
 };

@@ -12,7 +12,7 @@
 struct pieces {
 	const struct iovec *first; /* the piece at the position; `count` pieces begin here */
 	int count;
-	size_t offset; /* of the position, in the first piece */
+	size_t offset; /* offset of the position in the first piece */
 };
 
 enum pieces_direction { PIECES_OUT, PIECES_IN };

@@ -476,6 +476,6 @@ int rclose(int socket)
 	pthread_cond_broadcast(&rs->changed);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs); /* this call no longer uses the socket */
-	rs_put(rs); /* nor does the table */
+	rs_put(rs); /* the table no longer uses it either */
 	return 0;
 }

@@ -104,7 +104,7 @@ struct rs_options {
 	struct linger linger;
 };
 
-struct datagram; /* datagram_socket.h */
+struct datagram; /* defined in datagram_socket.h */
 
 struct rs {
 	pthread_mutex_t lock;
