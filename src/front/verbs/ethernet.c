@@ -46,7 +46,7 @@ static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZ
 	return true;
 }
 
-/* Look up the kernel's neighbour table. */
+/* Look up the address in the kernel's neighbour table. */
 static int mac_of_neighbour(
 	const struct device *device, const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {

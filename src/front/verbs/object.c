@@ -50,7 +50,7 @@ static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_
 static const struct {
 	void *(*release)(struct object *object);
 	void (*free)(void *memory);
-	const int *max; /* NULL: any number */
+	const int *max; /* the limit on their number; NULL: none */
 	bool is_shared; /* all devices share one limit; otherwise each has this limit */
 } kinds[OBJECT_KIND_COUNT] = {
 #define OBJECT_KIND(name, ...) [OBJECT_##name] = {__VA_ARGS__},
