@@ -222,7 +222,7 @@ struct nic_srq_init {
 	struct nic_xrcd *xrcd; /* NULL: not an XRC queue */
 	/* For an XRC or tag-matching queue only: where its receive requests complete. */
 	struct nic_cq *cq;
-	uint32_t tag_count; /* entries of the matching list of a tag-matching queue, else 0 */
+	uint32_t tag_count; /* length of the matching list of a tag-matching queue, else 0 */
 	uint32_t ifindex;
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
