@@ -115,14 +115,24 @@ void nic_turn_end(void)
 	nic_control_send_strays();
 }
 
-bool nic_turn_is_free(void)
+/* nic_agent_lock is locked. Returns true if no thread has the turn; otherwise unlocks. */
+static bool turn_check(void)
 {
-	if (pthread_mutex_trylock(&nic_agent_lock))
-		return false;
 	if (!turn.is_taken)
 		return true;
 	pthread_mutex_unlock(&nic_agent_lock);
 	return false;
+}
+
+bool nic_turn_is_free(void)
+{
+	return !pthread_mutex_trylock(&nic_agent_lock) && turn_check();
+}
+
+bool nic_turn_is_free_after_wait(void)
+{
+	pthread_mutex_lock(&nic_agent_lock);
+	return turn_check();
 }
 
 int nic_request_begin(void)

@@ -90,8 +90,9 @@ static void stray_remove(void)
 static void strays_send(void)
 {
 	static struct agent_packet packet; /* only the control thread uses it */
+
 	kick_clear(control.strays);
-	if (!nic_turn_is_free())
+	if (!nic_turn_is_free_after_wait())
 		return; /* the end of that turn calls nic_control_send_strays() */
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);

@@ -305,6 +305,11 @@ void nic_turn_end(void);
  * turn. Returns whether the lock was taken.
  */
 bool nic_turn_is_free(void);
+/*
+ * The same, but wait for a thread that has nic_agent_lock. It returns false only if a thread has
+ * the turn. That thread calls nic_control_send_strays() when its turn ends.
+ */
+bool nic_turn_is_free_after_wait(void);
 
 /*
  * Log why urnicd has refused a request, if `error` is not 0. Returns `error`. nic_agent_lock is

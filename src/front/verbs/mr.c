@@ -301,7 +301,8 @@ void *mr_release(struct object *object)
 	struct mr *mr = container_of(object, struct mr, object);
 
 	nic_export_end(object->handle);
-	nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
+	if (!mr->is_retired)
+		nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
 	if (mr->mapping.address)
 		dmabuf_unmap(mr->mapping.address, mr->mapping.bytes, mr->mapping.fd);
 	object_unref(mr->dm);
@@ -320,7 +321,8 @@ static int mr_retire(const struct ibv_mr *verbs)
 		return ENOENT;
 	mr = container_of(object, struct mr, object);
 	pthread_mutex_lock(&mr->lock);
-	error = -nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
+	error = mr->is_retired ? 0 : -nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
+	mr->is_retired = error != EBUSY;
 	pthread_mutex_unlock(&mr->lock);
 	object_unref(object);
 	return error == EBUSY ? EBUSY : 0;

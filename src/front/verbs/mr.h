@@ -8,7 +8,7 @@
 struct mr {
 	struct ibv_mr verbs;
 	struct object object;
-	pthread_mutex_t lock; /* guards the fields that ibv_rereg_mr() changes */
+	pthread_mutex_t lock; /* guards is_retired, and the fields that ibv_rereg_mr() changes */
 	struct object *pd;
 	struct object *dm; /* the device memory that contains it, or NULL */
 	struct dma_handle *dma_handle; /* the handle with which it was registered, or NULL */
@@ -21,6 +21,8 @@ struct mr {
 	unsigned int access;
 	/* ibv_rereg_mr() refuses the region, because it is not ordinary memory of the program */
 	bool is_fixed;
+	/* The NIC has no region for it: another region may have got its key since. Under `lock`. */
+	bool is_retired;
 };
 
 /*
