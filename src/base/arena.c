@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 
-/* Offset 0 means "none", so the first block, and chunk number 0, begin here. */
+/* Offset 0 means "none", so the first chunk and its first block begin at this offset. */
 #define FIRST_OFFSET ((uint64_t)ARENA_BLOCK_BYTES_MIN)
 
 static unsigned block_class(uint64_t bytes)
@@ -40,8 +40,8 @@ static uint8_t *chunk_class_of(const struct arena *arena, uint64_t offset)
 }
 
 /*
- * Reserve `bytes`, in whole chunks, for blocks of `class`. Returns their offset, or 0 when the
- * arena is full.
+ * Reserve `bytes`, a multiple of ARENA_CHUNK_BYTES, for blocks of `class`. Returns the offset of
+ * these bytes, or 0 when the arena is full.
  */
 static uint64_t chunks_take(struct arena *arena, unsigned class, uint64_t bytes)
 {

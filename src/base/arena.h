@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NIC memory: one contiguous stretch of pages, handed out by offset.
+ * NIC memory: a range of pages, from which the NIC allocates blocks. An offset names a block.
  *
  * Peers on the same host may map this memory (queues, the table of regions, public state of queue
  * pairs). So its contents refer to each other by offset, never by pointer. Offset 0 means "none".
@@ -43,13 +43,13 @@ enum {
  */
 #define ARENA_SIDE_BYTES (1ull << 33)
 
-/* The address space of both sides, when each side has `bytes` of memory. */
+/* The bytes of address space that both sides take, when each side has `bytes` of memory. */
 #define ARENA_SPAN(bytes) (ARENA_SIDE_BYTES + (bytes))
 
 struct arena {
 	uint8_t *base;
 	uint64_t bytes; /* the size of the owner's side */
-	uint64_t used_bytes; /* end of the chunks that were ever reserved */
+	uint64_t used_bytes; /* offset of the end of all chunks that were ever reserved */
 	uint64_t live_bytes; /* total size of the blocks that are allocated now */
 	uint64_t free_list[ARENA_CLASS_COUNT]; /* offset of the first free block of each class */
 	/* For each class: the offset of the unused rest of its newest chunk. */

@@ -53,7 +53,7 @@ static inline uint64_t div_ceil_u64(uint64_t value, uint64_t divisor)
 	return value / divisor + (value % divisor != 0);
 }
 
-/* The smallest power of two that is at least `value`, 1 to 2^31. */
+/* The smallest power of two that is at least `value`, which is at most 2^31. */
 static inline uint32_t pow2_ceil_u32(uint32_t value)
 {
 	return value <= 1 ? 1 : 1u << (32 - __builtin_clz(value - 1));

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* P without its x^32 term, 1 and x^8, each as a polynomial with x^0 in bit 31 (crc.h). */
+/* Three polynomials, with x^0 in bit 31 (crc.h): P without its x^32 term, then 1, then x^8. */
 #define POLYNOMIAL 0xedb88320u
 #define ONE        0x80000000u
 #define X_TO_8     0x00800000u
 
 /*
- * isa-l leaves the upper halves of the vector registers in use. The caller's next SSE instruction
- * would then wait for them, which costs a tenth of the bandwidth.
+ * isa-l leaves data in the upper halves of the AVX registers. The caller's next SSE instruction
+ * would then have to wait for these registers, which costs urnic a tenth of its bandwidth.
  */
 #ifdef __x86_64__
 __attribute__((target("avx"))) static void vectors_clean(void)
@@ -40,8 +40,8 @@ static uint32_t times_x(uint32_t a)
 }
 
 /*
- * The CRC-32C of a short message, by the processor's instructions. isa-l would begin with tables
- * that are no longer in the cache.
+ * The CRC-32C of a short message, by the processor's instructions. isa-l would read its tables,
+ * which are usually not in the cache.
  */
 #ifdef __x86_64__
 enum { SHORT_BYTES_MAX = 128 };
@@ -99,7 +99,7 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;
 
-	/* From the lowest power of `a` upwards; each step multiplies `b` by x. */
+	/* Visit the terms of `a` from x^0 upwards; each step multiplies `b` by x. */
 	for (; a; a <<= 1) {
 		product ^= -(a >> 31) & b;
 		b = times_x(b);

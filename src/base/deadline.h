@@ -2,8 +2,9 @@
 /*
  * Deadlines: a binary heap of intrusive entries, earliest first.
  *
- * Each object has one entry with one time. Callers reserve an entry for each object beforehand, so
- * deadline_set() never allocates. Set, move and clear are O(log n); the earliest deadline is O(1).
+ * Each object has one entry with one time. Callers reserve a place for each entry beforehand with
+ * deadline_heap_reserve(), so deadline_set() never allocates. To set, move or clear a deadline is
+ * O(log n); to find the earliest one is O(1).
  * Times are monotonic nanoseconds. The caller serializes all calls.
  */
 #ifndef URNIC_BASE_DEADLINE_H
@@ -34,7 +35,7 @@ int deadline_heap_reserve(struct deadline_heap *heap, uint32_t count);
 /* Set or move a deadline. DEADLINE_NEVER clears it. */
 void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_t at_ns);
 
-/* The earliest deadline, or NULL. It stays in the heap. */
+/* Returns the earliest deadline, which stays in the heap, or NULL when the heap is empty. */
 static inline struct deadline *deadline_heap_first(const struct deadline_heap *heap)
 {
 	return heap->count ? heap->entries[1] : NULL;

@@ -25,10 +25,14 @@ enum {
 };
 
 struct record_ring {
-	/* Bytes since the start. The writer writes this and `dropped`. */
+	/*
+	 * Bytes put into the ring since its creation, headers and padding included. The writer
+	 * alone writes this member and `dropped`.
+	 */
 	alignas(64) _Atomic uint64_t written;
-	_Atomic uint64_t dropped; /* records dropped since the start */
-	alignas(64) _Atomic uint64_t read; /* bytes since the start; the reader writes it */
+	_Atomic uint64_t dropped; /* records for which the ring had no room, since its creation */
+	/* The part of `written` that the reader has taken. The reader alone writes this member. */
+	alignas(64) _Atomic uint64_t read;
 	alignas(64) uint8_t bytes[RECORD_RING_BYTES];
 };
 
@@ -38,15 +42,16 @@ struct record_piece {
 };
 
 /*
- * Append a record that consists of the `count` pieces in their order, of RECORD_BYTES_MAX at most
- * in all. Returns false, and counts the record as dropped, when the ring has no room for it.
+ * Append a record that consists of the `count` pieces in their order. The pieces together have at
+ * most RECORD_BYTES_MAX bytes. Returns false, and counts the record as dropped, when the ring has
+ * no room for it.
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
 /*
  * Take out the oldest record.
  *
- * `to`  Receives the record; has room for RECORD_BYTES_MAX.
+ * `to`  Receives the record; has room for RECORD_BYTES_MAX bytes.
  *
  * Returns the record's length, or 0 when there is none. Returns -EPROTO, and empties the ring, when
  * the writer has left an impossible index or header.
