@@ -32,7 +32,7 @@ static const struct {
 };
 #undef BIT
 
-/* The words of a fault, and the next one to parse. */
+/* The words of one fault. `next` is the index of the first word that is not parsed yet. */
 struct words {
 	struct text_part all;
 	struct text_part word[WORDS_MAX];
@@ -40,7 +40,7 @@ struct words {
 	uint32_t next;
 };
 
-/* Returns false if there are too many. */
+/* Split a fault at its blanks. Returns false if it has more than WORDS_MAX words. */
 static bool words_split(const struct text_part *line, struct words *words)
 {
 	size_t i = 0;
@@ -92,7 +92,7 @@ static bool time_take(struct words *words, uint64_t *ret_ns)
 	return true;
 }
 
-/* Take the words of a kind of packet, one or two, in this writing. */
+/* Take the name of a kind of packet: the word or two words of `text`, if they come next. */
 static bool kind_take_words(struct words *words, const char *text)
 {
 	const char *blank = strchr(text, ' ');
@@ -122,7 +122,7 @@ static bool kind_take(struct words *words, uint32_t *ret_operations)
 	return false;
 }
 
-/* "[of qp K]" */
+/* Take "[of qp K]". */
 static bool qp_take(struct words *words, struct impair_fault *fault)
 {
 	if (!word_take(words, "of"))
@@ -130,7 +130,7 @@ static bool qp_take(struct words *words, struct impair_fault *fault)
 	return word_take(words, "qp") && number_take(words, NUMBER_MAX, &fault->qp);
 }
 
-/* "PACKET N [by TIME] [TIMES times] [of qp K]" */
+/* Take "PACKET N [by TIME] [TIMES times] [of qp K]". */
 static bool packet_take(struct words *words, struct impair_fault *fault)
 {
 	fault->times = 1;
@@ -145,14 +145,14 @@ static bool packet_take(struct words *words, struct impair_fault *fault)
 	return qp_take(words, fault);
 }
 
-/* "N times [of qp K]" */
+/* Take "N times [of qp K]". */
 static bool rnr_take(struct words *words, struct impair_fault *fault)
 {
 	return number_take(words, TIMES_MAX, &fault->times) && word_take(words, "times") &&
 		qp_take(words, fault);
 }
 
-/* "peer after SIZE" */
+/* Take "peer|server|client after SIZE". "peer" means the server. */
 static bool kill_take(struct words *words, struct impair_fault *fault)
 {
 	fault->times = 1;
@@ -168,7 +168,7 @@ static bool kill_take(struct words *words, struct impair_fault *fault)
 	return true;
 }
 
-/* "[at server|client]" */
+/* Take "[at server|client]". */
 static bool side_take(struct words *words, struct impair_fault *fault)
 {
 	if (!word_take(words, "at"))
@@ -277,7 +277,7 @@ bool impair_faults_parse(struct impair_plan *plan, const char *text, char ret_wh
 		size_t used_bytes = strcspn(text, "#\n");
 		size_t first = 0;
 
-		/* The comment may have semicolons, too. */
+		/* Semicolons in the comment separate no faults: `used_bytes` ends before it. */
 		while (first <= used_bytes) {
 			const char *end = memchr(text + first, ';', used_bytes - first);
 			struct text_part line = {text + first,

@@ -6,7 +6,7 @@
 #include "wire/opcode.h"
 #include "wire/roce.h"
 
-/* What is drawn for a packet: each draw is independent of the others. */
+/* The random draws for a packet. Each draw is independent of the others. */
 enum draw { DRAW_LOSS, DRAW_DUPLICATE, DRAW_CORRUPT, DRAW_REORDER, DRAW_BIT };
 
 enum stream_kind { STREAM_REQUESTS, STREAM_RESPONSES, STREAM_ACKS };
@@ -14,18 +14,22 @@ enum stream_kind { STREAM_REQUESTS, STREAM_RESPONSES, STREAM_ACKS };
 enum {
 	XRCETH_BYTES = 4,
 	RETH_LENGTH_OFFSET = 12,
-	/* In the BTH: FECN, BECN and reserved bits, which the ICRC does not cover. */
+	/* Offset of the BTH's byte of FECN, BECN and reserved bits. The ICRC does not cover it. */
 	UNCOVERED_BYTE = 4,
-	/* The position of `base`. It is the number of all PSNs, so positions before it exist. */
+	/*
+	 * The position of the packet with the PSN `base` of struct impair_stream. It equals the
+	 * count of all PSNs (2^24), so packets before that one have positions, too.
+	 */
 	POSITION_FIRST_PACKET = U24_MASK + 1,
 };
 
-/* The identity of a transmission. */
+/* One transmission of a packet, with all that its draws depend on. */
 struct transmission {
 	const struct opcode_info *info;
 	enum stream_kind kind;
-	uint64_t position; /* in the stream; for an acknowledgement, how many came before it */
-	uint32_t returns;
+	/* In the stream; of an acknowledgement or CNP: how many of both the flow sent before. */
+	uint64_t position;
+	uint32_t returns; /* impair_stream.returns; 0 if is_first */
 	uint32_t payload_bytes;
 	bool is_first;
 };
@@ -56,7 +60,7 @@ void impair_flow_bind(
 
 /* --- identity --- */
 
-/* The position of a PSN, which is less than half the PSNs from the next one. */
+/* The position of `psn`, which is at most half the PSN space away from position `stream->next`. */
 static uint64_t position_of(const struct impair_stream *stream, uint32_t psn)
 {
 	uint32_t ahead = (psn - stream->base - (uint32_t)stream->next) & U24_MASK;
@@ -65,7 +69,7 @@ static uint64_t position_of(const struct impair_stream *stream, uint32_t psn)
 				     : stream->next + ahead - (U24_MASK + 1u);
 }
 
-/* The number of PSNs that a packet takes: a READ request takes those of its responses. */
+/* The number of PSNs that a packet takes. A READ request takes one for each response packet. */
 static uint64_t psn_count(
 	const struct impair_flow *flow, const struct opcode_info *info, const uint8_t *packet)
 {
@@ -107,7 +111,10 @@ static bool transmission_identify(struct impair_flow *flow, const uint8_t *packe
 	if (info->operation == OPERATION_ACKNOWLEDGE || info->role == OPCODE_ROLE_CONGESTION) {
 		ret_sent->kind = STREAM_ACKS;
 		ret_sent->position = flow->acks++;
-		/* Follow the PSN, so that position_of() takes the next response for a new one. */
+		/*
+		 * An acknowledgement advances the PSN, too. Without this update, many of them in a
+		 * row would make position_of() take the next response for a retransmission.
+		 */
 		flow->responses.next = max_u64(
 			flow->responses.next, position_of(&flow->responses, get_be24(packet + 9)));
 		return true;
@@ -153,7 +160,7 @@ static uint32_t bit_draw(const struct impair *impair, const struct impair_flow *
 
 /* --- faults --- */
 
-/* Does the fault hit this transmission? `lock` is held. */
+/* Does the fault hit this transmission? If so, use up one hit. The caller holds impair->lock. */
 static bool fault_hits(const struct impair_fault *fault, struct impair_fault_state *state,
 	const struct impair_flow *flow, const struct transmission *sent)
 {
@@ -183,7 +190,7 @@ static void fault_apply(const struct impair_fault *fault, struct impair_fate *fa
 		fate->hold_ns += fault->amount;
 }
 
-/* Has the process just sent the payload after which it kills? */
+/* Choose the fault's victim once the process has sent as much payload as the fault names. */
 static void kill_decide(const struct impair_fault *fault, struct impair_fault_state *state,
 	uint64_t sent_bytes, struct impair_fate *fate)
 {
@@ -248,7 +255,7 @@ void impair_decide(struct impair *impair, struct impair_flow *flow, const uint8_
 	ret_fate->is_reordered = share_draw(impair, flow, &sent, DRAW_REORDER, plan->reorder);
 	if (plan->fault_count)
 		faults_decide(impair, flow, &sent, ret_fate);
-	/* A lost packet has no other fate. */
+	/* A dropped packet counts as dropped only. */
 	if (ret_fate->is_dropped) {
 		ret_fate->is_duplicated = false;
 		ret_fate->is_corrupted = false;

@@ -6,7 +6,7 @@
 #include "base/arith.h"
 #include "impair/value.h"
 
-/* Values that a sentence repeats are cut to this length. */
+/* A sentence quotes at most this many bytes of a value. */
 enum { WORD_BYTES_MAX = 40 };
 
 static bool share_set(uint32_t *share, const struct text_part *text)

@@ -5,8 +5,9 @@
 /*
  * What a user wants a process to suffer: the text of URNIC_IMPAIR and URNIC_FAULTS as a struct.
  *
- * URNIC_IMPAIR is a comma-separated list of `name=value` (impair/setting.def). URNIC_FAULTS has a
- * fault per line or between semicolons (impair/verb.def); a `#` begins a comment. Pure functions.
+ * URNIC_IMPAIR is a comma-separated list of `name=value` (impair/setting.def). URNIC_FAULTS is a
+ * list of faults (impair/verb.def); a line break or a semicolon ends each of them, and a `#` begins
+ * a comment. All functions are pure.
  */
 
 #include <stdbool.h>
@@ -32,7 +33,7 @@ struct impair_fault {
 	enum impair_verb verb;
 	enum impair_side at; /* the side whose packets it hits; NONE: both sides */
 	uint32_t operations; /* which packets count, as bits of enum opcode_operation */
-	uint32_t number; /* which of these packets it hits; 1 is the first */
+	uint32_t number; /* which of these packets it hits, by first transmission; 1 is the first */
 	uint32_t times; /* how often it hits this packet; rnr: how many NAKs it causes */
 	uint32_t qp; /* the queue pair; 0: any */
 	uint64_t amount; /* delay: nanoseconds; kill: bytes */
@@ -40,7 +41,7 @@ struct impair_fault {
 };
 
 struct impair_plan {
-	/* Shares of the packets; IMPAIR_SHARE_ALL is all of them */
+	/* Shares of the packets; IMPAIR_SHARE_ALL means every packet */
 	uint32_t loss;
 	uint32_t duplicate;
 	uint32_t corrupt;
@@ -49,28 +50,29 @@ struct impair_plan {
 	uint64_t rate; /* bits per second; 0: no limit */
 	uint32_t seed;
 	enum impair_side side; /* the side of this process */
-	/* Process groups, for kill; 0: unknown */
+	/* The process groups that a kill fault kills; 0: unknown */
 	uint32_t server;
 	uint32_t client;
-	char report[IMPAIR_PATH_BYTES]; /* "": none */
+	char report[IMPAIR_PATH_BYTES]; /* path of the file for struct impair_report; "": none */
 	uint32_t fault_count;
 	struct impair_fault faults[IMPAIR_FAULTS_MAX];
 };
 
 /*
- * Set one item of a plan.
+ * Set one item of a plan. Returns false when the name or the value is wrong.
  *
- * `ret_why`  On failure: a sentence without a period that names the word and what is possible.
+ * `ret_why`  On failure: a sentence without a period that quotes the wrong word and says what may
+ *            stand in its place.
  */
 bool impair_plan_set(struct impair_plan *plan, const char *name, const char *value,
 	char ret_why[IMPAIR_WHY_BYTES]);
 
-/* Parse URNIC_IMPAIR into a zeroed plan. Returns as impair_plan_set(). */
+/* Parse the text of URNIC_IMPAIR into a zeroed plan. Returns as impair_plan_set(). */
 bool impair_plan_parse(struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);
 
 /*
- * Add the faults of URNIC_FAULTS to a plan. A fault at the other side than plan->side is checked,
- * but not added. Returns as impair_plan_set().
+ * Parse the text of URNIC_FAULTS, and add its faults to a plan. A fault for the side that is not
+ * plan->side is checked, but not added. Returns as impair_plan_set().
  */
 bool impair_faults_parse(
 	struct impair_plan *plan, const char *text, char ret_why[IMPAIR_WHY_BYTES]);

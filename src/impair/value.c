@@ -17,7 +17,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* The unit of that name; NULL: none. */
+/* The unit that `name` names, or NULL. */
 static const struct unit *unit_find(
 	const struct unit *units, size_t count, const struct text_part *name)
 {
@@ -28,8 +28,8 @@ static const struct unit *unit_find(
 }
 
 /*
- * A decimal number with at most nine digits behind its point, then a unit. What is less than one in
- * the result is lost.
+ * Parse a decimal number with at most nine digits behind its point, followed by a unit. The result
+ * is rounded down to a whole number.
  */
 static bool decimal_parse(
 	const struct text_part *text, const struct unit *units, size_t count, uint64_t *ret_value)
