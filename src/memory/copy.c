@@ -39,8 +39,8 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 
 #ifdef __x86_64__
 /*
- * Stores that bypass the caches become visible in any order, so a fence ends the copy. The caller
- * stores the last bytes after it.
+ * Copy whole cache lines to an aligned address. Stores that bypass the caches become visible in any
+ * order, so a fence ends the copy. The caller stores the last bytes after that fence.
  */
 static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -66,7 +66,7 @@ static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	/* A copy from front to back would overwrite source bytes before it has read them. */
+	/* Would a copy from front to back overwrite source bytes that it has not read yet? */
 	bool is_overrun = (uintptr_t)to - (uintptr_t)from < bytes;
 
 	if (bytes >= COPY_STREAM_BYTES && !is_overrun) {
@@ -157,7 +157,10 @@ struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, si
 	return slice;
 }
 
-/* Copy `from` to a list that may name borrowed memory. */
+/*
+ * Copy `from` to a list that may name borrowed memory. `check` and `walk` are walks over the same
+ * bytes: the first to check them all, the second to copy.
+ */
 static enum mr_fault scatter_borrowed(const struct mr_table *table, uint32_t pd, struct walk *check,
 	struct walk *walk, const uint8_t *from)
 {
@@ -202,7 +205,7 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	}
 	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
 		if (mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to))
-			/* Cannot happen: no region is deregistered while the lane is locked */
+			/* Cannot happen: no region is deregistered while the lane is locked. */
 			return MR_FAULT_KEY;
 		copy_place(to, from, step_bytes);
 		from += step_bytes;

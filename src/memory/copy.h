@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moving payload between packets and the application's memory.
+ * Copies of payload between packets and the application's memory.
  *
  * A scatter/gather list is resolved entry by entry: mr_resolve() checks the key of each entry, and
  * only for the part of the entry that is copied. copy_place() keeps the order on which a program
@@ -25,8 +25,8 @@ struct sge {
 
 /*
  * Copy into memory that a program may poll. The last eight bytes, or all if there are fewer, are
- * stored last, by a single store if they are aligned. Source and destination may overlap, as for
- * memmove().
+ * stored last. If these are four or eight aligned bytes, a single store writes them. Source and
+ * destination may overlap, as for memmove().
  */
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
@@ -55,7 +55,8 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 
 /*
  * The address of bytes [offset, offset + bytes) of the list, if one entry has them all and they are
- * readable. NULL: the caller has to gather them. The pointer is valid until a region is removed.
+ * readable. NULL: the caller has to gather them. The pointer is valid while the caller holds the
+ * lane's lock.
  */
 const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes);
@@ -73,7 +74,7 @@ struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, si
 enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from);
 
-/* Does every entry of the list grant `access`? Moves nothing. */
+/* MR_OK if every entry's key grants `access` to the entry's bytes. Copies nothing. */
 enum mr_fault sge_check(const struct mr_table *table, uint32_t pd, uint32_t access,
 	const struct sge *list, uint32_t count);
 

@@ -68,7 +68,7 @@ void mr_table_done(struct mr_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-/* A slot that was never used; if there is none, the slot that has been free longest. */
+/* A slot that was never used, else the slot that has been free longest. NULL: no slot is free. */
 static struct mr_slot *slot_next(struct mr_table *table)
 {
 	uint32_t index;
@@ -107,7 +107,7 @@ static void place_write(
 
 	atomic_store_explicit(&place->segment, extent->segment, memory_order_relaxed);
 	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
-	/* A peer that reads this `end` also sees the other fields. 0: nothing can be mapped. */
+	/* A peer that reads this `end` also sees the other fields. An `end` of 0 means no bytes. */
 	atomic_store_explicit(&place->end, extent->end, memory_order_release);
 }
 
@@ -195,7 +195,7 @@ static int region_find(
 	return 0;
 }
 
-/* Make lookups of the key fail, and wait until no process uses its memory. As mr_quiesce_fn. */
+/* Make lookups of the key fail, and wait until no process uses its memory (mr_quiesce_fn). */
 static bool key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_seq_cst);
@@ -250,8 +250,9 @@ static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted
 /*
  * A window may be bound again during the lookup, under the same key. So the fields are valid only
  * if the whole key word, with its version, is the same before and after they are read. If the word
- * has changed, the requester has no right to the window at this moment. A type 2 window is checked
- * by queue pair, not by protection domain: both domains were equal when the window was bound.
+ * has changed, the lookup ran during a bind or an invalidation, so it may fail. A type 2 window is
+ * checked by queue pair, not by protection domain, because the bind has checked that the window and
+ * the queue pair have the same protection domain.
  */
 static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
@@ -356,7 +357,7 @@ const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key)
 	return index < table->slot_count ? &table->slots[index] : NULL;
 }
 
-/* Yes, unless `used` is found and is the key of another region: a window may lie in any region. */
+/* False only if `used` is the key of another region. A window may lie in any region. */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
 {
 	const struct mr_slot *slot = mr_slot_find(table, used);
@@ -444,7 +445,10 @@ bool mr_table_suspend(const struct mr_table *table)
 	for (uint32_t i = 0; i < table->fresh_count; i++)
 		if (atomic_load_explicit(&table->slots[i].key_word, memory_order_relaxed))
 			atomic_fetch_or(&table->slots[i].key_word, MR_KEY_IS_SUSPENDED);
-	/* While no key is found, a mark's key does not show its memory: wait for all marks. */
+	/*
+	 * No lookup finds a key now, so the key in an in-use mark does not say which memory is in
+	 * use. So wait for all marks.
+	 */
 	return !table->quiesce || table->quiesce(0);
 }
 

@@ -9,13 +9,14 @@
  * A key has 32 bits. The upper 24 are a secret permutation of (slot, generation), so a peer cannot
  * predict a key (base/permute.h says how far; IBTA 10.6.3.3 leaves the choice to the NIC). The low
  * 8 are a random variant. Each reuse of a slot changes the generation and the variant, and slots
- * are reused as late as possible. So the key of a deregistered region matches no later region. The
- * lkey and the rkey of a region are equal; the access flags decide what remote peers may do.
+ * are reused as late as possible. So the key of a deregistered region cannot match a later region
+ * before its slot has been reused 256 times. The lkey and the rkey of a region are equal; the
+ * access flags decide what remote peers may do.
  *
  * Memory is not pinned: the NIC uses the process's own page tables, so pages may be swapped or
  * moved, and no memlock limit applies. Registering does not touch the pages. The memory of a region
  * must be mapped from registration to deregistration. Only on-demand regions (MR_ON_DEMAND) may
- * lack pages, so each access to one first calls mr_touch_fn.
+ * lack pages, so each access to such a region first calls mr_touch_fn.
  *
  * A null region discards writes and reads as zeros, whatever address a scatter/gather entry has.
  *
@@ -26,8 +27,8 @@
  * peer on the same host copies to and from those bytes directly.
  *
  * The table is plain data in NIC memory. Threads: the caller serializes adding, changing and
- * removing (set-up path). Changing and removing also need every lane's lock, because each copy
- * holds some lane's lock. A lookup needs one lane's lock.
+ * removing (set-up path). Changing and removing also need every lane's lock, because a thread that
+ * copies holds only its lane's lock. A lookup needs one lane's lock.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -56,7 +57,7 @@ enum mr_access {
 	MR_LOCAL_READ = 1 << 16, /* each region grants it, no window does */
 	MR_TOUCH = 1 << 17, /* the caller reads or writes the bytes next; see mr_touch_fn */
 
-	MR_ACCESS_DEFINED = 0x3ff003ff, /* the flags of verbs, with the range of optional ones */
+	MR_ACCESS_DEFINED = 0x3ff003ff, /* the flags of verbs, with IBV_ACCESS_OPTIONAL_RANGE */
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 
@@ -90,8 +91,8 @@ enum mr_kind {
 struct mr_slot {
 	/*
 	 * 1 << 32 | key while the slot can be accessed, else 0. Bit 32 is needed because 0 is a
-	 * legal key. Bits from 34 on are a version, so that a slot never has the same word twice
-	 * (struct mr_cached).
+	 * legal key. Bit 33 is set while the table is suspended. Bits from 34 on are a version, so
+	 * that a slot never has the same word twice (struct mr_cached).
 	 */
 	_Atomic uint64_t key_word;
 	uint32_t pd;
@@ -128,7 +129,7 @@ struct mr_extent {
 	uint32_t segment;
 };
 
-/* The struct mr_extent of a slot's region, in NIC memory. Written when the slot is written. */
+/* The struct mr_extent of a slot's region, in NIC memory for peers to read. */
 struct mr_place {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end;
@@ -146,7 +147,8 @@ struct mr_region {
 };
 
 enum {
-	MR_SLOT_COUNT_MAX = 1 << 16, /* 16 of the upper 24 key bits; the generation has 8 */
+	/* Of the upper 24 bits of a key, 16 are the slot and 8 the generation. */
+	MR_SLOT_COUNT_MAX = 1 << 16,
 	MR_REGION_COUNT_MAX = 3 << 14, /* regions among these slots */
 	MR_WINDOW_COUNT_MAX = 1 << 14, /* windows among these slots */
 	MR_PD_BORROWED_END = 1 << 20, /* lower numbers are of borrowed domains (mr_borrowed.h) */
@@ -160,10 +162,11 @@ enum {
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
 /*
- * Wait until no other process uses the memory of `key` (0: of any key), which lookups no longer
- * find. The caller then changes or frees that memory. Returns true when no process uses it. Returns
- * false when a process did not clear its in-use mark in time, because it is suspended: it may still
- * write to the memory, but completes no request with it.
+ * Wait until no other process uses the memory of `key` (0: of any key). Lookups no longer find the
+ * key. After this call the caller changes or frees the memory. Returns true when no process uses
+ * the memory. Returns false when a process did not clear its in-use mark in time, because it does
+ * not run (SIGSTOP, a debugger). Such a process may still write to the memory, but completes no
+ * request with it.
  */
 typedef bool mr_quiesce_fn(uint32_t key);
 
@@ -180,13 +183,13 @@ struct mr_borrowed;
 
 struct mr_table {
 	struct mr_slot *slots;
-	struct mr_place *places; /* one for each slot; used if the slot is a region */
+	struct mr_place *places; /* one for each slot; only those of regions are used */
 	uint32_t slot_count;
 	const struct permutation *permutation; /* in NIC memory */
 	/* A null region is read from the zeros and written to the sink, MR_NULL_BYTES each. */
 	uint8_t *null_zeros;
 	uint8_t *null_sink;
-	uint32_t *free_ring; /* slots in the order of their release; private to the owner */
+	uint32_t *free_ring; /* indices of free slots, oldest first; private to the owner */
 	uint32_t free_head;
 	uint32_t free_count;
 	uint32_t fresh_count; /* slots with this index or a higher one were never used */
@@ -214,12 +217,12 @@ void mr_table_done(struct mr_table *table);
 int mr_table_add(
 	struct mr_table *table, const struct mr_region *region, uint8_t variant, uint32_t *ret_key);
 
-/* Returns 0 or -ENOMEM. */
+/* Register a null region. Returns 0 or -ENOMEM. */
 int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key);
 
 /*
- * The region was changed or removed, but a suspended process may still access its former memory
- * (mr_quiesce_fn returned false).
+ * The region was changed or removed, but a process that does not run now may still write to the
+ * region's former memory (mr_quiesce_fn returned false).
  */
 enum { MR_IN_USE = 1 };
 
@@ -244,8 +247,8 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
  * `access`       The required rights: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH
  *                when the caller accesses the bytes next, and does not only check the range.
  * `iova, bytes`  The range; any values are legal, because a hostile peer may have sent them.
- * `ret_pointer`  Set on success. Must not be followed for bytes == 0. For a null region it is valid
- *                for MR_NULL_BYTES.
+ * `ret_pointer`  Set on success. Must not be dereferenced if `bytes` is 0. For a null region it is
+ *                valid for MR_NULL_BYTES bytes.
  */
 enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
@@ -259,8 +262,10 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 }
 
 /*
- * The cached result of a lookup, for the same struct mr_user. It is valid while `*key_word` equals
- * `word`. Null regions and on-demand regions are not cached. A zeroed struct is an empty cache.
+ * The cached result of a lookup. Only the struct mr_user that the lookup was for may use it. It is
+ * valid while `*key_word` equals `word`. Only regions are cached. The rights of an on-demand region
+ * lack MR_TOUCH, so its bytes are never accessed by way of the cache. A zeroed struct is an empty
+ * cache.
  */
 struct mr_cached {
 	const _Atomic uint64_t *key_word; /* NULL: empty; all other fields are 0 */
@@ -295,8 +300,8 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
 /*
- * mr_resolve() with a cache, which is for the same `pd`. If the cache does not have the range, the
- * call looks it up, and caches its region.
+ * mr_resolve() with a cache, which is used for this `pd` only. If the cache does not have the
+ * range, the function looks up the key, and caches its region.
  */
 static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	struct mr_cached *cached, uint32_t key, uint32_t pd, uint32_t access, uint64_t iova,
@@ -313,25 +318,31 @@ static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	return fault;
 }
 
-/* mr_resolve_for() for a whole region or window. */
+/* MR_OK if `key` grants `user` the rights `access` to the whole region or window. */
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 
-/* The region of `key`, or of the window of `key`; NULL when the key is not found now. */
+/*
+ * The region whose key is `key`. For the key of a window, the region to which the window is bound.
+ * NULL when no lookup finds the key now.
+ */
 const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key);
 
-/* May a user of key `used` access memory of the region or window `key`, which was withdrawn? */
+/*
+ * May a process whose in-use mark has the key `used` be accessing memory of `key`, a region or
+ * window whose key was withdrawn?
+ */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key);
 
-/* Fill in where the table lies in NIC memory. */
+/* Set *ret_public to the place of the table in NIC memory. */
 void mr_table_publish(
 	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public);
 
 /*
  * View another process's table, which lies in the `bytes` of NIC memory at `base`, where `public`
  * says. The view is for lookups only, which turn keys into addresses of that process. For a null
- * region the address is NULL, because its bytes do not exist. On-demand regions are refused with
- * MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not inside that memory.
+ * region the address is NULL, because a view has no null_zeros and no null_sink. On-demand regions
+ * are refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not inside that memory.
  */
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
@@ -363,7 +374,7 @@ void mr_table_resume(const struct mr_table *table);
  */
 bool mr_key_is_known(const struct mr_table *table, uint32_t key);
 
-/* Remove the segment from all regions: peers map no region by it. The table is suspended. */
+/* Record that peers can map no region by `segment` any more. The table is suspended. */
 void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 
 /* The region of `pd` with this key, on-demand or not. False: there is none. */
@@ -376,7 +387,7 @@ bool mr_table_find(
  */
 bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region);
 
-/* mr_table_place() for the region that mr_table_next() found last; `index` is its *index now. */
+/* mr_table_place() for the last region of mr_table_next(). `index` is the *index that it left. */
 void mr_table_place_last(
 	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
 

@@ -11,7 +11,7 @@
  * No caller gets a pointer to borrowed memory, because the owner may remove the memory at any time,
  * and waits only for a call in progress. So mr_put() and mr_get() move bytes that may be borrowed.
  *
- * Threads: as for lookups, one lane's lock is held.
+ * Threads: the caller holds one lane's lock, as for lookups.
  */
 #ifndef URNIC_MEMORY_MR_BORROWED_H
 #define URNIC_MEMORY_MR_BORROWED_H
@@ -40,15 +40,18 @@ struct mr_borrowed {
 	/* mr_resolve_for() without a pointer. */
 	enum mr_fault (*check)(
 		uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes);
-	/* Check as above, then copy. Bytes that put() writes become visible as by copy_place(). */
+	/*
+	 * put() and get() check as check() does, then copy. put() stores the last bytes last, as
+	 * copy_place() does.
+	 */
 	enum mr_fault (*put)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, const uint8_t *from);
 	enum mr_fault (*get)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, uint8_t *to);
 	/*
-	 * Apply `word` atomically, and set *ret_before to the previous contents. `iova` is aligned.
-	 * Returns MR_FAULT_LATER when only the owner can execute the operation, and was too busy to
-	 * take it up.
+	 * Apply `word` atomically, and set *ret_before to the previous contents. `iova` is a
+	 * multiple of 8. Returns MR_FAULT_LATER when only the owner can execute the operation, and
+	 * did not begin in time.
 	 */
 	enum mr_fault (*apply)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		const struct mr_word *word, uint64_t *ret_before);

@@ -14,10 +14,13 @@ enum { MR_KEY_VERSION_SHIFT = 34 };
 
 #define MR_KEY_MASK ((1ull << MR_KEY_VERSION_SHIFT) - 1)
 
-/* Take a free slot as `kind`. Lookups find it after mr_slot_publish(). NULL: no slot is free. */
+/*
+ * Take a free slot as `kind`. Lookups find it after mr_slot_publish(). Returns NULL when no slot is
+ * free, or the table has as many regions or windows as it may.
+ */
 struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);
 
-/* Free the slot. No later key of the slot is equal to an earlier one. */
+/* Free the slot. The keys of its next 255 uses differ from the keys of this use. */
 void mr_slot_free(struct mr_table *table, struct mr_slot *slot);
 
 /* The key of a slot for one of its 256 variants. */
@@ -44,7 +47,7 @@ static inline bool mr_slot_has_key(const struct mr_slot *slot, uint32_t key, mem
 		(MR_KEY_IS_LIVE | key);
 }
 
-/* The slot whose key is `key` now, or NULL. An invalid key may index a slot with another key. */
+/* The slot whose key is `key` now, or NULL. The slot that a wrong key leads to has another key. */
 static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);

@@ -7,7 +7,7 @@
 #include "base/arith.h"
 #include "memory/mr_internal.h"
 
-/* The rights that a bind may grant; other flags of a bind are ignored. */
+/* The rights that a bind may grant; it grants no other right of mw_bind.access. */
 #define GRANTED (MR_REMOTE_ANY | MR_FLUSH_GLOBAL)
 
 /* The window, bound or not, that the upper 24 bits of `key` name; NULL when there is none. */
@@ -85,7 +85,7 @@ static enum mr_fault region_check(const struct mr_slot *region, const struct mw_
 	return MR_OK;
 }
 
-/* Bind the window. The caller holds its lock, and has checked the bind. */
+/* Bind the window. The caller holds the window's lock, and has checked the bind. */
 static void bind_execute(const struct mr_table *table, struct mr_slot *slot, struct mr_slot *region,
 	const struct mw_bind *bind)
 {
