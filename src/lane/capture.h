@@ -5,14 +5,14 @@
 /*
  * The capture of a lane's requests within this host.
  *
- * A word in NIC memory turns the capture on; the capturing process may set and clear it at any
- * time. While it is set, the lane records each request that it executes without packets. It writes
- * the packets that the request would have been sent in to a ring in NIC memory, and the capturing
+ * The word capture_public.is_on turns the capture on; the capturing process may set and clear it at
+ * any time. While the word is set, the lane records each request that it executes without packets:
+ * it writes the packets that would have carried the request to a ring in NIC memory. The capturing
  * process empties the ring. If the ring is full, the lane drops and counts the packet; it never
  * waits. Once a second the lane calls capture_owner.look(), which checks that the capturing process
  * still exists.
  *
- * While the word is not set, the lane only reads it, once for each request or batch.
+ * While the word is not set, the lane only reads the word, once for each request or batch.
  *
  * Threads: the lane's lock covers everything here.
  */
@@ -34,7 +34,7 @@ struct capture_public {
 /* What the NIC provides for a lane's capture. */
 struct capture_owner {
 	uint64_t (*now_ns)(void); /* monotonic */
-	/* Packets are captured: clear the word if the process that set it has gone. */
+	/* The lane captures packets: clear is_on if the process that set it has ended. */
 	void (*look)(void);
 };
 
@@ -45,7 +45,7 @@ struct capture {
 	uint64_t looked_ns; /* when owner->look() was called; 0: never */
 };
 
-/* For a lane that is not started yet. Its word is never set. */
+/* The capture_public of a lane that is not started yet. Its is_on is never set. */
 extern const struct capture_public capture_nowhere;
 
 static inline bool capture_is_on(const struct capture_public *public)
@@ -53,7 +53,7 @@ static inline bool capture_is_on(const struct capture_public *public)
 	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
 }
 
-/* The time to record for all packets of a request. */
+/* The present time. The lane records the same time for all packets of a request. */
 static inline uint64_t capture_now_ns(const struct capture *capture)
 {
 	return capture->owner->now_ns();

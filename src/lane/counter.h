@@ -2,9 +2,9 @@
 /*
  * Named counters of a queue pair.
  *
- * Counters lie in NIC memory so that `urnic stat` can read them from another process while they
- * count. The holder of the lane's lock writes them, and any thread may read them. Each value is
- * exact, but values that a reader reads one after the other are no snapshot.
+ * Counters lie in NIC memory, so `urnic stat` can read them from another process at any time. The
+ * holder of the lane's lock writes them, and any thread may read them. Each value is exact, but a
+ * reader gets the values of several counters from different moments.
  */
 #ifndef URNIC_LANE_COUNTER_H
 #define URNIC_LANE_COUNTER_H

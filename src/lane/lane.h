@@ -30,8 +30,8 @@
 #define LANE_QP_COUNT_MAX 65536
 
 /*
- * If a deadline is served this long after its time, no thread drove the lane meanwhile, because the
- * machine is overloaded. An idle machine wakes a sleeping thread within two milliseconds.
+ * If a thread serves a deadline this long after its time, no thread drove the lane meanwhile,
+ * because the machine is overloaded. An idle machine wakes a sleeping thread within 2 ms.
  */
 #define LANE_LATE_NS 20000000u
 
@@ -62,7 +62,7 @@ struct lane {
 	struct guards guards;
 	const struct srq_table *srqs; /* the queues that XRC requests may name; the NIC sets it */
 	struct deadline_heap deadlines;
-	/* Deadlines of queue pairs that wait for their rate (pace.h) */
+	/* Deadlines of queue pairs whose rate lets them send again only later (qp/pace.h) */
 	struct deadline_heap pacing;
 	struct list tx_data;
 	struct list tx_ack;
@@ -76,17 +76,17 @@ struct lane {
 	/* Queue pairs in multicast groups; allocated when one is attached */
 	struct lane_member *members;
 	uint32_t member_count;
-	/* Packets that the first queue pair of a list has sent in its turn */
+	/* Packets that the queue pair whose turn it is has sent in this turn */
 	uint32_t burst_packets;
 	/*
 	 * The least payload, in bytes, that queue pairs may send zero-copy in runs
 	 * (wire/packet_run.h); 0: they send nothing zero-copy. The worker sets it.
 	 */
 	uint32_t zerocopy_bytes_min;
-	/* Is a capture on, and what is its ring? The NIC sets both together. */
+	/* `capture_public` says whether a capture is on. The NIC sets both pointers together. */
 	const struct capture_public *capture_public;
 	struct capture *capture;
-	struct impair *impair; /* NULL: none; set by the owner */
+	struct impair *impair; /* NULL: no impairments; the NIC sets it */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */
 	uint64_t public_offset;
 	/* The count of impossible records that processes of this host left in shared memory. */

@@ -4,9 +4,9 @@
 #include "base/arith.h"
 
 /*
- * The application has neither polled nor posted for POLL_IDLE_NS, so this process is only a target
- * of others, or waits for events. An application that is not passive needs the CPU more than this
- * thread does, even if it only posts and then watches its memory.
+ * Has the application neither polled nor posted for POLL_IDLE_NS? Then this process is only a
+ * target of others, or waits for events. An application that is not passive needs the CPU more than
+ * this thread does, even if it only posts and then watches its memory.
  */
 static bool is_passive(const struct poll_thread *thread, uint64_t now_ns)
 {

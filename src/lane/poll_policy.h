@@ -3,8 +3,8 @@
 #define URNIC_LANE_POLL_POLICY_H
 
 /*
- * How often a lane's driver reads the sockets, and when the lane's thread drives, sleeps or stands
- * back, which means that it leaves the lane to the application's polls.
+ * How often a lane's driver reads the sockets, and when the lane's thread drives, sleeps or backs
+ * off. A thread that backs off leaves the lane to the application's polls.
  *
  * Two parties drive a lane (worker/worker.h). `struct poll_policy` decides for the application's
  * polls: which polls skip the sockets, which read the clock, and when deferred acknowledgements are
@@ -34,16 +34,16 @@
  */
 enum {
 	/*
-	 * The shortest tick of the lane's thread. For one tick the thread trusts that the
-	 * application goes on polling; for one tick it sleeps while the lane has deadlines. A
+	 * The shortest tick. A tick is how long the lane's thread trusts that the application goes
+	 * on polling, and how long the thread sleeps at most while the lane has deadlines. A
 	 * response that needs the thread waits for one tick at most. Two threads that woke 4,000
-	 * times a second kept other sessions off two CPUs for seconds, so ticks grow
+	 * times a second kept other programs off two CPUs for seconds, so ticks grow
 	 * (POLL_TRUST_MAX).
 	 */
 	POLL_TICK_NS = 250000,
 	/*
-	 * The longest tick is POLL_TICK_NS << 4 = 4 ms. Already with ticks of 1 ms, no other
-	 * session waited for a CPU for more than 20 ms.
+	 * A tick is POLL_TICK_NS shifted left by this number at most: 4 ms. Even with ticks of only
+	 * 1 ms, no other program waited for a CPU for more than 20 ms.
 	 */
 	POLL_TRUST_MAX = 4,
 	/*
@@ -52,14 +52,14 @@ enum {
 	 */
 	POLL_COUNT_PER_TICK = 4,
 	/*
-	 * After this many ticks of polling (1 ms) the sockets leave the epoll set. Each time this
-	 * many ticks have passed, the tick doubles.
+	 * After this many consecutive ticks in which the application polled (1 ms), the sockets
+	 * leave the epoll set. Each time this many further ticks have passed, the tick doubles.
 	 */
 	POLL_QUIET_TICKS = 4,
 	/*
 	 * After this time without a poll or post, the application is passive. After this time
 	 * without packets or deadlines, the thread sleeps until a packet or another thread wakes
-	 * it. The time is as long as a polling application loses its CPU to other programs (20 ms).
+	 * it. An application that polls may lose its CPU to other programs for this long (20 ms).
 	 */
 	POLL_IDLE_NS = 20000000,
 	/*
@@ -97,9 +97,10 @@ enum {
 	 */
 	POLL_CLOCKLESS_MAX = 16,
 	/*
-	 * While peers on this host send, this many consecutive polls skip the sockets and look at
-	 * request channels only: the least and the most. A poll that reads the sockets makes a
-	 * system call of about 1 us; one that skips them takes some 20 ns.
+	 * While peers on this host send, several consecutive polls skip the sockets and look at
+	 * request channels only. This is the least and the greatest number of such polls. A poll
+	 * that reads the sockets makes a system call of about 1 us; one that skips them takes some
+	 * 20 ns.
 	 */
 	POLL_SKIP_MIN = 16,
 	POLL_SKIP_MAX = 1024,
@@ -111,14 +112,14 @@ enum {
 	 */
 	POLL_CALL_WEIGHT = 4,
 	/*
-	 * After polls of more than this weight without a completion, deferred acknowledgements are
-	 * sent: three polls with a system call.
+	 * After polls of more than this weight without a completion, a poll sends the deferred
+	 * acknowledgements. It is the weight of three polls that make a system call.
 	 */
 	POLL_DEFERRING_WEIGHT_MAX = 3 * POLL_CALL_WEIGHT,
 	/*
-	 * After polls of this weight without a packet, the polling thread yields its CPU. They take
-	 * some round-trip times of a fast network. The next constant is the weight before each
-	 * further yield.
+	 * After polls of this weight without a packet, the polling thread yields its CPU. These
+	 * polls take as long as a few round trips in a fast network. The next constant is the
+	 * weight of the polls before each further yield.
 	 */
 	POLL_YIELD_WEIGHT = 128 * POLL_CALL_WEIGHT,
 	POLL_YIELD_AGAIN_WEIGHT = 32 * POLL_CALL_WEIGHT,
@@ -130,25 +131,25 @@ enum {
 
 	/*
 	 * A thread that waits for an event may drive its lane (worker/worker_wait.h). When it no
-	 * longer waits, the lane's thread gives the next waiter this time, and at most twice as
-	 * long, before it takes the lane back. Not measured.
+	 * longer waits, the lane's thread waits for the next waiter before it takes the lane back:
+	 * at least this long, and at most twice as long. Not measured.
 	 */
 	POLL_WAIT_TICK_NS = 1000000,
 	/* The longest sleep of a waiter while the lane has deadlines, which is the longest tick. */
 	POLL_WAIT_SLEEP_NS_MAX = POLL_TICK_NS << POLL_TRUST_MAX,
 	/*
-	 * After the lane was taken back from a channel, this many waits do not drive the lane. Not
-	 * measured.
+	 * How many waits do not drive the lane after it was taken back from a completion channel.
+	 * Not measured.
 	 */
 	POLL_WAIT_REFUSALS = 256,
 	/*
-	 * POLL_WAIT_REFUSALS for a lane that was taken back because packets came while there was no
-	 * waiter. Not measured.
+	 * POLL_WAIT_REFUSALS for a lane that its thread took back because packets came while there
+	 * was no waiter. Not measured.
 	 */
 	POLL_WAIT_REFUSALS_ABSENT = 16,
 	/*
-	 * After this many consecutive wake-ups of waiters without an event, the lane is taken back.
-	 * Not measured.
+	 * After this many consecutive wake-ups of waiters that brought no event, the lane is taken
+	 * back. Not measured.
 	 */
 	POLL_WAIT_VAIN_MAX = 8,
 	/*
@@ -204,14 +205,14 @@ struct poll_lane {
 	unsigned datagrams; /* number received in this turn */
 	bool has_output; /* streams with bytes to send */
 	bool is_blocked; /* packets wait, because a socket is full */
-	bool is_stalled; /* a message waits for a receive request; its post will wake no thread */
+	bool is_stalled; /* a message waits for a receive request, whose post wakes no thread */
 };
 
 /* --- polls of an application --- */
 
 /*
- * The application has polled, or done what takes as long as `count` polls. Any thread may call; the
- * count is a hint.
+ * The application has polled `count` times, or has done something else that takes as long. Any
+ * thread may call; the count is a hint.
  */
 static inline void poll_policy_note(struct poll_policy *policy, uint32_t count)
 {
@@ -227,7 +228,7 @@ static inline bool poll_policy_is_skipping(const struct poll_policy *policy)
 }
 
 /*
- * Count a poll for which peers on this host have left nothing. Returns whether it skips the
+ * Count a poll for which peers on this host have left nothing. Returns whether this poll skips the
  * sockets. Any thread may call.
  */
 static inline bool poll_policy_skips(struct poll_policy *policy)
@@ -271,8 +272,8 @@ static inline void poll_policy_local_work(struct poll_policy *policy)
 
 /*
  * The poll has read the sockets and received `datagrams`. `has_called` says whether that took a
- * system call. Each fruitless read doubles the number of polls that skip the sockets; a packet ends
- * that.
+ * system call. While polls skip the sockets, each fruitless read doubles the number of polls that
+ * do; a packet makes all polls read the sockets again.
  */
 static inline void poll_policy_sockets_read(
 	struct poll_policy *policy, unsigned datagrams, bool has_called)

@@ -5,8 +5,8 @@
  * The engine makes no system calls, so it wakes no thread. An object with an event (a completion on
  * an armed queue, an asynchronous event) raises its signal. The signal waits in the lane's queue.
  * Before the worker unlocks the lane, it takes the signal out, and the NIC wakes the program. Each
- * object has one signal with a bit for each kind of event, so nothing is allocated, and an event
- * that is raised twice before that is reported once.
+ * object has one signal with a bit for each kind of event, so nothing is allocated. An event that
+ * is raised twice before the worker takes the signal out is reported once.
  *
  * Several lanes may raise the signal of an object that they share (a completion queue, a shared
  * receive queue). The lane that sets the first bit puts the signal in its queue.
@@ -33,8 +33,8 @@ enum signal_event {
 };
 
 /*
- * The words of all kinds of objects use the same numbering of bits, so the sum of all rows equals
- * their union.
+ * All kinds of objects share one numbering of the bits, so no two rows have the same bit, and the
+ * sum of all rows equals their union.
  */
 enum {
 #define SIGNAL(name, bit) +SIGNAL_##name

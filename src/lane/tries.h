@@ -3,9 +3,9 @@
 #define URNIC_LANE_TRIES_H
 
 /*
- * Allowances of tries: how many wrong numbers or keys a stranger may send before a guard is up. A
- * queue pair has an allowance of each kind, and so has each peer of a lane. qp/guard.h has the
- * model.
+ * Guards: how many wrong numbers or keys a stranger may send before a queue pair drops what it
+ * usually accepts. A queue pair has an allowance of each kind, and so has each peer of a lane.
+ * qp/guard.h has the model.
  */
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ enum guard_kind {
 	GUARD_KIND_COUNT,
 };
 
-/* The guards of a lane. In a zeroed one no guard is up. */
+/* The guards of a lane. While the structure is zeroed, no guard is up. */
 struct guards {
 	struct guard peer[GUARD_PEERS][GUARD_KIND_COUNT];
 	uint64_t until_ns[GUARD_KIND_COUNT]; /* from this time on no guard of the lane is up */
