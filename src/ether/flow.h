@@ -9,8 +9,8 @@
  * matching rules of the best (lowest) rank. If none of these rules traps, the search goes on at the
  * next rank. Sniffers come first and never trap; the default rules are last.
  *
- * To add a rule, the owner makes a longer table and replaces the old one; rules are removed in
- * place. The owner does both while no thread reads the table.
+ * To add a rule, the table's owner makes a longer table and replaces the old one; it removes a rule
+ * in place. The owner does both while no thread reads the table.
  */
 
 #include <stdatomic.h>
@@ -52,8 +52,8 @@ struct flow_table {
 };
 
 /*
- * A copy of `old` (NULL: an empty table) with `rule` behind the rules of equal rank. The rule is
- * borrowed for the life of the table. NULL when there is no memory.
+ * Returns a copy of `old` (NULL: an empty table) with `rule` behind the rules of equal rank. NULL:
+ * there is no memory. The caller keeps the rule for the life of the table.
  */
 struct flow_table *flow_table_with(const struct flow_table *old, const struct flow_rule *rule);
 

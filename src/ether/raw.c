@@ -71,7 +71,7 @@ uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns)
 		pace_count(qp, sq_at(qp->sq, index)->total_bytes, now_ns);
 		return sq_at(qp->sq, index)->total_bytes;
 	}
-	/* A request that cannot be sent fails only when the frames before it were sent. */
+	/* A request that cannot be sent fails only after all frames before it were sent. */
 	if (!raw->taken) {
 		qp_complete_send(qp, fault, now_ns);
 		qp_set_state(qp, QP_ERR, now_ns);
@@ -88,8 +88,8 @@ void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
 		pace_take_back(qp, sq_at(qp->sq, qp->sq->completed + i)->total_bytes);
 	raw->taken = 0;
 	/*
-	 * An overrun of the completion queue moves the queue pair to the error state, which has
-	 * flushed the other requests.
+	 * A completion may overrun its queue. That moves the queue pair to the error state, and
+	 * flushes its other requests.
 	 */
 	for (; count && qp->state != QP_ERR; count--) {
 		qp_count(qp, COUNTER_sent_pkts, 1);
@@ -215,8 +215,8 @@ static void frame_deliver(struct raw_qp *raw, const struct flow_rule *rule,
 }
 
 /*
- * Work queues behind a table have states of their own. As on adapters, the queue pair's state then
- * matters only if it is ERR.
+ * The work queues of an indirection table have states of their own. As on adapters, a queue pair
+ * with such a table receives in every state but ERR.
  */
 static bool is_receiving(const struct raw_qp *raw)
 {

@@ -16,8 +16,8 @@
  *     raw_next_frame() ... raw_next_frame(), then raw_frames_sent() and, if frames are left,
  *     raw_frames_blocked() or raw_frame_dropped()
  *
- * With an indirection table a queue pair only receives: each frame goes to the work queue that its
- * hash selects.
+ * A queue pair with an indirection table only receives: each frame goes to the work queue that the
+ * frame's hash selects.
  *
  * A frame longer than its receive request completes that request with a length error. The queue
  * pair goes on, because any host on the link can send such a frame.
@@ -46,9 +46,9 @@ struct raw_spread {
 
 struct raw_qp {
 	struct qp qp;
-	uint32_t taken; /* frames from raw_next_frame() that are not reported as sent yet */
+	uint32_t taken; /* frames from raw_next_frame() since the last raw_frames_sent() */
 	uint32_t ifindex;
-	uint32_t frame_bytes_max; /* the longest that the interface takes, without FCS */
+	uint32_t frame_bytes_max; /* length of the longest frame that the interface takes, no FCS */
 	struct raw_spread spread;
 };
 
@@ -64,14 +64,17 @@ void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max);
 /*
  * Gather the next frame.
  *
- * `buffer`  Room for frame_bytes_max.
+ * `buffer`  Has room for frame_bytes_max bytes.
  *
- * Returns its length; 0 when there is none, or the queue pair's rate allows none yet. A request
- * that cannot be sent completes with its fault, and the queue pair goes to the error state.
+ * Returns the frame's length; 0 when there is no frame, or the queue pair's rate allows none yet. A
+ * request that cannot be sent completes with its fault, and the queue pair goes to the error state.
  */
 uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns);
 
-/* The interface has taken the first `count` frames. raw_next_frame() returns the others again. */
+/*
+ * The interface has taken the first `count` of the frames that raw_next_frame() has returned since
+ * the last call. raw_next_frame() will return the others again.
+ */
 void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns);
 
 /*
@@ -97,7 +100,7 @@ static inline struct raw_qp *raw_first(struct lane *lane)
  * `table`         The rules; NULL for none.
  * `bytes`         From the destination address on, without FCS. Anything is legal input.
  * `count`         The frame's length.
- * `is_departing`  This host sends the frame to another.
+ * `is_departing`  This host sends the frame to another host.
  */
 void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8_t *bytes,
 	uint32_t count, bool is_departing, uint64_t now_ns);

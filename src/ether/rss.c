@@ -6,7 +6,10 @@
 
 #include "wire/bytes.h"
 
-/* Each set bit of the input adds the 32 bits of the key that begin at the same position. */
+/*
+ * Start with 0. For each set bit of the input, xor the hash with the 32 bits of the key that begin
+ * at the position of that bit.
+ */
 uint32_t rss_toeplitz(const uint8_t key[RSS_KEY_BYTES], const uint8_t *input, uint32_t count)
 {
 	uint32_t hash = 0;

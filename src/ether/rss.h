@@ -6,8 +6,9 @@
  * Receive-side scaling: the choice of a work queue in an indirection table.
  *
  * The low bits of a Toeplitz hash select the entry. The hash covers the chosen fields, in the order
- * source address, destination address, source port, destination port. A frame without the layer of
- * a chosen field is hashed without that field; a frame without any goes to the first entry.
+ * source address, destination address, source port, destination port. If a frame lacks the layer of
+ * a chosen field, its hash omits that field. A frame with none of the fields goes to the first
+ * entry.
  */
 
 #include <stdint.h>
@@ -16,7 +17,7 @@
 
 enum {
 	RSS_KEY_BYTES = 40,
-	/* Two IPv6 addresses and two ports. A key of 40 bytes suffices for no more bytes. */
+	/* Two IPv6 addresses and two ports. A key has 4 bytes more than the longest input. */
 	RSS_INPUT_BYTES_MAX = 36,
 };
 

@@ -7,9 +7,9 @@
  * table selects for a frame.
  *
  * Queue pairs of several lanes may deliver into the same work queue. The receive queue and the
- * completion queue have their own locks; the state is one word. The owner changes the state, and
- * takes and releases every lane's lock before it flushes or destroys, so that no lane is still
- * delivering.
+ * completion queue have their own locks; the state is one word. The NIC changes the state, and
+ * takes and releases every lane's lock before it flushes or destroys the work queue, so that no
+ * lane is still delivering. A lane itself only changes READY to ERROR (wq_fail()).
  */
 
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ struct wq {
 	struct signal signal;
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Make an empty work queue in state RESET. Returns 0 or -ENOMEM. */
 int wq_init(struct wq *wq, struct arena *arena, struct cq *cq, uint32_t depth, uint32_t sge_max);
 void wq_done(struct wq *wq, struct arena *arena);
 
@@ -47,13 +47,13 @@ void wq_done(struct wq *wq, struct arena *arena);
  */
 int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
 
-/* Move the queue to state ERROR, because its completion queue or the memory of a request failed. */
+/* Move the queue to ERROR, because its completion queue is full, or a request's memory is wrong. */
 void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
 /* Discard the queue's requests and completions. */
 void wq_reset(struct wq *wq);
 
-/* Complete all queued requests as flushed. The caller has locked `lane`, which may be any. */
+/* Complete all queued requests as flushed. The caller has locked `lane`, which may be any lane. */
 void wq_flush(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
 #endif
