@@ -142,7 +142,7 @@ bool engine_has_type(enum qp_type type)
 	return (unsigned)type < QP_TYPE_COUNT && transports[type];
 }
 
-/* A free queue pair number of the lane: the first from a random one on. The lane has a free one. */
+/* The lane's first free queue pair number at or after a random one. The lane has a free number. */
 static uint32_t number_choose(const struct lane *lane, uint64_t random)
 {
 	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
@@ -224,7 +224,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 		count_drop(lane, DROP_malformed);
 		return false;
 	}
-	/* The membership bit may differ: a limited member may talk to a full one (IBTA 10.9.3). */
+	/* Ignore the membership bit: a limited member may talk to a full one (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
 		count_drop(lane, DROP_pkey_mismatch);
 		return false;
@@ -259,7 +259,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	return false;
 }
 
-/* End the queue pair's turn to send. With `has_more` it joins the end of the list again. */
+/* End the queue pair's turn to send. With `has_more` it joins the end of lane->tx_data. */
 static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 {
 	list_remove(&qp->tx_link);

@@ -13,7 +13,8 @@
  * and on the simulated network. Each call may leave signals in lane->signals (lane/signal.h).
  *
  * Threads: the caller holds the lane's lock for every function that takes a lane or one of its
- * queue pairs, unless stated otherwise. Nothing blocks; nothing is allocated after creation.
+ * queue pairs, unless stated otherwise. No function blocks. Functions that create a lane or a queue
+ * pair allocate memory, and so does multicast_attach().
  */
 #ifndef URNIC_ENGINE_ENGINE_H
 #define URNIC_ENGINE_ENGINE_H
@@ -51,7 +52,7 @@ struct lane_public {
  * Make a lane without queue pairs.
  *
  * `arena`, `mrs`  Shared by the lanes of a process; the caller keeps them longer than the lane.
- * `slot`          0 to 255: the top byte of the lane's queue pair numbers.
+ * `slot`          1 to 255: the top byte of the lane's queue pair numbers.
  * `index`         The lane's number within the process.
  *
  * Returns 0 or -ENOMEM.
@@ -96,7 +97,7 @@ bool engine_has_type(enum qp_type type);
  * `origin`  Addresses and other fields of the packet's IP header.
  * `bytes`   From the first BTH byte to the last byte before the ICRC, which the caller has checked.
  *           Borrowed for the call.
- * `length`  Of `bytes`; any value, because the sender may be hostile.
+ * `length`  The number of `bytes`. Any value is legal input, because the sender may be hostile.
  * `now_ns`  Monotonic time, not earlier than in any previous call.
  *
  * Returns whether a queue pair accepted the packet as sent by its peer. False for multicast, which
@@ -106,12 +107,13 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	size_t length, uint64_t now_ns);
 
 /*
- * Write the next packets to send: one, or a run of equal ones. Acknowledgements precede requests,
- * because a request may be the program's answer to a message that an acknowledgement completes.
+ * Write the next packets to send: one packet, or a run of packets (wire/packet_run.h).
+ * Acknowledgements precede requests, because a request may be the program's answer to a message
+ * that an acknowledgement completes.
  *
  * `with_acks`  If false, queue pairs that have only an acknowledgement pending are skipped.
- * `run`        In: the caller's buffer. Out: what the buffer contains (wire/packet_run.h).
- *              Borrowed payloads stay at their address while the lane is locked.
+ * `run`        In: the caller's buffer. Out: what the buffer contains. Borrowed payloads stay at
+ *              their address while the lane is locked.
  *
  * Returns the length of each packet, BTH to pad; 0 when there is nothing to send.
  */
@@ -124,7 +126,7 @@ static inline bool engine_has_packets(const struct lane *lane, bool with_acks)
 	return !list_is_empty(&lane->tx_data) || (with_acks && !list_is_empty(&lane->tx_ack));
 }
 
-/* The time to call engine_expire() at; DEADLINE_NEVER when no deadline is set. */
+/* When to call engine_expire(); DEADLINE_NEVER when no deadline is set. */
 uint64_t engine_deadline_ns(const struct lane *lane);
 void engine_expire(struct lane *lane, uint64_t now_ns);
 
@@ -139,7 +141,7 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 /* Execute or schedule the posted requests. */
 void engine_begin(struct qp *qp, uint64_t now_ns);
 
-/* Try the fast path for the posted requests, then engine_begin() for those that it has left. */
+/* Try the fast path for the posted requests, then engine_begin() for those that it leaves. */
 static inline void engine_posted(struct qp *qp, uint64_t now_ns)
 {
 	if (!qp->local || !local_execute_posted(qp, now_ns))

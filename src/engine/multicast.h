@@ -24,7 +24,7 @@
  */
 int multicast_attach(struct qp *qp, const struct gid *group, uint32_t ifindex);
 
-/* Detach the queue pair from a group. No effect if it is not attached to it. */
+/* Detach the queue pair from a group. No effect if the queue pair is not attached to the group. */
 void multicast_detach(struct qp *qp, const struct gid *group, uint32_t ifindex);
 
 /* Detach the queue pair from all groups. */
