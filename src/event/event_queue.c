@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lock: queue->lock guards the list, the counts and the byte in the socket pair. `pin` is called
- * with it locked, and may take only the lock of the event's source (lock_order.def).
+ * under this lock, and may take only the lock of the event's source (lock_order.def).
  *
  * A reader that has read the byte takes one event. If events are left, it sends another byte, so
  * the next reader wakes up. While there is a waiter or a visitor, no thread sends a byte.
@@ -190,8 +190,8 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	event->waiting = 0;
 	list_changed(queue);
 	/*
-	 * The list is empty, so take the byte back. If recv() finds none, a reader has it. That
-	 * reader takes the lock next, and sends another byte if there are events by then.
+	 * If the list is empty, take the byte back. If recv() finds no byte, a reader has read it.
+	 * That reader takes the lock next, and sends another byte if there are events by then.
 	 */
 	if (queue->is_readable && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->read_fd, &byte, 1, MSG_DONTWAIT) == 1)

@@ -4,9 +4,9 @@
  * connection events.
  *
  * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take
- * events with a call that reads the descriptor. So the kernel must have the descriptor, and it must
- * be readable exactly while there is an event. It is one end of a socket pair with at most one byte
- * in it. The queue's list has one entry for each source, with the count of that source's events. So
+ * events with a call that reads the descriptor. So the descriptor must be one of the kernel's, and
+ * readable exactly while there is an event: it is one end of a socket pair with at most one byte in
+ * it. The queue's list has one entry for each source, with the count of that source's events. So
  * posting allocates nothing, and no event is lost however late the program takes it.
  *
  * The descriptor of a completion channel is an epoll set that has this end as a member, so that
@@ -19,13 +19,13 @@
  * thread that waits on a blocking descriptor is then a waiter (queue/waiter.h): it calls the
  * collector and leaves the descriptor alone. If peers on this host use the queue, the waiter polls
  * for about as long as a sleep and a wake-up take, unless recent polls were fruitless, and then
- * sleeps on a futex. Otherwise the waiter drives the lane that brings completions, and sleeps in
- * that call. Events posted meanwhile go to the waiter, without a byte. There is one waiter at a
- * time; other threads wait at the descriptor.
+ * sleeps on a futex. If no peer uses the queue, the waiter drives the lane that brings completions,
+ * and sleeps in the collector's drive(). Events posted meanwhile go to the waiter, without a byte.
+ * There is one waiter at a time; other threads wait at the descriptor.
  *
  * A thread that takes an event from a non-blocking descriptor is a visitor, if the collector wants
- * visits. The visitor drives that lane once. If this posts an event, the visitor takes it at once,
- * and no byte is sent.
+ * visits. The visitor drives the lane that brings completions, once. If this posts an event, the
+ * visitor takes it at once, and no byte is sent.
  *
  * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
  * event_queue_forget() before it is destroyed.
@@ -83,19 +83,20 @@ struct event_collector {
 	 * lock. NULL: there are no visits.
 	 */
 	void (*visit)(struct event_collector *collector);
-	_Atomic bool is_visited; /* there are visits; the collector sets and clears it */
+	_Atomic bool is_visited; /* the collector wants visits, and sets and clears this itself */
 	bool is_watching; /* peers on this host write an eventfd; guarded by the queue's lock */
 	_Atomic bool has_missed; /* a thread has got -EAGAIN; a hint, which the collector clears */
 	_Atomic bool is_driving; /* a waiter is in drive() */
 	/*
-	 * From 0 on: how many more waits may be fruitless before the waiter sleeps without polling.
-	 * Below 0: minus the number of sleeps without polling to come. See event_waiter.c.
+	 * If not negative: how many more waits may be fruitless before the waiter sleeps without
+	 * polling. If negative: the negated number of waits to come that do not poll. See
+	 * event_waiter.c.
 	 */
 	int wait_budget;
 };
 
 struct event_queue {
-	int fd; /* the program's descriptor: `read_fd`, or an epoll set that has it */
+	int fd; /* the program's descriptor: `read_fd`, or an epoll set with `read_fd` in it */
 	int read_fd; /* the program's end of the socket pair */
 	int wake_fd; /* urnic's end */
 	pthread_mutex_t lock;
@@ -123,7 +124,7 @@ static inline void event_init(struct event *event)
 	event->taken = 0;
 }
 
-/* Post `event` once more. */
+/* Count one more event of the source, and wake a thread that waits for it. */
 void event_queue_post(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_post);
 
@@ -160,8 +161,8 @@ void event_queue_set_collector(struct event_queue *queue, struct event_collector
 
 /*
  * `is_watching`  True: while there is no waiter, peers on this host write the waiter's eventfd
- *                after they have left a completion. False: they no longer do. The caller then
- *                collects what they left before.
+ *                after they have left a completion. False: they no longer do, and the caller
+ *                collects the completions that they have left until now.
  */
 void event_queue_watch(struct event_queue *queue, bool is_watching);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Visitors: threads that take events from a non-blocking descriptor, and drive the lane for it. */
+/* Visitors: threads that take events from a non-blocking descriptor, and first drive the lane. */
 #include <errno.h>
 #include <sys/socket.h>
 

@@ -82,7 +82,10 @@ static void waiter_end(struct event_queue *queue, struct event_collector *collec
 	event_queue_wake(queue);
 }
 
-/* While the former waiter works on its event, packets for other threads may arrive. */
+/*
+ * While the former waiter works on its event, packets for other threads may arrive. So let the
+ * lane's thread drive the lane, if other threads wait.
+ */
 static void waiter_share(struct event_queue *queue, struct event_collector *collector)
 {
 	if (collector->share && atomic_load(&queue->readers))
