@@ -32,8 +32,8 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 		return true;
 	case CM_RTU:
 		/*
-		 * The specification has no answer to a RTU. From this REJ, a peer that takes itself
-		 * for connected learns that there is no connection.
+		 * The specification has no answer to a RTU. This REJ informs a peer that believes
+		 * itself connected that there is no connection.
 		 */
 		*ret_answer = reject_answer(message, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
 		return true;

@@ -53,8 +53,9 @@ struct cm_conn *cm_find_remote(
 }
 
 /*
- * Is the connection established, or disconnecting? A REQ alone proves nothing, because any host may
- * send one in the peer's name. Such a REQ must not keep the peer's own REQ out.
+ * Is the connection established, or disconnecting? A connection that has only a REQ does not count,
+ * because any host may send a REQ in the peer's name. Such a REQ must not cause the refusal of a
+ * REQ that the peer itself sends.
  */
 static bool was_established(const struct cm_conn *conn)
 {
@@ -121,7 +122,10 @@ void cm_leave_last_message(struct cm *cm, struct cm_conn *conn)
 	last_message_write(conn);
 }
 
-/* Make the lowest free entry the next one to be used, so entries never needed stay untouched. */
+/*
+ * Free the connection's entry. last_message_take() starts at the lowest free entry, so entries that
+ * are never needed stay untouched memory.
+ */
 static void last_message_give_back(struct cm *cm, struct cm_conn *conn)
 {
 	if (!conn->last_message)
@@ -351,7 +355,7 @@ void cm_done(struct cm *cm)
 	deadline_heap_done(&cm->deadlines);
 }
 
-/* Returns an unused ID. All other 2^24 numbers come before a number is used again. */
+/* Returns an unused ID. Each of the 2^24 numbers comes once before any number comes again. */
 static uint32_t comm_id_next(struct cm *cm)
 {
 	uint32_t comm_id;

@@ -18,13 +18,14 @@
  * there is none, then cm_next_packet() until there is none. cm_deadline_ns() says when to call
  * cm_expire().
  *
- * Lost messages are repeated, first after CM_FIRST_RETRY_NS, then after twice as long and so on, up
- * to the peer's response timeout. Chapter 12 requires only the response timeout; the earlier
- * repetitions do not count as retries. The manager gives up after (retries + 1) response timeouts.
+ * The manager repeats a message that is not answered, first after CM_FIRST_RETRY_NS. Each further
+ * wait is twice as long as the wait before, up to the peer's response timeout. Chapter 12 requires
+ * only the repetitions after a response timeout; the earlier ones do not count as retries. The
+ * manager gives up after (retries + 1) response timeouts.
  *
- * The peer is hostile: a message for a connection must come from its peer's address and name both
- * communication IDs. The table cm_verdict.def lists the messages that each state allows. The caller
- * serializes all calls. Times are monotonic nanoseconds.
+ * The peer may be hostile, so a message for a connection must come from its peer's address and name
+ * both communication IDs. The table cm_verdict.def lists the messages that each state allows. The
+ * caller serializes all calls. Times are monotonic nanoseconds.
  */
 
 #include <stdbool.h>
@@ -51,9 +52,9 @@ enum {
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
 	CM_PEER_WINDOWS = 64, /* power of two */
 	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_PEER_WINDOW_NS */
-	/* RTUs with wrong IDs from a peer in CM_PEER_WINDOW_NS; beyond, its RTUs prove nothing. */
+	/* After this many RTUs with wrong IDs in CM_PEER_WINDOW_NS, a peer's RTUs prove nothing. */
 	CM_RTUS_UNKNOWN_MAX = 8,
-	/* The least half_open_max: programs set a backlog of 1, and accept many at a time. */
+	/* The least half_open_max: programs set a backlog of 1, yet accept many peers at a time. */
 	CM_HALF_OPEN_MIN = 128,
 };
 
@@ -112,10 +113,10 @@ struct cm_listener {
 	struct list node; /* in cm.listeners */
 	struct list spares; /* struct cm_conn, for future requests */
 	uint64_t service_id;
-	struct gid address; /* zero: any; the zero IPv4 address: any of IPv4 */
+	struct gid address; /* zero: any address; ::ffff:0.0.0.0: any IPv4 address */
 	uint32_t ifindex; /* the interface of a link-local `address`; else 0 */
 	bool is_ipv6_only; /* if `address` is zero: take no requests to IPv4 addresses */
-	uint32_t half_open_max; /* limit of connections that are accepted, not established */
+	uint32_t half_open_max; /* limit of connections that are accepted but not established */
 	uint32_t half_open_count; /* connections in half_open */
 	struct list half_open; /* struct cm_conn, in the order of their acceptance */
 	struct list pending; /* struct cm_conn: requests that the program has not answered */
@@ -133,7 +134,8 @@ struct cm_conn {
 	uint64_t remote_guid; /* the GUID of the peer's channel adapter, from its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
-	struct cm_message sent; /* repeated until its answer arrives; sent again to duplicates */
+	/* Repeated until its answer arrives, and sent again as the answer to a duplicate. */
+	struct cm_message sent;
 	struct deadline deadline;
 	uint64_t give_up_ns; /* when the manager stops repeating `sent` */
 	uint64_t retry_ns; /* length of the wait for the next repetition */
@@ -176,7 +178,7 @@ struct cm_last_message {
 	struct gid remote;
 };
 
-/* The number for one process; its further connections leave no last message. */
+/* The most last messages that one process leaves; its further connections leave none. */
 enum { CM_LAST_MESSAGES_MAX = 4096 };
 
 struct cm_counters {
@@ -221,6 +223,8 @@ struct cm {
 };
 
 /*
+ * Make a manager without connections.
+ *
  * `slot`         The process's slot, by which urnicd routes messages to it.
  * `permutation`  A random one. It makes the communication IDs, so a stranger cannot predict them.
  *                The manager copies it.
@@ -239,7 +243,7 @@ void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutatio
  */
 void cm_keep_last_messages(struct cm *cm, struct cm_last_message *last_messages, uint32_t count);
 
-/* Call when all connections are released and no listener is left. */
+/* End the manager. All connections are released, and no listener is left. */
 void cm_done(struct cm *cm);
 
 /* --- events of the network and the clock --------------------------------------------------- */
@@ -259,7 +263,7 @@ void cm_receive(
  * `path`            The path of that message.
  * `is_port_closed`  The host is there, but has no process to answer. The manager treats this like a
  *                   REJ with reason "invalid service ID". False: the host cannot be reached.
- * `mad`             The message, which proves that the reporting host has seen it.
+ * `mad`             The message, which the report quotes. So the reporting host has received it.
  *
  * A report counts only for a first message, a REQ or SIDR_REQ. Later in a connection, only timeouts
  * end it. The report of a closed port is ignored until the message was repeated, because some
@@ -302,10 +306,10 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
  * From now on requests for listener->service_id go to this listener. The caller sets the service,
  * the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user`.
  *
- * Up to half_open_max of its connections may be accepted and not established. Another one displaces
- * the oldest of these whose peer has sent no MRA, or if all have, the oldest of all. The displaced
- * connection ends as after a timeout. While that connection is younger than CM_HALF_OPEN_MIN_NS,
- * the manager drops new requests instead.
+ * Up to half_open_max connections of the listener may be accepted but not established. When the
+ * program accepts one more, it displaces the oldest of these whose peer has sent no MRA, or, if all
+ * peers have sent one, the oldest of all. The displaced connection ends as after a timeout. While
+ * the connection to displace is younger than CM_HALF_OPEN_MIN_NS, the manager drops new requests.
  */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 
@@ -387,7 +391,7 @@ bool cm_last_message_build(
 enum cm_route {
 	CM_ROUTE_SERVICE, /* the listener on this service ID */
 	CM_ROUTE_COMM_ID, /* the connection with this communication ID */
-	CM_ROUTE_ALL, /* the message names neither */
+	CM_ROUTE_ALL, /* none: the message names neither ID, so it may be for any process */
 };
 
 /* Sets the output for the ID by which the message is routed; the other output stays unchanged. */

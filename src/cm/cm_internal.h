@@ -69,7 +69,7 @@ void cm_leave_half_open(struct cm_conn *conn);
  */
 struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 
-/* End a connection whose time is up, and notify the peer and the program. */
+/* End a connection as after its last timeout, and notify the peer and the program. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
@@ -98,8 +98,8 @@ struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
 
 /*
- * The established connection, other than `except`, whose peer has this queue pair number, channel
- * adapter and address.
+ * The established or disconnecting connection, other than `except`, whose peer has this queue pair
+ * number, channel adapter and address. NULL: there is none.
  */
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except);

@@ -4,8 +4,8 @@
 
 /*
  * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and the agreement.
- * The engine does no I/O: the caller moves the bytes. mpa_offer() never has room for bytes behind
- * the frame, because those belong to the queue pair.
+ * The module does no I/O: the caller moves the bytes. mpa_offer() never has room for bytes behind
+ * the frame, because the bytes that follow are for the queue pair.
  *
  *     The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
  *     The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
@@ -37,7 +37,7 @@ struct mpa_policy {
 	uint32_t ready; /* with is_peer_to_peer: the enum mpa_ready to offer, or'ed; 0: all */
 };
 
-/* READs and atomics of one side. */
+/* The limits of one side for READs and atomics. */
 struct mpa_reads {
 	uint32_t ird; /* how many its responder executes at once */
 	uint32_t ord; /* how many its requester has outstanding */
@@ -49,7 +49,7 @@ struct mpa_conn {
 	struct mpa_reads reads; /* initiator: what its program passed to mpa_connect() */
 	enum rdmap_error error; /* the reason of MPA_INVALID */
 	struct mpa_frame peer; /* the peer's request or reply, once it has arrived */
-	/* The agreement: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept(). */
+	/* What the sides agreed on. Valid from MPA_ACCEPTED or mpa_accept() on. */
 	struct iwarp_settings settings;
 	uint32_t in_bytes;
 	uint32_t out_first, out_end;
@@ -92,7 +92,10 @@ void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
 	URNIC_EXPORT_AS(mpa_requested_reads);
 
-/* Room for the next received bytes: at least one byte while the frame is incomplete. */
+/*
+ * mpa_offer() returns where to write the next received bytes. *ret_bytes is the room there; it is
+ * not 0 while the frame is incomplete. mpa_received() reports that `bytes` were written there.
+ */
 uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes);
 enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes);
 

@@ -147,7 +147,7 @@ static void take_rep(struct cm *cm, struct cm_conn *conn, const struct cm_messag
 		return;
 	}
 	cm_stop_sending(cm, conn);
-	list_remove(&conn->by_remote); /* a MRA may have entered it there */
+	list_remove(&conn->by_remote); /* a MRA may have put the connection into this list */
 	cm_remember_remote(cm, conn, message->rep.local_comm_id, message->rep.local_qpn);
 	conn->remote_guid = message->rep.local_ca_guid;
 	cm_set_state(conn, CM_STATE_REP_RCVD);
@@ -164,7 +164,7 @@ static void take_dreq(
 	cm_stop_sending(cm, conn);
 	cm_leave_half_open(conn);
 	if (conn->state == CM_STATE_DREQ_SENT) {
-		/* Both sides have sent a DREQ: each answers, and then waits no longer. */
+		/* Both sides have sent a DREQ. Each answers the other's, and waits for no DREP. */
 		answer_again(cm, conn, message);
 		cm_tell(cm, conn, CM_EVENT_DREP, NULL);
 		cm_enter_timewait(cm, conn, now_ns);
@@ -194,7 +194,7 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm->counters.stale_ended++;
 }
 
-/* The answer to peer_query(): the peer may no longer have the connection. */
+/* Take the answer to peer_query(). End the connection if the peer no longer has it. */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
 	if (conn->queries_out == 0) {
