@@ -11,7 +11,7 @@
 #include "base/spin.h"
 #include "os/clock.h"
 
-/* Attempts before a thread sleeps. Together they last about as long as a holder's batch. */
+/* Attempts before a thread sleeps. They last about as long as a holder takes for a batch. */
 enum { TRIES = 400 };
 
 _Atomic uint32_t busy_locks_queued;

@@ -3,16 +3,17 @@
 #define URNIC_OS_BUSY_LOCK_H
 
 /*
- * A lock that is taken for each request, in most cases by the same thread, and held for less than a
- * microsecond. To take it costs one atomic instruction; to free it costs none. A thread that finds
- * the lock taken spins for a moment, then sleeps. The lock serves the threads of one process.
- * Zeroed memory is a free lock.
+ * A lock that a thread takes anew for each request, and holds for less than a microsecond. In most
+ * cases it is always the same thread. To take the lock costs one atomic instruction; to free it
+ * costs none. A thread that finds the lock taken spins for a moment, then sleeps. The lock serves
+ * the threads of one process. Zeroed memory is a free lock.
  *
  * A thread that takes the lock again and again could keep a sleeper out for seconds, because it
  * retakes the lock before the sleeper has a processor. So after its first fruitless sleep a sleeper
  * joins a queue. While a thread is queued, busy_lock_try() fails, and the holder hands the lock to
- * the first in the queue. A preempted holder needs a processor, and pollers may occupy all of them.
- * So a poller, which only tries such locks, yields its processor while busy_locks_are_wanted().
+ * the first thread in the queue. A preempted holder needs a processor, and pollers may occupy all
+ * of them. So a poller, which only tries such locks, yields its processor while
+ * busy_locks_are_wanted().
  *
  * busy_unlock() looks for sleepers without a fence, so it may miss a thread that is about to sleep.
  * That thread wakes up by itself after BUSY_LOCK_NAP_NS.
@@ -28,8 +29,9 @@
 
 struct busy_lock {
 	_Atomic uint32_t is_held; /* stays 1 during a hand-over */
-	_Atomic uint32_t sleepers; /* including queued threads */
-	_Atomic uint32_t queued; /* threads that have not run since they were queued */
+	_Atomic uint32_t sleepers; /* threads that sleep until they get the lock, queued or not */
+	/* Threads in the queue. A thread that is handed the lock counts until it runs. */
+	_Atomic uint32_t queued;
 	_Atomic uint32_t ticket_next;
 	_Atomic uint32_t ticket_served; /* all tickets below it have got the lock */
 };

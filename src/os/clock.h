@@ -17,7 +17,7 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The timeout for poll(2) until then: rounded up to milliseconds; -1 for UINT64_MAX, never. */
+/* The timeout in ms, rounded up, for a poll(2) that ends at `until_ns`. UINT64_MAX: -1, never. */
 static inline int clock_ms_until(uint64_t until_ns)
 {
 	uint64_t now_ns = clock_now_ns();

@@ -34,7 +34,7 @@ int fd_pass_send(int socket, struct iovec *pieces, size_t piece_count, const int
 /*
  * Receive a message. A signal does not end the call. Descriptors are close-on-exec.
  *
- * `most`       The largest number of descriptors, at most PASSED_FDS_MAX.
+ * `most`       How many descriptors to accept; at most PASSED_FDS_MAX.
  * `ret_fds`    The received descriptors; empty after a failure.
  * `ret_flags`  msg_flags of recvmsg(). MSG_CTRUNC: more descriptors were sent than received.
  *
@@ -44,8 +44,8 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 	struct passed_fds *ret_fds, int *ret_flags, int flags);
 
 /*
- * Take the descriptor at `index` out, so that passed_fds_close() leaves it open. Returns it, or -1
- * when there is none.
+ * Take the descriptor at `index` out, so that passed_fds_close() leaves it open. Returns the
+ * descriptor, or -1 when there is none.
  */
 int passed_fds_take(struct passed_fds *fds, uint32_t index);
 

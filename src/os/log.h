@@ -6,8 +6,8 @@
  * The log: one sentence per line on standard error, for users whose program does not work.
  *
  * URNIC_LOG sets the level. With "off" nothing is logged. With "error", the default, the log says
- * what the environment lacks when a verb fails for that. With "info" it also says why requests
- * complete with an error. The variable is read once. Any thread may log.
+ * what the environment lacks when a verb fails for that reason. With "info" the log also says why
+ * requests complete with an error. The variable is read once. Any thread may log.
  */
 
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
  */
 int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
 
-/* log_refusal() for a call that may fail often: only the first time that this line is reached. */
+/* log_refusal() for a call that may fail often: each use of the macro logs only once. */
 #define LOG_REFUSAL_ONCE(what, call)                     \
 	do {                                             \
 		static atomic_bool is_logged_;           \

@@ -2,7 +2,7 @@
 /*
  * Lock: `awake`. Each awake thread of urnic holds it for reading; own_threads_park() takes it for
  * writing. A thread of urnic that waits for `awake` holds no other lock. The caller of
- * own_threads_park() may hold locks, but only such as no thread of urnic waits for.
+ * own_threads_park() may hold locks, but only locks for which no thread of urnic waits.
  */
 #include "os/own_thread.h"
 
@@ -30,8 +30,8 @@ static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_N
 static _Atomic bool is_parking;
 static __thread bool is_awake; /* is the calling thread an awake thread of urnic? */
 /*
- * The number of urnic's threads, or less: it is raised after a thread has begun, and lowered before
- * the thread ends.
+ * The number of urnic's threads or, for a moment, less: it is raised after a thread has begun, and
+ * lowered before the thread ends.
  */
 static _Atomic int thread_count;
 
@@ -94,8 +94,8 @@ struct scheduling {
 };
 
 /*
- * If the program has set another policy than SCHED_OTHER, that stays. An error is ignored, because
- * the thread also works with the default slice.
+ * If the program has set another policy than SCHED_OTHER, that policy stays. An error is ignored,
+ * because the thread also works with the default slice.
  */
 void own_thread_shorten_slice(void)
 {

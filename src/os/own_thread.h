@@ -44,8 +44,8 @@ void own_thread_shorten_slice(void);
 bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 /*
- * The same with epoll_wait(2). When the call is refused, the function pauses likewise, and returns
- * -1 with errno.
+ * epoll_wait(2), during which the thread counts as asleep. When the call is refused, the function
+ * pauses for a millisecond, and returns -1 with errno.
  */
 int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms);
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /*
- * PROCMAP_QUERY of linux/fs.h, which Linux has since 6.11. The build's headers may be older. It
- * finds the mapping that covers an address, or else the next one.
+ * The argument of the ioctl PROCMAP_QUERY, which finds the mapping that covers an address, or else
+ * the next one. Linux has the ioctl since 6.11, but the linux/fs.h of the build may be older.
  */
 struct procmap_query {
 	uint64_t size;

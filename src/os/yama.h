@@ -10,17 +10,17 @@
 enum yama_scope {
 	YAMA_ABSENT = -1, /* or /proc does not show it */
 	YAMA_ALL = 0, /* no restriction */
-	YAMA_RELATED = 1, /* ancestors, and whom the process names by PR_SET_PTRACER */
-	YAMA_PRIVILEGED = 2, /* processes with CAP_SYS_PTRACE */
-	YAMA_NONE = 3, /* no process; the scope cannot be changed any more */
+	YAMA_RELATED = 1, /* access by ancestors, and by the process named with PR_SET_PTRACER */
+	YAMA_PRIVILEGED = 2, /* access by processes with CAP_SYS_PTRACE */
+	YAMA_NONE = 3, /* access by no process; the scope cannot be changed any more */
 };
 
 /* The scope that is in force, an enum yama_scope. Any thread may call. */
 int yama_scope(void);
 
 /*
- * Where the scope is YAMA_RELATED, let all processes access this one that could without yama: those
- * of its user. A program that runs with another user's rights (AT_SECURE) lets none.
+ * If the scope is YAMA_RELATED, let the other processes of this user access this process, as they
+ * could without yama. No effect in a program that runs with another user's rights (AT_SECURE).
  */
 void yama_admit_all(void);
 
