@@ -19,7 +19,7 @@ enum {
 	MESSAGE_BYTES = 1024,
 	/* Destination port of the datagram that makes the kernel resolve the address. */
 	DISCARD_PORT = 9,
-	/* linux/neighbour.h: reachable, or as good as reachable. */
+	/* The states of linux/neighbour.h in which the kernel sends to the entry's link address. */
 	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
 
@@ -159,7 +159,7 @@ static void make_kernel_resolve(const struct gid *remote, uint32_t ifindex)
 
 	if (fd < 0)
 		return;
-	/* A failure is ignored, because the caller looks at the neighbour table. */
+	/* A failure needs no report: the caller will see no entry in the neighbour table. */
 	(void)!sendto(fd, "", 0, MSG_DONTWAIT, &name.base, bytes);
 	close(fd);
 }

@@ -4,9 +4,9 @@
 
 /*
  * Does the next hop exist? An adapter's driver needs the next hop's link address before it can
- * send, so the kernel's rdma_cm looks that address up when it resolves an address. For urnic the
- * kernel looks it up when urnic sends. But programs expect address resolution to fail for a dead
- * host.
+ * send, so the kernel's rdma_cm looks that address up when it resolves an IP address. For urnic the
+ * kernel looks the link address up when urnic sends. But programs expect the resolution of a dead
+ * host's address to fail.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,8 @@ enum neighbour {
  *
  * `ifindex`  The outgoing interface.
  *
- * Takes some ten microseconds: does not wait for the kernel's look-up. Any thread may call.
+ * Takes some ten microseconds, because it does not wait for the kernel's look-up. Any thread may
+ * call.
  */
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);

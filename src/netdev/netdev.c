@@ -138,7 +138,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* The outgoing interface of a route; if it has several next hops, that of the first. */
+/* The outgoing interface of a route. If the route has several next hops, that of the first. */
 static struct netdev *route_netdev(struct netdev_list *list, const struct attributes *attributes)
 {
 	const struct nlattr *out = attributes->of_type[RTA_OIF];

@@ -12,7 +12,7 @@
 
 static struct mnl_socket *netlink; /* NULL: none */
 static struct stat namespace; /* the network namespace of the socket */
-/* The process that opened `netlink`. A forked child opens its own: it would take these messages. */
+/* The process that opened `netlink`. A child would take its messages, so it opens another one. */
 static pid_t owner;
 
 static int groups_join(void)
@@ -42,7 +42,7 @@ static void open_here(const struct stat *here)
 	owner = getpid();
 }
 
-/* Empty the socket. A lost message counts as a change. */
+/* Empty the socket. Returns whether it had a message, or the kernel has lost one. */
 static bool take_messages(void)
 {
 	bool has_changes = false;

@@ -15,8 +15,9 @@
 #include "base/export.h"
 
 /*
- * Has anything changed in this thread's network namespace since the last call? Also true the first
- * time, in another namespace, in a forked child, and when the answer is unknown.
+ * Has a link, an address or a route changed in this thread's network namespace since the last call?
+ * Also true in the first call, in the first call in another namespace or in a forked child, and
+ * when the answer is unknown.
  *
  * Each change is reported once per process. So the caller takes its new snapshot after the call,
  * because a snapshot from before the call may lack the reported change. The caller serializes the

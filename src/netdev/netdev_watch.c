@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `lock` protects all state of this file but `watchers`; its place in lock_order.def is early. The
- * watch's thread does not take the lock, so a caller that stops the watch can wait for the thread.
+ * `lock` protects all state of this file but `watchers`. The watch's thread does not take the lock,
+ * so a caller that holds it can stop the watch and wait for the thread. The thread's watchers take
+ * other locks, so `lock` is above those in lock_order.def.
  */
 #include "netdev/netdev_watch.h"
 
@@ -27,7 +28,7 @@ enum { WATCHERS_MAX = 2 /* verbs and rdma_cm */ };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t users;
 static uint32_t epoch =
-	1; /* a forked child has another epoch, so its parent's watches are not its own */
+	1; /* a forked child has another epoch, so it does not stop the watches of its parent */
 static bool is_running;
 static pthread_t thread;
 static struct mnl_socket *netlink;
@@ -148,8 +149,9 @@ static int watch_start(void)
 }
 
 /*
- * fork() does not wait for the lock: its holder may wait for the thread, and the thread for a lock
- * that fork() takes. So the child resets all state here, whatever the parent's threads were doing.
+ * fork() does not take `lock`, because the holder of `lock` may wait for the thread, and the thread
+ * for a lock that fork() takes. So the child resets all state here, whatever the parent's threads
+ * were doing.
  */
 static void fork_child(void)
 {
