@@ -78,7 +78,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 	claim_message(claim, &message);
 	rc = agent_request(client, &message, NULL, 0);
 	if (rc) {
-		/* urnicd may still execute the request: unclaim. */
+		/* urnicd may still execute the request, so return the claim. */
 		unclaim.unclaim.id = claim->id;
 		if (is_new && rc == -ETIMEDOUT)
 			agent_send_only(client, &unclaim);

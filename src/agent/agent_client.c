@@ -17,11 +17,11 @@
 enum {
 	/*
 	 * How long to retry while the queue of urnicd's socket is full. urnicd empties the queue at
-	 * once, unless it is suspended.
+	 * once, unless it is stopped (SIGSTOP).
 	 */
 	CONNECT_WAIT_MS = 2000,
 	CONNECT_PAUSE_MS = 5,
-	/* An idle urnicd may leave between our connect and our first request. */
+	/* An idle urnicd may exit between our connect() and our first request. */
 	CONNECT_ATTEMPTS_MAX = 8,
 };
 
@@ -34,7 +34,7 @@ static void close_if_open(int *fd)
 	*fd = socket_none;
 }
 
-/* Have agent_client_fd() report the connection. */
+/* Put the connection into the epoll set that agent_client_fd() returns. */
 static int connection_watch(struct agent_client *client)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -49,8 +49,8 @@ static int connection_watch(struct agent_client *client)
 }
 
 /*
- * Remove the connection from the epoll set by hand: a copy of the descriptor in a forked child
- * would keep it there after the close.
+ * Remove the connection from the epoll set explicitly. Otherwise a copy of the descriptor in a
+ * forked child would keep the connection in the set after the close.
  */
 static void connection_close(struct agent_client *client)
 {
@@ -93,7 +93,7 @@ static int place_connect_retry(struct agent_client *client, enum place_whose who
 	return rc;
 }
 
-/* Connect to one urnicd. -ECONNREFUSED: no urnicd runs that can be trusted. */
+/* Connect to root's urnicd or the user's own. -ECONNREFUSED: no such urnicd can be trusted. */
 static int connect_to(struct agent_client *client, enum place_whose whose)
 {
 	struct agent_message message = {.type = AGENT_HELLO};

@@ -10,14 +10,14 @@
  * end of file on agent_client_fd() reports its death, and agent_client_receive() returns
  * -ECONNRESET. The caller then calls agent_client_resume(). This finds or starts a new urnicd,
  * passes it the fd store of its predecessor, and resumes the leases of this process. A request that
- * meets a dead urnicd resumes by itself, once.
+ * finds urnicd dead calls agent_client_resume() itself, and is then sent once more.
  *
  * The caller serializes all calls on one client. A call waits for a second at most while urnicd
  * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is suspended (SIGSTOP). agent_client_receive(),
  * _forward() and _forget() never wait; _detach() and _unclaim() wait for milliseconds. A caller
  * that shares the client between threads sets `pause`, which releases the caller's lock while a
- * call waits. The struct then holds all descriptors of the client, so that the child of a fork can
- * close them.
+ * call waits. During such a wait struct agent_client holds all descriptors of the client, so that
+ * the child of a fork can close them.
  *
  * The connection belongs to the process that made it. After fork() the child calls
  * agent_client_forget() and may connect anew.
@@ -76,7 +76,7 @@ struct agent_claim {
 	uint64_t service_id;
 	struct agent_address address;
 	uint32_t flags; /* enum agent_claim_flags */
-	uint32_t id;
+	uint32_t id; /* chosen by the client; 0: not claimed */
 	bool is_lost; /* after the death of urnicd, another process claimed the ID first */
 	bool is_repeated; /* this claim was made again at the new urnicd */
 };
@@ -143,8 +143,9 @@ int agent_client_fd(const struct agent_client *client);
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
 /*
- * Return a slot, whose sockets the caller has closed. Waits for the answer for AGENT_GIVE_BACK_MS,
- * and not at all while urnicd is silent; urnicd gets the slot back in both cases.
+ * Return a slot, whose sockets the caller has closed. Waits for the answer for at most
+ * AGENT_GIVE_BACK_MS, and not at all while urnicd is silent. Without the answer, too, urnicd gets
+ * the slot back.
  */
 void agent_client_detach(struct agent_client *client, uint8_t slot);
 
@@ -223,7 +224,7 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
 /*
  * Claim a service ID, or change the address or flags of a claim that is in the list.
  *
- * `claim`  Zeroed before its first use, but for service_id, address, flags. For port 0 urnicd
+ * `claim`  Zeroed before its first use, except for service_id, address and flags. For port 0 urnicd
  *          chooses a free port. Unchanged on failure.
  *
  * Returns 0; -EADDRINUSE when another claim has the same port at the same address; -EADDRNOTAVAIL
@@ -235,8 +236,9 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
 /*
- * Return a claim. Does nothing if the claim was never made. If `may_wait`, waits as
- * agent_client_detach() does. Otherwise another thread may be waiting in a call on the same client.
+ * Return a claim. Does nothing if the claim was never made. If `may_wait` is set, waits as
+ * agent_client_detach() does. If it is not set, this call is allowed even while another thread
+ * waits in a call on the same client.
  */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim, bool may_wait);
 

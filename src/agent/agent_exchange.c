@@ -133,14 +133,14 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 		if (message->type == type && message->sequence == sequence)
 			return 0;
 		passed_fds_close(descriptors);
-		/* This drops packets that arrive during the wait. */
+		/* A packet (AGENT_FORWARD) that arrives during the wait is dropped here. */
 		agent_late_answer(client, message);
 		i++;
 	}
 	return agent_client_fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
 
-/* A message that a child sends. */
+/* A message that a child process sends for this one, and the result `rc`. */
 struct pass {
 	int fd;
 	const struct agent_message *message;

@@ -8,14 +8,14 @@
  *
  * A request has a sequence number, which its answer repeats. An answer that arrives after its
  * request has timed out is dropped; a slot in it goes back to urnicd. urnicd also forwards packets
- * on this connection (AGENT_FORWARD). Those that arrive while a request waits are dropped and
- * counted, which is permitted because any network may drop a packet.
+ * on this connection (AGENT_FORWARD). Packets that arrive while a request waits are dropped, which
+ * is permitted because any network may drop a packet.
  */
 
 #include "agent/agent_client.h"
 
 enum {
-	/* The most messages before an answer; with more, the connection counts as broken. */
+	/* If more messages than this precede an answer, the connection counts as broken. */
 	ANSWER_MESSAGES_MAX = 4096,
 };
 
@@ -48,7 +48,7 @@ void agent_late_answer(struct agent_client *client, const struct agent_message *
  *
  * `message`      The request; on success, the answer.
  * `fds`          Descriptors to pass; they stay the caller's.
- * `descriptors`  On success, what came with the answer; the caller closes them.
+ * `descriptors`  On success, the descriptors that came with the answer; the caller closes them.
  *
  * Returns 0; -ECONNRESET when urnicd has died; -ETIMEDOUT; or the -errno that urnicd answered.
  */
@@ -66,7 +66,10 @@ int agent_exchange_or_resume(struct agent_client *client, struct agent_message *
 int agent_request(struct agent_client *client, struct agent_message *message, const int *fds,
 	uint32_t fd_count);
 
-/* Return a resource to urnicd; wait for AGENT_GIVE_BACK_MS, and not at all for a silent urnicd. */
+/*
+ * Return a resource to urnicd. Waits for the answer for at most AGENT_GIVE_BACK_MS, and not at all
+ * while urnicd is silent.
+ */
 void agent_give_back(struct agent_client *client, struct agent_message *message);
 
 /* Make all claims again, at a new urnicd (agent_claims.c). Returns 0, -ECONNRESET or -ETIMEDOUT. */

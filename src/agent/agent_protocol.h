@@ -30,7 +30,7 @@ enum {
 	AGENT_VERSION = 8,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
-	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
+	AGENT_WHY_BYTES = 256, /* room for a sentence and its final 0 */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
 	/* Seconds without a client after which urnicd exits; see URNICD_IDLE_S. */
@@ -46,7 +46,7 @@ enum agent_exit {
 	AGENT_EXIT_USAGE = 2,
 	AGENT_EXIT_RUNNING = 3, /* another urnicd listens already */
 	AGENT_EXIT_FILES = 4, /* urnicd may not open AGENT_FILES_MIN files */
-	AGENT_EXIT_PLACE = 5, /* there is no directory for its socket (agent/place.h) */
+	AGENT_EXIT_PLACE = 5, /* there is no directory for urnicd's socket (agent/place.h) */
 };
 
 enum agent_message_type {
@@ -88,12 +88,13 @@ struct agent_slots {
 /* Values of claim.flags in struct agent_message. */
 enum agent_claim_flags {
 	AGENT_CLAIM_LISTENS = 1 << 0, /* urnicd passes connection requests to this process */
-	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim the ID too, while at most one listens */
+	/* Other processes may claim the ID, too, as long as at most one of them listens. */
+	AGENT_CLAIM_SHARES = 1 << 1,
 	AGENT_CLAIM_IPV6_ONLY = 1 << 2, /* the zero address does not include IPv4 */
 	AGENT_CLAIM_FLAGS = 7,
 };
 
-/* A packet that reached the wrong slot, with the facts that the right slot's port would report. */
+/* A packet that reached the wrong slot, and what the right slot's port would report about it. */
 struct agent_forward {
 	struct gid sgid;
 	struct gid dgid;
@@ -117,11 +118,11 @@ struct agent_message {
 	uint32_t version; /* AGENT_VERSION */
 	uint32_t type; /* enum agent_message_type */
 	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
-	int32_t status; /* answers: 0, or an errno and `why`; requests: 0 */
+	int32_t status; /* in an answer: 0, or an errno, and then `why` is set; in a request: 0 */
 	union {
 		struct {
 			uint32_t pid; /* answer: process number of urnicd */
-			uint32_t is_system; /* answer: 1 when it serves every user */
+			uint32_t is_system; /* answer: 1 when urnicd serves every user */
 		} hello;
 		struct {
 			uint32_t slot; /* answer */
@@ -160,10 +161,10 @@ struct agent_message {
 			struct agent_address address; /* request */
 		} gsi_address;
 		struct {
-			/* request; with port 0: any free one. Answer: the one claimed */
+			/* Request: the ID; port 0: any free port. Answer: the ID that is claimed */
 			uint64_t service_id;
-			struct agent_address address; /* request: a local one, or zero for any */
-			/* Request: chosen by the process; a known id changes its claim */
+			struct agent_address address; /* request: a local address; zero: any */
+			/* Request: the process chooses it; an id in use changes that claim */
 			uint32_t id;
 			uint32_t flags; /* request: enum agent_claim_flags */
 		} claim;
@@ -188,7 +189,7 @@ struct agent_message {
 	};
 };
 
-/* Two programs share this layout: the head in every version, the rest in one version. */
+/* Programs of all versions agree on the layout of the head; those of one version, on all of it. */
 enum { AGENT_HEAD_BYTES = offsetof(struct agent_message, why) };
 static_assert(AGENT_HEAD_BYTES == 16, "of every version");
 static_assert(

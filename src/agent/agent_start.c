@@ -31,8 +31,8 @@ int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
 
 enum {
 	CHILD_STACK_BYTES = 64 << 10,
-	SECURE_FILES = 65536, /* for 64 addresses with 256 slots, and the programs */
-	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is suspended */
+	SECURE_FILES = 65536, /* enough for 64 addresses with 256 slots, and for the programs */
+	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is stopped */
 };
 
 int agent_find(char *ret_path, size_t path_bytes)
@@ -66,7 +66,7 @@ struct launch {
 	char *stack; /* CHILD_STACK_BYTES bytes, for the inner child */
 	bool is_secure; /* the program runs with another user's rights (AT_SECURE) */
 	int status; /* wait status of urnicd, from waitpid() */
-	int error; /* why urnicd did not run, or 0 */
+	int error; /* the errno for which urnicd did not run, or 0 */
 };
 
 /*

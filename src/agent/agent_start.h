@@ -17,7 +17,7 @@
 #include <stddef.h>
 
 /*
- * Find the program: $URNIC_URNICD, else the one in this library's directory.
+ * Find the program urnicd: $URNIC_URNICD, else the file urnicd in this library's directory.
  *
  * `ret_path`  `path_bytes` long.
  *
@@ -35,12 +35,12 @@ int agent_find(char *ret_path, size_t path_bytes);
 int agent_in_child(int (*run)(void *context), void *context);
 
 /*
- * Run the program and wait until it listens.
+ * Run the program urnicd at `path`, and wait until it listens.
  *
  * Returns 0 when an urnicd listens, this one or one that another process started first. -EMFILE:
  * the limit on open files that urnicd inherits is too low; -ENOTDIR: there is no directory for its
- * socket; -ECANCELED: it ran and failed (run by hand, it prints the reason); or another -errno: it
- * could not be run.
+ * socket; -ECANCELED: urnicd ran and failed (run by hand, it prints the reason); or another -errno:
+ * urnicd could not be run.
  */
 int agent_start(const char *path);
 

@@ -33,7 +33,7 @@ static int descriptors_receive(int connection, int ret_fds[SIDES])
 		connection, &piece, 1, PASSED_FDS_MAX, &descriptors, &flags, MSG_DONTWAIT);
 	if (bytes < 0)
 		return (int)bytes;
-	/* A process may have passed more: close the others. */
+	/* The process may have passed any number of descriptors. Close those that are not taken. */
 	if (descriptors.count == SIDES)
 		for (uint32_t i = 0; i < SIDES; i++)
 			ret_fds[i] = passed_fds_take(&descriptors, i);

@@ -20,7 +20,7 @@ struct gsi_socket {
 	struct agent_address address;
 };
 
-/* Returns 0 or -errno. */
+/* Open a socket that sends from a local address. Returns 0 or -errno. */
 int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address);
 void gsi_socket_close(struct gsi_socket *gsi);
 

@@ -10,13 +10,13 @@
 #include "os/setting.h"
 
 enum {
-	/* Wait for an answer; urnicd may spend one second of it waiting for survivors. */
+	/* How long to wait for an answer. urnicd itself may wait for survivors for a second. */
 	ANSWER_TIMEOUT_S = 2,
 };
 
 /*
  * The FNV-1a hash of URNIC_HOST_ID. Hosts with equal identities count as one host, so the user must
- * not give two hosts the same one.
+ * not give two hosts the same identity.
  */
 static uint64_t host_number(void)
 {

@@ -30,16 +30,16 @@ enum {
 	PAUSE_MS = 5,
 	/* How long the kernel may take to close all descriptors of a process that is killed. */
 	ENDING_MS = 50,
-	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
-	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
-	DIRECTORY_BYTES = 64, /* the longest path of a directory below, terminated */
-	OVERFLOW_UID = 65534, /* user number of unknown users in a user namespace */
+	LOCK_ATTEMPTS = 8, /* above 1: a leaving listener may remove the file after our open() */
+	NAME_BYTES = 32, /* room for a kind, a number in hexadecimal, ".lock" and a final 0 */
+	DIRECTORY_BYTES = 64, /* room for the path of any directory of this file, and a final 0 */
+	OVERFLOW_UID = 65534, /* by this number a user namespace shows all users unknown to it */
 };
 
 static const char *const kind_names[] = {
 	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc"};
 
-/* Every user may make directories there, and only the owner may remove them. */
+/* Every user may make directories in these two, and only a directory's owner may remove it. */
 static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
 
 /* A trusted directory. */
@@ -73,7 +73,7 @@ static bool is_closed(const struct stat *directory)
 	return S_ISDIR(directory->st_mode) && !(directory->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Is it root's directory, and is the caller another user? */
+/* Is this root's directory, and is the caller another user? */
 static bool is_roots(const struct stat *directory)
 {
 	struct stat parent;
@@ -94,7 +94,7 @@ static bool is_own(const char *path, const struct stat *directory)
 	return directory->st_uid == geteuid() && !(directory->st_mode & forbidden);
 }
 
-/* Returns 0 or -errno; -EPERM: the directory exists and is not trusted. */
+/* Open a directory. Returns 0 or -errno; -EPERM: the directory exists, but is not trusted. */
 static int place_open(const char *path, enum place_whose whose, struct place *ret_place)
 {
 	struct stat status;
@@ -150,7 +150,7 @@ static int place_make_random(const char *parent, uid_t uid, struct place *ret_pl
 	return place_open(path, PLACE_OWN, ret_place);
 }
 
-/* Does the process or the machine lack a resource? Then the directory may be fine. */
+/* Does the process or the machine lack a resource? Such an error is not the directory's fault. */
 static bool is_shortage(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
@@ -348,7 +348,7 @@ static int socket_address(const char *directory, const char *name, struct sockad
 	return 0;
 }
 
-/* The caller has the lock. */
+/* Listen on the socket `name`, whose lock the caller has. Returns the socket or -errno. */
 static int socket_listen(const struct place *place, const char *name, bool is_for_all)
 {
 	struct sockaddr_un address;
@@ -369,7 +369,7 @@ static int socket_listen(const struct place *place, const char *name, bool is_fo
 	return fd;
 }
 
-/* Listen in a directory unless another process has a lock, there or in another one. */
+/* Listen in `place`, unless another process has the lock of this name in any of the directories. */
 static int listen_in(struct place *place, enum place_kind kind, uint64_t number, bool is_for_all,
 	struct place_listener *ret_listener)
 {
@@ -488,7 +488,7 @@ void place_leave(struct place_listener *listener)
 
 /* --- connecting --- */
 
-/* Connect to a listener in a trusted directory. Returns a socket or -errno; -EAGAIN: it is busy. */
+/* Connect to a listener in a trusted directory. Returns a socket or -errno; -EAGAIN: queue full. */
 static int socket_connect(const struct place *place, const char *name)
 {
 	struct sockaddr_un address;

@@ -104,7 +104,7 @@ int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms
 int place_connect_as(enum place_kind kind, uint64_t number, enum place_whose whose,
 	unsigned wait_ms, char *ret_path);
 
-/* Use a connection to a listener, which is closed afterwards. True ends the search. */
+/* Use the connection `fd` to a listener; the caller closes it afterwards. True ends the search. */
 typedef bool place_visit(void *context, int fd);
 
 /*
