@@ -57,7 +57,7 @@ static struct gsi_socket *sender_find(const struct agent_address *address)
 	return NULL;
 }
 
-/* A packet that the kernel refuses counts as lost: the manager repeats it (cm/cm.h). */
+/* A packet that the kernel refuses counts as lost; the manager repeats its message (cm/cm.h). */
 static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
 	struct agent_address address = agent_address_of(&path->local, path->ifindex);
@@ -265,7 +265,7 @@ static int numbers_begin(uint64_t guid)
 	return 0;
 }
 
-/* The NIC is locked, and the caller has the turn at urnicd. */
+/* The NIC is locked, and the caller has begun a request to urnicd (nic_request_begin()). */
 static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
 {
 	int gsi = -1;

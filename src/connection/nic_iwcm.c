@@ -64,7 +64,10 @@ static void socket_serve(int fd)
 		}
 }
 
-/* End connections whose deadline has passed, or try again to connect. Returns the next deadline. */
+/*
+ * End each connection whose deadline has passed; in state NIC_IW_REFUSED connect again instead.
+ * Returns the next deadline.
+ */
 static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;

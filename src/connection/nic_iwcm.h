@@ -8,12 +8,12 @@
  *
  * A thread, made by nic_iwcm_start(), waits for connections and for MPA frames. It calls `on_event`
  * with the manager locked. NIC_IW_ENDED is different: the thread that drives or destroys the queue
- * pair reports it, with that lane locked. So `on_event` may wake threads, but may call no function
- * of this header except nic_iwcm_locked_*.
+ * pair reports it, with the queue pair's lane locked. So `on_event` may wake threads, but may call
+ * no function of this header except nic_iwcm_locked_*.
  *
  * A listener has `backlog` places, at least PENDING_MIN, for connections whose MPA request has not
  * arrived. Further connections wait in the kernel. A peer that sends no request loses its place
- * after REQUEST_NS, or after HURRY_NS while other peers wait for one (nic_iwcm_handshake.c).
+ * after REQUEST_NS, or after HURRY_NS while other peers wait for a place (nic_iwcm_handshake.c).
  *
  * After fork() the child has no manager.
  */

@@ -18,7 +18,7 @@
 #define HURRY_NS   500000000ull /* in place of REQUEST_NS while other peers wait for a place */
 #define REFUSED_NS 50000000ull
 #define REPLY_NS   60000000000ull /* long, because the peer's program decides */
-#define PAUSE_NS   100000000ull /* after accept() was refused */
+#define PAUSE_NS   100000000ull /* until the next accept() after one has failed */
 
 enum {
 	REFUSALS_MAX = 10, /* with REFUSED_NS between attempts, half a second; see conn_refused() */

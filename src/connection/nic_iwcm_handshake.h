@@ -3,9 +3,9 @@
 #define URNIC_CONNECTION_NIC_IWCM_HANDSHAKE_H
 
 /*
- * An iWARP connection before a queue pair has it: TCP connect and accept, MPA request and reply,
- * and the time limit of each. Only files of this room use this header; nic_iwcm.c has the lock, the
- * thread and the program's calls.
+ * An iWARP connection before a queue pair takes it over: TCP connect and accept, MPA request and
+ * reply, and the time limit of each. Only files of this room use this header; nic_iwcm.c has the
+ * lock, the thread and the program's calls.
  *
  * The caller of each function has locked the manager.
  */
@@ -33,7 +33,7 @@ int iwcm_release_fd(struct nic_iw_conn *conn);
 /* Close a connection that no queue pair has taken over. */
 void iwcm_drop(struct nic_iw_conn *conn);
 
-/* iwcm_drop(), and report NIC_IW_FAILED with `error`, which is -errno. */
+/* iwcm_drop(). Unless a listener still has the connection, report NIC_IW_FAILED with -errno. */
 void iwcm_fail(struct nic_iw_conn *conn, int error);
 
 /*
