@@ -13,9 +13,9 @@
 
 struct adoption {
 	struct server *server;
-	bool is_own_store;
-	bool is_for_channels; /* the second pass, with all groups adopted */
-	uint32_t sockets; /* adopted so far */
+	bool is_own_store; /* the store is the server's, not a survivor's */
+	bool is_for_channels; /* in the last pass, after all groups have been adopted */
+	uint32_t sockets; /* how many sockets were adopted so far */
 	bool has_ledger;
 	struct ledger ledger;
 };

@@ -11,7 +11,7 @@
  *
  * `store`  The server's own (inherited), or a survivor's. Stays the caller's.
  *
- * It skips sockets that are not what their label says, or that the server has already.
+ * The function skips sockets that are not what their label says, or that the server has already.
  */
 void fd_store_adopt(struct server *server, int store);
 

@@ -44,7 +44,10 @@ void gsi_port_close(struct gsi_port *gsi)
 	gsi->port = NULL;
 }
 
-/* After the death of an urnicd, give survivors time to repeat their claims before a refusal. */
+/*
+ * May urnicd answer a message for which it knows no listener? After the death of an earlier urnicd,
+ * it first gives survivors time to repeat their claims.
+ */
 static bool may_answer(const struct server *server)
 {
 	return !server->is_successor ||

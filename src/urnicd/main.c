@@ -3,8 +3,8 @@
  * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
  *
  * A system-wide urnicd is two processes. The keeper holds the listening socket and the fd store and
- * restarts the other, the server, when it dies. Clients of other users cannot do this, as they may
- * not have the fd store.
+ * restarts the other, the server, when it dies. Clients of other users cannot pass the sockets to a
+ * new server, as they may not have the fd store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -186,7 +186,7 @@ static void shed_inheritance(void)
 	}
 }
 
-/* Continue in the background; the exit of this process reports that urnicd listens. */
+/* Continue in a child in the background. The exit of this process reports that urnicd listens. */
 static void become_daemon(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -291,7 +291,7 @@ static int cannot_listen(int error, bool is_system)
 
 /*
  * The kernel may still hold the lock of an urnicd that was killed just now. A program that starts
- * an urnicd retries by itself; a user who starts the system's does not.
+ * an urnicd retries by itself, but a service manager or a user that starts the system's does not.
  */
 static int listen_at_place(bool is_system, struct place_listener *listener)
 {
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	else
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
-	/* Close the sockets first: a program that finds no urnicd must find the port free. */
+	/* Close the stored sockets first: a program that finds no urnicd must find the port free. */
 	close(settings.fd_store);
 	place_leave(&listener);
 	return status;

@@ -49,7 +49,7 @@ static bool parse_row(const char *line, struct udp_row *row)
 {
 	char address[40];
 
-	/* sl local:port remote:port state queues timer retransmits uid timeout inode */
+	/* Columns: sl local:port remote:port state queues timer retransmits uid timeout inode */
 	if (sscanf(line, " %*d: %39[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*s %lu", address,
 		    &row->port, &row->uid, &row->inode) != 4)
 		return false;
@@ -132,7 +132,7 @@ static bool has_socket(int process, const char *link_sought)
 	return is_found;
 }
 
-/* The process that has the socket open, if /proc shows it to this user. */
+/* The process that has the socket open; pid 0 if /proc does not show it to this user. */
 static struct port_holder process_find(unsigned long inode)
 {
 	DIR *processes = opendir("/proc");

@@ -54,8 +54,9 @@ static bool is_namespace(int fd, const struct stat *wanted)
 }
 
 /*
- * Capabilities hold in the process's own user namespace and in those below it. The creator of a
- * user namespace has all capabilities in it.
+ * Has the process CAP_NET_BIND_SERVICE in `user_namespace`, a descriptor that this closes? A
+ * process's capabilities hold in its own user namespace and in those below that one. The creator of
+ * a user namespace has all capabilities in the new namespace.
  */
 static bool is_capable_in(int user_namespace, const struct state *state)
 {

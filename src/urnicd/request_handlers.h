@@ -48,7 +48,7 @@ struct agent_message *request_answer(struct request *request);
  */
 bool request_receive(struct server *server, struct client *client);
 
-/* Try again what had to wait. Returns false when the connection must be cut. */
+/* Handle the client's waiting request again. Returns false when the connection must be cut. */
 bool request_retry(struct server *server, struct client *client);
 
 #define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) \

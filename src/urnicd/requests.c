@@ -265,7 +265,7 @@ static void packet_forward(struct request *request, const uint8_t *packet)
 		server->counters.packets_forwarded++;
 }
 
-/* A packet needs no answer: request_receive() passes it on before. */
+/* Never called, because request_receive() itself passes packets on. */
 int request_handle_forward(struct request *request)
 {
 	(void)request;

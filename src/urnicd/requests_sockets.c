@@ -143,7 +143,7 @@ static int group_open(struct request *request, struct agent_address address, uin
 	if (rc)
 		return rc;
 	rc = server_group_assign(request->server, *ret_group, slot, request->client->uid);
-	/* A survivor may have the port and is about to pass on the fd store. */
+	/* A survivor that has the port may still pass on the fd store. */
 	if (rc == -EADDRINUSE && !server_has_waited(request->server))
 		return REQUEST_LATER;
 	return rc ? refuse_open(request, &address, rc) : 0;

@@ -134,8 +134,8 @@ static bool is_idle(struct server *server)
 		server_now_ms() < server->idle_since_ms + server->idle_ms)
 		return false;
 	/*
-	 * Serve the programs that have connected. Later programs find no listener and start another
-	 * urnicd.
+	 * First accept the programs that have connected meanwhile. Later programs find no listener
+	 * and start another urnicd.
 	 */
 	while (server_accept(server))
 		;

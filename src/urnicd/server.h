@@ -35,7 +35,7 @@ enum {
 
 struct client {
 	int fd; /* -1: unused */
-	int pidfd; /* its process; -1 if urnicd cannot watch the process */
+	int pidfd; /* pidfd of its process; -1 if urnicd cannot watch the process */
 	int memory; /* memfd of its NIC memory, or -1 */
 	int gsi; /* socket for its packets for QP1, or -1 */
 	pid_t pid;
@@ -44,13 +44,13 @@ struct client {
 	struct agent_slots slots;
 	/* From another network namespace: the client may send no request but AGENT_FIND. */
 	bool is_foreign;
-	bool is_greeted;
+	bool is_greeted; /* urnicd has answered its HELLO */
 	bool is_survivor; /* it resumed slots of an earlier urnicd */
 	bool had_low_port; /* the survivor had a port below 1024 */
 	bool is_over_quota; /* the user had reached its quota: the first request is refused */
 	uint32_t claims; /* the number of its claims */
 	uint64_t gsi_groups; /* a bit for each group at whose address it listens to QP1 */
-	bool is_unwanted; /* accepted with the last descriptor; its first request is refused */
+	bool is_unwanted; /* accepted in place of server.reserve; its first request is refused */
 	bool is_waiting; /* `waiting` is answered later; until then urnicd reads no other request */
 	struct agent_message waiting;
 };
@@ -63,7 +63,7 @@ struct server {
 	int listener;
 	int reserve; /* a descriptor to close when accept() finds no free one; -1: closed */
 	bool is_useless; /* no program is connected, and none can connect */
-	bool is_resting; /* the loop does not watch the listener */
+	bool is_resting; /* the loop does not watch the listener until rests_until_ms */
 	uint64_t rests_until_ms;
 	uint64_t netns; /* number of our network namespace: agent/place.h */
 	uint64_t host; /* our host identity: agent/namespace_lookup.h */
@@ -99,10 +99,10 @@ struct server_settings {
 	uint32_t sockets_max; /* limit on the sockets of all groups together */
 };
 
-/* Returns 0 or -errno. */
+/* Create a server, which first adopts the sockets in the fd store. Returns 0 or -errno. */
 int server_create(const struct server_settings *settings, struct server **ret_server);
 
-/* Serve until idle. Returns 0, or -errno when the loop broke. */
+/* Serve until the server is idle or useless. Returns 0, or -errno when epoll_wait() fails. */
 int server_run(struct server *server);
 
 /* Close everything but the settings' descriptors. NULL is fine. */
@@ -126,7 +126,7 @@ void server_listener_wake(struct server *server);
 /* Close a connection and release the slots, claims and channels of its process. */
 void server_client_drop(struct server *server, struct client *client);
 
-/* Read from a client again, or stop while its request waits: a client has one request at a time. */
+/* Watch a client's connection, unless its request waits: a client has one request at a time. */
 void server_client_rearm(struct server *server, struct client *client);
 
 uint64_t server_now_ms(void);
@@ -143,7 +143,7 @@ struct group *server_group_find(struct server *server, const struct agent_addres
  */
 struct group *server_group(struct server *server, const struct agent_address *address);
 
-/* Does an interface of this network namespace have the address? Of 127.0.0.0/8, only 127.0.0.1. */
+/* Does an interface here have the address? Of 127.0.0.0/8, only 127.0.0.1 counts. */
 bool server_address_lasts(const struct agent_address *address);
 
 /* Which unused groups to close. */

@@ -18,7 +18,7 @@
 
 enum {
 	REST_MS = 100, /* between attempts to accept while no descriptor is free */
-	/* Wait for a client's first request, which follows its connect() at once. */
+	/* How long to wait for an unwanted client's first request, which follows its connect(). */
 	UNWANTED_MS = 50,
 };
 
@@ -80,8 +80,8 @@ static struct client *unused_client(struct server *server)
 }
 
 /*
- * Stop watching the listener for a while: without free descriptors it stays readable, and the loop
- * would spin.
+ * Stop watching the listener for `ms`. While no descriptor is free the listener stays readable, so
+ * the loop would spin.
  */
 static void listener_rest(struct server *server, unsigned ms)
 {

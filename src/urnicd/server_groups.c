@@ -11,7 +11,7 @@
 #include "urnicd/lease/fd_store.h"
 #include "urnicd/server.h"
 
-enum { CLOSED_CHANNELS_MAX = 64 /* kept in the fd store, beyond the number of open ones */ };
+enum { CLOSED_CHANNELS_MAX = 64 /* see sweep_channels() */ };
 
 struct group *server_group_find(struct server *server, const struct agent_address *address)
 {
@@ -68,7 +68,7 @@ void server_note_lease(struct server *server, uint8_t slot)
 		ledger_put_lease(server->ledger, slot, &noted);
 }
 
-/* Slots that keep their sockets. */
+/* The slots that are leased or orphans, which keep their sockets. */
 static struct agent_slots slots_leased(const struct server *server)
 {
 	struct agent_slots slots = {{0}};

@@ -143,7 +143,7 @@ static const struct claim *port_next(const struct claim_table *table, const stru
 	return i ? &table->claims[i - 1] : NULL;
 }
 
-/* Is `wanted` compatible with all other claims? */
+/* Returns 0 when `wanted` is compatible with all other claims; else as claim_conflict(). */
 static int claim_check(const struct claim_table *table, const struct claim *wanted)
 {
 	for (const struct claim *other = port_first(table, wanted->service_id); other;

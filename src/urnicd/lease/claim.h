@@ -6,9 +6,10 @@
  * The claimed service IDs: ports of the RDMA port spaces, which all processes of the network
  * namespace share.
  *
- * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm. Two
- * claims of one port exclude each other when their addresses are equal, or one is the zero address
- * of the other's family. If both have AGENT_CLAIM_SHARES, both may exist, but only one may listen.
+ * A claim has a service ID and a local address, which may be "any address". The rules are those of
+ * the kernel's rdma_cm. Two claims of one port exclude each other when their addresses are equal,
+ * or one is the zero address of the other's family. If both have AGENT_CLAIM_SHARES, both may
+ * exist, but only one may listen.
  *
  * The table is a bounded array with indexes by port and by (client, id). The functions are pure.
  */
@@ -29,7 +30,7 @@ struct claim {
 
 enum {
 	CLAIM_RECENT_COUNT = 64,
-	CLAIM_RECENT_MS = 3000, /* allows for a busy machine */
+	CLAIM_RECENT_MS = 3000, /* long enough for a busy machine; see claim_table_expects() */
 	CLAIM_PORTS = 1 << 16, /* ports, of all port spaces together */
 	CLAIM_OWNERS = 1 << 13, /* hashes of (client, id) */
 };
@@ -42,12 +43,12 @@ struct claim_table {
 		uint64_t until_ms;
 	} recent[CLAIM_RECENT_COUNT]; /* listeners that ended last */
 	uint32_t last_port; /* the ephemeral port chosen last */
-	/* Chains of places in `claims`, each plus one: 0 ends a chain. */
+	/* Chains of places in `claims`. A number is a place plus one; 0 ends the chain. */
 	uint16_t port_first[CLAIM_PORTS];
 	uint16_t port_next[AGENT_CLAIMS_MAX];
 	uint16_t owner_first[CLAIM_OWNERS];
 	uint16_t owner_next[AGENT_CLAIMS_MAX];
-	struct claim claims[AGENT_CLAIMS_MAX]; /* the first `count` */
+	struct claim claims[AGENT_CLAIMS_MAX]; /* the first `count` entries are in use */
 };
 
 /*
@@ -72,7 +73,7 @@ void claim_table_drop_client(struct claim_table *table, uint32_t client);
 /* Is there a claim of exactly this address? */
 bool claim_table_has_address(const struct claim_table *table, const struct agent_address *address);
 
-/* The listener at (service ID, address); an exact address precedes the zero one. NULL: none. */
+/* The listener at (service ID, address); a claim of that very address is preferred. NULL: none. */
 const struct claim *claim_table_listener(
 	const struct claim_table *table, uint64_t service_id, const struct agent_address *address);
 

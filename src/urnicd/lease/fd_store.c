@@ -71,7 +71,7 @@ struct message {
 	bool is_whole; /* has the size of a label, and all its descriptors */
 };
 
-/* Peek at the message at the peek offset. Returns its bytes, or -errno. */
+/* Peek at the message at the peek offset. Returns the number of its bytes, or -errno. */
 static ssize_t message_peek(int store, struct message *message)
 {
 	struct iovec iov = {&message->label, sizeof(message->label)};
@@ -141,7 +141,7 @@ static int sweep_next(
 	passed_fds_close(&message.fds);
 	if (rc)
 		return rc;
-	/* Its descriptors are closed. */
+	/* The kernel closes the descriptors of the message that this removes. */
 	recv(store, &message.label, sizeof(message.label), MSG_DONTWAIT);
 	return is_mark;
 }

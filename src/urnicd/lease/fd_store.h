@@ -36,7 +36,7 @@ enum fd_store_label_kind {
 	FD_STORE_SOCKETS = 1, /* members of an address's group, in their order */
 	FD_STORE_LEDGER = 2, /* urnicd/lease/ledger.h */
 	FD_STORE_CHANNEL = 3, /* urnicd's end of a channel of the relay */
-	/* No sockets. A sweep adds this message when it begins, and ends when it reaches it. */
+	/* No sockets. A sweep appends this mark when it begins, and ends at the mark. */
 	FD_STORE_MARK = 4,
 };
 
@@ -78,7 +78,7 @@ typedef bool fd_store_keep_fn(void *context, const struct fd_store_label *label,
 /*
  * Remove the messages that are no longer needed, and those without a legal label.
  *
- * Returns 0 or -errno; after a failure some of them remain, and no needed message is lost.
+ * Returns 0 or -errno; after a failure some unneeded messages remain, but no needed one is lost.
  */
 int fd_store_sweep(int store, fd_store_keep_fn *keep, void *context);
 

@@ -21,7 +21,7 @@
 
 enum {
 	RECEIVE_BUFFER_BYTES = 8 << 20,
-	/* The program halves the slots until this many are left, and then compares each. */
+	/* The steering program halves the slots until this many are left, then compares each. */
 	LEAF_SLOTS = 8,
 	PROGRAM_INSTRUCTIONS_MAX = 1024,
 	QPN_TOP_BYTE = 5, /* its offset in the BTH, which begins the UDP payload: IBTA 9.2 */
@@ -36,7 +36,7 @@ void group_done(struct group *group)
 		close(group->sockets[--group->count]);
 }
 
-/* Set the options that the lane needs. They belong to the socket, not to a descriptor. */
+/* Set the options that the lane needs. They apply to all descriptors of the socket. */
 static int set_options(int fd, bool is_ipv4)
 {
 	int rc;
@@ -73,7 +73,7 @@ static int udp_socket(const struct agent_address *address)
 }
 
 /*
- * Is the port free? The bind() of a member does not answer that: it would succeed in the group of
+ * Is the port free? The bind() of a member does not tell, because it would succeed in the group of
  * an earlier urnicd of the same user, behind sockets that this urnicd does not know.
  */
 static int address_probe(const struct agent_address *address)
@@ -211,7 +211,7 @@ static int grow_step(struct group *group, int store)
 	rc = fd_store_put(store, &label, group->sockets + label.first);
 	if (rc)
 		goto fail_close;
-	/* Sockets in the fd store stay open for good. */
+	/* These sockets now stay open even if urnicd dies, because the fd store has them. */
 	return 0;
 fail_close:
 	/* These are the last members: closing them moves no other. */
@@ -220,7 +220,7 @@ fail_close:
 	return rc;
 }
 
-/* Returns 0 or -errno. */
+/* Open a group's first members, and steer to them. Returns 0 or -errno. */
 static int group_begin(struct group *group, int store)
 {
 	int rc = address_probe(&group->address);
@@ -263,7 +263,7 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_nee
 }
 
 /*
- * Assign the member to this slot alone. Both tables use 0 for "none", and entry 0 stays 0.
+ * Assign the member to this slot alone. Both tables use 0 for "none", so entry 0 of each stays 0.
  */
 static void table_put(struct group *group, uint8_t slot, uint8_t member)
 {

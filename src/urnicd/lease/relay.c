@@ -77,7 +77,7 @@ static void lock_as_thread(struct relay *relay)
 	pthread_mutex_lock(&relay->lock);
 }
 
-/* The caller has locked the table. NULL: no such channel. */
+/* The caller has locked the table. Returns NULL when there is no such channel. */
 static struct channel *channel_find(
 	struct relay *relay, const struct agent_address *address, uint8_t slot)
 {
@@ -91,7 +91,7 @@ static struct channel *channel_find(
 	return NULL;
 }
 
-/* The caller has locked the table. NULL: all entries are in use. */
+/* The caller has locked the table. Returns NULL when all entries are in use. */
 static struct channel *channel_unused(struct relay *relay)
 {
 	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
@@ -123,7 +123,7 @@ static void channel_close(struct relay *relay, struct channel *channel)
 }
 
 /*
- * Have the kernel report the facts that a channel's head has. The kernel may refuse some of them.
+ * Have the kernel report what struct udp_channel_head contains. The kernel may refuse some of it.
  */
 static void member_prepare(int member, bool is_ipv4)
 {
@@ -240,7 +240,7 @@ uint32_t relay_count(const struct relay *relay)
 	return relay->count;
 }
 
-/* Needs no lock, because only the one calling thread changes the table. */
+/* Needs no lock, because only the thread that calls this changes the table. */
 uint32_t relay_count_of(const struct relay *relay, const struct agent_slots *slots)
 {
 	uint32_t count = 0;
@@ -276,7 +276,7 @@ void relay_count_up(struct relay *relay, struct agent_counters *counters)
 
 /* --- the thread --- */
 
-/* Are all packets of the datagram for one slot? */
+/* Are all packets of the datagram for `slot`? Each but the last has `segment_bytes`. */
 static bool is_of_slot(const uint8_t *data, size_t bytes, uint32_t segment_bytes, uint8_t slot)
 {
 	for (size_t at = 0; at + QPN_TOP_BYTE < bytes; at += segment_bytes)

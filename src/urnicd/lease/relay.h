@@ -7,8 +7,8 @@
  *
  * The holder of any member of a SO_REUSEPORT group may replace the program that steers the group,
  * and so receive the packets of all slots. So a process of a user other than root never gets a
- * member. urnicd keeps the member of its slot. A thread reads it and passes each datagram on
- * through a channel (port/udp_channel.h), which belongs to that process alone.
+ * member. urnicd keeps the member of its slot. The relay's thread reads this member, and passes
+ * each datagram on through a channel (port/udp_channel.h), which belongs to that process alone.
  *
  * The thread stops reading a member while its channel is half full. A process that does not read
  * loses packets in the member's own queue, as with a socket of its own; other processes lose none.
@@ -17,8 +17,8 @@
  * used one source port. The thread then passes each packet on to the channel of its own slot, and
  * drops a packet whose slot has no channel.
  *
- * One thread calls these functions. One lock guards the table. The relay's thread takes the lock
- * for one batch of one channel at a time, and a caller gets it in between.
+ * Only the server's thread calls these functions. One lock guards the table. The relay's thread
+ * takes the lock for one batch of one channel at a time, and the caller gets it in between.
  */
 
 #include <stdint.h>

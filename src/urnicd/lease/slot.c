@@ -26,7 +26,7 @@ static bool is_rested(const struct slot_table *table, const struct slot_lease *l
 		(lease->returned == 0 || table->returns - lease->returned >= SLOT_RESTING_COUNT);
 }
 
-/* Of two slots that may not be drawn: is `a` leased before `b`? */
+/* Of two slots that may not be drawn: does slot_take() prefer `a` to `b`? */
 static bool is_before(const struct slot_lease *a, const struct slot_lease *b)
 {
 	if (a->state != b->state)

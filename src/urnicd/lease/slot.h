@@ -7,8 +7,8 @@
  *
  * urnicd draws a slot at random, so that an attacker who has seen no packet cannot guess the queue
  * pair numbers of a process. It does not draw the slots returned last while others are free, as
- * packets to their former owners may still arrive. For a minute, no user but the former owner's
- * gets them at all. Slot 0 is urnicd's own and is never leased.
+ * packets to their former owners may still arrive. For a minute after its return, a slot is leased
+ * to processes of its former user only. Slot 0 is urnicd's own and is never leased.
  */
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ enum slot_state {
 struct slot_lease {
 	enum slot_state state;
 	uint32_t client; /* index of the client, while leased */
-	bool has_low_port; /* the process that leases it has had a port below 1024 */
+	bool has_low_port; /* the process that leases the slot has had a port below 1024 */
 	bool has_user; /* a process of `uid` leases or leased the slot */
 	uid_t uid;
 	uint64_t returned; /* sequence number of its return; 0: never returned */
