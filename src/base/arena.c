@@ -91,7 +91,7 @@ static void live_flip(struct arena *arena, uint64_t offset)
 
 /*
  * Allocate a block with the contents that its last user left. *ret_is_used is false when the block
- * was never used, and is therefore zeroed. Returns its offset, or 0 when the arena is full.
+ * was never used, and is therefore zeroed. Returns the block's offset, or 0 when the arena is full.
  */
 static uint64_t block_take(struct arena *arena, uint64_t bytes, bool *ret_is_used)
 {

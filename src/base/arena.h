@@ -82,8 +82,8 @@ uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes);
 uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes);
 
 /*
- * Free a block. Offset 0 does nothing; any other offset at which no allocated block begins is a
- * failed assertion.
+ * Free the block at `offset`. With offset 0 nothing happens. The function asserts that an allocated
+ * block begins at any other offset.
  */
 void arena_free(struct arena *arena, uint64_t offset);
 

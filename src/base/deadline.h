@@ -17,11 +17,11 @@
 
 struct deadline {
 	uint64_t at_ns;
-	uint32_t position; /* 1-based place in the heap; 0 when not set */
+	uint32_t position; /* place in the heap, from 1 up; 0: the deadline is not set */
 };
 
 struct deadline_heap {
-	struct deadline **entries; /* 1-based */
+	struct deadline **entries; /* entries[1] is the earliest; entries[0] is not used */
 	uint32_t count;
 	uint32_t capacity;
 };

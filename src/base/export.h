@@ -3,8 +3,8 @@
  * The symbols that a shared library exports.
  *
  * All files are compiled with hidden visibility. libibverbs.so.1 and librdmacm.so.1 call some
- * functions of liburnic.so, and a macro of this file exports each of these in its header. Version
- * scripts limit the two public ABIs to the exact list of symbols.
+ * functions of liburnic.so. The declaration of each such function has a macro of this file, which
+ * exports the function. Version scripts limit the two public ABIs to the exact list of symbols.
  */
 #ifndef URNIC_BASE_EXPORT_H
 #define URNIC_BASE_EXPORT_H

@@ -3,9 +3,9 @@
 #define URNIC_BASE_TEXT_H
 
 /*
- * Functions for text from outside. Other users choose the names of processes and of network
- * interfaces. A terminal obeys control characters in such text, and a line break in it could forge
- * a line of the log.
+ * text_make_printable() is for text that other users choose, such as the names of processes and of
+ * network interfaces. A terminal obeys control characters in such text, and a line break in it
+ * could forge a line of the log.
  *
  * The other functions parse settings: numbers, and comma-separated lists. All functions are pure;
  * any thread may call them.
@@ -34,7 +34,7 @@ struct text_part {
  * Take the next item off a comma-separated list, without surrounding blanks; empty items are
  * skipped.
  *
- * `list`  Moved behind the item that was taken.
+ * `list`  In: the rest of the list. Out: moved behind the item that was taken.
  *
  * Returns false at the end of the list.
  */
