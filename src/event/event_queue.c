@@ -155,7 +155,7 @@ int event_queue_take(
 	int error;
 
 	while (!has_event) {
-		/* If an event is present, nothing below is a cancellation point. */
+		/* While an event is present, no later call in this loop is a cancellation point. */
 		pthread_testcancel();
 		error = event_queue_take_visiting(queue, pin, argument);
 		if (error == -ENOENT)

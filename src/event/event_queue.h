@@ -54,7 +54,7 @@ struct event {
 };
 
 enum event_view {
-	EVENT_VIEW_NONE, /* no completions can be collected (any more) */
+	EVENT_VIEW_NONE, /* completions cannot be collected, or no longer */
 	EVENT_VIEW_EMPTY, /* no peer on this host uses the channel: do not poll */
 	EVENT_VIEW_OPEN, /* peers on this host use the channel: poll before sleeping */
 };
@@ -84,8 +84,10 @@ struct event_collector {
 	 */
 	void (*visit)(struct event_collector *collector);
 	_Atomic bool is_visited; /* the collector wants visits, and sets and clears this itself */
-	bool is_watching; /* peers on this host write an eventfd; guarded by the queue's lock */
-	_Atomic bool has_missed; /* a thread has got -EAGAIN; a hint, which the collector clears */
+	/* Peers on this host write an eventfd for each completion; guarded by the queue's lock. */
+	bool is_watching;
+	/* event_queue_take() has returned -EAGAIN. A hint, which the collector clears. */
+	_Atomic bool has_missed;
 	_Atomic bool is_driving; /* a waiter is in drive() */
 	/*
 	 * If not negative: how many more waits may be fruitless before the waiter sleeps without
@@ -110,7 +112,7 @@ struct event_queue {
 	pid_t owner; /* the process that reads the byte; its forked children must not */
 };
 
-/* Returns 0 or -errno. */
+/* Make an empty queue and its descriptors. Returns 0 or -errno. */
 int event_queue_init(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init);
 /* event_queue_init(), but the program's descriptor is an epoll set. */
 int event_queue_init_set(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init_set);

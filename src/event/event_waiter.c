@@ -134,7 +134,7 @@ static void poll_for_a_while(struct event_queue *queue, struct event_collector *
 		collector->wait_budget = BUDGET_MIN;
 }
 
-/* Returns 0 after a wake-up, or -EINTR. */
+/* Sleep on the futex, unless there is an event. Returns 0 after a wake-up, or -EINTR. */
 static int sleep_here(struct event_queue *queue, struct event_collector *collector)
 {
 	uint32_t wakes = atomic_load(waiter_wakes(collector->waiter));
