@@ -31,7 +31,7 @@ enum impair_verb {
 
 struct impair_fault {
 	enum impair_verb verb;
-	enum impair_side at; /* the side whose packets it hits; NONE: both sides */
+	enum impair_side at; /* the side whose process executes the fault; NONE: both sides */
 	uint32_t operations; /* which packets count, as bits of enum opcode_operation */
 	uint32_t number; /* which of these packets it hits, by first transmission; 1 is the first */
 	uint32_t times; /* how often it hits this packet; rnr: how many NAKs it causes */
