@@ -76,7 +76,7 @@ struct lane {
 	/* Queue pairs in multicast groups; allocated when one is attached */
 	struct lane_member *members;
 	uint32_t member_count;
-	/* Packets that the queue pair whose turn it is has sent in this turn */
+	/* Packets sent so far in the present turn of a queue pair */
 	uint32_t burst_packets;
 	/*
 	 * The least payload, in bytes, that queue pairs may send zero-copy in runs

@@ -169,7 +169,7 @@ struct poll_policy {
 	_Atomic uint32_t skipped; /* consecutive polls that have skipped the sockets */
 	_Atomic uint32_t locked; /* consecutive polls that found the lane locked, approximately */
 	uint32_t skip_next; /* `skip` after the next poll of the sockets without a packet */
-	uint32_t weight; /* weight of the last poll */
+	uint32_t weight; /* weight of the present poll, or of the last one */
 	uint32_t deferring_weight; /* sum over the last polls that all deferred acknowledgements */
 	uint32_t idle_weight; /* sum over the last polls, which all got no packet */
 	uint32_t clockless; /* consecutive polls without a packet or a clock reading */
@@ -361,8 +361,8 @@ bool poll_thread_backs_off(struct poll_thread *thread, const struct poll_policy 
 	bool was_armed, uint64_t now_ns);
 
 /*
- * The thread has driven the lane itself. If the application has not polled for POLL_IDLE_NS, it is
- * no longer regular.
+ * The thread has driven the lane itself. Clears is_regular if the application has not polled for
+ * POLL_IDLE_NS.
  */
 void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns);
 

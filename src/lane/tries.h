@@ -12,9 +12,10 @@
 
 enum { GUARD_PEERS = 64 }; /* a power of two */
 
-/* What a peer or queue pair has left of its allowance of tries. A zeroed structure is full. */
+/* The rest of the allowance of a peer or queue pair. A zeroed structure is a full allowance. */
 struct guard {
-	uint64_t whole_at_ns; /* when it will be full again; a time in the past: it is full */
+	/* When the allowance will be full again. A time in the past: it is full. */
+	uint64_t whole_at_ns;
 };
 
 /* What strangers guess. */
