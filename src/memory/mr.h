@@ -195,7 +195,7 @@ struct mr_table {
 	uint32_t fresh_count; /* slots with this index or a higher one were never used */
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
-	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory always exists */
+	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory is always present */
 	mr_quiesce_fn *quiesce; /* set by the owner; NULL: no other process maps the table */
 	/* Set by the owner; NULL: all protection domains belong to this process. */
 	const struct mr_borrowed *borrowed;
@@ -278,7 +278,7 @@ struct mr_cached {
 
 /*
  * The pointer to the bytes, if the cache has it; NULL when the caller has to call mr_resolve_for().
- * The locks are those of mr_resolve_for(). `access` is not 0, so an empty cache grants nothing.
+ * The caller holds one lane's lock. `access` is not 0, so an empty cache grants nothing.
  */
 static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
 	uint64_t iova, uint64_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The slots of struct mr_table, which regions and windows share. For mr.c and mw.c. */
+/* The slots of struct mr_table, which regions and windows share. Only mr.c and mw.c use this. */
 #ifndef URNIC_MEMORY_MR_INTERNAL_H
 #define URNIC_MEMORY_MR_INTERNAL_H
 

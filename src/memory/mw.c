@@ -145,7 +145,7 @@ enum mr_fault mw_bind(const struct mr_table *table, const struct mw_bind *bind)
 	return fault;
 }
 
-/* May `user` invalidate the slot under this key? */
+/* May `user` invalidate `key`, if it is the key of `slot` now? */
 static enum mr_fault invalidate_check(const struct mr_slot *slot, uint32_t key, struct mr_user user)
 {
 	if (!mr_slot_has_key(slot, key, memory_order_acquire))
