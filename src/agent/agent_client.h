@@ -13,7 +13,7 @@
  * finds urnicd dead calls agent_client_resume() itself, and is then sent once more.
  *
  * The caller serializes all calls on one client. A call waits for a second at most while urnicd
- * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is suspended (SIGSTOP). agent_client_receive(),
+ * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is stopped (SIGSTOP). agent_client_receive(),
  * _forward() and _forget() never wait; _detach() and _unclaim() wait for milliseconds. A caller
  * that shares the client between threads sets `pause`, which releases the caller's lock while a
  * call waits. During such a wait struct agent_client holds all descriptors of the client, so that
@@ -34,7 +34,7 @@
 enum {
 	/*
 	 * urnicd waits for survivors of its predecessor for a second and otherwise answers at once.
-	 * The rest is for a machine that is busy or was suspended.
+	 * The rest of this time is for a machine that is busy or was suspended.
 	 */
 	AGENT_ANSWER_TIMEOUT_S = 20,
 	/* The longest wait of a call that returns a slot or a claim. */
@@ -175,7 +175,8 @@ int agent_client_forward(
 /*
  * Receive the next packet that another process passed on to this one.
  *
- * Returns 0 and the packet; -EAGAIN when there is none; -ECONNRESET when urnicd has died: resume.
+ * Returns 0 and the packet; -EAGAIN when there is none; -ECONNRESET when urnicd has died (then call
+ * agent_client_resume()).
  */
 int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet);
 
@@ -209,8 +210,9 @@ int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process);
 
 /*
- * Get the socket on which urnicd passes this process its packets for QP1. They are messages
- * AGENT_FORWARD, for agent_message_receive(). End of file means that urnicd has died: call again.
+ * Get the socket on which urnicd passes this process its packets for QP1. Each packet comes in a
+ * message AGENT_FORWARD, which agent_message_receive() reads. End of file means that urnicd has
+ * died; then call this function again.
  *
  * `slot`  Leased to this client; the top byte of our communication IDs.
  *

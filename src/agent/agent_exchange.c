@@ -47,8 +47,8 @@ int agent_client_fail_silent(struct agent_client *client)
 	char process[sizeof(" (process 4294967295)")] = "";
 
 	/*
-	 * agent_pid is from HELLO, because the kernel knows only the process that created the
-	 * socket.
+	 * agent_pid comes from HELLO. SO_PEERCRED would name the process that began to listen,
+	 * which may be the parent of the present urnicd.
 	 */
 	if (client->agent_pid)
 		snprintf(process, sizeof(process), " (process %u)", client->agent_pid);

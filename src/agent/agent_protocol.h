@@ -67,7 +67,7 @@ struct agent_address {
 	uint32_t scope_ifindex;
 };
 
-/* The address `gid` of the interface `ifindex`, which only a link-local address names. */
+/* The agent_address of `gid`, with the interface `ifindex` only if `gid` is link-local. */
 static inline struct agent_address agent_address_of(const struct gid *gid, uint32_t ifindex)
 {
 	return (struct agent_address){
@@ -112,8 +112,8 @@ struct agent_forward {
 
 struct agent_message {
 	/*
-	 * These four have the same place in every version, so that a peer of another version can be
-	 * refused.
+	 * These four members have the same place in every version, so that a peer of another
+	 * version can be refused.
 	 */
 	uint32_t version; /* AGENT_VERSION */
 	uint32_t type; /* enum agent_message_type */
@@ -135,7 +135,8 @@ struct agent_message {
 			uint32_t slot; /* request */
 		} open;
 		struct {
-			struct agent_slots slots; /* request: leased; answer: confirmed */
+			/* Request: the slots that the process leases; answer: those confirmed */
+			struct agent_slots slots;
 			/* Request: 1: the first descriptor is the old fd store */
 			uint32_t has_fd_store;
 			/* Request: 1: the next descriptor is the memfd of NIC memory */

@@ -141,7 +141,7 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 	struct passed_fds descriptors;
 	int rc;
 
-	/* A peer's queue pair number may have slot 0. urnicd disconnects a client that sends it. */
+	/* A peer's queue pair number may have slot 0, for which urnicd would cut the connection. */
 	if (!slot)
 		return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");
 	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);

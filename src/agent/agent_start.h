@@ -9,9 +9,9 @@
  * none of the program's descriptors, signal handlers and preloaded libraries. Any thread may call.
  *
  * The caller of a setuid program has no influence on urnicd. urnicd's real and saved users are the
- * effective one, so that only that user may signal it. urnicd then has a session of its own and an
- * empty environment. Its limits, priority and processors are reset where the kernel permits it; the
- * control group stays that of the program.
+ * program's effective user, so that only that user may signal it. urnicd has a session of its own.
+ * When a setuid program starts urnicd, the environment of urnicd is empty, and its limits, priority
+ * and processors are reset where the kernel permits it; the control group stays the program's.
  */
 
 #include <stddef.h>

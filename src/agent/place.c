@@ -306,7 +306,7 @@ static int is_locked(void *context, const struct place *place)
 	return fd == -EWOULDBLOCK || is_shortage(fd) ? fd : 0;
 }
 
-/* Remove the files of a listener of this kind, if `lock_name` is its lock and it has ended. */
+/* If `lock_name` is the lock of a listener of this kind that has ended, remove its files. */
 static void files_sweep(const struct place *place, enum place_kind kind, const char *lock_name)
 {
 	uint64_t number = name_parse(kind, ".lock", lock_name);

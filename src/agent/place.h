@@ -43,7 +43,7 @@ enum place_kind {
 };
 
 enum place_whose {
-	PLACE_ROOTS, /* root's directory, seen from another user */
+	PLACE_ROOTS, /* root's directory; the caller is another user */
 	PLACE_OWN, /* the effective user's directories */
 };
 
