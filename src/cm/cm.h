@@ -46,7 +46,7 @@ enum {
 	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
 	CM_RETRIES_MAX = 15,
 	CM_DREQ_RETRIES = 2, /* few, because the connection is over with or without a DREP */
-	/* 69 s: our MRA requests this time. If a peer's MRA requests more, the peer gets this. */
+	/* 69 s: our MRA requests this time. If a peer's MRA requests more, only this is granted. */
 	CM_SERVICE_TIMEOUT = 24,
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait: twice the lifetime of a packet */
 	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
@@ -410,8 +410,8 @@ enum cm_route cm_route(
  * `message`     A REQ or a SIDR_REQ. For any other message the result is `local`.
  * `local`       The address at which the packet arrived.
  * `remote`      The address of its sender.
- * `ret_header`  The RDMA IP CM header if the address is from there, else untouched. NULL: not
- *               wanted.
+ * `ret_header`  Set to the RDMA IP CM header if the result is that header's address; otherwise
+ *               unchanged. NULL: not wanted.
  */
 struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
 	const struct gid *remote, struct ip_cm_header *ret_header)

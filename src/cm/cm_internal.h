@@ -73,9 +73,8 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * Handle a REQ that belongs to no connection yet: begin a connection with a spare one of the
- * listener for its service ID, or refuse it. If the backlog is full, or no spare is left, the REQ
- * is dropped.
+ * Handle a REQ that belongs to no connection yet: give it a spare connection of the listener for
+ * its service ID, or refuse it. If the backlog is full, or no spare connection is left, drop it.
  */
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);

@@ -11,9 +11,9 @@
  *     The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
  *                     mpa_reject(), and bytes to be sent.
  *
- * The peer is hostile: an invalid frame ends the set-up with MPA_INVALID. So does a valid reply
- * that requests more than urnic can do; mpa_output() then has the Terminate message with the
- * reason. The caller serializes.
+ * The peer may be hostile, so an invalid frame ends the set-up with MPA_INVALID. So does a valid
+ * reply that requests more than urnic can do; mpa_output() then has the Terminate message with the
+ * reason. The caller serializes all calls.
  */
 
 #include "base/export.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The peer's messages. The manager decodes a message, finds its connection, checks its sender, and
- * looks the message up in the table of verdicts; only then it changes state.
+ * looks the message up in the table of verdicts; only then does it change state.
  */
 #include <assert.h>
 
