@@ -152,7 +152,7 @@ static int gsi_replace(void)
 	if (rc)
 		return rc;
 	rc = nic_agent_log(agent_client_gsi_open(&nic.agent, manager.slot, &fd));
-	/* fork() waits until the turn ends, so the child closes the descriptor that `gsi` names. */
+	/* fork() waits for nic_turn_end(), so the child closes the descriptor that `gsi` names. */
 	if (!rc) {
 		close(manager.gsi);
 		manager.gsi = fd;

@@ -67,7 +67,7 @@ void nic_cm_listen(struct cm_listener *listener) URNIC_EXPORT_AS(nic_cm_listen);
 void nic_cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
 	URNIC_EXPORT_AS(nic_cm_listener_add);
 
-/* cm_unlisten(), and the release of the listener's spare connections. */
+/* Release the listener's spare connections, then cm_unlisten(). */
 void nic_cm_unlisten(struct cm_listener *listener) URNIC_EXPORT_AS(nic_cm_unlisten);
 int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
 	URNIC_EXPORT_AS(nic_cm_connect);
