@@ -3,8 +3,8 @@
 #define URNIC_OS_BUSY_LOCK_H
 
 /*
- * A lock that a thread takes anew for each request, and holds for less than a microsecond. In most
- * cases it is always the same thread. To take the lock costs one atomic instruction; to free it
+ * A lock that a thread takes anew for each request, and holds for less than a microsecond. Mostly
+ * the same thread takes it every time. To take the lock costs one atomic instruction; to free it
  * costs none. A thread that finds the lock taken spins for a moment, then sleeps. The lock serves
  * the threads of one process. Zeroed memory is a free lock.
  *
