@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	else
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
-	/* Close the stored sockets first: a program that finds no urnicd must find the port free. */
+	/* Close the stored sockets first: a program that finds no urnicd needs a free port. */
 	close(settings.fd_store);
 	place_leave(&listener);
 	return status;

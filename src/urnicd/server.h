@@ -73,7 +73,7 @@ struct server {
 	bool has_adopted; /* this urnicd has adopted sockets or leases */
 	bool has_survivors; /* survivors of an earlier urnicd may still connect */
 	uint64_t survivors_until_ms;
-	uint64_t idle_since_ms; /* while there are no clients */
+	uint64_t idle_since_ms; /* when the last client left; valid while there are no clients */
 	uint32_t client_count;
 	uint32_t foreign_count; /* number of clients with is_foreign */
 	uint32_t group_count;

@@ -41,7 +41,7 @@ struct claim_table {
 	struct claim_recent {
 		uint64_t service_id;
 		uint64_t until_ms;
-	} recent[CLAIM_RECENT_COUNT]; /* listeners that ended last */
+	} recent[CLAIM_RECENT_COUNT]; /* claims of listeners that were dropped last */
 	uint32_t last_port; /* the ephemeral port chosen last */
 	/* Chains of places in `claims`. A number is a place plus one; 0 ends the chain. */
 	uint16_t port_first[CLAIM_PORTS];

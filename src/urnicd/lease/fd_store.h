@@ -13,8 +13,8 @@
  * (MSG_PEEK with SO_PEEK_OFF), so a second death loses no socket either.
  *
  * A socket that is connected to itself accepts no messages of other sockets. Only the send buffer
- * limits its queue: some 270 messages of up to 253 descriptors by default, and twice that with the
- * buffer requested here.
+ * limits its queue: some 270 messages by default, and twice as many with the buffer that
+ * fd_store_create() requests. The kernel allows 253 descriptors in a message.
  *
  * Only a sweep removes messages. It moves each needed message from the queue's head to its end. An
  * urnicd that is killed during a sweep leaves one message twice, and all in another order.

@@ -76,8 +76,8 @@ int group_assign(struct group *group, const struct group_need *need, int store);
  * `first`  The number of fds[0] among the members.
  * `fds`    `count` sockets; owned by the group on success, else by the caller.
  *
- * Returns false unless they continue the group, and each is a RoCEv2 socket of this user on the
- * group's address.
+ * Returns false unless `first` equals the group's present count, and each socket is a RoCEv2 socket
+ * of this user on the group's address.
  */
 bool group_adopt(struct group *group, uint32_t first, const int *fds, uint32_t count);
 

@@ -31,7 +31,7 @@ enum {
 enum watch { WATCH_STOP, WATCH_MEMBER, WATCH_CHANNEL };
 
 struct channel {
-	int ours; /* -1: unused */
+	int ours; /* urnicd's end of the channel; -1: the entry is unused */
 	int member;
 	uint8_t slot;
 	struct agent_address address;

@@ -50,7 +50,7 @@ void relay_destroy(struct relay *relay);
  * `ret_ours`    urnicd's end, which stays the relay's.
  * `ret_theirs`  The process's end, which the caller owns.
  *
- * Returns 0, -ENOSPC when there are RELAY_CHANNELS_MAX, or another -errno.
+ * Returns 0, -ENOSPC when there are RELAY_CHANNELS_MAX channels, or another -errno.
  */
 int relay_open(struct relay *relay, const struct agent_address *address, uint8_t slot, int member,
 	int *ret_ours, int *ret_theirs);

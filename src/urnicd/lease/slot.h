@@ -18,7 +18,7 @@
 #include "agent/agent_protocol.h"
 
 enum {
-	/* Slots returned last, which are not drawn while others are free. */
+	/* How many of the slots returned last are not drawn while others are free. */
 	SLOT_RESTING_COUNT = 16,
 	/* How long a returned slot is reserved for its user. Peers give up in that time. */
 	SLOT_REST_MS = 60000,
