@@ -12,8 +12,8 @@
 #define X_TO_8     0x00800000u
 
 /*
- * isa-l leaves data in the upper halves of the AVX registers. The caller's next SSE instruction
- * would then have to wait for these registers, which costs urnic a tenth of its bandwidth.
+ * Clear the upper halves of the AVX registers, in which isa-l leaves data. Otherwise the caller's
+ * next SSE instruction would wait for these registers, which costs urnic a tenth of its bandwidth.
  */
 #ifdef __x86_64__
 __attribute__((target("avx"))) static void vectors_clean(void)

@@ -4,8 +4,8 @@
  *
  * Each object has one entry with one time. Callers reserve a place for each entry beforehand with
  * deadline_heap_reserve(), so deadline_set() never allocates. To set, move or clear a deadline is
- * O(log n); to find the earliest one is O(1).
- * Times are monotonic nanoseconds. The caller serializes all calls.
+ * O(log n); to find the earliest one is O(1). Times are monotonic nanoseconds. The caller
+ * serializes all calls.
  */
 #ifndef URNIC_BASE_DEADLINE_H
 #define URNIC_BASE_DEADLINE_H

@@ -3,7 +3,8 @@
 #define URNIC_BASE_RECORD_RING_H
 
 /*
- * A ring by which a writer passes records of up to RECORD_BYTES_MAX to a reader in another process.
+ * A ring by which a writer passes records to a reader in another process. A record has at most
+ * RECORD_BYTES_MAX bytes.
  *
  * The writer never waits: a record for which the ring has no room is dropped and counted. The
  * writer writes `written`, the reader writes `read`, and neither trusts the other's index. If
