@@ -73,7 +73,7 @@ struct lane {
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
 	struct qp *published; /* first of the list that begins at lane_public.first_qp_offset */
 	uint32_t qp_count;
-	/* Queue pairs in multicast groups; allocated when one is attached */
+	/* Queue pairs in multicast groups; NULL until the first is attached */
 	struct lane_member *members;
 	uint32_t member_count;
 	/* Packets sent so far in the present turn of a queue pair */
