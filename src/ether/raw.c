@@ -172,7 +172,7 @@ static void target_complete(struct raw_qp *raw, const struct target *target, uin
 		wq_fail(target->wq, lane, now_ns);
 }
 
-/* The memory of a receive request is not accessible: the queue fails. */
+/* Move the queue to its error state, because the memory of a receive request is not accessible. */
 static void target_fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
 {
 	if (target->wq)
