@@ -164,7 +164,7 @@ static void make_kernel_resolve(const struct gid *remote, uint32_t ifindex)
 	close(fd);
 }
 
-/* Interfaces such as tunnels have no link addresses. */
+/* Does the kernel look up link addresses for this interface? For a tunnel, say, it does not. */
 static bool has_link_addresses(uint32_t ifindex)
 {
 	struct ifreq request = {0};

@@ -30,7 +30,7 @@ struct netdev {
 	bool is_up;
 	bool is_loopback;
 	bool has_carrier; /* operational: false while the cable is out */
-	/* The best default route uses this interface. IPv4 is better than IPv6; then the metric. */
+	/* The best default route (IPv4 before IPv6, then by metric) uses this interface. */
 	bool has_default_route;
 	uint32_t gid_count;
 	/* IPv4, then global IPv6, then link-local; each in the kernel's order. */

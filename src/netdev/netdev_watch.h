@@ -5,9 +5,9 @@
 /*
  * Watching the network interfaces: a call for each change of a link or an address.
  *
- * A thread sleeps in netlink while a device is open. It is a separate thread, because a program
- * that only waits for a device's events has no lane, and so no lane's thread. Only a change wakes
- * the thread, at most once in WATCH_PAUSE_MS.
+ * While a device is open, a thread waits on a netlink socket. It is a separate thread, because a
+ * program that only waits for a device's events has no lane, and so no lane's thread. Only a change
+ * wakes the thread, at most once in WATCH_PAUSE_MS.
  *
  * After fork() the child has no thread, and watches nothing until it starts a watch.
  */
