@@ -141,7 +141,7 @@ struct cm_conn {
 	uint64_t retry_ns; /* length of the wait for the next repetition */
 	bool is_repeated; /* `sent` was sent more than once */
 	uint8_t response_timeout; /* the time that the peer has to answer: a code (IBTA 12.6.5) */
-	uint8_t retries; /* response timeouts, after the first, before the manager gives up */
+	uint8_t retries; /* the manager gives up after retries + 1 response timeouts */
 	uint8_t queries_out; /* queries (peer_query()) that the peer has not answered */
 	uint64_t queried_ns; /* time of the last query; 0: none */
 	uint64_t accepted_ns; /* when we sent the REP; 0: not sent */
