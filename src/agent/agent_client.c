@@ -93,7 +93,7 @@ static int place_connect_retry(struct agent_client *client, enum place_whose who
 	return rc;
 }
 
-/* Connect to root's urnicd or the user's own. -ECONNREFUSED: no such urnicd can be trusted. */
+/* Connect to root's urnicd or the user's own. -ECONNREFUSED: none runs, or none is trusted. */
 static int connect_to(struct agent_client *client, enum place_whose whose)
 {
 	struct agent_message message = {.type = AGENT_HELLO};

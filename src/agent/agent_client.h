@@ -53,7 +53,7 @@ struct agent_pause {
 struct agent_client {
 	const struct agent_pause *pause; /* NULL: the thread keeps its locks while it waits */
 	int fd; /* the connection, or -1 */
-	int watcher; /* epoll descriptor that has the present connection, or -1 */
+	int watcher; /* epoll set with the present connection in it, or -1 */
 	int fd_store; /* dup of urnicd's fd store, or -1; never read here */
 	int old_fd_store; /* fd store of the dead urnicd, during a resumption; or -1 */
 	int memory; /* memfd of our NIC memory (the caller's), or -1 */

@@ -146,7 +146,7 @@ struct agent_message {
 		struct {
 			/* Request: clients to skip; answer: index of the next request */
 			uint32_t index;
-			uint32_t pid; /* answer, as all below */
+			uint32_t pid; /* in the answer, as all members below */
 			uint32_t uid;
 			/* 1 when the message carries the memfd of the process's NIC memory */
 			uint32_t has_memory;
@@ -181,7 +181,7 @@ struct agent_message {
 			 */
 			uint64_t host;
 			uint32_t slot; /* request */
-			uint32_t pid; /* answer, as all below */
+			uint32_t pid; /* in the answer, as all members below */
 			uint32_t uid;
 			/* 1 when the message carries the memfd of the process's NIC memory */
 			uint32_t has_memory;

@@ -15,7 +15,7 @@
 #include "wire/cm/mad.h"
 
 struct gsi_socket {
-	int fd; /* to poll for POLLERR */
+	int fd; /* the caller polls this for POLLERR */
 	uint16_t source_port;
 	struct agent_address address;
 };
