@@ -136,7 +136,7 @@ void gsi_send_last_messages(struct server *server, int memory, const struct agen
 	}
 }
 
-/* Returns false when this client has no socket for QP1. */
+/* Pass a packet on to a client. Returns false when the client has no socket for QP1. */
 static bool pass_on(struct server *server, const struct client *client, uint32_t ifindex,
 	const struct port_udp_packet *packet)
 {

@@ -116,8 +116,8 @@ static int parse_options(int argc, char **argv, struct options *options)
 
 /*
  * How many sockets may lie in the fd store. The kernel lets a program pass no descriptor while more
- * descriptors of its user are in messages than the program may open. Root is excepted, and only
- * root runs a system-wide urnicd. So leave room below the limit that programs usually have.
+ * descriptors of its user are in messages than the program may open. So leave room below the limit
+ * that programs usually have. Root, who alone may run a system-wide urnicd, has no such limit.
  */
 static uint32_t sockets_max(bool is_system)
 {
@@ -162,7 +162,7 @@ static void reserved_signal_reset(int signal_number)
 	}
 }
 
-/* Undo settings of the program that started urnicd. */
+/* Undo settings that urnicd has inherited from the program that started it. */
 static void shed_inheritance(void)
 {
 	static const int limits[] = {

@@ -304,7 +304,7 @@ static bool handle_and_answer(struct request *request)
 	return rc == 0;
 }
 
-/* The head of an answer is the same in all versions, and has our version. */
+/* Refuse a client of another version. It can read the head of the answer, which has our version. */
 static void refuse_version(struct server *server, struct client *client, uint32_t version)
 {
 	struct agent_message message = {
@@ -345,7 +345,8 @@ static void refuse_unwanted(struct request *request)
 }
 
 /*
- * A client from another network namespace may not send HELLO, because the answer has the fd store.
+ * May the client send a message of this type now? A client from another network namespace may not
+ * even send HELLO, because the answer has the fd store.
  */
 static bool is_in_order(const struct client *client, uint32_t type)
 {

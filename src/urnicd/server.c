@@ -111,7 +111,7 @@ static uint32_t retry_waiting(struct server *server)
 	return waiting;
 }
 
-/* Milliseconds until the next deadline, or -1. */
+/* Milliseconds until the next deadline; -1: there is none. */
 static int next_timeout(const struct server *server, uint32_t waiting)
 {
 	uint64_t now = server_now_ms();

@@ -138,8 +138,8 @@ bool server_has_waited(const struct server *server);
 struct group *server_group_find(struct server *server, const struct agent_address *address);
 
 /*
- * Find or start the group of an address. Closes unused groups when the table is full: those of
- * former addresses, or else all. Returns NULL when it stays full.
+ * Find or start the group of an address. When the table is full, closes unused groups: those whose
+ * address no interface has or, if there are none, all. Returns NULL when the table stays full.
  */
 struct group *server_group(struct server *server, const struct agent_address *address);
 

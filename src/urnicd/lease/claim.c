@@ -40,7 +40,7 @@ static int claim_conflict(const struct claim *a, const struct claim *b)
 		return 0;
 	if (!is_any)
 		return claim_includes(a, &b->address) ? -EADDRINUSE : 0;
-	/* The families are disjoint. */
+	/* One claim is for IPv4 only, and the other one for IPv6 only. */
 	if ((is_ipv4_only(a) && is_ipv6_only(b)) || (is_ipv6_only(a) && is_ipv4_only(b)))
 		return 0;
 	if (is_ipv4_only(a) != is_ipv4_only(b) && !gid_is_zero(&a->address.gid) &&

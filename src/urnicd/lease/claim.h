@@ -31,8 +31,8 @@ struct claim {
 enum {
 	CLAIM_RECENT_COUNT = 64,
 	CLAIM_RECENT_MS = 3000, /* long enough for a busy machine; see claim_table_expects() */
-	CLAIM_PORTS = 1 << 16, /* ports, of all port spaces together */
-	CLAIM_OWNERS = 1 << 13, /* hashes of (client, id) */
+	CLAIM_PORTS = 1 << 16, /* chains by port; the same port of all port spaces has one chain */
+	CLAIM_OWNERS = 1 << 13, /* chains by the hash of (client, id) */
 };
 
 struct claim_table {

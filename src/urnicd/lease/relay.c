@@ -142,7 +142,7 @@ static uint32_t overflows_so_far(int member)
 	return info[SK_MEMINFO_DROPS];
 }
 
-/* The caller has locked the table. Returns 0 or -errno. */
+/* Enter a channel, in place of an earlier one. The table is locked. Returns 0 or -errno. */
 static int channel_begin(struct relay *relay, const struct agent_address *address, uint8_t slot,
 	int member, int ours)
 {
@@ -316,7 +316,7 @@ static bool has_room(const struct channel *channel)
 		queued_bytes < RELAY_BUFFER_BYTES;
 }
 
-/* The caller has locked the table. */
+/* Pass a batch of the member's datagrams on. The caller has locked the table. */
 static void pass_batch(struct relay *relay, struct channel *channel)
 {
 	int count, sent;
@@ -361,8 +361,8 @@ static void pass_batch(struct relay *relay, struct channel *channel)
 }
 
 /*
- * The caller has locked the table. A stale event, of the former channel of this entry, finds
- * nothing to read.
+ * Pass a batch on if the channel has room; else wait for room. The caller has locked the table. A
+ * stale event, which was for the entry's former channel, finds nothing to read.
  */
 static void member_ready(struct relay *relay, struct channel *channel)
 {
