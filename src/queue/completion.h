@@ -62,13 +62,13 @@ enum wc_flags {
 	WC_WITH_INV = 1 << 3,
 	WC_TM_SYNC_REQ = 1 << 4, /* the program has not handled all unexpected messages */
 	WC_TM_MATCH = 1 << 5, /* a buffer matched; the completion has the tag and the context */
-	WC_TM_DATA_VALID = 1 << 6, /* the data is in that buffer */
+	WC_TM_DATA_VALID = 1 << 6, /* the matched buffer has the data */
 };
 
 /*
  * What ibv_wc.sl of a datagram says: the kind of its network header, because Ethernet has no
  * service level. The bits are those of mlx5: bit 3 says UDP, the other bits give the IP version.
- * UCX reads the IP version there, to find the address in the first 40 bytes of the buffer.
+ * UCX needs the IP version to find the address in the first 40 bytes of the buffer.
  */
 enum wc_service_level {
 	WC_SERVICE_LEVEL_UDP_IPV6 = 0x9,

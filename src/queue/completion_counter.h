@@ -32,11 +32,14 @@ enum completion_outcome {
 };
 
 struct completion_counter {
-	_Atomic uint64_t value[COMPLETION_OUTCOMES]; /* of errors always requests, never bytes */
-	bool counts_bytes; /* of successful requests; otherwise it counts the requests */
+	/* value[COMPLETION_ERROR] always counts requests, never bytes */
+	_Atomic uint64_t value[COMPLETION_OUTCOMES];
+	bool counts_bytes; /* value[COMPLETION_SUCCESS] counts bytes, not requests */
 };
 
-/* The operation, one bit, by which a completion with this opcode is counted; 0: by none. */
+/*
+ * The operation as which a completion with `opcode` is counted: one bit, or 0 if it is not counted.
+ */
 enum counted_operation counted_operation_of(enum wc_opcode opcode);
 
 static inline void completion_counter_add(

@@ -112,7 +112,8 @@ static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool
 }
 
 /*
- * An entry leaves the queue: free its work request's slot in the send queue, and those before it.
+ * An entry leaves the queue. Free the slot of its work request in the send queue, and the slots
+ * before it.
  */
 static void release_slots(const struct arena *arena, const struct cqe *cqe)
 {

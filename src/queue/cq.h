@@ -7,24 +7,25 @@
  * the application polls, and the spin lock in the first block orders them. Entries leave in FIFO
  * order.
  *
- * Polling a completion of a send queue frees that work request's slot and those before it, as on
- * adapters. So an application that does not poll gets a full send queue before its completion queue
- * overruns.
+ * Polling the completion of a send request frees its slot in the send queue and the slots before
+ * it, as on adapters. So the send queue of an application that does not poll is full before the
+ * completion queue overruns.
  *
  * cq_arm() requests one signal: at the next completion, or at the next completion that is solicited
  * or failed. A completion that is already in the queue raises no signal (IBTA 11.4.2.2). So the
  * application first arms the queue, then polls it once more; thus it misses no completion.
  *
- * A moderated queue delays the signal until a number of the completions that it is armed for have
- * come, or until a time has passed since the first of them. The engine has no clock. So it raises
- * SIGNAL_CQ_MODERATED at the first one, and the NIC calls cq_release_moderated() after that time.
+ * A moderated queue delays the signal until moderation_count completions for which it is armed have
+ * come, or until moderation_ns have passed since the first of them. The engine has no clock. So the
+ * push of the first one raises SIGNAL_CQ_MODERATED, and the NIC calls cq_release_moderated() after
+ * moderation_ns.
  *
  * A push to a full queue is an overrun (IBTA C11-39). The entry is lost, SIGNAL_CQ_OVERRUN reports
- * that, and every later push fails. A queue pair whose push fails goes to the error state. A queue
- * that ignores overruns drops its oldest entry instead, and reports nothing.
+ * the loss, and every later push fails. A queue pair whose push fails goes to the error state. A
+ * queue that ignores overruns drops its oldest entry instead, and reports nothing.
  *
- * While a thread that polls an empty queue drives a lane, that lane's completions go straight into
- * the thread's array (cq_hand_over), and not into the entries.
+ * A thread that polls an empty queue may drive a lane meanwhile. Then that lane puts completions of
+ * the queue straight into the thread's array (cq_hand_over), and not into the entries.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -48,7 +49,8 @@ enum cq_arm {
 
 struct cq_ring {
 	struct spin lock;
-	uint32_t capacity; /* in entries, a power of two; the lock covers this and entries_offset */
+	/* In entries, a power of two; `lock` protects capacity and entries_offset */
+	uint32_t capacity;
 	_Atomic uint32_t has_overrun; /* written under the lock */
 	_Atomic uint32_t head; /* number of entries pushed so far */
 	_Atomic uint32_t tail; /* number of entries polled or dropped so far */
@@ -57,10 +59,10 @@ struct cq_ring {
 	uint32_t moderation_count; /* 0: no moderation */
 	uint64_t moderation_ns;
 	uint64_t held_until_ns;
-	uint32_t held_count; /* completions that should raise the signal, since the last signal */
+	uint32_t held_count; /* completions for which the queue was armed, since its last signal */
 	/*
-	 * These two have a cache line of their own, because peers on this host read them and
-	 * nothing else.
+	 * `arm` and `waiter` have a cache line of their own, because peers on this host read only
+	 * these two fields.
 	 */
 	alignas(64) _Atomic uint32_t arm; /* enum cq_arm */
 	/* The number of the waiter of the queue's completion channel (queue/waiter.h); 0: none. */

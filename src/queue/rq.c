@@ -172,8 +172,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 }
 
 /*
- * Prefetch the slot, which a later post will write. Its last reader was a taker on another
- * processor, so the cache line takes long to come back.
+ * Prefetch the slot, which a later post will write. The last processor to read the slot was a
+ * taker's, so the transfer of the cache line takes long.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
@@ -195,9 +195,9 @@ bool rq_look_back(
 }
 
 /*
- * Take the oldest request. The queue is locked, so only takers in other processes can take it
- * before. If a taker sets the count back, requests that were completed appear again; this function
- * skips them.
+ * Take the oldest request. The queue is locked, so only takers in other processes can take that
+ * request first. If a taker sets the count back, requests that have completed seem to be pending
+ * again; this function skips them.
  */
 static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
@@ -320,10 +320,10 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity,
 }
 
 /*
- * Change the depth, and move to other slots unless `slots` is NULL. Returns 0, or -EINVAL when more
- * than `depth` requests are pending. The function reads the takers' line once, and its count
- * becomes `known`. So no later value of that line makes more requests pending than there are slots.
- * The queue is locked.
+ * Change the depth, and move the requests to the slots at `slots` unless that is NULL. Returns 0,
+ * or -EINVAL when more than `depth` requests are pending. The function reads the takers' line once,
+ * and its count becomes `known`. So no later value of that line makes more requests pending than
+ * there are slots. The queue is locked.
  */
 static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
 {
@@ -366,7 +366,10 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 			arena_free(arena, strays);
 			return -ENOMEM;
 		}
-		/* Touch fresh pages before taking the lock. */
+		/*
+		 * Write to the new pages before the lock is taken, so that no page fault happens
+		 * under it.
+		 */
 		memset(arena_at(arena, slots), 0, rq_slots_bytes(capacity, rq->stride_bytes));
 	}
 	spin_lock(&rq->lock);

@@ -13,18 +13,18 @@
  * Other processes may take from a shared queue as well (queue/rq_taker.h). They hold no lock,
  * because a process may be suspended or killed at any time. Instead each process tries to increment
  * the count of taken requests by a compare-and-swap. The process that succeeds has the request. The
- * same word also counts moves and resets of the slots, so a taker cannot take a request that it
- * read before a move.
+ * word with that count also counts moves and resets of the slots, so a taker cannot take a request
+ * that it read before a move.
  *
- * The taker may run in another process on another processor (local/channel/channel.h). So takers
- * have a cache line of their own, on the peers' side of NIC memory (base/arena.h). A taker reads
- * the owner's line only when the queue seems to be empty.
+ * A taker may run in another process on another processor (local/channel/channel.h). So the words
+ * that takers write have a cache line of their own, on the peers' side of NIC memory
+ * (base/arena.h). A taker reads the owner's line only when the queue seems to be empty.
  *
  * Only the owner writes the header and the slots, so the owner trusts them. The takers' line may
  * have any value. If only one queue pair takes from the queue, the owner counts in `known`, and
  * does not read the takers' line. The owner of a shared queue reads the line, and corrects a count
- * that is not between `known` and `posted`. By the correction, requests may be lost, or be filled
- * by two takers. Each request completes once at most.
+ * that is not between `known` and `posted`. After a correction, some requests may never complete,
+ * and two takers may fill the same request. No request completes more than once.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
@@ -66,13 +66,14 @@ struct recv_slot {
 struct recv_queue {
 	/* These fields change seldom or never. */
 	uint32_t capacity; /* slots: a power of two */
-	uint32_t depth; /* requests that may be pending, as the user asked */
+	uint32_t depth; /* the most pending requests, as the program requested */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
-	uint32_t is_shared; /* several processes may take from it, by compare-and-swap */
+	uint32_t is_shared; /* several processes may take from the queue, by compare-and-swap */
 	uint32_t keeps_slots; /* slots of taken requests stay in use until rq_know_taken() */
-	_Atomic uint32_t limit; /* the first take that leaves fewer requests signals; 0: off */
-	_Atomic uint32_t limit_generation; /* how often the limit was set */
+	/* The first take that leaves fewer requests raises the signal; 0: off */
+	_Atomic uint32_t limit;
+	_Atomic uint32_t limit_generation; /* number of times that the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
 	uint64_t strays_distance; /* to the struct recv_strays; 0: there are none */
 	/* The owner writes these often. */
@@ -82,18 +83,19 @@ struct recv_queue {
 	 * The number of taken requests that the owner knows of. Their slots are free for posting.
 	 */
 	_Atomic uint32_t known;
-	uint32_t moves; /* the high half of `taken` */
+	uint32_t moves; /* the owner's copy of the high half of `taken` */
 };
 
 /*
  * The takers' line: the header's twin on the peers' side. `reserved` keeps the low 12 address bits
  * of `taken` different from those of the header's `capacity` and `slots_distance`. A processor
- * compares only these bits at first, so a taker's store to `taken` would delay its next loads of
- * those fields.
+ * first compares only these bits of the addresses of a load and of the stores before it. If they
+ * were equal, a taker's store to `taken` would delay its next loads of those fields.
  */
 struct recv_queue_takers {
 	uint64_t reserved[8];
-	_Atomic uint64_t taken; /* low half: requests taken; high half: moves, odd during a move */
+	/* Low half: number of requests taken; high half: moves, odd during a move */
+	_Atomic uint64_t taken;
 	/* The limit_generation of the last limit below which a taker has found the queue. */
 	_Atomic uint32_t reported_generation;
 };
@@ -160,8 +162,8 @@ static inline uint64_t rq_taken_next(uint64_t taken)
 }
 
 /*
- * The owner has learnt that request number `taken`, counted from 0, was taken. The lane or the
- * queue is locked.
+ * The owner has learnt that request number `taken`, counted from 0, was taken. The caller has
+ * locked the lane or the queue.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
@@ -182,8 +184,8 @@ static inline bool rq_may_be_taken(const struct recv_queue *rq, uint32_t taken)
 void rq_mend(struct recv_queue *rq);
 
 /*
- * For the owner of a queue that is not shared: is the request after the first `taken` the next one
- * that rq_know_taken() has to report?
+ * Is request number `taken`, counted from 0, the next one that rq_know_taken() has to report? For
+ * the owner of a queue from which only one queue pair takes.
  */
 static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 {
@@ -191,9 +193,9 @@ static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * Get the wr_id and the total bytes of the list of request number `taken`, counted from 0; `taken`
- * may have any value. For the owner of a queue that keeps its slots, or is not shared. Returns
- * false when no such request was posted, or its slot was reused.
+ * Get the wr_id of request number `taken`, counted from 0, and the total bytes of its
+ * scatter/gather list. `taken` may have any value. For the owner of a queue that keeps its slots,
+ * or is not shared. Returns false when no such request was posted, or its slot was reused.
  */
 bool rq_look_back(
 	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes);
@@ -201,7 +203,7 @@ bool rq_look_back(
 /*
  * From now on other processes, too, take from the receive queue of a queue pair. The queue then
  * keeps the slot of a taken request until the owner knows, in the order of the requests, that it
- * was taken. (A shared receive queue does not keep them, because its requests complete in any
+ * was taken. (A shared receive queue does not keep the slots, because its requests complete in any
  * order.)
  */
 static inline void rq_share(struct recv_queue *rq)

@@ -11,8 +11,8 @@
 #include "queue/rq.h"
 
 /*
- * Each slot has whole cache lines. So a store to a slot does not take the cache line of the next
- * slot from its reader on another processor.
+ * A slot fills whole cache lines. So a store to one slot does not evict the next slot from the
+ * cache of the processor that reads that slot.
  */
 enum { RQ_LINE_BYTES = 64 };
 
@@ -50,9 +50,9 @@ static inline void rq_slot_copy(
 }
 
 /*
- * How often in a row a compare-and-swap may fail because a taker in another process was faster.
- * After that the queue counts as empty, because a taker that misbehaves must not cause an endless
- * loop.
+ * How many compare-and-swaps in a row may fail because takers in other processes have changed the
+ * count first. After that the queue counts as empty, because a taker that misbehaves must not cause
+ * an endless loop.
  */
 enum { RQ_FASTER_MAX = 1000 };
 

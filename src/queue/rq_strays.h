@@ -4,8 +4,8 @@
 
 /*
  * Strays: taken requests of a shared queue whose slots were reused before the owner knew that they
- * were taken. When a taker claims such a request, the owner finds it here. For the files of this
- * room. Only the owner calls these functions, with the queue locked.
+ * were taken. When a taker claims such a request, the owner finds it here. The header is for the
+ * files of this room. Only the owner calls these functions, with the queue locked.
  *
  * Requests become strays because a program may post before it has polled. The table has room for as
  * many strays as the queue has slots, and for RECV_STRAYS_MIN at least. Beyond that the oldest
@@ -15,8 +15,8 @@
 #include "queue/rq_slots.h"
 
 /*
- * The least room: as many as eight request channels have records (local/channel/channel.h). A power
- * of two.
+ * The smallest table has room for as many strays as eight request channels have records
+ * (local/channel/channel.h). A power of two.
  */
 enum { RECV_STRAYS_MIN = 1024 };
 
@@ -30,7 +30,7 @@ struct recv_stray {
 
 struct recv_strays {
 	uint32_t count; /* room for strays; a power of two */
-	uint32_t turn; /* number of strays put so far */
+	uint32_t turn; /* number of strays that were put into the table so far */
 	/* `count` chains, by the low bits of the requests' numbers. The strays follow in memory. */
 	uint32_t first[];
 };
@@ -42,7 +42,8 @@ static inline struct recv_strays *rq_strays(const struct recv_queue *rq)
 }
 
 /*
- * Create the table for a queue of this capacity. Returns its offset, or 0 when the arena is full.
+ * Create the table for a queue with `capacity` slots. Returns its offset, or 0 when the arena is
+ * full.
  */
 uint64_t rq_strays_create(struct arena *arena, uint32_t capacity, uint32_t stride_bytes);
 

@@ -4,8 +4,8 @@
 #include "queue/rq_slots.h"
 
 /*
- * The slot of request number `taken`; NULL when its address is misaligned, or it does not lie in
- * the `bytes` at `base`.
+ * The slot of request number `taken`; NULL when its address is misaligned, or when it does not lie
+ * in the `bytes` bytes at `base`.
  */
 static const struct recv_slot *slot_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
@@ -40,7 +40,10 @@ static const struct recv_slot *slot_peek(
 	return has_posted(rq, taken, posted_seen) ? slot_borrowed(rq, base, bytes, taken) : NULL;
 }
 
-/* Copy the slot, but read sge_count once, as another process may change it. False: impossible. */
+/*
+ * Copy the slot. Reads sge_count once, because another process may change it. Returns false when
+ * sge_count is impossible.
+ */
 static bool slot_copy_checked(struct recv_wqe *wqe, const struct recv_slot *slot)
 {
 	uint32_t sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
@@ -84,7 +87,7 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
 	const struct recv_slot *slot;
 
-	if ((taken >> 32) & 1) /* the owner is moving the slots */
+	if ((taken >> 32) & 1) /* the owner moves the slots at this moment */
 		return false;
 	if (!has_posted(rq, (uint32_t)taken, posted_seen))
 		return false;

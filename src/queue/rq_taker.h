@@ -6,8 +6,8 @@
  * Takers of a receive queue in other processes (queue/rq.h has the model).
  *
  * A taker first peeks at the oldest request, then takes it or leaves it. The queue lies in the
- * `bytes` at `base`; its contents may be anything. `*posted_seen` caches `posted` for the taker,
- * which keeps it between calls, and sets it to rq_taken() at first.
+ * `bytes` bytes at `base`; its contents may be anything. `*posted_seen` caches the queue's `posted`
+ * for the taker. The taker keeps it between calls, and sets it to rq_taken() before its first call.
  */
 
 #include "queue/rq.h"
@@ -32,7 +32,8 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
  * number the owner finds the request (rq_redeem, rq_look_back).
  *
  * rq_take_peeked() with *ret_taken as `taken` makes the request the caller's. It returns false when
- * another taker was faster, or the slots have moved. Neither function checks the limit.
+ * another taker has taken the request, or the slots have moved. Neither function checks the queue's
+ * limit.
  */
 bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
@@ -56,13 +57,16 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * For takers in other processes: is the limit on, and are fewer requests left? Returns true to only
- * one taker, which then has to wake the owner. The owner then raises the limit event, even if
- * requests were posted meanwhile.
+ * For takers in other processes: is the limit on, and do fewer requests than the limit remain?
+ * Returns true to only one taker, which then has to wake the owner. The owner then raises the limit
+ * event, even if requests were posted meanwhile.
  */
 static inline bool rq_note_low(const struct recv_queue *rq)
 {
-	/* Read the turn before the limit, because the limit is 0 while the owner changes both. */
+	/*
+	 * Read limit_generation before the limit, because the limit is 0 while the owner changes
+	 * both.
+	 */
 	uint32_t turn = atomic_load(&rq->limit_generation);
 	uint32_t limit = atomic_load(&rq->limit);
 	uint32_t told =

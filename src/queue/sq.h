@@ -4,14 +4,14 @@
  *
  * A send queue is a ring of work requests in NIC memory. Each slot has room for the scatter/gather
  * entries and inline bytes that the queue was created for. Indices count work requests from 0 on,
- * modulo 2^32; their low bits select the slot:
+ * modulo 2^32; their low bits select the slot. At any time:
  *
  *     released <= completed <= ... sent ... <= posted
  *
  * `posted` advances when the application posts, `completed` when a request is done. `released`
- * advances when a completion is polled: as on adapters, only then may the slot be reused. A request
- * without a completion is released together with the next request that has a completion. The
- * transport manages the requests between `completed` and `posted`.
+ * advances when the application polls a completion; only then may the slot be reused, as on
+ * adapters. A request without a completion is released together with the next request that has a
+ * completion. The transport manages the requests between `completed` and `posted`.
  *
  * Threads: everything runs under the lane's lock except sq_release(), which the poller calls.
  */
@@ -40,7 +40,7 @@ enum send_flags {
 	SEND_SIGNALED = 1 << 1,
 	SEND_SOLICITED = 1 << 2,
 	SEND_INLINE = 1 << 3,
-	SEND_IP_CSUM = 1 << 4, /* the adapter fills in checksums; urnic does not do that */
+	SEND_IP_CSUM = 1 << 4, /* asks for checksums in the packet; urnic fills in none */
 };
 
 struct wr_info {
@@ -51,8 +51,8 @@ struct wr_info {
 	bool has_imm;
 	bool has_invalidate;
 	bool takes_receive;
-	bool has_answer; /* completes only when its own response has come */
-	bool fills_list; /* the response is written to its scatter/gather list */
+	bool has_answer; /* the request completes only when its own response has come */
+	bool fills_list; /* the response is written to the request's scatter/gather list */
 	bool has_list;
 	bool is_local; /* sends nothing */
 };
@@ -142,13 +142,13 @@ struct send_wqe {
 			uint32_t ssn;
 		};
 		struct { /* for a request that is sent over iWARP */
-			/* In the byte stream: the position behind its last FPDU */
+			/* The position in the byte stream behind its last FPDU */
 			uint64_t end_position;
-			bool is_answered; /* a READ or atomic whose response was placed */
+			bool is_answered; /* true for a READ or atomic whose response was placed */
 		} stream;
 	};
 	uint16_t is_started;
-	/* The same-host transport must not execute it (qp.h, struct qp_local_ops) */
+	/* The same-host transport must not execute the request (qp.h, struct qp_local_ops) */
 	uint16_t goes_by_packets;
 	uint32_t srqn;
 	/* The scatter/gather list, or with SEND_INLINE the payload. */
@@ -160,7 +160,7 @@ struct send_wqe {
 
 struct send_queue {
 	uint32_t capacity; /* slots: a power of two */
-	uint32_t depth; /* requests that may be outstanding, as the user requested */
+	uint32_t depth; /* the most outstanding requests, as the program requested */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
 	uint32_t inline_bytes_max;
@@ -197,8 +197,8 @@ static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 
 /*
  * Requests that a thread builds in the slots behind `posted`, and then posts all at once
- * (qp_post_batch). The lane does not read these slots before. The thread does not hold the lane's
- * lock while it builds, but keeps other threads from posting to this queue.
+ * (qp_post_batch). The lane does not read these slots before the post. The thread does not hold the
+ * lane's lock while it builds, but keeps other threads from posting to this queue.
  */
 struct sq_batch {
 	struct send_queue *sq;
@@ -227,15 +227,15 @@ static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 }
 
 /*
- * Copy a work request, which the caller has checked, into the next slot. With SEND_INLINE it copies
- * the bytes at the list's addresses, and ignores the lkeys. Returns 0, or -ENOMEM when `depth`
- * requests are outstanding.
+ * Copy a work request, which the caller has checked, into the next slot. With SEND_INLINE the
+ * function copies the bytes at the list's addresses, and ignores the lkeys. Returns 0, or -ENOMEM
+ * when `depth` requests are outstanding.
  */
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes);
 
 /*
- * The completion of request `index` was polled: free its slot, and all before it. Any thread may
- * call.
+ * The application has polled the completion of request number `index`. Frees the request's slot,
+ * and all slots before it. Any thread may call.
  */
 static inline void sq_release(struct send_queue *sq, uint32_t index)
 {

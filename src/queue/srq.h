@@ -4,14 +4,14 @@
  *
  * A shared receive queue belongs to no queue pair. Any number of queue pairs take requests from it,
  * in the order in which their messages arrive. Its requests name regions of the shared queue's
- * protection domain, not the queue pair's. It has no state: a queue pair that fails leaves the
- * requests to the other queue pairs.
+ * protection domain, not of the queue pair's. A shared receive queue has no state. If a queue pair
+ * fails, the other queue pairs still take the requests.
  *
  * On an extended reliable connection each request of the initiator names an XRC shared receive
  * queue (IBTA annex A14). Such a queue has a completion queue, and belongs to an XRC domain.
  *
- * The program may set a limit. When fewer requests than the limit remain, the signal is raised and
- * the limit is turned off.
+ * The program may set a limit. When fewer requests than the limit remain, the queue raises its
+ * signal and turns the limit off.
  *
  * Queue pairs of all lanes take from the queue at once; the lock of the ring (queue/rq.h) orders
  * them. Room nic creates the queue, and destroys it after the queue pairs. struct srq_public and
@@ -43,7 +43,7 @@ struct srq_public {
 	uint64_t next_offset; /* the next struct srq_public in the NIC's list */
 	uint64_t owner; /* the open device that the queue belongs to */
 	struct xrc_file file; /* the XRC domain's file, if other processes share the domain */
-	_Atomic uint64_t serial; /* XRC queue: random and unique */
+	_Atomic uint64_t serial; /* random and unique for an XRC queue, otherwise 0 */
 	/*
 	 * The offset of its completion queue's struct cq_ring, which says whether that queue is
 	 * armed; 0 if this is no XRC queue.
@@ -69,17 +69,24 @@ struct srq_borrowed {
 struct srq {
 	uint32_t number;
 	uint32_t pd;
-	uint32_t xrcd; /* the XRC domain; 0 when it is no XRC queue */
+	uint32_t xrcd; /* the XRC domain's number; 0: no XRC queue */
 	struct cq *cq; /* the requests of an XRC or tag-matching queue complete here */
 	struct tags *tags; /* NULL unless this is a tag-matching queue */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	bool is_shared; /* processes with its XRC domain take from it (local/channel/borrower.h) */
-	/* A suspended process may be taking a request from it, so its memory is never reused. */
+	/* Processes that share its XRC domain take from it (local/channel/borrower.h) */
+	bool is_shared;
+	/*
+	 * A suspended process may be taking a request from the queue, so the queue's memory is
+	 * never reused.
+	 */
 	bool is_in_use;
-	/* Set if another process has the queue; then cq, tags and public are NULL. Else NULL */
+	/*
+	 * The operations if another process owns the queue; cq, tags and public are then NULL.
+	 * Otherwise NULL
+	 */
 	const struct srq_borrowed *borrowed;
 	struct srq *_Atomic next_borrowed;
 	struct signal signal;
@@ -112,7 +119,10 @@ struct srq_directory {
 
 struct srq_table {
 	uint32_t count;
-	/* The XRC queues of the table, in NIC memory, for other processes; NULL: none. */
+	/*
+	 * The directory in which other processes find the XRC queues of this table. It lies in NIC
+	 * memory. NULL: there is none.
+	 */
 	struct srq_directory *directory;
 	struct srq *_Atomic first_borrowed; /* queues of other processes, linked by next_borrowed */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
@@ -157,7 +167,9 @@ int srq_post(struct srq *srq, const struct recv_wr *wr);
  */
 bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
 
-/* Another process has taken a request: raise the signal if fewer requests than the limit remain. */
+/*
+ * Another process has taken a request. Raises the signal if fewer requests than the limit remain.
+ */
 void srq_note_taken(struct srq *srq, struct signal_queue *signals);
 
 #endif

@@ -15,7 +15,7 @@ static_assert(TAGS_COUNT_MAX <= 1 << INDEX_BITS, "an index fits a handle");
 
 struct entry {
 	struct list link; /* in `waiting`, oldest first, or in `free` */
-	uint32_t generation; /* how often the entry was used; 0: never */
+	uint32_t generation; /* number of times that the entry was used; 0: never */
 	bool is_waiting;
 	bool is_active;
 	uint64_t tag;
@@ -58,7 +58,10 @@ static bool is_in_sync(const struct tags *tags)
 	return tags->unexpected_count == tags->handled_count;
 }
 
-/* One of the two counts has changed: if they are equal, all buffers become active. */
+/*
+ * The caller has changed one of the two counts. If the counts are equal now, all buffers become
+ * active.
+ */
 static void entry_activate(struct tags *tags)
 {
 	if (!is_in_sync(tags))
@@ -100,7 +103,8 @@ static int entry_add(struct tags *tags, struct tag_wr *wr)
 }
 
 /*
- * *ret_fault becomes FAULT_TAG_GONE when a message has taken the buffer, or it was removed before.
+ * *ret_fault becomes FAULT_TAG_GONE when a message has taken the buffer, or the program has removed
+ * it before.
  */
 static int remove_entry(struct tags *tags, uint32_t handle, enum fault *ret_fault)
 {
@@ -169,8 +173,8 @@ static struct entry *entry_find(struct tags *tags, uint64_t tag)
 
 /*
  * Take a request for a message that tags_take() has already counted as unexpected. Because of the
- * count, a buffer that the program adds meanwhile is inactive. The list is not locked, because
- * `take` takes another lock.
+ * count, a buffer that the program adds meanwhile is inactive. The list is not locked while `take`
+ * runs, because `take` locks the receive queue.
  */
 static enum tag_match take_unexpected(
 	struct tags *tags, tags_take_fn *take, void *context, struct recv_wqe *wqe)

@@ -68,15 +68,15 @@ void tags_destroy(struct tags *tags);
  *            wr->is_signaled, or if it has an error status.
  *
  * Returns 0; -EINVAL for an unknown operation, too many scatter/gather entries, or a handle that
- * was never given out; -ENOMEM when the list is full. To remove a buffer that a message has taken
- * returns 0, with an error in the completion.
+ * was never given out; -ENOMEM when the list is full. If a message has taken the buffer that
+ * TAG_REMOVE names, the call returns 0, and the completion has an error status.
  */
 int tags_execute(struct tags *tags, struct tag_wr *wr, struct cqe *ret_cqe);
 
 enum tag_match {
 	TAG_MATCHED, /* a buffer was taken */
 	TAG_UNEXPECTED, /* an ordinary request was taken, and the message counted */
-	TAG_NOT_READY, /* there is no request, or may_match is false: nothing was taken */
+	TAG_NOT_READY, /* no buffer or request was taken: there is none, or may_match is false */
 };
 
 /* Takes an ordinary request of the queue. Returns false when there is none. */
@@ -85,8 +85,8 @@ typedef bool tags_take_fn(void *context, struct recv_wqe *wqe);
 /*
  * Find the buffer for a message with this tag, or else a request for an unexpected message.
  *
- * `may_match`  False when this queue pair cannot take a matching message now. If a buffer matches,
- *              the result is then TAG_NOT_READY.
+ * `may_match`  False when the queue pair cannot use a matching buffer now. If a buffer matches, the
+ *              result is then TAG_NOT_READY.
  */
 enum tag_match tags_take(struct tags *tags, uint64_t tag, bool may_match, tags_take_fn *take,
 	void *context, struct recv_wqe *wqe);

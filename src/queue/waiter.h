@@ -2,10 +2,10 @@
 /*
  * Threads that wait for completions, and what a peer on this host has to do to wake them.
  *
- * A waiter is a thread that waits for an event of a completion channel. While it polls, it collects
- * by itself the records that peers leave for the channel's queues. A peer that has left a record
- * for an armed queue reads `state`. If the waiter polls, the peer does nothing more. If the waiter
- * sleeps, the peer wakes it. If there is no waiter, the peer wakes the lane's thread.
+ * A waiter is a thread that waits for an event of a completion channel. While the waiter polls, it
+ * collects the records that peers leave for the channel's queues. A peer that has left a record for
+ * an armed queue reads `state`. If the waiter polls, the peer does nothing more. If the waiter
+ * sleeps, the peer wakes it. If the channel has no waiter, the peer wakes the lane's thread.
  *
  * A program may poll(2) the channel's descriptor instead. Then an eventfd makes that descriptor
  * readable, and the peer writes to the eventfd. Each entry has one eventfd, which is created when
@@ -13,8 +13,8 @@
  *
  * The waiter checks for records once more after it has set `state`: before it sleeps, and after it
  * has left the table. The waiter writes `state` and then reads the records; the peer writes a
- * record and then reads `state`. All four are sequentially consistent, so at least one of the two
- * sees the other's write.
+ * record and then reads `state`. All four accesses are sequentially consistent, so the waiter or
+ * the peer, or both, sees the write of the other.
  *
  * The table lies in NIC memory. Its entries are never recycled, so a late wake-up is merely
  * spurious.
@@ -47,7 +47,10 @@ struct waiter {
 	uint32_t reserved[13];
 };
 
-/* The entries of a process. Number 0 is not used: it says that a channel has no waiter. */
+/*
+ * The number of entries in the table of a process. Entry 0 is not used, because the number 0 says
+ * that a channel has no waiter.
+ */
 enum { WAITER_COUNT = 256 };
 
 struct waiter_table {
@@ -79,9 +82,9 @@ static inline struct waiter *waiter_at(struct waiter_table *table, uint32_t numb
 }
 
 /*
- * A write to the eventfd, number `raised` from 1 on, has ended. Is the eventfd still readable
- * because of it? A peer calls this after it has left a record. If the answer is true, the owner
- * will collect the record without another write.
+ * A peer has written to the eventfd, as the write number `raised`, counted from 1. Is the eventfd
+ * still readable because of that write? A peer calls this after it has left a record. If the answer
+ * is true, the owner will collect the record without another write.
  */
 static inline bool waiter_is_raised(const struct waiter *waiter, uint32_t raised)
 {
