@@ -14,7 +14,7 @@ struct allowance {
 static const struct allowance of_qp = {GUARD_TRIES, GUARD_TRY_NS};
 static const struct allowance of_peer = {GUARD_PEER_TRIES, GUARD_PEER_TRY_NS};
 
-/* The time until which the guard is up: then one try is regained. */
+/* The guard is up until the returned time, at which one try is regained. */
 static uint64_t up_until_ns(const struct guard *guard, const struct allowance *allowance)
 {
 	uint64_t spare_ns = (allowance->tries - 1) * allowance->try_ns;

@@ -41,16 +41,16 @@
  * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:
  *
  * - An RC response that is accepted: 2^31 packets, 36 minutes, for a port of 2^14 and a PSN of
- *   2^24, of which 128 are outstanding. After 2^24 messages the MSN makes it 2^48 packets, 9
- *   years.
+ *   2^24, of which 128 are outstanding. After the connection's first 2^24 messages, the stranger
+ *   has to guess the MSN, too: 2^48 packets, 9 years.
  * - An RC request that is executed: 2^38 packets, 3 days, for the port and the expected PSN.
  * - A WRITE over UC that is executed: 2^32 / K seconds for K keys of the domain, which is 136 years
- *   for one key and a day for 49,152. It is an eighth of that for all queue pairs with the peer
- *   together.
+ *   for one key and a day for 49,152. Against all queue pairs with the peer together, the time is
+ *   an eighth of that.
  *
- * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; the WRITE over
- * UC takes as long as before. Before the guard is up, GUARD_TRIES tries at a response succeed with
- * a chance of 1 in 16,384.
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; a WRITE over UC
+ * takes the same time as without the port. In the GUARD_TRIES tries that remain before the guard is
+ * up, the chance that a response is accepted is 1 in 16,384.
  *
  * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
  * Threads: the lane's lock covers all calls.

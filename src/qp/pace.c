@@ -23,8 +23,8 @@ struct pace {
 	struct qp_transport paced; /* in use while there is a rate */
 	struct deadline deadline;
 	uint32_t rate_kbps;
-	uint32_t overhead_bytes; /* the bytes that each packet has on the wire in addition */
-	uint64_t burst_ns; /* how early packets may be */
+	uint32_t overhead_bytes; /* the bytes on the wire that bytes_count() adds to each packet */
+	uint64_t burst_ns; /* how long before its due time a packet may leave */
 	uint64_t due_ns; /* when the next packet is due */
 };
 
@@ -151,8 +151,8 @@ static uint32_t rate_of(const struct qp_attr *attr)
 }
 
 /*
- * How early a packet may be. The burst is PACE_BURST_NS unless the program has set one, and at
- * least one packet.
+ * How long before its due time a packet may leave. The burst is PACE_BURST_NS unless the program
+ * has set one, and at least one packet.
  */
 static uint64_t burst_of(const struct pace *pace)
 {

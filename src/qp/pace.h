@@ -8,7 +8,7 @@
  * (GCRA). Each packet delays the due time of the next packet by its own duration at the rate,
  * including all headers down to Ethernet's. A packet may leave before its due time, by the duration
  * of a burst at most. A waiting queue pair is on none of the lane's lists; when its deadline in
- * lane->pacing passes, pace_expire() puts it back.
+ * lane->pacing passes, pace_expire() lets it send again.
  *
  * Acknowledgements (next_unpaced) do not wait, but they delay the next packet.
  *
@@ -33,21 +33,22 @@ struct qp;
 #define PACE_RATE_KBPS_MAX 100000000u
 
 /*
- * The default burst is what the rate permits in this time, because a thread of a busy machine may
- * read the clock that late. A burst is never smaller than a packet of the largest size.
+ * The default burst is the number of bytes that the rate permits in this time, because on a busy
+ * machine a thread may be that late to send. A burst is never smaller than a packet of the largest
+ * size.
  */
 #define PACE_BURST_NS 1000000u
 
 /*
- * Allocate what pacing of the queue pair needs. Call this before a rate is set. Returns 0 or
+ * Allocate the memory for pacing of the queue pair. Call this before a rate is set. Returns 0 or
  * -ENOMEM. In addition to the lane's lock, the caller holds the lock that serializes the creation
  * of queue pairs.
  */
 int pace_prepare(struct qp *qp);
 
 /*
- * The rate limit or the path may have changed: from now on pace by their present values. If there
- * is a rate, the caller has called pace_prepare() before.
+ * The rate limit or the path may have changed. From now on the queue pair is paced by their present
+ * values. If there is a rate, the caller has called pace_prepare() before.
  */
 void pace_update(struct qp *qp);
 
@@ -67,8 +68,9 @@ void pace_take_back(struct qp *qp, uint64_t frame_bytes);
 bool pace_is_waiting(const struct qp *qp);
 
 /*
- * The duration at `rate_kbps`, above 0, of a datagram that has `bytes` from BTH to pad. It is
- * computed for IPv6, so an IPv4 packet, which is 20 bytes shorter, waits a little too long.
+ * The duration at `rate_kbps`, above 0, of a datagram that has `bytes` from BTH to pad. The
+ * duration is that of an IPv6 packet, so after an IPv4 packet, which is 20 bytes shorter, the queue
+ * pair waits a little too long.
  */
 uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes);
 

@@ -402,8 +402,8 @@ size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 }
 
 /*
- * The total bytes of the request's list; -EINVAL when that is more than a message may have, or with
- * SEND_INLINE, more than the inline room.
+ * The total bytes of the request's list. -EINVAL when they are more than a message may have or,
+ * with SEND_INLINE, more than the queue pair's inline_bytes_max.
  */
 static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 {
@@ -415,8 +415,8 @@ static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 }
 
 /*
- * Post a request whose opcode has no scatter/gather list. The program may have set a list all the
- * same; it is ignored.
+ * Post a request whose opcode has no scatter/gather list. If the program has set a list all the
+ * same, this function ignores it.
  */
 static int post_bare(struct qp *qp, const struct send_wr *wr)
 {

@@ -36,19 +36,22 @@
 #include "wire/packet_run.h"
 
 /*
- * The most READs and atomics that a responder remembers (the first), and that a requester has
- * outstanding (the second).
+ * The most READs and atomics that a responder remembers (QP_RD_ATOMIC_MAX), and that a requester
+ * has outstanding (QP_INIT_RD_ATOMIC_MAX).
  */
 enum {
 	QP_RD_ATOMIC_MAX = 16,
-	/* The same limit as rxe's, because programs use the limit of their peer. */
+	/*
+	 * The same limit as rxe's, because a program may use the limit that its peer's device
+	 * reports.
+	 */
 	QP_INIT_RD_ATOMIC_MAX = 128,
 };
 
 /*
- * A path of a queue pair. `id` is the port's name for the path. The transport compares the
- * addresses with those of received packets. The NIC opens paths by all fields, and queries return
- * them.
+ * A path of a queue pair. `id` is the path's number in the port (port/udp.h). The transport
+ * compares the addresses with those of received packets. The NIC needs all fields to open the path,
+ * and ibv_query_qp() reports them.
  */
 struct qp_path {
 	uint32_t id;
@@ -59,8 +62,8 @@ struct qp_path {
 	uint8_t traffic_class; /* only its upper six bits, the DSCP, have an effect */
 	uint8_t hop_limit; /* 0 means 64 */
 	uint8_t service_level; /* 0 to 15; has no effect */
-	uint8_t static_rate; /* as a code (IBTA 9.11) */
-	uint32_t rate_kbps; /* the static rate in kbit/s, at most this port's; 0: no limit */
+	uint8_t static_rate; /* a code (IBTA 9.11) */
+	uint32_t rate_kbps; /* the static rate in kbit/s, at most the port's rate; 0: no limit */
 };
 
 /* The attributes that ibv_modify_qp sets. */
@@ -78,8 +81,8 @@ struct qp_attr {
 	uint32_t sq_psn;
 	uint32_t max_rd_atomic; /* the most READs and atomics outstanding as requester */
 	uint32_t max_dest_rd_atomic; /* the most READs and atomics accepted as responder */
-	uint32_t min_rnr_timer; /* code, 0 to 31 */
-	uint32_t timeout; /* code, 0 (never) to 31 */
+	uint32_t min_rnr_timer; /* a code, 0 to 31 (wire/rnr_timer.def) */
+	uint32_t timeout; /* a code, 0 (no timeout) to 31 */
 	uint32_t retry_cnt; /* 0 to 7 */
 	uint32_t rnr_retry; /* 0 to 6; 7 means without limit */
 	struct qp_path alt_path; /* valid if qp->has_alt_path */
@@ -88,7 +91,10 @@ struct qp_attr {
 	uint32_t alt_timeout; /* code */
 	enum qp_migration migration;
 	uint32_t rate_limit_kbps; /* the send queue's limit, at most PACE_RATE_KBPS_MAX; 0: none */
-	/* How much may be sent at once in spite of rate_limit_kbps; 0: the default (pace.h) */
+	/*
+	 * The most bytes that may be sent at once in spite of rate_limit_kbps; 0: the default
+	 * (pace.h)
+	 */
 	uint32_t burst_bytes;
 };
 
@@ -109,7 +115,7 @@ struct qp_public {
 	struct gid local;
 	struct gid remote;
 	uint64_t sq_offset;
-	/* The receive queue that it uses, its own or a shared one; 0: none */
+	/* The receive queue that the queue pair uses: its own or a shared one; 0: none */
 	uint64_t rq_offset;
 	uint64_t next_offset; /* the next queue pair's struct qp_public in the lane's list */
 	uint64_t owner; /* the open device that the queue pair belongs to */
@@ -120,7 +126,7 @@ struct qp_public {
 
 /*
  * The origin of a received packet. A connection compares it with its peer, and a datagram queue
- * pair reports it to the program. Borrowed for the call, as are the GIDs.
+ * pair reports it to the program. The struct and its GIDs are borrowed for the call.
  */
 struct packet_origin {
 	const struct gid *source;
@@ -133,9 +139,14 @@ struct packet_origin {
 
 /* What transport->receive() has done with a packet. */
 enum packet_verdict {
-	PACKET_TAKEN, /* it is the peer's next packet, or another that the peer may have sent */
-	PACKET_DROPPED, /* it had no effect: late, repeated, early, refused, or not the peer's */
-	/* It had no effect, and the peer has no reason to send it: a try (guard.h) */
+	/* The packet is the peer's next one, or another that the peer may have sent */
+	PACKET_TAKEN,
+	/* The packet had no effect: it is late, repeated, early, refused, or not the peer's */
+	PACKET_DROPPED,
+	/*
+	 * The packet had no effect, and the peer has no reason to send it, so it counts as a try
+	 * (guard.h)
+	 */
 	PACKET_GUESSED,
 };
 
@@ -147,8 +158,8 @@ struct qp_transport {
 	size_t object_bytes; /* size of the transport's object, whose first member is a struct qp */
 	size_t cold_bytes; /* size of the memory at qp->cold; 0: none */
 	/*
-	 * Process a decoded packet for this queue pair, which any host may have sent. A connected
-	 * transport first calls qp_is_from_peer().
+	 * Process a decoded packet to this queue pair. Any host may have sent the packet. A
+	 * connected transport first calls qp_is_from_peer().
 	 */
 	enum packet_verdict (*receive)(struct qp *qp, const struct packet *packet,
 		const struct packet_origin *origin, uint64_t now_ns);
@@ -192,7 +203,7 @@ struct qp {
 	struct qp_public *public;
 	uint64_t public_offset;
 	struct qp *published_before,
-		/* Neighbours in the lane's list of public states; NULL at its ends */
+		/* NULL at the ends of the lane's list of public states */
 		*published_next;
 	enum qp_type type;
 	enum qp_state state;
@@ -211,18 +222,18 @@ struct qp {
 	/*
 	 * The shared receive queue; NULL: the queue pair has a receive queue of its own, or none.
 	 * Each request to an XRC_RECV queue pair names a shared receive queue. qp_take_on() then
-	 * sets `srq`, `rq`, `recv_cq`, `pd` and `recv_pd` to that queue's.
+	 * sets `srq`, `rq`, `recv_cq`, `pd` and `recv_pd` to those of the named queue.
 	 */
 	struct srq *srq;
 	/* The queue pair's own queue or the shared one; NULL when there is none */
 	struct recv_queue *rq;
 	uint64_t sq_offset;
-	uint64_t rq_offset; /* 0 when it has no receive queue of its own */
+	uint64_t rq_offset; /* 0 when the queue pair has no receive queue of its own */
 	/*
-	 * State that a connected queue pair does not touch before it transfers something. It is in
-	 * NIC memory, zeroed at creation, so it takes no pages of an idle queue pair. If the
-	 * transport receives by struct message, this state begins with the struct recv_wqe of that
-	 * message.
+	 * State that a connected queue pair does not touch before its first transfer. The state is
+	 * in NIC memory that is zero from the start, so an idle queue pair uses no pages for it. If
+	 * the transport receives by struct message, this state begins with the struct recv_wqe of
+	 * that message.
 	 */
 	void *cold;
 	bool is_all_signaled;
@@ -238,8 +249,10 @@ struct qp {
 	 */
 	uint16_t peer_port;
 	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */
-	bool has_bound_windows; /* windows of type 2 were bound since creation or reset */
-	bool is_sq_draining; /* in SQD, and requests that were started before are incomplete */
+	/* Windows of type 2 were bound since the creation or the last reset */
+	bool has_bound_windows;
+	/* In SQD, while requests that were started before SQD are incomplete */
+	bool is_sq_draining;
 	struct qp_caps caps;
 	struct qp_attr attr;
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
@@ -253,12 +266,13 @@ struct qp {
 	/* Distance from a remote address to its mapping in this process */
 	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;
-	struct impair_flow impair; /* while the lane has impairments */
+	struct impair_flow impair; /* used while the lane has impairments */
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
 	void *user; /* from struct qp_init */
-	struct completion_counter *counters[COUNTED_BITS]; /* by the bit in `counted` */
+	/* The index is the number of a bit of `counted` */
+	struct completion_counter *counters[COUNTED_BITS];
 };
 
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
@@ -266,7 +280,10 @@ static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount
 	counter_add(&qp->public->counters, counter, amount);
 }
 
-/* Does its shared receive queue match tags? If so, only the NIC posts to the send queue. */
+/*
+ * Does the queue pair's shared receive queue match tags? If so, only the NIC posts to the send
+ * queue.
+ */
 static inline bool qp_has_tags(const struct qp *qp)
 {
 	return qp->srq && qp->srq->tags;
@@ -280,7 +297,7 @@ static inline bool qp_takes_sends(const struct qp *qp)
 
 /*
  * Before a request is posted, prefetch the cache line that the peer polls. The line takes long to
- * arrive; the post writes it last, so the wait overlaps with the rest of the post.
+ * arrive. The post writes it last, so the wait for the line overlaps with the rest of the post.
  */
 static inline void qp_prefetch(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {
@@ -293,7 +310,9 @@ static inline void qp_prefetch(const struct qp *qp, uint32_t opcode, uint64_t re
 		prefetch_to_write((const void *)record);
 }
 
-/* A WRITE to `remote_address` has written at `place`. The lane is locked. */
+/*
+ * A WRITE to `remote_address` has stored its bytes at `place` in this process. The lane is locked.
+ */
 static inline void qp_expect_write(struct qp *qp, const void *place, uint64_t remote_address)
 {
 	atomic_store_explicit(&qp->write_shift, (uintptr_t)place - (uintptr_t)remote_address,
@@ -336,7 +355,7 @@ void qp_done(struct qp *qp);
  * Change attributes, and the state if ATTR_STATE is in `mask`.
  *
  * `to`    The requested state; qp->state when the mask does not have ATTR_STATE.
- * `mask`  enum qp_attr_mask; from the user, any bits.
+ * `mask`  enum qp_attr_mask. The program may have set any bits.
  * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that
  *         the caller has opened.
  *
@@ -352,26 +371,29 @@ struct qp_modify_refusal {
 	const char *to;
 	const char *reason;
 	/*
-	 * The name of an attribute's bit, if `reason` ends with a colon, which this name then
-	 * follows; else ""
+	 * If `reason` ends with a colon, the name of an attribute's bit, to be printed behind it;
+	 * otherwise ""
 	 */
 	const char *attribute;
 };
 
-/* The arguments are those of the refused qp_modify(); the queue pair has not changed since. */
+/*
+ * The arguments are those of the refused qp_modify(). The queue pair has not changed since that
+ * call.
+ */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 
 /*
- * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0
- * for the default. Returns 0, -EINVAL or -ENOMEM.
+ * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 means no limit, and
+ * `burst_bytes` 0 the default burst. Returns 0, -EINVAL or -ENOMEM.
  */
 int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 
 /*
  * Only this function assigns the state. ERR flushes both queues, SQE flushes the send queue, and
- * RESET empties both. A shared receive queue is left alone. But in ERR the queue pair signals that
- * it takes no more requests from that queue (IBTA 11.6.3.1).
+ * RESET empties both. No state changes a shared receive queue. But in ERR the queue pair signals
+ * that it takes no more requests from that queue (IBTA 11.6.3.1).
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
@@ -381,17 +403,17 @@ enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Post a work request. Returns 0; -EINVAL for a request that this queue pair cannot execute, or a
- * state without posting; -ENOMEM when the queue is full. In the error states requests are accepted
- * and flushed (IBTA 10.3.1.6, 10.3.1.7). After a number of posts the caller calls
- * transport->posted() once.
+ * Post a work request. Returns 0; -EINVAL for a request that this queue pair cannot execute, or in
+ * a state in which programs may not post; -ENOMEM when the queue is full. In the error states
+ * requests are accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). After one or more posts, the caller
+ * calls transport->posted() once.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
  * Post a batch that was begun on this queue pair's send queue. The caller has checked the requests
- * when it built them. Returns 0; -EINVAL for a state without posting, or when the queue was emptied
- * since. The caller then calls transport->posted().
+ * when it built them. Returns 0; -EINVAL in a state in which programs may not post, or when the
+ * queue was emptied after the batch had begun. After a 0 the caller calls transport->posted().
  */
 static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 {
@@ -410,7 +432,7 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
-/* Does a fault on purpose want an RNR NAK for the message that now needs a receive request? */
+/* Do the lane's impairments request an RNR NAK for the message that now needs a receive request? */
 static inline bool qp_is_made_unready(const struct qp *qp)
 {
 	return qp->lane->impair && qp->type != QP_TYPE_UC &&
@@ -432,7 +454,7 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 /*
  * From now on count the completions of `operations` (enum counted_operation) on `counter`, which
  * outlives the queue pair. Returns 0; -EINVAL unless the state is RESET or INIT; -EBUSY when one of
- * the operations has a counter. Errors change nothing.
+ * the operations has a counter already. Errors change nothing.
  */
 int qp_attach_counter(
 	struct qp *qp, enum counted_operation operations, struct completion_counter *counter);
@@ -459,7 +481,7 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * The `count` oldest send requests, at least 1, have succeeded; `wqe` is the first of them. Stops
+ * The `count` oldest send requests, at least 1, have succeeded; `wqe` is the first of them. Returns
  * early when the queue pair goes to the error state.
  */
 static inline void qp_complete_batch(
@@ -495,8 +517,8 @@ void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct 
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 
 /*
- * The XRC_RECV queue pair, which is between two messages, receives the next message with the queue
- * `srq`.
+ * From now on the XRC_RECV queue pair takes its receive requests from `srq`. The queue pair is
+ * between two messages.
  */
 void qp_take_on(struct qp *qp, struct srq *srq);
 
@@ -566,8 +588,8 @@ static inline bool qp_is_from_peer(
 }
 
 /*
- * Is the guard of this kind up for packets from `origin` (guard.h)? First checks the lane, which is
- * cheap.
+ * Is the guard of this kind up for packets from `origin` (guard.h)? The function first reads a time
+ * in the lane, which is cheap.
  */
 static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns)

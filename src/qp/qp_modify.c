@@ -20,7 +20,10 @@ static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STA
 #undef TRANSITION
 };
 
-/* The attributes as programs name them, and the member that each one sets alone. */
+/*
+ * The attributes: bit, name in the verbs, and the member that attributes_apply() copies. A size of
+ * 0: that function copies none.
+ */
 static const struct attribute {
 	uint32_t bit;
 	const char *name;
@@ -114,8 +117,8 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	if ((mask & ATTR_PORT) && attr->port != 1)
 		return "port_num has to be 1";
 	/*
-	 * Programs also pass access flags that are meant for regions. They are accepted, and have
-	 * no effect on a queue pair.
+	 * Programs also pass access flags that are meant for regions. These flags are accepted, and
+	 * have no effect on a queue pair.
 	 */
 	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
 		return "qp_access_flags has bits that are no access flags";
@@ -145,7 +148,7 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	return NULL;
 }
 
-/* The name of the lowest bit of a mask. */
+/* The name of the first attribute whose bit is in the mask. */
 static const char *attr_name(uint32_t mask)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(attributes); i++)
@@ -204,7 +207,9 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 	to->sq_psn &= U24_MASK;
 	if (mask & ATTR_RATE_LIMIT)
 		to->burst_bytes = from->burst_bytes;
-	/* SQD_NOTIFY is valid for one drain only, so each transition sets it anew. */
+	/*
+	 * ATTR_SQD_NOTIFY is valid for one drain only, so each transition sets or clears the event.
+	 */
 	if (mask & ATTR_STATE)
 		to->has_drain_event = (mask & ATTR_SQD_NOTIFY) && from->has_drain_event;
 }

@@ -3,14 +3,15 @@
  * Automatic path migration (IBTA 17.2.8): both ends know a second path, and either end can move to
  * it.
  *
- * Each packet says whether its sender has migrated (BTH, MigReq). When its program rearms an end,
+ * Each packet says whether its sender has migrated (BTH, MigReq). When a program rearms an end,
  * that end sends packets without MigReq, and is armed as soon as it receives a packet without
  * MigReq. An armed end migrates to the alternate path when its packets fail or its program requests
- * it; then it sets MigReq again. When the peer receives such a packet on the alternate path, it
- * migrates, too.
+ * a migration. Then the end sets MigReq again. When the peer receives a packet with MigReq on the
+ * alternate path, the peer migrates, too.
  *
- * A migration exchanges the two paths. So late packets on the old path are still accepted as the
- * peer's. And an end that got no other alternate path can be rearmed, to migrate back later.
+ * A migration exchanges the two paths. So an end still accepts late packets on the old path as the
+ * peer's. Also, the program can rearm an end without setting another alternate path; a later
+ * migration then leads back.
  */
 #include "qp/qp.h"
 
