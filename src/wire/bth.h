@@ -28,15 +28,16 @@
 /* The only header version. */
 #define BTH_TVER 0
 
-/* The P_Key of the default partition with full membership. This NIC has no other. */
+/* The P_Key of the default partition with full membership. The NIC has no other P_Key. */
 #define BTH_PKEY_DEFAULT 0xffff
 
 struct bth {
 	uint8_t opcode; /* a value of enum opcode if opcode_info() knows it */
 	uint8_t pad_bytes; /* 0 .. 3, after the payload */
 	uint8_t tver; /* 0 .. 15 */
-	bool is_solicited; /* raise an event at the receiver's completion channel */
-	bool is_migrated; /* path migration state; always set on paths that do not migrate */
+	/* The receiver's completion raises an event also if only solicited ones do */
+	bool is_solicited;
+	bool is_migrated; /* MigReq; always set by queue pairs that do not migrate */
 	bool ack_requested;
 	bool fecn;
 	bool becn;
@@ -72,7 +73,7 @@ static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
 	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & U24_MASK));
 }
 
-/* Give a packet another PSN, and clear its request for an acknowledgement. */
+/* Replace the PSN in the BTH of an encoded packet, and clear its acknowledge request. */
 static inline void bth_renumber(uint8_t bth[BTH_BYTES], struct psn psn)
 {
 	put_be32(bth + 8, psn.value);

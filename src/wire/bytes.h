@@ -3,11 +3,11 @@
 #define URNIC_WIRE_BYTES_H
 
 /*
- * Big-endian integers in byte arrays, at any alignment.
+ * Integers in byte arrays, at any alignment.
  *
- * Everything that InfiniBand puts on the wire is big-endian, except the ICRC. All accesses to wire
- * integers use these functions; compilers turn each into a load or store and a byte swap. The
- * caller checks that the bytes exist.
+ * All integers of InfiniBand on the wire are big-endian, except the ICRC. All accesses to them use
+ * these functions; a compiler makes each a load or store and a byte swap. The caller checks that
+ * the bytes exist.
  */
 
 #include <endian.h>
@@ -31,7 +31,7 @@
 BYTES_ACCESS(be, 16)
 BYTES_ACCESS(be, 32)
 BYTES_ACCESS(be, 64)
-BYTES_ACCESS(le, 32) /* for the ICRC, the only little-endian integer on the wire */
+BYTES_ACCESS(le, 32) /* for CRCs, the only little-endian integers on the wire */
 #undef BYTES_ACCESS
 
 static inline uint32_t get_be24(const uint8_t *from)
@@ -40,8 +40,8 @@ static inline uint32_t get_be24(const uint8_t *from)
 }
 
 /*
- * The decode/encode pair of a header of NAME_BYTES bytes, which consists of whole integers.
- * NAME_FIELDS(FIELD) has a FIELD(bits, offset, name) for each of them.
+ * Define name_decode() and name_encode() of a header that has NAME_BYTES bytes and consists of
+ * whole integers. NAME_FIELDS(FIELD) has a FIELD(bits, offset, name) for each integer.
  */
 #define HEADER_DECODE_FIELD(bits, at, name) header->name = get_be##bits(from + (at));
 #define HEADER_ENCODE_FIELD(bits, at, name) put_be##bits(to + (at), header->name);

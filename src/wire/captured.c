@@ -14,7 +14,7 @@ static bool is_sound(const struct captured *captured)
 		gid_is_ipv4(&captured->source) == gid_is_ipv4(&captured->destination);
 }
 
-/* The capture has the whole packet: add ICRC and UDP checksum. */
+/* Add the ICRC and the UDP checksum to a packet that was captured as a whole. */
 static void frame_complete(
 	const struct captured *captured, struct captured_frame *frame, uint32_t header_bytes)
 {

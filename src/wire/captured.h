@@ -3,14 +3,14 @@
 #define URNIC_WIRE_CAPTURED_H
 
 /*
- * A captured packet: the packet that would have carried a request, or its answer, if the request
- * had not been executed within a host.
+ * A captured packet: the packet that would have carried a request or its response, if the request
+ * had not been executed within the host.
  *
- * The lane that executes the request writes what it knows at that moment: addresses, the source
- * port, and the packet from the BTH on, or its beginning. The reader of the capture adds the rest
- * with captured_frame_make(): IP and UDP headers, and the ICRC.
+ * The lane that executes the request writes the addresses, the source port, and the packet from the
+ * BTH on, or the beginning of that packet. The reader of the capture adds the rest with
+ * captured_frame_make(): IP and UDP headers, and the ICRC.
  *
- * Plain data; pure functions; any thread.
+ * The structs are plain data and the function is pure, so any thread may call it.
  */
 
 #include <stdbool.h>
@@ -26,14 +26,14 @@ enum {
 		IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX + ROCE_ICRC_BYTES,
 };
 
-/* The packet's bytes follow. */
+/* The packet's bytes follow this struct in memory. */
 struct captured {
 	uint64_t time_ns; /* monotonic */
 	struct gid source; /* `source` and `destination` are of one family */
 	struct gid destination;
 	/* Index of the network device; 0: the device that has the local address. */
 	uint32_t ifindex;
-	uint32_t qpn; /* number of the queue pair in this process */
+	uint32_t qpn; /* number of the queue pair of the capturing process */
 	uint32_t flow_label; /* 20 bits; 0 when unknown */
 	uint32_t packet_bytes; /* BTH to pad */
 	/* Bytes that follow this struct: the whole packet, or its beginning. */
@@ -41,11 +41,11 @@ struct captured {
 	uint16_t source_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* 0: unknown */
-	uint32_t is_sent; /* 1: this process sent the packet; 0: it received it */
+	uint32_t is_sent; /* 1: the capturing process sent the packet; 0: it received the packet */
 	uint32_t reserved;
 };
 
-/* A packet as on the network, from the IP header to the ICRC. */
+/* A packet as it would be on the network, from the IP header to the ICRC. */
 struct captured_frame {
 	uint32_t count; /* bytes in `bytes` */
 	uint32_t whole; /* bytes of the whole IP packet */
@@ -55,7 +55,7 @@ struct captured_frame {
 /*
  * Make the IP packet of a captured packet.
  *
- * `captured`  From another process: any values.
+ * `captured`  Another process may have written it, so it may have any values.
  * `bytes`     The packet: captured->captured_bytes bytes. The caller has checked that they exist.
  *
  * Returns false if *captured has a value that no packet can have.

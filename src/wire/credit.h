@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 /*
- * In an ACK: credits do not limit the requester. A responder with a shared receive queue sends
- * this.
+ * In an ACK, this code says that credits do not limit the requester. A responder with a shared
+ * receive queue sends it.
  */
 #define CREDIT_CODE_UNLIMITED 31
 
-/* credit_count(CREDIT_CODE_UNLIMITED): more receive requests than any queue has. */
+/*
+ * What credit_count() returns for CREDIT_CODE_UNLIMITED: more than any queue has receive requests.
+ */
 #define CREDIT_COUNT_UNLIMITED UINT32_MAX
 
 /* The number of receive requests that `code`, 0 .. 31, promises. */

@@ -3,8 +3,8 @@
 #define URNIC_WIRE_FRAME_H
 
 /*
- * The key of an Ethernet frame: the header fields that flow rules and hashes use, of Ethernet, IP,
- * TCP and UDP.
+ * The key of an Ethernet frame: those fields of its Ethernet, IP, TCP and UDP headers that flow
+ * rules and hashes use.
  *
  * A key is 64 bytes with a fixed place for each field, so matching any rule is a masked comparison
  * of eight words. Fields of a missing layer are 0, and `layers` has the layers of the frame.
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	FRAME_ETHERNET_BYTES = 14, /* addresses and type: the shortest frame */
+	FRAME_ETHERNET_BYTES = 14, /* two addresses and the type; the shortest frame has no more */
 	FRAME_VLAN_BYTES = 4,
 	FRAME_MAC_BYTES = 6,
 };
@@ -49,7 +49,7 @@ struct frame_key {
  * Read the key of a frame.
  *
  * `bytes`  The frame, from the destination address on, without FCS. Anything is legal input: a
- *          layer that does not fit, or is malformed, counts as missing. A fragment that is not the
+ *          layer that is cut short, or is malformed, counts as missing. A fragment that is not the
  *          first has no TCP or UDP layer.
  * `count`  Its length.
  */

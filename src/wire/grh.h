@@ -5,10 +5,10 @@
 /*
  * The Global Route Header: the 40 bytes that precede a datagram in its receive buffer (IBTA 8.3).
  *
- * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes the datagram's IP header there. An
- * IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes. Programs tell
- * the two apart by the version fields and the IPv4 checksum (annex A17). So the version and the
- * checksum must be right, and the first 20 bytes before an IPv4 header zero.
+ * InfiniBand sends the GRH. RoCEv2 does not; the receiving NIC writes the datagram's IP header in
+ * its place. An IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes.
+ * Programs tell the two apart by the version fields and the IPv4 checksum (annex A17). So the
+ * version and the checksum must be right, and the 20 bytes before an IPv4 header must be zero.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 /* The next-header field of a GRH before InfiniBand's BTH. RoCEv2 has IP_PROTOCOL_UDP there. */
 #define GRH_NEXT_HEADER_IB 0x1b
 
-/* Write the 40 bytes, as an IPv4 header when the GIDs are IPv4 addresses. */
+/* Write the 40 bytes. If the GIDs are IPv4 addresses, they end with an IPv4 header. */
 void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*

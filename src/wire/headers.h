@@ -58,7 +58,7 @@ static inline void deth_encode(const struct deth *deth, uint8_t to[DETH_BYTES])
 	put_be32(to + 4, deth->source_qpn.value & U24_MASK);
 }
 
-/* FLUSH: the kind of placement, and the bytes to be placed (IBTA annex A19). */
+/* FLUSH: the kind of placement, and which bytes are to be placed (IBTA annex A19). */
 #define FETH_PLACEMENT_GLOBAL     0x1u /* visible to every observer of the memory */
 #define FETH_PLACEMENT_PERSISTENT 0x2u /* survives a power cut */
 
@@ -69,7 +69,8 @@ enum feth_selectivity {
 
 struct feth {
 	uint8_t placement; /* FETH_PLACEMENT_ bits, 4 bits on the wire */
-	uint8_t selectivity; /* enum feth_selectivity; 2 and 3 are reserved but can arrive */
+	/* Enum feth_selectivity; received values may also be 2 and 3, which are reserved */
+	uint8_t selectivity;
 };
 
 static inline void feth_decode(struct feth *feth, const uint8_t from[FETH_BYTES])
@@ -87,7 +88,8 @@ static inline void feth_encode(const struct feth *feth, uint8_t to[FETH_BYTES])
 struct reth {
 	uint64_t va;
 	uint32_t rkey;
-	uint32_t dma_bytes; /* length of the whole message; above 2^31 is illegal but can arrive */
+	/* Length of the whole message; a received value may be above 2^31, which is illegal */
+	uint32_t dma_bytes;
 };
 
 #define RETH_FIELDS(FIELD) \
@@ -98,7 +100,7 @@ HEADER_CODEC(reth, RETH)
 
 /* The remote word and the operands of COMPARE_SWAP and FETCH_ADD. */
 struct atomiceth {
-	uint64_t va; /* must be a multiple of 8; anything can arrive */
+	uint64_t va; /* must be a multiple of 8; a received value may be anything */
 	uint32_t rkey;
 	uint64_t swap_add; /* the new value, or the addend */
 	uint64_t compare; /* COMPARE_SWAP only; FETCH_ADD ignores it */
@@ -130,7 +132,7 @@ enum aeth_nak {
 struct aeth {
 	enum aeth_kind kind;
 	uint8_t value; /* 0 .. 31; `kind` says what it means */
-	struct msn msn; /* messages completed by the responder */
+	struct msn msn; /* number of messages that the responder has completed */
 };
 
 static inline void aeth_decode(struct aeth *aeth, const uint8_t from[AETH_BYTES])
@@ -149,7 +151,7 @@ static inline void aeth_encode(const struct aeth *aeth, uint8_t to[AETH_BYTES])
 			(aeth->msn.value & U24_MASK));
 }
 
-/* The response to an atomic: the previous contents of the memory. */
+/* The response to an atomic: the contents of the word before it. */
 struct atomicacketh {
 	uint64_t original;
 };

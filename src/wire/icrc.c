@@ -107,7 +107,7 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 
 /* --- the fast path --- */
 
-/* How the CRC changes when zeros are replaced by these bytes. */
+/* How the CRC changes when the bytes at `bytes` replace zeros. */
 static uint32_t change_of(const uint8_t *bytes, size_t count)
 {
 	static const uint8_t zeros[IPV6_HEADER_BYTES];
@@ -146,10 +146,15 @@ static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t leng
 	return entry;
 }
 
-/* How an IPv4 identification, in place of zero, changes the CRC at the end of the headers. */
+/*
+ * How the CRC at the end of the headers changes when `id` replaces an IPv4 identification of zero.
+ */
 static uint32_t id_change(uint32_t id)
 {
-	/* The change by each bit. 22 bytes of IPv4 and UDP headers follow the identification. */
+	/*
+	 * The change by each bit of the identification, which 22 bytes of IPv4 and UDP headers
+	 * follow.
+	 */
 	static const uint32_t bits[16] = {
 		0x9b73ead4,
 		0xed96d3e9,
@@ -175,7 +180,10 @@ static uint32_t id_change(uint32_t id)
 	return change;
 }
 
-/* The ICRC of a packet sent with DF, whose last `borrowed_bytes` are at `borrowed`; NULL: none. */
+/*
+ * The ICRC of a packet that is sent with DF. Its last `borrowed_bytes` are at `borrowed`; NULL:
+ * none.
+ */
 static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_length *entry,
 	uint16_t ipv4_id, const uint8_t *packet, const uint8_t *borrowed, size_t borrowed_bytes)
 {
@@ -221,7 +229,10 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
 		icrc_compute(flow, ipv4_id, ipv4_flags, packet, length);
 }
 
-/* The factor that moves an error of an IPv4 packet of this length back to the identification. */
+/*
+ * The factor that moves the error in the CRC back to the identification, for IPv4 packets of the
+ * entry's length.
+ */
 static uint32_t shift_factor(struct icrc_length *entry)
 {
 	if (!entry->factor)

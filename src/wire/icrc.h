@@ -18,13 +18,15 @@
  * lengths and by the masked byte of the BTH depend only on the packet's length. `struct
  * icrc_lengths` caches them per length, so each packet needs a single pass over its own bytes.
  *
- * A receiver on an ordinary socket cannot reconstruct the IPv4 identification. The difference
- * between the received ICRC and one computed with some id is the difference of the two ids, moved
- * along by the following bytes. One multiplication moves it back (base/crc.h), and gives four
- * bytes: the id, which may be anything, and flags and fragment offset, which must be those of a
- * whole datagram, with or without DF. So 2^17 of the 2^32 possible errors pass instead of one; a
- * few of them are errors of a single bit. Senders count their ids. So a receiver that caches the
- * last id of a flow has a good hint, and can distrust a packet with a distant id.
+ * A receiver on an ordinary socket cannot reconstruct the IPv4 identification. The receiver
+ * computes an ICRC with a guessed identification (the hint). Its difference from the received ICRC
+ * is the difference of the two identifications, shifted by the bytes behind them. One
+ * multiplication undoes the shift (base/crc.h), and gives four bytes: the identification, which may
+ * be anything, and flags and fragment offset, which must be those of a whole datagram, with or
+ * without DF. So 2^17 of the 2^32 possible differences pass, instead of only the difference 0; a
+ * few of them are the effect of a single wrong bit. A sender increments its identifications. So a
+ * receiver that caches the last one of a flow has a good hint, and can distrust a packet whose
+ * identification is far from the last one.
  */
 
 #include <stdbool.h>
@@ -41,15 +43,18 @@
 #define ICRC_IPV4_DF 0x4000
 
 struct icrc_flow {
-	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
+	/*
+	 * The IP and UDP headers. Masked fields are ones, lengths and IPv4 identification are zero,
+	 * and DF is set.
+	 */
 	uint8_t header[IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
-	uint32_t crc; /* CRC of all bytes before the BTH, as in `header` */
+	uint32_t crc; /* CRC of the eight bytes of ones and of `header` */
 };
 
 /*
- * The cached values of each length: every multiple of 4 up to twice the largest path MTU has a
- * place of its own. For one thread at a time; all zero is a valid, empty start.
+ * The values of each packet length. Every multiple of 4 up to twice the largest path MTU has an
+ * entry of its own. Only one thread at a time may use a cache; all zeros are a valid, empty cache.
  */
 #define ICRC_LENGTHS_COUNT 2048
 struct icrc_lengths {
@@ -57,7 +62,7 @@ struct icrc_lengths {
 		uint32_t length; /* length of the packet, BTH to pad; 0: the entry is empty */
 		uint32_t change_ipv4; /* change of the ICRC by the lengths and the masked byte */
 		uint32_t change_ipv6;
-		/* Moves an error back to the IPv4 identification; 0: not computed yet. */
+		/* Moves the error in a CRC back to the IPv4 identification; 0: not computed yet. */
 		uint32_t factor;
 	} met[ICRC_LENGTHS_COUNT];
 };

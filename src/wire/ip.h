@@ -7,7 +7,7 @@
  * checksum that both families share (RFC 1071).
  *
  * Addresses are GIDs: an IPv4 address is an IPv4-mapped GID. The family of a header is that of its
- * source address. Pure functions over plain values; any thread.
+ * source address. The functions are pure, so any thread may call them.
  */
 
 #include <stdbool.h>
@@ -35,7 +35,7 @@ enum {
 
 	IPV4_VERSION_AND_WORDS = 0x45, /* the first byte of a header without options */
 	IPV4_DF = 0x4000,
-	IPV4_FRAGMENT = 0x3fff, /* in the flags: more fragments, or an offset */
+	IPV4_FRAGMENT = 0x3fff, /* bits of IPV4_FLAGS: more fragments, and the fragment offset */
 	IPV6_VERSION = 6,
 	IPV6_FLOW_LABEL_MASK = 0xfffff,
 
@@ -49,7 +49,7 @@ enum {
 struct ip_header {
 	uint8_t traffic_class; /* IPv4: ToS */
 	uint32_t flow_label; /* < 2^20; 0 for IPv4 */
-	uint16_t payload_bytes; /* behind the header */
+	uint16_t payload_bytes; /* bytes behind the header */
 	uint8_t next_header; /* IPv4: protocol */
 	uint8_t hop_limit; /* IPv4: TTL */
 	struct gid sgid;
@@ -63,24 +63,27 @@ static inline size_t ip_header_bytes(const struct gid *sgid)
 }
 
 /*
- * Write a header to ip_header_bytes(&header->sgid) bytes: IPv4 with DF, identification 0 and its
- * checksum.
+ * Write a header of ip_header_bytes(&header->sgid) bytes to `to`. An IPv4 header gets DF,
+ * identification 0 and its checksum.
  */
 void ip_header_encode(const struct ip_header *header, uint8_t *to);
 
 /*
  * Read a header.
  *
- * `from`  ip_header_bytes() of the family; anything is legal input.
+ * `from`  A header of the function's family, IPV4_BYTES or IPV6_BYTES. Anything is legal input.
  *
- * ipv4_header_decode() returns false for another version, options, or a total length below the
- * header's; ipv6_header_decode() for another version. `header` is set on success only. Neither
- * checks the checksum, fragments, or whether the payload is complete.
+ * ipv4_header_decode() returns false for another version, for options, or for a total length below
+ * IPV4_BYTES. ipv6_header_decode() returns false for another version. Both set *header on success
+ * only. Neither function checks the checksum, fragments, or whether the payload is complete.
  */
 bool ipv4_header_decode(struct ip_header *header, const uint8_t from[IPV4_BYTES]);
 bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]);
 
-/* Add 16-bit words in network order to a sum; an odd last byte is padded with zero. */
+/*
+ * Add `count` bytes to `sum`, as 16-bit words in network order; an odd last byte is padded with
+ * zero.
+ */
 uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count);
 
 /* The one's complement sum of the added words; a checksum is its complement. */

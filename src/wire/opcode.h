@@ -8,9 +8,9 @@
  * opcode.def has a row per opcode; the enum, names, header lengths and payload rules are expanded
  * from it. An opcode is a class in its top three bits and an operation in its low five. Classes
  * that share an operation share its number: OPCODE_CLASS_UC | OPCODE_RC_SEND_FIRST is
- * OPCODE_UC_SEND_FIRST. The requesters use that.
+ * OPCODE_UC_SEND_FIRST. The requesters compute opcodes that way.
  *
- * All of this is constant data: any thread, any time.
+ * All of this is constant data, so any thread may use it at any time.
  */
 
 #include <stdbool.h>
@@ -33,11 +33,12 @@ enum __attribute__((packed)) opcode_class {
 };
 #define OPCODE_CLASS_MASK 0xe0
 
-/* The half of the queue pair that a packet is for. */
+/* The half of a queue pair that receives the packet. */
 enum __attribute__((packed)) opcode_role {
 	OPCODE_ROLE_REQUEST, /* from a requester to the responder */
 	OPCODE_ROLE_RESPONSE, /* from a responder to the requester */
-	OPCODE_ROLE_CONGESTION, /* from a receiver to the congestion control of the sender */
+	/* From the receiver of a marked packet to the congestion control of its sender */
+	OPCODE_ROLE_CONGESTION,
 };
 
 enum __attribute__((packed)) opcode_operation {
@@ -73,7 +74,7 @@ enum __attribute__((packed)) opcode_payload {
 	PAYLOAD_SIXTEEN, /* exactly 16 */
 };
 
-/* Extended headers, as bits; on the wire they follow the BTH in this order. */
+/* Extended headers, as bits. On the wire the headers follow the BTH in the order of their bits. */
 #define HEADER_XRCETH       (1u << 0)
 #define HEADER_DETH         (1u << 1)
 #define HEADER_FETH         (1u << 2)
@@ -84,14 +85,14 @@ enum __attribute__((packed)) opcode_payload {
 #define HEADER_IMMDT        (1u << 7)
 #define HEADER_IETH         (1u << 8)
 
-/* The longest BTH with extended headers of any opcode: XRC atomics. */
+/* The longest BTH with extended headers: that of XRC atomics. */
 #define OPCODE_HEADER_BYTES_MAX 44
 
 struct opcode_info {
 	const char *name; /* "RC_SEND_FIRST" */
 	uint16_t headers; /* HEADER_ bits */
 	uint8_t header_bytes; /* BTH and extended headers, 12 .. OPCODE_HEADER_BYTES_MAX */
-	uint8_t opcode; /* the enum opcode this row is for */
+	uint8_t opcode; /* the value of enum opcode that this row is for */
 	enum opcode_role role;
 	enum opcode_operation operation;
 	enum opcode_position position;
@@ -100,7 +101,7 @@ struct opcode_info {
 
 extern const struct opcode_info opcode_table[256];
 
-/* The row of `opcode`, any value of the wire's byte; NULL when opcode.def has none. */
+/* The row of `opcode`, which may have any value; NULL when opcode.def has no such row. */
 static inline const struct opcode_info *opcode_info(uint8_t opcode)
 {
 	const struct opcode_info *info = &opcode_table[opcode];

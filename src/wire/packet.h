@@ -5,12 +5,13 @@
 /*
  * A packet of the InfiniBand transport, from the BTH to the end of the pad, as a plain struct.
  *
- * Received bytes are decoded or refused once, here; later code reads no wire fields. To send, a
- * caller fills in a struct that packet_init() started, and packet_encode_headers() writes the
+ * packet_decode() decodes or refuses received bytes once; later code reads no wire fields. To send,
+ * a caller fills in a struct that packet_init() started, and packet_encode_headers() writes the
  * headers. The ICRC (wire/icrc.h) and everything below the BTH are not part of the struct.
  *
- * A struct packet owns nothing. The payload points into the decoded bytes and lives as long as they
- * do. Only the extended headers in info->headers have values; the others are not even initialised.
+ * A struct packet owns nothing. The payload points into the decoded bytes and is valid as long as
+ * they are. Only the extended headers in info->headers have values; the other headers are not
+ * initialised.
  */
 
 #include <stddef.h>
@@ -21,8 +22,8 @@
 #include "wire/opcode.h"
 
 /*
- * The reasons to drop a packet undecoded. The receiver does not answer such a packet (IBTA 9.6.1),
- * because its source is not trustworthy.
+ * The reasons why packet_decode() refuses a packet. The receiver does not answer such a packet,
+ * because it cannot trust the packet's source (IBTA 9.6.1).
  */
 enum packet_fault {
 	PACKET_OK,
@@ -30,7 +31,7 @@ enum packet_fault {
 	PACKET_FAULT_UNALIGNED, /* its length is not a multiple of four bytes */
 	PACKET_FAULT_VERSION, /* the transport header version is not 0 */
 	PACKET_FAULT_OPCODE, /* the opcode is unknown */
-	PACKET_FAULT_PAD, /* the pad count is larger than the bytes behind the headers */
+	PACKET_FAULT_PAD, /* the pad count is larger than the number of bytes behind the headers */
 	PACKET_FAULT_PAYLOAD, /* the opcode rules out a payload of this length */
 };
 
@@ -59,16 +60,16 @@ struct packet {
  *           *packet.
  * `length`  Anything: hostile input is expected.
  *
- * Checks everything that does not need the queue pair (IBTA 9.6.1): lengths, version, opcode, pad,
- * and payload lengths of responses that do not depend on the path MTU. opcode_payload_fits() checks
- * the other lengths later, with the MTU.
+ * Checks everything that does not need the queue pair (IBTA 9.6.1): length, version, opcode and
+ * pad. It also refuses a response whose payload length is illegal at every path MTU. Other payload
+ * lengths are checked later, with the path MTU, by opcode_payload_fits().
  */
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length);
 
 /*
- * Start a packet to send: BTH of `opcode` with the default partition key and the migrated bit set,
- * as for queue pairs that never migrate; everything else zero; no payload. The caller fills in the
- * extended headers.
+ * Start a packet to send. The BTH gets `opcode`, the default partition key, and a set MigReq bit,
+ * as for queue pairs that never migrate; its other fields are zero. There is no payload. The caller
+ * fills in the extended headers.
  */
 void packet_init(struct packet *packet, enum opcode opcode);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run: packets of equal length and path that are made in one call and sent one behind the other.
- * They differ in their PSNs, and in their payloads if they have any.
+ * A run is a number of packets of equal length and path, which one call makes, and which are sent
+ * one after the other. They differ in their PSNs, and in their payloads if they have any.
  *
  * The buffer gets the packets, each followed by room for an ICRC. The payloads may stay where they
  * are in the program's memory (zero-copy); then the buffer gets only the headers.
@@ -14,17 +14,18 @@
 struct impair_flow;
 
 struct packet_run {
-	/* What the caller offers: */
+	/* Input, set by the caller */
 	uint8_t *buffer; /* room for run_bytes bytes and one longest packet */
-	/* The run ends with the packet that reaches this length; 0: with its first. */
+	/* The run ends with the packet that reaches this number of bytes; 0: it has one packet. */
 	uint32_t run_bytes;
-	/* What was made: */
+	/* Output, set by the called function */
 	uint32_t packets; /* at least 1 */
 	uint32_t path; /* the id of the path that the packets take */
 	uint32_t borrowed_bytes; /* borrowed payload of each packet; 0: none */
 	/* The payloads, one behind the other; NULL: they are in the buffer. */
 	const uint8_t *borrowed;
-	struct impair_flow *flow; /* of their queue pair (impair/impair.h); NULL: no impairments */
+	/* The flow of the packets' queue pair (impair/impair.h); NULL: no impairments */
+	struct impair_flow *flow;
 };
 
 #endif

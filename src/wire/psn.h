@@ -8,8 +8,7 @@
  *
  * Each is a one-member struct. So a PSN cannot be passed as a QPN, and `a < b`, which is wrong for
  * numbers that wrap, does not compile. Invariant: value < 2^24; the functions here keep it.
- * psn_from(), msn_from() and qpn_from() make one from any integer, of which they keep the low 24
- * bits.
+ * psn_from(), msn_from() and qpn_from() take the low 24 bits of any integer.
  */
 
 #include <stdbool.h>
@@ -45,13 +44,13 @@ static inline struct psn psn_from(uint32_t value)
 	return (struct psn){value & U24_MASK};
 }
 
-/* `count` packets later, modulo 2^24: psn_add(p, -1u) is the PSN before p. */
+/* The PSN `count` packets after `psn`, modulo 2^24. psn_add(p, -1u) is the PSN before p. */
 static inline struct psn psn_add(struct psn psn, uint32_t count)
 {
 	return psn_from(psn.value + count);
 }
 
-/* How many packets `a` is after `b`: negative when it is before. */
+/* How many packets `a` is after `b`; negative when `a` is before `b`. */
 static inline int32_t psn_diff(struct psn a, struct psn b)
 {
 	return u24_distance(a.value, b.value);
@@ -77,7 +76,7 @@ static inline struct msn msn_add(struct msn msn, uint32_t count)
 	return msn_from(msn.value + count);
 }
 
-/* How many messages `a` is after `b`: negative when it is before. */
+/* How many messages `a` is after `b`; negative when `a` is before `b`. */
 static inline int32_t msn_diff(struct msn a, struct msn b)
 {
 	return u24_distance(a.value, b.value);

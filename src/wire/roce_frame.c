@@ -18,8 +18,8 @@ static size_t ip_decode(
 		break;
 	case ETHER_TYPE_IPV6:
 		/*
-		 * Refuse an IPv6 header with IPv4-mapped addresses, which would later count as
-		 * IPv4.
+		 * Refuse an IPv6 header with IPv4-mapped addresses, because later code would treat
+		 * the packet as IPv4.
 		 */
 		if (!ipv6_header_decode(header, ip) || gid_is_ipv4(&header->sgid) ||
 			gid_is_ipv4(&header->dgid))
@@ -64,7 +64,7 @@ bool roce_frame_decode(struct roce_frame *ret_frame, const uint8_t *bytes, size_
 	return true;
 }
 
-/* The sum of both addresses, which the pseudo-header has, too. */
+/* The sum of the source and destination addresses, which are part of the UDP pseudo-header. */
 static uint32_t addresses_sum(const uint8_t *ip, bool is_ipv4)
 {
 	return is_ipv4 ? ip_sum_add(0, ip + IPV4_ADDRESSES, 8)

@@ -3,11 +3,12 @@
 #define URNIC_WIRE_ROCE_FRAME_H
 
 /*
- * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. A port uses them that
- * exchanges frames with an interface rather than datagrams with a socket.
+ * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. They are for a port
+ * that exchanges frames with an interface rather than datagrams with a socket.
  *
- * A frame may be a super-packet, up to the longest IP packet, which an interface segments. Its
- * headers are those of an ordinary packet. Pure functions over plain values; any thread.
+ * A frame may be a super-packet: an IP packet of any legal length, which the interface cuts into
+ * packets. The headers of a super-packet are those of an ordinary packet. The functions are pure,
+ * so any thread may call them.
  */
 
 #include <stdbool.h>
@@ -39,11 +40,12 @@ struct roce_frame {
  * Read the headers of a frame.
  *
  * `bytes`  From the destination address on, without a VLAN tag. Anything is legal input. Borrowed.
- * `count`  Its length, which may exceed the IP packet's (Ethernet pads short ones).
+ * `count`  The frame's length, which may exceed the IP packet's, because Ethernet pads short
+ *          packets.
  *
- * Returns false unless it is a whole UDP datagram to port 4791 in an IP packet without options,
- * extension headers or fragments. Checksums are not checked, because the ICRC covers all that
- * matters.
+ * Returns false unless the frame has a whole UDP datagram to port 4791 in an IP packet without
+ * options, extension headers or fragments. The function checks no checksums, because the ICRC
+ * covers the packet.
  */
 bool roce_frame_decode(struct roce_frame *ret_frame, const uint8_t *bytes, size_t count);
 
@@ -56,7 +58,7 @@ struct roce_frame_headers {
 };
 
 /*
- * Prepare the headers. DF is set and the identification is 0, as the sender's ICRC assumes.
+ * Prepare the headers. DF is set and the IPv4 identification is 0, as the sender's ICRC assumes.
  *
  * `source`, `dest`  Both IPv4 or both IPv6.
  * `flow_label`      20 bits; ignored for IPv4.
@@ -69,10 +71,10 @@ void roce_frame_headers_init(struct roce_frame_headers *headers, const struct gi
  * Write headers->count bytes of headers.
  *
  * `macs`        The destination's and the source's Ethernet address.
- * `data_bytes`  Length of the UDP datagram's payload, at most what fits an IP packet.
+ * `data_bytes`  Length of the UDP datagram's payload, at most what fits in an IP packet.
  *
- * The UDP checksum is that of the pseudo-header only: an interface, or the kernel for it, completes
- * it (checksum offload).
+ * The UDP checksum covers the pseudo-header only. The interface, or the kernel in its place,
+ * completes the checksum (checksum offload).
  */
 void roce_frame_headers_write(const struct roce_frame_headers *headers,
 	const uint8_t macs[ROCE_MACS_BYTES], uint32_t data_bytes, uint8_t *to);

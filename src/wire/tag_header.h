@@ -3,8 +3,9 @@
 #define URNIC_WIRE_TAG_HEADER_H
 
 /*
- * The headers of tag matching, at the beginning of a SEND's payload, as in <infiniband/tm_types.h>.
- * A rendezvous request, and the message that says that it is finished, have both headers.
+ * The headers of tag matching, which begin the payload of a SEND. Their layout is that of
+ * <infiniband/tm_types.h>. A rendezvous request, and the message that says that it is finished,
+ * have both headers.
  */
 
 #include <stdint.h>
@@ -17,7 +18,7 @@ enum {
 };
 
 enum tmh_opcode {
-	TMH_NO_TAG, /* not matched: for the receiver's program */
+	TMH_NO_TAG, /* the message has no tag; the receiver's program handles it */
 	TMH_RENDEZVOUS, /* the receiver READs the payload from the sender */
 	TMH_FINISHED, /* the receiver has read the payload */
 	TMH_EAGER, /* the payload follows */
@@ -25,7 +26,7 @@ enum tmh_opcode {
 
 struct tmh {
 	uint8_t opcode; /* enum tmh_opcode, or anything */
-	uint32_t context; /* the sender's, opaque */
+	uint32_t context; /* a value of the sender's program; the NIC does not interpret it */
 	uint64_t tag;
 };
 

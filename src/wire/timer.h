@@ -17,7 +17,7 @@ uint64_t rnr_timer_ns(uint8_t code);
 
 /*
  * The local ACK timeout for `code` 0 .. 31, in nanoseconds: 4.096 us * 2^code; code 0 is
- * TIMER_INFINITE_NS (IBTA 9.7.6.1.3, C9-140). A requester may wait up to four times as long.
+ * TIMER_INFINITE_NS (IBTA 9.7.6.1.3, C9-140). A requester may wait up to four times this time.
  */
 uint64_t ack_timeout_ns(uint8_t code);
 

@@ -66,7 +66,7 @@ static const struct field fields[] = {
 #include "wire/cm/cm_message.def"
 };
 
-/* Every field lies inside the MAD and fits its member. */
+/* Each field lies inside the MAD, and its value fits the struct's member. */
 #define CM_INT(name, type, field, byte, bit, bits)                                        \
 	static_assert((byte)*8 + (bit) + (bits) <= MAD_DATA_BYTES * 8, #name "." #field); \
 	static_assert((bits) <= sizeof(type) * 8, #name "." #field);
@@ -250,7 +250,7 @@ static void address_decode(struct gid *gid, bool is_ipv4, const uint8_t from[16]
 		memcpy(gid->raw, from, 16);
 }
 
-/* Write an address into zeroed bytes; an IPv4 address into the last four of them. */
+/* Write an address into 16 zeroed bytes; an IPv4 address goes into the last four of them. */
 static void address_encode(const struct gid *gid, bool is_ipv4, uint8_t to[16])
 {
 	if (is_ipv4)

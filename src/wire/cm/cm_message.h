@@ -6,8 +6,8 @@
  * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and the private
  * data of the RDMA IP CM service (annex A11).
  *
- * The rows of wire/cm/cm_message.def define the fields of the structs, which are in host order, and
- * both directions of the conversion. A struct cm_message holds no pointers.
+ * The rows of wire/cm/cm_message.def define the members of the structs, and how each is encoded and
+ * decoded. The members are in host order. A struct cm_message holds no pointers.
  */
 
 #include <stdbool.h>
@@ -47,8 +47,8 @@ enum cm_reject {
 };
 
 /*
- * The reason of a REJ, as a sentence for users. Never NULL: a code without a row has a sentence,
- * too.
+ * The reason of a REJ, as a sentence for users. Never NULL: a code without a row in cm_reject.def
+ * has a sentence, too.
  */
 const char *cm_reject_sentence(uint16_t reason) URNIC_EXPORT_AS(cm_reject_sentence);
 
@@ -110,8 +110,8 @@ uint32_t cm_message_sender(const struct cm_message *message);
 uint32_t cm_message_receiver(const struct cm_message *message);
 
 /*
- * Make a message with these IDs; an ID that the message has no field for is ignored. All other
- * fields are 0.
+ * Make a message with the IDs `sender` and `receiver`; an ID for which the message has no field is
+ * ignored. All other fields are 0.
  */
 struct cm_message cm_message_begin(
 	enum cm_attribute attribute, uint64_t transaction_id, uint32_t sender, uint32_t receiver);
@@ -123,8 +123,9 @@ struct cm_message cm_message_begin(
 #define IP_CM_SERVICE_PREFIX      0x0000000001000000u
 
 enum {
-	IP_CM_HEADER_BYTES = 36, /* before the program's own private data in a REQ or SIDR_REQ */
-	IP_CM_REQ_DATA_BYTES = 92 - IP_CM_HEADER_BYTES, /* the program's part of a REQ */
+	IP_CM_HEADER_BYTES = 36, /* precedes the program's private data in a REQ or SIDR_REQ */
+	/* The program's part of a REQ's private data */
+	IP_CM_REQ_DATA_BYTES = 92 - IP_CM_HEADER_BYTES,
 	IP_CM_SIDR_DATA_BYTES = 216 - IP_CM_HEADER_BYTES,
 };
 

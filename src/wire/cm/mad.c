@@ -9,7 +9,7 @@
 
 static_assert(GSI_PACKET_BYTES == BTH_BYTES + DETH_BYTES + MAD_BYTES, "BTH, DETH, MAD");
 
-/* The partition key without the bit of full membership. */
+/* All bits of a partition key except the bit of full membership. */
 #define PKEY_NUMBER_MASK 0x7fff
 
 void mad_header_decode(struct mad_header *header, const uint8_t from[MAD_HEADER_BYTES])

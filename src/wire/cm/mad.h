@@ -30,13 +30,13 @@
 #define MAD_BASE_VERSION 1
 
 /*
- * The queue pair of the general services interface, on every port, and its Q_Key (IBTA 13.5.1.1,
- * 10.2.5).
+ * The number of the queue pair of the general services interface, the same on every port, and its
+ * Q_Key (IBTA 13.5.1.1, 10.2.5).
  */
 #define GSI_QPN  1
 #define GSI_QKEY 0x80010000u
 
-/* A MAD as a packet: BTH, DETH, 256 bytes, no pad. */
+/* A packet with a MAD: BTH, DETH, 256 bytes of MAD, no pad. */
 #define GSI_PACKET_BYTES 276
 
 /* Management classes (IBTA 13.4.4). */
@@ -62,8 +62,8 @@ struct mad_header {
 };
 
 /*
- * Every bit pattern is a header; reserved and class-specific bytes are sent as zero and ignored
- * when received.
+ * Decoding cannot fail, because every bit pattern is a header. Reserved and class-specific bytes
+ * are sent as zero and ignored when received.
  */
 void mad_header_decode(struct mad_header *header, const uint8_t from[MAD_HEADER_BYTES]);
 void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BYTES]);
@@ -73,9 +73,9 @@ void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BY
  *
  * `packet`  From the first BTH byte to the last byte before the ICRC; `length` may be anything.
  *
- * Returns its MAD_BYTES bytes inside the packet, or NULL unless the packet is a UD SEND_ONLY with a
- * payload of that length, from QP1 to QP1 with the right Q_Key, in the default partition (IBTA
- * 9.6.1, 13.5.3).
+ * Returns the MAD, MAD_BYTES bytes inside the packet. Returns NULL unless the packet is a UD
+ * SEND_ONLY with a payload of that length, from QP1 to QP1 with the right Q_Key, in the default
+ * partition (IBTA 9.6.1, 13.5.3).
  */
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 
@@ -83,7 +83,7 @@ const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
  * Write BTH and DETH of a packet from QP1 to QP1. The caller writes the MAD, at to +
  * GSI_PACKET_BYTES - MAD_BYTES.
  *
- * `psn`  Counted by the sender; only its low 24 bits are used.
+ * `psn`  The packet's PSN, which the caller counts; only the low 24 bits are used.
  */
 void gsi_packet_encode(uint32_t psn, uint8_t to[GSI_PACKET_BYTES]);
 

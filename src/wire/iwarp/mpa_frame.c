@@ -131,7 +131,7 @@ uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes)
 
 /*
  * The distance that a marker at offset `at` of a FPDU states: from the FPDU's length field to the
- * marker. A marker that precedes the length field, at offset 0, does not count.
+ * marker. If the FPDU's first marker is at offset 0, the length field follows that marker.
  */
 static uint32_t marker_make(uint32_t first, uint32_t at)
 {
@@ -158,7 +158,10 @@ uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uin
 	return marked_bytes;
 }
 
-/* A marker's reserved half and its two lowest bits are not checked (RFC 5044 section 4.2). */
+/*
+ * The function does not check a marker's reserved half, nor its two lowest bits (RFC 5044 section
+ * 4.2).
+ */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position)
 {
 	uint32_t first = marker_first(position), at, gone = 0, end = bytes;

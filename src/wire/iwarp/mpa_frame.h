@@ -7,17 +7,19 @@
  * frames that carry data (FPDUs).
  *
  * A request or reply is 20 bytes and private data. With revision 2 it may be enhanced (RFC 6581):
- * the private data begins with four bytes. They have the sender's IRD and ORD, and say how a
- * peer-to-peer connection gets ready.
+ * the private data begins with four bytes. These four bytes have the sender's IRD and ORD, and say
+ * which message makes a peer-to-peer connection ready.
  *
  * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
- * a CRC32C of all that, in little-endian order. Without CRCs the field exists and is not checked.
+ * a CRC32C of all bytes before it, in little-endian order. If the connection has no CRCs, FPDUs
+ * still have the field, and the receiver does not check it.
  *
- * A receiver may request markers: every 512 bytes of the stream, from its first FPDU on, four bytes
- * state how far back their FPDU begins (section 4.3). All lengths are multiples of four, so a
- * marker cuts no field. A marker between two FPDUs belongs to the second. The CRC covers markers.
+ * A receiver may request markers. A marker is four bytes that state how far back in the stream
+ * their FPDU begins (section 4.3). The stream has a marker every 512 bytes, from its first FPDU on.
+ * All lengths are multiples of four, so a marker cuts no field. A marker between two FPDUs belongs
+ * to the second. The CRC covers markers.
  *
- * No state: any thread.
+ * The functions keep no state, so any thread may call them.
  */
 
 #include <stdbool.h>
@@ -30,10 +32,10 @@
 /* --- opening a connection --- */
 
 enum {
-	MPA_FRAME_BYTES = 20, /* before the private data */
+	MPA_FRAME_BYTES = 20, /* the fixed part, before the private data */
 	MPA_PRIVATE_BYTES_MAX = 512, /* including the four enhanced bytes */
 	MPA_ENHANCED_BYTES = 4,
-	MPA_READS_MAX = 0x3fff, /* the largest value of 14 bits, which means no limit */
+	MPA_READS_MAX = 0x3fff, /* the largest value of an IRD or ORD, 14 bits; it means no limit */
 };
 
 /* The empty message that the initiator of a peer-to-peer connection sends when it is ready. */
@@ -46,7 +48,8 @@ enum mpa_ready {
 struct mpa_frame {
 	bool is_reply;
 	uint8_t revision; /* 1 or 2 */
-	bool wants_markers; /* the sender of the frame wants markers in the FPDUs it receives */
+	/* The sender of the frame requests markers in the FPDUs that it receives */
+	bool wants_markers;
 	bool wants_crc; /* if either side wants CRCs, both directions have them */
 	bool is_rejected; /* set in a reply that refuses the connection */
 	bool is_enhanced; /* revision 2: the fields below are valid */
@@ -55,16 +58,16 @@ struct mpa_frame {
 	 * Values of enum mpa_ready: those that a request offers, or the one that a reply chooses.
 	 */
 	uint32_t ready;
-	uint16_t ird; /* READs that the sender of the frame serves at once */
-	uint16_t ord; /* READs that the sender of the frame wants to have outstanding */
+	uint16_t ird; /* the most READs that the sender of the frame serves at once */
+	uint16_t ord; /* the most READs that the sender of the frame wants to have outstanding */
 	uint16_t private_bytes; /* length of the program's private data */
 	uint8_t private_data[MPA_PRIVATE_BYTES_MAX];
 };
 
 /*
- * Check the first MPA_FRAME_BYTES of a request or reply. Returns how many bytes follow them, 0 to
- * MPA_PRIVATE_BYTES_MAX; -1 for another frame, an unknown revision, or too many bytes (RFC 5044
- * section 7.1.1).
+ * Check the first MPA_FRAME_BYTES of a request or reply. Returns the number of bytes that follow, 0
+ * to MPA_PRIVATE_BYTES_MAX. Returns -1 for bytes that are no such frame, for an unknown revision,
+ * or for too many bytes that follow (RFC 5044 section 7.1.1).
  */
 int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply);
 
@@ -94,11 +97,12 @@ enum {
 	FPDU_ULPDU_BYTES_MAX = 0xffff,
 	/* The largest MULPDU that a sender may use (RFC 5044 section 3). */
 	MPA_MULPDU_BYTES_MAX = 64768,
-	/* FPDU of the longest ULPDU: 2 + 65535 + 3 + 4. */
+	/* The FPDU of the longest ULPDU: length 2, ULPDU 65535, pad 3, CRC 4. */
 	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES,
 	MPA_MARKER_BYTES = 4,
-	MPA_MARKER_INTERVAL = 512, /* from one marker to the next */
-	MPA_MARKED_BYTES = MPA_MARKER_INTERVAL - MPA_MARKER_BYTES, /* between two markers */
+	MPA_MARKER_INTERVAL = 512, /* from the start of one marker to the start of the next */
+	/* The bytes between two markers */
+	MPA_MARKED_BYTES = MPA_MARKER_INTERVAL - MPA_MARKER_BYTES,
 	FPDU_MARKED_BYTES_MAX =
 		FPDU_BYTES_MAX + (FPDU_BYTES_MAX / MPA_MARKED_BYTES + 1) * MPA_MARKER_BYTES,
 };
@@ -116,8 +120,8 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
 
 /*
  * Make a FPDU of the ULPDU at fpdu + FPDU_LENGTH_BYTES: write the length before it, and pad and CRC
- * behind it. Without `has_crc` the CRC field is zero. `fpdu` has room for fpdu_bytes(ulpdu_bytes).
- * Returns the FPDU's length.
+ * behind it. If `has_crc` is false, the CRC field is zero. `fpdu` has room for
+ * fpdu_bytes(ulpdu_bytes). Returns the FPDU's length.
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
@@ -135,8 +139,8 @@ static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool h
 /* --- markers --- */
 
 /*
- * The number of markers in a FPDU of `bytes` bytes, without them, that begins `position` bytes into
- * the stream.
+ * The number of markers in a FPDU that begins `position` bytes into the stream. The FPDU has
+ * `bytes` bytes, without the markers.
  */
 uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes);
 
@@ -146,12 +150,12 @@ static inline bool fpdu_begins_with_marker(uint64_t position)
 }
 
 /*
- * fpdu_seal() with markers. `fpdu` has room for as many as FPDU_MARKED_BYTES_MAX allows for.
- * Returns the FPDU's length in the stream.
+ * fpdu_seal() for a FPDU with markers, which begins `position` bytes into the stream. `fpdu` has
+ * room for the markers, too. Returns the FPDU's length in the stream.
  */
 uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uint64_t position);
 
-/* The length in the stream of a FPDU with an ULPDU of `ulpdu_bytes`. */
+/* The length in the stream, with markers, of a FPDU whose ULPDU has `ulpdu_bytes`. */
 static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes)
 {
 	uint32_t bytes = fpdu_bytes(ulpdu_bytes);
@@ -160,13 +164,13 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 }
 
 /*
- * Remove the markers from a complete FPDU of `bytes` bytes in the stream; its end stays in place.
- * Returns how many bytes later the FPDU now begins. Returns -1, with nothing changed, when a marker
- * does not state the beginning of the FPDU.
+ * Remove the markers from a complete FPDU, which has `bytes` bytes with its markers. The end of the
+ * FPDU stays in place. Returns how many bytes behind `fpdu` the FPDU begins now. Returns -1, with
+ * nothing changed, when a marker states another beginning of the FPDU.
  */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 
-/* The length of the ULPDU, by the FPDU's first two bytes. */
+/* The length of the ULPDU, which the FPDU's first two bytes state. */
 static inline uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
 {
 	return get_be16(fpdu);

@@ -50,7 +50,7 @@ bool rdmap_has_invalidate(enum rdmap_opcode opcode)
 
 /* --- segments --- */
 
-/* The header's length of the segment with this first byte. */
+/* The length of a segment's header, by the segment's first byte. */
 static uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 {
 	return ddp_header_bytes((bytes[0] & DDP_TAGGED) != 0);
@@ -58,7 +58,7 @@ static uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 
 /*
  * The RFCs have no error code for a segment that is shorter than its header, or than its type of
- * message requires. The peer gets the code of an unexpected opcode.
+ * message requires. So the function returns the error of an unexpected opcode.
  */
 enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
@@ -156,7 +156,7 @@ uint32_t rdmap_terminate_encode(
 static enum rdmap_error error_find(uint8_t layer, uint8_t type, uint8_t code)
 {
 	if (layer == LAYER_RDMA && type == TYPE_LOCAL_CATASTROPHIC)
-		return RDMAP_ERROR_LOCAL_CATASTROPHIC; /* which has no codes */
+		return RDMAP_ERROR_LOCAL_CATASTROPHIC; /* this type has no codes */
 	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
 		if (errors[i].layer == layer && errors[i].type == type && errors[i].code == code)
 			return (enum rdmap_error)i;

@@ -6,11 +6,11 @@
  * DDP segments (RFC 5041) with the RDMAP messages in them (RFC 5040, RFC 7306).
  *
  * A ULPDU is a segment of a message: a header and payload. A tagged header names advertised memory
- * (a key, STag, and an offset). An untagged header names a queue, a message number, and an offset
+ * by a key (STag) and an offset. An untagged header names a queue, a message number, and an offset
  * into that message. rdmap_opcode.def has the messages. rdmap_error.def has the errors, in the
  * words of the Terminate message.
  *
- * No state: any thread.
+ * The functions keep no state, so any thread may call them.
  */
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@ enum rdmap_error {
 /* The queues of untagged messages. */
 enum ddp_queue {
 	DDP_QUEUE_SEND,
-	DDP_QUEUE_READ_REQUEST, /* and atomics */
+	DDP_QUEUE_READ_REQUEST, /* and atomic requests */
 	DDP_QUEUE_TERMINATE,
 	DDP_QUEUE_ATOMIC_RESPONSE,
 	DDP_QUEUE_COUNT
@@ -61,7 +61,8 @@ struct ddp_segment {
 			uint64_t offset; /* TO */
 		} tagged;
 		struct {
-			uint32_t invalidate_stag; /* in SENDs with invalidate; else 0 */
+			/* The key to invalidate; 0 in all other messages */
+			uint32_t invalidate_stag;
 			uint32_t queue; /* QN */
 			uint32_t msn; /* from 1 */
 			uint32_t offset; /* MO */
@@ -92,9 +93,9 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 }
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes. The header has arrived, or all of a
- * segment that is shorter than its header; the payload may be incomplete. Returns RDMAP_OK, or the
- * error: version, opcode, model, queue, length.
+ * Decode the header of a segment of `ulpdu_bytes` bytes. At `ulpdu` is at least the header, or the
+ * whole segment if that is shorter; the payload may be incomplete. Returns RDMAP_OK, or the error
+ * in version, opcode, model, queue or length.
  */
 enum rdmap_error ddp_decode(
 	struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
@@ -110,7 +111,7 @@ static inline uint16_t ddp_control(enum rdmap_opcode opcode, bool is_tagged, boo
 		RDMAP_VERSION << RDMAP_VERSION_SHIFT | opcode);
 }
 
-/* The fields behind the control bytes. */
+/* Decode and encode the fields behind the two control bytes. */
 static inline void ddp_tagged_decode(struct ddp_segment *segment, const uint8_t *from)
 {
 	segment->tagged.stag = get_be32(from + 2);
@@ -164,12 +165,14 @@ enum rdmap_atomic {
 };
 
 struct rdmap_atomic_request {
-	uint32_t operation; /* RDMAP_ATOMIC_MASK of it: enum rdmap_atomic, or anything */
-	uint32_t id; /* returned with the response */
+	uint32_t operation; /* the bits of RDMAP_ATOMIC_MASK: enum rdmap_atomic, or any value */
+	uint32_t id; /* the response returns it */
 	uint32_t stag;
 	uint64_t offset;
 	uint64_t operand; /* the addend, or the new value */
-	/* FETCH_ADD: each set bit ends a field; COMPARE_SWAP: the bits that change. */
+	/*
+	 * FETCH_ADD: each set bit is the highest one of a field; COMPARE_SWAP: the bits to replace.
+	 */
 	uint64_t operand_mask;
 	uint64_t compare;
 	uint64_t compare_mask; /* bits that are compared */
@@ -203,8 +206,8 @@ const char *rdmap_error_sentence(enum rdmap_error error);
 /*
  * Write the payload of a Terminate message.
  *
- * `ulpdu`  The refused segment, or NULL for none. The message quotes its header, and all of a READ
- *          request whose memory was refused (RFC 5040 section 4.8, figure 10).
+ * `ulpdu`  The refused segment; NULL: none. The message quotes the segment's header, and the whole
+ *          READ request if the request's memory was refused (RFC 5040 section 4.8, figure 10).
  *
  * Returns the payload's length.
  */
@@ -214,12 +217,12 @@ uint32_t rdmap_terminate_encode(
 /* The contents of a Terminate message. */
 struct rdmap_terminate {
 	enum rdmap_error error; /* RDMAP_OK for an unknown code */
-	bool is_about_read; /* the peer refused a READ or atomic request of ours */
+	bool is_about_read; /* the peer refused a READ or atomic request of this end */
 };
 
 /*
- * `bytes` is at least 4. In its first byte Linux' siw swaps the layer and the error type; this form
- * is accepted, too.
+ * Decode the payload of a Terminate message; `bytes` is at least 4. Linux' siw swaps the layer and
+ * the error type in the first byte; the function accepts this form, too.
  */
 void rdmap_terminate_decode(
 	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
