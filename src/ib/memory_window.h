@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows in a send queue: work requests that the NIC executes in their turn (IBTA 10.6.7.2,
- * 10.8.3).
+ * Memory windows in a send queue: work requests that the NIC executes when their turn comes (IBTA
+ * 10.6.7.2, 10.8.3).
  */
 #ifndef URNIC_IB_MEMORY_WINDOW_H
 #define URNIC_IB_MEMORY_WINDOW_H

@@ -38,7 +38,10 @@ static enum opcode_position position_of(uint32_t index, uint32_t count)
 	return index == count - 1 ? POSITION_LAST : POSITION_MIDDLE;
 }
 
-/* The opcodes of an operation's packets, of class RC; `suffix` is that of its last packet. */
+/*
+ * The opcodes, of class RC, of an operation's packets. `suffix` ends the name of the opcode of its
+ * last packet.
+ */
 #define BY_POSITION(operation, suffix)                                  \
 	{                                                               \
 		[POSITION_FIRST] = OPCODE_RC_##operation##_FIRST,       \
@@ -55,7 +58,10 @@ static enum opcode opcode_of(
 	static const uint8_t send_invalidate[] = BY_POSITION(SEND, _INV);
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
-	/* An opcode with immediate data is one more than its variant without. */
+	/*
+	 * The value of an opcode with immediate data is one more than that of the same opcode
+	 * without.
+	 */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
 
@@ -105,7 +111,10 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	return packet_bytes(packet);
 }
 
-/* Write the headers of a run behind those of its first packet, `bytes` each. */
+/*
+ * Write the headers of the other packets of a run behind those of its first packet. Each packet has
+ * `bytes` bytes of headers.
+ */
 static void headers_repeat(
 	const struct packet *packet, uint8_t *headers, size_t bytes, uint32_t packets)
 {

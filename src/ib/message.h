@@ -2,10 +2,10 @@
 /*
  * Messages: the common part of the connected transports.
  *
- * All of them cut a SEND or WRITE into packets of the path MTU in the same way, and receive its
- * packets with the same checks in the same order. Each transport decides by itself when to send,
- * which packet it expects, and what a refusal causes (a NAK that ends a reliable connection,
- * silence on an unreliable one).
+ * The connected transports cut a SEND or WRITE into packets of the path MTU in the same way, and
+ * receive its packets with the same checks in the same order. Each transport decides by itself when
+ * to send, which packet it expects, and what a refusal causes (a NAK that ends a reliable
+ * connection, silence on an unreliable one).
  *
  * Everything runs under the lane's lock.
  */
@@ -28,7 +28,9 @@ static inline uint32_t message_packet_count(const struct qp *qp, uint64_t bytes)
 	return bytes ? (uint32_t)div_ceil_u64(bytes, qp->mtu_bytes) : 1;
 }
 
-/* The fault of a work request whose own memory is refused with `fault`. */
+/*
+ * The fault of a work request when the memory in its scatter/gather list is refused with `fault`.
+ */
 enum fault message_local_fault(enum mr_fault fault);
 
 /*
@@ -58,7 +60,7 @@ static inline bool message_packet_is_long(const struct qp *qp, const struct pack
 	return bytes_min && packet->payload_bytes >= bytes_min;
 }
 
-/* How many packets like this one reach `run_bytes`: at least one. */
+/* The number of packets of this length that together reach `run_bytes`; at least one. */
 static inline uint32_t message_run_packets(const struct packet *packet, uint32_t run_bytes)
 {
 	return max_u32((uint32_t)div_ceil_u64(run_bytes, packet_bytes(packet)), 1);
@@ -73,9 +75,10 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 
 /*
  * Write a run of packets, which begins with `packet`. Payloads that may be borrowed are not
- * gathered. They are read twice: for their ICRCs, and when they are sent. A program may not change
- * them in between; if it does, the packet is lost. So the caller uses this only for the first
- * transmission of packets that it retransmits when they are lost.
+ * gathered. Borrowed payloads are read twice: for their ICRCs, and when they are sent. If the
+ * program changes a payload in between, which it may not, the receiver drops the packet. So the
+ * caller uses this function only for the first transmission of packets that it retransmits when
+ * they are lost.
  *
  * `packets_max`  How many packets from this one on differ only in their PSNs and request no
  *                acknowledgement; at least 1. A packet whose payload is gathered is a run of its
@@ -102,7 +105,7 @@ struct refusal_effect {
 		REFUSAL_SILENT,
 	} answer;
 	enum aeth_nak nak;
-	enum fault fault; /* the receive request in use completes with it */
+	enum fault fault; /* the receive request that the message has taken completes with it */
 	uint32_t signal; /* SIGNAL_*; 0: none */
 };
 
@@ -119,8 +122,8 @@ enum message_kind {
 struct message {
 	enum message_kind kind;
 	/*
-	 * *message_receive() holds a receive request that was taken. It completes with this
-	 * message, or serves the next one.
+	 * *message_receive() holds a receive request that was taken. That request completes with
+	 * this message, or serves the next one.
 	 */
 	bool has_receive;
 	uint64_t placed_bytes; /* bytes of a SEND that are placed */
@@ -128,7 +131,7 @@ struct message {
 	uint32_t write_bytes; /* length of the whole WRITE */
 	/* The enum wc_opcode of the completion, if this is a SEND to a tag-matching queue. */
 	uint32_t tag_opcode;
-	bool is_matched; /* a SEND to a tag-matching queue: its tag was found */
+	bool is_matched; /* this is a SEND to a tag-matching queue, and a buffer matched its tag */
 };
 
 /* The receive request of the message that a queue pair receives (qp->cold). */
@@ -145,17 +148,20 @@ bool message_is_in_sequence(
 	const struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
- * Execute a packet of a SEND or WRITE that is in sequence: check everything, then place it, and
- * complete the receive request at the message's end. A refused packet changes nothing, except that
- * a receive request may have been taken. After REFUSED_OPERATIONAL *ret_fault is the fault of the
- * receive request.
+ * Execute a packet of a SEND or WRITE that is in sequence: check everything, then place the
+ * payload, and complete the receive request at the message's end. A refused packet changes nothing,
+ * except that a receive request may have been taken. After REFUSED_OPERATIONAL *ret_fault is the
+ * fault of the receive request.
  */
 enum refusal message_send_execute(struct message *message, struct qp *qp,
 	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns);
 enum refusal message_write_execute(
 	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns);
 
-/* Take the receive request of this message, unless already taken. False: there is none. */
+/*
+ * Take a receive request for this message, unless the message has one. Returns false when there is
+ * none.
+ */
 bool message_take_receive(struct message *message, struct qp *qp);
 
 /*

@@ -44,7 +44,7 @@ static bool take_plain(void *context, struct recv_wqe *wqe)
 	return qp_take_recv(context, wqe);
 }
 
-/* Is the send queue running, with two free slots? */
+/* Is the queue pair in RTS, and has its send queue two free slots? */
 static bool can_rendezvous(const struct qp *qp)
 {
 	return qp->state == QP_RTS && qp->sq->capacity - (qp->sq->posted - qp->sq->completed) >= 2;
@@ -143,7 +143,7 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 		return rendezvous_give_up(message, qp, head, packet, ret_fault, now_ns);
 	message->has_receive = false;
 	tagged_complete(qp, &cqe, packet, FAULT_NONE, now_ns);
-	if (qp->state == QP_RTS) /* the completion queue had room */
+	if (qp->state == QP_RTS) /* not if the completion has overrun the completion queue */
 		rendezvous_post(qp, head, message_receive(qp), packet->payload, now_ns);
 	return ACCEPTED;
 }

@@ -4,12 +4,12 @@
  *
  * A SEND begins with a tag header. The rest of an eager message goes into the buffer with that tag.
  * For a rendezvous message, the NIC READs the payload from the sender into the buffer, and then
- * notifies the sender. Both kinds make two completions, at the match and when the data is placed,
- * or a single one if that is the same moment. Any other message, headers included, goes into an
- * ordinary receive request for the program.
+ * notifies the sender. Both kinds make two completions: one at the match, and one when the data is
+ * placed. If the match and the placement happen in the same call, there is a single completion. Any
+ * other message, headers included, goes into an ordinary receive request for the program.
  *
- * Rendezvous messages use the queue pair's send queue, so the program cannot post to it. While the
- * send queue is full, the peer gets an RNR NAK.
+ * Rendezvous messages use the queue pair's send queue, so the program cannot post to that queue.
+ * While the send queue is full, the peer gets an RNR NAK.
  */
 #ifndef URNIC_IB_TAGGED_H
 #define URNIC_IB_TAGGED_H

@@ -41,8 +41,8 @@ void unreliable_expire(struct qp *qp, uint64_t now_ns)
 }
 
 /*
- * The caller completes a request like a successful one if the result is FAILED, because an
- * unreliable request does not report the fate of its message.
+ * If the result is QP_LOCAL_FAILED, the caller completes the request like a successful one, because
+ * an unreliable request does not report the fate of its message.
  */
 enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
 	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The common part of the unreliable transports (UC and UD). A request is complete when it was sent,
- * or executed through the memory of a peer on this host. So each request in its turn is executed
- * without packets, or sent, or waits.
+ * or executed through the memory of a peer on this host. So the oldest request is executed without
+ * packets, is sent, or waits.
  *
  * Everything runs under the lane's lock.
  */
@@ -19,8 +19,9 @@ struct unreliable_steps {
 	/* The oldest request, if it may be executed or sent now; else NULL. */
 	struct send_wqe *(*next)(struct qp *qp, uint64_t now_ns);
 	/*
-	 * Execute the request without packets, if possible. DONE or FAILED completes it, with the
-	 * fault in *ret_fault, if set.
+	 * Execute the request without packets, if possible. After QP_LOCAL_DONE or QP_LOCAL_FAILED
+	 * the caller completes the request, with the fault in *ret_fault if the function has set
+	 * one.
 	 */
 	enum qp_local_result (*execute)(
 		struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault);
@@ -42,7 +43,7 @@ void unreliable_posted(struct qp *qp, const struct unreliable_steps *steps, uint
 /* For qp_transport.expire: retry the request that waited. */
 void unreliable_expire(struct qp *qp, uint64_t now_ns);
 
-/* May the same-host transport execute this request, of which nothing was sent? */
+/* May the same-host transport execute this request? Not after a packet of the request was sent. */
 static inline bool unreliable_is_local(struct qp *qp, const struct send_wqe *wqe)
 {
 	return qp->local && !wqe->is_started && !wqe->goes_by_packets &&
@@ -50,9 +51,9 @@ static inline bool unreliable_is_local(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * Act on `result`: execute the request without packets (DONE), wait until `at_ns` (LATER), or fall
- * back to packets. Returns the final result, and sets the deadline. The caller completes the
- * request.
+ * Act on `result`: execute the request without packets (QP_LOCAL_DONE), wait until `at_ns`
+ * (QP_LOCAL_LATER), or fall back to packets (QP_LOCAL_PACKETS). Returns the final result, and sets
+ * the deadline. The caller completes the request.
  */
 enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
 	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns);

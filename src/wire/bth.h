@@ -35,7 +35,7 @@ struct bth {
 	uint8_t opcode; /* a value of enum opcode if opcode_info() knows it */
 	uint8_t pad_bytes; /* 0 .. 3, after the payload */
 	uint8_t tver; /* 0 .. 15 */
-	/* The receiver's completion raises an event also if only solicited ones do */
+	/* The sender requests a solicited event at the receiver */
 	bool is_solicited;
 	bool is_migrated; /* MigReq; always set by queue pairs that do not migrate */
 	bool ack_requested;

@@ -13,7 +13,7 @@
 #define CREDIT_CODE_UNLIMITED 31
 
 /*
- * What credit_count() returns for CREDIT_CODE_UNLIMITED: more than any queue has receive requests.
+ * What credit_count() returns for CREDIT_CODE_UNLIMITED: more receive requests than any queue has.
  */
 #define CREDIT_COUNT_UNLIMITED UINT32_MAX
 

@@ -22,7 +22,7 @@
 /* The next-header field of a GRH before InfiniBand's BTH. RoCEv2 has IP_PROTOCOL_UDP there. */
 #define GRH_NEXT_HEADER_IB 0x1b
 
-/* Write the 40 bytes. If the GIDs are IPv4 addresses, they end with an IPv4 header. */
+/* Write the 40 bytes. If the GIDs are IPv4 addresses, the last 20 bytes are an IPv4 header. */
 void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*

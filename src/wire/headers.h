@@ -69,7 +69,7 @@ enum feth_selectivity {
 
 struct feth {
 	uint8_t placement; /* FETH_PLACEMENT_ bits, 4 bits on the wire */
-	/* Enum feth_selectivity; received values may also be 2 and 3, which are reserved */
+	/* enum feth_selectivity; received values may also be 2 and 3, which are reserved */
 	uint8_t selectivity;
 };
 

@@ -5,9 +5,9 @@
 #include "wire/credit.h"
 
 /*
- * The peer has executed everything before `target`: move una there, and complete the work requests
- * before it. A READ or atomic also needs its response. If a response is missing, una stops at that
- * request, and the result is false (an implied NAK, IBTA 9.7.5.1.1).
+ * The peer has executed everything before `target`. Move una there, and complete the work requests
+ * before it. A READ or atomic completes only with its response. If a response is missing, una stops
+ * at that request, and the result is false (an implied NAK, IBTA 9.7.5.1.1).
  */
 static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 {
@@ -101,7 +101,10 @@ static struct msn oldest_ssn(const struct rc_qp *rc)
 	return msn_from(wqe->ssn + 1 - chunks);
 }
 
-/* Can the peer have completed as many messages as the MSN says? A packet is outstanding. */
+/*
+ * Can the peer have completed as many messages as the packet's MSN says? The caller has checked
+ * that a packet is outstanding.
+ */
 static bool is_msn_plausible(const struct rc_qp *rc, const struct packet *packet)
 {
 	if (!(packet->info->headers & HEADER_AETH))

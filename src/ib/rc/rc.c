@@ -7,8 +7,8 @@
 /*
  * In the error state the responder only repeats its answers. A peer that repeats the refused packet
  * gets the NAK again, unless the responder is silent about that fault. A peer that repeats an
- * earlier packet, whose answer was lost, gets that answer; otherwise it would take an earlier
- * request for the failed one.
+ * earlier packet, whose answer was lost, gets that answer; otherwise the peer would take the
+ * earlier request for the failed one.
  */
 static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 {
@@ -27,7 +27,10 @@ static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 	}
 }
 
-/* Requests are for a responder, responses for a requester. */
+/*
+ * Has the queue pair the half that handles the packet: a responder for requests, a requester for
+ * responses?
+ */
 static bool has_half_for(const struct qp *qp, enum opcode_role role)
 {
 	return qp->type != (role == OPCODE_ROLE_REQUEST ? QP_TYPE_XRC_SEND : QP_TYPE_XRC_RECV);
@@ -75,8 +78,8 @@ static size_t request_next(struct rc_qp *rc, struct packet_run *run, uint64_t no
 
 /*
  * Requests and responses alternate, so that a long queue of either kind does not starve the other.
- * An acknowledgement goes first: the request may be the program's reply to the acknowledged
- * message, and the peer should complete its own request before it receives the reply.
+ * An acknowledgement goes first, because the next request may be the program's reply to the
+ * acknowledged message. The peer should complete its own request before it receives the reply.
  */
 static size_t rc_next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
@@ -104,7 +107,10 @@ static size_t rc_next_packet(struct qp *qp, struct packet_run *run, uint64_t now
 	return request_next(rc, run, now_ns);
 }
 
-/* An acknowledgement does not overtake READ responses, which are paced. */
+/*
+ * While the queue pair waits for its rate, send an ACK or NAK, but only if no READ response or
+ * atomic acknowledgement is pending, because those are paced and precede it.
+ */
 static size_t rc_next_unpaced(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);

@@ -16,7 +16,7 @@
  *     rc.c          the queue pair: both halves behind struct qp_transport
  *
  * Loss is normal on IP networks. The window starts small, grows with acknowledgements and shrinks
- * with losses, as in TCP; the specification's go-back-N does the rest. Users choose the local ACK
+ * with losses, as in TCP. The specification's go-back-N repairs losses. Users choose the local ACK
  * timeout for lossless fabrics, where it rarely expires, and each expiry counts against the retry
  * limit. So the requester also probes: after a few measured round trip times without a response it
  * sends the oldest packet again. A probe does not count as a retry, because the specification lets
@@ -42,7 +42,10 @@
 #include "wire/psn.h"
 
 enum {
-	/* A receiver's socket has room for this many packets beside those of other queue pairs. */
+	/*
+	 * The largest window. A receiver's socket has room for this many packets beside those of
+	 * other queue pairs.
+	 */
 	RC_WINDOW_PACKETS_MAX = 128,
 	RC_WINDOW_PACKETS_START = 64,
 	/*
@@ -50,10 +53,11 @@ enum {
 	 * of which fits the window.
 	 */
 	RC_READ_CHUNK_PACKETS = 32,
-	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* request an acknowledgement at least this often */
+	/* The requester requests an acknowledgement at least once in this many packets */
+	RC_ACK_INTERVAL_PACKETS_MAX = 64,
 	/*
 	 * After this many requests in a row that used packets only because packets were under way,
-	 * the next request waits until no packet is.
+	 * the next request waits until no packet is under way.
 	 */
 	RC_FALLBACKS_MAX = 16,
 	/* The longest wait for a retry, in local ACK timeouts (IBTA 9.7.6.1.3). */
@@ -63,18 +67,19 @@ enum {
 	 * this many timeouts in a row go uncounted.
 	 */
 	RC_RETRIES_LATE_MAX = 7,
-	/* Request packets in a row before responses have their turn, and vice versa. */
+	/* The most request packets in a row while responses wait, and vice versa. */
 	RC_TURN_PACKETS = 16,
 };
 
 /*
  * The requester waits at least this long before a retry, where RC_TIMEOUT_FACTOR_MAX permits it.
- * The peer's process may be on an overloaded machine, where Linux lets it wait for half a second
+ * The peer's process may be on an overloaded machine, where Linux may not run it for half a second
  * and more. Probes repair loss long before that.
  */
 #define RC_RETRY_NS_MIN 250000000ull
 
-#define RC_PROBE_NS_MIN      1000000ull /* 1 ms: scheduling delays on a busy machine reach that */
+/* 1 ms, because scheduling delays on a busy machine reach it */
+#define RC_PROBE_NS_MIN      1000000ull
 #define RC_PROBE_NS_MAX      1000000000ull /* 1 s */
 #define RC_PROBE_BACKOFF_MAX 10u
 
@@ -87,31 +92,36 @@ enum rc_wait {
 	RC_WAIT_FENCE, /* the end of all earlier READs and atomics */
 	RC_WAIT_CREDIT, /* a receive request at the peer */
 	RC_WAIT_RNR, /* the RNR timer, or the end of a pause */
-	RC_WAIT_RESUME, /* the end of SQD, where no work request is started */
-	/* The completion of earlier work requests, before the one that failed locally. */
+	RC_WAIT_RESUME, /* the end of SQD, in which no work request is started */
+	/* The completion of all work requests before the one that failed locally. */
 	RC_WAIT_FAULT,
 };
 
 struct rc_requester {
-	struct psn una; /* oldest unacknowledged packet; for READs the next missing response */
-	struct psn cursor; /* next packet to send; una <= cursor <= next */
+	/* PSN of the oldest unacknowledged packet; for READs of the next missing response */
+	struct psn una;
+	struct psn cursor; /* PSN of the next packet to send; una <= cursor <= next */
 	struct psn next; /* first PSN without a work request */
-	uint32_t wqe_index; /* work request at the cursor, or the next one */
+	/* Index of the work request at the cursor, or of the next one to post */
+	uint32_t wqe_index;
 	uint32_t next_ssn;
 	bool is_credit_limited;
-	/* Last message that the peer is known to have a receive request for. */
+	/* SSN of the last message for which the peer is known to have a receive request. */
 	uint32_t limit_ssn;
 	uint32_t reads_outstanding;
 	uint32_t read_head; /* index of the oldest outstanding READ in rc_cold()->read_end */
 
 	uint32_t window_packets;
 	uint32_t slow_start_packets; /* below this the window doubles per round trip */
-	uint32_t window_credit; /* acknowledged packets towards the next window step */
-	bool is_window_closed; /* the window was full, and less than a quarter is free now */
+	uint32_t window_credit; /* packets acknowledged since the window last grew by one packet */
+	/* The window was full, and less than a quarter of it has become free since */
+	bool is_window_closed;
 	uint32_t since_ack_request;
-	bool has_gone_back; /* after a loss at `una`: a second NAK for it has no effect */
+	/* A loss at `una` was handled; a second NAK for that packet has no effect */
+	bool has_gone_back;
 	bool was_probed; /* the retry or probe timer has sent the packet at `una` again */
-	enum fault local_fault; /* the work request at wqe_index cannot be executed */
+	/* Why the work request at wqe_index cannot be executed, or FAULT_NONE */
+	enum fault local_fault;
 
 	uint32_t retries_left;
 	/* Timeouts in a row that did not count as retries: see RC_RETRIES_LATE_MAX */
@@ -121,7 +131,7 @@ struct rc_requester {
 	/* DEADLINE_NEVER when nothing is outstanding, or the timeout is off. */
 	uint64_t retry_at_ns;
 	uint64_t probe_at_ns;
-	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
+	uint64_t rnr_until_ns; /* end of the RNR wait or the pause; DEADLINE_NEVER: neither */
 	/* Requests in a row that used packets only because packets were under way. */
 	uint32_t fallbacks;
 	bool is_timing_rtt;
@@ -139,11 +149,11 @@ struct rc_resource {
 	struct psn first; /* first PSN of the request */
 	struct psn end; /* first PSN after the request */
 	/*
-	 * First PSN of the answer being sent: `first`, or a later one if the peer repeats its
-	 * request for the rest of a READ.
+	 * First PSN of the answer being sent: `first`, or a later one if the peer has requested the
+	 * rest of a READ again.
 	 */
 	struct psn start;
-	struct psn next; /* next response packet to send */
+	struct psn next; /* PSN of the next response packet to send */
 	struct psn stop; /* first PSN after the answer being sent */
 	uint64_t va;
 	uint32_t rkey;
@@ -156,21 +166,21 @@ struct rc_resource {
 /* The lookup of an unknown shared receive queue in other processes (xrc.c). */
 enum rc_srq_lookup {
 	RC_SRQ_LOOKUP_NONE,
-	/* The control thread searches; the peer was told to repeat its request. */
+	/* The control thread searches; an RNR NAK makes the peer repeat its request. */
 	RC_SRQ_LOOKUP_PENDING,
 	RC_SRQ_LOOKUP_DONE, /* the repeated request finds the queue, or is refused */
 };
 
 struct rc_responder {
 	struct psn expected;
-	struct msn msn; /* messages completed */
+	struct msn msn; /* number of completed messages */
 	struct message message; /* the message that is being received */
 
 	bool is_ack_pending;
 	bool is_nak_pending;
 	/*
 	 * A NAK was sent for `expected`. Until that packet arrives, the responder silently drops
-	 * all other packets.
+	 * the packets after it.
 	 */
 	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */
@@ -182,13 +192,13 @@ struct rc_responder {
 	bool is_silent;
 	struct aeth nak;
 	struct psn nak_psn;
-	/* PSN of the dropped packet that caused the NAK; the peer sends it again. */
+	/* PSN of the dropped packet that caused the NAK; the peer sends that packet again. */
 	struct psn nak_cause;
 
 	bool has_resources; /* some of rc_cold()->resource were used since RTR */
-	uint32_t resource_head; /* slot of the next READ or atomic */
+	uint32_t resource_head; /* slot for the next READ or atomic */
 	uint32_t pending_count;
-	/* XRC only: */
+	/* The next two fields are used only by XRC. */
 	enum rc_srq_lookup srq_lookup;
 	uint32_t lookup_srqn;
 };
@@ -230,32 +240,36 @@ static inline struct rc_cold *rc_cold(const struct rc_qp *rc)
 void rc_requester_start(struct rc_qp *rc);
 
 /*
- * In SQD: raise the signal when no started work request is incomplete. Called when SQD is entered,
+ * In SQD, raise the signal if no started work request is incomplete. Called when SQD is entered,
  * and whenever work requests have completed there.
  */
 void rc_requester_drain(struct rc_qp *rc);
 
 /*
- * Resume from SQD to RTS. Attributes such as the path may have changed: all measurements are reset.
+ * Resume from SQD to RTS. Attributes such as the path may have changed, so all measurements are
+ * reset.
  */
 void rc_requester_resume(struct rc_qp *rc);
 
-/* Execute requests without packets. False when there is a packet to send next. */
+/*
+ * Execute the requests from the cursor on, as far as they need no packets and need not wait.
+ * Returns false when the next request can send a packet now.
+ */
 bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 
 /* Write the next request packets; 0 when the requester has to wait. */
 size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Put the queue pair on lane->tx_data if the requester can send now. Otherwise leave the list
- * alone, because a queue pair on it also sends its pending acknowledgement, which had better wait
+ * Put the queue pair on lane->tx_data if the requester can send now. Otherwise do not add it,
+ * because a queue pair on that list also sends its pending acknowledgement, which had better wait
  * (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
 
 /*
- * Complete the executed local work requests that have become the oldest. To be called after each
- * completion of a request.
+ * Complete the executed local work requests that have become the oldest. The caller does this after
+ * each completion of a request.
  */
 void rc_requester_complete_local(struct rc_qp *rc, uint64_t now_ns);
 
@@ -278,7 +292,7 @@ uint64_t rc_retry_ns(uint8_t timeout);
  */
 void rc_recovery_begin(struct rc_qp *rc);
 
-/* The packet at the cursor was sent, for the first time or again. */
+/* The packet at the cursor, which has `psn`, was sent: for the first time (`is_new`), or again. */
 void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t now_ns);
 
 /* Serve the deadlines: retry, probe and RNR timers. */
@@ -306,7 +320,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 void rc_recovery_stop(struct rc_qp *rc);
 
 /* completer.c */
-/* `is_guarded`: a guard is up (qp/guard.h). */
+/* `is_guarded` says that the guard of numbers is up for this packet (qp/guard.h). */
 enum packet_verdict rc_completer_receive(
 	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns);
 
@@ -359,11 +373,11 @@ void rc_response_queue_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
 void rc_response_revise_nak(struct rc_qp *rc);
 void rc_response_queue_ack(struct rc_qp *rc);
 
-/* Queue the answer of a resource from `start` to `stop`. */
+/* Queue the response packets of a READ or atomic, from PSN `start` up to `stop`, without `stop`. */
 void rc_response_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
-/* Mark the answer as no longer pending. */
+/* Mark the response as no longer pending. */
 void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
@@ -380,8 +394,8 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 }
 
 /*
- * Is no packet under way, no RNR wait running and no request failed? Requests may then execute
- * without packets, in order.
+ * Is no packet under way, no RNR wait running and no request failed? Then requests may be executed
+ * without packets, and remain in order.
  */
 static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 {

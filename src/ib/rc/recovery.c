@@ -3,8 +3,8 @@
  * Recovery: the window of unacknowledged packets, timeouts, and going back (IBTA 9.7.5.2.8,
  * 9.7.6.1.3).
  *
- * Timers, all behind the queue pair's single deadline: retry (local ACK timeout), probe (early
- * retransmission), RNR.
+ * The queue pair's single deadline serves three timers: retry (the local ACK timeout), probe (early
+ * retransmission) and RNR.
  */
 #include "base/arith.h"
 #include "ib/rc/rc.h"
@@ -140,8 +140,9 @@ static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new
 }
 
 /*
- * Only a measurement ends the back-off of the probes. A response after a probe may be late rather
- * than lost, and then the path is slower than the interval (Karn's rule).
+ * Only a measurement ends the back-off of the probes. A response that comes after a probe may
+ * answer the packet before the probe. Then nothing was lost, and the path is slower than the probe
+ * interval (Karn's rule).
  */
 static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
 {
@@ -207,7 +208,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 
 	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
 	if (requester->rnr_until_ns != DEADLINE_NEVER)
-		return; /* a copy: the request was not retransmitted since */
+		return; /* a second RNR NAK: the request was not retransmitted since the first */
 	if (rc->qp.attr.rnr_retry != 7) {
 		if (!requester->rnr_retries_left) {
 			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
@@ -270,9 +271,9 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 
 /*
  * Has the lane run LANE_LATE_NS or more after the timeout? The lane has just processed responses
- * that came meanwhile. But an overloaded machine also sends late, so more responses may be under
- * way, and the retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a row the next
- * one counts, so that a machine that is always late notices a dead peer, too.
+ * that came meanwhile. But an overloaded machine also sends its requests late, so more responses
+ * may be under way. Then the retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a
+ * row the next one counts, so that a machine that is always late notices a dead peer, too.
  */
 static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {

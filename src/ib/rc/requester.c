@@ -63,8 +63,8 @@ static bool is_at_start(const struct rc_requester *requester, const struct send_
 }
 
 /*
- * The number of PSNs of the request at the cursor. A READ takes those of its responses, to the end
- * of the chunk.
+ * The number of PSNs that the packet at the cursor takes. A READ request takes the PSNs of its
+ * responses, up to the end of the chunk.
  */
 static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -88,8 +88,8 @@ static bool is_beyond_credit(
 }
 
 /*
- * Without a known receive request, send only the message's first packet, alone, to learn whether
- * the peer has a new one (IBTA 9.7.7.2.5).
+ * If the peer is not known to have a receive request for the message, send only the message's first
+ * packet. Its acknowledgement says whether the peer has a new receive request (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -106,8 +106,7 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 /*
  * A window counts as full when less than an eighth is free, and opens again when a quarter is free.
  * Without this hysteresis, each acknowledgement would release only as many packets as it
- * acknowledges. Small bursts would stay small for good, and a packet costs most when it travels
- * alone.
+ * acknowledges. Then small bursts would stay small, and a packet costs most when it travels alone.
  */
 static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
 {
@@ -117,7 +116,7 @@ static bool has_window(const struct rc_requester *requester, uint32_t outstandin
 	return outstanding + max_u32(packets, free_packets) <= window;
 }
 
-/* A local request waits only for a fence, and after its execution for nothing. */
+/* A local request waits only for its fence. Once it is executed, it waits for nothing. */
 static enum rc_wait local_wait(const struct rc_requester *requester, const struct send_wqe *wqe)
 {
 	bool is_fenced = !wqe->is_started && (wqe->flags & SEND_FENCE);
@@ -157,8 +156,8 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 }
 
 /*
- * Can this work request be executed? Checked before its first packet, so that an invalid request
- * sends nothing.
+ * Can this work request be executed? The requester checks that before the first packet, so that an
+ * invalid request sends nothing.
  */
 static enum fault wqe_check(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -190,9 +189,9 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 }
 
 /*
- * A work request that cannot be executed completes with its fault, but only after those before it
- * (IBTA 10.8.3). Until then the requester waits. A request that is partly sent fails in the same
- * way.
+ * A work request that cannot be executed completes with its fault, but only after the work requests
+ * before it (IBTA 10.8.3). Until then the requester waits. A request that is partly sent fails in
+ * the same way.
  */
 static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 {
@@ -225,8 +224,9 @@ void rc_requester_complete_local(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Pass the local request at the cursor, and execute it unless it was executed before going back.
- * False when it cannot be executed.
+ * Move the cursor past the local request at the cursor. Executes the request, unless it was
+ * executed before go_back() moved the cursor back. Returns false when the request fails, or the
+ * queue pair is in the error state.
  */
 static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
@@ -261,7 +261,8 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 	if (index == rc->qp.sq->posted || rc->qp.state == QP_SQD || rc->qp.local)
 		return true;
 	/*
-	 * A local request completes only after those before it, which may need an acknowledgement.
+	 * A local request completes only after the requests before it, which may need an
+	 * acknowledgement.
 	 */
 	if (rc_wqe_has_answer(next) || rc_wqe_is_local(next))
 		return true;
@@ -269,9 +270,10 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 }
 
 /*
- * How many packets may be sent without a request for an acknowledgement. An acknowledgement costs
- * as much as several packets. With an interval of half a window, two requested acknowledgements are
- * under way while the window is full, and the first one opens it (has_window).
+ * How many packets in a row may be sent without a request for an acknowledgement. An
+ * acknowledgement costs as much as several packets. With an interval of half a window, two
+ * requested acknowledgements are under way while the window is full, and the first one opens it
+ * (has_window).
  */
 static uint32_t ack_interval_packets(const struct rc_requester *requester)
 {
@@ -487,9 +489,9 @@ static enum qp_local_result request_execute_local(
 
 /*
  * Execute the request at the cursor without packets, if the peer is on this host. Earlier packets
- * must be acknowledged first. An acknowledgement may take long, so a request behind packets uses
- * packets, too; after RC_FALLBACKS_MAX such requests the requester waits until no packet is under
- * way.
+ * must be acknowledged first. An acknowledgement may take long, so a request that follows packets
+ * uses packets, too. After RC_FALLBACKS_MAX such requests the requester waits until no packet is
+ * under way.
  */
 static enum qp_local_result wqe_execute_local(
 	struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)

@@ -3,8 +3,9 @@
  * The responder: executes the peer's requests (IBTA 9.7.4, 9.7.5.2).
  *
  * Each request passes the checks in the specification's order: PSN, sequence of opcodes, operation
- * supported and allowed, length, receive request available, key and bounds. Only then the responder
- * changes anything. A refused request leaves memory and queues as they were, and causes a NAK.
+ * supported and allowed, length, receive request available, key and bounds. Only after all checks
+ * does the responder change anything. A refused request leaves memory and queues as they were, and
+ * causes a NAK.
  */
 #include <string.h>
 

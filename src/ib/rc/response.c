@@ -8,8 +8,9 @@
  * packet.
  *
  * A NAK acknowledges the requests before it, too, so it replaces a pending ACK. A sequence NAK does
- * not, because the packet that caused it may be a late one of the queue pair's previous connection.
- * Then the NAK names a PSN that the peer has not sent, and the peer ignores it.
+ * not replace the ACK, because the packet that caused the NAK may be a late one of the queue pair's
+ * previous connection. Then the NAK names a PSN that the peer has not sent, and the peer ignores
+ * it.
  */
 #include <string.h>
 
@@ -21,8 +22,8 @@
 
 /*
  * The AETH of an ACK. Its credits are the posted receive requests that are not yet taken (IBTA
- * 9.7.7.2.2). A shared queue gives no number, because another queue pair may take its requests
- * first.
+ * 9.7.7.2.2). With a shared receive queue the ACK has no such number, because another queue pair
+ * may take the requests first.
  */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
@@ -108,7 +109,10 @@ static struct rc_resource *oldest_pending(const struct rc_qp *rc)
 	return oldest;
 }
 
-/* A READ of 2^31 bytes takes 2^23 packets at the smallest MTU: too many for psn_diff(). */
+/*
+ * The number of packets from `first` up to `stop`. A READ of 2^31 bytes takes 2^23 packets at the
+ * smallest MTU, which is too many for psn_diff().
+ */
 static uint32_t packets_between(struct psn first, struct psn stop)
 {
 	return psn_from(stop.value - first.value).value;
@@ -121,9 +125,9 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 }
 
 /*
- * The region, or its right to read, ended in the middle of a READ, so the rest cannot be sent. If
- * the READ was answered completely before, the request may be a late copy, which the peer sent
- * before it revoked the window itself. Then the connection goes on.
+ * The region was deregistered, or has lost the right to read, in the middle of a READ, so the rest
+ * cannot be sent. If the READ was answered completely before, the request may be a late copy, sent
+ * before the peer itself had the memory window invalidated. Then the connection goes on.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
@@ -298,6 +302,6 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 	if (bytes || !responder->is_nak_pending)
 		return bytes;
 	responder->is_nak_pending = false;
-	responder->is_ack_pending = false; /* the NAK replaces it */
+	responder->is_ack_pending = false; /* the NAK replaces the ACK */
 	return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
 }

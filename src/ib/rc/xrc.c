@@ -2,16 +2,16 @@
 /*
  * The receiving half of an extended reliable connection (IBTA annex A14).
  *
- * It has no receive queue, completion queue or protection domain of its own. Each request names a
- * shared receive queue of its XRC domain, and is executed with the protection domain and completion
- * queue of that shared receive queue.
+ * That half has no receive queue, completion queue or protection domain of its own. Each request
+ * names a shared receive queue of the half's XRC domain, and is executed with the protection domain
+ * and completion queue of that shared receive queue.
  */
 #include "ib/rc/rc.h"
 
 /*
  * No shared receive queue of this number is known. Another process may have the queue, and its
  * memory may not be mapped yet. So the control thread looks for the queue, and the responder
- * executes the request when the peer repeats it.
+ * answers with an RNR NAK. It executes the request when the peer repeats it.
  */
 static enum refusal srq_lookup_begin(struct rc_qp *rc, uint32_t number)
 {

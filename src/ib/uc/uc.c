@@ -39,8 +39,8 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 
 /*
  * UC has no acknowledgements, so only the peer's memory says which packets have arrived. Returns
- * DONE when all have: a request may then be executed without packets. Until then the requester
- * sends packets, or waits for a limited time.
+ * QP_LOCAL_DONE when all have arrived; then a request may be executed without packets. Until then
+ * the requester sends packets, or waits for a limited time.
  */
 static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
@@ -138,7 +138,7 @@ static void uc_reserved(struct qp *qp, struct srq *srq, const struct recv_wqe *w
 		tell_arrived(uc_from_qp(qp));
 }
 
-/* Give up the message in progress: its rest will not come, or is refused. */
+/* Give up the message in progress, because its rest will not come, or is refused. */
 static void message_drop(struct uc_qp *uc)
 {
 	if (uc->message.kind != MESSAGE_NONE)
@@ -256,7 +256,7 @@ static enum packet_verdict request_receive(struct uc_qp *uc, const struct packet
 	if (opcode_begins_message(packet->info))
 		message_drop(uc); /* the peer has given up the previous message */
 	else if (uc->message.kind == MESSAGE_NONE && ahead != 0)
-		/* Keep `expected`: earlier packets may still arrive. */
+		/* Keep `expected`, because earlier packets may still arrive. */
 		return PACKET_DROPPED;
 	uc->is_synchronized = true;
 	uc->expected = psn_add(packet->bth.psn, 1);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable connection (IBTA 9.8.2): a reliable connection without responses.
+ * Unreliable connection (IBTA 9.8.2): like a reliable connection, but without responses and without
+ * retransmission.
  *
  * The requester cuts SENDs and WRITEs into packets; a work request is complete when its last packet
  * was sent. The responder receives messages whose packets all arrive, in order. Any other message
- * vanishes: its receive request serves the next message, and bytes that a WRITE has placed stay
+ * is lost. Its receive request then serves the next message, and bytes that a WRITE has placed stay
  * (IBTA 9.8.2.2).
  *
  * A First or Only packet is accepted after any other packet (IBTA 9.8.2.2.1), except a late one.
  * InfiniBand networks neither duplicate nor reorder, so the specification takes a late or
- * duplicated packet for a new message. An IP network does both: a message would be delivered twice,
- * or after a newer one. So the responder drops packets up to UC_LATE_PACKETS behind the expected
- * one.
+ * duplicated packet for a new message. An IP network does both, so a message would be delivered
+ * twice, or after a newer one. So the responder drops packets up to UC_LATE_PACKETS behind the
+ * expected one.
  *
  * Everything runs under the lane's lock.
  */
@@ -26,8 +27,8 @@
 #include "wire/psn.h"
 
 /*
- * A packet farther behind the expected one counts as ahead of it. Otherwise a peer that was cut off
- * until its PSNs had wrapped around would be refused for as long again.
+ * A packet farther behind the expected one counts as ahead of it. The network may lose a peer's
+ * packets until its PSNs have wrapped around. Then that peer's new packets seem to be far behind.
  */
 #define UC_LATE_PACKETS 65536
 
@@ -39,8 +40,8 @@
 enum { UC_FALLBACKS_MAX = 16 };
 
 /*
- * The number of keys of the last executed WRITEs that the responder remembers. While the guard of
- * keys is up (qp/guard.h), it looks up no others.
+ * How many keys of executed WRITEs the responder remembers. While the guard of keys is up
+ * (qp/guard.h), the responder looks up no other keys.
  */
 enum { UC_PROVEN_KEYS = 16 };
 #define UC_ARRIVAL_NS      4000000u
@@ -51,15 +52,18 @@ struct uc_qp {
 	struct psn next; /* PSN of the next packet to send */
 	/* Sent packets of the work request in progress, which is the oldest one. */
 	uint32_t sent_packets;
-	/* Requests sent as packets since the peer, on this host, had last processed all packets. */
+	/*
+	 * Requests that were sent in packets since the peer on this host had last processed all
+	 * packets.
+	 */
 	uint32_t fallbacks;
-	/* Since when a request waits for the peer to process them; 0: none waits. */
+	/* When a request began to wait for the peer to process all packets; 0: no request waits. */
 	uint64_t waiting_since_ns;
 	struct psn expected;
 	bool is_synchronized; /* `expected` follows a received packet; else it is rq_psn */
 	struct message message; /* the message that is being received */
-	uint32_t proven[UC_PROVEN_KEYS]; /* a ring */
-	uint32_t proven_count; /* keys added so far */
+	uint32_t proven[UC_PROVEN_KEYS]; /* a ring of the keys of executed WRITEs */
+	uint32_t proven_count; /* number of keys that were added so far */
 };
 
 extern const struct qp_transport uc_transport;

@@ -41,8 +41,8 @@ static bool is_early(struct ud_qp *ud, uint64_t now_ns)
 }
 
 /*
- * The fault of a request, apart from its memory. Adapters and rxe complete such a request with an
- * error; no verb refuses to post it.
+ * The fault of a request; its memory is not checked here. Adapters and rxe complete such a request
+ * with an error; no verb refuses to post it.
  */
 static enum fault wqe_fault(const struct send_wqe *wqe)
 {
@@ -60,7 +60,10 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 							   : sq_at(qp->sq, qp->sq->completed);
 }
 
-/* A datagram that fails takes the way of packets: ud_next_packet() completes it. */
+/*
+ * A datagram with a fault falls back to packets, because ud_next_packet() completes it with the
+ * fault.
+ */
 static enum qp_local_result wqe_execute(
 	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
 {

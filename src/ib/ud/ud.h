@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable datagram (IBTA 9.8.3): a packet to any queue pair, from any sender with the Q_Key.
+ * Unreliable datagram (IBTA 9.8.3): each datagram is one packet, goes to any queue pair, and is
+ * accepted from any sender that uses the right Q_Key.
  *
  * Each work request names its destination: a path, a queue pair, a Q_Key. A datagram that arrives
- * fills a receive request: 40 bytes of GRH, then the payload. A datagram without a receive request,
- * too long for it, or with a wrong Q_Key is dropped and counted.
+ * fills a receive request: 40 bytes of GRH, then the payload. A datagram is dropped and counted if
+ * its Q_Key is wrong, if there is no receive request, or if the datagram is longer than that
+ * request.
  *
  * A message longer than the MTU of the port completes with a local length error, as on adapters. By
- * the letter of the specification (IBTA C10-93.1.1) it would succeed and vanish.
+ * the letter of the specification (IBTA C10-93.1.1) the request would succeed, and its message
+ * would be lost.
  *
  * After a datagram to an address with a static rate, the queue pair waits for the duration of that
- * datagram at its rate (IBTA 9.11), whatever the next destination. Datagrams may be early by
- * PACE_BURST_NS.
+ * datagram at that rate (IBTA 9.11), whatever the next destination is. A datagram may leave up to
+ * PACE_BURST_NS before its due time.
  *
- * A datagram for a queue pair of this host may need no packet (local/datagram.h). Earlier datagrams
- * that need packets are sent first.
+ * A datagram for a queue pair of this host may need no packet (local/datagram.h). The queue pair
+ * first sends the earlier datagrams that need packets.
  *
  * Everything runs under the lane's lock.
  */
@@ -38,10 +41,11 @@ struct ud_qp {
 	struct qp qp;
 	struct psn next; /* PSN of the next datagram to send; no receiver checks it */
 	/*
-	 * When the next datagram is due, because of earlier ones to addresses with a static rate.
+	 * When the next datagram is due. Earlier datagrams to addresses with a static rate delay
+	 * it.
 	 */
 	uint64_t due_ns;
-	bool has_receive; /* `receive` was taken and not used: the next datagram takes it */
+	bool has_receive; /* `receive` was taken and not used, so the next datagram uses it */
 	struct recv_wqe receive;
 };
 
@@ -58,9 +62,9 @@ void ud_grh_make(
 /*
  * A datagram has filled a receive request of this queue pair: complete the request.
  *
- * `cqe`    Without status and wr_id.
- * `fault`  Of the receive request's memory, or FAULT_NONE. After a fault the queue pair goes to the
- *          error state.
+ * `cqe`    The completion; the caller has set the fields that qp_complete_recv() requires.
+ * `fault`  The fault of the receive request's memory, or FAULT_NONE. After a fault the queue pair
+ *          goes to the error state.
  */
 void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
