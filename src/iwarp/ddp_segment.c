@@ -316,8 +316,8 @@ static enum rdmap_error read_request_finish(
 }
 
 /*
- * Add two words field by field: each one bit of `ends` is the top bit of a field, which no carry
- * leaves.
+ * Add two words field by field: each set bit of `ends` is the top bit of a field, and no carry
+ * leaves its field.
  */
 static uint64_t fields_add(uint64_t a, uint64_t b, uint64_t ends)
 {
@@ -380,7 +380,7 @@ static enum rdmap_error atomic_request_finish(
 	return RDMAP_OK;
 }
 
-/* The oldest READ or atomic has its answer: find the next one. */
+/* The oldest READ or atomic has its answer. Find the next one that waits for an answer. */
 static void answer_finish(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fast path: it receives a SEND or WRITE of one complete FPDU, and stages a small SEND or
- * WRITE. System calls evict our code from L1; keep this path small.
+ * WRITE. System calls evict this code from L1, so keep this path small.
  *
  * Everything else, errors included, is left to receive.c and transmit.c. A key is looked up once
  * and then cached.
@@ -31,8 +31,8 @@ static __attribute__((cold)) uint8_t *extent_look_up(const struct iwarp_qp *iwar
 }
 
 /*
- * The address of the bytes, if they are contiguous in a region that grants the access. NULL: not
- * for the fast path.
+ * The address of the bytes, if they are contiguous in a region that grants the access. Otherwise
+ * NULL; then the fast path cannot handle the FPDU.
  */
 static inline uint8_t *extent_find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
 	const struct extent *extent, struct mr_user user, uint32_t access)
@@ -174,7 +174,7 @@ static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe
 
 /*
  * Write the FPDU's length and the headers of a whole message behind it. They are written in words,
- * because the CRC reads words next, and a load from several smaller stores stalls.
+ * because the CRC reads words next, and a load of bytes from several smaller stores stalls.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)

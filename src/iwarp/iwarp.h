@@ -5,9 +5,9 @@
 /*
  * Reliable connections over a byte stream: RDMAP over DDP over MPA (RFC 5040, 5041, 5044, 7306).
  *
- * A queue pair of type QP_TYPE_IWARP has a stream. The worker carries it over TCP, the simulator
- * over a model of TCP. The connection manager opens it after MPA's request and reply. From then on
- * the holder of the lane's lock moves bytes:
+ * A queue pair of type QP_TYPE_IWARP has a stream. The worker carries the stream over TCP, the
+ * simulator over a model of TCP; both are called the carrier here. The connection manager opens the
+ * stream after MPA's request and reply. From then on the carrier moves bytes:
  *
  *     iwarp_offer()     where to receive the next bytes
  *     iwarp_received()  how many bytes were received
@@ -16,21 +16,21 @@
  *     iwarp_ended()     no more bytes will arrive
  *     iwarp_wish()      whether to keep, end or close the stream
  *
- * Sending. Requests and READ responses become FPDUs; whole messages alternate. With CRCs or markers
- * they are staged in a buffer of the queue pair. This copies bytes out of the program's memory
- * once, so the CRC is right even if the program changes memory that a peer reads. Otherwise a long
- * payload is zero-copy: it stays in the program's memory until the carrier takes it. A request
- * without a response is done when the carrier has taken its last byte.
+ * Sending. Requests and READ responses become FPDUs; whole messages of both kinds alternate. With
+ * CRCs or markers, FPDUs are staged in a buffer of the queue pair. This copies bytes out of the
+ * program's memory once, so the CRC is right even if the program changes memory that a peer reads.
+ * Otherwise a long payload is zero-copy: it stays in the program's memory until the carrier takes
+ * it. A request without a response is done when the carrier has taken its last byte.
  *
  * Receiving. With CRCs or markers a FPDU is collected, checked, and then placed. Otherwise the
- * payload of a long segment goes straight to its destination once its header was checked. Its last
- * bytes are placed last, for programs that poll them.
+ * payload of a long segment goes straight to its destination once its header was checked. The last
+ * bytes of the payload are placed last, for programs that poll them.
  *
  * The end. The queue pair goes to the error state because the program requests it, the peer has
- * ended, or either side broke a rule. Staged bytes are sent, then a Terminate message if a rule was
- * broken. Then the stream is closed. SIGNAL_QP_DISCONNECTED reports that.
+ * ended the stream, or either side broke a rule. Staged bytes are sent, then a Terminate message if
+ * a rule was broken. Then the stream is closed, which SIGNAL_QP_DISCONNECTED reports.
  *
- * Everything runs under the lane's lock. No peer can make it allocate.
+ * Everything runs under the lane's lock. No peer can cause an allocation.
  */
 
 #include <stdbool.h>
@@ -42,10 +42,13 @@
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* the longest payload of a copied segment */
 	/*
-	 * The longest zero-copy payload: the ULPDU has 64,768 bytes at most (RFC 5044 section 3).
+	 * The longest zero-copy payload, because a ULPDU may have at most 64,768 bytes (RFC 5044
+	 * section 3).
 	 */
 	IWARP_ZEROCOPY_BYTES_MAX = 64704,
-	/* Copying fewer bytes is faster than passing the kernel more pieces. */
+	/*
+	 * A shorter payload is copied, because a copy is faster than one more piece for the kernel.
+	 */
 	IWARP_ZEROCOPY_BYTES_MIN = 4096,
 	IWARP_TX_BATCH_BYTES = 65536, /* limit of copied bytes that are staged and not sent */
 	/* Limit of all staged bytes, including zero-copy payloads. */
@@ -70,8 +73,9 @@ enum {
 /*
  * How long a responder without the peer-to-peer mode waits for the initiator's first FPDU before it
  * sends a request. RFC 5044 section 7.1.2 has no limit. But siw as initiator does not request that
- * mode, and a server that speaks first would wait for ever. The rule of the RFC protects an
- * initiator that is not yet in full operation; after IWARP_HOLD_NS an initiator is.
+ * mode, so a server that speaks first would wait forever. The rule of the RFC protects an initiator
+ * that is not yet in full operation. After IWARP_HOLD_NS the initiator is assumed to be in full
+ * operation.
  */
 #define IWARP_HOLD_NS 100000000ull
 
@@ -82,14 +86,14 @@ enum iwarp_stream {
 	IWARP_STREAM_NONE, /* never opened, or reset */
 	IWARP_STREAM_OPEN,
 	IWARP_STREAM_ENDING, /* staged bytes are sent; received bytes are discarded */
-	IWARP_STREAM_ENDED, /* our half is closed; the peer's is not */
+	IWARP_STREAM_ENDED, /* this end has closed its half; the peer has not */
 	IWARP_STREAM_OVER,
 };
 
-/* The queue pair's request about its stream. */
+/* What the queue pair requests the carrier to do with the stream. */
 enum iwarp_wish {
 	IWARP_KEEP,
-	IWARP_END, /* close our half, behind the sent bytes; keep receiving */
+	IWARP_END, /* close this end's half behind the sent bytes, and keep receiving */
 	IWARP_CLOSE, /* close both halves */
 };
 
@@ -100,8 +104,9 @@ struct iwarp_settings {
 	bool receives_markers;
 	bool is_initiator;
 	uint32_t ready; /* enum mpa_ready: the initiator's first message; 0: none */
-	uint32_t ird; /* READs and atomics that we serve at once; 0 to QP_RD_ATOMIC_MAX */
-	uint32_t ord; /* READs and atomics that we have outstanding */
+	/* The most READs and atomics that this end serves at once; 0 to QP_RD_ATOMIC_MAX */
+	uint32_t ird;
+	uint32_t ord; /* the most READs and atomics that this end has outstanding */
 };
 
 /* Room for received bytes. */
@@ -119,14 +124,19 @@ struct iwarp_part {
 struct iwarp_pending {
 	enum rdmap_opcode opcode;
 	struct rdmap_read_request read;
-	struct rdmap_atomic_response atomic; /* executed already */
+	/* The response to an atomic, which was executed already */
+	struct rdmap_atomic_response atomic;
 };
 
-/* A staged piece of the stream: bytes in the queue pair's buffer, or memory that a key names. */
+/*
+ * A staged piece of the stream: bytes in the queue pair's buffer, or program memory that a key
+ * names.
+ */
 struct iwarp_piece {
 	enum {
 		IWARP_OWN, /* a copy in iwarp_transmit.bytes, from offset `at` on */
-		IWARP_OWN_HEADER, /* such a copy: all of a FPDU before its zero-copy payload */
+		/* The same for all bytes of a FPDU before its zero-copy payload */
+		IWARP_OWN_HEADER,
 		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
 		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
 	} kind;
@@ -139,22 +149,28 @@ struct iwarp_transmit {
 	struct iwarp_piece pieces[IWARP_PIECES_MAX]; /* a ring */
 	uint32_t first_piece, piece_count;
 	bool is_first_begun; /* the carrier has taken some bytes of the first piece */
-	/* The stream ends within a FPDU: the memory of its zero-copy payload has gone. */
+	/*
+	 * The stream ends within a FPDU, because the memory of the FPDU's zero-copy payload is no
+	 * longer valid.
+	 */
 	bool is_cut;
 	uint32_t tail; /* offset in bytes[] where the next bytes are staged */
 	uint32_t staged_bytes; /* bytes of all pieces together */
 	uint64_t position; /* offset in the stream behind all pieces */
 	uint32_t index; /* index of the send request that is staged next, or partly staged */
-	uint32_t message_offset; /* staged bytes of request `index`: the MO of its next segment */
-	bool is_in_message; /* a message of the send queue is partly staged: answers wait */
+	/* Number of staged bytes of request `index`, which is the MO of its next segment */
+	uint32_t message_offset;
+	bool is_in_message; /* a message of the send queue is partly staged, so answers wait */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
 	uint64_t hold_end_ns; /* is_held ends at this time at the latest; 0: no limit */
-	bool is_ready_pending; /* the initiator has to send its ready message before all else */
+	/* This end is the initiator, and has to send its ready message before anything else */
+	bool is_ready_pending;
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
 	uint32_t answers_out; /* outstanding READs and atomics */
-	enum fault fault; /* why the request at `index` cannot be staged; it fails in its turn */
+	/* Why the request at `index` cannot be staged; it fails when it is the oldest */
+	enum fault fault;
 	struct mr_cached own; /* cached key of the program's SENDs and WRITEs */
 	struct iwarp_pending pending[QP_RD_ATOMIC_MAX]; /* a ring */
 	uint32_t pending_first, pending_count;
@@ -166,8 +182,8 @@ struct iwarp_receive {
 	uint32_t start, end; /* bytes[start .. end) are to be processed */
 	uint32_t direct_bytes; /* bytes of the last offer that are outside of bytes[] */
 	/*
-	 * With markers: place in the stream of the FPDU at `start`, or if is_checked, of the next
-	 * FPDU.
+	 * With markers: the position in the stream of the FPDU at `start`; if is_checked, the
+	 * position of the FPDU behind it.
 	 */
 	uint64_t position;
 	/* The FPDU at `start` is complete, with a good CRC, and its markers are removed. */
@@ -176,7 +192,7 @@ struct iwarp_receive {
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* bytes of the segment's payload that are at their destination */
 	uint32_t trailer_bytes; /* pad and CRC */
-	/* The next message waits for a receive request until then; 0: it does not. */
+	/* The next message waits for a receive request until this time; 0: no message waits. */
 	uint64_t stall_end_ns;
 	uint64_t stall_look_ns; /* when to look for a receive request again */
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
@@ -224,14 +240,17 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 /*
  * Where to receive bytes.
  *
- * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: program memory among them is
- *          approved until the lane is unlocked.
+ * `spans`  Room for IWARP_SPANS_MAX. The caller fills the spans in order before it unlocks the
+ *          lane, because the access to program memory among them is approved only until then.
  *
  * Returns the number of spans; 0 when the queue pair takes no more bytes now.
  */
 unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX]);
 
-/* iwarp_offer() between segments: IWARP_RX_BYTES in one span. NULL when a segment is incomplete. */
+/*
+ * iwarp_offer() of a single span, IWARP_RX_BYTES at the returned address. Returns NULL when the
+ * stream takes no bytes now, or when a segment is incomplete.
+ */
 static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -249,7 +268,8 @@ static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * Does a message wait for a receive request? Nothing is offered then; iwarp_resume() looks again.
+ * Does a message wait for a receive request? Meanwhile iwarp_offer() offers nothing, and
+ * iwarp_resume() looks for a receive request again.
  */
 static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 {
@@ -257,7 +277,7 @@ static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 }
 void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* No more bytes will arrive. `is_lost`: nor can bytes be sent. */
+/* No more bytes will arrive. `is_lost` says that no bytes can be sent either. */
 void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
 
 /*
@@ -282,13 +302,14 @@ void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
  * What to do with the stream. The carrier calls this after each of the calls above. After IWARP_END
- * the carrier closes our half once, and calls iwarp_half_closed().
+ * the carrier closes this end's half once, and calls iwarp_half_closed().
  */
 enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp);
 void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /*
- * The next queue pair of this lane to send, or NULL. It stays on the list until iwarp_unschedule().
+ * The next queue pair of this lane that has something to send, or NULL. The queue pair stays on the
+ * list until iwarp_unschedule().
  */
 static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 {
@@ -298,7 +319,9 @@ static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 }
 void iwarp_unschedule(struct iwarp_qp *iwarp);
 
-/* Put the queue pair back on the list: its stream takes bytes again. */
+/*
+ * Put the queue pair on the list. The carrier calls this when it takes bytes of the stream again.
+ */
 void iwarp_schedule(struct iwarp_qp *iwarp);
 
 #endif

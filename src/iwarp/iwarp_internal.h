@@ -10,8 +10,8 @@
 /* --- fast_path.c --- */
 
 /*
- * Receive the next FPDU, if it is complete and a plain SEND or WRITE without errors. Returns false,
- * with the FPDU still in the buffer, if not.
+ * Receive the next FPDU, if it is complete and a plain SEND or WRITE without errors. Otherwise
+ * returns false, with the FPDU still in the buffer.
  */
 bool iwarp_receive_fast(struct iwarp_qp *iwarp, uint64_t now_ns);
 
@@ -29,7 +29,7 @@ static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 }
 
 /*
- * Make the DDP header of the segment at `offset` of the next message of `queue`. `is_last` is true:
+ * Make the DDP header of the segment at `offset` of the next message of `queue`. `is_last` is set;
  * the caller clears it if another segment of the message follows.
  */
 struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
@@ -38,7 +38,7 @@ struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_op
 /* Begin a FPDU. Returns the place of its payload, behind its header. */
 uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *segment);
 
-/* End the FPDU: its payload of `bytes` bytes is written. */
+/* End the FPDU, whose payload of `bytes` bytes the caller has written. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
 /*
@@ -72,10 +72,7 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload_bytes);
 }
 
-/*
- * Stage a complete FPDU with a zero-copy payload, which `kind`, `key`, `at` and `bytes` of a piece
- * describe.
- */
+/* Stage a complete FPDU with a zero-copy payload, which *payload describes. */
 void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
 
@@ -88,15 +85,15 @@ static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t byt
 }
 
 /*
- * Give the program its memory back. The zero-copy payload of a FPDU that is partly sent is copied,
- * or the stream ends. The next FPDU with a zero-copy payload, and all FPDUs behind it, are unstaged
- * again.
+ * End all zero-copy payloads, so that the program may reuse its memory. If a FPDU with such a
+ * payload is partly sent, the payload is copied; if its memory is no longer valid, the stream ends
+ * (is_cut). The next FPDU with a zero-copy payload, and all FPDUs behind it, are unstaged again.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp);
 
 /*
- * Stage a Terminate message, for which there is always room; `ulpdu` NULL for none. Ends zero-copy
- * payloads first.
+ * Stage a Terminate message, for which there is always room. `ulpdu` is the segment that it quotes,
+ * or NULL. The function first ends zero-copy payloads.
  */
 void iwarp_stage_terminate(
 	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
@@ -106,7 +103,9 @@ void iwarp_stage_terminate(
 /* Stage another FPDU. Returns false when there is none now. */
 bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* Queue the answer to a request of the peer. False when all places are in use. */
+/*
+ * Queue the answer to a request of the peer. Returns false when `ird` answers are pending already.
+ */
 bool iwarp_pending_add(struct iwarp_qp *iwarp, const struct iwarp_pending *request);
 
 /* The request at tx->index is completely staged. */
@@ -133,8 +132,8 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 /* --- ddp_segment.c --- */
 
 /*
- * Check the header of a received segment: is the segment allowed now, and where does its payload
- * go? A refused segment changes nothing, except that a receive request may have been taken.
+ * Check the header of a received segment: is the segment allowed now, and is there memory for its
+ * payload? A refused segment changes nothing, except that a receive request may have been taken.
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
 
@@ -146,8 +145,8 @@ enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_se
 	uint32_t offset, const uint8_t *from, uint32_t bytes);
 
 /*
- * The address where these payload bytes belong; NULL when it is not contiguous, or no longer
- * writable.
+ * The address where these payload bytes belong; NULL when the memory there is not contiguous, or
+ * not writable any more.
  */
 uint8_t *iwarp_segment_target(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes);
@@ -168,8 +167,9 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* What an error of wire/iwarp/rdmap_error.def means here. */
 struct iwarp_error {
-	enum fault fault; /* of the READ or atomic that a Terminate message of the peer quotes */
-	uint32_t event; /* enum signal_event, for the program whose peer made the error */
+	/* The fault of the READ or atomic that a received Terminate message quotes */
+	enum fault fault;
+	uint32_t event; /* enum signal_event: raised at the end whose peer made the error */
 };
 
 extern const struct iwarp_error iwarp_errors[RDMAP_ERROR_COUNT];
@@ -180,7 +180,10 @@ void iwarp_hold_over(struct iwarp_qp *iwarp);
 /* Set the deadline of an open stream: for a stalled message, or for the initiator's first FPDU. */
 void iwarp_deadline_update(struct iwarp_qp *iwarp);
 
-/* The peer broke a rule: stage a Terminate message, and end. `ulpdu`: the bad segment or NULL. */
+/*
+ * The peer broke a rule: stage a Terminate message, and end the stream. `ulpdu` is the bad segment,
+ * or NULL.
+ */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns);
 

@@ -73,14 +73,17 @@ static bool is_collecting(const struct iwarp_qp *iwarp)
 	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
 }
 
-/* May the segment's payload be placed before all of it has arrived? Only if it is long enough. */
+/* May the segment's payload be placed before all of it has arrived? Only a long payload may. */
 static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	return !is_collecting(iwarp) && iwarp_segment_is_data(segment) &&
 		segment->payload_bytes >= IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES;
 }
 
-/* There is no receive request. Returns whether the message may wait for one, or go on waiting. */
+/*
+ * There is no receive request. Returns true when the message may begin to wait for one, or may go
+ * on waiting.
+ */
 static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Staged bytes: FPDUs, made one by one. Each is one or more pieces of the stream until the carrier
- * has taken its last byte.
+ * Staged bytes are FPDUs, which are made one by one. A FPDU is one or more pieces of the stream
+ * until the carrier has taken its last byte.
  *
- * Copied FPDUs lie behind each other in tx.bytes and make a single piece. A FPDU with a zero-copy
- * payload makes three: header, payload, and trailer, which the next FPDUs may follow. The memory of
- * a zero-copy payload is approved each time that it is offered for sending.
+ * Copied FPDUs lie one behind the other in tx.bytes and make a single piece. A FPDU with a
+ * zero-copy payload makes three pieces: header, payload, and trailer. Copied FPDUs behind it extend
+ * the trailer's piece. The memory of a zero-copy payload is approved each time that it is offered
+ * for sending.
  */
 #include <assert.h>
 #include <string.h>
@@ -175,8 +176,8 @@ static void pieces_drop(struct iwarp_transmit *tx, uint32_t from)
 }
 
 /*
- * Only the first FPDU can be partly sent. Either some of its header was taken (is_begun), or all of
- * it, and then its payload is the first piece.
+ * Only the first FPDU can be partly sent. Either the carrier has taken some of its header
+ * (is_begun), or all of its header, and then its payload is the first piece.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp)
 {

@@ -2,7 +2,7 @@
 /*
  * The sending half: requests of the send queue and answers to the peer become FPDUs.
  *
- * Messages do not interleave. Between two messages, answers and requests alternate.
+ * A message is staged completely before the next one begins. Answers and requests alternate.
  */
 #include <string.h>
 

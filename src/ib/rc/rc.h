@@ -102,7 +102,7 @@ struct rc_requester {
 	struct psn una;
 	struct psn cursor; /* PSN of the next packet to send; una <= cursor <= next */
 	struct psn next; /* first PSN without a work request */
-	/* Index of the work request at the cursor, or of the next one to post */
+	/* Index of the work request at the cursor; sq->posted when all were sent */
 	uint32_t wqe_index;
 	uint32_t next_ssn;
 	bool is_credit_limited;
