@@ -39,7 +39,10 @@ static inline bool batch_may_write(struct local_qp *local)
 	return (access & MR_REMOTE_WRITE) && !local_is_invalidating(local);
 }
 
-/* The batch's first request names a range that is not cached: cache its region instead. */
+/*
+ * The batch's first request names a range that is not cached. Cache the region of that range in
+ * place of the cached one.
+ */
 static __attribute__((noinline)) uint8_t *write_target_keep(
 	struct local_qp *local, const struct send_wqe *wqe)
 {
@@ -50,7 +53,10 @@ static __attribute__((noinline)) uint8_t *write_target_keep(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* The address here of the request's target, if it is in the cached range; else NULL. */
+/*
+ * The address in this process of the request's target, if the target is in the cached range;
+ * otherwise NULL.
+ */
 static inline uint8_t *write_target(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
@@ -65,7 +71,7 @@ static inline void write_place(
 }
 
 /*
- * Execute the requests behind the first one of the batch, up to the first that is not plain or
+ * Execute the requests behind the first one of the batch, up to the first one that is not plain or
  * names another key. `count` and the result include the first request. Adds to *bytes the bytes
  * that were written.
  */
@@ -90,8 +96,9 @@ static __attribute__((noinline)) uint32_t batch_write_more(
 }
 
 /*
- * Execute a batch of WRITEs under one in-use mark, for the first request's key. If the owner has
- * revoked the mark meanwhile, no request counts as executed, and local_execute() repeats them.
+ * Execute a batch of WRITEs under one in-use mark, which is for the first request's key. If the
+ * owner has revoked the mark meanwhile, no request counts as executed, and local_execute() executes
+ * all of them again.
  */
 static inline uint32_t batch_write(
 	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
@@ -126,7 +133,10 @@ static inline uint32_t batch_write(
 
 /* --- SENDs --- */
 
-/* The receive request names a range that is not cached: cache its region instead. */
+/*
+ * The receive request names a range that is not cached. Cache the region of that range in place of
+ * the cached one.
+ */
 static __attribute__((noinline)) uint8_t *send_target_keep(
 	struct local_qp *local, const struct sge *sge, uint32_t bytes)
 {
@@ -172,7 +182,10 @@ static inline uint32_t batch_send(
 {
 	uint32_t first = sq->completed, done = 0;
 
-	/* Only if no other initiator may take receive requests from the target's queue. */
+	/*
+	 * The fast path is only for a queue from which no other initiator may take receive
+	 * requests.
+	 */
 	if (local->is_rq_shared || !local->target_rq)
 		return 0;
 	count = min_u32(count, BATCH_COUNT_MAX);
@@ -238,7 +251,10 @@ static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t no
 	return true;
 }
 
-/* Setting a mark (channel_enter()) checks whether the peer's channel is open, so this does not. */
+/*
+ * channel_enter(), which sets the mark, checks whether the peer's channel is open, so this function
+ * does not.
+ */
 __attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);

@@ -23,7 +23,7 @@ static uint16_t port_of(uint32_t qpn)
 	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & PORT_MASK));
 }
 
-/* The addresses and ports of a packet: of a request to the peer, or of the peer's answer. */
+/* The addresses and ports of a packet, which is a request to the peer or the peer's answer. */
 static struct captured ends_of(const struct local_qp *local, bool is_request)
 {
 	const struct qp *qp = local->qp;
@@ -43,7 +43,10 @@ static struct captured ends_of(const struct local_qp *local, bool is_request)
 	};
 }
 
-/* Copy the packet's payload, from `offset` of the request on, and its pad. False: not readable. */
+/*
+ * Copy the packet's payload, which begins at `offset` of the request's bytes, and its pad. Returns
+ * false when the payload is not readable.
+ */
 static bool payload_get(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, uint8_t *to)
 {
@@ -80,7 +83,10 @@ static void packets_show(const struct local_qp *local, const struct packet *pack
 	packet_put(local->qp, &about, packet, wqe, offset);
 }
 
-/* Initialize a request packet with the next PSN. It uses up `packets` PSNs, as a READ does. */
+/*
+ * Initialize a request packet with the next PSN. The request takes `packets` PSNs; only a READ
+ * takes more than one.
+ */
 static void request_init(
 	struct local_qp *local, struct packet *packet, enum opcode opcode, uint32_t packets)
 {

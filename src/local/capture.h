@@ -8,7 +8,7 @@
  * A capture shows an executed request as the packets that a wire would have had: the request, cut
  * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
  * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
- * Requests that really fall back to packets are not counted there: the requester numbers those.
+ * Requests that fall back to packets do not count; the requester assigns the PSNs of those packets.
  *
  * Threads: the caller holds the lane's lock.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Collecting what initiators have left for a lane: in the channels that the lane watches, and in
- * those on its doorbell's ready list. From a connected channel, all records are collected at once.
- * Borrowers' channels take turns, one record for each turn, because datagrams of several borrowers
- * may be for one receive queue.
+ * Collects the records that initiators have left for a lane: in the channels that the lane watches,
+ * and in the channels on its doorbell's ready list. From a connected channel, all records are
+ * collected at once. Borrowers' channels take turns, one record for each turn, because datagrams of
+ * several borrowers may be for one receive queue.
  */
 #include "local/channel/borrower.h"
 #include "local/local.h"
@@ -12,7 +12,7 @@
 
 /* --- watched channels --- */
 
-/* Watch the channel: its initiator no longer rings the doorbell. */
+/* Watch the channel, so that its initiator no longer rings the doorbell. */
 static void watch_begin(struct local_qp *local, struct local_watch *watch)
 {
 	watch->local = local;
@@ -23,8 +23,8 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
 }
 
 /*
- * Stop watching the channel: from here on its initiator rings the doorbell. The caller collects
- * once more, because the initiator may have published records before without ringing.
+ * Stop watching the channel. From here on its initiator rings the doorbell. The caller collects
+ * once more, because the initiator may have published records without ringing before.
  */
 static void watch_leave(struct local_qp *local)
 {
@@ -53,7 +53,7 @@ void local_watch_end(struct local_qp *local)
 
 /*
  * Take the place of the watched channel whose turn it is, if that channel had no record since its
- * last turn. NULL: the channel had a record and keeps its place.
+ * last turn. Returns NULL when that channel had a record, so that it keeps its place.
  */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
@@ -88,8 +88,8 @@ static uint32_t watched_collect(struct local_lane *lane, uint64_t now_ns)
 	uint32_t count = 0;
 
 	/*
-	 * If a record fails its queue pair, its channel leaves the array, and the last one takes
-	 * its place: a later call collects that one.
+	 * If a record fails its queue pair, the queue pair's channel leaves the array, and the last
+	 * channel takes its place. A later call collects that last channel.
 	 */
 	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
 		i++)
@@ -117,7 +117,7 @@ static struct request_channel *channel_at(const struct lane *lane, uint64_t offs
 		: NULL;
 }
 
-/* Collect a connected channel, which was on the list. Returns how many records it had. */
+/* Collect a connected channel, which was on the list. Returns the number of its records. */
 static uint32_t connection_collect(struct local_qp *local, uint64_t now_ns)
 {
 	uint32_t count;
@@ -150,7 +150,10 @@ static uint32_t rung_add(struct rung *rung, struct lane *lane, struct request_ch
 	return borrower_execute_word(lane, channel);
 }
 
-/* The list has an invalid entry: collect all channels of the lane and of borrowers instead. */
+/*
+ * The list has an invalid entry. Collect all channels of the lane and all borrowers' channels
+ * instead.
+ */
 static __attribute__((cold, noinline)) uint32_t list_mend(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
@@ -178,7 +181,7 @@ static __attribute__((cold, noinline)) uint32_t list_mend(
 /*
  * Handle a channel that was on the list. Collect a connected channel; add a borrower's channel to
  * `rung`, and execute the operation that its borrower requests. *count grows by the number of
- * records and operations. False when no valid list has this channel.
+ * records and operations. Returns false when no valid list has this channel.
  */
 static bool list_entry_take(struct rung *rung, struct request_channel *channel, struct lane *lane,
 	const struct borrower_table *table, uint64_t now_ns, uint32_t *count)
@@ -197,7 +200,7 @@ static bool list_entry_take(struct rung *rung, struct request_channel *channel, 
 /* The largest number of channels on a valid list. */
 enum { LIST_COUNT_MAX = LANE_QP_COUNT_MAX + BORROWER_CHANNEL_COUNT };
 
-/* Take all channels off the list. Returns how many records and operations of theirs are done. */
+/* Take all channels off the list. Returns how many of their records and operations are done. */
 static uint32_t list_take(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
@@ -258,7 +261,7 @@ static void record_collect(struct lane *lane, const struct channel_record *recor
 		srq_collect(lane, record, now_ns);
 }
 
-/* A copy of the channel's next record. False: there is none. */
+/* Copy the channel's next record. Returns false when there is none. */
 static bool record_next(const struct request_channel *channel, struct channel_record *ret_record)
 {
 	const struct channel_record *record = channel_next(channel);
@@ -286,7 +289,10 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 			continue;
 		}
 		if (!record.serial || ud_endpoint_is_in_order(lane, &record)) {
-			/* Before record_collect(), which may fail a queue pair and so be nested. */
+			/*
+			 * This precedes record_collect(), which may fail a queue pair, and thereby
+			 * call local_collect() again.
+			 */
 			channel_collected(channel);
 			record_collect(lane, &record, now_ns);
 			count++;
@@ -298,8 +304,8 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 
 /*
  * Put the channels that still have datagrams back on the ready list, because their turn has not
- * come. *ret_early is such a datagram: the one whose receive request was taken first among those
- * for its queue pair. If there is none, its `serial` is 0.
+ * come. *ret_early becomes the record of such a datagram, the one whose receive request was taken
+ * first among those for its queue pair. If there is none, ret_early->serial is 0.
  */
 static void rung_leave(const struct rung *rung, const struct lane *lane, struct doorbell *doorbell,
 	struct channel_record *ret_early)
@@ -322,7 +328,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 	}
 }
 
-/* The most records of one round: as many as all borrowers' channels have room for. */
+/* The most records of one round: the number that all borrowers' channels together have room for. */
 #define ROUND_RECORDS_MAX ((uint32_t)BORROWER_CHANNEL_COUNT * CHANNEL_RECORD_COUNT)
 
 static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns,
@@ -343,8 +349,8 @@ static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, 
 }
 
 /*
- * The limit of the rounds in one call, each of which may wait for a missing datagram. Meanwhile
- * other threads wait for the lane's lock.
+ * The most rounds in one call. A limit is needed because each round may wait for a missing
+ * datagram, while other threads wait for the lane's lock.
  */
 enum { ROUNDS_MAX = 64 };
 
@@ -357,8 +363,9 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 
 	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
 		/*
-		 * No record was in turn: some borrower has taken the request whose turn it is, and
-		 * not yet published its record. Wait for the borrower once, then skip the request.
+		 * No record's turn has come. Some borrower has taken the request whose turn it is,
+		 * and has not yet published its record. Wait for the borrower once, then skip the
+		 * request.
 		 */
 		if (!found && has_waited)
 			ud_endpoint_skip(lane, &early);
@@ -372,7 +379,7 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 }
 
 /*
- * The limit of nested calls. A record may fail a queue pair, which calls local_collect() for its
+ * The most nested calls. A record may fail a queue pair, which calls local_collect() for its
  * endpoint before it flushes. Borrowers decide how many queue pairs fail in this way. Each level
  * takes some 4 KiB of stack.
  */

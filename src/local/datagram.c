@@ -10,7 +10,7 @@
 #include "queue/rq_taker.h"
 #include "wire/psn.h"
 
-/* A delivered datagram raises the budget of the next wait by at least this. */
+/* A delivered datagram raises the budget of the next wait by at least this time. */
 #define WAIT_BUDGET_NS_GAIN 1000u
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
@@ -90,7 +90,10 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 	return !route->endpoint || atomic_load(&route->endpoint->serial) != route->serial;
 }
 
-/* Have the control thread look up the target's process, by system calls. One lookup at a time. */
+/*
+ * Have the control thread look up the target's process, which takes system calls. It executes one
+ * lookup at a time.
+ */
 static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
 {
@@ -158,7 +161,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 	route->posted_seen = rq_taken(route->rq);
 	route->receive = (struct mr_cached){.key_word = NULL};
 	if (route->serial)
-		route->packets = 0; /* these were sent to the previous endpoint */
+		route->packets = 0; /* the counted datagrams were sent to the previous endpoint */
 	route->arrived_before = 0;
 	receive_wait_begin(&route->wait, route->rq);
 	route->serial = serial;
@@ -167,7 +170,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 }
 
 /*
- * Set the in-use mark for `key`. Usually it is set already, because endpoint_enter() sets the mark
+ * Set the in-use mark for `key`. Usually the mark is set already, because endpoint_enter() sets it
  * for the key of the previous receive request.
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
@@ -221,8 +224,8 @@ static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sg
 }
 
 /*
- * Find the payload. False: a local key does not permit the read. The datagram then falls back to
- * packets; their requester finds the same error, and fails the request.
+ * Find the payload. Returns false when a local key does not permit the read. Then the datagram
+ * falls back to packets. ud_next_packet() finds the same error, and fails the request.
  */
 static bool payload_find(
 	struct ud_endpoint_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
@@ -264,7 +267,10 @@ static void grh_make(
 
 /* --- the receive request --- */
 
-/* Find the part `at` of the receive buffer. The mark names its key, or CHANNEL_PUBLISHES is set. */
+/*
+ * Find the part `at` of the receive buffer. The mark names the key of that part, or is
+ * CHANNEL_PUBLISHES.
+ */
 static enum mr_fault theirs_find(
 	struct datagram_route *route, const struct sge *at, struct peer_place *ret_place)
 {
@@ -289,7 +295,10 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
-/* The lookup of `key` failed. It was valid when the request was taken: see owner_await_key(). */
+/*
+ * The lookup of `key` has failed, although the key was valid when the request was taken. See
+ * owner_await_key().
+ */
 static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
 {
 	borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
@@ -322,14 +331,17 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 			done += at.bytes;
 		else if (revoked++ == REVOKED_MAX)
 			return MR_FAULT_PAGE;
-		/* The mark was revoked: write the same bytes again. */
+		/* The mark was revoked, so write the same bytes again. */
 		else
 			borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
 	}
 	return MR_OK;
 }
 
-/* The address of the receive buffer, if it is one piece that this process has mapped; else NULL. */
+/*
+ * The address of the receive buffer, if the buffer is one piece that this process has mapped;
+ * otherwise NULL.
+ */
 static uint8_t *theirs_mapped(
 	struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
 {
@@ -371,8 +383,9 @@ static enum mr_fault receive_fill(struct datagram_route *route, const struct rec
 enum { FASTER_MAX = 1000 }; /* attempts to take a request before another sender does */
 
 /*
- * Take a receive request that the datagram fits into. QP_LOCAL_LATER: no request is posted, or the
- * channel has no room for a record. *ret_taken is the number of requests taken before this one.
+ * Take a receive request into which the datagram fits. Returns QP_LOCAL_LATER when no request is
+ * posted, or the channel has no room for a record. *ret_taken is the number of requests that were
+ * taken before this one.
  */
 static enum qp_local_result receive_take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
@@ -399,7 +412,7 @@ static void route_kick(const struct datagram_route *route)
 	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
 }
 
-/* Publish the record of the receive request. Its buffer was filled, unless `fault` says why not. */
+/* Publish the record of the receive request. Its buffer was filled; if not, `fault` says why. */
 static void record_publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)
@@ -422,7 +435,10 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 		.taken = (uint32_t)taken,
 	};
 
-	/* Cannot fail: receive_take() found room, and only this lane publishes in this channel. */
+	/*
+	 * The call cannot fail, because receive_take() found room, and only this lane publishes in
+	 * this channel.
+	 */
 	borrower_channel_publish(peer_of(route), process->channel, process->doorbell, &record);
 	if (fault)
 		route_kick(route);
@@ -430,7 +446,10 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 
 /* --- waiting --- */
 
-/* When the datagram begins to wait because the channel is full, wake the receiver to collect. */
+/*
+ * If the datagram has begun to wait because the channel is full, wake the receiver, so that it
+ * collects.
+ */
 static void wake_receiver(const struct datagram_route *route, uint64_t now_ns)
 {
 	if (receive_wait_is_new(&route->wait, now_ns) &&
@@ -450,7 +469,8 @@ static void waited_well(struct datagram_route *route)
 
 /*
  * Have the datagrams that were sent as packets arrived? If not, the result is QP_LOCAL_PACKETS, so
- * that this one follows them, or QP_LOCAL_LATER. After the wait, missing datagrams count as lost.
+ * that the next datagram follows them, or QP_LOCAL_LATER. After a full wait, missing datagrams
+ * count as lost.
  */
 static enum qp_local_result packets_follow(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -471,7 +491,7 @@ static enum qp_local_result packets_follow(
 
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
-	/* A limited rate needs packets. */
+	/* A datagram with a limited rate needs packets. */
 	return !qp->pace && !wqe->datagram.rate_kbps && wqe->total_bytes <= qp->mtu_bytes &&
 		wqe->total_bytes <= PAYLOAD_BYTES_MAX;
 }
@@ -513,7 +533,10 @@ static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 	return result;
 }
 
-/* The datagram was delivered: wake the receiver's thread if it waits for a completion or event. */
+/*
+ * The datagram was delivered. Wake the receiver's thread if it waits for a completion or for the
+ * limit event.
+ */
 static void receiver_notify(const struct datagram_route *route, const struct send_wqe *wqe)
 {
 	if (route->is_rq_shared && rq_note_low(route->rq))
@@ -523,7 +546,7 @@ static void receiver_notify(const struct datagram_route *route, const struct sen
 			(wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* Count a datagram that falls back to packets although there is an endpoint. */
+/* Count a datagram that falls back to packets although its endpoint is known. */
 static void goes_by_packets(struct datagram_route *route)
 {
 	if (!route->packets)

@@ -4,20 +4,20 @@
  *
  * A datagram names a path (that of an address handle, on this lane) and a queue pair number. The
  * lane knows the paths that may lead to addresses of this host. The first datagrams on such a path
- * to a queue pair go by packets, until the control thread has found the process that has the queue
+ * to a queue pair use packets, until the control thread has found the process that has the queue
  * pair (datagram_lookup_done()); then there is a route. A sender with a route finds the queue
  * pair's UD endpoint (local/ud_endpoint.h), and is a borrower of that process.
  *
  * Only datagrams that succeed are delivered without packets. A datagram that the receiver will drop
- * (a wrong Q_Key, or a payload longer than its receive request) goes by packets, so that the
- * receiver drops and counts it. Later datagrams follow it by packets until it has arrived, so that
- * they stay in order.
+ * (a wrong Q_Key, or a payload longer than its receive request) uses packets, so that the receiver
+ * drops and counts it. Later datagrams use packets, too, until that one has arrived, so that they
+ * stay in order.
  *
  * A sender waits for a receive request. But if the receive queue was empty when its endpoint was
  * found, or after a fruitless wait, the sender does not wait again before the receiver posts a
  * request. A sender also waits while the channel has no room for a record, or FALLBACKS_MAX packets
- * are under way to the receiver. Each fruitless wait halves the next, because a datagram queue pair
- * has other destinations, too. Datagrams may lose their order when several senders use packets at
+ * are under way to the receiver. Each fruitless wait halves the next one, because other datagrams
+ * of the queue pair wait, too. Datagrams may lose their order when several senders use packets at
  * once, or when packets are lost; IBTA promises no order.
  *
  * Threads: the caller holds the lane's lock.
@@ -38,16 +38,17 @@
 enum {
 	DATAGRAM_PATH_BUCKETS = 1024,
 	DATAGRAM_ROUTE_BUCKETS = 256,
-	DATAGRAM_ROUTES_MAX = 4096, /* the most of a lane; beyond it, idle routes are removed */
+	/* The most routes of a lane; above this number, idle routes are removed */
+	DATAGRAM_ROUTES_MAX = 4096,
 };
 
-/* A path whose remote address may be one of this host. */
+/* A path whose remote address may be an address of this host. */
 struct datagram_path {
 	struct list link; /* in datagram_lane.paths */
 	uint32_t id; /* struct qp_path */
 	struct gid local;
 	struct gid remote;
-	uint8_t traffic_class; /* as the receiver sees it, ECN bits included */
+	uint8_t traffic_class; /* the value that the receiver gets, with the ECN bits */
 	uint8_t hop_limit;
 };
 
@@ -57,7 +58,8 @@ struct datagram_process {
 	uint32_t lane; /* index of the owner's lane with the slot of the number */
 	const struct ud_endpoint_table *endpoints; /* of the owner's lane */
 	struct doorbell *doorbell; /* of the owner's lane */
-	struct request_channel *channel; /* owner_channel() of this lane for the owner's lane */
+	/* The result of owner_channel() for this lane and the owner's lane */
+	struct request_channel *channel;
 };
 
 struct datagram_route {
@@ -66,17 +68,20 @@ struct datagram_route {
 	uint32_t qpn;
 	struct datagram_process process;
 	uint64_t again_ns; /* if `process.owner` is NULL: the time of the next lookup */
-	/* The endpoint of `qpn`, and what was read from it. */
+	/* The endpoint of `qpn`, and the values that were read from it. */
 	struct ud_endpoint *endpoint; /* NULL: none is open */
 	uint64_t serial;
 	uint32_t recv_pd;
 	bool is_rq_shared;
 	struct recv_queue *rq;
 	struct cq_ring *cq;
-	uint32_t posted_seen; /* count of posted receive requests, as last read */
+	uint32_t posted_seen; /* the count of posted receive requests that was last read */
 	struct mr_cached receive; /* the last lookup of a key that receive requests name */
 	uint64_t mark; /* the in-use mark for the last such key; 0: none */
-	/* Count of datagrams sent as packets since `endpoint->arrived` was `arrived_before`. */
+	/*
+	 * The number of datagrams that were sent in packets since endpoint->arrived had the value
+	 * `arrived_before`.
+	 */
 	uint32_t packets;
 	uint32_t arrived_before;
 	struct receive_wait wait;
@@ -87,7 +92,8 @@ struct datagram_lookup {
 	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
 	uint32_t from_qpn; /* the sender, whose counters count the result */
-	uint32_t packets; /* datagrams sent to `qpn` as packets since the lookup began */
+	/* Number of datagrams that were sent to `qpn` in packets since the lookup began */
+	uint32_t packets;
 };
 
 /* What a lane has for the datagrams that its queue pairs send. */
@@ -95,15 +101,15 @@ struct datagram_lane {
 	struct list paths[DATAGRAM_PATH_BUCKETS];
 	struct list routes[DATAGRAM_ROUTE_BUCKETS];
 	uint32_t route_count;
-	struct datagram_lookup lookup; /* only one is pending at a time */
+	struct datagram_lookup lookup; /* one lookup at most is pending */
 	void (*request_lookup)(void); /* wakes the thread that executes `lookup`; never blocks */
 };
 
 void datagram_lane_init(struct datagram_lane *lane, void (*request_lookup)(void));
 
 /*
- * Add a path that may lead to this host. It belongs to the lane until datagram_path_remove(). The
- * caller removes a path only when no route uses it.
+ * Add a path that may lead to this host. The path belongs to the lane until datagram_path_remove().
+ * The caller removes a path only when no route uses it.
  */
 void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
@@ -114,7 +120,10 @@ void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path
  */
 void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route);
 
-/* Remove a route for which `is_it` returns true, and return it; NULL: there is none. */
+/*
+ * Remove a route for which `is_it` returns true, and return that route. Returns NULL when there is
+ * none.
+ */
 struct datagram_route *datagram_route_take(struct datagram_lane *lane,
 	bool (*is_it)(const struct datagram_route *route, const void *context),
 	const void *context);

@@ -24,7 +24,7 @@ static bool is_for(const struct request_channel *channel, const struct qp *qp)
 		gid_is_equal(&channel->remote, &qp->attr.path.local);
 }
 
-/* The target has opened another channel: forget what was cached of the previous one. */
+/* The target has opened another channel. Forget what was cached of the previous channel. */
 static void begin_anew(struct local_qp *local, struct request_channel *channel)
 {
 	local->is_inside = false;
@@ -64,7 +64,9 @@ bool local_attach(struct local_qp *local)
 	if (!channel_generation_is_open(generation) ||
 		!channel_enter(channel, generation, CHANNEL_PUBLISHES))
 		return false;
-	/* The mark is set, so the fields of the channel do not change: the owner waits for it. */
+	/*
+	 * The mark is set, and the owner waits for it, so the fields of the channel do not change.
+	 */
 	bool is_ours = is_for(channel, qp);
 	local->target_cq = peer_at(peer, READ_ONCE(channel->cq_offset), sizeof(struct cq_ring));
 	local->target_doorbell =
@@ -144,7 +146,7 @@ void local_notify_first(struct local_qp *local)
 
 /* --- messages --- */
 
-/* No receive request is posted, or no record is free: wait for a while, then use packets. */
+/* No receive request is posted, or no record is free. Wait for a while, then use packets. */
 static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	enum qp_local_result result;
@@ -158,7 +160,7 @@ static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, u
 	return result;
 }
 
-/* Publish a record. The caller has set the mark. False: the channel was closed. */
+/* Publish a record. The caller has set the mark. Returns false when the channel was closed. */
 static bool record_publish(struct local_qp *local, const struct channel_record *record)
 {
 	struct request_channel *target = local->target;
@@ -191,7 +193,7 @@ bool local_deliver(
 		.number = wqe->srqn,
 	};
 
-	/* If the message has bytes, moving them has set the mark. */
+	/* If the message has bytes, the mark is set, because local_move() has set it. */
 	if ((!local->is_inside && !local_begin(local, CHANNEL_PUBLISHES)) ||
 		!record_publish(local, &record))
 		return false;
@@ -212,8 +214,8 @@ bool local_deliver(
 }
 
 /*
- * Find the receive request for the next message. Before this initiator takes it, another one may
- * take it, but only from a shared queue. False: no request is posted, or no record is free.
+ * Find the receive request for the next message. If the queue is shared, another initiator may take
+ * the request before this one does. Returns false when no request is posted, or no record is free.
  */
 static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 {
@@ -256,8 +258,8 @@ static bool names_key(const struct send_wqe *wqe)
 enum { FASTER_MAX = 1000 }; /* attempts to take a request before another initiator does */
 
 /*
- * Take the receive request that receive_peek() has found, or a later one. False: other initiators
- * have taken all.
+ * Take the receive request that receive_peek() has found, or a later one. Returns false when other
+ * initiators have taken all.
  */
 static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 {
@@ -272,8 +274,8 @@ static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 
 /*
  * Execute a SEND to a shared receive queue. The receive request is taken before its buffer is
- * filled. All checks precede the taking, so the copy fails only if the owner has just removed the
- * memory, or its pages are missing.
+ * filled. The initiator makes all checks before it takes the request, so the copy fails only if the
+ * owner has just removed the memory, or its pages are missing.
  */
 static enum qp_local_result send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -308,8 +310,8 @@ static enum qp_local_result send_shared(
 }
 
 /*
- * Complete a WRITE WITH IMMEDIATE after its bytes were moved. It takes a receive request from a
- * shared receive queue.
+ * Complete a WRITE WITH IMMEDIATE after its bytes were moved. The WRITE takes a receive request
+ * from a shared receive queue.
  */
 static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)

@@ -12,7 +12,7 @@
 #include "base/prefetch.h"
 #include "local/local.h"
 
-/* Set `mark` in the target's channel. False: the channel was closed. */
+/* Set `mark` in the target's channel. Returns false when the channel was closed. */
 static inline bool local_begin(struct local_qp *local, uint64_t mark)
 {
 	local->is_inside = local->is_inside ? channel_remark(local->target, local->generation, mark)
@@ -27,7 +27,10 @@ static inline void local_end(struct local_qp *local)
 	local->is_inside = false;
 }
 
-/* Set the in-use mark for `key`, before bytes of its memory are moved. False as local_begin(). */
+/*
+ * Set the in-use mark for `key`, before bytes of its memory are moved. Returns false when the
+ * channel was closed.
+ */
 static inline bool local_use(struct local_qp *local, uint32_t key)
 {
 	return local_begin(local, CHANNEL_USES_KEY | key);
@@ -41,7 +44,10 @@ static inline bool local_mark_holds(const struct local_qp *local)
 
 /* --- initiator.c --- */
 
-/* Find the peer's channel for this queue pair, if local->target is not it. False: there is none. */
+/*
+ * Is local->target the peer's open channel for this queue pair? If not, find that channel. Returns
+ * false when there is none.
+ */
 static inline bool local_is_attached(struct local_qp *local)
 {
 	const struct request_channel *target = local->target;
@@ -60,10 +66,10 @@ static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 	atomic_store_explicit(count, value + amount, memory_order_relaxed);
 }
 
-/* Ring the doorbell for the connection's first request if that publishes no record. */
+/* Ring the doorbell for the connection's first request, which publishes no record. */
 void local_notify_first(struct local_qp *local);
 
-/* Account for executed requests that take no receive request. `count` is their counter. */
+/* Count executed requests that take no receive request. `count` is the counter of their kind. */
 static inline void local_executed(
 	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
@@ -76,8 +82,8 @@ static inline void local_executed(
 }
 
 /*
- * The buffer of the next receive request, `wr_id`, is filled: publish its record. False when the
- * channel was closed.
+ * The buffer of the next receive request, which has `wr_id`, is filled. Publish its record. Returns
+ * false when the channel was closed.
  */
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
@@ -96,7 +102,10 @@ static inline bool local_is_invalidating(struct local_qp *local)
 
 /* --- move.c --- */
 
-/* The most bytes moved under one mark: deregistration waits for no longer copy. */
+/*
+ * The most bytes that are moved under one mark, so that deregistration never waits for a longer
+ * copy.
+ */
 #define LOCAL_STEP_BYTES (4u << 20)
 
 /* The target's end of a move: the list of its memory, and the rights that the move needs there. */
@@ -109,8 +118,8 @@ struct local_theirs {
 };
 
 /*
- * The address of local bytes. False: the key does not grant the access, or names memory that is
- * borrowed from another process.
+ * Find the address of local bytes. Returns false when the key does not grant the access, or names
+ * memory that is borrowed from another process.
  */
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
@@ -130,8 +139,9 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 
 /*
  * Move the request's bytes; both lists have room for them. With `is_written` they move to the
- * target. Returns false, and has moved nothing, when a key does not grant the access. Returns false
- * as well when memory could not be reached or the mark was revoked; then it may have moved a part.
+ * target. Returns false when a key does not grant the access; then nothing was moved. Also returns
+ * false when memory could not be reached or the mark was revoked; then some bytes may have been
+ * moved.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
@@ -147,7 +157,7 @@ static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 
 /* --- words.c --- */
 
-/* Execute FETCH AND ADD or COMPARE AND SWAP. *ret_fault is the reason of QP_LOCAL_FAILED. */
+/* Execute FETCH AND ADD or COMPARE AND SWAP. After QP_LOCAL_FAILED *ret_fault is the reason. */
 enum qp_local_result local_atomic(
 	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault);
 

@@ -27,7 +27,7 @@ static void note_taken(struct local_qp *local, uint32_t taken)
 	rq_know_taken(local->qp->rq, taken);
 }
 
-/* Do other queue pairs receive from the queue of this one? */
+/* Do other queue pairs take from the receive queue of this queue pair, too? */
 static bool is_shared(const struct qp *qp)
 {
 	return qp->srq || qp->type == QP_TYPE_XRC_RECV;
@@ -58,8 +58,9 @@ static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local,
 }
 
 /*
- * Take the next receive request of the queue pair's own queue. False when the record names another
- * request, or `bytes` do not fit into it. *ret_wr_id comes from the queue, not from the record.
+ * Take the next receive request of the queue pair's own queue. Returns false when the record names
+ * another request, or `bytes` bytes do not fit into the request. *ret_wr_id comes from the queue,
+ * not from the record.
  */
 static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, uint64_t *ret_wr_id)
 {
@@ -94,7 +95,7 @@ static bool is_record(const struct channel_record *record)
 		!(record->flags & ~flags) && record->byte_count <= MESSAGE_BYTES_MAX;
 }
 
-/* Collect a record that is not of a plain SEND, or not for the queue pair's own receive queue. */
+/* Collect a record that is not for a plain SEND, or not for the queue pair's own receive queue. */
 static __attribute__((noinline)) void collect_other(
 	struct local_qp *local, const struct channel_record *place, uint64_t now_ns)
 {
@@ -103,7 +104,10 @@ static __attribute__((noinline)) void collect_other(
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
 	struct srq *srq = shared_srq_of(qp, record.number);
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
-	/* What the initiator wrote to the receive buffer, which an immediate WRITE does not use. */
+	/*
+	 * The bytes that the initiator wrote to the receive buffer. A WRITE with immediate data
+	 * writes none there.
+	 */
 	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0;
 	struct cqe cqe = {
 		.opcode = record.opcode,
@@ -126,7 +130,10 @@ static __attribute__((noinline)) void collect_other(
 	}
 	if (record.opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
-	/* The initiator has checked the key. If it is invalid now, the program has ended it. */
+	/*
+	 * The initiator has checked the key. If the key is invalid now, the program has invalidated
+	 * it since.
+	 */
 	if (record.flags & WC_WITH_INV)
 		mw_invalidate(qp->lane->mrs, record.imm, user);
 	if (!is_xrc)
@@ -163,7 +170,10 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 	const struct channel_record *record;
 	uint32_t count = 0;
 
-	/* The channel has no more records than this; later ones ring the doorbell again. */
+	/*
+	 * The channel has no more than CHANNEL_RECORD_COUNT records; later ones ring the doorbell
+	 * again.
+	 */
 	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
 		(record = channel_next(local->channel))) {
 		collect_one(local, record, now_ns);
@@ -178,7 +188,7 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 
 /*
  * Collect the channel, and count its receive requests as taken. Usually the initiator has counted
- * them right after publishing their records, but it may have been killed in between.
+ * them right after it had published their records, but it may have been killed before it counted.
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
@@ -203,7 +213,10 @@ bool local_wait(const struct local_qp *local)
 	return channel_wait(local->channel, local->owner, &round, CLOSE_ROUNDS_MAX);
 }
 
-/* Close the channel, and wait until its mark is clear. False: a suspended initiator keeps it. */
+/*
+ * Close the channel, and wait until its mark is clear. Returns false when a suspended initiator
+ * keeps the mark.
+ */
 static bool close_and_wait(struct local_qp *local)
 {
 	bool is_free;
@@ -218,9 +231,10 @@ static bool close_and_wait(struct local_qp *local)
 enum { FAREWELL_ROUNDS_MAX = 600 }; /* calls of local_owner.pause */
 
 /*
- * Wait, for a limited time, until the target has collected our last records. The target's program
- * may otherwise learn first, in another way, that the connection is over, and no longer poll. After
- * packets no such wait is needed, because their acknowledgements show that they were received.
+ * Wait, for a limited time, until the target has collected this queue pair's last records.
+ * Otherwise the target's program may first learn in another way that the connection is over, and
+ * poll no more. After packets no such wait is needed, because their acknowledgements show that they
+ * were received.
  */
 static void wait_for_last_records(const struct local_qp *local)
 {
@@ -267,8 +281,8 @@ enum { INVALIDATE_NS = 50000000 };
 
 /*
  * Wait until the initiator no longer uses the invalidated key. If the wait fails, because the
- * initiator is suspended, the initiator may still write some bytes when it continues. That is
- * harmless, because the window's memory is still registered: the bytes go to memory of the program.
+ * initiator is suspended, the initiator may still write some bytes when it continues. They go to
+ * memory of the program that is still registered, so they do no harm.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {
@@ -388,7 +402,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	local_watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		/* An initiator that died while it rang may have left is_rung set */
+		/* An initiator that died while it rang the doorbell may have left is_rung set */
 		ready_reset(&local->channel->ready);
 	else if (local->qp->srq)
 		local->qp->srq->is_in_use = true;

@@ -4,15 +4,15 @@
  * is about connections (RC, XRC, UC). Datagrams use the same means by ud_endpoint.h and datagram.h.
  *
  * A queue pair whose peer is on this host has one request channel in each direction. The channel in
- * our NIC memory is for the peer, which executes its requests on our memory. The channel in the
- * peer's NIC memory is for our requests, once the peer has opened it. Each direction works without
- * the other.
+ * the NIC memory of this process is for the peer, which executes its requests on this process's
+ * memory. The channel in the peer's NIC memory is for the requests of this process, once the peer
+ * has opened it. Each direction works without the other.
  *
  * A request falls back to packets when the initiator cannot execute it: the peer has opened no
  * channel yet, the peer would refuse the request, its memory cannot be reached, or no receive
- * request is posted in time. Then the peer's responder answers, with its own NAK, state and events.
- * So this transport succeeds or falls back. Only an atomic may fail here, if it may have been
- * executed already, because it must not be executed twice (words.c).
+ * request is posted in time. Then the peer's responder decides, with NAKs, state changes and events
+ * as usual. So this transport either succeeds or falls back. Only an atomic may fail here, if it
+ * may have been executed already, because it must not be executed twice (words.c).
  *
  *     channel/        what an initiator leaves at its target, and the target's memory
  *     initiator.c     executes work requests
@@ -26,12 +26,13 @@
  *     local.c         opens and closes channels
  *
  * Order: a request is executed here only when every earlier request of the queue pair is complete,
- * so a request executed here overtakes no request in packets, nor the reverse.
+ * so it overtakes no earlier request in packets. A request in packets overtakes no request that is
+ * executed here either.
  *
  * Death: a peer that ends leaves its channel open. Operations that need the peer's process fail,
  * the request falls back to packets, and the retries run out as for any dead peer. A suspended peer
- * delays only deregistration in our process, which waits for the peer's in-use mark in our channel,
- * and revokes the mark after a while.
+ * delays only deregistration in this process, which waits for the peer's in-use mark, and revokes
+ * the mark after a while.
  *
  * Threads: everything here runs under the lane's lock. System calls are made only by the functions
  * of struct peer_ops and struct local_owner, which the caller provides.
@@ -51,14 +52,16 @@
 enum { LOCAL_WATCHED_MAX = 8 };
 
 /*
- * A channel that the lane polls for records. Written under the lane's lock. Any thread may read it
- * without the lock and get a hint; `sequence` stays valid, because channels are never freed.
+ * A channel that the lane polls for records. The members are written under the lane's lock. Any
+ * thread may read them without the lock to get a hint; `sequence` stays valid, because channels are
+ * never freed.
  */
 struct local_watch {
-	const _Atomic uint64_t *_Atomic sequence; /* of the next record */
+	const _Atomic uint64_t *_Atomic sequence; /* the sequence of the next record */
 	_Atomic uint64_t published; /* the value of *sequence once that record is published */
 	struct local_qp *local;
-	bool is_busy; /* had a record since another channel last tried to take this place */
+	/* The channel had a record since another channel last tried to take this place */
+	bool is_busy;
 };
 
 /* What a lane has as owner of channels: its doorbell, and the channels that it watches. */
@@ -86,44 +89,48 @@ struct local_qp {
 	struct qp_local base; /* qp->local */
 	struct qp *qp;
 	const struct local_owner *owner;
-	/* As target. */
+	/* The fields for the role of target. */
 	struct request_channel *channel;
 	uint64_t channel_offset;
 	struct local_lane *lane;
 	struct local_watch *watch; /* NULL: the channel is not watched */
-	bool has_taken; /* records have taken receive requests not counted by collect_all() yet */
+	/* Records have taken receive requests that collect_all() has not counted yet */
+	bool has_taken;
 	uint32_t last_taken; /* channel_record.taken of the last of those records */
 	bool is_unsound; /* the channel had an invalid record, so no more records are collected */
-	/* As initiator. */
+	/* The fields for the role of initiator. */
 	struct peer *peer; /* NULL: unknown, or its process has ended */
-	const struct channel_table *table; /* of the peer's lane that has the peer's queue pair */
-	struct request_channel *target; /* the peer's channel for us; NULL: not attached yet */
+	/* Channels of the peer's lane that has the peer's queue pair */
+	const struct channel_table *table;
+	/* The peer's channel for this queue pair; NULL: not attached yet */
+	struct request_channel *target;
 	/*
-	 * The target's receive queue. NULL: initiators may not take from it. Of an XRC target: the
-	 * queue that the present request names.
+	 * The target's receive queue; NULL: initiators may not take from it. If the target is XRC,
+	 * the queue that the present request names.
 	 */
 	struct recv_queue *target_rq;
 	struct cq_ring *target_cq;
 	struct doorbell *target_doorbell;
 	uint64_t target_offset;
 	uint32_t generation; /* the generation of `target` when it was attached */
-	bool is_inside; /* our mark in `target` is set, while a request is executed */
-	uint32_t collected_seen; /* target->collected, as last read */
-	uint32_t posted_seen; /* count of requests posted to target_rq, as last read */
+	bool is_inside; /* a request is being executed, and its mark in `target` is set */
+	uint32_t collected_seen; /* the value of target->collected that was last read */
+	uint32_t posted_seen; /* the count of requests posted to target_rq that was last read */
 	bool is_rq_shared; /* other queue pairs take from target_rq, too */
 	const struct srq_directory *target_srqs; /* NULL unless the target is XRC */
-	uint64_t target_serial; /* XRC target: the serial of target_rq */
+	uint64_t target_serial; /* if the target is XRC, the serial of target_rq */
 	uint32_t target_srqn; /* the number by which target_rq was found, or SHARED_NO_SRQN */
 	uint32_t target_pd; /* the domain of the regions that remote keys name */
 	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record has opcode CHANNEL_TAKEN */
 	uint32_t taken_seen; /* rq_taken() when the shared queue was last seen empty */
 	uint64_t peeked; /* what rq_take_peeked() needs for the request that shared_peek() found */
-	struct mr_cached own; /* the last lookup of an lkey of our requests */
+	struct mr_cached own; /* the last lookup of an lkey of this queue pair's requests */
 	struct mr_cached remote; /* the last lookup of a remote key */
 	struct mr_cached receive; /* the last lookup of a key that a receive request names */
 	struct receive_wait wait; /* the wait for a receive request */
-	bool is_invalidating; /* the owner may not have collected a SEND WITH INVALIDATE yet */
+	/* A SEND WITH INVALIDATE was executed, and the owner may not have collected it yet */
+	bool is_invalidating;
 	uint32_t invalidated_number; /* count of records up to and including that SEND */
 	bool has_unmapped_atomics; /* an atomic named memory that is not mapped here */
 	uint32_t unmapped_key; /* the key that the last such atomic named */
@@ -144,34 +151,37 @@ struct local_channel {
 };
 
 /*
- * Connect a queue pair in RTR whose peer is on this host: open our channel to the peer. The caller
- * has zeroed `local`, which belongs to the queue pair until local_disconnect(). `peer` and `table`
- * may be NULL: then this queue pair's requests go by packets.
+ * Connect a queue pair in RTR whose peer is on this host: open the queue pair's channel to the
+ * peer. The caller has zeroed `local`, which belongs to the queue pair until local_disconnect().
+ * `peer` and `table` may be NULL; then this queue pair's requests use packets.
  */
 void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
 	struct peer *peer, const struct channel_table *table);
 
 /*
- * End the connection: the channel is closed, its records are collected, and it is on no ready list.
- * False when a suspended initiator keeps its mark: then the channel must never be reused.
+ * End the connection: close the channel, collect its records, and take it off the ready list.
+ * Returns false when a suspended initiator keeps its mark; then the channel must never be reused.
  */
 bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
-/* Forget the peer, because its process has ended or the connection ends. Requests use packets. */
+/*
+ * Forget the peer, because its process has ended or the connection ends. From now on requests use
+ * packets.
+ */
 void local_forget_peer(struct local_qp *local);
 
 /*
  * The caller has removed an object from the table in which initiators look it up. Wait until the
- * initiator has no mark in the channel. False when a suspended initiator keeps its mark: then the
- * memory of the object must never be reused. The lane need not be locked, but the caller prevents
- * local_disconnect() during the call.
+ * initiator has no mark in the channel. Returns false when a suspended initiator keeps its mark;
+ * then the memory of the object must never be reused. The lane need not be locked, but the caller
+ * prevents local_disconnect() during the call.
  */
 bool local_wait(const struct local_qp *local);
 
 /*
  * May there be records to collect, or records that another thread is collecting? Any thread may
- * call. False: the completion queues have everything that was published before the call. True is a
- * hint.
+ * call. A result of false is certain: the completion queues have everything that was published
+ * before the call. A result of true is a hint.
  */
 static inline bool local_has_work(const struct local_lane *lane)
 {
@@ -203,14 +213,15 @@ static inline bool local_has_work(const struct local_lane *lane)
  * taken an earlier request and not yet published it, the call waits for the borrower, a few
  * milliseconds at most.
  *
- * A record may fail a datagram queue pair, whose endpoint calls this again. A call that is nested
- * too deeply collects nothing from the ready list; the outer calls or a later one do so.
+ * A record may fail a datagram queue pair, whose endpoint then calls this function again. A call
+ * that is nested too deeply collects nothing from the ready list, and leaves that to the outer
+ * calls or a later call.
  */
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
 
 /*
- * The lane polls this channel. Set local->watch to the place of the channel's next record, and to
- * the value of `sequence` by which the record will show that it is published.
+ * For a channel that the lane polls: set local->watch to the place of the channel's next record,
+ * and to the value of `sequence` by which the record will show that it is published.
  */
 static inline void local_watch_next(struct local_qp *local)
 {
@@ -227,10 +238,13 @@ static inline void local_watch_next(struct local_qp *local)
 /* Stop watching the channel, if it is watched. */
 void local_watch_end(struct local_qp *local);
 
-/* local.c: collect the records of one channel. Returns how many there were. */
+/* local.c: collect the records of one channel. Returns the number of records. */
 uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns);
 
-/* local.c: the initiator has executed its first request: raise SIGNAL_QP_ESTABLISHED once. */
+/*
+ * local.c: the initiator has executed its first request, so raise SIGNAL_QP_ESTABLISHED, but only
+ * once.
+ */
 void local_establish(struct local_qp *local);
 
 /* The connection of a queue pair within this host; NULL: it has none. `qp` may be NULL. */
@@ -249,7 +263,7 @@ enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, ui
  */
 bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 
-/* Find the peer's channel for this queue pair. False: the peer has not opened it. */
+/* Find the peer's channel for this queue pair. Returns false when the peer has not opened it. */
 bool local_attach(struct local_qp *local);
 
 #endif

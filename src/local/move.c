@@ -4,7 +4,7 @@
 
 #include "memory/copy.h"
 
-/* May the first `bytes` bytes of the target's list be accessed now? */
+/* May the first `bytes` bytes of the memory in the target's list be accessed now? */
 static bool theirs_check(
 	const struct local_qp *local, const struct local_theirs *theirs, uint64_t bytes)
 {
@@ -79,7 +79,10 @@ struct cursor {
 	uint64_t skip_bytes;
 };
 
-/* Skip entries of which all bytes were moved. Returns the bytes left in the entry at the cursor. */
+/*
+ * Skip entries of which all bytes were moved. Returns the number of bytes left in the entry at the
+ * cursor.
+ */
 static uint64_t cursor_left(struct cursor *cursor)
 {
 	while (cursor->skip_bytes == cursor->sge->bytes) {

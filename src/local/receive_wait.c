@@ -3,7 +3,10 @@
 
 #include "base/arith.h"
 
-/* Limits of the interval between two looks at the receive queue, which is half the time waited. */
+/*
+ * The interval between two looks at the receive queue is half of the time waited so far, within
+ * these limits.
+ */
 #define LOOK_NS_MIN 2000u
 #define LOOK_NS_MAX 100000u
 

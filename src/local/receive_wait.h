@@ -3,9 +3,9 @@
 #define URNIC_LOCAL_RECEIVE_WAIT_H
 
 /*
- * How an initiator waits for a slow target: one that has posted no receive request, or has many
+ * How an initiator waits for a slow target, which has posted no receive request, or has too many
  * records to collect. The initiator checks again at growing intervals. When the wait has used up
- * its budget, the request goes by packets, and the peer's responder reports the error.
+ * its budget, the request falls back to packets, and the peer's responder reports the error.
  *
  * Threads: the caller holds the lane's lock.
  */
@@ -21,21 +21,21 @@
 struct receive_wait {
 	uint64_t budget_ns;
 	bool is_waiting;
-	uint64_t since_ns; /* from when the wait counts; 0: from the next receive_wait_more() on */
-	bool gives_up; /* messages may be lost: has_given_up may be set */
+	uint64_t since_ns; /* when the counted time begins; 0: at the next receive_wait_more() */
+	bool gives_up; /* messages may be lost, so has_given_up may be set */
 	bool has_given_up; /* do not wait again before the target posts a receive request */
 	uint32_t given_up_posted; /* count of posted requests when has_given_up was set */
 };
 
 /*
- * From here on the target's receive queue is `rq`; NULL: it is not known. If `gives_up` is set and
- * the queue is empty, the initiator does not wait before the target posts a request.
+ * From now on the target's receive queue is `rq`; NULL: the queue is not known. If `gives_up` is
+ * set and the queue is empty, the initiator does not wait before the target posts a request.
  */
 void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 
 /*
  * Begin or continue to wait. QP_LOCAL_LATER: look again at *ret_at_ns. QP_LOCAL_PACKETS: the budget
- * is used up, and the next one is half of it.
+ * is used up, and the next budget is half of it.
  */
 enum qp_local_result receive_wait_more(
 	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);

@@ -6,7 +6,10 @@
 
 /* --- the initiator --- */
 
-/* From here on, requests of the initiator go to this queue. `target_rq` is set already. */
+/*
+ * From now on the initiator's requests use the receive queue with number `srqn`. The caller has set
+ * `target_rq`.
+ */
 static void queue_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
 {
 	local->target_srqn = srqn;
@@ -139,7 +142,7 @@ void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
 	struct request_channel *channel = local->channel;
 	const struct channel_private *private = channel_private(channel);
-	/* The channel is closed: the reservation is of the generation before the present one. */
+	/* The channel is closed, so the reservation is of the generation before the present one. */
 	uint64_t held = channel_sequence(private->generation - 1, private->collected);
 	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 

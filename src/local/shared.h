@@ -11,9 +11,9 @@
  * on the request is reserved until its record is published: channel_reservation names the request
  * and the sequence of that record.
  *
- * An initiator that then cannot fill the buffer hands the request over by a record with
- * CHANNEL_TAKEN. The message falls back to packets, and the responder receives it with that
- * request. If the channel is closed first, or the initiator has died, the owner finds the
+ * If an initiator cannot fill the buffer of a request that it has taken, it hands the request over
+ * by a record with CHANNEL_TAKEN. The message falls back to packets, and the responder receives it
+ * with that request. If the channel is closed first, or the initiator has died, the owner finds the
  * reservation, and the request completes as flushed when the queue pair is flushed. If an initiator
  * is killed between the compare-and-swap and the store of the reservation, the request is lost; the
  * queue continues with the next one.
@@ -26,7 +26,7 @@
 
 #include "local/local.h"
 
-/* The value of local_qp.target_srqn when no queue is selected: no queue has this number. */
+/* The value of local_qp.target_srqn when no queue is selected. No queue has this number. */
 #define SHARED_NO_SRQN UINT32_MAX
 
 /* --- the initiator --- */
@@ -34,21 +34,22 @@
 /*
  * Select the receive queue that a request to an XRC target names. All keys of the request are
  * checked in that queue's protection domain. The initiator has a mark in the channel, so the owner
- * does not free the queue. False: the target's process has no such queue, and the request falls
- * back to packets.
+ * does not free the queue. Returns false when the target's process has no such queue; then the
+ * request falls back to packets.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
 
 /*
- * Find the receive request that a message could take now. False: there is none. If other initiators
- * have taken requests since the queue was last empty, this initiator's wait begins anew, because
- * the target posts requests, and a message in packets would have to wait for one, too.
+ * Find the receive request that a message could take now. Returns false when there is none. If
+ * other initiators have taken requests since the queue was last empty, this initiator's wait begins
+ * anew, because the target does post requests, and packets would have to wait for a request, too.
  */
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /*
  * Take the request that shared_peek() has found. The initiator has a mark in the channel, which has
- * room for a record. False when another initiator or the responder has taken the request first.
+ * room for a record. Returns false when another initiator or the responder has taken the request
+ * first.
  */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
 
@@ -67,8 +68,8 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn);
 void shared_collect(struct local_qp *local, uint64_t now_ns);
 
 /*
- * The channel is closed and its records are collected: take back the request that its initiator had
- * reserved and not published.
+ * The channel is closed and its records are collected. Take back the request that its initiator has
+ * reserved without publishing a record for it.
  */
 void shared_reclaim(struct local_qp *local, uint64_t now_ns);
 

@@ -75,7 +75,10 @@ static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 }
 
 enum {
-	TURNS_MAX = 16, /* attempts in which a packet waits for requests taken by borrowers */
+	/*
+	 * Attempts in which a packet waits for the completion of requests that borrowers have taken
+	 */
+	TURNS_MAX = 16,
 	FASTER_MAX = 1000, /* attempts to take a request before borrowers do */
 };
 
@@ -206,7 +209,7 @@ bool ud_endpoint_is_in_order(const struct lane *lane, const struct channel_recor
 	ahead = record->taken - turn;
 	/*
 	 * A record whose request was given up, or that names a request which was never posted, is
-	 * outside [turn, posted). Such a record is in turn at once.
+	 * outside [turn, posted). Such a record may be collected at once.
 	 */
 	return ahead == 0 ||
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
@@ -218,7 +221,7 @@ void ud_endpoint_skip(const struct lane *lane, const struct channel_record *reco
 		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 
-/* Completes the request as ib/ud/ud.c does for a packet. */
+/* The function completes the request as ib/ud/ud.c does for a packet. */
 void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
 {
 	struct qp *qp = receiver_of(lane, record);

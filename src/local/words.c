@@ -16,8 +16,9 @@ static struct mr_word word_of(const struct send_wqe *wqe)
 }
 
 /*
- * Find the 8 bytes that the request names. False when the access is refused, or they are not mapped
- * here or not aligned. Then the request falls back to packets, and the target's CPU executes it.
+ * Find the 8 bytes that the request names. Returns false when the access is refused, or when the
+ * bytes are not mapped in this process or not aligned. Then the request falls back to packets, and
+ * the target's CPU executes it.
  */
 static bool word_find(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
@@ -35,7 +36,10 @@ static bool word_find(
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
 }
 
-/* May the original value be stored? *ret_result is its address; NULL: it is not in one piece. */
+/*
+ * May the original value be stored? *ret_result is the address for it; NULL: the memory for it is
+ * not one piece.
+ */
 static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
 	const struct qp *qp = local->qp;
@@ -81,12 +85,14 @@ enum qp_local_result local_atomic(
 	if (!is_done)
 		return QP_LOCAL_PACKETS;
 	if (was_revoked) {
-		*ret_fault = FAULT_REMOTE_ACCESS; /* it is unknown whether the word has changed */
+		*ret_fault = FAULT_REMOTE_ACCESS; /* nobody knows whether the word has changed */
 		return QP_LOCAL_FAILED;
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
-	/* result_find() has approved the local keys, so only an absent page can fail */
+	/*
+	 * result_find() has approved the local keys, so the only possible failure is an absent page
+	 */
 	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE;
 	return fault ? QP_LOCAL_FAILED : QP_LOCAL_DONE;
 }
@@ -128,7 +134,10 @@ enum qp_local_result local_store_word(struct local_qp *local, const struct send_
 	return QP_LOCAL_DONE;
 }
 
-/* Nothing to write back: earlier requests are complete, and the caches of all CPUs are coherent. */
+/*
+ * There is nothing to write back, because earlier requests are complete, and the caches of all CPUs
+ * are coherent.
+ */
 enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);

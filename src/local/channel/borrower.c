@@ -126,7 +126,10 @@ static struct request_channel *channel_take_next(struct borrower_table *table, u
 		attempt++) {
 		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
 			continue;
-		/* Fails if another borrower has taken it since used_count was incremented. */
+		/*
+		 * This fails if another borrower has taken the channel since used_count was
+		 * incremented.
+		 */
 		if (channel_take(&table->channel[count], 0, who))
 			return &table->channel[count];
 		count++;
@@ -158,7 +161,10 @@ void borrower_channel_release(struct request_channel *channel)
 	atomic_store(&channel->initiator, 0);
 }
 
-/* Sequentially consistent: either the owner sees the mark, or the borrower the owner's change. */
+/*
+ * The call is sequentially consistent, so either the owner sees the mark, or the borrower sees the
+ * owner's change.
+ */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark)
 {
 	atomic_store(&channel->in_use, mark);

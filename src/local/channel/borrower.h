@@ -3,8 +3,8 @@
  * Borrowers: other processes of this host that use memory and receive queues of this process.
  *
  * A borrower (local/channel/owner.h) is not the peer of a queue pair of this process. Its queue
- * pairs work in a protection domain that it imported, or in a shared XRC domain, or it sends
- * datagrams to a UD endpoint (local/ud_endpoint.h). The borrower takes request channels
+ * pairs use a protection domain that it has imported, or a shared XRC domain, or it sends datagrams
+ * to a UD endpoint (local/ud_endpoint.h). The borrower takes request channels
  * (local/channel/channel.h) from a table in the owner's NIC memory. Such a channel belongs to no
  * queue pair: the borrower sets its in-use mark there, and leaves records of receive requests that
  * it has taken and filled. The owner's threads collect the records into completion queues.
@@ -18,8 +18,8 @@
  * opened or closed. Instead the borrower, after it has set its mark, checks the serial number of
  * the queue or endpoint that it uses.
  *
- * Threads: borrowers at any time, under the lock of one of their lanes. The owner collects under
- * the lock of its own lane.
+ * Threads: borrowers use a channel at any time, under the lock of one of their lanes. The owner
+ * collects under the lock of its own lane.
  */
 #ifndef URNIC_LOCAL_BORROWER_H
 #define URNIC_LOCAL_BORROWER_H
@@ -38,7 +38,8 @@ enum {
 };
 
 struct borrower_table {
-	_Atomic uint32_t used_count; /* channels from here on were never taken */
+	/* Number of channels that were ever taken; those behind them are free */
+	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
 };
@@ -54,7 +55,10 @@ static inline bool borrower_has_channel(
 	return distance < sizeof(table->channel) && distance % sizeof(*channel) == 0;
 }
 
-/* Execute the operation that a borrower requests in `channel->word`. Returns 1; 0 if none is. */
+/*
+ * Execute the operation that a borrower requests in `channel->word`. Returns 1; 0 if no operation
+ * is requested.
+ */
 uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel);
 
 /* channel_quiesce() for all borrowers' channels. */
@@ -63,8 +67,8 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 
 /*
  * The caller has removed an object from the table in which borrowers look it up. Wait until no
- * borrower uses the object. False when a suspended borrower may still use it: then the object's
- * memory must never be reused.
+ * borrower uses the object. Returns false when a suspended borrower may still use the object; then
+ * the object's memory must never be reused.
  */
 bool borrower_wait(const struct local_owner *owner);
 
@@ -77,19 +81,25 @@ void borrower_wait_briefly(const struct local_owner *owner);
 /* --- the borrower --- */
 
 /*
- * Take a channel of the owner's table for the process named `who` (local_owner.who). NULL: none is
- * free. A channel whose borrower is dead (peer_ops.is_alive) counts as free.
+ * Take a channel of the owner's table for the process named `who` (local_owner.who). Returns NULL
+ * when no channel is free. A channel whose borrower is dead (peer_ops.is_alive) counts as free.
  */
 struct request_channel *borrower_channel_take(
 	struct borrower_table *table, struct peer *owner, uint32_t who);
 
-/* Give the channel back. The borrower has no mark there, and publishes no more records. */
+/*
+ * Give the channel back. The borrower has no mark in the channel, and publishes no more records
+ * there.
+ */
 void borrower_channel_release(struct request_channel *channel);
 
 /* Set a mark, before the object that the mark protects is looked up. channel_leave() clears it. */
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark);
 
-/* Is there room for records of all requests that the borrower may have taken, and of one more? */
+/*
+ * Has the channel room for the records of all requests that the borrower may have taken, and of one
+ * more request?
+ */
 static inline bool borrower_channel_has_room(const struct request_channel *channel)
 {
 	return channel_count(channel) -
@@ -98,8 +108,8 @@ static inline bool borrower_channel_has_room(const struct request_channel *chann
 }
 
 /*
- * Publish a record, and put the channel on the doorbell's ready list. False when the channel has no
- * room for a record. Sequentially consistent, as channel_publish().
+ * Publish a record, and put the channel on the doorbell's ready list. Returns false when the
+ * channel has no room for a record. The call is sequentially consistent, as channel_publish() is.
  */
 bool borrower_channel_publish(const struct peer *owner, struct request_channel *channel,
 	struct doorbell *doorbell, const struct channel_record *record);

@@ -54,7 +54,10 @@ void channel_close(struct request_channel *channel)
 }
 
 enum {
-	/* First rounds of a wait, which do not read the clock. They suffice for a running peer. */
+	/*
+	 * The first rounds of a wait do not read the clock. They suffice when the peer is not
+	 * suspended.
+	 */
 	CLOCKLESS_ROUNDS = 200,
 	REVOKE_ATTEMPTS_MAX = 16,
 };
@@ -69,7 +72,10 @@ static bool mark_meets(const struct request_channel *channel, const struct mr_ta
 	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
 }
 
-/* Revoke a mark that meets the key (mark_meets()). True when no such mark is left to revoke. */
+/*
+ * Revoke a mark that meets the key (mark_meets()). Returns true when there is no such mark to
+ * revoke.
+ */
 static bool mark_revoke(struct request_channel *channel, const struct mr_table *mrs, uint32_t key)
 {
 	uint64_t mark;
@@ -95,7 +101,9 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 		if (!mark_meets(channel, mrs, key, &mark))
 			return true;
 		if (mark & CHANNEL_IS_REVOKED) {
-			/* The thread that revoked it may not have incremented the count yet. */
+			/*
+			 * The thread that revoked the mark may not have incremented the count yet.
+			 */
 			atomic_fetch_add(&channel->revoked, 1);
 			return false;
 		}

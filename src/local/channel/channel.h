@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Request channels: by them an initiator tells its target of the requests that it has executed.
+ * Request channels. Through a request channel an initiator tells its target which requests it has
+ * executed.
  *
- * A channel lies in the NIC memory of the target, its owner, and the initiator maps it. Either it
- * belongs to a connected queue pair of the target, or the initiator is a borrower
- * (local/channel/borrower.h) and it belongs to none. Owner and initiator share no lock, because a
- * process may be suspended or killed between any two instructions. Instead each word has one
- * writer, or changes by one compare-and-swap:
+ * A channel lies in the NIC memory of the target, its owner, and the initiator maps it. The channel
+ * belongs to a connected queue pair of the target, or to no queue pair, if the initiator is a
+ * borrower (local/channel/borrower.h). Owner and initiator share no lock, because a process may be
+ * suspended or killed between any two instructions. Instead each word has only one writer, or
+ * changes only by a compare-and-swap:
  *
  *   `generation`       Odd while the channel is open.
  *   `record.sequence`  The number of the record in this place. The initiator publishes the next
  *                      record by a compare-and-swap of this word. The owner closes the channel by
- *                      another compare-and-swap of the same word, so only one of them succeeds.
+ *                      another compare-and-swap of the same word, so either the publication or the
+ *                      closing succeeds.
  *   `in_use`           The initiator's in-use mark. It says which key the initiator uses, or that
  *                      the initiator publishes a record. The owner waits until the mark is clear
  *                      before memory or a channel changes hands, and revokes the mark of a
@@ -21,8 +23,8 @@
  * A record says which receive request was taken, and how it completes. Only the owner collects
  * records into completion queues, so overruns, events and moderation have one implementation. If
  * the queue pair has a receive queue of its own, publishing the record takes the request, so an
- * initiator that dies before loses no request. A request of a shared receive queue is taken before
- * its buffer is filled, and is reserved until its record is published (shared.h).
+ * initiator that dies before that loses no request. A request of a shared receive queue is taken
+ * before its buffer is filled, and is reserved until its record is published (shared.h).
  *
  * A channel lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. The
  * owner keeps the generation and the count of collected records in the twin on its own side.
@@ -78,8 +80,8 @@ struct borrower_table;
 /* This process, as owner of the channels in its NIC memory, and as initiator in those of others. */
 struct local_owner {
 	/*
-	 * Let some time pass, because the caller waits for the process named `who`. `round` is the
-	 * number of this call, from 0, within the caller's wait. False when that process has ended.
+	 * Let some time pass, because the caller waits for the process named `who`. `round` counts
+	 * the calls of the caller's wait, from 0. Returns false when that process has ended.
 	 */
 	bool (*wait)(uint32_t who, uint32_t round);
 	void (*pause)(uint32_t round); /* as wait(), but for no particular process */
@@ -97,7 +99,8 @@ struct local_owner {
 
 /* A receive request that was taken from a shared queue and has no record yet. */
 struct channel_reservation {
-	_Atomic uint64_t sequence; /* of the record that will complete the request; 0: no request */
+	/* Sequence of the record that will complete the request; 0: no request */
+	_Atomic uint64_t sequence;
 	uint64_t wr_id;
 	uint32_t srqn;
 };
@@ -110,11 +113,14 @@ struct channel_record {
 	uint32_t flags; /* enum wc_flags */
 	uint32_t byte_count;
 	uint32_t imm;
-	/* Requests of the queue pair's own queue that were taken before this one: rq_taken() */
+	/*
+	 * Number of requests that were taken from the queue pair's own queue before this one:
+	 * rq_taken()
+	 */
 	uint32_t taken;
 	/* Names the shared receive queue of the request, or the receiving UD queue pair */
 	uint32_t number;
-	/* Only a borrower sets these. */
+	/* Only a borrower sets the fields from here on. */
 	uint32_t qpn; /* the number of the borrower's queue pair */
 	uint32_t fault; /* enum fault */
 	uint64_t serial; /* datagram: the serial of the UD endpoint; 0: no datagram */
@@ -125,8 +131,8 @@ struct channel_record {
 /*
  * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
  * The borrower requests the operation, and withdraws its request if the owner is too slow. The
- * owner takes the request, or the borrower withdraws it, by a compare-and-swap of `state` from
- * CHANNEL_WORD_REQUESTED, so only one of them succeeds.
+ * owner takes the request, and the borrower withdraws it, by a compare-and-swap of `state` from
+ * CHANNEL_WORD_REQUESTED, so only one of the two succeeds.
  */
 enum channel_word_state {
 	CHANNEL_WORD_NONE,
@@ -153,8 +159,8 @@ struct channel_word {
 
 struct request_channel {
 	/*
-	 * The owner writes these while the channel is closed. A borrower's channel does not use
-	 * them.
+	 * The owner writes the fields up to doorbell_offset only while the channel is closed. A
+	 * borrower's channel does not use them.
 	 */
 	uint32_t qpn;
 	uint32_t dest_qpn;
@@ -166,25 +172,30 @@ struct request_channel {
 	struct gid remote;
 	uint64_t rq_offset; /* the receive queue; 0: initiators take no receive requests */
 	uint32_t is_rq_shared; /* other queue pairs take from the receive queue, too */
-	uint32_t xrcd; /* XRC target: its domain; the requests name the receive queue. Else 0 */
+	/*
+	 * The XRC domain of an XRC_RECV queue pair, whose requests name the receive queue;
+	 * otherwise 0
+	 */
+	uint32_t xrcd;
 	uint64_t srqs_offset; /* struct srq_directory, to find the queue that a request names */
 	uint64_t cq_offset; /* struct cq_ring: the initiator reads whether the queue is armed */
 	uint64_t doorbell_offset; /* struct doorbell */
-	/* The owner writes these at any time, but seldom. */
+	/* The owner may write the fields up to `revoked` at any time, but writes them seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
 	/* The next request rings the doorbell, even if it has no record: see local_establish() */
 	_Atomic uint32_t wants_first;
-	/* UC, which has no acknowledgements: which packets have arrived (channel_arrived()) */
+	/* For UC, which has no acknowledgements: which packets have arrived (channel_arrived()) */
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner polls for the next record */
 	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
 	alignas(64) _Atomic uint32_t collected; /* count of records that the owner has collected */
 
-	/* The initiator writes these. */
+	/* The initiator writes the fields up to `bytes`. */
 	alignas(64) _Atomic uint64_t in_use;
-	_Atomic uint32_t count; /* records published in this generation */
-	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower has the channel */
+	_Atomic uint32_t count; /* number of records published in this generation */
+	/* The initiator's name (local_owner.who); 0: no borrower has the channel */
+	_Atomic uint32_t initiator;
 	/* What the initiator has executed, for the owner's counters (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
@@ -193,14 +204,14 @@ struct request_channel {
 	_Atomic uint64_t flushes;
 	_Atomic uint64_t bytes;
 
-	/* Owner and initiator write it. */
+	/* Owner and initiator write `ready`. */
 	alignas(64) struct ready ready;
 
 	alignas(64) struct channel_record record[CHANNEL_RECORD_COUNT];
 
 	/*
-	 * The initiator writes it. The owner reads it when a record has CHANNEL_TAKEN, or after it
-	 * has closed the channel (shared_reclaim()).
+	 * The initiator writes `reservation`. The owner reads it when a record has CHANNEL_TAKEN,
+	 * or after the owner has closed the channel (shared_reclaim()).
 	 */
 	alignas(64) struct channel_reservation reservation;
 
@@ -243,7 +254,10 @@ static inline struct channel_record channel_record_read(const struct channel_rec
 	};
 }
 
-/* The channels of a lane, by the low bits of their queue pairs' numbers; 0: there is none. */
+/*
+ * The offsets of a lane's channels, by the low bits of their queue pairs' numbers; 0: there is
+ * none.
+ */
 struct channel_table {
 	_Atomic uint64_t offset[CHANNEL_TABLE_COUNT];
 };
@@ -295,9 +309,9 @@ void channel_open(struct request_channel *channel);
 void channel_close(struct request_channel *channel);
 
 /*
- * Wait until the initiator uses no memory of this key, which lookups no longer find. If the
- * initiator still uses it at `until_ns`, it is suspended: the call revokes its mark, and returns
- * false. When the initiator continues, it may still move the bytes of one step, at most
+ * Wait until the initiator uses no memory of `key`. Lookups no longer find that key. If the
+ * initiator still uses the memory at `until_ns`, it is suspended. Then the call revokes its mark,
+ * and returns false. When the initiator continues, it may still move the bytes of one step, at most
  * LOCAL_STEP_BYTES. Then it notices the revocation, and its request falls back to packets. A mark
  * that changes during each of many attempts to revoke it counts as revoked.
  */
@@ -313,10 +327,10 @@ bool channel_wait(const struct request_channel *channel, const struct local_owne
 	uint32_t *round, uint32_t rounds_max);
 
 /*
- * The next record to collect; NULL if it is not published yet. It is of the present generation, or
- * of the last one if the channel is closed. A borrower's channel is never opened, so its records
- * have generation UINT32_MAX. A hostile initiator may change the record while the caller reads it.
- * After reading it, the caller calls channel_collected().
+ * The next record to collect; NULL if it is not published yet. The record is of the present
+ * generation or, if the channel is closed, of the last open one. A borrower's channel is never
+ * opened, so its records have generation UINT32_MAX. A hostile initiator may change the record
+ * while the caller reads it. After it has read the record, the caller calls channel_collected().
  */
 const struct channel_record *channel_next(const struct request_channel *channel);
 void channel_collected(struct request_channel *channel);
@@ -347,9 +361,10 @@ static inline bool channel_mark_holds(const struct request_channel *channel)
 /*
  * A faster channel_mark_holds(), by a count. The caller calls channel_revoked() before it sets the
  * mark, and channel_mark_held_since() after the copy. A CPU waits when it reads a word that it has
- * just changed by a locked instruction, such as `in_use`, so this reads another word. The owner
- * increments the count after it has revoked a mark, and before it pauses. The revoked mark may have
- * been an earlier one, so false means only that this mark may be revoked. True is certain.
+ * just changed by a locked instruction, such as `in_use`, so these functions read another word. The
+ * owner increments the count after it has revoked a mark, and before it pauses. The revoked mark
+ * may have been an earlier one. So if the result is false, the caller's mark may still be in force;
+ * if it is true, the mark is certainly in force.
  */
 static inline uint32_t channel_revoked(const struct request_channel *channel)
 {
@@ -374,8 +389,8 @@ static inline bool channel_is_entered(struct request_channel *channel, uint32_t 
 
 /*
  * Set `mark`. Returns whether the channel is open in `generation`; if not, the mark is clear again.
- * Sequentially consistent: either the owner sees the mark, or the initiator sees that the owner has
- * closed the channel or removed the key.
+ * The call is sequentially consistent, so either the owner sees the mark, or the initiator sees
+ * that the owner has closed the channel or removed the key.
  */
 static inline bool channel_enter(
 	struct request_channel *channel, uint32_t generation, uint64_t mark)
@@ -441,8 +456,9 @@ static inline void channel_record_write(
 
 /*
  * Publish a record; `record->sequence` is ignored. The initiator has a mark in the channel, and the
- * channel has room for a record. False when the channel was closed. Sequentially consistent: later
- * reads of the caller see the owner's state as it was at the publication, or newer.
+ * channel has room for a record. Returns false when the channel was closed. The call is
+ * sequentially consistent, so later reads of the caller see the owner's state as it was at the
+ * publication, or a newer state.
  */
 static inline bool channel_publish(
 	struct request_channel *channel, uint32_t generation, const struct channel_record *record)

@@ -3,11 +3,12 @@
 #define URNIC_LOCAL_DOORBELL_H
 
 /*
- * Doorbells: by them other processes tell a lane which request channels have something to collect.
+ * Doorbells tell a lane which request channels have something to collect. Other processes ring
+ * them.
  *
  * A doorbell is the head of a lane's ready list. Each request channel (local/channel/channel.h) has
  * a `struct ready`, its link in the list. The channel is on the list at most once, however often
- * its initiator rings. Any process may push a channel; the owner takes the whole list in one step.
+ * its initiator rings. Any process may add a channel; the owner takes the whole list in one step.
  * Offsets are in the owner's NIC memory.
  *
  * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h), so a hostile
@@ -30,7 +31,7 @@ struct doorbell {
 static_assert(sizeof(struct doorbell) == 64, "a cache line of its own");
 
 struct ready {
-	_Atomic uint32_t is_rung; /* the channel is on the list, or is being pushed */
+	_Atomic uint32_t is_rung; /* the channel is on the list, or a process is adding it */
 	uint32_t reserved;
 	uint64_t next_offset; /* the next channel on the list; 0: this is the last one */
 };
@@ -67,8 +68,9 @@ static inline uint64_t ready_next(const struct ready *ready)
 }
 
 /*
- * The channel is off the list, and its initiator may ring again. The owner collects from it after
- * this call. Returns false when `is_rung` was not set: then the list is not valid.
+ * The owner has taken the channel off the list. From this call on, its initiator may ring again.
+ * The owner collects from the channel after this call. Returns false when `is_rung` was not set;
+ * then the list is not valid.
  */
 static inline bool ready_reset(struct ready *ready)
 {

@@ -28,7 +28,10 @@ struct request_channel *owner_channel(struct owner_process *owner, uint32_t own,
 	return *channel;
 }
 
-/* Reserve a struct owner_mark that no other access uses, and its channel. NULL: none is free. */
+/*
+ * Reserve a struct owner_mark that no other access uses, and its channel. Returns NULL when none is
+ * free.
+ */
 static struct owner_mark *mark_channel_take(struct owner_process *owner)
 {
 	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++) {
@@ -46,7 +49,7 @@ static struct owner_mark *mark_channel_take(struct owner_process *owner)
 	return NULL;
 }
 
-/* Set a mark for `key`. NULL when no channel is free, or the owner has ended. */
+/* Set a mark for `key`. Returns NULL when no channel is free, or the owner has ended. */
 static struct owner_mark *key_enter(struct owner_process *owner, uint32_t key)
 {
 	struct owner_mark *mark = is_gone(owner) ? NULL : mark_channel_take(owner);
@@ -72,7 +75,10 @@ static void key_leave(struct owner_mark *mark)
 
 enum { REVOKED_MAX = 16 }; /* number of revoked marks in a row after which the access fails */
 
-/* Look the key up. On-demand memory counts as present; if it is not, the copy fails. */
+/*
+ * Look the key up. The lookup assumes that the pages of on-demand memory are present; if they are
+ * not, the later copy fails.
+ */
 static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
@@ -177,10 +183,10 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 /* Limits of a borrower's waits for the owner, in calls of local_owner.pause. */
 enum {
 	ASK_ROUNDS_MAX = 1040, /* some milliseconds, until the owner takes the request */
-	DO_ROUNDS_MAX = 4000, /* until the owner has executed it */
+	DO_ROUNDS_MAX = 4000, /* until the owner has executed the request */
 };
 
-/* Wait for the answer. MR_FAULT_LATER when the owner did not take the request in time. */
+/* Wait for the answer. Returns MR_FAULT_LATER when the owner did not take the request in time. */
 static enum mr_fault answer_await(
 	const struct owner_process *owner, struct channel_word *word, uint64_t *ret_before)
 {
@@ -190,7 +196,8 @@ static enum mr_fault answer_await(
 
 	for (uint32_t round = 0; atomic_load(&word->state) != CHANNEL_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
-			return MR_FAULT_PAGE; /* killed or suspended during the operation */
+			/* The owner was killed or suspended during the operation */
+			return MR_FAULT_PAGE;
 		if (round == rounds_max) {
 			state = CHANNEL_WORD_REQUESTED;
 			if (atomic_compare_exchange_strong(&word->state, &state, CHANNEL_WORD_NONE))
@@ -247,8 +254,8 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !channel_mark_holds(mark->channel))
-		fault = MR_FAULT_PAGE; /* it is unknown whether the word has changed */
-	/* First clear the mark: while the owner waits for it, it executes no request. */
+		fault = MR_FAULT_PAGE; /* nobody knows whether the word has changed */
+	/* First clear the mark, because an owner that waits for the mark executes no request. */
 	channel_leave(mark->channel);
 	if (!fault && !place.here)
 		fault = word_request(
@@ -269,7 +276,10 @@ static struct request_channel *record_channel(struct borrowed_srq *srq, const st
 	return owner_channel(srq->owner, lane->index, srq->lane);
 }
 
-/* Does the queue still exist? The caller has set a mark, so it then exists until the mark ends. */
+/*
+ * Does the queue still exist? The caller has set a mark, so a queue that exists now remains until
+ * the mark is cleared.
+ */
 static bool is_there(const struct borrowed_srq *srq)
 {
 	return atomic_load(&srq->public->number) == srq->srq.number &&
@@ -284,7 +294,8 @@ static void srq_kick(const struct borrowed_srq *srq)
 
 /*
  * Take a receive request, if half of the channel is free (borrower_channel_has_room()). That half
- * is for the records of other queue pairs, which have taken a request and not yet published it.
+ * is kept for the records of other queue pairs that have taken a request and not yet published its
+ * record.
  */
 static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
@@ -316,7 +327,7 @@ static void srq_notify(const struct borrowed_srq *srq, bool is_solicited)
 		peer_notify(srq->owner->peer, srq->cq, srq->lane, is_solicited);
 }
 
-/* Publish a record. The caller has set a mark. False when the channel has no room. */
+/* Publish a record. The caller has set a mark. Returns false when the channel has no room. */
 static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *channel,
 	const struct channel_record *record)
 {

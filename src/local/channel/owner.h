@@ -11,7 +11,7 @@
  * owner's threads collect into the completion queue.
  *
  * When an owner ends, its NIC memory stays mapped here with all channels, marks and records. From
- * then on, calls for that owner fail.
+ * then on, all calls for that owner fail.
  *
  * This file makes no system calls; the functions of struct peer_ops and struct local_owner do.
  * Threads: any thread that holds the lock of some lane.
@@ -28,8 +28,8 @@
 #include "queue/srq.h"
 
 enum {
-	OWNER_MARKS_MAX = 16, /* concurrent accesses to the memory of one owner */
-	OWNER_LANES_MAX = 16, /* of a process */
+	OWNER_MARKS_MAX = 16, /* the most concurrent accesses to the memory of one owner */
+	OWNER_LANES_MAX = 16, /* the most lanes of a process */
 };
 
 struct owner_mark {
@@ -84,7 +84,8 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 /*
  * Make a view of the owner's shared receive queue whose struct srq_public is at `offset` of the
  * owner's NIC memory. `pd` and `xrcd` are the numbers that this process has for the queue's
- * protection and XRC domains. `offset` may have any value; false: there is no shared queue.
+ * protection and XRC domains. `offset` may have any value. Returns false when no shared queue is
+ * there.
  */
 bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, uint64_t offset,
 	uint32_t pd, uint32_t xrcd);
@@ -92,14 +93,14 @@ bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, ui
 /*
  * The caller's lookup of this key in the owner's table has failed. If the reason is that the table
  * is suspended, because the owner moves memory or forks, let some time pass; the caller then looks
- * again. The caller has no mark set. `round` is the number of this call, from 0, for one lookup.
- * Returns false when the key is invalid, or the table stays suspended for too long.
+ * again. The caller has no mark set. `round` counts the calls for one lookup, from 0. Returns false
+ * when the key is invalid, or the table stays suspended for too long.
  */
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
 
 /*
- * The channel in which lane `own` of this process leaves records for lane `its` of the owner. NULL:
- * no channel is free. Lane `own` is locked.
+ * The channel in which lane `own` of this process leaves records for lane `its` of the owner.
+ * Returns NULL when no channel is free. Lane `own` is locked.
  */
 struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
 

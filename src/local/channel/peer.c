@@ -6,7 +6,10 @@
 #include "base/arith.h"
 #include "memory/copy.h"
 
-/* The address here of the bytes at `offset`, or NULL. *bytes is reduced to the mapped length. */
+/*
+ * The address in this process of the bytes at `offset` of the place, or NULL. *bytes is reduced to
+ * the mapped length.
+ */
 static uint8_t *piece_map(
 	struct peer *peer, const struct peer_place *place, uint64_t offset, uint64_t *bytes)
 {

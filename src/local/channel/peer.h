@@ -29,12 +29,15 @@
 
 struct peer;
 
-/* Set by the creator of a peer. All addresses are of the peer's process. */
+/*
+ * The creator of a peer sets these functions. All addresses that they take are of the peer's
+ * process.
+ */
 struct peer_ops {
 	/*
-	 * Copy to or from the peer's memory. False when the peer has not mapped all of it, or has
-	 * ended; any part of the bytes may have been copied then. A write makes the last bytes
-	 * visible last (memory/copy.h).
+	 * Copy to or from the peer's memory. Returns false when the peer has not mapped all of the
+	 * bytes, or has ended; then any part of the bytes may have been copied. A write makes the
+	 * last bytes visible last (memory/copy.h).
 	 */
 	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
 	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
@@ -49,8 +52,8 @@ struct peer_ops {
 	void (*kick)(struct peer *peer, uint32_t lane);
 	/*
 	 * Wake the thread that sleeps at `waiter`, or the program that watches the waiter's
-	 * descriptor. The caller has already counted the wake-up in the waiter. False if this
-	 * process cannot wake it.
+	 * descriptor. The caller has already counted the wake-up in the waiter. Returns false if
+	 * this process cannot wake the peer.
 	 */
 	bool (*wake)(struct peer *peer, struct waiter *waiter, enum waiter_state state);
 	/* Is the process alive that calls itself `who` in the peer's memory (local_owner.who)? */
@@ -58,17 +61,19 @@ struct peer_ops {
 };
 
 struct peer {
-	uint8_t *base; /* the peer's NIC memory, mapped here: both sides */
+	uint8_t *base; /* the mapping of the peer's NIC memory in this process: both sides */
 	uint64_t bytes; /* the size of the owner's side */
 	struct mr_table mrs; /* a view of the peer's table (mr_table_view) */
 	const struct peer_ops *ops;
 	struct waiter_table *waiters; /* NULL: the peer has no waiters */
 };
 
-/* Where bytes of a region lie. Valid while an in-use mark names its key. */
+/* Where some bytes of a region lie. Valid while an in-use mark names the region's key. */
 struct peer_place {
-	uint8_t *here; /* address in this process; NULL: it has not mapped all of the bytes */
-	uint64_t there; /* address in the peer's process; 0, and `here` NULL: a null region */
+	/* Address in this process; NULL: this process has not mapped all of the bytes */
+	uint8_t *here;
+	/* Address in the peer's process; 0 with `here` NULL: the region is a null region */
+	uint64_t there;
 	const struct mr_slot *region;
 };
 
@@ -81,14 +86,14 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
 /*
- * Cache what peer_find() has just found for `key`: the piece of its region that this process has
- * mapped. The entry is valid for the same struct mr_user, until the key becomes invalid.
+ * Cache what peer_find() has just found for `key`: the piece of the key's region that this process
+ * has mapped. The entry is valid for the same struct mr_user, until the key becomes invalid.
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
 /*
- * peer_find() with a cache entry, which is for the same `user`. If the entry does not have the
- * range, the call looks it up, and renews the entry.
+ * peer_find() with a cache entry, which is for the same `user`. If the entry does not cover the
+ * range, the call looks the range up, and renews the entry.
  */
 static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
@@ -105,7 +110,10 @@ static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached
 	return fault;
 }
 
-/* Move bytes from `offset` in `place` on. False as for peer_ops.write and .read. */
+/*
+ * Copy bytes to or from `place`, starting `offset` bytes into it. They return false when
+ * peer_ops.write or .read does.
+ */
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes);
 bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset, uint8_t *to,
