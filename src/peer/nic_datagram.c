@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams within this host (local/datagram.h): endpoints of our queue pairs, and routes to those
- * of others.
+ * Datagrams within this host (local/datagram.h): UD endpoints of this process's queue pairs, and
+ * routes to the UD endpoints of other processes.
  *
  * Opening a route takes system calls and may wait for urnicd. So a posting thread only requests a
  * lookup. The control thread executes it; until then datagrams use packets. A route ends with its
@@ -77,7 +77,7 @@ static void datagram_forget(void)
 	list_init(&free_endpoints);
 }
 
-/* Without memory for the lane's table, datagrams come by packets. */
+/* Without memory for the lane's table, peers send their datagrams in packets. */
 static int datagram_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
 	uint64_t offset =
@@ -151,7 +151,7 @@ static void datagram_qp_ending(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	is_free = ud_endpoint_remove(&endpoint->local, clock_now_ns());
 	if (!is_free)
-		qp->qp->rq_offset = 0; /* so the receive queue is never freed */
+		qp->qp->rq_offset = 0; /* so that the receive queue is never freed */
 	qp->endpoint = NULL;
 	worker_unlock(qp->worker);
 	list_remove(&endpoint->link);
@@ -315,8 +315,8 @@ static bool is_same(const struct datagram_route *route, const void *context)
 }
 
 /*
- * The sender, queue pair `qpn`, falls back to packets: count that, if the queue pair still exists.
- * The worker is locked.
+ * The sender, queue pair `qpn`, falls back to packets. Count the fallback, if the queue pair still
+ * exists. The worker is locked.
  */
 static void count_unreachable(const struct worker *worker, uint32_t qpn)
 {

@@ -19,8 +19,8 @@ static_assert(sizeof(struct nic_export) == 64, "a cache line each");
 
 /* What an importer reads at nic_locator.address in the owner's memory. */
 struct location {
-	uint64_t nonce; /* 0: it was not drawn yet */
-	int32_t memory; /* descriptor of NIC memory; -1: nothing was exported yet */
+	uint64_t nonce; /* random, the same as in the locator; 0: not drawn yet */
+	int32_t memory; /* the owner's descriptor of its NIC memory; -1: nothing was exported yet */
 	uint32_t reserved;
 };
 
@@ -149,7 +149,10 @@ int nic_import_look(const struct nic_locator *locator)
 	return object_locate(locator, &there);
 }
 
-/* Get a descriptor of the process's NIC memory. Returns it, or -errno. */
+/*
+ * Get a descriptor of the NIC memory of the process at `locator`. Returns the descriptor, or
+ * -errno.
+ */
 static int memory_get(const struct nic_locator *locator)
 {
 	struct location there;
@@ -170,8 +173,8 @@ static int memory_get(const struct nic_locator *locator)
 }
 
 /*
- * Reach one lane of the owner. It is woken to execute the requests that only the owner can execute;
- * without such a lane these requests fail.
+ * Prepare to wake one lane of the owner. That lane executes the requests that only the owner can
+ * execute; without a lane that can be woken, these requests fail.
  */
 static void reach_some_lane(struct nic_owner *owner)
 {
@@ -189,7 +192,7 @@ static int host_open(const struct nic_locator *locator, struct nic_owner **ret_o
 
 	error = locator->pid == (uint32_t)getpid() ? -EINVAL : nic_start();
 	if (!error)
-		/* Starts the control thread, which notices the end of the owner */
+		/* This starts the control thread, which notices the end of the owner */
 		error = nic_worker_get(0, &worker);
 	if (error)
 		return error;

@@ -12,7 +12,7 @@
  * (nic_owner.h).
  *
  * An imported object still belongs to its owner. When the owner destroys it, the importer's
- * requests that use it fail. So the two programs have to agree on when that happens.
+ * requests that use it fail. So the two programs have to agree on when the owner destroys it.
  */
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ struct nic_export {
 	uint32_t key; /* a region's key */
 	uint32_t reserved;
 	uint64_t bytes; /* the length of a region or of device memory */
-	uint64_t offset; /* device memory: the offset of its twin on the owner's side */
+	uint64_t offset; /* for device memory: the offset of its twin on the owner's side */
 	uint64_t more[3];
 };
 
@@ -47,7 +47,7 @@ enum { NIC_EXPORT_INDEX_BITS = 20 };
 
 /* --- the owner --- */
 
-/* Say where other processes find this process. */
+/* Get the locator by which other processes find this process. */
 void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
 
 /*

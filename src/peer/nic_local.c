@@ -29,11 +29,11 @@ struct nic_local {
 static struct list locals = {&locals, &locals};
 static uint64_t *free_channels; /* offsets of free channels; has room for all channels */
 static uint32_t free_channel_count;
-static uint32_t channels_made; /* all channels that were ever allocated */
+static uint32_t channels_made; /* number of channels that were ever allocated */
 
 /*
- * A wait first spins, then yields, then sleeps. It does not yield for long, because each yield may
- * take a time slice when other threads want the processor; a sleep does not.
+ * A wait first spins, then yields, then sleeps. It yields only a few times, because a yield may
+ * last a whole time slice when other threads want the processor; a sleep ends in time.
  */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
 
@@ -152,8 +152,8 @@ static bool is_connected_type(enum qp_type type)
 }
 
 /*
- * Count the connection as local_unreachable, unless `error` says that no process has the peer. In
- * that case the peer's memory cannot be accessed, and nic_peer_get_at() has logged why.
+ * Count the connection as local_unreachable, unless `error` says that no process has the peer. With
+ * any other error the peer's memory cannot be accessed, and nic_peer_get_at() has logged why.
  */
 static void count_unreachable(const struct nic_qp *qp, int error)
 {

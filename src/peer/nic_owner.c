@@ -10,7 +10,8 @@
 #include "nic/nic_part.h"
 #include "peer/nic_peer.h"
 
-enum { DOMAINS_MAX = 4096 }; /* domains of other processes in use at once; number 0 is not used */
+/* One more than the most domains of other processes in use at once, because number 0 is not used */
+enum { DOMAINS_MAX = 4096 };
 
 static_assert(DOMAINS_MAX <= (int)MR_PD_BORROWED_END, "their numbers are told apart");
 static_assert((int)OWNER_LANES_MAX == (int)NIC_LANES_MAX, "every lane has its channels");

@@ -36,8 +36,8 @@ int nic_owner_get_process(uint32_t pid, int memory, struct nic_owner **ret_owner
 void nic_owner_put(struct nic_owner *owner);
 
 /*
- * Assign a number in this process to protection domain `pd` of the owner, which this references
- * until nic_domain_remove(). Returns 0 or -ENOMEM.
+ * Assign a number in this process to protection domain `pd` of the owner. The number holds a
+ * reference to the owner until nic_domain_remove(). Returns 0 or -ENOMEM.
  */
 int nic_domain_add(struct nic_owner *owner, uint32_t pd, uint32_t *ret_number);
 

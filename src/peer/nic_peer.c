@@ -19,7 +19,8 @@
 #include "peer/absence.h"
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
-static struct namespace_id own_name; /* identifies this process to other network namespaces */
+/* the network namespace and the host of this process */
+static struct namespace_id own_name;
 
 /* --- getting one --- */
 
@@ -67,8 +68,8 @@ static struct nic_peer *peer_of_slot(uint8_t slot)
 }
 
 /*
- * Get the process that leases the slot, and a descriptor of its NIC memory, from urnicd. The NIC is
- * locked, in a turn. Returns 0 or -errno.
+ * Get the process that leases the slot, and a descriptor of its NIC memory, from urnicd. The caller
+ * has locked the NIC and has its turn (nic_turn_take()). Returns 0 or -errno.
  */
 static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
@@ -157,7 +158,7 @@ static int peer_create(
 static void refusal_say(const struct agent_process *process, int error, const char *call)
 {
 	static bool is_said;
-	/* Yama judges what ptrace does; pidfd_open() is open to all. */
+	/* Yama restricts calls that act like ptrace; pidfd_open() is not one of them. */
 	bool may_be_yama = call && error == -EPERM && strcmp(call, "pidfd_open") != 0;
 	int scope = may_be_yama ? yama_scope() : YAMA_ABSENT;
 	enum log_level level = scope > YAMA_ALL && !is_said ? LOG_ERROR : LOG_INFO;
@@ -186,7 +187,7 @@ static void refusal_say(const struct agent_process *process, int error, const ch
 		process->pid, why);
 }
 
-/* peer_create(), which logs a failure. */
+/* peer_create() that also logs a failure. */
 static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
 {
 	const char *call;
@@ -267,7 +268,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 struct search {
 	uint32_t number; /* the number of the queue pair that is searched for */
 	struct nic_peer *peer; /* the process that has it; NULL: not found yet */
-	bool has_visited; /* has any process the slot? */
+	bool has_visited; /* true when the search has found a process that has the slot */
 	int error;
 };
 
@@ -462,7 +463,7 @@ static void peers_tidy(void)
 	peer_segments_unmap(stale);
 }
 
-/* In the child of a fork: close the descriptors that it has inherited. */
+/* In the child of a fork: close the descriptors that the child has inherited. */
 static void peers_forget(void)
 {
 	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {

@@ -38,22 +38,24 @@ enum { NIC_PEERS_UNUSED_MAX = 8, NIC_PEER_REFUSED = -2 };
 struct nic_peer {
 	struct peer peer;
 	struct list link; /* in peer_list */
-	uint32_t users; /* references, by connections and owners */
+	uint32_t users; /* number of references, by connections and owners */
 	uint64_t identity; /* the identity of its NIC (struct nic_public) */
 	uint32_t pid;
 	bool is_self;
-	bool is_elsewhere; /* in another network namespace, which has slots of its own */
-	int memory; /* its memfd, opened anew; -1 for this process itself */
+	/* The peer is in another network namespace, which has slots of its own */
+	bool is_elsewhere;
+	int memory; /* another opening of the peer's memfd; -1 for this process itself */
 	int pidfd; /* -1 for this process itself */
-	int life; /* a pipe that breaks when it ends; -1 for this process itself */
-	bool is_dead; /* nic_peer_ended() has reported its end */
-	_Atomic int kick[NIC_LANES_MAX]; /* eventfds of its lanes, or -1; any thread reads */
+	int life; /* a pipe that breaks when the peer ends; -1 for this process itself */
+	bool is_dead; /* nic_peer_ended() has reported the peer's end */
+	/* Eventfds of the peer's lanes, or -1; any thread may read them */
+	_Atomic int kick[NIC_LANES_MAX];
 	/*
 	 * Copies of the eventfds of its waiters, or -1; NIC_PEER_REFUSED: the kernel has refused
 	 * the copy.
 	 */
 	_Atomic int eventfd[WAITER_COUNT];
-	/* Number of this process's last write (waiter_is_raised) */
+	/* For each waiter, the number of this process's last write (waiter_is_raised) */
 	_Atomic uint32_t raised[WAITER_COUNT];
 	const struct nic_public *public;
 	struct peer_segments segments; /* segments of its program's memory */
@@ -111,7 +113,10 @@ void nic_peers_end(void);
  */
 const struct channel_table *nic_peer_channels(struct nic_peer *peer, uint8_t slot);
 
-/* The UD endpoints of the peer's lane that has this slot, or NULL. Sets the lane's index. */
+/*
+ * The UD endpoints of the peer's lane that has this slot, or NULL. *ret_lane becomes the lane's
+ * index.
+ */
 const struct ud_endpoint_table *nic_peer_endpoints(
 	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane);
 
@@ -122,10 +127,10 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
 
 /*
- * For the list of processes: open one. `process->memory` stays the caller's; -1 when urnicd does
- * not pass it. The peer is in no list yet. Returns 0; -EPERM when the process belongs to another
- * user; -ESRCH when it has ended; -EPROTO when its NIC memory has another layout; or the -errno of
- * a system call.
+ * Open `process`, for the list of peers; the new peer is in no list yet. `process->memory` stays
+ * the caller's; it is -1 when urnicd does not pass it. Returns 0; -EPERM when the process belongs
+ * to another user; -ESRCH when it has ended; -EPROTO when its NIC memory has another layout; or the
+ * -errno of a system call.
  *
  * `ret_call`  Set on failure: the failed system call, if it is one that accesses the process; else
  *             NULL.

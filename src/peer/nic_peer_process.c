@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process of this host, opened: its NIC memory is mapped, its other memory can be copied, and its
- * lanes can be woken. The operations of struct peer are here, in two kinds: for another process,
- * and for this one, whose memory needs no mapping and no system call.
+ * Opens a process of this host, so that its NIC memory is mapped, its other memory can be copied,
+ * and its lanes can be woken. The operations of struct peer are here, in two kinds: for another
+ * process, and for this one, whose memory needs no mapping and no system call.
  */
 #include "peer/nic_peer.h"
 
@@ -159,8 +159,8 @@ static bool peer_wake(struct peer *peer, struct waiter *waiter, enum waiter_stat
 }
 
 /*
- * Does process `who` have its lock on the NIC memory `memory`, which this process has opened? True
- * for this process itself.
+ * Does process `who` have its lock on the NIC memory `memory`, which this process has opened?
+ * Returns true if `who` is this process.
  */
 static bool has_lock(int memory, uint32_t who)
 {
@@ -270,7 +270,7 @@ static int process_open(struct nic_peer *peer, const char **ret_call)
 		*ret_call = "pidfd_open";
 		return -errno;
 	}
-	errno = EFAULT; /* a read that ends early sets none */
+	errno = EFAULT; /* a read of too few bytes sets no errno */
 	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity))) {
 		*ret_call = "process_vm_readv";
 		return -errno;
@@ -299,7 +299,7 @@ void nic_peer_close(struct nic_peer *peer)
 			if (peer->eventfd[i] >= 0)
 				close(peer->eventfd[i]);
 		if (peer->life >= 0)
-			/* Which takes it out of the control thread's epoll set */
+			/* The close takes the pipe out of the control thread's epoll set */
 			close(peer->life);
 		if (peer->pidfd >= 0)
 			close(peer->pidfd);

@@ -10,12 +10,12 @@
 /* A line that was logged. */
 struct line {
 	struct gid remote;
-	uint32_t pid; /* of a process of this host; 0: packets */
-	const char *why; /* NULL: no packets */
+	uint32_t pid; /* the peer's process, if it is on this host; 0: packets reach the peer */
+	const char *why; /* why packets are used; NULL: they are not */
 };
 
 static struct line lines[PATH_LOG_PEERS];
-static uint32_t line_count; /* of all lines; the newest replaces the oldest */
+static uint32_t line_count; /* number of lines so far; a new line replaces the oldest */
 
 /* Note the line. Returns whether it is new. */
 static bool line_note(const struct line *line)

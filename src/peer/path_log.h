@@ -3,8 +3,8 @@
 #define URNIC_PEER_PATH_LOG_H
 
 /*
- * The log of paths: by URNIC_LOG=info a program says once per peer whether its data takes packets,
- * and why.
+ * The log of paths: with URNIC_LOG=info a process logs once for each peer whether its data takes
+ * packets, and why.
  *
  * A table remembers the last PATH_LOG_PEERS lines, so that a thousand queue pairs to one peer are
  * one line. The NIC's lock covers all calls.
