@@ -9,7 +9,7 @@
 #include "qp/qp.h"
 
 /*
- * Execute a BIND_MW or LOCAL_INV. Returns FAULT_NONE, or the fault, after which nothing has
+ * Execute a BIND_MW or LOCAL_INV. Returns FAULT_NONE or the fault. After a fault nothing has
  * changed.
  */
 enum fault window_execute(struct qp *qp, const struct send_wqe *wqe);

@@ -39,8 +39,8 @@ static enum opcode_position position_of(uint32_t index, uint32_t count)
 }
 
 /*
- * The opcodes, of class RC, of an operation's packets. `suffix` ends the name of the opcode of its
- * last packet.
+ * The opcodes, of class RC, of an operation's packets, by position. `suffix` ends the names of the
+ * opcodes of the last packet and of an only packet.
  */
 #define BY_POSITION(operation, suffix)                                  \
 	{                                                               \
@@ -60,7 +60,7 @@ static enum opcode opcode_of(
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
 	/*
 	 * The value of an opcode with immediate data is one more than that of the same opcode
-	 * without.
+	 * without it.
 	 */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
@@ -275,8 +275,8 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 }
 
 /*
- * The first packet names the whole range. Check all of it now, and the part of each packet again
- * when that packet arrives.
+ * The first packet names the whole range. Check all of the range now, and the part that each packet
+ * writes again when that packet arrives.
  */
 static enum refusal write_begin(
 	const struct qp *qp, const struct packet *packet, struct reth *ret_write)

@@ -111,7 +111,10 @@ static void rendezvous_post(struct qp *qp, const struct head *head, const struct
 	qp->transport->posted(qp, now_ns);
 }
 
-/* The buffer is too short: the program gets the headers in it, and executes the READ itself. */
+/*
+ * The buffer is too short. The program gets the headers in the buffer, and executes the READ
+ * itself.
+ */
 static enum refusal rendezvous_give_up(struct message *message, struct qp *qp,
 	const struct head *head, const struct packet *packet, enum fault *ret_fault,
 	uint64_t now_ns)
@@ -143,7 +146,7 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 		return rendezvous_give_up(message, qp, head, packet, ret_fault, now_ns);
 	message->has_receive = false;
 	tagged_complete(qp, &cqe, packet, FAULT_NONE, now_ns);
-	if (qp->state == QP_RTS) /* not if the completion has overrun the completion queue */
+	if (qp->state == QP_RTS) /* not after an overrun of the completion queue */
 		rendezvous_post(qp, head, message_receive(qp), packet->payload, now_ns);
 	return ACCEPTED;
 }

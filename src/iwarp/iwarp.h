@@ -63,9 +63,10 @@ enum {
 };
 
 /*
- * How long a message, with all messages behind it, waits for a receive request before the stream
- * ends, and how often to look. RFC 5041 ends the stream at once. But a receiver may read from TCP
- * as late as it likes, and programs that were written for InfiniBand post a little late at times.
+ * IWARP_STALL_NS is how long a message, with all messages behind it, waits for a receive request
+ * before the stream ends. IWARP_STALL_LOOK_NS is the time between two looks for the request. RFC
+ * 5041 ends the stream at once. But a receiver may read from TCP as late as it likes, and programs
+ * that were written for InfiniBand post a little late at times.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
@@ -135,7 +136,7 @@ struct iwarp_pending {
 struct iwarp_piece {
 	enum {
 		IWARP_OWN, /* a copy in iwarp_transmit.bytes, from offset `at` on */
-		/* The same for all bytes of a FPDU before its zero-copy payload */
+		/* A copy as IWARP_OWN, of all bytes of a FPDU before its zero-copy payload */
 		IWARP_OWN_HEADER,
 		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
 		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
@@ -293,7 +294,7 @@ unsigned iwarp_output(
 
 /*
  * iwarp_output() for the case of a single small SEND or WRITE with nothing else to send. Returns
- * its bytes. Otherwise returns NULL and does nothing.
+ * the bytes of that request's FPDU. Otherwise returns NULL and does nothing.
  */
 const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 

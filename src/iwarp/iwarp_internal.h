@@ -20,8 +20,10 @@ bool iwarp_stage_fast(struct iwarp_qp *iwarp);
 
 /* --- staging.c --- */
 
-/* Is there room for another FPDU, and for a Terminate message behind it? */
+/* The most pieces of one FPDU: header, zero-copy payload and trailer. */
 enum { FPDU_PIECES_MAX = 3 };
+
+/* Is there room for another FPDU, and for a Terminate message behind it? */
 static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 {
 	return tx->staged_bytes < IWARP_TX_ZEROCOPY_BYTES && tx->tail < IWARP_TX_BATCH_BYTES &&
@@ -42,8 +44,8 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
 /*
- * Stage `bytes` bytes that were written to bytes[] behind the staged ones: a FPDU or its end
- * (IWARP_OWN), or its header (IWARP_OWN_HEADER).
+ * Stage `bytes` bytes that were written to bytes[] behind the staged ones. `kind` is IWARP_OWN for
+ * a FPDU or the end of one, and IWARP_OWN_HEADER for the bytes before a zero-copy payload.
  */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
 
@@ -165,7 +167,7 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* --- stream.c --- */
 
-/* What an error of wire/iwarp/rdmap_error.def means here. */
+/* What an error of wire/iwarp/rdmap_error.def causes at this end. */
 struct iwarp_error {
 	/* The fault of the READ or atomic that a received Terminate message quotes */
 	enum fault fault;

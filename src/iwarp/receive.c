@@ -29,7 +29,10 @@ static void buffer_compact(struct iwarp_receive *rx)
 	rx->start = 0;
 }
 
-/* The rest of a long payload, except its tail, if it can be received at its destination. */
+/*
+ * The span for the rest of a long payload, except its tail, if the payload can be received at its
+ * destination. Otherwise an empty span.
+ */
 static struct iwarp_span direct_span(struct iwarp_qp *iwarp)
 {
 	const struct iwarp_receive *rx = &iwarp->rx;
@@ -109,7 +112,10 @@ static void stall_over(struct iwarp_qp *iwarp)
 	iwarp_deadline_update(iwarp);
 }
 
-/* Remove the markers of the FPDU of `bytes` bytes at `start`. Returns false when it was refused. */
+/*
+ * Remove the markers of the FPDU of `bytes` bytes at `start`. Returns false when the FPDU was
+ * refused.
+ */
 static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;

@@ -137,7 +137,7 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
 }
 
 const struct iwarp_error iwarp_errors[RDMAP_ERROR_COUNT] = {
-	[RDMAP_OK] = {FAULT_REMOTE_OPERATIONAL, 0}, /* a code that no RFC defines */
+	[RDMAP_OK] = {FAULT_REMOTE_OPERATIONAL, 0}, /* for a code that no RFC defines */
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = {FAULT_##fault, SIGNAL_QP_##signal},
 #include "wire/iwarp/rdmap_error.def"

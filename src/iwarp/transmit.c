@@ -96,7 +96,10 @@ static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request 
 	iwarp_refuse(iwarp, error, ulpdu, sizeof(ulpdu), now_ns);
 }
 
-/* Stage the response to a READ. Its region may be gone since the request was checked. */
+/*
+ * Stage the response to a READ. The region may have been deregistered since the request was
+ * checked.
+ */
 static void stage_read_response(
 	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
 {

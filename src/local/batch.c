@@ -72,8 +72,8 @@ static inline void write_place(
 
 /*
  * Execute the requests behind the first one of the batch, up to the first one that is not plain or
- * names another key. `count` and the result include the first request. Adds to *bytes the bytes
- * that were written.
+ * names another key. `count` and the result include the first request. Adds the number of written
+ * bytes to *bytes.
  */
 static __attribute__((noinline)) uint32_t batch_write_more(
 	struct local_qp *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
@@ -205,8 +205,9 @@ static __attribute__((noinline)) void batch_capture(
 }
 
 /*
- * Execute and complete the first of the next `count` requests, as many as are plain. Returns their
- * number. The function is inlined, because the compiler shortens it if `count` is constant.
+ * Execute and complete the next requests, at most `count`, up to the first one that is not plain.
+ * Returns the number of executed requests. The function is inlined, because the compiler shortens
+ * it if `count` is constant.
  */
 static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now_ns)
 {

@@ -124,7 +124,7 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
-	struct send_wqe shape = *wqe; /* only its opcode and numbers are used */
+	struct send_wqe shape = *wqe; /* of this copy, only the opcode and numbers are used */
 	struct packet packet;
 
 	shape.packet_count = message_packet_count(qp, wqe->total_bytes);

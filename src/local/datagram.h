@@ -45,7 +45,7 @@ enum {
 /* A path whose remote address may be an address of this host. */
 struct datagram_path {
 	struct list link; /* in datagram_lane.paths */
-	uint32_t id; /* struct qp_path */
+	uint32_t id; /* the id in struct qp_path */
 	struct gid local;
 	struct gid remote;
 	uint8_t traffic_class; /* the value that the receiver gets, with the ECN bits */
@@ -67,7 +67,7 @@ struct datagram_route {
 	const struct datagram_path *path;
 	uint32_t qpn;
 	struct datagram_process process;
-	uint64_t again_ns; /* if `process.owner` is NULL: the time of the next lookup */
+	uint64_t again_ns; /* when the next lookup is due, if `process.owner` is NULL */
 	/* The endpoint of `qpn`, and the values that were read from it. */
 	struct ud_endpoint *endpoint; /* NULL: none is open */
 	uint64_t serial;
@@ -91,7 +91,7 @@ struct datagram_route {
 struct datagram_lookup {
 	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
-	uint32_t from_qpn; /* the sender, whose counters count the result */
+	uint32_t from_qpn; /* the sending queue pair, whose counters count a failure */
 	/* Number of datagrams that were sent to `qpn` in packets since the lookup began */
 	uint32_t packets;
 };
@@ -115,8 +115,8 @@ void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
 
 /*
- * The pending lane->lookup is done. The caller has zeroed `route` and set its `process`, or else
- * `again_ns`. The route belongs to the lane until datagram_route_take().
+ * The pending lane->lookup is done. The caller has zeroed `route` and set its `process` or, if no
+ * process was found, `again_ns`. The route belongs to the lane until datagram_route_take().
  */
 void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route);
 

@@ -114,7 +114,8 @@ struct local_theirs {
 	uint32_t count;
 	struct mr_user user;
 	uint32_t access;
-	struct mr_cached *cached; /* the last lookup of a key of `list`; only for this `user` */
+	/* The last lookup of a key of `list`; valid only for this `user` */
+	struct mr_cached *cached;
 };
 
 /*

@@ -203,7 +203,7 @@ static void qp_collect(struct qp *qp, uint64_t now_ns)
 	collect_all(local_from_qp(qp), now_ns);
 }
 
-enum { CLOSE_ROUNDS_MAX = 1200 }; /* calls of local_owner.wait, for a suspended initiator */
+enum { CLOSE_ROUNDS_MAX = 1200 }; /* the most calls of local_owner.wait for a suspended initiator */
 
 bool local_wait(const struct local_qp *local)
 {
@@ -228,7 +228,7 @@ static bool close_and_wait(struct local_qp *local)
 	return is_free;
 }
 
-enum { FAREWELL_ROUNDS_MAX = 600 }; /* calls of local_owner.pause */
+enum { FAREWELL_ROUNDS_MAX = 600 }; /* the most calls of local_owner.pause */
 
 /*
  * Wait, for a limited time, until the target has collected this queue pair's last records.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The same-host transport: the initiator's CPU does the work of the target's adapter. This header
- * is about connections (RC, XRC, UC). Datagrams use the same means by ud_endpoint.h and datagram.h.
+ * is about connections (RC, XRC, UC). ud_endpoint.h and datagram.h are about datagrams.
  *
  * A queue pair whose peer is on this host has one request channel in each direction. The channel in
  * the NIC memory of this process is for the peer, which executes its requests on this process's
@@ -73,7 +73,8 @@ struct local_lane {
 	bool has_borrowers; /* a borrower has rung the doorbell */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
-	uint32_t next_watch; /* the place whose channel is replaced next, if not busy */
+	/* The place in `watch` whose channel is replaced next, unless that is busy */
+	uint32_t next_watch;
 };
 
 /* The numbers that a capture shows for executed requests (capture.h). */
@@ -120,7 +121,7 @@ struct local_qp {
 	const struct srq_directory *target_srqs; /* NULL unless the target is XRC */
 	uint64_t target_serial; /* if the target is XRC, the serial of target_rq */
 	uint32_t target_srqn; /* the number by which target_rq was found, or SHARED_NO_SRQN */
-	uint32_t target_pd; /* the domain of the regions that remote keys name */
+	uint32_t target_pd; /* the protection domain of the regions that remote keys name */
 	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record has opcode CHANNEL_TAKEN */
 	uint32_t taken_seen; /* rq_taken() when the shared queue was last seen empty */
@@ -144,7 +145,7 @@ static inline struct local_qp *local_from_qp(const struct qp *qp)
 
 /* The channel that local_connect() gives to a queue pair. */
 struct local_channel {
-	struct request_channel *channel; /* closed */
+	struct request_channel *channel; /* the channel is closed */
 	uint64_t offset;
 	struct local_lane *lane; /* the queue pair's lane */
 	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC uses packets */
@@ -210,7 +211,7 @@ static inline bool local_has_work(const struct local_lane *lane)
  * Collect what initiators have left in the channels of a lane, and execute the operations that
  * borrowers request. Returns the number of records and operations. Datagrams to a queue pair's own
  * receive queue complete in the order in which its receive requests were posted. If a borrower has
- * taken an earlier request and not yet published it, the call waits for the borrower, a few
+ * taken an earlier request and not yet published its record, the call waits for the borrower, a few
  * milliseconds at most.
  *
  * A record may fail a datagram queue pair, whose endpoint then calls this function again. A call

@@ -34,13 +34,16 @@ struct receive_wait {
 void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
 
 /*
- * Begin or continue to wait. QP_LOCAL_LATER: look again at *ret_at_ns. QP_LOCAL_PACKETS: the budget
- * is used up, and the next budget is half of it.
+ * Begin or continue to wait. Returns QP_LOCAL_LATER when the caller has to look again at
+ * *ret_at_ns. Returns QP_LOCAL_PACKETS when the budget is used up; the next budget is half of it.
  */
 enum qp_local_result receive_wait_more(
 	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);
 
-/* receive_wait_more() because `rq` is empty. QP_LOCAL_PACKETS at once if has_given_up applies. */
+/*
+ * receive_wait_more() for a wait because `rq` is empty. Returns QP_LOCAL_PACKETS at once if
+ * has_given_up is set and no receive request was posted since.
+ */
 enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
 	uint64_t now_ns, uint64_t *ret_at_ns);
 

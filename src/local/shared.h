@@ -7,9 +7,9 @@
  *
  * Several initiators and the responder take receive requests from a shared receive queue. So an
  * initiator takes a request by a compare-and-swap in the ring (queue/rq.h), before it fills the
- * buffer. (From a queue pair's own queue it takes the request by publishing the record.) From then
- * on the request is reserved until its record is published: channel_reservation names the request
- * and the sequence of that record.
+ * buffer. (From a queue pair's own queue an initiator takes a request by publishing the record.)
+ * The request is reserved from the compare-and-swap until its record is published. Meanwhile
+ * channel_reservation names the request and the sequence of that record.
  *
  * If an initiator cannot fill the buffer of a request that it has taken, it hands the request over
  * by a record with CHANNEL_TAKEN. The message falls back to packets, and the responder receives it

@@ -10,7 +10,7 @@ enum { ABSENCE_COUNT = 256 }; /* a power of two */
 struct absence {
 	struct gid gid;
 	uint8_t slot;
-	uint64_t until_ns; /* 0: unused */
+	uint64_t until_ns; /* 0: the entry is unused */
 };
 
 static struct absence absences[ABSENCE_COUNT];

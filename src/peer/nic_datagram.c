@@ -31,7 +31,7 @@
 struct nic_ud_endpoint {
 	struct ud_endpoint_qp local;
 	struct list link; /* in `endpoints`, or `free_endpoints` */
-	uint64_t offset; /* struct ud_endpoint */
+	uint64_t offset; /* offset of the struct ud_endpoint */
 	uint32_t ifindex;
 };
 
@@ -288,7 +288,7 @@ static int process_find(struct worker *worker, const struct gid *remote, uint32_
 	uint8_t slot = (uint8_t)(qpn >> 16);
 	struct nic_peer *peer;
 	struct nic_owner *owner;
-	/* Slot 0 is urnicd's */
+	/* Slot 0 belongs to urnicd, which has no such queue pair */
 	int error = slot ? nic_peer_get_at(remote, ifindex, qpn, &peer) : -ENOENT;
 
 	if (!error)

@@ -184,7 +184,9 @@ static void reach_some_lane(struct nic_owner *owner)
 			return;
 }
 
-/* The NIC is locked. */
+/*
+ * Get the owner at `locator`, and a reference to it. The NIC is locked. Returns 0 or -errno.
+ */
 static int host_open(const struct nic_locator *locator, struct nic_owner **ret_owner)
 {
 	struct worker *worker;

@@ -27,7 +27,7 @@ struct nic_local {
 };
 
 static struct list locals = {&locals, &locals};
-static uint64_t *free_channels; /* offsets of free channels; has room for all channels */
+static uint64_t *free_channels; /* offsets of free channels; the array has room for all channels */
 static uint32_t free_channel_count;
 static uint32_t channels_made; /* number of channels that were ever allocated */
 
@@ -37,7 +37,7 @@ static uint32_t channels_made; /* number of channels that were ever allocated */
  */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
 
-/* local_owner.pause */
+/* The function local_owner.pause. */
 static void wait_pause(uint32_t round)
 {
 	struct timespec sleep = {.tv_nsec = WAIT_SLEEP_NS};
@@ -50,7 +50,7 @@ static void wait_pause(uint32_t round)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
 }
 
-/* local_owner.wait */
+/* The function local_owner.wait. */
 static bool process_wait(uint32_t who, uint32_t round)
 {
 	if (round >= WAIT_YIELDS && !nic_peer_is_alive(who))
@@ -65,7 +65,7 @@ static bool process_wait(uint32_t who, uint32_t round)
  */
 enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 
-/* mr_quiesce_fn; the NIC is locked. */
+/* The function mr_table.quiesce. The NIC is locked. */
 static bool key_quiesce(uint32_t key)
 {
 	uint64_t until_ns = clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS);
@@ -316,7 +316,7 @@ static bool local_connected(struct nic_qp *qp)
 	return local_begin(qp);
 }
 
-/* nic_part.srq_leave */
+/* The hook nic_part.srq_leave. */
 static bool xrc_leave(void)
 {
 	bool is_free = true;

@@ -302,7 +302,7 @@ static bool search_process(struct search *search, const struct agent_process *pr
 	return search->peer;
 }
 
-/* namespace_visit_fn, for search_process(). The NIC is not locked. */
+/* The callback of namespace_lookup(), which calls search_process(). The NIC is not locked. */
 static bool search_visit(void *context, const struct agent_process *process)
 {
 	struct search *search = context;

@@ -39,7 +39,7 @@ struct nic_peer {
 	struct peer peer;
 	struct list link; /* in peer_list */
 	uint32_t users; /* number of references, by connections and owners */
-	uint64_t identity; /* the identity of its NIC (struct nic_public) */
+	uint64_t identity; /* the identity of the peer's NIC (struct nic_public) */
 	uint32_t pid;
 	bool is_self;
 	/* The peer is in another network namespace, which has slots of its own */
@@ -51,14 +51,14 @@ struct nic_peer {
 	/* Eventfds of the peer's lanes, or -1; any thread may read them */
 	_Atomic int kick[NIC_LANES_MAX];
 	/*
-	 * Copies of the eventfds of its waiters, or -1; NIC_PEER_REFUSED: the kernel has refused
-	 * the copy.
+	 * Copies of the eventfds of the peer's waiters, or -1; NIC_PEER_REFUSED: the kernel has
+	 * refused the copy.
 	 */
 	_Atomic int eventfd[WAITER_COUNT];
 	/* For each waiter, the number of this process's last write (waiter_is_raised) */
 	_Atomic uint32_t raised[WAITER_COUNT];
 	const struct nic_public *public;
-	struct peer_segments segments; /* segments of its program's memory */
+	struct peer_segments segments; /* segments of the memory of the peer's program */
 };
 
 /*
@@ -95,7 +95,8 @@ bool nic_peer_has_ended(const struct nic_peer *peer);
 
 /*
  * Drop a reference; NULL is allowed. A peer without references stays mapped until its process ends,
- * because the two processes may connect again. Only the last NIC_PEERS_UNUSED_MAX such peers stay.
+ * because the two processes may connect again. At most NIC_PEERS_UNUSED_MAX such peers stay, those
+ * that were used last.
  */
 void nic_peer_put(struct nic_peer *peer);
 

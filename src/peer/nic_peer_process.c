@@ -85,7 +85,7 @@ static void peer_kick(struct peer *peer, uint32_t lane)
 	cancel_allow(before);
 }
 
-/* peer_ops.map, by the extent that the region's slot names. */
+/* The function peer_ops.map. It finds the mapping by the extent that the region's slot names. */
 static uint8_t *process_map(
 	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
@@ -332,7 +332,7 @@ static int segments_open(struct nic_peer *peer)
 
 	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
 
-	peer->segments.on_stale = nic_control_wake; /* peers_tidy() */
+	peer->segments.on_stale = nic_control_wake; /* the control thread then calls peers_tidy() */
 	return error;
 }
 

@@ -55,7 +55,9 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 	rc_recovery_lost(rc, now_ns);
 }
 
-/* Store the credits of an AETH: receive requests at the peer (IBTA 9.7.7.2.2). */
+/*
+ * Store the credits of an AETH, which say how many receive requests the peer has (IBTA 9.7.7.2.2).
+ */
 static void credit_update(struct rc_qp *rc, const struct aeth *aeth)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -229,7 +231,8 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 }
 
 /*
- * Process a READ response or atomic acknowledge. It also acknowledges all requests before its own.
+ * Process a READ response or atomic acknowledgement. It also acknowledges all requests before its
+ * own request.
  */
 static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {

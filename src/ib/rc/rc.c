@@ -177,7 +177,7 @@ static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-/* The invariants of requester and responder. */
+/* Assert the invariants of requester and responder. */
 static void rc_check(const struct qp *qp)
 {
 	const struct rc_qp *rc = container_of(qp, struct rc_qp, qp);

@@ -112,7 +112,7 @@ struct rc_requester {
 	uint32_t read_head; /* index of the oldest outstanding READ in rc_cold()->read_end */
 
 	uint32_t window_packets;
-	uint32_t slow_start_packets; /* below this the window doubles per round trip */
+	uint32_t slow_start_packets; /* a window smaller than this doubles in each round trip */
 	uint32_t window_credit; /* packets acknowledged since the window last grew by one packet */
 	/* The window was full, and less than a quarter of it has become free since */
 	bool is_window_closed;
@@ -128,7 +128,10 @@ struct rc_requester {
 	uint32_t retries_late;
 	uint32_t rnr_retries_left;
 	uint32_t probe_backoff;
-	/* DEADLINE_NEVER when nothing is outstanding, or the timeout is off. */
+	/*
+	 * When the local ACK timeout ends; DEADLINE_NEVER when nothing is outstanding, or there is
+	 * no timeout.
+	 */
 	uint64_t retry_at_ns;
 	uint64_t probe_at_ns;
 	uint64_t rnr_until_ns; /* end of the RNR wait or the pause; DEADLINE_NEVER: neither */
@@ -381,9 +384,10 @@ void rc_response_queue(
 void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
- * Drop all pending responses except a fatal NAK, the packets before it, and an acknowledgement. The
- * acknowledgement was only delayed to be merged with others, and the program may have seen the
- * message complete.
+ * Drop the pending responses, because the queue pair has entered ERR or RESET. If the responder has
+ * failed, nothing is dropped, so that the peer gets the fatal NAK and the responses before it.
+ * Otherwise an ACK that follows no READ response is kept. It was delayed only to be merged with
+ * others, and the program may have seen the message complete.
  */
 void rc_response_stop(struct rc_qp *rc);
 

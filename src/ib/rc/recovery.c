@@ -182,7 +182,7 @@ static void go_back(struct rc_qp *rc)
 	requester->reads_outstanding = 0;
 	requester->since_ack_request = 0;
 	requester->is_window_closed = false;
-	requester->is_timing_rtt = false; /* a response could be to either copy */
+	requester->is_timing_rtt = false; /* a response could answer either copy */
 	if (!psn_equal(requester->cursor, requester->next))
 		/* The requester finds the fault again when the cursor reaches that work request. */
 		requester->local_fault = FAULT_NONE;

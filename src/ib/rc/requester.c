@@ -98,7 +98,9 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 
 	if (!is_beyond_credit(requester, wqe, ssn))
 		return false;
-	/* Wait only for a response that was requested. */
+	/*
+	 * Stall only if the last packet has requested an acknowledgement, which then ends the wait.
+	 */
 	return rc_in_flight(requester) > 0 && requester->since_ack_request == 0 &&
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
 }

@@ -233,7 +233,8 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 
 /*
  * Requests execute in their order on coherent CPUs, so earlier writes are already visible. The NIC
- * cannot promise persistence, because it does not know the memory below, so no region grants it.
+ * cannot promise persistence, because it does not know what kind of memory a region has. So no
+ * region permits a FLUSH that requests it.
  */
 static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 {
@@ -385,7 +386,8 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 	if (responder->is_nak_pending)
 		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
-	if (packet->bth.ack_requested && is_data) /* a response acknowledges a READ or atomic */
+	/* A READ or atomic is acknowledged by its response */
+	if (packet->bth.ack_requested && is_data)
 		rc_response_queue_ack(rc);
 }
 

@@ -88,7 +88,7 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->is_failed)
 		return;
 	if (responder->pending_count)
-		/* The ACK would overtake READ responses that are given up below. */
+		/* The ACK follows READ responses that are given up below, so give it up, too. */
 		responder->is_ack_pending = false;
 	for (uint32_t i = 0; responder->pending_count && i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_done(rc, &rc_cold(rc)->resource[i]);

@@ -59,7 +59,7 @@ static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint
 		*ret_at_ns = now_ns + UC_ARRIVAL_LOOK_NS;
 		return QP_LOCAL_LATER;
 	}
-	uc->waiting_since_ns = 0; /* packets were lost; the next one resynchronizes the peer */
+	uc->waiting_since_ns = 0; /* packets were lost; the next packet resynchronizes the peer */
 	uc->fallbacks = 0;
 	return QP_LOCAL_PACKETS;
 }
@@ -339,7 +339,7 @@ static_assert(offsetof(struct uc_qp, qp) == 0, "the engine frees it by its queue
 
 const struct qp_transport uc_transport = {
 	.object_bytes = sizeof(struct uc_qp),
-	.cold_bytes = sizeof(struct recv_wqe), /* message_receive() */
+	.cold_bytes = sizeof(struct recv_wqe), /* the receive request of message_receive() */
 	.receive = uc_receive,
 	.next_packet = uc_next_packet,
 	.expire = unreliable_expire,

@@ -28,7 +28,8 @@
 
 /*
  * A packet farther behind the expected one counts as ahead of it. The network may lose a peer's
- * packets until its PSNs have wrapped around. Then that peer's new packets seem to be far behind.
+ * packets until its PSNs have wrapped around. Then that peer's new packets seem to be far behind
+ * the expected one.
  */
 #define UC_LATE_PACKETS 65536
 

@@ -58,7 +58,7 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 /* Limits of waits for a suspended borrower, in calls of local_owner.wait. */
 enum {
 	WAIT_ROUNDS_MAX = 2000,
-	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
+	WAIT_ROUNDS_BRIEF = 284, /* about 4 ms together */
 };
 
 /* Wait until no channel has a mark. `rounds_max` is the limit for all channels together. */

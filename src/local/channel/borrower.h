@@ -34,11 +34,12 @@
 
 enum {
 	BORROWER_CHANNEL_COUNT = 256,
-	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2, /* free records required to take a request */
+	/* A borrower takes no request with fewer free records */
+	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2,
 };
 
 struct borrower_table {
-	/* Number of channels that were ever taken; those behind them are free */
+	/* number of channels that were ever taken; they come first */
 	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
@@ -46,7 +47,7 @@ struct borrower_table {
 
 /* --- the owner --- */
 
-/* Is this the address of a channel of the table? */
+/* Is `channel` the address of a channel of the table? */
 static inline bool borrower_has_channel(
 	const struct borrower_table *table, const struct request_channel *channel)
 {

@@ -113,7 +113,8 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 	if (mark_revoke(channel, mrs, key))
 		return true;
 	atomic_fetch_add(&channel->revoked, 1);
-	owner->wait(atomic_load(&channel->initiator), round); /* see channel_mark_holds() */
+	/* The pause on which channel_mark_holds() relies */
+	owner->wait(atomic_load(&channel->initiator), round);
 	return false;
 }
 

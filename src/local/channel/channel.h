@@ -84,7 +84,8 @@ struct local_owner {
 	 * the calls of the caller's wait, from 0. Returns false when that process has ended.
 	 */
 	bool (*wait)(uint32_t who, uint32_t round);
-	void (*pause)(uint32_t round); /* as wait(), but for no particular process */
+	/* Let some time pass, as wait() does, but for no particular process */
+	void (*pause)(uint32_t round);
 	uint64_t (*now_ns)(void);
 	uint32_t who; /* the name of this process at its targets (request_channel.initiator) */
 	struct borrower_table *borrowers; /* NULL: this process serves no borrowers */
@@ -92,8 +93,8 @@ struct local_owner {
 };
 
 /*
- * The opcode of a record that completes no request. It hands the reserved receive request over to
- * the responder, for a message that follows in packets.
+ * The opcode of a record that completes no request. The record hands the reserved receive request
+ * over to the responder, for a message that follows in packets.
  */
 #define CHANNEL_TAKEN UINT32_MAX
 
@@ -107,7 +108,7 @@ struct channel_reservation {
 
 /* A receive request that was taken, and how it completes. */
 struct channel_record {
-	_Atomic uint64_t sequence; /* channel_sequence(): written last */
+	_Atomic uint64_t sequence; /* the value of channel_sequence(), which is written last */
 	uint64_t wr_id;
 	uint32_t opcode; /* enum wc_opcode */
 	uint32_t flags; /* enum wc_flags */
@@ -151,7 +152,7 @@ struct channel_word {
 	uint64_t iova;
 	uint64_t compare;
 	uint64_t value;
-	/* The owner's answer. */
+	/* The owner writes the answer to these fields. */
 	uint32_t fault; /* enum mr_fault */
 	uint32_t reserved;
 	uint64_t before;
@@ -274,7 +275,7 @@ static inline uint32_t channel_generation(const struct request_channel *channel)
 
 /*
  * The value of request_channel.arrived when the responder has processed all packets before `psn`.
- * `keeps_receive`: the responder has a receive request for a message that is not complete.
+ * `keeps_receive` says that the responder has a receive request for a message that is not complete.
  */
 static inline uint32_t channel_arrived(uint32_t psn, bool keeps_receive)
 {

@@ -86,7 +86,7 @@ static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key
 		iova, bytes, ret_place);
 }
 
-enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* calls of local_owner.pause: some 200 ms */
+enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* calls of local_owner.pause, about 200 ms together */
 
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round)
 {
@@ -182,7 +182,7 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 
 /* Limits of a borrower's waits for the owner, in calls of local_owner.pause. */
 enum {
-	ASK_ROUNDS_MAX = 1040, /* some milliseconds, until the owner takes the request */
+	ASK_ROUNDS_MAX = 1040, /* until the owner takes the request; some milliseconds */
 	DO_ROUNDS_MAX = 4000, /* until the owner has executed the request */
 };
 

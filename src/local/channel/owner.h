@@ -34,13 +34,14 @@ enum {
 
 struct owner_mark {
 	_Atomic bool is_busy;
-	struct request_channel *channel; /* NULL: this process has not taken one yet */
+	/* NULL: this process has taken no channel for the mark yet */
+	struct request_channel *channel;
 };
 
 struct owner_process {
 	struct peer *peer;
 	struct borrower_table *borrowers;
-	const struct local_owner *self; /* this process */
+	const struct local_owner *self; /* the struct of this process */
 	_Atomic bool is_gone;
 	struct owner_mark mark[OWNER_MARKS_MAX];
 	/*
