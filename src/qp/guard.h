@@ -9,7 +9,7 @@
  * address, but sees none of the answers. So the stranger has to guess: queue pair number (24 bits),
  * PSN (24 bits), key (32 bits). Without a guard, wrong guesses cost the stranger nothing, and a
  * million a second are possible. So each wrong number or key counts as a try, and tries have an
- * allowance:
+ * allowance. There are two kinds of tries:
  *
  * - A try at numbers: a queue pair number that is not in use; an RC response to a PSN that was not
  *   sent, or was answered long ago; an RC request with a PSN farther than GUARD_PSN_DISTANCE from
@@ -24,9 +24,10 @@
  *
  * - Numbers: a packet from another UDP source port than the peer's last good packet is dropped and
  *   counted (guarded_drops). An RC response needs an MSN that the outstanding requests allow.
- * - Keys: a WRITE over UC with a key that this queue pair has not executed a WRITE with is dropped
- *   before the key lookup, and counted (guarded_keys). A try from another port than the peer's does
- *   not count, because otherwise a stranger's tries would keep the peer from using new keys.
+ * - Keys: a WRITE over UC is dropped before the key lookup, and counted (guarded_keys), unless this
+ *   queue pair has recently executed a WRITE with the same key. A try from another port than the
+ *   peer's does not count, because otherwise a stranger's tries would keep the peer from using new
+ *   keys.
  *
  * An RC request whose PSN is farther than GUARD_PSN_DISTANCE is never answered, because it may also
  * be a late packet of the queue pair's previous connection.
@@ -40,10 +41,10 @@
  * The mean cost of a successful guess while the guard is up, at a million packets a second. The
  * stranger knows the queue pair's number, but neither the peer's port nor the PSN nor a key:
  *
- * - An RC response that is accepted: 2^31 packets, 36 minutes, for a port of 2^14 and a PSN of
+ * - An RC response that is accepted: 2^31 packets, 36 minutes, to guess a port of 2^14 and a PSN of
  *   2^24, of which 128 are outstanding. After the connection's first 2^24 messages, the stranger
  *   has to guess the MSN, too: 2^48 packets, 9 years.
- * - An RC request that is executed: 2^38 packets, 3 days, for the port and the expected PSN.
+ * - An RC request that is executed: 2^38 packets, 3 days, to guess the port and the expected PSN.
  * - A WRITE over UC that is executed: 2^32 / K seconds for K keys of the domain, which is 136 years
  *   for one key and a day for 49,152. Against all queue pairs with the peer together, the time is
  *   an eighth of that.
@@ -88,7 +89,7 @@ bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_
 
 /*
  * The guard of numbers is up. Must the caller drop the packet, because it has the peer's address
- * but not the peer's port? Counts it if so.
+ * but not the peer's port? If so, the function counts the packet.
  */
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin);
 

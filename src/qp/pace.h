@@ -74,7 +74,7 @@ bool pace_is_waiting(const struct qp *qp);
  */
 uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes);
 
-/* The queue pair is being destroyed. */
+/* Free the pacing state of a queue pair that is being destroyed. */
 void pace_done(struct qp *qp);
 
 /* Resume the queue pairs whose waiting time has ended. */

@@ -88,7 +88,7 @@ struct qp_attr {
 	struct qp_path alt_path; /* valid if qp->has_alt_path */
 	uint32_t alt_pkey_index;
 	uint32_t alt_port;
-	uint32_t alt_timeout; /* code */
+	uint32_t alt_timeout; /* a code, as `timeout` */
 	enum qp_migration migration;
 	uint32_t rate_limit_kbps; /* the send queue's limit, at most PACE_RATE_KBPS_MAX; 0: none */
 	/*
@@ -175,8 +175,8 @@ struct qp_transport {
 	 */
 	size_t (*next_unpaced)(struct qp *qp, struct packet_run *run, uint64_t now_ns);
 	/*
-	 * The queue pair has waited for its rate and may send again. NULL: the caller puts it on
-	 * lane->tx_data by qp_schedule().
+	 * The queue pair has waited for its rate and may send again. NULL: the caller puts the
+	 * queue pair on lane->tx_data by qp_schedule().
 	 */
 	void (*resume)(struct qp *qp);
 	/* The queue pair's deadline has passed. NULL for a transport that never sets a deadline. */
@@ -202,9 +202,8 @@ struct qp {
 	const struct qp_transport *transport;
 	struct qp_public *public;
 	uint64_t public_offset;
-	struct qp *published_before,
-		/* NULL at the ends of the lane's list of public states */
-		*published_next;
+	/* The neighbours in the lane's list of public states; NULL at the ends of the list */
+	struct qp *published_before, *published_next;
 	enum qp_type type;
 	enum qp_state state;
 	uint32_t qpn;
@@ -248,7 +247,7 @@ struct qp {
 	 * datagram queue pair.
 	 */
 	uint16_t peer_port;
-	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */
+	struct guard guard[GUARD_KIND_COUNT]; /* the queue pair's allowance of tries (guard.h) */
 	/* Windows of type 2 were bound since the creation or the last reset */
 	bool has_bound_windows;
 	/* In SQD, while requests that were started before SQD are incomplete */
@@ -365,9 +364,9 @@ void qp_done(struct qp *qp);
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
 
-/* The reason why qp_modify() returns -EINVAL. Static strings. */
+/* The reason why qp_modify() returns -EINVAL. The strings are static. */
 struct qp_modify_refusal {
-	const char *from; /* names of states */
+	const char *from; /* name of the present state; `to` is that of the requested state */
 	const char *to;
 	const char *reason;
 	/*
@@ -559,7 +558,7 @@ void qp_path_publish(struct qp *qp);
 
 /*
  * Migrate: the alternate path becomes the primary one, and vice versa. The queue pair is armed, or
- * the program requests it.
+ * the program requests the migration.
  */
 void qp_migrate(struct qp *qp);
 
@@ -571,9 +570,9 @@ bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct pac
 	bool is_primary);
 
 /*
- * Did the packet travel from the peer's address to the queue pair's, on either path? Counts it as
- * received or as refused. A packet on the alternate path with MigReq migrates the queue pair (IBTA
- * 17.2.8.1.4).
+ * Did the packet travel from the peer's address to the queue pair's, on either path? Counts the
+ * packet as received or as refused. A packet on the alternate path with MigReq migrates the queue
+ * pair (IBTA 17.2.8.1.4).
  */
 static inline bool qp_is_from_peer(
 	struct qp *qp, const struct packet *packet, const struct packet_origin *origin)

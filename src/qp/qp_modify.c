@@ -21,8 +21,8 @@ static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STA
 };
 
 /*
- * The attributes: bit, name in the verbs, and the member that attributes_apply() copies. A size of
- * 0: that function copies none.
+ * The attributes: bit, name in the verbs, and the member that attributes_apply() copies. `size` is
+ * 0 if that function copies no member.
  */
 static const struct attribute {
 	uint32_t bit;

@@ -89,14 +89,14 @@ const char *fault_sentence(enum fault fault);
 struct cqe {
 	uint64_t wr_id;
 	/*
-	 * The offset in NIC memory of the send queue whose slots are free when this entry is
+	 * The offset in NIC memory of the send queue whose slots become free when this entry is
 	 * polled; 0: none.
 	 */
 	uint64_t queue_offset;
 	union {
 		/* The work request's index in the send queue at queue_offset */
 		uint32_t queue_index;
-		uint32_t tag_context; /* with WC_TM_MATCH */
+		uint32_t tag_context; /* valid with WC_TM_MATCH */
 	};
 	uint32_t status; /* enum wc_status */
 	uint32_t opcode; /* enum wc_opcode; not meaningful when status is not success */
@@ -107,19 +107,19 @@ struct cqe {
 	uint32_t qpn;
 	union {
 		uint32_t source_qpn;
-		uint32_t tag_high; /* with WC_TM_MATCH */
+		uint32_t tag_high; /* valid with WC_TM_MATCH */
 	};
 	uint32_t flags; /* enum wc_flags */
 	union {
 		/* The tag of the flow rule that steered a raw packet to the queue */
 		uint32_t flow_tag;
-		uint32_t service_level; /* with WC_GRH: enum wc_service_level */
-		uint32_t tag_low; /* with WC_TM_MATCH */
+		uint32_t service_level; /* valid with WC_GRH: enum wc_service_level */
+		uint32_t tag_low; /* valid with WC_TM_MATCH */
 	};
 	uint64_t made_ns; /* now_ns of the call that made the completion */
 };
 
-/* The tag of a matched message, and the context that its sender gave. */
+/* Set the tag of a matched message, and the context that its sender gave. */
 static inline void cqe_set_tag(struct cqe *cqe, uint64_t tag, uint32_t context)
 {
 	cqe->tag_high = (uint32_t)(tag >> 32);

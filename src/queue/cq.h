@@ -71,7 +71,7 @@ struct cq_ring {
 
 struct cq {
 	struct cq_ring *ring;
-	struct cqe *entries; /* covered by the ring's lock */
+	struct cqe *entries; /* protected by the ring's lock */
 	uint64_t ring_offset;
 	struct signal signal;
 };
@@ -132,7 +132,7 @@ void cq_push_end(
 /* Move up to `count` completions to `out`. Returns their number. */
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out);
 
-/* A hint, without the lock. */
+/* Is the queue armed? The answer is a hint, because the call does not take the lock. */
 static inline bool cq_is_armed(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
@@ -155,7 +155,7 @@ uint64_t cq_release_moderated(struct cq *cq, uint64_t now_ns, struct signal_queu
 
 void cq_forget_qp(struct cq *cq, uint32_t qpn);
 
-/* A hint, without the lock. */
+/* Is the queue empty? The answer is a hint, because the call does not take the lock. */
 static inline bool cq_is_empty(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->ring->head, memory_order_acquire) ==

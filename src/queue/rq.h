@@ -75,8 +75,9 @@ struct recv_queue {
 	_Atomic uint32_t limit;
 	_Atomic uint32_t limit_generation; /* number of times that the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
-	uint64_t strays_distance; /* to the struct recv_strays; 0: there are none */
-	/* The owner writes these often. */
+	/* From this header to the struct recv_strays; 0: the queue has none */
+	uint64_t strays_distance;
+	/* The owner writes `posted` and `known` often. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
 	/*
@@ -144,8 +145,8 @@ uint32_t rq_limit(struct recv_queue *rq);
 
 /*
  * Resize the queue to `depth` requests, 1 to 2^20. Pending requests stay, in their order. Any
- * thread may post and take meanwhile. Returns 0; -EINVAL when more than `depth` are pending;
- * -ENOMEM.
+ * thread may post and take meanwhile. Returns 0; -EINVAL when more than `depth` requests are
+ * pending; -ENOMEM.
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 

@@ -31,7 +31,10 @@ struct recv_stray {
 struct recv_strays {
 	uint32_t count; /* room for strays; a power of two */
 	uint32_t turn; /* number of strays that were put into the table so far */
-	/* `count` chains, by the low bits of the requests' numbers. The strays follow in memory. */
+	/*
+	 * The place of the first stray of each of the `count` chains, by the low bits of the
+	 * requests' numbers; 0: none. The strays follow in memory.
+	 */
 	uint32_t first[];
 };
 

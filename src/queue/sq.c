@@ -112,7 +112,7 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	wqe->rkey = wr->rkey;
 	wqe->srqn = wr->srqn;
 	wqe->remote_address = wr->remote_address;
-	/* These two fields cover the whole union, so this copies its other members, too. */
+	/* These two fields cover the whole union, so their copies include its other members. */
 	wqe->compare_add = wr->compare_add;
 	wqe->swap = wr->swap;
 	wqe->total_bytes = total_bytes;

@@ -54,7 +54,7 @@ struct wr_info {
 	bool has_answer; /* the request completes only when its own response has come */
 	bool fills_list; /* the response is written to the request's scatter/gather list */
 	bool has_list;
-	bool is_local; /* sends nothing */
+	bool is_local; /* the request sends nothing */
 };
 
 extern const struct wr_info wr_table[WR_OPCODE_COUNT];
@@ -138,11 +138,13 @@ struct send_wqe {
 		struct { /* for a request that is sent in RoCE packets */
 			struct psn first_psn;
 			uint32_t packet_count;
-			/* Its number among the messages that the responder's MSN counts */
+			/*
+			 * The request's number among the messages that the responder's MSN counts
+			 */
 			uint32_t ssn;
 		};
 		struct { /* for a request that is sent over iWARP */
-			/* The position in the byte stream behind its last FPDU */
+			/* The position in the byte stream behind the request's last FPDU */
 			uint64_t end_position;
 			bool is_answered; /* true for a READ or atomic whose response was placed */
 		} stream;

@@ -153,8 +153,8 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
 void srq_withdraw(const struct srq_table *table, struct srq *srq);
 
 /*
- * Free what srq_init() allocated. No queue pair takes from the queue any more, and its signal is in
- * no lane's signal queue.
+ * Free what srq_init() allocated. No queue pair takes from the queue any more, and the queue's
+ * signal is in no lane's signal queue.
  */
 void srq_done(struct srq *srq, struct arena *arena);
 

@@ -26,8 +26,8 @@ struct entry {
 struct tags {
 	struct spin lock;
 	uint32_t count;
-	uint32_t unexpected_count; /* messages that were unexpected, so far */
-	uint32_t handled_count; /* how many of them the program has handled, as it reports */
+	uint32_t unexpected_count; /* number of unexpected messages so far */
+	uint32_t handled_count; /* number of those that the program has reported as handled */
 	struct list waiting;
 	struct list free;
 	struct entry entries[];

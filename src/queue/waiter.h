@@ -38,10 +38,10 @@ enum waiter_state {
 
 struct waiter {
 	_Atomic uint32_t state; /* enum waiter_state; the owner writes it */
-	_Atomic int32_t eventfd; /* in the owner's process; the owner writes it before the state */
+	/* A descriptor of the owner's process; the owner writes it before the state */
+	_Atomic int32_t eventfd;
 	/*
-	 * The value of waiter_raises() after the owner last read the eventfd. The owner then
-	 * collects.
+	 * The owner reads the eventfd, stores the value of waiter_raises() here, and then collects.
 	 */
 	_Atomic uint32_t cleared;
 	uint32_t reserved[13];

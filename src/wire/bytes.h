@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* get_<order><bits>() and put_<order><bits>(). */
+/* Define get_<order><bits>() and put_<order><bits>(). */
 #define BYTES_ACCESS(order, bits)                                               \
 	static inline uint##bits##_t get_##order##bits(const uint8_t *from)     \
 	{                                                                       \

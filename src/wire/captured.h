@@ -35,7 +35,7 @@ struct captured {
 	uint32_t ifindex;
 	uint32_t qpn; /* number of the queue pair of the capturing process */
 	uint32_t flow_label; /* 20 bits; 0 when unknown */
-	uint32_t packet_bytes; /* BTH to pad */
+	uint32_t packet_bytes; /* number of bytes from BTH to pad */
 	/* Bytes that follow this struct: the whole packet, or its beginning. */
 	uint32_t captured_bytes;
 	uint16_t source_port;

@@ -22,7 +22,7 @@ uint32_t credit_count(uint8_t code);
 
 /*
  * The code of the largest count that is at most `count`, so a responder never promises too much.
- * Never CREDIT_CODE_UNLIMITED.
+ * The result is never CREDIT_CODE_UNLIMITED.
  */
 uint8_t credit_code(uint32_t count);
 

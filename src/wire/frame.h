@@ -51,7 +51,7 @@ struct frame_key {
  * `bytes`  The frame, from the destination address on, without FCS. Anything is legal input: a
  *          layer that is cut short, or is malformed, counts as missing. A fragment that is not the
  *          first has no TCP or UDP layer.
- * `count`  Its length.
+ * `count`  The frame's length.
  */
 void frame_key_read(struct frame_key *key, const uint8_t *bytes, size_t count);
 

@@ -151,7 +151,7 @@ static inline void aeth_encode(const struct aeth *aeth, uint8_t to[AETH_BYTES])
 			(aeth->msn.value & U24_MASK));
 }
 
-/* The response to an atomic: the contents of the word before it. */
+/* The response to an atomic: the value that the word had before the operation. */
 struct atomicacketh {
 	uint64_t original;
 };

@@ -89,7 +89,7 @@ bool icrc_flow_is_ipv4(const struct icrc_flow *flow);
 uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	const uint8_t *packet, size_t length);
 
-/* Write the ICRC of a packet that is sent with DF to packet[length .. length + 3]. */
+/* Write the ICRC to packet[length .. length + 3]. The packet is sent with DF. */
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
 /*

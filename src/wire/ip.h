@@ -86,7 +86,7 @@ bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]
  */
 uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count);
 
-/* The one's complement sum of the added words; a checksum is its complement. */
+/* The one's complement sum of the added words; a checksum is the complement of that sum. */
 uint16_t ip_sum_fold(uint32_t sum);
 
 #endif

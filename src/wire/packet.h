@@ -81,11 +81,11 @@ void packet_set_payload(struct packet *packet, const uint8_t *payload, uint32_t 
  *
  * `to`  Room for packet->info->header_bytes, at most OPCODE_HEADER_BYTES_MAX.
  *
- * Returns the bytes written: packet->info->header_bytes.
+ * Returns the number of written bytes, packet->info->header_bytes.
  */
 size_t packet_encode_headers(const struct packet *packet, uint8_t *to);
 
-/* Bytes from the BTH to the end of the pad. */
+/* The number of bytes from the BTH to the end of the pad. */
 static inline size_t packet_bytes(const struct packet *packet)
 {
 	return (size_t)packet->info->header_bytes + packet->payload_bytes + packet->bth.pad_bytes;

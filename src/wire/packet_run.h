@@ -14,11 +14,14 @@
 struct impair_flow;
 
 struct packet_run {
-	/* Input, set by the caller */
+	/* The caller sets the next two fields. */
 	uint8_t *buffer; /* room for run_bytes bytes and one longest packet */
-	/* The run ends with the packet that reaches this number of bytes; 0: it has one packet. */
+	/*
+	 * The run ends with the packet that reaches this number of bytes; 0: the run has one
+	 * packet.
+	 */
 	uint32_t run_bytes;
-	/* Output, set by the called function */
+	/* The called function sets the fields from here on. */
 	uint32_t packets; /* at least 1 */
 	uint32_t path; /* the id of the path that the packets take */
 	uint32_t borrowed_bytes; /* borrowed payload of each packet; 0: none */

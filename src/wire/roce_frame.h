@@ -3,8 +3,8 @@
 #define URNIC_WIRE_ROCE_FRAME_H
 
 /*
- * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. They are for a port
- * that exchanges frames with an interface rather than datagrams with a socket.
+ * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. These headers are for
+ * a port that exchanges frames with an interface rather than datagrams with a socket.
  *
  * A frame may be a super-packet: an IP packet of any legal length, which the interface cuts into
  * packets. The headers of a super-packet are those of an ordinary packet. The functions are pure,

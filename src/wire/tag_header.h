@@ -4,8 +4,8 @@
 
 /*
  * The headers of tag matching, which begin the payload of a SEND. Their layout is that of
- * <infiniband/tm_types.h>. A rendezvous request, and the message that says that it is finished,
- * have both headers.
+ * <infiniband/tm_types.h>. A rendezvous request, and the message that says that the rendezvous is
+ * finished, have both headers.
  */
 
 #include <stdint.h>
@@ -25,7 +25,7 @@ enum tmh_opcode {
 };
 
 struct tmh {
-	uint8_t opcode; /* enum tmh_opcode, or anything */
+	uint8_t opcode; /* enum tmh_opcode, or any other value */
 	uint32_t context; /* a value of the sender's program; the NIC does not interpret it */
 	uint64_t tag;
 };

@@ -6,9 +6,9 @@
  * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the
  * frames that carry data (FPDUs).
  *
- * A request or reply is 20 bytes and private data. With revision 2 it may be enhanced (RFC 6581):
- * the private data begins with four bytes. These four bytes have the sender's IRD and ORD, and say
- * which message makes a peer-to-peer connection ready.
+ * A request or reply is 20 bytes and private data. With revision 2 a request or reply may be
+ * enhanced (RFC 6581). Then its private data begins with four bytes, which have the sender's IRD
+ * and ORD, and say which message makes a peer-to-peer connection ready.
  *
  * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
  * a CRC32C of all bytes before it, in little-endian order. If the connection has no CRCs, FPDUs

@@ -36,7 +36,7 @@ enum rdmap_error {
 /* The queues of untagged messages. */
 enum ddp_queue {
 	DDP_QUEUE_SEND,
-	DDP_QUEUE_READ_REQUEST, /* and atomic requests */
+	DDP_QUEUE_READ_REQUEST, /* READ requests and atomic requests */
 	DDP_QUEUE_TERMINATE,
 	DDP_QUEUE_ATOMIC_RESPONSE,
 	DDP_QUEUE_COUNT
@@ -93,7 +93,7 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 }
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes. At `ulpdu` is at least the header, or the
+ * Decode the header of a segment of `ulpdu_bytes` bytes. `ulpdu` has at least the header, or the
  * whole segment if that is shorter; the payload may be incomplete. Returns RDMAP_OK, or the error
  * in version, opcode, model, queue or length.
  */
