@@ -41,10 +41,7 @@
  */
 enum {
 	QP_RD_ATOMIC_MAX = 16,
-	/*
-	 * The same limit as rxe's, because a program may use the limit that its peer's device
-	 * reports.
-	 */
+	/* The same as rxe's, because a program may use the limit of its peer's device. */
 	QP_INIT_RD_ATOMIC_MAX = 128,
 };
 
@@ -91,10 +88,7 @@ struct qp_attr {
 	uint32_t alt_timeout; /* a code, as `timeout` */
 	enum qp_migration migration;
 	uint32_t rate_limit_kbps; /* the send queue's limit, at most PACE_RATE_KBPS_MAX; 0: none */
-	/*
-	 * The most bytes that may be sent at once in spite of rate_limit_kbps; 0: the default
-	 * (pace.h)
-	 */
+	/* The most bytes sent at once in spite of rate_limit_kbps; 0: the default (pace.h) */
 	uint32_t burst_bytes;
 };
 
@@ -143,10 +137,7 @@ enum packet_verdict {
 	PACKET_TAKEN,
 	/* The packet had no effect: it is late, repeated, early, refused, or not the peer's */
 	PACKET_DROPPED,
-	/*
-	 * The packet had no effect, and the peer has no reason to send it, so it counts as a try
-	 * (guard.h)
-	 */
+	/* The packet had no effect, and no peer would send it, so it counts as a try (guard.h) */
 	PACKET_GUESSED,
 };
 
@@ -279,10 +270,7 @@ static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount
 	counter_add(&qp->public->counters, counter, amount);
 }
 
-/*
- * Does the queue pair's shared receive queue match tags? If so, only the NIC posts to the send
- * queue.
- */
+/* Does the shared receive queue match tags? If so, only the NIC posts to the send queue. */
 static inline bool qp_has_tags(const struct qp *qp)
 {
 	return qp->srq && qp->srq->tags;
@@ -309,9 +297,7 @@ static inline void qp_prefetch(const struct qp *qp, uint32_t opcode, uint64_t re
 		prefetch_to_write((const void *)record);
 }
 
-/*
- * A WRITE to `remote_address` has stored its bytes at `place` in this process. The lane is locked.
- */
+/* A WRITE to `remote_address` has stored at `place` in this process. The lane is locked. */
 static inline void qp_expect_write(struct qp *qp, const void *place, uint64_t remote_address)
 {
 	atomic_store_explicit(&qp->write_shift, (uintptr_t)place - (uintptr_t)remote_address,
@@ -376,10 +362,7 @@ struct qp_modify_refusal {
 	const char *attribute;
 };
 
-/*
- * The arguments are those of the refused qp_modify(). The queue pair has not changed since that
- * call.
- */
+/* The arguments are those of the refused qp_modify(), since which nothing has changed. */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 
