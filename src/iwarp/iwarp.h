@@ -156,7 +156,7 @@ struct iwarp_transmit {
 	 */
 	bool is_cut;
 	uint32_t tail; /* offset in bytes[] where the next bytes are staged */
-	uint32_t staged_bytes; /* bytes of all pieces together */
+	uint32_t staged_bytes; /* number of bytes of all pieces together */
 	uint64_t position; /* offset in the stream behind all pieces */
 	uint32_t index; /* index of the send request that is staged next, or partly staged */
 	/* Number of staged bytes of request `index`, which is the MO of its next segment */
@@ -169,7 +169,7 @@ struct iwarp_transmit {
 	bool is_ready_pending;
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
-	uint32_t answers_out; /* outstanding READs and atomics */
+	uint32_t answers_out; /* number of outstanding READs and atomics */
 	/* Why the request at `index` cannot be staged; it fails when it is the oldest */
 	enum fault fault;
 	struct mr_cached own; /* cached key of the program's SENDs and WRITEs */

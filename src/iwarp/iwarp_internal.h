@@ -139,7 +139,10 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
 
-/* Take the receive request for a new message. */
+/*
+ * Take a receive request for a new message. Returns RDMAP_ERROR_UNTAGGED_NO_BUFFER when there is
+ * none.
+ */
 enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode);
 
 /* Place payload bytes [offset, offset + bytes) of a checked WRITE, SEND or READ response. */

@@ -22,7 +22,7 @@ struct receive_wait {
 	uint64_t budget_ns;
 	bool is_waiting;
 	uint64_t since_ns; /* when the counted time begins; 0: at the next receive_wait_more() */
-	bool gives_up; /* messages may be lost, so has_given_up may be set */
+	bool gives_up; /* true if messages may be lost; then has_given_up may be set */
 	bool has_given_up; /* do not wait again before the target posts a receive request */
 	uint32_t given_up_posted; /* count of posted requests when has_given_up was set */
 };

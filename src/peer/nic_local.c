@@ -60,8 +60,9 @@ static bool process_wait(uint32_t who, uint32_t round)
 }
 
 /*
- * How long two operations wait for a peer that was suspended in the middle of a copy: a
- * deregistration, and an operation that suspends all keys (a fork, or a move of memory).
+ * How long two operations wait for a peer that was suspended in the middle of a copy: DEREGISTER_NS
+ * for a deregistration, and SUSPEND_NS for an operation that suspends all keys (a fork, or a move
+ * of memory).
  */
 enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 

@@ -16,7 +16,7 @@ enum { DOMAINS_MAX = 4096 };
 static_assert(DOMAINS_MAX <= (int)MR_PD_BORROWED_END, "their numbers are told apart");
 static_assert((int)OWNER_LANES_MAX == (int)NIC_LANES_MAX, "every lane has its channels");
 
-static struct list owners = {&owners, &owners}; /* struct nic_owner */
+static struct list owners = {&owners, &owners}; /* a list of struct nic_owner */
 
 /*
  * Borrowed domains, by their numbers in this process. A thread writes with the NIC locked. A lane

@@ -18,7 +18,7 @@
 #include "os/yama.h"
 #include "peer/absence.h"
 
-static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
+static struct list peer_list = {&peer_list, &peer_list}; /* a list of struct nic_peer */
 /* the network namespace and the host of this process */
 static struct namespace_id own_name;
 

@@ -24,8 +24,8 @@ enum qp_state {
 	QP_INIT, /* receive requests may be posted */
 	QP_RTR, /* the responder runs */
 	QP_RTS, /* the requester and the responder run */
-	QP_SQD, /* send queue drained, or still draining */
-	QP_SQE, /* send queue in error (unreliable types) */
+	QP_SQD, /* the send queue is drained, or is still draining */
+	QP_SQE, /* the send queue is in error (unreliable types only) */
 	QP_ERR, /* all requests are flushed */
 	QP_STATE_COUNT
 };

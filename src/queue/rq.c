@@ -123,7 +123,7 @@ static bool has_room(struct recv_queue *rq, uint32_t posted)
 	return posted - known < rq->depth;
 }
 
-/* The queue is locked. */
+/* rq_redeem() for a caller that has locked the queue. */
 static bool slot_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);

@@ -65,7 +65,7 @@ struct recv_slot {
 
 struct recv_queue {
 	/* These fields change seldom or never. */
-	uint32_t capacity; /* slots: a power of two */
+	uint32_t capacity; /* number of slots, a power of two */
 	uint32_t depth; /* the most pending requests, as the program requested */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;

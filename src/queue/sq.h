@@ -161,7 +161,7 @@ struct send_wqe {
 };
 
 struct send_queue {
-	uint32_t capacity; /* slots: a power of two */
+	uint32_t capacity; /* number of slots, a power of two */
 	uint32_t depth; /* the most outstanding requests, as the program requested */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;

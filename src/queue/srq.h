@@ -39,7 +39,7 @@ struct srq_public {
 	_Atomic uint32_t number; /* 0: the queue was destroyed */
 	/* The lane that completes requests taken by other processes, if they share the queue */
 	uint32_t lane;
-	uint64_t rq_offset; /* struct recv_queue */
+	uint64_t rq_offset; /* offset of the struct recv_queue */
 	uint64_t next_offset; /* the next struct srq_public in the NIC's list */
 	uint64_t owner; /* the open device that the queue belongs to */
 	struct xrc_file file; /* the XRC domain's file, if other processes share the domain */
@@ -79,8 +79,8 @@ struct srq {
 	/* Processes that share its XRC domain take from it (local/channel/borrower.h) */
 	bool is_shared;
 	/*
-	 * A suspended process may be taking a request from the queue, so the queue's memory is
-	 * never reused.
+	 * True if a suspended process may be taking a request from the queue. Then the queue's
+	 * memory is never reused.
 	 */
 	bool is_in_use;
 	/*
@@ -97,7 +97,7 @@ struct srq_init {
 	uint32_t pd;
 	uint32_t xrcd; /* 0: no XRC queue */
 	struct cq *cq; /* for an XRC or tag-matching queue; outlives the queue */
-	uint32_t tag_count; /* buffers of a tag-matching queue, else 0 */
+	uint32_t tag_count; /* number of buffers of a tag-matching queue; else 0 */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
@@ -158,7 +158,10 @@ void srq_withdraw(const struct srq_table *table, struct srq *srq);
  */
 void srq_done(struct srq *srq, struct arena *arena);
 
-/* Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when the queue is full. */
+/*
+ * Post a request. Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when the queue is
+ * full.
+ */
 int srq_post(struct srq *srq, const struct recv_wr *wr);
 
 /*

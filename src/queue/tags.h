@@ -45,7 +45,7 @@ enum tag_operation { TAG_ADD, TAG_REMOVE, TAG_SYNC };
 
 struct tag_wr {
 	uint64_t wr_id;
-	uint32_t operation; /* enum tag_operation, from the user: any value */
+	uint32_t operation; /* enum tag_operation; the program may have set any value */
 	bool is_signaled;
 	bool has_count; /* unexpected_count is valid; for SYNC it always is */
 	uint32_t unexpected_count;

@@ -32,7 +32,7 @@
 enum waiter_state {
 	WAITER_NONE,
 	WAITER_POLLS,
-	WAITER_SLEEPS, /* on the futex waiter_wakes() */
+	WAITER_SLEEPS, /* the waiter sleeps on the futex waiter_wakes() */
 	WAITER_WATCHES, /* the program polls the channel's epoll set, which contains `eventfd` */
 };
 
@@ -75,7 +75,10 @@ static inline _Atomic uint32_t *waiter_raises(const struct waiter *waiter)
 	return waiter_wakes(waiter) + 1;
 }
 
-/* Returns NULL when `number`, which may have any value, is no waiter's, or `table` is NULL. */
+/*
+ * Get the waiter with `number`, which may have any value. Returns NULL when there is no such
+ * waiter, or `table` is NULL.
+ */
 static inline struct waiter *waiter_at(struct waiter_table *table, uint32_t number)
 {
 	return table && number && number < WAITER_COUNT ? &table->waiter[number] : NULL;

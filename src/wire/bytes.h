@@ -6,8 +6,8 @@
  * Integers in byte arrays, at any alignment.
  *
  * All integers of InfiniBand on the wire are big-endian, except the ICRC. All accesses to them use
- * these functions; a compiler makes each a load or store and a byte swap. The caller checks that
- * the bytes exist.
+ * these functions; a compiler turns each of them into a load or store and a byte swap. The caller
+ * checks that the bytes exist.
  */
 
 #include <endian.h>

@@ -31,7 +31,7 @@ enum frame_layer {
 struct frame_key {
 	uint8_t dst_mac[FRAME_MAC_BYTES];
 	uint8_t src_mac[FRAME_MAC_BYTES];
-	uint16_t ether_type; /* after the last VLAN tag */
+	uint16_t ether_type; /* the type behind the last VLAN tag */
 	uint16_t vlan_tag; /* the first VLAN tag: priority, CFI, VLAN id */
 	uint8_t src_ip[16]; /* IPv4: the first four bytes */
 	uint8_t dst_ip[16];

@@ -115,10 +115,10 @@ HEADER_CODEC(atomiceth, ATOMICETH)
 
 /* The kind of a response: bits 7..5 of the syndrome (IBTA 9.3.5). */
 enum aeth_kind {
-	AETH_ACK = 0, /* `value`: end-to-end credit code, see wire/credit.h */
-	AETH_RNR_NAK = 1, /* `value`: RNR timer code, see wire/timer.h */
+	AETH_ACK = 0, /* `value` is the end-to-end credit code (wire/credit.h) */
+	AETH_RNR_NAK = 1, /* `value` is the RNR timer code (wire/timer.h) */
 	AETH_RESERVED = 2, /* any of the five reserved patterns; to be ignored */
-	AETH_NAK = 3, /* `value`: enum aeth_nak, or a reserved code */
+	AETH_NAK = 3, /* `value` is of enum aeth_nak, or a reserved code */
 };
 
 enum aeth_nak {

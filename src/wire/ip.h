@@ -27,11 +27,11 @@ enum {
 	IPV4_TTL = 8,
 	IPV4_PROTOCOL = 9,
 	IPV4_CHECKSUM = 10,
-	IPV4_ADDRESSES = 12, /* source, destination */
+	IPV4_ADDRESSES = 12, /* the source address, then the destination address */
 	IPV6_PAYLOAD_LENGTH = 4,
 	IPV6_NEXT_HEADER = 6,
 	IPV6_HOP_LIMIT = 7,
-	IPV6_ADDRESSES = 8, /* source, destination */
+	IPV6_ADDRESSES = 8, /* the source address, then the destination address */
 
 	IPV4_VERSION_AND_WORDS = 0x45, /* the first byte of a header without options */
 	IPV4_DF = 0x4000,

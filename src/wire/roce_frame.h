@@ -53,8 +53,8 @@ bool roce_frame_decode(struct roce_frame *ret_frame, const uint8_t *bytes, size_
 struct roce_frame_headers {
 	uint8_t bytes[ROCE_FRAME_HEADER_BYTES_MAX];
 	uint8_t count; /* 42: IPv4, 62: IPv6 */
-	uint32_t ip_sum; /* sum of the IPv4 header with a length of 0; 0: IPv6 */
-	uint32_t udp_sum; /* sum of the pseudo-header with a length of 0 */
+	uint32_t ip_sum; /* sum of the IPv4 header with its length set to 0; for IPv6 always 0 */
+	uint32_t udp_sum; /* sum of the pseudo-header with its length set to 0 */
 };
 
 /*

@@ -198,7 +198,7 @@ struct rc_responder {
 	/* PSN of the dropped packet that caused the NAK; the peer sends that packet again. */
 	struct psn nak_cause;
 
-	bool has_resources; /* some of rc_cold()->resource were used since RTR */
+	bool has_resources; /* some entries of rc_cold()->resource were used since RTR */
 	uint32_t resource_head; /* slot for the next READ or atomic */
 	uint32_t pending_count;
 	/* The next two fields are used only by XRC. */

@@ -61,7 +61,7 @@ struct ddp_segment {
 			uint64_t offset; /* TO */
 		} tagged;
 		struct {
-			/* The key to invalidate; 0 in all other messages */
+			/* The key to invalidate; 0 in a message that invalidates none */
 			uint32_t invalidate_stag;
 			uint32_t queue; /* QN */
 			uint32_t msn; /* from 1 */
