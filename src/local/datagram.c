@@ -91,8 +91,8 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 }
 
 /*
- * Have the control thread look up the target's process, which takes system calls. It executes one
- * lookup at a time.
+ * Have the control thread look up the target's process, which takes system calls. The control
+ * thread executes one lookup at a time.
  */
 static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)

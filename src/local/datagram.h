@@ -56,8 +56,8 @@ struct datagram_path {
 struct datagram_process {
 	struct owner_process *owner; /* NULL: no process has the number, or it cannot be reached */
 	uint32_t lane; /* index of the owner's lane with the slot of the number */
-	const struct ud_endpoint_table *endpoints; /* of the owner's lane */
-	struct doorbell *doorbell; /* of the owner's lane */
+	const struct ud_endpoint_table *endpoints; /* the UD endpoints of the owner's lane */
+	struct doorbell *doorbell; /* the doorbell of the owner's lane */
 	/* The result of owner_channel() for this lane and the owner's lane */
 	struct request_channel *channel;
 };

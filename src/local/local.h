@@ -133,7 +133,7 @@ struct local_qp {
 	/* A SEND WITH INVALIDATE was executed, and the owner may not have collected it yet */
 	bool is_invalidating;
 	uint32_t invalidated_number; /* count of records up to and including that SEND */
-	bool has_unmapped_atomics; /* an atomic named memory that is not mapped here */
+	bool has_unmapped_atomics; /* an atomic named memory that this process has not mapped */
 	uint32_t unmapped_key; /* the key that the last such atomic named */
 	struct local_captured captured;
 };

@@ -61,8 +61,8 @@ struct ud_endpoint_table {
 struct ud_endpoint_place {
 	struct ud_endpoint *endpoint; /* closed, and without addresses */
 	uint64_t offset;
-	struct ud_endpoint_table *table; /* of the queue pair's lane */
-	struct local_lane *lane; /* of the queue pair's lane */
+	struct ud_endpoint_table *table; /* the table of the queue pair's lane */
+	struct local_lane *lane; /* the struct of the queue pair's lane */
 };
 
 struct datagram_lane;

@@ -69,7 +69,7 @@ struct qp_attr {
 	bool has_drain_event; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
 	uint32_t access; /* enum mr_access: what the peer may do through this queue pair */
 	uint32_t pkey_index;
-	uint32_t port; /* from 1 */
+	uint32_t port; /* counted from 1 */
 	uint32_t qkey;
 	struct qp_path path;
 	uint32_t path_mtu; /* enum ibv_mtu: 1 (256) to 5 (4096) */
@@ -260,7 +260,7 @@ struct qp {
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
-	void *user; /* from struct qp_init */
+	void *user; /* qp_init.user */
 	/* The index is the number of a bit of `counted` */
 	struct completion_counter *counters[COUNTED_BITS];
 };
@@ -323,7 +323,7 @@ struct qp_init {
 	uint32_t mtu_bytes; /* the port's MTU; a connection later gets the path MTU */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
-	void *user; /* the front end's object; not used here */
+	void *user; /* the front end's object, which this room does not use */
 };
 
 /*

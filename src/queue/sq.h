@@ -106,7 +106,7 @@ struct send_wr {
 			uint64_t compare_add; /* the value to compare with, or to add */
 			uint64_t swap;
 		};
-		struct datagram_target datagram; /* on UD queue pairs */
+		struct datagram_target datagram; /* used on UD queue pairs */
 		struct wr_bind bind;
 		struct wr_flush flush;
 	};

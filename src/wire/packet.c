@@ -30,8 +30,8 @@ static void extended_decode(struct packet *packet, const uint8_t *from)
 }
 
 /*
- * Can the payload be legal at some path MTU? A request is accepted here, because the responder
- * refuses it with a NAK (IBTA 9.7.4.1.6).
+ * Can the payload be legal at some path MTU? The function accepts every request, because the
+ * responder refuses a request with a NAK (IBTA 9.7.4.1.6).
  */
 static bool payload_is_possible(const struct opcode_info *info, size_t payload_bytes)
 {

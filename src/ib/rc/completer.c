@@ -149,7 +149,7 @@ static struct send_wqe *wqe_awaited(struct rc_qp *rc)
 	return wqe->is_started && rc_wqe_has_answer(wqe) ? wqe : NULL;
 }
 
-/* A response for una was placed: one packet of a READ, or all of an atomic. */
+/* A response for una was placed: one packet of a READ, or the whole response to an atomic. */
 static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;

@@ -422,7 +422,7 @@ static inline void rc_requester_executed(
 }
 
 /*
- * Is the request a READ, atomic, ATOMIC WRITE or FLUSH? Other comments here call all of these
+ * Is the request a READ, atomic, ATOMIC WRITE or FLUSH? Other comments in ib/rc call all of these
  * READs.
  */
 static inline bool rc_wqe_has_answer(const struct send_wqe *wqe)

@@ -39,7 +39,7 @@ enum {
 };
 
 struct borrower_table {
-	/* number of channels that were ever taken; they come first */
+	/* number of channels that were ever taken, the first ones of the table */
 	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];

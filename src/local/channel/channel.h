@@ -77,7 +77,10 @@ enum {
 
 struct borrower_table;
 
-/* This process, as owner of the channels in its NIC memory, and as initiator in those of others. */
+/*
+ * This process, as owner of the channels in its NIC memory, and as initiator in the channels of
+ * other processes.
+ */
 struct local_owner {
 	/*
 	 * Let some time pass, because the caller waits for the process named `who`. `round` counts

@@ -10,8 +10,8 @@
  * one compare-and-swap in the owner's ring. Completing a request publishes a record, which the
  * owner's threads collect into the completion queue.
  *
- * When an owner ends, its NIC memory stays mapped here with all channels, marks and records. From
- * then on, all calls for that owner fail.
+ * When an owner ends, its NIC memory stays mapped in this process, with all channels, marks and
+ * records. From then on, all calls for that owner fail.
  *
  * This file makes no system calls; the functions of struct peer_ops and struct local_owner do.
  * Threads: any thread that holds the lock of some lane.

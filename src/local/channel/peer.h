@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer on this host: its NIC memory, mapped here, and the memory of its process.
+ * A peer on this host: its NIC memory, which this process has mapped, and the memory of its
+ * process.
  *
- * NIC memory (queues, tables, channels) is always mapped here, and offsets from its directory lead
- * to all objects. The memory of the peer's program is at addresses of the peer's process.
- * peer_find() turns a key into such a place, with the checks of the peer's responder, on the peer's
- * table. peer_put() and peer_get() move bytes to and from a place: by plain stores and loads if
- * this process has mapped the place (peer_ops.map), else by one system call (peer_ops.write and
- * .read).
+ * This process has mapped all of the peer's NIC memory (queues, tables, channels). Offsets from the
+ * directory there lead to all objects. The memory of the peer's program is at addresses of the
+ * peer's process. peer_find() turns a key into such a place, with the checks of the peer's
+ * responder, on the peer's table. peer_put() and peer_get() move bytes to and from a place: by
+ * plain stores and loads if this process has mapped the place (peer_ops.map), else by one system
+ * call (peer_ops.write and .read).
  *
  * The peer may change its tables at any time. So the caller sets an in-use mark in the peer's
  * channel (local/channel/channel.h) before the lookup, and clears it when the bytes have moved. The
@@ -111,7 +112,7 @@ static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached
 }
 
 /*
- * Copy bytes to or from `place`, starting `offset` bytes into it. They return false when
+ * Copy bytes to or from `place`, starting `offset` bytes into it. Both functions return false when
  * peer_ops.write or .read does.
  */
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,

@@ -64,7 +64,7 @@ struct ddp_segment {
 			/* The key to invalidate; 0 in a message that invalidates none */
 			uint32_t invalidate_stag;
 			uint32_t queue; /* QN */
-			uint32_t msn; /* from 1 */
+			uint32_t msn; /* counts from 1 */
 			uint32_t offset; /* MO */
 		} untagged;
 	};
