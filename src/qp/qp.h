@@ -362,7 +362,7 @@ struct qp_modify_refusal {
 	const char *attribute;
 };
 
-/* The arguments are those of the refused qp_modify(), since which nothing has changed. */
+/* The arguments are those of the refused qp_modify(); the queue pair is unchanged since. */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 

@@ -156,7 +156,9 @@ static inline uint32_t rq_taken(const struct recv_queue *rq)
 	return (uint32_t)atomic_load_explicit(&rq_takers(rq)->taken, memory_order_relaxed);
 }
 
-/* `taken` with one more request: the low half does not carry into the high one. */
+/*
+ * The word `taken` with one more request counted. The low half does not carry into the high half.
+ */
 static inline uint64_t rq_taken_next(uint64_t taken)
 {
 	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);

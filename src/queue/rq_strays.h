@@ -54,7 +54,10 @@ uint64_t rq_strays_create(struct arena *arena, uint32_t capacity, uint32_t strid
 void rq_stray_put(const struct recv_queue *rq, struct recv_strays *strays,
 	const struct recv_slot *slot, uint32_t taken);
 
-/* Take request number `taken` out. Returns false when it is no stray, or was taken out before. */
+/*
+ * Take request number `taken` out of the table. Returns false when the request is no stray, or was
+ * taken out before.
+ */
 bool rq_stray_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe);
 
 /* Move all strays to the larger table `to`. */
