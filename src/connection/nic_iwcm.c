@@ -2,10 +2,8 @@
 /*
  * Lock: `lock`, the manager's; see lock_order.def.
  *
- * Thread: one. It sleeps in epoll until a socket is ready or the earliest deadline is due. epoll
- * reports a descriptor number, and the thread looks up the number's connection under the lock. If
- * that connection was closed meanwhile and a new one got the number, the thread serves the new one
- * although epoll has not reported it.
+ * Thread: one. It sleeps in epoll until a socket is ready or the earliest deadline is due. Then it
+ * asks epoll again, under the lock, which sockets are ready.
  */
 #include "connection/nic_iwcm.h"
 
@@ -100,10 +98,22 @@ static uint64_t listeners_resume(void)
 	return next_ns;
 }
 
-static void *thread_main(void *unused)
+/*
+ * Serve the sockets that are ready now. The manager is locked: nobody closes a socket, so a number
+ * that epoll reports stands for the socket that is ready and not for a later one.
+ */
+static void sockets_serve(void)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int count = 0;
+	int count = epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, 0);
+
+	for (int i = 0; i < count; i++)
+		socket_serve(events[i].data.fd);
+}
+
+static void *thread_main(void *unused)
+{
+	struct epoll_event event;
 
 	(void)unused;
 	own_thread_wake();
@@ -111,12 +121,11 @@ static void *thread_main(void *unused)
 		int timeout_ms;
 
 		pthread_mutex_lock(&lock);
-		for (int i = 0; i < count; i++)
-			socket_serve(events[i].data.fd);
+		sockets_serve();
 		iwcm_manager.sleeps_until_ns = min_u64(conns_expire(), listeners_resume());
 		timeout_ms = clock_ms_until(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
-		count = own_thread_epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, timeout_ms);
+		own_thread_epoll_wait(iwcm_manager.epoll, &event, 1, timeout_ms);
 		kick_clear(iwcm_manager.kick);
 	}
 	return NULL;

@@ -103,7 +103,7 @@ struct nic_qp {
 	uint64_t epoch;
 	uint32_t open_paths; /* its open paths, as bits ATTR_AV and ATTR_ALT_PATH */
 	struct nic_local *local; /* the same-host connection to its peer; NULL: none */
-	struct nic_ud_endpoint *endpoint; /* for a UD queue pair (nic_datagram.h); NULL: none */
+	struct nic_ud_endpoint *endpoint; /* for a UD queue pair; NULL: none */
 	/* The processes that have this XRC_RECV queue pair open (nic_target.h). */
 	struct list borrowers;
 	bool is_released; /* the program has destroyed it; it still exists for `borrowers` */

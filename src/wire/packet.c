@@ -16,8 +16,9 @@
 	HEADER(IETH, ieth)
 
 /* The caller has checked that info->header_bytes bytes exist. */
-static void extended_decode(struct packet *packet, const uint8_t *from)
+static void extended_decode(struct packet *packet, const uint8_t *bytes)
 {
+	const uint8_t *from = bytes;
 	uint32_t headers = packet->info->headers;
 
 #define DECODE(NAME, name)                          \

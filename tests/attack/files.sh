@@ -13,7 +13,7 @@ listens() {
 	[ -n "$(urnicd_of "$1")" ]
 }
 
-holder= loop=
+holder='' loop=''
 trap 'kill -KILL $holder $loop "$daemon" 2>/dev/null; end_programs; wait; at_exit' EXIT
 on a prlimit --nofile=64:64 "$urnicd" --foreground --idle 0 2>"$scratch/log" &
 await 'no urnicd' listens a

@@ -304,7 +304,7 @@ static int turns_of_others(struct peer *peer)
 	for (uint32_t i = 0; i < HOLDERS; i++)
 		pthread_join(holders[i], NULL);
 	printf("%u calls that waited: %u let more than %u turns of %u threads pass, the most %u\n",
-		entries, starved, TURNS_MAX, HOLDERS, (unsigned)most);
+		entries, starved, (unsigned)TURNS_MAX, (unsigned)HOLDERS, (unsigned)most);
 	return starved <= STARVED_MAX ? 0 : LATE;
 }
 

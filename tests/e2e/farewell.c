@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	peer_cm_listen(channel, (struct sockaddr *)&address);
 	for (unsigned i = 0; i < rounds; i++)
 		missing += serve();
-	printf("%u of %d completions were missing when DISCONNECTED was heard\n", missing,
+	printf("%u of %u completions were missing when DISCONNECTED was heard\n", missing,
 		messages * rounds);
 	return missing > 0;
 }
