@@ -56,7 +56,7 @@ static int learn_interface(struct port_packet *port)
 	if (type != ARPHRD_ETHER && type != ARPHRD_LOOPBACK)
 		return -EOPNOTSUPP;
 	memcpy(port->mac, request.ifr_hwaddr.sa_data, FRAME_MAC_BYTES);
-	/* Frames sent on the loopback interface are also received, so ignore them when sent. */
+	/* The loopback interface receives each frame that it sends: skip the outgoing copy. */
 	const int is_loopback = type == ARPHRD_LOOPBACK;
 	if (is_loopback &&
 		setsockopt(port->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &is_loopback,
@@ -161,7 +161,10 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port)
 	return port->frame_bytes_max;
 }
 
-/* Drop all input by a filter, or stop that: a bound socket cannot be unbound. 0 or -errno. */
+/*
+ * Attach a filter that drops all input, or detach it, because a bound socket cannot be unbound.
+ * Returns 0 or -errno.
+ */
 static int input_shut(const struct port_packet *port, bool is_shut)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -249,7 +252,7 @@ static void frame_take(struct port_packet *port, struct tpacket2_hdr *slot,
 	uint8_t *frame = (uint8_t *)slot + slot->tp_mac;
 	uint32_t count = slot->tp_snaplen;
 
-	/* Ignore truncated frames: this host sends them, and has not segmented them yet. */
+	/* Ignore a truncated frame: this host sends it, and the interface will segment it. */
 	if (slot->tp_len != count || count < FRAME_ETHERNET_BYTES)
 		return;
 	if (slot->tp_status & TP_STATUS_VLAN_VALID) {

@@ -43,7 +43,7 @@ enum port_packet_wish {
 int port_packet_open(uint32_t ifindex, struct port_packet **ret_port);
 void port_packet_close(struct port_packet *port);
 
-/* A descriptor for poll(2), which is readable while the ring has a frame. It stays the port's. */
+/* A descriptor for poll(2), which is readable while the ring has a frame. The port owns it. */
 int port_packet_fd(const struct port_packet *port);
 
 /* The longest frame, without FCS, that the interface accepted when the port was opened. */
@@ -53,15 +53,15 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port);
 int port_packet_listen(struct port_packet *port, bool shall_listen);
 
 /*
- * Add a wish, or remove one. A wish that was added twice has to be removed twice. `mac` is for
- * PORT_PACKET_ADDRESS. Returns 0 or -errno.
+ * Add a wish (`shall_have`), or remove it. A wish that was added twice has to be removed twice.
+ * Only PORT_PACKET_ADDRESS reads `mac`. Returns 0 or -errno.
  */
 int port_packet_request(struct port_packet *port, enum port_packet_wish wish,
 	const uint8_t mac[FRAME_MAC_BYTES], bool shall_have);
 
 /*
- * Process a received frame: its `count` bytes from the destination address on, with its VLAN tag,
- * without FCS. They are borrowed for the call. `is_departing`: this host sends the frame.
+ * Process a received frame. `bytes` are the frame's `count` bytes from the destination address on,
+ * with its VLAN tag, without FCS, borrowed for the call. `is_departing`: this host sends the frame.
  */
 typedef void port_packet_frame_fn(
 	void *context, const uint8_t *bytes, uint32_t count, bool is_departing);

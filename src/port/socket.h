@@ -10,7 +10,7 @@
 
 #include "base/gid.h"
 
-enum { SOCKET_HOP_LIMIT = 64 }; /* of a sender's packets, unless a message sets another one */
+enum { SOCKET_HOP_LIMIT = 64 }; /* of a sender's packets, unless a message sets another limit */
 
 /*
  * The system call socket(2), not the C library's function. A program may run with librspreload,
@@ -34,10 +34,10 @@ int socket_refuse_input(int fd);
 void socket_grow_send_buffer(int fd, int bytes);
 
 /*
- * Open a UDP socket that only sends RoCEv2 packets. It is bound to a free source port, which is
- * searched upwards from a random one. Its IPv4 packets have the flag DF. Then the kernel's
- * identification, which the ICRC covers, is predictable: 0, or 0, 1, 2 ... for the packets of one
- * super-packet.
+ * Open a UDP socket that only sends RoCEv2 packets. It is bound to a free source port; the search
+ * for that port goes upwards from a random port. The socket's IPv4 packets have the flag DF. With
+ * DF, the IPv4 identification that the kernel writes, and that the ICRC covers, is predictable: 0,
+ * or 0, 1, 2 ... for the packets of one super-packet.
  *
  * `scope_ifindex`  The interface of a link-local address.
  *

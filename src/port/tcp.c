@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The data path makes its system calls without the C library, whose functions are cancellation
- * points, because the caller holds locks.
+ * The data path makes its system calls without the C library. The library's functions are
+ * cancellation points, and a thread that is cancelled there would keep the caller's locks.
  */
 #include "port/tcp.h"
 
@@ -20,7 +20,7 @@ static socklen_t sockaddr_make(union socket_address *to, const struct port_tcp_a
 	return socket_address_make(to, &from->gid, from->ifindex, from->port);
 }
 
-/* Keepalive probes: the first after a quarter of the time, each later one after an eighth. */
+/* The first keepalive probe is sent after a quarter of `seconds`, then one each eighth of it. */
 void port_tcp_set_user_timeout(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
@@ -200,7 +200,7 @@ static void payload_refuse(int fd)
 	static const struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12), /* data offset, in the upper 4 bits */
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x3c), /* the header's bytes */
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x3c), /* the header's length in bytes */
 		BPF_STMT(BPF_MISC | BPF_TAX, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
@@ -215,7 +215,7 @@ static void payload_refuse(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* Limits the reads, because input goes on arriving if the kernel has refused the filter. */
+/* The number of reads is limited, because input keeps arriving if the kernel refused the filter. */
 enum { DISCARDS_MAX = 16, DISCARD_BYTES = 1 << 26 };
 
 static void input_discard(int fd)
@@ -230,9 +230,9 @@ static void input_discard(int fd)
 /*
  * If the peer sends no FIN, Linux keeps the closed socket for the time TCP_LINGER2 minus
  * TCP_TIMEWAIT_LEN (one minute). Afterwards it keeps only a stub without a filter, which resets the
- * connection when input arrives. A peer that is reset may lose bytes that it has received and not
- * yet read. The socket and its filter are to stay for SILENCE_S, so port_tcp_finish() sets
- * TCP_LINGER2 to SILENCE_S + TIMEWAIT_S.
+ * connection when input arrives. A peer whose connection is reset may lose bytes that it has
+ * received and not yet read. To keep the socket and its filter for SILENCE_S, port_tcp_finish()
+ * sets TCP_LINGER2 to SILENCE_S + TIMEWAIT_S.
  */
 enum { SILENCE_S = 10, TIMEWAIT_S = 60 };
 

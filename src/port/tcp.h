@@ -8,8 +8,9 @@
  *
  * Small messages are not delayed (TCP_NODELAY). Keepalive detects a dead peer of an idle
  * connection. While sent bytes are unacknowledged, keepalive has no effect, and the kernel
- * retransmits for a quarter of an hour. By port_tcp_look() a caller can give up earlier.
- * (TCP_USER_TIMEOUT would also end connections to a live peer that does not read.)
+ * retransmits for a quarter of an hour. A caller that wants to give up earlier watches the
+ * connection with port_tcp_look(). (TCP_USER_TIMEOUT would also end a connection whose peer is
+ * alive but does not read.)
  */
 
 #include <errno.h>
@@ -30,13 +31,13 @@ struct port_tcp_address {
 };
 
 /*
- * Listen at `local`. `is_ipv6_only`: a socket for any address of IPv6 does not accept IPv4. The
- * call succeeds although earlier connections of the address may still be ending (SO_REUSEADDR).
- * Returns a descriptor, or -errno.
+ * Listen at `local`. `is_ipv6_only`: a socket for any address of IPv6 does not accept IPv4.
+ * Earlier connections of the address that are still ending do not make the call fail
+ * (SO_REUSEADDR). Returns a descriptor, or -errno.
  */
 int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int backlog);
 
-/* Accept a connection. Returns its descriptor; -EAGAIN when there is none; or another -errno. */
+/* Accept a connection. Returns its descriptor; -EAGAIN when none waits; or another -errno. */
 int port_tcp_accept(int listener);
 
 /*
@@ -56,34 +57,35 @@ int port_tcp_addresses(
 
 /*
  * Receive into the pieces in order. Returns the number of bytes, at least 1; 0 when the peer has
- * ended its half of the connection; -EAGAIN when there are none now; another -errno when the
+ * ended its half of the connection; -EAGAIN when no bytes have arrived; another -errno when the
  * connection is lost.
  */
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
 
 /*
- * port_tcp_receive() into one piece. Inline, because a system call is faster when fewer functions
- * are active (worker_streams_read_ahead()).
+ * port_tcp_receive() into one piece. It is inline because a system call is faster when the call
+ * stack is shallow (worker_streams_read_ahead()).
  */
 static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
 {
-	/* The C library's function would be a cancellation point, and the caller holds locks. */
+	/* Not the C library's function, a cancellation point, because the caller holds locks. */
 	int64_t taken = syscall(SYS_recvfrom, fd, to, bytes, MSG_DONTWAIT, NULL, NULL);
 
 	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
 }
 
 /*
- * Send the pieces in order. Returns the number of bytes that the kernel took; -EAGAIN when it takes
- * none now; another -errno when the connection is lost.
+ * Send the pieces in order. Returns the number of bytes that the kernel took; -EAGAIN when its send
+ * buffer is full; another -errno when the connection is lost.
  */
 int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);
 
 enum { PORT_TCP_USER_TIMEOUT_S = 40 };
 
 /*
- * Set after how many seconds of silence the kernel gives up the peer of an idle connection,
- * keepalive probes included; at least 2. The default is PORT_TCP_USER_TIMEOUT_S.
+ * Set after how many seconds of silence the kernel gives up the peer of an idle connection. The
+ * keepalive probes are sent within these seconds. `seconds` is at least 2; the default is
+ * PORT_TCP_USER_TIMEOUT_S.
  */
 void port_tcp_set_user_timeout(int fd, unsigned seconds);
 
@@ -91,8 +93,8 @@ void port_tcp_set_user_timeout(int fd, unsigned seconds);
 struct port_tcp_state {
 	bool is_under_way; /* some bytes are not acknowledged */
 	/*
-	 * The kernel retransmits bytes, or repeats its window probes, and the peer has not answered
-	 * the last repetition.
+	 * The kernel retransmits bytes or window probes, and the peer has not answered the last
+	 * retransmission.
 	 */
 	bool is_repeating;
 	uint64_t heard_ns_ago; /* time since the last acknowledgement of any kind */
@@ -105,9 +107,9 @@ int port_tcp_look(int fd, struct port_tcp_state *ret);
 void port_tcp_end(int fd);
 
 /*
- * Set what happens to bytes that the peer has not acknowledged when the socket is closed, also
- * because the process is killed. With `is_dropping` the kernel drops them, and resets the
- * connection. Otherwise, which is the default, the kernel goes on sending them.
+ * Set what the kernel does with unacknowledged bytes once the process has closed the socket or has
+ * died. With `is_dropping` the kernel drops them, and resets the connection. Without, which is the
+ * default, it continues to send them.
  */
 void port_tcp_set_dropping(int fd, bool is_dropping);
 
@@ -116,9 +118,9 @@ void port_tcp_set_dropping(int fd, bool is_dropping);
  * The call discards unread input. Next, the caller closes the socket, or the process ends.
  *
  * Linux resets a connection that is closed with unread input, or that receives input after the
- * close, and drops what it has not sent yet. To prevent that, a filter drops segments with payload
- * before TCP sees them. The filter stays for some seconds after the FIN, so that the peer can read
- * all bytes.
+ * close, and then drops the bytes that it has not sent yet. To prevent that, the call attaches a
+ * filter that drops segments with payload before TCP sees them. The filter stays for some seconds
+ * after the FIN, so that the peer can read all bytes.
  *
  * `give_up_ms`  The time without progress after which the kernel gives up the connection. 0: the
  *               kernel's default.

@@ -66,8 +66,8 @@ void port_udp_destroy(struct port_udp *port)
 }
 
 /*
- * Set what the socket has to report for each packet. urnicd has set most of these options already,
- * but the port does not rely on that. Returns 0 or -errno.
+ * Set the options by which the socket reports facts of each packet. urnicd has set most of them
+ * already, but the port does not rely on that. Returns 0 or -errno.
  */
 static int set_options(int fd, bool is_ipv4)
 {
@@ -90,13 +90,13 @@ static int set_options(int fd, bool is_ipv4)
 	return rc;
 }
 
-/* Let the socket report hop limits. If the kernel refuses that, they stay unknown (0). */
+/* Let the socket report hop limits. If the kernel refuses that, the hop limits stay unknown (0). */
 static void report_hops(const struct udp_receiver *receiver)
 {
 	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
 
 	if (receiver->is_channel)
-		return; /* a channel always reports it */
+		return; /* a channel always reports hop limits */
 	socket_set(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, 1);
 }
@@ -178,7 +178,7 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 				.fd = udp_bypass_fd(receiver->bypass), .events = POLLIN};
 	}
 	if (port->is_blocked) {
-		/* The kernel did not take the first staged packet: wait for its path's socket. */
+		/* Wait until the socket of the first staged packet has room again. */
 		const struct udp_path *path = port->staged[port->staged_first].path;
 
 		if (path)

@@ -10,18 +10,18 @@
  * arrive there. The kernel merges packets (UDP_GRO); the port splits them, and passes on those with
  * a good ICRC.
  *
- * Sending: the port has other sockets for that, one for each (local address, destination slot). The
- * receiving kernel may merge packets with the same addresses and ports, so such packets must be for
- * the same slot. A path is such a socket with a remote address. The caller writes packets one
- * behind the other into the staging buffer. A flush writes the ICRC of each, turns runs of packets
- * of equal size on one path into super-packets (UDP_SEGMENT), and passes them to the kernel. When
- * the kernel's queue is full, the rest stays staged, in order. Then nothing can be staged until a
- * later flush has sent the rest.
+ * Sending: the port has separate sockets for that, one for each (local address, destination slot),
+ * with a source port each. The receiving kernel may merge packets with the same addresses and
+ * ports, so such packets must be for the same slot. A path is a sending socket and a remote
+ * address. The caller writes packets one behind the other into the staging buffer. A flush writes
+ * the ICRC of each, turns runs of packets of equal size on one path into super-packets
+ * (UDP_SEGMENT), and passes them to the kernel. When the kernel's queue is full, the remaining
+ * packets stay staged, in order. The caller can stage no more until a later flush has sent them.
  *
  * Where possible, the port bypasses the kernel's UDP in both directions: port_udp_use_bypass().
  *
- * With impairments (port_udp_impair()) each packet is copied when it is staged, waits for its time,
- * and leaves alone through its path's socket.
+ * With impairments (port_udp_impair()) the port copies each staged packet, keeps the copy until its
+ * time, and sends it as a datagram of its own through the path's UDP socket.
  *
  * Nothing here blocks. The caller serializes all calls on a port (the lane's lock). create,
  * add_address and path_open allocate everything that the data path needs.
@@ -88,8 +88,8 @@ typedef bool port_udp_packet_fn(void *context, const struct port_udp_packet *pac
 int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port);
 
 /*
- * Impair all packets that the port sends (impair/impair.h). Called before the first path is opened.
- * `impair` outlives the port. Staging then allocates memory. Returns 0 or -ENOMEM.
+ * Impair all packets that the port sends (impair/impair.h). The caller does so before it opens the
+ * first path. `impair` outlives the port. Staging then allocates memory. Returns 0 or -ENOMEM.
  */
 int port_udp_impair(struct port_udp *port, struct impair *impair);
 
@@ -112,16 +112,16 @@ int port_udp_add_address(
 
 /*
  * Bypass IP and UDP where that is possible: exchange frames with the interface itself
- * (udp_bypass.c). Short packets then cost about half. The packets are the same on the wire, so
- * peers need no support; but this host's firewall rules do not apply to them.
+ * (udp_bypass.c). A short packet then costs about half as much processor time. The packets are the
+ * same on the wire, so peers need no support; but this host's firewall rules do not apply to them.
  *
  * `address`  From port_udp_add_address(). It is an address of the interface `ifindex`, not a group.
  *
- * Returns 0; -EACCES when the address is read from a channel (udp_channel.h); -EPERM without
- * CAP_NET_RAW; -EOPNOTSUPP for an interface that is not plain Ethernet, or a kernel before 6.2;
- * -EUSERS when BYPASS_SOCKETS_MAX packet sockets receive from the interface already, because
- * another one would slow all of them down; -ENOMEM; or another -errno. After an error the address
- * works as before.
+ * Returns 0; -EACCES when the address has a channel instead of a socket (udp_channel.h); -EPERM
+ * without CAP_NET_RAW; -EOPNOTSUPP for an interface that is not plain Ethernet, or a kernel before
+ * 6.2; -EUSERS when BYPASS_SOCKETS_MAX packet sockets receive from the interface already, because
+ * each further socket would slow all of them down; -ENOMEM; or another -errno. After an error the
+ * port uses the address without bypass, as before.
  */
 int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifindex);
 
@@ -132,7 +132,7 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
  * it; the port calls `on_lookup` to wake that thread.
  */
 struct port_udp_lookup {
-	uint32_t neighbour;
+	uint32_t neighbour; /* the port's number for the remote address */
 	uint32_t ifindex; /* outgoing interface */
 	struct gid local;
 	struct gid remote;
@@ -140,7 +140,10 @@ struct port_udp_lookup {
 
 typedef void port_udp_lookup_fn(void *context);
 
-/* Have port_udp_receive() and port_udp_path_open() call `on_lookup`, which must not block. */
+/*
+ * Let port_udp_receive() and port_udp_path_open() call `on_lookup` when they request a lookup. It
+ * must not block.
+ */
 void port_udp_on_lookup(struct port_udp *port, port_udp_lookup_fn *on_lookup, void *context);
 
 /* Take the next lookup. False: there is none. */
@@ -154,7 +157,7 @@ bool port_udp_next_lookup(struct port_udp *port, struct port_udp_lookup *ret_loo
 void port_udp_lookup_done(
 	struct port_udp *port, const struct port_udp_lookup *lookup, const uint8_t *mac);
 
-/* From now on, set port_udp_packet.hop_limit, because a program reads IP headers. */
+/* From now on, set port_udp_packet.hop_limit. A program that receives IP headers needs it. */
 void port_udp_report_hops(struct port_udp *port);
 
 /* Stop receiving at the address of a multicast group. No path uses such an address. */
@@ -210,9 +213,10 @@ void port_udp_path_close(struct port_udp *port, uint32_t path);
 /*
  * The place of the next packet in the staging buffer.
  *
- * `ret_capacity_bytes`  Room for the packet from the BTH to the end of the pad; the ICRC has room
- *                       behind it. While nothing is staged: PORT_UDP_PACKET_BYTES_MAX. 0 while
- *                       packets wait for the kernel, or the buffer is full: the caller flushes.
+ * `ret_capacity_bytes`  Room for the packet from the BTH to the end of the pad; the ICRC has
+ *                       additional room behind it. PORT_UDP_PACKET_BYTES_MAX while nothing is
+ *                       staged. 0 while packets wait for the kernel, or the buffer is full; the
+ *                       caller then flushes.
  */
 uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 
@@ -228,7 +232,7 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 /*
  * port_udp_stage() for a run of at most PORT_UDP_RUN_PACKETS_MAX packets. All packets together,
  * with their ICRCs, are not longer than the capacity. Borrowed payloads are borrowed until the next
- * port_udp_flush() returns. If a payload changes before, its packet may arrive with a wrong ICRC.
+ * port_udp_flush() returns. If a payload changes earlier, its packet may arrive with a wrong ICRC.
  *
  * `bytes`  Length of each packet, including its borrowed payload.
  */
@@ -244,12 +248,12 @@ void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct pack
 int port_udp_flush(struct port_udp *port);
 
 /*
- * Do packets of an earlier flush wait for the kernel, or has the port as many impaired packets as
- * it holds?
+ * Do packets of an earlier flush wait for the kernel, or does the port keep as many impaired
+ * packets as it can?
  */
 bool port_udp_is_blocked(const struct port_udp *port);
 
-/* When port_udp_flush() next has an impaired packet to send; DEADLINE_NEVER: it has none. */
+/* When the next impaired packet is due, which a flush then sends; DEADLINE_NEVER: none waits. */
 uint64_t port_udp_held_until_ns(const struct port_udp *port);
 
 /* Send all impaired packets now, because the process ends. */
@@ -269,7 +273,7 @@ const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port);
  * List the descriptors to wait for: POLLIN for every address and bypass, POLLOUT for a blocked
  * socket.
  *
- * `ret_fds`  Room for PORT_UDP_FDS_MAX. The descriptors stay the port's.
+ * `ret_fds`  Room for PORT_UDP_FDS_MAX. The port owns the descriptors.
  *
  * The descriptors with POLLIN change only in port_udp_add_address(), port_udp_use_bypass() and
  * port_udp_remove_address(). Returns the number of descriptors.

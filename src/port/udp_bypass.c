@@ -7,14 +7,14 @@
  * and its UDP. That halves the cost of a short packet.
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
- * datagrams arrive at the UDP socket, because the ring would copy them a second time. For each of
- * them the ring gets a mark: the datagram's headers, which show its place in the order of arrival.
+ * datagrams arrive at the UDP socket, because the ring would cost a second copy. For each of them
+ * the ring gets a mark: the datagram's headers, which show its place in the order of arrival.
  * The kernel writes the mark a moment after the UDP socket has the datagram. Mark and datagram have
  * the same BTH, so the port knows which belong together. A full ring may lose a mark, a full UDP
  * socket a datagram. When the port reads a datagram whose mark is not in the ring yet, it first
  * delivers the frames in the ring and then the datagram; it drops the mark when the mark arrives.
- * When the port reads a mark whose datagram is missing, it waits for the datagram for a while. It
- * drops the mark after that, or when the datagram of the next mark has arrived.
+ * When the port reads a mark whose datagram is missing, it waits for that datagram. It drops the
+ * mark after BYPASS_STALLED_LOOKS_MAX reads, or when the datagram of the next mark has arrived.
  *
  * A datagram that begins with a middle packet of a message has no mark. Nearly all datagrams of a
  * long message begin so, and marks for them would cost a tenth of the bandwidth. The PSN of a later
@@ -39,7 +39,7 @@
 
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
-	BYPASS_SEND_BYTES_MAX = 4096, /* the most UDP payload; longer messages use the UDP socket */
+	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
 	BYPASS_MARKS_SEARCHED = 64, /* slots that are searched for the mark of a datagram */
 	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which a mark's datagram counts as lost */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
@@ -53,7 +53,7 @@ static struct tpacket2_hdr *slot_at(const struct udp_bypass *bypass, uint32_t in
 		(size_t)(index % BYPASS_SLOTS_COUNT) * BYPASS_SLOT_BYTES);
 }
 
-/* The slot that is `ahead` slots behind the next one to read, if it is filled; else NULL. */
+/* The slot `ahead` places after the next one to read, if the kernel has filled it; else NULL. */
 static struct tpacket2_hdr *slot_filled(const struct udp_bypass *bypass, uint32_t ahead)
 {
 	struct tpacket2_hdr *slot = slot_at(bypass, bypass->next_slot + ahead);
@@ -166,7 +166,7 @@ static void frames_catch_up(
 	}
 }
 
-/* How many slots behind the next one the mark of a datagram is; -1: there is no mark. */
+/* How many places after the next slot to read is the mark of a datagram? -1: there is none. */
 static int mark_find(const struct udp_bypass *bypass, const uint8_t *data)
 {
 	const struct tpacket2_hdr *slot;

@@ -24,7 +24,7 @@
 enum {
 	BYPASS_BLOCK_BYTES = 1 << 16,
 	BYPASS_SHORT_BYTES = 1500, /* longest frame that the ring gets whole, with its headers */
-	BYPASS_SOCKETS_MAX = 8, /* few on one interface, because each filters every packet there */
+	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters all its packets */
 };
 
 /* A classic BPF program under construction: conditions, all of which a packet has to meet. */
@@ -36,8 +36,9 @@ struct program {
 };
 
 /*
- * Append a condition: load `size` (BPF_B, BPF_H or BPF_W) at `offset` of the packet, and continue
- * with the next condition if `test` holds for it and `value`.
+ * Append a condition: load `size` (BPF_B, BPF_H or BPF_W) at `offset` of the packet, and compare
+ * with `value`. BPF_JEQ: the condition holds if both are equal; BPF_JSET: if they have no common
+ * bit. If it holds, the program continues with the next condition.
  */
 static void program_require(
 	struct program *program, uint16_t size, uint32_t offset, uint16_t test, uint32_t value)
@@ -57,7 +58,7 @@ static void program_return(struct program *program, uint32_t verdict)
 	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
-/* Let the conditions before that do not hold jump to the next instruction. */
+/* Let every condition so far, if it does not hold, jump to the instruction appended next. */
 static void program_otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {

@@ -44,7 +44,7 @@ static inline uint32_t udp_control_value(const struct cmsghdr *cmsg)
 /*
  * Read what recvmmsg() has reported of a datagram.
  *
- * `header`          With the sender in msg_name.
+ * `header`          From recvmmsg(), with the sender's address in msg_name.
  * `overflows_seen`  The receive socket's count of dropped packets, modulo 2^32. Updated.
  */
 static inline void udp_channel_head_read(

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Impairments of what a port sends. The fates are those of impair/impair.h. Each packet is a
- * datagram of its own through its path's socket, and takes neither super-packet nor bypass.
+ * Impairments of the packets that a port sends. impair/impair.h decides the fate of each packet.
+ * The port sends it as a datagram of its own through the path's UDP socket: not as a part of a
+ * super-packet, and not by the bypass.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ enum {
 	/* The requester waits while the link of limited rate has a longer backlog than this. */
 	LINK_BACKLOG_NS_MAX = 2000000,
 	KERNEL_PAUSE_NS = 50000, /* until the next attempt, when the kernel's queue is full */
-	/* A frame's bytes besides BTH to pad: Ethernet with preamble, FCS, gap; IPv4, UDP, ICRC. */
+	/* Bytes outside BTH to pad: Ethernet with preamble, FCS and gap; IPv4; UDP; ICRC. */
 	FRAME_BYTES = 38 + 20 + 8 + ROCE_ICRC_BYTES,
 };
 
@@ -39,12 +40,12 @@ struct udp_impairments {
 	struct list held; /* struct udp_held, the earliest first */
 	uint32_t held_count;
 	struct udp_held *aside; /* waits until the next packet has overtaken it; NULL: none */
-	uint64_t kernel_ns; /* nothing is sent before this time, as the kernel's queue was full */
-	uint64_t backlog_until_ns; /* the last packet's time on the link */
+	uint64_t kernel_ns; /* the kernel's queue was full; the next attempt is at this time */
+	uint64_t backlog_until_ns; /* when the link of limited rate has sent the last packet */
 	struct icrc_lengths lengths;
 };
 
-/* Count in the port and in the process's report. */
+/* Count an event in the port's counters and in the process's report. */
 #define IMPAIR_COUNT(port, name)                                                                  \
 	do {                                                                                      \
 		(port)->counters->name++;                                                         \
@@ -95,7 +96,7 @@ static void held_insert(struct udp_impairments *impairments, struct udp_held *he
 	list_append(before->next, &held->link);
 }
 
-/* The packet that waits to be overtaken by `next` leaves right behind it. */
+/* If a packet waits to be overtaken, it is now due right behind `next`, which overtakes it. */
 static void aside_end(struct udp_impairments *impairments, const struct udp_held *next)
 {
 	struct udp_held *aside = impairments->aside;
@@ -161,7 +162,7 @@ static void fate_count(struct port_udp *port, const struct impair_fate *fate)
 #undef FATE_COUNT
 }
 
-/* The count comes first: the victim may be this process. */
+/* Counts the kill before it sends the signal, because the victim may be this process. */
 static void victim_kill(struct impair *impair, enum impair_side victim)
 {
 	bool is_client = victim == IMPAIR_SIDE_CLIENT;
@@ -183,8 +184,9 @@ static bool icrc_is_good(struct udp_impairments *impairments, const struct udp_h
 }
 
 /*
- * Invert a bit, or else the next one that the receiver's ICRC check finds. That check does not know
- * the IPv4 identification, so a few inverted bits look like another one.
+ * Invert `bit`, or the first bit after it whose inversion the receiver's ICRC check notices. That
+ * check does not know the IPv4 identification, so it takes a few inversions for another
+ * identification.
  */
 static void packet_corrupt(struct udp_impairments *impairments, struct udp_held *held, uint32_t bit)
 {

@@ -27,13 +27,13 @@ enum {
 	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
 	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* GRO merges packets to one IP packet, at most this */
 	UDP_RECEIVE_BATCH = 16, /* datagrams that one call reads at most */
-	UDP_RECEIVE_BYTES = 1 << 17, /* limit of a batch, about: two of the longest datagrams */
+	UDP_RECEIVE_BYTES = 1 << 17, /* rough limit of a batch: two of the longest datagrams */
 	UDP_EMPTY_LOOKS = 64, /* consecutive empty reads, after which a receiver is quiet */
 	UDP_QUIET_STEP = 16, /* a quiet receiver is read on every 16th call */
 	UDP_SEND_BATCH = 64, /* messages that one call sends at most */
-	UDP_SEND_PIECES = 1024, /* the most of a batch; a message takes up to 3 for each packet */
+	UDP_SEND_PIECES = 1024, /* iovecs of a batch; a message takes up to 3 for each packet */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later kernels) */
-	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet */
+	UDP_SUPER_BYTES_MAX = 65000, /* below 64 KiB, because a super-packet is one IP packet */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
 	UDP_FLOWS_COUNT = 64, /* power of two */
 	UDP_ORDERS_COUNT = 64, /* power of two */
@@ -73,7 +73,7 @@ struct udp_neighbour {
 	uint64_t lookup_from_ms; /* the time of the next lookup at the earliest */
 	uint32_t lookup_pause_ms; /* the shortest time between two lookups */
 	uint64_t confirmed_ms; /* when a lookup last found the address; 0: the last found none */
-	uint64_t heard_ms; /* when its last frame came; 0: none, or a frame to it was refused */
+	uint64_t heard_ms; /* when its last frame came; 0: none came since its state was reset */
 	uint64_t routed_ms; /* when the kernel last routed a packet to it */
 };
 
@@ -81,7 +81,7 @@ struct udp_neighbour {
 enum {
 	BYPASS_SLOT_BYTES = 2048,
 	BYPASS_SLOTS_COUNT = 1024,
-	BYPASS_UNMARKED_COUNT = 8, /* a mark comes some microseconds late: one or two datagrams */
+	BYPASS_UNMARKED_COUNT = 8, /* one or two datagrams arrive while their marks are late */
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
 	UDP_CONFIRMED_MS = 3000,
@@ -121,7 +121,7 @@ struct udp_receiver {
  */
 struct udp_flow {
 	bool is_used;
-	bool is_counting; /* its IPv4 identifications count on from datagram to datagram */
+	bool is_counting; /* its IPv4 identifications increase from datagram to datagram */
 	uint8_t address;
 	uint16_t source_port;
 	uint16_t next_id;
@@ -139,9 +139,9 @@ struct udp_order {
 /* Do acknowledgements travel as tails to and from a host (udp_tail.c)? */
 struct udp_tails {
 	bool is_used;
-	bool has_come; /* a tail has come from that host */
+	bool has_come; /* a tail has come from `remote` */
 	uint8_t address; /* index of our local address */
-	uint8_t copies; /* number of copies sent as tails to that host */
+	uint8_t copies; /* number of copies sent as tails to `remote` */
 	struct gid remote;
 };
 
@@ -183,7 +183,7 @@ struct port_udp {
 	struct port_udp_counters *counters;
 	uint8_t slot;
 	bool is_blocked;
-	uint64_t blocked_since_ms; /* if is_blocked: since when the kernel takes no packet */
+	uint64_t blocked_since_ms; /* if is_blocked: since when the kernel's queue is full */
 	struct port_udp_refusal refusal;
 	struct udp_impairments *impairments; /* NULL: none */
 
@@ -303,8 +303,8 @@ unsigned udp_socket_receive(
 bool udp_is_channel(int fd);
 
 /*
- * Read at most a batch of datagrams from a channel. Returns the number of datagrams, or -1 and
- * errno. Adds their bytes to *ret_bytes.
+ * Read at most a batch of datagrams from a channel. Returns the number of datagrams, or -1 with
+ * errno set. Adds the bytes of the datagrams to *ret_bytes.
  */
 int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context);
@@ -345,8 +345,8 @@ bool udp_is_for_same_slot(
 void udp_tail_arrange(struct port_udp *port, uint32_t first);
 
 /*
- * The offset, in a datagram of `bytes`, of the acknowledgement that is delivered before the
- * requests in front of it; 0: there is none.
+ * The offset, in a datagram of `bytes`, of a tail: the acknowledgement at its end, which the port
+ * delivers before the requests in front of it. 0: the datagram has no tail.
  */
 size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 
@@ -400,17 +400,17 @@ uint64_t *udp_error_counter(struct port_udp_counters *counters, int error);
 
 /* --- impairments (udp_impair.c); the port has some --- */
 
-/* port_udp_stage_run() */
+/* Does the work of port_udp_stage_run(). */
 void udp_impair_stage(
 	struct port_udp *port, struct udp_path *path, uint32_t bytes, const struct packet_run *run);
 
-/* port_udp_flush() */
+/* Does the work of port_udp_flush(). */
 int udp_impair_flush(struct port_udp *port);
 
-/* Must staging wait? */
+/* Must staging wait, because the port keeps enough impaired packets? */
 bool udp_impair_is_full(const struct port_udp *port);
 
-/* The path is about to be closed: send its packets now. */
+/* The path is about to be closed: send its impaired packets now. */
 void udp_impair_path_close(struct port_udp *port, struct udp_path *path);
 
 void udp_impair_close(struct port_udp *port);

@@ -26,7 +26,7 @@ size_t udp_control_append(struct udp_control *control, size_t used_bytes, int le
 	return used_bytes + CMSG_SPACE(value_bytes);
 }
 
-/* Let the socket send the flow label of the path, not one that the kernel computes. 0 or -errno. */
+/* Send the path's flow label, not one that the kernel computes. Returns false on success. */
 static int flow_labels_set(int fd)
 {
 	return socket_set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) ||
@@ -79,7 +79,7 @@ static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
 	port->senders[address][slot] = NULL;
 }
 
-/* Send the socket's multicast packets through the interface of its local address. 0 or -errno. */
+/* Send the socket's multicast packets through interface `ifindex`. Returns 0 or -errno. */
 static int multicast_through(
 	const struct udp_sender *sender, const struct udp_receiver *receiver, uint32_t ifindex)
 {
@@ -101,7 +101,7 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 	if (path->settings.dscp != 0)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
-	/* Sockets have a separate hop limit for multicast, by default 1, so always pass one. */
+	/* A socket's hop limit for multicast is separate, by default 1: always pass ours. */
 	if (hop_limit != SOCKET_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));

@@ -29,7 +29,7 @@ struct udp_flow *udp_flow_of(
 
 /*
  * Deliver a packet if its ICRC is good; `bytes` is its length with the ICRC. *id is the IPv4
- * identification that the packet is expected to have; on return, the one of the next packet.
+ * identification expected of the packet; the call changes it to that expected of the next packet.
  * *was_taken is set if a queue pair accepted the packet. Returns whether the ICRC was good.
  */
 static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
@@ -139,7 +139,7 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		udp_neighbour_heard(port, address, &head.sgid, macs);
 }
 
-/* Set the lengths in the message header again, which the kernel has overwritten. */
+/* Restore the lengths in the message header, which the kernel has overwritten. */
 static void message_rearm(struct msghdr *header)
 {
 	header->msg_namelen = sizeof(union socket_address);
@@ -167,8 +167,8 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 }
 
 /*
- * Read a batch from the UDP socket. Returns the number of datagrams, or -1 and errno. Adds their
- * bytes to *ret_bytes.
+ * Read a batch from the UDP socket. Returns the number of datagrams, or -1 with errno set. Adds the
+ * bytes of the datagrams to *ret_bytes.
  */
 static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context)
@@ -191,8 +191,8 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 }
 
 /*
- * Count a failed read. Only some errors mean that the kernel refuses the call; others report an
- * earlier sent packet or a change of the interface.
+ * Count a failed read. Only some errors mean that the kernel refuses the call; others concern a
+ * packet that was sent earlier, or a change of the interface.
  */
 static void receive_failed(struct port_udp *port, int error)
 {

@@ -28,7 +28,7 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 
 /*
  * Reserves room for all bytes of the run. The bytes that are not borrowed lie one behind the other
- * at the start of that room. If packets have to wait, borrowed_copy() gives each its whole room.
+ * at the start of that room. If packets have to wait, borrowed_copy() spreads them over the room.
  */
 void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run)
 {
@@ -198,7 +198,7 @@ static void message_make(
  * The bypass for the message of `count` staged packets; NULL: the path's UDP socket sends it. If a
  * message too long for the bypass follows a short one, both use the UDP socket, to keep their
  * order. On an interface with several queues, bypass and UDP socket may use different queues, and
- * the long message may be the answer to what the short one acknowledges.
+ * the short message may acknowledge a request whose answer is the long message.
  */
 static struct udp_bypass *way_of(
 	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
@@ -292,8 +292,9 @@ static void handle_link_refusal(struct port_udp *port, int error)
 }
 
 /*
- * The UDP socket refused the first message of the batch. Returns true when the caller goes on: the
- * message was dropped, or is tried again at once; false when the kernel may accept it later.
+ * The UDP socket refused the first message of the batch. Returns true when the caller continues
+ * with the next batch, because the message was dropped or can be tried again at once; false when
+ * the kernel may accept the message later.
  */
 static bool handle_refusal(struct port_udp *port, int error)
 {
@@ -307,7 +308,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	if (error == EPERM || error == EACCES || error == ENOSYS)
 		udp_refused(port, "sendmmsg", error);
 	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-		/* The device has no checksum offload (EIO) or a limit: send packets one by one. */
+		/* The device lacks checksum offload (EIO), or has a limit: send single packets. */
 		path->can_segment = false;
 		port->counters->tx_segment_refused++;
 		return true;
@@ -317,7 +318,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	return true;
 }
 
-/* Send a batch. Returns false when the kernel takes no message now: errno says why. */
+/* Send a batch. Returns false, with errno set, when the kernel takes no message now. */
 static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
 {
 	struct udp_bypass *bypass;
@@ -364,8 +365,8 @@ static void borrowed_copy(struct port_udp *port)
 }
 
 /*
- * The kernel takes no message, with `error`. Returns whether the staged packets wait. If they have
- * waited for too long, they are dropped.
+ * The kernel has refused the batch with `error`. Returns whether the staged packets wait. If they
+ * have waited for too long, they are dropped.
  */
 static bool is_worth_waiting(struct port_udp *port, uint64_t now_ms, int error)
 {

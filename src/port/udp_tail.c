@@ -2,9 +2,9 @@
 /*
  * Tails: an acknowledgement in one super-packet with the requests that are sent behind it.
  *
- * A peer must complete its request before it receives the answer, so the engine sends the
- * acknowledgement first. But the packets of a super-packet have one size. Only the last may be
- * shorter, and an acknowledgement is shorter than a request. As a separate message the
+ * A peer must complete its request before it receives the program's answer, so the engine sends the
+ * acknowledgement first. But all packets of a super-packet have one size, except that the last may
+ * be shorter, and an acknowledgement is shorter than a request. As a separate message the
  * acknowledgement would add half to the cost of a short answer. So it travels as the last packet of
  * the super-packet, the tail. A receiving port that gets the super-packet in one piece delivers the
  * tail first.
@@ -22,7 +22,7 @@
 #include "wire/bth.h"
 #include "wire/opcode.h"
 
-/* More than one, because the first may be lost, or arrive before the peer's path is open. */
+/* Several copies, because the first may be lost, or arrive before the peer's path is open. */
 enum { TAIL_COPIES_MAX = 4 };
 
 static bool is_ack(const uint8_t *packet)
