@@ -3,8 +3,8 @@
 #define URNIC_SEGMENT_NIC_MEMORY_H
 
 /*
- * The descriptor of another process's NIC memory, and its mapping. urnicd hands the descriptor out;
- * urnicd itself has it from the process that creates the NIC.
+ * The descriptor of another process's NIC memory, and its mapping. The process that creates the NIC
+ * sends the descriptor to urnicd, and urnicd hands it out to other processes.
  *
  * A hostile sender may pass any descriptor instead: a pipe, a device, a file of another user, or
  * memory that the sender truncates while the receiver maps it. So the receiver checks a descriptor
@@ -22,8 +22,8 @@
 int nic_memory_check(int fd);
 
 /*
- * Open the file of `fd` again, for reading and writing. File locks of the caller need an open file
- * description of their own (open(2)).
+ * Open the file of `fd` again, for reading and writing. A caller that locks the file needs an open
+ * file description of its own (open(2)), and `fd` may share that of another process.
  *
  * `fd`         The caller still closes it.
  * `owner`      The user of the process that `fd` came from. If the file belongs to another user,
@@ -35,19 +35,19 @@ int nic_memory_check(int fd);
  */
 int nic_memory_open(int fd, uid_t owner, uint64_t *ret_bytes);
 
-/* nic_memory_check(), and the file is `bytes` long, as the other side of the same NIC memory is. */
+/* nic_memory_check(), and check that the file has `bytes`, the length of the other side. */
 int nic_memory_check_side(int fd, uint64_t bytes);
 
 /*
- * Get the peers' side (segment/nic_public.h): a copy of descriptor `fd` of the process of `pidfd`.
- * That descriptor may be of any file, so it is checked; the owner's side has `bytes`. Returns a
- * descriptor; -EBADF as nic_memory_check_side(); or another -errno.
+ * Get the peers' side (segment/nic_public.h): duplicate descriptor `fd` of the process of `pidfd`.
+ * A hostile process may have any file there, so the call checks the file. `bytes` is the length of
+ * the owner's side. Returns a descriptor; -EBADF as nic_memory_check_side(); or another -errno.
  */
 int nic_memory_get_shared(int pidfd, int fd, uint64_t bytes);
 
 /*
- * Map the owner's side, of `bytes`, for reading. The address range behind it is reserved for the
- * peers' side.
+ * Map the owner's side, which has `bytes`, for reading. The call reserves the address range behind
+ * it for the peers' side.
  *
  * `ret_base`  Set once the address range is reserved, also when the call then fails. The caller
  *             unmaps ARENA_SPAN(bytes) from there.

@@ -60,7 +60,7 @@ struct nic_public_lane {
 	struct port_udp_counters port;
 };
 
-/* An XRC domain that was opened by a file. */
+/* An XRC domain that a program of the owner has opened by a file. */
 struct nic_public_xrcd {
 	_Atomic uint32_t ifindex; /* the interface of the domain's device; 0: there is no domain */
 	uint32_t reserved;
@@ -85,7 +85,7 @@ struct nic_public {
 	uint64_t borrowers_offset; /* struct borrower_table, on the peers' side */
 	uint64_t waiters_offset; /* struct waiter_table; 0: none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
-	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
+	uint64_t exports_offset; /* struct nic_export[], one per handle (nic_import.h); 0: none */
 	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no connection manager. */
 	_Atomic uint64_t last_messages_offset;
 	struct cm_counters cm; /* the connection manager's counters; zero while there is none */

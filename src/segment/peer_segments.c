@@ -13,8 +13,8 @@
 #include "base/arith.h"
 
 /*
- * Serializes mapping and unmapping, for all peers. A thread that takes it holds no other lock than
- * a lane's, and waits for nothing before it releases it.
+ * Serializes mapping and unmapping, for all peers. A thread that takes this lock holds no other
+ * lock than a lane's, and does not wait for anything while it holds this lock.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer_stale *stale; /* under the lock */
@@ -146,9 +146,9 @@ static void segment_renew(struct peer_segments *segments, uint32_t index, uint64
 	struct peer_segment *segment = &segments->of[index];
 
 	/*
-	 * Litmus: the peer writes serial = 0, then the fields, with a release fence between. This
-	 * thread reads the fields, then the serial, with an acquire fence between. If a field that
-	 * it has read belongs to a later segment, it sees that the serial has changed.
+	 * The peer writes serial = 0, then the fields, with a release fence between. This thread
+	 * reads the fields, then the serial, with an acquire fence between. So if a field that this
+	 * thread has read belongs to a later segment, this thread sees that the serial has changed.
 	 */
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&segments->list[index].serial, memory_order_relaxed) != serial)

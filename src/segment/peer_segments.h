@@ -30,8 +30,8 @@ struct peer_segments {
 	/*
 	 * Called when a mapping is no longer needed. A suspended thread of this process may be in
 	 * the middle of a copy to the mapping, because the peer ended the segment without waiting
-	 * for it. So the function wakes another thread, which calls peer_segments_stale(), waits
-	 * until each lane was unlocked once, and unmaps the result. NULL: unmap at once.
+	 * for that thread. So the function wakes another thread, which calls peer_segments_stale(),
+	 * waits until each lane was unlocked once, and unmaps the result. NULL: unmap at once.
 	 */
 	void (*on_stale)(void);
 };

@@ -34,7 +34,7 @@ struct segment {
 	uint64_t bytes;
 	uint64_t offset;
 	uint64_t window_bytes; /* moved memory: the distance from `offset` to the next window */
-	int file; /* shared memory: a descriptor that this room closes. -1: the memfd */
+	int file; /* shared memory: its file, which this room closes; -1: moved to the memfd */
 	uint32_t holds; /* number of regions with bytes in the segment */
 };
 
@@ -285,7 +285,7 @@ static void note_given_up(const struct segment *segment)
 	segments.given_up[place].bytes = segment->window_bytes;
 }
 
-/* Discard what suspended peers have written, after they continued, to ranges that were given up. */
+/* Discard the bytes that peers, once they continued, have written to ranges that were given up. */
 static void given_up_clear(void)
 {
 	for (uint32_t i = 0; i < min_u32(segments.given_up_count, GIVEN_UP_MAX); i++)

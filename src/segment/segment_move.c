@@ -180,7 +180,7 @@ struct survey {
 	uint64_t next; /* all memory from the start to here is ordinary private memory */
 	uint64_t end;
 	bool has_stranger;
-	bool is_anonymous; /* all memory up to `next` is */
+	bool is_anonymous; /* all memory up to `next` is anonymous */
 };
 
 static bool is_anonymous(const struct vma *vma)
@@ -191,7 +191,7 @@ static bool is_anonymous(const struct vma *vma)
 
 /*
  * Is the memory a private mapping of the memfd? It is if this process, or its parent before fork(),
- * moved it in, and out again without being alone.
+ * moved it in, and later moved it out while other threads ran.
  */
 static bool was_moved(const struct vma *vma)
 {
@@ -236,7 +236,7 @@ static bool has_policy(uint64_t start)
 {
 	int mode = MPOL_DEFAULT;
 
-	/* A sandbox that refuses this call refuses set_mempolicy(), too: there is no policy. */
+	/* A sandbox that refuses this call refuses set_mempolicy(), too, so there is no policy. */
 	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, start, MPOL_F_ADDR))
 		return false;
 	return mode != MPOL_DEFAULT;
@@ -258,8 +258,8 @@ bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 /* --- in ----------------------------------------------------------------------------------- */
 
 /*
- * Write the memory at `start` to the file, or read it from there. All bytes, by as many calls as
- * that takes. Returns 0 or -errno.
+ * Write the memory at `start` to the file (`is_written`), or read it from there. The function
+ * repeats the system call until all bytes are copied. Returns 0 or -errno.
  */
 static int bytes_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_written)
 {
@@ -295,7 +295,7 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 		words[i] = PAGE_PRESENT;
 }
 
-/* Copy the pages to the file. Anonymous pages never touched stay holes there. 0 or -errno. */
+/* Copy the pages to the file. Untouched anonymous pages stay holes there. Returns 0 or -errno. */
 static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -388,7 +388,7 @@ static bool map_over(const struct piece *piece, int prot, int flags, int file)
 		       file < 0 ? 0 : (off_t)piece->offset) != MAP_FAILED;
 }
 
-/* Map fresh memory over the piece, and copy its data there from the file. 0 or -errno. */
+/* Map anonymous memory over the piece, and read its bytes from the file. Returns 0 or -errno. */
 static int piece_copy_back(const struct piece *piece, int file)
 {
 	uint64_t end = piece->offset + piece->bytes;
@@ -413,7 +413,7 @@ static int piece_copy_back(const struct piece *piece, int file)
 	return error;
 }
 
-/* Make the kernel copy each page, as on a write, but leave the bytes to threads that write them. */
+/* Make the kernel copy each page, as a write does, without changing what other threads write. */
 static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -425,7 +425,7 @@ static void pages_own(uint64_t start, uint64_t bytes)
 			(volatile uint8_t *)pointer_at(start + done), 0, __ATOMIC_RELAXED);
 }
 
-/* Map the file privately over the piece, and make the kernel copy each page. 0 or -errno. */
+/* Map the file privately over the piece; let the kernel copy each page. Returns 0 or -errno. */
 static int piece_make_private(const struct piece *piece, int file)
 {
 	if (!map_over(piece, PROT_READ | PROT_WRITE, MAP_PRIVATE, file))
@@ -459,7 +459,7 @@ int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
 		return -errno;
 	pieces.dev = status.st_dev;
 	pieces.ino = status.st_ino;
-	/* Scan again until none is found: other threads may change mappings during a scan. */
+	/* Scan until no piece is found, because other threads may change mappings during a scan. */
 	do
 		found = pieces_move_out(&pieces, file, is_alone);
 	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));

@@ -6,9 +6,10 @@
  * Moving private memory into a file that other processes can map, and back, at the same addresses.
  * docs/memory.md ("Memory that a peer can map") explains why no write is lost.
  *
- * Moving in needs a caller that is alone (own_threads_park()), because another thread could write
- * between the copy and the exchange of the mapping. Moving out does not, because the kernel
- * replaces the shared mapping of the file by a private mapping with the same bytes in one step.
+ * To move memory in, the caller must be alone (own_threads_park()), because another thread could
+ * write between the copy and the exchange of the mapping. To move memory out, it need not be alone,
+ * because the kernel replaces the shared mapping of the file by a private mapping with the same
+ * bytes in one step.
  */
 
 #include <stdbool.h>
@@ -19,10 +20,10 @@
 
 /*
  * May the pages of [start, start + bytes) be moved in? They must be ordinary private memory,
- * readable and writable. No one but the process's threads may write to its memory, so all its
- * descriptors and mappings must be of kinds that are known to hold no reference to pages. The
- * caller is alone. *ret_is_anonymous: the whole range is anonymous memory; otherwise some of it is
- * a private mapping of the file, because it was moved in and out before.
+ * readable and writable. Only threads of this process may write to its memory, so all descriptors
+ * and mappings of the process must be of kinds that are known to hold no reference to pages. The
+ * caller is alone. *ret_is_anonymous: the whole range is anonymous memory; otherwise a part of the
+ * range is a private mapping of the file, because that part was moved in and out before.
  */
 bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous);
 

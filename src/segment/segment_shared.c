@@ -49,7 +49,7 @@ static bool can_read_and_write(int file)
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* A duplicate of a descriptor that this process has of the mapping's file, or -1. */
+/* Duplicate a descriptor of the mapping's file, if this process has one. Returns it, or -1. */
 static int file_among_open(const struct vma *vma)
 {
 	DIR *directory = opendir("/proc/self/fd");

@@ -15,10 +15,11 @@ struct shared_memory {
 };
 
 /*
- * Find the shared mapping that has all of [start, start + bytes), if its file cannot shrink: System
- * V or anonymous shared memory, or a sealed memfd. (Reading through a mapping of a truncated file
- * raises SIGBUS.) False: there is no such mapping, or no descriptor of its file is available,
- * because the program has closed its descriptor and only root can open one in /proc/self/map_files.
+ * Find the shared mapping that contains all of [start, start + bytes), if its file cannot shrink:
+ * System V or anonymous shared memory, or a sealed memfd. (Reading through a mapping of a truncated
+ * file raises SIGBUS.) False: there is no such mapping, or no descriptor of its file is available.
+ * The latter happens when the program has closed its descriptor, and this process is not root, so
+ * that it cannot open the file in /proc/self/map_files.
  */
 bool shared_memory_find(uint64_t start, uint64_t bytes, struct shared_memory *ret_memory);
 
