@@ -26,14 +26,14 @@ enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
-/* The buffer capacity that packets_transmit() requires before it fetches a packet. */
+/* The buffer capacity that packets_fetch() requires before it fetches a packet from the engine. */
 #define FETCH_BYTES_MIN (0u + FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX)
 
 static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&
 		PORT_UDP_PACKET_BYTES_MAX + ROCE_ICRC_BYTES + 0u <= PORT_UDP_STAGE_BYTES,
 	"packets_transmit() ends only if an empty buffer is large enough");
 
-/* Copying a shorter payload is faster than the kernel's gathering of pieces. */
+/* A shorter payload is copied, because the kernel takes longer to gather it as a separate piece. */
 enum { ZEROCOPY_BYTES_MIN = 2048 };
 
 /* --- progress --- */
@@ -64,8 +64,9 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 }
 
 /*
- * Wake up for the next impaired packet. A program that polls its memory drives no lane, so the
- * lane's sleeper does it.
+ * Set the alarm for the next impaired packet, and wake the lane's thread or waiter if that packet
+ * is due before the previous alarm. A program that polls its memory drives no lane, so the thread
+ * or waiter sends the packet.
  */
 static void held_follow(struct worker *worker)
 {
@@ -83,7 +84,7 @@ static void held_follow(struct worker *worker)
 		worker_rouse(worker);
 }
 
-/* The time of an impaired packet has come. All that are due leave, so the next one is later. */
+/* An impaired packet is due. Send all that are due, and set the alarm for the next one. */
 static void held_send(struct worker *worker)
 {
 	port_udp_flush(worker->port);
@@ -157,7 +158,7 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
 }
 
-/* Collect what peers on this host have left. `now_ns` may be that of an earlier turn. */
+/* Collect what peers on this host have left. worker->now_ns may be the time of an earlier turn. */
 static unsigned local_work_collect(struct worker *worker)
 {
 	return local_has_work(&worker->local)
@@ -192,8 +193,8 @@ unsigned worker_take_in(struct worker *worker)
 }
 
 /*
- * Limits the calls of worker_take_in(), because a peer may send faster than this lane receives.
- * worker_drain() has to receive only what arrived before it was called.
+ * Limits the calls of worker_take_in() by worker_drain(), because a peer may send faster than this
+ * lane receives. worker_drain() has to receive only what arrived before it was called.
  */
 enum { DRAIN_CALLS_MAX = 64 };
 
@@ -260,9 +261,9 @@ void worker_deliver_signals(struct worker *worker)
 }
 
 /*
- * This function writes `was_armed` and then reads `is_keeping_quiet`; the thread writes and reads
- * in the reverse order. So either the thread sees `was_armed` before it begins its tick, or this
- * function sees that the tick has begun and ends it.
+ * This function writes `was_armed` and then reads `is_keeping_quiet`; the lane's thread writes
+ * `is_keeping_quiet` and then reads `was_armed`. So either the thread sees `was_armed` before it
+ * begins its tick, or this function sees that the tick has begun and ends the tick.
  */
 void worker_note_arm(struct worker *worker, const void *channel)
 {
@@ -301,7 +302,7 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-/* Send all except streams. Not inlined: usually nothing is to be sent, or only streams' bytes. */
+/* Send all but bytes of streams. Not inlined, because usually there is nothing but such bytes. */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (poll_policy_is_skipping(&worker->policy) &&

@@ -79,7 +79,7 @@ struct worker_hooks {
 struct worker {
 	struct busy_lock lock;
 	struct lane lane;
-	/* Has no doorbell before the lane has started, and in tests without a NIC */
+	/* Has no doorbell before the lane has started, and in tests without a NIC. */
 	struct local_lane local;
 	struct channel_table *channels; /* NULL: all peers are reached by packets */
 	struct capture capture; /* has no ring before the lane has started */
@@ -95,8 +95,8 @@ struct worker {
 	bool has_read_ahead; /* worker_streams_read_ahead() has read from the hot stream */
 	int64_t ahead_bytes; /* the result of that read */
 	uint32_t streams_silence; /* consecutive reads of epoll_streams without a result */
-	uint32_t streams_polls; /* polls since the streams became silent, while one is hot */
-	int epoll_streams; /* an epoll set: all streams but the hot one. It is in epoll_all */
+	uint32_t streams_polls; /* polls since the streams became silent, while a stream is hot */
+	int epoll_streams; /* epoll set of all streams but the hot one; a member of epoll_all */
 	int streams_timer; /* timerfd; -1 before the first stream */
 	bool is_streams_timer_set;
 	const struct worker_hooks *hooks;
@@ -117,7 +117,7 @@ struct worker {
 	_Atomic bool is_keeping_quiet; /* the thread does not wait on the sockets for a tick */
 	uint64_t now_ns; /* the time of the current turn */
 	bool is_now_fresh; /* `now_ns` was read in this turn */
-	uint64_t now_ticks; /* CPU time counter at, or before, the reading of `now_ns` */
+	uint64_t now_ticks; /* the CPU's time counter when `now_ns` was read, or just before */
 	/* Programs read the times of completions, so the clock is read for each completion. */
 	_Atomic bool is_stamping;
 	int epoll_all; /* epoll set: epoll_quiet, and the sockets unless an application polls */
@@ -125,7 +125,7 @@ struct worker {
 	int epoll_quiet;
 	int kick; /* eventfd */
 	bool is_watching_sockets;
-	/* The next poll removes the sockets from epoll_all, as the thread seldom gets the lock. */
+	/* The next poll removes the sockets from epoll_all: the thread seldom gets the lock. */
 	_Atomic bool shall_unwatch;
 	uint32_t address_count;
 	struct worker_address {
@@ -146,8 +146,8 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	struct worker **ret_worker);
 
 /*
- * Impair what the worker sends (impair/impair.h), before it has queue pairs. The caller has
- * reserved room for WORKER_OWN_ALARMS. Returns 0 or -ENOMEM.
+ * Impair the packets that the worker sends (impair/impair.h). The worker has no queue pairs yet.
+ * The caller has reserved room for WORKER_OWN_ALARMS in worker->alarms. Returns 0 or -ENOMEM.
  */
 int worker_impair(struct worker *worker, struct impair *impair);
 
@@ -155,8 +155,8 @@ int worker_impair(struct worker *worker, struct impair *impair);
 int worker_start(struct worker *worker);
 
 /*
- * Stop the thread and close everything. The worker has no queue pairs left. `is_child`: the process
- * is a forked child, which has no such thread.
+ * End the thread, close all descriptors, and free the worker. It has no queue pairs left.
+ * `is_child`: the process is a forked child, which has no such thread.
  */
 void worker_destroy(struct worker *worker, bool is_child);
 
@@ -234,8 +234,8 @@ static inline void worker_unlock(struct worker *worker)
 }
 
 /*
- * Have hooks->alarm called for `alarm` at `at_ns`; DEADLINE_NEVER cancels the alarm. The caller has
- * reserved room for `alarm` in worker->alarms. The worker is locked.
+ * Let the worker call hooks->alarm for `alarm` at `at_ns`; DEADLINE_NEVER cancels the alarm. The
+ * caller has reserved room for `alarm` in worker->alarms. The worker is locked.
  */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns);
 
@@ -280,7 +280,7 @@ static inline bool worker_poll_is_idle(struct worker *worker)
 		!busy_locks_are_wanted() && poll_policy_skips(&worker->policy);
 }
 
-/* If programs read the times of completions, set `now_ns` for new ones. The worker is locked. */
+/* If programs read the times of completions, set `now_ns` to the time. The worker is locked. */
 static inline void worker_stamp(struct worker *worker)
 {
 	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
@@ -291,8 +291,8 @@ static inline void worker_stamp(struct worker *worker)
 
 /*
  * Refresh `now_ns`: read the clock if programs read the times of completions, or if `now_ns` is
- * older than WORKER_RECENT_TICKS. That is exact enough for deadlines of streams. The worker is
- * locked.
+ * older than WORKER_RECENT_TICKS. A time of that age is exact enough for deadlines of streams. The
+ * worker is locked.
  */
 static inline void worker_glance(struct worker *worker)
 {

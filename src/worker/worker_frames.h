@@ -37,7 +37,7 @@ void worker_frames_watch(struct worker *worker, bool shall_watch);
 /* Read the errors of all sockets, so that they no longer wake the thread. The worker is locked. */
 void worker_frames_clear_errors(struct worker *worker);
 
-/* Receive frames. The worker is locked. Returns how many. */
+/* Receive frames. The worker is locked. Returns the number of received frames. */
 unsigned worker_frames_receive(struct worker *worker);
 
 /* Send the queue pairs' frames. The worker is locked. */

@@ -19,7 +19,7 @@ enum {
 	/* The number of consecutive reads without a result after which the epoll set is silent. */
 	SILENCE_MAX = 64,
 	SELDOM = 16, /* a silent set is read on every 16th poll */
-	LOOKS = 8, /* number of checks of a peer within its wait budget */
+	LOOKS = 8, /* number of checks of a peer within its silence_max_ns */
 };
 
 /* Tell the epoll set which events of the stream to report. Returns 0 or -errno. */
@@ -59,7 +59,7 @@ static bool may_be_hot(struct worker *worker, const struct worker_stream *stream
 /*
  * Make the stream hot: take it out of the lane's epoll set, because polls read from it directly. If
  * a program visits the lane (worker_wait.h), the stream moves to the set of the program's channel.
- * Then a lane with several streams makes none hot, because it would move them too often.
+ * A visited lane with several streams makes none hot, because it would move them too often.
  */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {
@@ -251,7 +251,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	stream->is_stalled = is_stalled;
 	worker->stalled_count += is_stalled ? 1 : -1u;
 	watch_anew(worker, stream);
-	/* Only a thread or waiter that wakes up by itself finds the request that ends the stall. */
+	/* No packet announces the receive request that ends the stall: a sleep needs a limit. */
 	if (is_stalled && (worker->is_deep_asleep || worker_visit_is_assigned(&worker->wait)))
 		worker_rouse(worker);
 }
@@ -326,7 +326,7 @@ static unsigned receive_from_ready(struct worker *worker)
 	return reads;
 }
 
-/* Does this poll read the epoll set? Few do while only the hot stream has input. */
+/* Does this poll read the epoll set? Few polls do while only the hot stream has input. */
 static bool is_set_due(struct worker *worker)
 {
 	if (worker->stream_count == 1)
@@ -348,7 +348,7 @@ unsigned worker_streams_receive(struct worker *worker)
 
 /* --- dead peers --- */
 
-/* Bytes are under way, so set the timer to check the peer later. Usually it is set already. */
+/* Bytes are under way: set the timer to check the peer later, unless the timer is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
 	uint64_t wait_ns = stream->silence_max_ns / LOOKS;

@@ -34,7 +34,7 @@ struct worker_stream {
 	int fd; /* -1: closed */
 	struct iwarp_qp *iwarp; /* its `carrier` is this stream */
 	uint64_t silence_max_ns; /* silence after which the peer is dead; 0: the kernel decides */
-	/* Since when a peer that should answer is silent; 0: it is not silent. */
+	/* Since when the peer, which should answer, is silent; 0: the peer is not silent. */
 	uint64_t silent_since_ns;
 	bool is_blocked; /* the kernel takes no more bytes to send now */
 	bool is_deaf; /* its input has ended, so the epoll set reports no input */

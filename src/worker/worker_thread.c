@@ -49,7 +49,7 @@ static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events,
 		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	bool is_limited = timeout_ns != DEADLINE_NEVER;
 
-	/* Linux before 5.11, some sandboxes and Valgrind lack it; Valgrind prints each refusal. */
+	/* Some systems lack epoll_pwait2(). Try it once, because Valgrind prints each refusal. */
 	if (!worker->lacks_pwait2) {
 		int count =
 			epoll_pwait2(epoll, events, events_max, is_limited ? &timeout : NULL, NULL);
@@ -133,7 +133,7 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
 
 /*
  * When an interface disappears, its packet sockets have an error. The error wakes the thread again
- * and again until it is read. Reading it is all that the thread has to do.
+ * and again until the thread reads it. The thread has nothing else to do for such an error.
  */
 void worker_clear_socket_errors(struct worker *worker)
 {

@@ -62,7 +62,7 @@ void worker_visit_forget(struct worker *worker)
 
 	if (set < 0)
 		return;
-	worker_streams_watch(worker); /* no stream is hot now, unless epoll_streams refuses it */
+	worker_streams_watch(worker); /* if epoll_streams refuses the hot stream, it stays hot */
 	if (worker->hot_stream)
 		set_change(set, worker->hot_stream->fd, false);
 	sockets_change(worker, set, false);

@@ -272,7 +272,7 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 		worker_clear_socket_errors(worker);
 	datagrams = worker_take_in(worker);
 	if (is_woken && !datagrams) {
-		/* The packet is at a socket that the port does not read on every call. */
+		/* The packet is probably at a socket that the port does not read on every call. */
 		port_udp_look_everywhere(worker->port);
 		datagrams = worker_take_in(worker);
 	}

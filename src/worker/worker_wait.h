@@ -47,7 +47,7 @@ struct worker;
 
 struct worker_wait {
 	_Atomic bool is_assigned; /* written with the lock held */
-	/* The channel with the lane assigned to it, or with `set`. Written with the lock held. */
+	/* The channel that has the lane assigned, or that has `set`. Written with the lock held. */
 	const void *_Atomic channel;
 	/* The channel's epoll set with the lane's sockets; -1: none. Written with the lock held. */
 	_Atomic int set;
@@ -84,7 +84,7 @@ void worker_wait_done(struct worker_wait *wait);
  */
 int worker_wait(struct worker *worker, const void *channel, const _Atomic bool *has_events);
 
-/* *has_events has changed: wake the thread in worker_wait() if it sleeps. Any thread may call. */
+/* *has_events is true now: wake the thread in worker_wait() if it sleeps. Any thread may call. */
 void worker_wait_wake(struct worker *worker);
 
 /*
