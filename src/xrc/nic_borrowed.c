@@ -6,8 +6,8 @@
  * queue pair raises SIGNAL_QP_SRQ_LOOKUP. The slot in the queue's number identifies the process
  * that has the queue. The control thread maps the NIC memory of that process, and looks there for a
  * queue of this number in a domain of the same file. From then on queue pairs find the queue in
- * nic.srqs. The NIC removes it with the XRC domain, when its process ends, and when a lookup finds
- * that it no longer exists.
+ * nic.srqs. The NIC removes the queue from there with the XRC domain, when the process that has the
+ * queue ends, and when a lookup finds that the queue no longer exists.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 	free(srq);
 }
 
-/* Drop the borrowed queues that no longer exist, and all queues of XRC domain `xrcd` (0: none). */
+/* Drop the borrowed queues that no longer exist, and, unless `xrcd` is 0, all of that domain. */
 static void srqs_sweep(uint32_t xrcd)
 {
 	list_for_each_safe(srq, &borrowed_srqs, struct nic_borrowed_srq, link)
@@ -191,7 +191,7 @@ static bool lookup_next(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	/* Keep the domain: the queue pair may be destroyed while the lookup waits for urnicd. */
+	/* Reference the domain: its queue pair may be destroyed during a wait for urnicd. */
 	xrcd->qp_count++;
 	error = srq_look(xrcd, number);
 	nic_xrcd_put(xrcd);
@@ -224,7 +224,7 @@ static void borrowed_work(void)
 
 static void borrowed_peer_exited(const struct nic_peer *peer)
 {
-	(void)peer; /* nic_owner_part, which comes first, has marked its queues as gone */
+	(void)peer; /* nic_owner_part, which comes first, has marked the peer's queues as gone */
 	srqs_sweep(0);
 }
 

@@ -10,14 +10,16 @@
  * the identity of its NIC in the name, in a directory of its user (agent/place.h). A process that
  * opens the target by its number, a borrower, connects there. The borrower sends calls; the owner
  * sends answers and the target's events (struct target_message). The end of a connection ends the
- * opening, whether the borrower closed it or was killed. If the owner's program destroys the
- * target, it lives on until its last opening ends. The owner may open its target, too.
+ * borrower's opening, whether the borrower closed the connection or was killed. If the owner's
+ * program destroys the target, the target lives on until its last opening ends. The owner may open
+ * its target, too.
  *
  * If the owner ends, its targets end. Each borrower then sees the target in the error state, and
  * gets a fatal event. Owner and borrowers must be processes of one user; both sides check that.
  *
- * Threads: the control thread (nic_control.h) reads connections, in both processes. A call waits
- * for its answer without any lock of the NIC, so that two processes may call each other.
+ * Threads: the control thread (nic_control.h) reads connections, in both processes. The thread that
+ * calls waits for the answer without any lock of the NIC, so that two processes may call each
+ * other.
  */
 
 #include <stdint.h>

@@ -141,7 +141,7 @@ static int borrower_open(struct borrower *borrower, const struct target_message 
 }
 
 /*
- * End the borrower's opening. If it was the last one of a target that the owner's program has
+ * End the borrower's opening. If it was the last opening of a target that the owner's program has
  * destroyed, the target ends, too.
  */
 static void borrower_close(struct borrower *borrower)
