@@ -5,9 +5,9 @@
 /*
  * An event loop: it runs callbacks for ready descriptors, expired timers and deferred work.
  *
- * A thread runs one loop. Its caller owns each watch, timer and work item, embedded in an object
+ * A loop runs on one thread. The caller owns each watch, timer and work item, embedded in an object
  * of the caller; the loop allocates nothing after its creation. Callbacks run on the loop's thread,
- * one after the other, and may add or remove anything, including their own item.
+ * one after the other. A callback may add or remove any watch, timer or work item, also its own.
  * Only loop_post() and loop_stop() may be called from other threads.
  *
  * A virtual loop (loop_create_virtual()) has a clock that its caller sets, and a network instead of
@@ -109,7 +109,7 @@ void loop_work_init(struct loop_work *work, void (*run)(struct loop_work *work))
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t deadline_ns);
 void loop_timer_cancel(struct loop_timer *timer);
 
-/* Run `work` on this loop's thread before that thread sleeps. `work` may be deferred already. */
+/* Run `work` on the loop's thread before that thread sleeps; once, even if deferred twice. */
 void loop_defer(struct loop *loop, struct loop_work *work);
 void loop_defer_cancel(struct loop_work *work);
 

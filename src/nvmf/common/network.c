@@ -7,10 +7,11 @@
  * that command on a new connection.
  *
  * Accepted sockets have SO_KEEPALIVE and TCP_USER_TIMEOUT. A host that does not use NVMe's keep
- * alive may vanish with commands outstanding, and that host's next connection waits for them: these
- * options end the wait. While sent bytes are not acknowledged, the kernel sends no probes of
- * SO_KEEPALIVE, and without TCP_USER_TIMEOUT it retransmits for some 15 minutes. A host that reads
- * nothing for 60 seconds loses its connection, too.
+ * alive may vanish with commands outstanding, and that host's next connection waits until these
+ * commands have ended. The options limit that wait, because they end the old connection. Both are
+ * needed: while sent bytes are not acknowledged, the kernel sends no probes of SO_KEEPALIVE, and
+ * without TCP_USER_TIMEOUT it retransmits for some 15 minutes. As a side effect, a host that reads
+ * nothing for 60 seconds loses its connection.
  */
 #include "nvmf/common/network.h"
 

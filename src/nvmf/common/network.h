@@ -6,9 +6,9 @@
  * Byte streams between machines: TCP sockets of the kernel, or streams of a simulator.
  *
  * A loop has a network (loop_network()). The network chooses the numbers of its descriptors, so a
- * simulator's descriptors are unknown to the kernel. loop_watch() reports when one is ready.
- * No call blocks. Each call returns -errno if it fails. send() returns -EAGAIN while the stream has
- * no room, receive() while it has no bytes.
+ * simulator's descriptors are unknown to the kernel. A loop_watch() of a descriptor reports when
+ * that descriptor is ready. No call blocks. Each call returns -errno if it fails. send() returns
+ * -EAGAIN while the stream has no room, receive() while it has no bytes.
  *
  * One thread at a time uses a descriptor.
  */
@@ -49,7 +49,7 @@ struct network {
 	/*
 	 * The network of a virtual loop reports watch->events of the descriptor watch->fd from now
 	 * on: it calls loop_report() while some of these events are true. If watch->events is 0,
-	 * the network ends its reports. NULL in network_sockets.
+	 * the network ends its reports. This member is NULL in network_sockets.
 	 */
 	void (*watch)(struct network *network, struct loop_watch *watch);
 };

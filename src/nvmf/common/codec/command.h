@@ -6,8 +6,8 @@
  * Submission and completion queue entries, as structs in host order and as bytes (NVMe base 2.0,
  * sections 3.3.3.1 and 3.3.3.2), and the tables of commands and statuses.
  *
- * Decoding never fails, because every bit pattern has a struct. The code of each command checks its
- * fields.
+ * Decoding never fails, because a struct can hold every bit pattern. The code that executes a
+ * command checks the fields.
  */
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ enum nvme_status {
 #undef NVME_STATUS
 };
 
-/* Type 1 codes depend on the command: in Copy, 183h is Command Size Limit Exceeded. */
+/* The meaning of a type 1 status depends on the command. This is Copy's limit exceeded status. */
 enum { NVME_COPY_LIMIT = 0x183 };
 
 enum nvme_fuse { NVME_FUSE_NONE = 0, NVME_FUSE_FIRST = 1, NVME_FUSE_SECOND = 2 };
@@ -83,12 +83,12 @@ void nvme_sqe_encode(const struct nvme_sqe *sqe, uint8_t ret_bytes[NVME_SQE_BYTE
 struct nvme_cqe nvme_cqe_decode(const uint8_t bytes[NVME_CQE_BYTES]);
 void nvme_cqe_encode(const struct nvme_cqe *cqe, uint8_t ret_bytes[NVME_CQE_BYTES]);
 
-/* Only keyed types (4xh) have a key and a length of 24 bits; in other types it has 32. */
+/* Keyed types (4xh) have a key and a length of 24 bits; other types have a length of 32 bits. */
 struct nvme_sgl nvme_sgl_decode(const uint8_t bytes[16]);
 void nvme_sgl_encode(const struct nvme_sgl *sgl, uint8_t ret_bytes[16]);
 
 /*
- * The name of a command, or NULL if opcode.def does not have that command.
+ * The name of a command of the Admin, I/O or Fabrics set; NULL if opcode.def lacks the command.
  */
 const char *nvme_admin_name(uint8_t opcode);
 const char *nvme_io_name(uint8_t opcode);
@@ -97,7 +97,7 @@ const char *nvme_fabrics_name(uint8_t fctype);
 /* Whether the I/O command changes the contents of a namespace. False for unknown opcodes. */
 bool nvme_io_changes_blocks(uint8_t opcode);
 
-/* Whether a repeated command may succeed: the opposite of DNR. True for unknown statuses. */
+/* Whether the command may succeed if it is repeated, so that DNR is 0. True if unknown. */
 bool nvme_status_may_repeat(uint16_t status);
 /* The sentence of status.def; "unknown status" for any other status. */
 const char *nvme_status_sentence(uint16_t status);

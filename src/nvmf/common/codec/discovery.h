@@ -4,7 +4,7 @@
 
 /*
  * The discovery log page, 70h (NVMe base 2.0, section 5.16.1.23): a header of 1,024 bytes, then one
- * entry of 1,024 bytes for each way to a subsystem.
+ * entry of 1,024 bytes for each transport address at which a subsystem can be reached.
  */
 
 #include <stdbool.h>
@@ -37,8 +37,8 @@ enum {
 };
 
 struct discovery_header {
-	uint64_t genctr; /* another value whenever the log page has changed */
-	uint64_t numrec;
+	uint64_t genctr; /* changes with each change of the log page */
+	uint64_t numrec; /* number of entries */
 	uint16_t recfmt; /* 0 */
 };
 
@@ -49,7 +49,7 @@ struct discovery_entry {
 	uint8_t treq;
 	uint16_t portid;
 	uint16_t cntlid; /* NVME_CNTLID_DYNAMIC */
-	uint16_t asqsz; /* the most entries of the Admin submission queue, at least 32 */
+	uint16_t asqsz; /* the largest size of the Admin submission queue, at least 32 entries */
 	uint16_t eflags;
 	/* Ended by a NUL, without trailing spaces. */
 	char trsvcid[DISCOVERY_SERVICE_BYTES];
@@ -69,8 +69,8 @@ void discovery_header_encode(
 	const struct discovery_header *header, uint8_t ret_bytes[DISCOVERY_HEADER_BYTES]);
 
 /*
- * Returns false if the NQN is not valid, or an address has control characters. Any other field may
- * have a value that is unknown here.
+ * Returns false if the NQN is not valid, or an address has control characters. Other fields are not
+ * checked.
  */
 bool discovery_entry_decode(
 	const uint8_t bytes[DISCOVERY_ENTRY_BYTES], struct discovery_entry *ret_entry);

@@ -213,7 +213,7 @@ static bool descriptor_get(const uint8_t *at, struct identify_descriptors *descr
 bool identify_descriptors_decode(
 	const uint8_t bytes[IDENTIFY_BYTES], struct identify_descriptors *ret_descriptors)
 {
-	/* The longest value. A descriptor is read only if a value of this length would fit. */
+	/* Length of the longest value. The loop ends where a value of this length would not fit. */
 	enum { VALUE_BYTES_MAX = 16 };
 	struct identify_descriptors descriptors = {0};
 	size_t at = 0;

@@ -6,7 +6,7 @@
 
 #include "nvmf/common/rdma/rdma_completions.h"
 
-/* After 128 completions (BATCHES_MAX polls of BATCH) other queues of the loop have their turn. */
+/* After BATCHES_MAX polls of BATCH completions each, other queues of the loop have their turn. */
 enum { BATCH = 16, BATCHES_MAX = 8 };
 
 static struct rdma_completions *completions_of(struct loop_watch *watch)
@@ -15,8 +15,8 @@ static struct rdma_completions *completions_of(struct loop_watch *watch)
 }
 
 /*
- * Poll up to the limit. If the queue may have more completions, poll again in the next step of the
- * loop; otherwise arm the queue then.
+ * Poll up to the limit. In the next step of the loop, poll again if the queue may have more
+ * completions, else arm the queue.
  */
 static void poll_again(struct loop_work *work)
 {
@@ -29,8 +29,8 @@ static void poll_again(struct loop_work *work)
 }
 
 /*
- * The callbacks have deferred their SENDs to work of the loop, which has run by now. So the poll
- * below also finds the completions of those SENDs, and no event is needed for them.
+ * The callbacks of the last poll have deferred their SENDs to a work item of the loop, which has
+ * run by now. So the poll below may also find the completions of those SENDs without an event.
  */
 static void arm_run(struct loop_work *work)
 {

@@ -5,9 +5,9 @@
 /*
  * A pool of registered buffers.
  *
- * A queue registers its memory once, when it is created. Then each command takes contiguous pages,
- * and gives them back. The pool's size limits the commands of the queue: a command that finds no
- * room waits until another command ends. One thread at a time uses a pool.
+ * A queue registers its memory once, when it is created. Each command takes contiguous pages of it,
+ * and gives them back when it ends. The pool's size limits the commands of the queue: a command
+ * that finds no room waits until another command ends. One thread at a time uses a pool.
  *
  * The memory is shared (MAP_SHARED), so that the adapter of a peer process on this host can map it.
  * The adapter would have to copy a private mapping to shared memory first, which it can do only in

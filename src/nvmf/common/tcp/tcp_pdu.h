@@ -71,7 +71,7 @@ struct tcp_pdu {
 		/* ICReq, ICResp. */
 		struct {
 			uint16_t pfv;
-			uint8_t pda; /* HPDA or CPDA: the alignment of data to this PDU's sender */
+			uint8_t pda; /* HPDA or CPDA: for data that this PDU's sender receives */
 			uint8_t digest; /* bit 0: header digest, bit 1: data digest */
 			uint32_t max; /* MAXR2T (0's based) or MAXH2CDATA (bytes) */
 		} ic;
@@ -91,7 +91,7 @@ struct tcp_pdu {
 	};
 };
 
-/* Why this end refuses a PDU; a TermReq tells the sender of that PDU. */
+/* Why this end refuses a PDU. A TermReq carries both fields to the sender of that PDU. */
 struct tcp_refusal {
 	enum tcp_fatal fes;
 	uint32_t fei;

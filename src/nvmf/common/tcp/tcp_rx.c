@@ -44,7 +44,7 @@ static struct tcp_refusal check_type(const struct tcp_rx *rx)
 	/* Odd types come from the controller. */
 	if (!tcp_pdu_is_known(type) || (type & 1) == rx->is_controller)
 		return (struct tcp_refusal){.fes = TCP_FATAL_HEADER, .fei = 0};
-	/* Section 3.4: only a TermReq may come before the IC PDU, which comes once. */
+	/* Section 3.4: an IC PDU comes once, and before it nothing but a TermReq may come. */
 	if (!is_term(rx) && is_ic == rx->is_agreed)
 		return (struct tcp_refusal){.fes = TCP_FATAL_SEQUENCE};
 	return (struct tcp_refusal){0};
@@ -165,7 +165,7 @@ void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes)
 	data_taken(rx, rx->place, bytes);
 }
 
-/* Append bytes to `to` until `*have` is `needed` or no bytes are left; returns how many. */
+/* Append bytes to `to` until `*have` is `needed` or none are left; returns how many it took. */
 static size_t pdu_gather(
 	uint8_t *to, uint32_t *have, uint32_t needed, const uint8_t *from, size_t length)
 {

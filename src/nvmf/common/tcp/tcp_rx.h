@@ -12,15 +12,15 @@
  *                     with its commands. Then the caller says with tcp_rx_place() where the data
  *                     goes, or refuses the PDU with tcp_rx_refuse()
  *     TCP_RX_PDU      `pdu` is complete; `is_data_digest_wrong` says whether its data is intact
- *     TCP_RX_REFUSED  the stream is over, and tcp_rx_term() gives the TermReq to send. The fes of
- *                     `refusal` is TCP_FATAL_NONE if the peer has sent a malformed TermReq: then
- *                     there is none to send
+ *     TCP_RX_REFUSED  the stream is over, and tcp_rx_term() gives the TermReq to send. If the peer
+ *                     has sent a malformed TermReq, the fes of `refusal` is TCP_FATAL_NONE, and
+ *                     there is no TermReq to send
  *
  * The receiver drops the data of a peer's TermReq, without TCP_RX_HEADER.
  *
  * The receiver checks the header of a PDU before the caller places its data. The receiver allocates
- * nothing. The first PDU of a stream must be ICReq (at the controller) or ICResp (at the host), and
- * no later PDU may be.
+ * nothing. The first PDU of a stream must be ICReq (at the controller) or ICResp (at the host);
+ * neither may come later.
  *
  * A wrong header digest ends the stream. A wrong data digest fails only the PDU's command, with
  * status Transient Transport Error (NVMe/TCP transport 1.0, section 3.3.1.1).
@@ -63,10 +63,10 @@ struct tcp_rx {
 	struct tcp_refusal refusal;
 
 	enum tcp_rx_state state;
-	bool is_complete; /* `header` is that of a complete PDU; no byte of the next has arrived */
+	bool is_complete; /* `header` is of a complete PDU; no byte of the next PDU has arrived */
 	uint8_t header[TCP_HEADER_BYTES_MAX];
 	uint32_t header_bytes; /* how many bytes of `header` have arrived */
-	uint32_t header_needed; /* how many come before the data, or before the end of the PDU */
+	uint32_t header_needed; /* how many bytes the header, its digest and the padding have */
 	uint8_t *place; /* where the next byte of data goes; NULL drops the data */
 	uint32_t data_left;
 	uint32_t digest;
@@ -77,8 +77,8 @@ struct tcp_rx {
 /*
  * `is_controller`      The receiver is at the controller; false: at the host.
  * `capsule_bytes_max`  The most in-capsule data; 0 at the host.
- * `data_bytes_max`     MAXH2CDATA at the controller; at the host, the most that it accepts in one
- *                      C2HData PDU.
+ * `data_bytes_max`     At the controller, MAXH2CDATA; at the host, the most data that the host
+ *                      accepts in one C2HData PDU.
  */
 void tcp_rx_init(
 	struct tcp_rx *rx, bool is_controller, uint32_t capsule_bytes_max, uint32_t data_bytes_max);
@@ -109,7 +109,8 @@ void tcp_rx_refuse(struct tcp_rx *rx, enum tcp_fatal fes, uint32_t fei);
  *
  * Returns NULL if the next byte is not data, or is data to drop. Otherwise `*ret_bytes` is how many
  * bytes of data are missing. After reading some of them, the caller calls tcp_rx_placed(), then
- * tcp_rx_feed() with the bytes that follow, perhaps 0: that call returns TCP_RX_PDU.
+ * tcp_rx_feed() with the bytes that follow, perhaps none. That call returns TCP_RX_PDU if the PDU
+ * is complete now.
  */
 void *tcp_rx_direct(const struct tcp_rx *rx, uint32_t *ret_bytes);
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t bytes);
