@@ -83,7 +83,7 @@ static void give_up(struct host_controller *controller)
 	controller->settings.changed(controller->settings.context, HOST_FAILED);
 }
 
-/* The delay: 0 before the first attempt, then 100 ms, doubled up to `reconnect_delay_ns`. */
+/* The delay before the next attempt: 0, then 100 ms, then doubled up to `reconnect_delay_ns`. */
 static uint64_t delay_ns(const struct host_controller *controller)
 {
 	uint64_t delay = FIRST_DELAY_NS;
@@ -193,8 +193,8 @@ static void keep_alive_set(struct host_controller *controller)
 }
 
 /*
- * Send a Keep Alive each half of KATO. An answer that takes longer than KATO counts as lost (NVMe
- * base 2.0, section 3.9).
+ * Send a Keep Alive twice in each KATO. If its answer takes longer than KATO, the request exceeds
+ * its time-out (NVMe base 2.0, section 3.9).
  */
 static void keep_alive_expired(struct loop_timer *timer)
 {

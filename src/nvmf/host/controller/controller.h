@@ -9,26 +9,26 @@
  * answered, the object closes all queues and makes a new association. The first attempt is at once,
  * later attempts follow after delays that double up to `reconnect_delay_ns`.
  *
- *     HOST_CONNECTING    has never been live; the first failure leads to HOST_FAILED, unless
- *                        `keeps_trying` is set
- *     HOST_LIVE          requests are sent
+ *     HOST_CONNECTING    the object has never been live; the first failure leads to HOST_FAILED,
+ *                        unless `keeps_trying` is set
+ *     HOST_LIVE          the object sends requests
  *     HOST_RECONNECTING  requests wait
- *     HOST_FAILED        makes no more attempts; each request is done with -ENOTCONN
+ *     HOST_FAILED        the object makes no more attempts; each request is done with -ENOTCONN
  *
  * Requests wait while the controller is not live. After `fast_fail_ns` without a connection, both
  * waiting and new requests are done with -ENOTCONN. After `loss_ns` the state becomes HOST_FAILED.
  *
  * If a connection is lost after a request was sent, the controller may have executed the request or
- * not. If `is_repeatable` is set, the request is sent again on the next association, as by a Linux
- * host. Otherwise the request is done with -EIO. Reads, writes, flushes, trims and zeroes are
- * repeatable, because the result of overlapping requests is undefined until one of them is done.
- * Each request is done exactly once.
+ * not. If `is_repeatable` is set, the object sends the request again on the next association, as a
+ * Linux host does. Otherwise the request is done with -EIO. Reads, writes, flushes, trims and
+ * zeroes are repeatable, because the result of overlapping requests is undefined until one of them
+ * is done. Each request is done exactly once.
  *
  * A repeatable request that ends with an error status is sent again, up to HOST_REPEATS_MAX times,
  * unless the controller has set DNR ("do not retry").
  *
- * A request that exceeds its time-out is aborted. If the Abort does not end it, the object makes a
- * new association.
+ * The object sends an Abort for a request that exceeds its time-out. If the Abort does not end the
+ * request, the object makes a new association.
  *
  * All calls and callbacks are on the loop's thread. done() may run inside host_submit().
  */
@@ -42,7 +42,7 @@ enum {
 	HOST_IDENTIFY_BYTES = 4096,
 	HOST_REPEATS_MAX = 5, /* as nvme_max_retries of Linux */
 	HOST_IO_QUEUES_MAX = 64,
-	HOST_DATA_BYTES_MAX = 1 << 20, /* the most data of one command, even if MDTS is more */
+	HOST_DATA_BYTES_MAX = 1 << 20, /* the most data of one command, even if MDTS allows more */
 };
 
 /* A time of 0 in the settings means the default here. */
@@ -149,7 +149,7 @@ void host_controller_destroy(struct host_controller *controller);
 
 void host_submit(struct host_controller *controller, struct host_request *request);
 
-/* Take the responses that have arrived, without sleeping. Returns how many commands were done. */
+/* Handle the responses that have arrived, without sleeping. Returns how many commands were done. */
 unsigned host_controller_poll(struct host_controller *controller);
 
 enum host_state host_controller_state(const struct host_controller *controller);
@@ -159,8 +159,8 @@ const char *host_controller_reason(const struct host_controller *controller);
 int host_controller_error(const struct host_controller *controller);
 
 /*
- * Only after HOST_LIVE was reached once: the bytes of Identify Controller, and the values that the
- * controller has granted.
+ * The bytes of Identify Controller, and the values that the controller has granted. The caller asks
+ * for them only after HOST_LIVE was reached once.
  */
 const uint8_t *host_controller_identity(const struct host_controller *controller);
 uint16_t host_controller_cntlid(const struct host_controller *controller);

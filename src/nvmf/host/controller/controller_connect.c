@@ -100,7 +100,7 @@ static void connect_refused(struct host_queue_state *queue, uint16_t status)
 		status & HOST_STATUS_MASK, advice);
 }
 
-/* Transports' callbacks. */
+/* The callbacks of the transports. */
 
 static void io_connect_done(struct host_request *request, int error)
 {
@@ -177,7 +177,7 @@ void host_connect(struct host_controller *controller)
 	queue_open(&controller->admin);
 }
 
-/* Steps: what each one sends. */
+/* The functions that send the command of each step. */
 
 static void send_step(struct host_controller *controller)
 {
@@ -229,7 +229,7 @@ static void io_queues_open(struct host_controller *controller)
 {
 	uint32_t entries = (uint32_t)(controller->cap & 0xffff);
 
-	/* MQES is 0's based: its value is the largest depth, because one entry stays free. */
+	/* MQES is 0's based, and one entry stays free, so its value is the largest depth. */
 	for (unsigned i = 0; i < controller->io_count; i++) {
 		controller->io[i].depth = controller->settings.io_depth;
 		if (controller->io[i].depth > entries)
@@ -249,7 +249,7 @@ static void event_done(struct host_request *request, int error)
 		return;
 	controller = request->queue->controller;
 	controller->settings.event(controller->settings.context, (uint32_t)request->result);
-	/* event() may have ended the association; a new one sends its own event request. */
+	/* event() may have ended the association; a new association sends its own event request. */
 	if (controller->step != HOST_STEP_ADMIN_QUEUE && controller->admin.transport)
 		host_queue_send(&controller->admin, request);
 }
@@ -313,7 +313,7 @@ static void step_start(struct host_controller *controller, enum host_step step)
 	}
 }
 
-/* What the answers say. */
+/* The functions that handle the answer of each step. */
 
 static void connect_take(struct host_controller *controller, uint64_t result)
 {
@@ -394,7 +394,7 @@ static void status_take(struct host_controller *controller, uint32_t csts)
 		loop_timer_set(loop, &controller->ready, loop_now_ns(loop) + READY_DELAY_NS);
 }
 
-/* False if the user wants no I/O queues; discovery controllers have none (section 3.1.2.3). */
+/* False if the user wants no I/O queues, as at discovery controllers (section 3.1.2.3). */
 static bool has_io(const struct host_controller *controller)
 {
 	return controller->settings.io_queues > 0;

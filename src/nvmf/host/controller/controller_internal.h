@@ -26,7 +26,7 @@ struct host_queue_state {
 	uint8_t connect_data[HOST_CONNECT_BYTES];
 };
 
-/* The steps from the Admin queue to HOST_LIVE. The controller waits for the end of one step. */
+/* The steps from the Admin queue to HOST_LIVE, one after the other; `step` is the present one. */
 enum host_step {
 	HOST_STEP_ADMIN_QUEUE,
 	HOST_STEP_CONNECT,
@@ -57,7 +57,7 @@ struct host_controller {
 	unsigned io_live;
 	unsigned io_next; /* the index at which the next search for an I/O queue begins */
 	struct list waiting[2]; /* requests not sent yet: [0] I/O, [1] Admin */
-	struct list repeated[2]; /* requests to send again, before those of `waiting` */
+	struct list repeated[2]; /* requests to send again, before those in `waiting` */
 
 	struct loop_work recovery;
 	struct loop_timer retry;
@@ -88,7 +88,7 @@ void host_lose(struct host_controller *controller, int error, const char *format
 /* controller.c: the sequence of steps has succeeded. */
 void host_go_live(struct host_controller *controller);
 
-/* controller_connect.c */
+/* controller_connect.c: begin the sequence of steps; read CSTS again. */
 void host_connect(struct host_controller *controller);
 void host_ready_expired(struct loop_timer *timer);
 

@@ -33,7 +33,7 @@ static bool is_repeated(struct host_request *request, enum host_end end)
 		request->status != 0;
 }
 
-/* done() of each command: the transport has ended it. */
+/* done() of each command. The transport has ended the command as `end` says. */
 static void command_done(struct host_command *command, enum host_end end)
 {
 	struct host_request *request = request_of(command);
@@ -86,7 +86,7 @@ void host_queue_send(struct host_queue_state *queue, struct host_request *reques
 	queue->transport->transport->submit(queue->transport, &request->command);
 }
 
-/* Find a live queue with room. I/O queues take turns, so that each has the same load. */
+/* Find a live queue with room. The I/O queues get requests in turn, so that their load is equal. */
 static struct host_queue_state *queue_choose(struct host_controller *controller, bool is_admin)
 {
 	struct host_queue_state *admin = &controller->admin;
@@ -107,8 +107,8 @@ static struct host_queue_state *queue_choose(struct host_controller *controller,
 }
 
 /*
- * After a reconnect MDTS may be smaller than when the caller made the request. Transports accept at
- * most MDTS bytes.
+ * Does the request have more data than a transport accepts, which is MDTS? After a reconnect MDTS
+ * may be smaller than when the caller made the request.
  */
 static bool is_too_long(
 	const struct host_controller *controller, const struct host_request *request)
@@ -216,8 +216,8 @@ static void abort_send(struct host_controller *controller, struct host_request *
 }
 
 /*
- * Find the requests of a queue that exceed their time-out. Returns false if that has ended the
- * association. `*ret_has_timed` becomes true if a pending request has a time-out.
+ * Find the requests of a queue that exceed their time-out. Returns false if such a request has
+ * ended the association. `*ret_has_timed` becomes true if a pending request has a time-out.
  */
 static bool queue_check(struct host_queue_state *queue, uint64_t now_ns, bool *ret_has_timed)
 {

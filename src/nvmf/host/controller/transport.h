@@ -22,8 +22,8 @@
  * of any command of that queue, so the core may repeat the command on another queue.
  *
  * A transport queue lives on one loop. All calls and callbacks are on the loop's thread. The
- * transport calls connected(), lost() and done() never from within open() or submit(). The core
- * calls close() neither from one of them nor from done().
+ * transport never calls connected(), lost() or done() from within open() or submit(). The core
+ * never calls close() from within connected(), lost() or done().
  */
 
 #include <stdbool.h>
@@ -100,7 +100,7 @@ struct host_queue_settings {
 
 	uint16_t qid; /* 0: the Admin queue */
 	uint16_t cntlid; /* for I/O queues: the result of Connect on the Admin queue */
-	uint32_t depth; /* the most pending commands; also SQSIZE, which is 0's based */
+	uint32_t depth; /* the most pending commands; equal to SQSIZE, which is 0's based */
 
 	/*
 	 * From Identify Controller. Both are 0 for the Admin queue, where a transport uses the
@@ -149,15 +149,16 @@ struct host_transport {
 	void (*submit)(struct host_queue *queue, struct host_command *command);
 
 	/*
-	 * Take the responses that have arrived, without sleeping, and call done() for them. This is
-	 * the busy-poll mode; the loop takes responses, too. Returns how many commands were done.
+	 * Handle the responses that have arrived, without sleeping, and call done() for their
+	 * commands. A caller that polls calls this; the loop handles responses, too. Returns how
+	 * many commands were done.
 	 */
 	unsigned (*poll)(struct host_queue *queue);
 
 	/*
 	 * End the connection at once, call done() for each pending command in the order of
-	 * submission, and free the queue. No callback follows. TCP drops the data that it has not
-	 * sent yet.
+	 * submission, and free the queue. No callback follows. Over TCP, the kernel drops the data
+	 * that it has not sent yet.
 	 */
 	void (*close)(struct host_queue *queue);
 };

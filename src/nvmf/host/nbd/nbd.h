@@ -25,7 +25,7 @@
 
 enum {
 	NBD_NAME_BYTES_MAX = 4096, /* the protocol's limit for an export's name */
-	NBD_PAYLOAD_BYTES_MAX = 32 << 20, /* the limit that clients assume for a read or write */
+	NBD_PAYLOAD_BYTES_MAX = 32 << 20, /* of a read or write: the limit that clients assume */
 	NBD_MEMORY_BYTES_MAX = 64 << 20, /* room for two of the largest requests */
 	NBD_REQUESTS_MAX = 256, /* pending requests and unsent replies; clients use 1 to 128 */
 	NBD_INPUT_BYTES = 64 << 10, /* room for the largest option, or some 16 small writes */
@@ -44,7 +44,7 @@ enum nbd_end {
 	NBD_DISCONNECTED, /* the client sent NBD_CMD_DISC; pending requests are still answered */
 	NBD_ABORTED, /* the client ended the negotiation, or took too long */
 	NBD_BAD_FLAGS, /* the client set flags that the server did not offer */
-	NBD_BAD_OPTION, /* an option without the magic number, or too long an option */
+	NBD_BAD_OPTION, /* an option without the magic number, or one that is too long */
 	NBD_NO_SUCH_EXPORT, /* an unknown name in EXPORT_NAME, which has no error reply */
 	NBD_BAD_REQUEST, /* a request without the magic number */
 	NBD_PAYLOAD_TOO_LONG, /* a write of more than NBD_PAYLOAD_BYTES_MAX */
@@ -65,7 +65,7 @@ struct nbd_session *nbd_session_create(const struct nbd_export *export,
 /* End a session, or NULL. Requests that the device still has are freed when they are done. */
 void nbd_session_destroy(struct nbd_session *session);
 
-/* Where the next bytes of the client go. If the length is 0, first send output, then read. */
+/* The place for the client's next bytes. Length 0: the caller sends output before it reads. */
 struct iovec nbd_session_room(struct nbd_session *session);
 
 /* The caller has read `bytes` bytes into the room. */

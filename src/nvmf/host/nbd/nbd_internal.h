@@ -25,7 +25,7 @@ struct nbd_request {
 	struct nbd_session *session;
 	struct list link; /* in session->output, once there is a reply */
 	uint64_t cookie;
-	uint32_t data_bytes; /* the length of `data`: a write's payload, or the end of the reply */
+	uint32_t data_bytes; /* length of `data`: a write's payload, or the reply after `head` */
 	uint32_t head_bytes; /* the length of `head`, the beginning of the reply; 0: no reply yet */
 	uint8_t head[64];
 	uint8_t data[];
@@ -39,7 +39,7 @@ struct nbd_session {
 	enum nbd_state state;
 	enum nbd_end end;
 	bool is_destroyed; /* nbd_session_destroy() was called while requests were pending */
-	bool is_parsing; /* `ready` is not called, because the caller asks for output anyway */
+	bool is_parsing; /* the session does not call `ready`: its caller asks for output anyway */
 	bool has_no_zeroes; /* negotiated */
 	bool is_structured; /* negotiated */
 	bool has_block_status; /* negotiated */

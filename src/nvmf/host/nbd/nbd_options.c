@@ -5,7 +5,7 @@
 #include "nvmf/host/nbd/nbd_internal.h"
 
 enum {
-	/* Enough for an export's name and some queries of metadata contexts. */
+	/* A longer option ends the session. Room for an export's name and some context queries. */
 	OPTION_BYTES_MAX = NBD_INPUT_BYTES - NBD_OPTION_HEAD_BYTES,
 	BLOCK_STATUS_CONTEXT = 1, /* the context ID of "base:allocation"; the server chooses it */
 	PREFERRED_BYTES = 4096,
@@ -196,7 +196,7 @@ static void option_go(struct nbd_session *session, uint32_t option, struct curso
 		session->state = NBD_WAIT_REQUEST;
 }
 
-/* Whether a query matches base:allocation. With LIST_META_CONTEXT, "base:" matches, too. */
+/* Whether `query` means base:allocation. In LIST_META_CONTEXT (`is_list`) "base:" does, too. */
 static bool is_allocation_query(const struct cursor *query, bool is_list)
 {
 	return is_text(query, allocation_context) || (is_list && is_text(query, "base:"));

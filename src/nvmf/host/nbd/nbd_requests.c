@@ -153,7 +153,7 @@ static void block_status(struct nbd_session *session, const struct header *heade
 }
 
 /*
- * The device's operation for a request, or -1. The protocol allows FUA on each request, but it has
+ * The device's operation for a request, or -1. The protocol allows FUA on each request, but FUA has
  * no effect on reads and flushes.
  */
 static int operation_of(const struct nbd_session *session, const struct header *header)

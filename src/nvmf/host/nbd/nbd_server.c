@@ -55,7 +55,7 @@ static void client_end(struct client *client, enum nbd_end end)
 		server->ended(server->context, end);
 }
 
-/* Send until the output or the socket's room ends. Returns false if the connection is broken. */
+/* Send until all is sent or the socket is full. Returns false if the connection is broken. */
 static bool client_send(struct client *client)
 {
 	struct iovec parts[NBD_OUTPUT_PARTS_MAX];
@@ -95,7 +95,7 @@ static bool client_receive(struct client *client)
 	return true;
 }
 
-/* After input or output: end the session, or watch the events that it needs next. */
+/* After input or output: end the session, or watch the events that the session needs next. */
 static void client_continue(struct client *client, bool is_connected)
 {
 	struct iovec part[2];

@@ -32,7 +32,7 @@ enum {
 	INDEX_BITS = 10,
 	INDEX_MASK = (1 << INDEX_BITS) - 1,
 	GENERATIONS = 63, /* not 64, so that no command identifier is the reserved FFFFh */
-	WR_SEND = 1 << 16, /* wr_id is this bit and a slot's index; or a receive buffer's index */
+	WR_SEND = 1 << 16, /* in wr_id, with a slot's index; without it: a receive buffer's index */
 };
 
 static struct host_rdma *rdma_of(struct host_queue *queue)

@@ -15,11 +15,11 @@
  * no other memory of the program, and to no buffer of the caller. Small data to the controller
  * travels in the capsule, if the controller allows it.
  *
- * A command has a slot from submit() to done(). done() waits until the SEND of the command has
- * completed and its response has arrived. The response alone is not enough, because it may overtake
- * the acknowledgement of the SEND, and the queue pair may then send the buffer again.
+ * A command has a slot from submit() to done(). The queue calls done() when the SEND of the command
+ * has completed and the response has arrived. The response alone is not enough, because it may
+ * overtake the acknowledgement of the SEND, and the queue pair may then send the capsule again.
  *
- * SGLs are keyed without invalidation (40h), because all commands use the rkey of the pool. So a
+ * SGLs are keyed without invalidation (40h), because all commands use the rkey of the pool. A
  * controller that invalidates the key breaks the protocol.
  */
 
@@ -84,8 +84,8 @@ struct host_rdma {
 };
 
 /*
- * Begin to connect. Returns 0; or -errno with `ret_reason`. Later either connected() is called, in
- * HOST_RDMA_READY, or lost(), in HOST_RDMA_LOST.
+ * Begin to connect. Returns 0; or -errno with `ret_reason`. Later the queue calls either
+ * connected(), in state HOST_RDMA_READY, or lost(), in state HOST_RDMA_LOST.
  */
 int host_rdma_connect(struct host_rdma *rdma, char *ret_reason);
 
@@ -99,7 +99,7 @@ void host_rdma_disconnect(struct host_rdma *rdma);
 __attribute__((format(printf, 3, 4))) void host_rdma_lost(
 	struct host_rdma *rdma, int error, const char *format, ...);
 
-/* Take a work completion. */
+/* Handle a work completion. */
 void host_rdma_completed(struct rdma_completions *completions, const struct ibv_wc *wc);
 
 /* Post the receive request with this `index`. Returns false if the queue pair refuses it. */

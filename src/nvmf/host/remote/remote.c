@@ -129,7 +129,7 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 	host_submit(remote->controller, request);
 }
 
-/* Send an inquiry. While one is pending, send the new one after it. */
+/* Send `inquiry`, or keep it until the pending one has ended; a later one replaces a kept one. */
 static void remote_inquire(struct remote *remote, enum remote_inquiry inquiry)
 {
 	if (remote->inquiring != REMOTE_NOTHING)
@@ -193,7 +193,7 @@ static void controller_event(void *context, uint32_t result)
 {
 	struct remote *remote = context;
 
-	/* The next such event comes only after its log page was read (base 2.0, section 5.2). */
+	/* No such event comes until the host has read the log page (base 2.0, section 5.2). */
 	if ((result & EVENT_TYPE_MASK) == EVENT_NOTICE &&
 		(result >> 16 & 0xff) == LOG_CHANGED_NAMESPACES)
 		remote_inquire(remote, REMOTE_CHANGES);

@@ -47,8 +47,8 @@ struct remote {
 	uint32_t parts_count;
 	struct list free_parts;
 	struct list
-		waiting; /* block requests, not or partly sent; the first one from `split_bytes` */
-	uint64_t split_bytes;
+		waiting; /* block requests with commands that are not sent yet */
+	uint64_t split_bytes; /* how many bytes of the first request in `waiting` are sent */
 	bool is_splitting;
 };
 

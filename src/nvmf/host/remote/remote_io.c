@@ -8,7 +8,7 @@
 #include "nvmf/host/remote/remote_internal.h"
 
 enum {
-	BLOCKS_MAX = 65536, /* the most of one command: NLB is 0's based and has 16 bits */
+	BLOCKS_MAX = 65536, /* of one command: NLB is 0's based and has 16 bits */
 	CONTROL_FUA = 1 << 30,
 	CONTROL_DEALLOCATE = 1 << 25,
 	DSM_DEALLOCATE = 1 << 2,
@@ -123,8 +123,8 @@ static void part_send(struct remote *remote, struct block_request *block, enum b
 }
 
 /*
- * Send commands of the waiting requests. part_done() may run inside host_submit(). It ends a
- * request only after that request has left `waiting`, which is when its last command is sent.
+ * Send commands of the waiting requests. A request leaves `waiting` before its last command is
+ * sent. part_done() may run inside host_submit(), and ends a request only after that.
  */
 static void request_split(struct remote *remote)
 {
@@ -166,7 +166,7 @@ static void part_done(struct host_request *request, int error)
 		block->error = error;
 	block->parts_pending--;
 	list_append(&remote->free_parts, &part->node);
-	/* A request that is still in the list has more commands to send. */
+	/* A request that is still in `waiting` has more commands to send. */
 	if (block->parts_pending == 0 && !list_is_linked(&block->link)) {
 		if (is_flush_needed(part))
 			part_send(remote, block, BLOCK_FLUSH, 0, 0);

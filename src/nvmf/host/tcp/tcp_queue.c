@@ -4,8 +4,8 @@
  * of transport.h.
  *
  * Commands that are submitted during one step of the loop are sent by one system call. close() of
- * the network drops the bytes that the kernel has not sent yet. So no old write reaches the
- * controller after the host has repeated it on a new connection.
+ * the network drops the bytes that the kernel has not sent yet. So no old write command reaches the
+ * controller after the host has repeated that command on a new connection.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -20,10 +20,10 @@
 #include "nvmf/host/tcp/tcp_session.h"
 
 enum {
-	STAGING_BYTES = 64 << 10, /* for headers, and data that is not read to its place directly */
+	STAGING_BYTES = 64 << 10, /* for headers, and for data that is not read to its place */
 	DIRECT_BYTES_MIN = 4096, /* less data is copied through the staging buffer */
 	PARTS_MAX = 96, /* the most that one sendmsg() sends: 32 PDUs of 3 parts */
-	READS_MAX = 16, /* the most in one step, so that the loop's other queues have their turn */
+	READS_MAX = 16, /* in one step, so that the loop's other queues have their turn */
 };
 
 struct tcp_queue {

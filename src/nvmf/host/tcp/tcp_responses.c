@@ -37,8 +37,8 @@ static const char *fatal_name(unsigned fes)
 }
 
 /*
- * The controller broke the protocol: prepare the TermReq. No TermReq can be sent in the middle of
- * another PDU.
+ * The controller broke the protocol: prepare the TermReq, unless a part of another PDU is sent,
+ * because a TermReq cannot follow in the middle of that PDU.
  */
 static void end_by_term(struct tcp_session *session, const char *sentence)
 {
@@ -78,7 +78,7 @@ static void take_ic_resp(struct tcp_session *session, const struct tcp_pdu *pdu)
 		.has_data_digest = session->wants_data_digest,
 	};
 
-	/* Refuse a digest that this host did not request, and a missing one that it did request. */
+	/* Refuse a digest that was not requested, and the lack of one that was requested. */
 	if (pdu->ic.digest != asked) {
 		response_refuse(session, TCP_FATAL_PARAMETER, FEI_DIGEST,
 			pdu->ic.digest & ~asked ? "it enables a digest that was not asked for"
@@ -99,7 +99,7 @@ static void take_r2t(struct tcp_session *session, const struct tcp_pdu *pdu)
 	if (!slot) {
 		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID, "R2T for no pending command");
 	} else if (slot->command->direction != HOST_TO_CONTROLLER) {
-		/* An answer would send memory of this host that the controller may not read. */
+		/* An H2CData would send memory of this host that the controller may not read. */
 		response_refuse(session, TCP_FATAL_HEADER, FEI_CCCID,
 			"R2T for a command that sends no data");
 	} else if (list_is_linked(&slot->output_node)) {

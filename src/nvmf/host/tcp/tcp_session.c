@@ -154,7 +154,10 @@ void tcp_session_submit(struct tcp_session *session, struct host_command *comman
 	slot_send(session, slot, &pdu, command->data);
 }
 
-/* Append `bytes` to `parts`, without the first `*skip` bytes. Reduce `*skip` by those skipped. */
+/*
+ * Append `bytes` without the first `*skip` of them to `parts`. Reduces `*skip` by the number of
+ * bytes that it has skipped. Returns the new number of parts.
+ */
 static int add_part(
 	struct iovec *parts, int count, const uint8_t *bytes, size_t length, size_t *skip)
 {

@@ -20,8 +20,8 @@ struct tcp_slot {
 	bool is_last; /* the C2HData with LAST has arrived */
 	bool is_begun; /* a byte of the capsule has been sent */
 	uint32_t received_bytes; /* data from the controller, in order */
-	uint32_t requested_bytes; /* data that R2Ts have requested; all of it if in the capsule */
-	uint32_t sent_bytes; /* data of `requested_bytes` that is in a PDU */
+	uint32_t requested_bytes; /* data that R2Ts have requested; in-capsule data: all of it */
+	uint32_t sent_bytes; /* how much of the requested data was put into PDUs */
 	uint16_t ttag; /* the TTAG of the last R2T */
 
 	/* The PDU to send. */
