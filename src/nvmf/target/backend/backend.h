@@ -2,10 +2,10 @@
 /*
  * Backends: they store the bytes of namespaces.
  *
- * A backend is an array of blocks that the target reads and writes. There are four: memory, null
- * (reads zeroes and forgets writes), a regular file, and a block device. Requests to files and
+ * A backend is an array of blocks that the target reads and writes. There are four kinds: memory,
+ * null (reads zeroes and forgets writes), a regular file, and a block device. Requests to files and
  * devices are asynchronous: a backend_ring carries them to the kernel by io_uring. If the kernel
- * refuses io_uring, the ring makes the system call within backend_submit(), which may block.
+ * refuses io_uring, the ring makes the system call within backend_submit(), which may then block.
  *
  * Ownership: the caller owns the requests and their buffers. From backend_submit() to `done` a
  * request belongs to its backend.
@@ -147,10 +147,10 @@ void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request);
 
 /*
- * Create a ring. Up to `entries` system calls are pending in the kernel, and of one file at most as
- * many as are left for all others; the ring keeps further requests until there is room. If
- * `allow_uring` is false or the kernel refuses io_uring, backend_submit() executes each request
- * itself. Returns 0 or -ENOMEM.
+ * Create a ring. At most `entries` system calls are pending in the kernel. A file gets a further
+ * one only while fewer of its calls are pending than the ring has free entries. The ring keeps
+ * other requests until there is room. If `allow_uring` is false or the kernel refuses io_uring,
+ * backend_submit() executes each request itself. Returns 0 or -ENOMEM.
  */
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring);
 void backend_ring_destroy(struct backend_ring *ring);
@@ -166,7 +166,7 @@ int backend_ring_fd(const struct backend_ring *ring);
 unsigned backend_ring_poll(struct backend_ring *ring);
 
 /*
- * Whether backend_ring_poll() has left requests that the kernel refused, often for lack of memory.
+ * Whether the ring keeps requests that the kernel has refused for now, often for lack of memory.
  * The descriptor does not become readable when the kernel has memory again, so the caller calls
  * backend_ring_poll() again some milliseconds later.
  */

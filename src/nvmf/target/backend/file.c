@@ -194,7 +194,7 @@ bool file_step_done(
 	return is_transfer && request_advance(request, (uint64_t)outcome);
 }
 
-/* Write Zeroes is among them, because it may be done by writing (ZERO_BY_WRITING). */
+/* Whether the request may write data. A Write Zeroes may, in the way ZERO_BY_WRITING. */
 static bool writes_blocks(const struct backend_request *request)
 {
 	return request->operation == BACKEND_WRITE || request->operation == BACKEND_WRITE_ZEROES;

@@ -74,8 +74,9 @@ static void do_part(const struct memory *memory, enum backend_operation operatio
 }
 
 /*
- * Execute a request, with the lock of each stripe. A block is within one stripe, so a thread that
- * reads it never sees a part of another thread's write. The null backend needs no lock.
+ * Execute a request stripe by stripe, with the lock of the stripe held. A block is within one
+ * stripe, so a thread that reads the block never sees a part of another thread's write. The null
+ * backend needs no lock.
  */
 static void do_range(struct memory *memory, enum backend_operation operation, uint64_t offset,
 	char *buffer, uint64_t bytes)
@@ -129,7 +130,7 @@ static int check_size(const struct backend *backend, uint64_t size_bytes, char *
 
 /*
  * Zero the rest of the page at the new end, so that those bytes do not reappear when the namespace
- * grows again. mremap() has given back the pages after it.
+ * grows again. mremap() has given back the pages after this page.
  */
 static void zero_rest(char *end)
 {

@@ -27,8 +27,8 @@ void ring_file_init(struct ring_file *file)
 }
 
 /*
- * The kernel has a thread for each system call that blocks, by default up to four for each
- * processor. A disk that hangs would take all of them.
+ * Allow the kernel a thread for each entry. A system call that blocks needs a thread of the kernel.
+ * By default there are up to four for each processor, and a disk that hangs would take all of them.
  */
 static void threads_allow(struct backend_ring *ring)
 {
@@ -133,8 +133,9 @@ static void wait_for_place(struct backend_ring *ring, struct backend_request *re
 }
 
 /*
- * A file may have as many system calls in io_uring as are left for all other files. So a file that
- * is alone gets half of the entries, and up to nine files whose calls hang do not stop the others.
+ * A file may start a system call while it has fewer calls in io_uring than io_uring has free
+ * entries. So a file that is alone gets half of the entries, and up to nine files whose calls hang
+ * leave entries for the other files.
  */
 static bool has_share(const struct backend_ring *ring, const struct ring_file *file)
 {
@@ -192,7 +193,7 @@ static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 	io_uring_cqe_seen(&ring->uring, cqe);
 	ring->in_flight--;
 	file->in_flight--;
-	/* The files have turns: this file's next request waits behind those of the others. */
+	/* The files take turns: this file's next request waits behind those of other files. */
 	if (list_is_linked(&file->node)) {
 		list_remove(&file->node);
 		list_append(&ring->files, &file->node);
