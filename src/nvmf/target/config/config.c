@@ -31,7 +31,7 @@ void target_config_destroy(struct target_config *config)
 	free(config);
 }
 
-/* Refuse deep nesting, because cJSON and count_nodes() recurse. No description needs it. */
+/* Refuse deep nesting, which no description needs, because cJSON and count_nodes() recurse. */
 static bool check_nesting(struct config_reader *reader)
 {
 	bool is_string = false;

@@ -33,8 +33,8 @@
  * support, such as keys for authentication. Keys of nvmetcli that have no meaning here are accepted
  * and ignored.
  *
- * A description is plain memory: it has no file descriptors, and no pointers to other objects. Any
- * thread may use these functions.
+ * A description is plain memory: it has no file descriptors, and no pointers to objects outside of
+ * it. Any thread may use these functions.
  */
 
 #include <stdbool.h>

@@ -221,7 +221,7 @@ static bool number_of(const cJSON *node, uint64_t *ret_value)
 	if (cJSON_IsNumber(node)) {
 		double value = node->valuedouble;
 
-		/* A double has all integers up to 2^53. */
+		/* A double represents each integer up to 2^53 exactly. */
 		if (!(value >= 0 && value <= 9007199254740992.0) ||
 			value != (double)(uint64_t)value)
 			return false;
