@@ -188,7 +188,7 @@ static uint16_t page_fill(struct target_command *command, uint8_t *page)
 
 static void identify_ready(struct target_command *command)
 {
-	/* The controller may have ended while the data was prepared. */
+	/* The controller may have ended while the transport prepared the buffer. */
 	if (!command->queue->controller || !command->queue->controller->subsystem)
 		command_finish(command, NVME_SQ_DELETED);
 	else

@@ -21,7 +21,7 @@ static struct log log_make(size_t bytes)
 	return log;
 }
 
-/* The newest entry is the first one. */
+/* The page begins with the newest entry. */
 static struct log page_errors(const struct target_controller *controller)
 {
 	struct log log = log_make(TARGET_ERRORS_MAX * LOG_ERROR_BYTES);
@@ -95,7 +95,7 @@ static struct log page_ana(const struct target_controller *controller, bool grou
 	enum { HEADER = 16, GROUP = 32, OPTIMIZED = 1 };
 	const struct target_subsystem *subsystem = controller->subsystem;
 	size_t count = groups_only ? 0 : subsystem->namespace_count;
-	/* The largest length of the page (MNAN), because hosts read this many bytes, in pieces. */
+	/* Always the length for MNAN namespaces, because hosts read that many bytes, in pieces. */
 	struct log log = log_make(HEADER + GROUP + 4 * IDENTIFY_NSID_MAX);
 	uint8_t *group;
 

@@ -34,7 +34,7 @@ struct target_controller *subsystem_controller(struct target_subsystem *subsyste
 
 /*
  * Choose a controller ID; 0 if all are in use. The IDs are used in turn, so that a late Connect of
- * an I/O queue does not find the ID of its old controller in use by another one.
+ * an I/O queue does not find the ID of its old controller in use by another controller.
  */
 static uint16_t cntlid_take(struct target_subsystem *subsystem)
 {
@@ -195,7 +195,7 @@ bool controller_configure(struct target_controller *controller, uint32_t cc)
 {
 	uint32_t before = controller->cc;
 
-	/* While the controller is enabled, only EN and SHN change (base 2.0, figure 45). */
+	/* While the controller is enabled, only EN and SHN may change (base 2.0, figure 45). */
 	if ((before & cc & NVME_CC_EN) && ((before ^ cc) & ~(uint32_t)NVME_CC_SHN))
 		return false;
 	/* The host must wait until RDY is 0 before it sets EN (figure 45). */
@@ -259,8 +259,8 @@ static uint32_t event_of(uint32_t mask)
 }
 
 /*
- * Report pending events. An event is not reported again before the host has read its log page (base
- * 2.0, section 5.2).
+ * Report pending events. An event is not reported again before the host has read the log page of
+ * the event (base 2.0, section 5.2).
  */
 static void events_deliver(struct target_controller *controller)
 {

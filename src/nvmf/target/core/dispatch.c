@@ -199,8 +199,8 @@ static bool fused_take(struct target_command *command)
 }
 
 /*
- * Whether the command is parked until lost commands end. Fabrics commands never wait, because they
- * access no namespace.
+ * Park the command if lost commands must end before it; returns whether it is parked. Fabrics
+ * commands never wait, because they access no namespace.
  */
 static bool waits_for_lost(struct target_command *command)
 {
@@ -218,8 +218,8 @@ void command_dispatch(struct target_command *command)
 		return;
 	}
 	/*
-	 * Join before waiting: a second half that waited for its own lost first half would wait for
-	 * ever, because the first half waits for it.
+	 * Join a pair before waiting for lost commands. The first half, which may be lost, cannot
+	 * end without the second half, so a second half that waited for it would wait for ever.
 	 */
 	if (fused_join(command) || waits_for_lost(command))
 		return;

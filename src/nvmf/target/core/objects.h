@@ -29,9 +29,8 @@ enum {
 	TARGET_CONNECT_SECONDS = 10,
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
-	/* The bytes of one step: of Verify and Copy; of Write Zeroes and Dataset Management. */
-	TARGET_SCRATCH_BYTES = 128 << 10,
-	TARGET_ZERO_BYTES = 16 << 20,
+	TARGET_SCRATCH_BYTES = 128 << 10, /* bytes in one step of a Verify or Copy */
+	TARGET_ZERO_BYTES = 16 << 20, /* bytes in a step of Write Zeroes or Dataset Management */
 	TARGET_SCRATCHES_MAX = 4, /* how many Verify and Copy commands of a queue run at once */
 	/* The limits of a Copy: blocks in one range, blocks in all ranges, ranges. */
 	TARGET_COPY_RANGE_BLOCKS = 8192,
@@ -97,8 +96,8 @@ struct target_namespace {
 	uint32_t references; /* held by the subsystem, by commands, and by jobs */
 	/*
 	 * The number of commands that the backend is executing. An exclusive job (a resize or a
-	 * fused pair) waits until there is none. Meanwhile new commands are parked. They have their
-	 * turn after that job, before the next one.
+	 * fused pair) waits until there is none. Meanwhile new commands are parked. They run after
+	 * that job, and before the next job.
 	 */
 	uint32_t working;
 	struct list parked;
@@ -125,7 +124,7 @@ struct target_referral {
 struct target_port {
 	struct target *target;
 	struct list node;
-	struct discovery_entry address; /* what all discovery log entries of the port have */
+	struct discovery_entry address; /* the part that is equal in all log entries of the port */
 	uint16_t queue_entries;
 	struct list links;
 	struct list referrals;
@@ -205,12 +204,13 @@ void io_fused_ready(struct target_command *command, uint16_t status);
 
 /* --- io.c, for io_ranges.c --- */
 /*
- * Submit command->request to the backend for the bytes from `offset` on; `done` takes its status.
+ * Submit command->request to the backend, for the `bytes` bytes from `offset` on. The backend
+ * passes the status to `done`.
  */
 void io_submit(struct target_command *command, enum backend_operation operation, uint64_t offset,
 	uint64_t bytes, uint8_t *data, bool is_fua,
 	void (*done)(struct backend_request *request, enum backend_status status));
-/* Call `run` when no exclusive job has the namespace. io_done() ends the command's work there. */
+/* Call `run` when no exclusive job has the namespace. io_done() ends the work in the namespace. */
 void io_run(struct target_command *command, void (*run)(struct target_command *command));
 /* Call `run`, the next step of the command, after the loop has served other hosts. */
 void io_continue(struct target_command *command, void (*run)(struct target_command *command));
@@ -258,9 +258,9 @@ struct target_queue *controller_queue(struct target_controller *controller, uint
 struct target_controller *subsystem_controller(struct target_subsystem *subsystem, uint16_t cntlid);
 void controller_set_kato(struct target_controller *controller, uint32_t kato_ms);
 uint64_t controller_capabilities(const struct target_controller *controller);
-/* Write CC. Returns false if the host may not change CC so now. */
+/* Write CC. Returns false if the host may not make this change of CC now. */
 bool controller_configure(struct target_controller *controller, uint32_t cc);
-/* Complete a pending reset or shutdown, unless a lost command of the host is still at work. */
+/* Complete a pending reset or shutdown, unless a backend still executes a lost command. */
 void controller_settle(struct target_controller *controller);
 /* Whether the controller takes commands: it is enabled, and neither in a reset nor shut down. */
 bool controller_is_ready(const struct target_controller *controller);
@@ -298,8 +298,8 @@ bool peer_host_has_lost(const struct peer_host *host);
 bool peer_host_parks(struct peer_host *host, struct target_command *command);
 bool queue_is_lost(const struct target_queue *queue); /* whether it is closing or closed */
 /*
- * The queue is lost, and so are its commands at work. Its other commands will not begin. Called
- * once for each queue.
+ * The queue is lost, and so are its commands that a backend executes. Its other commands will not
+ * begin. The core calls this once for each queue.
  */
 void queue_lose(struct target_queue *queue);
 /* A command begins or ends its work in a backend. For a fused pair, the Compare stands for both. */

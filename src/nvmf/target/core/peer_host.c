@@ -56,7 +56,8 @@ static void settle_controllers(struct peer_host *host)
 }
 
 /*
- * A lost command has ended: dispatch the parked commands. Those that still wait are parked again.
+ * A lost command has ended: dispatch the parked commands. Those that have to wait for other lost
+ * commands are parked again.
  */
 static void resume_run(struct loop_work *work)
 {

@@ -28,7 +28,7 @@ static bool has_room(const struct target_queue *queue)
 	return queue->scratches < TARGET_SCRATCHES_MAX;
 }
 
-/* Other hosts have their turn before a second round. */
+/* Start up to TARGET_SCRATCHES_MAX commands; other hosts have their turn before the next call. */
 static void resume_run(struct loop_work *work)
 {
 	struct target_queue *queue = container_of(work, struct target_queue, scratch_resume);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A part of the core, which only reads the core's objects.
+ * The text of target_status(). This file is a part of the core, and only reads the core's objects.
  */
 #include <inttypes.h>
 #include <stdio.h>

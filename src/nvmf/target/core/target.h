@@ -46,7 +46,8 @@ struct target_subsystem_settings {
 	const char *model;
 	const char *firmware;
 	/*
-	 * The range of controller IDs, and the most I/O queues of a controller. 0: 1, 0xffef, 128.
+	 * The range of controller IDs, and the most I/O queues of a controller. The value 0 stands
+	 * for 1, 0xffef and 128, in this order.
 	 */
 	uint16_t cntlid_min;
 	uint16_t cntlid_max;
@@ -74,7 +75,7 @@ struct target_port_settings {
 	uint16_t queue_entries; /* the most entries of an I/O queue; 0: 128 */
 };
 
-/* A rule of error injection; it hits commands that match all of its conditions. */
+/* What a rule of error injection does to a command that it hits. */
 enum target_fault {
 	TARGET_FAULT_DELAY,
 	TARGET_FAULT_STATUS,
@@ -82,12 +83,13 @@ enum target_fault {
 	TARGET_FAULT_DISCONNECT
 };
 
+/* A rule of error injection. It hits commands that match all of its conditions. */
 struct target_rule {
 	enum target_fault fault;
 	uint64_t delay_ns; /* TARGET_FAULT_DELAY */
 	uint16_t status; /* TARGET_FAULT_STATUS: type << 8 | code */
 	bool has_opcode;
-	bool is_admin; /* with `has_opcode`: `opcode` is an Admin command, else an I/O command */
+	bool is_admin; /* `opcode` is an Admin command; false: an I/O command */
 	uint8_t opcode;
 	uint32_t nsid; /* 0: any namespace */
 	char hostnqn[NVME_NQN_BYTES]; /* "": any host */
@@ -134,8 +136,8 @@ void target_subsystem_destroy(struct target_subsystem *subsystem);
 struct target_subsystem *target_subsystem_find(struct target *target, const char *nqn);
 
 /*
- * Change which hosts may connect. Hosts that may no longer connect are disconnected. The first call
- * returns 0 or -errno.
+ * Change which hosts may connect. Hosts that may no longer connect are disconnected.
+ * target_subsystem_allow() returns 0 or -errno.
  */
 int target_subsystem_allow(struct target_subsystem *subsystem, const char *hostnqn);
 void target_subsystem_disallow(struct target_subsystem *subsystem, const char *hostnqn);
@@ -151,8 +153,8 @@ struct target_namespace *target_namespace_find(struct target_subsystem *subsyste
 /* Remove a namespace. New commands fail; the backend is closed after the last pending command. */
 void target_namespace_remove(struct target_namespace *ns);
 /*
- * Resize the backend once its pending commands are done. Further commands wait until then. Hosts
- * get an event. `done` is called once, perhaps within this call, with 0 or with -errno and a
+ * Resize the backend once its pending commands are done. Further commands wait until it is resized.
+ * Hosts get an event. `done` is called once, perhaps within this call, with 0 or with -errno and a
  * sentence.
  */
 void target_namespace_resize(struct target_namespace *ns, uint64_t size_bytes,

@@ -32,7 +32,8 @@
  *
  * The transport answers both calls by target_command_data_ready(), perhaps before they return.
  * While a queue has no memory left, its transport lets commands wait. If no other command of the
- * queue has memory, the two halves of a fused pair get contiguous buffers of `data_bytes_max` each.
+ * queue has memory, there is room for the two halves of a fused pair, a buffer of up to
+ * `data_bytes_max` each.
  * When the connection is lost, the transport calls target_command_data_ready() with NVME_SQ_DELETED
  * for each command that waits in fetch() or prepare(), before target_queue_closed().
  *
@@ -108,7 +109,7 @@ struct target_queue {
 	const struct target_transport *transport;
 	struct target_port *port;
 	char peer[TARGET_PEER_BYTES]; /* the host's address, for messages */
-	uint32_t in_capsule_bytes; /* the most in I/O commands: IOCCSZ * 16 - 64 */
+	uint32_t in_capsule_bytes; /* the most in-capsule data of I/O commands: IOCCSZ * 16 - 64 */
 	bool is_surplus; /* TARGET_ADMITTED_AS_SURPLUS: the core refuses Connect */
 
 	/* The transport reads these after Connect. */
@@ -128,7 +129,7 @@ struct target_queue {
 	struct target_command *fused; /* the first half of a pair, which waits for the second */
 	struct list scratch_parked; /* commands that wait for a scratch buffer */
 	struct loop_work scratch_resume;
-	uint16_t scratches; /* how many commands have one */
+	uint16_t scratches; /* how many commands have a scratch buffer */
 	uint16_t sqhd;
 	uint16_t pending; /* how many commands the core has, AERs included */
 	bool is_closing; /* the core has called close() */
@@ -168,7 +169,7 @@ struct target_command {
 	struct target_queue *queue;
 	struct list node; /* in queue->commands */
 	enum target_stage stage;
-	/* In `parked` of the namespace, host or queue, or in controller->events */
+	/* In `parked` of the namespace or host, queue->scratch_parked, or controller->events. */
 	struct list parked;
 	struct list lost; /* in host->lost */
 	bool is_at_work; /* a backend is executing it */
@@ -176,7 +177,7 @@ struct target_command {
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* the command holds a reference */
 	struct backend_request request;
-	struct iovec iov; /* the backend may change it */
+	struct iovec iov; /* of `request`; the backend may change it */
 	struct target_pair *pair; /* NULL unless the command is half of a fused pair */
 	struct loop_timer delay; /* error injection: ends the delay of the command */
 	struct loop_work step; /* runs the next step of a command that has several */
@@ -190,9 +191,10 @@ struct target_command {
 /*
  * The decision of target_admit() on a connection.
  *
- * A host may have no more connections than the target has left for all other hosts. The address in
- * `peer`, without the port number, identifies the host. The target admits a few connections above
- * that limit as surplus, so that the response to Connect can give the reason of the refusal.
+ * A host may open a connection while it has fewer than the target has left for all hosts. The
+ * address in `peer`, without the port number, identifies the host. The target admits a few
+ * connections above that limit as surplus, so that the response to Connect can give the reason of
+ * the refusal.
  */
 enum target_admission {
 	TARGET_ADMITTED,
@@ -202,8 +204,8 @@ enum target_admission {
 
 /*
  * Decide on a connection, before memory is allocated for it. Unless the result is TARGET_ADMITTED,
- * the refusal is counted, and the operator gets a sentence. A transport that can report the reason
- * to the host itself also refuses surplus connections.
+ * the call counts a refusal, and the operator gets a sentence. A transport that can itself report
+ * the reason to the host also refuses surplus connections.
  */
 enum target_admission target_admit(struct target *target, const char *peer);
 
@@ -215,7 +217,7 @@ void target_queue_open(struct target *target, struct target_queue *queue);
 
 /*
  * A command has arrived. The core may call respond(), fetch(), prepare() and close() before this
- * returns.
+ * function returns.
  *
  * Returns false if the host has as many pending commands as the queue has entries. Then the core
  * has not taken the command, and the transport ends the connection as after a violation of the
