@@ -220,7 +220,7 @@ static bool make_address(const char *path, struct sockaddr_un *ret_address)
 	return true;
 }
 
-/* Whether the path is a socket on which no process listens any more. */
+/* Whether the address is that of a socket on which no process listens any more. */
 static bool is_left_over(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -50,7 +50,7 @@ int ctl_server_create(struct loop *loop, const char *path,
 
 /*
  * Close all connections and remove the socket. The caller still calls ctl_answer() for each pending
- * call; it then only frees the call. `server` may be NULL.
+ * call; ctl_answer() then only frees the call. `server` may be NULL.
  */
 void ctl_server_destroy(struct ctl_server *server);
 
@@ -65,8 +65,8 @@ void ctl_answer(struct ctl_call *call, bool is_ok, const char *text);
  * `ret_text`  The text of the answer, or a sentence that says why there is none. The caller frees
  *             it. NULL: no memory.
  *
- * Returns 0 after "ok", -EPROTO after "error", or another -errno if there was no answer. It is
- * -EPERM if the server runs as a user other than this user and root; root may use any server.
+ * Returns 0 after "ok", -EPROTO after "error", or another -errno if there was no answer: -EPERM,
+ * for example, if the server runs as a user other than this user and root. Root may use any server.
  */
 int ctl_call(const char *path, unsigned word_count, const char *const *words, char **ret_text);
 

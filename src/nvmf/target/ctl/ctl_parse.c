@@ -38,7 +38,7 @@ static bool parse_number(const char *text, int base, uint64_t max, uint64_t *ret
 {
 	char *end;
 
-	/* strtoull() would skip spaces and a sign. */
+	/* Refuse the spaces and the sign that strtoull() would accept. */
 	if (strchr(" \t\n\v\f\r+-", text[0]))
 		return false;
 	errno = 0;

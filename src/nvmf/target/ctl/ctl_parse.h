@@ -43,8 +43,8 @@ struct ctl_request {
 	char nqn[CONFIG_NQN_BYTES];
 	char hostnqn[CONFIG_NQN_BYTES];
 	/*
-	 * Only ADD_NAMESPACE sets all fields. Other commands set nsid, RESIZE_NAMESPACE also
-	 * size_bytes.
+	 * Only ADD_NAMESPACE sets all fields. RESIZE_NAMESPACE sets nsid and size_bytes; other
+	 * commands set at most nsid.
 	 */
 	struct config_namespace ns;
 	struct ctl_rule rule;
