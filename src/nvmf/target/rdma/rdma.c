@@ -13,7 +13,7 @@
 
 enum {
 	BACKLOG = 128,
-	RNR_RETRIES = 7, /* means without limit */
+	RNR_RETRIES = 7, /* 7 stands for "without limit" */
 	BUSY_ROUNDS = 64, /* how often each queue is polled in one step of the loop */
 };
 
@@ -181,8 +181,8 @@ int target_rdma_listen(struct target_rdma *rdma, struct target_port *port,
 	}
 	error = -errno;
 	/*
-	 * If the port is in use, the error is either: it depends on whether the addresses are
-	 * equal.
+	 * If the port number is in use, the error may be either of these two. It depends on whether
+	 * the other listener has the same address.
 	 */
 	if (error == -EADDRINUSE || error == -EADDRNOTAVAIL)
 		snprintf(sentence, TARGET_RDMA_SENTENCE_BYTES,

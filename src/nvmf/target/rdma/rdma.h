@@ -6,8 +6,9 @@
  * The target's RDMA transport, over librdmacm and libibverbs.
  *
  * A `struct target_rdma` serves one target, on the target's loop. It has the event channel of
- * rdma_cm, a listener for each port, and the queues. If a host has its share of connections,
- * further ones are rejected with "no resources". All calls are on the loop's thread.
+ * rdma_cm, a listener for each port, and the queues. If a host has its share of connections
+ * (target_admit()), further ones are rejected with "no resources". All calls are on the loop's
+ * thread.
  */
 
 #include <stdbool.h>

@@ -26,7 +26,8 @@ static bool is_over(const struct target_rdma_queue *queue)
 /* --- data --- */
 
 /*
- * Take a buffer; then queue the RDMA READ of fetch(), or end prepare(). Returns false if no room.
+ * Take a buffer; then queue the RDMA READ of fetch(), or end prepare(). Returns false if the pool
+ * has no room.
  */
 static bool take_room(struct target_rdma_queue *queue, struct target_rdma_command *slot)
 {
@@ -63,7 +64,10 @@ static void give_room(struct target_rdma_queue *queue, struct target_rdma_comman
 	slot->buffer = NULL;
 }
 
-/* The core may respond to a command at once, and target_rdma_respond() calls this again. */
+/*
+ * Serve the commands that wait for room. The core may respond to a command at once, and
+ * target_rdma_respond() calls this function again; is_resuming ends that inner call.
+ */
 static void resume_waiting(struct target_rdma_queue *queue)
 {
 	if (queue->is_resuming)
@@ -166,7 +170,7 @@ void target_rdma_respond(struct target_command *command)
 	}
 	if (command->direction != TARGET_FROM_CONTROLLER)
 		give_room(queue, slot);
-	/* Data must not exceed what the host's descriptor allows. */
+	/* The data must not be longer than the host's descriptor allows. */
 	assert(command->direction != TARGET_FROM_CONTROLLER ||
 		command->data_bytes <= command->sqe.sgl.length || !slot->buffer);
 	slot->stage = TARGET_RDMA_NEEDS_SEND;

@@ -108,7 +108,7 @@ static bool transport_set_entries(struct target_queue *base, uint16_t entries)
 const struct target_transport target_rdma_transport = {
 	.name = "rdma",
 	.trtype = 1,
-	/* SGLs are supported, keyed descriptors, and offsets into the capsule. */
+	/* The target supports SGLs, keyed descriptors, and offsets in the capsule. */
 	.sgls = 1 << 0 | 1 << 2 | 1 << 20,
 	.data_bytes_max = TARGET_RDMA_DATA_BYTES_MAX,
 	.set_entries = transport_set_entries,
@@ -234,7 +234,7 @@ enum rdma_reject target_rdma_queue_create(struct target_rdma_listener *listener,
 
 	if (status)
 		return status;
-	/* initiator_depth is how many RDMA READs the host serves at once. */
+	/* In a connection request, initiator_depth is how many READs the host serves at once. */
 	if (param->initiator_depth == 0)
 		return RDMA_REJECT_IRD;
 	name_peer(id, peer);

@@ -19,8 +19,8 @@
  *
  * A queue ends in this order: the transport destroys the queue pair, so that no data moves any
  * more; the commands that waited for data end with NVME_SQ_DELETED; the transport calls
- * target_queue_closed(); the core responds to the last command; the transport frees the queue. The
- * loop runs each step, never a call by the core.
+ * target_queue_closed(); the core responds to the last command; the transport frees the queue. Each
+ * of these steps runs directly from the loop, never within a call by the core.
  */
 
 #include <rdma/rdma_cma.h>
@@ -34,7 +34,7 @@
 enum {
 	TARGET_RDMA_DATA_BYTES_MAX = 512 << 10,
 	TARGET_RDMA_ALIGN = 64,
-	/* With one of these bits, wr_id has the index of a slot; else that of a receive buffer. */
+	/* With one of these bits, wr_id has the index of a slot; else of a receive buffer. */
 	TARGET_RDMA_WR_RESPONSE = 1 << 16,
 	TARGET_RDMA_WR_READ = 2 << 16,
 	TARGET_RDMA_WR_INDEX = (1 << 16) - 1,

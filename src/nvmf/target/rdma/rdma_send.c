@@ -7,7 +7,7 @@
  * posts the requests of these commands in chains (rdma_chain.h). All WRITEs of a batch go before
  * its SENDs. So each SEND follows its data, and an adapter in software sends packets of the same
  * length together. Only the last SEND of a batch is signaled, because its completion covers the
- * others.
+ * SENDs before it.
  */
 #include "nvmf/common/rdma/rdma_chain.h"
 #include "nvmf/target/rdma/rdma_queue.h"
@@ -161,8 +161,8 @@ static bool batch_post(struct target_rdma_queue *queue, struct batch *batch)
 }
 
 /*
- * Post responses; at most `entries` of them are posted, even if the host's acknowledgements are
- * late. So an arriving command finds a free slot: of the 2 * `entries` slots, at most `entries`
+ * Post responses. At most `entries` of them are outstanding, even if the host's acknowledgements
+ * are late. So an arriving command finds a free slot: of the 2 * `entries` slots, at most `entries`
  * respond, and each other used slot has one of the `entries` receive buffers.
  */
 static bool post_responses(struct target_rdma_queue *queue)
