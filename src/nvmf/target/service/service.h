@@ -3,7 +3,7 @@
 #define URNIC_NVMF_TARGET_SERVICE_H
 
 /*
- * The service: it creates a target from a description (config.h), listens, and executes control
+ * The service creates a target from a description (config.h), listens, and executes control
  * commands (ctl.h).
  *
  * The service owns the target, its backends and its listeners. The caller provides the functions by

@@ -27,8 +27,8 @@ struct service {
 };
 
 /*
- * Open the backend and add the namespace. Returns 0; or -errno with a sentence, and neither is
- * done.
+ * Open the backend and add the namespace. Returns 0; or -errno with a sentence, and then the
+ * backend is closed and there is no namespace.
  */
 int service_add_namespace(struct service *service, struct target_subsystem *subsystem,
 	const struct config_namespace *config, char *sentence);
