@@ -25,7 +25,7 @@ struct target_tcp_settings {
 	uint32_t in_capsule_bytes; /* for I/O commands: a multiple of 16, at most 65,536; 0: none */
 	uint32_t h2c_bytes_max; /* MAXH2CDATA: a multiple of 4, at least 4,096; 0: 131,072 */
 	uint32_t r2t_bytes_max; /* the most data that one R2T requests; 0: 262,144 */
-	/* The limit of all queues together for data; each queue always gets 2 MiB. 0: 512 MiB. */
+	/* The most data of all queues together, but each queue always gets 2 MiB. 0: 512 MiB. */
 	uint64_t data_bytes_max;
 	uint64_t icreq_timeout_ns; /* from accept() to ICReq; 0: 10 seconds */
 	bool refuses_digests;

@@ -86,7 +86,7 @@ void tcp_command_release(struct tcp_queue *q, struct tcp_command *c)
 	c->is_used = false;
 	c->generation++;
 	q->used--;
-	/* Once the array exists, the early command is used no more. */
+	/* Once the array of commands exists, the queue no longer uses the early command. */
 	if (c != &q->early || !q->commands)
 		list_append(&q->free, &c->node);
 	resume_waiting(q);
@@ -175,7 +175,10 @@ static void need_room(struct tcp_queue *q, struct tcp_command *c)
 	list_append(&q->waiting, &c->node);
 }
 
-/* A command that gets memory may end at once, and its end calls this function again. */
+/*
+ * Serve the commands that wait for memory. A command that gets memory may end at once, and its end
+ * calls this function again; is_resuming ends that inner call.
+ */
 static void resume_waiting(struct tcp_queue *q)
 {
 	if (q->is_resuming)

@@ -8,7 +8,7 @@
 #include "nvmf/target/tcp/tcp_queue.h"
 
 enum {
-	READS_MAX = 8, /* the most in one step of the loop; then other connections have a turn */
+	READS_MAX = 8, /* in one step of the loop; then other connections have their turn */
 	DIRECT_BYTES_MIN = 4096, /* less data is read to the staging buffer */
 	/* Byte offsets of header fields, for the FEI of a TermReq. */
 	FLAGS_OFFSET = 1,
@@ -207,7 +207,8 @@ static bool queue_feed(struct tcp_queue *q, const uint8_t *bytes, size_t length)
 }
 
 /*
- * Read data directly to its place if enough of it is missing; read the rest to the staging buffer.
+ * Read data directly to its place if at least DIRECT_BYTES_MIN of it are missing. Read all other
+ * bytes to the staging buffer.
  */
 static ssize_t read_some(struct tcp_queue *q, uint32_t *ret_direct_bytes, size_t *ret_room)
 {
@@ -267,8 +268,8 @@ void tcp_queue_receive(struct tcp_queue *q)
 			return;
 		}
 		/*
-		 * A short read has emptied the socket; if not, the level-triggered watch reports
-		 * it.
+		 * A short read has emptied the socket. If more bytes have arrived since, the
+		 * level-triggered watch reports them.
 		 */
 		if ((size_t)bytes < room)
 			return;

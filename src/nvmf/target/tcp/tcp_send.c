@@ -130,7 +130,7 @@ static int parts_collect(struct tcp_queue *q, struct iovec *parts)
 	return count;
 }
 
-/* The unsent rest of the PDU, or of a command's PDUs, of which a part is sent. */
+/* The unsent rest of the ICResp, or of a command's PDUs, if a part of them is sent. */
 static int rest_parts(struct tcp_queue *q, struct iovec *parts)
 {
 	struct tcp_command *c = list_first(&q->output, struct tcp_command, node);
