@@ -41,8 +41,8 @@ static void rdma_unlisten(void *listener)
 }
 
 /*
- * A listener. tcp_unlisten() only ends the listening: the present connections use the listener, so
- * it stays until transports_done().
+ * A listener. tcp_unlisten() only makes it accept no more connections. The present connections use
+ * the listener, so it stays until transports_done().
  */
 struct tcp_listener {
 	struct list node;

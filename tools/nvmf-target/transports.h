@@ -20,7 +20,7 @@ struct transports {
 	struct loop *loop;
 	/* NULL until the service listens on an RDMA port for the first time. */
 	struct target_rdma *rdma;
-	struct list tcp; /* struct tcp_listener; a listener that no longer listens stays in it */
+	struct list tcp; /* struct tcp_listener; those that no longer listen stay in the list */
 	bool is_busy; /* the RDMA transport polls instead of sleeping */
 	struct service_transport table[TRANSPORTS_MAX];
 	size_t count;

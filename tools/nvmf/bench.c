@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench: reads or writes blocks for some seconds, and prints rates and how latencies are
- * distributed. Its options are fio's.
+ * bench: reads or writes blocks for some seconds, and prints the rates and the distribution of
+ * latencies. The options have fio's names.
  */
 #include <cjson/cJSON.h>
 #include <inttypes.h>

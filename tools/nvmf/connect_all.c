@@ -47,7 +47,7 @@ struct all;
 /* A discovery controller. */
 struct discovery {
 	struct list node;
-	/* What the user has named: this one, or the first that refers to it. */
+	/* The user's options: for this controller, or for the one whose referrals lead to it. */
 	const struct nvmf_options *named;
 	struct nvmf_options options;
 	struct session session;
@@ -196,7 +196,7 @@ static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 					 true) == 0)) {
 		settings.nbd = options.nbd ? exported->nbd : NULL;
 		settings.fuse = options.fuse ? exported->fuse : NULL;
-		exported->session.reports = false; /* the session of the subsystem reports */
+		exported->session.reports = false; /* the subsystem's session prints the reports */
 		if (served_open(&exported->served, &exported->session, &settings) == 0) {
 			all->exports_count++;
 			list_append(&subsystem->exports, &exported->node);
@@ -432,8 +432,8 @@ static void discovery_close(struct discovery *discovery)
 }
 
 /*
- * Is a mark set that all_step() has not seen? While it connected, callbacks may have set marks of
- * objects that it had passed already.
+ * Is a mark set that all_step() has not seen? While all_step() connected, callbacks may have set
+ * marks of objects that all_step() had passed already.
  */
 static bool has_work(const struct all *all)
 {
@@ -451,7 +451,7 @@ static bool has_work(const struct all *all)
 }
 
 /*
- * The file is unmounted: flush what was written, and end the export. A namespace that was removed
+ * The file is unmounted: flush the namespace, and end the export. A namespace that was removed
  * cannot be flushed.
  */
 static void export_end(struct all *all, struct exported *exported)
@@ -493,7 +493,7 @@ static void all_ended(struct ending *ending)
 {
 	struct all *all = container_of(ending, struct all, ending);
 
-	/* The second signal. */
+	/* After a second signal, do not wait for flushes either. */
 	if (all->is_ending)
 		flush_round_stop(&all->round);
 	all->is_ending = true;

@@ -9,7 +9,7 @@
 #include "nvmf/host/controller/sqe.h"
 
 enum {
-	/* No honest target has more. The limit bounds what a hostile one makes this host read. */
+	/* No honest target has more entries; a hostile target cannot make this host read more. */
 	ENTRIES_MAX = 4096,
 	ENTRIES_PER_READ = 16,
 	ROUNDS_MAX = 10,

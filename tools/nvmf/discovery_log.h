@@ -2,8 +2,8 @@
 /*
  * The log page of a discovery controller.
  *
- * discovery_log_read() reads the page in pieces. If the generation counter has changed meanwhile,
- * it begins again.
+ * discovery_log_read() reads the page in pieces, and begins again if the generation counter has
+ * changed meanwhile.
  */
 #ifndef TOOLS_NVMF_DISCOVERY_LOG_H
 #define TOOLS_NVMF_DISCOVERY_LOG_H

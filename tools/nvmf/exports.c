@@ -88,7 +88,7 @@ int exports_add(
 	fd = directory < 0
 		? -1
 		: openat(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	/* The lock comes first: 'list' removes a file that has none. */
+	/* Lock the file before it has text, because 'list' removes a file with text and no lock. */
 	if (fd >= 0 && flock(fd, LOCK_EX) == 0 && text)
 		dprintf(fd, "%s\n", text);
 	if (directory >= 0)
@@ -120,7 +120,7 @@ static cJSON *export_read(int directory, const char *name)
 
 	if (fd < 0)
 		return NULL;
-	/* A file without text is one that its process makes now: it may not have its lock yet. */
+	/* A file without text is one that its process is making, perhaps still without the lock. */
 	length = read(fd, text, sizeof(text) - 1);
 	if (length > 0 && flock(fd, LOCK_SH | LOCK_NB) == 0) {
 		unlinkat(directory, name, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The running exports, as 'urnic-nvmf list' prints them. Each export has a file PID.NUMBER in a
- * directory of its user. That is $XDG_RUNTIME_DIR/urnic-nvmf if the variable has an absolute path,
- * else /tmp/urnic-nvmf-UID.
+ * directory of its user. The directory is $XDG_RUNTIME_DIR/urnic-nvmf if the variable has an
+ * absolute path, else /tmp/urnic-nvmf-UID.
  */
 #ifndef TOOLS_NVMF_EXPORTS_H
 #define TOOLS_NVMF_EXPORTS_H
@@ -10,8 +10,9 @@
 #include "nvmf.h"
 
 /*
- * Make the file of an export, the session's namespace. Returns its descriptor, whose lock (flock())
- * shows that this process still runs, or -1: 'urnic-nvmf list' then lacks this export.
+ * Make the file of an export, which is the session's namespace. Returns a descriptor of the file,
+ * whose lock (flock()) shows that this process still runs. Returns -1 if that fails; 'urnic-nvmf
+ * list' then lacks this export.
  *
  * `number`  The number of the export, unique in this process.
  * `node`    Where programs find the export: the path of the socket or file, or HOST:PORT.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The flush at the end of an export. A client may end without one, and what the controller has
- * acknowledged may then be in its volatile write cache.
+ * The flush at the end of an export. A client may end without a flush. Data that the controller has
+ * acknowledged may then still be in the controller's volatile write cache.
  *
  * A round is a number of flushes that are sent at once. It ends when all are done, after
  * FLUSH_SECONDS, or by flush_round_stop(). A flush that is not done then ends with its session, so
@@ -38,10 +38,13 @@ void flush_begin(struct flush *flush, struct flush_round *round, const struct se
 /* Step the loop until the round ends. */
 void flush_round_wait(struct flush_round *round);
 
-/* End the wait, if there is one: the user is in a hurry. */
+/* End the wait, if there is one, because the user has sent a second signal. */
 void flush_round_stop(struct flush_round *round);
 
-/* 0, or 1 after a sentence: what was written to the namespace of `subnqn` may be lost. */
+/*
+ * Returns 0; or 1 after a sentence which says that data written to the namespace of `subnqn` may be
+ * lost.
+ */
 int flush_end(const struct flush *flush, const struct session *session, const char *subnqn);
 
 #endif

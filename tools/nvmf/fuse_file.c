@@ -47,7 +47,7 @@ struct fuse_io {
 	struct block_request block;
 	size_t bytes; /* the length of the kernel's request */
 	size_t skip_bytes; /* from the start of the first block to the first byte of the request */
-	bool is_merging; /* the device reads the blocks; their write follows */
+	bool is_merging; /* the device is reading the blocks, which are written afterwards */
 	/* The bytes of a write. If `is_merging` is set, they follow the blocks in `data`. */
 	uint8_t *written;
 	uint8_t data[];
@@ -139,7 +139,7 @@ static void file_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_
 	fuse_reply_attr(request, &stat, 1.0);
 }
 
-/* Changes of times, owner and mode have no effect. Another size is refused. */
+/* Changes of times, owner and mode have no effect. A change of the size is refused. */
 static void file_setattr(fuse_req_t request, fuse_ino_t inode, struct stat *wanted, int which,
 	struct fuse_file_info *info)
 {
@@ -201,7 +201,7 @@ static void file_fsync(
 	io_start(request, BLOCK_FLUSH, 0, 0, NULL);
 }
 
-/* The blocks of the range read as zeroes afterwards. The size of the file stays. */
+/* The blocks of the range read as zeroes afterwards. The size of the file does not change. */
 static void file_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset,
 	off_t length, struct fuse_file_info *info)
 {

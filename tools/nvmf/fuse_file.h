@@ -2,10 +2,10 @@
 /*
  * A FUSE mount that shows a block device as one file, for losetup, mkfs, dd and mount -o loop.
  *
- * Each write() of a program goes to the device at once, and is durable after fsync(). If it covers
- * only a part of a block, fuse_file.c reads that block from the device and merges the new bytes
- * into it. All calls are on the loop's thread. The caller keeps the loop and the device until
- * fuse_file_stop().
+ * Each write() of a program goes to the device at once, and is durable after fsync(). If the
+ * write() covers only a part of a block, fuse_file.c reads that block from the device and merges
+ * the new bytes into it. All calls are on the loop's thread. The caller keeps the loop and the
+ * device until fuse_file_stop().
  */
 #ifndef TOOLS_NVMF_FUSE_FILE_H
 #define TOOLS_NVMF_FUSE_FILE_H
@@ -36,8 +36,8 @@ int fuse_file_create(struct loop *loop, struct block_device *device, const char 
 bool fuse_file_unmount(struct fuse_file *file);
 
 /*
- * Take no more requests from the kernel. The device may still have requests of the file: they end
- * before fuse_file_destroy().
+ * Take no more requests from the kernel. The device may still have requests of the file. The caller
+ * lets them end before fuse_file_destroy().
  */
 void fuse_file_stop(struct fuse_file *file);
 

@@ -47,7 +47,7 @@ struct nvmf_options {
 	uint32_t log_id;
 	uint32_t log_bytes;
 	uint32_t feature_id;
-	/* The jobs of bench and verify. */
+	/* For the jobs of bench and verify. */
 	char rw[16];
 	unsigned rwmixread;
 	unsigned iodepth;
@@ -55,7 +55,7 @@ struct nvmf_options {
 	uint64_t seed;
 	bool polls;
 	bool is_quiet;
-	/* export and connect-all. */
+	/* Only export and connect-all use these. */
 	const char *nbd;
 	const char *fuse;
 	const char *name;

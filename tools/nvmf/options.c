@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The options of all commands, with the names of nvme-cli and fio. set_defaults() sets the value of
- * each option that is not given. If that is 0, the command may choose a default of its own.
+ * each option that is not given. Where this value is 0, a command may choose its own default.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -288,7 +288,7 @@ static void set_defaults(struct nvmf_options *options)
 	};
 }
 
-/* Take the words from argv[1] on. False after a sentence. */
+/* Take the words from argv[1] on. Returns false after a sentence on standard error. */
 static bool take_words(struct nvmf_options *options, int argc, char **argv)
 {
 	char short_options[2 * sizeof(letters) / sizeof(*letters) + 2];

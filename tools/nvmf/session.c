@@ -102,8 +102,8 @@ static void controller_changed(void *context, enum host_state state)
 		session->error = state == HOST_FAILED ? -ENOTCONN : 0;
 	}
 	/*
-	 * The controller does not send again the events that it had while the connection was lost.
-	 * So the caller must look for changes.
+	 * The controller does not report the events that happened while the connection was lost. So
+	 * the caller must look for changes.
 	 */
 	session->has_changed |= state == HOST_LIVE;
 	state_report(session, state);

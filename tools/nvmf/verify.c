@@ -106,9 +106,8 @@ static void verify_fail(struct verify *verify, const char *format, ...)
 }
 
 /*
- * Check the data of a block that was read. Each record must have a generation from the acknowledged
- * one to the one that was sent. These differ only if a run was killed, which may have left a write
- * executed in part.
+ * Check the data of a block that was read. Each record must have a generation from `acknowledged`
+ * to `sent`. The two differ only if a run was killed, which may have left a write executed in part.
  */
 static void block_check(struct verify *verify, uint64_t block, const uint8_t *data)
 {
