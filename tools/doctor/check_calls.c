@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each system call is made once, in a child, since a sandbox may kill the caller. Those that access
- * another process access a sibling: yama lets every process access its children.
+ * Each system call is made once, in a child, because a sandbox may kill the caller. The calls that
+ * access another process access a sibling of that child and not a child, because Yama lets every
+ * process access its children.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +142,7 @@ static int call_uring(void *unused)
 
 #define SIBLING_WORD 0x75726e6963ull
 
-/* The sibling has SIBLING_WORD here, this process 0. */
+/* SIBLING_WORD in the sibling, 0 in this process. */
 static uint64_t sibling_word;
 
 struct sibling {
@@ -162,7 +163,7 @@ static void sibling_run(int ready, int end)
 	_exit(0);
 }
 
-/* Run `run` with a struct sibling. In a child of this process, as the sibling is. */
+/* Make a sibling, then run `run` with its struct sibling, in another child of this process. */
 static int with_sibling(trial_function *run)
 {
 	int ready[2], end[2];
@@ -241,8 +242,8 @@ static int call_process_write(void *unused)
 static const struct system_call {
 	const char *name;
 	trial_function *run;
-	enum finding_result result; /* when it is refused */
-	const char *lost;
+	enum finding_result result; /* of the finding if the call is refused */
+	const char *lost; /* what does not work without the call */
 } calls[] = {
 #define CALL(function, name, result, lost) {name, call_##function, FINDING_##result, lost},
 #include "doctor/system_call.def"

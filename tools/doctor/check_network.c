@@ -29,7 +29,7 @@ struct urnicd {
 	uint32_t uid;
 };
 
-/* The name of a user, or the number. */
+/* The name of the user `uid`, or its number as text if it has no name. */
 static const char *user_text(uint32_t uid, char text[32])
 {
 	const struct passwd *user = getpwuid(uid);
@@ -100,15 +100,15 @@ static struct urnicd check_urnicd(struct findings *findings)
 	else
 		finding_add(findings, "urnicd", NULL, FINDING_FAILS, "does not start: %s",
 			trial.said[0] ? trial.said : trial_reason(&trial));
-	/* The one that was started for the trial stays a while, and has no socket. */
+	/* The urnicd of the trial counts as not running: it has no socket, and ends when idle. */
 	return urnicd;
 }
 
 /* --- interfaces and devices --- */
 
 /*
- * Why the interface, which is not a device, is none. Returns false if it should be one, because its
- * device cannot be opened.
+ * Add a finding that says why an interface without a device has none. Returns false if the
+ * interface should have a device, which therefore cannot be opened.
  */
 static bool interface_describe(struct findings *findings, const struct netdev *netdev)
 {
@@ -171,7 +171,7 @@ static void check_devices(
 
 /* --- the port --- */
 
-/* Bind and close a socket on the port. Returns 0 or -errno. */
+/* Bind a socket to UDP port 4791 of the address, and close it. Returns 0 or -errno. */
 static int port_try(const struct agent_address *address)
 {
 	union socket_address bound;
@@ -239,7 +239,7 @@ void check_network(struct findings *findings)
 		return;
 	}
 	check_devices(findings, devices, count);
-	/* A port of an urnicd that does not answer looks like a stranger's. */
+	/* If urnicd does not answer, its ports look like those of a foreign program. */
 	if (!urnicd.is_broken)
 		check_ports(findings, devices, count, &urnicd);
 	for (uint32_t i = 0; i < count; i++)

@@ -27,7 +27,7 @@ static const char *base_of(const char *path)
 
 /* --- what the file says --- */
 
-/* For which reason does the kernel set AT_SECURE for the program? NULL: for none. */
+/* The reason why the kernel sets AT_SECURE for the program; NULL: it does not. */
 static const char *privilege_of(const char *path)
 {
 	struct stat status;
@@ -91,7 +91,7 @@ static bool binary_read(struct findings *findings, const char *path, struct elf_
 
 /* --- what the loader says --- */
 
-/* Replace this process by the loader, with its output in `output`. */
+/* Replace this process by the loader, whose output goes to the descriptor `output`. */
 static void loader_run(const char *loader, const char *path, int output)
 {
 	char *const arguments[] = {(char *)loader, (char *)"--list", (char *)path, NULL};
@@ -124,12 +124,12 @@ struct listing {
 	char libibverbs[PATH_MAX];
 	char librdmacm[PATH_MAX];
 	char libmlx5[PATH_MAX];
-	char missing[512]; /* the first complaint; "": none */
+	char missing[512]; /* the first error that the loader reports; "": none */
 };
 
 /*
- * Take one line: "\tNAME => PATH (0x...)"; "\tPATH (0x...)", of a library that is needed by its
- * path; "\tNAME => not found"; or an error.
+ * Parse one line of the loader's list: "\tNAME => PATH (0x...)"; "\tPATH (0x...)", of a library
+ * that is needed by its path; "\tNAME => not found"; or an error.
  */
 static void line_take(const char *line, struct listing *listing)
 {
@@ -161,8 +161,8 @@ static void line_take(const char *line, struct listing *listing)
 }
 
 /*
- * Is it the loader of this program, too? Any other one may be a program that somebody wants to be
- * run.
+ * Is `loader` the loader of this program, too? Only that loader is run, because another program's
+ * file can name any program as its loader.
  */
 static bool is_own_loader(const char *loader)
 {
@@ -179,7 +179,7 @@ static bool is_own_loader(const char *loader)
 	return is_own;
 }
 
-/* Returns whether the loader has run. */
+/* List the libraries that the program gets. Returns whether the loader has run. */
 static bool libraries_list(const char *loader, const char *path, struct listing *ret_listing)
 {
 	FILE *output;

@@ -30,7 +30,7 @@ static bool is_root(void)
 	return geteuid() == 0;
 }
 
-/* The number in a file of /proc/sys; `fallback` where there is none. */
+/* The number in a file of /proc/sys; `fallback` if the file is missing or has no number. */
 static long sysctl_number(const char *path, long fallback)
 {
 	FILE *file = fopen(path, "re");
@@ -67,7 +67,7 @@ static void check_kernel(struct findings *findings)
 
 /* --- namespaces --- */
 
-/* A trial. The child's output is the call that failed. */
+/* A trial: enter new namespaces. On failure the child prints the call that failed. */
 static int namespaces_try(void *unused)
 {
 	int result;
@@ -86,7 +86,7 @@ static int namespaces_try(void *unused)
 	return -errno;
 }
 
-/* What allows namespaces to this user. */
+/* A sentence that says what lets this user make namespaces. */
 static const char *namespaces_remedy(void)
 {
 	if (sysctl_number("/proc/sys/user/max_user_namespaces", 1) == 0)
@@ -112,7 +112,7 @@ static void check_namespaces(struct findings *findings)
 			namespaces_remedy());
 }
 
-/* A trial. The child's output is the call that failed. */
+/* A trial: enter the view of `urnic run`. On failure the child prints the call that failed. */
 static int view_try(void *unused)
 {
 	const char *call;

@@ -53,7 +53,7 @@ static bool is_working(const struct report *report)
 
 /* --- text --- */
 
-/* System calls that work are one line together. */
+/* All system calls that work share one line of the text. */
 static bool is_call_that_works(const struct finding *finding)
 {
 	return strcmp(finding->check, "call") == 0 && finding->result == FINDING_OK;
@@ -181,8 +181,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * Settings of this process. It has urnic's libraries linked in, so it does not find urnicd beside
- * them. Of the log it needs the errors: in a trial the first line is the reason of a failure.
+ * Choose the settings of this process. It has urnic's libraries linked in, so it would not find
+ * urnicd in their directory. Its log has to contain errors, because in a trial the first line of
+ * the log is the reason of a failure.
  */
 static void settings_choose(const char *libraries)
 {

@@ -20,7 +20,7 @@ struct elf_reader {
 	Elf64_Phdr segments[ELF_SEGMENTS_MAX];
 };
 
-/* Read all bytes of a piece. Returns 0, -EPROTO at the end of the file, or -errno. */
+/* Read `bytes` bytes at `offset`. Returns 0; -EPROTO if the file ends before; or -errno. */
 static int piece_read(int fd, uint64_t offset, void *out, size_t bytes)
 {
 	ssize_t got;
@@ -33,7 +33,7 @@ static int piece_read(int fd, uint64_t offset, void *out, size_t bytes)
 	return (size_t)got == bytes ? 0 : -EPROTO;
 }
 
-/* Read a terminated string of at most `room` bytes with its end. Returns 0, -EPROTO or -errno. */
+/* Read a string of at most `room` bytes, its NUL included. Returns 0, -EPROTO or -errno. */
 static int text_read(int fd, uint64_t offset, char *out, size_t room)
 {
 	ssize_t got;
@@ -152,7 +152,7 @@ static int dynamic_read(const struct elf_reader *reader, struct elf_facts *facts
 
 	if (!dynamic)
 		return 0;
-	/* The string table may stand behind its users. */
+	/* Walk twice, because the table's address may follow entries that refer to the table. */
 	result = dynamic_walk(reader, dynamic, NULL, &table, facts);
 	if (result < 0 || table == 0)
 		return result;

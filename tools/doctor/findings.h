@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum finding_result {
-	FINDING_OK, /* as it should be */
-	FINDING_NOTE, /* nothing has to be done */
+	FINDING_OK, /* the check has succeeded */
+	FINDING_NOTE, /* a fact; the user has nothing to do */
 	FINDING_LIMITED, /* RDMA works; the sentence says what does not, and what to do */
 	FINDING_FAILS, /* RDMA does not work; the sentence says what to do */
 	FINDING_RESULTS,
@@ -31,16 +31,17 @@ struct finding {
 struct findings {
 	uint32_t count;
 	struct finding *items;
-	bool is_incomplete; /* there was no memory for one */
+	bool is_incomplete; /* there was no memory for a finding */
 };
 
 /*
  * Append a finding.
  *
- * `check`    Kept.
+ * `check`    A string that stays valid as long as the findings.
  * `subject`  NULL: none.
  *
- * Control characters in the texts are replaced, since other users name processes and interfaces.
+ * Control characters in the texts are replaced, because other users may choose the names of
+ * processes and interfaces.
  */
 void finding_add(struct findings *findings, const char *check, const char *subject,
 	enum finding_result result, const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel reads so many bytes of a script's first line. */
+/* How many bytes of a script's first line the kernel reads. */
 enum { SCRIPT_LINE_BYTES = 256 };
 
-/* Returns 0, -ENOENT or -EACCES. */
+/* Check that the path is an executable file. Returns 0, -ENOENT or -EACCES. */
 static int file_check(const char *path)
 {
 	struct stat status;
@@ -55,7 +55,7 @@ int program_find(const char *name, char *ret_path)
 	return result;
 }
 
-/* Read the first line, without "#!". Returns whether the file is a script. */
+/* Read the first line after its "#!". Returns whether the file is a script. */
 static bool script_read(const char *path, char line[SCRIPT_LINE_BYTES])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -73,7 +73,7 @@ static bool script_read(const char *path, char line[SCRIPT_LINE_BYTES])
 	return true;
 }
 
-/* The program that env(1) runs: its first argument that is no option and no variable. */
+/* The program that env(1) runs: the first word that is neither an option nor a variable. */
 static char *env_program(char **rest)
 {
 	char *word;

@@ -117,7 +117,7 @@ static int qp_write(struct ibv_qp *qp, struct ibv_pd *pd)
 	return completion.status == IBV_WC_SUCCESS && buffer[sizeof(buffer) - 1] == 'u' ? 0 : EIO;
 }
 
-/* A trial. */
+/* A trial: open the device, and let a queue pair write to itself. */
 static int device_use(void *context)
 {
 	struct ibv_context *device;

@@ -5,8 +5,8 @@
 #include "doctor/findings.h"
 
 /*
- * Let a queue pair of the device write to itself, by packets, in a child. On an iWARP device, whose
- * queue pairs need a connection, it is only created.
+ * Let a queue pair of the device write to itself, by packets, in a child. On an iWARP device the
+ * child only creates the queue pair, which would need a connection to write.
  */
 void check_traffic(struct findings *findings, const char *device);
 

@@ -13,8 +13,9 @@
 #include "base/text.h"
 
 /*
- * The child. An errno fits into an exit status. Standard error is the only descriptor of the pipe
- * that the child keeps, so that a process that it leaves behind has none.
+ * Runs in the child. The exit status is the errno, which fits into it. Of the pipe the child keeps
+ * only standard error. urnicd, which the child may start, replaces its own standard error, so
+ * urnicd does not keep the pipe open.
  */
 static void trial_child(trial_function *run, void *context, int output)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A trial: something that may change or end the process, and so runs in a child.
+ * A trial: a function that may change or end the process, and therefore runs in a child.
  */
 #ifndef TOOLS_TRIAL_H
 #define TOOLS_TRIAL_H
@@ -10,18 +10,18 @@ enum {
 	TRIAL_SAID_BYTES = 512,
 };
 
-/* In the child: returns 0, or a negative errno. */
+/* Runs in the child. Returns 0, or a negative errno. */
 typedef int trial_function(void *context);
 
 struct trial {
 	int result; /* what the function returned; -EINTR: a signal ended the child */
-	int signal; /* that signal; 0: none */
+	int signal; /* the signal that ended the child; 0: none */
 	char said[TRIAL_SAID_BYTES]; /* the first line on the child's standard error; may be "" */
 };
 
 /*
- * Run `run` in a child, and wait for it. Where the child cannot be made, the result is the -errno
- * of that.
+ * Run `run` in a child, and wait for the child to end. If there is no child, the result is the
+ * -errno of the call that should have made it.
  */
 struct trial trial_run(trial_function *run, void *context);
 
