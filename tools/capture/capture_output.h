@@ -39,7 +39,7 @@ struct capture_output {
 	uint64_t dropped;
 	uint32_t device_count;
 	struct device_facts *devices;
-	uint64_t devices_ns; /* when `devices` was last made again */
+	uint64_t devices_ns; /* when `devices` was last listed */
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;

@@ -60,8 +60,8 @@ static void process_destroy(struct capture_process *process)
 }
 
 /*
- * Open the process's NIC memory again, and lock the byte at NIC_CAPTURE_LOCK_OFFSET. The lock
- * belongs to an open file description, so it needs one that no other descriptor shares.
+ * Open the process's NIC memory again, and lock the byte at NIC_CAPTURE_LOCK_OFFSET. A lock belongs
+ * to an open file description, so this lock needs a description that no other descriptor shares.
  *
  * Returns 0; -EBUSY when another process captures; or another -errno.
  */
@@ -81,7 +81,8 @@ static int memory_open(struct capture_process *process, int memory, uid_t uid)
 }
 
 /*
- * Open the peers' side. If the process has passed its descriptor, check that. Returns 0 or -errno.
+ * Open the peers' side. If the process has sent a descriptor of it, only check that descriptor.
+ * Returns 0 or -errno.
  */
 static int shared_open(struct capture_process *process)
 {
@@ -345,8 +346,8 @@ void capture_sources_update(struct capture_sources *sources)
 			continue;
 		lanes_map(process);
 		/*
-		 * The process clears this word when it finds no lock. It may have looked before
-		 * memory_open() set the lock.
+		 * The process clears this word when it finds no lock. Set the word again, because
+		 * the process may have looked before memory_open() set the lock.
 		 */
 		atomic_store(&nic_public_capture(process->public)->is_on, 1);
 	}

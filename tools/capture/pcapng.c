@@ -31,7 +31,7 @@ enum {
 
 /*
  * The body of a block under construction. It has room for a packet of urnic capture; body_put()
- * leaves out what does not fit.
+ * leaves out an item that does not fit.
  */
 struct body {
 	uint32_t count;

@@ -27,13 +27,13 @@ struct device_gid {
 
 struct device_facts {
 	char name[DEVICE_NAME_BYTES];
-	/* Its name below /dev/infiniband, if a kernel driver had the device. */
+	/* The name that the device would have below /dev/infiniband with a kernel driver. */
 	char char_device[DEVICE_NAME_BYTES];
 	char guid[DEVICE_GUID_BYTES]; /* as in sysfs: 0123:4567:89ab:cdef */
 	char interface[IF_NAMESIZE];
 	uint32_t ifindex;
 	uint32_t interface_mtu_bytes; /* largest IP packet; 0: the interface has gone meanwhile */
-	uint32_t active_mtu_bytes; /* most RDMA payload of a packet */
+	uint32_t active_mtu_bytes; /* the most RDMA payload of a packet */
 	bool is_active;
 	bool is_iwarp; /* else RoCE */
 	uint32_t gid_count;

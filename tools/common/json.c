@@ -33,7 +33,7 @@ void json_add_gid(cJSON *object, const char *name, const struct gid *gid)
 	cJSON_AddStringToObject(object, name, text);
 }
 
-/* Print `text`, which is `root`'s, and free both. */
+/* Print `text`, the printed form of `root`, and free both. `text` is NULL when out of memory. */
 static int text_print(cJSON *root, char *text)
 {
 	int result = 0;

@@ -10,7 +10,7 @@
 
 #include "common/command.h"
 
-/* The library directory of urnic has this file. */
+/* The file by which urnic's library directory is recognized. */
 #define MARK "liburnic.so"
 
 /*

@@ -7,14 +7,14 @@
 #define TOOLS_LIBRARIES_H
 
 /*
- * The absolute path of the library directory, for free(). It is found from the place of this
- * program. NULL, after a complaint in the name of `command`: there is none.
+ * Find the library directory, starting from the directory of this program. Returns its absolute
+ * path, which the caller frees; or NULL after a message that begins with `command`.
  */
 char *libraries_find(const char *command);
 
 /*
- * Put `first` before the list of paths in the environment variable `name`. Returns 0, or -1 and
- * errno.
+ * Put `first` before the list of paths in the environment variable `name`. Returns 0, or -1 with
+ * errno set.
  */
 int path_list_prepend(const char *name, const char *first);
 

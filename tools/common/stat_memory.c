@@ -70,7 +70,7 @@ static void read_recv_queue(
 	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
 }
 
-/* Add what peers on this host have executed here: they count it in their request channels. */
+/* Add the counts of a request channel: of the requests that its peer has executed here. */
 static void read_channel(
 	const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
 {
@@ -215,7 +215,7 @@ static int read_lanes(
 	return result;
 }
 
-/* Read as many shared receive queues as possible: the list may change meanwhile. */
+/* Read the shared receive queues, as many as possible, because the list may change meanwhile. */
 static int read_srqs(
 	const struct sides *sides, const struct nic_public *directory, struct stat_memory *memory)
 {

@@ -4,9 +4,9 @@
  *
  * The process changes the memory during the copy, and may have another version of urnic or be
  * hostile. Root reads the memory of every user. So this code does not map the memory: the owner
- * could truncate it, and the next access would cause SIGBUS. It copies piece by piece with pread(),
- * checks every offset and index, and limits every walk. When a walk meets a queue pair that has
- * just gone, it begins again, up to WALKS_MAX times.
+ * could truncate it, and the next access would cause SIGBUS. This code copies piece by piece with
+ * pread(), checks every offset and index, and limits every walk. When a walk meets a queue pair
+ * that has just gone, the walk begins again, up to WALKS_MAX times.
  *
  * Each counter is exact, but the counters are read one after the other.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* urnic env: the environment that `urnic run` gives its programs, for other starters. */
+/* urnic env: prints the environment of `urnic run`, for programs that are started otherwise. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void print_escaped(const char *text, const char *special)
 	}
 }
 
-/* In both languages the variable's earlier value follows, if there is one. */
+/* The shell, or Docker, appends the variable's earlier value, if there is one. */
 static void print_quoted(const char *before, const char *libraries)
 {
 	printf("%s" VARIABLE "=\"", before);
@@ -55,13 +55,13 @@ static void print_docker(const char *libraries)
 	print_quoted("ENV ", libraries);
 }
 
-/* The file has no quotes and expands nothing. */
+/* GitHub's environment file has no quotes and expands nothing, so append the present value. */
 static void print_github(const char *libraries)
 {
 	const char *before = getenv(VARIABLE);
 
 	if (before && strchr(before, '\n'))
-		before = NULL; /* A line feed would begin another variable. */
+		before = NULL; /* a line feed would begin another variable */
 	printf(VARIABLE "=%s%s%s\n", libraries, before && before[0] ? ":" : "",
 		before ? before : "");
 }

@@ -203,7 +203,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 
 /* Networks with a holder */
 
-/* Put this process into a new network namespace, and open that as descriptor `fd`. */
+/* Put this process into a new network namespace, and open that namespace as descriptor `fd`. */
 static int make_namespace(int fd)
 {
 	int opened;
@@ -232,8 +232,8 @@ static int become_root(void)
 }
 
 /*
- * Make the namespaces and configure them. Their descriptors are HOLDER_FD to SWITCH_FD, which the
- * caller does not use.
+ * Make the namespaces and configure them. Their descriptors get the numbers HOLDER_FD to SWITCH_FD,
+ * which the caller keeps free.
  */
 static int namespaces_make(const struct network_settings *settings, struct network *ret_network)
 {
@@ -415,9 +415,9 @@ int network_enter(const struct network *network, int host)
 	if (setns(network->net_fd[host], CLONE_NEWNET) < 0)
 		return -errno;
 	/*
-	 * /sys/class/net shows the network namespace in which /sys was mounted, so mount it anew.
-	 * If the kernel refuses that, programs that read it see the wrong interfaces; everything
-	 * else works.
+	 * /sys/class/net shows the network namespace in which /sys was mounted, so mount /sys anew.
+	 * If the kernel refuses that, programs that read /sys/class/net see the wrong interfaces;
+	 * everything else works.
 	 */
 	if (unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&
 		mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A test network of two hosts or more. Each host is a network namespace. A veth pair joins two
- * hosts. A bridge in a further namespace, the switch, joins more.
+ * hosts. A bridge in a further namespace, the switch, joins more than two.
  *
  * A namespace lasts while something refers to it. A network is of one of three kinds:
  *
@@ -70,8 +70,8 @@ int network_make(const char *name, const struct network_settings *settings);
 
 /*
  * Make a network without a name. It lasts until the calling process and all programs on its hosts
- * have ended. The call moves the calling process into namespaces of the network. If an ordinary
- * user calls, it is root there.
+ * have ended. The call moves the calling process into namespaces of the network. A process of an
+ * ordinary user is root in these namespaces.
  *
  * `ret_network`  Child processes pass it to network_enter(), the caller to network_close().
  *

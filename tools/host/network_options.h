@@ -11,8 +11,8 @@ int network_mtu_parse(const char *command, const char *text, unsigned *ret_mtu);
 int network_hosts_parse(const char *command, const char *text, unsigned *ret_hosts);
 
 /*
- * Set URNIC_HOST_ID to a text of the network and the host, unless the user has set it. So urnic
- * takes the hosts for different machines, and uses packets between them.
+ * Set URNIC_HOST_ID to a text that names the network and the host, unless the user has set it. So
+ * urnic takes the hosts for different machines, and uses packets between them.
  */
 void network_identify(const char *network, int host);
 

@@ -56,7 +56,7 @@ static void skip_duplicate_address_detection(void)
 
 	if (fd < 0)
 		return;
-	/* After a failure a link-local address is usable a second later, so ignore it. */
+	/* Ignore a failure: link-local addresses are then usable a second later. */
 	if (write(fd, "0", 1) < 0)
 		errno = 0;
 	close(fd);
@@ -166,8 +166,8 @@ static int configure_namespace(const struct network *network, int host, unsigned
 }
 
 /*
- * Wait until the kernel reports the link as running. It does so a moment after both ends are up,
- * and drops packets until then.
+ * Wait until the kernel reports the link as running. The kernel does so a moment after both ends
+ * are up, and drops packets until then.
  */
 static int wait_until_running(int net_fd)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The configuration inside the hosts of a network: interfaces, addresses, neighbours. `ip` sets
- * them.
+ * The configuration inside the hosts of a network: interfaces, addresses, neighbours. The program
+ * `ip` makes it.
  */
 #ifndef TOOLS_NETWORK_SETUP_H
 #define TOOLS_NETWORK_SETUP_H
@@ -11,8 +11,8 @@
 #include "host/network.h"
 
 /*
- * Join the fresh namespaces of a network and configure them. If it has more than HOSTS_MIN hosts,
- * network->switch_fd is open. Packets can flow on return. Returns 0 or -errno.
+ * Join the new namespaces of a network and configure them. If the network has more than HOSTS_MIN
+ * hosts, network->switch_fd is open. Packets can flow on return. Returns 0 or -errno.
  */
 int network_configure(const struct network *network, unsigned mtu);
 

@@ -82,7 +82,7 @@ static int seconds_parse(const char *what, const char *text, unsigned *ret_secon
 	return -EINVAL;
 }
 
-/* `name` and `value` as in URNIC_IMPAIR. Returns 0, or -EINVAL after a complaint. */
+/* Add an impairment, NAME=VALUE as in URNIC_IMPAIR. Returns 0, or -EINVAL after a complaint. */
 static int impairment_add(struct pair_settings *settings, const char *name, const char *value)
 {
 	size_t used = strlen(settings->impairments);

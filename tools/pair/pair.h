@@ -34,7 +34,7 @@ struct pair_settings {
 /* A child of urnic pair: a program, or a helper. */
 struct pair_process {
 	pid_t pid; /* 0: not started */
-	/* A pipe. The program starts when it reads its URNIC_IMPAIR there. -1: it has started. */
+	/* The process reads URNIC_IMPAIR from this pipe, then starts the program; -1: it has. */
 	int go_fd;
 	bool is_running;
 	bool is_ended_by_us;
@@ -74,7 +74,8 @@ void pair_reports_print(const struct pair *pair);
 
 /*
  * Write the value of URNIC_IMPAIR for the program on a host; "": the program gets none. The value
- * has the process IDs of server and client, so program_prepare() has made these processes.
+ * has the process IDs of server and client, so the caller has made these processes before
+ * (program_prepare()).
  */
 void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAIR_IMPAIR_BYTES]);
 

@@ -42,7 +42,7 @@ static void end_note(int signal)
 	is_over = 1;
 }
 
-/* Open a packet socket on the interface of the host. Returns it, or -1 and errno. */
+/* Open a packet socket on the interface of the host. Returns it, or -1 with errno set. */
 static int socket_open(void)
 {
 	struct sockaddr_ll address = {

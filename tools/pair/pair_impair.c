@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The impairments of urnic pair's programs: how their environment asks for them, and their
- * counters.
+ * The impairments of urnic pair's programs: the variables that request them, and their counters.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -115,8 +114,8 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 	const struct pair_settings *settings = pair->settings;
 
 	/*
-	 * With any item in URNIC_IMPAIR packets leave one by one, as a capture needs them. A seed
-	 * alone impairs none.
+	 * With any item in URNIC_IMPAIR urnic sends packets one by one, as a capture needs them. A
+	 * seed alone impairs no packet.
 	 */
 	ret_text[0] = '\0';
 	if (settings->capture && !settings->is_impaired)

@@ -133,8 +133,8 @@ static void input_close(int host)
 }
 
 /*
- * The path of this program. A process that has entered another mount namespace cannot read it: in a
- * chroot the kernel then shows the path outside of that.
+ * The path of this program. It is read before a process enters another mount namespace, because in
+ * a chroot the kernel afterwards shows the path outside of the chroot.
  */
 static char program_path[PATH_MAX] = "/proc/self/exe";
 
@@ -207,7 +207,7 @@ static void program_start(struct pair *pair, int host)
 	char impairments[PAIR_IMPAIR_BYTES];
 
 	pair_impairments_write(pair, host, impairments);
-	/* If the process has ended meanwhile, its status says so. */
+	/* Ignore a failure: the process has ended, and its status will say so. */
 	if (write(process->go_fd, impairments, strlen(impairments) + 1) < 0)
 		errno = 0;
 	close(process->go_fd);

@@ -31,7 +31,7 @@ struct request {
 	char device[DEVICE_NAME_BYTES]; /* "": all devices */
 };
 
-/* As iproute2: the word may be cut short. */
+/* As in iproute2, `text` may be only the beginning of the word. */
 static bool is_word(const char *text, const char *word)
 {
 	return text[0] != '\0' && strncmp(text, word, strlen(text)) == 0;
@@ -51,7 +51,7 @@ static bool read_device(const char *text, struct request *request)
 	return true;
 }
 
-/* Returns false for all that is not `link show`. */
+/* Parse the arguments. Returns false for a command other than `link show`. */
 static bool read_request(int argc, char **argv, struct request *ret_request)
 {
 	static const struct option names[] = {
@@ -143,8 +143,8 @@ static bool is_this_program(const char *path)
 }
 
 /*
- * Run the next `rdma` on PATH; with `is_behind` false, only one behind this program. Returns only
- * if there is none: whether this program is on PATH.
+ * Run an `rdma` on PATH: the first one behind this program or, with `is_behind`, the first one that
+ * is not this program. If there is none, returns whether this program is on PATH.
  */
 static bool run_next(char **argv, bool is_behind)
 {
@@ -166,8 +166,9 @@ static bool run_next(char **argv, bool is_behind)
 }
 
 /*
- * Leave the command to iproute2's rdma. A program before this one on PATH may be another urnic's,
- * which would run this one again. Returns only if there is no rdma.
+ * Leave the command to iproute2's rdma. If this program is on PATH, only an rdma behind it is run,
+ * because one before it may be another urnic's, which would run this program again. Returns only if
+ * there is no rdma to run.
  */
 static void leave_to_next(char **argv)
 {

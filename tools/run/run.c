@@ -49,7 +49,7 @@ const char command_run_help[] =
 	"  urnic run --view -- ucx_info -d\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
-/* Below the library directory: programs for the view. */
+/* The directory, below the library directory, of the programs for the view. */
 #define VIEW_PROGRAMS "view"
 
 /*
@@ -119,9 +119,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * Make the view without log lines. They would tell of mistakes in the environment, of which the
- * library in the started program tells anyway. Each process reads URNIC_LOG only once, so restoring
- * it afterwards has no effect here.
+ * Make the view without log lines. They would report mistakes in the environment, which the library
+ * in the started program reports anyway. A process reads URNIC_LOG only once, so this process logs
+ * nothing even after the variable is restored.
  */
 static int view_enter_quietly(bool is_wanted, const char **ret_call)
 {
@@ -141,8 +141,8 @@ static int view_enter_quietly(bool is_wanted, const char **ret_call)
 }
 
 /*
- * Put the programs of the view on PATH. They answer for the kernel's RDMA, which does not know
- * urnic's devices.
+ * Put the programs of the view on PATH. They replace programs that ask the kernel for RDMA devices,
+ * because the kernel does not know urnic's devices.
  */
 static int view_programs_add(const char *libraries)
 {
@@ -150,7 +150,7 @@ static int view_programs_add(const char *libraries)
 	int result;
 
 	if (!getenv("PATH"))
-		return 0; /* Programs are found in the system's default directories. */
+		return 0; /* the system searches programs in its default directories */
 	if (asprintf(&programs, "%s/" VIEW_PROGRAMS, libraries) < 0)
 		return -ENOMEM;
 	result = path_list_prepend("PATH", programs) < 0 ? -errno : 0;

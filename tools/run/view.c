@@ -116,7 +116,7 @@ static int provide_classes(void)
 	return result;
 }
 
-/* Make DEVICES/name a link to `name` in the real /dev; copy `name` if it is a link itself. */
+/* Make DEVICES/name a link to `name` in the real /dev; if `name` is a link itself, copy it. */
 static int link_to_host(int host_fd, const struct dirent *entry)
 {
 	char path[sizeof(DEVICES) + NAME_MAX + 1], target[PATH_MAX];

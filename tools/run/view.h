@@ -11,13 +11,13 @@
  * that they have when the view is made; traffic counters change (view_counters.h).
  *
  *     /sys/class                   an overlay: the real one, with the directories that it lacks
- *     /sys/class/infiniband        a tmpfs, view_files.c fills it
- *     /sys/class/infiniband_verbs  a tmpfs, likewise
+ *     /sys/class/infiniband        a tmpfs, which view_files.c fills
+ *     /sys/class/infiniband_verbs  a tmpfs, which view_files.c fills, too
  *     /dev                         a tmpfs of symbolic links to the real one, in /dev/.host
  *     /dev/infiniband              a tmpfs; uverbsN are links to ../null, a character device
  *
- * The view covers the directories of a real driver, because urnic's libraries cannot open its
- * devices.
+ * The view covers the directories of a real driver, because urnic's libraries cannot open the
+ * devices of that driver.
  */
 #ifndef TOOLS_VIEW_H
 #define TOOLS_VIEW_H

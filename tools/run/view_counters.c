@@ -25,13 +25,13 @@ enum {
 	DEVICES_MAX = 64,
 	OPEN_MS = 20, /* between two updates while a file is open */
 	BUSY_MS = 1000, /* between two updates while programs use urnic, and no file is open */
-	/* Between two searches for processes with the view, after the end of the first one. */
+	/* Between two searches for processes that have the view, once the program has ended. */
 	LEFT_MS = 5000,
-	/* Of a packet besides its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
+	/* The bytes of a packet besides its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
 	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
 };
 
-/* A kernel's counters of packets. Those of data are in units of four bytes, headers included. */
+/* A port's counters in a kernel. Counters of data are in units of four bytes, headers included. */
 enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
 
 static const char *const port_names[PORT_COUNTER_COUNT] = {
@@ -88,7 +88,8 @@ static int file_make(int directory, const char *name)
 }
 
 /*
- * Make a directory and its files. Their descriptors are set as they are opened, also if this fails.
+ * Make a directory and its files. The call sets the descriptor of each file that it has opened,
+ * also if it fails at a later file.
  */
 static int directory_make(int device, const char *path, const char *const *names, uint32_t count,
 	int *ret_fds, int *ret_directory)
@@ -376,8 +377,8 @@ static _Noreturn void counters_keep(int program, int inotify)
 		if (polled[1].fd < 0 && !is_view_used())
 			_exit(EXIT_SUCCESS);
 		/*
-		 * Without such a reason, do not connect to urnicd, so that it can become idle and
-		 * leave.
+		 * If no program uses urnic and no file is open, do not connect to urnicd, so that
+		 * urnicd can become idle and end.
 		 */
 		if (is_busy || open_count > 0 || polled[0].revents) {
 			open_count = count_open(inotify, open_count);
@@ -387,9 +388,9 @@ static _Noreturn void counters_keep(int program, int inotify)
 }
 
 /*
- * Close the descriptors that the caller's program inherits. Otherwise a pipe of the program, say,
- * would stay open after the end of the program. Descriptors of this file have FD_CLOEXEC, so they
- * stay.
+ * Close the descriptors that the caller's program inherits. Otherwise a pipe of the program, for
+ * example, would stay open after the end of the program. Descriptors with FD_CLOEXEC stay open,
+ * among them those that this file has opened.
  */
 static void close_inherited(void)
 {

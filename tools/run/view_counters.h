@@ -3,8 +3,8 @@
  * Traffic counters in the private view: ports/1/counters and ports/1/hw_counters of each device.
  *
  * The files are ordinary files of a tmpfs, so a process has to write them: the keeper, which ps
- * shows as urnic-counters. It writes in place, because a program may keep a file open and read it
- * again.
+ * shows as urnic-counters. The keeper writes in place, because a program may keep a file open and
+ * read it again.
  *
  * The keeper sleeps until a program opens a file. It updates all files every OPEN_MS while a
  * program has one of them open, else every BUSY_MS while programs use urnic. It ends with the last

@@ -98,7 +98,7 @@ static int parse_watch(const char *text, struct options *options)
 		    : 0;
 }
 
-/* One option. Returns 0 or -EINVAL. */
+/* Parse one option. Returns 0 or -EINVAL. */
 static int parse_option(int letter, const char *value, struct options *options)
 {
 	struct stat_filter *filter = &options->filter;
@@ -152,7 +152,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	memset(options, 0, sizeof(*options));
 	while (result == 0 && (letter = getopt_long(argc, argv, "", names, NULL)) != -1)
 		result = parse_option(letter, optarg, options);
-	/* getopt takes the seconds only from --watch=SECONDS. */
+	/* getopt takes the seconds only from --watch=SECONDS; take them as a separate word, too. */
 	if (result == 0 && options->watch_s && optind + 1 == argc)
 		result = parse_watch(argv[optind++], options);
 	if (result == 0 && optind != argc) {
@@ -216,7 +216,7 @@ static int show_once(const struct options *options)
 	return status;
 }
 
-/* Before the table of an interval: an empty screen, or a line with the time. */
+/* Before the table of an interval, clear the terminal, if there is one, and print the time. */
 static void interval_begin(const struct options *options)
 {
 	time_t now = time(NULL);
@@ -229,7 +229,7 @@ static void interval_begin(const struct options *options)
 		options->watch_s);
 }
 
-/* Show what the counters gain in each interval, until one fails a limit. */
+/* Show what the counters gain in each interval, until the gain violates a limit. */
 static int watch_loop(const struct options *options)
 {
 	struct baseline before = {.count = 0};

@@ -24,7 +24,7 @@ struct stat_process {
 };
 
 struct stat_report {
-	bool is_running; /* there is an urnicd */
+	bool is_running; /* an urnicd runs */
 	struct agent_counters counters; /* urnicd's own */
 	uint32_t process_count;
 	struct stat_process *processes;
@@ -32,7 +32,7 @@ struct stat_report {
 	struct device_facts *devices; /* for the names of interfaces */
 };
 
-/* What is wanted of the report. */
+/* Which objects the report shall have. */
 struct stat_filter {
 	const char *device; /* the name of a device or an interface; NULL: all */
 	bool has_pid;
@@ -46,7 +46,7 @@ bool stat_filter_is_set(const struct stat_filter *filter);
 /*
  * Make the report. Without urnicd it is empty.
  *
- * `ret_report`  For stat_report_done() on success.
+ * `ret_report`  On success the caller passes it to stat_report_done().
  *
  * Returns 0, or -errno after a complaint.
  */
@@ -72,7 +72,7 @@ void stat_print_table(const struct stat_report *report, bool is_all);
 /* Print everything in JSON. `is_line`: on one line, without blanks. Returns 0 or -errno. */
 int stat_print_json(const struct stat_report *report, bool is_line);
 
-/* In the text format that Prometheus scrapes. */
+/* Print the report in the text format that Prometheus scrapes. */
 void stat_print_prometheus(struct stat_report *report);
 
 #endif

@@ -87,7 +87,7 @@ struct baseline baseline_of(struct stat_report *report)
 
 /* --- from a file --- */
 
-/* A member of an object, as a number; 0: it is none. */
+/* The value of a member of an object; 0 if the member is no number. */
 static uint64_t number_of(const cJSON *object, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
@@ -131,7 +131,7 @@ static void process_add(struct baseline *baseline, const cJSON *process)
 		cJSON_GetObjectItemCaseSensitive(process, "connection_manager"), "counters");
 }
 
-/* Read a whole file. Returns a string for free(), or NULL and errno. */
+/* Read a whole file. Returns a string that the caller frees, or NULL with errno set. */
 static char *file_read(const char *path)
 {
 	FILE *file = fopen(path, "re");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Differences: what the counters of a report have gained since an earlier one, a baseline.
+ * Differences: what the counters of a report have gained since an earlier report, the baseline.
  *
- * Objects are the same if their process number and their own number are. A counter that is smaller
- * than in the baseline belongs to another object of these numbers; it stays as it is.
+ * An object of the report is that of the baseline with the same family, process ID and number. If a
+ * counter is smaller than in the baseline, another object has these numbers now, and the counter
+ * keeps its value.
  */
 #ifndef TOOLS_STAT_DIFF_H
 #define TOOLS_STAT_DIFF_H
@@ -31,8 +32,8 @@ struct baseline {
 struct baseline baseline_of(struct stat_report *report);
 
 /*
- * The counters in a file of `urnic stat --json`. Counters above 2^53 lose their last digits, as
- * cJSON has them as doubles.
+ * The counters in a file of `urnic stat --json`. Counters above 2^53 lose their last digits,
+ * because cJSON stores them as doubles.
  *
  * Returns 0, or -errno after a complaint.
  */

@@ -30,7 +30,7 @@ struct stat_object {
 	const struct stat_qp *qp; /* NULL for other families */
 };
 
-/* Is it a present number of urnicd, which also falls, and no counter? */
+/* Is the field a gauge of urnicd, which may also fall, and no counter? */
 bool stat_field_is_gauge(const struct stat_field *field);
 
 /* The fields of a family, in the order of its table. */

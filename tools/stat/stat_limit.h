@@ -15,7 +15,7 @@ enum { STAT_LIMIT_NAME_BYTES = 64 };
 
 struct stat_limit {
 	char name[STAT_LIMIT_NAME_BYTES];
-	bool is_less; /* fails below `number`, else above it */
+	bool is_less; /* a sum below `number` fails; false: a sum above it */
 	uint64_t number;
 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Functions instead of macros, which convert between signs. */
+/* Use functions of ncurses and not its macros, which convert between signed and unsigned. */
 #define NCURSES_NOMACROS
 #include <ncurses.h>
 
@@ -56,7 +56,7 @@ struct top {
 	bool is_ending;
 	struct baseline before;
 	uint64_t before_ns; /* when `before` was read; 0: not yet */
-	struct stat_report gained; /* since then, for rates */
+	struct stat_report gained; /* what the counters have gained in the last interval */
 	uint64_t elapsed_ns;
 };
 
@@ -145,7 +145,7 @@ static int counters_read(struct top *top)
 	return 0;
 }
 
-/* `key` is ERR when none came in time. Every key has the whole screen drawn anew. */
+/* Handle a key; ERR if none came in time. After every key the whole screen is drawn anew. */
 static void key_take(struct top *top, int key)
 {
 	clearok(stdscr, key != ERR);
@@ -184,7 +184,7 @@ static int top_run(struct top *top)
 			interval_pass(top);
 	}
 	endwin();
-	/* The screen has swallowed the reason. */
+	/* A message that was printed on the screen is lost, so print one now. */
 	if (result < 0)
 		complain("top: the counters cannot be read: %s", strerror(-result));
 	baseline_done(&top->before);

@@ -8,7 +8,7 @@
 
 #include "stat/stat.h"
 
-/* What a row has per second. In the order of the columns. */
+/* What a row counts per second, in the order of the columns. */
 enum top_rate {
 	TOP_SENT, /* payload bytes */
 	TOP_RECEIVED,
@@ -22,7 +22,7 @@ struct top_row {
 	uint32_t pid;
 	const char *command; /* borrowed from the report */
 	uint32_t qp_count;
-	const struct stat_qp *qp; /* of a queue pair's row; NULL: a process */
+	const struct stat_qp *qp; /* the row's queue pair; NULL: the row is a process's */
 	uint64_t per_s[TOP_RATES];
 	uint32_t waiting; /* send requests that are not completed yet */
 };
@@ -35,9 +35,9 @@ struct top_rows {
 /*
  * Make the rows, which are not sorted.
  *
- * `gained`       A report of what the counters have gained (baseline_subtract). Outlives the rows.
- * `elapsed_ns`   In which time; at least 1.
- * `is_by_qp`     A row for each queue pair, else one for each process.
+ * `gained`       What the counters have gained (baseline_subtract()). The report outlives the rows.
+ * `elapsed_ns`   The time in which they have gained it; at least 1.
+ * `is_by_qp`     A row for each queue pair; false: a row for each process.
  *
  * Returns 0 or -ENOMEM. `ret_rows` is for top_rows_done() in both cases.
  */
@@ -46,7 +46,7 @@ int top_rows_make(const struct stat_report *gained, uint64_t elapsed_ns, bool is
 
 void top_rows_done(struct top_rows *rows);
 
-/* Sort by a rate, the largest first; by process number where the rates are equal. */
+/* Sort by a rate, the largest first; rows with equal rates by process ID. */
 void top_rows_sort(struct top_rows *rows, enum top_rate rate);
 
 /* Print a number in at most six characters: 999, 12.3K, 4.5G. Units are powers of 1000. */
