@@ -24,9 +24,9 @@
  * connection, and the next call connects anew. A namespace and all of its requests belong to one
  * thread. Different namespaces may be used by different threads at the same time.
  *
- * When the connection is lost, requests wait until the library has connected again. It then sends
- * again the requests that were not answered. After `loss_seconds` without a connection all requests
- * end with -ENOTCONN.
+ * When the connection is lost, requests wait until the library has connected again. The library
+ * then repeats the requests that the target has not answered. After `loss_seconds` without a
+ * connection all requests end with -ENOTCONN.
  *
  * Errors are negative errnos. A read or write that failed may have been executed in part. Data is
  * durable after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
@@ -50,11 +50,11 @@ struct urnic_nvmf_settings {
 	const char *traddr; /* the target's address or name; no default */
 	const char *trsvcid; /* the target's port ("4420") */
 	const char *subnqn; /* the subsystem; no default */
-	const char *hostnqn; /* the NQN of this host (made of `hostid`) */
+	const char *hostnqn; /* the NQN of this host (made from `hostid`) */
 	const uint8_t *hostid; /* the identity of this host: 16 bytes, not all zero; no default */
 	uint32_t nsid; /* the namespace (the first active one) */
 	uint32_t io_queues; /* connections for data, at most 64 (1) */
-	uint32_t queue_depth; /* commands at once on each connection, at most 1,024 (128) */
+	uint32_t queue_depth; /* pending commands of each connection, at most 1,024 (128) */
 	uint32_t loss_seconds; /* seconds without a connection after which requests fail (600) */
 	uint32_t header_digest; /* 1: digests protect the headers over TCP (0) */
 	uint32_t data_digest; /* 1: digests protect the data over TCP (0) */
@@ -83,7 +83,7 @@ void urnic_nvmf_close(struct urnic_nvmf *ns);
 uint64_t urnic_nvmf_size_bytes(const struct urnic_nvmf *ns);
 uint32_t urnic_nvmf_block_bytes(const struct urnic_nvmf *ns);
 
-/* How often the connection was lost and made anew. */
+/* How often the library has connected again after it had lost the connection. */
 uint64_t urnic_nvmf_reconnects(const struct urnic_nvmf *ns);
 
 enum urnic_nvmf_op {
@@ -96,7 +96,7 @@ enum urnic_nvmf_op {
 
 enum { URNIC_NVMF_FUA = 1 };
 
-/* A request. The caller leaves it and its data alone from urnic_nvmf_submit() until done(). */
+/* A request. From urnic_nvmf_submit() to done() the caller touches neither it nor its data. */
 struct urnic_nvmf_io {
 	uint32_t op; /* enum urnic_nvmf_op */
 	uint32_t flags; /* URNIC_NVMF_FUA or 0 */
@@ -104,17 +104,17 @@ struct urnic_nvmf_io {
 	uint64_t length_bytes; /* one or more whole blocks; unused by a flush */
 	void *data; /* of reads and writes */
 	/*
-	 * Called once, from a call of the library. It may submit requests, this one too. `error` is
-	 * 0 or a negative errno: -EINVAL for a range of other than whole blocks; for a range beyond
-	 * the end, -EINVAL for a read and -ENOSPC for other requests; -EROFS, -EOPNOTSUPP, -EIO or
-	 * -ENOTCONN.
+	 * Called once, from within a call of the library. done() may submit requests, also this
+	 * one. `error` is 0 or a negative errno: -EINVAL for a range that is not whole blocks; for
+	 * a range beyond the end, -EINVAL for a read and -ENOSPC for other requests; -EROFS,
+	 * -EOPNOTSUPP, -EIO or -ENOTCONN.
 	 */
 	void (*done)(struct urnic_nvmf_io *io, int error);
 	void *user; /* the caller's */
 	uint64_t reserved[16]; /* the library's, until done() */
 };
 
-/* Start a request; done() may be called from this call. Requests may end in any order. */
+/* Start a request; done() may run within this call. Requests may end in any order. */
 void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
 
 /*

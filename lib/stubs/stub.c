@@ -19,8 +19,8 @@
  *             the function for every device with the part ID of a ConnectX, and ends if it gets an
  *             error
  *
- * The functions of all other contracts read no arguments, so they are defined without any. That is
- * safe, because in the calling convention the caller removes the arguments.
+ * Functions with a contract other than CAPABILITIES read no arguments, so they are defined without
+ * any. That is safe, because in the calling convention the caller removes the arguments.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -45,7 +45,8 @@
 #define VOID(name)     STUB(void, name)
 
 /*
- * The first members of struct mlx5dv_context. `comp_mask` says which of the further ones are valid.
+ * The first members of struct mlx5dv_context. `comp_mask` says which of the later members are
+ * valid; 0: none.
  */
 struct capabilities {
 	uint8_t version;
@@ -64,8 +65,8 @@ struct capabilities {
 	}
 
 /*
- * An earlier version of a symbol that has a newer default version. `remove` keeps old_name out of
- * the symbol table.
+ * An earlier version of a symbol that has a newer default version. `remove` keeps the name of the
+ * C function, old_##name, out of the symbol table.
  */
 #define OLD_INT(name, version)            \
 	STUB(int, old_##name, EOPNOTSUPP) \
