@@ -10,7 +10,7 @@
 
 #include "base/gid.h"
 
-enum { SOCKET_HOP_LIMIT = 64 }; /* of a sender's packets, unless a message sets another limit */
+enum { SOCKET_HOP_LIMIT = 64 }; /* for packets of socket_open_sender(); a message may override it */
 
 /*
  * The system call socket(2), not the C library's function. A program may run with librspreload,

@@ -108,8 +108,8 @@ void port_tcp_end(int fd);
 
 /*
  * Set what the kernel does with unacknowledged bytes once the process has closed the socket or has
- * died. With `is_dropping` the kernel drops them, and resets the connection. Without, which is the
- * default, it continues to send them.
+ * died. With `is_dropping` the kernel drops them, and resets the connection. Otherwise it continues
+ * to send them, which is the default.
  */
 void port_tcp_set_dropping(int fd, bool is_dropping);
 

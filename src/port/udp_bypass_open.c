@@ -24,7 +24,7 @@
 enum {
 	BYPASS_BLOCK_BYTES = 1 << 16,
 	BYPASS_SHORT_BYTES = 1500, /* longest frame that the ring gets whole, with its headers */
-	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters all its packets */
+	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each filters every packet there */
 };
 
 /* A classic BPF program under construction: conditions, all of which a packet has to meet. */

@@ -40,7 +40,7 @@ enum {
 	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
 	UDP_TAILS_COUNT = 64, /* power of two */
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
-	UDP_CE = 3, /* RFC 3168 */
+	UDP_CE = 3, /* the ECN value Congestion Experienced (RFC 3168) */
 	UDP_ECN_MASK = 3,
 	/*
 	 * When the kernel has accepted no packet for this time, the port drops the waiting packets,
@@ -72,12 +72,12 @@ struct udp_neighbour {
 	bool is_lookup_pending; /* port_udp_next_lookup() has not taken the lookup yet */
 	uint64_t lookup_from_ms; /* the time of the next lookup at the earliest */
 	uint32_t lookup_pause_ms; /* the shortest time between two lookups */
-	uint64_t confirmed_ms; /* when a lookup last found the address; 0: the last found none */
-	uint64_t heard_ms; /* when its last frame came; 0: none came since its state was reset */
+	uint64_t confirmed_ms; /* when a lookup last found the address; 0: the last one did not */
+	uint64_t heard_ms; /* when the last frame from it came; 0: it counts as silent */
 	uint64_t routed_ms; /* when the kernel last routed a packet to it */
 };
 
-/* udp_bypass.c */
+/* Sizes and times of the bypass (udp_bypass.c). */
 enum {
 	BYPASS_SLOT_BYTES = 2048,
 	BYPASS_SLOTS_COUNT = 1024,
@@ -136,7 +136,7 @@ struct udp_order {
 	struct psn next; /* the first missing PSN */
 };
 
-/* Do acknowledgements travel as tails to and from a host (udp_tail.c)? */
+/* What the port knows about tails to and from a host (udp_tail.c). */
 struct udp_tails {
 	bool is_used;
 	bool has_come; /* a tail has come from `remote` */
@@ -165,7 +165,7 @@ struct udp_path {
 	uint32_t held; /* impaired packets that wait */
 	struct udp_neighbour *neighbour; /* NULL: none */
 	struct roce_frame_headers headers;
-	struct udp_path *next; /* in its bucket of path_buckets */
+	struct udp_path *next; /* the next path in the same bucket of path_buckets */
 };
 
 enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
@@ -360,9 +360,9 @@ unsigned udp_bypass_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
- * The caller has read a datagram from the UDP socket. Deliver the frames that arrived before it,
- * and remove its mark. Returns whether it had a mark; if so, ret_macs has the Ethernet addresses of
- * its frame.
+ * The caller has read a datagram from the UDP socket. Deliver the frames that arrived before the
+ * datagram, and remove the datagram's mark. Returns whether there was a mark; if so, ret_macs has
+ * the Ethernet addresses of the datagram's frame.
  */
 bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);

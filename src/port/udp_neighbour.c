@@ -157,7 +157,7 @@ void port_udp_lookup_done(
 
 	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &lookup->remote) ||
 		!gid_is_equal(&port->receivers[neighbour->address].gid, &lookup->local))
-		/* Its last path was closed meanwhile; another address may have the entry. */
+		/* The last path was closed meanwhile; another address may have the entry now. */
 		return;
 	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
 		neighbour->heard_ms = 0;
