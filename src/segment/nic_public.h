@@ -52,7 +52,7 @@ struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
 	_Atomic uint64_t doorbell_offset; /* struct doorbell, on the peers' side */
-	/* struct record_ring, of struct captured, on the peers' side. */
+	/* struct record_ring, whose records begin with a struct captured; on the peers' side. */
 	_Atomic uint64_t capture_offset;
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
 	int32_t kick; /* the owner's descriptor of an eventfd that wakes the lane's thread */
@@ -77,7 +77,7 @@ struct nic_public {
 	uint64_t segments_offset; /* struct segment_public[SEGMENT_COUNT_MAX]; 0: none */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 	struct mr_public mrs;
-	int32_t life; /* the owner's descriptor of a pipe that breaks when the NIC ends */
+	int32_t life; /* the owner's descriptor of a pipe's read end; EOF when the NIC ends */
 	int32_t shared; /* the owner's descriptor of the peers' side of NIC memory */
 	uint64_t base; /* address of NIC memory in its owner's address space */
 	uint64_t identity; /* random and unique */

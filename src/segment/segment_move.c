@@ -65,7 +65,7 @@ static bool is_harmless_socket(int fd, bool *ret_has_ring)
 		domain == AF_NETLINK || domain == AF_PACKET;
 }
 
-/* Is it a terminal, or one of /dev/null, zero, full, random and urandom? */
+/* Is the device a terminal, or one of /dev/null, zero, full, random and urandom? */
 static bool is_harmless_device(dev_t device)
 {
 	enum {
@@ -413,7 +413,7 @@ static int piece_copy_back(const struct piece *piece, int file)
 	return error;
 }
 
-/* Make the kernel copy each page, as a write does, without changing what other threads write. */
+/* Make the kernel copy each page, as a write does, but change no byte: other threads may write. */
 static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
