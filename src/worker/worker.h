@@ -197,7 +197,7 @@ int worker_watch_timer(struct worker *worker, int timer, enum worker_source sour
 /* Read, and so clear, the errors of the sockets, which wake the thread. The worker is locked. */
 void worker_clear_socket_errors(struct worker *worker);
 
-/* May peers on this host have left something to collect? A hint, for any thread. */
+/* May peers on this host have left something to collect? Only a hint. Any thread may call. */
 static inline bool worker_has_local_work(const struct worker *worker)
 {
 	return local_has_work(&worker->local);

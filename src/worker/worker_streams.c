@@ -251,7 +251,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	stream->is_stalled = is_stalled;
 	worker->stalled_count += is_stalled ? 1 : -1u;
 	watch_anew(worker, stream);
-	/* No packet announces the receive request that ends the stall: a sleep needs a limit. */
+	/* No packet announces the receive request that ends the stall, so end a long sleep. */
 	if (is_stalled && (worker->is_deep_asleep || worker_visit_is_assigned(&worker->wait)))
 		worker_rouse(worker);
 }

@@ -304,7 +304,7 @@ static unsigned sleep_prepare(struct worker *worker, struct pollfd *fds, uint64_
 	return count;
 }
 
-/* Sleep once, then drive the lane. Returns as worker_wait(). */
+/* Sleep once, then drive the lane. Returns 0 or an error as worker_wait(). */
 static int wait_turn(struct worker *worker, const _Atomic bool *has_events)
 {
 	struct worker_wait *wait = &worker->wait;

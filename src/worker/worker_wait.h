@@ -5,9 +5,9 @@
 /*
  * Waiters and visits: a program's thread that wants an event of a completion channel drives a lane.
  *
- * Otherwise a packet wakes the lane's thread, which receives the packet and then wakes the waiter:
- * two wake-ups for one message. Here the waiter itself sleeps on the lane's sockets, so the packet
- * wakes the waiter, which drives the lane and finds its event.
+ * Without this, a packet would wake the lane's thread, which receives the packet and then wakes the
+ * program's thread: two wake-ups for one message. A waiter itself sleeps on the lane's sockets, so
+ * the packet wakes the waiter, which drives the lane and finds its event.
  *
  * The first such wait assigns the lane to the channel. While the lane is assigned, its thread does
  * not watch the sockets, even between two waits, as the program usually comes back soon. While

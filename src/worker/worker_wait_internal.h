@@ -31,7 +31,7 @@ void worker_wait_assign(struct worker *worker, const void *channel);
 
 /*
  * The program gets an event, and is likely to post an answer if it has done so lately. Returns
- * whether acknowledgements stay pending for the answer. Decides as poll_thread_delays_acks().
+ * whether acknowledgements stay pending for the answer, by the rule of poll_thread_delays_acks().
  */
 bool worker_wait_holds_acks(struct worker_wait *wait);
 
