@@ -64,7 +64,10 @@ static void srq_drop(struct nic_borrowed_srq *srq)
 	free(srq);
 }
 
-/* Drop the borrowed queues that no longer exist, and, unless `xrcd` is 0, all of that domain. */
+/*
+ * Drop the borrowed queues that no longer exist and, unless `xrcd` is 0, all borrowed queues of
+ * this XRC domain.
+ */
 static void srqs_sweep(uint32_t xrcd)
 {
 	list_for_each_safe(srq, &borrowed_srqs, struct nic_borrowed_srq, link)

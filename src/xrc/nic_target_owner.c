@@ -100,7 +100,7 @@ static void borrowers_accept(void)
 		if (fd >= 0)
 			borrower_add(fd);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-			/* Stop listening; a waiting connection would keep the thread awake. */
+			/* Stop listening: a waiting connection would keep the thread awake. */
 			log_write(LOG_ERROR,
 				"no more processes can open the XRC queue pairs of this one: %s",
 				strerror(errno));
@@ -163,7 +163,7 @@ static void borrower_close(struct borrower *borrower)
 /* Returns 0 or -errno. */
 static int call_execute(struct borrower *borrower, const struct target_message *call)
 {
-	bool has_come; /* ignored, because only threads of the program can move its memory */
+	bool has_come; /* ignored: only the program's threads can make its memory mappable */
 
 	if (call->call == TARGET_OPEN)
 		return borrower_open(borrower, call);
