@@ -33,7 +33,7 @@ enum nvme_status {
 #undef NVME_STATUS
 };
 
-/* The meaning of a type 1 status depends on the command. This is Copy's limit exceeded status. */
+/* A status of type 1 depends on the command; in Copy this is Command Size Limit Exceeded. */
 enum { NVME_COPY_LIMIT = 0x183 };
 
 enum nvme_fuse { NVME_FUSE_NONE = 0, NVME_FUSE_FIRST = 1, NVME_FUSE_SECOND = 2 };
@@ -58,7 +58,7 @@ struct nvme_sgl {
 struct nvme_sqe {
 	uint8_t opcode;
 	uint8_t fuse; /* enum nvme_fuse, or 3 */
-	uint8_t psdt; /* 1 over fabrics */
+	uint8_t psdt; /* over Fabrics 1: an SGL */
 	uint16_t cid;
 	/* In a Fabrics command, bits 7:0 are the FCTYPE. */
 	uint32_t nsid;
@@ -97,7 +97,7 @@ const char *nvme_fabrics_name(uint8_t fctype);
 /* Whether the I/O command changes the contents of a namespace. False for unknown opcodes. */
 bool nvme_io_changes_blocks(uint8_t opcode);
 
-/* Whether the command may succeed if it is repeated, so that DNR is 0. True if unknown. */
+/* Whether a repeated command may succeed, so that DNR is 0. True for unknown statuses. */
 bool nvme_status_may_repeat(uint16_t status);
 /* The sentence of status.def; "unknown status" for any other status. */
 const char *nvme_status_sentence(uint16_t status);

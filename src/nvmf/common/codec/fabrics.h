@@ -19,7 +19,7 @@ enum {
 	NVME_CATTR_NO_FLOW_CONTROL = 1 << 2,
 	/* The SQHD of each completion of a queue whose flow control is disabled. */
 	NVME_SQHD_NONE = 0xffff,
-	/* IATTR in the result of CONNECT_PARAMETER: bits 15:0 (IPO) count from Connect's data. */
+	/* IATTR in CONNECT_PARAMETER's result: IPO (bits 15:0) is an offset in Connect's data. */
 	NVME_CONNECT_IN_DATA = 1 << 16,
 };
 

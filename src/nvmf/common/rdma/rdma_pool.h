@@ -47,7 +47,7 @@ void rdma_pool_done(struct rdma_pool *pool);
  */
 void *rdma_pool_take(struct rdma_pool *pool, uint32_t bytes);
 
-/* Give back a buffer of rdma_pool_take(). `bytes` is as at rdma_pool_take(). */
+/* Give back a buffer of rdma_pool_take(), with the same `bytes`. */
 void rdma_pool_give(struct rdma_pool *pool, void *buffer, uint32_t bytes);
 
 #endif

@@ -53,11 +53,11 @@ enum {
 	TCP_MAXH2CDATA_MIN = 4096,
 };
 
-/* The options on which host and controller agree by ICReq and ICResp. All zero before that. */
+/* The options of one sender's PDUs, set by ICReq and ICResp. All members are 0 before that. */
 struct tcp_options {
 	bool has_header_digest;
 	bool has_data_digest;
-	/* In the PDUs of the sender, pdo is a multiple of (pda + 1) * 4 bytes. */
+	/* In the sender's PDUs, pdo is a multiple of (pda + 1) * 4 bytes. */
 	uint8_t pda;
 };
 
