@@ -138,8 +138,8 @@ unsigned backend_pending(const struct backend *backend);
 int backend_resize(struct backend *backend, uint64_t size_bytes, char *sentence);
 
 /*
- * Start a request. A request that the backend does not allow (range, read-only) is done at once.
- * Requests of one backend may be done in any order. `done` runs on the thread of the ring.
+ * Start a request. A request that is out of range, or would change a read-only backend, is done at
+ * once. Requests of one backend may be done in any order. `done` runs on the thread of the ring.
  *
  * `ring`  May be NULL for memory and null backends.
  */

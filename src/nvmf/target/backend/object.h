@@ -18,7 +18,7 @@ struct backend_kind {
 	 */
 	void (*submit)(struct backend *backend, struct backend_ring *ring,
 		struct backend_request *request);
-	/* backend_resize(): sets backend->size_bytes. */
+	/* Does the work of backend_resize(), and sets backend->size_bytes. */
 	int (*resize)(struct backend *backend, uint64_t size_bytes, char *sentence);
 	/* Frees the backend. No request is pending. */
 	void (*close)(struct backend *backend);
@@ -38,7 +38,7 @@ struct backend {
 	atomic_uint pending;
 };
 
-/* Open a backend of each kind. The caller has checked block_bytes. */
+/* Open a memory or null backend, or one of a file or device. The caller has checked block_bytes. */
 int backend_memory_open(
 	const struct backend_settings *settings, struct backend **ret_backend, char *sentence);
 int backend_file_open(

@@ -146,7 +146,7 @@ int target_config_parse(
 	const char *text, size_t bytes, struct target_config **ret_config, char *sentence);
 
 /*
- * Read a description from a file. The sentence begins with `path`. Returns as
+ * Read a description from a file. The sentence begins with `path`. Returns the result of
  * target_config_parse(), or the -errno of opening or reading the file.
  */
 int target_config_load(const char *path, struct target_config **ret_config, char *sentence);

@@ -6,7 +6,7 @@
 #include "nvmf/target/config/config.h"
 #include "nvmf/target/config/config_objects.h"
 
-/* RDMA's default is smaller: an RDMA queue has a receive buffer of this size for each entry. */
+/* RDMA's default is smaller, because an RDMA queue has such a receive buffer for each entry. */
 enum {
 	INLINE_BYTES_TCP = 16 << 10,
 	INLINE_BYTES_RDMA = 4 << 10,

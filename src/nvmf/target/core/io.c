@@ -61,7 +61,7 @@ void io_submit(struct target_command *command, enum backend_operation operation,
 	command->request.iov = &command->iov;
 	command->request.iov_count = data ? 1 : 0;
 	command->request.done = done;
-	/* Defer before backend_submit(), which may end the command. */
+	/* Defer target->flush first, because backend_submit() may end the command. */
 	if (backend_ring_fd(target->ring) >= 0)
 		loop_defer(target->loop, &target->flush);
 	backend_submit(command->ns->backend, target->ring, &command->request);

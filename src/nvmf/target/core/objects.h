@@ -180,7 +180,7 @@ void command_finish_result(struct target_command *command, uint64_t result);
  */
 void command_expect(struct target_command *command, enum target_direction direction, uint64_t bytes,
 	void (*ready)(struct target_command *command));
-/* Start a command after error injection. */
+/* Start a command, which error injection has let pass or whose delay is over. */
 void command_dispatch(struct target_command *command);
 void queue_close(struct target_queue *queue);
 /* End a command that waits in the core. False, without effect, if it is TARGET_STAGE_WORKING. */
@@ -311,7 +311,7 @@ void command_over(struct target_command *command);
 /* --- target.c, port.c --- */
 bool subsystem_allows(const struct target_subsystem *subsystem, const char *hostnqn);
 bool port_has(const struct target_port *port, const struct target_subsystem *subsystem);
-/* The discovery log page has changed. */
+/* The discovery log page has changed: count that in genctr, and report an event to the hosts. */
 void discovery_changed(struct target *target);
 /*
  * Make the discovery log page for a host that is connected to `port`. The caller frees it. NULL: no

@@ -154,8 +154,8 @@ bool peer_host_has_lost(const struct peer_host *host)
 }
 
 /*
- * The namespace of an I/O command; NULL if it does not exist. Only commands of queues that are not
- * lost may be without `ns`, so the controller exists.
+ * The namespace of an I/O command; NULL if it does not exist. A command without `ns` belongs to a
+ * queue that is not lost, so its controller exists.
  */
 static const struct target_namespace *namespace_of(const struct target_command *command)
 {

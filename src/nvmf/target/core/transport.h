@@ -93,7 +93,7 @@ struct target_transport {
 	void (*close)(struct target_queue *queue);
 };
 
-/* Where the core has a command. */
+/* What a command that the core has is waiting for. */
 enum target_stage {
 	TARGET_STAGE_WORKING, /* in fetch(), prepare(), a backend, or a function of the core */
 	/* waits for its namespace, for lost commands of its host, or for a scratch buffer */

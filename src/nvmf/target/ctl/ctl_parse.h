@@ -30,7 +30,7 @@ struct ctl_rule {
 	uint32_t delay_ms; /* at most an hour */
 	uint16_t status; /* status code type << 8 | status code, not 0 */
 	bool has_opcode;
-	bool is_admin; /* the set of `opcode` */
+	bool is_admin; /* `opcode` is an Admin command; false: an I/O command */
 	uint8_t opcode;
 	uint32_t nsid; /* 0: any namespace */
 	char hostnqn[CONFIG_NQN_BYTES]; /* "": any host */

@@ -67,7 +67,7 @@ enum target_rdma_state {
 	TARGET_RDMA_ENDED, /* waits for the commands that the core has */
 };
 
-/* What a slot's command waits for. */
+/* The state of a slot, by what its command waits for. */
 enum target_rdma_stage {
 	TARGET_RDMA_FREE,
 	TARGET_RDMA_AT_CORE,

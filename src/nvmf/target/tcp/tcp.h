@@ -21,7 +21,8 @@ struct target_tcp;
 struct target_tcp_settings {
 	struct target *target;
 	struct target_port *port;
-	struct sockaddr_storage address; /* port number 0: any, see target_tcp_port_number() */
+	/* With port number 0 the kernel chooses one, which target_tcp_port_number() returns. */
+	struct sockaddr_storage address;
 	uint32_t in_capsule_bytes; /* for I/O commands: a multiple of 16, at most 65,536; 0: none */
 	uint32_t h2c_bytes_max; /* MAXH2CDATA: a multiple of 4, at least 4,096; 0: 131,072 */
 	uint32_t r2t_bytes_max; /* the most data that one R2T requests; 0: 262,144 */
