@@ -190,8 +190,8 @@ static bool sources_drain(
 
 /*
  * Is the capture to end now? With a program it ends when the program ends. SIGINT from the terminal
- * reaches the program, too, so the program decides what to do. This function passes SIGTERM on to
- * the program.
+ * reaches the program, too, so the program decides whether to end. This function passes SIGTERM on
+ * to the program.
  */
 static bool shall_end(const struct options *options, const struct capture_output *output,
 	pid_t program, int *ret_status)

@@ -35,7 +35,7 @@ struct device_facts {
 	uint32_t interface_mtu_bytes; /* largest IP packet; 0: the interface has gone meanwhile */
 	uint32_t active_mtu_bytes; /* the most RDMA payload of a packet */
 	bool is_active;
-	bool is_iwarp; /* else RoCE */
+	bool is_iwarp; /* false: RoCE */
 	uint32_t gid_count;
 	struct device_gid gids[DEVICE_GIDS_MAX];
 };

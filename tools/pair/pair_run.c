@@ -22,7 +22,7 @@
 
 enum {
 	SERVER = 0,
-	PATIENCE_S = 2, /* between SIGTERM and SIGKILL */
+	PATIENCE_S = 2, /* seconds between SIGTERM and SIGKILL */
 };
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};

@@ -16,7 +16,7 @@
 
 #define CLASSES   "/sys/class"
 #define DEVICES   "/dev"
-#define HOST_NAME ".host" /* the real /dev, below the new one */
+#define HOST_NAME ".host" /* below the new /dev: where the real /dev is mounted */
 
 /* The system call that failed last. */
 static const char *failed_call = "";

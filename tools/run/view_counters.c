@@ -31,7 +31,7 @@ enum {
 	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
 };
 
-/* A port's counters in a kernel. Counters of data are in units of four bytes, headers included. */
+/* What a kernel counts for a port. Data is counted in units of four bytes, headers included. */
 enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
 
 static const char *const port_names[PORT_COUNTER_COUNT] = {

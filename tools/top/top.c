@@ -134,7 +134,7 @@ static int counters_read(struct top *top)
 		stat_report_done(&report);
 		return -ENOMEM;
 	}
-	/* The first reading has nothing to compare with. */
+	/* The first reading is compared with itself, so its gains are 0. */
 	baseline_subtract(top->before_ns ? &top->before : &now, &report);
 	stat_report_done(&top->gained);
 	top->gained = report;
