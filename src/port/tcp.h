@@ -63,8 +63,8 @@ int port_tcp_addresses(
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
 
 /*
- * port_tcp_receive() into one piece. It is inline because a system call is faster when the call
- * stack is shallow (worker_streams_read_ahead()).
+ * Like port_tcp_receive(), but into one piece. The function is inline because a system call is
+ * faster when the call stack is shallow (worker_streams_read_ahead()).
  */
 static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
 {

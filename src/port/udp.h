@@ -230,9 +230,10 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 
 /*
- * port_udp_stage() for a run of at most PORT_UDP_RUN_PACKETS_MAX packets. All packets together,
- * with their ICRCs, are not longer than the capacity. Borrowed payloads are borrowed until the next
- * port_udp_flush() returns. If a payload changes earlier, its packet may arrive with a wrong ICRC.
+ * Like port_udp_stage(), but for a run of at most PORT_UDP_RUN_PACKETS_MAX packets. All packets
+ * together, with their ICRCs, are not longer than the capacity. Borrowed payloads are borrowed
+ * until the next port_udp_flush() returns. If a payload changes earlier, its packet may arrive with
+ * a wrong ICRC.
  *
  * `bytes`  Length of each packet, including its borrowed payload.
  */

@@ -187,7 +187,7 @@ struct port_udp {
 	struct port_udp_refusal refusal;
 	struct udp_impairments *impairments; /* NULL: none */
 
-	/* receiving */
+	/* Members for receiving. */
 	bool reports_hops;
 	uint32_t receiver_count;
 	uint32_t receive_calls;
@@ -243,8 +243,9 @@ struct port_udp {
 };
 
 /*
- * The two system calls of the data path, without the C library. Its functions are cancellation
- * points, which cost a threaded program more than the rest of a call that receives nothing.
+ * The two system calls of the data path, without the C library. The library's functions are
+ * cancellation points. In a threaded program that costs more time than the rest of a call that
+ * receives nothing.
  */
 static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
 {
