@@ -35,7 +35,7 @@ int nic_memory_check(int fd);
  */
 int nic_memory_open(int fd, uid_t owner, uint64_t *ret_bytes);
 
-/* nic_memory_check(), and check that the file has `bytes`, the length of the other side. */
+/* Like nic_memory_check(), and check that the file has `bytes`, the length of the other side. */
 int nic_memory_check_side(int fd, uint64_t bytes);
 
 /*

@@ -60,7 +60,7 @@ struct nic_public_lane {
 	struct port_udp_counters port;
 };
 
-/* An XRC domain that a program of the owner has opened by a file. */
+/* An XRC domain that the owner's program has opened by a file. */
 struct nic_public_xrcd {
 	_Atomic uint32_t ifindex; /* the interface of the domain's device; 0: there is no domain */
 	uint32_t reserved;

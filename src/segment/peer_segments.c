@@ -61,7 +61,7 @@ void peer_segments_done(struct peer_segments *segments, bool is_child)
 	segments->list = NULL;
 }
 
-/* A copy of the peer's descriptor `public->fd`, or -1 if that no longer refers to the same file. */
+/* A copy of the peer's descriptor `public->fd`; -1 if it no longer refers to the segment's file. */
 static int file_get(const struct peer_segments *segments, const struct segment_public *public)
 {
 	int file = (int)syscall(SYS_pidfd_getfd, segments->pidfd, public->fd, 0);
