@@ -219,8 +219,8 @@ static unsigned poll_collect(struct worker *worker)
 }
 
 /*
- * worker_take_in() for a poll, which usually finds nothing. It reads the clock when a packet has
- * arrived. Otherwise it reads the clock on some calls only, to let deadlines expire.
+ * Like worker_take_in(), but for a poll, which usually finds nothing. It reads the clock when a
+ * packet has arrived. Otherwise it reads the clock on some calls only, to let deadlines expire.
  */
 static unsigned poll_take_in(struct worker *worker)
 {

@@ -12,7 +12,7 @@
 #include "os/log.h"
 
 enum {
-	READY_MAX = 64, /* streams that one read of the epoll set returns at most */
+	READY_MAX = 64, /* the most streams that one read of the epoll set returns */
 	READS_PER_TURN = 8, /* of one stream */
 	WRITES_PER_TURN = 8, /* of one stream */
 	TURNS_PER_CALL = 32, /* how many turns one call of worker_streams_send() gives to streams */
@@ -138,7 +138,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 	stream->iwarp->carrier = NULL;
 }
 
-/* Let the kernel send the rest. Completed requests reach the peer, because TCP has their bytes. */
+/* Let the kernel send the bytes that it has taken, among them those of all completed requests. */
 static void stream_finish(const struct worker_stream *stream)
 {
 	port_tcp_finish(stream->fd, (unsigned)(stream->silence_max_ns / 1000000));

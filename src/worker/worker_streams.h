@@ -57,7 +57,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
  */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
-/* The program calls exit(): let the kernel send the rest of all streams. The worker is locked. */
+/* The program calls exit(): let the kernel send all bytes that it has. The worker is locked. */
 void worker_streams_finish(struct worker *worker);
 
 /* Close the sockets of all streams, in a forked child. */

@@ -20,7 +20,7 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* epoll_wait() is refused, by a sandbox: log that once, and sleep for a tick instead. */
+/* A sandbox has refused epoll_wait(): log that once, and sleep for a tick instead. */
 static void wait_refused(void)
 {
 	const struct timespec pause = {.tv_nsec = POLL_TICK_NS};

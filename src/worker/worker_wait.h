@@ -60,7 +60,7 @@ struct worker_wait {
 	bool was_long; /* the last sleep was longer than a tick */
 	bool is_absent; /* the lane's thread found no waiter when it last looked */
 	bool has_held_acks; /* acknowledgements were left pending for the program's answer */
-	int hold_budget; /* as hold_budget of struct poll_thread (lane/poll_policy.h) */
+	int hold_budget; /* like hold_budget of struct poll_thread (lane/poll_policy.h) */
 	uint32_t waits; /* count of all waits and visits */
 	uint32_t waits_seen; /* `waits` when the lane's thread last looked */
 	uint32_t refusals; /* number of coming waits and visits that do not drive */
@@ -99,7 +99,7 @@ static inline bool worker_wait_is_used(struct worker_wait *wait)
 	return atomic_load(&wait->is_assigned) || atomic_load(&wait->set) >= 0;
 }
 
-/* worker_wait_return() if there is something to take back. The worker is not locked. */
+/* Call worker_wait_return() if there is something to take back. The worker is not locked. */
 void worker_wait_end(struct worker *worker);
 
 /* --- visits (worker_visit.c) --- */
