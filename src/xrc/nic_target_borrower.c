@@ -68,7 +68,7 @@ static int answer_await(struct nic_opening *opening, const struct timespec *end)
 	return opening->is_answered ? 0 : -error;
 }
 
-/* owner_call() with opening->calling and opening->lock locked. */
+/* Does the work of owner_call(). opening->calling and opening->lock are locked. */
 static int call_locked(
 	struct nic_opening *opening, struct target_message *message, const struct timespec *end)
 {
