@@ -17,7 +17,7 @@
 #include "nvmf/common/network.h"
 
 enum {
-	EVENTS_MAX = 64, /* the most that one call of epoll_wait() returns */
+	EVENTS_MAX = 64, /* the most events that one call of epoll_wait() returns */
 	NS_PER_MS = 1000000,
 };
 

@@ -8,8 +8,8 @@
 #include "nvmf/common/codec/ascii.h"
 
 /*
- * Numbers of Identify Controller and Identify Namespace: NUMBER(member, offset, bits). Offsets are
- * those of figures 275 of the base specification and 97 of the NVM command set.
+ * Numbers of Identify Controller and Identify Namespace: NUMBER(member, byte offset, bits). The
+ * offsets are from figure 275 of the base specification and figure 97 of the NVM command set.
  */
 /* clang-format off */
 #define CONTROLLER_NUMBERS(NUMBER) \

@@ -40,7 +40,7 @@
 enum {
 	HOST_NQN_BYTES = 224, /* 223 and a NUL */
 	HOST_IDENTIFY_BYTES = 4096,
-	HOST_REPEATS_MAX = 5, /* as nvme_max_retries of Linux */
+	HOST_REPEATS_MAX = 5, /* equal to nvme_max_retries of Linux */
 	HOST_IO_QUEUES_MAX = 64,
 	HOST_DATA_BYTES_MAX = 1 << 20, /* the most data of one command, even if MDTS allows more */
 };

@@ -49,7 +49,7 @@ struct host_controller {
 	int error;
 	char reason[HOST_REASON_BYTES];
 	uint64_t reconnects;
-	unsigned attempts; /* to connect, since the controller was live */
+	unsigned attempts; /* number of attempts to connect since the controller was last live */
 
 	struct host_queue_state admin;
 	struct host_queue_state *io; /* an array of settings.io_queues queues */

@@ -45,8 +45,8 @@ struct nbd_session {
 	bool has_block_status; /* negotiated */
 
 	uint32_t request_count; /* how many struct nbd_request exist */
-	uint32_t pending_count; /* how many of them the device has */
-	uint64_t memory_bytes; /* the sum of their data_bytes */
+	uint32_t pending_count; /* how many of these requests the device has */
+	uint64_t memory_bytes; /* the sum of data_bytes of these requests */
 	struct list output;
 	size_t output_sent_bytes; /* how much of the first request of `output` is sent */
 

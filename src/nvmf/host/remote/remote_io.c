@@ -8,7 +8,7 @@
 #include "nvmf/host/remote/remote_internal.h"
 
 enum {
-	BLOCKS_MAX = 65536, /* of one command: NLB is 0's based and has 16 bits */
+	BLOCKS_MAX = 65536, /* blocks of one command: NLB is 0's based and has 16 bits */
 	CONTROL_FUA = 1 << 30,
 	CONTROL_DEALLOCATE = 1 << 25,
 	DSM_DEALLOCATE = 1 << 2,

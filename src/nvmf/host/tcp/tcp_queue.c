@@ -22,8 +22,8 @@
 enum {
 	STAGING_BYTES = 64 << 10, /* for headers, and for data that is not read to its place */
 	DIRECT_BYTES_MIN = 4096, /* less data is copied through the staging buffer */
-	PARTS_MAX = 96, /* the most that one sendmsg() sends: 32 PDUs of 3 parts */
-	READS_MAX = 16, /* in one step, so that the loop's other queues have their turn */
+	PARTS_MAX = 96, /* the most parts that one sendmsg() sends: 32 PDUs of 3 parts */
+	READS_MAX = 16, /* reads in one step, so that the loop's other queues have their turn */
 };
 
 struct tcp_queue {

@@ -32,7 +32,7 @@ void ring_file_init(struct ring_file *file)
  */
 static void threads_allow(struct backend_ring *ring)
 {
-	unsigned most[2] = {ring->entries}; /* for files; 0 leaves the other limit as it is */
+	unsigned most[2] = {ring->entries}; /* for files; the 0 keeps the limit for other calls */
 
 	(void)io_uring_register_iowq_max_workers(&ring->uring, most);
 }

@@ -42,7 +42,7 @@ struct config_field {
 bool config_refuse(struct config_reader *reader, const cJSON *node, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* config_refuse() for the byte of the text at `position`. */
+/* Report what is wrong at the byte `position` of the text, as config_refuse() does for a node. */
 bool config_refuse_at(struct config_reader *reader, size_t position, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -124,7 +124,7 @@ struct target_rdma_queue {
 	struct loop_work release;
 };
 
-/* rdma_queue.c */
+/* Functions of rdma_queue.c. */
 extern const struct target_transport target_rdma_transport;
 
 /*
@@ -144,7 +144,7 @@ void target_rdma_queue_lose(struct target_rdma_queue *queue);
 /* Free a queue, its memory and its verbs objects. The queue may be incomplete. */
 void target_rdma_queue_free(struct target_rdma_queue *queue);
 
-/* rdma_command.c */
+/* Functions of rdma_command.c. */
 void target_rdma_completed(struct rdma_completions *completions, const struct ibv_wc *wc);
 void target_rdma_fetch(struct target_command *command);
 void target_rdma_prepare(struct target_command *command);
@@ -156,7 +156,7 @@ void target_rdma_unpark(struct target_rdma_queue *queue);
 /* The connection has ended: end the commands that wait for data with NVME_SQ_DELETED. */
 void target_rdma_abandon(struct target_rdma_queue *queue);
 
-/* rdma_send.c */
+/* Functions of rdma_send.c. */
 uint8_t *target_rdma_capsule(const struct target_rdma_queue *queue, uint32_t receive);
 bool target_rdma_post_receive(struct target_rdma_queue *queue, uint32_t index);
 

@@ -109,7 +109,7 @@ void tcp_send_soon(struct tcp_queue *q);
  */
 bool tcp_send_last(struct tcp_queue *q);
 
-/* tcp_queue.c */
+/* Functions of tcp_queue.c. */
 struct tcp_command *tcp_command_take(struct tcp_queue *q);
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c);
 bool tcp_command_allocate(struct tcp_command *c, uint32_t bytes);

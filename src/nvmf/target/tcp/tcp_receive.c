@@ -8,7 +8,7 @@
 #include "nvmf/target/tcp/tcp_queue.h"
 
 enum {
-	READS_MAX = 8, /* in one step of the loop; then other connections have their turn */
+	READS_MAX = 8, /* reads in one step of the loop; then other connections have their turn */
 	DIRECT_BYTES_MIN = 4096, /* less data is read to the staging buffer */
 	/* Byte offsets of header fields, for the FEI of a TermReq. */
 	FLAGS_OFFSET = 1,
