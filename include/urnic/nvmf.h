@@ -102,7 +102,7 @@ struct urnic_nvmf_io {
 	uint32_t flags; /* URNIC_NVMF_FUA or 0 */
 	uint64_t offset_bytes; /* whole blocks; unused by a flush */
 	uint64_t length_bytes; /* one or more whole blocks; unused by a flush */
-	void *data; /* of reads and writes */
+	void *data; /* for reads and writes: length_bytes bytes */
 	/*
 	 * Called once, from within a call of the library. done() may submit requests, also this
 	 * one. `error` is 0 or a negative errno: -EINVAL for a range that is not whole blocks; for

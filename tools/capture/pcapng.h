@@ -7,8 +7,8 @@
  * order.
  *
  * Packets are IP packets without a link layer (LINKTYPE_RAW). The caller describes each interface
- * before its first packet. Interfaces are numbered from 0 in the order of pcapng_interface().
- * Errors are those of the stream (ferror()).
+ * before its first packet. Interfaces are numbered from 0 in the order of pcapng_interface(). After
+ * an error ferror() of the stream is true.
  */
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* urnicd, interfaces and devices, and UDP port 4791 of each address. */
+/* The checks of urnicd, of interfaces and devices, and of UDP port 4791 of each address. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>

@@ -11,13 +11,13 @@
 
 #include "doctor/findings.h"
 
-/* The kernel, namespaces, yama, capabilities, /proc, /dev/shm, limits. */
+/* Check the kernel, namespaces, Yama, capabilities, /proc, /dev/shm and limits. */
 void check_system(struct findings *findings);
 
-/* The system calls that urnic makes, each tried once (doctor/system_call.def). */
+/* Try each system call that urnic makes, once (doctor/system_call.def). */
 void check_calls(struct findings *findings);
 
-/* urnicd, interfaces and devices, UDP port 4791; last a queue pair that writes to itself. */
+/* Check urnicd, interfaces, devices and UDP port 4791; then let a queue pair write to itself. */
 void check_network(struct findings *findings);
 
 /* A program, as `urnic run` would start it. */

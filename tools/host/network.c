@@ -26,7 +26,7 @@
 
 /*
  * Descriptors of the holder: HOLDER_FD + N is the namespace of host N, SWITCH_FD that of the
- * switch. Other processes open those of the hosts through /proc.
+ * switch. Other processes open the hosts' namespaces through /proc.
  */
 enum { HOLDER_FD = 10, SWITCH_FD = HOLDER_FD + HOSTS_MAX };
 

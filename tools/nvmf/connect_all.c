@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connect-all: connects all subsystems that a discovery controller offers, and those of the
- * discovery controllers that it refers to, as nvme-cli's connect-all does. It exports each of their
- * namespaces.
+ * connect-all: connects to all subsystems that a discovery controller offers, and to those offered
+ * by the discovery controllers to which it refers, as nvme-cli's connect-all does. The program
+ * exports each namespace of these subsystems.
  *
  * A subsystem has one controller for Admin commands, whose events report changed namespaces, and a
  * further controller for each namespace (host/remote/remote.h). If several ports offer a subsystem,
@@ -29,7 +29,7 @@
 #include "served.h"
 
 enum {
-	/* Referrals count, too, because a hostile target could make a chain of them endless. */
+	/* The limit counts referrals, too: a hostile target could make a chain of them endless. */
 	DISCOVERIES_MAX = 32,
 	SUBSYSTEMS_MAX = 1024,
 	PATH_BYTES = 512,

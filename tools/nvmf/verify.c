@@ -298,7 +298,7 @@ static int verify_all(struct verify *verify)
 		}
 		/*
 		 * Read all blocks before and after the job, to find lost writes of a killed run and
-		 * of this one.
+		 * of the present run.
 		 */
 		read_all(verify, slots);
 		verify_run(verify, slots, (seconds ? seconds : RUNTIME_SECONDS) * 1000000000ull);
