@@ -39,7 +39,7 @@ enum {
 struct discovery_header {
 	uint64_t genctr; /* changes with each change of the log page */
 	uint64_t numrec; /* number of entries */
-	uint16_t recfmt; /* 0 */
+	uint16_t recfmt; /* format of the log page; 0: the only valid one */
 };
 
 struct discovery_entry {

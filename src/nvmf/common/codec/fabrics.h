@@ -46,7 +46,7 @@ enum {
 };
 
 struct nvme_connect {
-	uint16_t recfmt; /* 0 */
+	uint16_t recfmt; /* format of the command; 0: the only valid one */
 	uint16_t qid; /* 0: the Admin queue */
 	uint16_t sqsize; /* 0's based */
 	uint8_t cattr;

@@ -40,9 +40,9 @@ struct nbd_session {
 	enum nbd_end end;
 	bool is_destroyed; /* nbd_session_destroy() was called while requests were pending */
 	bool is_parsing; /* the session does not call `ready`: its caller asks for output anyway */
-	bool has_no_zeroes; /* negotiated */
-	bool is_structured; /* negotiated */
-	bool has_block_status; /* negotiated */
+	bool has_no_zeroes; /* the client wants no NBD_EXPORT_NAME_ZEROES */
+	bool is_structured; /* the client has asked for structured replies */
+	bool has_block_status; /* the client has chosen the context of NBD_CMD_BLOCK_STATUS */
 
 	uint32_t request_count; /* how many struct nbd_request exist */
 	uint32_t pending_count; /* how many of these requests the device has */

@@ -177,7 +177,10 @@ static bool has_lost_before(const struct peer_host *host, const struct target_co
 	return false;
 }
 
-/* Whether the command is a second half whose first half is parked; then it must wait, too. */
+/*
+ * Whether the command is the second half of a fused pair, and a command of its queue is parked. As
+ * that can be the first half, the second half must wait, too.
+ */
 static bool is_second_of_parked(const struct peer_host *host, const struct target_command *command)
 {
 	if (command->sqe.fuse != NVME_FUSE_SECOND)

@@ -94,7 +94,7 @@ struct target_rule {
 	uint32_t nsid; /* 0: any namespace */
 	char hostnqn[NVME_NQN_BYTES]; /* "": any host */
 	uint64_t skip; /* how many matching commands the rule lets pass first */
-	uint64_t count; /* how many matching commands the rule hits then; 0: all */
+	uint64_t count; /* how many matching commands the rule hits after those; 0: all */
 };
 
 /* Returns 0 or -errno. */

@@ -35,7 +35,7 @@ struct ctl_rule {
 	uint32_t nsid; /* 0: any namespace */
 	char hostnqn[CONFIG_NQN_BYTES]; /* "": any host */
 	uint64_t skip; /* how many matching commands the rule lets pass first */
-	uint64_t count; /* how many matching commands the rule hits then; 0: all */
+	uint64_t count; /* how many matching commands the rule hits after those; 0: all */
 };
 
 struct ctl_request {
