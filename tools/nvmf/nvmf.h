@@ -61,7 +61,7 @@ struct nvmf_options {
 	const char *name;
 	bool is_read_only;
 	/* Only discover and connect-all use these. */
-	const char *discovery_conf; /* a file */
+	const char *discovery_conf; /* path of a file that lists discovery controllers */
 	bool is_matching; /* connect only subsystems whose address is the discovery controller's */
 	bool is_persistent;
 };

@@ -19,8 +19,8 @@ enum { PAIR_SECONDS_MAX = 86400, PAIR_IMPAIR_BYTES = 1024 };
 
 struct pair_settings {
 	struct network_settings network;
-	unsigned wait_s; /* after this time start the clients, even if the server does not listen */
-	unsigned grace_s; /* after its clients have ended, end the server after this time */
+	unsigned wait_s; /* how long the clients wait at most until the server listens */
+	unsigned grace_s; /* how long the server may run after its last client has ended */
 	bool is_impaired;
 	struct impair_plan plan; /* the impairments, parsed; the programs parse the same text */
 	char impairments[PAIR_IMPAIR_BYTES /

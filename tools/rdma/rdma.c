@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma: in the private view, stands in for iproute2's command of that name.
+ * rdma: in the private view, stands in for the `rdma` of iproute2.
  *
  *   rdma [-j] [-p] [-d] link [show [DEVICE[/PORT]]]
  *

@@ -52,7 +52,7 @@ struct options {
 	enum format format;
 	bool is_all;
 	uint32_t watch_s; /* 0: once */
-	const char *diff; /* a file; NULL: none */
+	const char *diff; /* path of the baseline file; NULL: print no differences */
 	uint32_t limit_count;
 	struct stat_limit limits[LIMITS_MAX];
 	struct stat_filter filter;

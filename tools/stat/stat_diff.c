@@ -38,7 +38,7 @@ static void item_add(struct baseline *baseline, const struct baseline_item *item
 {
 	struct baseline_item *longer = baseline->items;
 
-	/* The room is the next power of two. */
+	/* If the count is 0 or a power of two, the array is full. */
 	if ((baseline->count & (baseline->count - 1)) == 0)
 		longer = reallocarray(
 			longer, baseline->count ? 2 * (size_t)baseline->count : 1, sizeof(*longer));

@@ -49,7 +49,7 @@ static void labels_print(const struct stat_report *report, const struct stat_obj
 	putchar('}');
 }
 
-/* Begin a metric. */
+/* Print the two lines with which a metric begins. */
 static void metric_print(const char *family, const char *name, const char *suffix, const char *type,
 	const char *sentence)
 {
