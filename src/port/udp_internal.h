@@ -129,7 +129,10 @@ struct udp_flow {
 	struct icrc_flow icrc;
 };
 
-/* A message of which packets are still to come (udp_order.c). This table is direct-mapped, too. */
+/*
+ * A message of which packets are still to come (udp_order.c). The table is direct-mapped: a new
+ * message replaces the previous one in its place.
+ */
 struct udp_order {
 	const struct udp_flow *flow; /* NULL: the entry is free */
 	uint32_t stream; /* destination QPN, and whether the packets are responses */
