@@ -38,7 +38,7 @@ static int line_take(struct discovery_conf *conf, const struct nvmf_options *opt
 	return 0;
 }
 
-/* Read the whole file. Returns its text with a NUL; or NULL after a sentence. */
+/* Read the whole file. Returns its text with a NUL; or NULL after a sentence on standard error. */
 static char *file_read(const char *path)
 {
 	FILE *file = fopen(path, "re");

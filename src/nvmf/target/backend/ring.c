@@ -32,7 +32,8 @@ void ring_file_init(struct ring_file *file)
  */
 static void threads_allow(struct backend_ring *ring)
 {
-	unsigned most[2] = {ring->entries}; /* for files; the 0 keeps the limit for other calls */
+	/* [0] is the limit of threads for calls on files. The 0 in [1] keeps the other limit. */
+	unsigned most[2] = {ring->entries};
 
 	(void)io_uring_register_iowq_max_workers(&ring->uring, most);
 }

@@ -86,7 +86,7 @@ enum target_fault {
 /* A rule of error injection. It hits commands that match all of its conditions. */
 struct target_rule {
 	enum target_fault fault;
-	uint64_t delay_ns; /* TARGET_FAULT_DELAY */
+	uint64_t delay_ns; /* TARGET_FAULT_DELAY: how long the command waits */
 	uint16_t status; /* TARGET_FAULT_STATUS: type << 8 | code */
 	bool has_opcode;
 	bool is_admin; /* `opcode` is an Admin command; false: an I/O command */
