@@ -157,7 +157,7 @@ static bool is_success(const struct host_command *command)
 	return le16_get(command->cqe + CQE_STATUS) >> 1 == 0;
 }
 
-/* The command has its CQE. If its status is success, all of its data must have been transferred. */
+/* A command has its CQE. On success, all data of the command must have been transferred before. */
 static void take_response(struct tcp_session *session, struct tcp_slot *slot)
 {
 	struct host_command *command = slot->command;

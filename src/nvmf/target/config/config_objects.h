@@ -27,21 +27,18 @@ bool config_read_namespaces(struct config_reader *reader, const cJSON *node,
 bool config_read_nqn(struct config_reader *reader, const cJSON *node,
 	const struct config_field *field, void *place);
 
+/* The objects whose names config_read_names() accepts. */
+struct config_names {
+	const char *nqns; /* the name in the first object */
+	size_t nqn_count; /* number of objects */
+	size_t stride; /* the distance from one object to the next in bytes */
+	const char *what; /* "host" or "subsystem", for sentences */
+	const char *list; /* the key of the list in which the objects are declared */
+};
 /*
  * Read "allowed_hosts" of a subsystem or "subsystems" of a port: a list of the names of objects
  * that have been read before, each name at most once.
- *
- * `nqns`  The name in the first of `nqn_count` objects, which are `stride` bytes apart.
- * `what`  "host" or "subsystem", for sentences.
- * `list`  The key of the list in which the objects are declared.
  */
-struct config_names {
-	const char *nqns;
-	size_t nqn_count;
-	size_t stride;
-	const char *what;
-	const char *list;
-};
 bool config_read_names(struct config_reader *reader, const cJSON *node,
 	const struct config_names *names, uint32_t **ret_indices, size_t *ret_count);
 

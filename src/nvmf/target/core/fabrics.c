@@ -195,7 +195,7 @@ static void property_set(struct target_command *command)
 		command_finish(command, NVME_SUCCESS);
 }
 
-/* Disconnect deletes I/O queues only (section 3.3.2.4), after its response. */
+/* Disconnect can delete only I/O queues (section 3.3.2.4). Its response precedes the deletion. */
 static void queue_disconnect(struct target_command *command)
 {
 	struct target_queue *queue = command->queue;

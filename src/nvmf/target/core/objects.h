@@ -183,7 +183,10 @@ void command_expect(struct target_command *command, enum target_direction direct
 /* Start a command, which error injection has let pass or whose delay is over. */
 void command_dispatch(struct target_command *command);
 void queue_close(struct target_queue *queue);
-/* End a command that waits in the core. False, without effect, if it is TARGET_STAGE_WORKING. */
+/*
+ * End a command that waits in the core. Returns false, without effect, if the command's stage is
+ * TARGET_STAGE_WORKING.
+ */
 bool command_abort(struct target_command *command);
 
 /* --- handlers --- */
