@@ -146,7 +146,7 @@ typedef void port_udp_lookup_fn(void *context);
  */
 void port_udp_on_lookup(struct port_udp *port, port_udp_lookup_fn *on_lookup, void *context);
 
-/* Take the next lookup. False: there is none. */
+/* Take the next lookup. Returns false if there is none. */
 bool port_udp_next_lookup(struct port_udp *port, struct port_udp_lookup *ret_lookup);
 
 /*

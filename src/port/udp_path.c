@@ -101,7 +101,10 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 	if (path->settings.dscp != 0)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
-	/* A socket's hop limit for multicast is separate, by default 1: always pass ours. */
+	/*
+	 * A socket has a separate hop limit for multicast, by default 1. So packets to a multicast
+	 * group always carry the path's limit.
+	 */
 	if (hop_limit != SOCKET_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));

@@ -179,7 +179,7 @@ static struct qp *waiting_qp(struct worker *worker, uint32_t qpn, uint32_t numbe
 	return qp && qp->qpn == qpn && wanted == number ? qp : NULL;
 }
 
-/* Execute one lookup of the lane. False when none is pending. */
+/* Execute one lookup of the lane. Returns false when none is pending. */
 static bool lookup_next(struct worker *worker)
 {
 	struct nic_xrcd *xrcd;

@@ -22,7 +22,8 @@
 
 enum {
 	CALL_TIMEOUT_S = 10, /* an owner that SIGSTOP has stopped may never answer */
-	CLOSE_TIMEOUT_S = 2, /* shorter, because closing the connection has the same effect */
+	/* For the call that closes. It is short, because the end of the connection closes, too. */
+	CLOSE_TIMEOUT_S = 2,
 };
 
 struct nic_opening {
