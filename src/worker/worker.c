@@ -31,7 +31,7 @@ static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full p
 
 static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&
 		PORT_UDP_PACKET_BYTES_MAX + ROCE_ICRC_BYTES + 0u <= PORT_UDP_STAGE_BYTES,
-	"packets_transmit() ends only if an empty buffer is large enough");
+	"packets_fetch() ends only if an empty buffer is large enough");
 
 /* A shorter payload is copied, because the kernel takes longer to gather it as a separate piece. */
 enum { ZEROCOPY_BYTES_MIN = 2048 };
