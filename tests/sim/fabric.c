@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/event_heap.h"
 #include "engine/engine.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
@@ -21,8 +22,6 @@ enum {
 static const uint16_t ipv4_id = 0;
 
 struct frame {
-	uint64_t at_ns; /* of arrival */
-	uint64_t order; /* of sending: equal arrivals keep it */
 	uint32_t from;
 	uint32_t to;
 	const struct gid *destination; /* the host's address, or a group's */
@@ -40,7 +39,6 @@ struct port {
 struct sim {
 	struct sim_random random;
 	uint64_t now_ns;
-	uint64_t order;
 	uint64_t hold_data_ns;
 	uint64_t hold_acks_ns;
 	uint32_t host_count;
@@ -54,9 +52,7 @@ struct sim {
 	struct port port[SIM_LANE_COUNT_MAX];
 	struct sim_link link[SIM_HOST_COUNT_MAX][SIM_HOST_COUNT_MAX];
 	uint64_t link_free_ns[SIM_HOST_COUNT_MAX][SIM_HOST_COUNT_MAX];
-	struct frame **heap; /* 1-based, earliest first */
-	uint32_t frame_count;
-	uint32_t heap_capacity;
+	struct event_heap frames; /* in flight, by arrival; what: a struct frame */
 	uint64_t count[SIM_FATE_COUNT];
 	sim_trace *trace;
 	void *trace_context;
@@ -77,6 +73,17 @@ const char *sim_fate_name(enum sim_fate fate)
 	return fate_names[fate];
 }
 
+static struct frame *frame_of(struct event event)
+{
+	return (struct frame *)(uintptr_t)event.what;
+}
+
+static void frame_schedule(struct sim *sim, struct frame *frame, uint64_t at_ns)
+{
+	if (event_heap_push(&sim->frames, at_ns, (uintptr_t)frame))
+		abort();
+}
+
 struct sim *sim_create(uint64_t seed)
 {
 	struct sim *sim = calloc(1, sizeof(*sim));
@@ -92,9 +99,9 @@ void sim_destroy(struct sim *sim)
 {
 	if (!sim)
 		return;
-	for (uint32_t i = 1; i <= sim->frame_count; i++)
-		free(sim->heap[i]);
-	free(sim->heap);
+	while (sim->frames.count)
+		free(frame_of(event_heap_pop(&sim->frames)));
+	event_heap_done(&sim->frames);
 	free(sim);
 }
 
@@ -184,50 +191,6 @@ void sim_hold(struct sim *sim, uint64_t data_ns, uint64_t acks_ns)
 	sim->hold_acks_ns = acks_ns;
 }
 
-/* --- frames in flight: a heap, earliest first --- */
-
-static bool is_earlier(const struct frame *a, const struct frame *b)
-{
-	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
-}
-
-static void heap_push(struct sim *sim, struct frame *frame)
-{
-	uint32_t hole = ++sim->frame_count;
-
-	if (hole >= sim->heap_capacity) {
-		sim->heap_capacity = max_u32(64, 2 * sim->heap_capacity);
-		sim->heap = realloc(sim->heap, sim->heap_capacity * sizeof(struct frame *));
-		if (!sim->heap)
-			abort();
-	}
-	for (; hole > 1 && is_earlier(frame, sim->heap[hole / 2]); hole /= 2)
-		sim->heap[hole] = sim->heap[hole / 2];
-	sim->heap[hole] = frame;
-}
-
-static struct frame *heap_pop(struct sim *sim)
-{
-	struct frame *first = sim->heap[1];
-	struct frame *last = sim->heap[sim->frame_count--];
-	uint32_t hole = 1;
-
-	for (;;) {
-		uint32_t child = 2 * hole;
-
-		if (child > sim->frame_count)
-			break;
-		if (child < sim->frame_count && is_earlier(sim->heap[child + 1], sim->heap[child]))
-			child++;
-		if (!is_earlier(sim->heap[child], last))
-			break;
-		sim->heap[hole] = sim->heap[child];
-		hole = child;
-	}
-	sim->heap[hole] = last;
-	return first;
-}
-
 /* --- links --- */
 
 static void fate_report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fate,
@@ -271,15 +234,14 @@ static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const stru
 {
 	const struct sim_link *link = &sim->link[from][to];
 	struct frame *frame = malloc(sizeof(*frame) + bytes);
+	uint64_t at_ns = start_ns + link->delay_ns;
 
 	if (!frame)
 		abort();
-	frame->at_ns = start_ns + link->delay_ns;
 	if (link->jitter_ns)
-		frame->at_ns += sim_random_below(&sim->random, link->jitter_ns + 1);
+		at_ns += sim_random_below(&sim->random, link->jitter_ns + 1);
 	if (sim_random_chance(&sim->random, link->reorder_ppm))
-		frame->at_ns += link->reorder_ns;
-	frame->order = sim->order++;
+		at_ns += link->reorder_ns;
 	frame->from = from;
 	frame->to = to;
 	frame->destination = destination;
@@ -287,7 +249,7 @@ static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const stru
 	memcpy(frame->data, data, bytes);
 	if (sim_random_chance(&sim->random, link->corrupt_ppm))
 		flip_bits(sim, frame->data, bytes);
-	heap_push(sim, frame);
+	frame_schedule(sim, frame, at_ns);
 }
 
 /*
@@ -395,7 +357,7 @@ static void port_flush(struct sim *sim, struct port *port)
 	if (has_data && !with_data)
 		return; /* acknowledgements follow data */
 	for (;;) {
-		run.run_bytes = (uint32_t)(sim->order * 4099 % SIM_RUN_BYTES_MAX);
+		run.run_bytes = (uint32_t)(sim->frames.pushed * 4099 % SIM_RUN_BYTES_MAX);
 		bytes = engine_next_packet(port->lane, with_acks, &run, sim->now_ns);
 		if (!bytes)
 			break;
@@ -463,7 +425,7 @@ static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)
 
 bool sim_step(struct sim *sim, uint64_t limit_ns)
 {
-	uint64_t at_ns = sim->frame_count ? sim->heap[1]->at_ns : DEADLINE_NEVER;
+	uint64_t at_ns = event_heap_first_at(&sim->frames);
 	struct port *due = NULL;
 
 	for (uint32_t i = 0; i < sim->port_count; i++) {
@@ -483,12 +445,11 @@ bool sim_step(struct sim *sim, uint64_t limit_ns)
 	if (due) {
 		engine_expire(due->lane, sim->now_ns);
 	} else {
-		struct frame *frame = heap_pop(sim);
+		struct frame *frame = frame_of(event_heap_pop(&sim->frames));
 		uint32_t host = sim->owner[frame->to];
 
 		if (is_paused(sim, host)) {
-			frame->at_ns = sim->paused_until_ns[host];
-			heap_push(sim, frame);
+			frame_schedule(sim, frame, sim->paused_until_ns[host]);
 		} else {
 			frame_deliver(sim, frame);
 			free(frame);
