@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A flow: what one host sends to another, and what has become of it.
+ *
+ * The caller sets the first part and keeps the flow as long as the hosts that send it. The hosts
+ * (source.h, engine_host.h) keep the second part up to date.
+ */
+#ifndef URNIC_FABRIC_FLOW_H
+#define URNIC_FABRIC_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fabric_flow {
+	uint32_t source; /* host */
+	uint32_t destination; /* another host */
+	uint16_t source_port; /* UDP; chooses among equal paths */
+	uint8_t priority; /* 0 to 7 */
+	bool is_ecn_capable;
+	uint32_t payload_bytes; /* of each frame but the last, 1 and up */
+	uint32_t header_bytes; /* what a frame of a plain source has besides its payload */
+	uint32_t rate_mbps; /* the most that it sends; 0: the line's rate */
+	uint64_t bytes; /* payload to send; 0: without end */
+	uint64_t start_ps;
+
+	uint64_t sent_bytes; /* payload, retransmissions included */
+	uint64_t received_bytes; /* payload, each byte once */
+	uint64_t received_frames; /* retransmissions included */
+	uint64_t marked_frames; /* received with a congestion mark */
+	uint64_t finish_ps; /* plain source: its last byte arrived; engine: it is acknowledged */
+	uint64_t next_ps; /* plain source: when it may send again */
+	bool has_failed; /* engine: a request has failed, so the queue pair sends nothing more */
+};
+
+#endif

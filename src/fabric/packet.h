@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A frame in the simulated network, and the pool that frames come from.
+ *
+ * The sending host fills in a frame. The network passes it from port to port by pointer, and gives
+ * it back to the pool when a host has received it or a switch has dropped it. `data` is the host's:
+ * the network never looks at it.
+ */
+#ifndef URNIC_FABRIC_PACKET_H
+#define URNIC_FABRIC_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The ECN bits of the IP header (RFC 3168). */
+enum fabric_ecn {
+	FABRIC_ECN_NONE = 0,
+	FABRIC_ECN_CAPABLE = 2,
+	FABRIC_ECN_MARKED = 3,
+};
+
+struct fabric_packet {
+	struct fabric_packet *next; /* in a queue, on a link or in the pool */
+	uint64_t at_ps; /* on a link: when its last bit arrives */
+	uint64_t number; /* within its flow, as the sending host counts */
+	uint32_t flow; /* as the hosts count flows */
+	uint32_t source; /* host */
+	uint32_t destination; /* host */
+	uint32_t bytes; /* of the Ethernet frame, FCS included */
+	uint32_t ingress; /* the port through which it entered the switch that it is in */
+	uint32_t data_bytes;
+	uint16_t source_port; /* UDP; chooses among equal paths */
+	uint8_t priority; /* 0 to 7 */
+	uint8_t ecn; /* enum fabric_ecn */
+	uint8_t pause_vector; /* the priorities that a PFC frame names; 0: no PFC frame */
+	uint8_t pause_on; /* those of them that stop */
+	uint8_t data[];
+};
+
+struct packet_pool {
+	struct fabric_packet *free;
+	struct packet_chunk *chunks;
+	uint32_t data_capacity; /* of each packet, in bytes; set before the first use */
+	uint64_t used; /* packets that are not in the pool */
+};
+
+/* A packet with all fields zero, its data apart; NULL when there is no memory. */
+struct fabric_packet *packet_pool_take(struct packet_pool *pool);
+void packet_pool_return(struct packet_pool *pool, struct fabric_packet *packet);
+void packet_pool_done(struct packet_pool *pool);
+
+/* A queue of packets, first in first out. */
+struct packet_queue {
+	struct fabric_packet *first;
+	struct fabric_packet *last;
+};
+
+static inline void packet_queue_push(struct packet_queue *queue, struct fabric_packet *packet)
+{
+	packet->next = NULL;
+	if (queue->first)
+		queue->last->next = packet;
+	else
+		queue->first = packet;
+	queue->last = packet;
+}
+
+/* The queue is not empty. */
+static inline struct fabric_packet *packet_queue_pop(struct packet_queue *queue)
+{
+	struct fabric_packet *packet = queue->first;
+
+	queue->first = packet->next;
+	return packet;
+}
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fabric/route.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/arith.h"
+
+#define NO_SWITCH UINT32_MAX
+#define FAR       UINT32_MAX
+
+/*
+ * Switches with hosts have a place in `edge`. The ports from switch s towards the switch at place e
+ * are ports[first[s * edge_count + e]] up to the next entry's.
+ */
+struct fabric_routes {
+	uint32_t edge_count;
+	uint32_t *edge; /* by switch: its place; NO_SWITCH: it has no host */
+	uint32_t *first;
+	uint32_t *ports;
+	uint32_t port_count;
+	/* The ports of switch s are own[own_first[s]] up to own[own_first[s + 1]]. */
+	uint32_t *own_first;
+	uint32_t *own;
+};
+
+static void routes_free(struct fabric_routes *routes)
+{
+	if (!routes)
+		return;
+	free(routes->edge);
+	free(routes->first);
+	free(routes->ports);
+	free(routes->own_first);
+	free(routes->own);
+	free(routes);
+}
+
+void route_done(struct fabric *fabric)
+{
+	routes_free(fabric->routes);
+	fabric->routes = NULL;
+}
+
+static uint32_t *numbers_new(uint64_t count)
+{
+	return (uint32_t *)calloc(count + 1, sizeof(uint32_t));
+}
+
+/* The switch at the other end of a switch's port; NO_SWITCH: a host. */
+static uint32_t neighbour_of(const struct fabric *fabric, uint32_t port)
+{
+	const struct fabric_port *peer = &fabric->ports[fabric->ports[port].peer];
+
+	return peer->is_host ? NO_SWITCH : peer->node;
+}
+
+static bool own_ports_find(const struct fabric *fabric, struct fabric_routes *routes)
+{
+	uint32_t count = 0;
+
+	routes->own_first = numbers_new(fabric->switch_count + 1ull);
+	routes->own = numbers_new(fabric->port_count);
+	if (!routes->own_first || !routes->own)
+		return false;
+	for (uint32_t i = 0; i < fabric->port_count; i++)
+		if (!fabric->ports[i].is_host)
+			routes->own_first[fabric->ports[i].node + 1]++;
+	for (uint32_t i = 0; i < fabric->switch_count; i++) {
+		count += routes->own_first[i + 1];
+		routes->own_first[i + 1] = count;
+	}
+	for (uint32_t i = fabric->port_count; i--;) {
+		/* From the last port to the first, so that each switch's are in their order. */
+		const struct fabric_port *port = &fabric->ports[i];
+
+		if (!port->is_host)
+			routes->own[--routes->own_first[port->node + 1]] = i;
+	}
+	/* Each end has moved down to the beginning of its switch. */
+	for (uint32_t i = 0; i < fabric->switch_count; i++)
+		routes->own_first[i] = routes->own_first[i + 1];
+	routes->own_first[fabric->switch_count] = count;
+	return true;
+}
+
+static bool edges_find(const struct fabric *fabric, struct fabric_routes *routes)
+{
+	routes->edge = numbers_new(fabric->switch_count);
+	if (!routes->edge)
+		return false;
+	for (uint32_t i = 0; i < fabric->switch_count; i++)
+		routes->edge[i] = NO_SWITCH;
+	for (uint32_t i = 0; i < fabric->port_count; i++)
+		if (!fabric->ports[i].is_host && neighbour_of(fabric, i) == NO_SWITCH &&
+			routes->edge[fabric->ports[i].node] == NO_SWITCH)
+			routes->edge[fabric->ports[i].node] = routes->edge_count++;
+	return true;
+}
+
+/* The distance of each switch from `start`, breadth first. `queue` has room for all switches. */
+static void distances_find(const struct fabric *fabric, const struct fabric_routes *routes,
+	uint32_t start, uint32_t *distance, uint32_t *queue)
+{
+	uint32_t begin = 0;
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < fabric->switch_count; i++)
+		distance[i] = FAR;
+	distance[start] = 0;
+	queue[end++] = start;
+	while (begin < end) {
+		uint32_t at = queue[begin++];
+
+		for (uint32_t i = routes->own_first[at]; i < routes->own_first[at + 1]; i++) {
+			uint32_t next = neighbour_of(fabric, routes->own[i]);
+
+			if (next == NO_SWITCH || distance[next] != FAR)
+				continue;
+			distance[next] = distance[at] + 1;
+			queue[end++] = next;
+		}
+	}
+}
+
+/* Is the port of switch `at` the first step of a shortest path? */
+static bool leads_closer(
+	const struct fabric *fabric, const uint32_t *distance, uint32_t at, uint32_t port)
+{
+	uint32_t next = neighbour_of(fabric, port);
+
+	return next != NO_SWITCH && distance[at] != FAR && distance[next] + 1 == distance[at];
+}
+
+/* Either count the ports towards the edge switch `start`, or fill them in. */
+static void paths_collect(const struct fabric *fabric, struct fabric_routes *routes, uint32_t start,
+	const uint32_t *distance, uint32_t *fill)
+{
+	uint32_t place = routes->edge[start];
+
+	for (uint32_t at = 0; at < fabric->switch_count; at++) {
+		uint64_t entry = (uint64_t)at * routes->edge_count + place;
+
+		for (uint32_t i = routes->own_first[at]; i < routes->own_first[at + 1]; i++) {
+			if (!leads_closer(fabric, distance, at, routes->own[i]))
+				continue;
+			if (fill)
+				routes->ports[fill[entry]++] = routes->own[i];
+			else
+				routes->first[entry + 1]++;
+		}
+	}
+}
+
+static void paths_pass(const struct fabric *fabric, struct fabric_routes *routes, uint32_t *scratch,
+	uint32_t *fill)
+{
+	for (uint32_t start = 0; start < fabric->switch_count; start++) {
+		if (routes->edge[start] == NO_SWITCH)
+			continue;
+		distances_find(fabric, routes, start, scratch, scratch + fabric->switch_count);
+		paths_collect(fabric, routes, start, scratch, fill);
+	}
+}
+
+static bool paths_find(const struct fabric *fabric, struct fabric_routes *routes)
+{
+	uint64_t entries = (uint64_t)fabric->switch_count * routes->edge_count;
+	uint32_t *scratch = numbers_new(2ull * fabric->switch_count);
+	uint32_t *fill = numbers_new(entries);
+	bool is_done = false;
+
+	routes->first = numbers_new(entries + 1);
+	if (scratch && fill && routes->first) {
+		paths_pass(fabric, routes, scratch, NULL);
+		for (uint64_t i = 0; i < entries; i++) {
+			routes->first[i + 1] += routes->first[i];
+			fill[i] = routes->first[i];
+		}
+		routes->port_count = routes->first[entries];
+		routes->ports = numbers_new(routes->port_count);
+		if (routes->ports) {
+			paths_pass(fabric, routes, scratch, fill);
+			is_done = true;
+		}
+	}
+	free(scratch);
+	free(fill);
+	return is_done;
+}
+
+/* Does each switch with hosts reach all others? Two hosts may also share a cable. */
+static bool is_connected(const struct fabric *fabric, const struct fabric_routes *routes)
+{
+	for (uint32_t i = 0; i < fabric->host_count; i++)
+		if (fabric->hosts[i].port == FABRIC_NO_PORT)
+			return false;
+	for (uint32_t at = 0; at < fabric->switch_count; at++)
+		for (uint32_t place = 0; place < routes->edge_count; place++) {
+			uint64_t entry = (uint64_t)at * routes->edge_count + place;
+
+			if (routes->edge[at] != NO_SWITCH && routes->edge[at] != place &&
+				routes->first[entry] == routes->first[entry + 1])
+				return false;
+		}
+	return true;
+}
+
+int fabric_route(struct fabric *fabric)
+{
+	struct fabric_routes *routes = (struct fabric_routes *)calloc(1, sizeof(*routes));
+
+	route_done(fabric);
+	if (!routes || !own_ports_find(fabric, routes) || !edges_find(fabric, routes) ||
+		!paths_find(fabric, routes)) {
+		routes_free(routes);
+		return -ENOMEM;
+	}
+	fabric->routes = routes;
+	return is_connected(fabric, routes) ? 0 : -ENETUNREACH;
+}
+
+uint32_t route_choose(
+	const struct fabric *fabric, uint32_t switch_number, const struct fabric_packet *packet)
+{
+	const struct fabric_routes *routes = fabric->routes;
+	uint32_t last = fabric->ports[fabric->hosts[packet->destination].port].peer;
+	uint64_t flow = (uint64_t)packet->source << 40 ^ (uint64_t)packet->destination << 16 ^
+		packet->source_port;
+	uint64_t entry;
+	uint32_t count;
+
+	if (fabric->ports[last].node == switch_number)
+		return last;
+	entry = (uint64_t)switch_number * routes->edge_count +
+		routes->edge[fabric->ports[last].node];
+	count = routes->first[entry + 1] - routes->first[entry];
+	if (!count)
+		return FABRIC_NO_PORT;
+	if (count == 1)
+		return routes->ports[routes->first[entry]];
+	return routes->ports[routes->first[entry] +
+		mix_u64(flow ^ fabric->switches[switch_number].salt) % count];
+}
