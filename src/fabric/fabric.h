@@ -3,7 +3,8 @@
  * A simulated lossless Ethernet network: hosts, switches and cables, under virtual time.
  *
  * The caller makes the network (or lets topology.h make it), gives each host its functions, and
- * lets time pass. Hosts bring the frames; source.h has hosts that are plain sources.
+ * lets time pass. Hosts bring the frames: source.h has hosts that are plain sources, engine_host.h
+ * hosts that are urnic's engine.
  *
  * One seed decides everything. All numbers are integers, events are ordered by time and then by the
  * order in which they were made, and no pointer has a part in either. So a run has the same history
