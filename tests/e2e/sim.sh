@@ -1,0 +1,152 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic sim: the scenarios of examples/fabric, what is printed of them, and what it says about wrong
+# scenarios. It makes no network.
+. "$(dirname "$0")/common.sh"
+
+examples=$(dirname "$0")/../../examples/fabric
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
+
+# --- the examples ---
+
+for scenario in "$examples"/*.json; do
+	"$urnic" sim "$scenario" >"$files/once" || fail "$scenario"
+	"$urnic" sim "$scenario" >"$files/again" || fail "$scenario, again"
+	cmp -s "$files/once" "$files/again" || fail "two runs of $scenario differ"
+	grep -q '^workload ' "$files/once" || fail "no workloads of $scenario: $(cat "$files/once")"
+done
+
+# mbps_of EXPRESSION: of the flows' rates, by source and destination.
+mbps_of() {
+	/usr/bin/python3 -c '
+import json, sys
+flows = json.load(open(sys.argv[1]))["flows"]
+rate = {flow["source"] + flow["destination"]: flow["mbps"] for flow in flows}
+print(eval(sys.argv[2]))' "$files/json" "$1"
+}
+
+"$urnic" sim --json "$examples/victim.json" >"$files/json" || fail 'victim --json'
+matches_schema sim <"$files/json"
+mbps_of '0.97 < rate["h2h6"] / rate["h0h5"] < 1.05 and 1.9 < rate["h3h5"] / rate["h0h5"] < 2.1' |
+	grep -q True || fail "the victim's share: $(mbps_of rate)"
+"$urnic" sim --json "$examples/unfairness.json" >"$files/json" || fail 'unfairness --json'
+mbps_of '2.9 < rate["h3h4"] / rate["h0h4"] < 3.1' | grep -q True || fail "the local share: $(mbps_of rate)"
+"$urnic" sim --json "$examples/incast.json" >"$files/json" || fail 'incast --json'
+matches_schema sim <"$files/json"
+grep -q '"finish_us":	null' "$files/json" && fail 'the incast does not finish'
+"$urnic" sim "$examples/headroom.json" | grep -q '^[0-9]* pauses, 0 marks, [1-9][0-9]* frames discarded' ||
+	fail 'too little headroom discards nothing'
+"$urnic" sim "$examples/storm.json" | grep -q ', [1-9][0-9]* by watchdogs' || fail 'the watchdog drops nothing'
+
+# --- options ---
+
+"$urnic" sim --csv "$files/csv" --interval 1000 "$examples/victim.json" >/dev/null || fail '--csv'
+grep -q '^5000.000,s0>s1,3,[1-9]' "$files/csv-queues.csv" || fail "queues: $(head -3 "$files/csv-queues.csv")"
+[ "$(grep -c ',h2,h6,' "$files/csv-rates.csv")" = 20 ] || fail "rates: $(head -3 "$files/csv-rates.csv")"
+"$urnic" sim --csv /no/such/directory/csv "$examples/victim.json" 2>"$files/said" >/dev/null
+[ $? = 1 ] || fail 'an impossible CSV is no failure'
+grep -q '^urnic: /no/such/directory/csv-queues.csv: No such file' "$files/said" || fail "$(cat "$files/said")"
+seed() {
+	"$urnic" sim --seed "$1" "$files/random.json" | grep -o 'hash.*'
+}
+echo '{"topology": {"kind": "fat-tree"}, "duration_us": 100, "workloads": [{"kind": "permutation"}]}' >"$files/random.json"
+[ "$(seed 1)" = "$(seed 1)" ] || fail 'one seed has two histories'
+[ "$(seed 1)" != "$(seed 2)" ] || fail 'two seeds have one history'
+
+# --- urnic sim plan ---
+
+"$urnic" sim plan --rate 40 | grep -q '^the same by the mlx5 driver  *24760 bytes$' || fail 'plan --rate 40'
+"$urnic" sim plan --rate 400 --mtu 9216 | grep -q ' 231867 bytes$' || fail 'plan --rate 400 --mtu 9216'
+"$urnic" sim plan --rate 100 | grep -q '^longest pause  *335.5 us$' || fail 'plan --rate 100'
+"$urnic" sim plan --buffer 12000000 --ports 16 | grep -q '^ECN threshold, beta 8 ' || fail 'plan --buffer'
+"$urnic" sim plan --rate 0 2>"$files/said" && fail 'a rate of 0 is planned'
+grep -q '^urnic: sim plan: --rate takes a number from 0.001 to 1600$' "$files/said" || fail "$(cat "$files/said")"
+
+# --- wrong scenarios ---
+
+# refuses LINE SENTENCE: the scenario on standard input is refused with exactly this.
+refuses() {
+	cat >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" >"$files/out" 2>"$files/said"
+	[ $? = 2 ] || fail "the exit status of: $2"
+	echo "urnic: $files/wrong.json:$1: $2" | cmp -s - "$files/said" || fail "not '$1: $2' but $(cat "$files/said")"
+	[ -s "$files/out" ] && fail "prints results of: $2"
+}
+
+refuses 4 'unknown host "h9": there are h0 to h2' <<'END'
+{
+	"topology": {"kind": "star", "hosts": 3},
+	"workloads": [
+		{"kind": "incast", "to": "h9"}]
+}
+END
+refuses 2 '"rate_gbps" is 0: it is from 0.001 to 1600' <<'END'
+{
+	"topology": {"kind": "star", "hosts": 3, "rate_gbps": 0},
+	"workloads": [{"kind": "incast", "to": "h1"}]
+}
+END
+refuses 3 'unknown key "hsots": "topology" has kind, hosts, hosts_right, leaves, spines, k, rate_gbps, cable_m, switch_rate_gbps, switch_cable_m' <<'END'
+{
+	"topology": {"kind": "star",
+		"hsots": 3},
+	"workloads": [{"kind": "incast", "to": "h1"}]
+}
+END
+refuses 4 'the weights sum to 90: they sum to 100' <<'END'
+{
+	"topology": {"kind": "star"},
+	"switch": {
+		"scheduler": {"3": {"weight": 40},
+			"4": {"weight": 50}}},
+	"workloads": [{"kind": "incast", "to": "h1"}]
+}
+END
+refuses 3 'unknown topology "ring": there is star, dumbbell, leaf-spine, fat-tree' <<'END'
+{"topology":
+	{
+		"kind": "ring"}}
+END
+refuses 5 'this is not JSON' <<'END'
+{
+	"topology": {"kind": "star"},
+	"workloads": [
+		{"kind": "incast"
+		"to": "h1"}]
+}
+END
+refuses 1 'the scenario has no "topology"' <<'END'
+{"seed": 3}
+END
+refuses 3 'host "h1" sends to itself' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "pairs", "pairs": [["h0", "h1"],
+		["h1", "h1"]]}]}
+END
+refuses 4 'there is no cable from "h0" to "h1"' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "incast", "to": "h1"}],
+	"faults": [{"kind": "loss", "from": "h0",
+		"to": "h1", "ppm": 5}]}
+END
+refuses 3 'a fault of kind "storm" has no "ppm"' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "incast", "to": "h1"}],
+	"faults": [{"kind": "storm", "host": "h0", "ppm": 5}]}
+END
+refuses 2 '"kind" is there twice' <<'END'
+{"topology": {"kind": "star",
+	"kind": "star"}, "workloads": [{"kind": "incast", "to": "h1"}]}
+END
+refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}
+END
+
+"$urnic" sim /no/such/scenario 2>"$files/said"
+[ $? = 2 ] || fail 'a missing scenario is no usage error'
+grep -q '^urnic: /no/such/scenario: No such file' "$files/said" || fail "$(cat "$files/said")"
+"$urnic" sim 2>/dev/null
+[ $? = 2 ] || fail 'no scenario is no usage error'
+exit 0

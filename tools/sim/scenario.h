@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_SCENARIO_H
+#define TOOLS_SCENARIO_H
+
+/*
+ * A scenario: a network, its hosts, what they send, and what goes wrong. docs/fabric.md has its
+ * format.
+ *
+ * Hosts are h0, h1 and so on, and switches s0, s1 and so on, in the order of fabric/topology.h.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/flow.h"
+#include "fabric/topology.h"
+#include "sim/scenario_text.h"
+
+enum {
+	SCENARIO_NAME_BYTES = 40,
+	SCENARIO_FLOW_COUNT_MAX = 1 << 20,
+	SCENARIO_HOST_COUNT_MAX = 1 << 16,
+};
+
+/* Flows of one item of "workloads". */
+struct scenario_workload {
+	char name[SCENARIO_NAME_BYTES];
+	uint32_t first_flow;
+	uint32_t flow_count;
+};
+
+enum scenario_fault_kind { SCENARIO_LOSS, SCENARIO_DOWN, SCENARIO_STORM };
+
+struct scenario_fault {
+	enum scenario_fault_kind kind;
+	struct fabric_node from; /* loss, down: the ends of the cable; storm: the host */
+	struct fabric_node to;
+	uint32_t priority; /* storm */
+	uint32_t ppm; /* loss: of a million frames in the direction from `from` */
+	uint32_t period; /* loss: every so-manieth frame; 0: none */
+	uint64_t start_ps;
+	uint64_t end_ps;
+};
+
+struct scenario {
+	uint64_t duration_ps;
+	bool has_engine; /* hosts are urnic's engine, else plain sources */
+	uint32_t mtu_bytes;
+	uint32_t message_bytes;
+	uint32_t depth;
+	uint32_t timeout;
+	uint32_t retry_count;
+	struct fabric_config config;
+	struct topology topology;
+	struct fabric_flow *flows;
+	uint32_t flow_count;
+	struct scenario_workload *workloads;
+	uint32_t workload_count;
+	struct scenario_fault *faults;
+	uint32_t fault_count;
+};
+
+/*
+ * Read a scenario. Prints a sentence and returns false when it is not one. The caller calls
+ * scenario_done() in any case.
+ *
+ * `seed`  If not NULL, the seed instead of the scenario's.
+ */
+bool scenario_read(struct scenario *scenario, const char *path, const uint64_t *seed);
+void scenario_done(struct scenario *scenario);
+
+/* --- for the files of this folder --- */
+
+/* The node with this name; the scenario's topology is read. */
+bool scenario_read_node(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, struct fabric_node *ret_node);
+bool scenario_read_host(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, uint32_t *ret_host);
+
+uint32_t scenario_switch_count(const struct scenario *scenario);
+
+/* The items "switch", "workloads" and "faults". */
+bool scenario_read_switch(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
+bool scenario_read_workloads(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list);
+bool scenario_read_faults(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list);
+
+#endif

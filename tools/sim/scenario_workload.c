@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The items "workloads" and "faults" of a scenario. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "common/command.h"
+#include "sim/scenario.h"
+
+struct workload_numbers {
+	uint64_t bytes;
+	uint64_t start_ps;
+	uint64_t step_ps;
+	uint64_t priority;
+	uint64_t rate_mbps;
+	uint64_t flows;
+	/* faults */
+	uint64_t ppm;
+	uint64_t period;
+	uint64_t end_ps;
+};
+
+#define NUMBER(member, name, scale, low, high) \
+	SCENARIO_NUMBER(struct workload_numbers, member, name, scale, low, high)
+
+#define TIME_US_MAX 1e9
+
+enum workload_kind { WORKLOAD_INCAST, WORKLOAD_PERMUTATION, WORKLOAD_ALL_TO_ALL, WORKLOAD_PAIRS };
+
+static const char *const workload_words[] = {"incast", "permutation", "all-to-all", "pairs", NULL};
+
+/* A workload while it is read. */
+struct workload {
+	const struct scenario_text *text;
+	struct scenario *scenario;
+	const cJSON *item;
+	struct workload_numbers numbers;
+	bool is_ecn_capable;
+	uint32_t capacity; /* of scenario->flows */
+};
+
+/* Room for one more flow. */
+static bool flow_reserve(struct workload *workload)
+{
+	struct scenario *scenario = workload->scenario;
+	struct fabric_flow *flows;
+
+	if (scenario->flow_count == SCENARIO_FLOW_COUNT_MAX)
+		return scenario_refuse(workload->text, workload->item, "more than %d flows",
+			SCENARIO_FLOW_COUNT_MAX);
+	if (scenario->flow_count < workload->capacity)
+		return true;
+	workload->capacity = max_u32(64, 2 * workload->capacity);
+	flows = (struct fabric_flow *)realloc(
+		scenario->flows, workload->capacity * sizeof(struct fabric_flow));
+	if (!flows) {
+		complain("no memory for %u flows", workload->capacity);
+		return false;
+	}
+	scenario->flows = flows;
+	return true;
+}
+
+/* The flows of a pair of hosts, which begin one step after those of the pair before. */
+static bool pair_add(struct workload *workload, uint32_t source, uint32_t destination)
+{
+	struct scenario *scenario = workload->scenario;
+	const struct workload_numbers *numbers = &workload->numbers;
+	const struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
+
+	for (uint64_t i = 0; i < numbers->flows; i++) {
+		uint64_t before = scenario->flow_count - group->first_flow;
+
+		if (!flow_reserve(workload))
+			return false;
+		scenario->flows[scenario->flow_count++] = (struct fabric_flow){
+			.source = source,
+			.destination = destination,
+			.priority = (uint8_t)numbers->priority,
+			.is_ecn_capable = workload->is_ecn_capable,
+			.rate_mbps = (uint32_t)numbers->rate_mbps,
+			.bytes = numbers->bytes,
+			.start_ps = numbers->start_ps + before * numbers->step_ps,
+		};
+	}
+	return true;
+}
+
+/* --- kinds of workloads --- */
+
+static bool incast_read(struct workload *workload)
+{
+	const struct scenario_text *text = workload->text;
+	const cJSON *from = scenario_member(workload->item, "from");
+	const cJSON *name;
+	uint32_t to;
+	uint32_t host;
+
+	if (!scenario_member(workload->item, "to"))
+		return scenario_refuse(text, workload->item, "an incast has no \"to\"");
+	if (!scenario_read_host(
+		    text, workload->scenario, scenario_member(workload->item, "to"), &to))
+		return false;
+	if (from && !cJSON_IsArray(from))
+		return scenario_refuse(text, from, "\"from\" is not a list of hosts");
+	cJSON_ArrayForEach(name, from)
+	{
+		if (!scenario_read_host(text, workload->scenario, name, &host))
+			return false;
+		if (host == to)
+			return scenario_refuse(
+				text, name, "host \"%s\" sends to itself", name->valuestring);
+		if (!pair_add(workload, host, to))
+			return false;
+	}
+	if (from)
+		return true;
+	for (host = 0; host < topology_host_count(&workload->scenario->topology); host++)
+		if (host != to && !pair_add(workload, host, to))
+			return false;
+	return true;
+}
+
+/* Each host sends to one other, and one other sends to it: a random cycle through all. */
+static bool permutation_read(struct workload *workload)
+{
+	struct scenario *scenario = workload->scenario;
+	uint32_t count = topology_host_count(&scenario->topology);
+	uint32_t *to = (uint32_t *)calloc(count, sizeof(uint32_t));
+	struct fabric_random random = fabric_random_make(
+		scenario->config.seed, FABRIC_RANDOM_WORKLOAD, scenario->workload_count);
+	bool is_added = to;
+
+	if (!to)
+		complain("no memory for %u hosts", count);
+	for (uint32_t i = 0; to && i < count; i++)
+		to[i] = i;
+	for (uint32_t i = count - 1; to && i; i--) {
+		uint32_t other = (uint32_t)fabric_random_below(&random, i);
+		uint32_t host = to[i];
+
+		to[i] = to[other];
+		to[other] = host;
+	}
+	for (uint32_t i = 0; is_added && i < count; i++)
+		is_added = pair_add(workload, i, to[i]);
+	free(to);
+	return is_added;
+}
+
+static bool all_to_all_read(struct workload *workload)
+{
+	uint32_t count = topology_host_count(&workload->scenario->topology);
+
+	/* In each step every host is the destination of one other. */
+	for (uint32_t step = 1; step < count; step++)
+		for (uint32_t host = 0; host < count; host++)
+			if (!pair_add(workload, host, (host + step) % count))
+				return false;
+	return true;
+}
+
+static bool pairs_read(struct workload *workload)
+{
+	const struct scenario_text *text = workload->text;
+	const cJSON *list = scenario_member(workload->item, "pairs");
+	const cJSON *pair;
+
+	if (!cJSON_IsArray(list))
+		return scenario_refuse(text, list ? list : workload->item,
+			"\"pairs\" is a list of pairs of hosts");
+	cJSON_ArrayForEach(pair, list)
+	{
+		uint32_t source;
+		uint32_t destination;
+
+		if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2)
+			return scenario_refuse(text, pair, "a pair is a list of two hosts");
+		if (!scenario_read_host(text, workload->scenario, pair->child, &source) ||
+			!scenario_read_host(
+				text, workload->scenario, pair->child->next, &destination))
+			return false;
+		if (source == destination)
+			return scenario_refuse(text, pair, "host \"%s\" sends to itself",
+				pair->child->valuestring);
+		if (!pair_add(workload, source, destination))
+			return false;
+	}
+	return true;
+}
+
+static bool kind_read(struct workload *workload, uint32_t kind)
+{
+	static const char *const own[] = {"to", "from", "pairs"};
+	static const uint32_t own_kind[] = {WORKLOAD_INCAST, WORKLOAD_INCAST, WORKLOAD_PAIRS};
+
+	for (uint32_t i = 0; i < ARRAY_COUNT(own); i++)
+		if (scenario_member(workload->item, own[i]) && kind != own_kind[i])
+			return scenario_refuse(workload->text,
+				scenario_member(workload->item, own[i]),
+				"a workload of kind \"%s\" has no \"%s\"", workload_words[kind],
+				own[i]);
+	switch ((enum workload_kind)kind) {
+	case WORKLOAD_INCAST:
+		return incast_read(workload);
+	case WORKLOAD_PERMUTATION:
+		return permutation_read(workload);
+	case WORKLOAD_ALL_TO_ALL:
+		return all_to_all_read(workload);
+	case WORKLOAD_PAIRS:
+		return pairs_read(workload);
+	}
+	return false;
+}
+
+static bool workload_read(struct workload *workload)
+{
+	static const struct scenario_field fields[] = {
+		SCENARIO_OTHER("kind"),
+		SCENARIO_OTHER("name"),
+		SCENARIO_OTHER("to"),
+		SCENARIO_OTHER("from"),
+		SCENARIO_OTHER("pairs"),
+		SCENARIO_OTHER("ecn"),
+		NUMBER(bytes, "bytes", 1, 1, 1e15),
+		NUMBER(start_ps, "start_us", 1e6, 0, TIME_US_MAX),
+		NUMBER(step_ps, "step_us", 1e6, 0, TIME_US_MAX),
+		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
+		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
+		NUMBER(flows, "flows", 1, 1, 65536),
+	};
+	struct scenario *scenario = workload->scenario;
+	struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
+	const cJSON *kind = scenario_member(workload->item, "kind");
+	const char *name = NULL;
+	uint32_t place;
+
+	workload->numbers = (struct workload_numbers){.priority = 3, .flows = 1};
+	workload->is_ecn_capable = true;
+	if (!scenario_read_object(workload->text, workload->item, "a workload", fields,
+		    ARRAY_COUNT(fields), &workload->numbers) ||
+		!scenario_read_string(workload->text, workload->item, "name", &name) ||
+		!scenario_read_bool(
+			workload->text, workload->item, "ecn", &workload->is_ecn_capable))
+		return false;
+	if (!kind)
+		return scenario_refuse(
+			workload->text, workload->item, "a workload has no \"kind\"");
+	if (!scenario_read_word(workload->text, kind, "kind of workload", workload_words, &place))
+		return false;
+	group->first_flow = scenario->flow_count;
+	snprintf(group->name, sizeof(group->name), "%s", name ? name : workload_words[place]);
+	if (!kind_read(workload, place))
+		return false;
+	group->flow_count = scenario->flow_count - group->first_flow;
+	scenario->workload_count++;
+	return true;
+}
+
+bool scenario_read_workloads(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list)
+{
+	struct workload workload = {.text = text, .scenario = scenario};
+
+	if (!cJSON_IsArray(list))
+		return scenario_refuse(
+			text, list ? list : text->root, "the scenario has no list \"workloads\"");
+	scenario->workloads = (struct scenario_workload *)calloc(
+		(size_t)cJSON_GetArraySize(list) + 1, sizeof(struct scenario_workload));
+	if (!scenario->workloads) {
+		complain("no memory for workloads");
+		return false;
+	}
+	cJSON_ArrayForEach(workload.item, list)
+	{
+		if (!workload_read(&workload))
+			return false;
+	}
+	if (!scenario->flow_count)
+		return scenario_refuse(text, list, "the workloads have no flow");
+	return true;
+}
+
+/* --- faults --- */
+
+static const char *const fault_words[] = {"loss", "down", "storm", NULL};
+
+static bool are_neighbours(
+	const struct scenario *scenario, struct fabric_node a, struct fabric_node b)
+{
+	struct fabric *fabric = fabric_create(&scenario->config);
+	bool are_found = false;
+
+	if (fabric && !topology_build(fabric, &scenario->topology))
+		for (uint32_t i = 0; i < fabric->port_count; i++) {
+			const struct fabric_port *port = &fabric->ports[i];
+			const struct fabric_port *peer = &fabric->ports[port->peer];
+
+			are_found |= port->is_host == a.is_host && port->node == a.number &&
+				peer->is_host == b.is_host && peer->node == b.number;
+		}
+	fabric_destroy(fabric);
+	return are_found;
+}
+
+static bool cable_read(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, struct scenario_fault *fault)
+{
+	const cJSON *from = scenario_member(item, "from");
+	const cJSON *to = scenario_member(item, "to");
+
+	if (!from || !to)
+		return scenario_refuse(text, item, "a fault of a cable has \"from\" and \"to\"");
+	if (!scenario_read_node(text, scenario, from, &fault->from) ||
+		!scenario_read_node(text, scenario, to, &fault->to))
+		return false;
+	if (!are_neighbours(scenario, fault->from, fault->to))
+		return scenario_refuse(text, to, "there is no cable from \"%s\" to \"%s\"",
+			from->valuestring, to->valuestring);
+	return true;
+}
+
+static bool storm_read(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, struct scenario_fault *fault)
+{
+	fault->from.is_host = true;
+	if (!scenario_member(item, "host"))
+		return scenario_refuse(text, item, "a storm has a \"host\"");
+	return scenario_read_host(
+		text, scenario, scenario_member(item, "host"), &fault->from.number);
+}
+
+/* Each kind of fault has its own members besides the times. */
+static bool fault_check(const struct scenario_text *text, const cJSON *item, uint32_t kind)
+{
+	static const struct {
+		const char *name;
+		uint32_t kinds; /* a bit for each kind that has it */
+	} own[] = {
+		{"from", 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN},
+		{"to", 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN},
+		{"host", 1u << SCENARIO_STORM},
+		{"priority", 1u << SCENARIO_STORM},
+		{"ppm", 1u << SCENARIO_LOSS},
+		{"every", 1u << SCENARIO_LOSS},
+	};
+
+	for (uint32_t i = 0; i < ARRAY_COUNT(own); i++)
+		if (scenario_member(item, own[i].name) && !(own[i].kinds >> kind & 1))
+			return scenario_refuse(text, scenario_member(item, own[i].name),
+				"a fault of kind \"%s\" has no \"%s\"", fault_words[kind],
+				own[i].name);
+	if (kind == SCENARIO_LOSS &&
+		!scenario_member(item, "ppm") == !scenario_member(item, "every"))
+		return scenario_refuse(text, item, "a loss has either \"ppm\" or \"every\"");
+	return true;
+}
+
+static bool fault_read(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, struct scenario_fault *fault)
+{
+	static const struct scenario_field fields[] = {
+		SCENARIO_OTHER("kind"),
+		SCENARIO_OTHER("from"),
+		SCENARIO_OTHER("to"),
+		SCENARIO_OTHER("host"),
+		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
+		NUMBER(ppm, "ppm", 1, 1, 1000000),
+		NUMBER(period, "every", 1, 2, 1e9),
+		NUMBER(start_ps, "start_us", 1e6, 0, TIME_US_MAX),
+		NUMBER(end_ps, "end_us", 1e6, 0, TIME_US_MAX),
+	};
+	struct workload_numbers numbers = {.priority = 3, .end_ps = FABRIC_NEVER};
+	const cJSON *kind = scenario_member(item, "kind");
+	uint32_t place;
+
+	if (!scenario_read_object(text, item, "a fault", fields, ARRAY_COUNT(fields), &numbers))
+		return false;
+	if (!kind)
+		return scenario_refuse(text, item, "a fault has no \"kind\"");
+	if (!scenario_read_word(text, kind, "kind of fault", fault_words, &place) ||
+		!fault_check(text, item, place))
+		return false;
+	if (numbers.end_ps <= numbers.start_ps)
+		return scenario_refuse(text, item, "the fault ends before it begins");
+	*fault = (struct scenario_fault){
+		.kind = (enum scenario_fault_kind)place,
+		.priority = (uint32_t)numbers.priority,
+		.ppm = (uint32_t)numbers.ppm,
+		.period = (uint32_t)numbers.period,
+		.start_ps = numbers.start_ps,
+		.end_ps = numbers.end_ps,
+	};
+	return place == SCENARIO_STORM ? storm_read(text, scenario, item, fault)
+				       : cable_read(text, scenario, item, fault);
+}
+
+bool scenario_read_faults(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list)
+{
+	const cJSON *item;
+
+	if (!list)
+		return true;
+	if (!cJSON_IsArray(list))
+		return scenario_refuse(text, list, "\"faults\" is not a list");
+	scenario->faults = (struct scenario_fault *)calloc(
+		(size_t)cJSON_GetArraySize(list) + 1, sizeof(struct scenario_fault));
+	if (!scenario->faults) {
+		complain("no memory for faults");
+		return false;
+	}
+	cJSON_ArrayForEach(item, list)
+	{
+		if (!fault_read(text, scenario, item, &scenario->faults[scenario->fault_count]))
+			return false;
+		scenario->fault_count++;
+	}
+	return true;
+}

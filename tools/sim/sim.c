@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic sim: runs a scenario in the simulated network. */
+#include "sim/sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/command.h"
+
+const char command_sim_help[] =
+	"usage: urnic sim [OPTIONS] FILE\n"
+	"       urnic sim plan [--rate GBPS] [--cable METRES] [--mtu BYTES] [--buffer BYTES]\n"
+	"                      [--ports COUNT] [--priorities COUNT] [--beta BETA]\n"
+	"\n"
+	"Runs a scenario in a simulated lossless Ethernet network, and prints what its flows, queues\n"
+	"and pauses did. The same file gives the same result on every machine. docs/fabric.md has\n"
+	"the format of scenarios.\n"
+	"\n"
+	"  --json           print the results as JSON\n"
+	"  --csv PREFIX     write queue lengths to PREFIX-queues.csv, rates to PREFIX-rates.csv\n"
+	"  --interval US    the time between two rows of these; the default is a 200th of the run\n"
+	"  --seed NUMBER    use this seed instead of the scenario's\n"
+	"\n"
+	"`urnic sim plan` prints how much headroom a cable needs for PFC, and with --buffer the\n"
+	"thresholds of a switch.\n"
+	"\n"
+	"Examples:\n"
+	"  urnic sim examples/fabric/victim.json\n"
+	"  urnic sim plan --rate 100 --cable 300 --mtu 4096 --buffer 32000000\n";
+
+enum { SAMPLE_COUNT = 200 };
+
+struct sim_options {
+	const char *path;
+	const char *csv_prefix;
+	bool has_json;
+	bool has_seed;
+	uint64_t seed;
+	double interval_us; /* 0: the default */
+};
+
+static bool value_read(struct sim_options *options, const char *name, const char *value)
+{
+	char *end = NULL;
+
+	if (strcmp(name, "--csv") == 0) {
+		options->csv_prefix = value;
+		return true;
+	}
+	errno = 0;
+	if (strcmp(name, "--seed") == 0) {
+		options->has_seed = true;
+		options->seed = strtoull(value, &end, 10);
+		if (value[0] >= '0' && value[0] <= '9' && !*end && !errno)
+			return true;
+		complain("sim: --seed takes a whole number");
+		return false;
+	}
+	options->interval_us = strtod(value, &end);
+	if (end != value && !*end && options->interval_us >= 0.001 && options->interval_us <= 1e9)
+		return true;
+	complain("sim: --interval takes microseconds, from 0.001 to 1e9");
+	return false;
+}
+
+static bool has_value(const char *name)
+{
+	return strcmp(name, "--csv") == 0 || strcmp(name, "--seed") == 0 ||
+		strcmp(name, "--interval") == 0;
+}
+
+static bool options_read(struct sim_options *options, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") == 0) {
+			options->has_json = true;
+		} else if (has_value(argv[i])) {
+			if (i + 1 == argc) {
+				complain("sim: %s takes a value", argv[i]);
+				return false;
+			}
+			if (!value_read(options, argv[i], argv[i + 1]))
+				return false;
+			i++;
+		} else if (argv[i][0] == '-') {
+			complain("sim: unknown option '%s'; urnic sim --help lists them", argv[i]);
+			return false;
+		} else if (options->path) {
+			complain("sim: one scenario, not '%s' and '%s'", options->path, argv[i]);
+			return false;
+		} else {
+			options->path = argv[i];
+		}
+	}
+	if (!options->path)
+		complain("sim: no scenario; urnic sim --help says how to call it");
+	return options->path;
+}
+
+static bool scenario_execute(struct sim_run *run, const struct sim_options *options)
+{
+	if (!sim_run_init(run))
+		return false;
+	run->interval_ps = options->interval_us > 0
+		? (uint64_t)(options->interval_us * FABRIC_PS_PER_US)
+		: run->scenario.duration_ps / SAMPLE_COUNT;
+	if (options->csv_prefix && !sim_csv_open(run, options->csv_prefix))
+		return false;
+	return sim_run_execute(run);
+}
+
+static bool results_print(const struct sim_run *run, const struct sim_options *options)
+{
+	if (options->has_json)
+		return sim_json_print(run);
+	sim_report_print(run);
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	complain("the results cannot be printed: %s", strerror(errno));
+	return false;
+}
+
+int command_sim(int argc, char **argv)
+{
+	struct sim_options options = {0};
+	struct sim_run run = {0};
+	bool is_done;
+
+	if (argc > 1 && strcmp(argv[1], "plan") == 0)
+		return sim_plan(argc - 1, argv + 1);
+	if (!options_read(&options, argc, argv))
+		return EXIT_USAGE;
+	if (!scenario_read(&run.scenario, options.path, options.has_seed ? &options.seed : NULL)) {
+		scenario_done(&run.scenario);
+		return EXIT_USAGE;
+	}
+	is_done = scenario_execute(&run, &options);
+	is_done = sim_csv_close(&run) && is_done;
+	is_done = is_done && results_print(&run, &options);
+	sim_run_done(&run);
+	return is_done ? EXIT_OK : EXIT_FAILED;
+}

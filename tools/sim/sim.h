@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_SIM_H
+#define TOOLS_SIM_H
+
+/* A scenario that runs, and what is printed of it. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "fabric/engine_host.h"
+#include "fabric/fabric.h"
+#include "fabric/source.h"
+#include "sim/scenario.h"
+
+enum { SIM_PORT_NAME_BYTES = 24 };
+
+struct sim_run {
+	struct scenario scenario;
+	struct fabric *fabric;
+	struct sources *sources; /* one of these two */
+	struct engine_hosts *hosts;
+	struct arena arena; /* of the engines */
+	void *arena_memory;
+	FILE *queues; /* CSV; NULL: none */
+	FILE *rates;
+	uint64_t interval_ps; /* between two rows of CSV */
+	uint64_t *sampled_bytes; /* of each flow at the last row */
+};
+
+/*
+ * Build the network of run->scenario, which is read. Prints a sentence and returns false without
+ * memory. The caller calls sim_run_done() in any case.
+ */
+bool sim_run_init(struct sim_run *run);
+void sim_run_done(struct sim_run *run);
+
+/* Let the time of the scenario pass. Returns false, with a sentence printed, without memory. */
+bool sim_run_execute(struct sim_run *run);
+
+/* --- CSV (sim_csv.c) --- */
+
+/* Open PREFIX-queues.csv and PREFIX-rates.csv. */
+bool sim_csv_open(struct sim_run *run, const char *prefix);
+
+/* Write the rows of now. */
+void sim_csv_sample(struct sim_run *run);
+
+/* Returns false, with a sentence printed, when something could not be written. */
+bool sim_csv_close(struct sim_run *run);
+
+/* --- results --- */
+
+/* What a flow got while it was active, in Mbit/s of payload. */
+double sim_flow_mbps(const struct sim_run *run, uint32_t flow);
+
+/* Retransmitted packets; 0 for plain sources. */
+uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow);
+
+/* "s0>h3": the port of s0 towards h3. */
+void sim_port_name(const struct fabric *fabric, uint32_t port, char ret_name[SIM_PORT_NAME_BYTES]);
+
+/* The mean length of an egress queue over the whole run, in bytes. */
+uint64_t sim_queue_mean(const struct fabric *fabric, uint32_t port, uint32_t priority);
+
+/* Has this priority of the port sent, received or paused anything? */
+bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority);
+
+void sim_report_print(const struct sim_run *run);
+bool sim_json_print(const struct sim_run *run);
+
+/* urnic sim plan */
+int sim_plan(int argc, char **argv);
+
+#endif

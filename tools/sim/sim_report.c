@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "sim/sim.h"
+
+enum {
+	FLOW_ROWS_MAX = 20, /* more flows are summed up only */
+	QUEUE_ROWS_MAX = 8,
+	QUEUE_MEAN_MIN = 100, /* bytes; shorter queues are not printed */
+};
+
+/* --- results --- */
+
+double sim_flow_mbps(const struct sim_run *run, uint32_t number)
+{
+	const struct fabric_flow *flow = &run->scenario.flows[number];
+	uint64_t end_ps = min_u64(flow->finish_ps, run->fabric->now_ps);
+
+	if (end_ps <= flow->start_ps)
+		return 0;
+	return (double)flow->received_bytes * 8 * FABRIC_PS_PER_US /
+		(double)(end_ps - flow->start_ps);
+}
+
+uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow)
+{
+	if (!run->hosts)
+		return 0;
+	return counter_read(&engine_hosts_sender(run->hosts, flow)->public->counters,
+		COUNTER_retransmitted_pkts);
+}
+
+void sim_port_name(const struct fabric *fabric, uint32_t number, char ret_name[SIM_PORT_NAME_BYTES])
+{
+	const struct fabric_port *port = &fabric->ports[number];
+	const struct fabric_port *peer = &fabric->ports[port->peer];
+
+	snprintf(ret_name, SIM_PORT_NAME_BYTES, "%c%u>%c%u", port->is_host ? 'h' : 's', port->node,
+		peer->is_host ? 'h' : 's', peer->node);
+}
+
+uint64_t sim_queue_mean(const struct fabric *fabric, uint32_t port, uint32_t priority)
+{
+	uint64_t ns = fabric->now_ps / FABRIC_PS_PER_NS;
+
+	return ns ? fabric_queue_byte_ns(fabric, port, priority) / ns : 0;
+}
+
+bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority)
+{
+	const struct port_counters *counters = &port->priority[priority].counters;
+
+	return counters->sent_frames || counters->received_frames || counters->sent_pauses ||
+		counters->received_pauses;
+}
+
+/* --- workloads --- */
+
+static int compare_times(const void *a, const void *b)
+{
+	uint64_t first = *(const uint64_t *)a;
+	uint64_t second = *(const uint64_t *)b;
+
+	return first < second ? -1 : first > second;
+}
+
+/* The times that the finished flows of a workload took, sorted. Returns their number. */
+static uint32_t times_collect(
+	const struct sim_run *run, const struct scenario_workload *workload, uint64_t *times)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < workload->flow_count; i++) {
+		const struct fabric_flow *flow = &run->scenario.flows[workload->first_flow + i];
+
+		if (flow->finish_ps != FABRIC_NEVER)
+			times[count++] = flow->finish_ps - flow->start_ps;
+	}
+	qsort(times, count, sizeof(*times), compare_times);
+	return count;
+}
+
+static double percentile_us(const uint64_t *times, uint32_t count, uint32_t percent)
+{
+	uint32_t place = (uint32_t)div_ceil_u64((uint64_t)count * percent, 100);
+
+	return (double)times[max_u32(place, 1) - 1] / FABRIC_PS_PER_US;
+}
+
+static void times_print(const struct sim_run *run, const struct scenario_workload *workload)
+{
+	uint64_t *times = (uint64_t *)calloc(workload->flow_count + 1ull, sizeof(uint64_t));
+	uint32_t count = times ? times_collect(run, workload, times) : 0;
+
+	if (count)
+		printf("%10.1f%10.1f%10.1f\n", percentile_us(times, count, 50),
+			percentile_us(times, count, 99), percentile_us(times, count, 100));
+	else
+		printf("%10s%10s%10s\n", "-", "-", "-");
+	free(times);
+}
+
+static void workload_print(const struct sim_run *run, const struct scenario_workload *workload)
+{
+	double sum = 0;
+	double squares = 0;
+	double least = 0;
+	double most = 0;
+	uint32_t finished = 0;
+
+	for (uint32_t i = 0; i < workload->flow_count; i++) {
+		uint32_t number = workload->first_flow + i;
+		double gbps = sim_flow_mbps(run, number) / 1000;
+
+		sum += gbps;
+		squares += gbps * gbps;
+		least = !i || gbps < least ? gbps : least;
+		most = gbps > most ? gbps : most;
+		finished += run->scenario.flows[number].finish_ps != FABRIC_NEVER;
+	}
+	printf("%-14s%7u%10u%10.3f%10.3f%10.3f%8.4f", workload->name, workload->flow_count,
+		finished, least, workload->flow_count ? sum / workload->flow_count : 0, most,
+		squares > 0 ? sum * sum / (workload->flow_count * squares) : 0);
+	times_print(run, workload);
+}
+
+static void workloads_print(const struct sim_run *run)
+{
+	printf("\n%-14s%7s%10s%30s%8s%30s\n%-31s%10s%10s%10s%8s%10s%10s%10s\n", "workload", "flows",
+		"finished", "Gbit/s of a flow", "Jain", "completion time, us", "", "least", "mean",
+		"most", "", "median", "p99", "longest");
+	for (uint32_t i = 0; i < run->scenario.workload_count; i++)
+		workload_print(run, &run->scenario.workloads[i]);
+}
+
+static void flows_print(const struct sim_run *run)
+{
+	printf("\n%-14s%10s%10s%14s%10s%15s%14s\n", "flow", "priority", "Gbit/s", "MB received",
+		"marked", "retransmitted", "finish, us");
+	for (uint32_t i = 0; i < run->scenario.flow_count; i++) {
+		const struct fabric_flow *flow = &run->scenario.flows[i];
+		char name[SIM_PORT_NAME_BYTES];
+
+		snprintf(name, sizeof(name), "h%u>h%u", flow->source, flow->destination);
+		printf("%-14s%10u%10.3f%14.3f%10llu%15llu", name, flow->priority,
+			sim_flow_mbps(run, i) / 1000, (double)flow->received_bytes / 1e6,
+			(unsigned long long)flow->marked_frames,
+			(unsigned long long)sim_flow_retransmitted(run, i));
+		if (flow->has_failed)
+			printf("%14s\n", "failed");
+		else if (flow->finish_ps == FABRIC_NEVER)
+			printf("%14s\n", "-");
+		else
+			printf("%14.1f\n", (double)flow->finish_ps / FABRIC_PS_PER_US);
+	}
+}
+
+/* --- queues --- */
+
+/* The queue with the largest mean length that is below that of the last one printed. */
+static bool queue_next(const struct fabric *fabric, uint64_t *below, uint32_t *place)
+{
+	uint32_t best = UINT32_MAX;
+	uint64_t best_mean = 0;
+
+	for (uint32_t i = 0; i < fabric->port_count * FABRIC_PRIORITY_COUNT; i++) {
+		const struct fabric_port *port = &fabric->ports[i / FABRIC_PRIORITY_COUNT];
+		uint64_t mean = sim_queue_mean(
+			fabric, i / FABRIC_PRIORITY_COUNT, i % FABRIC_PRIORITY_COUNT);
+		bool is_behind = mean < *below || (mean == *below && i > *place);
+
+		if (!port->is_host && is_behind && (best == UINT32_MAX || mean > best_mean) &&
+			mean >= QUEUE_MEAN_MIN) {
+			best = i;
+			best_mean = mean;
+		}
+	}
+	*below = best_mean;
+	*place = best;
+	return best != UINT32_MAX;
+}
+
+static void queue_print(const struct fabric *fabric, uint32_t number, uint32_t priority)
+{
+	const struct port_counters *counters = &fabric->ports[number].priority[priority].counters;
+	char name[SIM_PORT_NAME_BYTES];
+
+	sim_port_name(fabric, number, name);
+	printf("%-14s%10u%12.1f%12.1f%10llu%10.1f%10llu\n", name, priority,
+		(double)sim_queue_mean(fabric, number, priority) / 1000,
+		(double)counters->queue_bytes_max / 1000,
+		(unsigned long long)counters->marked_frames,
+		100.0 * (double)pause_total_ps(fabric, number, priority) /
+			(double)max_u64(fabric->now_ps, 1),
+		(unsigned long long)counters->storms);
+}
+
+static void queues_print(const struct fabric *fabric)
+{
+	uint64_t below = UINT64_MAX;
+	uint32_t place = 0;
+
+	printf("\n%-14s%10s%24s%10s%10s%10s\n%-24s%12s%12s%10s%10s%10s\n", "queue", "priority",
+		"KB", "marked", "paused", "storms", "", "mean", "most", "", "%", "");
+	for (uint32_t i = 0; i < QUEUE_ROWS_MAX && queue_next(fabric, &below, &place); i++)
+		queue_print(fabric, place / FABRIC_PRIORITY_COUNT, place % FABRIC_PRIORITY_COUNT);
+}
+
+/* --- the whole network --- */
+
+static void network_print(const struct sim_run *run)
+{
+	const struct fabric *fabric = run->fabric;
+	struct port_counters sum = {0};
+	uint64_t lost_frames = 0;
+	uint64_t buffer_bytes = 0;
+
+	for (uint32_t i = 0; i < fabric->port_count; i++) {
+		lost_frames += fabric->ports[i].lost_frames;
+		for (uint32_t j = 0; j < FABRIC_PRIORITY_COUNT; j++) {
+			const struct port_counters *counters =
+				&fabric->ports[i].priority[j].counters;
+
+			sum.sent_pauses += counters->sent_pauses;
+			sum.discarded_frames += counters->discarded_frames;
+			sum.marked_frames += counters->marked_frames;
+			sum.storm_drops += counters->storm_drops;
+		}
+	}
+	for (uint32_t i = 0; i < fabric->switch_count; i++)
+		buffer_bytes = max_u64(buffer_bytes, fabric->switches[i].buffer.used_bytes_max);
+	printf("%u hosts, %u switches, %.3f ms, seed %llu: %llu events, hash %016llx\n",
+		fabric->host_count, fabric->switch_count, (double)fabric->now_ps / FABRIC_PS_PER_MS,
+		(unsigned long long)fabric->config.seed, (unsigned long long)fabric->event_count,
+		(unsigned long long)fabric->hash);
+	printf("%llu pauses, %llu marks, %llu frames discarded, %llu by watchdogs, %llu lost on "
+	       "cables; largest shared buffer in use %.1f KB\n",
+		(unsigned long long)sum.sent_pauses, (unsigned long long)sum.marked_frames,
+		(unsigned long long)sum.discarded_frames, (unsigned long long)sum.storm_drops,
+		(unsigned long long)lost_frames, (double)buffer_bytes / 1000);
+}
+
+void sim_report_print(const struct sim_run *run)
+{
+	network_print(run);
+	workloads_print(run);
+	if (run->scenario.flow_count <= FLOW_ROWS_MAX)
+		flows_print(run);
+	queues_print(run->fabric);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "common/command.h"
+
+enum { PROGRESS_STEPS = 100 };
+
+/* Address space for the engines' queues; pages that nobody touches cost nothing. */
+#define ARENA_BYTES (1ull << 32)
+
+static bool arena_map(struct sim_run *run)
+{
+	uint8_t *base = (uint8_t *)mmap(NULL, ARENA_SPAN(ARENA_BYTES), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return false;
+	run->arena_memory = base;
+	if (mprotect(base, ARENA_BYTES, PROT_READ | PROT_WRITE) ||
+		mprotect(base + ARENA_SIDE_BYTES, ARENA_BYTES, PROT_READ | PROT_WRITE))
+		return false;
+	arena_init(&run->arena, base, ARENA_BYTES);
+	return true;
+}
+
+static bool engines_init(struct sim_run *run)
+{
+	const struct scenario *scenario = &run->scenario;
+	struct engine_hosts_init init = {
+		.arena = &run->arena,
+		.mtu_bytes = scenario->mtu_bytes,
+		.message_bytes = scenario->message_bytes,
+		.depth = scenario->depth,
+		.timeout = scenario->timeout,
+		.retry_count = scenario->retry_count,
+	};
+
+	if (arena_map(run))
+		run->hosts = engine_hosts_create(
+			run->fabric, &init, scenario->flows, scenario->flow_count);
+	return run->hosts;
+}
+
+bool sim_run_init(struct sim_run *run)
+{
+	struct scenario *scenario = &run->scenario;
+	bool is_made;
+
+	run->fabric = fabric_create(&scenario->config);
+	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology);
+	if (is_made && scenario->has_engine)
+		is_made = engines_init(run);
+	else if (is_made)
+		is_made = (run->sources = sources_create(
+				   run->fabric, scenario->flows, scenario->flow_count));
+	if (!is_made)
+		complain("no memory for %u hosts and %u flows",
+			topology_host_count(&scenario->topology), scenario->flow_count);
+	return is_made;
+}
+
+void sim_run_done(struct sim_run *run)
+{
+	engine_hosts_destroy(run->hosts);
+	sources_destroy(run->sources);
+	fabric_destroy(run->fabric);
+	if (run->arena_memory)
+		munmap(run->arena_memory, ARENA_SPAN(ARENA_BYTES));
+	free(run->sampled_bytes);
+	scenario_done(&run->scenario);
+}
+
+/* --- faults --- */
+
+/* The port of a node towards another one; the scenario has checked that there is one. */
+static uint32_t port_between(
+	const struct fabric *fabric, struct fabric_node from, struct fabric_node to)
+{
+	uint32_t number = 0;
+
+	for (;; number++) {
+		const struct fabric_port *port = &fabric->ports[number];
+		const struct fabric_port *peer = &fabric->ports[port->peer];
+
+		if (port->is_host == from.is_host && port->node == from.number &&
+			peer->is_host == to.is_host && peer->node == to.number)
+			return number;
+	}
+}
+
+static void fault_switch(struct fabric *fabric, const struct scenario_fault *fault, bool is_on)
+{
+	uint32_t number;
+
+	if (fault->kind == SCENARIO_STORM) {
+		number = fabric->hosts[fault->from.number].port;
+		uint8_t others =
+			fabric->ports[number].pause_forced & (uint8_t) ~(1u << fault->priority);
+
+		pause_force(
+			fabric, number, is_on ? others | (uint8_t)(1u << fault->priority) : others);
+		return;
+	}
+	number = port_between(fabric, fault->from, fault->to);
+	if (fault->kind == SCENARIO_LOSS) {
+		fabric->ports[number].loss_ppm = is_on ? fault->ppm : 0;
+		fabric->ports[number].loss_period = is_on ? fault->period : 0;
+	} else {
+		fabric->ports[number].is_down = is_on;
+		fabric->ports[fabric->ports[number].peer].is_down = is_on;
+	}
+}
+
+/* Begin and end the faults whose time is now. */
+static void faults_apply(struct sim_run *run)
+{
+	for (uint32_t i = 0; i < run->scenario.fault_count; i++) {
+		const struct scenario_fault *fault = &run->scenario.faults[i];
+
+		if (fault->end_ps == run->fabric->now_ps)
+			fault_switch(run->fabric, fault, false);
+		if (fault->start_ps == run->fabric->now_ps)
+			fault_switch(run->fabric, fault, true);
+	}
+}
+
+/* The first time after now at which a fault begins or ends. */
+static uint64_t fault_next_ps(const struct sim_run *run)
+{
+	uint64_t next_ps = FABRIC_NEVER;
+
+	for (uint32_t i = 0; i < run->scenario.fault_count; i++) {
+		const struct scenario_fault *fault = &run->scenario.faults[i];
+
+		if (fault->start_ps > run->fabric->now_ps)
+			next_ps = min_u64(next_ps, fault->start_ps);
+		if (fault->end_ps > run->fabric->now_ps)
+			next_ps = min_u64(next_ps, fault->end_ps);
+	}
+	return next_ps;
+}
+
+/* --- time --- */
+
+static void progress_print(const struct sim_run *run, uint64_t step)
+{
+	fprintf(stderr, "\r%3u %%  %llu events", (unsigned)(step * 100 / PROGRESS_STEPS),
+		(unsigned long long)run->fabric->event_count);
+	if (step == PROGRESS_STEPS)
+		fputs("\r\033[K", stderr);
+}
+
+bool sim_run_execute(struct sim_run *run)
+{
+	uint64_t end_ps = run->scenario.duration_ps;
+	bool has_terminal = isatty(STDERR_FILENO);
+	uint64_t sample_ps = run->queues ? run->interval_ps : FABRIC_NEVER;
+	uint64_t step = 0;
+
+	faults_apply(run);
+	while (run->fabric->now_ps < end_ps) {
+		uint64_t progress_ps = end_ps / PROGRESS_STEPS * (step + 1);
+		uint64_t until_ps = min_u64(end_ps, min_u64(fault_next_ps(run), sample_ps));
+
+		if (step + 1 < PROGRESS_STEPS)
+			until_ps = min_u64(until_ps, max_u64(progress_ps, 1));
+		if (fabric_run(run->fabric, until_ps)) {
+			complain("no memory for more frames");
+			return false;
+		}
+		faults_apply(run);
+		if (until_ps == sample_ps) {
+			sim_csv_sample(run);
+			sample_ps += run->interval_ps;
+		}
+		while (step < PROGRESS_STEPS && until_ps >= end_ps / PROGRESS_STEPS * (step + 1))
+			step++;
+		if (has_terminal)
+			progress_print(run, until_ps == end_ps ? PROGRESS_STEPS : step);
+	}
+	return true;
+}
