@@ -403,6 +403,7 @@ static void read_response_finish(
 
 	if (rx->is_ready_answer_awaited) {
 		rx->is_ready_answer_awaited = false;
+		iwarp_schedule(iwarp); /* a request may have waited for this response */
 		return;
 	}
 	rx->answer_bytes += segment->payload_bytes;

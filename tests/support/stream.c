@@ -183,23 +183,51 @@ static unsigned offer(struct stream_end *end, struct iwarp_span spans[IWARP_SPAN
 	return spans[0].at ? 1 : iwarp_offer(end->iwarp, spans);
 }
 
-size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
+/*
+ * The runtime asks only a scheduled queue pair (worker/worker_streams.c). When the socket has room
+ * again, it schedules the queue pair whose bytes the socket did not take.
+ */
+static bool is_turn_of(struct stream_end *end)
+{
+	if (end->is_blocked)
+		iwarp_schedule(end->iwarp);
+	end->is_blocked = false;
+	return iwarp_first(&end->lane) == end->iwarp;
+}
+
+/* Take up to `room` bytes, at least 1, of the next output. Returns how many. */
+static uint32_t output_take(struct stream_end *end, uint8_t *to, size_t room)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];
-	uint32_t taken = 0;
-	unsigned count;
+	unsigned count = output(end, parts);
+	uint32_t taken = 0, offered = 0;
 
-	if (end->is_closed || end->has_said_end)
-		return 0;
-	count = output(end, parts);
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t step = (uint32_t)min_u64(parts[i].bytes, room - taken);
 
 		memcpy(to + taken, parts[i].at, step);
 		taken += step;
+		offered += parts[i].bytes;
 	}
 	if (taken)
 		iwarp_sent(end->iwarp, taken, end->now_ns);
+	end->is_blocked = taken < offered;
+	return taken;
+}
+
+size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
+{
+	size_t taken = 0;
+	uint32_t step = 1;
+
+	if (end->is_closed || end->has_said_end || !is_turn_of(end))
+		return 0;
+	while (step && taken < room && !end->is_blocked) {
+		step = output_take(end, to + taken, room - taken);
+		taken += step;
+	}
+	if (!step || end->is_blocked)
+		iwarp_unschedule(end->iwarp);
 	after(end);
 	return taken;
 }

@@ -42,6 +42,7 @@ struct stream_end {
 	uint8_t *memory;
 	uint32_t key;
 	uint64_t now_ns;
+	bool is_blocked; /* the last stream_take() has not taken all that it was offered */
 	bool has_said_end; /* our half is closed */
 	bool is_closed;
 	uint32_t events; /* enum signal_event, so far */

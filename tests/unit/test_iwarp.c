@@ -435,6 +435,22 @@ static void lost_connection_flushes_what_is_under_way(void **state)
 	pair_stop();
 }
 
+/* One READ may be outstanding, and the one that says "ready" is. */
+static void read_posted_before_the_initiator_is_ready_is_sent_afterwards(void **state)
+{
+	struct stream_options options = {.settings = stream_settings(true)};
+
+	(void)state;
+	options.settings.ready = MPA_READY_READ;
+	options.settings.ird = 1;
+	options.settings.ord = 1;
+	stream_pair_start(&a, &b, &options);
+	post(WR_RDMA_READ, 5000, 0, 0);
+	stream_run(&a, &b);
+	expect(&a, WC_RDMA_READ, WC_SUCCESS);
+	pair_stop();
+}
+
 static void responder_waits_until_the_initiator_is_ready(void **state)
 {
 	static const uint32_t ways[] = {0, MPA_READY_SEND, MPA_READY_WRITE, MPA_READY_READ};
@@ -570,6 +586,7 @@ int main(void)
 		cmocka_unit_test(closing_flushes_both_ends),
 		cmocka_unit_test(peer_that_does_not_close_is_left_after_a_while),
 		cmocka_unit_test(lost_connection_flushes_what_is_under_way),
+		cmocka_unit_test(read_posted_before_the_initiator_is_ready_is_sent_afterwards),
 		cmocka_unit_test(responder_waits_until_the_initiator_is_ready),
 		cmocka_unit_test(responder_without_peer_to_peer_waits_only_so_long),
 		cmocka_unit_test(responder_waits_no_longer_when_a_message_stalls),
