@@ -102,8 +102,8 @@ static void end_open(struct end *end, uint8_t slot)
 	arena_init(&end->arena, arena_memory_new(ARENA_BYTES), ARENA_BYTES);
 	assert_int_equal(mr_table_init(&end->mrs, &end->arena, 4, test_permutation(1)), 0);
 	assert_int_equal(cq_init(&end->cq, &end->arena, 2 * STREAMS * DEPTH), 0);
-	assert_int_equal(worker_create(&end->arena, &end->mrs, slot, 0, &end->public, &hooks,
-				 &end->worker),
+	assert_int_equal(
+		worker_create(&end->arena, &end->mrs, slot, 0, &end->public, &hooks, &end->worker),
 		0);
 	memory_open(end);
 	for (uint32_t i = 0; i < STREAMS; i++)
@@ -218,8 +218,7 @@ static void post_send(struct end *end, uint32_t i, uint32_t bytes)
 
 	worker_lock(end->worker);
 	worker_glance(end->worker);
-	assert_int_equal(
-		engine_post_send(end->qp[i], &wr, 1, &posted, end->worker->now_ns), 0);
+	assert_int_equal(engine_post_send(end->qp[i], &wr, 1, &posted, end->worker->now_ns), 0);
 	worker_send(end->worker, true);
 	worker_unlock(end->worker);
 }
@@ -230,9 +229,8 @@ static void post_receives(struct end *end, uint32_t messages)
 
 	for (uint32_t i = 0; i < STREAMS; i++)
 		for (uint32_t n = 0; n < messages; n++)
-			assert_int_equal(qp_post_recv(end->qp[i],
-						 &(struct recv_wr){i, &sge, 1}),
-				0);
+			assert_int_equal(
+				qp_post_recv(end->qp[i], &(struct recv_wr){i, &sge, 1}), 0);
 }
 
 /* Post a short message and `longs` long ones on each stream, which then take no more. */
