@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_CONGESTION_SWIFT_H
+#define URNIC_CONGESTION_SWIFT_H
+
+/*
+ * Swift: a window that follows the delay (Kumar et al., SIGCOMM 2020).
+ *
+ * Below the target delay the window grows by swift_ai packets in a round trip. Above it shrinks, at
+ * most once in a round trip, by swift_beta times the excess's share of the delay. A small window
+ * has a longer target, so that many flows share a link fairly. Swift needs no marks.
+ *
+ * The sender is paced at a window in each round trip, so a window may be less than a packet.
+ *
+ * Integers only: windows in 2^-16 packets, time in ns.
+ */
+
+#include <stdint.h>
+
+#include "congestion/cc_params.h"
+
+#define SWIFT_PACKET 65536u /* a window of one packet */
+
+enum { SWIFT_WINDOW_PACKETS_MAX = 4096 };
+
+/* Zeroed at first. */
+struct swift {
+	uint32_t window; /* 0: nothing was acknowledged yet, so there is no limit */
+	uint64_t rtt_ns; /* smoothed */
+	uint64_t decrease_from_ns; /* the window may shrink again */
+};
+
+/*
+ * An acknowledgement for `packets`, at least 1, shows a round trip of `rtt_ns`, above 0.
+ *
+ * `line_packets`  The window that fills the line in this time; a larger one has no effect.
+ */
+void swift_on_ack(struct swift *swift, const struct cc_params *params, uint32_t line_packets,
+	uint64_t rtt_ns, uint32_t packets, uint64_t now_ns);
+
+/* The delay that a window, above 0, aims at. */
+uint64_t swift_target_ns(const struct cc_params *params, uint32_t window);
+
+#endif
