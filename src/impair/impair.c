@@ -112,11 +112,12 @@ static bool transmission_identify(struct impair_flow *flow, const uint8_t *packe
 		ret_sent->kind = STREAM_ACKS;
 		ret_sent->position = flow->acks++;
 		/*
-		 * An acknowledgement advances the PSN, too. Without this update, many of them in a
-		 * row would make position_of() take the next response for a retransmission.
+		 * Follow the PSN, so that position_of() takes the next response for a new one. A
+		 * congestion notification has none.
 		 */
-		flow->responses.next = max_u64(
-			flow->responses.next, position_of(&flow->responses, get_be24(packet + 9)));
+		if (info->operation == OPERATION_ACKNOWLEDGE)
+			flow->responses.next = max_u64(flow->responses.next,
+				position_of(&flow->responses, get_be24(packet + 9)));
 		return true;
 	}
 	ret_sent->kind = info->role == OPCODE_ROLE_RESPONSE ? STREAM_RESPONSES : STREAM_REQUESTS;

@@ -311,6 +311,17 @@ static void response_behind_many_acknowledged_writes_is_first(void **state)
 	assert_false(fate_of(&flow, OPCODE_RC_READ_RESPONSE_ONLY, after).is_first);
 }
 
+/* Its PSN is 0, which is no position of the flow. */
+static void response_behind_a_congestion_notification_is_first(void **state)
+{
+	struct impair_flow flow = flow_new(1);
+
+	(void)state;
+	plan_begin("", "");
+	assert_false(fate_of(&flow, OPCODE_CNP_NOTIFICATION, U24_MASK + 1 - PSN_FIRST).is_first);
+	assert_true(fate_of(&flow, OPCODE_RC_READ_RESPONSE_ONLY, 0).is_first);
+}
+
 static void flow_that_is_connected_anew_begins_anew(void **state)
 {
 	struct impair_flow flow = flow_new(1);
@@ -426,6 +437,7 @@ int main(void)
 		cmocka_unit_test(retransmission_is_not_first_and_draws_anew),
 		cmocka_unit_test(read_that_is_repeated_in_part_is_not_first),
 		cmocka_unit_test(response_behind_many_acknowledged_writes_is_first),
+		cmocka_unit_test(response_behind_a_congestion_notification_is_first),
 		cmocka_unit_test(flow_that_is_connected_anew_begins_anew),
 		cmocka_unit_test(fault_hits_the_packet_that_it_names),
 		cmocka_unit_test(acknowledgements_are_counted_as_they_leave),
