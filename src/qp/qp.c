@@ -8,6 +8,8 @@
 #include "memory/mw.h"
 #include "queue/tags.h"
 
+static_assert(sizeof(struct qp_public) <= 512, "a block of that size");
+
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
 {
@@ -65,7 +67,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 
 	qp->public = arena_at(arena, qp->public_offset);
 	qp->public->qpn = qpn;
-	qp->public->type = init->type;
+	qp->public->type = (uint16_t)init->type;
 	qp->public->sq_offset = qp->sq_offset;
 	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
 	qp->public->owner = init->owner;
@@ -354,7 +356,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 
 	qp->state = state;
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
-	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
+	atomic_store_explicit(&qp->public->state, (uint16_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
 	if (qp->local)
 		qp->local->ops->state_changed(qp, old, now_ns);

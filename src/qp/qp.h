@@ -103,16 +103,16 @@ struct qp_caps {
 /* The public state of a queue pair, in NIC memory. */
 struct qp_public {
 	uint32_t qpn;
-	uint32_t type;
-	_Atomic uint32_t state;
 	uint32_t dest_qpn;
+	uint32_t owner; /* the open device that the queue pair belongs to */
+	uint16_t type;
+	_Atomic uint16_t state;
 	struct gid local;
 	struct gid remote;
 	uint64_t sq_offset;
 	/* The receive queue that the queue pair uses: its own or a shared one; 0: none */
 	uint64_t rq_offset;
 	uint64_t next_offset; /* the next queue pair's struct qp_public in the lane's list */
-	uint64_t owner; /* the open device that the queue pair belongs to */
 	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
 	struct counters counters;
@@ -322,7 +322,7 @@ struct qp_init {
 	struct qp_caps caps; /* with `srq`, recv_depth and recv_sge_max are unused */
 	uint32_t mtu_bytes; /* the port's MTU; a connection later gets the path MTU */
 	bool is_all_signaled;
-	uint64_t owner; /* shown in the public state */
+	uint32_t owner; /* shown in the public state */
 	void *user; /* the front end's object, which this room does not use */
 };
 

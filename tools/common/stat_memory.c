@@ -109,7 +109,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 		.type = (enum qp_type) public.type,
 		.state = (enum qp_state) public.state,
 		.dest_qpn = public.dest_qpn,
-		.ifindex = (uint32_t) public.owner,
+		.ifindex = public.owner,
 		.local = public.local,
 		.remote = public.remote,
 	};
