@@ -14,6 +14,7 @@
 #include "ib/ud/ud.h"
 #include "iwarp/iwarp.h"
 #include "wire/packet.h"
+#include "wire/roce.h"
 
 /* The transport of each queue pair type; NULL: this build has no such type. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
@@ -245,8 +246,14 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	}
 	if (qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns) && guard_refuses(qp, origin))
 		return false;
+	if (packet.info->role == OPCODE_ROLE_CONGESTION) {
+		congestion_on_cnp(qp, origin, now_ns);
+		return false;
+	}
 	switch (qp->transport->receive(qp, &packet, origin, now_ns)) {
 	case PACKET_TAKEN:
+		if (roce_is_marked(origin->traffic_class))
+			congestion_on_mark(qp, now_ns);
 		if (qp->peer_port != origin->source_port && qp->type != QP_TYPE_UD)
 			qp->peer_port = origin->source_port;
 		return true;
@@ -287,7 +294,8 @@ size_t engine_next_packet(
 		run->packets = 1;
 		run->borrowed = NULL;
 		run->borrowed_bytes = 0;
-		bytes = qp->transport->next_packet(qp, run, now_ns);
+		bytes = qp->is_cnp_pending ? congestion_cnp_write(qp, run)
+					   : qp->transport->next_packet(qp, run, now_ns);
 		if (!bytes) {
 			turn_end(lane, qp, false);
 			continue;

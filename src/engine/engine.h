@@ -109,7 +109,8 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 /*
  * Write the next packets to send: one packet, or a run of packets (wire/packet_run.h).
  * Acknowledgements precede requests, because a request may be the program's answer to a message
- * that an acknowledgement completes.
+ * that an acknowledgement completes. A congestion notification precedes all other packets of its
+ * queue pair.
  *
  * `with_acks`  If false, queue pairs that have only an acknowledgement pending are skipped.
  * `run`        In: the caller's buffer. Out: what the buffer contains. Borrowed payloads stay at

@@ -35,6 +35,7 @@
  */
 #define LANE_LATE_NS 20000000u
 
+struct cc_params;
 struct cq_taker;
 struct impair;
 struct qp;
@@ -87,6 +88,7 @@ struct lane {
 	const struct capture_public *capture_public;
 	struct capture *capture;
 	struct impair *impair; /* NULL: no impairments; the NIC sets it */
+	const struct cc_params *cc; /* NULL: no congestion control; the NIC sets it */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */
 	uint64_t public_offset;
 	/* The count of impossible records that processes of this host left in shared memory. */

@@ -40,8 +40,6 @@ enum {
 	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
 	UDP_TAILS_COUNT = 64, /* power of two */
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
-	UDP_CE = 3, /* the ECN value Congestion Experienced (RFC 3168) */
-	UDP_ECN_MASK = 3,
 	/*
 	 * When the kernel has accepted no packet for this time, the port drops the waiting packets,
 	 * so that the requester's retries run out. At 1 Mbit/s, sending a super-packet takes this

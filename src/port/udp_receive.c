@@ -53,7 +53,7 @@ static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	*id = (uint16_t)(found + 1);
 	counters->rx_packets++;
 	counters->rx_bytes += packet->data_bytes;
-	if ((packet->tos & UDP_ECN_MASK) == UDP_CE)
+	if (roce_is_marked(packet->tos))
 		counters->rx_ce_marked++;
 	if (on_packet(context, packet)) {
 		*was_taken = true;

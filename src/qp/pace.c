@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "congestion/cc_flow.h"
 #include "qp/qp.h"
 #include "wire/roce.h"
 
@@ -23,6 +24,7 @@ struct pace {
 	struct qp_transport paced; /* in use while there is a rate */
 	struct deadline deadline;
 	uint32_t rate_kbps;
+	uint32_t congestion_kbps; /* what congestion control permits; 0: no limit */
 	uint32_t overhead_bytes; /* the bytes on the wire that bytes_count() adds to each packet */
 	uint64_t burst_ns; /* how long before its due time a packet may leave */
 	uint64_t due_ns; /* when the next packet is due */
@@ -50,6 +52,11 @@ uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes)
 	return bytes_ns(rate_kbps, bytes + packet_overhead_bytes(false));
 }
 
+uint32_t pace_packet_bytes(const struct qp *qp)
+{
+	return qp->mtu_bytes + BTH_BYTES + packet_overhead_bytes(gid_is_ipv4(&qp->attr.path.local));
+}
+
 static void bytes_count(struct pace *pace, uint64_t bytes, uint64_t now_ns)
 {
 	pace->due_ns =
@@ -69,6 +76,61 @@ static void rate_resume(struct qp *qp)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
+/* The lower of two rates; 0 is no rate. */
+static uint32_t lower_rate(uint32_t a, uint32_t b)
+{
+	return a && b ? min_u32(a, b) : a | b;
+}
+
+/*
+ * How early a packet may be. The burst is PACE_BURST_NS unless the program has set one, and at
+ * least one packet.
+ */
+static uint64_t burst_of(const struct pace *pace)
+{
+	uint32_t asked_bytes = pace->qp->attr.burst_bytes;
+	uint64_t burst_ns = asked_bytes ? duration_ns(pace, asked_bytes) : PACE_BURST_NS;
+	uint64_t packet_ns = duration_ns(pace, pace->qp->mtu_bytes + pace->overhead_bytes);
+
+	/* The first packet of a burst is not early, so it is no part of this time. */
+	return burst_ns > packet_ns ? burst_ns - packet_ns : 0;
+}
+
+/* Pace by the lowest of the present rates. */
+static void rate_set(struct pace *pace)
+{
+	struct qp *qp = pace->qp;
+	const struct qp_attr *attr = &qp->attr;
+
+	pace->rate_kbps = lower_rate(
+		lower_rate(attr->rate_limit_kbps, attr->path.rate_kbps), pace->congestion_kbps);
+	qp->transport = pace->rate_kbps ? &pace->paced : pace->plain;
+	if (!pace->rate_kbps)
+		return;
+	pace->overhead_bytes = qp->type == QP_TYPE_RAW_PACKET
+		? FCS_BYTES
+		: packet_overhead_bytes(gid_is_ipv4(&attr->path.local));
+	pace->burst_ns = burst_of(pace);
+}
+
+void pace_follow(struct qp *qp, uint64_t now_ns)
+{
+	uint32_t rate_kbps = cc_flow_rate_kbps(qp->cc, now_ns);
+
+	if (!qp->pace && rate_kbps) {
+		qp->pace = qp->reserved_pace;
+		qp->reserved_pace = NULL;
+	}
+	if (!qp->pace || qp->pace->congestion_kbps == rate_kbps)
+		return;
+	qp->pace->congestion_kbps = rate_kbps;
+	rate_set(qp->pace);
+	if (!qp->pace->rate_kbps && pace_is_waiting(qp)) {
+		deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
+		rate_resume(qp);
+	}
+}
+
 /*
  * The paced transport's next_packet(). It sends single packets, never a run, because the rate
  * applies to each packet.
@@ -76,10 +138,15 @@ static void rate_resume(struct qp *qp)
 static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct pace *pace = qp->pace;
-	bool is_early = pace->due_ns > now_ns + pace->burst_ns;
 	struct packet_run single = {.buffer = run->buffer, .packets = 1};
 	size_t bytes = 0;
+	bool is_early;
 
+	if (qp->cc)
+		pace_follow(qp, now_ns);
+	if (!pace->rate_kbps)
+		return pace->plain->next_packet(qp, run, now_ns);
+	is_early = pace->due_ns > now_ns + pace->burst_ns;
 	if (!is_early)
 		bytes = pace->plain->next_packet(qp, &single, now_ns);
 	else if (pace->plain->next_unpaced)
@@ -87,6 +154,8 @@ static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns
 	if (bytes) {
 		*run = single;
 		bytes_count(pace, bytes, now_ns);
+		if (qp->cc)
+			cc_flow_on_sent(qp->cc, (uint32_t)bytes + pace->overhead_bytes, now_ns);
 	} else if (is_early) {
 		rate_wait(pace);
 	}
@@ -124,11 +193,11 @@ bool pace_is_waiting(const struct qp *qp)
 	return qp->pace && qp->pace->deadline.position != 0;
 }
 
-int pace_prepare(struct qp *qp)
+int pace_reserve(struct qp *qp)
 {
 	struct pace *pace;
 
-	if (qp->pace)
+	if (qp->pace || qp->reserved_pace)
 		return 0;
 	if (deadline_heap_reserve(&qp->lane->pacing, qp->lane->qp_count))
 		return -ENOMEM;
@@ -139,56 +208,40 @@ int pace_prepare(struct qp *qp)
 	pace->plain = qp->transport;
 	pace->paced = *qp->transport;
 	pace->paced.next_packet = next_packet;
-	qp->pace = pace;
+	qp->reserved_pace = pace;
 	return 0;
 }
 
-static uint32_t rate_of(const struct qp_attr *attr)
+int pace_prepare(struct qp *qp)
 {
-	if (!attr->rate_limit_kbps || !attr->path.rate_kbps)
-		return attr->rate_limit_kbps | attr->path.rate_kbps;
-	return min_u32(attr->rate_limit_kbps, attr->path.rate_kbps);
-}
+	int error = pace_reserve(qp);
 
-/*
- * How long before its due time a packet may leave. The burst is PACE_BURST_NS unless the program
- * has set one, and at least one packet.
- */
-static uint64_t burst_of(const struct pace *pace)
-{
-	uint32_t asked_bytes = pace->qp->attr.burst_bytes;
-	uint64_t burst_ns = asked_bytes ? duration_ns(pace, asked_bytes) : PACE_BURST_NS;
-	uint64_t packet_ns = duration_ns(pace, pace->qp->mtu_bytes + pace->overhead_bytes);
-
-	/* The first packet of a burst is not early, so it is no part of this time. */
-	return burst_ns > packet_ns ? burst_ns - packet_ns : 0;
+	if (!error && !qp->pace) {
+		qp->pace = qp->reserved_pace;
+		qp->reserved_pace = NULL;
+	}
+	return error;
 }
 
 void pace_update(struct qp *qp)
 {
-	uint32_t rate_kbps = rate_of(&qp->attr);
 	struct pace *pace = qp->pace;
 	bool was_waiting = pace_is_waiting(qp);
 
-	assert(pace || !rate_kbps);
+	assert(pace || (!qp->attr.rate_limit_kbps && !qp->attr.path.rate_kbps));
 	if (!pace)
 		return;
 	deadline_set(&qp->lane->pacing, &pace->deadline, DEADLINE_NEVER);
-	qp->transport = rate_kbps ? &pace->paced : pace->plain;
-	pace->rate_kbps = rate_kbps;
 	pace->due_ns = 0;
-	if (rate_kbps) {
-		pace->overhead_bytes = qp->type == QP_TYPE_RAW_PACKET
-			? FCS_BYTES
-			: packet_overhead_bytes(gid_is_ipv4(&qp->attr.path.local));
-		pace->burst_ns = burst_of(pace);
-	}
+	rate_set(pace);
 	if (was_waiting)
 		rate_resume(qp);
 }
 
 void pace_done(struct qp *qp)
 {
+	free(qp->reserved_pace);
+	qp->reserved_pace = NULL;
 	if (!qp->pace)
 		return;
 	deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing limits the sending rate of a queue pair to the lower of two rates: the queue pair's rate
- * limit, and the static rate of its path (IBTA 9.11).
+ * Pacing limits the sending rate of a queue pair to the lowest of three rates: the queue pair's
+ * rate limit, the static rate of its path (IBTA 9.11), and what congestion control permits
+ * (congestion.h).
  *
  * A paced queue pair has its own copy of its type's transport, whose next_packet() first checks the
  * time. So queue pairs that are not paced have nothing to check. The schedule is a leaky bucket
@@ -45,6 +46,21 @@ struct qp;
  * of queue pairs.
  */
 int pace_prepare(struct qp *qp);
+
+/*
+ * Allocate what a later pace_follow() needs, which allocates nothing. The same as pace_prepare(),
+ * but until then the queue pair counts as never paced.
+ */
+int pace_reserve(struct qp *qp);
+
+/*
+ * The rate that congestion control permits may have changed: from now on pace by it. The caller has
+ * called pace_reserve() before, and qp->cc is not NULL.
+ */
+void pace_follow(struct qp *qp, uint64_t now_ns);
+
+/* The length of a full packet of the queue pair on the wire. */
+uint32_t pace_packet_bytes(const struct qp *qp);
 
 /*
  * The rate limit or the path may have changed. From now on the queue pair is paced by their present

@@ -113,6 +113,7 @@ void qp_done(struct qp *qp)
 	list_remove(&qp->tx_link);
 	qp_set_deadline(qp, DEADLINE_NEVER);
 	pace_done(qp);
+	congestion_done(qp);
 	signal_forget(&qp->lane->signals, &qp->signal);
 	completions_forget(qp);
 	windows_release(qp);
@@ -363,6 +364,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	if (state == QP_SQE && old != QP_SQE)
 		qp_flush(qp, now_ns);
 	if (state == QP_ERR && old != QP_ERR) {
+		qp->is_cnp_pending = false;
 		qp_flush(qp, now_ns);
 		if (qp->srq && qp->type != QP_TYPE_XRC_RECV)
 			signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_LAST_WQE);
@@ -381,6 +383,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp->peer_port = 0;
 		impair_flow_reset(&qp->impair);
+		congestion_reset(qp);
 		pace_update(qp);
 	}
 }

@@ -23,6 +23,7 @@
 #include "impair/impair.h"
 #include "lane/counter.h"
 #include "lane/lane.h"
+#include "qp/congestion.h"
 #include "qp/guard.h"
 #include "qp/pace.h"
 #include "qp/qp_local.h"
@@ -52,6 +53,7 @@ enum {
  */
 struct qp_path {
 	uint32_t id;
+	uint32_t cnp_id; /* the same path, with the DSCP of CNPs; only if the lane has `cc` */
 	uint32_t ifindex; /* the interface of the local address */
 	struct gid local;
 	struct gid remote;
@@ -248,6 +250,9 @@ struct qp {
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: no rate was ever set */
+	struct pace *reserved_pace; /* for congestion control; NULL: in use, or not reserved */
+	struct cc_flow *cc; /* NULL: no congestion control */
+	bool is_cnp_pending; /* the notification point has to send a CNP */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	/*
 	 * Two hints, which any thread reads (qp_prefetch): where the next post within this host
@@ -535,6 +540,9 @@ static inline bool qp_is_receiving(const struct qp *qp)
 }
 
 /* --- paths (qp_path.c) --- */
+
+/* Are these the addresses of the queue pair and its peer, on either path? */
+bool qp_is_address_of_peer(const struct qp *qp, const struct packet_origin *origin);
 
 /* Publish the queue pair's addresses in NIC memory, after the paths have changed. */
 void qp_path_publish(struct qp *qp);

@@ -247,6 +247,8 @@ int qp_modify(
 
 	if (is_rate_set(mask, attr) && pace_prepare(qp))
 		return -ENOMEM;
+	if (to == QP_RTR && congestion_prepare(qp))
+		return -ENOMEM;
 	attributes_apply(qp, mask, attr);
 	if (mask & ATTR_ALT_PATH)
 		alternate_apply(qp, attr);
@@ -256,6 +258,8 @@ int qp_modify(
 		qp->mtu_bytes = 128u << qp->attr.path_mtu;
 	qp->public->dest_qpn = qp->attr.dest_qpn;
 	qp_path_publish(qp);
+	if (to == QP_RTR)
+		congestion_reset(qp);
 	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
 		pace_update(qp);
 	if (mask & ATTR_AV)

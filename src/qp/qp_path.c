@@ -21,6 +21,13 @@ static bool is_alternate(const struct qp *qp, const struct packet_origin *origin
 		gid_is_equal(&qp->attr.alt_path.local, origin->destination);
 }
 
+bool qp_is_address_of_peer(const struct qp *qp, const struct packet_origin *origin)
+{
+	return (gid_is_equal(&qp->attr.path.remote, origin->source) &&
+		       gid_is_equal(&qp->attr.path.local, origin->destination)) ||
+		is_alternate(qp, origin);
+}
+
 void qp_path_publish(struct qp *qp)
 {
 	qp->public->local = qp->attr.path.local;

@@ -5,6 +5,7 @@
 /*
  * The constants of RoCEv2 (IBTA annex A17), whose packets are UDP datagrams that end with the ICRC.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The destination port of every RoCEv2 packet. */
@@ -26,6 +27,12 @@
 static inline uint8_t roce_traffic_class(uint8_t traffic_class)
 {
 	return (traffic_class & 0xfc) | 2;
+}
+
+/* Did a switch mark the packet Congestion Experienced (RFC 3168)? */
+static inline bool roce_is_marked(uint8_t traffic_class)
+{
+	return (traffic_class & 3) == 3;
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "congestion/cc_params.h"
 #include "engine/engine.h"
 #include "engine/multicast.h"
 #include "ib/rc/rc.h"
@@ -52,6 +53,7 @@ struct target {
 	struct gid local;
 	struct gid remote;
 	struct gid group;
+	struct cc_params cc;
 	uint64_t now_ns;
 	uint32_t key;
 	uint32_t window; /* the key of a memory window, bound or not */
@@ -242,6 +244,9 @@ static void target_init(struct target *target, struct input *input)
 		cq_init(&target->cq, &target->arena, CQ_ENTRIES))
 		abort();
 	target->lane.zerocopy_bytes_min = 256;
+	cc_params_init(&target->cc, choice & 1 ? CC_SWIFT : CC_DCQCN, CC_PRESET_SIGCOMM15);
+	if (choice & 2)
+		target->lane.cc = &target->cc;
 	srqs_create(target, &init, choice >= 0x80);
 	if (engine_qp_create(&target->lane, &init, 5, &target->qp) ||
 		mr_table_add(&target->mrs, &memory, 0, &target->key) ||
@@ -480,6 +485,7 @@ static void receive(struct target *target, struct input *input)
 		.source = &target->remote,
 		.destination = is_multicast ? &target->group : &target->local,
 		.source_port = way & 0x80 ? 0xc001 : 0xc002,
+		.traffic_class = way >> 2 & 3,
 	};
 	engine_receive(&target->lane, &origin, exact, length, target->now_ns);
 	free(exact);

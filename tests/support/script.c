@@ -28,7 +28,10 @@ static void connect(struct script *script, const struct script_options *options)
 		.access = or_usual(
 			options->access, MR_REMOTE_ANY | MR_FLUSH_GLOBAL, options->has_no_access),
 		.qkey = SCRIPT_QKEY,
-		.path = {.id = SCRIPT_PATH, .local = script->local, .remote = script->remote},
+		.path = {.id = SCRIPT_PATH,
+			.cnp_id = SCRIPT_CNP_PATH,
+			.local = script->local,
+			.remote = script->remote},
 		.path_mtu = or_usual(options->path_mtu, 1, false),
 		.dest_qpn = SCRIPT_PEER_QPN,
 		.rq_psn = SCRIPT_RQ_PSN,
@@ -107,6 +110,7 @@ void script_start(struct script *script, const struct script_options *options)
 	arena_init(&script->arena, script->arena_memory, ARENA_BYTES);
 	assert_int_equal(mr_table_init(&script->mrs, &script->arena, 16, test_permutation(1)), 0);
 	assert_int_equal(engine_lane_init(&script->lane, &script->arena, &script->mrs, 5, 0), 0);
+	script->lane.cc = options->cc;
 	assert_int_equal(
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
 	if (options->srq_pd) {
@@ -218,8 +222,9 @@ static bool take(struct script *script)
 	engine_check(&script->lane);
 	if (!bytes)
 		return false;
-	assert_int_equal(script->run.path, script->path);
 	assert_int_equal(packet_decode(&script->packet, script->wire, bytes), PACKET_OK);
+	bool is_cnp = script->packet.info->role == OPCODE_ROLE_CONGESTION;
+	assert_int_equal(script->run.path, is_cnp ? SCRIPT_CNP_PATH : script->path);
 	assert_int_equal(script->packet.bth.dest_qpn.value, SCRIPT_PEER_QPN);
 	return true;
 }
@@ -279,6 +284,24 @@ void script_expect_rnr(struct script *script, uint32_t index)
 	assert_int_equal(packet->aeth.value, 12);
 }
 
+void script_expect_cnp(struct script *script)
+{
+	static const uint8_t zero[16];
+	static const struct bth bth = {
+		.opcode = OPCODE_CNP_NOTIFICATION,
+		.becn = true,
+		.pkey = BTH_PKEY_DEFAULT,
+		.dest_qpn = {SCRIPT_PEER_QPN},
+	};
+	uint8_t expected[BTH_BYTES];
+
+	assert_true(take(script));
+	bth_encode(&bth, expected);
+	assert_memory_equal(script->wire, expected, sizeof(expected));
+	assert_int_equal(script->packet.payload_bytes, sizeof(zero));
+	assert_memory_equal(script->packet.payload, zero, sizeof(zero));
+}
+
 void script_expect_refusal(struct script *script, uint32_t index, enum aeth_nak code)
 {
 	script_expect_nak(script, index, code);
@@ -333,6 +356,7 @@ void script_send(struct script *script, const struct packet *packet)
 		.source = &script->remote,
 		.destination = &script->local,
 		.source_port = script->remote_port,
+		.traffic_class = script->traffic_class,
 	};
 	engine_receive(&script->lane, &origin, bytes, packet_bytes(packet), script->now_ns);
 	engine_check(&script->lane);

@@ -26,6 +26,7 @@ enum {
 	SCRIPT_SRQN = 0x05abcd,
 	SCRIPT_UNLIMITED = 31, /* credits */
 	SCRIPT_PATH = 9, /* of all that is sent, unless script->path says another */
+	SCRIPT_CNP_PATH = 10, /* of congestion notifications */
 	SCRIPT_PEER_QPN = 0x123456,
 	SCRIPT_QKEY = 0x11111111,
 };
@@ -46,6 +47,7 @@ struct script {
 	struct gid local; /* where those that come travelled between */
 	struct gid remote;
 	uint16_t remote_port; /* UDP source port of those that come */
+	uint8_t traffic_class; /* of those that come */
 	uint64_t now_ns;
 	uint8_t *memory; /* registered with every right; bytes count up from 0, modulo 251 */
 	uint32_t key;
@@ -67,6 +69,7 @@ struct script_options {
 	uint32_t cq_entries; /* 256 */
 	uint32_t srq_pd; /* it takes from a shared receive queue of this domain; none as usual */
 	uint32_t tag_count; /* with srq_pd: buffers of its matching list, else 0 */
+	const struct cc_params *cc; /* congestion control; none as usual */
 	bool has_no_timeout;
 	bool has_no_retry;
 	bool has_no_rnr_retry;
@@ -107,6 +110,9 @@ uint32_t script_drain(struct script *script);
 void script_expect_ack(struct script *script, uint32_t index, uint32_t msn);
 void script_expect_nak(struct script *script, uint32_t index, enum aeth_nak code);
 void script_expect_rnr(struct script *script, uint32_t index);
+
+/* A congestion notification. */
+void script_expect_cnp(struct script *script);
 
 /* The request was refused: a NAK, nothing else, and the error state. */
 void script_expect_refusal(struct script *script, uint32_t index, enum aeth_nak code);
