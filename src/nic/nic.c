@@ -495,6 +495,7 @@ int nic_start(void)
 	nic.public->shared = nic.shared;
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
+	nic_congestion_start();
 	nic_impair_start();
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");

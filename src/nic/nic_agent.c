@@ -347,6 +347,7 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	if (error)
 		return error;
 	worker->lane.srqs = nic.srqs;
+	worker->lane.cc = nic_congestion();
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
 	if (!error && nic.impair)

@@ -207,6 +207,7 @@ struct nic {
 	struct worker *last_xrc_send;
 	bool is_local_on;
 	struct impair *impair; /* NULL: none */
+	struct cc_params cc;
 	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
 	struct local_owner owner;
 	/*
@@ -226,6 +227,12 @@ struct nic {
 
 /* Set nic.impair (nic_impair.c). */
 void nic_impair_start(void);
+
+/* Set nic.cc, for all lanes that are made later (nic_congestion.c). */
+void nic_congestion_start(void);
+
+/* The congestion control of a lane; NULL: off. */
+const struct cc_params *nic_congestion(void);
 
 /* A stream is being opened. Log, once, that impairments have no effect on streams. */
 void nic_impair_stream(void);

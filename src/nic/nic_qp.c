@@ -165,13 +165,20 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
+static void path_close(struct worker *worker, const struct qp_path *path)
+{
+	port_udp_path_close(worker->port, path->id);
+	if (worker->lane.cc)
+		port_udp_path_close(worker->port, path->cnp_id);
+}
+
 /* Close the paths in `which`. The worker is locked. */
 static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
 {
 	if (which & ATTR_AV)
-		port_udp_path_close(qp->worker->port, attr->path.id);
+		path_close(qp->worker, &attr->path);
 	if (which & ATTR_ALT_PATH)
-		port_udp_path_close(qp->worker->port, attr->alt_path.id);
+		path_close(qp->worker, &attr->alt_path);
 }
 
 /*
@@ -251,7 +258,24 @@ struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type)
 	return found;
 }
 
-/* Open a path to queue pair `dest_qpn`, and set path->id. Returns 0 or -errno. */
+/*
+ * Open the path of congestion notifications, which differs by its DSCP. The worker is locked.
+ * Returns 0 or -errno.
+ */
+static int cnp_path_open(
+	struct worker *worker, const struct port_udp_path *data, uint32_t *ret_path)
+{
+	struct port_udp_path settings = *data;
+
+	if (!worker->lane.cc)
+		return 0;
+	settings.dscp = (uint8_t)worker->lane.cc->np_cnp_dscp;
+	return port_udp_path_open(worker->port, &settings, ret_path);
+}
+
+/*
+ * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. Returns 0 or -errno.
+ */
 static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
 {
 	int index = nic_address_open(worker, &path->local, path->ifindex);
@@ -269,6 +293,11 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 	};
 	worker_lock(worker);
 	error = port_udp_path_open(worker->port, &settings, &path->id);
+	if (!error) {
+		error = cnp_path_open(worker, &settings, &path->cnp_id);
+		if (error)
+			port_udp_path_close(worker->port, path->id);
+	}
 	worker_unlock(worker);
 	return error;
 }

@@ -40,7 +40,7 @@ struct port_udp;
 enum {
 	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
 	/*
-	 * Open paths of a lane: up to two for each queue pair, and one for each address handle. A
+	 * Open paths of a lane: up to four for each queue pair, and one for each address handle. A
 	 * power of two.
 	 */
 	PORT_UDP_PATHS_MAX = 1 << 19,

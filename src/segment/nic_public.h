@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "cm/cm.h"
+#include "congestion/cc_params.h"
 #include "engine/engine.h"
 #include "lane/capture.h"
 #include "port/udp.h"
@@ -88,6 +89,7 @@ struct nic_public {
 	uint64_t exports_offset; /* struct nic_export[], one per handle (nic_import.h); 0: none */
 	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no connection manager. */
 	_Atomic uint64_t last_messages_offset;
+	struct cc_params cc; /* the congestion control of all queue pairs */
 	struct cm_counters cm; /* the connection manager's counters; zero while there is none */
 	struct capture_public capture; /* on the peers' side: the capturing process writes it */
 };

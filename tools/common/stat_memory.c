@@ -270,6 +270,9 @@ int stat_memory_read(int fd, pid_t pid, struct stat_memory *ret_memory)
 		return -EPROTO;
 	memory.mr_count = directory.mr_count;
 	memory.cm = directory.cm;
+	memory.cc = directory.cc;
+	memory.has_cc = (unsigned)directory.cc.algorithm < CC_ALGORITHM_COUNT &&
+		(unsigned)directory.cc.preset < CC_PRESET_COUNT;
 	sides.peers = peers_side_open(fd, &directory, pid);
 	result = read_lanes(&sides, &directory, &memory);
 	if (result == 0)

@@ -58,6 +58,8 @@ struct stat_memory {
 	uint32_t mr_count;
 	uint32_t srq_count;
 	struct stat_srq *srqs; /* newest first */
+	struct cc_params cc;
+	bool has_cc; /* `cc` is known */
 	struct cm_counters cm;
 	uint32_t lane_count;
 	struct stat_lane lanes[NIC_LANES_MAX];

@@ -18,11 +18,12 @@
 const char command_explain_help[] =
 	"usage: urnic explain [WORD...]\n"
 	"\n"
-	"Says in a sentence what a counter of `urnic stat` counts, or what a failed completion means\n"
-	"and what to check. Without a WORD it explains everything.\n"
+	"Says in a sentence what a counter of `urnic stat` counts, what a parameter of congestion\n"
+	"control is, or what a failed completion means and what to check. Without a WORD it explains\n"
+	"everything.\n"
 	"\n"
 	"A WORD is one of\n"
-	"  the name of a counter: rnr_nak_rcvd\n"
+	"  the name of a counter or parameter: rnr_nak_rcvd, rp_ai_rate\n"
 	"  a completion status by number, name or text: 12, IBV_WC_RETRY_EXC_ERR, 'transport retry\n"
 	"    counter exceeded'\n"
 	"  a completion's vendor_err (perftest calls it syndrom): 7 or 0x7. A number is explained as\n"
@@ -39,6 +40,7 @@ enum topic_kind {
 	TOPIC_PORT_COUNTER,
 	TOPIC_CM_COUNTER,
 	TOPIC_URNICD_COUNTER,
+	TOPIC_CC_PARAMETER,
 	TOPIC_STATUS,
 	TOPIC_FAULT,
 };
@@ -50,6 +52,7 @@ struct topic {
 	const char *name;
 	const char *sentence;
 	const char *advice; /* NULL: none */
+	const char *unit_text; /* of a parameter */
 };
 
 static const struct topic topics[] = {
@@ -69,6 +72,12 @@ static const struct topic topics[] = {
 #define COUNTER(counter, text) {.kind = TOPIC_URNICD_COUNTER, .name = #counter, .sentence = text},
 #include "agent/agent_counters.def"
 #undef COUNTER
+#define PARAMETER(parameter, lowest, highest, sigcomm15, ms_ns3, cx4, unit, text) \
+	{.kind = TOPIC_CC_PARAMETER, .name = #parameter, \
+		.sentence = text " (" #lowest " to " #highest "; sigcomm15 " #sigcomm15 ", ms-ns3 " \
+			#ms_ns3 ", cx4+ " #cx4 ")", .unit_text = unit},
+#include "congestion/parameter.def"
+#undef PARAMETER
 #define STATUS(status_name, text, look_at) \
 	{.kind = TOPIC_STATUS, .number = WC_##status_name, .name = #status_name, .sentence = text, \
 		.advice = look_at},
@@ -114,6 +123,10 @@ static void print_heading(const struct topic *topic)
 		break;
 	case TOPIC_URNICD_COUNTER:
 		printf("%s (counter of urnicd)\n", topic->name);
+		break;
+	case TOPIC_CC_PARAMETER:
+		printf("%s (parameter of congestion control%s%s)\n", topic->name,
+			topic->unit_text[0] ? ", in " : "", topic->unit_text);
 		break;
 	case TOPIC_STATUS:
 		printf(STATUS_PREFIX "%s (completion status %u, \"%s\")\n", topic->name,

@@ -104,6 +104,25 @@ static void add_cm(cJSON *process, const struct cm_counters *cm)
 #undef COUNTER
 }
 
+static void add_cc(cJSON *process, const struct stat_memory *memory)
+{
+	const struct cc_params *cc = &memory->cc;
+	cJSON *object, *parameters;
+
+	if (!memory->has_cc) {
+		cJSON_AddNullToObject(process, "congestion_control");
+		return;
+	}
+	object = cJSON_AddObjectToObject(process, "congestion_control");
+	cJSON_AddStringToObject(object, "algorithm", cc_algorithm_name(cc->algorithm));
+	cJSON_AddStringToObject(object, "preset", cc_preset_name(cc->preset));
+	parameters = cJSON_AddObjectToObject(object, "parameters");
+#define PARAMETER(name, lowest, highest, sigcomm15, ms_ns3, cx4, unit, sentence) \
+	json_add_count(parameters, #name, cc->name);
+#include "congestion/parameter.def"
+#undef PARAMETER
+}
+
 static void add_process(
 	cJSON *list, const struct stat_report *report, const struct stat_process *process)
 {
@@ -128,6 +147,7 @@ static void add_process(
 			add_qp(qps, report, &memory->lanes[i], &memory->lanes[i].qps[j]);
 	}
 	add_srqs(object, memory);
+	add_cc(object, memory);
 	add_cm(object, &memory->cm);
 }
 

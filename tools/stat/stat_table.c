@@ -60,6 +60,31 @@ static void print_srq(const struct stat_srq *srq)
 	printf("\n");
 }
 
+static void print_parameter(
+	const char *name, uint32_t value, uint32_t preset_value, const char *unit, bool is_all)
+{
+	if (is_all || value != preset_value)
+		printf("      %-28s %20u %s\n", name, value, unit);
+}
+
+/* Without `is_all`: the parameters that are not the preset's. */
+static void print_cc(const struct cc_params *cc, bool is_all)
+{
+	struct cc_params preset;
+
+	cc_params_init(&preset, cc->algorithm, cc->preset);
+	printf("  congestion control: %s", cc_algorithm_name(cc->algorithm));
+	if (cc->algorithm != CC_OFF)
+		printf(", preset %s", cc_preset_name(cc->preset));
+	printf("\n");
+	if (cc->algorithm == CC_OFF)
+		return;
+#define PARAMETER(name, lowest, highest, sigcomm15, ms_ns3, cx4, unit, sentence) \
+	print_parameter(#name, cc->name, preset.name, unit, is_all);
+#include "congestion/parameter.def"
+#undef PARAMETER
+}
+
 static void print_cm(const struct cm_counters *cm, bool is_all)
 {
 	if (cm->messages_received == 0 && cm->messages_sent == 0 && !is_all)
@@ -118,6 +143,8 @@ static void print_memory(
 		print_lane(&memory->lanes[i], is_all);
 	for (uint32_t i = 0; i < memory->srq_count; i++)
 		print_srq(&memory->srqs[i]);
+	if (memory->has_cc)
+		print_cc(&memory->cc, is_all);
 	print_cm(&memory->cm, is_all);
 }
 
