@@ -193,6 +193,16 @@ bool pace_is_waiting(const struct qp *qp)
 	return qp->pace && qp->pace->deadline.position != 0;
 }
 
+uint32_t pace_packets_in(const struct qp *qp, uint32_t time_ns)
+{
+	uint64_t packets;
+
+	if (!qp->pace->rate_kbps)
+		return UINT32_MAX;
+	packets = time_ns / max_u64(duration_ns(qp->pace, pace_packet_bytes(qp)), 1);
+	return (uint32_t)max_u64(packets, 1);
+}
+
 int pace_reserve(struct qp *qp)
 {
 	struct pace *pace;

@@ -84,6 +84,12 @@ void pace_take_back(struct qp *qp, uint64_t frame_bytes);
 bool pace_is_waiting(const struct qp *qp);
 
 /*
+ * How many full packets may leave in this time, at least 1? UINT32_MAX without a rate. The queue
+ * pair has a struct pace.
+ */
+uint32_t pace_packets_in(const struct qp *qp, uint32_t time_ns);
+
+/*
  * The duration at `rate_kbps`, above 0, of a datagram that has `bytes` from BTH to pad. The
  * duration is that of an IPv6 packet, so after an IPv4 packet, which is 20 bytes shorter, the queue
  * pair waits a little too long.

@@ -225,6 +225,27 @@ static void paced_queue_pair_acknowledges_at_once(void **state)
 	script_expect_ack(&script, 0, 1);
 }
 
+/*
+ * At 10 Mbit/s a packet takes 0.3 ms. If only each 32nd packet requested an acknowledgement, the
+ * requester would take the silence of 10 ms for a loss.
+ */
+static void slow_queue_pair_requests_acknowledgements_often(void **state)
+{
+	(void)state;
+	params.rp_time_reset = 10000000;
+	params.rp_min_rate = 10;
+	for (uint32_t i = 0; i < 30; i++)
+		send_cnp();
+	script_post(&script, WR_RDMA_WRITE, 64 * MTU, SEND_SIGNALED);
+	for (uint32_t sent = 0; sent < 32; sent++) {
+		script_expect(&script, sent ? OPCODE_RC_WRITE_MIDDLE : OPCODE_RC_WRITE_FIRST, sent);
+		assert_true(script.packet.bth.ack_requested);
+		script_send_ack(&script, sent, 0, SCRIPT_UNLIMITED);
+		script_pass(&script, SCRIPT_MS / 2);
+	}
+	assert_int_equal(script_counter(&script, COUNTER_retransmitted_pkts), 0);
+}
+
 static void rate_recovers_and_pacing_ends(void **state)
 {
 	(void)state;
@@ -324,6 +345,7 @@ int main(void)
 		TEST_AS(cnps_pace_the_queue_pair, setup_rc),
 		TEST_AS(paced_unreliable_connection_obeys_too, setup_uc),
 		TEST_AS(paced_queue_pair_acknowledges_at_once, setup_rc),
+		TEST_AS(slow_queue_pair_requests_acknowledgements_often, setup_rc),
 		TEST_AS(rate_recovers_and_pacing_ends, setup_rc),
 		TEST_AS(lower_rate_holds, setup_rc),
 		TEST_AS(forged_cnp_is_dropped_and_counted, setup_rc),

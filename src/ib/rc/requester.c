@@ -277,9 +277,14 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
  * requested acknowledgements are under way while the window is full, and the first one opens it
  * (has_window).
  */
-static uint32_t ack_interval_packets(const struct rc_requester *requester)
+static uint32_t ack_interval_packets(const struct rc_qp *rc)
 {
-	return min_u32(requester->window_packets / 2, RC_ACK_INTERVAL_PACKETS_MAX);
+	uint32_t packets = min_u32(rc->requester.window_packets / 2, RC_ACK_INTERVAL_PACKETS_MAX);
+
+	/* At a low rate so many packets take long, and would seem to be lost. */
+	if (rc->qp.pace)
+		packets = min_u32(packets, pace_packets_in(&rc->qp, RC_PROBE_NS_MIN / 4));
+	return packets;
 }
 
 /*
@@ -291,7 +296,7 @@ static bool needs_ack_request(
 {
 	const struct rc_requester *requester = &rc->requester;
 	bool is_signaled = rc->qp.is_all_signaled || (wqe->flags & SEND_SIGNALED);
-	uint32_t interval = ack_interval_packets(requester);
+	uint32_t interval = ack_interval_packets(rc);
 	/*
 	 * A middle packet requests an acknowledgement early, because it may begin a run, in which
 	 * only the first packet can request one.
@@ -316,7 +321,7 @@ static uint32_t run_packets_max(const struct rc_qp *rc, const struct send_wqe *w
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t left = (uint32_t)psn_diff(
 		psn_add(wqe->first_psn, wqe->packet_count - 1), requester->cursor);
-	uint32_t interval = ack_interval_packets(requester);
+	uint32_t interval = ack_interval_packets(rc);
 	uint32_t outstanding = rc_in_flight(requester);
 
 	if (packet->info->position != POSITION_MIDDLE || is_beyond_credit(requester, wqe, wqe->ssn))
