@@ -30,7 +30,7 @@ enum {
 	PAUSE_MS = 5,
 	/* How long the kernel may take to close all descriptors of a process that is killed. */
 	ENDING_MS = 50,
-	LOCK_ATTEMPTS = 8, /* above 1: a leaving listener may remove the file after our open() */
+	LOCK_ATTEMPTS = 8, /* more than 1: a leaving listener may remove the opened file */
 	NAME_BYTES = 32, /* room for a kind, a number in hexadecimal, ".lock" and a final 0 */
 	DIRECTORY_BYTES = 64, /* room for the path of any directory of this file, and a final 0 */
 	OVERFLOW_UID = 65534, /* by this number a user namespace shows all users unknown to it */

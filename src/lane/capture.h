@@ -7,7 +7,7 @@
  *
  * The word capture_public.is_on turns the capture on; the capturing process may set and clear it at
  * any time. While the word is set, the lane records each request that it executes without packets:
- * it writes the packets that would have carried the request to a ring in NIC memory. The capturing
+ * it writes to a ring in NIC memory the packets that would have carried the request. The capturing
  * process empties the ring. If the ring is full, the lane drops and counts the packet; it never
  * waits. Once a second the lane calls capture_owner.look(), which checks that the capturing process
  * still exists.

@@ -92,8 +92,9 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	struct local_qp *local = local_from_qp(qp);
 
 	/*
-	 * Rate limits, path migration and tag matching need packets. (The data of a rendezvous must
-	 * arrive before its message is acknowledged.)
+	 * Rate limits, path migration and tag matching need packets. Tag matching does, because a
+	 * rendezvous message is acknowledged only when its data has arrived, and a request without
+	 * packets is complete at once.
 	 */
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;

@@ -153,8 +153,9 @@ static bool is_connected_type(enum qp_type type)
 }
 
 /*
- * Count the connection as local_unreachable, unless `error` says that no process has the peer. With
- * any other error the peer's memory cannot be accessed, and nic_peer_get_at() has logged why.
+ * Count the connection as local_unreachable. With -ENOENT no process of this host has the peer's
+ * queue pair, and there is nothing to count. With any other `error` a process has it but its memory
+ * cannot be accessed, and nic_peer_get_at() has logged why.
  */
 static void count_unreachable(const struct nic_qp *qp, int error)
 {

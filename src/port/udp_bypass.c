@@ -40,7 +40,7 @@
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
 	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
-	BYPASS_MARKS_SEARCHED = 64, /* slots that are searched for the mark of a datagram */
+	BYPASS_MARKS_SEARCHED = 64, /* ring entries in which mark_find() looks for a mark */
 	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which a mark's datagram counts as lost */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };

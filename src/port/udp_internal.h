@@ -137,7 +137,10 @@ struct udp_order {
 	struct psn next; /* the first missing PSN */
 };
 
-/* What the port knows about tails to and from a host (udp_tail.c). */
+/*
+ * What the port knows about tails to and from a host. A tail is an acknowledgement that is the last
+ * packet of a super-packet (udp_tail.c).
+ */
 struct udp_tails {
 	bool is_used;
 	bool has_come; /* a tail has come from `remote` */

@@ -548,8 +548,8 @@ bool qp_is_address_of_peer(const struct qp *qp, const struct packet_origin *orig
 void qp_path_publish(struct qp *qp);
 
 /*
- * Migrate: the alternate path becomes the primary one, and vice versa. The queue pair is armed, or
- * the program requests the migration.
+ * Migrate: the alternate path becomes the primary one, and vice versa. The caller has checked that
+ * the queue pair is armed, or that the program requests the migration.
  */
 void qp_migrate(struct qp *qp);
 

@@ -39,8 +39,8 @@
 uint32_t nic_public_version(void);
 
 /*
- * A capturing process locks this byte of the memfd, so that only one process captures at a time.
- * The owner stops capturing when the byte is no longer locked.
+ * `urnic capture` locks this byte of the memfd, so that only one process reads the capture at a
+ * time. The owner of the NIC memory stops recording when the byte is no longer locked.
  */
 #define NIC_CAPTURE_LOCK_OFFSET (1ull << 41)
 
@@ -53,7 +53,7 @@ struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
 	_Atomic uint64_t doorbell_offset; /* struct doorbell, on the peers' side */
-	/* struct record_ring, whose records begin with a struct captured; on the peers' side. */
+	/* A struct record_ring on the peers' side. A `struct captured` begins each record. */
 	_Atomic uint64_t capture_offset;
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
 	int32_t kick; /* the owner's descriptor of an eventfd that wakes the lane's thread */

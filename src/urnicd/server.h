@@ -117,7 +117,7 @@ enum watch { WATCH_LISTENER, WATCH_CLIENT, WATCH_PROCESS, WATCH_GROUP };
 int server_epoll_watch(struct server *server, int operation, int fd, uint32_t events,
 	enum watch what, uint64_t index);
 
-/* Accept one connection (server_clients.c). Returns false when no other connection waits. */
+/* Accept one connection (server_clients.c). Returns false when none was waiting. */
 bool server_accept(struct server *server);
 
 /* Watch the listener again, once it has rested after a shortage of descriptors. */

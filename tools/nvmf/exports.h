@@ -10,12 +10,12 @@
 #include "nvmf.h"
 
 /*
- * Make the file of an export, which is the session's namespace. Returns a descriptor of the file,
- * whose lock (flock()) shows that this process still runs. Returns -1 if that fails; 'urnic-nvmf
- * list' then lacks this export.
+ * Make the file by which 'urnic-nvmf list' finds an export: the namespace of `session`, as this
+ * process offers it. Returns a descriptor of the file, whose lock (flock()) shows that this process
+ * still runs. Returns -1 if that fails; the list then lacks this export.
  *
  * `number`  The number of the export, unique in this process.
- * `node`    Where programs find the export: the path of the socket or file, or HOST:PORT.
+ * `node`    Where programs find the export: the path of its socket or mounted file, or HOST:PORT.
  */
 int exports_add(
 	unsigned number, const char *node, const char *subnqn, const struct session *session);

@@ -63,8 +63,9 @@ static bool is_at_start(const struct rc_requester *requester, const struct send_
 }
 
 /*
- * The number of PSNs that the packet at the cursor takes. A READ request takes the PSNs of its
- * responses, up to the end of the chunk.
+ * The number of PSNs that the packet at the cursor takes. A long READ is sent as several READ
+ * requests, one for each chunk of RC_READ_CHUNK_PACKETS responses. Each takes the PSNs of its
+ * responses.
  */
 static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe *wqe)
 {

@@ -15,8 +15,8 @@
  * A borrower takes a channel by writing its name there (local_owner.who). Another borrower may take
  * the channel of a dead borrower. If a borrower is killed while it rings a doorbell, its channel
  * may be lost for all borrowers, so the table has spare channels. A borrower's channel is never
- * opened or closed. Instead the borrower, after it has set its mark, checks the serial number of
- * the queue or endpoint that it uses.
+ * opened or closed, so it does not tell whether the queue or endpoint still exists. So the borrower
+ * sets its mark, and then checks the serial number of the queue or endpoint.
  *
  * Threads: borrowers use a channel at any time, under the lock of one of their lanes. The owner
  * collects under the lock of its own lane.

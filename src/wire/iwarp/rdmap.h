@@ -165,7 +165,8 @@ enum rdmap_atomic {
 };
 
 struct rdmap_atomic_request {
-	uint32_t operation; /* the bits of RDMAP_ATOMIC_MASK: enum rdmap_atomic, or any value */
+	/* Under RDMAP_ATOMIC_MASK: enum rdmap_atomic, or another value that the peer sent */
+	uint32_t operation;
 	uint32_t id; /* the response returns it */
 	uint32_t stag;
 	uint64_t offset;

@@ -27,7 +27,7 @@ struct config_reader {
 
 struct config_field {
 	const char *key;
-	/* Returns false after config_refuse(). */
+	/* Calls config_refuse() for a bad value, and then returns false. */
 	bool (*read)(struct config_reader *reader, const cJSON *node,
 		const struct config_field *field, void *place);
 	size_t offset; /* of `place` in the struct */
