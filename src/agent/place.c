@@ -16,12 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/place_directory.h"
 #include "base/arith.h"
 #include "os/clock.h"
 #include "port/socket.h"
-
-#define ROOTS_PARENT    "/run"
-#define ROOTS_DIRECTORY ROOTS_PARENT "/urnic"
 
 enum {
 	LISTEN_BACKLOG = 128,
@@ -30,216 +28,12 @@ enum {
 	PAUSE_MS = 5,
 	/* How long the kernel may take to close all descriptors of a process that is killed. */
 	ENDING_MS = 50,
-	LOCK_ATTEMPTS = 8, /* more than 1: a leaving listener may remove the opened file */
-	NAME_BYTES = 32, /* room for a kind, a number in hexadecimal, ".lock" and a final 0 */
-	DIRECTORY_BYTES = 64, /* room for the path of any directory of this file, and a final 0 */
-	OVERFLOW_UID = 65534, /* by this number a user namespace shows all users unknown to it */
+	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
+	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
 };
 
 static const char *const kind_names[] = {
 	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc"};
-
-/* Every user may make directories in these two, and only a directory's owner may remove it. */
-static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
-
-/* A trusted directory. */
-struct place {
-	int fd;
-	uid_t owner; /* as this user namespace shows it */
-	char path[DIRECTORY_BYTES];
-};
-
-/* --- directories --- */
-
-/* The number of the effective user outside this user namespace. */
-static uid_t user_outside(void)
-{
-	uid_t uid = geteuid();
-	FILE *map = fopen("/proc/self/uid_map", "re");
-	unsigned inside, outside, count;
-	uid_t found = uid;
-
-	while (map && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3)
-		if (uid >= inside && uid - inside < count)
-			found = outside + (uid - inside);
-	if (map)
-		fclose(map);
-	return found;
-}
-
-/* Is the owner the only user that may write there? */
-static bool is_closed(const struct stat *directory)
-{
-	return S_ISDIR(directory->st_mode) && !(directory->st_mode & (S_IWGRP | S_IWOTH));
-}
-
-/* Is this root's directory, and is the caller another user? */
-static bool is_roots(const struct stat *directory)
-{
-	struct stat parent;
-
-	if (!is_closed(directory))
-		return false;
-	if (directory->st_uid == 0)
-		return geteuid() != 0;
-	return directory->st_uid == OVERFLOW_UID && stat(ROOTS_PARENT, &parent) == 0 &&
-		parent.st_uid == OVERFLOW_UID && is_closed(&parent);
-}
-
-static bool is_own(const char *path, const struct stat *directory)
-{
-	mode_t forbidden =
-		strcmp(path, ROOTS_DIRECTORY) == 0 ? S_IWGRP | S_IWOTH : S_IRWXG | S_IRWXO;
-
-	return directory->st_uid == geteuid() && !(directory->st_mode & forbidden);
-}
-
-/* Open a directory. Returns 0 or -errno; -EPERM: the directory exists, but is not trusted. */
-static int place_open(const char *path, enum place_whose whose, struct place *ret_place)
-{
-	struct stat status;
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) ||
-		!(whose == PLACE_ROOTS ? is_roots(&status) : is_own(path, &status))) {
-		close(fd);
-		return -EPERM;
-	}
-	ret_place->fd = fd;
-	ret_place->owner = status.st_uid;
-	snprintf(ret_place->path, sizeof(ret_place->path), "%s", path);
-	return 0;
-}
-
-/*
- * The path of directory `index` of user `uid`; "" if only root has that directory. Returns false if
- * `index` is too large.
- */
-static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
-{
-	*ret_path = '\0';
-	if (index == 0)
-		snprintf(ret_path, DIRECTORY_BYTES, "%s", geteuid() ? "" : ROOTS_DIRECTORY);
-	else if (index == 1)
-		snprintf(ret_path, DIRECTORY_BYTES, "/run/user/%u/urnic", uid);
-	else if (index < 2 + ARRAY_COUNT(shared_parents))
-		snprintf(ret_path, DIRECTORY_BYTES, "%s/urnic-%u", shared_parents[index - 2], uid);
-	else
-		return false;
-	return true;
-}
-
-/* Open a directory, making it if it is missing. */
-static int place_make(const char *path, struct place *ret_place)
-{
-	if (mkdir(path, S_IRWXU) && errno != EEXIST)
-		return -errno;
-	return place_open(path, PLACE_OWN, ret_place);
-}
-
-/* Make a directory with a random name, which no other user can take first. */
-static int place_make_random(const char *parent, uid_t uid, struct place *ret_place)
-{
-	char path[DIRECTORY_BYTES];
-
-	snprintf(path, sizeof(path), "%s/urnic-%u.XXXXXX", parent, uid);
-	if (!mkdtemp(path))
-		return -errno;
-	return place_open(path, PLACE_OWN, ret_place);
-}
-
-/* Does the process or the machine lack a resource? Such an error is not the directory's fault. */
-static bool is_shortage(int error)
-{
-	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
-}
-
-/* Open the first of the user's directories that exists or can be made. */
-static int place_make_any(bool is_for_all, struct place *ret_place)
-{
-	uid_t uid = user_outside();
-	char path[DIRECTORY_BYTES];
-	int error = -EACCES;
-
-	for (unsigned i = 0; own_path(i, uid, path); i++) {
-		if (*path)
-			error = place_make(path, ret_place);
-		if (!error || is_shortage(error) || is_for_all)
-			return error;
-	}
-	for (unsigned i = 0; i < ARRAY_COUNT(shared_parents); i++)
-		if (place_make_random(shared_parents[i], uid, ret_place) == 0)
-			return 0;
-	return -EACCES;
-}
-
-/* Returns 0 to go on; 1 or -errno ends the search. */
-typedef int visit_place(void *context, const struct place *place);
-
-static int visit_path(const char *path, enum place_whose whose, visit_place *visit, void *context)
-{
-	struct place place;
-	int result = *path ? place_open(path, whose, &place) : -ENOENT;
-
-	if (result)
-		return is_shortage(result) ? result : 0;
-	result = visit(context, &place);
-	close(place.fd);
-	return result;
-}
-
-/*
- * Is the entry a directory of the user? Other users can make any number of files and directories
- * with such names.
- */
-static bool is_candidate(int parent, const struct dirent *entry, const char *prefix)
-{
-	struct stat status;
-
-	return (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
-		strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-		strlen(entry->d_name) == strlen(prefix) + strlen("XXXXXX") &&
-		fstatat(parent, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-		status.st_uid == geteuid();
-}
-
-/* Visit the user's directories with random names. */
-static int visit_random(const char *parent, uid_t uid, visit_place *visit, void *context)
-{
-	DIR *entries = opendir(parent);
-	int result = entries || !is_shortage(-errno) ? 0 : -errno;
-	char prefix[DIRECTORY_BYTES], path[PATH_MAX];
-	struct dirent *entry;
-
-	snprintf(prefix, sizeof(prefix), "urnic-%u.", uid);
-	while (entries && !result && (entry = readdir(entries))) {
-		if (!is_candidate(dirfd(entries), entry, prefix))
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", parent, entry->d_name);
-		result = visit_path(path, PLACE_OWN, visit, context);
-	}
-	if (entries)
-		closedir(entries);
-	return result;
-}
-
-/* Visit each existing directory. Returns the result of the last visit. */
-static int visit_places(enum place_whose whose, visit_place *visit, void *context)
-{
-	uid_t uid = user_outside();
-	char path[DIRECTORY_BYTES];
-	int result = 0;
-
-	if (whose == PLACE_ROOTS)
-		return visit_path(ROOTS_DIRECTORY, PLACE_ROOTS, visit, context);
-	for (unsigned i = 0; !result && own_path(i, uid, path); i++)
-		result = visit_path(path, PLACE_OWN, visit, context);
-	for (unsigned i = 0; !result && i < ARRAY_COUNT(shared_parents); i++)
-		result = visit_random(shared_parents[i], uid, visit, context);
-	return result;
-}
 
 /* --- the lock --- */
 
@@ -290,7 +84,9 @@ struct lock_search {
 	const char *except; /* a directory, or NULL */
 };
 
-/* A visit_place: returns -EWOULDBLOCK when a listener with this name has a lock there. */
+/*
+ * A place_directory_visit_fn: returns -EWOULDBLOCK when a listener with this name has a lock there.
+ */
 static int is_locked(void *context, const struct place *place)
 {
 	const struct lock_search *search = context;
@@ -303,7 +99,7 @@ static int is_locked(void *context, const struct place *place)
 	fd = lock_take(place->fd, name, 0);
 	if (fd >= 0)
 		close(fd);
-	return fd == -EWOULDBLOCK || is_shortage(fd) ? fd : 0;
+	return fd == -EWOULDBLOCK || place_directory_is_shortage(fd) ? fd : 0;
 }
 
 /* If `lock_name` is the lock of a listener of this kind that has ended, remove its files. */
@@ -384,7 +180,7 @@ static int listen_in(struct place *place, enum place_kind kind, uint64_t number,
 		return -EWOULDBLOCK;
 	if (lock < 0)
 		return lock;
-	error = visit_places(PLACE_OWN, is_locked, &search);
+	error = place_directory_visit(PLACE_OWN, is_locked, &search);
 	if (error) {
 		unlinkat(place->fd, lock_name, 0);
 		close(lock);
@@ -406,10 +202,10 @@ static int listen_once(
 {
 	struct lock_search search = {.kind = kind, .number = number};
 	struct place place;
-	int error = visit_places(PLACE_OWN, is_locked, &search);
+	int error = place_directory_visit(PLACE_OWN, is_locked, &search);
 
 	if (!error)
-		error = place_make_any(is_for_all, &place);
+		error = place_directory_make(is_for_all, &place);
 	if (error)
 		return error;
 	error = listen_in(&place, kind, number, is_for_all, ret_listener);
@@ -520,7 +316,7 @@ struct connect_search {
 	int result; /* a socket or -errno */
 };
 
-/* A visit_place: connect to the listener in this directory, if there is one. */
+/* A place_directory_visit_fn: connect to the listener in this directory, if there is one. */
 static int connect_there(void *context, const struct place *place)
 {
 	struct connect_search *search = context;
@@ -531,7 +327,7 @@ static int connect_there(void *context, const struct place *place)
 		usleep(PAUSE_MS * 1000);
 		fd = socket_connect(place, search->name);
 	}
-	if (fd < 0 && fd != -EAGAIN && !is_shortage(fd))
+	if (fd < 0 && fd != -EAGAIN && !place_directory_is_shortage(fd))
 		return 0; /* no process listens, or the listener serves other users */
 	snprintf(search->path, PLACE_PATH_BYTES, "%s/%s", place->path, search->name);
 	search->result = fd == -EAGAIN ? -ETIMEDOUT : fd;
@@ -546,7 +342,7 @@ int place_connect_as(enum place_kind kind, uint64_t number, enum place_whose who
 	int result;
 
 	name_print(kind, number, "", search.name);
-	result = visit_places(whose, connect_there, &search);
+	result = place_directory_visit(whose, connect_there, &search);
 	return result < 0 ? result : search.result;
 }
 
@@ -595,6 +391,6 @@ bool place_visit_others(enum place_kind kind, uint64_t own_netns, place_visit *v
 	struct others others = {
 		.kind = kind, .own_netns = own_netns, .visit = visit, .context = context};
 
-	return visit_places(PLACE_ROOTS, others_there, &others) == 1 ||
-		visit_places(PLACE_OWN, others_there, &others) == 1;
+	return place_directory_visit(PLACE_ROOTS, others_there, &others) == 1 ||
+		place_directory_visit(PLACE_OWN, others_there, &others) == 1;
 }
