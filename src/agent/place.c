@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/failure_file.h"
 #include "agent/place_directory.h"
 #include "base/arith.h"
 #include "os/clock.h"
@@ -131,6 +132,7 @@ static void place_sweep(const struct place *place)
 		closedir(entries);
 	else if (copy >= 0)
 		close(copy);
+	failure_file_sweep(place->fd, FAILURE_FILES_MAX);
 }
 
 /* --- listeners --- */

@@ -23,6 +23,7 @@
 #include "base/gid.h"
 #include "base/list.h"
 #include "lane/capture.h"
+#include "lane/failure.h"
 #include "lane/signal.h"
 #include "lane/tries.h"
 #include "memory/mr.h"
@@ -89,6 +90,8 @@ struct lane {
 	struct capture *capture;
 	struct impair *impair; /* NULL: no impairments; the NIC sets it */
 	const struct cc_params *cc; /* NULL: no congestion control; the NIC sets it */
+	struct failures *failures; /* NULL: failures are not kept; the NIC sets it */
+	struct failure_facts facts; /* for the next report, which takes them */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */
 	uint64_t public_offset;
 	/* The count of impossible records that processes of this host left in shared memory. */
@@ -100,6 +103,12 @@ struct lane {
 static inline void lane_count_unsound(const struct lane *lane)
 {
 	atomic_fetch_add_explicit(lane->unsound, 1, memory_order_relaxed);
+}
+
+/* Add what is known about a failure that is about to be reported. */
+static inline void lane_fact(struct lane *lane, enum fact fact, uint64_t value)
+{
+	failure_facts_add(&lane->facts, fact, value);
 }
 
 /* Is a capture of the lane on? */

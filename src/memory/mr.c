@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/mr_explain.h"
 #include "memory/mr_internal.h"
 
 int mr_fault_errno(enum mr_fault fault)
@@ -43,13 +44,15 @@ int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_cou
 	null_offset = arena_alloc(arena, 2 * MR_NULL_BYTES);
 	permutation_offset = arena_alloc(arena, sizeof(*permutation));
 	table->free_ring = calloc(slot_count, sizeof(uint32_t));
+	table->gone = calloc(1, sizeof(*table->gone));
 	if (!slots_offset || !places_offset || !null_offset || !permutation_offset ||
-		!table->free_ring) {
+		!table->free_ring || !table->gone) {
 		arena_free(arena, slots_offset);
 		arena_free(arena, places_offset);
 		arena_free(arena, null_offset);
 		arena_free(arena, permutation_offset);
 		free(table->free_ring);
+		free(table->gone);
 		return -ENOMEM;
 	}
 	table->slots = arena_at(arena, slots_offset);
@@ -65,6 +68,7 @@ int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_cou
 void mr_table_done(struct mr_table *table)
 {
 	free(table->free_ring);
+	free(table->gone);
 	memset(table, 0, sizeof(*table));
 }
 
@@ -211,6 +215,7 @@ int mr_table_change(
 	if (!error && (mr_slot_kind(slot) != MR_KIND_REGION || !region_is_legal(region)))
 		error = -EINVAL;
 	if (!error) {
+		mr_gone_note(table, slot, key, true);
 		error = key_withdraw(table, slot, key) ? 0 : MR_IN_USE;
 		region_write(table, slot, region);
 		mr_slot_publish(slot, key);
@@ -224,6 +229,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	int error = region_find(table, key, pd, &slot);
 
 	if (!error) {
+		mr_gone_note(table, slot, key, false);
 		error = key_withdraw(table, slot, key) ? 0 : MR_IN_USE;
 		mr_slot_free(table, slot);
 	}

@@ -180,6 +180,7 @@ struct mr_public {
 };
 
 struct mr_borrowed;
+struct mr_gone_list;
 
 struct mr_table {
 	struct mr_slot *slots;
@@ -197,6 +198,9 @@ struct mr_table {
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory is always present */
 	mr_quiesce_fn *quiesce; /* set by the owner; NULL: no other process maps the table */
+	/* Set by the owner: the monotonic time; NULL: removed regions are forgotten. */
+	uint64_t (*now_ns)(void);
+	struct mr_gone_list *gone; /* regions removed or changed (mr_explain.h); private */
 	/* Set by the owner; NULL: all protection domains belong to this process. */
 	const struct mr_borrowed *borrowed;
 };

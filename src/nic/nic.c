@@ -14,6 +14,7 @@
 
 #include "base/arith.h"
 #include "nic/nic_control.h"
+#include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
@@ -257,6 +258,7 @@ static void fork_child(void)
 		memset(&nic, 0, sizeof(nic));
 	}
 	NIC_PARTS_CALL(fork_child);
+	nic_failures_forget();
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_leave();
@@ -489,6 +491,7 @@ int nic_start(void)
 	list_init(&nic.memberships);
 	list_init(&nic.xrcds);
 	nic.mrs.touch = nic_memory_touch;
+	nic.mrs.now_ns = clock_now_ns;
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();

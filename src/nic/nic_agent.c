@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "nic/nic_control.h"
+#include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/clock.h"
@@ -348,6 +349,7 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 		return error;
 	worker->lane.srqs = nic.srqs;
 	worker->lane.cc = nic_congestion();
+	worker->lane.failures = nic_failures();
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
 	if (!error && nic.impair)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "nic/nic_internal.h"
-#include "os/log.h"
 #include "segment/segment.h"
 
 int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_event_fn *on_event,
@@ -204,27 +203,9 @@ static void note_poll(struct nic_cq *cq)
 		poll_policy_note(&nic.worker[__builtin_ctz(lanes)]->policy, 1);
 }
 
-/* Log the failed request, and which check failed, if URNIC_LOG is "info". */
-static __attribute__((cold)) void failure_log(const struct cqe *cqe)
-{
-	if (log_is_on(LOG_INFO))
-		log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqe->qpn,
-			(unsigned long long)cqe->wr_id, fault_sentence((enum fault)cqe->fault));
-}
-
-static void failures_log(const struct cqe *cqes, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (cqes[i].fault != FAULT_NONE && cqes[i].fault != FAULT_FLUSHED)
-			failure_log(&cqes[i]);
-}
-
 static uint32_t queue_take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
-	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
-
-	failures_log(out, taken);
-	return taken;
+	return cq_poll(&cq->cq, &nic.arena, count, out);
 }
 
 uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
@@ -239,7 +220,6 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	struct cq_taker taker = {.cq = &cq->cq, .out = out, .room = count};
 
 	drive_all(cq, &taker);
-	failures_log(out, taker.taken);
 	return taker.taken + queue_take(cq, count - taker.taken, out + taker.taken);
 }
 

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/clock.h"
-#include "os/log.h"
 #include "segment/segment.h"
 
 bool nic_has_qp_type(enum qp_type type)
@@ -347,14 +347,13 @@ static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 	return false;
 }
 
-static void refusal_log(
+static void refusal_report(
 	const struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
 {
-	struct qp_modify_refusal refusal;
+	struct failure failure;
 
-	qp_modify_explain(qp, to, mask, attr, &refusal);
-	log_write(LOG_INFO, "queue pair 0x%06x cannot change from %s to %s: %s%s", qp->qpn,
-		refusal.from, refusal.to, refusal.reason, refusal.attribute);
+	qp_modify_explain(qp, to, mask, attr, &failure);
+	nic_failure_add(&failure);
 }
 
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
@@ -374,8 +373,8 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
-			if (error == -EINVAL && log_is_on(LOG_INFO))
-				refusal_log(qp->qp, to, mask, &attr);
+			if (error == -EINVAL)
+				refusal_report(qp->qp, to, mask, &attr);
 			paths_close(qp, &attr, paths);
 		} else if (to == QP_RESET) {
 			paths_close(qp, &before, qp->open_paths);

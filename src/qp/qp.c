@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memory/mw.h"
+#include "qp/qp_report.h"
 #include "queue/tags.h"
 
 static_assert(sizeof(struct qp_public) <= 512, "a block of that size");
@@ -142,6 +143,7 @@ static void report_none(struct qp *qp, uint64_t now_ns)
 	if (qp->state == QP_ERR || qp->state == QP_RESET)
 		return;
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
+	qp_report(qp, REASON_CQ_OVERRUN, false, now_ns);
 	qp_set_state(qp, QP_ERR, now_ns);
 }
 
@@ -216,6 +218,8 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	struct cqe *cqe;
 
 	assert(sq->completed != sq->posted);
+	if (fault != FAULT_NONE)
+		qp_report_send(qp, wqe, fault, now_ns);
 	sq->completed++;
 	if (qp_has_tags(qp)) {
 		complete_rendezvous(qp, wqe, fault, now_ns);
@@ -264,8 +268,10 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 
 /* Fill in the fields of a receive completion that its caller has not set, and count it. */
 static void recv_fill(
-	const struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault, uint64_t now_ns)
+	struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault, uint64_t now_ns)
 {
+	if (fault != FAULT_NONE)
+		qp_report_recv(qp, wr_id, fault, now_ns);
 	cqe->wr_id = wr_id;
 	cqe->status = fault_status(fault);
 	cqe->fault = fault;
@@ -382,6 +388,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp->peer_port = 0;
+		qp->first_reason = FAULT_NONE;
 		impair_flow_reset(&qp->impair);
 		congestion_reset(qp);
 		pace_update(qp);

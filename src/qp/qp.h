@@ -245,6 +245,9 @@ struct qp {
 	bool has_bound_windows;
 	/* In SQD, while requests that were started before SQD are incomplete */
 	bool is_sq_draining;
+	/* The first failure since RESET but for flushes: enum reason; 0: none */
+	uint32_t first_reason;
+	uint64_t first_wr_id;
 	struct qp_caps caps;
 	struct qp_attr attr;
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
@@ -355,21 +358,12 @@ void qp_done(struct qp *qp);
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
 
-/* The reason why qp_modify() returns -EINVAL. The strings are static. */
-struct qp_modify_refusal {
-	const char *from; /* name of the present state; `to` is that of the requested state */
-	const char *to;
-	const char *reason;
-	/*
-	 * If `reason` ends with a colon, the name of an attribute's bit, to be printed behind it;
-	 * otherwise ""
-	 */
-	const char *attribute;
-};
-
-/* The arguments are those of the refused qp_modify(); the queue pair is unchanged since. */
+/*
+ * Why qp_modify() returns -EINVAL: fill in the failure's reason, facts and text. The arguments are
+ * those of the refused call; the queue pair has not changed since.
+ */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
-	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
+	const struct qp_attr *attr, struct failure *ret_failure);
 
 /*
  * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 means no limit, and
@@ -588,5 +582,8 @@ static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
 }
 
 const char *qp_state_name(enum qp_state state);
+
+/* The name of the lowest bit of a mask of enum qp_attr_mask, as programs write it. */
+const char *qp_attribute_name(uint32_t mask);
 
 #endif

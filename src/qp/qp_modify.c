@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "qp/qp.h"
+#include "qp/reason.h"
 
 struct transition {
 	bool is_allowed;
@@ -148,8 +149,7 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	return NULL;
 }
 
-/* The name of the first attribute whose bit is in the mask. */
-static const char *attr_name(uint32_t mask)
+const char *qp_attribute_name(uint32_t mask)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(attributes); i++)
 		if (mask & attributes[i].bit)
@@ -157,42 +157,44 @@ static const char *attr_name(uint32_t mask)
 	return "an unknown bit";
 }
 
-/* The reason why the mask is refused; "" when the mask is valid. */
-static const char *mask_refusal(
-	const struct qp *qp, enum qp_state to, uint32_t mask, const char **ret_name)
+/* The reason why the mask is refused, and the attribute. */
+static enum reason mask_refusal(
+	const struct qp *qp, enum qp_state to, uint32_t mask, uint32_t *ret_attribute)
 {
 	struct transition transition = {.is_allowed = false};
 
-	*ret_name = "";
 	mask &= ~(uint32_t)ATTR_STATE;
 	if (qp->is_sq_draining)
-		return "the send queue is still draining";
+		return REASON_MODIFY_DRAINING;
 	if ((unsigned)to < QP_STATE_COUNT)
 		transition = transitions[qp->type][qp->state][to];
 	if (to == QP_RESET || (to == QP_ERR && qp->state != QP_RESET))
 		transition.is_allowed = true;
 	if (!transition.is_allowed)
-		return "there is no such transition";
-	if (transition.required & ~mask) {
-		*ret_name = attr_name(transition.required & ~mask);
-		return "an attribute is missing in the mask: ";
-	}
-	*ret_name = attr_name(mask & ~(transition.required | transition.optional));
-	return "an attribute does not belong to the transition: ";
+		return REASON_MODIFY_TRANSITION;
+	*ret_attribute = transition.required & ~mask;
+	if (*ret_attribute)
+		return REASON_MODIFY_MISSING;
+	*ret_attribute = mask & ~(transition.required | transition.optional);
+	return REASON_MODIFY_FORBIDDEN;
 }
 
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
-	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal)
+	const struct qp_attr *attr, struct failure *ret_failure)
 {
-	ret_refusal->from = qp_state_name(qp->state);
-	ret_refusal->to = qp_state_name(to);
-	ret_refusal->attribute = "";
+	const char *value = NULL;
+	uint32_t attribute = 0;
+
+	*ret_failure = (struct failure){.reason = REASON_MODIFY_VALUE, .qpn = qp->qpn};
+	failure_facts_add(&ret_failure->facts, FACT_from_state, qp->state);
+	failure_facts_add(&ret_failure->facts, FACT_to_state, (uint32_t)to);
 	if ((unsigned)to < QP_STATE_COUNT && is_mask_allowed(qp, to, mask))
-		ret_refusal->reason = values_refusal(qp, mask, attr);
+		value = values_refusal(qp, mask, attr);
 	else
-		ret_refusal->reason = mask_refusal(qp, to, mask, &ret_refusal->attribute);
-	if (!ret_refusal->reason)
-		ret_refusal->reason = "it has changed meanwhile";
+		ret_failure->reason = mask_refusal(qp, to, mask, &attribute);
+	if (attribute)
+		failure_facts_add(&ret_failure->facts, FACT_attribute, attribute);
+	strncpy(ret_failure->text, value ? value : "", sizeof(ret_failure->text) - 1);
 }
 
 static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)

@@ -11,9 +11,9 @@ struct fault_row {
 };
 
 static const struct fault_row rows[FAULT_COUNT] = {
-#define FAULT(name, number, status, sentence) [FAULT_##name] = {WC_##status, sentence},
-#include "queue/fault.def"
-#undef FAULT
+#define FAULT(name, number, status, sentence, seen, clause, look, fix) \
+	[FAULT_##name] = {WC_##status, sentence},
+#include "queue/reason.def"
 };
 
 enum wc_status fault_status(enum fault fault)

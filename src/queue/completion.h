@@ -76,9 +76,8 @@ enum wc_service_level {
 };
 
 enum fault {
-#define FAULT(name, number, status, sentence) FAULT_##name = (number),
-#include "queue/fault.def"
-#undef FAULT
+#define FAULT(name, number, status, sentence, seen, clause, look, fix) FAULT_##name = (number),
+#include "queue/reason.def"
 	FAULT_COUNT
 };
 

@@ -60,7 +60,6 @@ has --version "$bin/urnic" --v
 pages=$(dirname "$0")/../../docs/man
 for command in $(commands_of "$bin/urnic"); do
 	page=$pages/urnic-$command.1
-	[ "$command" = explain ] && page=$pages/urnic-stat.1
 	for option in $(helped "$bin/urnic" "$command"); do
 		sed 's/\\-/-/g' "$page" | grep -qE -e "(^|[^[:alnum:]-])$option([^[:alnum:]-]|\$)" ||
 			fail "$page has no $option"

@@ -225,6 +225,7 @@ static void tagged_rendezvous_longer_than_its_buffer_is_the_programs(void **stat
 	cqe = script_completion(&script);
 	assert_int_equal(cqe.wr_id, 5);
 	assert_int_equal(cqe.status, WC_TM_RNDV_INCOMPLETE);
+	assert_int_equal(cqe.fault, FAULT_RENDEZVOUS_TOO_LONG);
 	assert_memory_equal(script.memory, payload, TMH_BYTES + RVH_BYTES);
 	script_expect_ack(&script, 0, 1);
 	script_expect_silence(&script);

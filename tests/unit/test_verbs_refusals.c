@@ -146,10 +146,10 @@ static const struct {
 } refusals[] = {
 	{rtr_without_grh, EINVAL, "RTR over RoCE needs ah_attr.is_global and a GRH"},
 	{rtr_from_another_gid, EINVAL, "sgid_index 31 is beyond the end of the GID table"},
-	{rtr_without_its_peer, EINVAL, "missing in the mask: IBV_QP_DEST_QPN"},
-	{rtr_with_a_qkey, EINVAL, "does not belong to the transition: IBV_QP_QKEY"},
+	{rtr_without_its_peer, EINVAL, "ibv_modify_qp to RTR: IBV_QP_DEST_QPN is missing"},
+	{rtr_with_a_qkey, EINVAL, "IBV_QP_QKEY does not belong to the transition from INIT"},
 	{rtr_with_too_many_reads, EINVAL, "max_dest_rd_atomic is more than"},
-	{rts_at_once, EINVAL, "from INIT to RTS: there is no such transition"},
+	{rts_at_once, EINVAL, "there is no transition from INIT to RTS"},
 	{post_too_early, EINVAL, "ibv_post_send fails"},
 	{receive_too_much, EINVAL, "ibv_post_recv fails"},
 	{free_what_is_used, EBUSY, "ibv_dealloc_pd fails: Device or resource busy"},

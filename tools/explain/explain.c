@@ -1,208 +1,255 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * urnic explain: the meaning of counters, and reasons of failed requests. The sentences are those
- * of the tables that the NIC itself uses.
- */
-#include <assert.h>
-#include <stdbool.h>
+/* urnic explain: the meaning of counters, statuses and reasons, and why processes failed. */
+#include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 #include "common/command.h"
-#include "front/verbs/abi.h"
-#include "queue/completion.h"
+#include "explain/explain.h"
 
 const char command_explain_help[] =
-	"usage: urnic explain [WORD...]\n"
+	"usage: urnic explain [--json] [WORD...]\n"
+	"       urnic explain [--json] --failed\n"
+	"       urnic explain [--json] --log FILE\n"
 	"\n"
-	"Says in a sentence what a counter of `urnic stat` counts, what a parameter of congestion\n"
-	"control is, or what a failed completion means and what to check. Without a WORD it explains\n"
+	"Says why requests and calls failed: what was seen, which check refused it, where to look, and\n"
+	"what would have made it work. It also says in a sentence what a counter of `urnic stat`\n"
+	"counts, and what a parameter of congestion control is. Without a WORD it explains\n"
 	"everything.\n"
 	"\n"
 	"A WORD is one of\n"
+	"  the number of a process, which runs or has ended within the last hour: its last 64 failures\n"
 	"  the name of a counter or parameter: rnr_nak_rcvd, rp_ai_rate\n"
 	"  a completion status by number, name or text: 12, IBV_WC_RETRY_EXC_ERR, 'transport retry\n"
 	"    counter exceeded'\n"
-	"  a completion's vendor_err (perftest calls it syndrom): 7 or 0x7. A number is explained as\n"
-	"    both, status and vendor_err.\n"
+	"  a completion's vendor_err (perftest calls it syndrom): 7 or 0x7\n"
 	"  a part of a name: retry\n"
+	"A number is explained as all that it may be.\n"
+	"\n"
+	"  --failed    list your processes that have failed within the last hour\n"
+	"  --log FILE  explain the lines of a log that was written with URNIC_LOG=info; - is standard\n"
+	"              input\n"
+	"  --json      the same for programs\n"
 	"\n"
 	"The exit status is 1 if a WORD is unknown.\n";
 
-#define STATUS_PREFIX "IBV_WC_"
-
-enum topic_kind {
-	TOPIC_QP_COUNTER,
-	TOPIC_LANE_COUNTER,
-	TOPIC_PORT_COUNTER,
-	TOPIC_CM_COUNTER,
-	TOPIC_URNICD_COUNTER,
-	TOPIC_CC_PARAMETER,
-	TOPIC_STATUS,
-	TOPIC_FAULT,
+struct explain_options {
+	bool is_json;
+	bool is_failed;
+	const char *log; /* NULL: none */
 };
 
-struct topic {
-	enum topic_kind kind;
-	unsigned number; /* the number of the status or fault */
-	unsigned status; /* status that a fault causes */
-	const char *name;
-	const char *sentence;
-	const char *advice; /* NULL: none */
-	const char *unit_text; /* of a parameter */
+/* What is to be printed as JSON; all NULL without --json. */
+struct explain_output {
+	cJSON *root;
+	cJSON *topics;
+	cJSON *processes;
+	cJSON *lines;
 };
 
-static const struct topic topics[] = {
-/* clang-format off */
-#define COUNTER(counter, text) {.kind = TOPIC_QP_COUNTER, .name = #counter, .sentence = text},
-#include "lane/counter.def"
-#undef COUNTER
-#define DROP(drop, text) {.kind = TOPIC_LANE_COUNTER, .name = #drop, .sentence = text},
-#include "engine/drop.def"
-#undef DROP
-#define COUNTER(counter, text) {.kind = TOPIC_PORT_COUNTER, .name = #counter, .sentence = text},
-#include "port/udp_counters.def"
-#undef COUNTER
-#define COUNTER(counter, text) {.kind = TOPIC_CM_COUNTER, .name = #counter, .sentence = text},
-#include "cm/cm_counter.def"
-#undef COUNTER
-#define COUNTER(counter, text) {.kind = TOPIC_URNICD_COUNTER, .name = #counter, .sentence = text},
-#include "agent/agent_counters.def"
-#undef COUNTER
-#define PARAMETER(parameter, lowest, highest, sigcomm15, ms_ns3, cx4, unit, text) \
-	{.kind = TOPIC_CC_PARAMETER, .name = #parameter, \
-		.sentence = text " (" #lowest " to " #highest "; sigcomm15 " #sigcomm15 ", ms-ns3 " \
-			#ms_ns3 ", cx4+ " #cx4 ")", .unit_text = unit},
-#include "congestion/parameter.def"
-#undef PARAMETER
-#define STATUS(status_name, text, look_at) \
-	{.kind = TOPIC_STATUS, .number = WC_##status_name, .name = #status_name, .sentence = text, \
-		.advice = look_at},
-#include "explain/wc_status.def"
-#undef STATUS
-#define FAULT(fault, fault_number, status_name, text) \
-	{.kind = TOPIC_FAULT, .number = (fault_number), .status = WC_##status_name, .name = #fault, \
-		.sentence = text},
-#include "queue/fault.def"
-#undef FAULT
-	/* clang-format on */
-};
-
-enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
-
-#define STATUS(name, sentence, advice) static_assert((int)WC_##name == (int)IBV_WC_##name, #name);
-#include "explain/wc_status.def"
-#undef STATUS
-
-static const char *status_name(unsigned number)
+static bool options_read(int argc, char **argv, struct explain_options *options)
 {
-	for (int i = 0; i < TOPIC_COUNT; i++) {
-		if (topics[i].kind == TOPIC_STATUS && topics[i].number == number)
-			return topics[i].name;
+	static const struct option long_options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"failed", no_argument, NULL, 'f'},
+		{"log", required_argument, NULL, 'l'},
+		{NULL, 0, NULL, 0},
+	};
+	int option;
+
+	optind = 1;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'j':
+			options->is_json = true;
+			break;
+		case 'f':
+			options->is_failed = true;
+			break;
+		case 'l':
+			options->log = optarg;
+			break;
+		default:
+			complain("explain: no option %s; urnic explain --help", argv[optind - 1]);
+			return false;
+		}
 	}
-	return "?";
-}
-
-static void print_heading(const struct topic *topic)
-{
-	switch (topic->kind) {
-	case TOPIC_QP_COUNTER:
-		printf("%s (counter of a queue pair)\n", topic->name);
-		break;
-	case TOPIC_LANE_COUNTER:
-		printf("%s (counter of a lane)\n", topic->name);
-		break;
-	case TOPIC_PORT_COUNTER:
-		printf("%s (counter of a lane's UDP port)\n", topic->name);
-		break;
-	case TOPIC_CM_COUNTER:
-		printf("%s (counter of a connection manager)\n", topic->name);
-		break;
-	case TOPIC_URNICD_COUNTER:
-		printf("%s (counter of urnicd)\n", topic->name);
-		break;
-	case TOPIC_CC_PARAMETER:
-		printf("%s (parameter of congestion control%s%s)\n", topic->name,
-			topic->unit_text[0] ? ", in " : "", topic->unit_text);
-		break;
-	case TOPIC_STATUS:
-		printf(STATUS_PREFIX "%s (completion status %u, \"%s\")\n", topic->name,
-			topic->number, ibv_wc_status_str((enum ibv_wc_status)topic->number));
-		break;
-	case TOPIC_FAULT:
-		printf("%s (vendor_err %u of " STATUS_PREFIX "%s)\n", topic->name, topic->number,
-			status_name(topic->status));
-		break;
+	if ((options->is_failed || options->log) && optind < argc) {
+		complain("explain: a WORD goes with neither --failed nor --log");
+		return false;
 	}
+	return true;
 }
 
-static void print_topic(const struct topic *topic)
+static void output_begin(struct explain_output *output, bool is_json)
 {
-	print_heading(topic);
-	printf("    %s\n", topic->sentence);
-	if (topic->advice)
-		printf("    look at: %s\n", topic->advice);
+	*output = (struct explain_output){.root = is_json ? cJSON_CreateObject() : NULL};
+	output->topics = cJSON_AddArrayToObject(output->root, "topics");
+	output->processes = cJSON_AddArrayToObject(output->root, "processes");
+	output->lines = cJSON_AddArrayToObject(output->root, "lines");
 }
 
-static bool has_number(const struct topic *topic)
+static void topic_show(const struct explain_output *output, const struct topic *topic)
 {
-	return topic->kind == TOPIC_STATUS || topic->kind == TOPIC_FAULT;
+	if (output->root)
+		topic_add(output->topics, topic);
+	else
+		topic_print(topic);
 }
 
-/* Does the word name exactly this topic, in one of the forms that programs use? */
-static bool is_named(const struct topic *topic, const char *word)
-{
-	uint32_t number;
-
-	if (text_number_or_hex(word, 0, UINT32_MAX, &number))
-		return has_number(topic) && topic->number == number;
-	if (topic->kind == TOPIC_STATUS) {
-		if (strncasecmp(word, STATUS_PREFIX, strlen(STATUS_PREFIX)) == 0)
-			word += strlen(STATUS_PREFIX);
-		if (strcasecmp(word, ibv_wc_status_str((enum ibv_wc_status)topic->number)) == 0)
-			return true;
-	}
-	return strcasecmp(word, topic->name) == 0;
-}
-
-static bool is_part_of_name(const struct topic *topic, const char *word)
-{
-	return strcasestr(topic->name, word) != NULL;
-}
-
-static bool explain_where(
+static bool topics_show(const struct explain_output *output,
 	bool (*matches)(const struct topic *topic, const char *word), const char *word)
 {
 	bool is_found = false;
 
-	for (int i = 0; i < TOPIC_COUNT; i++) {
+	for (int i = 0; i < topic_count; i++) {
 		if (matches(&topics[i], word)) {
-			print_topic(&topics[i]);
+			topic_show(output, &topics[i]);
 			is_found = true;
 		}
 	}
 	return is_found;
 }
 
+/* Show the processes with this number; a number may have been used again. */
+static bool process_show(const struct explain_output *output,
+	const struct explain_processes *processes, const char *word)
+{
+	bool is_found = false;
+	uint32_t pid;
+
+	if (!text_number(word, 1, UINT32_MAX, &pid))
+		return false;
+	for (uint32_t i = 0; i < processes->count; i++) {
+		const struct failure_file *file = &processes->file[i];
+
+		if (file->head.pid != pid)
+			continue;
+		if (output->root)
+			process_add(output->processes, processes, file);
+		else
+			process_print(processes, file);
+		is_found = true;
+	}
+	return is_found;
+}
+
+static bool word_show(const struct explain_output *output,
+	const struct explain_processes *processes, const char *word)
+{
+	bool is_process = process_show(output, processes, word);
+
+	return topics_show(output, topic_is_named, word) || is_process ||
+		topics_show(output, topic_has_part, word);
+}
+
+static void failed_show(
+	const struct explain_output *output, const struct explain_processes *processes)
+{
+	for (uint32_t i = 0; i < processes->count; i++) {
+		if (output->root)
+			process_add(output->processes, processes, &processes->file[i]);
+		else
+			process_print_line(&processes->file[i]);
+	}
+	if (!processes->count && !output->root)
+		printf("none of your processes has failed within the last hour\n");
+}
+
+/* --- logs --- */
+
+/* The reason whose name in brackets ends the line; NULL: none. Cuts the line's end off. */
+static const struct topic *line_topic(char *line)
+{
+	size_t bytes = strcspn(line, "\r\n");
+	char *bracket;
+
+	line[bytes] = '\0';
+	bracket = strrchr(line, '[');
+	if (!bracket || bytes == 0 || line[bytes - 1] != ']')
+		return NULL;
+	for (int i = 0; i < topic_count; i++)
+		if (topics[i].kind >= TOPIC_FAULT &&
+			strlen(topics[i].name) == strlen(bracket) - 2 &&
+			!strncmp(bracket + 1, topics[i].name, strlen(topics[i].name)))
+			return &topics[i];
+	return NULL;
+}
+
+static void line_show(
+	const struct explain_output *output, const char *line, const struct topic *topic)
+{
+	cJSON *object;
+
+	if (output->root) {
+		object = json_append_object(output->lines);
+		cJSON_AddStringToObject(object, "line", line);
+		cJSON_AddStringToObject(object, "reason", topic->name);
+		topic_add(output->topics, topic);
+		return;
+	}
+	printf("%s\n", line);
+	if (topic->clause)
+		printf("    check: %s\n", topic->clause);
+	if (topic->look)
+		printf("    look at: %s\n", topic->look);
+	if (topic->fix)
+		printf("    what works: %s\n", topic->fix);
+}
+
+static int log_show(const struct explain_output *output, const char *path)
+{
+	FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	char *line = NULL;
+	size_t room = 0;
+
+	if (!file) {
+		complain("explain: %s: %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	while (getline(&line, &room, file) > 0) {
+		const struct topic *topic = line_topic(line);
+
+		text_make_printable(line);
+		if (topic)
+			line_show(output, line, topic);
+	}
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	return EXIT_OK;
+}
+
 int command_explain(int argc, char **argv)
 {
+	struct explain_options options = {.log = NULL};
+	struct explain_processes processes;
+	struct explain_output output;
 	int status = EXIT_OK;
 
-	if (argc > 1 && argv[1][0] == '-') {
-		complain("explain: no option %s; urnic explain --help", argv[1]);
+	if (!options_read(argc, argv, &options))
 		return EXIT_USAGE;
-	}
-	if (argc == 1)
-		explain_where(is_part_of_name, "");
-	for (int i = 1; i < argc; i++) {
-		if (explain_where(is_named, argv[i]) || explain_where(is_part_of_name, argv[i]))
+	output_begin(&output, options.is_json);
+	processes_read(&processes);
+	if (options.log)
+		status = log_show(&output, options.log);
+	else if (options.is_failed)
+		failed_show(&output, &processes);
+	else if (optind == argc)
+		topics_show(&output, topic_has_part, "");
+	for (int i = optind; i < argc; i++) {
+		if (word_show(&output, &processes, argv[i]))
 			continue;
 		complain("explain: nothing is known about '%s'; urnic explain lists everything",
 			argv[i]);
 		status = EXIT_FAILED;
 	}
+	free(processes.file);
+	if (output.root && json_print(output.root))
+		status = EXIT_FAILED;
 	return status;
 }

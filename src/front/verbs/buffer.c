@@ -20,7 +20,7 @@ void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 	struct buffer *buffer;
 
 	if (!bytes || whole_pages(bytes) < bytes)
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_buf", EINVAL);
 	buffer = malloc(sizeof(*buffer));
 	if (!buffer)
 		return NULL;
@@ -31,7 +31,7 @@ void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 		int error = errno;
 
 		free(buffer);
-		return result_null(error);
+		return result_null("ibv_alloc_buf", error);
 	}
 	*ret_buffer = buffer;
 	return buffer->address;
@@ -56,7 +56,7 @@ struct ibv_mr *buffer_register(
 	struct ibv_pd *pd, struct buffer *buffer, void *address, size_t length, int access)
 {
 	if (!buffer_contains(buffer, pd, address, length))
-		return result_null(EINVAL);
+		return result_null("ibv_reg_mr", EINVAL);
 	return ibv_reg_mr(pd, address, length, access);
 }
 

@@ -16,7 +16,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	error = -event_queue_init_set(&channel->queue);
 	if (error) {
 		free(channel);
-		return result_null(error);
+		return result_null("ibv_create_comp_channel", error);
 	}
 	channel->verbs = (struct ibv_comp_channel){.context = context, .fd = channel->queue.fd};
 	error = -nic_channel_create(&channel->queue, &channel->nic);

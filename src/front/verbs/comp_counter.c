@@ -39,9 +39,9 @@ struct comp_counter *comp_counter_create(
 	struct comp_counter_front *counter;
 
 	if (attr->comp_mask || attr->flags)
-		return result_null(EINVAL);
+		return result_null("ibv_create_comp_cntr", EINVAL);
 	if (attr->type != COMP_COUNTER_REQUESTS && attr->type != COMP_COUNTER_BYTES)
-		return result_null(EOPNOTSUPP);
+		return result_null("ibv_create_comp_cntr", EOPNOTSUPP);
 	counter = calloc(1, sizeof(*counter));
 	if (!counter)
 		return NULL;

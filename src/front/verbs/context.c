@@ -109,7 +109,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	error = event_queue_init(&context->async);
 	if (error) {
 		free(context);
-		return result_null(-error);
+		return result_null("ibv_open_device", -error);
 	}
 	context->device = device;
 	context->opening = opening;
@@ -164,7 +164,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	int cmd_fd;
 
 	if (!front || device_is_gone(front))
-		return result_null(ENODEV);
+		return result_null("ibv_open_device", ENODEV);
 	opening = ++opening_count;
 	cmd_fd = command_make(front, opening);
 	if (cmd_fd < 0)
@@ -174,7 +174,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		int error = errno;
 
 		close(cmd_fd);
-		return result_null(error);
+		return result_null("ibv_open_device", error);
 	}
 	return &context->verbs.context;
 }
@@ -275,7 +275,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 			log_write(LOG_ERROR,
 				"a device that another process has opened cannot be imported: %s",
 				strerror(error));
-		return result_null(error);
+		return result_null("ibv_import_device", error);
 	}
 	context = context_create(identity.device, identity.opening, cmd_fd);
 	if (!context)

@@ -33,7 +33,7 @@ struct ibv_counters *counters_create(
 	struct counters *counters;
 
 	if (attr->comp_mask)
-		return result_null(EINVAL);
+		return result_null("ibv_create_counters", EINVAL);
 	counters = calloc(1, sizeof(*counters));
 	if (!counters)
 		return NULL;

@@ -40,10 +40,10 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 
 	if (init->cqe < 1 || init->cqe > (uint32_t)device_limits.max_cqe ||
 		init->comp_vector >= (uint32_t)context->num_comp_vectors)
-		return result_null(EINVAL);
+		return result_null("ibv_create_cq", EINVAL);
 	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &object);
 	if (!cq)
-		return result_null(ENOMEM);
+		return result_null("ibv_create_cq", ENOMEM);
 	cq->object = object;
 	cq_prepare(cq, context, init);
 	if (init->channel &&

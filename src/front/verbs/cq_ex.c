@@ -156,10 +156,10 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	struct cq_front *cq;
 
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
-		return result_null(EINVAL);
+		return result_null("ibv_create_cq_ex", EINVAL);
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED ||
 		flags & ~(uint32_t)CREATE_FLAGS_SUPPORTED)
-		return result_null(EOPNOTSUPP);
+		return result_null("ibv_create_cq_ex", EOPNOTSUPP);
 	cq = cq_create(context, init);
 	if (!cq)
 		return NULL;

@@ -513,7 +513,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		*num_devices = 0;
 	error = device_refresh();
 	if (error)
-		return result_null(-error);
+		return result_null("ibv_get_device_list", -error);
 	count = device_list(devices);
 	list = calloc(count + 1, sizeof(struct ibv_device *));
 	if (!list)

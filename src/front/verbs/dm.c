@@ -121,7 +121,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	int error = ENOMEM;
 
 	if (attr->comp_mask || !attr->length || attr->log_align_req > LOG_ALIGN_MAX)
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_dm", EINVAL);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return NULL;
@@ -161,7 +161,7 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 	int error = dm_ref(dm->handle, dm->context, &object);
 
 	if (error)
-		return result_null(error);
+		return result_null("ibv_reg_dm_mr", error);
 	errno = EINVAL;
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
 	if ((access & IBV_ACCESS_ZERO_BASED) && !(access & ~(unsigned int)ACCESS_ACCEPTED) &&
@@ -204,7 +204,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 		return import_foreign(context, dm_handle);
 	error = dm_ref(dm_handle, context, &object);
 	if (error)
-		return result_null(error);
+		return result_null("ibv_import_dm", error);
 	object_unref(object);
 	imported = malloc(sizeof(*imported));
 	if (imported)

@@ -96,7 +96,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(
 		error = dmabuf_map(
 			&made, offset, length, fd, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 	if (error)
-		return result_null(error);
+		return result_null("ibv_reg_dmabuf_mr", error);
 	mr = mr_make(pd, &made, iova, (unsigned int)access, false);
 	if (!mr) {
 		error = errno;

@@ -24,7 +24,7 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	struct td *td;
 
 	if (attr->comp_mask)
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_td", EINVAL);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return NULL;
@@ -85,7 +85,7 @@ struct ibv_pd *parent_domain_alloc(
 	struct parent_domain *domain;
 
 	if (!is_attr_allowed(attr))
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_parent_domain", EINVAL);
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
 		return NULL;

@@ -106,7 +106,7 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 	struct mr *mr;
 
 	if (!pd_object)
-		return result_null(ENOENT);
+		return result_null("ibv_reg_mr", ENOENT);
 	mr = malloc(sizeof(*mr));
 	if (!mr) {
 		object_unref(pd_object);
@@ -139,7 +139,7 @@ static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
 		return &mr->verbs;
 	object_unref(mr->pd);
 	mr_free(mr);
-	return result_null(error);
+	return result_null("ibv_reg_mr", error);
 }
 
 struct ibv_mr *mr_make(
@@ -373,7 +373,7 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 		&context->owner, context->owner_opening, mr_handle, &imported->lkey, &bytes);
 	if (error) {
 		free(imported);
-		return result_null(error);
+		return result_null("ibv_import_mr", error);
 	}
 	imported->context = pd->context;
 	imported->pd = pd;
@@ -395,14 +395,14 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 		return import_foreign(pd, mr_handle);
 	object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
 	if (!object)
-		return result_null(ENOENT);
+		return result_null("ibv_import_mr", ENOENT);
 	imported = calloc(1, sizeof(*imported));
 	if (imported)
 		error = mr_copy(container_of(object, struct mr, object), imported);
 	object_unref(object);
 	if (error) {
 		free(imported);
-		return result_null(error);
+		return result_null("ibv_import_mr", error);
 	}
 	imported->context = pd->context;
 	imported->pd = pd;

@@ -21,11 +21,11 @@ struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dm
 	struct dma_handle *handle;
 
 	if (mask & ~(uint32_t)DMA_HANDLE_KNOWN)
-		return result_null(EOPNOTSUPP);
+		return result_null("ibv_alloc_dmah", EOPNOTSUPP);
 	if (((mask & DMA_HANDLE_MEMORY_TYPE) && attr->memory_type > 1) ||
 		((mask & DMA_HANDLE_PROCESSING_HINT) && attr->processing_hint > HINT_MAX) ||
 		((mask & DMA_HANDLE_CPU_ID) && attr->cpu_id >= sysconf(_SC_NPROCESSORS_CONF)))
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_dmah", EINVAL);
 	handle = malloc(sizeof(*handle));
 	if (!handle)
 		return NULL;
@@ -68,7 +68,7 @@ struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
 		!buffer_contains(attr->buffer, pd, attr->address, attr->length))
 		error = EINVAL;
 	if (error)
-		return result_null(error);
+		return result_null("ibv_reg_mr_ex", error);
 	if (attr->comp_mask & MR_ATTR_FD)
 		mr = ibv_reg_dmabuf_mr(
 			pd, attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access);

@@ -53,7 +53,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 	int error = ENOENT;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return result_null(EINVAL);
+		return result_null("ibv_alloc_mw", EINVAL);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return NULL;

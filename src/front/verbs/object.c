@@ -16,6 +16,7 @@
 #include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 
@@ -52,6 +53,7 @@ static const struct {
 	void (*free)(void *memory);
 	const int *max; /* the limit on their number; NULL: none */
 	bool is_shared; /* all devices share one limit; otherwise each has this limit */
+	const char *call; /* which creates an object */
 } kinds[OBJECT_KIND_COUNT] = {
 #define OBJECT_KIND(name, ...) [OBJECT_##name] = {__VA_ARGS__},
 #include "front/verbs/object_kind.def"
@@ -210,7 +212,7 @@ bool object_publish(struct object *object, enum object_kind kind, struct context
 		error = object_add(object, kind, context);
 	if (error) {
 		object_end(object, kind);
-		errno = error;
+		result_refused(kinds[kind].call, error);
 		return false;
 	}
 	object->public_handle = public_handle;

@@ -26,7 +26,7 @@
 
 enum object_kind {
 	OBJECT_NONE,
-#define OBJECT_KIND(name, release, free, limit, is_shared) OBJECT_##name,
+#define OBJECT_KIND(name, release, free, limit, is_shared, call) OBJECT_##name,
 #include "front/verbs/object_kind.def"
 	OBJECT_KIND_COUNT
 };
@@ -42,7 +42,8 @@ struct object {
 	bool is_by_program; /* the parent domain's allocator allocated its memory */
 };
 
-#define OBJECT_KIND(name, release, free, limit, is_shared) void *release(struct object *object);
+#define OBJECT_KIND(name, release, free, limit, is_shared, call) \
+	void *release(struct object *object);
 #include "front/verbs/object_kind.def"
 
 /*

@@ -13,7 +13,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct pd *pd;
 
 	if (error)
-		return result_null(error);
+		return result_null("ibv_alloc_pd", error);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
@@ -93,7 +93,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 		return import_foreign(context, pd_handle);
 	object = pd_ref(&named);
 	if (!object)
-		return result_null(ENOENT);
+		return result_null("ibv_import_pd", ENOENT);
 	object_unref(object);
 	imported = calloc(1, sizeof(*imported));
 	if (!imported)

@@ -330,10 +330,10 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		!wr_are_supported(type, init->send_ops_flags))
 		error = EOPNOTSUPP;
 	if (error)
-		return result_null(error);
+		return result_null("ibv_create_qp", error);
 	qp = qp_new(context, init);
 	if (!qp)
-		return result_null(ENOMEM);
+		return result_null("ibv_create_qp", ENOMEM);
 	error = qp_refer(qp, init);
 	if (!error)
 		error = qp_make(qp, type, &init->rx_hash_conf);
@@ -380,10 +380,10 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 
 	if ((attr->comp_mask & OPEN_MASK_REQUIRED) != OPEN_MASK_REQUIRED ||
 		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV)
-		return result_null(EINVAL);
+		return result_null("ibv_open_qp", EINVAL);
 	qp = qp_new(context, &init);
 	if (!qp)
-		return result_null(ENOMEM);
+		return result_null("ibv_open_qp", ENOMEM);
 	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries the state */
 	error = qp_refer(qp, &init);
 	if (!error)

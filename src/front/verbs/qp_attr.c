@@ -4,7 +4,7 @@
  * are the same in both (tests/abi checks this); addresses are converted.
  */
 #include "front/verbs/qp.h"
-#include "os/log.h"
+#include "nic/nic_failure.h"
 
 /*
  * Log why an address is refused. Every RoCE address is global, because RoCE has no local routes
@@ -13,13 +13,14 @@
 static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
 {
 	if (!ah->is_global)
-		log_write(LOG_INFO,
+		nic_failure_call(REASON_ADDRESS, 0,
 			"RTR over RoCE needs ah_attr.is_global and a GRH, and so does an address handle");
 	else if (port != DEVICE_PORT)
-		log_write(LOG_INFO, "ah_attr.port_num is %u; the device has port %d only", port,
-			DEVICE_PORT);
+		nic_failure_call(REASON_ADDRESS, 0,
+			"ah_attr.port_num is %u; the device has port %d only", port, DEVICE_PORT);
 	else
-		log_write(LOG_INFO, "ah_attr.grh.sgid_index %u is beyond the end of the GID table",
+		nic_failure_call(REASON_ADDRESS, 0,
+			"ah_attr.grh.sgid_index %u is beyond the end of the GID table",
 			ah->grh.sgid_index);
 }
 
@@ -40,7 +41,8 @@ int path_from_verbs(
 		: ibv_rate_to_mbps((enum ibv_rate)ah->static_rate);
 
 	if (rate_mbps < 0) {
-		log_write(LOG_INFO, "ah_attr.static_rate %u is not a valid rate", ah->static_rate);
+		nic_failure_call(REASON_ADDRESS, 0, "ah_attr.static_rate %u is not a valid rate",
+			ah->static_rate);
 		return EINVAL;
 	}
 	if (rate_mbps < DEVICE_PORT_RATE_MBPS)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/result.h"
 
-#include <string.h>
-
-#include "os/log.h"
+#include "nic/nic_failure.h"
 
 int result_refused(const char *call, int error)
 {
-	log_write(LOG_INFO, "%s fails: %s", call, strerror(error));
+	if (!nic_failure_is_explained())
+		nic_failure_call(REASON_REFUSED_CALL, error, "%s", call);
+	nic_failure_is_explained();
 	errno = error;
 	return error;
 }
@@ -15,12 +15,10 @@ int result_refused(const char *call, int error)
 int result_of_post(const char *call, int error)
 {
 	if (error == EINVAL)
-		log_write(LOG_INFO,
-			"%s fails: the queue pair cannot execute this request in its state, or was "
-			"created for smaller ones",
-			call);
+		nic_failure_call(REASON_POST_STATE, 0, "%s", call);
 	else if (error != ENOMEM)
-		log_write(LOG_INFO, "%s fails: %s", call, strerror(error));
+		nic_failure_call(REASON_REFUSED_CALL, error, "%s", call);
+	nic_failure_is_explained();
 	errno = error;
 	return error;
 }

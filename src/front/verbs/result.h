@@ -3,8 +3,8 @@
  * Results of ABI calls that return an error number.
  *
  * rdma-core's calls make an ioctl, which sets errno, and some programs print errno. So these calls
- * set errno, too. With URNIC_LOG=info the log names the call and the error. If the wrong argument
- * is not obvious, the check that found it logs a sentence, too.
+ * set errno, too. A failed call is reported as a failure (nic/nic_failure.h), unless the check that
+ * refused it has reported a better reason.
  *
  * Functions of this room return 0 or a positive errno, unless they say otherwise.
  */
@@ -25,13 +25,14 @@ static inline int result_of(const char *call, int error)
 	return error ? result_refused(call, error) : 0;
 }
 
-/* Set errno to `error`, a positive errno, and return NULL or -1. */
-static inline void *result_null(int error)
+/* result_refused() for calls that return NULL. */
+static inline void *result_null(const char *call, int error)
 {
-	errno = error;
+	result_refused(call, error);
 	return NULL;
 }
 
+/* Set errno to `error`, a positive errno, and return -1. */
 static inline int result_minus_one(int error)
 {
 	errno = error;

@@ -121,10 +121,10 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	if (!error && device_is_iwarp(front->device) && type_of(init) != IBV_SRQT_BASIC)
 		error = EOPNOTSUPP;
 	if (error)
-		return result_null(error);
+		return result_null("ibv_create_srq", error);
 	srq = domain_alloc(init->pd, DOMAIN_SRQ, sizeof(*srq), &object);
 	if (!srq)
-		return result_null(ENOMEM);
+		return result_null("ibv_create_srq", ENOMEM);
 	srq->object = object;
 	srq_prepare(srq, context, init);
 	error = srq_refer(srq, init);

@@ -92,7 +92,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 	int error = wq_init_check(init);
 
 	if (error)
-		return result_null(error);
+		return result_null("ibv_create_wq", error);
 	wq = calloc(1, sizeof(*wq));
 	if (!wq)
 		return NULL;
@@ -182,7 +182,7 @@ struct ibv_rwq_ind_table *wq_table_create(
 
 	if (init->comp_mask || !init->ind_tbl || init->log_ind_tbl_size >= 32 ||
 		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX)
-		return result_null(EINVAL);
+		return result_null("ibv_create_rwq_ind_table", EINVAL);
 	table = calloc(1, sizeof(*table));
 	if (!table)
 		return NULL;

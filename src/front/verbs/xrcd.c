@@ -172,9 +172,9 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	int error;
 
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED)
-		return result_null(EOPNOTSUPP);
+		return result_null("ibv_open_xrcd", EOPNOTSUPP);
 	if (init->comp_mask != COMP_MASK_REQUIRED)
-		return result_null(EINVAL);
+		return result_null("ibv_open_xrcd", EINVAL);
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return NULL;

@@ -13,6 +13,7 @@
  *     responder.c   requests: every check, then the effect
  *     response.c    pending responses, in the order of the requests
  *     xrc.c         the shared receive queue of an XRC request
+ *     report.c      what is known of a failure, for the failures that the process keeps
  *     rc.c          the queue pair: both halves behind struct qp_transport
  *
  * Loss is normal on IP networks. The window starts small, grows with acknowledgements and shrinks
@@ -134,7 +135,10 @@ struct rc_requester {
 	 */
 	uint64_t retry_at_ns;
 	uint64_t probe_at_ns;
-	uint64_t rnr_until_ns; /* end of the RNR wait or the pause; DEADLINE_NEVER: neither */
+	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
+	/* Since the first timeout in a row: when the peer fell silent, and rcvd_pkts then. */
+	uint64_t silent_since_ns;
+	uint64_t silent_heard;
 	/* Requests in a row that used packets only because packets were under way. */
 	uint32_t fallbacks;
 	bool is_timing_rtt;
@@ -390,6 +394,22 @@ void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
  * others, and the program may have seen the message complete.
  */
 void rc_response_stop(struct rc_qp *rc);
+
+/* report.c */
+
+/* Report why the responder refuses a request. Called before the refusal has any effect. */
+void rc_report_refusal(
+	struct rc_qp *rc, const struct packet *packet, enum refusal refusal, uint64_t now_ns);
+
+/* Report that the packet's PSN is far from the expected one. */
+void rc_report_far_psn(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+
+/* The first timeout in a row: remember what has been heard of the peer. */
+void rc_report_silence(struct rc_qp *rc, uint64_t now_ns);
+
+/* Add the facts of a peer that did not answer; of one that had no receive request. */
+void rc_fact_silence(struct rc_qp *rc, uint64_t now_ns);
+void rc_fact_not_ready(struct rc_qp *rc, uint8_t code);
 
 /* Packets sent and not acknowledged, including expected READ responses. */
 static inline uint32_t rc_in_flight(const struct rc_requester *requester)

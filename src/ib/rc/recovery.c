@@ -51,8 +51,7 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
-	uint64_t wait_ns =
-		rc->qp.is_peer_missing ? 0 : rc_retry_ns((uint8_t)rc->qp.attr.timeout);
+	uint64_t wait_ns = rc->qp.is_peer_missing ? 0 : rc_retry_ns((uint8_t)rc->qp.attr.timeout);
 
 	rc->requester.retry_at_ns =
 		wait_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + wait_ns;
@@ -212,6 +211,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	if (rc->qp.attr.rnr_retry != 7) {
 		if (!requester->rnr_retries_left) {
 			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
+			rc_fact_not_ready(rc, code);
 			rc_requester_fail(rc, FAULT_RNR_RETRY_EXCEEDED, now_ns);
 			return;
 		}
@@ -296,6 +296,8 @@ static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 		return;
 	}
 	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
+	if (requester->retries_left == rc->qp.attr.retry_cnt && !requester->retries_late)
+		rc_report_silence(rc, now_ns);
 	if (is_excused(rc, now_ns)) {
 		; /* retransmit without counting a retry */
 	} else if (requester->retries_left) {
@@ -304,6 +306,7 @@ static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 		qp_migrate(&rc->qp); /* the other path gets all retries (IBTA 17.2.8.1.2) */
 	} else {
 		qp_count(&rc->qp, COUNTER_retry_exceeded_err, 1);
+		rc_fact_silence(rc, now_ns);
 		rc_requester_fail(rc, FAULT_RETRY_EXCEEDED, now_ns);
 		return;
 	}

@@ -417,6 +417,7 @@ enum packet_verdict rc_responder_receive(
 	 */
 	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
+		rc_report_far_psn(rc, packet, now_ns);
 		return PACKET_GUESSED;
 	}
 	if (ahead < 0)
@@ -426,9 +427,11 @@ enum packet_verdict rc_responder_receive(
 	if (ahead)
 		return PACKET_DROPPED;
 	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
-	if (refusal)
+	if (refusal) {
+		rc_report_refusal(rc, packet, refusal, now_ns);
 		request_refuse(rc, refusal, fault, now_ns);
-	else if (rc->qp.state != QP_ERR) /* unless the completion queue was full */
+	} else if (rc->qp.state != QP_ERR) { /* unless the completion queue was full */
 		expected_advance(rc, packet);
+	}
 	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/nic_failure.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/failure_file.h"
+#include "os/clock.h"
+#include "os/failure_text.h"
+#include "os/lock_order.h"
+#include "os/log.h"
+
+enum { LINES_PER_SECOND = 20 };
+
+static void failure_noted(const struct failure *failure, uint32_t place);
+
+static struct failures failures = {.noted = failure_noted};
+static __thread bool is_explained;
+
+/* Protects all below. A holder takes no other lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char file_path[FAILURE_PATH_BYTES]; /* "": there is no file yet */
+static bool is_file_refused; /* the file cannot be made, and is not tried again */
+static uint64_t lines_since_ns;
+static uint32_t lines;
+
+struct failures *nic_failures(void)
+{
+	return &failures;
+}
+
+/* --- the file --- */
+
+/*
+ * Does the failure alone deserve a file? Programs flush requests when they end their connections,
+ * and ask for what a device may lack.
+ */
+static bool is_worth_a_file(const struct failure *failure)
+{
+	uint64_t value;
+
+	if (failure->reason == REASON_FLUSHED)
+		return failure_fact(failure, FACT_first, &value) && value;
+	return !failure_fact(failure, FACT_error, &value) || value != EOPNOTSUPP;
+}
+
+/* The wall clock's time of a monotonic time. */
+static uint64_t wall_of_ns(uint64_t at_ns)
+{
+	struct timespec now;
+	uint64_t now_ns = clock_now_ns();
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+		(now_ns > at_ns ? now_ns - at_ns : 0);
+}
+
+/* Make the file with all failures of the list. The lock is held. */
+static void file_begin(void)
+{
+	static struct failure copy[FAILURES_MAX];
+
+	spin_lock(&failures.lock);
+	memcpy(copy, failures.list, sizeof(copy));
+	spin_unlock(&failures.lock);
+	for (uint32_t i = 0; i < FAILURES_MAX; i++)
+		if (copy[i].number)
+			copy[i].wall_ns = wall_of_ns(copy[i].at_ns);
+	if (failure_file_create(copy, file_path)) {
+		file_path[0] = '\0';
+		is_file_refused = true;
+	}
+}
+
+static void file_note(const struct failure *failure, uint32_t place)
+{
+	int error = file_path[0] ? failure_file_write(file_path, failure, place) : -ENOENT;
+
+	if (error == -ENOENT && !is_file_refused && is_worth_a_file(failure))
+		file_begin();
+}
+
+/* --- the log --- */
+
+/* May another line be written now? Says once per second that some are left out. */
+static bool line_is_due(void)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!lines_since_ns || now_ns - lines_since_ns >= 1000000000) {
+		lines_since_ns = now_ns;
+		lines = 0;
+	}
+	if (++lines == LINES_PER_SECOND)
+		log_write(LOG_INFO, "further failures of this second are not logged");
+	return lines < LINES_PER_SECOND;
+}
+
+static void failure_log(const struct failure *failure)
+{
+	const struct reason_row *row = reason_find(failure->reason);
+	char text[REASON_SENTENCE_BYTES], more[REASON_SENTENCE_BYTES], line[1000];
+	size_t bytes = 0;
+
+	if (!log_is_on(LOG_INFO) || failure->count > 1 || !line_is_due())
+		return;
+	if (failure->qpn)
+		bytes += (size_t)snprintf(line, sizeof(line), "queue pair 0x%06x: ", failure->qpn);
+	if (failure->has_wr_id)
+		bytes += (size_t)snprintf(line + bytes, sizeof(line) - bytes,
+			"work request %" PRIu64 ": ", failure->wr_id);
+	reason_tell(failure, text, sizeof(text));
+	bytes += (size_t)snprintf(line + bytes, sizeof(line) - bytes, "%s", text);
+	for (uint32_t i = 0; i < failure->facts.count; i++)
+		if (reason_tell_fact(failure, i, more, sizeof(more)) && bytes < sizeof(line))
+			bytes += (size_t)snprintf(line + bytes, sizeof(line) - bytes, "; %s", more);
+	log_write(LOG_INFO, "%.900s [%s]", line, row ? row->name : "?");
+}
+
+/* --- reports --- */
+
+static void failure_noted(const struct failure *failure, uint32_t place)
+{
+	struct failure timed = *failure;
+	int error = errno;
+
+	timed.wall_ns = wall_of_ns(failure->at_ns);
+	pthread_mutex_lock(&lock);
+	file_note(&timed, place);
+	failure_log(&timed);
+	pthread_mutex_unlock(&lock);
+	errno = error;
+}
+
+void nic_failure_add(struct failure *failure)
+{
+	failure->at_ns = clock_now_ns();
+	failure->is_repeated = true;
+	failures_add(&failures, failure);
+	is_explained = true;
+}
+
+void nic_failure_call(enum reason reason, int error, const char *format, ...)
+{
+	struct failure failure = {.reason = reason};
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(failure.text, sizeof(failure.text), format, arguments);
+	va_end(arguments);
+	if (error)
+		failure_facts_add(&failure.facts, FACT_error, (uint64_t)error);
+	nic_failure_add(&failure);
+}
+
+bool nic_failure_is_explained(void)
+{
+	bool is = is_explained;
+
+	is_explained = false;
+	return is;
+}
+
+void nic_failures_forget(void)
+{
+	memset(&failures.list, 0, sizeof(failures.list));
+	failures.count = 0;
+	failures.lock = (struct spin){0};
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	file_path[0] = '\0';
+	is_file_refused = false;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_QP_QP_REPORT_H
+#define URNIC_QP_QP_REPORT_H
+
+/*
+ * Reports of a queue pair's failures to the failures that the process keeps (lane/failure.h). The
+ * lane is locked. Each report takes the lane's facts (lane_fact()).
+ */
+
+#include "memory/copy.h"
+#include "memory/mr_explain.h"
+#include "qp/qp.h"
+#include "qp/reason.h"
+
+/* Are failures kept? If not, a caller may skip to gather facts. */
+static inline bool qp_has_reports(const struct qp *qp)
+{
+	return qp->lane->failures != NULL;
+}
+
+/* Report a refused request of the peer. A reason that is `is_repeated` is counted. */
+void qp_report(struct qp *qp, enum reason reason, bool is_repeated, uint64_t now_ns);
+
+/* Report that the send request `wqe` fails with `fault`, which is not FAULT_NONE. */
+void qp_report_send(struct qp *qp, const struct send_wqe *wqe, enum fault fault, uint64_t now_ns);
+
+/* Report that the receive request `wr_id` fails with `fault`, which is not FAULT_NONE. */
+void qp_report_recv(struct qp *qp, uint64_t wr_id, enum fault fault, uint64_t now_ns);
+
+/*
+ * Add the facts of the first entry of a scatter/gather list that may not be used, and of its
+ * region. Adds none if all entries may be used now.
+ */
+void qp_fact_list(const struct qp *qp, uint32_t pd, uint32_t access, const struct sge *list,
+	uint32_t count, uint64_t now_ns);
+
+/*
+ * Add the facts about an access to memory that was refused, but for the key and range. Returns what
+ * was found.
+ */
+struct mr_explanation qp_fact_region(const struct qp *qp, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of `urnic explain` share: the words that it explains, and the failures that
+ * processes have kept.
+ */
+#ifndef TOOLS_EXPLAIN_EXPLAIN_H
+#define TOOLS_EXPLAIN_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/failure_file.h"
+#include "common/json.h"
+#include "os/failure_text.h"
+
+/* --- words (explain_topic.c) --- */
+
+enum topic_kind {
+	TOPIC_QP_COUNTER,
+	TOPIC_LANE_COUNTER,
+	TOPIC_PORT_COUNTER,
+	TOPIC_CM_COUNTER,
+	TOPIC_URNICD_COUNTER,
+	TOPIC_CC_PARAMETER,
+	TOPIC_STATUS,
+	TOPIC_FAULT,
+	TOPIC_REFUSED,
+	TOPIC_CALL,
+};
+
+struct topic {
+	enum topic_kind kind;
+	unsigned number; /* of a status or reason */
+	unsigned status; /* status that a fault causes */
+	const char *name;
+	const char *sentence;
+	/* NULL: none */
+	const char *clause;
+	const char *look;
+	const char *fix;
+	const char *unit; /* of a parameter; "" or NULL: it has none */
+};
+
+extern const struct topic topics[];
+extern const int topic_count;
+
+/* Does the word name exactly this topic, in one of the forms that programs use? */
+bool topic_is_named(const struct topic *topic, const char *word);
+
+/* Is it a part of the topic's name? "" is a part of all. */
+bool topic_has_part(const struct topic *topic, const char *word);
+
+void topic_print(const struct topic *topic);
+void topic_add(cJSON *list, const struct topic *topic);
+
+/* The name of a completion status, without IBV_WC_; "?" if it is none. */
+const char *status_name(unsigned number);
+
+/* --- failures (explain_process.c) --- */
+
+enum { EXPLAIN_PROCESSES_MAX = 256 };
+
+struct explain_processes {
+	struct failure_file *file; /* `count` of them, in no order */
+	uint32_t count;
+};
+
+/* Read the failures of all processes of this user. */
+void processes_read(struct explain_processes *ret_processes);
+
+/* Print the process, or add it to a list. */
+void process_print(const struct explain_processes *all, const struct failure_file *file);
+void process_add(cJSON *list, const struct explain_processes *all, const struct failure_file *file);
+
+/* Print a line for the process. */
+void process_print_line(const struct failure_file *file);
+
+/* Does the process still run? */
+bool process_is_alive(const struct failure_file *file);
+
+/*
+ * The failure of another process that explains this one: the peer's queue pair failed at the same
+ * time. NULL: none was kept. `ret_file` is the peer's process.
+ */
+const struct failure *failure_of_peer(const struct explain_processes *all,
+	const struct failure_file *file, const struct failure *failure,
+	const struct failure_file **ret_file);
+
+#endif
