@@ -13,6 +13,7 @@
 #include "ib/message.h"
 #include "iwarp/iwarp_internal.h"
 #include "memory/mw.h"
+#include "qp/qp_report.h"
 #include "wire/bytes.h"
 
 bool iwarp_segment_is_data(const struct ddp_segment *segment)
@@ -444,6 +445,8 @@ static void terminate_finish(
 	rdmap_terminate_decode(&terminate, segment->payload, segment->payload_bytes);
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
 	qp_count(qp, COUNTER_terminates_rcvd, 1);
+	lane_fact(qp->lane, FACT_terminate, terminate.error);
+	qp_report(qp, REASON_TERMINATE_RECEIVED, false, now_ns);
 	if (terminate.is_about_read && wqe_awaited(iwarp) &&
 		qp->sq->completed == iwarp->rx.answer_index)
 		qp_complete_send(qp, iwarp_errors[terminate.error].fault, now_ns);

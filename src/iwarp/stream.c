@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "iwarp/iwarp_internal.h"
+#include "qp/qp_report.h"
 
 /* --- the list of queue pairs with something to send --- */
 
@@ -158,6 +159,8 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 		1);
 	signal_raise(&qp->lane->signals, &qp->signal, events);
 	iwarp_stage_terminate(iwarp, error, ulpdu, ulpdu_bytes);
+	lane_fact(qp->lane, FACT_terminate, error);
+	qp_report(qp, REASON_TERMINATE_SENT, false, now_ns);
 	qp_set_state(qp, QP_ERR, now_ns);
 }
 

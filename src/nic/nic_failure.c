@@ -140,10 +140,12 @@ static void failure_noted(const struct failure *failure, uint32_t place)
 
 void nic_failure_add(struct failure *failure)
 {
+	const struct reason_row *row = reason_find(failure->reason);
+
 	failure->at_ns = clock_now_ns();
 	failure->is_repeated = true;
 	failures_add(&failures, failure);
-	is_explained = true;
+	is_explained = row && row->kind == REASON_KIND_CALL;
 }
 
 void nic_failure_call(enum reason reason, int error, const char *format, ...)

@@ -9,6 +9,7 @@
 #include "memory/mr.h"
 #include "qp/qp.h"
 #include "queue/completion.h"
+#include "wire/iwarp/rdmap.h"
 #include "wire/opcode.h"
 
 const struct reason_row reason_rows[] = {
@@ -19,6 +20,8 @@ const struct reason_row reason_rows[] = {
 	{REASON_KIND_REFUSED, (code), 0, #refused, text, facts, section, where, remedy},
 #define CALL(call, code, text, facts, section, where, remedy) \
 	{REASON_KIND_CALL, (code), 0, #call, text, facts, section, where, remedy},
+#define CONNECT(connect, code, text, facts, section, where, remedy) \
+	{REASON_KIND_CONNECT, (code), 0, #connect, text, facts, section, where, remedy},
 #include "queue/reason.def"
 	/* clang-format on */
 };
@@ -155,6 +158,11 @@ void fact_print(enum fact fact, uint64_t value, char *ret_text, size_t room)
 		break;
 	case FACT_FORMAT_ERRNO:
 		snprintf(ret_text, room, "%s", strerror((int)value));
+		break;
+	case FACT_FORMAT_TERMINATE:
+		snprintf(ret_text, room, "%s",
+			value < RDMAP_ERROR_COUNT ? rdmap_error_sentence((enum rdmap_error)value)
+						  : "an unknown error");
 		break;
 	}
 }

@@ -18,6 +18,7 @@ enum reason_kind {
 	REASON_KIND_FAULT, /* a completion of this process has it as vendor_err */
 	REASON_KIND_REFUSED, /* this process refused a request of its peer */
 	REASON_KIND_CALL, /* a call of the program failed */
+	REASON_KIND_CONNECT, /* a connection was not made, or a stream has ended with an error */
 };
 
 /* A row of the table. NULL members: there is none. */
@@ -50,6 +51,7 @@ enum fact_format {
 	FACT_FORMAT_ATTRIBUTE, /* a bit of enum qp_attr_mask */
 	FACT_FORMAT_REASON, /* enum reason; 0: no failure */
 	FACT_FORMAT_ERRNO,
+	FACT_FORMAT_TERMINATE, /* enum rdmap_error */
 };
 
 struct fact_row {

@@ -11,7 +11,9 @@ scratch=$(mktemp -d)
 
 # made NAME REASON SENTENCE: make the mistake, and look for what was said about it.
 made() {
-	on a env URNIC_LOG=info URNIC_LOCAL=off "$urnic" run "$mistake" "$1" >"$scratch/log" 2>&1 ||
+	case $1 in iwarp_*) transport=iwarp ;; *) transport=roce ;; esac
+	on a env URNIC_LOG=info URNIC_LOCAL=off URNIC_TRANSPORTS=$transport \
+		"$urnic" run "$mistake" "$1" >"$scratch/log" 2>&1 ||
 		fail "$1: $(cat "$scratch/log")"
 	grep -Eq "$3.* \[$2\]\$" "$scratch/log" ||
 		fail "$1: no line has '$3' [$2]: $(cat "$scratch/log")"

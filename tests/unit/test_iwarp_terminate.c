@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "qp/reason.h"
 #include "support/stream.h"
 
 enum { AT = 4096, FPDU_ROOM = 512 };
@@ -119,6 +120,48 @@ static void expect_the_end(enum wc_status read)
 	assert_int_equal(stream_take(&end, bytes, sizeof(bytes)), 0);
 	assert_true(end.has_said_end);
 	assert_true(stream_is_untouched(&end, 0, STREAM_MEMORY_BYTES));
+	stream_stop(&end);
+}
+
+static struct failures failures;
+
+/* The stream's end is the only failure that is kept, or the first. */
+static void expect_failure(enum reason reason, enum rdmap_error error)
+{
+	uint64_t value;
+
+	assert_int_equal(failures.list[0].reason, reason);
+	assert_true(failure_fact(&failures.list[0], FACT_terminate, &value));
+	assert_int_equal(value, error);
+}
+
+static void terminate_that_is_received_is_kept_as_a_failure(void **state)
+{
+	uint8_t payload[RDMAP_TERMINATE_BYTES_MAX], fpdu[FPDU_ROOM];
+
+	(void)state;
+	start(fpdu);
+	failures = (struct failures){.noted = NULL};
+	end.lane.failures = &failures;
+	give_terminate(
+		payload, rdmap_terminate_encode(RDMAP_ERROR_UNTAGGED_NO_BUFFER, NULL, 0, payload));
+	expect_failure(REASON_TERMINATE_RECEIVED, RDMAP_ERROR_UNTAGGED_NO_BUFFER);
+	stream_stop(&end);
+}
+
+static void terminate_that_is_sent_is_kept_as_a_failure(void **state)
+{
+	const struct ddp_segment segment = {
+		.opcode = RDMAP_WRITE, .is_last = true, .tagged = {.stag = 1, .offset = 0}};
+	const uint8_t payload[8] = {0};
+	uint8_t fpdu[FPDU_ROOM];
+
+	(void)state;
+	start(fpdu);
+	failures = (struct failures){.noted = NULL};
+	end.lane.failures = &failures;
+	give(&segment, payload, sizeof(payload));
+	expect_failure(REASON_TERMINATE_SENT, RDMAP_ERROR_TAGGED_STAG);
 	stream_stop(&end);
 }
 
@@ -298,6 +341,8 @@ static void read_that_ends_in_the_middle_is_quoted_as_what_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(terminate_that_is_received_is_kept_as_a_failure),
+		cmocka_unit_test(terminate_that_is_sent_is_kept_as_a_failure),
 		cmocka_unit_test(every_code_about_a_read_fails_the_read),
 		cmocka_unit_test(every_code_about_nothing_flushes_everything),
 		cmocka_unit_test(code_that_there_is_not_ends_the_stream_all_the_same),

@@ -26,6 +26,7 @@ enum topic_kind {
 	TOPIC_FAULT,
 	TOPIC_REFUSED,
 	TOPIC_CALL,
+	TOPIC_CONNECT,
 };
 
 struct topic {

@@ -50,6 +50,9 @@ const struct topic topics[] = {
 #define CALL(call, code, text, facts, section, where, remedy) \
 	{.kind = TOPIC_CALL, .number = (code), .name = #call, .sentence = text, \
 		.clause = section, .look = where, .fix = remedy},
+#define CONNECT(connect, code, text, facts, section, where, remedy) \
+	{.kind = TOPIC_CONNECT, .number = (code), .name = #connect, .sentence = text, \
+		.clause = section, .look = where, .fix = remedy},
 #include "queue/reason.def"
 	/* clang-format on */
 };
@@ -105,6 +108,9 @@ static void heading_print(const struct topic *topic)
 	case TOPIC_CALL:
 		printf("%s (a call that fails)\n", topic->name);
 		break;
+	case TOPIC_CONNECT:
+		printf("%s (a connection that fails)\n", topic->name);
+		break;
 	}
 }
 
@@ -131,6 +137,7 @@ static const char *const kind_names[] = {
 	[TOPIC_FAULT] = "fault",
 	[TOPIC_REFUSED] = "refused request",
 	[TOPIC_CALL] = "call",
+	[TOPIC_CONNECT] = "connection",
 };
 
 static void text_add(cJSON *object, const char *name, const char *text)

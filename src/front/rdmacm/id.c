@@ -15,7 +15,6 @@
 #include "front/rdmacm/resolver.h"
 #include "front/rdmacm/user_event.h"
 #include "front/rdmacm/watch.h"
-#include "os/log.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -250,22 +249,39 @@ static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 	}
 }
 
-void id_log(const struct id *id, const char *why)
+void id_report_failure(const struct id *id, enum reason reason, const char *why)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 	const struct sockaddr *to = &id->id.route.addr.dst_addr;
 
-	if (!log_is_on(LOG_INFO))
-		return;
 	getnameinfo(to, address_bytes(to), text, sizeof(text), NULL, 0, NI_NUMERICHOST);
-	log_write(LOG_INFO, "no connection to %s port %u: %s", text, address_port(to), why);
+	nic_failure_call(reason, 0, "%s port %u: %s", text, address_port(to), why);
 }
 
-/* If this is the active side, log why it is not connected. */
-static void log_failure(const struct id *id, const char *why)
+enum reason id_failure_reason(enum cm_event_kind kind, uint32_t reject)
 {
+	if (kind == CM_EVENT_UNREACHABLE)
+		return REASON_CM_UNREACHABLE;
+	if (kind != CM_EVENT_REJ)
+		return REASON_CM_TIMEOUT;
+	switch (reject) {
+	case CM_REJECT_INVALID_SERVICE_ID:
+		return REASON_CM_NO_LISTENER;
+	case CM_REJECT_CONSUMER:
+		return REASON_CM_CONSUMER;
+	default:
+		return REASON_CM_REJECTED;
+	}
+}
+
+/* If this is the active side, report why it is not connected. */
+static void failure_report(const struct cm_event *event, const char *why)
+{
+	const struct id *id = event->conn->user;
+
 	if (id->conn.is_active)
-		id_log(id, why);
+		id_report_failure(
+			id, id_failure_reason(event->kind, event->message.rej.reason), why);
 }
 
 static void on_event(const struct cm_event *event)
@@ -287,7 +303,7 @@ static void on_event(const struct cm_event *event)
 		break;
 	case CM_EVENT_REJ:
 		id->response = event->message;
-		log_failure(id, cm_reject_sentence(event->message.rej.reason));
+		failure_report(event, cm_reject_sentence(event->message.rej.reason));
 		/* The connection was established, but the peer no longer knows it. */
 		if (event->conn->state == CM_STATE_TIMEWAIT &&
 			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
@@ -310,12 +326,12 @@ static void on_event(const struct cm_event *event)
 		on_sidr_answer(id, &event->message.sidr_rep);
 		break;
 	case CM_EVENT_UNREACHABLE:
-		log_failure(id, "there is no such host, or no way to it");
+		failure_report(event, "there is no such host, or no way to it");
 		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
 		break;
 	case CM_EVENT_REQ_TIMEOUT:
 	case CM_EVENT_REP_TIMEOUT:
-		log_failure(id, "no answer");
+		failure_report(event, "no answer");
 		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 		break;
 	case CM_EVENT_RELEASED:

@@ -24,6 +24,7 @@
 #include "connection/nic_iwcm.h"
 #include "event/event_queue.h"
 #include "front/rdmacm/abi.h"
+#include "nic/nic_failure.h"
 
 enum {
 	/* Events that older headers do not name. */
@@ -193,8 +194,14 @@ static inline int fail_errno(int error)
 /* Drop a reference. The last one frees the identifier. */
 void id_unref(struct id *id);
 
-/* Log why there is no connection to the remote address. */
-void id_log(const struct id *id, const char *why);
+/*
+ * The reason of a connection that is not made, from the manager's event REJ, UNREACHABLE,
+ * REQ_TIMEOUT or REP_TIMEOUT; `reject` is the code of a REJ.
+ */
+enum reason id_failure_reason(enum cm_event_kind kind, uint32_t reject);
+
+/* Report why there is no connection to the remote address. */
+void id_report_failure(const struct id *id, enum reason reason, const char *why);
 
 /* Queue an event for the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);

@@ -5,7 +5,6 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/watch.h"
-#include "os/log.h"
 
 /* --- events --- */
 
@@ -41,7 +40,7 @@ static void on_failure(struct id *id, int error)
 		type = RDMA_CM_EVENT_REJECTED;
 	else if (error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH)
 		type = RDMA_CM_EVENT_UNREACHABLE;
-	log_write(LOG_INFO, "no iWARP connection: %s", strerror(-error));
+	nic_failure_call(REASON_MPA_FAILED, -error, "%s", "");
 	id_post(id, type, error);
 }
 

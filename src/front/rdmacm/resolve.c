@@ -101,9 +101,9 @@ static int neighbour_reach(struct id *id, int timeout_ms)
 static void route_error_log(const struct id *id, int rc)
 {
 	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
-		id_log(id, "there is no route");
+		id_report_failure(id, REASON_CM_ADDRESS, "there is no route");
 	else if (rc == -ENODEV)
-		id_log(id, "its route leads through an interface without a device");
+		id_report_failure(id, REASON_CM_ADDRESS, "its route leads through an interface without a device");
 }
 
 int rdma_resolve_addr(
@@ -192,7 +192,7 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 		if (errno != ENXIO && errno != ENODEV)
 			return fail_errno(
 				-log_refusal("the name of an interface is not known", "ioctl"));
-		id_log(id, "the interface of its route has gone");
+		id_report_failure(id, REASON_CM_ADDRESS, "the interface of its route has gone");
 		return fail_errno(ENODEV);
 	}
 	rc = id_fill_path(id);

@@ -32,7 +32,7 @@ static bool id_decide(struct id *id, uint64_t now_ns)
 	}
 	if (now_ns < id->resolve_until_ns)
 		return false;
-	id_log(id, "the next hop does not answer");
+	id_report_failure(id, REASON_CM_ADDRESS, "the next hop does not answer");
 	id_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	return true;
 }
