@@ -186,8 +186,8 @@ int event_queue_take_visiting(struct event_queue *queue,
 void event_queue_take_first(struct event_queue *queue,
 	void (*pin)(struct event *event, void *argument), void *argument);
 /*
- * Make the descriptor readable if there is an event, and neither a waiter nor a visitor (see the top
- * of this file) that would take it. The queue is locked.
+ * Make the descriptor readable if there is an event, and neither a waiter nor a visitor (see the
+ * top of this file) that would take it. The queue is locked.
  */
 void event_queue_wake(struct event_queue *queue);
 
