@@ -62,10 +62,7 @@ static void socket_serve(int fd)
 		}
 }
 
-/*
- * End each connection whose deadline has passed; in state NIC_IW_REFUSED connect again instead.
- * Returns the next deadline.
- */
+/* End connections whose deadline has passed, or let them connect. Returns the next deadline. */
 static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -76,7 +73,9 @@ static uint64_t conns_expire(void)
 
 		node = node->next;
 		if (conn->deadline_ns <= now_ns) {
-			int error = conn->state == NIC_IW_REFUSED ? iwcm_connect(conn) : -ETIMEDOUT;
+			bool has_turn =
+				conn->state == NIC_IW_REFUSED || conn->state == NIC_IW_QUEUED;
+			int error = has_turn ? iwcm_connect(conn) : -ETIMEDOUT;
 
 			if (error) {
 				iwcm_fail(conn, error);
@@ -263,7 +262,7 @@ int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos)
 	conn->tos = tos;
 	conn->error = 0;
 	conn->refusals = 0;
-	error = iwcm_connect(conn);
+	error = iwcm_queue(conn) ? 0 : iwcm_connect(conn);
 	if (!error)
 		list_append(&iwcm_manager.conns, &conn->node);
 	manager_leave(cancel);

@@ -38,6 +38,7 @@ enum nic_iw_event {
 
 enum nic_iw_state {
 	NIC_IW_NONE,
+	NIC_IW_QUEUED, /* waits until an earlier connection to the same port is established */
 	NIC_IW_CONNECTING, /* TCP handshake under way */
 	NIC_IW_REFUSED, /* TCP was refused; the manager tries again after a pause */
 	NIC_IW_REQUESTING, /* active: the MPA request is sent, the reply is awaited */
@@ -51,7 +52,7 @@ struct nic_iw_listener;
 struct nic_iw_conn {
 	struct list node; /* in the manager's list while the manager has `fd` */
 	enum nic_iw_state state;
-	int fd; /* the manager's socket, up to state DECIDING; -1 in REFUSED */
+	int fd; /* the manager's socket, up to state DECIDING; -1 in QUEUED and REFUSED */
 	int error;
 	uint8_t tos;
 	uint32_t refusals;
@@ -96,6 +97,10 @@ void nic_iwcm_unlisten(struct nic_iw_listener *listener) URNIC_EXPORT_AS(nic_iwc
 /*
  * Connect `conn`. The caller has zeroed `conn`, set its user, local and remote, and prepared
  * conn->mpa with mpa_connect(). Returns 0 or -errno.
+ *
+ * The requests to one port reach the peer in the order of the calls, because some programs rely on
+ * that (docs/iwarp.md): a connection waits until the manager has sent the request of the one before
+ * it, at most for QUEUED_NS.
  */
 int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos) URNIC_EXPORT_AS(nic_iwcm_connect);
 

@@ -18,7 +18,9 @@
 #define HURRY_NS   500000000ull /* in place of REQUEST_NS while other peers wait for a place */
 #define REFUSED_NS 50000000ull
 #define REPLY_NS   60000000000ull /* long, because the peer's program decides */
-#define PAUSE_NS   100000000ull /* until the next accept() after one has failed */
+#define PAUSE_NS   100000000ull /* after accept() was refused */
+/* Longer than all attempts of the connection before, if its host refuses it. */
+#define QUEUED_NS ((REFUSALS_MAX + 2) * REFUSED_NS)
 
 enum {
 	REFUSALS_MAX = 10, /* with REFUSED_NS between attempts, half a second; see conn_refused() */
@@ -74,6 +76,55 @@ static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
 		kick_raise(iwcm_manager.kick);
 }
 
+/* --- the order of connections to one port --- */
+
+static bool is_to_same_port(const struct nic_iw_conn *a, const struct nic_iw_conn *b)
+{
+	return a->remote.port == b->remote.port && gid_is_equal(&a->remote.gid, &b->remote.gid);
+}
+
+/* Has the connection begun to connect, and not yet sent its request? */
+static bool is_connecting(const struct nic_iw_conn *conn)
+{
+	return conn->state == NIC_IW_CONNECTING || conn->state == NIC_IW_REFUSED;
+}
+
+bool iwcm_queue(struct nic_iw_conn *conn)
+{
+	list_for_each(other, &iwcm_manager.conns, struct nic_iw_conn, node) {
+		if (!is_to_same_port(other, conn) ||
+			!(is_connecting(other) || other->state == NIC_IW_QUEUED))
+			continue;
+		conn->fd = -1;
+		conn->state = NIC_IW_QUEUED;
+		set_deadline(conn, QUEUED_NS);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * `conn` has sent its request, or is gone. If no other connection to its port is on the way, have
+ * the thread begin the next one.
+ */
+static void queue_advance(const struct nic_iw_conn *conn)
+{
+	struct nic_iw_conn *next = NULL;
+
+	list_for_each(other, &iwcm_manager.conns, struct nic_iw_conn, node) {
+		if (!is_to_same_port(other, conn))
+			continue;
+		if (is_connecting(other))
+			return;
+		if (!next && other->state == NIC_IW_QUEUED)
+			next = other;
+	}
+	if (next)
+		set_deadline(next, 0);
+}
+
+/* --- the manager's descriptors --- */
+
 int iwcm_release_fd(struct nic_iw_conn *conn)
 {
 	int fd = conn->fd;
@@ -96,6 +147,7 @@ void iwcm_drop(struct nic_iw_conn *conn)
 	if (fd >= 0)
 		close(fd);
 	conn->state = NIC_IW_NONE;
+	queue_advance(conn);
 	if (listener && listener->is_full) {
 		listener->is_full = false;
 		iwcm_watch_fd(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
@@ -228,6 +280,7 @@ static void conn_connected(struct nic_iw_conn *conn)
 	}
 	conn->state = NIC_IW_REQUESTING;
 	set_deadline(conn, REPLY_NS);
+	queue_advance(conn);
 }
 
 void iwcm_serve_conn(struct nic_iw_conn *conn)
@@ -244,6 +297,7 @@ void iwcm_serve_conn(struct nic_iw_conn *conn)
 		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
 		break;
 	case NIC_IW_NONE:
+	case NIC_IW_QUEUED:
 	case NIC_IW_REFUSED:
 	case NIC_IW_OPEN:
 		break;

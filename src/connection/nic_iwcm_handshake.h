@@ -45,6 +45,12 @@ int iwcm_send_frame(struct nic_iw_conn *conn, int fd);
 /* Begin the TCP handshake, of a first or another attempt. Returns 0 or -errno. */
 int iwcm_connect(struct nic_iw_conn *conn);
 
+/*
+ * Let the new connection wait in state QUEUED if an earlier one to the same port has not sent its
+ * request. Returns whether it waits.
+ */
+bool iwcm_queue(struct nic_iw_conn *conn);
+
 /* epoll has reported the socket of a connection, or of a listener. */
 void iwcm_serve_conn(struct nic_iw_conn *conn);
 void iwcm_serve_listener(struct nic_iw_listener *listener);
