@@ -11,10 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -22,29 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "nvmf/target/backend/backend.h"
-
-enum { BLOCK_BYTES = 512, BLOCK_COUNT = 256, SIZE_BYTES = BLOCK_BYTES * BLOCK_COUNT };
-
-static char sentence[BACKEND_SENTENCE_BYTES];
-static char path[64];
+#include "support/nvmf_backend.h"
 
 /* How many calls of io_uring_submit() fail, and with what. */
 static int refusals, refusal;
-
-/* Flushes wait until a byte for each is in the pipe; 0: there is none. */
-static int hanging_pipe;
-static char pipe_byte;
-
-static void flush_hold(struct io_uring_sqe *sqe)
-{
-	uint64_t user_data = sqe->user_data;
-
-	if (sqe->opcode != IORING_OP_FSYNC)
-		return;
-	io_uring_prep_read(sqe, hanging_pipe, &pipe_byte, 1, 0);
-	io_uring_sqe_set_data64(sqe, user_data);
-}
 
 /* It hides that of liburing from the backend. */
 int io_uring_submit(struct io_uring *uring)
@@ -53,8 +32,6 @@ int io_uring_submit(struct io_uring *uring)
 
 	if (refusals && refusals--)
 		return refusal;
-	for (unsigned i = uring->sq.sqe_head; hanging_pipe && i != uring->sq.sqe_tail; i++)
-		flush_hold(&uring->sq.sqes[i & *uring->sq.kring_mask]);
 	if (!submit)
 		submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
 	return submit(uring);
@@ -78,76 +55,6 @@ void *mremap(void *bytes, size_t from, size_t to, int flags, ...)
 		return MAP_FAILED;
 	}
 	return (void *)syscall(SYS_mremap, bytes, from, to, flags);
-}
-
-static void make_file(off_t bytes)
-{
-	int fd;
-
-	strcpy(path, "/tmp/urnic-backend-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, bytes), 0);
-	close(fd);
-}
-
-/* What a request ended with; its own, so that several can be under way. */
-struct pending {
-	struct backend_request request;
-	struct iovec iov[3];
-	bool is_done;
-	enum backend_status status;
-};
-
-static void note_done(struct backend_request *request, enum backend_status status)
-{
-	struct pending *pending = (struct pending *)request;
-
-	assert_false(pending->is_done);
-	pending->is_done = true;
-	pending->status = status;
-}
-
-static void finish(struct backend_ring *ring, const struct pending *pending)
-{
-	while (!pending->is_done) {
-		if (backend_ring_poll(ring))
-			continue;
-		struct pollfd wait = {.fd = backend_ring_fd(ring), .events = POLLIN};
-		assert_int_not_equal(poll(&wait, 1, 20000), 0);
-	}
-}
-
-static void start(struct backend_ring *ring, struct backend *backend, struct pending *pending,
-	enum backend_operation operation, uint64_t offset, void *buffer, uint64_t length)
-{
-	/* Three uneven pieces, if there is a buffer. */
-	uint64_t third = length / 3;
-
-	memset(pending->iov, 0, sizeof(pending->iov));
-	if (buffer) {
-		pending->iov[0] = (struct iovec){buffer, third};
-		pending->iov[1] = (struct iovec){(char *)buffer + third, third};
-		pending->iov[2] = (struct iovec){(char *)buffer + 2 * third, length - 2 * third};
-	}
-	pending->is_done = false;
-	pending->request.operation = operation;
-	pending->request.offset_bytes = offset;
-	pending->request.length_bytes = length;
-	pending->request.iov = pending->iov;
-	pending->request.iov_count = 3;
-	pending->request.done = note_done;
-	backend_submit(backend, ring, &pending->request);
-}
-
-static enum backend_status run(struct backend_ring *ring, struct backend *backend,
-	enum backend_operation operation, uint64_t offset, void *buffer, uint64_t length)
-{
-	struct pending pending = {0};
-
-	start(ring, backend, &pending, operation, offset, buffer, length);
-	finish(ring, &pending);
-	return pending.status;
 }
 
 static void random_requests_agree_with_a_model(struct backend_ring *ring, struct backend *backend)
@@ -475,99 +382,6 @@ static void full_disk_is_no_space_and_reported_once(void **state)
 	unlink(path);
 }
 
-/* More flushes of a disk that hangs than the ring has entries leave room for another file. */
-static void disk_that_hangs_stops_no_other_file(void **state)
-{
-	enum { ENTRIES = 8, FLUSHES = 16 };
-	static struct pending flushes[FLUSHES], writing;
-	char first[sizeof(path)], block[BLOCK_BYTES] = {0};
-	struct backend *hanging, *other;
-	struct backend_ring *ring;
-	int ends[2];
-
-	(void)state;
-	assert_int_equal(backend_ring_create(ENTRIES, true, &ring), 0);
-	if (backend_ring_fd(ring) < 0)
-		skip();
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	make_file(SIZE_BYTES);
-	strcpy(first, path);
-	assert_int_equal(
-		backend_open(&(struct backend_settings){.path = first}, &hanging, sentence), 0);
-	make_file(SIZE_BYTES);
-	assert_int_equal(
-		backend_open(&(struct backend_settings){.path = path}, &other, sentence), 0);
-	hanging_pipe = ends[0];
-	for (size_t i = 0; i < FLUSHES; i++)
-		start(ring, hanging, &flushes[i], BACKEND_FLUSH, 0, NULL, 0);
-	(void)backend_ring_poll(ring);
-	for (unsigned i = 0; i < 3; i++) {
-		start(ring, other, &writing, BACKEND_WRITE, 512 * i, block, 512);
-		finish(ring, &writing);
-		assert_int_equal(writing.status, BACKEND_OK);
-	}
-	for (size_t i = 0; i < FLUSHES; i++)
-		assert_false(flushes[i].is_done);
-	assert_int_equal(write(ends[1], path, FLUSHES), FLUSHES);
-	for (size_t i = 0; i < FLUSHES; i++) {
-		finish(ring, &flushes[i]);
-		assert_int_equal(flushes[i].status, BACKEND_OK);
-	}
-	hanging_pipe = 0;
-	backend_close(hanging);
-	backend_close(other);
-	backend_ring_destroy(ring);
-	close(ends[0]);
-	close(ends[1]);
-	unlink(first);
-	unlink(path);
-}
-
-/* Two files that hang leave one entry, which two files with waiting requests take in turns. */
-static void files_take_turns_at_the_last_entry(void **state)
-{
-	enum { ENTRIES = 4, HANGING = 2, FLUSHES = 4, WRITES = 8 };
-	static struct pending flushes[HANGING][FLUSHES], writes[WRITES], other;
-	char paths[HANGING + 2][sizeof(path)], block[BLOCK_BYTES] = {0};
-	struct backend *backends[HANGING + 2];
-	struct backend_ring *ring;
-	int ends[2];
-
-	(void)state;
-	assert_int_equal(backend_ring_create(ENTRIES, true, &ring), 0);
-	if (backend_ring_fd(ring) < 0)
-		skip();
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	for (size_t i = 0; i < HANGING + 2; i++) {
-		make_file(SIZE_BYTES);
-		strcpy(paths[i], path);
-		assert_int_equal(backend_open(&(struct backend_settings){.path = paths[i]},
-					 &backends[i], sentence),
-			0);
-	}
-	hanging_pipe = ends[0];
-	for (size_t i = 0; i < HANGING; i++)
-		for (size_t k = 0; k < FLUSHES; k++)
-			start(ring, backends[i], &flushes[i][k], BACKEND_FLUSH, 0, NULL, 0);
-	for (size_t k = 0; k < WRITES; k++)
-		start(ring, backends[HANGING], &writes[k], BACKEND_WRITE, 512 * k, block, 512);
-	start(ring, backends[HANGING + 1], &other, BACKEND_WRITE, 0, block, 512);
-	finish(ring, &other);
-	assert_false(writes[WRITES - 1].is_done);
-	finish(ring, &writes[WRITES - 1]);
-	assert_int_equal(write(ends[1], path, HANGING * FLUSHES), HANGING * FLUSHES);
-	for (size_t i = 0; i < HANGING; i++)
-		finish(ring, &flushes[i][FLUSHES - 1]);
-	hanging_pipe = 0;
-	for (size_t i = 0; i < HANGING + 2; i++) {
-		backend_close(backends[i]);
-		unlink(paths[i]);
-	}
-	backend_ring_destroy(ring);
-	close(ends[0]);
-	close(ends[1]);
-}
-
 /* A file system of 64 KiB of its own; false where the system does not allow one. */
 static bool small_file_system(const char *directory)
 {
@@ -657,8 +471,6 @@ int main(void)
 		cmocka_unit_test(full_disk_is_no_space_and_reported_once),
 		cmocka_unit_test(unusable_settings_are_refused_with_a_sentence),
 		/* Last: it stays in its own mount namespace. */
-		cmocka_unit_test(disk_that_hangs_stops_no_other_file),
-		cmocka_unit_test(files_take_turns_at_the_last_entry),
 		cmocka_unit_test(full_file_system_is_no_space),
 	};
 
