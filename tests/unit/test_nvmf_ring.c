@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the system calls of several files share io_uring. */
+/* How the system calls of several files and disks share io_uring. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <sys/stat.h>
 
 #include "support/nvmf_backend.h"
 
@@ -88,10 +89,10 @@ static void disk_that_hangs_stops_no_other_file(void **state)
 	unlink(path);
 }
 
-/* Two files that hang leave one entry, which two files with waiting requests take in turns. */
+/* A file that hangs leaves one entry, which two files with waiting requests take in turns. */
 static void files_take_turns_at_the_last_entry(void **state)
 {
-	enum { ENTRIES = 4, HANGING = 2, FLUSHES = 4, WRITES = 8 };
+	enum { ENTRIES = 8, HANGING = 1, FLUSHES = 8, WRITES = 8 };
 	static struct pending flushes[HANGING][FLUSHES], writes[WRITES], other;
 	char paths[HANGING + 2][sizeof(path)], block[BLOCK_BYTES] = {0};
 	struct backend *backends[HANGING + 2];
@@ -133,11 +134,57 @@ static void files_take_turns_at_the_last_entry(void **state)
 	close(ends[1]);
 }
 
+/* As many files of one disk hang as would take all entries, each with its share. */
+static void disk_that_hangs_stops_no_other_disk(void **state)
+{
+	enum { ENTRIES = 16, HANGING = 8, FLUSHES = 16 };
+	static struct pending flushes[HANGING][FLUSHES], writing;
+	char paths[HANGING + 1][sizeof(path)], block[BLOCK_BYTES] = {0};
+	struct backend *backends[HANGING + 1];
+	struct backend_ring *ring;
+	struct stat here, there;
+	int ends[2];
+
+	(void)state;
+	if (stat("/tmp", &here) || stat("/dev/shm", &there) || here.st_dev == there.st_dev)
+		skip();
+	assert_int_equal(backend_ring_create(ENTRIES, true, &ring), 0);
+	if (backend_ring_fd(ring) < 0)
+		skip();
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (size_t i = 0; i < HANGING + 1; i++) {
+		make_file_in(i < HANGING ? "/tmp" : "/dev/shm", SIZE_BYTES);
+		strcpy(paths[i], path);
+		assert_int_equal(backend_open(&(struct backend_settings){.path = paths[i]},
+					 &backends[i], sentence),
+			0);
+	}
+	hanging_pipe = ends[0];
+	for (size_t i = 0; i < HANGING; i++)
+		for (size_t k = 0; k < FLUSHES; k++)
+			start(ring, backends[i], &flushes[i][k], BACKEND_FLUSH, 0, NULL, 0);
+	(void)backend_ring_poll(ring);
+	start(ring, backends[HANGING], &writing, BACKEND_WRITE, 0, block, 512);
+	finish(ring, &writing);
+	assert_int_equal(write(ends[1], paths, HANGING * FLUSHES), HANGING * FLUSHES);
+	for (size_t i = 0; i < HANGING; i++)
+		finish(ring, &flushes[i][FLUSHES - 1]);
+	hanging_pipe = 0;
+	for (size_t i = 0; i < HANGING + 1; i++) {
+		backend_close(backends[i]);
+		unlink(paths[i]);
+	}
+	backend_ring_destroy(ring);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disk_that_hangs_stops_no_other_file),
 		cmocka_unit_test(files_take_turns_at_the_last_entry),
+		cmocka_unit_test(disk_that_hangs_stops_no_other_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "nvmf/target/backend/disk.h"
 #include "nvmf/target/backend/object.h"
 #include "nvmf/target/backend/ring.h"
 
@@ -274,8 +275,11 @@ static int file_resize(struct backend *backend, uint64_t size_bytes, char *sente
 
 static void close_file(struct backend *backend)
 {
-	(void)close(file_of(backend)->fd);
-	free(backend);
+	struct file *file = file_of(backend);
+
+	(void)close(file->fd);
+	ring_file_done(&file->ring);
+	free(file);
 }
 
 static const struct backend_kind file_kind = {file_submit, file_resize, close_file};
@@ -304,6 +308,18 @@ static int refuse_open(const char *path, int error, char *sentence)
 		return backend_refuse(sentence, error,
 			"%s: is in use; unmount it, or stop the program that uses it", path);
 	return backend_refuse(sentence, error, "%s: cannot be opened: %s", path, strerror(error));
+}
+
+/* Get the disk from the open file, because its name may mean another file by now. */
+static int take_disk(struct file *file, char *sentence)
+{
+	struct stat status;
+
+	if (fstat(file->fd, &status))
+		return refuse_open(file->path, errno, sentence);
+	if (ring_file_init(&file->ring, disk_number(&status)))
+		return backend_refuse(sentence, ENOMEM, "no memory for a namespace");
+	return 0;
 }
 
 /* Check the type of the file before opening it, because opening a pipe or a terminal may block. */
@@ -341,7 +357,6 @@ int backend_file_open(
 		return backend_refuse(sentence, ENOMEM, "no memory for a namespace");
 	memcpy(file->path, settings->path, path_bytes);
 	file->backend.kind = &file_kind;
-	ring_file_init(&file->ring);
 	file->backend.is_read_only = settings->is_read_only;
 	file->report = settings->report;
 	file->report_context = settings->report_context;
@@ -351,6 +366,8 @@ int backend_file_open(
 	error = take_block_size(file, settings->block_bytes, sentence);
 	if (!error)
 		error = take_size(file, settings->size_bytes, sentence);
+	if (!error)
+		error = take_disk(file, sentence);
 	if (error)
 		goto fail_close;
 	*ret_backend = &file->backend;

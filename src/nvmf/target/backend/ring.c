@@ -18,12 +18,50 @@ struct backend_ring {
 	unsigned entries;
 	/* struct ring_file with requests that wait for room in io_uring. */
 	struct list files;
+	struct list disks;
 };
 
-void ring_file_init(struct ring_file *file)
+int ring_file_init(struct ring_file *file, dev_t disk)
 {
+	file->disk = calloc(1, sizeof(*file->disk));
+	if (!file->disk)
+		return -ENOMEM;
+	list_init(&file->disk->node);
+	file->disk->number = disk;
+	file->disk->files = 1;
 	list_init(&file->node);
 	file->waiting_end = &file->waiting;
+	return 0;
+}
+
+static void disk_release(struct ring_disk *disk)
+{
+	if (--disk->files)
+		return;
+	list_remove(&disk->node);
+	free(disk);
+}
+
+void ring_file_done(struct ring_file *file)
+{
+	if (file->disk)
+		disk_release(file->disk);
+}
+
+/* Let the file share a disk with the other files of the ring that are on it. */
+static void disk_join(struct backend_ring *ring, struct ring_file *file)
+{
+	if (list_is_linked(&file->disk->node))
+		return;
+	list_for_each(disk, &ring->disks, struct ring_disk, node) {
+		if (disk->number != file->disk->number)
+			continue;
+		disk_release(file->disk);
+		disk->files++;
+		file->disk = disk;
+		return;
+	}
+	list_append(&ring->disks, &file->disk->node);
 }
 
 /*
@@ -47,6 +85,7 @@ int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring 
 		return -ENOMEM;
 	ring->entries = entries;
 	list_init(&ring->files);
+	list_init(&ring->disks);
 	ring->has_uring = allow_uring && io_uring_queue_init(entries, &ring->uring, 0) == 0;
 	if (ring->has_uring)
 		threads_allow(ring);
@@ -59,6 +98,8 @@ void backend_ring_destroy(struct backend_ring *ring)
 	if (!ring)
 		return;
 	assert(!ring->in_flight && list_is_empty(&ring->files));
+	list_for_each_safe(disk, &ring->disks, struct ring_disk, node)
+		list_remove(&disk->node);
 	if (ring->has_uring)
 		io_uring_queue_exit(&ring->uring);
 	free(ring);
@@ -134,13 +175,17 @@ static void wait_for_place(struct backend_ring *ring, struct backend_request *re
 }
 
 /*
- * A file may start a system call while it has fewer calls in io_uring than io_uring has free
- * entries. So a file that is alone gets half of the entries, and up to nine files whose calls hang
- * leave entries for the other files.
+ * The files of a disk may have as many system calls in io_uring as are left for all other disks,
+ * and one of them as many as are left for the other files of its disk. So a file that is alone gets
+ * a third of the entries. Up to nine disks whose calls hang do not stop the others, nor do a few
+ * files that hang stop the others of their disk.
  */
 static bool has_share(const struct backend_ring *ring, const struct ring_file *file)
 {
-	return file->in_flight < ring->entries - ring->in_flight;
+	unsigned left = ring->entries - ring->in_flight;
+	unsigned of_disk = file->disk->in_flight;
+
+	return of_disk < left && file->in_flight < left - of_disk;
 }
 
 /* Start the oldest request of the file. Returns false if io_uring has no room for it. */
@@ -159,6 +204,7 @@ static bool start_step(struct backend_ring *ring, struct ring_file *file)
 	sqe_prepare(sqe, &step);
 	io_uring_sqe_set_data(sqe, request);
 	file->in_flight++;
+	file->disk->in_flight++;
 	ring->in_flight++;
 	return true;
 }
@@ -179,6 +225,7 @@ void backend_ring_start(struct backend_ring *ring, struct backend_request *reque
 		do_at_once(request);
 		return;
 	}
+	disk_join(ring, file_ring(request));
 	wait_for_place(ring, request);
 	start_waiting(ring);
 }
@@ -193,6 +240,7 @@ static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 
 	io_uring_cqe_seen(&ring->uring, cqe);
 	ring->in_flight--;
+	file->disk->in_flight--;
 	file->in_flight--;
 	/* The files take turns: this file's next request waits behind those of other files. */
 	if (list_is_linked(&file->node)) {

@@ -9,19 +9,32 @@
 #define URNIC_NVMF_TARGET_BACKEND_RING_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "nvmf/common/list.h"
 #include "nvmf/target/backend/backend.h"
 
+/* A disk, with all its files that a ring has had requests for. */
+struct ring_disk {
+	struct list node; /* in the ring's list of disks */
+	dev_t number;
+	unsigned files; /* how many struct ring_file point to it */
+	unsigned in_flight; /* the number of their system calls that io_uring has */
+};
+
 /* The requests of one file in a ring. All members are 0 before ring_file_init(). */
 struct ring_file {
 	struct list node; /* in the ring's list of files, while requests wait */
+	struct ring_disk *disk; /* the file's own one before its first request */
 	struct backend_request *waiting; /* for room in io_uring, the oldest first */
 	struct backend_request **waiting_end;
 	unsigned in_flight; /* the number of its system calls that io_uring has */
 };
 
-void ring_file_init(struct ring_file *file);
+/* `disk` is the number of the file's disk. Returns 0 or -ENOMEM. */
+int ring_file_init(struct ring_file *file, dev_t disk);
+/* No request of the file is pending. Has no effect before ring_file_init(). */
+void ring_file_done(struct ring_file *file);
 
 enum file_call { FILE_READ, FILE_WRITE, FILE_FALLOCATE, FILE_SYNC };
 

@@ -20,7 +20,7 @@ enum {
 	TARGET_AER_MAX = 4,
 	TARGET_ERRORS_MAX = 16, /* entries of log page 01h */
 	TARGET_CHANGED_MAX = 1024, /* namespace identifiers in log page 04h */
-	TARGET_RINGS_ENTRIES = 512,
+	TARGET_RINGS_ENTRIES = 768,
 	TARGET_CNTLID_LAST = 0xffef,
 	TARGET_QIDS_DEFAULT = 128,
 	TARGET_QIDS_MAX = 1024,
