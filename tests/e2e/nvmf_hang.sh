@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # A file of the target that hangs does not stop another one. The file is a FUSE export of a
-# namespace whose target is stopped, so the kernel's threads that read it wait.
+# namespace whose target is stopped, so the kernel's threads that read it wait. Nor does a device: a
+# loop device on that file, with more requests than the kernel has room for.
 . "$(dirname "$0")/common.sh"
 
 [ -w /dev/fuse ] && command -v fusermount3 >/dev/null && [ "$(id -u)" = 0 ] ||
@@ -16,7 +17,9 @@ far=
 near=
 export=
 bench=
-trap 'kill -KILL $bench $near $export $far 2>/dev/null; umount -l "$files/far" 2>/dev/null; rm -rf "$files"' EXIT
+device=
+trap 'kill -KILL $bench $near $export $far 2>/dev/null; umount -l "$files/far" 2>/dev/null
+	[ -z "$device" ] || losetup -d "$device"; rm -rf "$files"' EXIT
 
 # start_target NAME PORT NAMESPACES: its process is in $started.
 start_target() {
@@ -36,8 +39,9 @@ waiting_threads() {
 	cat /proc/$near/task/*/stat 2>/dev/null | grep -c '(iou-wrk[^)]*) D'
 }
 
+# has_waiting_threads [COUNT]
 has_waiting_threads() {
-	[ "$(waiting_threads)" -ge 4 ]
+	[ "$(waiting_threads)" -ge "${1:-4}" ]
 }
 
 : >"$files/export"
@@ -47,27 +51,48 @@ far=$started
 "$nvmf" export -a 127.0.0.1 -s $port -n $nqn -k 0 --fuse "$files/far" >"$files/export" 2>&1 &
 export=$!
 await "no export: $(cat "$files/export")" grep -q '^fuse' "$files/export"
-start_target near $((port + 500)) "{ \"nsid\": 1, \"device\": { \"path\": \"$files/far\" } },
+namespaces="{ \"nsid\": 1, \"device\": { \"path\": \"$files/far\" } },
     { \"nsid\": 2, \"device\": { \"path\": \"$files/own\" } }"
+if device=$(losetup --find --show "$files/far" 2>/dev/null); then
+	namespaces="$namespaces, { \"nsid\": 3, \"device\": { \"path\": \"$device\" } }"
+fi
+start_target near $((port + 500)) "$namespaces"
 near=$started
+
+# read_all NSID DEPTH: read blocks at random while the file hangs.
+read_all() {
+	"$nvmf" bench -a 127.0.0.1 -s $((port + 500)) -n $nqn -N $1 --rw randread --iodepth $2 \
+		-i 4 --runtime 600 --quiet >"$files/bench$1" 2>&1 &
+	bench="$bench $!"
+}
+
+head -c 1M /dev/urandom >"$files/data"
+
+# other_file WHAT: what hangs does not stop a write to the other file.
+other_file() {
+	timeout 100 "$nvmf" write -a 127.0.0.1 -s $((port + 500)) -n $nqn -N 2 --data "$files/data" ||
+		fail "$1 that hangs stops writes to another one"
+	cmp -n 1048576 "$files/data" "$files/own" || fail 'other bytes were written'
+}
 
 # As many reads as the kernel has threads by default on two processors, each of another block.
 kill -STOP $far
-"$nvmf" bench -a 127.0.0.1 -s $((port + 500)) -n $nqn -N 1 --rw randread --iodepth 8 --runtime 600 \
-	--quiet >"$files/bench" 2>&1 &
-bench=$!
+read_all 1 8
 await 'no read waits for the file' has_waiting_threads
-head -c 1M /dev/urandom >"$files/data"
-timeout 100 "$nvmf" write -a 127.0.0.1 -s $((port + 500)) -n $nqn -N 2 --data "$files/data" ||
-	fail 'a file that hangs stops writes to another one'
-cmp -n 1048576 "$files/data" "$files/own" || fail 'other bytes were written'
+other_file 'a file'
 has_waiting_threads || fail 'the reads did not wait'
+if [ -n "$device" ]; then
+	read_all 3 384
+	await 'no read waits for the device' has_waiting_threads 100
+	other_file 'a device'
+fi
 
 kill -KILL $bench
-wait $bench 2>/dev/null
 kill -CONT $far
 kill -TERM $near
 await 'the target does not end' sh -c "! kill -0 $near 2>/dev/null"
+[ -z "$device" ] || losetup -d "$device"
+device=
 kill -TERM $export
 await 'the export does not end' sh -c "! kill -0 $export 2>/dev/null"
 kill -TERM $far

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the system calls of several files and disks share io_uring. */
+/*
+ * How the system calls of several files and disks share io_uring, and which of them may block.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,13 +31,35 @@ static void flush_hold(struct io_uring_sqe *sqe)
 	io_uring_sqe_set_data64(sqe, user_data);
 }
 
+/* Of the calls that io_uring got. */
+static unsigned nowait_reads, thread_reads, inline_reads, thread_writes, inline_writes;
+
+static void call_count(const struct io_uring_sqe *sqe)
+{
+	bool has_thread = sqe->flags & IOSQE_ASYNC;
+
+	if (sqe->opcode == IORING_OP_WRITEV) {
+		thread_writes += has_thread;
+		inline_writes += !has_thread;
+	} else if (sqe->opcode == IORING_OP_READV) {
+		thread_reads += has_thread;
+		nowait_reads += !has_thread && sqe->rw_flags & RWF_NOWAIT;
+		inline_reads += !has_thread && !(sqe->rw_flags & RWF_NOWAIT);
+	}
+}
+
 /* It hides that of liburing from the backend. */
 int io_uring_submit(struct io_uring *uring)
 {
 	static int (*submit)(struct io_uring * uring);
 
-	for (unsigned i = uring->sq.sqe_head; hanging_pipe && i != uring->sq.sqe_tail; i++)
-		flush_hold(&uring->sq.sqes[i & *uring->sq.kring_mask]);
+	for (unsigned i = uring->sq.sqe_head; i != uring->sq.sqe_tail; i++) {
+		struct io_uring_sqe *sqe = &uring->sq.sqes[i & *uring->sq.kring_mask];
+
+		call_count(sqe);
+		if (hanging_pipe)
+			flush_hold(sqe);
+	}
 	if (!submit)
 		submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
 	return submit(uring);
@@ -179,12 +203,69 @@ static void disk_that_hangs_stops_no_other_disk(void **state)
 	close(ends[1]);
 }
 
+static void cache_drop(void)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fdatasync(fd), 0);
+	assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	close(fd);
+}
+
+/*
+ * The kernel may block the caller of io_uring_submit() while its queue for a disk is full. It reads
+ * what is in the page cache at once; threads of the kernel read the rest, and make data durable.
+ */
+static void no_call_waits_for_a_disk_within_a_submission(void **state)
+{
+	enum { FILE_BYTES = 4 << 20, READ_BYTES = 65536 };
+	static char written[READ_BYTES], bytes[READ_BYTES];
+	struct pending writing = {.request.is_fua = true};
+	struct backend_ring *ring;
+	struct backend *backend;
+
+	(void)state;
+	assert_int_equal(backend_ring_create(8, true, &ring), 0);
+	if (backend_ring_fd(ring) < 0)
+		skip();
+	make_file(FILE_BYTES);
+	assert_int_equal(
+		backend_open(&(struct backend_settings){.path = path}, &backend, sentence), 0);
+	memset(written, 0x5a, sizeof(written));
+	assert_int_equal(
+		run(ring, backend, BACKEND_WRITE, 0, written, sizeof(written)), BACKEND_OK);
+	inline_writes = thread_writes = 0;
+	start(ring, backend, &writing, BACKEND_WRITE, FILE_BYTES / 2, written, sizeof(written));
+	finish(ring, &writing);
+	assert_int_equal(writing.status, BACKEND_OK);
+	assert_int_equal(inline_writes, 0);
+	assert_int_not_equal(thread_writes, 0);
+	/* Every second read finds its data in the page cache. */
+	for (int i = 0; i < 8; i++) {
+		uint64_t offset = i % 4 < 2 ? FILE_BYTES / 2 : 0;
+
+		if (i % 2 == 0)
+			cache_drop();
+		memset(bytes, 0, sizeof(bytes));
+		assert_int_equal(
+			run(ring, backend, BACKEND_READ, offset, bytes, sizeof(bytes)), BACKEND_OK);
+		assert_memory_equal(bytes, written, sizeof(bytes));
+	}
+	assert_int_equal(inline_reads, 0);
+	assert_int_not_equal(nowait_reads, 0);
+	backend_close(backend);
+	backend_ring_destroy(ring);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disk_that_hangs_stops_no_other_file),
 		cmocka_unit_test(files_take_turns_at_the_last_entry),
 		cmocka_unit_test(disk_that_hangs_stops_no_other_disk),
+		cmocka_unit_test(no_call_waits_for_a_disk_within_a_submission),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,9 @@ struct backend_request {
 	uint64_t position_bytes;
 	struct iovec zeroes;
 	uint8_t zero_way;
+	bool is_cached; /* a read of the page cache only */
+	bool has_missed; /* that read has not found all data */
+	bool has_thread; /* a thread of the kernel makes the present system call */
 };
 
 /* The kind of a backend, and its properties. */

@@ -3,9 +3,16 @@
  * The backend of regular files and block devices.
  *
  * The file is locked (flock) while it is open, and a device is opened exclusively. So two targets
- * cannot write to the same bytes. Reads and writes go through the page cache. If a regular file has
- * become shorter than its namespace, writes fail. Otherwise a write beyond the new end would extend
- * the file, and the lost data before that write would read as zeroes.
+ * cannot write to the same bytes. Reads and writes go through the page cache.
+ *
+ * While the kernel's queue for a disk is full, the kernel blocks threads that submit requests to
+ * the disk. So no system call that may need the disk is made on the target's thread. The kernel has
+ * threads for reads of what is not in the page cache, for durable writes, flushes and fallocate. It
+ * moves other writes there by itself. A read of what is in the page cache may cause readahead, so
+ * it is made at once only if none of these threads is at work for the disk.
+ *
+ * If a regular file has become shorter than its namespace, writes fail. Otherwise a write beyond
+ * the new end would extend the file, and the lost data before that write would read as zeroes.
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,12 +34,26 @@
 /* The ways to write zeroes. If the file system does not support a way, the next one is used. */
 enum zero_way { ZERO_BY_RANGE, ZERO_BY_HOLE, ZERO_BY_WRITING };
 
+/* cachestat(2): the same number for all processors; and its structures. */
+enum { SYS_CACHESTAT = 451 };
+
+struct cache_range {
+	uint64_t offset_bytes, length_bytes;
+};
+
+/* Numbers of pages. */
+struct cache_counts {
+	uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
 struct file {
 	struct backend backend;
 	int fd;
 	bool is_device;
 	struct ring_file ring;
 	atomic_uint zero_way;
+	/* The file system does not support reads of the page cache only (RWF_NOWAIT). */
+	atomic_bool reads_wait;
 	/* A flush or an FUA write has failed. */
 	atomic_bool has_lost_writes;
 	/* A bit for each backend_status that was reported already. */
@@ -78,6 +99,7 @@ static void step_zero(struct file *file, struct backend_request *request, struct
 	step->call = way == ZERO_BY_WRITING ? FILE_WRITE : FILE_FALLOCATE;
 	step->iov = &request->zeroes;
 	step->iov_count = 1;
+	step->has_thread = way != ZERO_BY_WRITING;
 	if (way == ZERO_BY_RANGE)
 		step->flags = FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE;
 	else if (way == ZERO_BY_HOLE)
@@ -89,11 +111,29 @@ struct ring_file *file_ring(const struct backend_request *request)
 	return &file_of(request->backend)->ring;
 }
 
+/*
+ * Whether to read with RWF_NOWAIT, at once. Kernels before cachestat(2) start no I/O for such a
+ * read; later ones do, so ask them first what is in the page cache.
+ */
+static bool may_read_at_once(const struct file *file, const struct backend_request *request)
+{
+	struct cache_range range = {request->position_bytes, request->remaining_bytes};
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t first = range.offset_bytes / page_bytes;
+	uint64_t last = (range.offset_bytes + range.length_bytes - 1) / page_bytes;
+	struct cache_counts counts = {0};
+
+	if (request->has_missed || file->reads_wait || file->ring.disk->in_threads)
+		return false;
+	return syscall(SYS_CACHESTAT, file->fd, &range, &counts, 0) || counts.cached > last - first;
+}
+
 struct file_step file_step_next(struct backend_request *request)
 {
 	struct file *file = file_of(request->backend);
 	struct file_step step = {
 		.fd = file->fd,
+		.has_thread = true,
 		.iov = request->iov,
 		.iov_count = request->iov_count,
 		.offset_bytes = request->position_bytes,
@@ -103,10 +143,14 @@ struct file_step file_step_next(struct backend_request *request)
 	if (request->operation == BACKEND_FLUSH) {
 		step.call = FILE_SYNC;
 	} else if (request->operation == BACKEND_READ) {
+		request->is_cached = may_read_at_once(file, request);
 		step.call = FILE_READ;
+		step.flags = request->is_cached ? RWF_NOWAIT : 0;
+		step.has_thread = !request->is_cached;
 	} else if (request->operation == BACKEND_WRITE) {
 		step.call = FILE_WRITE;
 		step.flags = request->is_fua ? RWF_DSYNC : 0;
+		step.has_thread = request->is_fua;
 	} else if (request->operation == BACKEND_DISCARD) {
 		step.call = FILE_FALLOCATE;
 		step.flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -152,6 +196,12 @@ static bool step_failed(struct backend_request *request, int error, enum backend
 {
 	struct file *file = file_of(request->backend);
 
+	if (request->is_cached && (error == EAGAIN || error == EOPNOTSUPP)) {
+		request->has_missed = true;
+		if (error == EOPNOTSUPP)
+			file->reads_wait = true;
+		return true;
+	}
 	if (error == EINTR || error == EAGAIN)
 		return true;
 	if (error == EOPNOTSUPP && request->operation == BACKEND_DISCARD) {
@@ -217,6 +267,8 @@ static void file_submit(
 	assert(ring);
 	request->position_bytes = request->offset_bytes;
 	request->remaining_bytes = request->length_bytes;
+	request->is_cached = false;
+	request->has_missed = false;
 	if (is_durable(request) && file->has_lost_writes) {
 		backend_finish(request, BACKEND_WRITE_FAULT);
 	} else if (writes_blocks(request) && has_shrunk(file)) {

@@ -114,7 +114,8 @@ static void sqe_prepare(struct io_uring_sqe *sqe, const struct file_step *step)
 {
 	switch (step->call) {
 	case FILE_READ:
-		io_uring_prep_readv(sqe, step->fd, step->iov, step->iov_count, step->offset_bytes);
+		io_uring_prep_readv2(
+			sqe, step->fd, step->iov, step->iov_count, step->offset_bytes, step->flags);
 		return;
 	case FILE_WRITE:
 		io_uring_prep_writev2(
@@ -202,8 +203,12 @@ static bool start_step(struct backend_ring *ring, struct ring_file *file)
 		file->waiting_end = &file->waiting;
 	step = file_step_next(request);
 	sqe_prepare(sqe, &step);
+	if (step.has_thread)
+		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 	io_uring_sqe_set_data(sqe, request);
 	file->in_flight++;
+	request->has_thread = step.has_thread;
+	file->disk->in_threads += request->has_thread;
 	file->disk->in_flight++;
 	ring->in_flight++;
 	return true;
@@ -241,6 +246,7 @@ static bool take_completion(struct backend_ring *ring, struct io_uring_cqe *cqe)
 	io_uring_cqe_seen(&ring->uring, cqe);
 	ring->in_flight--;
 	file->disk->in_flight--;
+	file->disk->in_threads -= request->has_thread;
 	file->in_flight--;
 	/* The files take turns: this file's next request waits behind those of other files. */
 	if (list_is_linked(&file->node)) {

@@ -20,6 +20,7 @@ struct ring_disk {
 	dev_t number;
 	unsigned files; /* how many struct ring_file point to it */
 	unsigned in_flight; /* the number of their system calls that io_uring has */
+	unsigned in_threads; /* how many of them threads of the kernel make */
 };
 
 /* The requests of one file in a ring. All members are 0 before ring_file_init(). */
@@ -45,8 +46,10 @@ struct file_step {
 	/* For reads and writes. */
 	const struct iovec *iov;
 	unsigned iov_count;
-	/* RWF_* for a write, the mode for fallocate. */
+	/* RWF_* for a read or write, the mode for fallocate. */
 	int flags;
+	/* The call may wait for the disk, so a thread of the kernel makes it. */
+	bool has_thread;
 	uint64_t offset_bytes;
 	/* For fallocate. */
 	uint64_t length_bytes;
