@@ -24,8 +24,15 @@ enum {
 
 static const uint16_t ipv4_id = 0;
 
-/* The two directions of a flow; a path's id is 2 * flow + direction. */
+/* The two directions of a flow. */
 enum direction { FORTH, BACK, DIRECTION_COUNT };
+
+/* A path's id has these bits, and the flow's number above them. */
+enum {
+	PATH_DIRECTION = 1 << 0,
+	PATH_CNP = 1 << 1,
+	PATH_FLOW_SHIFT = 2,
+};
 
 struct engine_flow {
 	struct qp *qp[DIRECTION_COUNT]; /* at the source, at the destination */
@@ -172,8 +179,8 @@ static void flows_start(struct engine_host *host, uint64_t now_ps)
 static void frame_fill(
 	struct engine_hosts *hosts, struct fabric_packet *packet, uint32_t path, uint32_t bytes)
 {
-	uint32_t number = path / DIRECTION_COUNT;
-	uint32_t direction = path % DIRECTION_COUNT;
+	uint32_t number = path >> PATH_FLOW_SHIFT;
+	uint32_t direction = path & PATH_DIRECTION;
 	struct fabric_flow *flow = &hosts->flows[number];
 	struct bth bth;
 
@@ -185,12 +192,19 @@ static void frame_fill(
 	packet->data_bytes = bytes + ROCE_ICRC_BYTES;
 	packet->bytes = max_u32(FRAME_BYTES_MIN, ENGINE_HOST_FRAME_BYTES + packet->data_bytes);
 	packet->source_port = flow->source_port;
-	packet->priority = flow->priority;
+	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
+	flow->cnp_count += !!(path & PATH_CNP);
 	if (direction == FORTH)
 		flow->sent_bytes =
 			counter_read(&hosts->engine_flows[number].qp[FORTH]->public->counters,
 				COUNTER_sent_bytes);
+}
+
+/* The priorities that packets of this lane may have, as bits. */
+static uint8_t lane_priorities(const struct engine_hosts *hosts, uint32_t priority)
+{
+	return (uint8_t)(1u << priority | (hosts->init.cc ? 1u << hosts->init.cnp_priority : 0));
 }
 
 static bool engine_host_next_packet(
@@ -204,7 +218,8 @@ static bool engine_host_next_packet(
 		struct packet_run run = {.buffer = packet->data};
 		size_t bytes;
 
-		if (!lane || (paused >> priority & 1) || !engine_has_packets(lane, true))
+		if (!lane || (paused & lane_priorities(host->hosts, priority)) ||
+			!engine_has_packets(lane, true))
 			continue;
 		bytes = engine_next_packet(lane, true, &run, engine_ns(now_ps));
 		if (!bytes)
@@ -333,6 +348,7 @@ static struct lane *lane_make(struct engine_host *host, uint32_t priority)
 		free(lane);
 		return NULL;
 	}
+	lane->cc = hosts->init.cc;
 	host->lanes[priority] = lane;
 	return lane;
 }
@@ -370,7 +386,8 @@ static bool end_connect(struct engine_hosts *hosts, uint32_t number, enum direct
 	struct qp_attr attr = {
 		.port = 1,
 		.access = MR_REMOTE_WRITE,
-		.path = {.id = DIRECTION_COUNT * number + direction,
+		.path = {.id = number << PATH_FLOW_SHIFT | direction,
+			.cnp_id = number << PATH_FLOW_SHIFT | PATH_CNP | direction,
 			.local = hosts->hosts[local].address,
 			.remote = hosts->hosts[remote].address},
 		.path_mtu = (uint32_t)__builtin_ctz(hosts->init.mtu_bytes) - 7,
@@ -382,6 +399,7 @@ static bool end_connect(struct engine_hosts *hosts, uint32_t number, enum direct
 		.retry_cnt = hosts->init.retry_count,
 		.rnr_retry = 7,
 		.rate_limit_kbps = direction == FORTH ? flow->rate_mbps * 1000 : 0,
+		.burst_bytes = hosts->init.mtu_bytes,
 	};
 	struct qp *qp = of->qp[direction];
 
@@ -395,7 +413,7 @@ static bool end_connect(struct engine_hosts *hosts, uint32_t number, enum direct
 			&attr, ENGINE_START_NS) &&
 		!qp_modify(qp, QP_RTS,
 			ATTR_STATE | ATTR_TIMEOUT | ATTR_SQ_PSN | ATTR_RETRY_CNT | ATTR_RNR_RETRY |
-				ATTR_MAX_RD_ATOMIC | (attr.rate_limit_kbps ? ATTR_RATE_LIMIT : 0),
+				ATTR_MAX_RD_ATOMIC | ATTR_RATE_LIMIT,
 			&attr, ENGINE_START_NS);
 }
 

@@ -4,7 +4,8 @@
  * frames are RoCEv2 packets that end in their ICRC. The sender posts WRITEs, one behind the other.
  *
  * A host has a lane for each priority that its flows have. So a pause of one priority does not stop
- * the packets of another one. Acknowledgements have the priority of their flow.
+ * the packets of another one. Acknowledgements have the priority of their flow. Congestion
+ * notifications have one of their own, but wait with their flow's lane when that is paused.
  *
  * All hosts share the caller's arena, a table of regions, and two buffers, one that they read and
  * one that they write. So memory does not grow with the messages.
@@ -13,6 +14,7 @@
 #define URNIC_FABRIC_ENGINE_HOST_H
 
 #include "base/arena.h"
+#include "congestion/cc_params.h"
 #include "fabric/fabric.h"
 #include "fabric/flow.h"
 #include "qp/qp.h"
@@ -24,6 +26,8 @@ struct engine_hosts_init {
 	uint32_t depth; /* WRITEs that a flow has outstanding at once, 1 and up */
 	uint32_t timeout; /* local ACK timeout, as a code */
 	uint32_t retry_count; /* 0 to 7 */
+	const struct cc_params *cc; /* the caller keeps it longer than the hosts; NULL: none */
+	uint8_t cnp_priority;
 };
 
 /* What a frame of a RoCEv2 packet has besides the packet and its ICRC: Ethernet, IPv4, UDP, FCS. */

@@ -27,6 +27,7 @@ struct fabric_flow {
 	uint64_t received_bytes; /* payload, each byte once */
 	uint64_t received_frames; /* retransmissions included */
 	uint64_t marked_frames; /* received with a congestion mark */
+	uint64_t cnp_count; /* congestion notifications that its receiver has sent */
 	uint64_t finish_ps; /* plain source: its last byte arrived; engine: it is acknowledged */
 	uint64_t next_ps; /* plain source: when it may send again */
 	bool has_failed; /* engine: a request has failed, so the queue pair sends nothing more */

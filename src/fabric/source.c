@@ -4,16 +4,33 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "congestion/cc_flow.h"
+
 struct source_host {
 	struct sources *sources;
 	/* Its flows that are not all sent: numbers in flow_of[first] up to [first + count]. */
 	uint32_t first;
 	uint32_t count;
 	uint32_t turn; /* the place of the flow whose turn it is */
+	/* Flows to this host whose CNP is to be sent, linked by next_cnp. */
+	uint32_t first_cnp;
+	uint32_t last_cnp;
+};
+
+#define NO_FLOW UINT32_MAX
+
+/* Both ends' congestion control of a flow. */
+struct flow_congestion {
+	struct cc_flow sender;
+	struct cc_flow receiver;
+	bool is_cnp_pending;
+	uint32_t next_cnp;
 };
 
 struct sources {
+	struct sources_init init;
 	struct fabric_flow *flows;
+	struct flow_congestion *congestion; /* by flow; NULL: none */
 	struct source_host *hosts;
 	uint32_t *flow_of;
 };
@@ -37,6 +54,68 @@ static void flow_remove(struct source_host *host, uint32_t place)
 		host->turn = 0;
 }
 
+/* --- congestion control --- */
+
+/* A frame of the flow arrived with a mark: send a CNP, if it is time for one. */
+static void mark_receive(struct source_host *host, uint32_t number, uint64_t now_ps)
+{
+	struct flow_congestion *all = host->sources->congestion;
+	struct flow_congestion *of = all ? &all[number] : NULL;
+
+	if (!of || of->is_cnp_pending || !cc_flow_on_mark(&of->receiver, now_ps / FABRIC_PS_PER_NS))
+		return;
+	of->is_cnp_pending = true;
+	of->next_cnp = NO_FLOW;
+	if (host->first_cnp == NO_FLOW)
+		host->first_cnp = number;
+	else
+		all[host->last_cnp].next_cnp = number;
+	host->last_cnp = number;
+}
+
+/* Turn the packet into the host's next CNP. */
+static void cnp_send(struct source_host *host, struct fabric_packet *packet)
+{
+	struct flow_congestion *of = &host->sources->congestion[host->first_cnp];
+	struct fabric_flow *flow = &host->sources->flows[host->first_cnp];
+
+	packet->flow = host->first_cnp;
+	packet->is_cnp = true;
+	packet->destination = flow->source;
+	packet->bytes = SOURCE_CNP_BYTES;
+	packet->source_port = flow->source_port;
+	packet->priority = host->sources->init.cnp_priority;
+	flow->cnp_count++;
+	of->is_cnp_pending = false;
+	host->first_cnp = of->next_cnp;
+}
+
+/* What the flow may send at, in kbit/s; 0: no limit. */
+static uint64_t flow_rate_kbps(struct source_host *host, uint32_t number, uint64_t now_ps)
+{
+	struct flow_congestion *all = host->sources->congestion;
+	uint64_t own_kbps = host->sources->flows[number].rate_mbps * 1000ull;
+	uint64_t kbps = all ? cc_flow_rate_kbps(&all[number].sender, now_ps / FABRIC_PS_PER_NS) : 0;
+
+	return own_kbps && kbps ? min_u64(own_kbps, kbps) : own_kbps | kbps;
+}
+
+/* The flow has sent so many bytes: when may it send again? */
+static void flow_pace(struct source_host *host, uint32_t number, uint32_t bytes, uint64_t now_ps)
+{
+	struct fabric_flow *flow = &host->sources->flows[number];
+	uint64_t kbps = flow_rate_kbps(host, number, now_ps);
+
+	if (kbps)
+		flow->next_ps =
+			max_u64(flow->next_ps, now_ps) + bytes * 8 * FABRIC_PS_PER_MS / kbps;
+	if (host->sources->congestion)
+		cc_flow_on_sent(&host->sources->congestion[number].sender, bytes,
+			now_ps / FABRIC_PS_PER_NS);
+}
+
+/* --- the functions of a host --- */
+
 static void flow_send(
 	struct source_host *host, uint32_t place, struct fabric_packet *packet, uint64_t now_ps)
 {
@@ -52,9 +131,7 @@ static void flow_send(
 	packet->source_port = flow->source_port;
 	packet->priority = flow->priority;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
-	if (flow->rate_mbps)
-		flow->next_ps = max_u64(flow->next_ps, now_ps) +
-			fabric_wire_ps(packet->bytes, flow->rate_mbps);
+	flow_pace(host, packet->flow, packet->bytes, now_ps);
 	flow->sent_bytes += payload_bytes;
 	host->turn = place + 1 < host->count ? place + 1 : 0;
 	if (flow->bytes && flow->sent_bytes == flow->bytes)
@@ -67,6 +144,10 @@ static bool source_next_packet(
 	struct source_host *host = (struct source_host *)context;
 	uint32_t place = host->turn;
 
+	if (host->first_cnp != NO_FLOW && !(paused >> host->sources->init.cnp_priority & 1)) {
+		cnp_send(host, packet);
+		return true;
+	}
 	for (uint32_t i = 0; i < host->count; i++) {
 		const struct fabric_flow *flow = flow_at(host, place);
 
@@ -81,9 +162,16 @@ static bool source_next_packet(
 
 static void source_receive(void *context, const struct fabric_packet *packet, uint64_t now_ps)
 {
-	const struct source_host *host = (const struct source_host *)context;
+	struct source_host *host = (struct source_host *)context;
 	struct fabric_flow *flow = &host->sources->flows[packet->flow];
 
+	if (packet->is_cnp) {
+		cc_flow_on_cnp(
+			&host->sources->congestion[packet->flow].sender, now_ps / FABRIC_PS_PER_NS);
+		return;
+	}
+	if (packet->ecn == FABRIC_ECN_MARKED)
+		mark_receive(host, packet->flow, now_ps);
 	flow->received_frames++;
 	flow->received_bytes += packet->bytes - flow->header_bytes;
 	flow->marked_frames += packet->ecn == FABRIC_ECN_MARKED;
@@ -111,29 +199,56 @@ static const struct fabric_host_ops source_ops = {
 	.next_time = source_next_time,
 };
 
-static struct sources *sources_new(uint32_t host_count, uint32_t flow_count)
+/* Each flow begins at the line's rate. */
+static bool congestion_init(
+	struct sources *sources, const struct fabric *fabric, uint32_t flow_count)
+{
+	if (!sources->init.cc)
+		return true;
+	sources->congestion =
+		(struct flow_congestion *)calloc(flow_count + 1ull, sizeof(struct flow_congestion));
+	for (uint32_t i = 0; sources->congestion && i < flow_count; i++) {
+		const struct fabric_flow *flow = &sources->flows[i];
+		struct cc_flow fresh = {
+			.params = sources->init.cc,
+			.line_kbps =
+				1000 * fabric->ports[fabric->hosts[flow->source].port].rate_mbps,
+			.packet_bytes = flow->payload_bytes + flow->header_bytes,
+		};
+
+		sources->congestion[i].sender = fresh;
+		sources->congestion[i].receiver = fresh;
+	}
+	return sources->congestion;
+}
+
+static struct sources *sources_new(const struct fabric *fabric, const struct sources_init *init,
+	struct fabric_flow *flows, uint32_t flow_count)
 {
 	struct sources *sources = (struct sources *)calloc(1, sizeof(*sources));
+	uint32_t host_count = fabric->host_count;
 
 	if (!sources)
 		return NULL;
+	sources->init = *init;
+	sources->flows = flows;
 	sources->hosts =
 		(struct source_host *)calloc(host_count + 1ull, sizeof(struct source_host));
 	sources->flow_of = (uint32_t *)calloc(flow_count + 1ull, sizeof(uint32_t));
-	if (sources->hosts && sources->flow_of)
+	if (sources->hosts && sources->flow_of && congestion_init(sources, fabric, flow_count))
 		return sources;
 	sources_destroy(sources);
 	return NULL;
 }
 
-struct sources *sources_create(struct fabric *fabric, struct fabric_flow *flows, uint32_t count)
+struct sources *sources_create(struct fabric *fabric, const struct sources_init *init,
+	struct fabric_flow *flows, uint32_t count)
 {
-	struct sources *sources = sources_new(fabric->host_count, count);
+	struct sources *sources = sources_new(fabric, init, flows, count);
 	uint32_t first = 0;
 
 	if (!sources)
 		return NULL;
-	sources->flows = flows;
 	for (uint32_t i = 0; i < count; i++) {
 		assert(flows[i].source != flows[i].destination);
 		flows[i].next_ps = flows[i].start_ps;
@@ -147,6 +262,7 @@ struct sources *sources_create(struct fabric *fabric, struct fabric_flow *flows,
 		host->first = first;
 		first += host->count;
 		host->count = 0;
+		host->first_cnp = NO_FLOW;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct source_host *host = &sources->hosts[flows[i].source];
@@ -164,5 +280,6 @@ void sources_destroy(struct sources *sources)
 		return;
 	free(sources->hosts);
 	free(sources->flow_of);
+	free(sources->congestion);
 	free(sources);
 }

@@ -40,6 +40,10 @@ grep -q '"finish_us":	null' "$files/json" && fail 'the incast does not finish'
 	fail 'too little headroom discards nothing'
 "$urnic" sim "$examples/storm.json" | grep -q ', [1-9][0-9]* by watchdogs' || fail 'the watchdog drops nothing'
 
+"$urnic" sim --json "$examples/incast-dcqcn.json" >"$files/json" || fail 'incast-dcqcn --json'
+grep -q '"np_cnp_sent":	[1-9]' "$files/json" || fail 'DCQCN sends no CNP'
+grep -q '"tx_pause":	[1-9]' "$files/json" && fail 'DCQCN does not spare the network pauses'
+
 # --- options ---
 
 "$urnic" sim --csv "$files/csv" --interval 1000 "$examples/victim.json" >/dev/null || fail '--csv'
@@ -139,6 +143,11 @@ END
 refuses 2 '"kind" is there twice' <<'END'
 {"topology": {"kind": "star",
 	"kind": "star"}, "workloads": [{"kind": "incast", "to": "h1"}]}
+END
+refuses 3 'plain sources measure no delay: swift is for hosts of kind "engine"' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "incast", "to": "h1"}],
+	"congestion": "swift"}
 END
 refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}

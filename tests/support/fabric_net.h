@@ -26,6 +26,7 @@ enum {
 
 struct net {
 	struct fabric_config config;
+	struct sources_init sources_init;
 	struct topology topology;
 	struct fabric *fabric;
 	struct sources *sources;
@@ -79,7 +80,7 @@ static inline void net_start(struct net *net)
 	net->fabric = fabric_create(&net->config);
 	if (!net->fabric || topology_build(net->fabric, &net->topology))
 		abort();
-	net->sources = sources_create(net->fabric, net->flows, net->flow_count);
+	net->sources = sources_create(net->fabric, &net->sources_init, net->flows, net->flow_count);
 	if (!net->sources)
 		abort();
 }

@@ -29,10 +29,12 @@ struct engines {
 	struct arena arena;
 	void *memory;
 	struct engine_hosts *hosts;
+	const struct cc_params *cc; /* NULL: none */
 };
 
 static void engines_init(struct engines *engines, enum topology_kind kind)
 {
+	engines->cc = NULL;
 	net_init(&engines->net, kind);
 	engines->net.config.frame_bytes_max = engine_host_frame_bytes(MTU_BYTES);
 	engines->net.config.gap_bytes = FABRIC_GAP_BYTES;
@@ -48,6 +50,8 @@ static void engines_start(struct engines *engines)
 		.depth = 2,
 		.timeout = 10,
 		.retry_count = 7,
+		.cc = engines->cc,
+		.cnp_priority = 6,
 	};
 
 	engines->memory = arena_memory_new(ARENA_BYTES);
@@ -238,6 +242,52 @@ static void paced_engine_keeps_its_rate(void **state)
 	engines_done(&engines);
 }
 
+/* Many connections to one host, without marks or with them. Returns the number of pauses. */
+static uint64_t incast_pauses(const struct cc_params *cc)
+{
+	struct engines engines;
+	uint64_t pauses = 0;
+
+	engines_init(&engines, TOPOLOGY_STAR);
+	engines.cc = cc;
+	engines.net.topology.hosts = 5;
+	engines.net.topology.switches.pool_bytes = 2 << 20;
+	engines.net.topology.switches.marking[NET_PRIORITY] = (struct marking){5000, 200000, 10000};
+	for (uint32_t i = 0; i < 32; i++)
+		net_flow(&engines.net, 1 + i % 4, 0);
+	engines_start(&engines);
+	net_run(&engines.net, 10 * MS);
+	for (uint32_t i = 0; i < engines.net.fabric->port_count; i++)
+		pauses += engines.net.fabric->ports[i].priority[NET_PRIORITY].counters.sent_pauses;
+	for (uint32_t i = 0; i < engines.net.flow_count; i++) {
+		const struct counters *receiver =
+			&engine_hosts_receiver(engines.hosts, i)->public->counters;
+
+		assert_int_equal(counter_read(receiver, COUNTER_np_cnp_sent),
+			engines.net.flows[i].cnp_count);
+		assert_int_equal(!!engines.net.flows[i].cnp_count, !!cc);
+		assert_int_equal(!!sender_count(&engines, i, COUNTER_rp_cnp_handled), !!cc);
+		assert_int_equal(sender_count(&engines, i, COUNTER_retransmitted_pkts), 0);
+	}
+	engines_done(&engines);
+	return pauses;
+}
+
+static void engines_with_dcqcn_spare_the_network_pauses(void **state)
+{
+	struct cc_params params;
+	uint64_t before = incast_pauses(NULL);
+	uint64_t after;
+
+	(void)state;
+	cc_params_init(&params, CC_DCQCN, CC_PRESET_SIGCOMM15);
+	params.rp_max_rate = NET_RATE_MBPS;
+	after = incast_pauses(&params);
+	printf("%llu pauses without DCQCN, %llu with it\n", (unsigned long long)before,
+		(unsigned long long)after);
+	assert_in_range(after, 0, before / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +297,7 @@ int main(void)
 		cmocka_unit_test(drop_in_every_256_packets_does_not_stop_go_back_n),
 		cmocka_unit_test(pause_of_one_priority_leaves_the_other_one_alone),
 		cmocka_unit_test(paced_engine_keeps_its_rate),
+		cmocka_unit_test(engines_with_dcqcn_spare_the_network_pauses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

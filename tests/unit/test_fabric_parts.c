@@ -146,14 +146,14 @@ static void share_of_an_idle_priority_goes_to_the_others(void **state)
 
 static void idle_priority_saves_up_nothing(void **state)
 {
-	struct scheduler scheduler = {.weight = {50, 50}};
-	const uint32_t head_bytes[FABRIC_PRIORITY_COUNT] = {FRAME_BYTES, FRAME_BYTES};
+	struct scheduler scheduler = {.weight = {25, 50, 25}};
+	const uint32_t head_bytes[FABRIC_PRIORITY_COUNT] = {FRAME_BYTES, FRAME_BYTES, FRAME_BYTES};
 	uint64_t bytes[FABRIC_PRIORITY_COUNT];
 
 	(void)state;
-	schedule_run(&scheduler, 1, head_bytes, 1000, bytes);
-	schedule_run(&scheduler, 3, head_bytes, 100, bytes);
-	share_check(bytes[1], bytes[0] + bytes[1], 50);
+	schedule_run(&scheduler, 1 | 1 << 2, head_bytes, 1000, bytes);
+	schedule_run(&scheduler, 7, head_bytes, 100, bytes);
+	share_check(bytes[1], bytes[0] + bytes[1] + bytes[2], 50);
 }
 
 static void strict_priority_sends_before_all_others(void **state)

@@ -33,6 +33,7 @@ struct scenario_numbers {
 	uint64_t depth;
 	uint64_t timeout;
 	uint64_t retry_count;
+	uint64_t cnp_priority;
 	/* "pause" */
 	uint64_t quanta;
 	uint64_t response_quanta;
@@ -54,6 +55,7 @@ static const struct scenario_numbers defaults = {
 	.depth = 2,
 	.timeout = 14,
 	.retry_count = 7,
+	.cnp_priority = 6,
 	.quanta = FABRIC_PAUSE_QUANTA_MAX,
 	.response_quanta = FABRIC_RESPONSE_OF_RATE,
 };
@@ -192,6 +194,7 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 		NUMBER(depth, "depth", 1, 1, 1024),
 		NUMBER(timeout, "timeout", 1, 0, 31),
 		NUMBER(retry_count, "retry_cnt", 1, 0, 7),
+		NUMBER(cnp_priority, "cnp_priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 	};
 	const cJSON *kind = scenario_member(item, "kind");
 	uint32_t place = 0;
@@ -206,6 +209,28 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 			"\"mtu\" is %u: it is 256, 512, 1024, 2048 or 4096",
 			(unsigned)numbers->mtu_bytes);
 	scenario->has_engine = place;
+	return true;
+}
+
+/* The words of URNIC_CC. The rate of a flow without limit is that of its host's cable. */
+static bool congestion_read(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
+{
+	struct cc_params *cc = &scenario->cc;
+	char why[CC_WHY_BYTES];
+
+	cc_params_init(cc, CC_OFF, CC_PRESET_SIGCOMM15);
+	if (!item)
+		return true;
+	if (!cJSON_IsString(item))
+		return scenario_refuse(text, item, "\"congestion\" is not a string");
+	if (!cc_params_parse(cc, item->valuestring, why))
+		return scenario_refuse(text, item, "\"congestion\" has %s", why);
+	if (cc->algorithm == CC_SWIFT && !scenario->has_engine)
+		return scenario_refuse(text, item,
+			"plain sources measure no delay: swift is for hosts of kind \"engine\"");
+	if (!cc->rp_max_rate)
+		cc->rp_max_rate = scenario->topology.host_link.rate_mbps;
 	return true;
 }
 
@@ -232,6 +257,7 @@ static void config_set(struct scenario *scenario, const struct scenario_numbers 
 	scenario->depth = (uint32_t)numbers->depth;
 	scenario->timeout = (uint32_t)numbers->timeout;
 	scenario->retry_count = (uint32_t)numbers->retry_count;
+	scenario->cnp_priority = (uint8_t)numbers->cnp_priority;
 	scenario->config = (struct fabric_config){
 		.seed = numbers->seed,
 		.frame_bytes_max =
@@ -266,6 +292,7 @@ static bool text_parse(
 		SCENARIO_OTHER("topology"),
 		SCENARIO_OTHER("switch"),
 		SCENARIO_OTHER("hosts"),
+		SCENARIO_OTHER("congestion"),
 		SCENARIO_OTHER("pause"),
 		SCENARIO_OTHER("workloads"),
 		SCENARIO_OTHER("faults"),
@@ -285,7 +312,8 @@ static bool text_parse(
 		numbers.seed = *seed;
 	links_set(scenario, &numbers);
 	config_set(scenario, &numbers);
-	if (!scenario_read_switch(text, scenario, scenario_member(text->root, "switch")) ||
+	if (!congestion_read(text, scenario, scenario_member(text->root, "congestion")) ||
+		!scenario_read_switch(text, scenario, scenario_member(text->root, "switch")) ||
 		!scenario_read_workloads(
 			text, scenario, scenario_member(text->root, "workloads")) ||
 		!scenario_read_faults(text, scenario, scenario_member(text->root, "faults")))

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "congestion/cc_params.h"
 #include "fabric/flow.h"
 #include "fabric/topology.h"
 #include "sim/scenario_text.h"
@@ -50,6 +51,8 @@ struct scenario {
 	uint32_t depth;
 	uint32_t timeout;
 	uint32_t retry_count;
+	struct cc_params cc;
+	uint8_t cnp_priority;
 	struct fabric_config config;
 	struct topology topology;
 	struct fabric_flow *flows;

@@ -36,6 +36,7 @@ static void flow_add(const struct sim_run *run, cJSON *list, const char *workloa
 	json_add_count(object, "sent_bytes", flow->sent_bytes);
 	json_add_count(object, "received_bytes", flow->received_bytes);
 	json_add_count(object, "marked_frames", flow->marked_frames);
+	json_add_count(object, "np_cnp_sent", flow->cnp_count);
 	json_add_count(object, "retransmitted_pkts", sim_flow_retransmitted(run, number));
 	cJSON_AddNumberToObject(object, "mbps", sim_flow_mbps(run, number));
 }

@@ -137,16 +137,17 @@ static void workloads_print(const struct sim_run *run)
 
 static void flows_print(const struct sim_run *run)
 {
-	printf("\n%-14s%10s%10s%14s%10s%15s%14s\n", "flow", "priority", "Gbit/s", "MB received",
-		"marked", "retransmitted", "finish, us");
+	printf("\n%-14s%10s%10s%14s%10s%8s%15s%14s\n", "flow", "priority", "Gbit/s", "MB received",
+		"marked", "CNPs", "retransmitted", "finish, us");
 	for (uint32_t i = 0; i < run->scenario.flow_count; i++) {
 		const struct fabric_flow *flow = &run->scenario.flows[i];
 		char name[SIM_PORT_NAME_BYTES];
 
 		snprintf(name, sizeof(name), "h%u>h%u", flow->source, flow->destination);
-		printf("%-14s%10u%10.3f%14.3f%10llu%15llu", name, flow->priority,
+		printf("%-14s%10u%10.3f%14.3f%10llu%8llu%15llu", name, flow->priority,
 			sim_flow_mbps(run, i) / 1000, (double)flow->received_bytes / 1e6,
 			(unsigned long long)flow->marked_frames,
+			(unsigned long long)flow->cnp_count,
 			(unsigned long long)sim_flow_retransmitted(run, i));
 		if (flow->has_failed)
 			printf("%14s\n", "failed");

@@ -28,6 +28,12 @@ static bool arena_map(struct sim_run *run)
 	return true;
 }
 
+/* NULL: no congestion control. */
+static const struct cc_params *cc_of(const struct scenario *scenario)
+{
+	return scenario->cc.algorithm == CC_OFF ? NULL : &scenario->cc;
+}
+
 static bool engines_init(struct sim_run *run)
 {
 	const struct scenario *scenario = &run->scenario;
@@ -38,12 +44,23 @@ static bool engines_init(struct sim_run *run)
 		.depth = scenario->depth,
 		.timeout = scenario->timeout,
 		.retry_count = scenario->retry_count,
+		.cc = cc_of(scenario),
+		.cnp_priority = scenario->cnp_priority,
 	};
 
 	if (arena_map(run))
 		run->hosts = engine_hosts_create(
 			run->fabric, &init, scenario->flows, scenario->flow_count);
 	return run->hosts;
+}
+
+static bool sources_init(struct sim_run *run)
+{
+	const struct scenario *scenario = &run->scenario;
+	struct sources_init init = {cc_of(scenario), scenario->cnp_priority};
+
+	run->sources = sources_create(run->fabric, &init, scenario->flows, scenario->flow_count);
+	return run->sources;
 }
 
 bool sim_run_init(struct sim_run *run)
@@ -53,11 +70,8 @@ bool sim_run_init(struct sim_run *run)
 
 	run->fabric = fabric_create(&scenario->config);
 	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology);
-	if (is_made && scenario->has_engine)
-		is_made = engines_init(run);
-	else if (is_made)
-		is_made = (run->sources = sources_create(
-				   run->fabric, scenario->flows, scenario->flow_count));
+	if (is_made)
+		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
 	if (!is_made)
 		complain("no memory for %u hosts and %u flows",
 			topology_host_count(&scenario->topology), scenario->flow_count);
