@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Engines in random simulated networks, in two phases: first cables lose frames and fail, and hosts
+ * pause their switches; then all is calm, and every flow must finish.
+ *
+ *     sim_network [--seeds A..B | --seed N]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/engine_host.h"
+#include "support/arena_memory.h"
+#include "support/fabric_net.h"
+
+#define MS FABRIC_PS_PER_MS
+
+enum {
+	ARENA_BYTES = 64 << 20,
+	MTU_BYTES = 1024,
+	MESSAGE_BYTES = 1 << 16,
+	FLOW_BYTES_MAX = 1 << 18,
+	FAULT_COUNT_MAX = 6,
+	FAULTS_MS = 4, /* from then on all is calm */
+	CALM_MS = 2000,
+};
+
+enum trouble_kind {
+	TROUBLE_LOSES_SOME,
+	TROUBLE_LOSES_EACH,
+	TROUBLE_IS_DOWN,
+	TROUBLE_STORMS,
+	TROUBLE_KINDS
+};
+
+struct trouble {
+	enum trouble_kind kind;
+	uint32_t port; /* a storm's is a host's */
+	uint64_t start_ps;
+	uint64_t end_ps;
+};
+
+struct run {
+	uint64_t seed;
+	struct net net;
+	struct fabric_random random;
+	struct cc_params cc;
+	struct arena arena;
+	void *memory;
+	struct engine_hosts *hosts;
+	uint32_t fault_count;
+	struct trouble faults[FAULT_COUNT_MAX];
+	bool may_discard; /* pauses are lost or ignored, or priorities are lossy */
+};
+
+static void run_check(const struct run *run, bool condition, const char *what, uint32_t flow)
+{
+	if (condition)
+		return;
+	printf("seed %llu, %.3f ms, flow %u: %s\n", (unsigned long long)run->seed,
+		(double)run->net.fabric->now_ps / MS, flow, what);
+	exit(1);
+}
+
+static uint64_t random_below(struct run *run, uint64_t limit)
+{
+	return fabric_random_below(&run->random, limit);
+}
+
+/* --- what is random --- */
+
+static void topology_choose(struct run *run)
+{
+	struct topology *topology = &run->net.topology;
+
+	topology->hosts = 2 + (uint32_t)random_below(run, 4);
+	topology->hosts_right = 1 + (uint32_t)random_below(run, 4);
+	topology->leaves = 2 + (uint32_t)random_below(run, 2);
+	topology->spines = 1 + (uint32_t)random_below(run, 3);
+	topology->k = 2 + 2 * (uint32_t)random_below(run, 2);
+	topology->host_link.rate_mbps = 10000 << random_below(run, 4);
+	topology->host_link.delay_ps = 1000 * random_below(run, 3000);
+	topology->switch_link.delay_ps = 1000 * random_below(run, 3000);
+}
+
+static void switches_choose(struct run *run)
+{
+	static const enum fabric_watchdog_action actions[] = {FABRIC_WATCHDOG_OFF,
+		FABRIC_WATCHDOG_DROP, FABRIC_WATCHDOG_FORWARD, FABRIC_WATCHDOG_ALERT};
+	struct fabric_switch_config *config = &run->net.topology.switches;
+
+	config->lossless = random_below(run, 8) ? 1u << 3 | 1u << 4 : 0;
+	/* A lossy frame needs a threshold that is longer than itself. */
+	config->pool_bytes = 1ull << ((config->lossless ? 14 : 17) + random_below(run, 6));
+	config->dynamic_th = (int32_t)random_below(run, 7) - 4;
+	config->scheduler.weight[3] = (uint8_t)(1 + random_below(run, 99));
+	config->scheduler.strict = 1u << 6;
+	if (random_below(run, 2))
+		config->marking[3] = config->marking[4] = (struct marking){5000, 50000, 20000};
+	config->watchdog = (struct fabric_watchdog){
+		actions[random_below(run, ARRAY_COUNT(actions))], MS / 2, MS / 2};
+	/* Switches that ignore a pause overrun their peers. */
+	run->may_discard = !config->lossless || config->watchdog.action == FABRIC_WATCHDOG_FORWARD;
+}
+
+static void flows_choose(struct run *run)
+{
+	uint32_t hosts = topology_host_count(&run->net.topology);
+	uint32_t count = 1 + (uint32_t)random_below(run, 24);
+
+	while (count--) {
+		uint32_t source = (uint32_t)random_below(run, hosts);
+		uint32_t step = 1 + (uint32_t)random_below(run, hosts - 1);
+		struct fabric_flow *flow = net_flow(&run->net, source, (source + step) % hosts);
+
+		flow->priority = (uint8_t)(3 + random_below(run, 2));
+		flow->start_ps = random_below(run, 2 * MS);
+		flow->bytes = 1 + random_below(run, FLOW_BYTES_MAX);
+	}
+}
+
+static void faults_choose(struct run *run)
+{
+	const struct fabric *fabric = run->net.fabric;
+
+	run->fault_count = (uint32_t)random_below(run, FAULT_COUNT_MAX + 1);
+	for (uint32_t i = 0; i < run->fault_count; i++) {
+		struct trouble *fault = &run->faults[i];
+
+		fault->kind = (enum trouble_kind)random_below(run, TROUBLE_KINDS);
+		fault->port = (uint32_t)random_below(run, fabric->port_count);
+		if (fault->kind == TROUBLE_STORMS)
+			fault->port = fabric->hosts[random_below(run, fabric->host_count)].port;
+		fault->start_ps = random_below(run, FAULTS_MS * MS);
+		fault->end_ps =
+			fault->start_ps + 1 + random_below(run, FAULTS_MS * MS - fault->start_ps);
+		run->may_discard |= fault->kind == TROUBLE_IS_DOWN;
+	}
+}
+
+static void run_init(struct run *run, uint64_t seed)
+{
+	struct engine_hosts_init init = {
+		.arena = &run->arena,
+		.mtu_bytes = MTU_BYTES,
+		.message_bytes = MESSAGE_BYTES,
+		.depth = 2,
+		.timeout = 14,
+		.retry_count = 7,
+		.cnp_priority = 6,
+	};
+
+	memset(run, 0, sizeof(*run));
+	run->seed = seed;
+	run->random = fabric_random_make(seed, FABRIC_RANDOM_WORKLOAD, 0);
+	net_init(&run->net, (enum topology_kind)(seed % 4));
+	run->net.config.seed = seed;
+	run->net.config.gap_bytes = FABRIC_GAP_BYTES;
+	run->net.config.response_quanta = FABRIC_RESPONSE_OF_RATE;
+	run->net.config.frame_bytes_max = engine_host_frame_bytes(MTU_BYTES);
+	run->net.config.data_capacity = engine_host_data_bytes(MTU_BYTES);
+	topology_choose(run);
+	switches_choose(run);
+	flows_choose(run);
+	cc_params_init(&run->cc, (enum cc_algorithm)random_below(run, CC_ALGORITHM_COUNT),
+		(enum cc_preset)random_below(run, CC_PRESET_COUNT));
+	run->cc.rp_max_rate = run->net.topology.host_link.rate_mbps;
+	run->cc.rp_min_rate = 10;
+	init.cc = run->cc.algorithm == CC_OFF ? NULL : &run->cc;
+	run->memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&run->arena, run->memory, ARENA_BYTES);
+	run->net.fabric = fabric_create(&run->net.config);
+	if (!run->net.fabric || topology_build(run->net.fabric, &run->net.topology))
+		abort();
+	run->hosts =
+		engine_hosts_create(run->net.fabric, &init, run->net.flows, run->net.flow_count);
+	if (!run->hosts)
+		abort();
+	faults_choose(run);
+}
+
+/* --- time --- */
+
+/* Switch the faults on and off whose time is now. */
+static void faults_apply(struct run *run)
+{
+	for (uint32_t i = 0; i < run->fault_count; i++) {
+		const struct trouble *fault = &run->faults[i];
+		bool is_on = fault->start_ps <= run->net.fabric->now_ps &&
+			run->net.fabric->now_ps < fault->end_ps;
+		struct fabric_port *port = &run->net.fabric->ports[fault->port];
+
+		if (fault->kind == TROUBLE_LOSES_SOME)
+			port->loss_ppm = is_on ? 10000 : 0;
+		else if (fault->kind == TROUBLE_LOSES_EACH)
+			port->loss_period = is_on ? 50 : 0;
+		else if (fault->kind == TROUBLE_IS_DOWN)
+			port->is_down = is_on;
+		else
+			pause_force(run->net.fabric, fault->port, is_on ? 1u << 3 : 0);
+	}
+}
+
+static bool are_all_finished(const struct run *run)
+{
+	for (uint32_t i = 0; i < run->net.flow_count; i++)
+		if (run->net.flows[i].finish_ps == FABRIC_NEVER)
+			return false;
+	return true;
+}
+
+static void result_check(struct run *run)
+{
+	for (uint32_t i = 0; i < run->net.flow_count; i++) {
+		const struct fabric_flow *flow = &run->net.flows[i];
+
+		run_check(run, !flow->has_failed, "failed", i);
+		run_check(run, flow->finish_ps != FABRIC_NEVER, "did not finish", i);
+		run_check(run, flow->received_bytes == flow->bytes, "has other bytes", i);
+	}
+	run_check(run, run->may_discard || !net_discards(&run->net), "a frame was discarded", 0);
+}
+
+/* Returns the events of the run. */
+static uint64_t network_run(uint64_t seed, uint64_t *lost_frames)
+{
+	struct run *run = (struct run *)malloc(sizeof(*run));
+	uint64_t at_ps = 0;
+	uint64_t events;
+
+	if (!run)
+		abort();
+	run_init(run, seed);
+	for (; at_ps <= FAULTS_MS * MS; at_ps += MS / 16) {
+		net_run(&run->net, at_ps);
+		faults_apply(run);
+	}
+	while (!are_all_finished(run) && at_ps < CALM_MS * MS) {
+		at_ps += MS;
+		net_run(&run->net, at_ps);
+		faults_apply(run);
+	}
+	result_check(run);
+	for (uint32_t i = 0; i < run->net.fabric->port_count; i++)
+		*lost_frames += run->net.fabric->ports[i].lost_frames;
+	events = run->net.fabric->event_count;
+	engine_hosts_destroy(run->hosts);
+	fabric_destroy(run->net.fabric);
+	arena_memory_free(run->memory, ARENA_BYTES);
+	free(run);
+	return events;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long first = 1;
+	unsigned long long last = 100;
+	uint64_t lost_frames = 0;
+	uint64_t events = 0;
+
+	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
+		last = first;
+	} else if (argc != 1 &&
+		(argc != 3 || strcmp(argv[1], "--seeds") != 0 ||
+			sscanf(argv[2], "%llu..%llu", &first, &last) != 2)) {
+		fprintf(stderr, "usage: sim_network [--seeds A..B | --seed N]\n");
+		return 2;
+	}
+	for (unsigned long long seed = first; seed <= last; seed++)
+		events += network_run(seed, &lost_frames);
+	printf("%llu seeds: %llu events, %llu frames lost\n", last - first + 1,
+		(unsigned long long)events, (unsigned long long)lost_frames);
+	return 0;
+}
