@@ -17,12 +17,14 @@
 #include <unistd.h>
 
 #include "nvmf.h"
+#include "nvmf/host/block/block_merge.h"
 
 enum { PAGE_BYTES = 4096, IO_BYTES_MAX = 1 << 20 };
 
 struct fuse_file {
 	struct loop *loop;
 	struct block_device *device;
+	struct block_merger merger;
 	struct fuse_session *session;
 	struct fuse_buf buffer;
 	struct loop_watch watch;
@@ -36,20 +38,16 @@ struct fuse_file {
 };
 
 /*
- * A request of the kernel. The device gets whole blocks only. If a write begins or ends within a
- * block, the device first reads all its blocks, and io_done() merges the written bytes into them.
- * Meanwhile no other write() changes these blocks, because the kernel holds the lock of the inode
- * during a write().
+ * A request of the kernel. The device gets whole blocks only. Writes and zeroes go through the
+ * merger, because the kernel has several of them pending: dirty pages of a mapping, and direct I/O.
  */
 struct fuse_io {
 	struct fuse_file *file;
 	fuse_req_t request;
-	struct block_request block;
+	struct block_request block; /* a read or a flush */
+	struct block_change change; /* a write or zeroes */
 	size_t bytes; /* the length of the kernel's request */
-	size_t skip_bytes; /* from the start of the first block to the first byte of the request */
-	bool is_merging; /* the device is reading the blocks, which are written afterwards */
-	/* The bytes of a write. If `is_merging` is set, they follow the blocks in `data`. */
-	uint8_t *written;
+	size_t skip_bytes; /* a read: from the start of the first block to the first byte */
 	uint8_t data[];
 };
 
@@ -69,65 +67,97 @@ static struct stat file_attributes(const struct fuse_file *file)
 	return stat;
 }
 
-static void io_reply(struct fuse_io *io, int error)
+static void reply_error(struct fuse_io *io, int error)
 {
-	if (error)
-		fuse_reply_err(io->request, error == -ENOTCONN ? EIO : -error);
-	else if (io->block.op == BLOCK_READ)
-		fuse_reply_buf(io->request, (char *)io->data + io->skip_bytes, io->bytes);
-	else if (io->block.op == BLOCK_WRITE)
-		fuse_reply_write(io->request, io->bytes);
-	else
-		fuse_reply_err(io->request, 0);
-	free(io);
+	fuse_reply_err(io->request, error == -ENOTCONN ? EIO : -error);
 }
 
-static void io_done(struct block_request *block, int error)
+static void block_done(struct block_request *block, int error)
 {
 	struct fuse_io *io = container_of(block, struct fuse_io, block);
 
-	if (error || !io->is_merging) {
-		io_reply(io, error);
-		return;
-	}
-	io->is_merging = false;
-	memcpy(io->data + io->skip_bytes, io->written, io->bytes);
-	block->op = BLOCK_WRITE;
-	block_submit(io->file->device, block);
+	if (error || block->op != BLOCK_READ)
+		reply_error(io, error);
+	else
+		fuse_reply_buf(io->request, (char *)io->data + io->skip_bytes, io->bytes);
+	free(io);
 }
 
-/*
- * Submit a request to the device, which checks the range. `data` has the bytes of a write,
- * otherwise it is NULL.
- */
-static void io_start(
-	fuse_req_t request, enum block_op op, uint64_t offset, uint64_t length, const void *data)
+static void change_done(struct block_change *change, int error)
+{
+	struct fuse_io *io = container_of(change, struct fuse_io, change);
+
+	if (error || change->op != BLOCK_WRITE)
+		reply_error(io, error);
+	else
+		fuse_reply_write(io->request, io->bytes);
+	free(io);
+}
+
+/* Returns NULL if there is no memory; then the kernel has its answer. */
+static struct fuse_io *io_create(fuse_req_t request, uint64_t bytes, uint64_t data_bytes)
+{
+	struct fuse_io *io = malloc(sizeof(*io) + data_bytes);
+
+	if (!io) {
+		fuse_reply_err(request, ENOMEM);
+		return NULL;
+	}
+	io->file = fuse_req_userdata(request);
+	io->request = request;
+	io->bytes = bytes;
+	io->skip_bytes = 0;
+	return io;
+}
+
+/* Read the blocks that have these bytes. The device checks the range. */
+static void io_read(fuse_req_t request, uint64_t offset, uint64_t length)
 {
 	struct fuse_file *file = fuse_req_userdata(request);
 	uint64_t mask = file->device->block_bytes - 1;
 	uint64_t from = offset & ~mask;
 	uint64_t covered = ((offset + length + mask) & ~mask) - from;
-	bool has_data = op == BLOCK_READ || op == BLOCK_WRITE;
-	struct fuse_io *io = malloc(sizeof(*io) + (has_data ? covered + length : 0));
+	struct fuse_io *io = io_create(request, length, covered);
 
-	if (!io) {
-		fuse_reply_err(request, ENOMEM);
+	if (!io)
 		return;
-	}
-	io->file = file;
-	io->request = request;
-	io->bytes = length;
 	io->skip_bytes = offset - from;
-	io->is_merging = op == BLOCK_WRITE && covered != length;
-	io->written = io->data + (io->is_merging ? covered : 0);
-	if (data)
-		memcpy(io->written, data, length);
-	io->block = (struct block_request){.op = io->is_merging ? BLOCK_READ : op,
-		.offset_bytes = has_data ? from : offset,
-		.length_bytes = has_data ? covered : length,
+	io->block = (struct block_request){.op = BLOCK_READ,
+		.offset_bytes = from,
+		.length_bytes = covered,
 		.data = io->data,
-		.done = io_done};
+		.done = block_done};
 	block_submit(file->device, &io->block);
+}
+
+static void io_flush(fuse_req_t request)
+{
+	struct fuse_io *io = io_create(request, 0, 0);
+
+	if (!io)
+		return;
+	io->block = (struct block_request){.op = BLOCK_FLUSH, .done = block_done};
+	block_submit(io->file->device, &io->block);
+}
+
+/* Write `data`, or zeroes if it is NULL. The device checks the range. */
+static void io_change(fuse_req_t request, uint64_t offset, uint64_t length, const void *data)
+{
+	struct fuse_file *file = fuse_req_userdata(request);
+	uint64_t merge_bytes = data ? block_merge_bytes(file->device, offset, length) : 0;
+	struct fuse_io *io = io_create(request, length, data ? merge_bytes + length : 0);
+
+	if (!io)
+		return;
+	io->change = (struct block_change){.op = data ? BLOCK_WRITE : BLOCK_WRITE_ZEROES,
+		.offset_bytes = offset,
+		.length_bytes = length,
+		.data = io->data + merge_bytes,
+		.blocks = io->data,
+		.done = change_done};
+	if (data)
+		memcpy(io->change.data, data, length);
+	block_merge(&file->merger, &io->change);
 }
 
 static void file_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *info)
@@ -175,7 +205,7 @@ static void file_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t o
 	if (left == 0)
 		fuse_reply_buf(request, NULL, 0);
 	else
-		io_start(request, BLOCK_READ, from, size < left ? size : left, NULL);
+		io_read(request, from, size < left ? size : left);
 }
 
 static void file_write(fuse_req_t request, fuse_ino_t inode, const char *data, size_t size,
@@ -189,7 +219,7 @@ static void file_write(fuse_req_t request, fuse_ino_t inode, const char *data, s
 	if (from > file->device->size_bytes || size > file->device->size_bytes - from)
 		fuse_reply_err(request, ENOSPC);
 	else
-		io_start(request, BLOCK_WRITE, from, size, data);
+		io_change(request, from, size, data);
 }
 
 static void file_fsync(
@@ -198,7 +228,7 @@ static void file_fsync(
 	(void)inode;
 	(void)only_data;
 	(void)info;
-	io_start(request, BLOCK_FLUSH, 0, 0, NULL);
+	io_flush(request);
 }
 
 /* The blocks of the range read as zeroes afterwards. The size of the file does not change. */
@@ -208,7 +238,7 @@ static void file_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t
 	(void)inode;
 	(void)info;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
-		io_start(request, BLOCK_WRITE_ZEROES, (uint64_t)offset, (uint64_t)length, NULL);
+		io_change(request, (uint64_t)offset, (uint64_t)length, NULL);
 	else
 		fuse_reply_err(request, EOPNOTSUPP);
 }
@@ -283,6 +313,7 @@ int fuse_file_create(struct loop *loop, struct block_device *device, const char 
 		return complain("no memory");
 	file->loop = loop;
 	file->device = device;
+	block_merger_init(&file->merger, device);
 	file->unmounted = unmounted;
 	file->context = context;
 	file->path = strdup(path);

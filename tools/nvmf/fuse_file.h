@@ -2,10 +2,9 @@
 /*
  * A FUSE mount that shows a block device as one file, for losetup, mkfs, dd and mount -o loop.
  *
- * Each write() of a program goes to the device at once, and is durable after fsync(). If the
- * write() covers only a part of a block, fuse_file.c reads that block from the device and merges
- * the new bytes into it. All calls are on the loop's thread. The caller keeps the loop and the
- * device until fuse_file_stop().
+ * Each write() of a program goes to the device at once, and is durable after fsync(). If it covers
+ * only a part of a block, the new bytes are merged into that block (block_merge.h). All calls are
+ * on the loop's thread. The caller keeps the loop and the device until fuse_file_stop().
  */
 #ifndef TOOLS_NVMF_FUSE_FILE_H
 #define TOOLS_NVMF_FUSE_FILE_H
