@@ -23,9 +23,11 @@ listen() {
 
 # meet SERVER CLIENT-HOST CLIENT: two command lines, the server on host a. Both are to end well.
 meet() {
+	facts_begin
 	# shellcheck disable=SC2086
 	listen server a $1
 	# shellcheck disable=SC2086
 	start client "$2" $3
 	finish_well client server
+	facts_end
 }

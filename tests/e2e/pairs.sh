@@ -11,6 +11,7 @@ programs=$1/tests/e2e
 pair_seconds=240 # a pair that takes longer hangs, however busy the machine
 port=18515
 view=--no-view # programs that look into /sys need --view, which takes longer
+. "$(dirname "$0")/../e2e/facts.sh"
 
 need() {
 	for program in "$@"; do
@@ -31,12 +32,14 @@ show_pair() {
 		echo "$side:"
 		grep -v '^-*$' "$scratch/$side" | tail -n 25
 	done
+	facts_show
 }
 
 # try_pair: like pair, but returns the worse exit status instead of failing.
 try_pair() {
 	server_host=$1 client_host=$2 address=$3
 	shift 3
+	facts_begin
 	on "$server_host" timeout $pair_seconds "$urnic" run $view -- "$@" >"$scratch/server" 2>&1 &
 	server=$!
 	wait_for_port "$server_host" $port $server || true
@@ -45,6 +48,7 @@ try_pair() {
 	client_status=$?
 	wait $server
 	server_status=$?
+	facts_end
 	[ $client_status -gt $server_status ] && return $client_status
 	return $server_status
 }
@@ -126,8 +130,10 @@ finish_well() {
 	# perftest's error message is not buffered, so it may be anywhere in the output: show both
 	# ends of it.
 	for name in "$@"; do
-		finish "$name" || is_end_of_rping "$name" ||
+		finish "$name" || is_end_of_rping "$name" || {
+			facts_show
 			fail "$name fails: $(head -n 4 "$scratch/$name") ... $(tail -n 8 "$scratch/$name")"
+		}
 	done
 }
 
