@@ -115,7 +115,7 @@ def changed(document, path, change):
 
 
 # Members of these may have any name, and so may be missing.
-OPEN = ("counters", "port_counters", "percentile")
+OPEN = ("counters", "port_counters", "percentile", "parameters")
 
 
 def place_kind(path):

@@ -161,9 +161,9 @@ assert {"urnic_urnicd_up", "urnic_port_rx_packets_total", "urnic_urnicd_claims_h
 EOF_PYTHON
 ) || fail "--format prometheus: $said"
 
-# Every counter that is shown is explained.
-for name in $(on b "$urnic" stat --all | awk '/^      [a-z_0-9]+ +[0-9]+$/ { print $1 }' | sort -u); do
-	"$urnic" explain "$name" | grep -q "^$name (counter" || fail "$name is not explained"
+# Every counter and parameter that is shown is explained.
+for name in $(on b "$urnic" stat --all | awk '/^      [a-z_0-9]+ +[0-9]+( |$)/ { print $1 }' | sort -u); do
+	"$urnic" explain "$name" | grep -qE "^$name \((counter|parameter)" || fail "$name is not explained"
 done
 "$urnic" explain 12 | grep -q '^IBV_WC_RETRY_EXC_ERR' || fail 'status 12 is not explained'
 "$urnic" explain IBV_WC_REM_ACCESS_ERR | grep -q 'look at' || fail 'no advice'

@@ -64,7 +64,7 @@ static void print_parameter(
 	const char *name, uint32_t value, uint32_t preset_value, const char *unit, bool is_all)
 {
 	if (is_all || value != preset_value)
-		printf("      %-28s %20u %s\n", name, value, unit);
+		printf("      %-28s %20u%s%s\n", name, value, unit[0] ? " " : "", unit);
 }
 
 /* Without `is_all`: the parameters that are not the preset's. */
