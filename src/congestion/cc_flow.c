@@ -55,7 +55,7 @@ uint32_t cc_flow_rate_kbps(struct cc_flow *flow, uint64_t now_ns)
 		dcqcn_advance(&flow->dcqcn, flow->params, flow->line_kbps, now_ns);
 		return flow->dcqcn.is_limited ? flow->dcqcn.current_kbps : 0;
 	case CC_SWIFT:
-		if (!flow->swift.window)
+		if (!flow->swift.is_limited)
 			break;
 		rate_kbps =
 			max_u64(swift_rate_kbps(flow), flow->params->rp_min_rate * KBPS_PER_MBPS);

@@ -86,4 +86,5 @@ void swift_on_ack(struct swift *swift, const struct cc_params *params, uint32_t 
 		swift->decrease_from_ns = now_ns + rtt_ns;
 	}
 	swift->window = (uint32_t)min_u64(max_u64(window, SWIFT_WINDOW_MIN), window_max);
+	swift->is_limited = swift->window < window_max;
 }

@@ -14,6 +14,7 @@
  * Integers only: windows in 2^-16 packets, time in ns.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "congestion/cc_params.h"
@@ -24,7 +25,8 @@ enum { SWIFT_WINDOW_PACKETS_MAX = 4096 };
 
 /* Zeroed at first. */
 struct swift {
-	uint32_t window; /* 0: nothing was acknowledged yet, so there is no limit */
+	bool is_limited; /* the window does not fill the line, nor is it the largest */
+	uint32_t window; /* 0: nothing was acknowledged yet */
 	uint64_t rtt_ns; /* smoothed */
 	uint64_t decrease_from_ns; /* the window may shrink again */
 };

@@ -45,9 +45,14 @@ rate_of() {
 
 # --- without marks ---
 
+# A wrong value is said once, and the default applies.
+export URNIC_CC=dcqcn,rp_gd=16
 writes_begin
 unmarked=$(rate_of b "$(process client)")
 [ "$(counter a "$(process server)" np_cnp_sent)" = 0 ] || fail 'CNPs without marks'
+[ "$(grep -c "URNIC_CC: rp_gd is '16'; it may be a number from 0 to 15; using dcqcn" "$scratch/client")" = 1 ] ||
+	fail "no sentence about a wrong value: $(cat "$scratch/client")"
+on b "$urnic" stat | grep -q '^  congestion control: dcqcn, preset sigcomm15$' || fail 'urnic stat shows no parameters'
 end_both client server
 
 # --- every packet is marked ---

@@ -37,6 +37,16 @@ static void short_delays_leave_the_flow_without_limit(void **state)
 	}
 }
 
+/* 4096 packets of 50 bytes in 200 us are 8 Gbit/s. */
+static void largest_window_is_no_limit(void **state)
+{
+	(void)state;
+	flow.packet_bytes = 50;
+	cc_flow_on_ack(&flow, 200 * US, 1, 1);
+	assert_int_equal(flow.swift.window, 4096 * SWIFT_PACKET);
+	assert_int_equal(cc_flow_rate_kbps(&flow, 1), 0);
+}
+
 static void cnps_are_ignored(void **state)
 {
 	(void)state;
@@ -48,7 +58,8 @@ static void cnps_are_ignored(void **state)
 static void window_shrinks_by_the_share_of_delay_beyond_the_target(void **state)
 {
 	(void)state;
-	flow.swift = (struct swift){.window = 200 * SWIFT_PACKET, .rtt_ns = 600 * US};
+	flow.swift = (struct swift){
+		.is_limited = true, .window = 200 * SWIFT_PACKET, .rtt_ns = 600 * US};
 	cc_flow_on_ack(&flow, 600 * US, 1, 1);
 	assert_in_range(flow.swift.window, 119 * SWIFT_PACKET, 121 * SWIFT_PACKET);
 	/* At most once in a round trip. */
@@ -61,7 +72,8 @@ static void window_shrinks_by_the_share_of_delay_beyond_the_target(void **state)
 static void window_shrinks_by_half_at_most(void **state)
 {
 	(void)state;
-	flow.swift = (struct swift){.window = 200 * SWIFT_PACKET, .rtt_ns = 600 * US};
+	flow.swift = (struct swift){
+		.is_limited = true, .window = 200 * SWIFT_PACKET, .rtt_ns = 600 * US};
 	cc_flow_on_ack(&flow, 100000 * US, 1, 1);
 	assert_int_equal(flow.swift.window, 100 * SWIFT_PACKET);
 }
@@ -70,7 +82,8 @@ static void window_shrinks_by_half_at_most(void **state)
 static void window_grows_by_the_increase_in_a_round_trip(void **state)
 {
 	(void)state;
-	flow.swift = (struct swift){.window = 50 * SWIFT_PACKET, .rtt_ns = 100 * US};
+	flow.swift =
+		(struct swift){.is_limited = true, .window = 50 * SWIFT_PACKET, .rtt_ns = 100 * US};
 	for (uint32_t i = 0; i < 50; i++)
 		cc_flow_on_ack(&flow, 100 * US, 1, i);
 	assert_in_range(
@@ -82,7 +95,8 @@ static void window_grows_by_the_increase_in_a_round_trip(void **state)
 static void window_below_a_packet_paces_longer_than_a_round_trip(void **state)
 {
 	(void)state;
-	flow.swift = (struct swift){.window = SWIFT_PACKET / 2, .rtt_ns = 1000 * US};
+	flow.swift =
+		(struct swift){.is_limited = true, .window = SWIFT_PACKET / 2, .rtt_ns = 1000 * US};
 	/* 5,000 bits in a millisecond. */
 	assert_int_equal(cc_flow_rate_kbps(&flow, 0), 5000);
 	for (uint32_t i = 0; i < 100; i++)
@@ -130,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(short_delays_leave_the_flow_without_limit),
+		TEST(largest_window_is_no_limit),
 		TEST(cnps_are_ignored),
 		TEST(window_shrinks_by_the_share_of_delay_beyond_the_target),
 		TEST(window_shrinks_by_half_at_most),

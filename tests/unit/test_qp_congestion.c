@@ -329,6 +329,47 @@ static void swift_ignores_cnps_and_answers_marks(void **state)
 	script_expect_cnp(&script);
 }
 
+/* A packet, which requests an acknowledgement, and its acknowledgement after `rtt_ns`. */
+static void round_trip(uint32_t index, uint64_t rtt_ns)
+{
+	script_post(&script, WR_RDMA_WRITE, MTU, SEND_SIGNALED);
+	while (!script_drain(&script))
+		script_pass(&script, US);
+	script_pass(&script, rtt_ns);
+	script_send_ack(&script, index, index + 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, index, WC_SUCCESS);
+}
+
+static void swift_paces_by_delays_and_recovers(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 20; i++)
+		round_trip(i, 200 * US);
+	assert_null(script.qp->pace);
+	for (uint32_t i = 20; i < 200; i++)
+		round_trip(i, 900 * US);
+	assert_non_null(script.qp->pace);
+	assert_in_range(cc_flow_rate_kbps(script.qp->cc, script.now_ns), 1, 100000);
+	for (uint32_t i = 200; i < 280; i++)
+		round_trip(i, 200 * US);
+	assert_true(cc_flow_rate_kbps(script.qp->cc, script.now_ns) > 100000);
+	assert_int_equal(script_counter(&script, COUNTER_retransmitted_pkts), 0);
+}
+
+/* The peer delays its acknowledgement until it is asked for one. */
+static void swift_does_not_time_packets_that_ask_for_nothing(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_WRITE, MTU, 0);
+	script_post(&script, WR_RDMA_WRITE, MTU, SEND_SIGNALED);
+	assert_false(script_expect(&script, OPCODE_RC_WRITE_ONLY, 0)->bth.ack_requested);
+	script_pass(&script, 500 * US);
+	assert_true(script_expect(&script, OPCODE_RC_WRITE_ONLY, 1)->bth.ack_requested);
+	script_pass(&script, 100 * US);
+	script_send_ack(&script, 1, 2, SCRIPT_UNLIMITED);
+	assert_int_equal(script.qp->cc->swift.rtt_ns, 100 * US);
+}
+
 #define TEST_AS(name, setup_as) cmocka_unit_test_setup_teardown(name, setup_as, teardown)
 
 int main(void)
@@ -353,6 +394,8 @@ int main(void)
 		TEST_AS(connection_after_reset_has_no_limit, setup_rc),
 		TEST_AS(without_congestion_control_marks_and_cnps_are_counted_only, setup_off),
 		TEST_AS(swift_ignores_cnps_and_answers_marks, setup_swift),
+		TEST_AS(swift_paces_by_delays_and_recovers, setup_swift),
+		TEST_AS(swift_does_not_time_packets_that_ask_for_nothing, setup_swift),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

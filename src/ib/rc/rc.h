@@ -143,6 +143,7 @@ struct rc_requester {
 	uint32_t fallbacks;
 	bool is_timing_rtt;
 	struct psn rtt_psn;
+	struct psn rtt_last; /* what was unacknowledged at the last measurement */
 	uint64_t rtt_start_ns;
 	uint64_t rtt_smooth_ns; /* 0 before the first measurement */
 	uint64_t rtt_variance_ns;
@@ -299,8 +300,12 @@ uint64_t rc_retry_ns(uint8_t timeout);
  */
 void rc_recovery_begin(struct rc_qp *rc);
 
-/* The packet at the cursor, which has `psn`, was sent: for the first time (`is_new`), or again. */
-void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t now_ns);
+/*
+ * The packet at the cursor, which has `psn`, was sent: for the first time (`is_new`), or again. It
+ * requests an acknowledgement, or not (`is_asking`).
+ */
+void rc_recovery_sent(
+	struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns);
 
 /* Serve the deadlines: retry, probe and RNR timers. */
 void rc_recovery_expire(struct rc_qp *rc, uint64_t now_ns);

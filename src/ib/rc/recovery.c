@@ -108,6 +108,7 @@ void rc_recovery_begin(struct rc_qp *rc)
 	requester->window_credit = 0;
 	requester->probe_backoff = 0;
 	requester->is_timing_rtt = false;
+	requester->rtt_last = requester->una;
 	requester->rtt_smooth_ns = 0;
 	requester->rtt_variance_ns = 0;
 	requester->retries_left = rc->qp.attr.retry_cnt;
@@ -125,13 +126,17 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 
 /*
  * A retransmission can also be timed if the peer reported the packet missing, because a response to
- * the first copy is then unlikely. A retransmission that a timer caused cannot be timed.
+ * the first copy is then unlikely. A retransmission that a timer caused cannot be timed. A rate
+ * that follows delays must not follow the time until an acknowledgement is requested.
  */
-static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
+static void rtt_sent(struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns)
 {
+	struct rc_requester *requester = &rc->requester;
 	bool was_missing = requester->has_gone_back && !requester->was_probed;
 
 	if (requester->is_timing_rtt || !(is_new || was_missing))
+		return;
+	if (!is_asking && congestion_follows_delay(&rc->qp))
 		return;
 	requester->is_timing_rtt = true;
 	requester->rtt_psn = psn;
@@ -143,13 +148,20 @@ static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new
  * answer the packet before the probe. Then nothing was lost, and the path is slower than the probe
  * interval (Karn's rule).
  */
-static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
+static void rtt_answered(struct rc_qp *rc, uint64_t now_ns)
 {
+	struct rc_requester *requester = &rc->requester;
+
 	if (!requester->is_timing_rtt || !psn_before(requester->rtt_psn, requester->una))
 		return;
 	uint64_t sample_ns = now_ns - requester->rtt_start_ns;
 	requester->is_timing_rtt = false;
 	requester->probe_backoff = 0;
+	if (congestion_follows_delay(&rc->qp)) {
+		congestion_on_ack(&rc->qp, sample_ns,
+			(uint32_t)psn_diff(requester->una, requester->rtt_last), now_ns);
+		requester->rtt_last = requester->una;
+	}
 	if (!requester->rtt_smooth_ns) {
 		requester->rtt_smooth_ns = sample_ns;
 		requester->rtt_variance_ns = sample_ns / 2;
@@ -162,9 +174,10 @@ static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
 	requester->rtt_smooth_ns += sample_ns / 8 - requester->rtt_smooth_ns / 8;
 }
 
-void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t now_ns)
+void rc_recovery_sent(
+	struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns)
 {
-	rtt_sent(&rc->requester, psn, is_new, now_ns);
+	rtt_sent(rc, psn, is_new, is_asking, now_ns);
 	if (is_new && psn_equal(psn, rc->requester.una))
 		answer_timers_set(rc, now_ns);
 }
@@ -242,7 +255,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 		requester->cursor = requester->una;
 		requester->wqe_index = rc->qp.sq->completed;
 	}
-	rtt_answered(requester, now_ns);
+	rtt_answered(rc, now_ns);
 	window_grow(requester, packets);
 	requester->has_gone_back = false;
 	requester->was_probed = false;

@@ -444,7 +444,8 @@ static void packets_sent(
 		qp_count(&rc->qp, COUNTER_retransmitted_pkts, 1);
 	if (psn_equal(requester->cursor, end))
 		requester->wqe_index++;
-	rc_recovery_sent(rc, psn, is_new, now_ns);
+	/* In a run, only the first packet may request an acknowledgement. */
+	rc_recovery_sent(rc, psn, is_new, requester->since_ack_request < packets, now_ns);
 }
 
 /* Write the packet at the cursor, or a run from there on. */
