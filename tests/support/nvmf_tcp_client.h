@@ -50,7 +50,7 @@ static struct target_namespace *ns;
 static struct target_port *port;
 static struct target_tcp *tcp;
 /* Of the next listener; 0: its defaults. */
-static uint64_t tcp_data_bytes_max, tcp_icreq_timeout_ns;
+static uint64_t tcp_data_bytes_max, tcp_icreq_timeout_ns, tcp_r2t_timeout_ns;
 static uint8_t data[DATA_BYTES];
 static uint8_t received[DATA_BYTES];
 
@@ -77,7 +77,8 @@ static inline void setup_with(uint32_t in_capsule_bytes, uint16_t entries)
 		.h2c_bytes_max = 8192,
 		.r2t_bytes_max = 65536,
 		.data_bytes_max = tcp_data_bytes_max,
-		.icreq_timeout_ns = tcp_icreq_timeout_ns};
+		.icreq_timeout_ns = tcp_icreq_timeout_ns,
+		.r2t_timeout_ns = tcp_r2t_timeout_ns};
 	struct sockaddr_in *address = (struct sockaddr_in *)(void *)&settings.address;
 	char sentence[BACKEND_SENTENCE_BYTES];
 

@@ -132,32 +132,6 @@ static void termination_by_the_host_ends_the_connection(void **state)
 	assert_int_equal(target_tcp_counters(tcp)->refused_pdus, before);
 }
 
-/* The timer is for ICReq as a whole: a byte now and then does not renew it. */
-static void icreq_that_drips_is_timed_out(void **state)
-{
-	struct tcp_pdu request = {.type = TCP_PDU_IC_REQ};
-	const struct tcp_options none = {0};
-	uint8_t bytes[128], answer;
-	struct client client;
-
-	(void)state;
-	tcp_icreq_timeout_ns = 100000000;
-	setup_with(IN_CAPSULE, ENTRIES);
-	tcp_icreq_timeout_ns = 0;
-	(void)tcp_pdu_encode(&request, &none, bytes);
-	client_open(&client);
-	for (size_t i = 0; i < sizeof(bytes) - 1 && !target_tcp_counters(tcp)->icreq_timeouts;
-		i++) {
-		assert_int_equal(send(client.fd, bytes + i, 1, MSG_NOSIGNAL), 1);
-		usleep(2000);
-		loop_step(loop, 1000000);
-	}
-	assert_int_equal(target_tcp_counters(tcp)->icreq_timeouts, 1);
-	assert_int_not_equal(recv(client.fd, &answer, 1, MSG_DONTWAIT), 1);
-	client_close(&client);
-	teardown(NULL);
-}
-
 static void wrong_h2c_data_is_refused(void **state)
 {
 	enum change {
@@ -655,7 +629,6 @@ int main(void)
 		TEST(malformed_pdus_are_refused),
 		TEST(malformed_pdus_with_digests_are_refused),
 		TEST(termination_by_the_host_ends_the_connection),
-		cmocka_unit_test(icreq_that_drips_is_timed_out),
 		TEST(wrong_h2c_data_is_refused),
 		TEST(wrong_header_digest_ends_the_connection),
 		TEST(wrong_data_digest_fails_one_command),

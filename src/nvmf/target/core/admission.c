@@ -57,19 +57,43 @@ static bool has_room(const struct target *target, const struct share *share)
 		share->own < target->connections_max - share->all;
 }
 
-static void admission_report(struct target *target, const char *peer, uint32_t own)
+/* Whether to report this reason now, so that no host fills the log. */
+static bool may_report(struct target *target, enum target_report reason)
 {
 	uint64_t now_ns = loop_now_ns(target->loop);
+	uint64_t *last_ns = &target->reported_ns[reason];
+
+	if (!target->report || (*last_ns && now_ns - *last_ns < REPORT_NS))
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+static void admission_report(struct target *target, const char *peer, uint32_t own)
+{
 	char sentence[TARGET_PEER_BYTES + 128];
 
 	target->counters.connections_refused++;
-	if (!target->report || (target->reported_ns && now_ns - target->reported_ns < REPORT_NS))
+	if (!may_report(target, TARGET_REPORT_CONNECTIONS))
 		return;
-	target->reported_ns = now_ns;
 	snprintf(sentence, sizeof(sentence),
 		"%.*s has %u connections, as many as are left for all other hosts; it gets no more "
 		"until some of them end",
 		address_bytes(peer), peer, own);
+	target->report(target->report_context, sentence);
+}
+
+void target_report_no_data(struct target_queue *queue)
+{
+	struct target *target = queue->target;
+	char sentence[TARGET_PEER_BYTES + 128];
+
+	if (!may_report(target, TARGET_REPORT_NO_DATA))
+		return;
+	snprintf(sentence, sizeof(sentence),
+		"%s has not sent the data of a write that the target has asked for; its connection "
+		"ends",
+		queue->peer);
 	target->report(target->report_context, sentence);
 }
 

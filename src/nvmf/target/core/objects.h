@@ -39,6 +39,9 @@ enum {
 	TARGET_COPY_RANGE_BYTES = 32,
 };
 
+/* Why the target's user gets a sentence. */
+enum target_report { TARGET_REPORT_CONNECTIONS, TARGET_REPORT_NO_DATA, TARGET_REPORTS };
+
 struct target {
 	struct loop *loop;
 	struct backend_ring *ring;
@@ -54,7 +57,8 @@ struct target {
 	uint32_t connections_max;
 	void (*report)(void *context, const char *sentence);
 	void *report_context;
-	uint64_t reported_ns; /* when `report` was called last; 0: never */
+	/* When `report` was last called for each reason; 0: never. */
+	uint64_t reported_ns[TARGET_REPORTS];
 	struct list dying; /* controllers whose queues are closing, unlinked from their subsystem */
 	struct list rules;
 	uint64_t genctr;

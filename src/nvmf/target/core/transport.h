@@ -210,6 +210,12 @@ enum target_admission {
 enum target_admission target_admit(struct target *target, const char *peer);
 
 /*
+ * The host has not sent the data of a write in time, so the transport ends the connection. This
+ * gives the operator a sentence.
+ */
+void target_report_no_data(struct target_queue *queue);
+
+/*
  * A host has connected to a port. The caller has set the fields of `queue` that the transport sets;
  * all others are 0. The core calls close() if no Connect succeeds in time.
  */

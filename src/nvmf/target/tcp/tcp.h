@@ -29,6 +29,7 @@ struct target_tcp_settings {
 	/* The most data of all queues together, but each queue always gets 2 MiB. 0: 512 MiB. */
 	uint64_t data_bytes_max;
 	uint64_t icreq_timeout_ns; /* from accept() to ICReq; 0: 10 seconds */
+	uint64_t r2t_timeout_ns; /* from an R2T to the last byte of its data; 0: 60 seconds */
 	bool refuses_digests;
 };
 
@@ -37,6 +38,7 @@ struct target_tcp_counters {
 	uint64_t refused_pdus; /* connections that the target ended by a TermReq */
 	uint64_t terminated; /* connections that the host ended by a TermReq */
 	uint64_t icreq_timeouts;
+	uint64_t r2t_timeouts;
 	uint64_t data_digest_errors;
 	uint64_t received_bytes, sent_bytes;
 };

@@ -12,6 +12,7 @@
 
 #define TERM_LINGER_NS   5000000000u
 #define ICREQ_NS_DEFAULT 10000000000u
+#define R2T_NS_DEFAULT   60000000000u
 
 static struct tcp_queue *queue_of(struct target_queue *queue)
 {
@@ -103,6 +104,34 @@ struct tcp_command *tcp_command_of_ttag(struct tcp_queue *q, uint16_t ttag)
 	else if (index < q->entries)
 		c = &q->commands[index];
 	return c && c->is_used && tcp_ttag(c) == ttag ? c : NULL;
+}
+
+void tcp_r2t_sent(struct tcp_queue *q, struct tcp_command *c)
+{
+	uint64_t timeout_ns = q->tcp->settings.r2t_timeout_ns;
+
+	c->state = TCP_DATA_OUTSTANDING;
+	c->deadline_ns = loop_now_ns(q->tcp->loop) + (timeout_ns ? timeout_ns : R2T_NS_DEFAULT);
+	list_append(&q->granted, &c->node);
+	if (!list_is_linked(&q->r2t_timer.node))
+		loop_timer_set(q->tcp->loop, &q->r2t_timer, c->deadline_ns);
+}
+
+/* The timer was set for a command that may have its data by now. */
+static void r2t_expired(struct loop_timer *timer)
+{
+	struct tcp_queue *q = container_of(timer, struct tcp_queue, r2t_timer);
+	struct tcp_command *c = list_first(&q->granted, struct tcp_command, node);
+
+	if (list_is_empty(&q->granted))
+		return;
+	if (c->deadline_ns > loop_now_ns(q->tcp->loop)) {
+		loop_timer_set(q->tcp->loop, timer, c->deadline_ns);
+		return;
+	}
+	q->tcp->counters.r2t_timeouts++;
+	target_report_no_data(&q->queue);
+	tcp_queue_end(q);
 }
 
 /* --- what the core calls --- */
@@ -291,6 +320,7 @@ void tcp_queue_end(struct tcp_queue *q)
 		return;
 	q->is_over = true;
 	loop_timer_cancel(&q->timer);
+	loop_timer_cancel(&q->r2t_timer);
 	loop_defer_cancel(&q->send);
 	loop_defer_cancel(&q->close);
 	loop_unwatch(q->tcp->loop, &q->watch);
@@ -382,12 +412,14 @@ int target_tcp_attach(struct target_tcp *tcp, int fd, const char *peer)
 	list_init(&q->free);
 	list_init(&q->output);
 	list_init(&q->waiting);
+	list_init(&q->granted);
 	list_init(&q->node);
 	command_init(q, &q->early, TARGET_IO_ENTRIES_MAX);
 	tcp_rx_init(&q->rx, true, capsule_bytes_max, tcp->settings.h2c_bytes_max);
 	loop_work_init(&q->send, send_run);
 	loop_work_init(&q->close, close_run);
 	loop_timer_init(&q->timer, timer_expired);
+	loop_timer_init(&q->r2t_timer, r2t_expired);
 	q->watch.ready = socket_ready;
 	error = loop_watch(tcp->loop, &q->watch, fd, EPOLLIN);
 	if (error) {

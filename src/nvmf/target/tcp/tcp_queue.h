@@ -33,7 +33,7 @@ enum tcp_data_state {
 
 struct tcp_command {
 	struct target_command command;
-	struct list node; /* in `free`, `output` or `waiting` of the queue */
+	struct list node; /* in `free`, `output`, `waiting` or `granted` of the queue */
 	uint16_t index;
 	uint8_t generation;
 	bool is_used;
@@ -44,6 +44,7 @@ struct tcp_command {
 	uint32_t buffer_bytes;
 	uint32_t received; /* bytes of H2CData that have arrived */
 	uint32_t asked; /* bytes that R2Ts have requested */
+	uint64_t deadline_ns; /* TCP_DATA_OUTSTANDING: when the data must be here */
 	/* The bytes to send: a header (head), data (body), then digest and CapsuleResp (tail). */
 	uint32_t head_bytes, body_bytes, tail_bytes, sent;
 	uint8_t head[24 + 4 + 128];
@@ -58,6 +59,7 @@ struct tcp_queue {
 	struct loop_work send;
 	struct loop_work close;
 	struct loop_timer timer; /* ends the wait for ICReq, and the connection after a TermReq */
+	struct loop_timer r2t_timer; /* the deadline of a command in `granted` */
 	struct tcp_rx rx;
 	struct tcp_options options; /* for the PDUs that this end sends */
 	struct tcp_command early; /* the only command before set_entries(), for Connect */
@@ -67,6 +69,7 @@ struct tcp_queue {
 	struct list free;
 	struct list output;
 	struct list waiting; /* commands that wait for memory */
+	struct list granted; /* commands that wait for H2CData, by their deadlines */
 	uint32_t data_bytes; /* the sum of the buffers of fetch() and prepare() */
 	bool is_resuming;
 	struct tcp_command *receiving; /* the data of the present PDU belongs to this command */
@@ -109,7 +112,9 @@ void tcp_send_soon(struct tcp_queue *q);
  */
 bool tcp_send_last(struct tcp_queue *q);
 
-/* Functions of tcp_queue.c. */
+/* tcp_queue.c */
+/* The R2T of a command is sent: now its data is due. */
+void tcp_r2t_sent(struct tcp_queue *q, struct tcp_command *c);
 struct tcp_command *tcp_command_take(struct tcp_queue *q);
 void tcp_command_release(struct tcp_queue *q, struct tcp_command *c);
 bool tcp_command_allocate(struct tcp_command *c, uint32_t bytes);

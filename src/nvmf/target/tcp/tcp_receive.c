@@ -139,6 +139,7 @@ static void take_h2c(struct tcp_queue *q, struct tcp_command *c)
 	}
 	if (c->received < c->asked)
 		return;
+	list_remove(&c->node);
 	if (c->received < c->command.data_bytes) {
 		tcp_send_r2t(q, c);
 		return;

@@ -170,7 +170,7 @@ static void command_sent(struct tcp_queue *q, struct tcp_command *c)
 	if (c->is_responding)
 		tcp_command_release(q, c);
 	else
-		c->state = TCP_DATA_OUTSTANDING;
+		tcp_r2t_sent(q, c);
 }
 
 static void parts_sent(struct tcp_queue *q, size_t bytes)
