@@ -81,7 +81,7 @@ static void write_of_a_new_association_waits_for_a_delayed_one(void **state)
 
 	(void)state;
 	open_host(&admins[0], &ios[0], HOST_NQN);
-	inject_into_one((struct target_rule){.fault = TARGET_FAULT_DELAY, .delay_ns = 100000000});
+	inject_into_one((struct target_rule){.fault = TARGET_FAULT_DELAY, .delay_ns = 1000000000});
 	write_to(&ios[0], 0);
 	await_injected();
 	open_host(&admins[1], &ios[1], HOST_NQN);
@@ -234,7 +234,7 @@ static void pair_of_a_new_association_waits_for_a_delayed_write(void **state)
 
 	(void)state;
 	open_host(&admins[0], &ios[0], HOST_NQN);
-	inject_into_one((struct target_rule){.fault = TARGET_FAULT_DELAY, .delay_ns = 100000000});
+	inject_into_one((struct target_rule){.fault = TARGET_FAULT_DELAY, .delay_ns = 1000000000});
 	write_to(&ios[0], 0);
 	await_injected();
 	open_host(&admins[1], &ios[1], HOST_NQN);
