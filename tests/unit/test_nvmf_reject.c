@@ -339,6 +339,29 @@ static void event_requests_beyond_the_limit_fail(void **state)
 	check("fifth", link_run(&admin, event).status, NVME_AER_LIMIT);
 }
 
+static void event_requests_are_aborted_by_a_reset(void **state)
+{
+	struct nvme_property_access access = {.offset = NVME_CC, .value = NVME_CC_DEFAULT};
+	struct link_command event = command_of(NVME_ADMIN_ASYNC_EVENT, 0, 0, 0), reset = {0};
+	struct nvme_cqe cqe = {0};
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		link_send(&admin, &event);
+	nvme_property_set_encode(&access, &reset.sqe);
+	link_send(&admin, &reset);
+	for (int i = 0; i < 4; i++) {
+		assert_true(link_receive(&admin, &cqe));
+		check("event request", cqe.status, NVME_ABORTED);
+	}
+	assert_true(link_receive(&admin, &cqe));
+	check("reset", cqe.status, NVME_SUCCESS);
+	check("enable", link_property_set(&admin, NVME_CC_DEFAULT | NVME_CC_EN), NVME_SUCCESS);
+	for (int i = 0; i < 4; i++)
+		link_send(&admin, &event);
+	check("fifth", link_run(&admin, event).status, NVME_AER_LIMIT);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +375,7 @@ int main(int argc, char **argv)
 		TEST(discovery_page_is_read_within_its_end),
 		TEST(abort_of_no_waiting_command_aborts_nothing),
 		TEST(event_requests_beyond_the_limit_fail),
+		TEST(event_requests_are_aborted_by_a_reset),
 	};
 	int status = reject_begin(argc, argv);
 

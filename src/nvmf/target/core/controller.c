@@ -93,6 +93,15 @@ void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 		loop_timer_cancel(&controller->keep_alive);
 }
 
+/* Features whose values the host changes, and the events that it has enabled with one of them. */
+static void features_default(struct target_controller *controller)
+{
+	controller->write_cache = 1;
+	controller->qids_granted = controller->qid_max;
+	controller->event_wanted = controller->event_pending = controller->event_told = 0;
+	controller_set_kato(controller, controller->connect_kato_ms);
+}
+
 struct target_controller *controller_create(struct target_queue *admin,
 	struct target_subsystem *subsystem, const struct nvme_connect_data *data, uint32_t kato_ms)
 {
@@ -118,15 +127,14 @@ struct target_controller *controller_create(struct target_queue *admin,
 	memcpy(controller->hostid, data->hostid, sizeof(controller->hostid));
 	controller->in_capsule_bytes = admin->in_capsule_bytes;
 	controller->qid_max = subsystem->is_discovery ? 0 : subsystem->qid_max;
-	controller->qids_granted = controller->qid_max;
+	controller->connect_kato_ms = kato_ms;
 	controller->admin = admin;
-	controller->write_cache = 1;
 	list_init(&controller->queues);
 	list_init(&controller->events);
 	loop_timer_init(&controller->keep_alive, keep_alive_expired);
 	list_append(&subsystem->controllers, &controller->node);
 	controller->target->counters.controllers++;
-	controller_set_kato(controller, kato_ms);
+	features_default(controller);
 	return controller;
 }
 
@@ -182,6 +190,29 @@ static void io_queues_close(struct target_controller *controller)
 			queue_close(queue);
 }
 
+static bool abort_first(struct target_queue *queue)
+{
+	list_for_each(command, &queue->commands, struct target_command, node)
+		if (command->sqe.opcode != NVME_OPCODE_FABRICS && command_abort(command))
+			return true;
+	return false;
+}
+
+/*
+ * A reset ends the I/O queues, returns the features to their defaults, and aborts Admin commands
+ * that wait. The Admin queue stays, and so do Fabrics commands, which a reset does not concern
+ * (base 2.0, section 3.7.2).
+ */
+static void reset_begin(struct target_controller *controller)
+{
+	controller->csts &= NVME_CSTS_RDY;
+	controller->is_resetting = true;
+	io_queues_close(controller);
+	features_default(controller);
+	while (abort_first(controller->admin))
+		;
+}
+
 static bool cc_is_usable(const struct target_controller *controller, uint32_t cc)
 {
 	/* Entry sizes mean nothing to a discovery controller, which has no I/O queues. */
@@ -205,9 +236,7 @@ bool controller_configure(struct target_controller *controller, uint32_t cc)
 	if ((cc & NVME_CC_EN) && !(before & NVME_CC_EN)) {
 		controller->csts = cc_is_usable(controller, cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
 	} else if (!(cc & NVME_CC_EN) && (before & NVME_CC_EN)) {
-		controller->csts &= NVME_CSTS_RDY;
-		controller->is_resetting = true;
-		io_queues_close(controller);
+		reset_begin(controller);
 	}
 	if ((cc & NVME_CC_SHN) && !(before & NVME_CC_SHN)) {
 		io_queues_close(controller);

@@ -153,6 +153,7 @@ struct target_controller {
 	uint32_t cc, csts;
 	bool is_resetting; /* CC.EN is 0, but CSTS.RDY is 1 until lost commands have ended */
 	uint32_t kato_ms;
+	uint32_t connect_kato_ms; /* what Connect has asked for: the default of feature 0Fh */
 	struct loop_timer keep_alive;
 	uint64_t heard_ns;
 	/*
