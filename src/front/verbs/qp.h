@@ -42,7 +42,7 @@ struct qp_front {
 		struct ibv_qp verbs;
 		/* There is memory for these, and for `builder`, only if has_builder. */
 		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
-		struct wr_extended newer; /* begins with struct ibv_qp_ex */
+		struct wr_extended newer; /* struct ibv_qp_ex of newer headers */
 	};
 	struct wr_builder builder;
 };

@@ -14,6 +14,7 @@
 #define URNIC_FRONT_VERBS_WR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "front/verbs/abi.h"
 #include "os/busy_lock.h"
@@ -35,11 +36,12 @@ struct wr_builder {
 };
 
 /*
- * The public structure in headers newer than rdma-core 44's, which add a member at its end. A
- * program calls only operations that it has named in send_ops_flags.
+ * The public structure in headers newer than rdma-core 44's, which add a member at its end. The
+ * installed headers may have it or not. A program calls only operations that it has named in
+ * send_ops_flags.
  */
 struct wr_extended {
-	struct ibv_qp_ex known;
+	char before_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)];
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 		uint8_t type, uint8_t level);
 };

@@ -335,7 +335,7 @@ static void post_send(struct world *world)
 
 /* struct ibv_qp_ex as newer headers have it. */
 struct newer_qp_ex {
-	struct ibv_qp_ex known;
+	char before_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)];
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 		uint8_t type, uint8_t level);
 };
