@@ -62,7 +62,7 @@ gunzip -q "$scratch"/tests/*.gz
 for way in on off; do
 	before=$(seen)
 	for name in test_cq_events.CqEventsTestCase.test_cq_events_ud test_qpex.QpExTestCase.test_qp_ex_ud_send; do
-		(cd "$scratch" && URNIC_LOCAL=$way PYTHONPATH=tests on a "$urnic" run $view -- \
+		(cd "$scratch" && URNIC_LOCAL=$way PYTHONPATH=tests on a "$urnic" run --view -- \
 			/usr/bin/python3 tests/run_tests.py --dev rocep_veth0 tests.$name) >"$scratch/pyverbs" 2>&1 ||
 			fail "$name: $(tail -n 12 "$scratch/pyverbs")"
 	done
