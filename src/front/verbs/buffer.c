@@ -63,5 +63,5 @@ struct ibv_mr *buffer_register(
 int buffer_export_dmabuf(struct buffer *buffer)
 {
 	(void)buffer;
-	return result_minus_one(EOPNOTSUPP);
+	return result_minus_one(ENODATA);
 }

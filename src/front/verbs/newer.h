@@ -110,7 +110,7 @@ struct ibv_mr *buffer_register(struct ibv_pd *pd, struct buffer *buffer, void *a
 bool buffer_contains(
 	const struct buffer *buffer, const struct ibv_pd *pd, const void *address, size_t length);
 
-/* Fails with EOPNOTSUPP, because the memory is no DMA-buf. */
+/* Fails with ENODATA, because the memory is no DMA-buf. */
 int buffer_export_dmabuf(struct buffer *buffer) EXPORTED_AS("ibv_export_buf_dmabuf_fd");
 
 /* --- IBVERBS_1.18: completion counters (queue/completion_counter.h) --- */
