@@ -68,7 +68,9 @@ static const struct bit port_bits[] = {
 };
 static const struct bit odp_bits[] = {
 	BIT(IBV_ODP_SUPPORT_SEND), BIT(IBV_ODP_SUPPORT_RECV), BIT(IBV_ODP_SUPPORT_WRITE),
-	BIT(IBV_ODP_SUPPORT_READ), BIT(IBV_ODP_SUPPORT_ATOMIC), BIT(IBV_ODP_SUPPORT_SRQ_RECV), END,
+	BIT(IBV_ODP_SUPPORT_READ), BIT(IBV_ODP_SUPPORT_ATOMIC), BIT(IBV_ODP_SUPPORT_SRQ_RECV),
+	/* Of newer headers. */
+	{1 << 6, "IBV_ODP_SUPPORT_FLUSH"}, {1 << 7, "IBV_ODP_SUPPORT_ATOMIC_WRITE"}, END,
 };
 static const struct bit odp_general_bits[] = {BIT(IBV_ODP_SUPPORT), BIT(IBV_ODP_SUPPORT_IMPLICIT), END};
 static const struct bit type_bits[] = {

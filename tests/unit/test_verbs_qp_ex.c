@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 /* Constants of FLUSH from headers newer than rdma-core 44's. */
 enum {
@@ -295,6 +296,31 @@ static void atomic_write_takes_its_operand_along(void **state)
 	assert_int_equal(ibv_wr_complete(qp), EINVAL);
 }
 
+static void flush_and_atomic_write_page_on_demand(void **state)
+{
+	uint64_t operand = 0x1122334455667788;
+	struct ibv_mr *region = flush_prepare();
+	struct ibv_mr *everything = ibv_reg_mr(b.pd, NULL, SIZE_MAX,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL |
+			IBV_ACCESS_ON_DEMAND);
+	uint64_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_non_null(everything);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(qp, everything->rkey, (uintptr_t)page, &operand);
+	flush(100, FLUSH_GLOBAL, FLUSH_RANGE, everything->rkey);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(*page, operand);
+	munmap(page, 4096);
+	assert_int_equal(ibv_dereg_mr(everything), 0);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
 static void flags_are_those_at_the_time_of_the_call(void **state)
 {
 	(void)state;
@@ -425,6 +451,7 @@ int main(void)
 		PAIR(flush_to_persistence_or_without_the_right_is_refused),
 		PAIR(send_invalidates_the_window_of_the_peer),
 		PAIR(atomic_write_takes_its_operand_along),
+		PAIR(flush_and_atomic_write_page_on_demand),
 		PAIR(flags_are_those_at_the_time_of_the_call),
 		PAIR(datagram_goes_where_it_was_told_or_not_at_all),
 		PAIR(queue_pair_has_what_it_was_asked_for),

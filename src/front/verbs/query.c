@@ -68,12 +68,15 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return 0;
 }
 
+/* IBV_ODP_SUPPORT_FLUSH and IBV_ODP_SUPPORT_ATOMIC_WRITE of newer headers. */
+#define ODP_ANNEX (1u << 6 | 1u << 7)
+
 /* No memory is pinned, so every transport supports on-demand paging. */
 static const struct ibv_odp_caps odp_caps = {
 	.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 	.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
 		IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
-		IBV_ODP_SUPPORT_SRQ_RECV,
+		IBV_ODP_SUPPORT_SRQ_RECV | ODP_ANNEX,
 	.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
 		IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV,
 	.per_transport_caps.ud_odp_caps =
@@ -82,6 +85,7 @@ static const struct ibv_odp_caps odp_caps = {
 
 static void iwarp_attributes_ex(struct ibv_device_attr_ex *attr)
 {
+	attr->odp_caps.per_transport_caps.rc_odp_caps &= ~ODP_ANNEX;
 	attr->odp_caps.per_transport_caps.uc_odp_caps = 0;
 	attr->odp_caps.per_transport_caps.ud_odp_caps = 0;
 	attr->xrc_odp_caps = 0;
@@ -99,7 +103,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.phys_port_cnt_ex = DEVICE_PORT,
 		.max_dm_size = DM_BYTES_MAX,
 		.odp_caps = odp_caps,
-		.xrc_odp_caps = odp_caps.per_transport_caps.rc_odp_caps,
+		.xrc_odp_caps = odp_caps.per_transport_caps.rc_odp_caps & ~ODP_ANNEX,
 	};
 
 	if (input && input->comp_mask)
