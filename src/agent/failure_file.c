@@ -120,6 +120,29 @@ static int bytes_write(int fd, const void *bytes, size_t count, off_t at)
 	return written < 0 ? -errno : -ENOSPC;
 }
 
+/* A place_directory_visit_fn: keep the first directory open. */
+static int place_take(void *context, const struct place *place)
+{
+	struct place *taken = context;
+
+	*taken = *place;
+	taken->fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 0);
+	return taken->fd < 0 ? -errno : 1;
+}
+
+/*
+ * Open a directory that exists, or else make one. Otherwise each process whose user's names are
+ * taken would make one with a random name.
+ */
+static int place_find(struct place *ret_place)
+{
+	int result = place_directory_visit(PLACE_OWN, place_take, ret_place);
+
+	if (result == 1)
+		return 0;
+	return result ? result : place_directory_make(false, ret_place);
+}
+
 int failure_file_create(const struct failure *failures, char ret_path[FAILURE_PATH_BYTES])
 {
 	struct failure_head head = {
@@ -133,7 +156,7 @@ int failure_file_create(const struct failure *failures, char ret_path[FAILURE_PA
 
 	if (!file_may_be_written())
 		return -EFBIG;
-	error = place_directory_make(false, &place);
+	error = place_find(&place);
 	if (error)
 		return error;
 	failure_file_sweep(place.fd, FAILURE_FILES_MAX - 1);

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "agent/failure_file.h"
+#include "nic/nic_probe.h"
 #include "os/clock.h"
 #include "os/failure_text.h"
 #include "os/lock_order.h"
 #include "os/log.h"
+#include "wire/roce.h"
 
 enum { LINES_PER_SECOND = 20 };
 
@@ -37,16 +39,22 @@ struct failures *nic_failures(void)
 
 /* --- the file --- */
 
-/*
- * Does the failure alone deserve a file? Programs flush requests when they end their connections,
- * and ask for what a device may lack.
- */
+/* Were requests flushed without a failure before, as programs do to end their connections? */
+static bool is_plain_flush(const struct failure *failure)
+{
+	uint64_t first;
+
+	return failure->reason == REASON_FLUSHED &&
+		!(failure_fact(failure, FACT_first, &first) && first);
+}
+
+/* Does the failure alone deserve a file? Programs also ask for what a device may lack. */
 static bool is_worth_a_file(const struct failure *failure)
 {
 	uint64_t value;
 
-	if (failure->reason == REASON_FLUSHED)
-		return failure_fact(failure, FACT_first, &value) && value;
+	if (is_plain_flush(failure))
+		return false;
 	return !failure_fact(failure, FACT_error, &value) || value != EOPNOTSUPP;
 }
 
@@ -82,8 +90,11 @@ static void file_note(const struct failure *failure, uint32_t place)
 {
 	int error = file_path[0] ? failure_file_write(file_path, failure, place) : -ENOENT;
 
-	if (error == -ENOENT && !is_file_refused && is_worth_a_file(failure))
-		file_begin();
+	if (error != -ENOENT || is_file_refused || !is_worth_a_file(failure))
+		return;
+	file_begin();
+	if (file_path[0])
+		failure_file_write(file_path, failure, place);
 }
 
 /* --- the log --- */
@@ -108,7 +119,7 @@ static void failure_log(const struct failure *failure)
 	char text[REASON_SENTENCE_BYTES], more[REASON_SENTENCE_BYTES], line[1000];
 	size_t bytes = 0;
 
-	if (!log_is_on(LOG_INFO) || failure->count > 1 || !line_is_due())
+	if (!log_is_on(LOG_INFO) || failure->count > 1 || is_plain_flush(failure) || !line_is_due())
 		return;
 	if (failure->qpn)
 		bytes += (size_t)snprintf(line, sizeof(line), "queue pair 0x%06x: ", failure->qpn);
@@ -125,6 +136,17 @@ static void failure_log(const struct failure *failure)
 
 /* --- reports --- */
 
+/* Add what the network says of the peer. The lock is held. */
+static void probe_note(struct failure *failure)
+{
+	int error = nic_probe(&failure->local, &failure->remote);
+
+	if (error == ECONNREFUSED)
+		failure_facts_add(&failure->facts, FACT_closed, ROCE_UDP_PORT);
+	else if (error)
+		failure_facts_add(&failure->facts, FACT_no_way, (uint64_t)error);
+}
+
 static void failure_noted(const struct failure *failure, uint32_t place)
 {
 	struct failure timed = *failure;
@@ -132,6 +154,8 @@ static void failure_noted(const struct failure *failure, uint32_t place)
 
 	timed.wall_ns = wall_of_ns(failure->at_ns);
 	pthread_mutex_lock(&lock);
+	if (failure->reason == REASON_RETRY_EXCEEDED)
+		probe_note(&timed);
 	file_note(&timed, place);
 	failure_log(&timed);
 	pthread_mutex_unlock(&lock);

@@ -122,7 +122,7 @@ static const char *first_name(uint64_t reason)
 {
 	const struct reason_row *row = reason_find((uint32_t)reason);
 
-	return !reason || !row ? "none of its own: the program or the connection manager moved it"
+	return !reason || !row ? "none, so the program or the connection manager moved it there"
 			       : row->name;
 }
 

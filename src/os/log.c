@@ -38,7 +38,7 @@ bool log_is_on(enum log_level level)
 
 void log_write(enum log_level level, const char *format, ...)
 {
-	char line[512];
+	char line[1024];
 	va_list arguments;
 
 	if (!log_is_on(level))

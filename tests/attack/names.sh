@@ -119,6 +119,8 @@ rmdir /tmp/urnic-0 /dev/shm/urnic-0 2>/dev/null
 netns=$(on a /usr/bin/python3 -c '
 import socket
 print("net-%x" % int.from_bytes(socket.socket(socket.AF_UNIX).getsockopt(socket.SOL_SOCKET, 71, 8), "little"))')
+# What the victim's programs keep of their failures lies in its directory.
+rm -rf /tmp/urnic-"$victim"* /dev/shm/urnic-"$victim"*
 for way in directory link private file; do
 	[ $way != private ] || $(as $victim) mkdir -m 700 "/tmp/trap-$victim"
 	attack "$(as $attacker)" "

@@ -63,7 +63,7 @@ reports() {
 	finish server
 	is_within "$killed" "$(now)" 0 $((537 * STARVED + MARGIN)) "$1 ends" || return
 	why="no reason: $(cat "$scratch/client")"
-	grep -q 'urnic\[.*the peer did not answer' "$scratch/client"
+	grep -q 'urnic\[.*the peer, queue pair .*, did not answer' "$scratch/client"
 }
 
 # perftest reports it, too, and ends; and who asks the log hears why.

@@ -126,6 +126,16 @@ void mistake_peer_that_is_not_there(struct mistake *m)
 	send_unanswered(m);
 }
 
+/* Host b of the network is there, and no program on it. */
+void mistake_peer_without_urnicd(struct mistake *m)
+{
+	m->settings.target_gid = m->gid;
+	m->settings.target_gid.raw[15] = 2;
+	m->settings.timeout = 8;
+	m->settings.retry_cnt = 1;
+	send_unanswered(m);
+}
+
 void mistake_packet_sequence_numbers_differ(struct mistake *m)
 {
 	m->settings.target_rq_psn = 0x555555;

@@ -428,7 +428,7 @@ static void flushed_requests_name_the_first_failure(void **state)
 	failure = kept(2, REASON_FLUSHED);
 	assert_int_equal(failure->count, 2);
 	assert_int_equal(fact_of(failure, FACT_first), REASON_REMOTE_ACCESS);
-	assert_true(says(failure, "its first failure was REMOTE_ACCESS"));
+	assert_true(says(failure, "its first failure: REMOTE_ACCESS"));
 }
 
 static void state_change_while_draining_is_explained(void **state)

@@ -53,8 +53,7 @@ static bool is_of_peer(const struct failure *theirs, const struct failure *failu
 }
 
 const struct failure *failure_of_peer(const struct explain_processes *all,
-	const struct failure_file *file, const struct failure *failure,
-	const struct failure_file **ret_file)
+	const struct failure *failure, const struct failure_file **ret_file)
 {
 	const struct failure *found = NULL;
 
@@ -62,7 +61,7 @@ const struct failure *failure_of_peer(const struct explain_processes *all,
 		const struct failure_file *theirs = &all->file[i / FAILURES_MAX];
 		const struct failure *it = &theirs->list[i % FAILURES_MAX];
 
-		if (theirs == file || !is_of_peer(it, failure) ||
+		if (it == failure || !is_of_peer(it, failure) ||
 			(found && found->wall_ns <= it->wall_ns))
 			continue;
 		found = it;
@@ -156,12 +155,11 @@ static void seen_print(const struct failure *failure)
 			printf("    %s\n", text);
 }
 
-static void failure_print(const struct explain_processes *all, const struct failure_file *file,
-	const struct failure *failure)
+static void failure_print(const struct explain_processes *all, const struct failure *failure)
 {
 	const struct reason_row *row = reason_find(failure->reason);
 	const struct failure_file *peer_file;
-	const struct failure *peer = failure_of_peer(all, file, failure, &peer_file);
+	const struct failure *peer = failure_of_peer(all, failure, &peer_file);
 
 	heading_print(failure, row);
 	place_print(failure);
@@ -196,7 +194,7 @@ void process_print(const struct explain_processes *all, const struct failure_fil
 
 	process_print_line(file);
 	while ((failure = failure_next(file, failure ? failure->number : 0)))
-		failure_print(all, file, failure);
+		failure_print(all, failure);
 }
 
 /* --- JSON --- */
@@ -241,12 +239,12 @@ static void reason_add(cJSON *object, const struct reason_row *row)
 		cJSON_AddNullToObject(object, "vendor_err");
 }
 
-static void failure_json_add(cJSON *list, const struct explain_processes *all,
-	const struct failure_file *file, const struct failure *failure)
+static void failure_json_add(
+	cJSON *list, const struct explain_processes *all, const struct failure *failure)
 {
 	const struct reason_row *row = reason_find(failure->reason);
 	const struct failure_file *peer_file;
-	const struct failure *peer = failure_of_peer(all, file, failure, &peer_file);
+	const struct failure *peer = failure_of_peer(all, failure, &peer_file);
 	cJSON *object = json_append_object(list);
 	cJSON *theirs;
 
@@ -288,5 +286,5 @@ void process_add(cJSON *list, const struct explain_processes *all, const struct 
 	json_add_count(object, "since_ns", file->head.wall_ns);
 	failures = cJSON_AddArrayToObject(object, "failures");
 	while ((failure = failure_next(file, failure ? failure->number : 0)))
-		failure_json_add(failures, all, file, failure);
+		failure_json_add(failures, all, failure);
 }
