@@ -193,12 +193,7 @@ static void line_show(
 		return;
 	}
 	printf("%s\n", line);
-	if (topic->clause)
-		printf("    check: %s\n", topic->clause);
-	if (topic->look)
-		printf("    look at: %s\n", topic->look);
-	if (topic->fix)
-		printf("    what works: %s\n", topic->fix);
+	advice_print(topic->clause, topic->look, topic->fix);
 }
 
 static int log_show(const struct explain_output *output, const char *path)

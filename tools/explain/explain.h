@@ -52,6 +52,16 @@ bool topic_is_named(const struct topic *topic, const char *word);
 bool topic_has_part(const struct topic *topic, const char *word);
 
 void topic_print(const struct topic *topic);
+
+/*
+ * Print a paragraph of at most 96 columns: `label`, then the text, behind `indent` blanks, and two
+ * more in its further lines. `text` NULL: print nothing.
+ */
+void paragraph_print(unsigned indent, const char *label, const char *text);
+
+/* The paragraphs of a reason that say what to do. */
+void advice_print(const char *clause, const char *look, const char *fix);
+
 void topic_add(cJSON *list, const struct topic *topic);
 
 /* The name of a completion status, without IBV_WC_; "?" if it is none. */

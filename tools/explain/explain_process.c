@@ -15,6 +15,8 @@
 /* The two ends of a connection fail within this time, at most. */
 #define PEER_WITHIN_NS 10000000000ull
 
+enum { INDENT = 4 };
+
 static bool process_keep(void *context, const struct failure_file *file)
 {
 	struct explain_processes *processes = context;
@@ -144,15 +146,15 @@ static void place_print(const struct failure *failure)
 	printf("\n");
 }
 
-static void seen_print(const struct failure *failure)
+static void seen_print(const struct failure *failure, unsigned indent)
 {
 	char text[REASON_SENTENCE_BYTES];
 
 	reason_tell(failure, text, sizeof(text));
-	printf("    %s\n", text);
+	paragraph_print(indent, "", text);
 	for (uint32_t i = 0; i < failure->facts.count; i++)
 		if (reason_tell_fact(failure, i, text, sizeof(text)))
-			printf("    %s\n", text);
+			paragraph_print(indent, "", text);
 }
 
 static void failure_print(const struct explain_processes *all, const struct failure *failure)
@@ -163,18 +165,14 @@ static void failure_print(const struct explain_processes *all, const struct fail
 
 	heading_print(failure, row);
 	place_print(failure);
-	seen_print(failure);
-	if (row && row->clause)
-		printf("    check: %s\n", row->clause);
-	if (row && row->look)
-		printf("    look at: %s\n", row->look);
-	if (row && row->fix)
-		printf("    what works: %s\n", row->fix);
+	seen_print(failure, INDENT);
+	if (row)
+		advice_print(row->clause, row->look, row->fix);
 	if (peer) {
 		row = reason_find(peer->reason);
 		printf("    the peer, process %u (%s), kept %s:\n", peer_file->head.pid,
 			peer_file->head.comm, row ? row->name : "?");
-		seen_print(peer);
+		seen_print(peer, 2 * INDENT);
 	}
 }
 

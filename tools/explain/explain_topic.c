@@ -13,6 +13,8 @@
 
 #define STATUS_PREFIX "IBV_WC_"
 
+enum { COLUMNS_MAX = 96, INDENT = 4 };
+
 const struct topic topics[] = {
 /* clang-format off */
 #define COUNTER(counter, text) {.kind = TOPIC_QP_COUNTER, .name = #counter, .sentence = text},
@@ -114,16 +116,44 @@ static void heading_print(const struct topic *topic)
 	}
 }
 
+void paragraph_print(unsigned indent, const char *label, const char *text)
+{
+	unsigned column = indent + (unsigned)strlen(label);
+	bool is_first = true;
+
+	if (!text)
+		return;
+	printf("%*s%s", (int)indent, "", label);
+	while (*text) {
+		unsigned bytes = (unsigned)strcspn(text, " ");
+
+		if (!is_first && column + 1 + bytes > COLUMNS_MAX) {
+			printf("\n%*s", (int)indent + 2, "");
+			column = indent + 2;
+		} else if (!is_first) {
+			printf(" ");
+			column++;
+		}
+		printf("%.*s", (int)bytes, text);
+		column += bytes;
+		is_first = false;
+		text += bytes + (text[bytes] == ' ');
+	}
+	printf("\n");
+}
+
+void advice_print(const char *clause, const char *look, const char *fix)
+{
+	paragraph_print(INDENT, "check: ", clause);
+	paragraph_print(INDENT, "look at: ", look);
+	paragraph_print(INDENT, "what works: ", fix);
+}
+
 void topic_print(const struct topic *topic)
 {
 	heading_print(topic);
-	printf("    %s\n", topic->sentence);
-	if (topic->clause)
-		printf("    check: %s\n", topic->clause);
-	if (topic->look)
-		printf("    look at: %s\n", topic->look);
-	if (topic->fix)
-		printf("    what works: %s\n", topic->fix);
+	paragraph_print(INDENT, "", topic->sentence);
+	advice_print(topic->clause, topic->look, topic->fix);
 }
 
 static const char *const kind_names[] = {
