@@ -10,6 +10,13 @@
 #define NO_SWITCH UINT32_MAX
 #define FAR       UINT32_MAX
 
+/* A route that was set by hand. */
+struct route_row {
+	uint32_t switch_number;
+	uint32_t host;
+	uint32_t port;
+};
+
 /*
  * Switches with hosts have a place in `edge`. The ports from switch s towards the switch at place e
  * are ports[first[s * edge_count + e]] up to the next entry's.
@@ -23,6 +30,8 @@ struct fabric_routes {
 	/* The ports of switch s are own[own_first[s]] up to own[own_first[s + 1]]. */
 	uint32_t *own_first;
 	uint32_t *own;
+	struct route_row *rows; /* these come before the shortest paths */
+	uint32_t row_count;
 };
 
 static void routes_free(struct fabric_routes *routes)
@@ -34,6 +43,7 @@ static void routes_free(struct fabric_routes *routes)
 	free(routes->ports);
 	free(routes->own_first);
 	free(routes->own);
+	free(routes->rows);
 	free(routes);
 }
 
@@ -221,25 +231,86 @@ int fabric_route(struct fabric *fabric)
 	return is_connected(fabric, routes) ? 0 : -ENETUNREACH;
 }
 
+int route_override(struct fabric *fabric, uint32_t switch_number, uint32_t host, uint32_t port)
+{
+	struct fabric_routes *routes = fabric->routes;
+	struct route_row *rows = (struct route_row *)realloc(
+		routes->rows, (routes->row_count + 1ull) * sizeof(struct route_row));
+
+	if (!rows)
+		return -ENOMEM;
+	routes->rows = rows;
+	rows[routes->row_count++] = (struct route_row){switch_number, host, port};
+	return 0;
+}
+
+/* The ports through which frames to a host may leave a switch. */
+static uint32_t ports_towards(const struct fabric *fabric, uint32_t switch_number, uint32_t host,
+	const uint32_t **ret_ports)
+{
+	const struct fabric_routes *routes = fabric->routes;
+	const struct fabric_port *own = &fabric->ports[fabric->hosts[host].port];
+	uint64_t entry;
+
+	for (uint32_t i = 0; i < routes->row_count; i++)
+		if (routes->rows[i].switch_number == switch_number &&
+			routes->rows[i].host == host) {
+			*ret_ports = &routes->rows[i].port;
+			return 1;
+		}
+	*ret_ports = &own->peer;
+	if (fabric->ports[own->peer].node == switch_number)
+		return 1;
+	entry = (uint64_t)switch_number * routes->edge_count +
+		routes->edge[fabric->ports[own->peer].node];
+	*ret_ports = routes->ports + routes->first[entry];
+	return routes->first[entry + 1] - routes->first[entry];
+}
+
+enum visit { NOT_VISITED, ON_THE_WAY, DONE };
+
+static bool visit_loops(
+	const struct fabric *fabric, uint32_t switch_number, uint32_t host, uint8_t *visits)
+{
+	const uint32_t *ports;
+	uint32_t count;
+
+	if (visits[switch_number] != NOT_VISITED)
+		return visits[switch_number] == ON_THE_WAY;
+	visits[switch_number] = ON_THE_WAY;
+	count = ports_towards(fabric, switch_number, host, &ports);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t next = neighbour_of(fabric, ports[i]);
+
+		if (next != NO_SWITCH && visit_loops(fabric, next, host, visits))
+			return true;
+	}
+	visits[switch_number] = DONE;
+	return false;
+}
+
+bool route_has_loop(const struct fabric *fabric, uint32_t host)
+{
+	uint8_t *visits = (uint8_t *)calloc(fabric->switch_count + 1ull, 1);
+	bool has_loop = !visits;
+
+	for (uint32_t i = 0; i < fabric->switch_count && !has_loop; i++)
+		has_loop = visit_loops(fabric, i, host, visits);
+	free(visits);
+	return has_loop;
+}
+
 uint32_t route_choose(
 	const struct fabric *fabric, uint32_t switch_number, const struct fabric_packet *packet)
 {
-	const struct fabric_routes *routes = fabric->routes;
-	uint32_t last = fabric->ports[fabric->hosts[packet->destination].port].peer;
 	uint64_t flow = (uint64_t)packet->source << 40 ^ (uint64_t)packet->destination << 16 ^
 		packet->source_port;
-	uint64_t entry;
-	uint32_t count;
+	const uint32_t *ports;
+	uint32_t count = ports_towards(fabric, switch_number, packet->destination, &ports);
 
-	if (fabric->ports[last].node == switch_number)
-		return last;
-	entry = (uint64_t)switch_number * routes->edge_count +
-		routes->edge[fabric->ports[last].node];
-	count = routes->first[entry + 1] - routes->first[entry];
 	if (!count)
 		return FABRIC_NO_PORT;
 	if (count == 1)
-		return routes->ports[routes->first[entry]];
-	return routes->ports[routes->first[entry] +
-		mix_u64(flow ^ fabric->switches[switch_number].salt) % count];
+		return ports[0];
+	return ports[mix_u64(flow ^ fabric->switches[switch_number].salt) % count];
 }

@@ -15,6 +15,15 @@
 uint32_t route_choose(
 	const struct fabric *fabric, uint32_t switch_number, const struct fabric_packet *packet);
 
+/*
+ * From now on frames to `host` leave the switch through `port`, a port of it. Returns 0 or -ENOMEM.
+ * Call it after fabric_route().
+ */
+int route_override(struct fabric *fabric, uint32_t switch_number, uint32_t host, uint32_t port);
+
+/* May frames to `host` come back to a switch where they have been? */
+bool route_has_loop(const struct fabric *fabric, uint32_t host);
+
 void route_done(struct fabric *fabric);
 
 #endif

@@ -96,10 +96,47 @@ static int fat_tree_build(struct fabric *fabric, const struct topology *topology
 	return error;
 }
 
+static int custom_build(struct fabric *fabric, const struct topology *topology)
+{
+	int error = switches_add(fabric, topology, topology->switch_count);
+	uint32_t number;
+
+	for (uint32_t i = 0; !error && i < topology->hosts; i++)
+		error = fabric_add_host(fabric, &number);
+	for (uint32_t i = 0; !error && i < topology->cable_count; i++) {
+		const struct fabric_node *ends = topology->cables[i].ends;
+		const struct topology_link *link = ends[0].is_host || ends[1].is_host
+			? &topology->host_link
+			: &topology->switch_link;
+
+		error = fabric_connect(
+			fabric, ends[0], ends[1], link->rate_mbps, link->delay_ps, NULL);
+	}
+	return error;
+}
+
+uint32_t topology_switch_count(const struct topology *topology)
+{
+	switch (topology->kind) {
+	case TOPOLOGY_STAR:
+		return 1;
+	case TOPOLOGY_DUMBBELL:
+		return 2;
+	case TOPOLOGY_LEAF_SPINE:
+		return topology->leaves + topology->spines;
+	case TOPOLOGY_FAT_TREE:
+		return topology->k * topology->k + topology->k * topology->k / 4;
+	case TOPOLOGY_CUSTOM:
+		return topology->switch_count;
+	}
+	return 0;
+}
+
 uint32_t topology_host_count(const struct topology *topology)
 {
 	switch (topology->kind) {
 	case TOPOLOGY_STAR:
+	case TOPOLOGY_CUSTOM:
 		return topology->hosts;
 	case TOPOLOGY_DUMBBELL:
 		return topology->hosts + topology->hosts_right;
@@ -127,6 +164,9 @@ int topology_build(struct fabric *fabric, const struct topology *topology)
 		break;
 	case TOPOLOGY_FAT_TREE:
 		error = fat_tree_build(fabric, topology);
+		break;
+	case TOPOLOGY_CUSTOM:
+		error = custom_build(fabric, topology);
 		break;
 	}
 	return error ? error : fabric_route(fabric);

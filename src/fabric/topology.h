@@ -8,7 +8,9 @@
  *     fat tree    k^3/4 hosts in k pods of k/2 edge and k/2 aggregation switches, and (k/2)^2 core
  *                 switches. Switches are numbered pod by pod, edge first, the core last
  *
- * Hosts are numbered switch by switch.
+ *     custom      any hosts and switches, and a list of cables
+ *
+ * But for custom networks, hosts are numbered switch by switch.
  */
 #ifndef URNIC_FABRIC_TOPOLOGY_H
 #define URNIC_FABRIC_TOPOLOGY_H
@@ -20,6 +22,7 @@ enum topology_kind {
 	TOPOLOGY_DUMBBELL,
 	TOPOLOGY_LEAF_SPINE,
 	TOPOLOGY_FAT_TREE,
+	TOPOLOGY_CUSTOM,
 };
 
 struct topology_link {
@@ -27,22 +30,33 @@ struct topology_link {
 	uint64_t delay_ps;
 };
 
+struct topology_cable {
+	struct fabric_node ends[2];
+};
+
 struct topology {
 	enum topology_kind kind;
-	uint32_t hosts; /* star: in all; dumbbell: on the left; leaf-spine: per leaf */
+	uint32_t hosts; /* star, custom: in all; dumbbell: on the left; leaf-spine: per leaf */
 	uint32_t hosts_right; /* dumbbell */
 	uint32_t leaves; /* leaf-spine */
 	uint32_t spines; /* leaf-spine */
 	uint32_t k; /* fat tree: even, 2 or more */
-	struct topology_link host_link;
+	uint32_t switch_count; /* custom */
+	uint32_t cable_count; /* custom */
+	const struct topology_cable *cables; /* custom: each host has one */
+	struct topology_link host_link; /* of cables to hosts */
 	struct topology_link switch_link; /* between switches */
 	struct fabric_switch_config switches;
 };
 
-/* The number of hosts. */
+/* The numbers of hosts and of switches. */
 uint32_t topology_host_count(const struct topology *topology);
+uint32_t topology_switch_count(const struct topology *topology);
 
-/* Build it in an empty network, paths included. Returns 0 or -ENOMEM. */
+/*
+ * Build it in an empty network, paths included. Returns 0 or -ENOMEM; of a custom one also
+ * -ENETUNREACH when some host cannot reach another one.
+ */
 int topology_build(struct fabric *fabric, const struct topology *topology);
 
 #endif

@@ -44,6 +44,11 @@ grep -q '"finish_us":	null' "$files/json" && fail 'the incast does not finish'
 grep -q '"np_cnp_sent":	[1-9]' "$files/json" || fail 'DCQCN sends no CNP'
 grep -q '"tx_pause":	[1-9]' "$files/json" && fail 'DCQCN does not spare the network pauses'
 
+"$urnic" sim "$examples/deadlock.json" | grep -q '^deadlock of priority 3 since .* us: s0>s1 s1>s2 s2>s0$' ||
+	fail 'the deadlock is not named'
+"$urnic" sim --json "$examples/deadlock.json" >"$files/json" || fail 'deadlock --json'
+matches_schema sim <"$files/json"
+
 # --- options ---
 
 "$urnic" sim --csv "$files/csv" --interval 1000 "$examples/victim.json" >/dev/null || fail '--csv'
@@ -92,7 +97,7 @@ refuses 2 '"rate_gbps" is 0: it is from 0.001 to 1600' <<'END'
 	"workloads": [{"kind": "incast", "to": "h1"}]
 }
 END
-refuses 3 'unknown key "hsots": "topology" has kind, hosts, hosts_right, leaves, spines, k, rate_gbps, cable_m, switch_rate_gbps, switch_cable_m' <<'END'
+refuses 3 'unknown key "hsots": "topology" has kind, hosts, hosts_right, leaves, spines, k, switches, cables, rate_gbps, cable_m, switch_rate_gbps, switch_cable_m' <<'END'
 {
 	"topology": {"kind": "star",
 		"hsots": 3},
@@ -108,7 +113,7 @@ refuses 4 'the weights sum to 90: they sum to 100' <<'END'
 	"workloads": [{"kind": "incast", "to": "h1"}]
 }
 END
-refuses 3 'unknown topology "ring": there is star, dumbbell, leaf-spine, fat-tree' <<'END'
+refuses 3 'unknown topology "ring": there is star, dumbbell, leaf-spine, fat-tree, custom' <<'END'
 {"topology":
 	{
 		"kind": "ring"}}
@@ -148,6 +153,16 @@ refuses 3 'plain sources measure no delay: swift is for hosts of kind "engine"' 
 {"topology": {"kind": "star"},
 	"workloads": [{"kind": "incast", "to": "h1"}],
 	"congestion": "swift"}
+END
+refuses 3 'frames to "h1" would go round in a loop' <<'END'
+{"topology": {"kind": "custom", "hosts": 2, "switches": 3, "cables": [
+		["h0", "s0"], ["h1", "s1"], ["s0", "s1"], ["s1", "s2"], ["s2", "s0"]]},
+	"routes": [{"at": "s0", "to": "h1", "via": "s2"}, {"at": "s2", "to": "h1", "via": "s0"}],
+	"workloads": [{"kind": "incast", "to": "h1"}]}
+END
+refuses 2 'some host cannot reach another one' <<'END'
+{"topology": {"kind": "custom", "hosts": 2, "switches": 2,
+	"cables": [["h0", "s0"], ["h1", "s1"]]}, "workloads": [{"kind": "incast", "to": "h1"}]}
 END
 refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}

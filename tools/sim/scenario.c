@@ -23,6 +23,7 @@ struct scenario_numbers {
 	uint64_t leaves;
 	uint64_t spines;
 	uint64_t k;
+	uint64_t switches;
 	uint64_t rate_mbps;
 	uint64_t cable_ps;
 	uint64_t switch_rate_mbps; /* 0: rate_mbps */
@@ -47,6 +48,7 @@ static const struct scenario_numbers defaults = {
 	.leaves = 2,
 	.spines = 2,
 	.k = 4,
+	.switches = 1,
 	.rate_mbps = 100000,
 	.cable_ps = 20ull * CABLE_PS_PER_M,
 	.switch_cable_ps = UINT64_MAX,
@@ -68,30 +70,13 @@ static const struct scenario_numbers defaults = {
 
 /* --- nodes --- */
 
-uint32_t scenario_switch_count(const struct scenario *scenario)
-{
-	const struct topology *topology = &scenario->topology;
-
-	switch (topology->kind) {
-	case TOPOLOGY_STAR:
-		return 1;
-	case TOPOLOGY_DUMBBELL:
-		return 2;
-	case TOPOLOGY_LEAF_SPINE:
-		return topology->leaves + topology->spines;
-	case TOPOLOGY_FAT_TREE:
-		return topology->k * topology->k + topology->k * topology->k / 4;
-	}
-	return 0;
-}
-
 bool scenario_read_node(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, struct fabric_node *ret_node)
 {
 	const char *name = cJSON_IsString(item) ? item->valuestring : "";
 	bool is_host = name[0] == 'h';
 	uint32_t count = is_host ? topology_host_count(&scenario->topology)
-				 : scenario_switch_count(scenario);
+				 : topology_switch_count(&scenario->topology);
 	unsigned long number;
 	char *end;
 
@@ -124,7 +109,8 @@ bool scenario_read_host(const struct scenario_text *text, const struct scenario 
 
 /* --- the network --- */
 
-static const char *const topology_words[] = {"star", "dumbbell", "leaf-spine", "fat-tree", NULL};
+static const char *const topology_words[] = {
+	"star", "dumbbell", "leaf-spine", "fat-tree", "custom", NULL};
 
 static bool topology_read(const struct scenario_text *text, struct scenario *scenario,
 	const cJSON *item, struct scenario_numbers *numbers)
@@ -136,6 +122,8 @@ static bool topology_read(const struct scenario_text *text, struct scenario *sce
 		NUMBER(leaves, "leaves", 1, 1, 1024),
 		NUMBER(spines, "spines", 1, 1, 1024),
 		NUMBER(k, "k", 1, 2, 64),
+		NUMBER(switches, "switches", 1, 1, 4096),
+		SCENARIO_OTHER("cables"),
 		NUMBER(rate_mbps, "rate_gbps", 1000, RATE_LOW, RATE_HIGH),
 		NUMBER(cable_ps, "cable_m", CABLE_PS_PER_M, 0, 100000),
 		NUMBER(switch_rate_mbps, "switch_rate_gbps", 1000, RATE_LOW, RATE_HIGH),
@@ -157,6 +145,7 @@ static bool topology_read(const struct scenario_text *text, struct scenario *sce
 	topology->leaves = (uint32_t)numbers->leaves;
 	topology->spines = (uint32_t)numbers->spines;
 	topology->k = (uint32_t)numbers->k;
+	topology->switch_count = (uint32_t)numbers->switches;
 	if (topology->kind == TOPOLOGY_FAT_TREE && topology->k % 2)
 		return scenario_refuse(text, item, "\"k\" is %u: it is even", topology->k);
 	if (topology_host_count(topology) > SCENARIO_HOST_COUNT_MAX)
@@ -164,7 +153,7 @@ static bool topology_read(const struct scenario_text *text, struct scenario *sce
 			topology_host_count(topology), SCENARIO_HOST_COUNT_MAX);
 	if (topology_host_count(topology) < 2)
 		return scenario_refuse(text, item, "a network has two hosts or more");
-	return true;
+	return scenario_read_cables(text, scenario, item);
 }
 
 static void links_set(struct scenario *scenario, const struct scenario_numbers *numbers)
@@ -290,6 +279,7 @@ static bool text_parse(
 		NUMBER(seed, "seed", 1, 0, 9007199254740992.),
 		NUMBER(duration_ps, "duration_us", 1e6, 1, 1e9),
 		SCENARIO_OTHER("topology"),
+		SCENARIO_OTHER("routes"),
 		SCENARIO_OTHER("switch"),
 		SCENARIO_OTHER("hosts"),
 		SCENARIO_OTHER("congestion"),
@@ -312,7 +302,8 @@ static bool text_parse(
 		numbers.seed = *seed;
 	links_set(scenario, &numbers);
 	config_set(scenario, &numbers);
-	if (!congestion_read(text, scenario, scenario_member(text->root, "congestion")) ||
+	if (!scenario_read_routes(text, scenario, scenario_member(text->root, "routes")) ||
+		!congestion_read(text, scenario, scenario_member(text->root, "congestion")) ||
 		!scenario_read_switch(text, scenario, scenario_member(text->root, "switch")) ||
 		!scenario_read_workloads(
 			text, scenario, scenario_member(text->root, "workloads")) ||
@@ -338,4 +329,6 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->flows);
 	free(scenario->workloads);
 	free(scenario->faults);
+	free(scenario->cables);
+	free(scenario->routes);
 }

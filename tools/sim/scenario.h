@@ -43,6 +43,13 @@ struct scenario_fault {
 	uint64_t end_ps;
 };
 
+/* Frames to host `to` leave the switch `at` towards the switch `via`. */
+struct scenario_route {
+	uint32_t at;
+	uint32_t to;
+	uint32_t via;
+};
+
 struct scenario {
 	uint64_t duration_ps;
 	bool has_engine; /* hosts are urnic's engine, else plain sources */
@@ -59,6 +66,9 @@ struct scenario {
 	uint32_t flow_count;
 	struct scenario_workload *workloads;
 	uint32_t workload_count;
+	struct topology_cable *cables; /* of a custom topology */
+	struct scenario_route *routes;
+	uint32_t route_count;
 	struct scenario_fault *faults;
 	uint32_t fault_count;
 };
@@ -80,7 +90,21 @@ bool scenario_read_node(const struct scenario_text *text, const struct scenario 
 bool scenario_read_host(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, uint32_t *ret_host);
 
-uint32_t scenario_switch_count(const struct scenario *scenario);
+/* The cables of a custom topology, and the item "routes" (scenario_paths.c). */
+bool scenario_read_cables(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list);
+bool scenario_read_routes(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *list);
+
+/*
+ * The port of a node towards another one, in a network that was built of the scenario;
+ * FABRIC_NO_PORT: there is no cable.
+ */
+uint32_t scenario_port_between(
+	const struct fabric *fabric, struct fabric_node from, struct fabric_node to);
+
+/* Set the routes in a network that was built of the scenario. Returns false without memory. */
+bool scenario_set_routes(const struct scenario *scenario, struct fabric *fabric);
 
 /* The items "switch", "workloads" and "faults". */
 bool scenario_read_switch(

@@ -290,16 +290,9 @@ static bool are_neighbours(
 	const struct scenario *scenario, struct fabric_node a, struct fabric_node b)
 {
 	struct fabric *fabric = fabric_create(&scenario->config);
-	bool are_found = false;
+	bool are_found = fabric && !topology_build(fabric, &scenario->topology) &&
+		scenario_port_between(fabric, a, b) != FABRIC_NO_PORT;
 
-	if (fabric && !topology_build(fabric, &scenario->topology))
-		for (uint32_t i = 0; i < fabric->port_count; i++) {
-			const struct fabric_port *port = &fabric->ports[i];
-			const struct fabric_port *peer = &fabric->ports[port->peer];
-
-			are_found |= port->is_host == a.is_host && port->node == a.number &&
-				peer->is_host == b.is_host && peer->node == b.number;
-		}
 	fabric_destroy(fabric);
 	return are_found;
 }

@@ -3,6 +3,7 @@
 
 #include "common/command.h"
 #include "common/json.h"
+#include "fabric/deadlock.h"
 #include "sim/sim.h"
 
 static double us_of(uint64_t ps)
@@ -108,6 +109,28 @@ static void switches_add(const struct fabric *fabric, cJSON *root)
 	}
 }
 
+static void deadlock_add(const struct fabric *fabric, cJSON *root)
+{
+	struct deadlock deadlock;
+	cJSON *object;
+	cJSON *ports;
+
+	if (!deadlock_find(fabric, &deadlock)) {
+		cJSON_AddNullToObject(root, "deadlock");
+		return;
+	}
+	object = cJSON_AddObjectToObject(root, "deadlock");
+	json_add_count(object, "priority", deadlock.priority);
+	cJSON_AddNumberToObject(object, "since_us", us_of(deadlock.since_ps));
+	ports = cJSON_AddArrayToObject(object, "ports");
+	for (uint32_t i = 0; i < deadlock.port_count; i++) {
+		char name[SIM_PORT_NAME_BYTES];
+
+		sim_port_name(fabric, deadlock.ports[i], name);
+		cJSON_AddItemToArray(ports, cJSON_CreateString(name));
+	}
+}
+
 bool sim_json_print(const struct sim_run *run)
 {
 	const struct fabric *fabric = run->fabric;
@@ -124,6 +147,7 @@ bool sim_json_print(const struct sim_run *run)
 	flows_add(run, root);
 	switches_add(fabric, root);
 	ports_add(fabric, root);
+	deadlock_add(fabric, root);
 	error = json_print(root);
 	if (error)
 		complain("the results cannot be printed: %s", strerror(-error));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "fabric/deadlock.h"
 #include "sim/sim.h"
 
 enum {
@@ -243,6 +244,24 @@ static void network_print(const struct sim_run *run)
 		(unsigned long long)lost_frames, (double)buffer_bytes / 1000);
 }
 
+/* "a deadlock": the queues of the cycle, each waiting for the next one. */
+static void deadlock_print(const struct fabric *fabric)
+{
+	struct deadlock deadlock;
+
+	if (!deadlock_find(fabric, &deadlock))
+		return;
+	printf("\ndeadlock of priority %u since %.1f us:", deadlock.priority,
+		(double)deadlock.since_ps / FABRIC_PS_PER_US);
+	for (uint32_t i = 0; i < deadlock.port_count; i++) {
+		char name[SIM_PORT_NAME_BYTES];
+
+		sim_port_name(fabric, deadlock.ports[i], name);
+		printf(" %s", name);
+	}
+	printf("\n");
+}
+
 void sim_report_print(const struct sim_run *run)
 {
 	network_print(run);
@@ -250,4 +269,5 @@ void sim_report_print(const struct sim_run *run)
 	if (run->scenario.flow_count <= FLOW_ROWS_MAX)
 		flows_print(run);
 	queues_print(run->fabric);
+	deadlock_print(run->fabric);
 }

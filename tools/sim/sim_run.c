@@ -69,7 +69,8 @@ bool sim_run_init(struct sim_run *run)
 	bool is_made;
 
 	run->fabric = fabric_create(&scenario->config);
-	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology);
+	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology) &&
+		scenario_set_routes(scenario, run->fabric);
 	if (is_made)
 		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
 	if (!is_made)
@@ -91,22 +92,6 @@ void sim_run_done(struct sim_run *run)
 
 /* --- faults --- */
 
-/* The port of a node towards another one; the scenario has checked that there is one. */
-static uint32_t port_between(
-	const struct fabric *fabric, struct fabric_node from, struct fabric_node to)
-{
-	uint32_t number = 0;
-
-	for (;; number++) {
-		const struct fabric_port *port = &fabric->ports[number];
-		const struct fabric_port *peer = &fabric->ports[port->peer];
-
-		if (port->is_host == from.is_host && port->node == from.number &&
-			peer->is_host == to.is_host && peer->node == to.number)
-			return number;
-	}
-}
-
 static void fault_switch(struct fabric *fabric, const struct scenario_fault *fault, bool is_on)
 {
 	uint32_t number;
@@ -120,7 +105,7 @@ static void fault_switch(struct fabric *fabric, const struct scenario_fault *fau
 			fabric, number, is_on ? others | (uint8_t)(1u << fault->priority) : others);
 		return;
 	}
-	number = port_between(fabric, fault->from, fault->to);
+	number = scenario_port_between(fabric, fault->from, fault->to);
 	if (fault->kind == SCENARIO_LOSS) {
 		fabric->ports[number].loss_ppm = is_on ? fault->ppm : 0;
 		fabric->ports[number].loss_period = is_on ? fault->period : 0;
