@@ -83,6 +83,15 @@ uint32_t engine_host_frame_bytes(uint32_t mtu_bytes)
 	return ENGINE_HOST_FRAME_BYTES + engine_host_data_bytes(mtu_bytes);
 }
 
+struct gid engine_host_address(uint32_t host)
+{
+	uint32_t address = 10u << 24 | (host + 1);
+	uint8_t ipv4[4] = {(uint8_t)(address >> 24), (uint8_t)(address >> 16),
+		(uint8_t)(address >> 8), (uint8_t)address};
+
+	return gid_from_ipv4(ipv4);
+}
+
 static uint64_t engine_ns(uint64_t now_ps)
 {
 	return ENGINE_START_NS + now_ps / FABRIC_PS_PER_NS;
@@ -440,14 +449,11 @@ static bool flow_connect(struct engine_hosts *hosts, uint32_t number)
 static bool host_init(struct engine_hosts *hosts, uint32_t number)
 {
 	struct engine_host *host = &hosts->hosts[number];
-	uint32_t address = 10u << 24 | (number + 1);
-	uint8_t ipv4[4] = {(uint8_t)(address >> 24), (uint8_t)(address >> 16),
-		(uint8_t)(address >> 8), (uint8_t)address};
 	uint32_t capacity = max_u32(host->count, 1) * hosts->init.depth;
 
 	host->hosts = hosts;
 	host->number = number;
-	host->address = gid_from_ipv4(ipv4);
+	host->address = engine_host_address(number);
 	host->has_cq = !cq_init(&host->cq, hosts->init.arena, capacity);
 	return host->has_cq;
 }

@@ -37,6 +37,9 @@ struct engine_hosts_init {
 uint32_t engine_host_frame_bytes(uint32_t mtu_bytes);
 uint32_t engine_host_data_bytes(uint32_t mtu_bytes);
 
+/* A host's IPv4 address: 10.0.0.1 and up. */
+struct gid engine_host_address(uint32_t host);
+
 struct engine_hosts;
 
 /*

@@ -64,6 +64,25 @@ echo '{"topology": {"kind": "fat-tree"}, "duration_us": 100, "workloads": [{"kin
 [ "$(seed 1)" = "$(seed 1)" ] || fail 'one seed has two histories'
 [ "$(seed 1)" != "$(seed 2)" ] || fail 'two seeds have one history'
 
+if command -v tshark >/dev/null; then
+	cat >"$files/small.json" <<-'END'
+		{"topology": {"kind": "star", "hosts": 5}, "hosts": {"kind": "engine"}, "switch": {"size": 65536},
+			"workloads": [{"kind": "incast", "to": "h0", "flows": 8, "bytes": 20000}]}
+	END
+	"$urnic" sim --pcap "$files/pcapng" "$files/small.json" >/dev/null || fail '--pcap'
+	# frames FILTER: how many frames match
+	frames() {
+		tshark -r "$files/pcapng" -Y "$1" -T fields -e frame.number 2>/dev/null | wc -l
+	}
+	[ "$(frames 'infiniband.bth.opcode == 8 && frame.interface_name == "s0>h0"')" = 32 ] ||
+		fail 'the last packets of all flows are not there'
+	[ "$(frames 'macc.opcode == 0x0101 && frame.interface_name == "s0>h1"')" -gt 0 ] || fail 'no PFC frame'
+	[ "$(frames _ws.malformed)" = 0 ] || fail 'malformed frames'
+fi
+"$urnic" sim --pcap "$files/pcapng" "$examples/victim.json" 2>"$files/said"
+[ $? = 1 ] || fail 'plain sources are captured'
+grep -q '^urnic: sim: plain sources have no packets' "$files/said" || fail "$(cat "$files/said")"
+
 # --- urnic sim plan ---
 
 "$urnic" sim plan --rate 40 | grep -q '^the same by the mlx5 driver  *24760 bytes$' || fail 'plan --rate 40'

@@ -121,7 +121,7 @@ static void interface_has_a_name_and_nanoseconds(void **state)
 	size_t end, body, found;
 
 	(void)state;
-	pcapng_interface(file, "rocep_lo (local)", "said", 128);
+	pcapng_interface(file, PCAPNG_IP, "rocep_lo (local)", "said", 128);
 	body = block(1, &end);
 	assert_int_equal(half(body), 101);
 	assert_int_equal(half(body + 2), 0);

@@ -87,7 +87,7 @@ static struct capture_interface *interface_get(
 		device ? device->name : "unknown device");
 	text_make_printable(interface->name);
 	if (!output->is_text)
-		pcapng_interface(output->file, interface->name,
+		pcapng_interface(output->file, PCAPNG_IP, interface->name,
 			"Requests executed within this host, as the packets they would have been",
 			output->snap_bytes);
 	return interface;

@@ -9,7 +9,6 @@ enum {
 	BLOCK_STATISTICS = 5,
 	BLOCK_PACKET = 6,
 	BYTE_ORDER_MAGIC = 0x1a2b3c4d,
-	LINKTYPE_RAW = 101,
 	BODY_BYTES_MAX = 16384,
 	TIME_NANOSECONDS = 9, /* if_tsresol: units of 10^-9 seconds */
 	INBOUND = 1,
@@ -111,10 +110,11 @@ void pcapng_begin(FILE *file, const char *application)
 	block_write(file, BLOCK_SECTION, &body);
 }
 
-void pcapng_interface(FILE *file, const char *name, const char *description, uint32_t snap_bytes)
+void pcapng_interface(FILE *file, enum pcapng_link link, const char *name, const char *description,
+	uint32_t snap_bytes)
 {
 	struct body body;
-	const uint16_t type[2] = {LINKTYPE_RAW, 0};
+	const uint16_t type[2] = {(uint16_t)link, 0};
 	const uint8_t resolution = TIME_NANOSECONDS;
 
 	body_begin(&body);

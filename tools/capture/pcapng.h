@@ -6,14 +6,17 @@
  * A writer of captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte
  * order.
  *
- * Packets are IP packets without a link layer (LINKTYPE_RAW). The caller describes each interface
- * before its first packet. Interfaces are numbered from 0 in the order of pcapng_interface(). After
- * an error ferror() of the stream is true.
+ * The packets of an interface are IP packets without a link layer, or Ethernet frames without FCS.
+ * The caller describes each interface before its first packet. Interfaces are numbered from 0 in
+ * the order of pcapng_interface(). Errors are those of the stream (ferror()).
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* LINKTYPE_ values */
+enum pcapng_link { PCAPNG_ETHERNET = 1, PCAPNG_IP = 101 };
 
 struct pcapng_packet {
 	uint32_t interface;
@@ -30,7 +33,8 @@ struct pcapng_packet {
 void pcapng_begin(FILE *file, const char *application);
 
 /* Describe an interface. `snap_bytes`: how much of each packet is captured; 0: all. */
-void pcapng_interface(FILE *file, const char *name, const char *description, uint32_t snap_bytes);
+void pcapng_interface(FILE *file, enum pcapng_link link, const char *name, const char *description,
+	uint32_t snap_bytes);
 
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet);
 

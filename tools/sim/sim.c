@@ -20,6 +20,7 @@ const char command_sim_help[] =
 	"  --json           print the results as JSON\n"
 	"  --csv PREFIX     write queue lengths to PREFIX-queues.csv, rates to PREFIX-rates.csv\n"
 	"  --interval US    the time between two rows of these; the default is a 200th of the run\n"
+	"  --pcap FILE      write the frames of all ports as pcapng, for Wireshark; hosts are engines\n"
 	"  --seed NUMBER    use this seed instead of the scenario's\n"
 	"\n"
 	"`urnic sim plan` prints how much headroom a cable needs for PFC, and with --buffer the\n"
@@ -34,6 +35,7 @@ enum { SAMPLE_COUNT = 200 };
 struct sim_options {
 	const char *path;
 	const char *csv_prefix;
+	const char *pcap_path;
 	bool has_json;
 	bool has_seed;
 	uint64_t seed;
@@ -46,6 +48,10 @@ static bool value_read(struct sim_options *options, const char *name, const char
 
 	if (strcmp(name, "--csv") == 0) {
 		options->csv_prefix = value;
+		return true;
+	}
+	if (strcmp(name, "--pcap") == 0) {
+		options->pcap_path = value;
 		return true;
 	}
 	errno = 0;
@@ -66,8 +72,8 @@ static bool value_read(struct sim_options *options, const char *name, const char
 
 static bool has_value(const char *name)
 {
-	return strcmp(name, "--csv") == 0 || strcmp(name, "--seed") == 0 ||
-		strcmp(name, "--interval") == 0;
+	return strcmp(name, "--csv") == 0 || strcmp(name, "--pcap") == 0 ||
+		strcmp(name, "--seed") == 0 || strcmp(name, "--interval") == 0;
 }
 
 static bool options_read(struct sim_options *options, int argc, char **argv)
@@ -107,6 +113,8 @@ static bool scenario_execute(struct sim_run *run, const struct sim_options *opti
 		: run->scenario.duration_ps / SAMPLE_COUNT;
 	if (options->csv_prefix && !sim_csv_open(run, options->csv_prefix))
 		return false;
+	if (options->pcap_path && !sim_pcap_open(run, options->pcap_path))
+		return false;
 	return sim_run_execute(run);
 }
 
@@ -137,6 +145,7 @@ int command_sim(int argc, char **argv)
 	}
 	is_done = scenario_execute(&run, &options);
 	is_done = sim_csv_close(&run) && is_done;
+	is_done = sim_pcap_close(&run) && is_done;
 	is_done = is_done && results_print(&run, &options);
 	sim_run_done(&run);
 	return is_done ? EXIT_OK : EXIT_FAILED;

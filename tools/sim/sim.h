@@ -25,6 +25,7 @@ struct sim_run {
 	void *arena_memory;
 	FILE *queues; /* CSV; NULL: none */
 	FILE *rates;
+	FILE *capture; /* pcapng; NULL: none */
 	uint64_t interval_ps; /* between two rows of CSV */
 	uint64_t *sampled_bytes; /* of each flow at the last row */
 };
@@ -49,6 +50,15 @@ void sim_csv_sample(struct sim_run *run);
 
 /* Returns false, with a sentence printed, when something could not be written. */
 bool sim_csv_close(struct sim_run *run);
+
+/* --- pcapng (sim_pcap.c) --- */
+
+/*
+ * Capture what each port sends, and what is dropped where, from now on. Hosts are engines: plain
+ * sources have no packets. Both print a sentence and return false when the file cannot be written.
+ */
+bool sim_pcap_open(struct sim_run *run, const char *path);
+bool sim_pcap_close(struct sim_run *run);
 
 /* --- results --- */
 
