@@ -51,12 +51,31 @@ matches_schema sim <"$files/json"
 
 # --- options ---
 
+cat >"$files/small.json" <<'END'
+{"topology": {"kind": "star", "hosts": 5}, "hosts": {"kind": "engine"}, "switch": {"size": 65536},
+	"duration_us": 200, "workloads": [{"kind": "incast", "to": "h0", "flows": 8, "bytes": 20000}]}
+END
+
 "$urnic" sim --csv "$files/csv" --interval 1000 "$examples/victim.json" >/dev/null || fail '--csv'
 grep -q '^5000.000,s0>s1,3,[1-9]' "$files/csv-queues.csv" || fail "queues: $(head -3 "$files/csv-queues.csv")"
 [ "$(grep -c ',h2,h6,' "$files/csv-rates.csv")" = 20 ] || fail "rates: $(head -3 "$files/csv-rates.csv")"
 "$urnic" sim --csv /no/such/directory/csv "$examples/victim.json" 2>"$files/said" >/dev/null
 [ $? = 1 ] || fail 'an impossible CSV is no failure'
 grep -q '^urnic: /no/such/directory/csv-queues.csv: No such file' "$files/said" || fail "$(cat "$files/said")"
+"$urnic" sim --html "$files/page.html" "$files/small.json" >/dev/null || fail '--html'
+/usr/bin/python3 - "$files/page.html" <<'END' || fail 'the page'
+import re, sys, xml.dom.minidom
+page = open(sys.argv[1]).read()
+pictures = re.findall("<svg.*?</svg>", page, re.S)
+for picture in pictures:
+    xml.dom.minidom.parseString(picture)
+assert len(pictures) == 5, len(pictures)
+assert all("<polyline" in picture for picture in pictures[:4]) and "<circle" in pictures[4]
+assert not re.search(r"\bnan\b|\binf\b", page), "no numbers"
+END
+"$urnic" sim --html /no/such/page "$files/small.json" 2>"$files/said" >/dev/null
+[ $? = 1 ] || fail 'an impossible page is no failure'
+grep -q '^urnic: /no/such/page: No such file' "$files/said" || fail "$(cat "$files/said")"
 seed() {
 	"$urnic" sim --seed "$1" "$files/random.json" | grep -o 'hash.*'
 }
@@ -65,10 +84,6 @@ echo '{"topology": {"kind": "fat-tree"}, "duration_us": 100, "workloads": [{"kin
 [ "$(seed 1)" != "$(seed 2)" ] || fail 'two seeds have one history'
 
 if command -v tshark >/dev/null; then
-	cat >"$files/small.json" <<-'END'
-		{"topology": {"kind": "star", "hosts": 5}, "hosts": {"kind": "engine"}, "switch": {"size": 65536},
-			"workloads": [{"kind": "incast", "to": "h0", "flows": 8, "bytes": 20000}]}
-	END
 	"$urnic" sim --pcap "$files/pcapng" "$files/small.json" >/dev/null || fail '--pcap'
 	# frames FILTER: how many frames match
 	frames() {

@@ -19,7 +19,9 @@ const char command_sim_help[] =
 	"\n"
 	"  --json           print the results as JSON\n"
 	"  --csv PREFIX     write queue lengths to PREFIX-queues.csv, rates to PREFIX-rates.csv\n"
-	"  --interval US    the time between two rows of these; the default is a 200th of the run\n"
+	"  --html FILE      write a page with plots of rates, queues, pauses and times\n"
+	"  --interval US    the time between two rows or points of these; the default is a 200th of\n"
+	"                   the run\n"
 	"  --pcap FILE      write the frames of all ports as pcapng, for Wireshark; hosts are engines\n"
 	"  --seed NUMBER    use this seed instead of the scenario's\n"
 	"\n"
@@ -36,22 +38,29 @@ struct sim_options {
 	const char *path;
 	const char *csv_prefix;
 	const char *pcap_path;
+	const char *html_path;
 	bool has_json;
 	bool has_seed;
 	uint64_t seed;
 	double interval_us; /* 0: the default */
 };
 
+/* The place of an option's value that is the name of a file; NULL: it is none. */
+static const char **path_of(struct sim_options *options, const char *name)
+{
+	if (strcmp(name, "--csv") == 0)
+		return &options->csv_prefix;
+	if (strcmp(name, "--pcap") == 0)
+		return &options->pcap_path;
+	return strcmp(name, "--html") == 0 ? &options->html_path : NULL;
+}
+
 static bool value_read(struct sim_options *options, const char *name, const char *value)
 {
 	char *end = NULL;
 
-	if (strcmp(name, "--csv") == 0) {
-		options->csv_prefix = value;
-		return true;
-	}
-	if (strcmp(name, "--pcap") == 0) {
-		options->pcap_path = value;
+	if (path_of(options, name)) {
+		*path_of(options, name) = value;
 		return true;
 	}
 	errno = 0;
@@ -70,10 +79,10 @@ static bool value_read(struct sim_options *options, const char *name, const char
 	return false;
 }
 
-static bool has_value(const char *name)
+static bool has_value(struct sim_options *options, const char *name)
 {
-	return strcmp(name, "--csv") == 0 || strcmp(name, "--pcap") == 0 ||
-		strcmp(name, "--seed") == 0 || strcmp(name, "--interval") == 0;
+	return path_of(options, name) || strcmp(name, "--seed") == 0 ||
+		strcmp(name, "--interval") == 0;
 }
 
 static bool options_read(struct sim_options *options, int argc, char **argv)
@@ -81,7 +90,7 @@ static bool options_read(struct sim_options *options, int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json") == 0) {
 			options->has_json = true;
-		} else if (has_value(argv[i])) {
+		} else if (has_value(options, argv[i])) {
 			if (i + 1 == argc) {
 				complain("sim: %s takes a value", argv[i]);
 				return false;
@@ -112,6 +121,9 @@ static bool scenario_execute(struct sim_run *run, const struct sim_options *opti
 		? (uint64_t)(options->interval_us * FABRIC_PS_PER_US)
 		: run->scenario.duration_ps / SAMPLE_COUNT;
 	if (options->csv_prefix && !sim_csv_open(run, options->csv_prefix))
+		return false;
+	run->has_samples = options->html_path;
+	if (run->has_samples && !sim_samples_init(&run->samples, run))
 		return false;
 	if (options->pcap_path && !sim_pcap_open(run, options->pcap_path))
 		return false;
@@ -146,6 +158,8 @@ int command_sim(int argc, char **argv)
 	is_done = scenario_execute(&run, &options);
 	is_done = sim_csv_close(&run) && is_done;
 	is_done = sim_pcap_close(&run) && is_done;
+	if (is_done && options.html_path)
+		is_done = sim_page_write(&run, options.html_path, options.path);
 	is_done = is_done && results_print(&run, &options);
 	sim_run_done(&run);
 	return is_done ? EXIT_OK : EXIT_FAILED;

@@ -13,6 +13,7 @@
 #include "fabric/fabric.h"
 #include "fabric/source.h"
 #include "sim/scenario.h"
+#include "sim/sim_samples.h"
 
 enum { SIM_PORT_NAME_BYTES = 24 };
 
@@ -26,8 +27,10 @@ struct sim_run {
 	FILE *queues; /* CSV; NULL: none */
 	FILE *rates;
 	FILE *capture; /* pcapng; NULL: none */
-	uint64_t interval_ps; /* between two rows of CSV */
+	uint64_t interval_ps; /* between two rows of CSV, and two points of a page */
 	uint64_t *sampled_bytes; /* of each flow at the last row */
+	bool has_samples; /* for a page */
+	struct sim_samples samples;
 };
 
 /*
@@ -77,8 +80,29 @@ uint64_t sim_queue_mean(const struct fabric *fabric, uint32_t port, uint32_t pri
 /* Has this priority of the port sent, received or paused anything? */
 bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority);
 
+/* The times that the finished flows of a workload took, sorted. Returns their number. */
+uint32_t sim_times_collect(
+	const struct sim_run *run, const struct scenario_workload *workload, uint64_t *times);
+
+/* Frames of all ports. */
+struct sim_totals {
+	uint64_t pauses;
+	uint64_t marks;
+	uint64_t discards;
+	uint64_t storm_drops;
+	uint64_t lost;
+};
+
+struct sim_totals sim_totals_of(const struct fabric *fabric);
+
 void sim_report_print(const struct sim_run *run);
 bool sim_json_print(const struct sim_run *run);
+
+/* Write the page; `scenario` is its title. Returns false, with a sentence printed, on errors. */
+bool sim_page_write(const struct sim_run *run, const char *path, const char *scenario);
+
+/* The part of the page with the network (sim_topology.c). */
+void sim_topology_write(const struct sim_run *run, FILE *file);
 
 /* urnic sim plan */
 int sim_plan(int argc, char **argv);

@@ -67,8 +67,7 @@ static int compare_times(const void *a, const void *b)
 	return first < second ? -1 : first > second;
 }
 
-/* The times that the finished flows of a workload took, sorted. Returns their number. */
-static uint32_t times_collect(
+uint32_t sim_times_collect(
 	const struct sim_run *run, const struct scenario_workload *workload, uint64_t *times)
 {
 	uint32_t count = 0;
@@ -93,7 +92,7 @@ static double percentile_us(const uint64_t *times, uint32_t count, uint32_t perc
 static void times_print(const struct sim_run *run, const struct scenario_workload *workload)
 {
 	uint64_t *times = (uint64_t *)calloc(workload->flow_count + 1ull, sizeof(uint64_t));
-	uint32_t count = times ? times_collect(run, workload, times) : 0;
+	uint32_t count = times ? sim_times_collect(run, workload, times) : 0;
 
 	if (count)
 		printf("%10.1f%10.1f%10.1f\n", percentile_us(times, count, 50),
@@ -212,25 +211,30 @@ static void queues_print(const struct fabric *fabric)
 
 /* --- the whole network --- */
 
-static void network_print(const struct sim_run *run)
+struct sim_totals sim_totals_of(const struct fabric *fabric)
 {
-	const struct fabric *fabric = run->fabric;
-	struct port_counters sum = {0};
-	uint64_t lost_frames = 0;
-	uint64_t buffer_bytes = 0;
+	struct sim_totals totals = {0};
 
 	for (uint32_t i = 0; i < fabric->port_count; i++) {
-		lost_frames += fabric->ports[i].lost_frames;
+		totals.lost += fabric->ports[i].lost_frames;
 		for (uint32_t j = 0; j < FABRIC_PRIORITY_COUNT; j++) {
 			const struct port_counters *counters =
 				&fabric->ports[i].priority[j].counters;
 
-			sum.sent_pauses += counters->sent_pauses;
-			sum.discarded_frames += counters->discarded_frames;
-			sum.marked_frames += counters->marked_frames;
-			sum.storm_drops += counters->storm_drops;
+			totals.pauses += counters->sent_pauses;
+			totals.discards += counters->discarded_frames;
+			totals.marks += counters->marked_frames;
+			totals.storm_drops += counters->storm_drops;
 		}
 	}
+	return totals;
+}
+
+static void network_print(const struct fabric *fabric)
+{
+	struct sim_totals totals = sim_totals_of(fabric);
+	uint64_t buffer_bytes = 0;
+
 	for (uint32_t i = 0; i < fabric->switch_count; i++)
 		buffer_bytes = max_u64(buffer_bytes, fabric->switches[i].buffer.used_bytes_max);
 	printf("%u hosts, %u switches, %.3f ms, seed %llu: %llu events, hash %016llx\n",
@@ -239,9 +243,9 @@ static void network_print(const struct sim_run *run)
 		(unsigned long long)fabric->hash);
 	printf("%llu pauses, %llu marks, %llu frames discarded, %llu by watchdogs, %llu lost on "
 	       "cables; largest shared buffer in use %.1f KB\n",
-		(unsigned long long)sum.sent_pauses, (unsigned long long)sum.marked_frames,
-		(unsigned long long)sum.discarded_frames, (unsigned long long)sum.storm_drops,
-		(unsigned long long)lost_frames, (double)buffer_bytes / 1000);
+		(unsigned long long)totals.pauses, (unsigned long long)totals.marks,
+		(unsigned long long)totals.discards, (unsigned long long)totals.storm_drops,
+		(unsigned long long)totals.lost, (double)buffer_bytes / 1000);
 }
 
 /* "a deadlock": the queues of the cycle, each waiting for the next one. */
@@ -264,7 +268,7 @@ static void deadlock_print(const struct fabric *fabric)
 
 void sim_report_print(const struct sim_run *run)
 {
-	network_print(run);
+	network_print(run->fabric);
 	workloads_print(run);
 	if (run->scenario.flow_count <= FLOW_ROWS_MAX)
 		flows_print(run);

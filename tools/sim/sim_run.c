@@ -87,6 +87,7 @@ void sim_run_done(struct sim_run *run)
 	if (run->arena_memory)
 		munmap(run->arena_memory, ARENA_SPAN(ARENA_BYTES));
 	free(run->sampled_bytes);
+	sim_samples_done(&run->samples);
 	scenario_done(&run->scenario);
 }
 
@@ -158,7 +159,7 @@ bool sim_run_execute(struct sim_run *run)
 {
 	uint64_t end_ps = run->scenario.duration_ps;
 	bool has_terminal = isatty(STDERR_FILENO);
-	uint64_t sample_ps = run->queues ? run->interval_ps : FABRIC_NEVER;
+	uint64_t sample_ps = run->queues || run->has_samples ? run->interval_ps : FABRIC_NEVER;
 	uint64_t step = 0;
 
 	faults_apply(run);
@@ -174,7 +175,10 @@ bool sim_run_execute(struct sim_run *run)
 		}
 		faults_apply(run);
 		if (until_ps == sample_ps) {
-			sim_csv_sample(run);
+			if (run->queues)
+				sim_csv_sample(run);
+			if (run->has_samples)
+				sim_samples_take(&run->samples, run);
 			sample_ps += run->interval_ps;
 		}
 		while (step < PROGRESS_STEPS && until_ps >= end_ps / PROGRESS_STEPS * (step + 1))
