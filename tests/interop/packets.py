@@ -101,8 +101,10 @@ class Socket:
     def receive(self, seconds):
         """The next packet, or None."""
         self.socket.settimeout(seconds)
+        data = b""
         try:
-            data = self.socket.recv(65536)
+            while not data:  # a requester that gave up probes the port by an empty datagram
+                data = self.socket.recv(65536)
         except (socket.timeout, BlockingIOError):
             return None
         opcode, flags, _, qpn, psn = struct.unpack(">BBHII", data[:12])

@@ -213,3 +213,21 @@ void mistake_completion_queue_in_use(struct mistake *m)
 {
 	MUST(ibv_destroy_cq(m->cq));
 }
+
+void mistake_destroyed_twice(struct mistake *m)
+{
+	struct ibv_qp_attr rtr = mistake_rtr(m, 0, 0);
+	struct ibv_ah *ah = ibv_create_ah(m->pd, &rtr.ah_attr);
+	struct ibv_ah copy;
+
+	MUST(ah);
+	copy = *ah;
+	MUST(!ibv_destroy_ah(ah));
+	MUST(ibv_destroy_ah(&copy));
+}
+
+void mistake_objects_leaked(struct mistake *m)
+{
+	while (ibv_alloc_pd(m->context))
+		;
+}

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
+#include "nic/nic_failure.h"
 #include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
@@ -190,6 +191,29 @@ static void refused_call_sets_errno_and_is_said(void **state)
 }
 
 /* A program that fills its queue until it is full does so a million times. */
+/* Each refusal has another sentence, so that none is counted with an earlier one. */
+static void flood_of_refusals_is_bounded_in_the_log(void **state)
+{
+	static char text[1 << 16];
+	uint32_t lines = 0;
+	ssize_t bytes;
+
+	(void)state;
+	assert_int_equal(ftruncate(log_file, 0), 0);
+	assert_int_equal(lseek(log_file, 0, SEEK_SET), 0);
+	dup2(log_file, STDERR_FILENO);
+	for (int i = 0; i < 300; i++)
+		nic_failure_call(REASON_ADDRESS, 0, "refusal %d", i);
+	dup2(real_stderr, STDERR_FILENO);
+	bytes = pread(log_file, text, sizeof(text), 0);
+	assert_in_range(bytes, 1, sizeof(text) - 1);
+	for (ssize_t i = 0; i < bytes; i++)
+		lines += text[i] == '\n';
+	assert_in_range(lines, 1, 100); /* a second or two, on a busy machine a few */
+	assert_non_null(strstr(text, "further failures of this second are not logged"));
+	assert_false(nic_failure_is_explained() && nic_failure_is_explained());
+}
+
 static void full_queue_is_not_logged(void **state)
 {
 	struct ibv_recv_wr *bad, wr = {.wr_id = 1};
@@ -229,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused_call_sets_errno_and_is_said),
 		cmocka_unit_test(full_queue_is_not_logged),
+		cmocka_unit_test(flood_of_refusals_is_bounded_in_the_log),
 	};
 
 	if (netns_enter_new() < 0)

@@ -86,6 +86,14 @@ static const struct failure *failure_next(const struct failure_file *file, uint6
 	return next;
 }
 
+/* When the oldest failure that is still kept came. */
+static uint64_t since_ns(const struct failure_file *file)
+{
+	const struct failure *first = failure_next(file, 0);
+
+	return first ? first->wall_ns : file->head.wall_ns;
+}
+
 static uint32_t failure_count(const struct failure_file *file)
 {
 	uint32_t count = 0;
@@ -180,7 +188,7 @@ void process_print_line(const struct failure_file *file)
 {
 	char when[64];
 
-	time_text(file->head.wall_ns, when, sizeof(when));
+	time_text(since_ns(file), when, sizeof(when));
 	printf("process %u (%s), %s: %u failure%s since %s\n", file->head.pid, file->head.comm,
 		process_is_alive(file) ? "running" : "ended", failure_count(file),
 		failure_count(file) == 1 ? "" : "s", when);
@@ -281,7 +289,7 @@ void process_add(cJSON *list, const struct explain_processes *all, const struct 
 	json_add_count(object, "pid", file->head.pid);
 	cJSON_AddStringToObject(object, "name", file->head.comm);
 	cJSON_AddBoolToObject(object, "running", process_is_alive(file));
-	json_add_count(object, "since_ns", file->head.wall_ns);
+	json_add_count(object, "since_ns", since_ns(file));
 	failures = cJSON_AddArrayToObject(object, "failures");
 	while ((failure = failure_next(file, failure ? failure->number : 0)))
 		failure_json_add(failures, all, failure);

@@ -98,7 +98,11 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 	int error = 0;
 
 	pthread_mutex_lock(&object_lock);
-	if (is_at_limit(context, kind) || (first_free == slot_count && !table_grow())) {
+	if (is_at_limit(context, kind)) {
+		result_because(REASON_LIMIT, "the device's limit is %d, and so many exist",
+			*kinds[kind].max);
+		error = ENOMEM;
+	} else if (first_free == slot_count && !table_grow()) {
 		error = ENOMEM;
 	} else {
 		slot = &object_slots[first_free];
@@ -185,8 +189,11 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	pthread_mutex_lock(&object_lock);
 	slot = slot_lookup(handle, kind, via);
 	if (!slot) {
+		result_because(REASON_NO_OBJECT, "it was destroyed before, or was never made");
 		error = ENOENT;
 	} else if (slot->object->users) {
+		result_because(
+			REASON_IN_USE, "%u objects or calls still use it", slot->object->users);
 		error = EBUSY;
 	} else {
 		*ret_object = slot_free(slot);

@@ -14,6 +14,15 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "nic/nic_failure.h"
+
+/*
+ * A check has refused the call of this thread that is about to fail: result_refused() reports it
+ * with `reason`, of kind CALL, and this sentence.
+ */
+void result_because(enum reason reason, const char *format, ...)
+	__attribute__((cold, format(printf, 2, 3)));
+
 /*
  * Report that `call` failed with `error`, a positive errno, which is also stored in errno. Returns
  * `error`. Any thread may call.
