@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ib/rc/rc.h"
 #include "os/failure_text.h"
 #include "support/rc_script.h"
 
@@ -228,10 +229,14 @@ static void responder_reports_when_a_region_was_deregistered(void **state)
 
 static void responder_reports_the_nearest_region_of_a_wrong_key(void **state)
 {
+	struct mr_region far = {
+		.pd = SCRIPT_PD, .access = 0, .iova = 4096, .bytes = 64, .address = script.memory};
 	const struct failure *failure;
+	uint32_t key;
 
 	(void)state;
 	keep();
+	assert_int_equal(mr_table_add(&script.mrs, &far, 7, &key), 0);
 	write_refused((uintptr_t)script.memory + SCRIPT_MEMORY_BYTES + 100, script.key ^ 1, 20);
 	failure = kept(1, REASON_REGION_KEY);
 	assert_int_equal(fact_of(failure, FACT_distance), 100);
@@ -291,6 +296,7 @@ static void responder_reports_the_receive_request_of_a_message_cut_by_an_error(v
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 1);
 	kept(1, REASON_MALFORMED);
 	assert_int_equal(kept(2, REASON_PEER_PROTOCOL)->wr_id, 1000);
+	assert_int_equal(script.qp->first_reason, REASON_MALFORMED);
 }
 
 static void responder_reports_the_receive_request_of_a_refused_write_with_imm(void **state)
@@ -335,6 +341,18 @@ static void responder_counts_messages_without_a_receive_request(void **state)
 	assert_int_equal(fact_of(failure, FACT_posted), 1);
 	assert_int_equal(fact_of(failure, FACT_taken), 1);
 	assert_int_equal(failures.count, 1);
+}
+
+/* The peer was told to wait although a request is posted, as when memory has to be looked up. */
+static void responder_that_is_not_ready_itself_blames_nobody(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_SEND_ONLY, 0);
+
+	(void)state;
+	keep();
+	script_post_receive(&script, 100);
+	rc_report_refusal(rc_from_qp(script.qp), &packet, REFUSED_NOT_READY, script.now_ns);
+	assert_int_equal(failures.count, 0);
 }
 
 /* --- the requester --- */
@@ -418,6 +436,7 @@ static void requester_reports_what_it_has_heard_of_a_silent_peer(void **state)
 static void flushed_requests_name_the_first_failure(void **state)
 {
 	const struct failure *failure;
+	uint64_t value;
 
 	(void)state;
 	keep();
@@ -429,6 +448,8 @@ static void flushed_requests_name_the_first_failure(void **state)
 	assert_int_equal(failure->count, 2);
 	assert_int_equal(fact_of(failure, FACT_first), REASON_REMOTE_ACCESS);
 	assert_true(says(failure, "its first failure: REMOTE_ACCESS"));
+	/* The facts of the first failure are its own. */
+	assert_false(failure_fact(failure, FACT_remote_address, &value));
 }
 
 static void state_change_while_draining_is_explained(void **state)
@@ -461,6 +482,7 @@ int main(void)
 		TEST(responder_reports_the_receive_request_of_a_refused_write_with_imm),
 		TEST(responder_reports_a_key_that_cannot_be_invalidated),
 		TEST(responder_counts_messages_without_a_receive_request),
+		TEST(responder_that_is_not_ready_itself_blames_nobody),
 		TEST(requester_reports_the_naks_of_its_peer),
 		TEST(requester_reports_a_response_of_wrong_length),
 		TEST(requester_reports_memory_on_demand_that_is_gone),

@@ -83,6 +83,12 @@ static void file_with_garbage_is_made_harmless(void **state)
 	assert_int_equal(search.file.list[0].facts.count, 0);
 	assert_int_equal(strlen(search.file.list[0].text), FAILURE_TEXT_BYTES - 1);
 	assert_null(strchr(search.file.list[0].text, '\n'));
+	/* Too many facts, each of which exists. */
+	memset(&failure, 0, sizeof(failure));
+	failure.facts.count = FAILURE_FACTS_MAX + 1;
+	assert_int_equal(failure_file_write(path, &failure, 0), 0);
+	assert_int_equal(files_find(&search), 1);
+	assert_int_equal(search.file.list[0].facts.count, 0);
 	unlink(path);
 }
 

@@ -184,7 +184,7 @@ static void refused_call_sets_errno_and_is_said(void **state)
 		bytes = pread(log_file, text, sizeof(text) - 1, 0);
 		text[bytes > 0 ? bytes : 0] = 0;
 		if (error != refusals[i].error || number != error ||
-			!strstr(text, refusals[i].said))
+			!strstr(text, refusals[i].said) || strchr(text, '\n')[1])
 			fail_msg("%s: returned %d, errno %d, log '%s'", refusals[i].said, error,
 				number, text);
 	}
