@@ -47,6 +47,16 @@ grep -q '"reason":	"RETRY_EXCEEDED"' "$scratch/json" || fail "JSON: $(cat "$scra
 ! "$urnic" explain --log "$scratch/absent" 2>/dev/null || fail 'a log that is not there'
 ! "$urnic" explain --log x 12 2>/dev/null || fail '--log with a word'
 
+# Of two processes on two hosts, each one's failures have the other's half.
+port=18600
+pair a b 10.99.0.1 "$programs/badinput" -d rocep_veth0
+pids=$("$urnic" explain --failed | sed -n 's/^process \([0-9]*\) (badinput), ended.*/\1/p')
+for pid in $pids; do
+	"$urnic" explain "$pid"
+done >"$scratch/both"
+grep -A 12 ' REMOTE_ACCESS (' "$scratch/both" | grep -q 'the peer, process [0-9]* (badinput), kept REGION_' ||
+	fail "no half of the peer: $(head -n 40 "$scratch/both")"
+
 # Nobody else reads it.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	said=$(setpriv --reuid=65533 --regid=65533 --clear-groups "$urnic" explain --failed 2>&1)
