@@ -9,7 +9,9 @@
 #include "qp/qp_report.h"
 #include "queue/tags.h"
 
-static_assert(sizeof(struct qp_public) <= 512, "a block of that size");
+static_assert(sizeof(struct qp_public) <= 1024,
+	"each queue pair has one block of NIC memory for its public state, of a power of two bytes: "
+	"raise this limit to 2048 only if each queue pair may take that much");
 
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
