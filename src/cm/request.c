@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * New requests. The manager gives a REQ or SIDR_REQ a spare connection of its listener, or refuses
- * it.
+ * New requests. The manager gives a REQ or SIDR_REQ a spare connection of its listener. It refuses
+ * a request that no listener can accept. If the backlog of the listener is full, the manager drops
+ * the request, which the peer then repeats.
  */
 #include <string.h>
 
