@@ -268,25 +268,25 @@ static int rereg_found(
 }
 
 int ibv_rereg_mr(
-	struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+	struct ibv_mr *verbs, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	int error = rereg_check(flags, pd, addr, length, access);
 	struct object *object;
-	struct mr *front;
+	struct mr *mr;
 
 	if (error) {
 		errno = error;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	object = object_ref(mr->handle, OBJECT_MR, context_of(mr->context));
+	object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
 	if (!object) {
 		errno = ENOENT;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	front = container_of(object, struct mr, object);
-	pthread_mutex_lock(&front->lock);
-	error = rereg_found(front, flags, pd, addr, length, access);
-	pthread_mutex_unlock(&front->lock);
+	mr = container_of(object, struct mr, object);
+	pthread_mutex_lock(&mr->lock);
+	error = rereg_found(mr, flags, pd, addr, length, access);
+	pthread_mutex_unlock(&mr->lock);
 	object_unref(object);
 	if (!error)
 		return 0;
