@@ -3,6 +3,8 @@
 #include <errno.h>
 
 #include "agent/agent_exchange.h"
+#include "os/log.h"
+#include "wire/cm/cm_message.h"
 
 static void claim_message(const struct agent_claim *claim, struct agent_message *ret_message)
 {
@@ -34,6 +36,17 @@ static struct agent_claim *claim_unrepeated(const struct agent_client *client)
 	return NULL;
 }
 
+/* Another process has claimed the service ID of this process in the meantime. */
+static void claim_report(const struct agent_client *client, const struct agent_claim *claim)
+{
+	if (claim->flags & AGENT_CLAIM_LISTENS)
+		log_write(LOG_ERROR,
+			"urnicd has died, and the next one cannot give this process its port %u of "
+			"rdma_cm again (%s): the listener gets no more requests; close it, and listen "
+			"again when the port is free",
+			ip_cm_service_port(claim->service_id), client->why);
+}
+
 /*
  * A new urnicd does not know the claims of its predecessor, so it gives a port to the first process
  * that claims it. Another thread may remove a claim from the list while this thread waits, so look
@@ -56,11 +69,10 @@ int agent_claims_repeat(struct agent_client *client)
 		rc = agent_exchange(client, &message, NULL, 0, &descriptors);
 		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
 			return rc;
-		claim = claim_find(client, id);
-		if (claim)
-			claim->is_lost = rc != 0;
 		if (rc == 0)
 			passed_fds_close(&descriptors);
+		else if ((claim = claim_find(client, id)))
+			claim_report(client, claim);
 	}
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "agent/agent_start.h"
 #include "agent/place.h"
 #include "os/clock.h"
+#include "os/log.h"
 #include "os/setting.h"
 
 enum {
@@ -286,6 +287,10 @@ static int slots_resume(struct agent_client *client)
 			!agent_slots_has(&message.resume.slots, (uint8_t)slot)) {
 			agent_slots_remove(&client->slots, (uint8_t)slot);
 			agent_slots_add(&client->lost, (uint8_t)slot);
+			log_write(LOG_ERROR,
+				"urnicd has died, and the next one has leased slot %u of this process "
+				"to another process: the queue pairs 0x%02x0000 to 0x%02xffff fail",
+				slot, slot, slot);
 		}
 	}
 	return 0;

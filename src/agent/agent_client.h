@@ -77,7 +77,6 @@ struct agent_claim {
 	struct agent_address address;
 	uint32_t flags; /* enum agent_claim_flags */
 	uint32_t id; /* chosen by the client; 0: not claimed */
-	bool is_lost; /* after the death of urnicd, another process claimed the ID first */
 	bool is_repeated; /* this claim was made again at the new urnicd */
 };
 
@@ -183,8 +182,9 @@ int agent_client_receive(struct agent_client *client, struct agent_packet *ret_p
 /*
  * After the death of urnicd: connect to another, starting it if none runs, and resume.
  *
- * `client->lost` gains the slots that could not be resumed. Their lanes receive no more packets:
- * the caller closes their sockets and puts their queue pairs into error.
+ * `client->lost` gains the slots that could not be resumed. Their lanes receive no more packets, so
+ * the caller puts their queue pairs into error. A listener whose claim another process has made
+ * first gets no more requests. The log has a sentence about each.
  *
  * Returns 0, or the -errno of connecting. Sockets in use keep working in both cases, and the caller
  * may repeat the call.

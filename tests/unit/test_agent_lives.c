@@ -318,6 +318,59 @@ static void survivor_has_low_ports_only_if_it_had_some(void **state)
 	}
 }
 
+/*
+ * Kill urnicd, let `newcomer` make the next one lease all slots and the port of `taken` to it, and
+ * resume `client`. Returns in `text` what was logged meanwhile.
+ */
+static void newcomer_takes_all(struct agent_client *client, struct agent_client *newcomer,
+	struct agent_claim *taken, char *text, size_t bytes_max)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), real_stderr = dup(STDERR_FILENO);
+	uint8_t slot;
+	ssize_t bytes;
+	int rc;
+
+	assert_int_equal(kill((pid_t)client->agent_pid, SIGKILL), 0);
+	wait_for_hangup(client);
+	assert_int_equal(agent_client_connect(newcomer), 0);
+	for (unsigned i = 1; i < AGENT_SLOTS; i++)
+		assert_int_equal(agent_client_attach(newcomer, -1, &slot), 0);
+	assert_int_equal(agent_client_claim(newcomer, taken), 0);
+	dup2(log, STDERR_FILENO);
+	rc = agent_client_resume(client);
+	dup2(real_stderr, STDERR_FILENO);
+	assert_int_equal(rc, 0);
+	bytes = pread(log, text, bytes_max - 1, 0);
+	text[bytes > 0 ? bytes : 0] = 0;
+	close(log);
+	close(real_stderr);
+}
+
+static void slot_and_port_that_another_process_has_now_are_reported(void **state)
+{
+	static struct agent_claim claims[] = {
+		{.service_id = 0x01060000 + 7000, .flags = AGENT_CLAIM_LISTENS},
+		{.service_id = 0x01060000 + 7001, .flags = AGENT_CLAIM_LISTENS}};
+	static struct agent_claim taken = {.service_id = 0x01060000 + 7000};
+	struct agent_client client, newcomer;
+	char text[1024], expected[64];
+	uint8_t slot;
+
+	(void)state;
+	assert_int_equal(agent_client_connect(&client), 0);
+	assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(agent_client_claim(&client, &claims[i]), 0);
+	newcomer_takes_all(&client, &newcomer, &taken, text, sizeof(text));
+	assert_true(agent_slots_has(&client.lost, slot));
+	snprintf(expected, sizeof(expected), "slot %u of this process", slot);
+	assert_non_null(strstr(text, expected));
+	assert_non_null(strstr(text, "port 7000 of rdma_cm"));
+	assert_null(strstr(text, "port 7001"));
+	agent_client_done(&client);
+	agent_client_done(&newcomer);
+}
+
 static void survivor_that_does_not_come_back_is_named(void **state)
 {
 	struct holder stopped;
@@ -527,6 +580,7 @@ int main(void)
 		TEST(killed_client_frees_its_slots_and_bars_their_sockets),
 		TEST(reused_slot_delivers_nothing_of_its_former_owner),
 		TEST(survivor_has_low_ports_only_if_it_had_some),
+		TEST(slot_and_port_that_another_process_has_now_are_reported),
 		TEST(survivor_that_does_not_come_back_is_named),
 		TEST(racing_first_clients_share_one_urnicd),
 		TEST(starting_urnicd_leaves_no_trace_in_the_program),
