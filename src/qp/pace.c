@@ -63,6 +63,12 @@ static void bytes_count(struct pace *pace, uint64_t bytes, uint64_t now_ns)
 		max_u64(pace->due_ns, now_ns) + duration_ns(pace, bytes + pace->overhead_bytes);
 }
 
+/* May no packet leave yet? */
+static bool rate_is_early(const struct pace *pace, uint64_t now_ns)
+{
+	return pace->due_ns > now_ns + pace->burst_ns;
+}
+
 static void rate_wait(struct pace *pace)
 {
 	deadline_set(&pace->qp->lane->pacing, &pace->deadline, pace->due_ns - pace->burst_ns);
@@ -146,7 +152,7 @@ static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns
 		pace_follow(qp, now_ns);
 	if (!pace->rate_kbps)
 		return pace->plain->next_packet(qp, run, now_ns);
-	is_early = pace->due_ns > now_ns + pace->burst_ns;
+	is_early = rate_is_early(pace, now_ns);
 	if (!is_early)
 		bytes = pace->plain->next_packet(qp, &single, now_ns);
 	else if (pace->plain->next_unpaced)
@@ -162,14 +168,14 @@ static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns
 	return bytes;
 }
 
-static bool has_rate(const struct qp *qp)
+bool pace_has_rate(const struct qp *qp)
 {
 	return qp->pace && qp->pace->rate_kbps;
 }
 
 bool pace_holds(struct qp *qp, uint64_t now_ns)
 {
-	bool is_early = has_rate(qp) && qp->pace->due_ns > now_ns + qp->pace->burst_ns;
+	bool is_early = pace_has_rate(qp) && rate_is_early(qp->pace, now_ns);
 
 	if (is_early)
 		rate_wait(qp->pace);
@@ -178,13 +184,13 @@ bool pace_holds(struct qp *qp, uint64_t now_ns)
 
 void pace_count(struct qp *qp, uint64_t frame_bytes, uint64_t now_ns)
 {
-	if (has_rate(qp))
+	if (pace_has_rate(qp))
 		bytes_count(qp->pace, frame_bytes, now_ns);
 }
 
 void pace_take_back(struct qp *qp, uint64_t frame_bytes)
 {
-	if (has_rate(qp))
+	if (pace_has_rate(qp))
 		qp->pace->due_ns -= duration_ns(qp->pace, frame_bytes + qp->pace->overhead_bytes);
 }
 

@@ -81,6 +81,9 @@ bool pace_holds(struct qp *qp, uint64_t now_ns);
 void pace_count(struct qp *qp, uint64_t frame_bytes, uint64_t now_ns);
 void pace_take_back(struct qp *qp, uint64_t frame_bytes);
 
+/* Does a rate apply to the queue pair now? */
+bool pace_has_rate(const struct qp *qp);
+
 bool pace_is_waiting(const struct qp *qp);
 
 /*
