@@ -237,8 +237,8 @@ static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now
  */
 static inline bool batch_is_possible(struct qp *qp)
 {
-	return qp->type == QP_TYPE_RC && qp->state == QP_RTS && !qp->pace && !qp->has_alt_path &&
-		!qp_has_tags(qp) && rc_requester_is_at_rest(rc_from_qp(qp));
+	return qp->type == QP_TYPE_RC && qp->state == QP_RTS && !local_is_paced(qp) &&
+		!qp->has_alt_path && !qp_has_tags(qp) && rc_requester_is_at_rest(rc_from_qp(qp));
 }
 
 static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t now_ns)

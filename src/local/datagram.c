@@ -492,8 +492,8 @@ static enum qp_local_result packets_follow(
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	/* A datagram with a limited rate needs packets. */
-	return !qp->pace && !wqe->datagram.rate_kbps && wqe->total_bytes <= qp->mtu_bytes &&
-		wqe->total_bytes <= PAYLOAD_BYTES_MAX;
+	return !local_is_paced(qp) && !wqe->datagram.rate_kbps &&
+		wqe->total_bytes <= qp->mtu_bytes && wqe->total_bytes <= PAYLOAD_BYTES_MAX;
 }
 
 /* Does the datagram have the receiver's Q_Key? */

@@ -96,7 +96,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	 * rendezvous message is acknowledged only when its data has arrived, and a request without
 	 * packets is complete at once.
 	 */
-	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
+	if (local_is_paced(qp) || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;
 	switch ((int)wqe->opcode) {
 	case WR_RDMA_WRITE:

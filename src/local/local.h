@@ -51,6 +51,12 @@
 
 enum { LOCAL_WATCHED_MAX = 8 };
 
+/* Does a rate apply to the queue pair? Its requests then need packets. */
+static inline bool local_is_paced(const struct qp *qp)
+{
+	return qp->pace && pace_has_rate(qp);
+}
+
 /*
  * A channel that the lane polls for records. The members are written under the lane's lock. Any
  * thread may read them without the lock to get a hint; `sequence` stays valid, because channels are

@@ -466,6 +466,16 @@ static void request_at_a_rate_goes_by_packets(void **state)
 	assert_false(is_there(0));
 }
 
+static void request_after_the_end_of_a_rate_takes_the_fast_path(void **state)
+{
+	(void)state;
+	writes_make(1);
+	assert_int_equal(qp_set_rate(ends[0].qp, 1000, 0), 0);
+	assert_int_equal(qp_set_rate(ends[0].qp, 0, 0), 0);
+	writes_post(1);
+	assert_true(is_there(0));
+}
+
 static void request_that_is_posted_in_sqd_waits(void **state)
 {
 	(void)state;
@@ -528,6 +538,7 @@ int main(void)
 		TEST_ALONE(messages_do_not_enter_a_closed_channel),
 		TEST_ALONE(plain_request_takes_the_fast_path),
 		TEST_ALONE(request_at_a_rate_goes_by_packets),
+		TEST_ALONE(request_after_the_end_of_a_rate_takes_the_fast_path),
 		TEST_ALONE(request_that_is_posted_in_sqd_waits),
 		TEST_ALONE(queue_is_full_of_what_nobody_has_polled),
 	};
