@@ -64,9 +64,9 @@ enum {
 
 /*
  * IWARP_STALL_NS is how long a message, with all messages behind it, waits for a receive request
- * before the stream ends. IWARP_STALL_LOOK_NS is the time between two looks for the request. RFC
- * 5041 ends the stream at once. But a receiver may read from TCP as late as it likes, and programs
- * that were written for InfiniBand post a little late at times.
+ * before the stream ends. Posting a receive request does not wake the stream: its lane looks for
+ * one every IWARP_STALL_LOOK_NS. RFC 5041 ends the stream at once. But a receiver may read from TCP
+ * as late as it likes, and programs that were written for InfiniBand post a little late at times.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
@@ -269,8 +269,9 @@ static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * Does a message wait for a receive request? Meanwhile iwarp_offer() offers nothing, and
- * iwarp_resume() looks for a receive request again.
+ * Does a message wait for a receive request? Meanwhile iwarp_offer() offers nothing.
+ * iwarp_resume() looks for a receive request again. The stream's deadline calls it, and the carrier
+ * may do so earlier; a program that posts a receive request does not wake the stream.
  */
 static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 {

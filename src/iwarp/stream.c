@@ -187,6 +187,7 @@ static void stream_expire(struct qp *qp, uint64_t now_ns)
 		iwarp_deadline_update(iwarp);
 }
 
+/* Send requests were posted. Posting receive requests calls no transport (iwarp_is_stalled()). */
 static void stream_posted(struct qp *qp, uint64_t now_ns)
 {
 	(void)now_ns;
