@@ -78,8 +78,8 @@ static bool key_quiesce(uint32_t key)
 			is_quiet;
 	if (!is_quiet)
 		log_write(LOG_INFO,
-			"a process of this host has stopped in the middle of a copy to or from registered "
-			"memory: its request falls back to packets");
+			"a process of this host has stopped in the middle of a copy to or from "
+			"registered memory: its request falls back to packets");
 	return is_quiet;
 }
 
@@ -213,9 +213,9 @@ static void check_loopback(struct nic_qp *qp)
 		!gid_is_loopback(&attr->path.remote) || !is_missing(attr->dest_qpn))
 		return;
 	log_write(LOG_ERROR,
-		"queue pair 0x%06x is connected with queue pair 0x%06x of %s, but no process here has "
-		"that one; a loopback address never leads to another host: use a device of another "
-		"interface",
+		"queue pair 0x%06x is connected with queue pair 0x%06x of %s, but no process here "
+		"has that one; a loopback address never leads to another host: use a device of "
+		"another interface",
 		qp->qp->qpn, attr->dest_qpn, gid_to_text(&attr->path.remote, 0, text));
 	worker_lock(qp->worker);
 	qp->qp->is_peer_missing = true;

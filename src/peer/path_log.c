@@ -40,8 +40,8 @@ void path_log_local(const struct gid *remote, uint32_t pid)
 		log_write(LOG_INFO, "peer %s is this process: data needs no packets", text);
 	else
 		log_write(LOG_INFO,
-			"peer %s is process %u of this host: data passes through shared memory, not "
-			"through packets",
+			"peer %s is process %u of this host: data passes through shared memory, "
+			"not through packets",
 			text, pid);
 }
 

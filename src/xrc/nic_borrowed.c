@@ -200,7 +200,8 @@ static bool lookup_next(struct worker *worker)
 	nic_xrcd_put(xrcd);
 	if (error)
 		log_write(LOG_INFO,
-			"shared receive queue 0x%06x, which a request to queue pair 0x%06x names, is not found: %s",
+			"shared receive queue 0x%06x, which a request to queue pair 0x%06x names, "
+			"is not found: %s",
 			number, qpn, strerror(-error));
 	worker_lock(worker);
 	qp = waiting_qp(worker, qpn, number);
