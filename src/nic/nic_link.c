@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that bypass the kernel's UDP. A link is the AF_PACKET socket that carries the packets of
- * an address. This file decides which addresses use a link, and has the thread that looks up the
- * Ethernet addresses of neighbours (port_udp_lookup).
+ * Packets that bypass the kernel's UDP. The bypass of an address is the AF_PACKET socket that
+ * carries its packets. This file decides which addresses have one, and has the thread that looks up
+ * the Ethernet addresses of neighbours (port_udp_lookup).
  *
- * The thread starts with the first link, and sleeps until a lane needs a lookup. A lane does no
+ * The thread starts with the first bypass, and sleeps until a lane needs a lookup. A lane does no
  * lookup itself, because a lookup may take long: another program that configures interfaces may
  * hold the lock of the kernel's neighbour table. The thread locks one worker at a time, and none
  * during a lookup.
