@@ -44,14 +44,20 @@ static inline void slow_close(struct backend *backend)
 
 static const struct backend_kind slow_kind = {slow_submit, slow_resize, slow_close};
 
-/* The oldest request ends. */
+/* A request ends: the oldest one has index 0. */
+static inline void end_kept(unsigned index, enum backend_status status)
+{
+	struct backend_request *request = kept[index];
+
+	assert_in_range(index + 1, 1, kept_count);
+	kept_count--;
+	memmove(kept + index, kept + index + 1, (kept_count - index) * sizeof(kept[0]));
+	backend_finish(request, status);
+}
+
 static inline void let_go(void)
 {
-	struct backend_request *request = kept[0];
-
-	assert_int_not_equal(kept_count, 0);
-	memmove(kept, kept + 1, --kept_count * sizeof(kept[0]));
-	backend_finish(request, BACKEND_OK);
+	end_kept(0, BACKEND_OK);
 }
 
 static inline void idle(void)

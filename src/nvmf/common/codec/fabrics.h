@@ -37,6 +37,7 @@ enum nvme_property {
 enum {
 	NVME_CC_EN = 1 << 0,
 	NVME_CC_SHN = 3 << 14, /* shutdown notification */
+	NVME_CC_SHN_NORMAL = 1 << 14,
 	NVME_CC_DEFAULT = 6 << 16 | 4 << 20, /* IOSQES, IOCQES: 64 and 16 bytes */
 	NVME_CSTS_RDY = 1 << 0,
 	NVME_CSTS_CFS = 1 << 1,

@@ -51,19 +51,44 @@ static uint16_t cntlid_take(struct target_subsystem *subsystem)
 	return 0;
 }
 
+/*
+ * How long the host may be silent; 0: for ever. After a reset or shutdown the keep alive timer does
+ * not run (base 2.0, section 3.9), but the association ends some minutes later.
+ */
+static uint64_t silence_ns_max(const struct target_controller *controller)
+{
+	uint64_t ms = controller->is_stopped ? TARGET_STOPPED_MS : controller->kato_ms;
+
+	return ms * NS_PER_MS;
+}
+
+static void keep_alive_begin(struct target_controller *controller)
+{
+	uint64_t silence_ns = silence_ns_max(controller);
+
+	controller->heard_ns = loop_now_ns(controller->target->loop);
+	if (silence_ns)
+		loop_timer_set(controller->target->loop, &controller->keep_alive,
+			controller->heard_ns + silence_ns);
+	else
+		loop_timer_cancel(&controller->keep_alive);
+}
+
 static void keep_alive_expired(struct loop_timer *timer)
 {
 	struct target_controller *controller =
 		container_of(timer, struct target_controller, keep_alive);
 	struct target *target = controller->target;
-	uint64_t deadline = controller->heard_ns + (uint64_t)controller->kato_ms * NS_PER_MS;
+	uint64_t deadline = controller->heard_ns + silence_ns_max(controller);
 
 	if (deadline > loop_now_ns(target->loop)) {
 		loop_timer_set(target->loop, timer, deadline);
 		return;
 	}
-	target->counters.keep_alive_expired++;
-	controller->csts |= NVME_CSTS_CFS;
+	if (!controller->is_stopped) {
+		target->counters.keep_alive_expired++;
+		controller->csts |= NVME_CSTS_CFS;
+	}
 	controller_end(controller);
 }
 
@@ -80,17 +105,10 @@ static uint32_t kato_round(uint32_t kato_ms)
 
 void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 {
-	struct target *target = controller->target;
-
 	controller->kato_ms = kato_round(kato_ms);
 	if (controller->is_discovery && kato_ms == 0)
 		controller->kato_ms = TARGET_DISCOVERY_KATO_MS;
-	controller->heard_ns = loop_now_ns(target->loop);
-	if (controller->kato_ms)
-		loop_timer_set(target->loop, &controller->keep_alive,
-			controller->heard_ns + (uint64_t)controller->kato_ms * NS_PER_MS);
-	else
-		loop_timer_cancel(&controller->keep_alive);
+	keep_alive_begin(controller);
 }
 
 /* Features whose values the host changes, and the events that it has enabled with one of them. */
@@ -207,10 +225,26 @@ static void reset_begin(struct target_controller *controller)
 {
 	controller->csts &= NVME_CSTS_RDY;
 	controller->is_resetting = true;
+	controller->is_stopped = true;
+	controller->flush_round = 0;
 	io_queues_close(controller);
 	features_default(controller);
 	while (abort_first(controller->admin))
 		;
+}
+
+/*
+ * CSTS.RDY stays, so that a reset after the shutdown is complete no earlier than any other reset.
+ */
+static void shutdown_start(struct target_controller *controller)
+{
+	controller->csts &= ~(uint32_t)NVME_CSTS_SHST_COMPLETE;
+	controller->csts |= NVME_CSTS_SHST_OCCURRING;
+	controller->is_stopped = true;
+	keep_alive_begin(controller);
+	io_queues_close(controller);
+	if ((controller->cc & NVME_CC_SHN) == NVME_CC_SHN_NORMAL && !controller->is_discovery)
+		shutdown_flush(controller);
 }
 
 static bool cc_is_usable(const struct target_controller *controller, uint32_t cc)
@@ -220,6 +254,13 @@ static bool cc_is_usable(const struct target_controller *controller, uint32_t cc
 		return false;
 	return !(cc & (CC_MPS_MASK | CC_AMS_MASK | CC_RESERVED)) &&
 		((cc >> CC_CSS_SHIFT & 7) == 0 || (cc >> CC_CSS_SHIFT & 7) == 6);
+}
+
+static void controller_enable(struct target_controller *controller)
+{
+	controller->csts = cc_is_usable(controller, controller->cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
+	controller->is_stopped = false;
+	keep_alive_begin(controller);
 }
 
 bool controller_configure(struct target_controller *controller, uint32_t cc)
@@ -233,16 +274,12 @@ bool controller_configure(struct target_controller *controller, uint32_t cc)
 	if ((cc & NVME_CC_EN) && controller->is_resetting)
 		return false;
 	controller->cc = cc;
-	if ((cc & NVME_CC_EN) && !(before & NVME_CC_EN)) {
-		controller->csts = cc_is_usable(controller, cc) ? NVME_CSTS_RDY : NVME_CSTS_CFS;
-	} else if (!(cc & NVME_CC_EN) && (before & NVME_CC_EN)) {
+	if ((cc & NVME_CC_EN) && !(before & NVME_CC_EN))
+		controller_enable(controller);
+	else if (!(cc & NVME_CC_EN) && (before & NVME_CC_EN))
 		reset_begin(controller);
-	}
-	if ((cc & NVME_CC_SHN) && !(before & NVME_CC_SHN)) {
-		io_queues_close(controller);
-		controller->csts = NVME_CSTS_SHST_OCCURRING |
-			(controller->csts & ~(uint32_t)(NVME_CSTS_RDY | NVME_CSTS_SHST_COMPLETE));
-	}
+	if ((cc & NVME_CC_SHN) && !(before & NVME_CC_SHN))
+		shutdown_start(controller);
 	controller_settle(controller);
 	return true;
 }
@@ -254,13 +291,13 @@ void controller_settle(struct target_controller *controller)
 	if (controller->is_resetting)
 		controller->csts &= ~(uint32_t)NVME_CSTS_RDY;
 	controller->is_resetting = false;
-	if (controller->csts & NVME_CSTS_SHST_OCCURRING)
+	if (controller->csts & NVME_CSTS_SHST_OCCURRING && !controller->flush_round)
 		controller->csts ^= NVME_CSTS_SHST_OCCURRING | NVME_CSTS_SHST_COMPLETE;
 }
 
 bool controller_is_ready(const struct target_controller *controller)
 {
-	return controller->csts & NVME_CSTS_RDY && !controller->is_resetting;
+	return controller->csts & NVME_CSTS_RDY && !controller->is_stopped;
 }
 
 void controller_log_error(

@@ -120,14 +120,21 @@ void target_namespace_remove(struct target_namespace *ns)
 	namespace_unreference(ns);
 }
 
+bool namespace_work_begin(struct target_namespace *ns)
+{
+	if (!ns->is_resuming && (ns->is_exclusive || !list_is_empty(&ns->jobs)))
+		return false;
+	ns->working++;
+	return true;
+}
+
 bool namespace_begin(struct target_namespace *ns, struct target_command *command)
 {
-	if (!ns->is_resuming && (ns->is_exclusive || !list_is_empty(&ns->jobs))) {
+	if (!namespace_work_begin(ns)) {
 		command->stage = TARGET_STAGE_PARKED;
 		list_append(&ns->parked, &command->parked);
 		return false;
 	}
-	ns->working++;
 	command_work_begin(command);
 	return true;
 }
@@ -144,12 +151,17 @@ static void start_job(struct target_namespace *ns)
 	job->run(job);
 }
 
-void namespace_end(struct target_namespace *ns, struct target_command *command)
+void namespace_work_end(struct target_namespace *ns)
 {
 	assert(ns->working > 0);
 	ns->working--;
-	command_work_end(command);
 	start_job(ns);
+}
+
+void namespace_end(struct target_namespace *ns, struct target_command *command)
+{
+	command_work_end(command);
+	namespace_work_end(ns);
 }
 
 void namespace_exclude(struct target_namespace *ns, struct target_job *job)

@@ -27,6 +27,7 @@ enum {
 	TARGET_DISCOVERY_KATO_MS = 120000,
 	TARGET_KAS = 1, /* the granularity of the keep alive timeout, in units of 100 ms */
 	TARGET_CONNECT_SECONDS = 10,
+	TARGET_STOPPED_MS = 120000, /* a host's silence after a reset or shutdown */
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
 	TARGET_SCRATCH_BYTES = 128 << 10, /* bytes in one step of a Verify or Copy */
@@ -64,6 +65,7 @@ struct target {
 	uint64_t genctr;
 	uint32_t commands; /* how many commands the core has */
 	uint32_t queues; /* how many queues are not closed */
+	uint32_t flushes; /* how many subsystems are being flushed for a shutdown */
 	struct target_counters counters;
 };
 
@@ -87,6 +89,9 @@ struct target_subsystem {
 	struct list controllers;
 	struct target_namespace **namespaces; /* sorted by nsid */
 	size_t namespace_count;
+	struct subsystem_flush *flush; /* the present round of flushes for a shutdown, or NULL */
+	uint64_t flush_round; /* the number of the last round that has begun */
+	bool is_flush_wanted; /* another round follows */
 };
 
 struct target_namespace {
@@ -152,6 +157,8 @@ struct target_controller {
 	struct list queues; /* Admin and I/O */
 	uint32_t cc, csts;
 	bool is_resetting; /* CC.EN is 0, but CSTS.RDY is 1 until lost commands have ended */
+	bool is_stopped; /* by a reset or shutdown, until the host enables it again */
+	uint64_t flush_round; /* the round that a shutdown waits for; 0: none */
 	uint32_t kato_ms;
 	uint32_t connect_kato_ms; /* what Connect has asked for: the default of feature 0Fh */
 	struct loop_timer keep_alive;
@@ -253,6 +260,9 @@ void namespace_unreference(struct target_namespace *ns);
  */
 bool namespace_begin(struct target_namespace *ns, struct target_command *command);
 void namespace_end(struct target_namespace *ns, struct target_command *command);
+/* As above, for work that is no command. It is not parked. */
+bool namespace_work_begin(struct target_namespace *ns);
+void namespace_work_end(struct target_namespace *ns);
 void namespace_exclude(struct target_namespace *ns, struct target_job *job);
 void namespace_job_done(struct target_namespace *ns);
 
@@ -268,7 +278,10 @@ void controller_set_kato(struct target_controller *controller, uint32_t kato_ms)
 uint64_t controller_capabilities(const struct target_controller *controller);
 /* Write CC. Returns false if the host may not make this change of CC now. */
 bool controller_configure(struct target_controller *controller, uint32_t cc);
-/* Complete a pending reset or shutdown, unless a backend still executes a lost command. */
+/*
+ * Complete a pending reset or shutdown, unless a backend still executes a lost command. A
+ * shutdown also waits for its flushes.
+ */
 void controller_settle(struct target_controller *controller);
 /* Whether the controller takes commands: it is enabled, and neither in a reset nor shut down. */
 bool controller_is_ready(const struct target_controller *controller);
@@ -279,6 +292,15 @@ void controller_event(struct target_controller *controller, uint32_t mask);
 void controller_event_clear(struct target_controller *controller, uint32_t mask);
 void controller_wait_event(struct target_controller *controller, struct target_command *command);
 void controller_namespace_changed(struct target_controller *controller, uint32_t nsid);
+
+/* --- shutdown.c --- */
+/*
+ * Flush all namespaces of the subsystem. At the end controller->flush_round is 0, CSTS.CFS says
+ * whether a flush has failed, and controller_settle() is called.
+ */
+void shutdown_flush(struct target_controller *controller);
+/* The subsystem ends; its flushes go on. */
+void shutdown_flush_leave(struct target_subsystem *subsystem);
 
 /* --- admission.c --- */
 /* How many connections the host of `queue` may still open. */

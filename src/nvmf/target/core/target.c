@@ -111,7 +111,7 @@ void target_disconnect_all(struct target *target)
 
 bool target_is_idle(const struct target *target)
 {
-	return target->queues == 0 && target->commands == 0;
+	return target->queues == 0 && target->commands == 0 && target->flushes == 0;
 }
 
 struct loop *target_loop(const struct target *target)
@@ -190,6 +190,7 @@ void target_subsystem_destroy(struct target_subsystem *subsystem)
 		target_namespace_remove(subsystem->namespaces[0]);
 	list_for_each_safe(host, &subsystem->hosts, struct target_host, node)
 		free(host);
+	shutdown_flush_leave(subsystem);
 	list_remove(&subsystem->node);
 	free(subsystem->namespaces);
 	free(subsystem);
