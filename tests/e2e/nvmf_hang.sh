@@ -39,9 +39,8 @@ waiting_threads() {
 	cat /proc/$near/task/*/stat 2>/dev/null | grep -c '(iou-wrk[^)]*) D'
 }
 
-# has_waiting_threads [COUNT]
 has_waiting_threads() {
-	[ "$(waiting_threads)" -ge "${1:-4}" ]
+	[ "$(waiting_threads)" -ge "$1" ]
 }
 
 : >"$files/export"
@@ -78,9 +77,9 @@ other_file() {
 # As many reads as the kernel has threads by default on two processors, each of another block.
 kill -STOP $far
 read_all 1 8
-await 'no read waits for the file' has_waiting_threads
+await 'no read waits for the file' has_waiting_threads 4
 other_file 'a file'
-has_waiting_threads || fail 'the reads did not wait'
+has_waiting_threads 4 || fail 'the reads did not wait'
 if [ -n "$device" ]; then
 	read_all 3 384
 	await 'no read waits for the device' has_waiting_threads 100
