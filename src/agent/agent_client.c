@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "agent/agent_start.h"
 #include "agent/place.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/log.h"
 #include "os/setting.h"
 
@@ -41,9 +41,9 @@ static int connection_watch(struct agent_client *client)
 	struct epoll_event event = {.events = EPOLLIN};
 
 	if (client->watcher < 0)
-		client->watcher = epoll_create1(EPOLL_CLOEXEC);
+		client->watcher = epoll_open(EPOLL_CLOEXEC);
 	if (client->watcher < 0 ||
-		epoll_ctl(client->watcher, EPOLL_CTL_ADD, client->fd, &event) != 0)
+		epoll_change(client->watcher, EPOLL_CTL_ADD, client->fd, &event) != 0)
 		return agent_client_fail(
 			client, -errno, "cannot watch urnicd: %s", strerror(errno));
 	return 0;
@@ -56,7 +56,7 @@ static int connection_watch(struct agent_client *client)
 static void connection_close(struct agent_client *client)
 {
 	if (client->fd >= 0 && client->watcher >= 0)
-		epoll_ctl(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
+		epoll_change(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
 	close_if_open(&client->fd);
 	client->agent_pid = 0;
 }

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -20,6 +19,7 @@
 #include "nic/nic_part.h"
 #include "os/cancel.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
@@ -104,7 +104,7 @@ static uint64_t listeners_resume(void)
 static void sockets_serve(void)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int count = epoll_wait(iwcm_manager.epoll, events, EVENTS_MAX, 0);
+	int count = epoll_sleep(iwcm_manager.epoll, events, EVENTS_MAX, 0);
 
 	for (int i = 0; i < count; i++)
 		socket_serve(events[i].data.fd);
@@ -139,7 +139,7 @@ static int manager_start(nic_iw_event_fn *on_event)
 	list_init(&iwcm_manager.conns);
 	list_init(&iwcm_manager.listeners);
 	iwcm_manager.on_event = on_event;
-	iwcm_manager.epoll = epoll_create1(EPOLL_CLOEXEC);
+	iwcm_manager.epoll = epoll_open(EPOLL_CLOEXEC);
 	if (iwcm_manager.epoll < 0)
 		return log_refusal("no connection manager", "epoll_create1");
 	iwcm_manager.kick = kick_create("no connection manager");

@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "base/text.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/setting.h"
@@ -64,7 +64,7 @@ int iwcm_watch_fd(int fd, uint32_t events, int operation)
 {
 	struct epoll_event event = {.events = events, .data.fd = fd};
 
-	return epoll_ctl(iwcm_manager.epoll, operation, fd, &event)
+	return epoll_change(iwcm_manager.epoll, operation, fd, &event)
 		? log_refusal("a connection cannot be served", "epoll_ctl")
 		: 0;
 }
@@ -131,7 +131,7 @@ int iwcm_release_fd(struct nic_iw_conn *conn)
 
 	list_remove(&conn->node);
 	if (fd >= 0)
-		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, fd, NULL);
+		epoll_change(iwcm_manager.epoll, EPOLL_CTL_DEL, fd, NULL);
 	conn->fd = -1;
 	return fd;
 }
@@ -294,7 +294,7 @@ void iwcm_serve_conn(struct nic_iw_conn *conn)
 		frame_receive(conn);
 		break;
 	case NIC_IW_DECIDING: /* the peer reset the connection: the program's next call fails */
-		epoll_ctl(iwcm_manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+		epoll_change(iwcm_manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
 		break;
 	case NIC_IW_NONE:
 	case NIC_IW_QUEUED:

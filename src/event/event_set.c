@@ -2,10 +2,10 @@
 /* The program's descriptor as an epoll set, and the flags and owner that the program gives it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "event/event_queue.h"
+#include "os/epoll.h"
 #include "os/log.h"
 
 int event_queue_init_set(struct event_queue *queue)
@@ -16,8 +16,8 @@ int event_queue_init_set(struct event_queue *queue)
 
 	if (error)
 		return error;
-	set = epoll_create1(EPOLL_CLOEXEC);
-	if (set >= 0 && !epoll_ctl(set, EPOLL_CTL_ADD, queue->read_fd, &event)) {
+	set = epoll_open(EPOLL_CLOEXEC);
+	if (set >= 0 && !epoll_change(set, EPOLL_CTL_ADD, queue->read_fd, &event)) {
 		queue->fd = set;
 		return 0;
 	}
@@ -33,7 +33,8 @@ int event_queue_is_blocking(const struct event_queue *queue)
 	int flags = fcntl(queue->fd, F_GETFL);
 
 	if (flags < 0)
-		return errno == EBADF ? -EBADF : log_refusal("no thread can wait for events", "fcntl");
+		return errno == EBADF ? -EBADF
+				      : log_refusal("no thread can wait for events", "fcntl");
 	return !(flags & O_NONBLOCK);
 }
 

@@ -13,10 +13,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "nic/nic_internal.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 
@@ -149,7 +149,7 @@ static int watch_begin(struct nic_channel *channel)
 	if (fd < 0)
 		return fd;
 	nic.waiter_eventfd[channel->number] = fd + 1;
-	if (epoll_ctl(channel->queue->fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+	if (epoll_change(channel->queue->fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
 		return log_refusal("programs that poll for events are slower", "epoll_ctl");
 	atomic_store(&channel->collector.waiter->eventfd, fd);
 	atomic_store(&channel->is_watching, true);
@@ -162,7 +162,8 @@ static void watch_end(struct nic_channel *channel)
 	if (!atomic_exchange(&channel->is_watching, false))
 		return;
 	event_queue_watch(channel->queue, false);
-	epoll_ctl(channel->queue->fd, EPOLL_CTL_DEL, nic.waiter_eventfd[channel->number] - 1, NULL);
+	epoll_change(
+		channel->queue->fd, EPOLL_CTL_DEL, nic.waiter_eventfd[channel->number] - 1, NULL);
 	nic_collect(atomic_load_explicit(&channel->lane_mask, memory_order_acquire));
 }
 

@@ -10,12 +10,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
@@ -44,7 +44,7 @@ static int fd_watch(int fd, uint32_t events, enum control_source source)
 {
 	struct epoll_event event = {.events = events, .data.u32 = source};
 
-	return epoll_ctl(control.epoll, EPOLL_CTL_ADD, fd, &event)
+	return epoll_change(control.epoll, EPOLL_CTL_ADD, fd, &event)
 		? log_refusal("no NIC", "epoll_ctl")
 		: 0;
 }
@@ -230,7 +230,7 @@ int nic_control_start(void)
 
 	if (control.is_there)
 		return 0;
-	control.epoll = epoll_create1(EPOLL_CLOEXEC);
+	control.epoll = epoll_open(EPOLL_CLOEXEC);
 	if (control.epoll < 0)
 		return log_refusal("no NIC", "epoll_create1");
 	control.strays = kick_create("no NIC");

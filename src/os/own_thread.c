@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/log.h"
-
 #include "os/clock.h"
+#include "os/epoll.h"
+#include "os/log.h"
 
 /*
  * How long own_threads_park() waits for the threads to fall asleep. Most stay awake for
@@ -125,7 +125,7 @@ int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max,
 	int count;
 
 	own_thread_sleep();
-	count = epoll_wait(epoll, events, events_max, timeout_ms);
+	count = epoll_sleep(epoll, events, events_max, timeout_ms);
 	if (count < 0 && errno != EINTR)
 		wait_refused("epoll_wait");
 	own_thread_wake();

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
@@ -373,7 +373,7 @@ static int fd_watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+	if (epoll_change(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
 		return log_refusal("no lane", "epoll_ctl");
 	return 0;
 }
@@ -382,9 +382,9 @@ static int descriptors_open(struct worker *worker)
 {
 	int error;
 
-	worker->epoll_all = epoll_create1(EPOLL_CLOEXEC);
-	worker->epoll_quiet = epoll_create1(EPOLL_CLOEXEC);
-	worker->epoll_streams = epoll_create1(EPOLL_CLOEXEC);
+	worker->epoll_all = epoll_open(EPOLL_CLOEXEC);
+	worker->epoll_quiet = epoll_open(EPOLL_CLOEXEC);
+	worker->epoll_streams = epoll_open(EPOLL_CLOEXEC);
 	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->epoll_streams < 0)
 		return log_refusal("no lane", "epoll_create1");
 	worker->kick = kick_create("no lane");
@@ -539,14 +539,14 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 		if (shall_watch)
 			fd_watch(worker->epoll_all, fds[i].fd, WORKER_SOURCE_SOCKET);
 		else
-			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
+			epoll_change(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
 	}
 	worker_frames_watch(worker, shall_watch);
 	if (shall_watch) {
 		worker_streams_watch(worker);
 		fd_watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
 	} else {
-		epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
+		epoll_change(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
 	}
 	worker->is_watching_sockets = shall_watch;
 }

@@ -2,8 +2,9 @@
 #include "worker/worker_frames.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
+
+#include "os/epoll.h"
 
 struct flow_table *worker_flows;
 
@@ -12,7 +13,7 @@ static void frames_watch(
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = WORKER_SOURCE_SOCKET};
 
-	epoll_ctl(worker->epoll_all, shall_watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+	epoll_change(worker->epoll_all, shall_watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
 		port_packet_fd(frames->port), &event);
 }
 

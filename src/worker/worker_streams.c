@@ -2,13 +2,13 @@
 #include "worker/worker_streams.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/log.h"
 
 enum {
@@ -31,7 +31,7 @@ static int stream_watch(const struct worker *worker, struct worker_stream *strea
 		.data.ptr = stream,
 	};
 
-	return epoll_ctl(worker->epoll_streams, operation, stream->fd, &event) ? -errno : 0;
+	return epoll_change(worker->epoll_streams, operation, stream->fd, &event) ? -errno : 0;
 }
 
 /*
@@ -69,7 +69,7 @@ static void hot_begin(struct worker *worker, struct worker_stream *stream)
 	hot_end(worker);
 	if (worker->hot_stream || worker_visit_watch_hot(worker, stream->fd, true))
 		return;
-	epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+	epoll_change(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
 	worker->hot_stream = stream;
 }
 
@@ -128,7 +128,7 @@ void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 		worker_visit_watch_hot(worker, stream->fd, false);
 		worker->hot_stream = NULL;
 	} else {
-		epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+		epoll_change(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
 	}
 	port_tcp_set_dropping(stream->fd, false);
 	list_remove(&stream->link);
@@ -307,7 +307,7 @@ static unsigned receive_from_ready(struct worker *worker)
 		(int)syscall(SYS_epoll_pwait, worker->epoll_streams, events, READY_MAX, 0, NULL, 0);
 
 	if (count < 0 && errno != EINTR)
-		count = epoll_wait(worker->epoll_streams, events, READY_MAX, 0);
+		count = epoll_sleep(worker->epoll_streams, events, READY_MAX, 0);
 	if (count < 0 && errno != EINTR)
 		LOG_REFUSAL_ONCE("iWARP connections do not receive", "epoll_pwait");
 	worker->streams_silence = count > 0 ? 0 : worker->streams_silence + 1;

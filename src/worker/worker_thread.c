@@ -6,13 +6,13 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
@@ -58,7 +58,7 @@ static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events,
 			return count;
 		worker->lacks_pwait2 = true;
 	}
-	return epoll_wait(epoll, events, events_max,
+	return epoll_sleep(epoll, events, events_max,
 		is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
 }
 

@@ -12,8 +12,8 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sys/epoll.h>
 
+#include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "worker/worker_wait_internal.h"
@@ -28,7 +28,8 @@ static int set_change(int set, int fd, bool shall_watch)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	if (epoll_ctl(set, shall_watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event) && shall_watch)
+	if (epoll_change(set, shall_watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event) &&
+		shall_watch)
 		return log_refusal("programs that poll for events are slower", "epoll_ctl");
 	return 0;
 }

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "front/rsocket/datagram_socket.h"
+#include "os/epoll.h"
 
 enum { GRH_BYTES = 40, GIDS_MAX = 64 };
 
@@ -155,7 +155,8 @@ static int endpoint_make(
 		error = memory_make(endpoint, &rs->options);
 	if (!error)
 		error = queue_pair_make(endpoint);
-	if (!error && epoll_ctl(rs->datagram->epoll, EPOLL_CTL_ADD, endpoint->channel->fd, &event))
+	if (!error &&
+		epoll_change(rs->datagram->epoll, EPOLL_CTL_ADD, endpoint->channel->fd, &event))
 		error = errno;
 	for (uint32_t i = 0; !error && i < endpoint->receive_count; i++)
 		datagram_endpoint_give_back(endpoint, endpoint->send_count + i);

@@ -9,10 +9,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "os/clock.h"
+#include "os/epoll.h"
 #include "port/socket.h"
 
 /* Request a peer's queue pair number again after this time, because the peer may have restarted. */
@@ -54,8 +54,8 @@ int rs_datagram_open(struct rs *rs, int protocol)
 	rs->fd = udp_open(rs->family, protocol);
 	if (rs->fd < 0)
 		return errno;
-	datagram->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (datagram->epoll < 0 || epoll_ctl(datagram->epoll, EPOLL_CTL_ADD, rs->fd, &event))
+	datagram->epoll = epoll_open(EPOLL_CLOEXEC);
+	if (datagram->epoll < 0 || epoll_change(datagram->epoll, EPOLL_CTL_ADD, rs->fd, &event))
 		return errno;
 	return 0;
 }

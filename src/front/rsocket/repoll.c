@@ -10,12 +10,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "front/rsocket/rsocket.h"
 #include "os/clock.h"
+#include "os/epoll.h"
 
 /* The longest time until a wait notices what another thread has changed by repoll_ctl(). */
 enum { SLICE_MS = 20 };
@@ -80,7 +80,7 @@ int repoll_create(int flags)
 
 	if (!instance)
 		return -1;
-	instance->fd = epoll_create1(flags);
+	instance->fd = epoll_open(flags);
 	if (instance->fd < 0) {
 		free(instance);
 		return -1;
