@@ -47,9 +47,10 @@ run_script() {
 		fail "$(cat "$scratch/out")"
 }
 
-# alone PROGRAM...: in a container without a network.
+# alone PROGRAM...: in a container without a network. The shell stays process 1, because the
+# timeout(1) of newer systems refuses to be that.
 alone() {
-	unshare --net --pid --fork --mount-proc sh -c 'ip link set lo up && exec "$@"' alone "$@"
+	unshare --net --pid --fork --mount-proc sh -c 'ip link set lo up && { "$@"; exit; }' alone "$@"
 }
 
 # The installations are the same: one is run, the other compared.
@@ -103,7 +104,7 @@ script Compose client
 server=$!
 on_b() {
 	"$urnic" host exec -n "$network" b -- unshare --mount --pid --fork --mount-proc \
-		sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$scratch/hosts" \
+		sh -c 'mount --bind "$0" /etc/hosts && { "$@"; exit; }' "$scratch/hosts" \
 		setpriv --bounding-set=-all --inh-caps=-all "$@"
 }
 run_script on_b
@@ -120,7 +121,7 @@ mount -t tmpfs -o mode=1777 pod "$scratch/shm" || fail 'no tmpfs'
 trap 'umount "$scratch/shm"; at_exit' EXIT
 container() {
 	"$urnic" host exec -n "$network" a -- unshare --mount --pid --fork --mount-proc sh -c '
-		mount --rbind "$0" /dev/shm && mount -o remount,bind,ro / && exec "$@"' "$scratch/shm" \
+		mount --rbind "$0" /dev/shm && mount -o remount,bind,ro / && { "$@"; exit; }' "$scratch/shm" \
 		setpriv --reuid=1000 --regid=1000 --clear-groups --bounding-set=-all --no-new-privs "$@"
 }
 script 'A Kubernetes pod' server
