@@ -10,6 +10,7 @@
 need ucx_perftest io_demo
 port=13337
 view=--view
+ucx_info -b | grep -q 'uct_MODULES.*:ib' || skip 'UCX was built here without its module for verbs'
 network_up 9000
 reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
 device=rocep_veth0:1
