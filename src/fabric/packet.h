@@ -23,6 +23,8 @@ enum fabric_ecn {
 struct fabric_packet {
 	struct fabric_packet *next; /* in a queue, on a link or in the pool */
 	uint64_t at_ps; /* on a link: when its last bit arrives */
+	uint64_t queued_ps; /* in an egress queue: since when */
+	uint64_t paused_before_ps; /* how long that queue had been paused in all by then */
 	uint64_t number; /* within its flow, as the sending host counts */
 	uint32_t flow; /* as the hosts count flows */
 	uint32_t source; /* host */

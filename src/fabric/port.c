@@ -23,6 +23,8 @@ void port_enqueue(struct fabric *fabric, uint32_t number, struct fabric_packet *
 	struct fabric_port *port = &fabric->ports[number];
 	struct port_priority *of = &port->priority[packet->priority];
 
+	packet->queued_ps = fabric->now_ps;
+	packet->paused_before_ps = pause_total_ps(fabric, number, packet->priority);
 	if (!of->queue.first)
 		port->head_bytes[packet->priority] = packet->bytes;
 	packet_queue_push(&of->queue, packet);

@@ -19,6 +19,7 @@ const char command_sim_help[] =
 	"\n"
 	"  --json           print the results as JSON\n"
 	"  --csv PREFIX     write queue lengths to PREFIX-queues.csv, rates to PREFIX-rates.csv\n"
+	"  --explain FLOW   say why this flow took its time: flows count from 0 in their order\n"
 	"  --html FILE      write a page with plots of rates, queues, pauses and times\n"
 	"  --interval US    the time between two rows or points of these; the default is a 200th of\n"
 	"                   the run\n"
@@ -41,6 +42,8 @@ struct sim_options {
 	const char *html_path;
 	bool has_json;
 	bool has_seed;
+	bool has_flow;
+	uint64_t flow;
 	uint64_t seed;
 	double interval_us; /* 0: the default */
 };
@@ -55,6 +58,18 @@ static const char **path_of(struct sim_options *options, const char *name)
 	return strcmp(name, "--html") == 0 ? &options->html_path : NULL;
 }
 
+static bool count_read(const char *name, const char *value, uint64_t *ret_count)
+{
+	char *end;
+
+	errno = 0;
+	*ret_count = strtoull(value, &end, 10);
+	if (value[0] >= '0' && value[0] <= '9' && !*end && !errno)
+		return true;
+	complain("sim: %s takes a whole number", name);
+	return false;
+}
+
 static bool value_read(struct sim_options *options, const char *name, const char *value)
 {
 	char *end = NULL;
@@ -63,14 +78,13 @@ static bool value_read(struct sim_options *options, const char *name, const char
 		*path_of(options, name) = value;
 		return true;
 	}
-	errno = 0;
 	if (strcmp(name, "--seed") == 0) {
 		options->has_seed = true;
-		options->seed = strtoull(value, &end, 10);
-		if (value[0] >= '0' && value[0] <= '9' && !*end && !errno)
-			return true;
-		complain("sim: --seed takes a whole number");
-		return false;
+		return count_read(name, value, &options->seed);
+	}
+	if (strcmp(name, "--explain") == 0) {
+		options->has_flow = true;
+		return count_read(name, value, &options->flow);
 	}
 	options->interval_us = strtod(value, &end);
 	if (end != value && !*end && options->interval_us >= 0.001 && options->interval_us <= 1e9)
@@ -82,7 +96,7 @@ static bool value_read(struct sim_options *options, const char *name, const char
 static bool has_value(struct sim_options *options, const char *name)
 {
 	return path_of(options, name) || strcmp(name, "--seed") == 0 ||
-		strcmp(name, "--interval") == 0;
+		strcmp(name, "--explain") == 0 || strcmp(name, "--interval") == 0;
 }
 
 static bool options_read(struct sim_options *options, int argc, char **argv)
@@ -113,6 +127,21 @@ static bool options_read(struct sim_options *options, int argc, char **argv)
 	return options->path;
 }
 
+static bool flow_explain(struct sim_run *run, const struct sim_options *options)
+{
+	if (options->flow >= run->scenario.flow_count) {
+		complain("sim: there is no flow %llu: flows are 0 to %u",
+			(unsigned long long)options->flow, run->scenario.flow_count - 1);
+		return false;
+	}
+	if (options->pcap_path || options->has_json) {
+		complain("sim: --explain and %s exclude each other",
+			options->pcap_path ? "--pcap" : "--json");
+		return false;
+	}
+	return sim_explain_init(run, (uint32_t)options->flow);
+}
+
 static bool scenario_execute(struct sim_run *run, const struct sim_options *options)
 {
 	if (!sim_run_init(run))
@@ -125,6 +154,8 @@ static bool scenario_execute(struct sim_run *run, const struct sim_options *opti
 	run->has_samples = options->html_path;
 	if (run->has_samples && !sim_samples_init(&run->samples, run))
 		return false;
+	if (options->has_flow && !flow_explain(run, options))
+		return false;
 	if (options->pcap_path && !sim_pcap_open(run, options->pcap_path))
 		return false;
 	return sim_run_execute(run);
@@ -134,7 +165,10 @@ static bool results_print(const struct sim_run *run, const struct sim_options *o
 {
 	if (options->has_json)
 		return sim_json_print(run);
-	sim_report_print(run);
+	if (run->hops)
+		sim_explain_print(run);
+	else
+		sim_report_print(run);
 	if (!fflush(stdout) && !ferror(stdout))
 		return true;
 	complain("the results cannot be printed: %s", strerror(errno));

@@ -27,6 +27,8 @@ struct sim_run {
 	FILE *queues; /* CSV; NULL: none */
 	FILE *rates;
 	FILE *capture; /* pcapng; NULL: none */
+	struct sim_hop *hops; /* of the explained flow, by port; NULL: none is explained */
+	uint32_t explained;
 	uint64_t interval_ps; /* between two rows of CSV, and two points of a page */
 	uint64_t *sampled_bytes; /* of each flow at the last row */
 	bool has_samples; /* for a page */
@@ -62,6 +64,12 @@ bool sim_csv_close(struct sim_run *run);
  */
 bool sim_pcap_open(struct sim_run *run, const char *path);
 bool sim_pcap_close(struct sim_run *run);
+
+/* --- why a flow took its time (sim_explain.c) --- */
+
+/* Note from now on what happens to a flow's frames; the flow exists. */
+bool sim_explain_init(struct sim_run *run, uint32_t flow);
+void sim_explain_print(const struct sim_run *run);
 
 /* --- results --- */
 

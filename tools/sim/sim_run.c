@@ -87,6 +87,7 @@ void sim_run_done(struct sim_run *run)
 	if (run->arena_memory)
 		munmap(run->arena_memory, ARENA_SPAN(ARENA_BYTES));
 	free(run->sampled_bytes);
+	free(run->hops);
 	sim_samples_done(&run->samples);
 	scenario_done(&run->scenario);
 }
