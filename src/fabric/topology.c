@@ -31,8 +31,10 @@ static int hosts_add(struct fabric *fabric, const struct topology *topology, uin
 static int switches_connect(
 	struct fabric *fabric, const struct topology *topology, uint32_t a, uint32_t b)
 {
-	return fabric_connect(fabric, (struct fabric_node){.number = a},
-		(struct fabric_node){.number = b}, topology->switch_link.rate_mbps,
+	struct fabric_node from = {.number = a};
+	struct fabric_node to = {.number = b};
+
+	return fabric_connect(fabric, from, to, topology->switch_link.rate_mbps,
 		topology->switch_link.delay_ps, NULL);
 }
 

@@ -114,8 +114,9 @@ bool scenario_read_cables(
 
 static bool route_set(struct fabric *fabric, const struct scenario_route *route)
 {
-	uint32_t port = scenario_port_between(fabric, (struct fabric_node){.number = route->at},
-		(struct fabric_node){.number = route->via});
+	struct fabric_node at = {.number = route->at};
+	struct fabric_node via = {.number = route->via};
+	uint32_t port = scenario_port_between(fabric, at, via);
 
 	return !route_override(fabric, route->at, route->to, port);
 }

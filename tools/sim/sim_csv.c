@@ -50,7 +50,7 @@ static void queues_sample(const struct sim_run *run, double time_us)
 			sim_port_name(fabric, i, name);
 			fprintf(run->queues, "%.3f,%s,%u,%llu,%u\n", time_us, name, j,
 				(unsigned long long)port->priority[j].queue_bytes,
-				port->paused >> j & 1);
+				(uint32_t)port->paused >> j & 1);
 		}
 }
 

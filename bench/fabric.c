@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events per second and core of the simulated network, beside a heap of the same size from which
+ * events are popped and pushed again. CPU time, so other programs disturb little.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "fabric/engine_host.h"
+#include "support/arena_memory.h"
+#include "support/fabric_net.h"
+
+#define US FABRIC_PS_PER_US
+
+/* Address space; pages that nobody touches cost nothing. */
+#define BENCH_ARENA_BYTES (1ull << 32)
+
+enum { MTU_BYTES = 1024, LOOPS = 4000000 };
+
+static double cpu_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A loop that pops an event and pushes it again at a random later time. */
+static double heap_events_per_s(uint32_t count)
+{
+	struct event_heap heap = {0};
+	struct fabric_random random = {1};
+	double start_s;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (event_heap_push(&heap, fabric_random_below(&random, 100000), i))
+			abort();
+	start_s = cpu_s();
+	for (uint32_t i = 0; i < LOOPS; i++) {
+		struct event event = event_heap_pop(&heap);
+
+		if (event_heap_push(
+			    &heap, event.at + fabric_random_below(&random, 100000), event.what))
+			abort();
+	}
+	event_heap_done(&heap);
+	return LOOPS / (cpu_s() - start_s);
+}
+
+static void run_print(const char *what, struct fabric *fabric, uint64_t until_ps)
+{
+	double start_s = cpu_s();
+	double events_per_s;
+	uint32_t pending;
+
+	if (fabric_run(fabric, until_ps))
+		abort();
+	events_per_s = (double)fabric->event_count / (cpu_s() - start_s);
+	pending = fabric->events.count;
+	printf("%-44s%12.2f%12u%12.2f\n", what, events_per_s / 1e6, pending,
+		heap_events_per_s(pending + 1) / 1e6);
+}
+
+static void sources_run(const char *what, struct net *net, uint64_t until_ps)
+{
+	net_start(net);
+	run_print(what, net->fabric, until_ps);
+	net_done(net);
+}
+
+static void engines_run(const char *what, struct net *net, struct fabric_flow *flows,
+	uint32_t count, uint64_t until_ps)
+{
+	struct engine_hosts_init init = {.mtu_bytes = MTU_BYTES,
+		.message_bytes = 1 << 20,
+		.depth = 2,
+		.timeout = 14,
+		.retry_count = 7};
+	void *memory = arena_memory_new(BENCH_ARENA_BYTES);
+	struct engine_hosts *hosts;
+	struct arena arena;
+
+	arena_init(&arena, memory, BENCH_ARENA_BYTES);
+	init.arena = &arena;
+	net->config.frame_bytes_max = engine_host_frame_bytes(MTU_BYTES);
+	net->config.data_capacity = engine_host_data_bytes(MTU_BYTES);
+	net->fabric = fabric_create(&net->config);
+	if (!net->fabric || topology_build(net->fabric, &net->topology))
+		abort();
+	hosts = engine_hosts_create(net->fabric, &init, flows, count);
+	if (!hosts)
+		abort();
+	run_print(what, net->fabric, until_ps);
+	engine_hosts_destroy(hosts);
+	fabric_destroy(net->fabric);
+	arena_memory_free(memory, BENCH_ARENA_BYTES);
+}
+
+static void incast_init(struct net *net)
+{
+	net_init(net, TOPOLOGY_STAR);
+	net->topology.hosts = 9;
+	for (uint32_t i = 1; i < 9; i++)
+		net_flow(net, i, 0);
+}
+
+/* 1,024 hosts, ten flows each. */
+static void fat_tree_run(struct net *net)
+{
+	enum { HOSTS = 1024, FLOWS = 10 };
+	struct fabric_flow *flows =
+		(struct fabric_flow *)calloc(HOSTS * FLOWS, sizeof(struct fabric_flow));
+
+	if (!flows)
+		abort();
+	net_init(net, TOPOLOGY_FAT_TREE);
+	net->topology.k = 16;
+	for (uint32_t i = 0; i < HOSTS * FLOWS; i++)
+		flows[i] = (struct fabric_flow){
+			.source = i / FLOWS,
+			.destination = (i / FLOWS + HOSTS / 2) % HOSTS,
+			.source_port = (uint16_t)(0xc000 + i % 0x4000),
+			.priority = NET_PRIORITY,
+		};
+	engines_run("fat tree, 1024 hosts, 10240 queue pairs", net, flows, HOSTS * FLOWS, 30 * US);
+	free(flows);
+}
+
+int main(void)
+{
+	static struct net net;
+
+	printf("%-44s%12s%12s%12s\n%-44s%12s%12s%12s\n", "", "million", "events", "a heap of", "",
+		"events/s", "pending", "that size");
+	incast_init(&net);
+	sources_run("incast of 8 plain sources", &net, 20000 * US);
+	incast_init(&net);
+	engines_run("incast of 8 engines", &net, net.flows, net.flow_count, 20000 * US);
+	fat_tree_run(&net);
+	return 0;
+}
