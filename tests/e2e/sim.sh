@@ -49,6 +49,9 @@ grep -q '"tx_pause":	[1-9]' "$files/json" && fail 'DCQCN does not spare the netw
 "$urnic" sim --json "$examples/deadlock.json" >"$files/json" || fail 'deadlock --json'
 matches_schema sim <"$files/json"
 
+"$urnic" sim "$examples/dcqcn-cliff.json" | awk '$1 == "s0>h0" && $3 > 200 { found = 1 } END { exit !found }' ||
+	fail 'many flows have a short queue'
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
