@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -453,15 +454,53 @@ static void streams_blocked_in_both_directions_are_resumed_by_the_threads(void *
 	wait_until(DEPTH, DEPTH);
 }
 
+/* A thread has the lock of b's lane. The main thread may then take that of a's: it has one lock. */
+struct holder {
+	pthread_t thread;
+	sem_t is_locked;
+	sem_t may_unlock;
+};
+
+static void *holder_main(void *argument)
+{
+	struct holder *holder = argument;
+
+	worker_lock(b.worker);
+	sem_post(&holder->is_locked);
+	while (sem_wait(&holder->may_unlock))
+		assert_int_equal(errno, EINTR);
+	worker_unlock(b.worker);
+	return NULL;
+}
+
+static void hold_b(struct holder *holder)
+{
+	sem_init(&holder->is_locked, 0, 0);
+	sem_init(&holder->may_unlock, 0, 0);
+	assert_int_equal(pthread_create(&holder->thread, NULL, holder_main, holder), 0);
+	while (sem_wait(&holder->is_locked))
+		assert_int_equal(errno, EINTR);
+}
+
+static void let_go_of_b(struct holder *holder)
+{
+	sem_post(&holder->may_unlock);
+	pthread_join(holder->thread, NULL);
+	sem_destroy(&holder->is_locked);
+	sem_destroy(&holder->may_unlock);
+}
+
 static void stream_blocked_by_a_post_wakes_the_sleeping_thread(void **state)
 {
+	struct holder holder;
+
 	(void)state;
 	post_receives(&b, DEPTH);
 	thread_start(&a);
 	thread_start(&b);
-	worker_lock(b.worker); /* nothing is read before all is posted */
+	hold_b(&holder); /* nothing is read before all is posted */
 	fill(&a, DEPTH - 1);
-	worker_unlock(b.worker);
+	let_go_of_b(&holder);
 	wait_until(0, DEPTH);
 }
 
