@@ -23,6 +23,7 @@
 
 enum {
 	DEVICES_MAX = 64,
+	FILE_MODE = 0444,
 	OPEN_MS = 20, /* between two updates while a file is open */
 	BUSY_MS = 1000, /* between two updates while programs use urnic, and no file is open */
 	/* Between two searches for processes that have the view, once the program has ended. */
@@ -53,9 +54,10 @@ static const char *const hardware_names[COUNTER_COUNT] = {
 struct port {
 	uint32_t ifindex;
 	uint64_t total[COUNTER_COUNT];
-	int port_fd[PORT_COUNTER_COUNT];
-	int hardware_fd[COUNTER_COUNT];
-	int directory_fd[2];
+	/* What the files contain */
+	uint64_t port_written[PORT_COUNTER_COUNT];
+	uint64_t hardware_written[COUNTER_COUNT];
+	int directory_fd[2]; /* of PORT_DIRECTORY and HARDWARE_DIRECTORY */
 };
 
 /* The counters of a queue pair at the last update. */
@@ -78,23 +80,19 @@ static struct seen_list before;
 
 static int file_make(int directory, const char *name)
 {
-	int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+	int result = fd >= 0 && pwrite(fd, "0\n", 2, 0) == 2 ? 0 : -errno;
 
-	if (fd >= 0 && pwrite(fd, "0\n", 2, 0) < 0) {
+	if (fd >= 0)
 		close(fd);
-		return -1;
-	}
-	return fd;
+	return result;
 }
 
-/*
- * Make a directory and its files. The call sets the descriptor of each file that it has opened,
- * also if it fails at a later file.
- */
+/* Make a directory and its files. The call sets *ret_directory also if it fails at a file. */
 static int directory_make(int device, const char *path, const char *const *names, uint32_t count,
-	int *ret_fds, int *ret_directory)
+	int *ret_directory)
 {
-	int directory;
+	int directory, result = 0;
 
 	if (mkdirat(device, path, 0755) < 0)
 		return -errno;
@@ -102,26 +100,16 @@ static int directory_make(int device, const char *path, const char *const *names
 	if (directory < 0)
 		return -errno;
 	*ret_directory = directory;
-	for (uint32_t i = 0; i < count; i++) {
-		ret_fds[i] = file_make(directory, names[i]);
-		if (ret_fds[i] < 0)
-			return -errno;
-	}
-	return 0;
-}
-
-static void fds_close(int *fds, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	for (uint32_t i = 0; i < count && result == 0; i++)
+		result = file_make(directory, names[i]);
+	return result;
 }
 
 static void port_destroy(struct port *port)
 {
-	fds_close(port->port_fd, PORT_COUNTER_COUNT);
-	fds_close(port->hardware_fd, COUNTER_COUNT);
-	fds_close(port->directory_fd, ARRAY_COUNT(port->directory_fd));
+	for (uint32_t i = 0; i < ARRAY_COUNT(port->directory_fd); i++)
+		if (port->directory_fd[i] >= 0)
+			close(port->directory_fd[i]);
 	free(port);
 }
 
@@ -132,8 +120,6 @@ static struct port *port_create(uint32_t ifindex)
 	if (!port)
 		return NULL;
 	port->ifindex = ifindex;
-	memset(port->port_fd, -1, sizeof(port->port_fd));
-	memset(port->hardware_fd, -1, sizeof(port->hardware_fd));
 	memset(port->directory_fd, -1, sizeof(port->directory_fd));
 	return port;
 }
@@ -149,10 +135,10 @@ int view_counters_add(int directory, const struct device_facts *device)
 	if (!port)
 		return -ENOMEM;
 	result = directory_make(directory, PORT_DIRECTORY, port_names, PORT_COUNTER_COUNT,
-		port->port_fd, &port->directory_fd[0]);
+		&port->directory_fd[0]);
 	if (result == 0)
 		result = directory_make(directory, HARDWARE_DIRECTORY, hardware_names,
-			COUNTER_COUNT, port->hardware_fd, &port->directory_fd[1]);
+			COUNTER_COUNT, &port->directory_fd[1]);
 	if (result < 0)
 		port_destroy(port);
 	else
@@ -160,17 +146,37 @@ int view_counters_add(int directory, const struct device_facts *device)
 	return result;
 }
 
-/* Write in place. The text never gets shorter, because the number only grows. */
-static void file_write(int fd, uint64_t value)
+/* Nobody may write to the files, so their owner permits it to itself first. */
+static int file_open(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno == EACCES && fchmodat(directory, name, FILE_MODE | S_IWUSR, 0) == 0) {
+		fd = openat(directory, name, O_WRONLY | O_CLOEXEC);
+		fchmodat(directory, name, FILE_MODE, 0);
+	}
+	return fd;
+}
+
+/*
+ * Write a value that has changed, in place. The text never gets shorter, because the number only
+ * grows. No descriptor stays open: each device has some sixty files, and the limit on open files
+ * may be as low. If the file cannot be written, it keeps its old value.
+ */
+static void file_write(int directory, const char *name, uint64_t value, uint64_t *written)
 {
 	char text[24];
 	int bytes = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)value);
+	int fd = value == *written ? -1 : file_open(directory, name);
 
-	if (pwrite(fd, text, (size_t)bytes, 0) < 0)
-		return; /* keep the old value */
+	if (fd < 0)
+		return;
+	if (pwrite(fd, text, (size_t)bytes, 0) == bytes)
+		*written = value;
+	close(fd);
 }
 
-static void port_write(const struct port *port)
+static void port_write(struct port *port)
 {
 	const uint64_t *total = port->total;
 	const uint64_t values[PORT_COUNTER_COUNT] = {
@@ -185,9 +191,10 @@ static void port_write(const struct port *port)
 	};
 
 	for (uint32_t i = 0; i < PORT_COUNTER_COUNT; i++)
-		file_write(port->port_fd[i], values[i]);
+		file_write(port->directory_fd[0], port_names[i], values[i], &port->port_written[i]);
 	for (uint32_t i = 0; i < COUNTER_COUNT; i++)
-		file_write(port->hardware_fd[i], total[i]);
+		file_write(port->directory_fd[1], hardware_names[i], total[i],
+			&port->hardware_written[i]);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -362,6 +369,7 @@ static _Noreturn void counters_keep(int program, int inotify)
 	int open_count = 0;
 	bool is_busy = programs_update();
 
+	open_count = count_open(inotify, open_count);
 	for (;;) {
 		int wait_ms = is_busy ? BUSY_MS : -1;
 		bool is_left = polled[1].fd < 0;
@@ -381,8 +389,9 @@ static _Noreturn void counters_keep(int program, int inotify)
 		 * urnicd can become idle and end.
 		 */
 		if (is_busy || open_count > 0 || polled[0].revents) {
-			open_count = count_open(inotify, open_count);
 			is_busy = programs_update();
+			/* The update's own calls of open() and close() are among the events. */
+			open_count = count_open(inotify, open_count);
 		}
 	}
 }
