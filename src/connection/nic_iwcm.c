@@ -112,7 +112,7 @@ static void sockets_serve(void)
 
 static void *thread_main(void *unused)
 {
-	struct epoll_event event;
+	struct epoll_event unused_events[EVENTS_MAX];
 
 	(void)unused;
 	own_thread_wake();
@@ -124,7 +124,13 @@ static void *thread_main(void *unused)
 		iwcm_manager.sleeps_until_ns = min_u64(conns_expire(), listeners_resume());
 		timeout_ms = clock_ms_until(iwcm_manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
-		own_thread_epoll_wait(iwcm_manager.epoll, &event, 1, timeout_ms);
+		/*
+		 * epoll puts what it reports at the end of its list. It reports all here, so that
+		 * sockets_serve() gets them in the order in which they became ready: a program may
+		 * number its connections in that order.
+		 */
+		own_thread_epoll_wait(
+			iwcm_manager.epoll, unused_events, EVENTS_MAX, timeout_ms);
 		kick_clear(iwcm_manager.kick);
 	}
 	return NULL;

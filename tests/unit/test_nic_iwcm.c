@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The connection manager for iWARP, before a queue pair has a connection: the order in which
- * requests reach a listener. The listeners are plain sockets.
+ * requests reach a listener. The other end is a plain socket.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,7 +22,7 @@
 
 #include "connection/nic_iwcm.h"
 
-enum { CONNS = 3, WAIT_MS = 60000 };
+enum { CONNS = 3, LATE = 4, WAIT_MS = 60000 };
 
 static struct nic_iw_conn conns[CONNS];
 static _Atomic uint32_t refusals; /* of conns[0], when the last other connection failed */
@@ -29,11 +30,20 @@ static int taken_fds[CONNS]; /* by request_take() */
 static uint32_t taken_count;
 static int failed[2]; /* a pipe: the numbers of the connections that failed, in their order */
 
+static int requested[2]; /* a pipe: the ports of the peers whose requests arrived, in their order */
+static _Atomic bool is_held; /* the manager waits after each request */
+
 /* The manager is locked. */
 static void on_event(enum nic_iw_event event, struct nic_iw_conn *conn)
 {
 	char number = (char)(conn - conns);
 
+	if (event == NIC_IW_REQUESTED) {
+		(void)!write(requested[1], &conn->remote.port, sizeof(conn->remote.port));
+		while (atomic_load(&is_held))
+			sched_yield();
+		return;
+	}
 	if (event != NIC_IW_FAILED)
 		return;
 	atomic_store(&refusals, conns[0].refusals);
@@ -180,10 +190,61 @@ static void connection_that_is_closed_lets_the_next_one_try(void **state)
 	close_all();
 }
 
+/* Connect to a port and send an MPA request. Returns the socket's own port. */
+static uint16_t request_send(uint16_t port, int *ret_fd)
+{
+	static const uint8_t frame[] = "MPA ID Req Frame\x40\x01\x00"; /* the final 0 counts, too */
+	struct sockaddr_in name = {.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(port)};
+	socklen_t bytes = sizeof(name);
+
+	*ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_return_code(connect(*ret_fd, (struct sockaddr *)&name, sizeof(name)), errno);
+	assert_int_equal(write(*ret_fd, frame, sizeof(frame)), sizeof(frame));
+	assert_return_code(getsockname(*ret_fd, (struct sockaddr *)&name, &bytes), errno);
+	return ntohs(name.sin_port);
+}
+
+static uint16_t await_request(void)
+{
+	uint16_t port;
+
+	await_input(requested[0]);
+	assert_int_equal(read(requested[0], &port, sizeof(port)), sizeof(port));
+	return port;
+}
+
+static void requests_that_wait_are_reported_in_the_order_of_their_arrival(void **state)
+{
+	const struct port_tcp_address here = {.gid = gid_from_ipv4((uint8_t[]){127, 0, 0, 1})};
+	struct nic_iw_listener listener = {.fd = -1};
+	struct sockaddr_in name;
+	socklen_t bytes = sizeof(name);
+	uint16_t ports[LATE + 1];
+	int fds[LATE + 1];
+
+	(void)state;
+	assert_int_equal(nic_iwcm_listen(&listener, &here, false, LATE + 1), 0);
+	assert_return_code(getsockname(listener.fd, (struct sockaddr *)&name, &bytes), errno);
+	atomic_store(&is_held, true);
+	for (uint32_t i = 0; i <= LATE; i++) {
+		ports[i] = request_send(ntohs(name.sin_port), &fds[i]);
+		if (i == 0)
+			assert_int_equal(await_request(), ports[0]);
+	}
+	atomic_store(&is_held, false);
+	for (uint32_t i = 1; i <= LATE; i++)
+		assert_int_equal(await_request(), ports[i]);
+	for (uint32_t i = 0; i <= LATE; i++)
+		close(fds[i]);
+	nic_iwcm_unlisten(&listener);
+}
+
 static int start(void **state)
 {
 	(void)state;
-	return pipe(failed) || nic_iwcm_start(on_event);
+	return pipe(failed) || pipe(requested) || nic_iwcm_start(on_event);
 }
 
 int main(void)
@@ -192,6 +253,7 @@ int main(void)
 		cmocka_unit_test(requests_reach_a_listener_in_the_order_of_the_calls),
 		cmocka_unit_test(connection_that_fails_lets_the_next_one_try),
 		cmocka_unit_test(connection_that_is_closed_lets_the_next_one_try),
+		cmocka_unit_test(requests_that_wait_are_reported_in_the_order_of_their_arrival),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);
