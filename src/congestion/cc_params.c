@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-
-/* Words that a sentence repeats are cut to this length. */
-enum { WORD_BYTES_MAX = 40 };
+#include "base/why.h"
 
 static const char *const algorithm_names[CC_ALGORITHM_COUNT] = {
 	[CC_OFF] = "off",
@@ -32,52 +30,25 @@ const char *cc_preset_name(enum cc_preset preset)
 
 /* --- sentences --- */
 
-static void why_add_part(char why[CC_WHY_BYTES], const struct text_part *part)
-{
-	size_t used = strlen(why), bytes = part->bytes;
-
-	if (bytes > CC_WHY_BYTES - 1 - used)
-		bytes = CC_WHY_BYTES - 1 - used;
-	memcpy(why + used, part->text, bytes);
-	why[used + bytes] = '\0';
-	text_make_printable(why + used);
-}
-
-static void why_add(char why[CC_WHY_BYTES], const char *text)
-{
-	const struct text_part whole = {text, strlen(text)};
-
-	why_add_part(why, &whole);
-}
-
-static void why_add_word(char why[CC_WHY_BYTES], const struct text_part *word)
-{
-	const struct text_part cut = {
-		word->text, word->bytes < WORD_BYTES_MAX ? word->bytes : WORD_BYTES_MAX};
-
-	why_add(why, "'");
-	why_add_part(why, &cut);
-	why_add(why, "'");
-}
-
 static void why_name(char why[CC_WHY_BYTES], const struct text_part *name)
 {
 	why[0] = '\0';
-	why_add(why, "there is no ");
-	why_add_word(why, name);
-	why_add(why, "; write off, dcqcn or swift, preset=NAME or PARAMETER=NUMBER; ");
-	why_add(why, "`urnic explain rp_ np_ swift_` lists the parameters");
+	why_add(why, CC_WHY_BYTES, "there is no ");
+	why_add_word(why, CC_WHY_BYTES, name);
+	why_add(why, CC_WHY_BYTES,
+		"; write off, dcqcn or swift, preset=NAME or PARAMETER=NUMBER; ");
+	why_add(why, CC_WHY_BYTES, "`urnic explain rp_ np_ swift_` lists the parameters");
 }
 
 static void why_value(
 	char why[CC_WHY_BYTES], const char *name, const struct text_part *value, const char *values)
 {
 	why[0] = '\0';
-	why_add(why, name);
-	why_add(why, " is ");
-	why_add_word(why, value);
-	why_add(why, "; it may be ");
-	why_add(why, values);
+	why_add(why, CC_WHY_BYTES, name);
+	why_add(why, CC_WHY_BYTES, " is ");
+	why_add_word(why, CC_WHY_BYTES, value);
+	why_add(why, CC_WHY_BYTES, "; it may be ");
+	why_add(why, CC_WHY_BYTES, values);
 }
 
 /* --- values --- */

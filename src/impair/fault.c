@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/why.h"
 #include "impair/plan.h"
 #include "impair/value.h"
 #include "wire/opcode.h"
@@ -200,10 +201,11 @@ static bool rest_take(struct words *words, struct impair_fault *fault)
 static void why_verb(char why[IMPAIR_WHY_BYTES], const struct text_part *word)
 {
 	why[0] = '\0';
-	impair_why_add(why, "there is no fault '");
-	impair_why_add_part(why, word);
-	impair_why_add(why, "'; a fault begins with");
-#define VERB(name, form, syntax) impair_why_add(why, IMPAIR_VERB_##name ? ", " #name : " " #name);
+	why_add(why, IMPAIR_WHY_BYTES, "there is no fault '");
+	why_add_part(why, IMPAIR_WHY_BYTES, word);
+	why_add(why, IMPAIR_WHY_BYTES, "'; a fault begins with");
+#define VERB(name, form, syntax) \
+	why_add(why, IMPAIR_WHY_BYTES, IMPAIR_VERB_##name ? ", " #name : " " #name);
 #include "impair/verb.def"
 #undef VERB
 }
@@ -217,18 +219,19 @@ static void why_rest(
 	bool is_packet = verbs[fault->verb].form == FORM_PACKET && words->next == 1;
 
 	why[0] = '\0';
-	impair_why_add(why, "'");
-	impair_why_add_part(why, words_are_over(words) ? &end : &words->word[words->next]);
-	impair_why_add(why, "' is wrong in '");
-	impair_why_add_part(why, &cut);
-	impair_why_add(why, "'; write ");
-	impair_why_add(why, verbs[fault->verb].syntax);
+	why_add(why, IMPAIR_WHY_BYTES, "'");
+	why_add_part(
+		why, IMPAIR_WHY_BYTES, words_are_over(words) ? &end : &words->word[words->next]);
+	why_add(why, IMPAIR_WHY_BYTES, "' is wrong in '");
+	why_add_part(why, IMPAIR_WHY_BYTES, &cut);
+	why_add(why, IMPAIR_WHY_BYTES, "'; write ");
+	why_add(why, IMPAIR_WHY_BYTES, verbs[fault->verb].syntax);
 	if (!is_packet)
 		return;
-	impair_why_add(why, " with PACKET one of: ");
+	why_add(why, IMPAIR_WHY_BYTES, " with PACKET one of: ");
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-		impair_why_add(why, i ? ", " : "");
-		impair_why_add(why, kinds[i].words);
+		why_add(why, IMPAIR_WHY_BYTES, i ? ", " : "");
+		why_add(why, IMPAIR_WHY_BYTES, kinds[i].words);
 	}
 }
 
@@ -250,9 +253,9 @@ static bool fault_parse(
 
 	if (!words_split(line, &words) || plan->fault_count == IMPAIR_FAULTS_MAX) {
 		why[0] = '\0';
-		impair_why_add(why, "too many words, or more than 64 faults, at '");
-		impair_why_add_part(why, line);
-		impair_why_add(why, "'");
+		why_add(why, IMPAIR_WHY_BYTES, "too many words, or more than 64 faults, at '");
+		why_add_part(why, IMPAIR_WHY_BYTES, line);
+		why_add(why, IMPAIR_WHY_BYTES, "'");
 		return false;
 	}
 	if (words.count == 0)

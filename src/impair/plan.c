@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/why.h"
 #include "impair/value.h"
-
-/* A sentence quotes at most this many bytes of a value. */
-enum { WORD_BYTES_MAX = 40 };
 
 static bool share_set(uint32_t *share, const struct text_part *text)
 {
@@ -47,27 +45,21 @@ static bool path_set(char (*path)[IMPAIR_PATH_BYTES], const struct text_part *te
 static void why_value(char why[IMPAIR_WHY_BYTES], const char *name, const struct text_part *value,
 	const char *values)
 {
-	const struct text_part cut = {
-		value->text, value->bytes < WORD_BYTES_MAX ? value->bytes : WORD_BYTES_MAX};
-
 	why[0] = '\0';
-	impair_why_add(why, name);
-	impair_why_add(why, " is '");
-	impair_why_add_part(why, &cut);
-	impair_why_add(why, "'; it may be ");
-	impair_why_add(why, values);
+	why_add(why, IMPAIR_WHY_BYTES, name);
+	why_add(why, IMPAIR_WHY_BYTES, " is ");
+	why_add_word(why, IMPAIR_WHY_BYTES, value);
+	why_add(why, IMPAIR_WHY_BYTES, "; it may be ");
+	why_add(why, IMPAIR_WHY_BYTES, values);
 }
 
 static void why_name(char why[IMPAIR_WHY_BYTES], const struct text_part *name)
 {
-	const struct text_part cut = {
-		name->text, name->bytes < WORD_BYTES_MAX ? name->bytes : WORD_BYTES_MAX};
-
 	why[0] = '\0';
-	impair_why_add(why, "there is no impairment '");
-	impair_why_add_part(why, &cut);
-	impair_why_add(why, "'; write NAME=VALUE with one of:");
-#define SETTING(setting, kind, values) impair_why_add(why, " " #setting);
+	why_add(why, IMPAIR_WHY_BYTES, "there is no impairment ");
+	why_add_word(why, IMPAIR_WHY_BYTES, name);
+	why_add(why, IMPAIR_WHY_BYTES, "; write NAME=VALUE with one of:");
+#define SETTING(setting, kind, values) why_add(why, IMPAIR_WHY_BYTES, " " #setting);
 #include "impair/setting.def"
 #undef SETTING
 }

@@ -126,22 +126,3 @@ bool impair_side_parse(const struct text_part *text, enum impair_side *ret_side)
 		return false;
 	return true;
 }
-
-void impair_why_add_part(char why[IMPAIR_WHY_BYTES], const struct text_part *part)
-{
-	size_t used = strlen(why);
-	size_t bytes = part->bytes;
-
-	if (bytes > IMPAIR_WHY_BYTES - 1 - used)
-		bytes = IMPAIR_WHY_BYTES - 1 - used;
-	memcpy(why + used, part->text, bytes);
-	why[used + bytes] = '\0';
-	text_make_printable(why + used);
-}
-
-void impair_why_add(char why[IMPAIR_WHY_BYTES], const char *text)
-{
-	const struct text_part whole = {text, strlen(text)};
-
-	impair_why_add_part(why, &whole);
-}

@@ -18,11 +18,4 @@ bool impair_size_parse(const struct text_part *text, uint64_t *ret_bytes); /* as
 bool impair_number_parse(const struct text_part *text, uint32_t *ret_number);
 bool impair_side_parse(const struct text_part *text, enum impair_side *ret_side);
 
-/*
- * Append `text` to the sentence in `why`. What does not fit is left out. Bytes that are not
- * printable become '?'.
- */
-void impair_why_add(char why[IMPAIR_WHY_BYTES], const char *text);
-void impair_why_add_part(char why[IMPAIR_WHY_BYTES], const struct text_part *part);
-
 #endif
