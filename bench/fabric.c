@@ -12,7 +12,7 @@
 
 #define US FABRIC_PS_PER_US
 
-/* Address space; pages that nobody touches cost nothing. */
+/* The size of the mapping. The kernel gives memory only to pages that the benchmark touches. */
 #define BENCH_ARENA_BYTES (1ull << 32)
 
 enum { MTU_BYTES = 1024, LOOPS = 4000000 };

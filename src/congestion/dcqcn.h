@@ -10,7 +10,7 @@
  * half of the way to R_T (fast recovery), later R_T rises, too (additive and hyper increase). When
  * the rate has reached the line's, the state ends, and the next CNP is a first one again.
  *
- * Nobody waits for the timers: dcqcn_advance() makes up for all that have expired. So a sender
+ * No thread waits for the timers: dcqcn_advance() makes up for all that have expired. So a sender
  * without limit costs nothing, and no packet sets a timer. After any time the number of steps is
  * bounded by the time from the lowest rate to the line's, because all timers end there.
  *

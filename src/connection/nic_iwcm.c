@@ -98,8 +98,8 @@ static uint64_t listeners_resume(void)
 }
 
 /*
- * Serve the sockets that are ready now. The manager is locked: nobody closes a socket, so a number
- * that epoll reports stands for the socket that is ready and not for a later one.
+ * Serve the sockets that are ready now. The manager is locked, so no thread closes a socket, and
+ * a descriptor that epoll reports is that of the ready socket, not of a later one.
  */
 static void sockets_serve(void)
 {

@@ -190,8 +190,8 @@ struct poll_thread {
 	/* The application has polled for some ticks, and has not become passive since */
 	bool is_regular;
 	/*
-	 * If not negative: how many more batches of acknowledgements the thread may hold in vain,
-	 * that is, until no answer of the program leaves with them. If negative: the negated number
+	 * If not negative: how many more batches of acknowledgements the thread may hold without an
+	 * answer of the program that leaves with them. If negative: the negated number
 	 * of batches that the thread does not hold before it tries again.
 	 */
 	int hold_budget;

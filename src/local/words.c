@@ -85,7 +85,7 @@ enum qp_local_result local_atomic(
 	if (!is_done)
 		return QP_LOCAL_PACKETS;
 	if (was_revoked) {
-		*ret_fault = FAULT_REMOTE_ACCESS; /* nobody knows whether the word has changed */
+		*ret_fault = FAULT_REMOTE_ACCESS; /* the word may have changed, or not */
 		return QP_LOCAL_FAILED;
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));

@@ -89,8 +89,8 @@ static uint32_t lower_rate(uint32_t a, uint32_t b)
 }
 
 /*
- * How early a packet may be. The burst is PACE_BURST_NS unless the program has set one, and at
- * least one packet.
+ * How long before its due time a packet may leave. The burst is PACE_BURST_NS unless the program
+ * has set one, and at least one packet.
  */
 static uint64_t burst_of(const struct pace *pace)
 {

@@ -9,7 +9,7 @@
 need ib_write_bw
 network_up
 
-# The peer ends in mid-transfer, so that the other end finds nobody any more.
+# The peer ends in mid-transfer, so that the requests of the other end get no answer.
 on b "$urnic" run ib_write_bw -F -d rocep_veth0 -D 300 -u 8 >/dev/null 2>&1 &
 await 'no server' on b sh -c 'ss -Hltn | grep -q :18515'
 on a env URNIC_LOG=info "$urnic" run ib_write_bw -F -d rocep_veth0 -D 300 -u 8 10.99.0.2 \
@@ -57,7 +57,7 @@ done >"$scratch/both"
 grep -A 12 ' REMOTE_ACCESS (' "$scratch/both" | grep -q 'the peer, process [0-9]* (badinput), kept REGION_' ||
 	fail "no half of the peer: $(head -n 40 "$scratch/both")"
 
-# Nobody else reads it.
+# Another user cannot read the failures.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	said=$(setpriv --reuid=65533 --regid=65533 --clear-groups "$urnic" explain --failed 2>&1)
 	! echo "$said" | grep -q "process $pid " || fail "another user reads $said"

@@ -98,7 +98,7 @@ void mistake_port_zero(struct mistake *m)
 		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
-/* One SEND, which nobody answers. */
+/* Post a SEND to a peer that cannot answer. */
 static void send_unanswered(struct mistake *m)
 {
 	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);

@@ -254,7 +254,7 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !channel_mark_holds(mark->channel))
-		fault = MR_FAULT_PAGE; /* nobody knows whether the word has changed */
+		fault = MR_FAULT_PAGE; /* the word may have changed, or not */
 	/* First clear the mark, because an owner that waits for the mark executes no request. */
 	channel_leave(mark->channel);
 	if (!fault && !place.here)

@@ -169,9 +169,9 @@ int backend_ring_fd(const struct backend_ring *ring);
 unsigned backend_ring_poll(struct backend_ring *ring);
 
 /*
- * Whether the ring keeps requests that the kernel has refused for now, often for lack of memory.
- * The descriptor does not become readable when the kernel has memory again, so the caller calls
- * backend_ring_poll() again some milliseconds later.
+ * Whether the ring keeps requests that the kernel has refused, often for lack of memory, and that
+ * it will try again. The descriptor does not become readable when the kernel has memory again, so
+ * the caller calls backend_ring_poll() again some milliseconds later.
  */
 bool backend_ring_is_put_off(const struct backend_ring *ring);
 
