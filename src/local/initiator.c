@@ -388,13 +388,24 @@ static enum qp_local_result read_execute(struct local_qp *local, const struct se
 	return QP_LOCAL_DONE;
 }
 
+/*
+ * Do both ends permit requests that have an answer? If not, the request goes by packets, and one of
+ * the engines refuses it.
+ */
+static bool may_be_answered(const struct local_qp *local)
+{
+	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+
+	return local->qp->attr.max_rd_atomic && (access & CHANNEL_ANSWERS);
+}
+
 enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault)
 {
 	struct local_qp *local = local_from_qp(qp);
 	enum qp_local_result result;
 
-	if ((wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic) ||
+	if ((wr_table[wqe->opcode].has_answer && !may_be_answered(local)) ||
 		(names_key(wqe) && local_is_invalidating(local)))
 		return QP_LOCAL_PACKETS;
 	if (local->target_srqs &&

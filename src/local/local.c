@@ -294,8 +294,10 @@ static void qp_quiesce(struct qp *qp, uint32_t key)
 
 static void qp_modified(struct qp *qp)
 {
-	atomic_store_explicit(
-		&local_from_qp(qp)->channel->access, qp->attr.access, memory_order_relaxed);
+	uint32_t answers = qp->attr.max_dest_rd_atomic ? CHANNEL_ANSWERS : 0;
+
+	atomic_store_explicit(&local_from_qp(qp)->channel->access, qp->attr.access | answers,
+		memory_order_relaxed);
 }
 
 static bool has_arrived(const struct qp *qp, struct psn next)

@@ -54,6 +54,7 @@ struct end {
 static struct end ends[2];
 static bool are_shared; /* the ends receive from shared receive queues */
 static enum qp_type types[2] = {QP_TYPE_RC, QP_TYPE_RC};
+static uint8_t rd_atomic_max = 4; /* max_dest_rd_atomic of both ends */
 
 enum { SRQN = 0x40007, XRCD = 2 }; /* of XRC ends */
 static uint32_t kicks;
@@ -239,7 +240,7 @@ static inline void meet(uint32_t number)
 		.path_mtu = 3,
 		.dest_qpn = other->qp->qpn,
 		.rq_psn = PSN,
-		.max_dest_rd_atomic = 4,
+		.max_dest_rd_atomic = rd_atomic_max,
 	};
 
 	modify(end->qp, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr);
@@ -326,6 +327,7 @@ static inline void post_at(uint32_t opcode, uint32_t bytes, uint32_t rkey, uint6
 		.sge = &sge,
 		.sge_count = 1,
 		.srqn = SRQN,
+		.flush = {bytes, FETH_PLACEMENT_GLOBAL, FETH_SELECT_RANGE},
 	};
 	uint32_t posted;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections within one host that are not RC: unreliable ones, and XRC.
+ * Connections within one host that are not RC with the usual limits: unreliable ones, XRC, and
+ * those of which the target answers no READs or atomics.
  */
 #include "ib/uc/uc.h"
 #include "support/local_ends.h"
@@ -18,6 +19,18 @@ static int setup_xrc(void **state)
 	return setup(state);
 }
 
+static int setup_without_answers(void **state)
+{
+	rd_atomic_max = 0;
+	return setup(state);
+}
+
+static int teardown_without_answers(void **state)
+{
+	rd_atomic_max = 4;
+	return teardown(state);
+}
+
 /* The next request goes by packets: no region has its key. */
 static void post_refused(void)
 {
@@ -32,6 +45,28 @@ static void packet_drop(void)
 
 	assert_true(engine_next_packet(&ends[0].lane, true, &run, NOW_NS) > 0);
 	assert_int_equal(engine_next_packet(&ends[0].lane, true, &run, NOW_NS), 0);
+}
+
+/* --- a target with max_dest_rd_atomic 0 --- */
+
+static void request_that_the_target_may_not_answer_goes_by_packets(void **state)
+{
+	static const uint32_t opcodes[] = {
+		WR_RDMA_READ, WR_ATOMIC_FETCH_AND_ADD, WR_ATOMIC_WRITE, WR_FLUSH};
+
+	(void)state;
+	ends[0].peer.ops = &mapped_ops;
+	post(WR_RDMA_WRITE, 8);
+	assert_false(has_packets(0));
+	for (uint32_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		teardown(state);
+		setup(state);
+		ends[0].peer.ops = &mapped_ops;
+		ends[1].memory[0] = 0x77;
+		post(opcodes[i], 8);
+		assert_true(has_packets(0));
+		assert_int_equal(ends[1].memory[0], 0x77);
+	}
 }
 
 /* --- unreliable connections --- */
@@ -219,6 +254,9 @@ static void xrc_queue_is_given_up_when_nobody_is_in_the_channel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			request_that_the_target_may_not_answer_goes_by_packets,
+			setup_without_answers, teardown_without_answers),
 		UC_TEST(unreliable_requests_need_no_packets),
 		UC_TEST(unreliable_request_that_is_refused_is_dropped_by_the_responder),
 		UC_TEST(unreliable_request_follows_packets_by_packets),

@@ -161,6 +161,12 @@ struct channel_word {
 	uint64_t before;
 };
 
+/*
+ * In request_channel.access: the owner's max_dest_rd_atomic is not 0, so it accepts requests that
+ * have an answer (READs, atomics, ATOMIC WRITEs and FLUSHes).
+ */
+enum { CHANNEL_ANSWERS = 1u << 18 };
+
 struct request_channel {
 	/*
 	 * The owner writes the fields up to doorbell_offset only while the channel is closed. A
@@ -186,7 +192,7 @@ struct request_channel {
 	uint64_t doorbell_offset; /* struct doorbell */
 	/* The owner may write the fields up to `revoked` at any time, but writes them seldom. */
 	_Atomic uint32_t generation;
-	_Atomic uint32_t access; /* enum mr_access */
+	_Atomic uint32_t access; /* enum mr_access, and CHANNEL_ANSWERS */
 	/* The next request rings the doorbell, even if it has no record: see local_establish() */
 	_Atomic uint32_t wants_first;
 	/* For UC, which has no acknowledgements: which packets have arrived (channel_arrived()) */
