@@ -77,15 +77,27 @@ static void rate_cut(
 	dcqcn->increase_at_ns = now_ns + params->rp_time_reset * NS_PER_US;
 }
 
+/*
+ * How often an increase adds rp_hai_rate: more often each time, if both counters have passed the
+ * threshold. Without a counter of bytes the time decides alone, and each increase adds it once.
+ */
+static uint32_t hyper_count(const struct dcqcn *dcqcn, const struct cc_params *params)
+{
+	uint32_t least = min_u32(dcqcn->timer_count, dcqcn->byte_count);
+
+	if (!params->rp_byte_reset)
+		return dcqcn->timer_count > params->rp_threshold;
+	return least > params->rp_threshold ? least - params->rp_threshold : 0;
+}
+
 static void rate_increase(struct dcqcn *dcqcn, const struct cc_params *params, uint32_t line_kbps)
 {
 	uint32_t most = max_u32(dcqcn->timer_count, dcqcn->byte_count);
-	uint32_t least = min_u32(dcqcn->timer_count, dcqcn->byte_count);
+	uint32_t hyper = hyper_count(dcqcn, params);
 	uint64_t target_kbps = dcqcn->target_kbps;
 
-	if (least > params->rp_threshold)
-		target_kbps +=
-			(least - params->rp_threshold) * (params->rp_hai_rate * KBPS_PER_MBPS);
+	if (hyper)
+		target_kbps += hyper * (params->rp_hai_rate * KBPS_PER_MBPS);
 	else if (most >= params->rp_threshold)
 		target_kbps += params->rp_ai_rate * KBPS_PER_MBPS;
 	dcqcn->target_kbps = rate_clamp(params, line_kbps, target_kbps);

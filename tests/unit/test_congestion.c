@@ -220,6 +220,27 @@ static void hyper_increase_needs_both_counters(void **state)
 	assert_int_equal(flow.dcqcn.target_kbps, target + 3 * 40000 + 200000);
 }
 
+/* Without a counter of bytes the time decides, and the target rises by the same in each step. */
+static void time_alone_reaches_hyper_increase(void **state)
+{
+	uint32_t target;
+
+	(void)state;
+	params.rp_byte_reset = 0;
+	params.rp_threshold = 2;
+	for (uint32_t i = 0; i < 6; i++)
+		cc_flow_on_cnp(&flow, i);
+	target = flow.dcqcn.target_kbps;
+	cc_flow_rate_kbps(&flow, 5 + STEP_NS);
+	assert_int_equal(flow.dcqcn.target_kbps, target);
+	cc_flow_rate_kbps(&flow, 5 + 2 * STEP_NS);
+	assert_int_equal(flow.dcqcn.target_kbps, target + 40000);
+	for (uint32_t i = 3; i <= 5; i++) {
+		cc_flow_rate_kbps(&flow, 5 + i * STEP_NS);
+		assert_int_equal(flow.dcqcn.target_kbps, target + 40000 + (i - 2) * 200000);
+	}
+}
+
 static void off_obeys_nothing(void **state)
 {
 	(void)state;
@@ -247,6 +268,7 @@ int main(void)
 		TEST(flood_of_cnps_leaves_the_lowest_rate),
 		TEST(bytes_increase_the_rate_as_time_does),
 		TEST(hyper_increase_needs_both_counters),
+		TEST(time_alone_reaches_hyper_increase),
 		TEST(off_obeys_nothing),
 	};
 

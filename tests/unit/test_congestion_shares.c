@@ -177,7 +177,6 @@ static void dcqcn_shares_a_link_fairly_with_a_short_queue(void **state)
 
 	(void)state;
 	cc_params_init(&params, CC_DCQCN, CC_PRESET_SIGCOMM15);
-	params.rp_byte_reset = 0;
 	params.rp_min_rate = 100;
 	for (uint32_t i = 0; i < 4; i++) {
 		senders_run(2u << i, 60 * MS);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * DCQCN in the simulated network, beside what a reference model (ns-3) has measured for the same
- * scenarios. Both are models of the same algorithm, so most figures agree within 30 %; the mean
- * length of queues does within 50 %.
+ * scenarios. Both are models of the same algorithm, so their figures agree within 30 %.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,13 +16,17 @@
 
 static struct cc_params params;
 
-/* The paper's parameters, with the changes that the reference has. */
+/*
+ * The paper's parameters, with the changes that the reference has. It counts an increase after it
+ * has made it, so its fast recovery is one step longer.
+ */
 static void dcqcn_init(struct net *net, enum topology_kind kind)
 {
 	net_init(net, kind);
 	cc_params_init(&params, CC_DCQCN, CC_PRESET_SIGCOMM15);
 	params.rp_byte_reset = 0;
 	params.rp_min_rate = 100;
+	params.rp_threshold++;
 	net->sources_init = (struct sources_init){.cc = &params, .cnp_priority = 6};
 	net->topology.switches.scheduler.strict = 1u << 6;
 	net->topology.switches.marking[NET_PRIORITY] = (struct marking){5000, 200000, 10000};
@@ -100,8 +103,8 @@ static void incast_with_dcqcn_has_short_queues_and_fair_shares(void **state)
 		printf("%u senders: sum %u, Jain %u, %llu pauses, queue %llu, reference %u\n",
 			senders, sum, jain_of(shares, senders), (unsigned long long)pauses_of(&net),
 			(unsigned long long)mean, reference_bytes[i]);
-		assert_in_range(mean, reference_bytes[i] / 2, reference_bytes[i] * 3 / 2);
-		assert_in_range(sum, 9900, 10000);
+		near_check("queue", mean, reference_bytes[i]);
+		assert_in_range(sum, 9800, 10000);
 		assert_in_range(jain_of(shares, senders), 9890, 10000);
 		assert_int_equal(pauses_of(&net), 0);
 		net_done(&net);
@@ -148,7 +151,7 @@ static void flow_that_joins_gets_its_share(void **state)
 	} while (at_ps < 20 * MS && (shares[1] < 4500 || shares[1] > 5500));
 	printf("fair after %llu us, reference 1660\n",
 		(unsigned long long)((at_ps - 10 * MS) / FABRIC_PS_PER_US));
-	assert_in_range(at_ps, 10 * MS, 13 * MS);
+	assert_in_range(at_ps, 10 * MS, 10 * MS + 1660 * 130 / 100 * FABRIC_PS_PER_US);
 	net_measure(&net, 20 * MS, 100 * MS, shares);
 	printf("Jain %u\n", jain_of(shares, 2));
 	assert_in_range(jain_of(shares, 2), 9850, 10000);
