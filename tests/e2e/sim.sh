@@ -117,6 +117,23 @@ grep -q '^urnic: sim: plain sources have no packets' "$files/said" || fail "$(ca
 "$urnic" sim plan --rate 0 2>"$files/said" && fail 'a rate of 0 is planned'
 grep -q '^urnic: sim plan: --rate takes a number from 0.001 to 1600$' "$files/said" || fail "$(cat "$files/said")"
 
+# --- urnic sim compare ---
+
+marks='"wred": {"green_min_threshold": 5000, "green_max_threshold": 200000, "green_drop_probability": 1}'
+sed "s/\"workloads\"/\"congestion\": \"dcqcn,rp_min_rate=100\", \"switch\": {$marks}, &/" \
+	"$examples/victim.json" >"$files/rescued.json"
+"$urnic" sim compare "$examples/victim.json" "$files/rescued.json" >"$files/sides" || fail 'compare'
+awk '/^pauses / { less = $2 > 1000 && $3 < $2 / 10 }
+	/^workload / { is_victim = $2 == "victim" }
+	/^  mean / && is_victim { more = $3 > 1.5 * $2 }
+	END { exit !(less && more) }' "$files/sides" || fail "the victim's two sides: $(cat "$files/sides")"
+"$urnic" sim compare "$examples/victim.json" "$examples/unfairness.json" >"$files/sides" || fail 'compare others'
+grep -q "^workload victim is in $examples/victim.json only\$" "$files/sides" || fail "$(cat "$files/sides")"
+grep -q "^workload remote is in $examples/unfairness.json only\$" "$files/sides" || fail "$(cat "$files/sides")"
+"$urnic" sim compare "$examples/victim.json" 2>"$files/said"
+[ $? = 2 ] || fail 'one scenario is compared'
+grep -q '^urnic: sim compare: it takes two scenarios$' "$files/said" || fail "$(cat "$files/said")"
+
 # --- wrong scenarios ---
 
 # refuses LINE SENTENCE: the scenario on standard input is refused with exactly this.

@@ -12,6 +12,7 @@ const char command_sim_help[] =
 	"usage: urnic sim [OPTIONS] FILE\n"
 	"       urnic sim plan [--rate GBPS] [--cable METRES] [--mtu BYTES] [--buffer BYTES]\n"
 	"                      [--ports COUNT] [--priorities COUNT] [--beta BETA]\n"
+	"       urnic sim compare FILE FILE\n"
 	"\n"
 	"Runs a scenario in a simulated lossless Ethernet network, and prints what its flows, queues\n"
 	"and pauses did. The same file gives the same result on every machine. docs/fabric.md has\n"
@@ -27,11 +28,13 @@ const char command_sim_help[] =
 	"  --seed NUMBER    use this seed instead of the scenario's\n"
 	"\n"
 	"`urnic sim plan` prints how much headroom a cable needs for PFC, and with --buffer the\n"
-	"thresholds of a switch.\n"
+	"thresholds of a switch. `urnic sim compare` runs two scenarios, and prints their results side\n"
+	"by side; workloads of the same name are compared.\n"
 	"\n"
 	"Examples:\n"
 	"  urnic sim examples/fabric/victim.json\n"
-	"  urnic sim plan --rate 100 --cable 300 --mtu 4096 --buffer 32000000\n";
+	"  urnic sim plan --rate 100 --cable 300 --mtu 4096 --buffer 32000000\n"
+	"  urnic sim compare examples/fabric/incast.json examples/fabric/incast-dcqcn.json\n";
 
 enum { SAMPLE_COUNT = 200 };
 
@@ -183,6 +186,8 @@ int command_sim(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "plan") == 0)
 		return sim_plan(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "compare") == 0)
+		return sim_compare(argc - 1, argv + 1);
 	if (!options_read(&options, argc, argv))
 		return EXIT_USAGE;
 	if (!scenario_read(&run.scenario, options.path, options.has_seed ? &options.seed : NULL)) {

@@ -92,6 +92,22 @@ bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority);
 uint32_t sim_times_collect(
 	const struct sim_run *run, const struct scenario_workload *workload, uint64_t *times);
 
+/* What the flows of a workload got. */
+struct sim_workload_result {
+	uint32_t flows;
+	uint32_t finished;
+	double least_gbps; /* of a flow */
+	double mean_gbps;
+	double most_gbps;
+	double jain;
+	double median_us; /* of the times of finished flows; 0: none is finished */
+	double p99_us;
+	double longest_us;
+};
+
+struct sim_workload_result sim_workload_result_of(
+	const struct sim_run *run, const struct scenario_workload *workload);
+
 /* Frames of all ports. */
 struct sim_totals {
 	uint64_t pauses;
@@ -112,7 +128,8 @@ bool sim_page_write(const struct sim_run *run, const char *path, const char *sce
 /* The part of the page with the network (sim_topology.c). */
 void sim_topology_write(const struct sim_run *run, FILE *file);
 
-/* urnic sim plan */
+/* urnic sim plan, urnic sim compare */
 int sim_plan(int argc, char **argv);
+int sim_compare(int argc, char **argv);
 
 #endif

@@ -89,41 +89,54 @@ static double percentile_us(const uint64_t *times, uint32_t count, uint32_t perc
 	return (double)times[max_u32(place, 1) - 1] / FABRIC_PS_PER_US;
 }
 
-static void times_print(const struct sim_run *run, const struct scenario_workload *workload)
+static void times_sum_up(const struct sim_run *run, const struct scenario_workload *workload,
+	struct sim_workload_result *result)
 {
 	uint64_t *times = (uint64_t *)calloc(workload->flow_count + 1ull, sizeof(uint64_t));
 	uint32_t count = times ? sim_times_collect(run, workload, times) : 0;
 
-	if (count)
-		printf("%10.1f%10.1f%10.1f\n", percentile_us(times, count, 50),
-			percentile_us(times, count, 99), percentile_us(times, count, 100));
-	else
-		printf("%10s%10s%10s\n", "-", "-", "-");
+	result->finished = count;
+	if (count) {
+		result->median_us = percentile_us(times, count, 50);
+		result->p99_us = percentile_us(times, count, 99);
+		result->longest_us = percentile_us(times, count, 100);
+	}
 	free(times);
+}
+
+struct sim_workload_result sim_workload_result_of(
+	const struct sim_run *run, const struct scenario_workload *workload)
+{
+	struct sim_workload_result result = {.flows = workload->flow_count};
+	double sum = 0;
+	double squares = 0;
+
+	for (uint32_t i = 0; i < workload->flow_count; i++) {
+		double gbps = sim_flow_mbps(run, workload->first_flow + i) / 1000;
+
+		sum += gbps;
+		squares += gbps * gbps;
+		result.least_gbps = !i || gbps < result.least_gbps ? gbps : result.least_gbps;
+		result.most_gbps = gbps > result.most_gbps ? gbps : result.most_gbps;
+	}
+	if (workload->flow_count)
+		result.mean_gbps = sum / workload->flow_count;
+	if (squares > 0)
+		result.jain = sum * sum / (workload->flow_count * squares);
+	times_sum_up(run, workload, &result);
+	return result;
 }
 
 static void workload_print(const struct sim_run *run, const struct scenario_workload *workload)
 {
-	double sum = 0;
-	double squares = 0;
-	double least = 0;
-	double most = 0;
-	uint32_t finished = 0;
+	struct sim_workload_result result = sim_workload_result_of(run, workload);
 
-	for (uint32_t i = 0; i < workload->flow_count; i++) {
-		uint32_t number = workload->first_flow + i;
-		double gbps = sim_flow_mbps(run, number) / 1000;
-
-		sum += gbps;
-		squares += gbps * gbps;
-		least = !i || gbps < least ? gbps : least;
-		most = gbps > most ? gbps : most;
-		finished += run->scenario.flows[number].finish_ps != FABRIC_NEVER;
-	}
-	printf("%-14s%7u%10u%10.3f%10.3f%10.3f%8.4f", workload->name, workload->flow_count,
-		finished, least, workload->flow_count ? sum / workload->flow_count : 0, most,
-		squares > 0 ? sum * sum / (workload->flow_count * squares) : 0);
-	times_print(run, workload);
+	printf("%-14s%7u%10u%10.3f%10.3f%10.3f%8.4f", workload->name, result.flows, result.finished,
+		result.least_gbps, result.mean_gbps, result.most_gbps, result.jain);
+	if (result.finished)
+		printf("%10.1f%10.1f%10.1f\n", result.median_us, result.p99_us, result.longest_us);
+	else
+		printf("%10s%10s%10s\n", "-", "-", "-");
 }
 
 static void workloads_print(const struct sim_run *run)
