@@ -23,6 +23,8 @@ enum {
 	SCENARIO_HOST_COUNT_MAX = 1 << 16,
 };
 
+#define SCENARIO_TIME_US_MAX 1e9
+
 /* Flows of one item of "workloads". */
 struct scenario_workload {
 	char name[SCENARIO_NAME_BYTES];
