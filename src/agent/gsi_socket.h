@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "agent/agent_protocol.h"
-#include "wire/cm/mad.h"
+#include "wire/cm/gsi_packet.h"
 
 struct gsi_socket {
 	int fd; /* the caller polls this for POLLERR */

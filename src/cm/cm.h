@@ -36,6 +36,7 @@
 #include "base/list.h"
 #include "base/permute.h"
 #include "wire/cm/cm_message.h"
+#include "wire/cm/gsi_packet.h"
 
 #define CM_FIRST_RETRY_NS 250000000u
 

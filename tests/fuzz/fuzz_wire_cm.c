@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "wire/cm/cm_message.h"
+#include "wire/cm/gsi_packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,6 +16,7 @@
 #include "support/rc_script.h"
 #include "wire/bytes.h"
 #include "wire/cm/cm_message.h"
+#include "wire/cm/gsi_packet.h"
 
 enum {
 	TARGET_BYTES = 64 << 10,

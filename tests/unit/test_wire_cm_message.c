@@ -13,6 +13,7 @@
 #include "support/sim_random.h"
 #include "wire/bytes.h"
 #include "wire/cm/cm_message.h"
+#include "wire/cm/gsi_packet.h"
 
 /*
  * A REQ with the values that a kernel sends: service ID of TCP port 7174, timeouts 20, retry counts

@@ -15,7 +15,7 @@
 
 #include "base/export.h"
 #include "base/gid.h"
-#include "wire/cm/mad.h"
+#include "wire/infiniband/mad.h"
 
 #define CM_CLASS_VERSION 2
 
