@@ -10,11 +10,12 @@
  *       2 ..  3  partition key
  *       4        FECN 1 bit, BECN 1, reserved 6
  *       5 ..  7  destination QPN
- *       8        acknowledge request 1 bit, reserved 7
+ *       8        acknowledge request 1 bit, selective repeat 1, reserved 6
  *       9 .. 11  PSN
  *
- * Reserved bits are sent as zero and ignored when received. Decoding cannot fail; packet_decode()
- * checks opcode and version.
+ * The specification reserves the bit of selective repeat. urnic sets it to say that the sender
+ * knows selective NAKs (wire/selective.h); other peers ignore it. Reserved bits are sent as zero
+ * and ignored when received. Decoding cannot fail; packet_decode() checks opcode and version.
  */
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ struct bth {
 	bool is_solicited;
 	bool is_migrated; /* MigReq; always set by queue pairs that do not migrate */
 	bool ack_requested;
+	bool is_selective; /* the sender knows selective NAKs */
 	bool fecn;
 	bool becn;
 	uint16_t pkey;
@@ -58,6 +60,7 @@ static inline void bth_decode(struct bth *bth, const uint8_t from[BTH_BYTES])
 	bth->becn = from[4] & 0x40;
 	bth->dest_qpn = (struct qpn){get_be24(from + 5)};
 	bth->ack_requested = from[8] & 0x80;
+	bth->is_selective = from[8] & 0x40;
 	bth->psn = (struct psn){get_be24(from + 9)};
 }
 
@@ -70,13 +73,15 @@ static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
 	put_be32(to + 4,
 		(uint32_t)bth->fecn << 31 | (uint32_t)bth->becn << 30 |
 			(bth->dest_qpn.value & U24_MASK));
-	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & U24_MASK));
+	put_be32(to + 8,
+		(uint32_t)bth->ack_requested << 31 | (uint32_t)bth->is_selective << 30 |
+			(bth->psn.value & U24_MASK));
 }
 
 /* Replace the PSN in the BTH of an encoded packet, and clear its acknowledge request. */
 static inline void bth_renumber(uint8_t bth[BTH_BYTES], struct psn psn)
 {
-	put_be32(bth + 8, psn.value);
+	put_be32(bth + 8, (uint32_t)(bth[8] & 0x7f) << U24_BITS | psn.value);
 }
 
 #endif

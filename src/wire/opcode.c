@@ -5,6 +5,7 @@
 
 #include "wire/bth.h"
 #include "wire/headers.h"
+#include "wire/selective.h"
 
 /* A macro, because static_assert() needs a constant expression. */
 #define HEADER_BYTES(headers)                                              \
@@ -56,6 +57,8 @@ bool opcode_payload_fits(const struct opcode_info *info, size_t payload_bytes, s
 		return payload_bytes == 8;
 	case PAYLOAD_SIXTEEN:
 		return payload_bytes == 16;
+	case PAYLOAD_MAP:
+		return payload_bytes == 0 || payload_bytes == SELECTIVE_MAP_BYTES;
 	}
 	return false;
 }

@@ -72,6 +72,7 @@ enum __attribute__((packed)) opcode_payload {
 	PAYLOAD_ANY, /* 0 .. path MTU */
 	PAYLOAD_EIGHT, /* exactly 8 */
 	PAYLOAD_SIXTEEN, /* exactly 16 */
+	PAYLOAD_MAP, /* 0, or the map of a selective NAK (wire/selective.h) */
 };
 
 /* Extended headers, as bits. On the wire the headers follow the BTH in the order of their bits. */

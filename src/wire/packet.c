@@ -40,6 +40,16 @@ static bool payload_is_possible(const struct opcode_info *info, size_t payload_b
 		opcode_payload_fits(info, payload_bytes, payload_bytes);
 }
 
+/* Only a peer that knows selective NAKs sends one, and only as a sequence error. */
+static enum packet_fault map_decode(struct packet *packet)
+{
+	if (!packet->bth.is_selective || packet->aeth.kind != AETH_NAK ||
+		packet->aeth.value != AETH_NAK_PSN_SEQUENCE)
+		return PACKET_FAULT_PAYLOAD;
+	selective_map_decode(&packet->map, packet->payload);
+	return PACKET_OK;
+}
+
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length)
 {
 	size_t rest_bytes;
@@ -67,7 +77,7 @@ enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, siz
 	packet->payload = bytes + packet->info->header_bytes;
 	packet->payload_bytes = (uint32_t)(rest_bytes - packet->bth.pad_bytes);
 	extended_decode(packet, bytes + BTH_BYTES);
-	return PACKET_OK;
+	return packet_has_map(packet) ? map_decode(packet) : PACKET_OK;
 }
 
 void packet_init(struct packet *packet, enum opcode opcode)

@@ -11,7 +11,7 @@
  *
  * A struct packet owns nothing. The payload points into the decoded bytes and is valid as long as
  * they are. Only the extended headers in info->headers have values; the other headers are not
- * initialised.
+ * initialised, and neither is `map` without packet_has_map().
  */
 
 #include <stddef.h>
@@ -20,6 +20,7 @@
 #include "wire/bth.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
+#include "wire/selective.h"
 
 /*
  * The reasons why packet_decode() refuses a packet. The receiver does not answer such a packet,
@@ -50,7 +51,14 @@ struct packet {
 	struct atomicacketh atomicacketh;
 	struct immdt immdt;
 	struct ieth ieth;
+	struct selective_map map; /* of a selective NAK, which has SELECTIVE_MAP_BYTES of payload */
 };
+
+/* Is the packet a selective NAK (wire/selective.h)? */
+static inline bool packet_has_map(const struct packet *packet)
+{
+	return packet->info->payload == PAYLOAD_MAP && packet->payload_bytes;
+}
 
 /*
  * Decode a packet.

@@ -18,7 +18,7 @@ static inline void reserved_bits_clear(uint8_t *bytes, const struct opcode_info 
 	uint8_t *at = bytes + BTH_BYTES;
 
 	bytes[4] &= 0xc0;
-	bytes[8] &= 0x80;
+	bytes[8] &= 0xc0;
 	if (info->headers & HEADER_XRCETH) {
 		at[0] = 0;
 		at += XRCETH_BYTES;

@@ -132,6 +132,8 @@ static void payload_at_each_bound_fits_as_the_position_says(void **state)
 		{OPCODE_CNP_NOTIFICATION, 0, false},
 		{OPCODE_RC_ACKNOWLEDGE, 0, true},
 		{OPCODE_RC_ACKNOWLEDGE, 1, false},
+		{OPCODE_RC_ACKNOWLEDGE, 16, true},
+		{OPCODE_RC_ACKNOWLEDGE, 17, false},
 	};
 
 	(void)state;

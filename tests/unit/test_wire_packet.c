@@ -28,6 +28,8 @@ static uint32_t some_payload_bytes(const struct opcode_info *info)
 		return 8;
 	case PAYLOAD_SIXTEEN:
 		return 16;
+	case PAYLOAD_MAP:
+		return 0;
 	}
 	return 0;
 }
@@ -192,11 +194,51 @@ static void packet_with_reserved_bits_set_decodes_as_without(void **state)
 
 	(void)state;
 	bytes[4] |= 0x3f;
-	bytes[8] |= 0x7f;
+	bytes[8] |= 0x3f;
 	assert_int_equal(packet_decode(&packet, bytes, length), PACKET_OK);
 	assert_false(packet.bth.fecn);
 	assert_int_equal(packet.bth.dest_qpn.value, 0xabcdef);
 	assert_int_equal(packet.bth.psn.value, 0x123456);
+}
+
+static void acknowledgement_has_a_map_as_a_selective_sequence_nak_only(void **state)
+{
+	static const struct {
+		bool is_selective;
+		enum aeth_kind kind;
+		uint8_t value;
+		uint32_t bytes;
+		enum packet_fault fault;
+	} rows[] = {
+		{true, AETH_NAK, AETH_NAK_PSN_SEQUENCE, 16, PACKET_OK},
+		{true, AETH_NAK, AETH_NAK_PSN_SEQUENCE, 0, PACKET_OK},
+		{false, AETH_NAK, AETH_NAK_PSN_SEQUENCE, 0, PACKET_OK},
+		{true, AETH_NAK, AETH_NAK_PSN_SEQUENCE, 12, PACKET_FAULT_PAYLOAD},
+		{false, AETH_NAK, AETH_NAK_PSN_SEQUENCE, 16, PACKET_FAULT_PAYLOAD},
+		{true, AETH_NAK, AETH_NAK_INVALID_REQUEST, 16, PACKET_FAULT_PAYLOAD},
+		{true, AETH_ACK, 0, 16, PACKET_FAULT_PAYLOAD},
+		{true, AETH_RNR_NAK, 0, 16, PACKET_FAULT_PAYLOAD},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint8_t bytes[LENGTH_MAX];
+		struct packet packet, decoded;
+
+		packet_init(&packet, OPCODE_RC_ACKNOWLEDGE);
+		packet.bth.is_selective = rows[i].is_selective;
+		packet.aeth = (struct aeth){rows[i].kind, rows[i].value, {7}};
+		packet_set_payload(&packet, NULL, rows[i].bytes);
+		memset(bytes + packet_encode_headers(&packet, bytes), 0x81, 16);
+		assert_int_equal(
+			packet_decode(&decoded, bytes, packet_bytes(&packet)), rows[i].fault);
+		if (rows[i].fault || !rows[i].bytes)
+			continue;
+		assert_true(packet_has_map(&decoded));
+		assert_true(selective_map_has(&decoded.map, 0));
+		assert_false(selective_map_has(&decoded.map, 1));
+		assert_int_equal(selective_map_last(&decoded.map), 127);
+	}
 }
 
 static void aeth_with_a_reserved_syndrome_is_neither_ack_nor_nak(void **state)
@@ -269,6 +311,7 @@ int main(void)
 		cmocka_unit_test(packet_of_every_opcode_cut_anywhere_in_its_headers_is_refused),
 		cmocka_unit_test(packet_that_breaks_one_rule_has_that_fault),
 		cmocka_unit_test(packet_with_reserved_bits_set_decodes_as_without),
+		cmocka_unit_test(acknowledgement_has_a_map_as_a_selective_sequence_nak_only),
 		cmocka_unit_test(aeth_with_a_reserved_syndrome_is_neither_ack_nor_nak),
 		cmocka_unit_test(packet_of_another_implementation_encodes_back_to_itself),
 		cmocka_unit_test(packet_of_random_bytes_never_breaks_the_decoder),
