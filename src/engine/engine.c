@@ -86,6 +86,7 @@ void engine_lane_done(struct lane *lane)
 {
 	assert(lane->qp_count == 0);
 	deadline_heap_done(&lane->deadlines);
+	selective_store_destroy(lane->selective);
 	free(lane->members);
 	deadline_heap_done(&lane->pacing);
 	free(lane->qp_by_number);
@@ -189,6 +190,8 @@ void engine_qp_destroy(struct qp *qp)
 	struct lane *lane = qp->lane;
 
 	multicast_forget(qp);
+	if (qp->transport->done)
+		qp->transport->done(qp);
 	*qp_place(lane, qp->qpn) = NULL;
 	lane->qp_count--;
 	lane_unpublish(lane, qp);

@@ -40,6 +40,7 @@ struct cc_params;
 struct cq_taker;
 struct impair;
 struct qp;
+struct selective_store;
 struct srq_table;
 struct lane_public;
 
@@ -90,6 +91,11 @@ struct lane {
 	struct capture *capture;
 	struct impair *impair; /* NULL: no impairments; the NIC sets it */
 	const struct cc_params *cc; /* NULL: no congestion control; the NIC sets it */
+	/*
+	 * Early packets (ib/rc/selective_store.h); NULL: no selective repeat. The NIC creates it,
+	 * and the lane owns it.
+	 */
+	struct selective_store *selective;
 	struct failures *failures; /* NULL: failures are not kept; the NIC sets it */
 	struct failure_facts facts; /* for the next report, which takes them */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */

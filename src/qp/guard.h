@@ -45,13 +45,14 @@
  *   2^24, of which 128 are outstanding. After the connection's first 2^24 messages, the stranger
  *   has to guess the MSN, too: 2^48 packets, 9 years.
  * - An RC request that is executed: 2^38 packets, 3 days, to guess the port and the expected PSN.
+ *   If both ends repeat selectively, 127 later PSNs are as good, so 2^31 packets, 36 minutes.
  * - A WRITE over UC that is executed: 2^32 / K seconds for K keys of the domain, which is 136 years
  *   for one key and a day for 49,152. Against all queue pairs with the peer together, the time is
  *   an eighth of that.
  *
- * If the stranger also knows the port, a response takes 0.13 s and a request 17 s; a WRITE over UC
- * takes the same time as without the port. In the GUARD_TRIES tries that remain before the guard is
- * up, the chance that a response is accepted is 1 in 16,384.
+ * If the stranger also knows the port, a response takes 0.13 s and a request 17 s, or 0.13 s with
+ * selective repeat; a WRITE over UC takes the same time as without the port. In the GUARD_TRIES
+ * tries that remain before the guard is up, the chance that a response is accepted is 1 in 16,384.
  *
  * Peers whose addresses have equal hashes share an allowance, so the lane needs no list of peers.
  * Threads: the lane's lock covers all calls.

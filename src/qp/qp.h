@@ -186,6 +186,8 @@ struct qp_transport {
 	void (*reserved)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
 	/* The primary path has changed. May be NULL. */
 	void (*migrated)(struct qp *qp);
+	/* The queue pair is about to be destroyed: release what is the lane's. May be NULL. */
+	void (*done)(struct qp *qp);
 	/* Assert the invariants. For tests. */
 	void (*check)(const struct qp *qp);
 };

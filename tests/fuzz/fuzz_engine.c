@@ -35,6 +35,7 @@ enum {
 	STEP_COUNT_MAX = 300,
 	QKEY = 0x111,
 	XRCD = 9,
+	STORE_PACKETS = 5, /* of selective repeat */
 	SRQ_COUNT = 3, /* two of the XRC domain and one that is of none */
 };
 
@@ -60,6 +61,7 @@ struct target {
 	uint64_t sends_posted;
 	uint64_t sends_completed;
 	bool is_guarded; /* else tries at numbers and keys are forgotten, so that packets get far */
+	bool is_selective; /* selective repeat is on */
 	bool is_shared; /* it takes from srq[0], or XRC from those that requests name */
 	struct srq srq[SRQ_COUNT];
 	uint64_t receives_posted[SRQ_COUNT]; /* to each; the first also stands for its own queue */
@@ -211,7 +213,7 @@ static void srqs_create(struct target *target, struct qp_init *init, bool is_sha
 	}
 }
 
-static void target_init(struct target *target, struct input *input)
+static void target_init(struct target *target, struct input *input, bool is_selective)
 {
 	struct mr_region memory = {PD,
 		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
@@ -247,6 +249,9 @@ static void target_init(struct target *target, struct input *input)
 	cc_params_init(&target->cc, choice & 1 ? CC_SWIFT : CC_DCQCN, CC_PRESET_SIGCOMM15);
 	if (choice & 2)
 		target->lane.cc = &target->cc;
+	target->is_selective = is_selective;
+	if (is_selective)
+		target->lane.selective = selective_store_create(STORE_PACKETS);
 	srqs_create(target, &init, choice >= 0x80);
 	if (engine_qp_create(&target->lane, &init, 5, &target->qp) ||
 		mr_table_add(&target->mrs, &memory, 0, &target->key) ||
@@ -460,6 +465,18 @@ static size_t make_packet(struct target *target, struct input *input, uint8_t *b
 	packet_set_payload(&packet, NULL, take_length(input) % 300);
 	if (packet.payload_bytes && packet.payload_bytes == packet.reth.dma_bytes % 300)
 		packet.reth.dma_bytes = packet.payload_bytes;
+	if (!target->is_selective) {
+		packet_encode_headers(&packet, bytes);
+		return packet_bytes(&packet);
+	}
+	packet.bth.is_selective = take_u8(input) % 16 != 0;
+	if (packet.info->payload == PAYLOAD_MAP && take_u8(input) % 2) {
+		packet.aeth = (struct aeth){AETH_NAK, AETH_NAK_PSN_SEQUENCE, {0}};
+		packet_set_payload(&packet, NULL, SELECTIVE_MAP_BYTES);
+		bytes[BTH_BYTES + AETH_BYTES] = take_u8(input) & take_u8(input);
+		bytes[BTH_BYTES + AETH_BYTES + take_u8(input) % SELECTIVE_MAP_BYTES] |=
+			take_u8(input) & take_u8(input);
+	}
 	packet_encode_headers(&packet, bytes);
 	return packet_bytes(&packet);
 }
@@ -538,7 +555,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input input = {data, size};
 	struct target target;
 
-	target_init(&target, &input);
+	target_init(&target, &input, size % 8 >= 4);
 	target.is_guarded = size % 4 == 0;
 	for (uint32_t i = 0; i < STEP_COUNT_MAX && input.left_bytes; i++)
 		step(&target, &input);

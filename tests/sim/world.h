@@ -35,6 +35,7 @@ struct host {
 struct world {
 	uint64_t seed;
 	bool is_traced;
+	bool is_selective[WORLD_HOST_COUNT]; /* does the host use selective repeat? */
 	struct sim *sim;
 	struct sim_random random;
 	struct host host[WORLD_HOST_COUNT];

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
+#include "ib/rc/selective_store.h"
 #include "queue/tags.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"
@@ -111,6 +112,9 @@ void script_start(struct script *script, const struct script_options *options)
 	assert_int_equal(mr_table_init(&script->mrs, &script->arena, 16, test_permutation(1)), 0);
 	assert_int_equal(engine_lane_init(&script->lane, &script->arena, &script->mrs, 5, 0), 0);
 	script->lane.cc = options->cc;
+	script->is_selective = options->is_selective;
+	if (options->is_selective)
+		script->lane.selective = selective_store_create(SCRIPT_STORE_PACKETS);
 	assert_int_equal(
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
 	if (options->srq_pd) {
@@ -276,6 +280,15 @@ void script_expect_nak(struct script *script, uint32_t index, enum aeth_nak code
 	assert_int_equal(packet->aeth.value, code);
 }
 
+void script_expect_map(struct script *script, uint32_t index, uint64_t map)
+{
+	script_expect_nak(script, index, AETH_NAK_PSN_SEQUENCE);
+	assert_true(packet_has_map(&script->packet));
+	for (uint32_t i = 0; i < SELECTIVE_PACKETS_MAX; i++)
+		assert_int_equal(
+			selective_map_has(&script->packet.map, i), i < 64 && (map >> i & 1));
+}
+
 void script_expect_rnr(struct script *script, uint32_t index)
 {
 	const struct packet *packet = script_expect(script, OPCODE_RC_ACKNOWLEDGE, index);
@@ -337,6 +350,7 @@ struct packet script_packet(const struct script *script, enum opcode opcode, uin
 	packet.bth.dest_qpn = qpn_from(script->qp->qpn);
 	packet.bth.psn = is_request ? script_received_psn(index) : script_sent_psn(index);
 	packet.bth.ack_requested = is_request;
+	packet.bth.is_selective = script->is_selective;
 	packet.deth = (struct deth){SCRIPT_QKEY, {0xabcdef}};
 	packet.xrceth.srqn = script->srqn;
 	return packet;
@@ -416,6 +430,20 @@ void script_send_ack(struct script *script, uint32_t index, uint32_t msn, uint8_
 void script_send_nak(struct script *script, uint32_t index, enum aeth_nak code)
 {
 	send_aeth(script, index, (struct aeth){AETH_NAK, (uint8_t)code, {0}});
+}
+
+void script_send_map(struct script *script, uint32_t index, uint64_t map)
+{
+	struct packet packet = script_packet(script, OPCODE_RC_ACKNOWLEDGE, index);
+	uint8_t bytes[SELECTIVE_MAP_BYTES];
+
+	for (uint32_t i = 0; i < 64; i++)
+		if (map >> i & 1)
+			selective_map_set(&packet.map, i);
+	selective_map_encode(&packet.map, bytes);
+	packet.aeth = (struct aeth){AETH_NAK, AETH_NAK_PSN_SEQUENCE, {0}};
+	packet_set_payload(&packet, bytes, sizeof(bytes));
+	script_send(script, &packet);
 }
 
 void script_send_rnr(struct script *script, uint32_t index, uint8_t timer)

@@ -23,6 +23,7 @@ enum {
 	SCRIPT_PD = 3,
 	SCRIPT_QUEUE_DEPTH = 64,
 	SCRIPT_XRCD = 6,
+	SCRIPT_STORE_PACKETS = 6, /* of selective repeat */
 	SCRIPT_SRQN = 0x05abcd,
 	SCRIPT_UNLIMITED = 31, /* credits */
 	SCRIPT_PATH = 9, /* of all that is sent, unless script->path says another */
@@ -51,6 +52,7 @@ struct script {
 	uint64_t now_ns;
 	uint8_t *memory; /* registered with every right; bytes count up from 0, modulo 251 */
 	uint32_t key;
+	bool is_selective; /* the peer's packets say that it knows selective NAKs */
 	struct packet_run run; /* that script_take() took last */
 	uint8_t wire[ENGINE_PACKET_BYTES_MAX]; /* its packets, of which it decoded the first */
 	struct packet packet;
@@ -70,6 +72,7 @@ struct script_options {
 	uint32_t srq_pd; /* it takes from a shared receive queue of this domain; none as usual */
 	uint32_t tag_count; /* with srq_pd: buffers of its matching list, else 0 */
 	const struct cc_params *cc; /* congestion control; none as usual */
+	bool is_selective; /* selective repeat is on, and the peer's packets say so, too */
 	bool has_no_timeout;
 	bool has_no_retry;
 	bool has_no_rnr_retry;
@@ -109,6 +112,7 @@ uint32_t script_drain(struct script *script);
 /* An ACK packet with this AETH. */
 void script_expect_ack(struct script *script, uint32_t index, uint32_t msn);
 void script_expect_nak(struct script *script, uint32_t index, enum aeth_nak code);
+void script_expect_map(struct script *script, uint32_t index, uint64_t map);
 void script_expect_rnr(struct script *script, uint32_t index);
 
 /* A congestion notification. */
@@ -140,6 +144,8 @@ void script_send_atomic(struct script *script, enum opcode opcode, uint32_t inde
 	uint64_t swap_add, uint64_t compare);
 void script_send_ack(struct script *script, uint32_t index, uint32_t msn, uint8_t credits);
 void script_send_nak(struct script *script, uint32_t index, enum aeth_nak code);
+/* A selective NAK; `map` has a bit for each of the first 64 packets, the first one lowest. */
+void script_send_map(struct script *script, uint32_t index, uint64_t map);
 void script_send_rnr(struct script *script, uint32_t index, uint8_t timer);
 void script_send_response(
 	struct script *script, enum opcode opcode, uint32_t index, uint32_t bytes);

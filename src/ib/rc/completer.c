@@ -79,14 +79,18 @@ static const struct {
 #undef AETH_NAK_CODE
 };
 
-static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
+static void nak_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
+	uint8_t code = packet->aeth.value;
+
 	if (code >= ARRAY_COUNT(nak_table)) {
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
 		return;
 	}
 	qp_count(&rc->qp, nak_table[code].counter, 1);
-	if (code == AETH_NAK_PSN_SEQUENCE)
+	if (packet_has_map(packet))
+		rc_selective_nak(rc, packet, now_ns);
+	else if (code == AETH_NAK_PSN_SEQUENCE)
 		rc_recovery_lost(rc, now_ns);
 	else if (nak_table[code].fault != FAULT_NONE)
 		rc_requester_fail(rc, nak_table[code].fault, now_ns);
@@ -122,6 +126,10 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 	struct psn psn = packet->bth.psn;
 	bool is_ack = aeth->kind == AETH_ACK;
 
+	if (packet_has_map(packet) && !rc_selective_nak_is_possible(rc, packet)) {
+		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
+		return;
+	}
 	if (!requests_acknowledge(rc, is_ack ? psn_add(psn, 1) : psn, now_ns)) {
 		implied_nak(rc, now_ns);
 		return;
@@ -133,7 +141,7 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 	else if (aeth->kind == AETH_RNR_NAK)
 		rc_recovery_rnr(rc, aeth->value, now_ns);
 	else if (aeth->kind == AETH_NAK)
-		nak_receive(rc, aeth->value, now_ns);
+		nak_receive(rc, packet, now_ns);
 }
 
 /*

@@ -64,9 +64,12 @@ static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet
 		qp->is_comm_established = true;
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
-	if (packet->info->role == OPCODE_ROLE_REQUEST)
-		return rc_responder_receive(rc, packet, now_ns);
-	return rc_completer_receive(rc, packet, is_guarded, now_ns);
+	enum packet_verdict verdict = packet->info->role == OPCODE_ROLE_REQUEST
+		? rc_responder_receive(rc, packet, now_ns)
+		: rc_completer_receive(rc, packet, is_guarded, now_ns);
+	if (verdict == PACKET_TAKEN && !packet->bth.is_selective)
+		rc->is_selective = false;
+	return verdict;
 }
 
 static size_t request_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns)
@@ -151,6 +154,7 @@ static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	switch (qp->state) {
 	case QP_RTR:
 		rc_responder_start(rc);
+		rc_selective_start(rc);
 		break;
 	case QP_RTS:
 		if (old == QP_RTR)
@@ -168,6 +172,7 @@ static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 			rc_responder_start(rc);
 		if (qp->state == QP_ERR)
 			message_abandon(&rc->responder.message, qp, FAULT_FLUSHED, now_ns);
+		rc_selective_stop(rc);
 		rc_response_stop(rc);
 		break;
 	case QP_INIT:
@@ -175,6 +180,11 @@ static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_STATE_COUNT:
 		break;
 	}
+}
+
+static void rc_done(struct qp *qp)
+{
+	rc_selective_stop(rc_from_qp(qp));
 }
 
 /* Assert the invariants of requester and responder. */
@@ -189,11 +199,14 @@ static void rc_check(const struct qp *qp)
 	for (uint32_t i = 0; responder->has_resources && i < QP_RD_ATOMIC_MAX; i++)
 		pending_count += rc_cold(rc)->resource[i].is_pending;
 	assert(pending_count == responder->pending_count);
+	selective_queue_check(&responder->early, responder->expected);
 	assert(sq->posted - sq->completed <= (qp_has_tags(qp) ? sq->capacity : sq->depth));
 	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD)
 		return;
 	assert(!psn_before(requester->cursor, requester->una));
 	assert(!psn_before(requester->next, requester->cursor));
+	if (requester->selective.is_active)
+		assert(psn_before(requester->cursor, requester->selective.end));
 	assert(requester->reads_outstanding <= QP_INIT_RD_ATOMIC_MAX);
 	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
 	assert(requester->window_packets >= 1 &&
@@ -218,5 +231,6 @@ const struct qp_transport rc_transport = {
 	.state_changed = rc_state_changed,
 	.reserved = rc_reserved,
 	.migrated = rc_migrated,
+	.done = rc_done,
 	.check = rc_check,
 };

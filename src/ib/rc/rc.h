@@ -12,16 +12,18 @@
  *     completer.c   ACK, NAK, RNR NAK, READ responses, atomic acknowledgements
  *     responder.c   requests: every check, then the effect
  *     response.c    pending responses, in the order of the requests
+ *     selective*.c  selective repeat: early packets and holes
  *     xrc.c         the shared receive queue of an XRC request
  *     report.c      what is known of a failure, for the failures that the process keeps
  *     rc.c          the queue pair: both halves behind struct qp_transport
  *
  * Loss is normal on IP networks. The window starts small, grows with acknowledgements and shrinks
- * with losses, as in TCP. The specification's go-back-N repairs losses. Users choose the local ACK
- * timeout for lossless fabrics, where it rarely expires, and each expiry counts against the retry
- * limit. So the requester also probes: after a few measured round trip times without a response it
- * sends the oldest packet again. A probe does not count as a retry, because the specification lets
- * the requester send duplicates at any time.
+ * with losses, as in TCP. The specification's go-back-N repairs losses, and between two urnics
+ * selective repeat (docs/roce.md). Users choose the local ACK timeout for lossless fabrics, where
+ * it rarely expires, and each expiry counts against the retry limit. So the requester also probes:
+ * after a few measured round trip times without a response it sends the oldest packet again. A
+ * probe does not count as a retry, because the specification lets the requester send duplicates at
+ * any time.
  *
  * The halves of an extended reliable connection (IBTA annex A14) are separate queue pairs: the
  * requester in an XRC_SEND queue pair, the responder in an XRC_RECV queue pair at the other end.
@@ -38,6 +40,8 @@
 #include <stdint.h>
 
 #include "ib/message.h"
+#include "ib/rc/selective_pass.h"
+#include "ib/rc/selective_store.h"
 #include "qp/qp.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
@@ -121,6 +125,7 @@ struct rc_requester {
 	/* A loss at `una` was handled; a second NAK for that packet has no effect */
 	bool has_gone_back;
 	bool was_probed; /* the retry or probe timer has sent the packet at `una` again */
+	struct selective_pass selective; /* the packets that the peer has, of those after `una` */
 	/* Why the work request at wqe_index cannot be executed, or FAULT_NONE */
 	enum fault local_fault;
 
@@ -203,6 +208,8 @@ struct rc_responder {
 	/* PSN of the dropped packet that caused the NAK; the peer sends that packet again. */
 	struct psn nak_cause;
 
+	struct selective_queue early; /* stored packets after `expected` */
+
 	bool has_resources; /* some entries of rc_cold()->resource were used since RTR */
 	uint32_t resource_head; /* slot for the next READ or atomic */
 	uint32_t pending_count;
@@ -220,6 +227,11 @@ struct rc_qp {
 	 * responses have theirs.
 	 */
 	uint32_t turn_packets;
+	/*
+	 * Packets of this queue pair say that it knows selective NAKs. Cleared by the first packet
+	 * of the peer that does not say the same.
+	 */
+	bool is_selective;
 };
 
 /* The part of a queue pair that only transfers touch (qp.cold). */
@@ -328,8 +340,46 @@ void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 /* una has advanced by `packets`: update window, timers and retries. */
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 
+/*
+ * The requester is about to send `holes` lost packets again, in a pass. Losses of more than an
+ * eighth of the window shrink it: these are congestion, and fewer are the link's.
+ */
+void rc_recovery_holes(struct rc_qp *rc, uint32_t holes, uint64_t now_ns);
+
 /* Clear all deadlines; there is nothing to send. */
 void rc_recovery_stop(struct rc_qp *rc);
+
+/* selective.c */
+
+/* Before the first packet of a connection: is selective repeat on, for this type of queue pair? */
+void rc_selective_start(struct rc_qp *rc);
+
+/* Can the peer have sent this selective NAK? */
+bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *packet);
+
+/* A selective NAK for una has come: send the packets that the peer lacks. */
+void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+
+/*
+ * The packet at the cursor was sent, or una has advanced: move the cursor to the next hole, or
+ * behind all packets that were ever sent when there is no further hole. Only while a pass is
+ * active.
+ */
+void rc_selective_step(struct rc_qp *rc);
+
+/* Store a packet that is `ahead` packets after the expected one, and queue a selective NAK. */
+void rc_selective_store(struct rc_qp *rc, const struct packet *packet, uint32_t ahead);
+
+/* The expected PSN has advanced by `count`. */
+static inline void rc_selective_advance(struct rc_qp *rc, uint32_t count)
+{
+	if (!selective_queue_is_empty(&rc->responder.early))
+		selective_queue_advance(&rc->responder.early, rc->qp.lane->selective,
+			rc->responder.expected, count);
+}
+
+/* Drop the early packets. */
+void rc_selective_stop(struct rc_qp *rc);
 
 /* completer.c */
 /* `is_guarded` says that the guard of numbers is up for this packet (qp/guard.h). */
@@ -375,6 +425,12 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
  * replaces it.
  */
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
+
+/*
+ * Queue a sequence NAK for the expected packet, which will have the map of the early packets.
+ * `cause` is the PSN of the early packet that came last.
+ */
+void rc_response_queue_selective(struct rc_qp *rc, struct psn cause);
 
 /* Queue a NAK for the expected packet. */
 void rc_response_queue_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
@@ -472,6 +528,7 @@ static inline void rc_packet_init(
 	packet_init(packet, (enum opcode)((uint32_t)rc_class(rc) | (uint32_t)opcode));
 	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
 	packet->bth.is_migrated = rc->qp.attr.migration == QP_MIGRATED;
+	packet->bth.is_selective = rc->is_selective;
 	packet->bth.psn = psn;
 }
 

@@ -132,7 +132,8 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 static void rtt_sent(struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
-	bool was_missing = requester->has_gone_back && !requester->was_probed;
+	bool was_missing = (requester->has_gone_back && !requester->was_probed) ||
+		requester->selective.is_active;
 
 	if (requester->is_timing_rtt || !(is_new || was_missing))
 		return;
@@ -195,6 +196,7 @@ static void go_back(struct rc_qp *rc)
 	requester->since_ack_request = 0;
 	requester->is_window_closed = false;
 	requester->is_timing_rtt = false; /* a response could answer either copy */
+	requester->selective = (struct selective_pass){0};
 	if (!psn_equal(requester->cursor, requester->next))
 		/* The requester finds the fault again when the cursor reaches that work request. */
 		requester->local_fault = FAULT_NONE;
@@ -210,6 +212,18 @@ void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns)
 	requester->has_gone_back = true;
 	window_shrink(requester, false);
 	go_back(rc);
+	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
+	deadline_refresh(rc);
+}
+
+void rc_recovery_holes(struct rc_qp *rc, uint32_t holes, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (holes > requester->window_packets / 8)
+		window_shrink(requester, false);
+	requester->is_window_closed = false;
+	requester->is_timing_rtt = false; /* a response could answer either copy */
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 	deadline_refresh(rc);
 }
@@ -255,6 +269,9 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 		requester->cursor = requester->una;
 		requester->wqe_index = rc->qp.sq->completed;
 	}
+	if (requester->selective.is_active)
+		rc_selective_step(rc);
+	selective_pass_advance(&requester->selective, requester->una);
 	rtt_answered(rc, now_ns);
 	window_grow(requester, packets);
 	requester->has_gone_back = false;

@@ -140,6 +140,8 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 		return RC_WAIT_FAULT;
 
 	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
+	if (requester->selective.is_active) /* every hole was sent before */
+		return RC_WAIT_NOTHING;
 	if (!wqe->is_started && rc->qp.state == QP_SQD)
 		return RC_WAIT_RESUME;
 	if (rc_wqe_is_local(wqe))
@@ -346,7 +348,9 @@ static size_t data_packet(
 	message_packet_init(&packet, &rc->qp, rc_class(rc), wqe, index);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.bth.psn = requester->cursor;
-	packet.bth.ack_requested = needs_ack_request(rc, wqe, packet.info);
+	packet.bth.is_selective = rc->is_selective;
+	packet.bth.ack_requested = requester->selective.is_active ||
+		needs_ack_request(rc, wqe, packet.info);
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
 	if (!psn_equal(requester->cursor, requester->next)) /* this packet was sent before */
@@ -428,15 +432,15 @@ static void packets_sent(
 
 	requester->cursor =
 		psn_add(requester->cursor, has_answer ? packets_at_cursor(rc, wqe) : packets);
-	if (has_answer) {
+	if (has_answer && !requester->selective.is_active) {
 		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
 			QP_INIT_RD_ATOMIC_MAX;
 
 		rc_cold(rc)->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;
-		/* The response to a READ acknowledges everything before it. */
-		requester->since_ack_request = 0;
 	}
+	if (has_answer) /* The response acknowledges everything before it. */
+		requester->since_ack_request = 0;
 	bool is_new = psn_before(requester->next, requester->cursor);
 	if (is_new)
 		requester->next = requester->cursor;
@@ -446,6 +450,10 @@ static void packets_sent(
 		requester->wqe_index++;
 	/* In a run, only the first packet may request an acknowledgement. */
 	rc_recovery_sent(rc, psn, is_new, requester->since_ack_request < packets, now_ns);
+	if (requester->selective.is_active) {
+		qp_count(&rc->qp, COUNTER_selective_resent_pkts, 1);
+		rc_selective_step(rc);
+	}
 }
 
 /* Write the packet at the cursor, or a run from there on. */

@@ -17,6 +17,7 @@ void rc_responder_start(struct rc_qp *rc)
 {
 	if (rc->responder.has_resources)
 		memset(rc_cold(rc)->resource, 0, sizeof(rc_cold(rc)->resource));
+	rc_selective_stop(rc);
 	memset(&rc->responder, 0, sizeof(rc->responder));
 	rc->responder.expected = psn_from(rc->qp.attr.rq_psn);
 }
@@ -383,6 +384,7 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 	responder->is_waiting = false;
 	if (opcode_ends_message(packet->info))
 		responder->msn = msn_add(responder->msn, 1);
+	rc_selective_advance(rc, (uint32_t)psn_diff(responder->expected, packet->bth.psn));
 	if (responder->is_nak_pending)
 		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
@@ -391,16 +393,67 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 		rc_response_queue_ack(rc);
 }
 
+/* Has the peer to repeat the expected request, and all after it, because of an RNR NAK? */
+static bool is_awaiting_receive(const struct rc_responder *responder)
+{
+	return responder->is_waiting && responder->nak.kind == AETH_RNR_NAK;
+}
+
 /* `packet` has arrived early: a packet before it is missing. */
 static void early_receive(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
 
 	qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
+	if (rc->is_selective && packet->bth.is_selective && !is_awaiting_receive(responder)) {
+		rc_selective_store(
+			rc, packet, (uint32_t)psn_diff(packet->bth.psn, responder->expected));
+		return;
+	}
 	if (responder->is_waiting)
 		return;
 	rc_response_queue_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
 	responder->nak_cause = packet->bth.psn;
+}
+
+/* Execute the expected request, or refuse it. Returns whether it was accepted. */
+static bool request_take(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	enum fault fault = FAULT_NONE;
+	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
+
+	if (refusal) {
+		rc_report_refusal(rc, packet, refusal, now_ns);
+		request_refuse(rc, refusal, fault, now_ns);
+	} else if (rc->qp.state != QP_ERR) { /* unless the completion queue was full */
+		expected_advance(rc, packet);
+	}
+	return !refusal;
+}
+
+/*
+ * If a packet is still missing, say so again: the NAK may have been lost, or the packet that the
+ * peer has sent again.
+ */
+static void early_report(struct rc_qp *rc)
+{
+	const struct rc_responder *responder = &rc->responder;
+
+	if (!selective_queue_is_empty(&responder->early) && !is_awaiting_receive(responder))
+		rc_response_queue_selective(rc, responder->early.last->packet.bth.psn);
+}
+
+/* Execute the early packets whose turn it is. */
+static void early_execute(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_responder *responder = &rc->responder;
+	struct selective_entry *entry;
+
+	while ((entry = selective_queue_take(&responder->early, responder->expected))) {
+		request_take(rc, &entry->packet, now_ns);
+		selective_store_give(rc->qp.lane->selective, entry);
+	}
+	early_report(rc);
 }
 
 enum packet_verdict rc_responder_receive(
@@ -408,7 +461,6 @@ enum packet_verdict rc_responder_receive(
 {
 	struct rc_responder *responder = &rc->responder;
 	int32_t ahead = psn_diff(packet->bth.psn, responder->expected);
-	enum fault fault = FAULT_NONE;
 
 	/*
 	 * No peer has GUARD_PSN_DISTANCE packets under way: the packet is a guess, or a late packet
@@ -420,18 +472,16 @@ enum packet_verdict rc_responder_receive(
 		rc_report_far_psn(rc, packet, now_ns);
 		return PACKET_GUESSED;
 	}
-	if (ahead < 0)
+	if (ahead < 0) {
 		rc_responder_duplicate(rc, packet);
-	else if (ahead > 0)
+		early_report(rc);
+	}
+	if (ahead > 0)
 		early_receive(rc, packet);
 	if (ahead)
 		return PACKET_DROPPED;
-	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
-	if (refusal) {
-		rc_report_refusal(rc, packet, refusal, now_ns);
-		request_refuse(rc, refusal, fault, now_ns);
-	} else if (rc->qp.state != QP_ERR) { /* unless the completion queue was full */
-		expected_advance(rc, packet);
-	}
-	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
+	bool is_accepted = request_take(rc, packet, now_ns);
+	if (!selective_queue_is_empty(&responder->early))
+		early_execute(rc, now_ns);
+	return is_accepted ? PACKET_TAKEN : PACKET_DROPPED;
 }

@@ -52,6 +52,12 @@ void rc_response_queue_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
+void rc_response_queue_selective(struct rc_qp *rc, struct psn cause)
+{
+	rc_response_queue_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
+	rc->responder.nak_cause = cause;
+}
+
 void rc_response_revise_nak(struct rc_qp *rc)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -272,6 +278,23 @@ static bool is_sequence_nak(const struct aeth *aeth)
 	return aeth->kind == AETH_NAK && aeth->value == AETH_NAK_PSN_SEQUENCE;
 }
 
+/* Write the pending NAK. A sequence NAK has the map of the early packets, if there are any. */
+static size_t nak_next(struct rc_qp *rc, uint8_t *buffer)
+{
+	struct rc_responder *responder = &rc->responder;
+	struct packet packet;
+	size_t bytes;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_ACKNOWLEDGE, responder->nak_psn);
+	packet.aeth = responder->nak;
+	bytes = packet_encode_headers(&packet, buffer);
+	if (!rc->is_selective || !is_sequence_nak(&responder->nak) ||
+		selective_queue_is_empty(&responder->early))
+		return bytes;
+	selective_map_encode(&responder->early.map, buffer + bytes);
+	return bytes + SELECTIVE_MAP_BYTES;
+}
+
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -303,5 +326,5 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 		return bytes;
 	responder->is_nak_pending = false;
 	responder->is_ack_pending = false; /* the NAK replaces the ACK */
-	return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
+	return nak_next(rc, run->buffer);
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Selective repeat, between two urnics (docs/roce.md): the requester sends only holes again
+ * (selective_pass.h), and the responder stores early packets (selective_store.h).
+ */
+#include "base/arith.h"
+#include "ib/rc/rc.h"
+
+/* An XRC queue pair may pass to another process, whose lane does not have this store. */
+void rc_selective_start(struct rc_qp *rc)
+{
+	rc->is_selective = rc->qp.lane->selective && rc->qp.type == QP_TYPE_RC;
+}
+
+/* --- the requester --- */
+
+bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *packet)
+{
+	return rc->is_selective &&
+		selective_map_is_possible(&packet->map, packet->bth.psn, rc->requester.next);
+}
+
+/* Move the cursor, and the index of its work request, to `psn`. */
+static void cursor_move(struct rc_qp *rc, struct psn psn)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+
+	if (psn_before(psn, requester->cursor))
+		requester->wqe_index = sq->completed;
+	requester->cursor = psn;
+	for (; requester->wqe_index != sq->posted; requester->wqe_index++) {
+		const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
+
+		if (!wqe->is_started || psn_before(psn, psn_add(wqe->first_psn, wqe->packet_count)))
+			return;
+	}
+}
+
+/* Append the outstanding chunks of a READ, or an atomic, to the ring of READs. */
+static void reads_append(struct rc_qp *rc, const struct send_wqe *wqe)
+{
+	struct rc_requester *requester = &rc->requester;
+	uint32_t done = psn_before(wqe->first_psn, requester->una)
+		? (uint32_t)psn_diff(requester->una, wqe->first_psn)
+		: 0;
+	uint32_t sent =
+		min_u32((uint32_t)psn_diff(requester->next, wqe->first_psn), wqe->packet_count);
+
+	for (uint32_t end = done - done % RC_READ_CHUNK_PACKETS; end < sent;) {
+		end = min_u32(end + RC_READ_CHUNK_PACKETS, wqe->packet_count);
+		rc_cold(rc)->read_end[requester->reads_outstanding++] =
+			psn_add(wqe->first_psn, end);
+	}
+}
+
+/*
+ * Count the READs that were sent and are incomplete. A requester that goes back counts only those
+ * that it has sent again.
+ */
+static void reads_recount(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+
+	requester->read_head = 0;
+	requester->reads_outstanding = 0;
+	for (uint32_t index = sq->completed; index != sq->posted; index++) {
+		const struct send_wqe *wqe = sq_at(sq, index);
+
+		if (!wqe->is_started)
+			return;
+		if (rc_wqe_has_answer(wqe))
+			reads_append(rc, wqe);
+	}
+}
+
+void rc_selective_step(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct selective_pass *pass = &requester->selective;
+	struct psn hole = selective_pass_hole(pass, requester->cursor);
+
+	if (psn_equal(hole, requester->cursor) && psn_before(hole, pass->end))
+		return;
+	pass->is_active = psn_before(hole, pass->end);
+	/* If the cursor's work request has failed, the requester finds that again where needed. */
+	requester->local_fault = FAULT_NONE;
+	cursor_move(rc, pass->is_active ? hole : requester->next);
+}
+
+void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct selective_pass *pass = &requester->selective;
+	struct psn from;
+	uint32_t holes;
+
+	qp_count(&rc->qp, COUNTER_selective_naks_rcvd, 1);
+	if (requester->rnr_until_ns != DEADLINE_NEVER)
+		return;
+	holes = selective_pass_learn(pass, &packet->map, requester->una, requester->next, &from);
+	if (holes && !pass->is_active) {
+		if (!psn_equal(requester->cursor, requester->next))
+			reads_recount(rc);
+		pass->is_active = true;
+		/* The requester finds the fault again when the cursor reaches that work request. */
+		requester->local_fault = FAULT_NONE;
+		cursor_move(rc, from);
+	} else if (pass->is_active) {
+		rc_selective_step(rc);
+	}
+	if (!holes)
+		return;
+	rc_recovery_holes(rc, holes, now_ns);
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+/* --- the responder --- */
+
+void rc_selective_store(struct rc_qp *rc, const struct packet *packet, uint32_t ahead)
+{
+	struct rc_responder *responder = &rc->responder;
+	bool is_read = packet->info->operation == OPERATION_READ;
+	uint32_t count = is_read ? message_packet_count(&rc->qp, packet->reth.dma_bytes) : 1;
+
+	if (selective_queue_add(&responder->early, rc->qp.lane->selective, packet, ahead, count))
+		qp_count(&rc->qp, COUNTER_selective_stored_pkts, 1);
+	else
+		qp_count(&rc->qp, COUNTER_selective_unstored_pkts, 1);
+	rc_response_queue_selective(rc, packet->bth.psn);
+}
+
+void rc_selective_stop(struct rc_qp *rc)
+{
+	selective_queue_clear(&rc->responder.early, rc->qp.lane->selective);
+}

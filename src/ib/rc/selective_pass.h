@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_IB_RC_SELECTIVE_PASS_H
+#define URNIC_IB_RC_SELECTIVE_PASS_H
+
+/*
+ * Which packets to send again: the requester's half of selective repeat.
+ *
+ * A map (wire/selective.h) says which packets the peer has. The packets before the last of these
+ * that the peer lacks are holes. Networks seldom reorder packets, so each hole counts as lost. The
+ * requester sends the holes again, in a pass from the first to the last, and then goes on with new
+ * packets.
+ *
+ * Maps arrive faster than holes are repaired. So a hole is sent once in a round. A round ends when
+ * the peer has a packet that was sent after the round's last hole: that packet has overtaken the
+ * holes that are still open, so they are lost again. If no such packet arrives, the probe timer
+ * ends the round, and the requester goes back to the oldest packet (ib/rc/recovery.c).
+ *
+ * The functions are pure. All PSNs are within a window of SELECTIVE_PACKETS_MAX packets.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/psn.h"
+#include "wire/selective.h"
+
+/* All zero: no round. The other fields count only while is_open is set. */
+struct selective_pass {
+	bool is_open;
+	bool is_active; /* the requester's cursor is at a hole before `end` */
+	struct psn base; /* bit i of the map: the peer has the packet `base` + i */
+	struct selective_map map;
+	struct psn end; /* all holes before this PSN belong to the round */
+	struct psn sent; /* packets from this PSN on were sent after the round's last hole */
+};
+
+/*
+ * Can the peer of this requester have sent the map? Not if the map is empty, has the missing
+ * packet, or has a packet that was not sent.
+ *
+ * `missing`  The PSN of the NAK.
+ * `next`     The PSN after the last packet that was ever sent.
+ */
+static inline bool selective_map_is_possible(
+	const struct selective_map *map, struct psn missing, struct psn next)
+{
+	return !selective_map_is_empty(map) && !selective_map_has(map, 0) &&
+		psn_before(psn_add(missing, selective_map_last(map)), next);
+}
+
+/*
+ * The peer has sent a map, which is possible. `una` is the NAK's PSN, and the oldest packet that is
+ * not acknowledged.
+ *
+ * Returns the number of holes to send that the round has not sent yet, from *ret_from on.
+ */
+uint32_t selective_pass_learn(struct selective_pass *pass, const struct selective_map *map,
+	struct psn una, struct psn next, struct psn *ret_from);
+
+/*
+ * The first hole at `from` or after it; pass->end when the round has no further one. `from` is not
+ * before pass->base.
+ */
+struct psn selective_pass_hole(const struct selective_pass *pass, struct psn from);
+
+/* `una` has advanced: a round of which every packet is acknowledged ends. */
+static inline void selective_pass_advance(struct selective_pass *pass, struct psn una)
+{
+	if (pass->is_open && !psn_before(una, pass->sent))
+		pass->is_open = false;
+}
+
+#endif
