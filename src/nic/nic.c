@@ -500,6 +500,7 @@ int nic_start(void)
 	nic.lane_count = lane_count_choose();
 	nic_congestion_start();
 	nic_impair_start();
+	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ib/rc/selective_store.h"
 #include "nic/nic_control.h"
 #include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
@@ -335,6 +336,14 @@ static int parts_lane_start(struct worker *worker, struct nic_public_lane *publi
 	return error;
 }
 
+static int selective_start(struct lane *lane)
+{
+	if (!nic.is_selective_on)
+		return 0;
+	lane->selective = selective_store_create(SELECTIVE_STORE_PACKETS);
+	return lane->selective ? 0 : -ENOMEM;
+}
+
 /*
  * Create lane `index` with `slot`, which urnicd has leased to this process. The NIC is locked.
  * Returns 0 or -errno.
@@ -350,8 +359,11 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	worker->lane.srqs = nic.srqs;
 	worker->lane.cc = nic_congestion();
 	worker->lane.failures = nic_failures();
+	error = selective_start(&worker->lane);
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
-	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
+	if (!error)
+		error = deadline_heap_reserve(
+			&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
 	if (!error && nic.impair)
 		error = worker_impair(worker, nic.impair);
 	if (!error)

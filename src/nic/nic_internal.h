@@ -207,6 +207,7 @@ struct nic {
 	struct worker *last_xrc_send;
 	bool is_local_on;
 	struct impair *impair; /* NULL: none */
+	bool is_selective_on; /* URNIC_SELECTIVE */
 	struct cc_params cc;
 	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
 	struct local_owner owner;
