@@ -195,7 +195,8 @@ int agent_client_resume(struct agent_client *client);
 bool agent_client_has_ended(const struct agent_client *client);
 
 /*
- * Store in `why` the sentence for a call that would wait for a silent urnicd. Returns -ETIMEDOUT.
+ * urnicd has not answered in time: store in client->why the sentence that says so. Returns
+ * -ETIMEDOUT.
  */
 int agent_client_fail_silent(struct agent_client *client);
 

@@ -234,7 +234,10 @@ void fabric_note(struct fabric *fabric, enum fabric_event event, uint32_t port, 
 void switch_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 
-/* The next frame of the port's host, or NULL. */
+/*
+ * Take the next frame from the host of port `number`. Returns NULL when the host has none, or no
+ * packet is free. `paused` has a bit for each priority that the peer has stopped.
+ */
 struct fabric_packet *host_next_packet(struct fabric *fabric, uint32_t number, uint8_t paused);
 
 /* The watchdog of a switch looks at all its ports. */

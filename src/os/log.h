@@ -33,7 +33,7 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
  * the remedy if one is known.
  *
  * `what`  What is missing, such as "no NIC memory".
- * `call`  The system call's name, as in a sandbox's rules.
+ * `call`  The system call's name, as a seccomp filter has it: "pwrite64", not "pwrite".
  *
  * Returns -errno, and leaves errno unchanged.
  */

@@ -25,7 +25,7 @@
 enum {
 	UDP_SLOTS = 256,
 	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
-	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* GRO merges packets to one IP packet, at most this */
+	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* the most that GRO merges into one datagram */
 	UDP_RECEIVE_BATCH = 16, /* datagrams that one call reads at most */
 	UDP_RECEIVE_BYTES = 1 << 17, /* rough limit of a batch: two of the longest datagrams */
 	UDP_EMPTY_LOOKS = 64, /* consecutive empty reads, after which a receiver is quiet */

@@ -115,7 +115,10 @@ static bool topics_show(const struct explain_output *output,
 	return is_found;
 }
 
-/* Show the processes with this number; a number may have been used again. */
+/*
+ * Show each process with the process ID `word`: the kernel may have given the ID to several, one
+ * after the other. Returns whether there was one.
+ */
 static bool process_show(const struct explain_output *output,
 	const struct explain_processes *processes, const char *word)
 {

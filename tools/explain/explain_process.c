@@ -86,7 +86,7 @@ static const struct failure *failure_next(const struct failure_file *file, uint6
 	return next;
 }
 
-/* When the oldest failure that is still kept came. */
+/* The time of the oldest failure in the file, or the time when the file was made. */
 static uint64_t since_ns(const struct failure_file *file)
 {
 	const struct failure *first = failure_next(file, 0);

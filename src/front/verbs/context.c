@@ -132,7 +132,10 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 
 static _Atomic uint64_t opening_count;
 
-/* Make a command descriptor. Returns the descriptor, or -1 with errno. */
+/*
+ * Make a command descriptor: the memfd for ibv_context.cmd_fd, by which ibv_import_device() of
+ * another process finds this NIC. Returns the descriptor, or -1 with errno.
+ */
 static int command_make(const struct device *device, uint64_t opening)
 {
 	struct command command = {

@@ -14,7 +14,7 @@
 
 enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
-/* A domain and its openings. */
+/* A domain. `openings` counts the struct xrcd_front that refer to it. */
 struct xrc_domain {
 	struct list node; /* in xrc_domains, if the domain has a file */
 	const struct device *device;
@@ -87,7 +87,7 @@ static struct xrc_domain *domain_create(const struct device *device, const struc
 	return domain;
 }
 
-/* Destroy a domain that has no opening. */
+/* Destroy a domain to which no struct xrcd_front refers. */
 static void domain_destroy(struct xrc_domain *domain)
 {
 	nic_xrcd_destroy(domain->nic);

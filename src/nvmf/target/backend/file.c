@@ -34,7 +34,7 @@
 /* The ways to write zeroes. If the file system does not support a way, the next one is used. */
 enum zero_way { ZERO_BY_RANGE, ZERO_BY_HOLE, ZERO_BY_WRITING };
 
-/* cachestat(2): the same number for all processors; and its structures. */
+/* The number of cachestat(2), the same on every processor; below, its two structures. */
 enum { SYS_CACHESTAT = 451 };
 
 struct cache_range {

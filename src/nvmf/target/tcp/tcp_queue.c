@@ -287,7 +287,11 @@ const struct target_transport target_tcp_transport = {
 
 /* --- the life of a connection --- */
 
-/* Return a command that waits in the transport to the core, or release it. */
+/*
+ * The connection has ended. Pass a command that waits for its data to the core, with
+ * NVME_SQ_DELETED. Release a command that is being received or whose response is being sent. The
+ * core has all other commands already.
+ */
 static bool drop_one(struct tcp_queue *q, struct tcp_command *c)
 {
 	if (!c->is_used)

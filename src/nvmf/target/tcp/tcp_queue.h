@@ -75,7 +75,7 @@ struct tcp_queue {
 	struct tcp_command *receiving; /* the data of the present PDU belongs to this command */
 	uint8_t own[128]; /* ICResp */
 	uint32_t own_bytes, own_sent;
-	uint8_t *last; /* allocated: the rest of the PDU that is being sent, then a TermReq */
+	uint8_t *last; /* the last bytes to send: the rest of a PDU, then a TermReq; malloc() */
 	uint32_t last_bytes, last_sent;
 	bool is_blocked; /* the socket has no room: wait for EPOLLOUT */
 	bool is_refused; /* only `last` is sent, and received bytes are dropped */
