@@ -309,13 +309,13 @@ int nic_turn_begin(void);
 void nic_turn_end(void);
 
 /*
- * Lock nic_agent_lock, to send a message that has no answer, unless a thread has that lock or the
- * turn. Returns whether the lock was taken.
+ * Try to lock nic_agent_lock, so that the caller can send urnicd a message that has no answer.
+ * Returns true with the lock taken. Returns false when another thread has the lock or the turn.
  */
 bool nic_turn_is_free(void);
 /*
- * The same, but wait for a thread that has nic_agent_lock. It returns false only if a thread has
- * the turn. That thread calls nic_control_send_strays() when its turn ends.
+ * nic_turn_is_free(), but wait until nic_agent_lock is unlocked. Returns false only when another
+ * thread has the turn. That thread calls nic_control_send_strays() when its turn ends.
  */
 bool nic_turn_is_free_after_wait(void);
 

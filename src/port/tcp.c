@@ -192,8 +192,8 @@ void port_tcp_set_dropping(int fd, bool is_dropping)
 
 /*
  * Attach a filter that accepts only segments without payload: acknowledgements, FIN and RST. The
- * filter sees a segment from its TCP header on. If the kernel refuses the filter, input may reset
- * the connection.
+ * filter sees a segment from its TCP header on. If the kernel refuses the filter, payload that
+ * arrives after close() makes the kernel reset the connection.
  */
 static void payload_refuse(int fd)
 {

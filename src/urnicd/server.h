@@ -179,7 +179,7 @@ bool server_gives_members(const struct server *server, uid_t uid);
 /* Bar a slot's sockets and close its channels. */
 void server_clear_slot(struct server *server, uint8_t slot);
 
-/* Return a slot, bar its sockets and close its channels. */
+/* End the lease of a slot: do what server_clear_slot() does, and make the slot free. */
 void server_release_slot(struct server *server, uint8_t slot);
 
 #endif

@@ -468,7 +468,10 @@ void rc_report_far_psn(struct rc_qp *rc, const struct packet *packet, uint64_t n
 /* The first timeout in a row: remember what has been heard of the peer. */
 void rc_report_silence(struct rc_qp *rc, uint64_t now_ns);
 
-/* Add the facts of a peer that did not answer; of one that had no receive request. */
+/*
+ * Add facts (lane/fact.def) to the report of a failure: of a peer that did not answer, or of a peer
+ * that had no receive request, with the RNR timer `code` of its NAK.
+ */
 void rc_fact_silence(struct rc_qp *rc, uint64_t now_ns);
 void rc_fact_not_ready(struct rc_qp *rc, uint8_t code);
 

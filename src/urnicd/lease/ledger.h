@@ -26,7 +26,7 @@ struct ledger_group {
 
 enum ledger_lease_flags {
 	LEDGER_LEASED = 1 << 0,
-	LEDGER_LOW_PORT = 1 << 1, /* its process has had a port below 1024 */
+	LEDGER_LOW_PORT = 1 << 1, /* the process with the lease has claimed a port below 1024 */
 };
 
 struct ledger_lease {
