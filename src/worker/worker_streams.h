@@ -14,7 +14,7 @@
  *
  * While bytes are under way, the thread checks now and then whether the peer answers TCP. A peer
  * that has not answered for worker_stream.silence_max_ns is dead. A peer whose program does not
- * read still answers, and the stream waits for it.
+ * read closes its TCP window and still answers, so the stream waits for it, blocked.
  *
  * When the process is killed, the kernel drops the bytes that the peer has not acknowledged.
  * Otherwise, if the network was interrupted, a request of the killed process might arrive after
@@ -36,7 +36,7 @@ struct worker_stream {
 	uint64_t silence_max_ns; /* silence after which the peer is dead; 0: the kernel decides */
 	/* Since when the peer, which should answer, is silent; 0: the peer is not silent. */
 	uint64_t silent_since_ns;
-	bool is_blocked; /* the kernel takes no more bytes to send now */
+	bool is_blocked; /* the kernel's send buffer is full; the set reports EPOLLOUT */
 	bool is_deaf; /* its input has ended, so the epoll set reports no input */
 	bool is_stalled; /* a message waits for a receive request; the set reports no input */
 };
