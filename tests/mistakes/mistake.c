@@ -23,10 +23,11 @@ enum { MISTAKE_COUNT = sizeof(mistakes) / sizeof(mistakes[0]) };
 /* The first index with an IPv4 address of RoCEv2; a device has one in this test's network. */
 static void gid_choose(struct mistake *m)
 {
-	for (m->gid_index = 0; !ibv_query_gid(m->context, 1, m->gid_index, &m->gid); m->gid_index++)
+	for (m->gid_index = 0;; m->gid_index++) {
+		MUST(!ibv_query_gid(m->context, 1, m->gid_index, &m->gid));
 		if (m->gid.raw[10] == 0xff && m->gid.raw[11] == 0xff)
 			return;
-	MUST(!"a device with an IPv4 address");
+	}
 }
 
 struct ibv_qp *mistake_qp(const struct mistake *m, enum ibv_qp_type type, struct ibv_cq *cq)
