@@ -126,12 +126,12 @@ static bool turn_check(void)
 	return false;
 }
 
-bool nic_turn_is_free(void)
+bool nic_turn_try(void)
 {
 	return !pthread_mutex_trylock(&nic_agent_lock) && turn_check();
 }
 
-bool nic_turn_is_free_after_wait(void)
+bool nic_turn_try_after_wait(void)
 {
 	pthread_mutex_lock(&nic_agent_lock);
 	return turn_check();

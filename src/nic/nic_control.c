@@ -92,7 +92,7 @@ static void strays_send(void)
 	static struct agent_packet packet; /* only the control thread uses it */
 
 	kick_clear(control.strays);
-	if (!nic_turn_is_free_after_wait())
+	if (!nic_turn_try_after_wait())
 		return; /* the end of that turn calls nic_control_send_strays() */
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);
@@ -154,7 +154,7 @@ void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_
 	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
 		return;
 	cancel = cancel_forbid();
-	if (nic_turn_is_free()) {
+	if (nic_turn_try()) {
 		is_sent = !has_strays();
 		if (is_sent)
 			agent_client_forward(&nic.agent, &head, packet->data);

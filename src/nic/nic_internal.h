@@ -312,12 +312,12 @@ void nic_turn_end(void);
  * Try to lock nic_agent_lock, so that the caller can send urnicd a message that has no answer.
  * Returns true with the lock taken. Returns false when another thread has the lock or the turn.
  */
-bool nic_turn_is_free(void);
+bool nic_turn_try(void);
 /*
- * nic_turn_is_free(), but wait until nic_agent_lock is unlocked. Returns false only when another
+ * nic_turn_try(), but wait until nic_agent_lock is unlocked. Returns false only when another
  * thread has the turn. That thread calls nic_control_send_strays() when its turn ends.
  */
-bool nic_turn_is_free_after_wait(void);
+bool nic_turn_try_after_wait(void);
 
 /*
  * Log why urnicd has refused a request, if `error` is not 0. Returns `error`. nic_agent_lock is
