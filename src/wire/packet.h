@@ -57,7 +57,7 @@ struct packet {
 /* Is the packet a selective NAK (wire/selective.h)? */
 static inline bool packet_has_map(const struct packet *packet)
 {
-	return packet->info->payload == PAYLOAD_MAP && packet->payload_bytes;
+	return packet->payload_bytes && packet->info->payload == PAYLOAD_MAP;
 }
 
 /*

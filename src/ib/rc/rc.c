@@ -36,6 +36,25 @@ static bool has_half_for(const struct qp *qp, enum opcode_role role)
 	return qp->type != (role == OPCODE_ROLE_REQUEST ? QP_TYPE_XRC_SEND : QP_TYPE_XRC_RECV);
 }
 
+static inline enum packet_verdict receive_by_role(
+	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns)
+{
+	if (packet->info->role == OPCODE_ROLE_REQUEST)
+		return rc_responder_receive(rc, packet, now_ns);
+	return rc_completer_receive(rc, packet, is_guarded, now_ns);
+}
+
+/* The peer does not know selective NAKs, unless a stranger has sent the packet. */
+static enum packet_verdict receive_plain(
+	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns)
+{
+	enum packet_verdict verdict = receive_by_role(rc, packet, is_guarded, now_ns);
+
+	if (verdict == PACKET_TAKEN)
+		rc->is_selective = false;
+	return verdict;
+}
+
 static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -64,12 +83,9 @@ static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet
 		qp->is_comm_established = true;
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
-	enum packet_verdict verdict = packet->info->role == OPCODE_ROLE_REQUEST
-		? rc_responder_receive(rc, packet, now_ns)
-		: rc_completer_receive(rc, packet, is_guarded, now_ns);
-	if (verdict == PACKET_TAKEN && !packet->bth.is_selective)
-		rc->is_selective = false;
-	return verdict;
+	if (rc->is_selective && !packet->bth.is_selective)
+		return receive_plain(rc, packet, is_guarded, now_ns);
+	return receive_by_role(rc, packet, is_guarded, now_ns);
 }
 
 static size_t request_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns)

@@ -209,6 +209,7 @@ struct rc_responder {
 	struct psn nak_cause;
 
 	struct selective_queue early; /* stored packets after `expected` */
+	bool is_executing_early;
 
 	bool has_resources; /* some entries of rc_cold()->resource were used since RTR */
 	uint32_t resource_head; /* slot for the next READ or atomic */

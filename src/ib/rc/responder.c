@@ -443,16 +443,22 @@ static void early_report(struct rc_qp *rc)
 		rc_response_queue_selective(rc, responder->early.last->packet.bth.psn);
 }
 
-/* Execute the early packets whose turn it is. */
+/*
+ * Execute the early packets whose turn it is. rc_responder_receive() also calls this function for
+ * each of these, which then does nothing.
+ */
 static void early_execute(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_responder *responder = &rc->responder;
-	struct selective_entry *entry;
+	struct selective_store *store = rc->qp.lane->selective;
+	const struct packet *packet;
 
-	while ((entry = selective_queue_take(&responder->early, responder->expected))) {
-		request_take(rc, &entry->packet, now_ns);
-		selective_store_give(rc->qp.lane->selective, entry);
-	}
+	if (responder->is_executing_early)
+		return;
+	responder->is_executing_early = true;
+	while ((packet = selective_queue_take(&responder->early, store, responder->expected)))
+		rc_responder_receive(rc, packet, now_ns);
+	responder->is_executing_early = false;
 	early_report(rc);
 }
 

@@ -48,13 +48,6 @@ static struct selective_entry *entry_take(struct selective_store *store)
 	return entry;
 }
 
-void selective_store_give(struct selective_store *store, struct selective_entry *entry)
-{
-	entry->next = store->free;
-	store->free = entry;
-	store->count--;
-}
-
 /* Packets mostly arrive in order, so try the end of the queue first. */
 static void entry_insert(struct selective_queue *queue, struct selective_entry *entry)
 {
@@ -93,43 +86,48 @@ bool selective_queue_add(struct selective_queue *queue, struct selective_store *
 	return true;
 }
 
-static struct selective_entry *first_remove(struct selective_queue *queue)
+static void first_drop(struct selective_queue *queue, struct selective_store *store)
 {
 	struct selective_entry *entry = queue->first;
 
 	queue->first = entry->next;
 	if (!queue->first)
 		queue->last = NULL;
-	return entry;
+	entry->next = store->free;
+	store->free = entry;
+	store->count--;
 }
 
 void selective_queue_advance(struct selective_queue *queue, struct selective_store *store,
 	struct psn expected, uint32_t count)
 {
 	while (queue->first && psn_before(queue->first->packet.bth.psn, expected))
-		selective_store_give(store, first_remove(queue));
+		first_drop(queue, store);
 	if (queue->first)
 		selective_map_shift(&queue->map, count);
 	else
 		queue->map = (struct selective_map){{0, 0}};
 }
 
-struct selective_entry *selective_queue_take(struct selective_queue *queue, struct psn expected)
+const struct packet *selective_queue_take(
+	struct selective_queue *queue, struct selective_store *store, struct psn expected)
 {
-	if (!queue->first || !psn_equal(queue->first->packet.bth.psn, expected))
+	struct selective_entry *entry = queue->first;
+
+	if (!entry || !psn_equal(entry->packet.bth.psn, expected))
 		return NULL;
-	struct selective_entry *entry = first_remove(queue);
+	first_drop(queue, store);
 	if (queue->first)
 		queue->map.bits[0] &= ~(UINT64_C(1) << 63);
 	else
 		queue->map = (struct selective_map){{0, 0}};
-	return entry;
+	return &entry->packet;
 }
 
 void selective_queue_clear(struct selective_queue *queue, struct selective_store *store)
 {
 	while (queue->first)
-		selective_store_give(store, first_remove(queue));
+		first_drop(queue, store);
 	queue->map = (struct selective_map){{0, 0}};
 }
 

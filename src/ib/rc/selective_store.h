@@ -73,11 +73,10 @@ void selective_queue_advance(struct selective_queue *queue, struct selective_sto
 
 /*
  * Take the packet with the PSN `expected` out of the queue; NULL when it is not the first. The
- * caller gives the entry back to the store.
+ * result is valid until the store's next packet is stored.
  */
-struct selective_entry *selective_queue_take(struct selective_queue *queue, struct psn expected);
-
-void selective_store_give(struct selective_store *store, struct selective_entry *entry);
+const struct packet *selective_queue_take(
+	struct selective_queue *queue, struct selective_store *store, struct psn expected);
 
 /* Drop all packets. */
 void selective_queue_clear(struct selective_queue *queue, struct selective_store *store);
