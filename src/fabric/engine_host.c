@@ -216,6 +216,20 @@ static uint8_t lane_priorities(const struct engine_hosts *hosts, uint32_t priori
 	return (uint8_t)(1u << priority | (hosts->init.cc ? 1u << hosts->init.cnp_priority : 0));
 }
 
+/* All of the flow's payload is at its destination. */
+static void follower_start(
+	struct engine_hosts *hosts, const struct fabric_flow *flow, uint64_t now_ps)
+{
+	struct fabric_flow *follower = &hosts->flows[flow->follower];
+	struct engine_host *host = &hosts->hosts[follower->source];
+
+	if (!flow->follower || follower->start_ps != FABRIC_NEVER)
+		return;
+	follower->start_ps = now_ps;
+	host->start_ps = min_u64(host->start_ps, now_ps);
+	fabric_wake_host(hosts->fabric, follower->source);
+}
+
 static bool engine_host_next_packet(
 	void *context, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps)
 {
@@ -277,6 +291,8 @@ static void engine_host_receive(void *context, const struct fabric_packet *packe
 		flow->marked_frames += is_marked;
 		flow->received_bytes =
 			counter_read(&of->qp[BACK]->public->counters, COUNTER_rcvd_bytes);
+		if (flow->received_bytes == flow->bytes)
+			follower_start(hosts, flow, now_ps);
 	}
 	completions_take(host, now_ps);
 }

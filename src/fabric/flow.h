@@ -21,7 +21,8 @@ struct fabric_flow {
 	uint32_t header_bytes; /* what a frame of a plain source has besides its payload */
 	uint32_t rate_mbps; /* the most that it sends; 0: the line's rate */
 	uint64_t bytes; /* payload to send; 0: without end */
-	uint64_t start_ps;
+	uint64_t start_ps; /* FABRIC_NEVER: when the flow that it follows has arrived */
+	uint32_t follower; /* the flow that begins when this one has arrived; 0: none */
 
 	uint64_t sent_bytes; /* payload, retransmissions included */
 	uint64_t received_bytes; /* payload, each byte once */

@@ -44,6 +44,27 @@ static inline uint64_t fabric_random_below(struct fabric_random *random, uint64_
 	return fabric_random_next(random) % limit;
 }
 
+/*
+ * A gap between two arrivals at random times, `mean` on average, up to 10^12: exponentially
+ * distributed, by comparisons alone (von Neumann), so that every machine draws the same.
+ */
+static inline uint64_t fabric_random_gap(struct fabric_random *random, uint64_t mean)
+{
+	for (uint64_t whole = 0;; whole++) {
+		uint64_t first = fabric_random_next(random) >> 48;
+		uint64_t last = first;
+		uint64_t next = fabric_random_next(random) >> 48;
+		uint32_t falls = 0;
+
+		for (; next < last; falls++) {
+			last = next;
+			next = fabric_random_next(random) >> 48;
+		}
+		if (!(falls & 1))
+			return mean * (whole << 16 | first) >> 16;
+	}
+}
+
 /* True `ppm` times out of a million. */
 static inline bool fabric_random_chance(struct fabric_random *random, uint32_t ppm)
 {

@@ -28,6 +28,7 @@ struct flow_congestion {
 };
 
 struct sources {
+	struct fabric *fabric;
 	struct sources_init init;
 	struct fabric_flow *flows;
 	struct flow_congestion *congestion; /* by flow; NULL: none */
@@ -160,6 +161,17 @@ static bool source_next_packet(
 	return false;
 }
 
+static void flow_finish(struct sources *sources, struct fabric_flow *flow, uint64_t now_ps)
+{
+	struct fabric_flow *follower = &sources->flows[flow->follower];
+
+	flow->finish_ps = now_ps;
+	if (!flow->follower)
+		return;
+	follower->start_ps = follower->next_ps = now_ps;
+	fabric_wake_host(sources->fabric, follower->source);
+}
+
 static void source_receive(void *context, const struct fabric_packet *packet, uint64_t now_ps)
 {
 	struct source_host *host = (struct source_host *)context;
@@ -176,7 +188,7 @@ static void source_receive(void *context, const struct fabric_packet *packet, ui
 	flow->received_bytes += packet->bytes - flow->header_bytes;
 	flow->marked_frames += packet->ecn == FABRIC_ECN_MARKED;
 	if (flow->received_bytes == flow->bytes)
-		flow->finish_ps = now_ps;
+		flow_finish(host->sources, flow, now_ps);
 }
 
 static uint64_t source_next_time(void *context, uint64_t now_ps)
@@ -222,7 +234,7 @@ static bool congestion_init(
 	return sources->congestion;
 }
 
-static struct sources *sources_new(const struct fabric *fabric, const struct sources_init *init,
+static struct sources *sources_new(struct fabric *fabric, const struct sources_init *init,
 	struct fabric_flow *flows, uint32_t flow_count)
 {
 	struct sources *sources = (struct sources *)calloc(1, sizeof(*sources));
@@ -230,6 +242,7 @@ static struct sources *sources_new(const struct fabric *fabric, const struct sou
 
 	if (!sources)
 		return NULL;
+	sources->fabric = fabric;
 	sources->init = *init;
 	sources->flows = flows;
 	sources->hosts =

@@ -52,6 +52,26 @@ matches_schema sim <"$files/json"
 "$urnic" sim "$examples/dcqcn-cliff.json" | awk '$1 == "s0>h0" && $3 > 200 { found = 1 } END { exit !found }' ||
 	fail 'many flows have a short queue'
 
+# An all-reduce of 16 hosts is 30 steps of a sixteenth each.
+"$urnic" sim --json "$examples/all-reduce.json" >"$files/json" || fail 'all-reduce --json'
+matches_schema sim <"$files/json"
+/usr/bin/python3 - "$files/json" <<'END' || fail 'the steps of the all-reduce'
+import json, sys
+flows = json.load(open(sys.argv[1]))["flows"]
+assert len(flows) == 30 * 16
+for before, flow in zip(flows, flows[16:]):
+    assert flow["source"] == before["source"] and flow["start_us"] > before["start_us"]
+end_us = max(flow["finish_us"] for flow in flows)
+assert 1 < end_us / (30 * 1e6 * 8 / 100e3) < 1.15, end_us
+END
+"$urnic" sim --json "$examples/sizes.json" >"$files/json" || fail 'sizes --json'
+/usr/bin/python3 - "$files/json" <<'END' || fail 'the messages of the trace'
+import json, sys
+flows = [flow for flow in json.load(open(sys.argv[1]))["flows"] if flow["workload"] == "trace"]
+assert [flow["start_us"] for flow in flows] == [10, 12.5, 13, 1000, 1000], flows
+assert [flow["received_bytes"] for flow in flows] == [4096, 1048576, 4096, 65536, 65536], flows
+END
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
@@ -228,6 +248,43 @@ END
 refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}
 END
+
+refuses 2 'a workload of kind "storage" has no "to"' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "storage", "to": "h1"}]}
+END
+refuses 2 '"servers" is a list of hosts' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "storage"}]}
+END
+refuses 2 'all hosts are servers' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "storage",
+	"servers": ["h0", "h1"]}]}
+END
+refuses 1 'an all-reduce has no "bytes"' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "all-reduce"}]}
+END
+refuses 3 'the items of "sizes" rise' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "sizes", "sizes": [
+	[1000, 50],
+	[500, 100]]}]}
+END
+refuses 2 'the last percentage is 90: it is 100' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "sizes",
+	"sizes": [[1000, 50], [5000, 90]]}]}
+END
+
+# refuses_trace LINE SENTENCE TEXT: a trace with this text is refused.
+refuses_trace() {
+	printf '%b' "$3" >"$files/trace.txt"
+	echo '{"topology": {"kind": "star"}, "workloads": [{"kind": "trace", "file": "trace.txt"}]}' >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" >"$files/out" 2>"$files/said"
+	[ $? = 2 ] || fail "the exit status of the trace: $2"
+	echo "urnic: $files/trace.txt:$1: $2" | cmp -s - "$files/said" || fail "not '$1: $2' but $(cat "$files/said")"
+}
+refuses_trace 2 'unknown host "h7": there are h0 to h1' '0 h0 h1 5\n1 h0 h7 5\n'
+refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h0 h1\n'
+refuses_trace 3 'host "h1" sends to itself' '# a comment\n\n0 h1 h1 5\n'
 
 "$urnic" sim /no/such/scenario 2>"$files/said"
 [ $? = 2 ] || fail 'a missing scenario is no usage error'

@@ -441,6 +441,38 @@ static void paced_flow_keeps_its_rate(void **state)
 	net_done(&net);
 }
 
+/*
+ * A ring all-reduce: each host sends a share to the next one in 2 (N - 1) steps, each when it has
+ * the share of the step before. A step takes the share's time on a cable, a frame's on the second
+ * one, and both cables' delays.
+ */
+static void ring_takes_its_steps_one_after_the_other(void **state)
+{
+	enum { HOSTS = 4, STEPS = 2 * (HOSTS - 1), SHARE_FRAMES = 100 };
+	uint64_t frame_ps = fabric_wire_ps(NET_FRAME_BYTES, NET_RATE_MBPS);
+	uint64_t step_ps = (SHARE_FRAMES + 1) * frame_ps + 2 * NET_DELAY_PS;
+	struct net net;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = HOSTS;
+	for (uint32_t i = 0; i < STEPS * HOSTS; i++) {
+		struct fabric_flow *flow = net_flow(&net, i % HOSTS, (i + 1) % HOSTS);
+
+		flow->bytes = SHARE_FRAMES * NET_FRAME_BYTES;
+		flow->start_ps = i < HOSTS ? 0 : FABRIC_NEVER;
+		if (i / HOSTS + 1 < STEPS)
+			flow->follower = (i / HOSTS + 1) * HOSTS + (i + 1) % HOSTS;
+	}
+	net_start(&net);
+	net_run(&net, 10 * MS);
+	for (uint32_t i = 0; i < net.flow_count; i++) {
+		assert_int_equal(net.flows[i].start_ps, i / HOSTS * step_ps);
+		assert_int_equal(net.flows[i].finish_ps, (i / HOSTS + 1) * step_ps);
+	}
+	net_done(&net);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -460,6 +492,7 @@ int main(void)
 		cmocka_unit_test(fat_tree_reaches_every_host_over_many_paths),
 		cmocka_unit_test(cable_loses_what_it_is_told_to),
 		cmocka_unit_test(paced_flow_keeps_its_rate),
+		cmocka_unit_test(ring_takes_its_steps_one_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

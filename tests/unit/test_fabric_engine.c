@@ -288,6 +288,27 @@ static void engines_with_dcqcn_spare_the_network_pauses(void **state)
 	assert_in_range(after, 0, before / 4);
 }
 
+static void follower_begins_when_all_has_arrived(void **state)
+{
+	struct engines engines;
+
+	(void)state;
+	engines_init(&engines, TOPOLOGY_STAR);
+	engines.net.topology.hosts = 3;
+	net_flow(&engines.net, 0, 1)->bytes = 3 * MESSAGE_BYTES;
+	net_flow(&engines.net, 1, 2)->bytes = MESSAGE_BYTES;
+	engines.net.flows[0].follower = 1;
+	engines.net.flows[1].start_ps = FABRIC_NEVER;
+	engines_start(&engines);
+	net_run(&engines.net, 100 * MS);
+	assert_int_not_equal(engines.net.flows[1].finish_ps, FABRIC_NEVER);
+	/* The destination has the last byte before the source has its acknowledgement. */
+	assert_in_range(engines.net.flows[1].start_ps,
+		engines.net.flows[0].finish_ps - 10 * NET_DELAY_PS, engines.net.flows[0].finish_ps);
+	assert_int_equal(engines.net.flows[1].received_bytes, MESSAGE_BYTES);
+	engines_done(&engines);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +319,7 @@ int main(void)
 		cmocka_unit_test(pause_of_one_priority_leaves_the_other_one_alone),
 		cmocka_unit_test(paced_engine_keeps_its_rate),
 		cmocka_unit_test(engines_with_dcqcn_spare_the_network_pauses),
+		cmocka_unit_test(follower_begins_when_all_has_arrived),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

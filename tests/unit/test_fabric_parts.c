@@ -265,6 +265,28 @@ static void packet_from_the_pool_has_room_and_is_zero(void **state)
 	packet_pool_done(&pool);
 }
 
+/* --- chance --- */
+
+/* Of an exponential distribution 1 - 1/e, that is 63.2 %, are below its mean. */
+static void gaps_are_distributed_exponentially(void **state)
+{
+	enum { DRAWS = 100000 };
+	struct fabric_random random = {1};
+	uint64_t sum = 0;
+	uint32_t below = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < DRAWS; i++) {
+		uint64_t gap = fabric_random_gap(&random, 1000000);
+
+		sum += gap;
+		below += gap < 1000000;
+	}
+	assert_in_range(sum / DRAWS, 990000, 1010000);
+	assert_in_range(below, DRAWS * 627 / 1000, DRAWS * 637 / 1000);
+	assert_int_equal(fabric_random_gap(&random, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +306,7 @@ int main(void)
 		cmocka_unit_test(groups_share_the_pool_by_its_rest),
 		cmocka_unit_test(lossy_frame_is_dropped_by_a_long_queue),
 		cmocka_unit_test(packet_from_the_pool_has_room_and_is_zero),
+		cmocka_unit_test(gaps_are_distributed_exponentially),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

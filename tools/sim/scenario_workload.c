@@ -6,33 +6,24 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "sim/scenario.h"
-
-struct workload_numbers {
-	uint64_t bytes;
-	uint64_t start_ps;
-	uint64_t step_ps;
-	uint64_t priority;
-	uint64_t rate_mbps;
-	uint64_t flows;
-};
+#include "sim/scenario_workload.h"
 
 #define NUMBER(member, name, scale, low, high) \
 	SCENARIO_NUMBER(struct workload_numbers, member, name, scale, low, high)
 
-enum workload_kind { WORKLOAD_INCAST, WORKLOAD_PERMUTATION, WORKLOAD_ALL_TO_ALL, WORKLOAD_PAIRS };
-
-static const char *const workload_words[] = {"incast", "permutation", "all-to-all", "pairs", NULL};
-
-/* A workload while it is read. */
-struct workload {
-	const struct scenario_text *text;
-	struct scenario *scenario;
-	const cJSON *item;
-	struct workload_numbers numbers;
-	bool is_ecn_capable;
-	uint32_t capacity; /* of scenario->flows */
+enum workload_kind {
+	WORKLOAD_INCAST,
+	WORKLOAD_PERMUTATION,
+	WORKLOAD_ALL_TO_ALL,
+	WORKLOAD_PAIRS,
+	WORKLOAD_ALL_REDUCE,
+	WORKLOAD_STORAGE,
+	WORKLOAD_SIZES,
+	WORKLOAD_TRACE,
 };
+
+static const char *const workload_words[] = {"incast", "permutation", "all-to-all", "pairs",
+	"all-reduce", "storage", "sizes", "trace", NULL};
 
 /* Room for one more flow. */
 static bool flow_reserve(struct workload *workload)
@@ -56,27 +47,38 @@ static bool flow_reserve(struct workload *workload)
 	return true;
 }
 
+bool workload_add(struct workload *workload, uint32_t source, uint32_t destination, uint64_t bytes,
+	uint64_t start_ps)
+{
+	struct scenario *scenario = workload->scenario;
+
+	if (!flow_reserve(workload))
+		return false;
+	scenario->flows[scenario->flow_count++] = (struct fabric_flow){
+		.source = source,
+		.destination = destination,
+		.priority = (uint8_t)workload->numbers.priority,
+		.is_ecn_capable = workload->is_ecn_capable,
+		.rate_mbps = (uint32_t)workload->numbers.rate_mbps,
+		.bytes = bytes,
+		.start_ps = start_ps,
+	};
+	return true;
+}
+
 /* The flows of a pair of hosts, which begin one step after those of the pair before. */
 static bool pair_add(struct workload *workload, uint32_t source, uint32_t destination)
 {
-	struct scenario *scenario = workload->scenario;
+	const struct scenario *scenario = workload->scenario;
 	const struct workload_numbers *numbers = &workload->numbers;
 	const struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
 
 	for (uint64_t i = 0; i < numbers->flows; i++) {
 		uint64_t before = scenario->flow_count - group->first_flow;
 
-		if (!flow_reserve(workload))
+		if (!workload_add(workload, source, destination, numbers->bytes,
+			    numbers->start_ps + before * numbers->step_ps))
 			return false;
-		scenario->flows[scenario->flow_count++] = (struct fabric_flow){
-			.source = source,
-			.destination = destination,
-			.priority = (uint8_t)numbers->priority,
-			.is_ecn_capable = workload->is_ecn_capable,
-			.rate_mbps = (uint32_t)numbers->rate_mbps,
-			.bytes = numbers->bytes,
-			.start_ps = numbers->start_ps + before * numbers->step_ps,
-		};
 	}
 	return true;
 }
@@ -184,17 +186,41 @@ static bool pairs_read(struct workload *workload)
 	return true;
 }
 
-static bool kind_read(struct workload *workload, uint32_t kind)
+/* Each kind has members of its own. */
+static bool members_check(struct workload *workload, uint32_t kind)
 {
-	static const char *const own[] = {"to", "from", "pairs"};
-	static const uint32_t own_kind[] = {WORKLOAD_INCAST, WORKLOAD_INCAST, WORKLOAD_PAIRS};
+	static const struct {
+		const char *name;
+		uint32_t kinds; /* a bit for each kind that has it */
+	} own[] = {
+		{"to", 1u << WORKLOAD_INCAST},
+		{"from", 1u << WORKLOAD_INCAST},
+		{"pairs", 1u << WORKLOAD_PAIRS},
+		{"servers", 1u << WORKLOAD_STORAGE},
+		{"reads", 1u << WORKLOAD_STORAGE},
+		{"operations", 1u << WORKLOAD_STORAGE},
+		{"sizes", 1u << WORKLOAD_SIZES},
+		{"load", 1u << WORKLOAD_SIZES},
+		{"file", 1u << WORKLOAD_TRACE},
+		{"bytes", ~(1u << WORKLOAD_SIZES | 1u << WORKLOAD_TRACE)},
+		{"step_us",
+			~(1u << WORKLOAD_SIZES | 1u << WORKLOAD_TRACE | 1u << WORKLOAD_ALL_REDUCE)},
+		{"flows", ~(1u << WORKLOAD_SIZES | 1u << WORKLOAD_TRACE | 1u << WORKLOAD_STORAGE)},
+	};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(own); i++)
-		if (scenario_member(workload->item, own[i]) && kind != own_kind[i])
+		if (scenario_member(workload->item, own[i].name) && !(own[i].kinds >> kind & 1))
 			return scenario_refuse(workload->text,
-				scenario_member(workload->item, own[i]),
+				scenario_member(workload->item, own[i].name),
 				"a workload of kind \"%s\" has no \"%s\"", workload_words[kind],
-				own[i]);
+				own[i].name);
+	return true;
+}
+
+static bool kind_read(struct workload *workload, uint32_t kind)
+{
+	if (!members_check(workload, kind))
+		return false;
 	switch ((enum workload_kind)kind) {
 	case WORKLOAD_INCAST:
 		return incast_read(workload);
@@ -204,6 +230,14 @@ static bool kind_read(struct workload *workload, uint32_t kind)
 		return all_to_all_read(workload);
 	case WORKLOAD_PAIRS:
 		return pairs_read(workload);
+	case WORKLOAD_ALL_REDUCE:
+		return all_reduce_read(workload);
+	case WORKLOAD_STORAGE:
+		return storage_read(workload);
+	case WORKLOAD_SIZES:
+		return sizes_read(workload);
+	case WORKLOAD_TRACE:
+		return trace_read(workload);
 	}
 	return false;
 }
@@ -216,6 +250,9 @@ static bool workload_read(struct workload *workload)
 		SCENARIO_OTHER("to"),
 		SCENARIO_OTHER("from"),
 		SCENARIO_OTHER("pairs"),
+		SCENARIO_OTHER("servers"),
+		SCENARIO_OTHER("sizes"),
+		SCENARIO_OTHER("file"),
 		SCENARIO_OTHER("ecn"),
 		NUMBER(bytes, "bytes", 1, 1, 1e15),
 		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
@@ -223,6 +260,9 @@ static bool workload_read(struct workload *workload)
 		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
 		NUMBER(flows, "flows", 1, 1, 65536),
+		NUMBER(read_percent, "reads", 1, 0, 100),
+		NUMBER(operations, "operations", 1, 1, SCENARIO_FLOW_COUNT_MAX),
+		NUMBER(load_percent, "load", 1, 1, 100),
 	};
 	struct scenario *scenario = workload->scenario;
 	struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
@@ -230,7 +270,11 @@ static bool workload_read(struct workload *workload)
 	const char *name = NULL;
 	uint32_t place;
 
-	workload->numbers = (struct workload_numbers){.priority = 3, .flows = 1};
+	workload->numbers = (struct workload_numbers){.priority = 3,
+		.flows = 1,
+		.read_percent = 70,
+		.operations = 100,
+		.load_percent = 30};
 	workload->is_ecn_capable = true;
 	if (!scenario_read_object(workload->text, workload->item, "a workload", fields,
 		    ARRAY_COUNT(fields), &workload->numbers) ||

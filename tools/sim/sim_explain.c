@@ -2,6 +2,7 @@
 /* Why a flow took its time: where its frames waited, who paused them, what became of them. */
 #include <stdlib.h>
 
+#include "base/arith.h"
 #include "common/command.h"
 #include "sim/sim.h"
 
@@ -91,7 +92,10 @@ static void flow_print(const struct sim_run *run)
 	printf("flow %u, h%u>h%u, priority %u: %.3f MB in ", run->explained, flow->source,
 		flow->destination, flow->priority, (double)flow->received_bytes / 1e6);
 	if (flow->finish_ps == FABRIC_NEVER)
-		printf("%.1f us, not finished", end_us - (double)flow->start_ps / FABRIC_PS_PER_US);
+		printf("%.1f us, not finished",
+			end_us -
+				(double)min_u64(flow->start_ps, run->fabric->now_ps) /
+					FABRIC_PS_PER_US);
 	else
 		printf("%.1f us", (double)(flow->finish_ps - flow->start_ps) / FABRIC_PS_PER_US);
 	printf(", %.3f Gbit/s of %.3f\n", sim_flow_mbps(run, run->explained) / 1000,

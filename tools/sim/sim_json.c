@@ -19,6 +19,14 @@ static void node_add(cJSON *object, const char *name, uint32_t host)
 	cJSON_AddStringToObject(object, name, text);
 }
 
+static void time_add(cJSON *object, const char *name, uint64_t at_ps)
+{
+	if (at_ps == FABRIC_NEVER)
+		cJSON_AddNullToObject(object, name);
+	else
+		cJSON_AddNumberToObject(object, name, us_of(at_ps));
+}
+
 static void flow_add(const struct sim_run *run, cJSON *list, const char *workload, uint32_t number)
 {
 	const struct fabric_flow *flow = &run->scenario.flows[number];
@@ -28,11 +36,8 @@ static void flow_add(const struct sim_run *run, cJSON *list, const char *workloa
 	node_add(object, "source", flow->source);
 	node_add(object, "destination", flow->destination);
 	json_add_count(object, "priority", flow->priority);
-	cJSON_AddNumberToObject(object, "start_us", us_of(flow->start_ps));
-	if (flow->finish_ps == FABRIC_NEVER)
-		cJSON_AddNullToObject(object, "finish_us");
-	else
-		cJSON_AddNumberToObject(object, "finish_us", us_of(flow->finish_ps));
+	time_add(object, "start_us", flow->start_ps);
+	time_add(object, "finish_us", flow->finish_ps);
 	cJSON_AddBoolToObject(object, "failed", flow->has_failed);
 	json_add_count(object, "sent_bytes", flow->sent_bytes);
 	json_add_count(object, "received_bytes", flow->received_bytes);
