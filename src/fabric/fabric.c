@@ -128,6 +128,7 @@ static void port_init(struct fabric *fabric, uint32_t number, struct fabric_node
 		.response_ps = response_ps(&fabric->config, rate_mbps),
 		.mark_random = fabric_random_make(seed, FABRIC_RANDOM_MARK, number),
 		.loss_random = fabric_random_make(seed, FABRIC_RANDOM_LOSS, number),
+		.corrupt_random = fabric_random_make(seed, FABRIC_RANDOM_CORRUPT, number),
 	};
 	for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++) {
 		struct fabric_timer unset = {FABRIC_NEVER, FABRIC_NEVER};
@@ -180,23 +181,10 @@ int fabric_connect(struct fabric *fabric, struct fabric_node a, struct fabric_no
 	return 0;
 }
 
-void fabric_set_host(
-	struct fabric *fabric, uint32_t host, const struct fabric_host_ops *ops, void *context)
-{
-	fabric->hosts[host].ops = ops;
-	fabric->hosts[host].context = context;
-	fabric_wake_host(fabric, host);
-}
-
 void fabric_watch(struct fabric *fabric, fabric_watcher *watcher, void *context)
 {
 	fabric->watcher = watcher;
 	fabric->watcher_context = context;
-}
-
-void fabric_wake_host(struct fabric *fabric, uint32_t host)
-{
-	fabric_timer_set(fabric, &fabric->hosts[host].timer, fabric->now_ps, EVENT_HOST, host);
 }
 
 struct fabric_packet *fabric_packet_take(struct fabric *fabric)
@@ -256,61 +244,6 @@ bool fabric_timer_fires(struct fabric *fabric, struct fabric_timer *timer,
 	return true;
 }
 
-static void host_timer_update(struct fabric *fabric, uint32_t number)
-{
-	struct fabric_host *host = &fabric->hosts[number];
-
-	fabric_timer_set(fabric, &host->timer, host->ops->next_time(host->context, fabric->now_ps),
-		EVENT_HOST, number);
-}
-
-static void host_expire(struct fabric *fabric, uint32_t number)
-{
-	struct fabric_host *host = &fabric->hosts[number];
-
-	if (!host->ops || !fabric_timer_fires(fabric, &host->timer, EVENT_HOST, number))
-		return;
-	if (host->ops->expire)
-		host->ops->expire(host->context, fabric->now_ps);
-	if (host->port != FABRIC_NO_PORT)
-		port_kick(fabric, host->port);
-	host_timer_update(fabric, number);
-}
-
-struct fabric_packet *host_next_packet(struct fabric *fabric, uint32_t number, uint8_t paused)
-{
-	uint32_t host_number = fabric->ports[number].node;
-	struct fabric_host *host = &fabric->hosts[host_number];
-	struct fabric_packet *packet;
-
-	if (!host->ops)
-		return NULL;
-	packet = fabric_packet_take(fabric);
-	if (!packet)
-		return NULL;
-	if (!host->ops->next_packet(host->context, packet, paused, fabric->now_ps)) {
-		packet_pool_return(&fabric->pool, packet);
-		host_timer_update(fabric, host_number);
-		return NULL;
-	}
-	packet->source = host_number;
-	assert(!(paused >> packet->priority & 1));
-	return packet;
-}
-
-void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
-{
-	struct fabric_port *port = &fabric->ports[number];
-	struct fabric_host *host = &fabric->hosts[port->node];
-
-	if (host->ops) {
-		host->ops->receive(host->context, packet, fabric->now_ps);
-		port_kick(fabric, number);
-		host_timer_update(fabric, port->node);
-	}
-	packet_pool_return(&fabric->pool, packet);
-}
-
 static void event_execute(struct fabric *fabric, uint64_t what)
 {
 	uint32_t target = (uint32_t)what;
@@ -338,6 +271,9 @@ static void event_execute(struct fabric *fabric, uint64_t what)
 		break;
 	case EVENT_WATCH:
 		switch_watch(fabric, target);
+		break;
+	case EVENT_TAKE:
+		host_take(fabric, target);
 		break;
 	}
 }

@@ -95,6 +95,10 @@ struct fabric_host {
 	const struct fabric_host_ops *ops; /* NULL: it sends nothing, and ignores what it gets */
 	void *context;
 	struct fabric_timer timer;
+	uint32_t take_mbps; /* how fast it takes what arrives; 0: at once */
+	uint32_t inbox_limit_bytes; /* of frames that wait for it, before it pauses its peer */
+	uint64_t inbox_bytes;
+	struct packet_queue inbox;
 };
 
 struct fabric_switch {
@@ -118,6 +122,7 @@ enum fabric_event {
 	FABRIC_RESUMED,
 	FABRIC_STORM_BEGUN, /* as the watchdog of the port found */
 	FABRIC_STORM_ENDED,
+	FABRIC_FRAME_CORRUPTED, /* on the port's cable, on purpose */
 };
 
 typedef void fabric_watcher(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,
@@ -179,6 +184,14 @@ int fabric_route(struct fabric *fabric);
 void fabric_set_host(
 	struct fabric *fabric, uint32_t host, const struct fabric_host_ops *ops, void *context);
 
+/*
+ * From now on a host takes what arrives at `take_mbps` only; 0: at once. It pauses the priority of
+ * a frame that finds more than `limit_bytes` waiting, and lets its peer resume when half of that is
+ * left. No frame is lost: the headroom of the host is large enough.
+ */
+void fabric_slow_host(
+	struct fabric *fabric, uint32_t host, uint32_t take_mbps, uint32_t limit_bytes);
+
 /* Call `watcher` for all that happens; NULL: for nothing. */
 void fabric_watch(struct fabric *fabric, fabric_watcher *watcher, void *context);
 
@@ -210,6 +223,7 @@ enum fabric_event_kind {
 	EVENT_PAUSE_END, /* of a priority: port * 8 + priority */
 	EVENT_REFRESH, /* of a priority */
 	EVENT_WATCH, /* of a switch */
+	EVENT_TAKE, /* of a host: it has taken the first frame that waits for it */
 };
 
 void fabric_schedule(
@@ -234,10 +248,13 @@ void fabric_note(struct fabric *fabric, enum fabric_event event, uint32_t port, 
 void switch_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 
-/*
- * Take the next frame from the host of port `number`. Returns NULL when the host has none, or no
- * packet is free. `paused` has a bit for each priority that the peer has stopped.
- */
+/* An event of the host's timer has come. */
+void host_expire(struct fabric *fabric, uint32_t number);
+
+/* The host has taken a frame. */
+void host_take(struct fabric *fabric, uint32_t number);
+
+/* The next frame of the port's host, or NULL. */
 struct fabric_packet *host_next_packet(struct fabric *fabric, uint32_t number, uint8_t paused);
 
 /* The watchdog of a switch looks at all its ports. */

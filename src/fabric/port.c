@@ -169,6 +169,24 @@ static bool frame_is_lost(struct fabric_port *port, const struct fabric_packet *
 	return fabric_random_chance(&port->loss_random, port->loss_ppm);
 }
 
+/*
+ * Flip a bit of the packet, which its receiver's ICRC finds. A frame without data is not worth
+ * sending on: its checksum is wrong at the cable's end. Returns whether it goes on.
+ */
+static bool frame_corrupt(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
+{
+	struct fabric_port *port = &fabric->ports[number];
+	uint64_t bit;
+
+	port->corrupted_frames++;
+	fabric_note(fabric, FABRIC_FRAME_CORRUPTED, number, packet->priority, packet);
+	if (!packet->data_bytes)
+		return false;
+	bit = fabric_random_below(&port->corrupt_random, 8ull * packet->data_bytes);
+	packet->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	return true;
+}
+
 static void frame_arrive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct fabric_port *port = &fabric->ports[number];
@@ -193,11 +211,14 @@ void port_arrive(struct fabric *fabric, uint32_t number)
 
 	if (port->cable.first)
 		fabric_schedule(fabric, port->cable.first->at_ps, EVENT_ARRIVE, number);
-	if (!frame_is_lost(port, packet)) {
+	if (frame_is_lost(port, packet)) {
+		port->lost_frames++;
+		fabric_note(fabric, FABRIC_FRAME_LOST, number, packet->priority, packet);
+	} else if (packet->pause_vector ||
+		!fabric_random_chance(&port->corrupt_random, port->corrupt_ppm) ||
+		frame_corrupt(fabric, number, packet)) {
 		frame_arrive(fabric, port->peer, packet);
 		return;
 	}
-	port->lost_frames++;
-	fabric_note(fabric, FABRIC_FRAME_LOST, number, packet->priority, packet);
 	packet_pool_return(&fabric->pool, packet);
 }

@@ -79,6 +79,8 @@ struct fabric_port {
 	uint32_t loss_period; /* one in so many of these is lost; 0: none */
 	uint32_t loss_count; /* frames sent since the last one that was lost so */
 	uint64_t lost_frames;
+	uint32_t corrupt_ppm; /* of the frames that this port sends, PFC frames apart */
+	uint64_t corrupted_frames;
 	uint8_t waiting; /* a bit for each priority whose queue has frames */
 	uint8_t paused; /* a bit for each priority that the peer has stopped */
 	uint8_t stormed; /* a bit for each priority that the watchdog has taken over */
@@ -90,6 +92,7 @@ struct fabric_port {
 	struct scheduler scheduler;
 	struct fabric_random mark_random;
 	struct fabric_random loss_random;
+	struct fabric_random corrupt_random;
 	struct port_priority priority[FABRIC_PRIORITY_COUNT];
 };
 

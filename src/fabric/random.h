@@ -19,6 +19,7 @@ enum fabric_purpose {
 	FABRIC_RANDOM_WORKLOAD, /* the whole network: who sends to whom, and when */
 	FABRIC_RANDOM_KEY, /* the whole network: keys of memory */
 	FABRIC_RANDOM_CONNECTION, /* per flow: numbers of its queue pairs and packets */
+	FABRIC_RANDOM_CORRUPT, /* per port: which frames its link corrupts */
 };
 
 struct fabric_random {

@@ -72,6 +72,13 @@ assert [flow["start_us"] for flow in flows] == [10, 12.5, 13, 1000, 1000], flows
 assert [flow["received_bytes"] for flow in flows] == [4096, 1048576, 4096, 65536, 65536], flows
 END
 
+"$urnic" sim "$examples/faults.json" >"$files/faults" || fail 'faults'
+grep -q ' [1-9][0-9]* lost on cables, [1-9][0-9]* corrupted; ' "$files/faults" || fail "$(cat "$files/faults")"
+awk '$1 == "calm" && $2 == $3 { found = 1 } END { exit !found }' "$files/faults" ||
+	fail "not all is well after the faults: $(cat "$files/faults")"
+awk '$1 == "s0>h1" && $6 > 10 { found = 1 } END { exit !found }' "$files/faults" ||
+	fail "the slow host pauses nobody: $(cat "$files/faults")"
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
@@ -249,6 +256,18 @@ refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}
 END
 
+refuses 3 'a flap has "down_us" and "up_us"' <<'END'
+{"topology": {"kind": "star"},
+	"workloads": [{"kind": "incast", "to": "h1"}],
+	"faults": [{"kind": "flap", "from": "h0", "to": "s0", "down_us": 5}]}
+END
+refuses 2 'a slow host has a "rate_gbps"' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "incast", "to": "h1"}], "faults": [
+	{"kind": "slow", "host": "h0"}]}
+END
+refuses 1 'a corruption has a "ppm"' <<'END'
+{"topology": {"kind": "star"}, "workloads": [{"kind": "incast", "to": "h1"}], "faults": [{"kind": "corruption", "from": "h0", "to": "s0"}]}
+END
 refuses 2 'a workload of kind "storage" has no "to"' <<'END'
 {"topology": {"kind": "star"},
 	"workloads": [{"kind": "storage", "to": "h1"}]}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Engines in random simulated networks, in two phases: first cables lose frames and fail, and hosts
- * pause their switches; then all is calm, and every flow must finish.
+ * Engines in random simulated networks, in two phases: first cables lose and corrupt frames, fail
+ * and flap, hosts pause their switches or are slow; then all is calm, and every flow must finish.
  *
  *     sim_network [--seeds A..B | --seed N]
  */
@@ -21,6 +21,8 @@ enum {
 	MESSAGE_BYTES = 1 << 16,
 	FLOW_BYTES_MAX = 1 << 18,
 	FAULT_COUNT_MAX = 6,
+	SLOW_MBPS = 1000,
+	SLOW_LIMIT_BYTES = 10000,
 	FAULTS_MS = 4, /* from then on all is calm */
 	CALM_MS = 2000,
 };
@@ -30,12 +32,15 @@ enum trouble_kind {
 	TROUBLE_LOSES_EACH,
 	TROUBLE_IS_DOWN,
 	TROUBLE_STORMS,
+	TROUBLE_CORRUPTS,
+	TROUBLE_FLAPS,
+	TROUBLE_IS_SLOW,
 	TROUBLE_KINDS
 };
 
 struct trouble {
 	enum trouble_kind kind;
-	uint32_t port; /* a storm's is a host's */
+	uint32_t port; /* of a storm and of a slow host: the host's */
 	uint64_t start_ps;
 	uint64_t end_ps;
 };
@@ -129,12 +134,12 @@ static void faults_choose(struct run *run)
 
 		fault->kind = (enum trouble_kind)random_below(run, TROUBLE_KINDS);
 		fault->port = (uint32_t)random_below(run, fabric->port_count);
-		if (fault->kind == TROUBLE_STORMS)
+		if (fault->kind == TROUBLE_STORMS || fault->kind == TROUBLE_IS_SLOW)
 			fault->port = fabric->hosts[random_below(run, fabric->host_count)].port;
 		fault->start_ps = random_below(run, FAULTS_MS * MS);
 		fault->end_ps =
 			fault->start_ps + 1 + random_below(run, FAULTS_MS * MS - fault->start_ps);
-		run->may_discard |= fault->kind == TROUBLE_IS_DOWN;
+		run->may_discard |= fault->kind == TROUBLE_IS_DOWN || fault->kind == TROUBLE_FLAPS;
 	}
 }
 
@@ -181,6 +186,12 @@ static void run_init(struct run *run, uint64_t seed)
 
 /* --- time --- */
 
+/* A flapping cable is down half of the time. */
+static bool is_flap_down(const struct fabric *fabric)
+{
+	return fabric->now_ps / (MS / 16) % 2;
+}
+
 /* Switch the faults on and off whose time is now. */
 static void faults_apply(struct run *run)
 {
@@ -190,14 +201,32 @@ static void faults_apply(struct run *run)
 			run->net.fabric->now_ps < fault->end_ps;
 		struct fabric_port *port = &run->net.fabric->ports[fault->port];
 
-		if (fault->kind == TROUBLE_LOSES_SOME)
+		switch (fault->kind) {
+		case TROUBLE_LOSES_SOME:
 			port->loss_ppm = is_on ? 10000 : 0;
-		else if (fault->kind == TROUBLE_LOSES_EACH)
+			break;
+		case TROUBLE_LOSES_EACH:
 			port->loss_period = is_on ? 50 : 0;
-		else if (fault->kind == TROUBLE_IS_DOWN)
+			break;
+		case TROUBLE_IS_DOWN:
 			port->is_down = is_on;
-		else
+			break;
+		case TROUBLE_FLAPS:
+			port->is_down = is_on && is_flap_down(run->net.fabric);
+			break;
+		case TROUBLE_CORRUPTS:
+			port->corrupt_ppm = is_on ? 10000 : 0;
+			break;
+		case TROUBLE_STORMS:
 			pause_force(run->net.fabric, fault->port, is_on ? 1u << 3 : 0);
+			break;
+		case TROUBLE_IS_SLOW:
+			fabric_slow_host(run->net.fabric, port->node, is_on ? SLOW_MBPS : 0,
+				SLOW_LIMIT_BYTES);
+			break;
+		case TROUBLE_KINDS:
+			break;
+		}
 	}
 }
 

@@ -424,6 +424,57 @@ static void cable_loses_what_it_is_told_to(void **state)
 	net_done(&net);
 }
 
+/* Nobody repeats the frames of plain sources, whose checksum is wrong at the cable's end. */
+static void cable_corrupts_what_it_is_told_to(void **state)
+{
+	struct net net;
+	const struct fabric_port *port;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 2;
+	net_flow(&net, 1, 0)->bytes = 10000 * NET_FRAME_BYTES;
+	net_start(&net);
+	port = &net.fabric->ports[net.fabric->hosts[1].port];
+	net.fabric->ports[net.fabric->hosts[1].port].corrupt_ppm = 100000;
+	net_run(&net, 5 * MS);
+	assert_in_range(port->corrupted_frames, 900, 1100);
+	assert_int_equal(net.flows[0].received_frames, 10000 - port->corrupted_frames);
+	assert_int_equal(port->lost_frames, 0);
+	net_done(&net);
+}
+
+/* A host that takes a tenth of its line pauses its switch, and loses nothing. */
+static void slow_host_pauses_its_switch(void **state)
+{
+	struct net net;
+	uint32_t shares[NET_FLOW_COUNT_MAX];
+	const struct port_counters *counters;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 3;
+	net_flow(&net, 1, 0);
+	net_flow(&net, 2, 1); /* another host's traffic does not suffer */
+	net_start(&net);
+	fabric_slow_host(net.fabric, 0, NET_RATE_MBPS / 10, 20 * NET_FRAME_BYTES);
+	net_measure(&net, 5 * MS, 25 * MS, shares);
+	share_check(shares[0], 1000);
+	share_check(shares[1], 10000);
+	counters = &net.fabric->ports[net.fabric->hosts[0].port].priority[NET_PRIORITY].counters;
+	assert_int_not_equal(counters->sent_pauses, 0);
+	assert_int_equal(net_discards(&net), 0);
+	/* More than its limit waits for it only as long as its switch does not heed the pause. */
+	assert_in_range(net.fabric->hosts[0].inbox_bytes, 0,
+		20 * NET_FRAME_BYTES + fabric_bytes_in(2 * NET_DELAY_PS, NET_RATE_MBPS) +
+			3 * NET_FRAME_BYTES);
+	fabric_slow_host(net.fabric, 0, 0, 0);
+	net_measure(&net, 26 * MS, 36 * MS, shares);
+	share_check(shares[0], 10000);
+	assert_int_equal(net.fabric->hosts[0].inbox_bytes, 0);
+	net_done(&net);
+}
+
 static void paced_flow_keeps_its_rate(void **state)
 {
 	struct net net;
@@ -491,6 +542,8 @@ int main(void)
 		cmocka_unit_test(watchdog_may_only_count),
 		cmocka_unit_test(fat_tree_reaches_every_host_over_many_paths),
 		cmocka_unit_test(cable_loses_what_it_is_told_to),
+		cmocka_unit_test(cable_corrupts_what_it_is_told_to),
+		cmocka_unit_test(slow_host_pauses_its_switch),
 		cmocka_unit_test(paced_flow_keeps_its_rate),
 		cmocka_unit_test(ring_takes_its_steps_one_after_the_other),
 	};

@@ -288,6 +288,29 @@ static void engines_with_dcqcn_spare_the_network_pauses(void **state)
 	assert_in_range(after, 0, before / 4);
 }
 
+/* Packets with a wrong ICRC never reach the engine, which sends them again. */
+static void corrupted_packets_are_refused_and_sent_again(void **state)
+{
+	struct engines engines;
+	struct fabric_port *port;
+
+	(void)state;
+	engines_init(&engines, TOPOLOGY_STAR);
+	engines.net.topology.hosts = 2;
+	net_flow(&engines.net, 0, 1)->bytes = 8 * MESSAGE_BYTES;
+	engines_start(&engines);
+	memset(engine_hosts_source_buffer(engines.hosts), 0x5a, MESSAGE_BYTES);
+	port = &engines.net.fabric->ports[engines.net.fabric->hosts[0].port];
+	port->corrupt_ppm = 10000;
+	net_run(&engines.net, 1000 * MS);
+	assert_int_not_equal(engines.net.flows[0].finish_ps, FABRIC_NEVER);
+	assert_in_range(port->corrupted_frames, 10, 1000);
+	assert_int_not_equal(sender_count(&engines, 0, COUNTER_retransmitted_pkts), 0);
+	assert_memory_equal(engine_hosts_source_buffer(engines.hosts),
+		engine_hosts_target_buffer(engines.hosts), MESSAGE_BYTES);
+	engines_done(&engines);
+}
+
 static void follower_begins_when_all_has_arrived(void **state)
 {
 	struct engines engines;
@@ -319,6 +342,7 @@ int main(void)
 		cmocka_unit_test(pause_of_one_priority_leaves_the_other_one_alone),
 		cmocka_unit_test(paced_engine_keeps_its_rate),
 		cmocka_unit_test(engines_with_dcqcn_spare_the_network_pauses),
+		cmocka_unit_test(corrupted_packets_are_refused_and_sent_again),
 		cmocka_unit_test(follower_begins_when_all_has_arrived),
 	};
 

@@ -32,15 +32,24 @@ struct scenario_workload {
 	uint32_t flow_count;
 };
 
-enum scenario_fault_kind { SCENARIO_LOSS, SCENARIO_DOWN, SCENARIO_STORM };
+enum scenario_fault_kind {
+	SCENARIO_LOSS,
+	SCENARIO_DOWN,
+	SCENARIO_STORM,
+	SCENARIO_CORRUPTION,
+	SCENARIO_SLOW,
+	SCENARIO_FLAP, /* while it is read; then it is one fault of kind down for each time */
+};
 
 struct scenario_fault {
 	enum scenario_fault_kind kind;
-	struct fabric_node from; /* loss, down: the ends of the cable; storm: the host */
+	struct fabric_node from; /* of a cable: its ends; of a host: the host */
 	struct fabric_node to;
 	uint32_t priority; /* storm */
-	uint32_t ppm; /* loss: of a million frames in the direction from `from` */
+	uint32_t ppm; /* loss, corruption: of a million frames in the direction from `from` */
 	uint32_t period; /* loss: every so-manieth frame; 0: none */
+	uint32_t take_mbps; /* slow */
+	uint32_t limit_bytes; /* slow */
 	uint64_t start_ps;
 	uint64_t end_ps;
 };

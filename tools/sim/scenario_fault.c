@@ -10,6 +10,10 @@ struct fault_numbers {
 	uint64_t priority;
 	uint64_t ppm;
 	uint64_t period;
+	uint64_t take_mbps;
+	uint64_t limit_bytes;
+	uint64_t down_ps;
+	uint64_t up_ps;
 	uint64_t start_ps;
 	uint64_t end_ps;
 };
@@ -17,7 +21,15 @@ struct fault_numbers {
 #define NUMBER(member, name, scale, low, high) \
 	SCENARIO_NUMBER(struct fault_numbers, member, name, scale, low, high)
 
-static const char *const fault_words[] = {"loss", "down", "storm", NULL};
+enum {
+	ON_HOST = 1u << SCENARIO_STORM | 1u << SCENARIO_SLOW,
+	ON_CABLE = 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN | 1u << SCENARIO_CORRUPTION |
+		1u << SCENARIO_FLAP,
+	FAULT_COUNT_MAX = 10000, /* a flap is many */
+};
+
+static const char *const fault_words[] = {
+	"loss", "down", "storm", "corruption", "slow", "flap", NULL};
 
 static bool are_neighbours(
 	const struct scenario *scenario, struct fabric_node a, struct fabric_node b)
@@ -47,12 +59,14 @@ static bool cable_read(const struct scenario_text *text, const struct scenario *
 	return true;
 }
 
-static bool storm_read(const struct scenario_text *text, const struct scenario *scenario,
+static bool host_read(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, struct scenario_fault *fault)
 {
 	fault->from.is_host = true;
 	if (!scenario_member(item, "host"))
-		return scenario_refuse(text, item, "a storm has a \"host\"");
+		return scenario_refuse(text, item, "a fault of a host has a \"host\"");
+	if (fault->kind == SCENARIO_SLOW && !fault->take_mbps)
+		return scenario_refuse(text, item, "a slow host has a \"rate_gbps\"");
 	return scenario_read_host(
 		text, scenario, scenario_member(item, "host"), &fault->from.number);
 }
@@ -64,12 +78,16 @@ static bool fault_check(const struct scenario_text *text, const cJSON *item, uin
 		const char *name;
 		uint32_t kinds; /* a bit for each kind that has it */
 	} own[] = {
-		{"from", 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN},
-		{"to", 1u << SCENARIO_LOSS | 1u << SCENARIO_DOWN},
-		{"host", 1u << SCENARIO_STORM},
+		{"from", ON_CABLE},
+		{"to", ON_CABLE},
+		{"host", ON_HOST},
 		{"priority", 1u << SCENARIO_STORM},
-		{"ppm", 1u << SCENARIO_LOSS},
+		{"ppm", 1u << SCENARIO_LOSS | 1u << SCENARIO_CORRUPTION},
 		{"every", 1u << SCENARIO_LOSS},
+		{"rate_gbps", 1u << SCENARIO_SLOW},
+		{"buffer", 1u << SCENARIO_SLOW},
+		{"down_us", 1u << SCENARIO_FLAP},
+		{"up_us", 1u << SCENARIO_FLAP},
 	};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(own); i++)
@@ -80,11 +98,60 @@ static bool fault_check(const struct scenario_text *text, const cJSON *item, uin
 	if (kind == SCENARIO_LOSS &&
 		!scenario_member(item, "ppm") == !scenario_member(item, "every"))
 		return scenario_refuse(text, item, "a loss has either \"ppm\" or \"every\"");
+	if (kind == SCENARIO_CORRUPTION && !scenario_member(item, "ppm"))
+		return scenario_refuse(text, item, "a corruption has a \"ppm\"");
+	if (kind == SCENARIO_FLAP &&
+		(!scenario_member(item, "down_us") || !scenario_member(item, "up_us")))
+		return scenario_refuse(text, item, "a flap has \"down_us\" and \"up_us\"");
 	return true;
 }
 
-static bool fault_read(const struct scenario_text *text, const struct scenario *scenario,
-	const cJSON *item, struct scenario_fault *fault)
+/* Room for one more fault, which is zeroed. */
+static struct scenario_fault *fault_add(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
+{
+	uint32_t count = scenario->fault_count;
+	struct scenario_fault *faults = scenario->faults;
+
+	if (count == FAULT_COUNT_MAX) {
+		scenario_refuse(text, item, "more than %d faults", FAULT_COUNT_MAX);
+		return NULL;
+	}
+	if (!(count & (count - 1)))
+		faults = (struct scenario_fault *)realloc(
+			faults, (count ? 2 * count : 1) * sizeof(struct scenario_fault));
+	if (!faults) {
+		complain("no memory for %u faults", count + 1);
+		return NULL;
+	}
+	scenario->faults = faults;
+	scenario->fault_count++;
+	faults[count] = (struct scenario_fault){0};
+	return &faults[count];
+}
+
+/* A cable that is down, up and down again until the fault ends, or the run. */
+static bool flap_add(const struct scenario_text *text, struct scenario *scenario, const cJSON *item,
+	const struct scenario_fault *flap, const struct fault_numbers *numbers)
+{
+	uint64_t end_ps = min_u64(flap->end_ps, scenario->duration_ps);
+
+	for (uint64_t at_ps = flap->start_ps; at_ps < end_ps;
+		at_ps += numbers->down_ps + numbers->up_ps) {
+		struct scenario_fault *fault = fault_add(text, scenario, item);
+
+		if (!fault)
+			return false;
+		*fault = *flap;
+		fault->kind = SCENARIO_DOWN;
+		fault->start_ps = at_ps;
+		fault->end_ps = min_u64(at_ps + numbers->down_ps, end_ps);
+	}
+	return true;
+}
+
+static bool fault_read(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
 	static const struct scenario_field fields[] = {
 		SCENARIO_OTHER("kind"),
@@ -94,11 +161,18 @@ static bool fault_read(const struct scenario_text *text, const struct scenario *
 		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 		NUMBER(ppm, "ppm", 1, 1, 1000000),
 		NUMBER(period, "every", 1, 2, 1e9),
+		NUMBER(take_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
+		NUMBER(limit_bytes, "buffer", 1, 0, 1 << 30),
+		NUMBER(down_ps, "down_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
+		NUMBER(up_ps, "up_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
 		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 		NUMBER(end_ps, "end_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 	};
-	struct fault_numbers numbers = {.priority = 3, .end_ps = FABRIC_NEVER};
+	struct fault_numbers numbers = {
+		.priority = 3, .limit_bytes = 65536, .end_ps = FABRIC_NEVER};
 	const cJSON *kind = scenario_member(item, "kind");
+	struct scenario_fault fault;
+	struct scenario_fault *added;
 	uint32_t place;
 
 	if (!scenario_read_object(text, item, "a fault", fields, ARRAY_COUNT(fields), &numbers))
@@ -110,16 +184,25 @@ static bool fault_read(const struct scenario_text *text, const struct scenario *
 		return false;
 	if (numbers.end_ps <= numbers.start_ps)
 		return scenario_refuse(text, item, "the fault ends before it begins");
-	*fault = (struct scenario_fault){
+	fault = (struct scenario_fault){
 		.kind = (enum scenario_fault_kind)place,
 		.priority = (uint32_t)numbers.priority,
 		.ppm = (uint32_t)numbers.ppm,
 		.period = (uint32_t)numbers.period,
+		.take_mbps = (uint32_t)numbers.take_mbps,
+		.limit_bytes = (uint32_t)numbers.limit_bytes,
 		.start_ps = numbers.start_ps,
 		.end_ps = numbers.end_ps,
 	};
-	return place == SCENARIO_STORM ? storm_read(text, scenario, item, fault)
-				       : cable_read(text, scenario, item, fault);
+	if (ON_HOST >> place & 1 ? !host_read(text, scenario, item, &fault)
+				 : !cable_read(text, scenario, item, &fault))
+		return false;
+	if (place == SCENARIO_FLAP)
+		return flap_add(text, scenario, item, &fault, &numbers);
+	added = fault_add(text, scenario, item);
+	if (added)
+		*added = fault;
+	return added;
 }
 
 bool scenario_read_faults(
@@ -131,17 +214,10 @@ bool scenario_read_faults(
 		return true;
 	if (!cJSON_IsArray(list))
 		return scenario_refuse(text, list, "\"faults\" is not a list");
-	scenario->faults = (struct scenario_fault *)calloc(
-		(size_t)cJSON_GetArraySize(list) + 1, sizeof(struct scenario_fault));
-	if (!scenario->faults) {
-		complain("no memory for faults");
-		return false;
-	}
 	cJSON_ArrayForEach(item, list)
 	{
-		if (!fault_read(text, scenario, item, &scenario->faults[scenario->fault_count]))
+		if (!fault_read(text, scenario, item))
 			return false;
-		scenario->fault_count++;
 	}
 	return true;
 }

@@ -115,6 +115,7 @@ struct sim_totals {
 	uint64_t discards;
 	uint64_t storm_drops;
 	uint64_t lost;
+	uint64_t corrupted;
 };
 
 struct sim_totals sim_totals_of(const struct fabric *fabric);

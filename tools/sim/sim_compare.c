@@ -76,6 +76,7 @@ static void networks_print(const struct comparison *comparison)
 	count_print("frames discarded", a.totals.discards, b.totals.discards);
 	count_print("frames dropped by watchdogs", a.totals.storm_drops, b.totals.storm_drops);
 	count_print("frames lost on cables", a.totals.lost, b.totals.lost);
+	count_print("frames corrupted", a.totals.corrupted, b.totals.corrupted);
 	number_print("longest queue on average, KB", (double)a.queue_mean / 1000,
 		(double)b.queue_mean / 1000);
 	number_print("longest queue, KB", (double)a.queue_max / 1000, (double)b.queue_max / 1000);

@@ -14,7 +14,7 @@ struct sim_hop {
 	uint64_t wait_ps_max;
 	uint64_t paused_ps; /* of that, while the peer had stopped the queue */
 	uint64_t marked;
-	uint64_t dropped; /* lost on its cable, or no room where it ends, or by the watchdog */
+	uint64_t dropped; /* lost or corrupted on its cable, no room where it ends, the watchdog */
 };
 
 static void frame_wait(const struct sim_run *run, struct sim_hop *hop, uint32_t port,
@@ -53,6 +53,7 @@ static void frame_follow(void *context, uint64_t now_ps, enum fabric_event event
 		run->hops[port].marked++;
 		break;
 	case FABRIC_FRAME_LOST:
+	case FABRIC_FRAME_CORRUPTED:
 	case FABRIC_STORM_DROP:
 		run->hops[port].dropped++;
 		break;

@@ -187,10 +187,10 @@ static void counts_write(const struct sim_run *run, FILE *file)
 
 	fprintf(file,
 		"<table><tr><th>pauses<th>marks<th>frames discarded<th>by watchdogs<th>lost on "
-		"cables</tr>\n<tr><td>%llu<td>%llu<td>%llu<td>%llu<td>%llu</tr></table>\n",
+		"cables<th>corrupted</tr>\n<tr><td>%llu<td>%llu<td>%llu<td>%llu<td>%llu<td>%llu</tr></table>\n",
 		(unsigned long long)totals.pauses, (unsigned long long)totals.marks,
 		(unsigned long long)totals.discards, (unsigned long long)totals.storm_drops,
-		(unsigned long long)totals.lost);
+		(unsigned long long)totals.lost, (unsigned long long)totals.corrupted);
 	if (!deadlock_find(run->fabric, &deadlock))
 		return;
 	fprintf(file, "<p><b>Deadlock</b> of priority %u since %.1f us:", deadlock.priority,

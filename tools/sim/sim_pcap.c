@@ -74,6 +74,8 @@ static const char *drop_comment(enum fabric_event event)
 		return "dropped: no room in the buffer";
 	case FABRIC_FRAME_LOST:
 		return "lost on the cable";
+	case FABRIC_FRAME_CORRUPTED:
+		return "corrupted on the cable";
 	case FABRIC_FRAME_UNROUTABLE:
 		return "dropped: no path";
 	case FABRIC_STORM_DROP:

@@ -230,6 +230,7 @@ struct sim_totals sim_totals_of(const struct fabric *fabric)
 
 	for (uint32_t i = 0; i < fabric->port_count; i++) {
 		totals.lost += fabric->ports[i].lost_frames;
+		totals.corrupted += fabric->ports[i].corrupted_frames;
 		for (uint32_t j = 0; j < FABRIC_PRIORITY_COUNT; j++) {
 			const struct port_counters *counters =
 				&fabric->ports[i].priority[j].counters;
@@ -255,10 +256,11 @@ static void network_print(const struct fabric *fabric)
 		(unsigned long long)fabric->config.seed, (unsigned long long)fabric->event_count,
 		(unsigned long long)fabric->hash);
 	printf("%llu pauses, %llu marks, %llu frames discarded, %llu by watchdogs, %llu lost on "
-	       "cables; largest shared buffer in use %.1f KB\n",
+	       "cables, %llu corrupted; largest shared buffer in use %.1f KB\n",
 		(unsigned long long)totals.pauses, (unsigned long long)totals.marks,
 		(unsigned long long)totals.discards, (unsigned long long)totals.storm_drops,
-		(unsigned long long)totals.lost, (double)buffer_bytes / 1000);
+		(unsigned long long)totals.lost, (unsigned long long)totals.corrupted,
+		(double)buffer_bytes / 1000);
 }
 
 /* "a deadlock": the queues of the cycle, each waiting for the next one. */

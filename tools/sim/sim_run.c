@@ -94,27 +94,40 @@ void sim_run_done(struct sim_run *run)
 
 /* --- faults --- */
 
+static void storm_switch(struct fabric *fabric, const struct scenario_fault *fault, bool is_on)
+{
+	uint32_t number = fabric->hosts[fault->from.number].port;
+	uint8_t mine = (uint8_t)(1u << fault->priority);
+	uint8_t others = fabric->ports[number].pause_forced & (uint8_t)~mine;
+
+	pause_force(fabric, number, is_on ? others | mine : others);
+}
+
+static void cable_switch(struct fabric *fabric, const struct scenario_fault *fault, bool is_on)
+{
+	struct fabric_port *port =
+		&fabric->ports[scenario_port_between(fabric, fault->from, fault->to)];
+
+	if (fault->kind == SCENARIO_LOSS) {
+		port->loss_ppm = is_on ? fault->ppm : 0;
+		port->loss_period = is_on ? fault->period : 0;
+	} else if (fault->kind == SCENARIO_CORRUPTION) {
+		port->corrupt_ppm = is_on ? fault->ppm : 0;
+	} else {
+		port->is_down = is_on;
+		fabric->ports[port->peer].is_down = is_on;
+	}
+}
+
 static void fault_switch(struct fabric *fabric, const struct scenario_fault *fault, bool is_on)
 {
-	uint32_t number;
-
-	if (fault->kind == SCENARIO_STORM) {
-		number = fabric->hosts[fault->from.number].port;
-		uint8_t others =
-			fabric->ports[number].pause_forced & (uint8_t) ~(1u << fault->priority);
-
-		pause_force(
-			fabric, number, is_on ? others | (uint8_t)(1u << fault->priority) : others);
-		return;
-	}
-	number = scenario_port_between(fabric, fault->from, fault->to);
-	if (fault->kind == SCENARIO_LOSS) {
-		fabric->ports[number].loss_ppm = is_on ? fault->ppm : 0;
-		fabric->ports[number].loss_period = is_on ? fault->period : 0;
-	} else {
-		fabric->ports[number].is_down = is_on;
-		fabric->ports[fabric->ports[number].peer].is_down = is_on;
-	}
+	if (fault->kind == SCENARIO_STORM)
+		storm_switch(fabric, fault, is_on);
+	else if (fault->kind == SCENARIO_SLOW)
+		fabric_slow_host(fabric, fault->from.number, is_on ? fault->take_mbps : 0,
+			fault->limit_bytes);
+	else
+		cable_switch(fabric, fault, is_on);
 }
 
 /* Begin and end the faults whose time is now. */
