@@ -25,7 +25,7 @@ struct fabric_flow {
 	uint32_t follower; /* the flow that begins when this one has arrived; 0: none */
 
 	uint64_t sent_bytes; /* payload, retransmissions included */
-	uint64_t received_bytes; /* payload, each byte once */
+	uint64_t received_bytes; /* payload, each byte once; with go-back-0, of whole messages */
 	uint64_t received_frames; /* retransmissions included */
 	uint64_t marked_frames; /* received with a congestion mark */
 	uint64_t cnp_count; /* congestion notifications that its receiver has sent */

@@ -36,6 +36,7 @@ struct fabric_packet {
 	uint8_t priority; /* 0 to 7 */
 	uint8_t ecn; /* enum fabric_ecn */
 	bool is_cnp; /* a congestion notification of a plain source */
+	bool is_nak; /* a plain source asks for `number` and what is behind it */
 	uint8_t pause_vector; /* the priorities that a PFC frame names; 0: no PFC frame */
 	uint8_t pause_on; /* those of them that stop */
 	uint8_t data[];

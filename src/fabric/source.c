@@ -15,6 +15,9 @@ struct source_host {
 	/* Flows to this host whose CNP is to be sent, linked by next_cnp. */
 	uint32_t first_cnp;
 	uint32_t last_cnp;
+	/* The same for NAKs, by next_nak. */
+	uint32_t first_nak;
+	uint32_t last_nak;
 };
 
 #define NO_FLOW UINT32_MAX
@@ -27,11 +30,21 @@ struct flow_congestion {
 	uint32_t next_cnp;
 };
 
+/* Both ends' recovery of a flow. */
+struct flow_recovery {
+	uint64_t next_bytes; /* the sender sends what is behind so many bytes */
+	uint64_t expected_bytes; /* the receiver has all up to there */
+	uint64_t nak_from_ps; /* the receiver may send the next NAK */
+	bool is_nak_pending;
+	uint32_t next_nak;
+};
+
 struct sources {
 	struct fabric *fabric;
 	struct sources_init init;
 	struct fabric_flow *flows;
 	struct flow_congestion *congestion; /* by flow; NULL: none */
+	struct flow_recovery *recovery; /* by flow; NULL: none */
 	struct source_host *hosts;
 	uint32_t *flow_of;
 };
@@ -115,28 +128,139 @@ static void flow_pace(struct source_host *host, uint32_t number, uint32_t bytes,
 			now_ps / FABRIC_PS_PER_NS);
 }
 
+/* --- recovery --- */
+
+/* Where a sender goes back to. */
+static uint64_t back_bytes(const struct sources *sources, uint64_t expected_bytes)
+{
+	if (sources->init.recovery == SOURCE_GO_BACK_0)
+		return expected_bytes - expected_bytes % sources->init.message_bytes;
+	return expected_bytes;
+}
+
+/* A frame behind a gap: ask for what is missing, once until it comes or the time is over. */
+static void gap_receive(struct source_host *host, uint32_t number, uint64_t now_ps)
+{
+	struct flow_recovery *all = host->sources->recovery;
+	struct flow_recovery *of = &all[number];
+
+	if (of->is_nak_pending || now_ps < of->nak_from_ps)
+		return;
+	of->expected_bytes = back_bytes(host->sources, of->expected_bytes);
+	of->nak_from_ps = now_ps + host->sources->init.timeout_ps;
+	of->is_nak_pending = true;
+	of->next_nak = NO_FLOW;
+	if (host->first_nak == NO_FLOW)
+		host->first_nak = number;
+	else
+		all[host->last_nak].next_nak = number;
+	host->last_nak = number;
+}
+
+/* Turn the packet into the host's next NAK. */
+static void nak_send(struct source_host *host, struct fabric_packet *packet)
+{
+	struct flow_recovery *of = &host->sources->recovery[host->first_nak];
+	const struct fabric_flow *flow = &host->sources->flows[host->first_nak];
+
+	packet->flow = host->first_nak;
+	packet->is_nak = true;
+	packet->number = of->expected_bytes;
+	packet->destination = flow->source;
+	packet->bytes = SOURCE_NAK_BYTES;
+	packet->source_port = flow->source_port;
+	packet->priority = host->sources->init.cnp_priority;
+	of->is_nak_pending = false;
+	host->first_nak = of->next_nak;
+}
+
+static void nak_receive(struct source_host *host, const struct fabric_packet *packet)
+{
+	struct fabric_flow *flow = &host->sources->flows[packet->flow];
+
+	host->sources->recovery[packet->flow].next_bytes = packet->number;
+	flow->next_ps = 0;
+}
+
+/* Does the frame continue what the receiver has? */
+static bool frame_is_expected(
+	struct source_host *host, const struct fabric_packet *packet, uint64_t now_ps)
+{
+	struct flow_recovery *of = &host->sources->recovery[packet->flow];
+	struct fabric_flow *flow = &host->sources->flows[packet->flow];
+
+	if (packet->number != of->expected_bytes) {
+		if (packet->number > of->expected_bytes)
+			gap_receive(host, packet->flow, now_ps);
+		return false;
+	}
+	of->expected_bytes += packet->bytes - flow->header_bytes;
+	of->nak_from_ps = 0;
+	return true;
+}
+
+/* The flow's sender has waited for its timeout, and something is missing. */
+static void flow_go_back(const struct sources *sources, const struct fabric_flow *flow)
+{
+	struct flow_recovery *of = &sources->recovery[flow - sources->flows];
+
+	of->expected_bytes = back_bytes(sources, of->expected_bytes);
+	of->next_bytes = of->expected_bytes;
+}
+
 /* --- the functions of a host --- */
+
+/* All is sent. With recovery the flow stays until all has arrived. */
+static void flow_end(struct source_host *host, uint32_t place, uint64_t now_ps)
+{
+	if (host->sources->recovery)
+		flow_at(host, place)->next_ps = now_ps + host->sources->init.timeout_ps;
+	else
+		flow_remove(host, place);
+}
 
 static void flow_send(
 	struct source_host *host, uint32_t place, struct fabric_packet *packet, uint64_t now_ps)
 {
 	struct fabric_flow *flow = flow_at(host, place);
+	uint32_t number = (uint32_t)(flow - host->sources->flows);
 	uint32_t payload_bytes = flow->payload_bytes;
+	uint64_t *next_bytes = host->sources->recovery ? &host->sources->recovery[number].next_bytes
+						       : &flow->sent_bytes;
 
 	if (flow->bytes)
-		payload_bytes = (uint32_t)min_u64(payload_bytes, flow->bytes - flow->sent_bytes);
-	packet->flow = (uint32_t)(flow - host->sources->flows);
-	packet->number = flow->sent_bytes;
+		payload_bytes = (uint32_t)min_u64(payload_bytes, flow->bytes - *next_bytes);
+	packet->flow = number;
+	packet->number = *next_bytes;
 	packet->destination = flow->destination;
 	packet->bytes = payload_bytes + flow->header_bytes;
 	packet->source_port = flow->source_port;
 	packet->priority = flow->priority;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
-	flow_pace(host, packet->flow, packet->bytes, now_ps);
-	flow->sent_bytes += payload_bytes;
+	flow_pace(host, number, packet->bytes, now_ps);
+	*next_bytes += payload_bytes;
+	if (host->sources->recovery)
+		flow->sent_bytes += payload_bytes;
 	host->turn = place + 1 < host->count ? place + 1 : 0;
-	if (flow->bytes && flow->sent_bytes == flow->bytes)
-		flow_remove(host, place);
+	if (flow->bytes && *next_bytes == flow->bytes)
+		flow_end(host, place, now_ps);
+}
+
+/* A flow with recovery whose time has come again: is it done, or does it go back? */
+static bool flow_has_frame(struct source_host *host, uint32_t place)
+{
+	struct sources *sources = host->sources;
+	struct fabric_flow *flow = flow_at(host, place);
+
+	if (!sources->recovery || !flow->bytes ||
+		sources->recovery[flow - sources->flows].next_bytes < flow->bytes)
+		return true;
+	if (flow->finish_ps == FABRIC_NEVER) {
+		flow_go_back(sources, flow);
+		return true;
+	}
+	flow->next_ps = FABRIC_NEVER;
+	return false;
 }
 
 static bool source_next_packet(
@@ -149,10 +273,15 @@ static bool source_next_packet(
 		cnp_send(host, packet);
 		return true;
 	}
+	if (host->first_nak != NO_FLOW && !(paused >> host->sources->init.cnp_priority & 1)) {
+		nak_send(host, packet);
+		return true;
+	}
 	for (uint32_t i = 0; i < host->count; i++) {
 		const struct fabric_flow *flow = flow_at(host, place);
 
-		if (flow->next_ps <= now_ps && !(paused >> flow->priority & 1)) {
+		if (flow->next_ps <= now_ps && !(paused >> flow->priority & 1) &&
+			flow_has_frame(host, place)) {
 			flow_send(host, place, packet, now_ps);
 			return true;
 		}
@@ -172,6 +301,15 @@ static void flow_finish(struct sources *sources, struct fabric_flow *flow, uint6
 	fabric_wake_host(sources->fabric, follower->source);
 }
 
+/* What the receiver has of the flow, without the beginning of a message that may come again. */
+static uint64_t bytes_of_messages(const struct sources *sources, uint32_t number)
+{
+	uint64_t expected_bytes = sources->recovery[number].expected_bytes;
+
+	return expected_bytes == sources->flows[number].bytes ? expected_bytes
+							      : back_bytes(sources, expected_bytes);
+}
+
 static void source_receive(void *context, const struct fabric_packet *packet, uint64_t now_ps)
 {
 	struct source_host *host = (struct source_host *)context;
@@ -182,12 +320,22 @@ static void source_receive(void *context, const struct fabric_packet *packet, ui
 			&host->sources->congestion[packet->flow].sender, now_ps / FABRIC_PS_PER_NS);
 		return;
 	}
+	if (packet->is_nak) {
+		nak_receive(host, packet);
+		return;
+	}
 	if (packet->ecn == FABRIC_ECN_MARKED)
 		mark_receive(host, packet->flow, now_ps);
 	flow->received_frames++;
-	flow->received_bytes += packet->bytes - flow->header_bytes;
 	flow->marked_frames += packet->ecn == FABRIC_ECN_MARKED;
-	if (flow->received_bytes == flow->bytes)
+	if (host->sources->recovery) {
+		if (!frame_is_expected(host, packet, now_ps))
+			return;
+		flow->received_bytes = bytes_of_messages(host->sources, packet->flow);
+	} else {
+		flow->received_bytes += packet->bytes - flow->header_bytes;
+	}
+	if (flow->bytes && flow->received_bytes == flow->bytes)
 		flow_finish(host->sources, flow, now_ps);
 }
 
@@ -248,7 +396,11 @@ static struct sources *sources_new(struct fabric *fabric, const struct sources_i
 	sources->hosts =
 		(struct source_host *)calloc(host_count + 1ull, sizeof(struct source_host));
 	sources->flow_of = (uint32_t *)calloc(flow_count + 1ull, sizeof(uint32_t));
-	if (sources->hosts && sources->flow_of && congestion_init(sources, fabric, flow_count))
+	if (init->recovery != SOURCE_NO_RECOVERY)
+		sources->recovery = (struct flow_recovery *)calloc(
+			flow_count + 1ull, sizeof(struct flow_recovery));
+	if (sources->hosts && sources->flow_of && congestion_init(sources, fabric, flow_count) &&
+		!sources->recovery == (init->recovery == SOURCE_NO_RECOVERY))
 		return sources;
 	sources_destroy(sources);
 	return NULL;
@@ -275,7 +427,7 @@ struct sources *sources_create(struct fabric *fabric, const struct sources_init 
 		host->first = first;
 		first += host->count;
 		host->count = 0;
-		host->first_cnp = NO_FLOW;
+		host->first_cnp = host->first_nak = NO_FLOW;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct source_host *host = &sources->hosts[flows[i].source];
@@ -294,5 +446,6 @@ void sources_destroy(struct sources *sources)
 	free(sources->hosts);
 	free(sources->flow_of);
 	free(sources->congestion);
+	free(sources->recovery);
 	free(sources);
 }

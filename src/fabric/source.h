@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hosts that are plain sources: each sends the frames of its flows in turn, at line rate or at the
- * flow's own rate, and receivers count. Nothing is acknowledged or sent again, so a flow that loses
- * a frame never finishes.
+ * flow's own rate, and receivers count. Without recovery nothing is acknowledged or sent again, so
+ * a flow that loses a frame never finishes.
+ *
+ * With recovery a receiver takes frames in their order only. It answers the first one behind a gap
+ * by a NAK, and the sender goes back: to the frame that is missing (go-back-N), or to the first one
+ * of its message, as early adapters did (go-back-0). A sender that has sent all looks after its
+ * timeout what is missing. Acknowledgements cost nothing here; NAKs are frames, and may be lost.
  *
  * With congestion control, receivers answer marks by congestion notifications (CNPs), and senders
  * obey them (congestion/cc_flow.h). CNPs have a priority of their own, and a host sends them before
@@ -17,14 +22,20 @@
 #include "fabric/fabric.h"
 #include "fabric/flow.h"
 
-/* A CNP, from Ethernet header to FCS. */
+/* A CNP and a NAK, from Ethernet header to FCS. */
 #define SOURCE_CNP_BYTES (14 + 20 + 8 + 12 + 16 + 4 + 4)
+#define SOURCE_NAK_BYTES (14 + 20 + 8 + 12 + 4 + 4 + 4)
 
 struct sources;
 
+enum source_recovery { SOURCE_NO_RECOVERY, SOURCE_GO_BACK_N, SOURCE_GO_BACK_0 };
+
 struct sources_init {
 	const struct cc_params *cc; /* the caller keeps it longer than the sources; NULL: none */
-	uint8_t cnp_priority;
+	uint8_t cnp_priority; /* of CNPs and of NAKs */
+	enum source_recovery recovery;
+	uint64_t message_bytes; /* of each message but a flow's last, with SOURCE_GO_BACK_0 */
+	uint64_t timeout_ps; /* with recovery */
 };
 
 /*

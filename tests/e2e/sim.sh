@@ -72,6 +72,11 @@ assert [flow["start_us"] for flow in flows] == [10, 12.5, 13, 1000, 1000], flows
 assert [flow["received_bytes"] for flow in flows] == [4096, 1048576, 4096, 65536, 65536], flows
 END
 
+"$urnic" sim --json "$examples/livelock.json" >"$files/json" || fail 'livelock --json'
+grep -q '"received_bytes":	0,' "$files/json" && grep -q '"sent_bytes":	9[0-9]\{7\},' "$files/json" ||
+	fail "go-back-0 is no livelock: $(grep _bytes "$files/json")"
+sed 's/go-back-0/go-back-n/' "$examples/livelock.json" >"$files/live.json"
+"$urnic" sim --json "$files/live.json" | grep -q '"received_bytes":	8[0-9]\{7\},' || fail 'go-back-N does not get on'
 "$urnic" sim "$examples/faults.json" >"$files/faults" || fail 'faults'
 grep -q ' [1-9][0-9]* lost on cables, [1-9][0-9]* corrupted; ' "$files/faults" || fail "$(cat "$files/faults")"
 awk '$1 == "calm" && $2 == $3 { found = 1 } END { exit !found }' "$files/faults" ||
@@ -256,6 +261,9 @@ refuses 1 '"mtu" is 1500: it is 256, 512, 1024, 2048 or 4096' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"mtu": 1500}, "workloads": [{"kind": "incast", "to": "h1"}]}
 END
 
+refuses 1 'the engine has a recovery of its own' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"kind": "engine", "recovery": "go-back-n"}}
+END
 refuses 3 'a flap has "down_us" and "up_us"' <<'END'
 {"topology": {"kind": "star"},
 	"workloads": [{"kind": "incast", "to": "h1"}],

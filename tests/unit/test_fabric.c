@@ -424,6 +424,74 @@ static void cable_loses_what_it_is_told_to(void **state)
 	net_done(&net);
 }
 
+/* What arrives within 50 ms over a cable that loses every 256th frame, in frames. */
+static uint64_t lossy_frames(
+	enum source_recovery recovery, uint32_t message_frames, uint64_t *ret_sent_frames)
+{
+	struct net net;
+	uint64_t frames;
+
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 2;
+	net.sources_init = (struct sources_init){.cnp_priority = 6,
+		.recovery = recovery,
+		.message_bytes = message_frames * NET_FRAME_BYTES,
+		.timeout_ps = MS};
+	net_flow(&net, 1, 0);
+	net_start(&net);
+	net.fabric->ports[net.fabric->hosts[1].port].loss_period = 256;
+	net_run(&net, 50 * MS);
+	assert_int_equal(net.flows[0].finish_ps, FABRIC_NEVER);
+	frames = net.flows[0].received_bytes / NET_FRAME_BYTES;
+	*ret_sent_frames = net.flows[0].sent_bytes / NET_FRAME_BYTES;
+	printf("messages of %u frames: %llu sent, %llu received\n", message_frames,
+		(unsigned long long)*ret_sent_frames, (unsigned long long)frames);
+	net_done(&net);
+	return frames;
+}
+
+/*
+ * Go-back-0 sends a message again from its first frame. If each message loses one, none ever
+ * arrives, and the cable is full all the same.
+ */
+static void go_back_0_livelocks_and_go_back_n_does_not(void **state)
+{
+	uint64_t line_frames = fabric_bytes_in(50 * MS, NET_RATE_MBPS) / NET_FRAME_BYTES;
+	uint64_t sent_frames;
+
+	(void)state;
+	assert_int_equal(lossy_frames(SOURCE_GO_BACK_0, 256, &sent_frames), 0);
+	assert_in_range(sent_frames, line_frames * 99 / 100, line_frames + 1);
+	assert_in_range(lossy_frames(SOURCE_GO_BACK_N, 256, &sent_frames), line_frames * 85 / 100,
+		line_frames);
+	/* A shorter message arrives between two losses. */
+	assert_int_not_equal(lossy_frames(SOURCE_GO_BACK_0, 100, &sent_frames), 0);
+}
+
+static void recovery_finishes_what_cables_lose(void **state)
+{
+	struct net net;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_DUMBBELL);
+	net.topology.hosts = 3;
+	net.topology.hosts_right = 3;
+	net.sources_init = (struct sources_init){
+		.cnp_priority = 6, .recovery = SOURCE_GO_BACK_N, .timeout_ps = MS / 10};
+	for (uint32_t i = 0; i < 12; i++)
+		net_flow(&net, i % 3, 3 + i % 2)->bytes = 12345 * (i + 1);
+	net_start(&net);
+	/* In both directions, NAKs too. */
+	for (uint32_t i = 0; i < net.fabric->port_count; i++)
+		net.fabric->ports[i].loss_ppm = 20000;
+	net_run(&net, 100 * MS);
+	for (uint32_t i = 0; i < net.flow_count; i++) {
+		assert_int_not_equal(net.flows[i].finish_ps, FABRIC_NEVER);
+		assert_int_equal(net.flows[i].received_bytes, net.flows[i].bytes);
+	}
+	net_done(&net);
+}
+
 /* Nobody repeats the frames of plain sources, whose checksum is wrong at the cable's end. */
 static void cable_corrupts_what_it_is_told_to(void **state)
 {
@@ -542,6 +610,8 @@ int main(void)
 		cmocka_unit_test(watchdog_may_only_count),
 		cmocka_unit_test(fat_tree_reaches_every_host_over_many_paths),
 		cmocka_unit_test(cable_loses_what_it_is_told_to),
+		cmocka_unit_test(go_back_0_livelocks_and_go_back_n_does_not),
+		cmocka_unit_test(recovery_finishes_what_cables_lose),
 		cmocka_unit_test(cable_corrupts_what_it_is_told_to),
 		cmocka_unit_test(slow_host_pauses_its_switch),
 		cmocka_unit_test(paced_flow_keeps_its_rate),

@@ -172,12 +172,14 @@ static void links_set(struct scenario *scenario, const struct scenario_numbers *
 /* --- hosts --- */
 
 static const char *const host_words[] = {"source", "engine", NULL};
+static const char *const recovery_words[] = {"none", "go-back-n", "go-back-0", NULL};
 
 static bool hosts_read(const struct scenario_text *text, struct scenario *scenario,
 	const cJSON *item, struct scenario_numbers *numbers)
 {
 	static const struct scenario_field fields[] = {
 		SCENARIO_OTHER("kind"),
+		SCENARIO_OTHER("recovery"),
 		NUMBER(mtu_bytes, "mtu", 1, 256, 4096),
 		NUMBER(message_bytes, "message_bytes", 1, 1, 1 << 28),
 		NUMBER(depth, "depth", 1, 1, 1024),
@@ -186,13 +188,19 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 		NUMBER(cnp_priority, "cnp_priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 	};
 	const cJSON *kind = scenario_member(item, "kind");
+	const cJSON *word = scenario_member(item, "recovery");
 	uint32_t place = 0;
+	uint32_t recovery = SOURCE_NO_RECOVERY;
 
 	if (!item)
 		return true;
 	if (!scenario_read_object(text, item, "\"hosts\"", fields, ARRAY_COUNT(fields), numbers) ||
-		(kind && !scenario_read_word(text, kind, "kind of host", host_words, &place)))
+		(kind && !scenario_read_word(text, kind, "kind of host", host_words, &place)) ||
+		(word && !scenario_read_word(text, word, "recovery", recovery_words, &recovery)))
 		return false;
+	if (place && word)
+		return scenario_refuse(text, word, "the engine has a recovery of its own");
+	scenario->recovery = (enum source_recovery)recovery;
 	if (numbers->mtu_bytes & (numbers->mtu_bytes - 1))
 		return scenario_refuse(text, scenario_member(item, "mtu"),
 			"\"mtu\" is %u: it is 256, 512, 1024, 2048 or 4096",

@@ -14,6 +14,7 @@
 
 #include "congestion/cc_params.h"
 #include "fabric/flow.h"
+#include "fabric/source.h"
 #include "fabric/topology.h"
 #include "sim/scenario_text.h"
 
@@ -64,6 +65,7 @@ struct scenario_route {
 struct scenario {
 	uint64_t duration_ps;
 	bool has_engine; /* hosts are urnic's engine, else plain sources */
+	enum source_recovery recovery; /* of plain sources */
 	uint32_t mtu_bytes;
 	uint32_t message_bytes;
 	uint32_t depth;

@@ -10,6 +10,9 @@
 
 enum { PROGRESS_STEPS = 100 };
 
+/* A local ACK timeout of code 0. */
+#define TIMEOUT_UNIT_PS 4096000ull
+
 /* Address space for the engines' queues; pages that nobody touches cost nothing. */
 #define ARENA_BYTES (1ull << 32)
 
@@ -57,7 +60,13 @@ static bool engines_init(struct sim_run *run)
 static bool sources_init(struct sim_run *run)
 {
 	const struct scenario *scenario = &run->scenario;
-	struct sources_init init = {cc_of(scenario), scenario->cnp_priority};
+	struct sources_init init = {
+		.cc = cc_of(scenario),
+		.cnp_priority = scenario->cnp_priority,
+		.recovery = scenario->recovery,
+		.message_bytes = scenario->message_bytes,
+		.timeout_ps = TIMEOUT_UNIT_PS << scenario->timeout,
+	};
 
 	run->sources = sources_create(run->fabric, &init, scenario->flows, scenario->flow_count);
 	return run->sources;
