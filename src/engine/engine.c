@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/tracepoint.h"
 #include "engine/multicast.h"
 #include "ether/raw.h"
 #include "ib/rc/rc.h"
@@ -49,6 +50,13 @@ static void count_many(struct lane *lane, enum drop drop, uint32_t count)
 static void count_drop(struct lane *lane, enum drop drop)
 {
 	count_many(lane, drop, 1);
+}
+
+/* Drop a packet that was for queue pair `qpn`; 0 when that is not known. */
+static void packet_drop(struct lane *lane, uint32_t qpn, enum drop drop)
+{
+	count_drop(lane, drop);
+	trace_packet_dropped(qpn, drop_names[drop]);
 }
 
 /* --- lanes --- */
@@ -225,12 +233,14 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 
 	count_drop(lane, DROP_rcvd_packets);
 	if (packet_decode(&packet, bytes, length) != PACKET_OK) {
-		count_drop(lane, DROP_malformed);
+		packet_drop(lane, 0, DROP_malformed);
 		return false;
 	}
+	trace_packet_received(
+		packet.bth.dest_qpn.value, packet.bth.opcode, packet.bth.psn.value, length);
 	/* Ignore the membership bit: a limited member may talk to a full one (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
-		count_drop(lane, DROP_pkey_mismatch);
+		packet_drop(lane, packet.bth.dest_qpn.value, DROP_pkey_mismatch);
 		return false;
 	}
 	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
@@ -238,13 +248,13 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 		bool is_multicast = qpn_equal(packet.bth.dest_qpn, QPN_MULTICAST);
 
 		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns))
-			count_drop(lane, DROP_unknown_qp);
+			packet_drop(lane, packet.bth.dest_qpn.value, DROP_unknown_qp);
 		if (!is_multicast)
 			guard_note(lane, NULL, GUARD_NUMBERS, origin, now_ns);
 		return false;
 	}
 	if (!qp_is_receiving(qp)) {
-		count_drop(lane, DROP_not_ready);
+		packet_drop(lane, qp->qpn, DROP_not_ready);
 		return false;
 	}
 	if (qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns) && guard_refuses(qp, origin))
@@ -307,6 +317,8 @@ size_t engine_next_packet(
 		if (lane->burst_packets >= ENGINE_BURST_PACKETS)
 			turn_end(lane, qp, true);
 		run->flow = lane->impair ? flow_bind(qp) : NULL;
+		trace_packet_sent(
+			qp->qpn, run->buffer[0], get_be24(run->buffer + 9), bytes, run->packets);
 		qp_count(qp, COUNTER_sent_pkts, run->packets);
 		count_many(lane, DROP_sent_packets, run->packets);
 		return bytes;

@@ -133,6 +133,8 @@ bool iwarp_receive_fast(struct iwarp_qp *iwarp, uint64_t now_ns)
 		     : !send_take(iwarp, ulpdu, ulpdu_bytes))
 		return false;
 	rx->start += bytes;
+	trace_fpdu_received(
+		iwarp->qp.qpn, ulpdu_bytes - (is_send ? DDP_UNTAGGED_BYTES : DDP_TAGGED_BYTES));
 	qp_count(&iwarp->qp, COUNTER_rcvd_pkts, 1);
 	if (is_send) {
 		rx->has_receive = false;

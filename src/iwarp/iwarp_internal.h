@@ -4,6 +4,7 @@
 
 /* Functions that the files of this room share. */
 
+#include "base/tracepoint.h"
 #include "iwarp/iwarp.h"
 #include "memory/mr_borrowed.h"
 
@@ -70,6 +71,7 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 		iwarp_own_add(&iwarp->tx, IWARP_OWN, bytes);
 	else
 		iwarp_own_begin(&iwarp->tx, bytes);
+	trace_fpdu_sent(iwarp->qp.qpn, payload_bytes);
 	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
 	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload_bytes);
 }

@@ -244,6 +244,7 @@ static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	}
 	rx->start += rx->trailer_bytes;
 	rx->has_segment = false;
+	trace_fpdu_received(iwarp->qp.qpn, segment.payload_bytes);
 	qp_count(&iwarp->qp, COUNTER_rcvd_pkts, 1);
 	qp_count(&iwarp->qp, COUNTER_rcvd_bytes, segment.payload_bytes);
 	error = iwarp_segment_finish(iwarp, &segment, now_ns);

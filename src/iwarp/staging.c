@@ -109,6 +109,7 @@ void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segme
 	*piece_add(tx, payload->bytes) = *payload;
 	memset(behind, 0, trailer_bytes);
 	iwarp_own_add(tx, IWARP_OWN, trailer_bytes);
+	trace_fpdu_sent(iwarp->qp.qpn, payload->bytes);
 	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
 	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload->bytes);
 }

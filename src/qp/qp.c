@@ -252,6 +252,7 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		.qpn = qp->qpn,
 		.made_ns = now_ns,
 	};
+	trace_completion(qp->qpn, wqe->wr_id, cqe->status, fault, wqe->total_bytes);
 	if (is_handed_over) {
 		lane->taker->taken++;
 		sq_release(sq, index);
@@ -279,6 +280,7 @@ static void recv_fill(
 	cqe->fault = fault;
 	cqe->qpn = qp->qpn;
 	cqe->made_ns = now_ns;
+	trace_completion(qp->qpn, wr_id, cqe->status, fault, cqe->byte_count);
 	if (qp->counted)
 		completion_count(qp, (enum wc_opcode)cqe->opcode, fault, cqe->byte_count);
 }
@@ -335,6 +337,7 @@ void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t
 		.qpn = qp->qpn,
 		.made_ns = now_ns,
 	};
+	trace_completion(qp->qpn, wr_id, WC_SUCCESS, FAULT_NONE, bytes);
 	taker->taken++;
 	qp_count(qp, COUNTER_completions, 1);
 }
@@ -364,6 +367,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	enum qp_state old = qp->state;
 
 	qp->state = state;
+	trace_state_changed(qp->qpn, old, state);
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint16_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
@@ -440,9 +444,11 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	bare.sge_count = 0;
 	bare.flags &= ~(uint32_t)SEND_INLINE;
 	error = sq_post(qp->sq, &bare, 0);
-	if (!error)
-		qp_count(qp, COUNTER_posted_sends, 1);
-	return error;
+	if (error)
+		return error;
+	qp_count(qp, COUNTER_posted_sends, 1);
+	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, 0, 1);
+	return 0;
 }
 
 /*
@@ -481,6 +487,7 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 	if (error)
 		return error;
 	qp_count(qp, COUNTER_posted_sends, 1);
+	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, (uint64_t)total_bytes, 1);
 	return 0;
 }
 
@@ -491,5 +498,6 @@ int qp_post_recv(struct qp *qp, const struct recv_wr *wr)
 
 	if (!qp->rq_offset || state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
 		return -EINVAL;
+	trace_post_recv(qp->qpn, wr->wr_id, wr->sge_count);
 	return rq_post(qp->rq, wr);
 }

@@ -20,6 +20,7 @@
 
 #include "base/gid.h"
 #include "base/prefetch.h"
+#include "base/tracepoint.h"
 #include "impair/impair.h"
 #include "lane/counter.h"
 #include "lane/lane.h"
@@ -404,6 +405,8 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 		return -EINVAL;
 	qp->sq->posted += batch->count;
 	qp_count(qp, COUNTER_posted_sends, batch->count);
+	trace_post_send(qp->qpn, batch->last->wr_id, batch->last->opcode, batch->last->total_bytes,
+		batch->count);
 	return 0;
 }
 

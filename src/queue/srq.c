@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/tracepoint.h"
 #include "queue/tags.h"
 
 uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random)
@@ -112,6 +113,7 @@ int srq_post(struct srq *srq, const struct recv_wr *wr)
 {
 	if (wr->sge_count > srq->rq->sge_count_max)
 		return -EINVAL;
+	trace_post_recv(0, wr->wr_id, wr->sge_count);
 	return rq_post(srq->rq, wr);
 }
 

@@ -185,11 +185,12 @@ void rc_recovery_sent(
 
 /* --- going back --- */
 
-/* Send again from the oldest unacknowledged packet on. */
-static void go_back(struct rc_qp *rc)
+/* Send again from the oldest unacknowledged packet on. `why` is for tracers. */
+static void go_back(struct rc_qp *rc, const char *why)
 {
 	struct rc_requester *requester = &rc->requester;
 
+	trace_retransmit(rc->qp.qpn, requester->una.value, why, requester->retries_left);
 	requester->cursor = requester->una;
 	requester->wqe_index = rc->qp.sq->completed;
 	requester->reads_outstanding = 0;
@@ -211,7 +212,7 @@ void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns)
 		return;
 	requester->has_gone_back = true;
 	window_shrink(requester, false);
-	go_back(rc);
+	go_back(rc, "nak");
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 	deadline_refresh(rc);
 }
@@ -244,7 +245,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 		}
 		requester->rnr_retries_left--;
 	}
-	go_back(rc);
+	go_back(rc, "rnr");
 	requester->rnr_until_ns = now_ns + rnr_timer_ns(code);
 	answer_timers_set(rc, now_ns);
 }
@@ -295,7 +296,7 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 		requester->probe_backoff++;
 	requester->was_probed = true;
 	window_shrink(requester, true);
-	go_back(rc);
+	go_back(rc, "probe");
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 }
 
@@ -342,7 +343,7 @@ static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 	}
 	requester->was_probed = true;
 	window_shrink(requester, true);
-	go_back(rc);
+	go_back(rc, "timeout");
 	retry_arm(rc, now_ns);
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 }
