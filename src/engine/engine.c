@@ -28,6 +28,11 @@ static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_IWARP] = &iwarp_transport,
 };
 
+static_assert(DROP_selective_resent_pkts == DROP_selective_naks_rcvd + LANE_SELECTIVE_RESENT &&
+		DROP_selective_stored_pkts == DROP_selective_naks_rcvd + LANE_SELECTIVE_STORED &&
+		DROP_selective_unstored_pkts == DROP_selective_naks_rcvd + LANE_SELECTIVE_UNSTORED,
+	"lane->selective_counts");
+
 static const char *const drop_names[DROP_COUNT] = {
 #define DROP(name, sentence) [DROP_##name] = #name,
 #include "engine/drop.def"
@@ -80,6 +85,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	lane->index = index;
 	lane->public = arena_at(arena, lane->public_offset);
 	lane->unsound = &lane->public->drops[DROP_unsound];
+	lane->selective_counts = &lane->public->drops[DROP_selective_naks_rcvd];
 	lane->public->slot = slot;
 	list_init(&lane->tx_data);
 	list_init(&lane->tx_ack);

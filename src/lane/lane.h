@@ -52,6 +52,15 @@ enum lane_tx {
 	LANE_TX_STREAMS,
 };
 
+/* What selective repeat counts; engine/drop.def has the sentences. */
+enum lane_selective {
+	LANE_SELECTIVE_NAKS,
+	LANE_SELECTIVE_RESENT,
+	LANE_SELECTIVE_STORED,
+	LANE_SELECTIVE_UNSTORED,
+	LANE_SELECTIVE_COUNT,
+};
+
 /* A queue pair in a multicast group. */
 struct lane_member {
 	struct qp *qp;
@@ -96,6 +105,7 @@ struct lane {
 	 * and the lane owns it.
 	 */
 	struct selective_store *selective;
+	_Atomic uint64_t *selective_counts; /* LANE_SELECTIVE_COUNT counters in `public` */
 	struct failures *failures; /* NULL: failures are not kept; the NIC sets it */
 	struct failure_facts facts; /* for the next report, which takes them */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */
@@ -109,6 +119,15 @@ struct lane {
 static inline void lane_count_unsound(const struct lane *lane)
 {
 	atomic_fetch_add_explicit(lane->unsound, 1, memory_order_relaxed);
+}
+
+/* The lane is locked, so there is one writer. */
+static inline void lane_count_selective(const struct lane *lane, enum lane_selective which)
+{
+	_Atomic uint64_t *count = &lane->selective_counts[which];
+
+	atomic_store_explicit(
+		count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 /* Add what is known about a failure that is about to be reported. */

@@ -10,6 +10,11 @@ static uint32_t window(void)
 	return rc_from_qp(script.qp)->requester.window_packets;
 }
 
+static uint64_t counted(enum lane_selective which)
+{
+	return script.lane.selective_counts[which];
+}
+
 /* --- the responder --- */
 
 static void early_packets_are_executed_in_their_turn(void **state)
@@ -32,7 +37,7 @@ static void early_packets_are_executed_in_their_turn(void **state)
 	}
 	script_expect_ack(&script, 2, 3);
 	script_expect_silence(&script);
-	assert_int_equal(script_counter(&script, COUNTER_selective_stored_pkts), 2);
+	assert_int_equal(counted(LANE_SELECTIVE_STORED), 2);
 	/* The payload of each is its own. */
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 4);
 	script_expect_ack(&script, 2, 3);
@@ -100,7 +105,7 @@ static void early_packet_of_a_peer_that_says_nothing_is_dropped(void **state)
 	assert_false(packet_has_map(&script.packet));
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 4, 4);
 	script_expect_ack(&script, 0, 1);
-	assert_int_equal(script_counter(&script, COUNTER_selective_stored_pkts), 0);
+	assert_int_equal(counted(LANE_SELECTIVE_STORED), 0);
 }
 
 static void early_packet_is_dropped_where_selective_repeat_is_off(void **state)
@@ -111,7 +116,7 @@ static void early_packet_is_dropped_where_selective_repeat_is_off(void **state)
 	script_expect_nak(&script, 0, AETH_NAK_PSN_SEQUENCE);
 	assert_false(packet_has_map(&script.packet));
 	assert_false(script.packet.bth.is_selective);
-	assert_int_equal(script_counter(&script, COUNTER_selective_stored_pkts), 0);
+	assert_int_equal(counted(LANE_SELECTIVE_STORED), 0);
 }
 
 static void early_packet_without_room_is_dropped(void **state)
@@ -121,7 +126,7 @@ static void early_packet_without_room_is_dropped(void **state)
 	for (uint32_t i = 1; i <= SCRIPT_STORE_PACKETS + 2; i++)
 		script_send_write(&script, OPCODE_RC_WRITE_ONLY, i, 4, 4);
 	script_expect_map(&script, 0, (2u << SCRIPT_STORE_PACKETS) - 2);
-	assert_int_equal(script_counter(&script, COUNTER_selective_unstored_pkts), 2);
+	assert_int_equal(counted(LANE_SELECTIVE_UNSTORED), 2);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 4, 4);
 	script_expect_ack(&script, SCRIPT_STORE_PACKETS, SCRIPT_STORE_PACKETS + 1);
 	script_expect_silence(&script);
@@ -134,7 +139,7 @@ static void packet_beyond_the_map_is_dropped(void **state)
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, SELECTIVE_PACKETS_MAX, 4, 4);
 	script_expect_nak(&script, 0, AETH_NAK_PSN_SEQUENCE);
 	assert_false(packet_has_map(&script.packet));
-	assert_int_equal(script_counter(&script, COUNTER_selective_unstored_pkts), 1);
+	assert_int_equal(counted(LANE_SELECTIVE_UNSTORED), 1);
 }
 
 static void early_packet_that_finds_no_receive_request_is_repeated(void **state)
@@ -149,7 +154,7 @@ static void early_packet_that_finds_no_receive_request_is_repeated(void **state)
 	/* The peer repeats all from there on, so nothing is stored meanwhile. */
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 3, 4, 4);
 	script_expect_silence(&script);
-	assert_int_equal(script_counter(&script, COUNTER_selective_stored_pkts), 2);
+	assert_int_equal(counted(LANE_SELECTIVE_STORED), 2);
 	script_post_receive(&script, 4);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 4);
 	script_expect_completion(&script, 1000, WC_SUCCESS);
@@ -213,7 +218,7 @@ static void only_holes_are_sent_again(void **state)
 	script_send_ack(&script, 8, 9, SCRIPT_UNLIMITED);
 	script_expect_completion(&script, 7, WC_SUCCESS);
 	script_expect_completion(&script, 8, WC_SUCCESS);
-	assert_int_equal(script_counter(&script, COUNTER_selective_resent_pkts), 2);
+	assert_int_equal(counted(LANE_SELECTIVE_RESENT), 2);
 	assert_int_equal(script_counter(&script, COUNTER_retransmitted_pkts), 2);
 }
 

@@ -451,7 +451,7 @@ static void packets_sent(
 	/* In a run, only the first packet may request an acknowledgement. */
 	rc_recovery_sent(rc, psn, is_new, requester->since_ack_request < packets, now_ns);
 	if (requester->selective.is_active) {
-		qp_count(&rc->qp, COUNTER_selective_resent_pkts, 1);
+		lane_count_selective(rc->qp.lane, LANE_SELECTIVE_RESENT);
 		rc_selective_step(rc);
 	}
 }

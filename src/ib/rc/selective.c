@@ -96,7 +96,7 @@ void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t no
 	struct psn from;
 	uint32_t holes;
 
-	qp_count(&rc->qp, COUNTER_selective_naks_rcvd, 1);
+	lane_count_selective(rc->qp.lane, LANE_SELECTIVE_NAKS);
 	if (requester->rnr_until_ns != DEADLINE_NEVER)
 		return;
 	holes = selective_pass_learn(pass, &packet->map, requester->una, requester->next, &from);
@@ -125,9 +125,9 @@ void rc_selective_store(struct rc_qp *rc, const struct packet *packet, uint32_t 
 	uint32_t count = is_read ? message_packet_count(&rc->qp, packet->reth.dma_bytes) : 1;
 
 	if (selective_queue_add(&responder->early, rc->qp.lane->selective, packet, ahead, count))
-		qp_count(&rc->qp, COUNTER_selective_stored_pkts, 1);
+		lane_count_selective(rc->qp.lane, LANE_SELECTIVE_STORED);
 	else
-		qp_count(&rc->qp, COUNTER_selective_unstored_pkts, 1);
+		lane_count_selective(rc->qp.lane, LANE_SELECTIVE_UNSTORED);
 	rc_response_queue_selective(rc, packet->bth.psn);
 }
 
