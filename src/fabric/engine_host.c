@@ -202,6 +202,7 @@ static void frame_fill(
 	packet->bytes = max_u32(FRAME_BYTES_MIN, ENGINE_HOST_FRAME_BYTES + packet->data_bytes);
 	packet->source_port = flow->source_port;
 	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;
+	packet->dscp = path & PATH_CNP ? FABRIC_DSCP_OF(packet->priority) : flow->dscp;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
 	flow->cnp_count += !!(path & PATH_CNP);
 	if (direction == FORTH)

@@ -58,6 +58,8 @@ struct fabric_switch_config {
 	struct scheduler scheduler; /* of each port */
 	struct marking marking[FABRIC_PRIORITY_COUNT];
 	struct fabric_watchdog watchdog;
+	bool has_dscp_map; /* a frame's priority is that of its DSCP, else its sender's */
+	uint8_t priority_of_dscp[FABRIC_DSCP_COUNT];
 };
 
 struct fabric_config {

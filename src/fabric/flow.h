@@ -15,7 +15,8 @@ struct fabric_flow {
 	uint32_t source; /* host */
 	uint32_t destination; /* another host */
 	uint16_t source_port; /* UDP; chooses among equal paths */
-	uint8_t priority; /* 0 to 7 */
+	uint8_t priority; /* 0 to 7, at its source */
+	uint8_t dscp; /* 0 to 63; switches may have priorities of their own for it */
 	bool is_ecn_capable;
 	uint32_t payload_bytes; /* of each frame but the last, 1 and up */
 	uint32_t header_bytes; /* what a frame of a plain source has besides its payload */

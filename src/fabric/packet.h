@@ -33,7 +33,8 @@ struct fabric_packet {
 	uint32_t ingress; /* the port through which it entered the switch that it is in */
 	uint32_t data_bytes;
 	uint16_t source_port; /* UDP; chooses among equal paths */
-	uint8_t priority; /* 0 to 7 */
+	uint8_t priority; /* 0 to 7: its host's, then that of the last switch */
+	uint8_t dscp; /* 0 to 63 */
 	uint8_t ecn; /* enum fabric_ecn */
 	bool is_cnp; /* a congestion notification of a plain source */
 	bool is_nak; /* a plain source asks for `number` and what is behind it */

@@ -116,7 +116,7 @@ static void priority_resume(struct fabric *fabric, uint32_t number, uint32_t pri
 static void pause_apply(struct fabric *fabric, uint32_t number, const struct fabric_packet *packet)
 {
 	for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++) {
-		if (!(packet->pause_vector >> i & 1))
+		if (!(packet->pause_vector & ~fabric->ports[number].pause_ignored & 1u << i))
 			continue;
 		if (packet->pause_on >> i & 1)
 			priority_pause(fabric, number, i);

@@ -85,6 +85,7 @@ struct fabric_port {
 	uint8_t paused; /* a bit for each priority that the peer has stopped */
 	uint8_t stormed; /* a bit for each priority that the watchdog has taken over */
 	uint8_t pause_pending; /* a bit for each priority whose state the next PFC frame tells */
+	uint8_t pause_ignored; /* a bit for each priority whose pauses the port does not obey */
 	uint8_t pause_forced; /* a bit for each priority that a pause storm stops */
 	uint32_t head_bytes[FABRIC_PRIORITY_COUNT]; /* of the first frame of each queue */
 	struct packet_queue cable; /* frames under way to the peer */

@@ -99,6 +99,7 @@ static void cnp_send(struct source_host *host, struct fabric_packet *packet)
 	packet->bytes = SOURCE_CNP_BYTES;
 	packet->source_port = flow->source_port;
 	packet->priority = host->sources->init.cnp_priority;
+	packet->dscp = FABRIC_DSCP_OF(packet->priority);
 	flow->cnp_count++;
 	of->is_cnp_pending = false;
 	host->first_cnp = of->next_cnp;
@@ -170,6 +171,7 @@ static void nak_send(struct source_host *host, struct fabric_packet *packet)
 	packet->bytes = SOURCE_NAK_BYTES;
 	packet->source_port = flow->source_port;
 	packet->priority = host->sources->init.cnp_priority;
+	packet->dscp = FABRIC_DSCP_OF(packet->priority);
 	of->is_nak_pending = false;
 	host->first_nak = of->next_nak;
 }
@@ -236,6 +238,7 @@ static void flow_send(
 	packet->bytes = payload_bytes + flow->header_bytes;
 	packet->source_port = flow->source_port;
 	packet->priority = flow->priority;
+	packet->dscp = flow->dscp;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
 	flow_pace(host, number, packet->bytes, now_ps);
 	*next_bytes += payload_bytes;

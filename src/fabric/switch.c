@@ -40,7 +40,11 @@ static bool frame_admit(struct fabric *fabric, uint32_t number, const struct fab
 void switch_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct fabric_port *port = &fabric->ports[number];
+	const struct fabric_switch_config *config = &fabric_switch_of(fabric, port)->config;
 	uint32_t egress = route_choose(fabric, port->node, packet);
+
+	if (config->has_dscp_map)
+		packet->priority = config->priority_of_dscp[packet->dscp];
 
 	if (egress == FABRIC_NO_PORT) {
 		fabric_switch_of(fabric, port)->unroutable_frames++;

@@ -24,7 +24,11 @@ enum {
 	FABRIC_PAUSE_FRAME_BYTES = 64,
 	FABRIC_GAP_BYTES = 20, /* preamble and gap between frames */
 	FABRIC_RATE_MBPS_MAX = 1600000,
+	FABRIC_DSCP_COUNT = 64,
 };
+
+/* The DSCP that stands for a priority, if nobody says otherwise: its class selector. */
+#define FABRIC_DSCP_OF(priority) ((uint8_t)((priority) << 3))
 
 /* The time that `bytes` (up to 2^40) take on a link; a fraction of a picosecond counts as one. */
 static inline uint64_t fabric_wire_ps(uint64_t bytes, uint32_t rate_mbps)

@@ -84,6 +84,22 @@ awk '$1 == "calm" && $2 == $3 { found = 1 } END { exit !found }' "$files/faults"
 awk '$1 == "s0>h1" && $6 > 10 { found = 1 } END { exit !found }' "$files/faults" ||
 	fail "the slow host pauses nobody: $(cat "$files/faults")"
 
+# SONiC's words: DSCP 26 is lossless, 8 is not. Hosts that obey no pause overrun their switch.
+"$urnic" sim --json "$examples/sonic.json" >"$files/json" || fail 'sonic --json'
+/usr/bin/python3 - "$files/json" <<'END' || fail 'the priorities of DSCP 26 and 8'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["switches"][0]["size"] == 12766208
+assert {flow["priority"] for flow in run["flows"]} == {1, 3}
+ports = {(port["port"], port["priority"]): port for port in run["ports"]}
+assert ports["s0>h0", 3]["marked_frames"] and ("s0>h1", 1) not in ports
+discards = [sum(port["rx_discards"] for port in run["ports"] if port["priority"] == priority) for priority in range(8)]
+assert discards[0] > 1000 and not discards[3], discards
+END
+echo '{"topology": {"kind": "star", "hosts": 9}, "workloads": [{"kind": "incast", "to": "h0"}],
+	"hosts": {"dcb": {"pfc": {"prio-pfc": "all:on 3:off"}}}}' >"$files/deaf.json"
+"$urnic" sim "$files/deaf.json" | grep -q ', [1-9][0-9]* frames discarded' || fail 'a host obeys in spite of dcb'
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
@@ -275,6 +291,61 @@ refuses 2 'a slow host has a "rate_gbps"' <<'END'
 END
 refuses 1 'a corruption has a "ppm"' <<'END'
 {"topology": {"kind": "star"}, "workloads": [{"kind": "incast", "to": "h1"}], "faults": [{"kind": "corruption", "from": "h0", "to": "s0"}]}
+END
+refuses 2 '"prio-pfc" is "3:maybe": it is a list as "all:off 3:on"' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"pfc": {
+	"prio-pfc": "3:maybe"}}}}
+END
+refuses 2 '"dscp-prio" is "64:3": it is a list as "26:3 48:6"' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"app": {
+	"dscp-prio": "64:3"}}}}
+END
+refuses 2 'unknown key "ets": "dcb" has pfc, app' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb":
+	{"ets": {}}}}
+END
+refuses 2 'a workload has either "dscp" or "priority"' <<'END'
+{"topology": {"kind": "star"}, "workloads": [
+	{"kind": "incast", "to": "h0", "dscp": 26, "priority": 3}]}
+END
+refuses 2 '"switch" has "config_db" and other keys' <<'END'
+{"topology": {"kind": "star"},
+	"switch": {"config_db": "config_db.json", "size": 5}}
+END
+
+# refuses_config_db LINE SENTENCE: the configuration on standard input is refused.
+refuses_config_db() {
+	cat >"$files/config_db.json"
+	echo '{"topology": {"kind": "star"}, "switch": {"config_db": "config_db.json"}}' >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" >"$files/out" 2>"$files/said"
+	[ $? = 2 ] || fail "the exit status of the configuration: $2"
+	echo "urnic: $files/config_db.json:$1: $2" | cmp -s - "$files/said" ||
+		fail "not '$1: $2' but $(cat "$files/said")"
+}
+refuses_config_db 2 'unknown key "green_min": WRED_PROFILE has ecn, wred_green_enable, green_min_threshold, green_max_threshold, green_drop_probability' <<'END'
+{"WRED_PROFILE": {"P": {
+	"green_min": "5"}}}
+END
+refuses_config_db 2 '"scheduler.9" is in no row of "SCHEDULER"' <<'END'
+{"QUEUE": {"Ethernet0|3": {
+	"scheduler": "scheduler.9"}}}
+END
+refuses_config_db 2 '"Ethernet0|9" is no row of ports and priorities, as "Ethernet0|3-4"' <<'END'
+{"QUEUE": {
+	"Ethernet0|9": {}}}
+END
+refuses_config_db 3 '"Ethernet4" has another "pfc_enable" than "Ethernet0"' <<'END'
+{"PORT_QOS_MAP": {
+	"Ethernet0": {"pfc_enable": "3"},
+	"Ethernet4": {"pfc_enable": "4"}}}
+END
+refuses_config_db 2 '"weight" is a whole number from 1 to 100' <<'END'
+{"QUEUE": {"Ethernet0|3": {"scheduler": "S"}}, "SCHEDULER": {"S": {"type": "DWRR",
+	"weight": "x"}}}
+END
+refuses_config_db 2 'traffic class 3 has queue 2: here it has the same number' <<'END'
+{"PORT_QOS_MAP": {"global": {"tc_to_queue_map": "M"}},
+	"TC_TO_QUEUE_MAP": {"M": {"3": "2"}}}
 END
 refuses 2 'a workload of kind "storage" has no "to"' <<'END'
 {"topology": {"kind": "star"},

@@ -512,6 +512,47 @@ static void cable_corrupts_what_it_is_told_to(void **state)
 	net_done(&net);
 }
 
+static void switch_and_hosts_may_disagree_about_priorities(void **state)
+{
+	struct net net;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 3;
+	net.topology.switches.has_dscp_map = true;
+	net.topology.switches.priority_of_dscp[26] = NET_PRIORITY;
+	net_flow(&net, 1, 0)->dscp = 26;
+	net_flow(&net, 2, 0)->dscp = 8; /* the switch takes it for priority 0 */
+	net_start(&net);
+	net_run(&net, 10 * MS);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(!net.fabric->ports[net_port_to(&net, 1 + i)]
+					  .priority[i ? 0 : NET_PRIORITY]
+					  .counters.discarded_frames,
+			!i);
+	net_done(&net);
+}
+
+static void host_may_ignore_pauses(void **state)
+{
+	struct net net;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 3;
+	net_flow(&net, 1, 0);
+	net_flow(&net, 2, 0);
+	net_start(&net);
+	net.fabric->ports[net.fabric->hosts[1].port].pause_ignored = 1u << NET_PRIORITY;
+	net_run(&net, 10 * MS);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(!net.fabric->ports[net_port_to(&net, 1 + i)]
+					  .priority[NET_PRIORITY]
+					  .counters.discarded_frames,
+			i);
+	net_done(&net);
+}
+
 /* A host that takes a tenth of its line pauses its switch, and loses nothing. */
 static void slow_host_pauses_its_switch(void **state)
 {
@@ -613,6 +654,8 @@ int main(void)
 		cmocka_unit_test(go_back_0_livelocks_and_go_back_n_does_not),
 		cmocka_unit_test(recovery_finishes_what_cables_lose),
 		cmocka_unit_test(cable_corrupts_what_it_is_told_to),
+		cmocka_unit_test(switch_and_hosts_may_disagree_about_priorities),
+		cmocka_unit_test(host_may_ignore_pauses),
 		cmocka_unit_test(slow_host_pauses_its_switch),
 		cmocka_unit_test(paced_flow_keeps_its_rate),
 		cmocka_unit_test(ring_takes_its_steps_one_after_the_other),

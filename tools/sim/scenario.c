@@ -180,6 +180,7 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 	static const struct scenario_field fields[] = {
 		SCENARIO_OTHER("kind"),
 		SCENARIO_OTHER("recovery"),
+		SCENARIO_OTHER("dcb"),
 		NUMBER(mtu_bytes, "mtu", 1, 256, 4096),
 		NUMBER(message_bytes, "message_bytes", 1, 1, 1 << 28),
 		NUMBER(depth, "depth", 1, 1, 1024),
@@ -192,6 +193,8 @@ static bool hosts_read(const struct scenario_text *text, struct scenario *scenar
 	uint32_t place = 0;
 	uint32_t recovery = SOURCE_NO_RECOVERY;
 
+	if (!scenario_read_dcb(text, scenario, scenario_member(item, "dcb")))
+		return false;
 	if (!item)
 		return true;
 	if (!scenario_read_object(text, item, "\"hosts\"", fields, ARRAY_COUNT(fields), numbers) ||

@@ -73,6 +73,8 @@ struct scenario {
 	uint32_t retry_count;
 	struct cc_params cc;
 	uint8_t cnp_priority;
+	uint8_t priority_of_dscp[FABRIC_DSCP_COUNT]; /* at hosts */
+	uint8_t pause_ignored; /* by hosts; a bit for each priority */
 	struct fabric_config config;
 	struct topology topology;
 	struct fabric_flow *flows;
@@ -118,6 +120,18 @@ uint32_t scenario_port_between(
 
 /* Set the routes in a network that was built of the scenario. Returns false without memory. */
 bool scenario_set_routes(const struct scenario *scenario, struct fabric *fabric);
+
+/* The item "config_db" of "switch", the path of a file of SONiC's (scenario_config_db.c). */
+bool scenario_read_config_db(
+	const struct scenario_text *text, const cJSON *item, struct fabric_switch_config *config);
+
+/* The item "dcb" of "hosts" (scenario_dcb.c); NULL: none. */
+bool scenario_read_dcb(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
+
+/* "3,4": the priorities as bits. `name` names the item in a complaint. */
+bool scenario_read_priorities(const struct scenario_text *text, const cJSON *item, const char *name,
+	uint8_t *ret_priorities);
 
 /* The items "switch", "workloads" and "faults". */
 bool scenario_read_switch(

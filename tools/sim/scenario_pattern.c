@@ -240,24 +240,6 @@ bool sizes_read(struct workload *workload)
 
 /* --- traces --- */
 
-/* The trace's path is relative to the scenario's. */
-static FILE *trace_open(const char *scenario, const char *name, char *path, size_t path_bytes)
-{
-	const char *end = strrchr(scenario, '/');
-	int directory_bytes = name[0] != '/' && end ? (int)(end - scenario + 1) : 0;
-	FILE *file;
-
-	if ((size_t)snprintf(path, path_bytes, "%.*s%s", directory_bytes, scenario, name) >=
-		path_bytes) {
-		complain("%s: the name is too long", name);
-		return NULL;
-	}
-	file = fopen(path, "re");
-	if (!file)
-		complain("%s: %s", path, strerror(errno));
-	return file;
-}
-
 static bool trace_line_read(
 	struct workload *workload, const char *path, uint32_t line, const char *text)
 {
@@ -304,9 +286,13 @@ bool trace_read(struct workload *workload)
 		return false;
 	if (!name)
 		return scenario_refuse(workload->text, workload->item, "a trace has no \"file\"");
-	file = trace_open(workload->text->path, name, path, sizeof(path));
-	if (!file)
+	if (!scenario_join_path(workload->text, name, path, sizeof(path)))
 		return false;
+	file = fopen(path, "re");
+	if (!file) {
+		complain("%s: %s", path, strerror(errno));
+		return false;
+	}
 	while (is_read && fgets(line, sizeof(line), file))
 		is_read = trace_line_read(workload, path, ++number, line);
 	if (is_read && ferror(file)) {

@@ -24,19 +24,18 @@ struct switch_numbers {
 #define NUMBER(member, name, scale, low, high) \
 	SCENARIO_NUMBER(struct switch_numbers, member, name, scale, low, high)
 
-/* "3,4": the priorities as bits. */
-static bool priorities_read(
-	const struct scenario_text *text, const cJSON *item, uint8_t *ret_priorities)
+bool scenario_read_priorities(const struct scenario_text *text, const cJSON *item, const char *name,
+	uint8_t *ret_priorities)
 {
 	const char *at = item->valuestring;
 	uint8_t priorities = 0;
 
 	if (!cJSON_IsString(item))
-		return scenario_refuse(text, item, "\"pfc_enable\" is not a string");
+		return scenario_refuse(text, item, "\"%s\" is not a string", name);
 	while (*at) {
 		if (*at < '0' || *at > '7' || (at[1] && (at[1] != ',' || !at[2])))
 			return scenario_refuse(text, item,
-				"\"pfc_enable\" is \"%s\": it is a list of priorities, as \"3,4\"",
+				"\"%s\" is \"%s\": it is a list of priorities, as \"3,4\"", name,
 				item->valuestring);
 		priorities |= (uint8_t)(1u << (*at - '0'));
 		at += at[1] ? 2 : 1;
@@ -169,6 +168,19 @@ static bool threshold_read(
 	return true;
 }
 
+/* A file has all of a switch, so there is nothing beside it. */
+static bool config_db_read(
+	const struct scenario_text *text, const cJSON *item, struct fabric_switch_config *config)
+{
+	const cJSON *path = scenario_member(item, "config_db");
+
+	if (!path)
+		return true;
+	if (item->child->next)
+		return scenario_refuse(text, item, "\"switch\" has \"config_db\" and other keys");
+	return scenario_read_config_db(text, path, config);
+}
+
 bool scenario_read_switch(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
@@ -181,6 +193,7 @@ bool scenario_read_switch(
 		SCENARIO_OTHER("wred"),
 		SCENARIO_OTHER("scheduler"),
 		SCENARIO_OTHER("pfc_wd"),
+		SCENARIO_OTHER("config_db"),
 	};
 	struct fabric_switch_config *config = &scenario->topology.switches;
 	struct switch_numbers numbers = {
@@ -195,8 +208,8 @@ bool scenario_read_switch(
 			 text, item, "\"switch\"", fields, ARRAY_COUNT(fields), &numbers) ||
 			!threshold_read(text, scenario_member(item, "dynamic_th"), config) ||
 			(scenario_member(item, "pfc_enable") &&
-				!priorities_read(text, scenario_member(item, "pfc_enable"),
-					&config->lossless)) ||
+				!scenario_read_priorities(text, scenario_member(item, "pfc_enable"),
+					"pfc_enable", &config->lossless)) ||
 			!wred_read(text, scenario_member(item, "wred"), config) ||
 			!scheduler_read(
 				text, scenario_member(item, "scheduler"), &config->scheduler) ||
@@ -205,5 +218,5 @@ bool scenario_read_switch(
 	config->pool_bytes = numbers.pool_bytes;
 	config->headroom_bytes = (uint32_t)numbers.headroom_bytes;
 	config->xon_offset_bytes = (uint32_t)numbers.xon_offset_bytes;
-	return true;
+	return config_db_read(text, item, config);
 }

@@ -153,6 +153,18 @@ void scenario_text_done(struct scenario_text *text)
 	*text = (struct scenario_text){0};
 }
 
+bool scenario_join_path(
+	const struct scenario_text *text, const char *name, char *path, size_t bytes)
+{
+	const char *end = strrchr(text->path, '/');
+	int folder_bytes = name[0] != '/' && end ? (int)(end - text->path + 1) : 0;
+
+	if ((size_t)snprintf(path, bytes, "%.*s%s", folder_bytes, text->path, name) < bytes)
+		return true;
+	complain("%s: the name is too long", name);
+	return false;
+}
+
 /* --- members --- */
 
 static const struct scenario_field *field_find(

@@ -25,6 +25,10 @@ struct scenario_text {
 bool scenario_text_read(struct scenario_text *text, const char *path);
 void scenario_text_done(struct scenario_text *text);
 
+/* The path of a file that the scenario names: relative to the scenario's folder. */
+bool scenario_join_path(
+	const struct scenario_text *text, const char *name, char *path, size_t bytes);
+
 /* Print "urnic: FILE:LINE: <message>" with the line of `item`. Returns false. */
 bool scenario_refuse(const struct scenario_text *text, const cJSON *item, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -58,6 +58,7 @@ bool workload_add(struct workload *workload, uint32_t source, uint32_t destinati
 		.source = source,
 		.destination = destination,
 		.priority = (uint8_t)workload->numbers.priority,
+		.dscp = (uint8_t)workload->numbers.dscp,
 		.is_ecn_capable = workload->is_ecn_capable,
 		.rate_mbps = (uint32_t)workload->numbers.rate_mbps,
 		.bytes = bytes,
@@ -242,6 +243,23 @@ static bool kind_read(struct workload *workload, uint32_t kind)
 	return false;
 }
 
+enum { NO_DSCP = FABRIC_DSCP_COUNT };
+
+/* A DSCP has the priority that hosts give it, and a priority its own DSCP. */
+static bool dscp_set(struct workload *workload)
+{
+	struct workload_numbers *numbers = &workload->numbers;
+
+	if (numbers->dscp == NO_DSCP)
+		numbers->dscp = FABRIC_DSCP_OF(numbers->priority);
+	else if (scenario_member(workload->item, "priority"))
+		return scenario_refuse(workload->text, workload->item,
+			"a workload has either \"dscp\" or \"priority\"");
+	else
+		numbers->priority = workload->scenario->priority_of_dscp[numbers->dscp];
+	return true;
+}
+
 static bool workload_read(struct workload *workload)
 {
 	static const struct scenario_field fields[] = {
@@ -257,6 +275,7 @@ static bool workload_read(struct workload *workload)
 		NUMBER(bytes, "bytes", 1, 1, 1e15),
 		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 		NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
+		NUMBER(dscp, "dscp", 1, 0, FABRIC_DSCP_COUNT - 1),
 		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
 		NUMBER(flows, "flows", 1, 1, 65536),
@@ -270,7 +289,8 @@ static bool workload_read(struct workload *workload)
 	const char *name = NULL;
 	uint32_t place;
 
-	workload->numbers = (struct workload_numbers){.priority = 3,
+	workload->numbers = (struct workload_numbers){.dscp = NO_DSCP,
+		.priority = 3,
 		.flows = 1,
 		.read_percent = 70,
 		.operations = 100,
@@ -285,6 +305,8 @@ static bool workload_read(struct workload *workload)
 	if (!kind)
 		return scenario_refuse(
 			workload->text, workload->item, "a workload has no \"kind\"");
+	if (!dscp_set(workload))
+		return false;
 	if (!scenario_read_word(workload->text, kind, "kind of workload", workload_words, &place))
 		return false;
 	group->first_flow = scenario->flow_count;

@@ -10,6 +10,7 @@ struct workload_numbers {
 	uint64_t bytes;
 	uint64_t start_ps;
 	uint64_t step_ps;
+	uint64_t dscp;
 	uint64_t priority;
 	uint64_t rate_mbps;
 	uint64_t flows;

@@ -85,7 +85,7 @@ void sim_port_name(const struct fabric *fabric, uint32_t port, char ret_name[SIM
 /* The mean length of an egress queue over the whole run, in bytes. */
 uint64_t sim_queue_mean(const struct fabric *fabric, uint32_t port, uint32_t priority);
 
-/* Has this priority of the port sent, received or paused anything? */
+/* Has this priority of the port sent, received, paused or discarded anything? */
 bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority);
 
 /* The times that the finished flows of a workload took, sorted. Returns their number. */

@@ -16,7 +16,6 @@ enum {
 	PFC_OPCODE = 0x0101,
 	HOP_LIMIT = 64,
 	DSCP_SHIFT = 2,
-	PRIORITY_SHIFT = 3, /* of the DSCP: class selectors */
 };
 
 /* Locally administered addresses: of a host by its number, of a switch's port by the port's. */
@@ -52,7 +51,7 @@ static uint32_t data_frame_write(
 	const struct fabric_host *destination = &fabric->hosts[packet->destination];
 	struct gid from = engine_host_address(packet->source);
 	struct gid dest = engine_host_address(packet->destination);
-	uint8_t tos = (uint8_t)(packet->priority << (PRIORITY_SHIFT + DSCP_SHIFT) | packet->ecn);
+	uint8_t tos = (uint8_t)(packet->dscp << DSCP_SHIFT | packet->ecn);
 	struct roce_frame_headers headers;
 	uint8_t macs[ROCE_MACS_BYTES];
 

@@ -54,7 +54,7 @@ bool sim_priority_is_used(const struct fabric_port *port, uint32_t priority)
 	const struct port_counters *counters = &port->priority[priority].counters;
 
 	return counters->sent_frames || counters->received_frames || counters->sent_pauses ||
-		counters->received_pauses;
+		counters->received_pauses || counters->discarded_frames;
 }
 
 /* --- workloads --- */

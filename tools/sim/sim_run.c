@@ -80,6 +80,9 @@ bool sim_run_init(struct sim_run *run)
 	run->fabric = fabric_create(&scenario->config);
 	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology) &&
 		scenario_set_routes(scenario, run->fabric);
+	for (uint32_t i = 0; is_made && i < run->fabric->host_count; i++)
+		run->fabric->ports[run->fabric->hosts[i].port].pause_ignored =
+			scenario->pause_ignored;
 	if (is_made)
 		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
 	if (!is_made)
