@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic timeline of a capture with lost packets. Where Chromium is installed, it
+# draws the page: no error of the script, arrows of both kinds, and a search that finds.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need ib_write_bw
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+capture=$scratch/run.pcap
+"$urnic" pair -- true -- true >"$scratch/out" 2>&1 || skip "no pair here: $(tail -n 1 "$scratch/out")"
+"$urnic" pair --seed 7 --capture "$capture" --fault 'drop WRITE 20 of qp 1' \
+	-- ib_write_bw -F -n 100 -s 64 -- ib_write_bw -F -n 100 -s 64 10.99.0.1 >"$scratch/out" 2>&1 ||
+	fail "the pair: $(tail -n 1 "$scratch/out")"
+
+"$urnic" timeline -o "$scratch/run.html" "$capture" || fail 'no page'
+"$urnic" timeline - <"$capture" >"$scratch/piped.html" || fail 'no page of standard input'
+grep -q 'sent again' "$scratch/run.html" || fail 'nothing is sent again'
+grep -q 'http' "$scratch/run.html" && ! grep -q 'http://www.w3.org/2000/svg' "$scratch/run.html" &&
+	fail 'the page needs another file'
+"$urnic" timeline -m 10 "$capture" | grep -q '"omitted":[1-9]' || fail '-m leaves nothing out'
+"$urnic" timeline "$0" >/dev/null 2>&1 && fail 'a script is a capture'
+"$urnic" timeline >/dev/null 2>&1
+[ $? = 2 ] || fail 'no CAPTURE is no wrong usage'
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+	skip 'the page is written; Chromium is not installed, so nothing has drawn it'
+# drawn FRAGMENT: the attributes of the page's body after its script has run.
+drawn() {
+	HOME=$scratch timeout 120 "$browser" --headless --no-sandbox --disable-gpu \
+		--virtual-time-budget=10000 --dump-dom "file://$scratch/run.html#$1" \
+		2>"$scratch/browser" >"$scratch/dom"
+	grep -o '<body[^>]*>' "$scratch/dom"
+}
+body=$(drawn '') || skip "Chromium does not run here: $(tail -n 1 "$scratch/browser")"
+case $body in
+*data-error*) fail "the script fails: $body" ;;
+*data-drawn=\"[1-9]*) ;;
+*) fail "nothing is drawn: $body" ;;
+esac
+grep -q '<line class="arrow"' "$scratch/dom" || fail 'there are no arrows'
+body=$(drawn 'search=sent%20again&next')
+case $body in
+*data-found=\"[1-9]*) ;;
+*) fail "the search finds nothing: $body" ;;
+esac
+grep -q 'class="event found chosen"' "$scratch/dom" || fail 'the first match is not chosen'
+echo "$body"

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_PACKET_STORY_INTERNAL_H
+#define TOOLS_PACKET_STORY_INTERNAL_H
+
+/* What the files of the story share. */
+
+#include "common/packet_story.h"
+#include "qp/reason.h"
+#include "wire/ip.h"
+#include "wire/packet.h"
+
+enum { STORY_FLOWS_MAX = 4096, STORY_REQUESTS = 64, STORY_STREAMS_MAX = 1024 };
+
+/* A request that names memory. */
+struct story_request {
+	uint32_t psn;
+	uint32_t packets;
+	uint32_t rkey;
+	uint64_t address;
+	uint32_t bytes;
+	const char *name;
+};
+
+/* The packets to one queue pair. */
+struct story_flow {
+	struct gid source;
+	struct gid destination;
+	uint32_t qpn;
+	uint32_t back; /* 1 + the receiving queue pair of the other direction; 0: unknown */
+	uint32_t answered_frame; /* of responses: what the last one answers */
+	/* --- as the direction of requests --- */
+	bool has_requests;
+	uint32_t base; /* the first PSN that was seen */
+	uint32_t next; /* the PSN behind the newest request */
+	uint32_t una; /* the oldest PSN without an answer */
+	uint32_t frame_room; /* a power of two */
+	uint32_t *frames; /* the frame in which each PSN was sent first, by PSN - base */
+	uint32_t last_frame; /* of the newest request */
+	uint64_t last_ns;
+	bool is_after_read; /* the newest request is a READ, which takes more PSNs than are known */
+	uint32_t again_count; /* packets sent again since the last answer */
+	enum story_kind
+		answer; /* the last NAK or RNR NAK; STORY_REQUEST: none since the last ACK */
+	uint32_t answer_frame;
+	uint32_t request_count; /* of `requests`, modulo STORY_REQUESTS */
+	struct story_request requests[STORY_REQUESTS];
+};
+
+/* One direction of a TCP connection that began with MPA. */
+struct story_stream {
+	struct gid source;
+	struct gid destination;
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint32_t next; /* TCP sequence number */
+	uint32_t frame;
+};
+
+struct story {
+	uint32_t flow_count;
+	struct story_flow *flows[STORY_FLOWS_MAX];
+	uint32_t stream_count;
+	struct story_stream streams[STORY_STREAMS_MAX];
+	uint32_t unanswered; /* the next flow for story_next_unanswered() */
+};
+
+/* An IP packet. */
+struct story_ip {
+	struct ip_header header;
+	const uint8_t *bytes; /* the header */
+	const uint8_t *data; /* behind it */
+	uint32_t count; /* captured bytes of `data` */
+	uint32_t whole; /* bytes that `data` had */
+};
+
+/* Take a TCP packet. Returns false if it is not of a connection that began with MPA. */
+bool story_tcp_take(struct story *story, const struct story_ip *ip, struct story_entry *entry);
+
+/* Take a datagram to QP1. */
+void story_mad_take(const struct packet *packet, struct story_entry *entry);
+
+/* Set the text of an entry. */
+void story_say(struct story_entry *entry, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static inline void story_reason(struct story_entry *entry, enum reason reason)
+{
+	if (entry->reason_count < STORY_REASONS_MAX)
+		entry->reasons[entry->reason_count++] = (uint16_t)reason;
+}
+
+#endif
