@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# urnic timeline of a capture with lost packets. Where Chromium is installed, it
-# draws the page: no error of the script, arrows of both kinds, and a search that finds.
+# urnic timeline and urnic explain of a capture with a lost packet. Where Chromium is installed, it
+# draws the page: no error of the script, arrows, and a search that finds.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -24,6 +24,19 @@ grep -q 'http' "$scratch/run.html" && ! grep -q 'http://www.w3.org/2000/svg' "$s
 "$urnic" timeline "$0" >/dev/null 2>&1 && fail 'a script is a capture'
 "$urnic" timeline >/dev/null 2>&1
 [ $? = 2 ] || fail 'no CAPTURE is no wrong usage'
+
+said=$("$urnic" explain "$capture") || fail 'the capture is not explained'
+echo "$said" | grep -q 'NAK, sequence error' || fail "no NAK is explained: $said"
+echo "$said" | grep -q 'sent again, because the NAK in frame' || fail "nothing is sent again: $said"
+echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, 1 refused$' || fail "no summary: $said"
+"$urnic" explain --json "$capture" | matches_schema explain
+data=$(dirname "$0")/../data/pcap
+for refused in bad-write-key:REGION_KEY out-of-range:REGION_BOUNDS rnr:NO_RECEIVE rejected:CM_NO_LISTENER; do
+	"$urnic" explain "$data/roce-${refused%:*}.pcap" | grep -q "^ *${refused#*:}: " ||
+		fail "${refused%:*} does not name ${refused#*:}"
+done
+"$urnic" explain "$data/iwarp-bad-write-key.pcap" | grep -q '^ *REGION_KEY: ' ||
+	fail 'a Terminate message names no check'
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
 	skip 'the page is written; Chromium is not installed, so nothing has drawn it'

@@ -92,7 +92,7 @@ static void refusals_name_the_checks_behind_them(void **state)
 		{"iwarp-bad-write-key.pcap", "TERMINATE", "no memory region with this key",
 			REASON_TERMINATE_RECEIVED},
 		{"iwarp-out-of-range.pcap", "TERMINATE", "outside of its memory region",
-			REASON_TERMINATE_SENT},
+			REASON_REGION_BOUNDS},
 		{"iwarp-too-long.pcap", "TERMINATE", "layer 2, type 1", REASON_TERMINATE_RECEIVED},
 	};
 

@@ -330,7 +330,6 @@ static void rnr_tell(uint8_t code, struct story_entry *entry)
 	story_say(entry, "RNR NAK: no receive request; the sender is to wait %.3f ms",
 		(double)rnr_timer_ns(code) / 1e6);
 	story_reason(entry, REASON_NO_RECEIVE);
-	story_reason(entry, REASON_RNR_RETRY_EXCEEDED);
 }
 
 /* Note in the flow of requests what was answered. */

@@ -63,15 +63,47 @@ static const char *rdmap_name(uint32_t opcode)
 	}
 }
 
-/* The sentence for the error of a Terminate message. */
-static const char *terminate_sentence(uint32_t layer, uint32_t type, uint32_t code)
+/* The error of a Terminate message; RDMAP_OK: none of the RFCs' errors. */
+static enum rdmap_error terminate_error(uint32_t layer, uint32_t type, uint32_t code)
 {
 #define RDMAP_ERROR(name, its_layer, its_type, its_code, fault, signal, sentence) \
 	if (layer == (its_layer) && type == (its_type) && code == (its_code))     \
-		return sentence;
+		return RDMAP_ERROR_##name;
 #include "wire/iwarp/rdmap_error.def"
 #undef RDMAP_ERROR
-	return "an error without a row in RFC 5040, 5041 or 5044";
+	return RDMAP_OK;
+}
+
+/* The check that the sender of a Terminate message has named. */
+static void terminate_reason(enum rdmap_error error, struct story_entry *entry)
+{
+	switch ((int)error) {
+	case RDMAP_ERROR_READ_STAG:
+	case RDMAP_ERROR_TAGGED_STAG:
+		story_reason(entry, REASON_REGION_KEY);
+		break;
+	case RDMAP_ERROR_READ_BOUNDS:
+	case RDMAP_ERROR_READ_WRAP:
+	case RDMAP_ERROR_TAGGED_BOUNDS:
+	case RDMAP_ERROR_TAGGED_WRAP:
+		story_reason(entry, REASON_REGION_BOUNDS);
+		break;
+	case RDMAP_ERROR_READ_ACCESS:
+		story_reason(entry, REASON_REGION_RIGHT);
+		break;
+	case RDMAP_ERROR_READ_STREAM:
+	case RDMAP_ERROR_TAGGED_STREAM:
+		story_reason(entry, REASON_REGION_PD);
+		break;
+	case RDMAP_ERROR_UNTAGGED_NO_BUFFER:
+		story_reason(entry, REASON_NO_RECEIVE);
+		break;
+	case RDMAP_ERROR_UNTAGGED_TOO_LONG:
+		story_reason(entry, REASON_RECEIVE_TOO_SHORT);
+		break;
+	default:
+		break;
+	}
 }
 
 /*
@@ -144,13 +176,15 @@ static void segment_tell(const uint8_t *data, uint32_t count, struct story_entry
 
 	if (terminate) {
 		uint32_t layer = terminate[0] >> 4, type = terminate[0] & 0xf;
+		enum rdmap_error error = terminate_error(layer, type, terminate[1]);
 
 		entry->kind = STORY_NAK;
 		snprintf(entry->name, sizeof(entry->name), "TERMINATE");
 		story_say(entry, "the stream is ended: %s (layer %u, type %u, code %u)",
-			terminate_sentence(layer, type, terminate[1]), layer, type, terminate[1]);
+			error ? rdmap_error_sentence(error) : "no error of RFC 5040, 5041 or 5044",
+			layer, type, terminate[1]);
 		story_reason(entry, REASON_TERMINATE_RECEIVED);
-		story_reason(entry, REASON_TERMINATE_SENT);
+		terminate_reason(error, entry);
 		return;
 	}
 	snprintf(entry->name, sizeof(entry->name), "TCP segment");

@@ -26,6 +26,8 @@ const char command_explain_help[] =
 	"  a completion status by number, name or text: 12, IBV_WC_RETRY_EXC_ERR, 'transport retry\n"
 	"    counter exceeded'\n"
 	"  a completion's vendor_err (perftest calls it syndrom): 7 or 0x7\n"
+	"  a capture, pcap or pcapng: refusals and the checks behind them, packets that were sent again\n"
+	"    or dropped, requests without an answer\n"
 	"  a part of a name: retry\n"
 	"A number is explained as all that it may be.\n"
 	"\n"
@@ -48,6 +50,7 @@ struct explain_output {
 	cJSON *topics;
 	cJSON *processes;
 	cJSON *lines;
+	cJSON *captures;
 };
 
 static bool options_read(int argc, char **argv, struct explain_options *options)
@@ -91,6 +94,7 @@ static void output_begin(struct explain_output *output, bool is_json)
 	output->topics = cJSON_AddArrayToObject(output->root, "topics");
 	output->processes = cJSON_AddArrayToObject(output->root, "processes");
 	output->lines = cJSON_AddArrayToObject(output->root, "lines");
+	output->captures = cJSON_AddArrayToObject(output->root, "captures");
 }
 
 static void topic_show(const struct explain_output *output, const struct topic *topic)
@@ -147,7 +151,7 @@ static bool word_show(const struct explain_output *output,
 	bool is_process = process_show(output, processes, word);
 
 	return topics_show(output, topic_is_named, word) || is_process ||
-		topics_show(output, topic_has_part, word);
+		capture_show(output->captures, word) || topics_show(output, topic_has_part, word);
 }
 
 static void failed_show(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of `urnic explain` share: the words that it explains, and the failures that
- * processes have kept.
+ * What the files of `urnic explain` share: the words that it explains, the failures that processes
+ * have kept, and captures.
  */
 #ifndef TOOLS_EXPLAIN_EXPLAIN_H
 #define TOOLS_EXPLAIN_EXPLAIN_H
@@ -95,5 +95,13 @@ bool process_is_alive(const struct failure_file *file);
  */
 const struct failure *failure_of_peer(const struct explain_processes *all,
 	const struct failure *failure, const struct failure_file **ret_file);
+
+/* --- captures (explain_capture.c) --- */
+
+/*
+ * Print what went wrong in a capture, or add it to `list`, if that is not NULL. Returns false if
+ * the file is no capture.
+ */
+bool capture_show(cJSON *list, const char *path);
 
 #endif
