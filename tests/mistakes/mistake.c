@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * mistake --list: the table, a line each: name, reason and sentence, with tabs between.
+ * mistake --list-checked: name and kind of the mistakes in checked.def.
  * mistake NAME: make the mistake.
  */
 #include "mistake.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static const struct {
@@ -18,6 +20,17 @@ static const struct {
 #undef MISTAKE
 };
 
+static const struct {
+	const char *name;
+	const char *kind;
+	void (*make)(struct mistake *m);
+} checked[] = {
+#define CHECKED(name, kind) {#name, kind, mistake_##name},
+#include "checked.def"
+#undef CHECKED
+};
+
+enum { CHECKED_COUNT = sizeof(checked) / sizeof(checked[0]) };
 enum { MISTAKE_COUNT = sizeof(mistakes) / sizeof(mistakes[0]) };
 
 /* The first index with an IPv4 address of RoCEv2; a device has one in this test's network. */
@@ -181,21 +194,36 @@ struct ibv_wc mistake_poll(struct ibv_cq *cq)
 	return wc;
 }
 
+static int lists_print(const char *option)
+{
+	bool is_checked = strcmp(option, "--list-checked") == 0;
+
+	if (!is_checked && strcmp(option, "--list") != 0)
+		return 2;
+	for (int i = 0; i < MISTAKE_COUNT && !is_checked; i++)
+		printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason,
+			mistakes[i].sentence);
+	for (int i = 0; i < CHECKED_COUNT && is_checked; i++)
+		printf("%s\t%s\n", checked[i].name, checked[i].kind);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	void (*make)(struct mistake *m) = NULL;
 	struct mistake m;
 
 	if (argc != 2)
 		return 2;
-	for (int i = 0; i < MISTAKE_COUNT; i++) {
-		if (strcmp(argv[1], "--list") == 0)
-			printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason,
-				mistakes[i].sentence);
-		if (strcmp(argv[1], mistakes[i].name) != 0)
-			continue;
-		mistake_begin(&m);
-		mistakes[i].make(&m);
-		return 0;
-	}
-	return strcmp(argv[1], "--list") == 0 ? 0 : 2;
+	for (int i = 0; i < MISTAKE_COUNT; i++)
+		if (strcmp(argv[1], mistakes[i].name) == 0)
+			make = mistakes[i].make;
+	for (int i = 0; i < CHECKED_COUNT; i++)
+		if (strcmp(argv[1], checked[i].name) == 0)
+			make = checked[i].make;
+	if (!make)
+		return lists_print(argv[1]);
+	mistake_begin(&m);
+	make(&m);
+	return 0;
 }

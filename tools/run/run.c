@@ -18,7 +18,8 @@
 #include "run/view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--view | --no-view] [--rsocket] [--] PROGRAM [ARGUMENTS]\n"
+	"usage: urnic run [--view | --no-view] [--rsocket] [--check[=cheap|full]] [--report FILE]\n"
+	"                 [--suppress FILE] [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 in place of the system's, by putting urnic's\n"
@@ -36,21 +37,34 @@ const char command_run_help[] =
 	"  --no-view    no view, also as root, and no line about it\n"
 	"  --rsocket    make RDMA connections of PROGRAM's TCP and UDP sockets, by rdma-core's\n"
 	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
+	"  --check      report mistakes of PROGRAM in its use of verbs, with the line of the program:\n"
+	"               memory that is written or freed before a completion, queues that are never\n"
+	"               polled, objects that are used after their end, and more (docs/debugging.md).\n"
+	"               `cheap` (the default) looks at samples of large messages; `full` looks at\n"
+	"               each byte, and has the whole stack of each post\n"
+	"  --report FILE    write the reports to FILE; a name that ends with .sarif has that format\n"
+	"  --suppress FILE  leave reports out; a line is KIND:TEXT, TEXT a part of the name of a\n"
+	"               function, file or library in a stack of the report\n"
 	"  --print      print the library directory and run nothing\n"
 	"\n"
 	"The dynamic loader ignores LD_LIBRARY_PATH for programs with file capabilities or set-user-id\n"
 	"bits; such a program runs on the system's libraries.\n"
 	"\n"
-	"The exit status is PROGRAM's; 127 if it was not found, 126 if it could not be run.\n"
+	"The exit status is PROGRAM's; 66 if --check has reports; 127 if PROGRAM was not found, 126\n"
+	"if it could not be run.\n"
 	"\n"
 	"Examples:\n"
 	"  urnic run ibv_devices\n"
 	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
 	"  urnic run --view -- ucx_info -d\n"
+	"  urnic run --check -- ./my_program\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
 /* The directory, below the library directory, of the programs for the view. */
 #define VIEW_PROGRAMS "view"
+
+/* The library in it that --check puts before the others. */
+#define CHECKER "liburnic-check.so"
 
 /*
  * Where distributions have rdma-core's library that turns a program's socket calls into rsocket
@@ -83,18 +97,29 @@ static int rsocket_preload(void)
 enum view_choice { VIEW_IF_FREE, VIEW_ALWAYS, VIEW_NEVER };
 
 struct options {
+	const char *check; /* NULL: no checks */
+	const char *report; /* NULL: to standard error */
+	const char *suppress; /* NULL: nothing */
 	bool is_print;
 	bool is_rsocket;
 	enum view_choice view;
 	int first; /* index of the program */
 };
 
+static bool check_is_mode(const char *word)
+{
+	return strcmp(word, "cheap") == 0 || strcmp(word, "full") == 0;
+}
+
 static int parse_options(int argc, char **argv, struct options *ret_options)
 {
 	static const struct option names[] = {
+		{"check", optional_argument, NULL, 'c'},
 		{"no-view", no_argument, NULL, 'n'},
 		{"print", no_argument, NULL, 'p'},
+		{"report", required_argument, NULL, 'o'},
 		{"rsocket", no_argument, NULL, 'r'},
+		{"suppress", required_argument, NULL, 's'},
 		{"view", no_argument, NULL, 'v'},
 		{0},
 	};
@@ -104,6 +129,12 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 	while ((letter = getopt_long(argc, argv, "+", names, NULL)) != -1) {
 		if (letter == 'n')
 			options.view = VIEW_NEVER;
+		else if (letter == 'c')
+			options.check = optarg ? optarg : "cheap";
+		else if (letter == 'o')
+			options.report = optarg;
+		else if (letter == 's')
+			options.suppress = optarg;
 		else if (letter == 'p')
 			options.is_print = true;
 		else if (letter == 'r')
@@ -113,6 +144,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		else
 			return -EINVAL;
 	}
+	if (options.check ? !check_is_mode(options.check) : options.report || options.suppress)
+		return -EINVAL;
 	options.first = optind;
 	*ret_options = options;
 	return 0;
@@ -189,6 +222,41 @@ static int choose_view(enum view_choice choice, const char *libraries)
 	return 0;
 }
 
+/* Set a variable of the checker to the absolute name of `path`; NULL sets nothing. */
+static int check_path_set(const char *name, const char *path)
+{
+	char *directory = path && path[0] != '/' ? getcwd(NULL, 0) : NULL;
+	char *absolute = NULL;
+	int result;
+
+	if (!path || !directory)
+		return path ? setenv(name, path, 1) : 0;
+	result = asprintf(&absolute, "%s/%s", directory, path) < 0 ? -1
+								   : setenv(name, absolute, 1);
+	free(absolute);
+	free(directory);
+	return result;
+}
+
+/* Put the checker before the program's libraries. Returns 0, or -1 with errno set. */
+static int check_preload(const struct options *options, const char *libraries)
+{
+	char *checker;
+	int result;
+
+	if (asprintf(&checker, "%s/" CHECKER, libraries) < 0)
+		return -1;
+	result = path_list_prepend("LD_PRELOAD", checker);
+	free(checker);
+	if (result == 0)
+		result = setenv("URNIC_CHECK", options->check, 1);
+	if (result == 0)
+		result = check_path_set("URNIC_CHECK_REPORT", options->report);
+	if (result == 0)
+		result = check_path_set("URNIC_CHECK_SUPPRESS", options->suppress);
+	return result;
+}
+
 static int program_run(const struct options *options, char **argv, const char *libraries)
 {
 	if (path_list_prepend("LD_LIBRARY_PATH", libraries) < 0) {
@@ -197,6 +265,10 @@ static int program_run(const struct options *options, char **argv, const char *l
 	}
 	if (choose_view(options->view, libraries) < 0)
 		return EXIT_FAILED;
+	if (options->check && check_preload(options, libraries) < 0) {
+		complain("run: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
 	if (options->is_rsocket && rsocket_preload() < 0)
 		return EXIT_FAILED;
 	run_program(argv + options->first);

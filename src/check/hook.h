@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The functions that the checker puts in the place of the library's, in tables of objects. */
+#ifndef URNIC_CHECK_HOOK_H
+#define URNIC_CHECK_HOOK_H
+
+#include <infiniband/verbs.h>
+
+#include "check/request.h"
+
+/* hook_post.c: for struct ibv_context_ops */
+int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int hook_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int hook_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int hook_arm(struct ibv_cq *cq, int solicited_only);
+
+/* The library refused a post with ENOMEM: report why the queue is full, if it is a mistake. */
+void post_refused(struct queue_record *record, uint32_t site);
+
+/* The program has polled a completion; `address` is where. */
+void completion_note(const struct cq_record *record, const struct ibv_wc *wc, const void *address);
+
+/* The completion queue was overrun, which the program notices at `site`. */
+void cq_overrun_report(const struct ibv_cq *cq, uint32_t site);
+
+/* hook_extended.c: for objects of the extended interface, and its functions that make objects */
+struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+struct ibv_qp *hook_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_srq *hook_create_srq_ex(
+	struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+
+/* Replace the functions of an extended queue pair, once. */
+void hook_extended_qp(struct ibv_qp_ex *qp);
+
+/* hook_memory.c: the memory at this address stays when the library frees it; NULL ends that. */
+void object_keep(const void *pointer);
+
+#endif

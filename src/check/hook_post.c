@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The functions that take the place of those in a context: posting, polling, arming. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "check/check.h"
+#include "check/hook.h"
+#include "check/report.h"
+#include "check/request.h"
+#include "check/site.h"
+
+/* The queue pair or shared receive queue that this thread used last. */
+static __thread const void *last_object __attribute__((tls_model("initial-exec")));
+static __thread struct queue_record *last_record __attribute__((tls_model("initial-exec")));
+
+static struct queue_record *record_find(const void *object)
+{
+	struct queue_record *record = last_record;
+
+	if (last_object == object && record->known->is_live && !record->known->is_inherited &&
+		record->known->record == record)
+		return record;
+	record = queue_of(object);
+	if (record) {
+		last_object = object;
+		last_record = record;
+	}
+	return record;
+}
+
+/* A use of a queue that the checker does not know, or of a destroyed one, which fails. */
+static bool use_is_wrong(const void *object, enum object_kind kind, const char *call,
+	const void *address)
+{
+	return !object_use(object, kind, call, site_of(address));
+}
+
+void post_refused(struct queue_record *record, uint32_t site)
+{
+	struct request_queue *queue = &record->sends;
+	struct report report;
+	uint64_t pending = queue->tail - queue->head;
+	bool is_unsignaled = queue->signaled == 0;
+
+	if (pending == 0 || (!is_unsignaled && (!record->send_cq || record->send_cq->polls > 0)))
+		return;
+	report_begin(&report, is_unsignaled ? KIND_NEVER_SIGNALED : KIND_NEVER_POLLED);
+	if (is_unsignaled)
+		report_say(&report,
+			"queue pair 0x%x has %lu requests that are not complete; without "
+			"IBV_SEND_SIGNALED at one of them, their room never becomes free",
+			record->qp_num, (unsigned long)pending);
+	else
+		report_say(&report,
+			"queue pair 0x%x has %lu requests, and room becomes free when their "
+			"completions are polled",
+			record->qp_num, (unsigned long)pending);
+	report_site(&report, "posted at", site);
+	report_site(&report, "queue pair made at", record->known->site_made);
+	report_end(&report);
+}
+
+int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct queue_record *record = record_find(qp);
+	const void *address = __builtin_return_address(0);
+	struct request_queue *queue;
+	uint64_t tail;
+	uint32_t site;
+	int result;
+
+	if (!record)
+		return use_is_wrong(qp, OBJECT_QP, "ibv_post_send", address)
+			? EINVAL
+			: context_of(qp->context)->ops.post_send(qp, wr, bad_wr);
+	site = site_of(address);
+	queue = &record->sends;
+	pthread_mutex_lock(&queue->lock);
+	tail = queue->tail;
+	for (const struct ibv_send_wr *each = wr; each; each = each->next)
+		request_add_send(record, each, site);
+	check_depth++;
+	result = record->context->ops.post_send(qp, wr, bad_wr);
+	check_depth--;
+	if (result) {
+		for (const struct ibv_send_wr *each = wr; each && each != *bad_wr; each = each->next)
+			tail++;
+		request_take_back(queue, tail);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	if (result == ENOMEM)
+		post_refused(record, site);
+	return result;
+}
+
+static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
+	struct ibv_recv_wr **bad_wr, const void *address)
+{
+	struct request_queue *queue = &record->receives;
+	uint32_t site = site_of(address);
+	uint64_t tail;
+	int result;
+
+	pthread_mutex_lock(&queue->lock);
+	tail = queue->tail;
+	for (const struct ibv_recv_wr *each = wr; each; each = each->next)
+		request_add_receive(record, each, site);
+	check_depth++;
+	if (record->qp)
+		result = record->context->ops.post_recv(record->qp, wr, bad_wr);
+	else
+		result = record->context->ops.post_srq_recv(
+			(struct ibv_srq *)record->object, wr, bad_wr);
+	check_depth--;
+	if (result) {
+		for (const struct ibv_recv_wr *each = wr; each && each != *bad_wr; each = each->next)
+			tail++;
+		request_take_back(queue, tail);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return result;
+}
+
+int hook_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct queue_record *record = record_find(qp);
+	const void *address = __builtin_return_address(0);
+
+	if (record)
+		return receive_post(record, wr, bad_wr, address);
+	return use_is_wrong(qp, OBJECT_QP, "ibv_post_recv", address)
+		? EINVAL
+		: context_of(qp->context)->ops.post_recv(qp, wr, bad_wr);
+}
+
+int hook_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct queue_record *record = record_find(srq);
+	const void *address = __builtin_return_address(0);
+
+	if (record)
+		return receive_post(record, wr, bad_wr, address);
+	return use_is_wrong(srq, OBJECT_SRQ, "ibv_post_srq_recv", address)
+		? EINVAL
+		: context_of(srq->context)->ops.post_srq_recv(srq, wr, bad_wr);
+}
+
+void cq_overrun_report(const struct ibv_cq *cq, uint32_t site)
+{
+	struct object *object = object_find(cq);
+	struct report report;
+
+	report_begin(&report, KIND_QUEUE_OVERRUN);
+	report_say(&report, "the completion queue has room for %d completions", cq->cqe);
+	report_site(&report, "noticed at", site);
+	if (object)
+		report_site(&report, "made at", object->site_made);
+	report_end(&report);
+}
+
+void completion_note(const struct cq_record *record, const struct ibv_wc *wc, const void *address)
+{
+	struct queue_record *queue = queue_by_number(record->context, wc->qp_num);
+
+	if (queue)
+		request_complete(queue, wc, queue->send_cq != record, address);
+}
+
+int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+	struct object *object = object_find(cq);
+	struct cq_record *record = object && object->kind == OBJECT_CQ ? object->record : NULL;
+	const void *address = __builtin_return_address(0);
+	int found;
+
+	if (!record)
+		return context_of(cq->context)->ops.poll_cq(cq, count, wc);
+	if ((!object->is_live || object->is_inherited) &&
+		use_is_wrong(cq, OBJECT_CQ, "ibv_poll_cq", address))
+		return -1;
+	record->polls++;
+	check_depth++;
+	found = record->context->ops.poll_cq(cq, count, wc);
+	check_depth--;
+	if (found < 0)
+		cq_overrun_report(cq, site_of(address));
+	for (int i = 0; i < found; i++)
+		completion_note(record, &wc[i], address);
+	return found;
+}
+
+int hook_arm(struct ibv_cq *cq, int solicited_only)
+{
+	struct cq_record *record = cq_of(cq);
+
+	if (use_is_wrong(cq, OBJECT_CQ, "ibv_req_notify_cq", __builtin_return_address(0)))
+		return EINVAL;
+	if (record)
+		record->is_armed = true;
+	return context_of(cq->context)->ops.req_notify_cq(cq, solicited_only);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions that the program has registered, and those that it has deregistered since. */
+#ifndef URNIC_CHECK_REGION_H
+#define URNIC_CHECK_REGION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "check/object.h"
+
+struct region {
+	struct ibv_mr *mr;
+	uint64_t key; /* of the table */
+	uintptr_t start; /* in memory */
+	uint64_t iova; /* the address by which requests name `start` */
+	uint64_t bytes;
+	int access;
+	uint32_t site_registered;
+	uint32_t site_deregistered;
+	_Atomic bool is_live;
+	/* The program has freed or unmapped memory of it, so that reading it may fail. */
+	_Atomic bool is_suspect;
+	_Atomic uint32_t in_use; /* entries of posted requests */
+};
+
+/*
+ * Add a region that was registered at `site`. Implicit regions (of the whole address space) and
+ * those without memory of the program are not added.
+ */
+void region_add(struct context_record *context, struct ibv_mr *mr, void *memory, uint64_t bytes,
+	uint64_t iova, int access, uint32_t site);
+
+/* The region of `lkey`, also a deregistered one; NULL: unknown. Any thread, without a lock. */
+struct region *region_find(const struct context_record *context, uint32_t lkey);
+
+/* The live region of this object; NULL: unknown. */
+struct region *region_of(const struct ibv_mr *mr);
+
+/* The region is deregistered. */
+void region_remove(struct region *region, uint32_t site);
+
+/* Are the `bytes` at `address` of a request within the region? */
+static inline bool region_has(const struct region *region, uint64_t address, uint64_t bytes)
+{
+	uint64_t offset = address - region->iova;
+
+	return offset <= region->bytes && bytes <= region->bytes - offset;
+}
+
+static inline uintptr_t region_memory(const struct region *region, uint64_t address)
+{
+	return region->start + (address - region->iova);
+}
+
+/*
+ * The program gives these bytes back to the system or the heap: mark the regions that have them.
+ * Returns true if requests in flight use one of these regions.
+ */
+bool region_give_back(uintptr_t start, uint64_t bytes);
+
+/* True if a region may have one of these bytes; quick. */
+bool region_may_overlap(uintptr_t start, uint64_t bytes);
+
+/* The number of live regions. */
+uint32_t region_count(void);
+
+#endif

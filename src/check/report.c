@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/report.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/check.h"
+#include "check/site.h"
+
+enum { SEEN_COUNT_MAX = 1024, SUPPRESSION_COUNT_MAX = 256, WORD_BYTES = 256 };
+
+static const struct {
+	const char *name;
+	const char *sentence;
+} kinds[KIND_COUNT] = {
+#define KIND(name, ...) [KIND_##name] = {__VA_ARGS__},
+#include "check/kind.def"
+};
+
+/* A line of a suppression file: a kind or *, and text of a frame's function, file or object. */
+struct suppression {
+	char kind[WORD_BYTES];
+	char text[WORD_BYTES];
+};
+
+static struct suppression *suppressions;
+static uint32_t suppression_count;
+static uint64_t seen[SEEN_COUNT_MAX]; /* the reports that were made */
+static uint32_t seen_count;
+static uint32_t shown_count, suppressed_count;
+static int report_fd = STDERR_FILENO;
+static bool is_sarif;
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const char *check_kind_name(enum check_kind kind)
+{
+	return kinds[kind].name;
+}
+
+const char *check_kind_sentence(enum check_kind kind)
+{
+	return kinds[kind].sentence;
+}
+
+void report_begin(struct report *report, enum check_kind kind)
+{
+	report->kind = kind;
+	report->text[0] = '\0';
+	report->site_count = 0;
+}
+
+void report_say(struct report *report, const char *format, ...)
+{
+	size_t length = strlen(report->text);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(report->text + length, sizeof(report->text) - length, format, arguments);
+	va_end(arguments);
+}
+
+void report_site(struct report *report, const char *what, uint32_t site)
+{
+	if (site == SITE_NONE || report->site_count == REPORT_SITES_MAX)
+		return;
+	report->sites[report->site_count].what = what;
+	report->sites[report->site_count++].site = site;
+}
+
+/* Note a report. Returns false if it was made before. report_lock is locked. */
+static bool report_is_new(const struct report *report)
+{
+	uint64_t key = (uint64_t)report->kind << 56;
+
+	for (uint32_t i = 0; i < 2 && i < report->site_count; i++)
+		key |= (uint64_t)report->sites[i].site << (24 * i);
+	for (uint32_t i = 0; i < seen_count; i++)
+		if (seen[i] == key)
+			return false;
+	if (seen_count == SEEN_COUNT_MAX)
+		return false;
+	seen[seen_count++] = key;
+	return true;
+}
+
+struct match {
+	const struct suppression *suppression;
+	bool is_found;
+};
+
+static bool text_has(const char *text, const char *part)
+{
+	return text && strstr(text, part);
+}
+
+static void frame_match(const struct site_frame *frame, void *context)
+{
+	struct match *match = context;
+	const char *text = match->suppression->text;
+
+	match->is_found |= text_has(frame->function, text) || text_has(frame->file, text) ||
+		text_has(frame->object, text);
+}
+
+static bool report_is_suppressed(const struct report *report)
+{
+	for (uint32_t i = 0; i < suppression_count; i++) {
+		struct match match = {.suppression = &suppressions[i]};
+
+		if (strcmp(match.suppression->kind, "*") != 0 &&
+			strcmp(match.suppression->kind, kinds[report->kind].name) != 0)
+			continue;
+		match.is_found = strcmp(match.suppression->text, "*") == 0;
+		for (uint32_t k = 0; k < report->site_count && !match.is_found; k++)
+			site_frames(report->sites[k].site, frame_match, &match);
+		if (match.is_found)
+			return true;
+	}
+	return false;
+}
+
+static void frame_print(const struct site_frame *frame, void *context)
+{
+	uint32_t *index = context;
+
+	dprintf(report_fd, "    #%u %s", (*index)++, frame->function ? frame->function : "??");
+	if (frame->file)
+		dprintf(report_fd, " %s:%d\n", frame->file, frame->line);
+	else
+		dprintf(report_fd, " (%s+0x%lx)\n", frame->object ? frame->object : "??",
+			(unsigned long)frame->offset);
+}
+
+static void text_result(const struct report *report)
+{
+	dprintf(report_fd, "urnic check[%d]: %s: %s\n", (int)getpid(), kinds[report->kind].name,
+		kinds[report->kind].sentence);
+	dprintf(report_fd, "  %s\n", report->text);
+	for (uint32_t i = 0; i < report->site_count; i++) {
+		uint32_t index = 0;
+
+		dprintf(report_fd, "  %s\n", report->sites[i].what);
+		site_frames(report->sites[i].site, frame_print, &index);
+	}
+}
+
+void report_end(const struct report *report)
+{
+	check_depth++;
+	pthread_mutex_lock(&report_lock);
+	if (report_is_new(report)) {
+		if (report_is_suppressed(report))
+			suppressed_count++;
+		else if (is_sarif)
+			sarif_result(report_fd, report, shown_count++ == 0);
+		else {
+			shown_count++;
+			text_result(report);
+		}
+	}
+	pthread_mutex_unlock(&report_lock);
+	check_depth--;
+}
+
+uint32_t report_count(void)
+{
+	return shown_count;
+}
+
+/* Read lines `KIND:TEXT`; empty lines and those that begin with # have no meaning. */
+static void suppressions_read(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[2 * WORD_BYTES];
+
+	if (!file) {
+		fprintf(stderr, "urnic check: %s: %m\n", path);
+		_exit(2);
+	}
+	suppressions = calloc(SUPPRESSION_COUNT_MAX, sizeof(*suppressions));
+	while (suppressions && suppression_count < SUPPRESSION_COUNT_MAX &&
+		fgets(line, sizeof(line), file)) {
+		struct suppression *next = &suppressions[suppression_count];
+
+		if (line[0] != '#' && sscanf(line, " %255[^: \n] : %255[^\n]", next->kind, next->text) == 2)
+			suppression_count++;
+	}
+	fclose(file);
+}
+
+void report_start(const char *path, const char *suppressions_path)
+{
+	size_t length = path ? strlen(path) : 0;
+
+	if (suppressions_path)
+		suppressions_read(suppressions_path);
+	if (!path)
+		return;
+	report_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (report_fd < 0) {
+		fprintf(stderr, "urnic check: %s: %m\n", path);
+		_exit(2);
+	}
+	is_sarif = length > 6 && strcmp(path + length - 6, ".sarif") == 0;
+	if (is_sarif)
+		sarif_begin(report_fd);
+}
+
+void report_finish(void)
+{
+	if (is_sarif)
+		sarif_finish(report_fd);
+	if (shown_count > 0 || suppressed_count > 0)
+		dprintf(STDERR_FILENO, "urnic check[%d]: %u reports, %u suppressed\n", (int)getpid(),
+			shown_count, suppressed_count);
+}

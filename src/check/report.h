@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reports: a kind, a sentence, and sites. A report of the same kind from the same first sites is
+ * made once. The text goes to standard error, or to the file of the setting; a file whose name ends
+ * with .sarif has the format SARIF 2.1.0. A suppressed report is counted and not shown.
+ */
+#ifndef URNIC_CHECK_REPORT_H
+#define URNIC_CHECK_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum check_kind {
+#define KIND(name, ...) KIND_##name,
+#include "check/kind.def"
+	KIND_COUNT,
+};
+
+enum { REPORT_SITES_MAX = 4, REPORT_TEXT_BYTES = 512 };
+
+struct report {
+	enum check_kind kind;
+	char text[REPORT_TEXT_BYTES];
+	uint32_t site_count;
+	struct {
+		const char *what; /* "posted at" */
+		uint32_t site;
+	} sites[REPORT_SITES_MAX];
+};
+
+const char *check_kind_name(enum check_kind kind);
+const char *check_kind_sentence(enum check_kind kind);
+
+void report_begin(struct report *report, enum check_kind kind);
+void report_say(struct report *report, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Add a site, the most important first; SITE_NONE adds nothing. `what` is a literal. */
+void report_site(struct report *report, const char *what, uint32_t site);
+
+/* Show the report, unless it was shown before or is suppressed. check_lock is not locked. */
+void report_end(const struct report *report);
+
+/* The number of reports that were shown. */
+uint32_t report_count(void);
+
+/* Set where reports go (NULL: standard error), and read a file of suppressions (NULL: none). */
+void report_start(const char *path, const char *suppressions);
+
+/* Write what is to be written at exit: the summary, or the end of the SARIF file. */
+void report_finish(void);
+
+/* --- the file formats ------------------------------------------------------------------------ */
+
+/* Write a report in SARIF; `is_first` for the first of a file. */
+void sarif_begin(int fd);
+void sarif_result(int fd, const struct report *report, bool is_first);
+void sarif_finish(int fd);
+
+#endif

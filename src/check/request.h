@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requests of a queue from their post to the poll of their completion, and the memory that they
+ * use meanwhile.
+ *
+ * A send queue completes in order: a completion of an unsignaled request is implied by that of a
+ * later one. A receive queue completes in order, too; a shared one does not, so its requests are
+ * found by wr_id.
+ *
+ * The memory that a SEND, WRITE or tag message reads has a digest of its bytes at the post. If the
+ * digest differs at the completion, somebody wrote there. That is a mistake of the program unless a
+ * receive request, READ or atomic of the program had the same memory as its target meanwhile; a
+ * list of the last targets tells. A cheap check takes the digest of up to SAMPLE_BYTES of an entry.
+ *
+ * The lock of a queue is taken for a post and for a completion. Nobody holds two of them, but for a
+ * search of all queues.
+ */
+#ifndef URNIC_CHECK_REQUEST_H
+#define URNIC_CHECK_REQUEST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "check/object.h"
+#include "check/region.h"
+
+enum { SAMPLE_BYTES = 256 };
+
+struct buffer {
+	uint64_t address; /* as the request names it */
+	struct region *region; /* NULL: memory that the checker does not know */
+	uint32_t bytes;
+};
+
+struct request {
+	uint64_t wr_id;
+	uint64_t digest;
+	uint64_t number; /* of all posts of the process, when it was posted */
+	uint32_t site;
+	uint16_t buffer_count;
+	uint8_t opcode; /* enum ibv_wr_opcode; meaningless for a receive request */
+	bool is_signaled;
+	bool is_done;
+	bool has_digest;
+	bool is_target; /* the adapter writes the memory */
+};
+
+struct request_queue {
+	pthread_mutex_t lock;
+	struct request *requests; /* a ring */
+	struct buffer *buffers; /* `buffers_each` of each request */
+	uint32_t size; /* a power of two */
+	uint32_t buffers_each;
+	uint64_t head, tail; /* the oldest request, and the next one */
+	uint64_t signaled; /* requests between them that will have a completion */
+	uint64_t last_wr_id;
+	bool has_twins; /* two requests with one wr_id, so that they cannot be told apart */
+};
+
+struct cq_record {
+	struct ibv_cq *cq;
+	struct context_record *context;
+	struct object *known;
+	uint64_t polls;
+	bool is_armed; /* the program has asked for an event and not got it */
+	/* Of an extended queue: the functions of the library. */
+	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
+	int (*next_poll)(struct ibv_cq_ex *cq);
+};
+
+struct extended_post; /* a request that a program builds with ibv_wr_*() */
+
+/* A queue pair, or a shared receive queue, which has only `receives`. */
+struct queue_record {
+	const void *object;
+	struct ibv_qp *qp; /* NULL: a shared receive queue */
+	struct context_record *context;
+	struct object *known;
+	struct cq_record *send_cq, *receive_cq;
+	struct queue_record *srq;
+	uint32_t qp_num;
+	bool signals_all;
+	bool has_failed; /* the program has polled a failed completion of it */
+	bool was_stopped; /* the program has moved it to the error state itself */
+	struct extended_post *extended; /* NULL: the program posts with ibv_post_send() */
+	struct request_queue sends, receives;
+};
+
+/* Prepare a queue for `depth` requests with `entries` entries each. False: no memory. */
+bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t entries);
+void request_queue_done(struct request_queue *queue);
+
+/* Note a request before it is posted. The queue's lock is locked. */
+void request_add_send(struct queue_record *record, const struct ibv_send_wr *wr, uint32_t site);
+void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *wr, uint32_t site);
+
+/* Take back what was noted since `tail`, because the library refused it. The lock is locked. */
+void request_take_back(struct request_queue *queue, uint64_t tail);
+
+/* The program polls a completion at `site`. No lock is locked. */
+void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool is_receive_only,
+	const void *address);
+
+/* Forget all requests: the queue pair is reset or destroyed. */
+void request_forget(struct request_queue *queue);
+
+/* Report the requests, of all queues, that use these bytes, which `what` takes away at `site`. */
+void request_report_users(
+	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, uint32_t site);
+
+/* Check an entry against its region before a post. */
+void request_check_entry(struct queue_record *record, const struct ibv_sge *entry, uint32_t index,
+	const char *what, uint64_t wr_id, uint32_t site);
+
+/* --- the records ----------------------------------------------------------------------------- */
+
+/* Note a queue pair, a shared receive queue or a completion queue that was made. */
+void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all, uint32_t site);
+void queue_add_shared(struct ibv_srq *srq, uint32_t depth, uint32_t entries, uint32_t site);
+struct cq_record *queue_add_cq(struct ibv_cq *cq, uint32_t site);
+
+/* A queue pair or shared receive queue was destroyed, or reset: its requests are gone. */
+void queue_remove(const void *object);
+void queue_reset(const void *object);
+
+/* The record of a live queue pair or shared receive queue; NULL: unknown. */
+struct queue_record *queue_of(const void *object);
+struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num);
+
+/* The records of live objects, for a loop that starts with *i at 0. */
+struct queue_record *queue_next(uint32_t *i);
+
+struct cq_record *cq_of(const struct ibv_cq *cq);
+
+/* The queue pair is in a state in which it does not touch memory of requests. */
+bool queue_is_idle(const struct queue_record *record);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "check/site.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unwind.h>
+#ifdef URNIC_CHECK_BACKTRACE
+#include <backtrace.h>
+#endif
+
+#include "check/check.h"
+#include "check/table.h"
+
+enum { FRAME_COUNT_MAX = 24, SITE_COUNT_MAX = 65536 };
+
+struct site {
+	uint32_t number;
+	uint32_t count;
+	bool is_library;
+	uintptr_t addresses[FRAME_COUNT_MAX]; /* return addresses from the innermost */
+};
+
+static struct table sites_by_key;
+static _Atomic(struct site *) sites[SITE_COUNT_MAX]; /* by number; number 0 is no site */
+static uint32_t site_count = 1;
+
+struct walk {
+	uintptr_t start; /* the first address that counts; frames before it are the checker's */
+	bool is_started;
+	struct site *site;
+};
+
+static _Unwind_Reason_Code frame_note(struct _Unwind_Context *context, void *argument)
+{
+	struct walk *walk = argument;
+	uintptr_t address = _Unwind_GetIP(context);
+
+	if (address == walk->start)
+		walk->is_started = true;
+	if (walk->is_started && address && walk->site->count < FRAME_COUNT_MAX)
+		walk->site->addresses[walk->site->count++] = address;
+	return walk->site->count < FRAME_COUNT_MAX ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static void stack_unwind(const void *address, struct site *ret_site)
+{
+	struct walk walk = {.start = (uintptr_t)address, .site = ret_site};
+
+	*ret_site = (struct site){0};
+	_Unwind_Backtrace(frame_note, &walk);
+	if (ret_site->count == 0)
+		ret_site->addresses[ret_site->count++] = (uintptr_t)address;
+}
+
+/* Calls by these libraries are the libraries' own, on behalf of the program. */
+static bool address_is_library(uintptr_t address)
+{
+	Dl_info info;
+	const char *name;
+
+	if (!dladdr((void *)(address - 1), &info) || !info.dli_fname)
+		return false;
+	name = strrchr(info.dli_fname, '/');
+	name = name ? name + 1 : info.dli_fname;
+	return strncmp(name, "librdmacm.", 10) == 0 || strncmp(name, "libibverbs.", 11) == 0;
+}
+
+static uint32_t site_add(uint64_t key, const struct site *made)
+{
+	struct site *site = NULL;
+
+	pthread_mutex_lock(&check_lock);
+	site = table_find(&sites_by_key, key);
+	if (!site && site_count < SITE_COUNT_MAX && (site = malloc(sizeof(*site)))) {
+		*site = *made;
+		site->is_library = address_is_library(site->addresses[0]);
+		site->number = site_count++;
+		sites[site->number] = site;
+		table_set(&sites_by_key, key, site);
+	}
+	pthread_mutex_unlock(&check_lock);
+	return site ? site->number : SITE_NONE;
+}
+
+uint32_t site_of_stack(const void *address)
+{
+	struct site made;
+	uint64_t key = 0;
+	struct site *site;
+
+	stack_unwind(address, &made);
+	for (uint32_t i = 0; i < made.count; i++)
+		key = (key ^ made.addresses[i]) * 0x9e3779b97f4a7c15u + (key >> 29);
+	key |= 1; /* keys of site_of() are return addresses of another form */
+	site = table_find(&sites_by_key, key);
+	return site ? site->number : site_add(key, &made);
+}
+
+uint32_t site_of(const void *address)
+{
+	uint64_t key = (uintptr_t)address << 1;
+	struct site *site;
+	struct site made;
+
+	if (check_is_full)
+		return site_of_stack(address);
+	site = table_find(&sites_by_key, key);
+	if (site)
+		return site->number;
+	stack_unwind(address, &made);
+	return site_add(key, &made);
+}
+
+bool site_is_library(uint32_t site)
+{
+	return site != SITE_NONE && sites[site]->is_library;
+}
+
+struct lookup {
+	void (*each)(const struct site_frame *frame, void *context);
+	void *context;
+	struct site_frame frame;
+	bool is_found;
+};
+
+#ifdef URNIC_CHECK_BACKTRACE
+static int line_found(void *data, uintptr_t pc, const char *file, int line, const char *function)
+{
+	struct lookup *lookup = data;
+
+	(void)pc;
+	if (!file && !function)
+		return 0;
+	lookup->frame.file = file;
+	lookup->frame.line = line;
+	if (function)
+		lookup->frame.function = function;
+	lookup->each(&lookup->frame, lookup->context);
+	lookup->is_found = true;
+	return 0;
+}
+
+static void line_missing(void *data, const char *message, int error)
+{
+	(void)data;
+	(void)message;
+	(void)error;
+}
+
+static void frame_lookup(uintptr_t pc, struct lookup *lookup)
+{
+	static struct backtrace_state *state;
+
+	if (!state)
+		state = backtrace_create_state(NULL, 1, line_missing, NULL);
+	if (state)
+		backtrace_pcinfo(state, pc, line_found, line_missing, lookup);
+}
+#else
+static void frame_lookup(uintptr_t pc, struct lookup *lookup)
+{
+	(void)pc;
+	(void)lookup;
+}
+#endif
+
+/* What calls main(), or starts a thread, is not the program's. */
+static bool frame_is_last(const struct site_frame *frame)
+{
+	return frame->function && strcmp(frame->function, "main") == 0;
+}
+
+void site_frames(
+	uint32_t number, void (*each)(const struct site_frame *frame, void *context), void *context)
+{
+	struct site *site = number < SITE_COUNT_MAX ? sites[number] : NULL;
+
+	for (uint32_t i = 0, is_last = 0; site && i < site->count && !is_last; i++) {
+		/* A return address may be that of the next line. */
+		uintptr_t pc = site->addresses[i] - 1;
+		struct lookup lookup = {.each = each, .context = context};
+		Dl_info info;
+
+		if (dladdr((void *)pc, &info)) {
+			lookup.frame.object = info.dli_fname;
+			lookup.frame.offset = pc - (uintptr_t)info.dli_fbase;
+			lookup.frame.function = info.dli_sname;
+		}
+		frame_lookup(pc, &lookup);
+		if (!lookup.is_found)
+			each(&lookup.frame, context);
+		is_last = frame_is_last(&lookup.frame);
+	}
+}

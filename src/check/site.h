@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sites: where in the program a call was made.
+ *
+ * A site is the stack of a call, kept once and named by a number. Cheap checks know a call by its
+ * return address alone, so they unwind the stack only at the first call from each address; outer
+ * frames are then those of the first call. Full checks unwind at each call.
+ */
+#ifndef URNIC_CHECK_SITE_H
+#define URNIC_CHECK_SITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { SITE_NONE = 0 };
+
+/* The site of the caller of a wrapper; `address` is the wrapper's return address. Any thread. */
+uint32_t site_of(const void *address);
+
+/* site_of() in a wrapper. */
+#define SITE_HERE() site_of(__builtin_return_address(0))
+
+/* The site of the whole stack at a call that is not frequent, or of a signal's context. */
+uint32_t site_of_stack(const void *address);
+
+/* True if the call came from another library of RDMA, not from the program. */
+bool site_is_library(uint32_t site);
+
+/* What a frame is: file and line need debug information. */
+struct site_frame {
+	const char *function; /* NULL: unknown */
+	const char *file; /* NULL: unknown */
+	int line;
+	const char *object; /* the program or library, NULL: unknown */
+	uintptr_t offset; /* in the object */
+};
+
+/* Call `each` for the frames of a site from the innermost, with inlined ones. */
+void site_frames(
+	uint32_t site, void (*each)(const struct site_frame *frame, void *context), void *context);
+
+#endif

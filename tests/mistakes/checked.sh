@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Each wrong program of checked.def: `urnic run --check` reports its kind, in the line that the
+# source marks, and the exit status says that there are reports. By packets and within the host.
+. "$(dirname "$0")/../e2e/common.sh"
+
+mistake=$1/tests/mistakes/mistake
+source=$(dirname "$0")/mistakes_order.c
+network_up
+scratch=$(mktemp -d)
+
+# checked NAME KIND LOCAL MODE: make the mistake; its report is in the log.
+checked() {
+	line=$(grep -n "wrong: $1 " "$source" | cut -d : -f 1)
+	[ -n "$line" ] || fail "$1: no line of $source is marked"
+	status=0
+	on a env URNIC_LOCAL="$3" "$urnic" run --no-view "--check=$4" "$mistake" "$1" \
+		>"$scratch/log" 2>&1 || status=$?
+	[ $status = 66 ] || fail "$1: exit status $status: $(cat "$scratch/log")"
+	# The lines of a report after its first are indented; its first stack has the line.
+	awk -v kind=": $2: " -v place="mistakes_order.c:$line\$" '
+		/^urnic check/ { is_wanted = index($0, kind) > 0; stacks = 0 }
+		/^  [a-z]/ { stacks += / at$/ }
+		is_wanted && stacks == 1 && $0 ~ place { is_found = 1 }
+		END { exit !is_found }' "$scratch/log" ||
+		fail "$1, $3, $4: no report $2 at line $line: $(cat "$scratch/log")"
+}
+
+"$mistake" --list-checked >"$scratch/list"
+count=0
+while IFS="$(printf '\t')" read -r name kind; do
+	for mode in cheap full; do
+		for local in on off; do
+			checked "$name" "$kind" $local $mode
+		done
+	done
+	count=$((count + 1))
+done <"$scratch/list"
+[ $count -ge 1 ] || fail "only $count mistakes"
+echo "$count mistakes are reported"
