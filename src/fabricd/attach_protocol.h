@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_ATTACH_PROTOCOL_H
+#define URNIC_FABRICD_ATTACH_PROTOCOL_H
+
+/*
+ * The messages between a process and the fabric's process, `urnic fabric up`.
+ *
+ * The control connection is a unix SOCK_SEQPACKET socket, which agent/place.h finds. On it the
+ * client asks and the fabric answers, one at a time. A message is one whole struct attach_message
+ * in host order; an answer repeats the type. All that is not an answer travels elsewhere: MADs on
+ * a socket for each opening of a port, frames in shared memory, events on a socket of their own.
+ * The fabric makes these and passes the descriptors in its answer. The end of the control
+ * connection ends them all.
+ *
+ * Neither end trusts the other. The fabric never waits for a client: what a client does not take is
+ * dropped and counted.
+ */
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "base/record_ring.h"
+
+enum {
+	ATTACH_VERSION = 1,
+	ATTACH_TEXT_BYTES = 192, /* names, paths and sentences, terminated */
+	ATTACH_NAME_BYTES = 64, /* the NodeDescription of a node, terminated */
+	ATTACH_PKEYS_MAX = 128,
+	ATTACH_GUIDS_MAX = 32,
+	ATTACH_DESCRIPTORS_MAX = 3, /* beside one message */
+	/*
+	 * A frame: LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC and
+	 * VCRC, rounded up.
+	 */
+	ATTACH_FRAME_BYTES_MAX = 4352,
+	/* The longest MAD after reassembly. A longer one is refused. */
+	ATTACH_MAD_BYTES_MAX = 1 << 26,
+	/* A longer MAD travels in a memfd beside its message. */
+	ATTACH_MAD_BYTES_INLINE = 1 << 14,
+	/*
+	 * A lease is the top byte of the QPNs of one channel of frames, and of the communication
+	 * IDs that its connection manager makes. Lease 0 is the fabric's.
+	 */
+	ATTACH_LEASES = 256,
+	ATTACH_LEASE_QPN_SHIFT = 16,
+	ATTACH_LEASE_COMM_ID_SHIFT = 24,
+};
+
+enum attach_message_type {
+	/* First. `hello.node` names the client's node; "" for a console, which has no node. */
+	ATTACH_HELLO = 1,
+	ATTACH_PORT, /* the present state of a port */
+	ATTACH_MADS_OPEN, /* answer: a socket of struct attach_mad */
+	ATTACH_AGENT_ADD,
+	ATTACH_AGENT_REMOVE,
+	ATTACH_ISSM_PATH, /* a file: while a process has it open, the port has IsSM */
+	ATTACH_FRAMES_OPEN, /* answer: the memfd of a struct attach_frames, two eventfds */
+	ATTACH_FRAMES_CLOSE,
+	ATTACH_MULTICAST_JOIN, /* frames to a multicast LID reach the lease's channel */
+	ATTACH_MULTICAST_LEAVE,
+	ATTACH_SERVICE_CLAIM, /* REQs and SIDR_REQs for a service ID reach the lease's channel */
+	ATTACH_SERVICE_RELEASE,
+	ATTACH_EVENTS_OPEN, /* answer: a socket of struct attach_event */
+	ATTACH_CONSOLE, /* a console's command; answer: a memfd with its output */
+};
+
+struct attach_node {
+	char name[ATTACH_NAME_BYTES]; /* its NodeDescription */
+	uint64_t node_guid;
+	uint64_t system_image_guid;
+	uint32_t index; /* in the topology */
+	uint32_t port_count;
+	uint32_t vendor_id;
+	uint32_t device_id;
+	uint32_t revision;
+	int32_t fabric_pid;
+};
+
+/* A port as it is now. */
+struct attach_port {
+	uint64_t gid_prefix;
+	uint64_t guid; /* equals guids[0] */
+	uint32_t capability_mask;
+	uint16_t lid; /* 0 until a subnet manager sets it */
+	uint16_t sm_lid;
+	uint8_t lmc;
+	uint8_t sm_sl;
+	uint8_t state; /* IBTA 14.2.5.6: 1 down, 2 init, 3 armed, 4 active */
+	uint8_t phys_state; /* 2 polling, 5 link up */
+	uint8_t mtu; /* of the neighbour, 1 to 5: 256 to 4,096 bytes; what packets may have */
+	uint8_t mtu_max;
+	uint8_t link_width; /* active, encoded as in PortInfo: 1, 2, 4, 8 for 1x, 4x, 8x, 12x */
+	uint8_t link_speed; /* active: 1 SDR, 2 DDR, 4 QDR; the extended one is `link_speed_ext` */
+	uint8_t link_speed_ext; /* active: 1 FDR, 2 EDR, 4 HDR, 8 NDR; 0: `link_speed` counts */
+	uint8_t subnet_timeout;
+	uint8_t vl_count;
+	uint8_t init_type_reply;
+	uint16_t bad_pkeys;
+	uint16_t qkey_violations;
+	uint16_t pkey_count;
+	uint16_t guid_count;
+	uint16_t pkeys[ATTACH_PKEYS_MAX];
+	uint64_t guids[ATTACH_GUIDS_MAX];
+};
+
+/* Which requests an agent takes; all 0: it only sends. */
+struct attach_agent {
+	uint32_t port;
+	uint32_t id; /* answer to AGENT_ADD; request of AGENT_REMOVE */
+	uint8_t management_class;
+	uint8_t class_version;
+	uint8_t rmpp_version; /* 1: the fabric does RMPP for the agent */
+	uint8_t qpn; /* 0 or 1 */
+	uint8_t oui[4]; /* for vendor classes with OUI; the last byte is 0 */
+	uint64_t method_mask[2]; /* bit N: method N */
+};
+
+struct attach_message {
+	uint32_t version; /* ATTACH_VERSION */
+	uint32_t type;
+	/* In an answer: 0, or an errno, with a sentence in `text`. In a request: 0. */
+	int32_t status;
+	/*
+	 * The client's node (HELLO) or command (CONSOLE); the path (answer to ISSM_PATH); why a
+	 * request is refused.
+	 */
+	char text[ATTACH_TEXT_BYTES];
+	union {
+		struct attach_node node; /* answer to HELLO */
+		struct {
+			uint32_t number; /* PORT, MADS_OPEN, ISSM_PATH */
+			/* Answer to MADS_OPEN: names the opening in AGENT_ADD and AGENT_REMOVE. */
+			uint32_t opening;
+			struct attach_port info; /* answer to PORT */
+		} port;
+		struct {
+			uint32_t opening;
+			struct attach_agent agent;
+		} agent;
+		struct {
+			uint32_t lease; /* answer to FRAMES_OPEN; request of all others */
+			uint32_t port; /* MULTICAST_*: the port that receives */
+			uint16_t mlid; /* MULTICAST_* */
+			struct gid mgid; /* MULTICAST_* */
+			uint64_t service_id; /* SERVICE_* */
+			uint64_t service_mask; /* SERVICE_*: the bits that have to be equal */
+		} frames;
+	};
+};
+
+/* A MAD on its way between a client and the fabric. Its bytes follow, or are in a memfd. */
+struct attach_mad {
+	uint32_t agent; /* which sends, or receives */
+	uint32_t status; /* to the client: 0; ETIMEDOUT: its own request, without an answer */
+	uint32_t timeout_ms; /* to the fabric; 0: do not wait for an answer */
+	uint32_t retries; /* to the fabric */
+	uint32_t mad_bytes;
+	uint32_t qpn; /* the remote one */
+	uint32_t qkey; /* to the fabric */
+	uint16_t lid; /* the remote one */
+	uint16_t pkey_index;
+	uint8_t sl;
+	uint8_t path_bits;
+	uint8_t has_grh;
+	uint8_t gid_index;
+	uint8_t hop_limit;
+	uint8_t traffic_class;
+	uint8_t is_in_memfd; /* a descriptor comes along, with `mad_bytes` bytes */
+	uint8_t reserved;
+	uint32_t flow_label;
+	struct gid gid; /* the remote one */
+};
+
+/*
+ * Frames between a client and the fabric. A record is the number of the port, as a uint32_t, and a
+ * frame from its LRH to its VCRC, both CRCs included. The sender of a frame fills in the ICRC; the
+ * fabric fills in the VCRC, which the receiver may ignore.
+ *
+ * A reader that is about to sleep sets its `is_waiting`, looks at the ring once more, and then
+ * polls its eventfd. A writer that finds `is_waiting` set clears it and writes to the eventfd.
+ */
+struct attach_frames {
+	alignas(64) _Atomic uint32_t is_fabric_waiting;
+	alignas(64) _Atomic uint32_t is_client_waiting;
+	struct record_ring to_fabric;
+	struct record_ring to_client;
+};
+
+/* What has changed at a port. The client then asks for ATTACH_PORT. */
+enum attach_event_type {
+	ATTACH_EVENT_PORT_ACTIVE = 1,
+	ATTACH_EVENT_PORT_ERROR,
+	ATTACH_EVENT_LID_CHANGE,
+	ATTACH_EVENT_PKEY_CHANGE,
+	ATTACH_EVENT_SM_CHANGE,
+	ATTACH_EVENT_CLIENT_REREGISTER,
+	ATTACH_EVENT_GID_CHANGE,
+};
+
+struct attach_event {
+	uint32_t type;
+	uint32_t port;
+};
+
+#endif
