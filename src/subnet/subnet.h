@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_SUBNET_SUBNET_H
+#define URNIC_SUBNET_SUBNET_H
+
+/*
+ * A subnet of InfiniBand: switches, channel adapters (CAs) and cables, without sockets, threads or
+ * a clock.
+ *
+ * Each node has its subnet management agent and its performance management agent, so a node needs
+ * no process to be managed. A switch forwards by the tables that a subnet manager gave it. The
+ * embedded subnet manager is at the first switch's port 0, or at the first CA's port 1 where there
+ * is no switch. It steps back while another subnet manager is active, and takes over again after
+ * the last one has gone.
+ *
+ * Nodes are numbered from 0, in the order of the topology. A CA's ports are numbered from 1, a
+ * switch's from 0, which is its management port.
+ *
+ * A frame is a packet from the first byte of its LRH to the last byte of its ICRC. A frame has no
+ * VCRC inside of the subnet: no bit can be wrong there, except by subnet_cable_error_rate(), which
+ * drops the frame as a wrong VCRC would. A frame goes its whole way at once, within subnet_send():
+ * links have no delay and no credits.
+ *
+ * The caller serializes all calls. The functions of struct subnet_user are called within them, and
+ * must not call back into the subnet, except for the functions that take a const struct subnet.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "subnet/topology.h"
+#include "wire/infiniband/attribute.h"
+
+struct subnet;
+
+enum {
+	/* LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC, rounded up. */
+	SUBNET_FRAME_BYTES_MAX = 4352,
+	SUBNET_PKEYS_MAX = 128, /* of one port */
+	SUBNET_GUIDS_MAX = 8, /* of one port */
+};
+
+/* What has happened to a port of a CA. */
+enum subnet_event {
+	SUBNET_PORT_ACTIVE,
+	SUBNET_PORT_ERROR, /* the port was active, and is no more */
+	SUBNET_LID_CHANGE,
+	SUBNET_PKEY_CHANGE,
+	SUBNET_GID_CHANGE,
+	SUBNET_SM_CHANGE,
+	SUBNET_CLIENT_REREGISTER,
+};
+
+/* Of the one user of all CAs. */
+struct subnet_user {
+	/*
+	 * A frame has arrived at a CA's port, and does not belong to the node's own agents: it is
+	 * anything but requests to the SMA and the PMA. Responses to management requests, and
+	 * requests to a subnet manager (SMInfo, traps, class 3), are the user's.
+	 */
+	void (*deliver)(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
+		uint32_t frame_bytes);
+	/* May be NULL. */
+	void (*event)(void *context, uint32_t node, uint32_t port, enum subnet_event event);
+	/*
+	 * A frame crosses the cable that is connected to a port, which sends it. May be NULL.
+	 */
+	void (*trace)(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
+		uint32_t frame_bytes);
+	void *context;
+};
+
+/* The counters of a port. They do not wrap; the PMA shows them as its attributes limit them. */
+struct subnet_counters {
+#define SUBNET_COUNTER(name, sentence) uint64_t name;
+#include "subnet/counter.def"
+#undef SUBNET_COUNTER
+};
+
+/* A port as it is now. The pointers are valid, and their contents live, until subnet_destroy(). */
+struct subnet_port_view {
+	const struct ib_port_info *info;
+	const uint16_t *pkeys;
+	const uint64_t *guids; /* guids[0] is the port's GUID */
+	const struct subnet_counters *counters;
+	uint32_t pkey_count;
+	uint32_t guid_count;
+	uint32_t peer_node; /* TOPOLOGY_NO_NODE: no cable */
+	uint8_t peer_port;
+	bool is_cut; /* there is a cable, but it is cut */
+	uint8_t width; /* lanes in use: 1, 2, 4, 8 or 12 */
+	enum topology_speed speed; /* in use */
+};
+
+struct subnet_node_view {
+	enum topology_node_kind kind;
+	uint32_t port_count;
+	uint32_t vendor_id;
+	uint16_t device_id;
+	uint64_t guid;
+	uint64_t system_guid;
+	const char *name; /* the name in the topology */
+	const char *description; /* the NodeDescription, live */
+};
+
+/*
+ * Make a subnet. All cables are connected, and no port is active until a subnet manager has set it
+ * up. The embedded one does so in the first subnet_advance().
+ *
+ * `topology`  Copied; the caller may destroy it.
+ * `user`      Copied.
+ *
+ * Returns 0 or -ENOMEM.
+ */
+int subnet_create(const struct subnet_topology *topology, const struct subnet_user *user,
+	struct subnet **ret_subnet);
+void subnet_destroy(struct subnet *subnet);
+
+/*
+ * Disable the embedded subnet manager, or enable it again. Call this before the first
+ * subnet_advance() for a subnet that another manager alone sets up.
+ */
+void subnet_manager_enable(struct subnet *subnet, bool is_enabled);
+
+/*
+ * A frame leaves a CA's port.
+ *
+ * `frame`   LRH to ICRC. The subnet changes the VL in its LRH. Hostile input is legal: a frame
+ *           that is malformed, or may not be sent in the port's state, is dropped and counted.
+ * `now_ns`  Monotonic time; not before the time of any earlier call.
+ */
+void subnet_send(struct subnet *subnet, uint32_t node, uint32_t port, uint8_t *frame,
+	uint32_t frame_bytes, uint64_t now_ns);
+
+/*
+ * Do what is due: traps, the embedded subnet manager. Returns when to be called again;
+ * UINT64_MAX: not before the next event. Call it after each other call that changes the subnet.
+ */
+uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns);
+
+/* --- to look at it --- */
+
+uint32_t subnet_node_count(const struct subnet *subnet);
+
+/*
+ * A node by its name in the topology, its NodeDescription, or its GUID (0x...), the first that
+ * fits in this order. Returns its number or -ENOENT.
+ */
+int subnet_find_node(const struct subnet *subnet, const char *name_or_guid);
+
+/* Both: `node` exists. */
+void subnet_node(const struct subnet *subnet, uint32_t node, struct subnet_node_view *ret_view);
+/* Returns false unless the node has this port. */
+bool subnet_port(const struct subnet *subnet, uint32_t node, uint32_t port,
+	struct subnet_port_view *ret_view);
+
+/* The output port of a LID at a switch; 255: none. */
+uint8_t subnet_switch_route(const struct subnet *subnet, uint32_t node, uint16_t lid);
+/* The output ports of a multicast LID at a switch, a bit for each port. */
+void subnet_switch_group(
+	const struct subnet *subnet, uint32_t node, uint16_t mlid, uint64_t ret_ports[4]);
+
+/* --- to change it --- */
+
+/* All: return 0, or -ENOENT when there is no such port, or it has no cable. */
+
+/* Cut the cable of a port: both ends go down. Connect the same ends again. */
+int subnet_cable_cut(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t now_ns);
+int subnet_cable_join(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t now_ns);
+
+/* Cut, or join, all cables of a node. */
+int subnet_node_cut(struct subnet *subnet, uint32_t node, uint64_t now_ns);
+int subnet_node_join(struct subnet *subnet, uint32_t node, uint64_t now_ns);
+
+/* Connect a port to another port. Neither has a cable that is connected (-EBUSY). */
+int subnet_cable_move(struct subnet *subnet, uint32_t node, uint32_t port, uint32_t peer_node,
+	uint32_t peer_port, uint64_t now_ns);
+
+/*
+ * Frames that a port receives are spoilt, and dropped, with this probability.
+ *
+ * `per_million`   0 to 1,000,000.
+ * `attribute_id`  Only SMPs with this attribute; 0: all frames.
+ */
+int subnet_port_error_rate(struct subnet *subnet, uint32_t node, uint32_t port,
+	uint32_t per_million, uint16_t attribute_id);
+
+/* --- what a CA's user tells --- */
+
+/* Set or clear bits of a CA port's CapabilityMask, such as IB_CAPABILITY_IS_SM. */
+int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, uint32_t set,
+	uint32_t clear, uint64_t now_ns);
+
+enum subnet_violation {
+	SUBNET_BAD_PKEY,
+	SUBNET_BAD_QKEY,
+};
+
+/* A queue pair has refused a frame that the port delivered. The port counts it and sends a trap. */
+int subnet_port_violation(struct subnet *subnet, uint32_t node, uint32_t port,
+	enum subnet_violation violation, const uint8_t *frame, uint32_t frame_bytes,
+	uint64_t now_ns);
+
+/* Replace a node's NodeDescription. It is cut to 64 bytes. */
+int subnet_node_describe(
+	struct subnet *subnet, uint32_t node, const char *description, uint64_t now_ns);
+
+#endif
