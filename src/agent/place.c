@@ -34,7 +34,8 @@ enum {
 };
 
 static const char *const kind_names[] = {
-	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc"};
+	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc",
+	[PLACE_FABRIC] = "fabric"};
 
 /* --- the lock --- */
 

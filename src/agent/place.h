@@ -3,11 +3,12 @@
 #define URNIC_AGENT_PLACE_H
 
 /*
- * The paths of the sockets on which urnicd, `urnic capture` and owners of XRC queue pairs listen.
+ * The paths of the sockets on which urnicd, `urnic capture`, `urnic fabric up` and
+ * owners of XRC queue pairs listen.
  *
  * A socket lies in a directory into which only its owner can write. Its name has a number: the
  * kernel's number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until
- * the next boot, or a NIC's identity. The directories, in this order:
+ * the next boot, a NIC's identity, or a hash of a fabric's name. The directories, in this order:
  *
  *	/run/urnic                          root's, also for `urnicd --system`
  *	/run/user/UID/urnic                 a user's
@@ -40,6 +41,7 @@ enum place_kind {
 	PLACE_URNICD,
 	PLACE_CAPTURE,
 	PLACE_XRC, /* one socket for each NIC, with the NIC's identity in its name */
+	PLACE_FABRIC, /* one socket for each fabric, with a hash of the fabric's name */
 };
 
 enum place_whose {

@@ -48,6 +48,7 @@ enum mad_class {
 	MAD_CLASS_SNMP = 0x08,
 	MAD_CLASS_VENDOR_FIRST = 0x09, /* vendor classes without an OUI */
 	MAD_CLASS_VENDOR_LAST = 0x0f,
+	MAD_CLASS_BIS = 0x12, /* boot information */
 	MAD_CLASS_CONGESTION = 0x21,
 	MAD_CLASS_VENDOR_OUI_FIRST = 0x30, /* vendor classes with an RMPP header and an OUI */
 	MAD_CLASS_VENDOR_OUI_LAST = 0x4f,

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A client's channel of frames. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "fabricd/fabric_client_internal.h"
+
+enum { PIECES_MAX = 8 };
+
+struct fabric_frames {
+	struct fabric_client *client;
+	struct attach_frames *shared;
+	uint32_t lease;
+	int wake_fabric; /* eventfds */
+	int wake_client;
+};
+
+static int frames_map(struct fabric_frames *frames, int memory)
+{
+	void *shared = mmap(NULL, sizeof(*frames->shared), PROT_READ | PROT_WRITE, MAP_SHARED,
+		memory, 0);
+
+	if (shared == MAP_FAILED)
+		return -errno;
+	frames->shared = shared;
+	return 0;
+}
+
+int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_frames)
+{
+	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
+	struct fabric_frames *frames = calloc(1, sizeof(*frames));
+	int fds[3];
+	int rc = frames ? fabric_client_ask(client, &message, fds, ARRAY_COUNT(fds)) : -ENOMEM;
+
+	if (rc) {
+		free(frames);
+		return rc;
+	}
+	*frames = (struct fabric_frames){.client = client,
+		.lease = message.frames.lease,
+		.wake_fabric = fds[1],
+		.wake_client = fds[2]};
+	rc = frames_map(frames, fds[0]);
+	close(fds[0]);
+	if (rc)
+		fabric_frames_close(frames);
+	else
+		*ret_frames = frames;
+	return rc;
+}
+
+void fabric_frames_forget(struct fabric_frames *frames)
+{
+	if (!frames)
+		return;
+	if (frames->shared)
+		munmap(frames->shared, sizeof(*frames->shared));
+	close(frames->wake_fabric);
+	close(frames->wake_client);
+	free(frames);
+}
+
+void fabric_frames_close(struct fabric_frames *frames)
+{
+	struct attach_message message = {.type = ATTACH_FRAMES_CLOSE};
+
+	if (!frames)
+		return;
+	message.frames.lease = frames->lease;
+	fabric_client_ask(frames->client, &message, NULL, 0);
+	fabric_frames_forget(frames);
+}
+
+uint32_t fabric_frames_lease(const struct fabric_frames *frames)
+{
+	return frames->lease;
+}
+
+bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
+	const struct record_piece *pieces, uint32_t count)
+{
+	struct record_piece all[1 + PIECES_MAX] = {{&port, sizeof(port)}};
+
+	if (count > PIECES_MAX)
+		return false;
+	memcpy(all + 1, pieces, count * sizeof(*pieces));
+	return record_ring_put(&frames->shared->to_fabric, all, count + 1);
+}
+
+void fabric_frames_flush(struct fabric_frames *frames)
+{
+	_Atomic uint32_t *is_waiting = &frames->shared->is_fabric_waiting;
+
+	/* Pairs with the fence between the fabric's `is_waiting` and its look at the ring. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
+		atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
+		eventfd_write(frames->wake_fabric, 1);
+}
+
+int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *ret_port)
+{
+	int bytes = record_ring_take(&frames->shared->to_client, to);
+
+	if (bytes <= 0)
+		return bytes;
+	if (bytes < (int)sizeof(*ret_port)) {
+		record_ring_skip(&frames->shared->to_client);
+		return -EPROTO;
+	}
+	memcpy(ret_port, to, sizeof(*ret_port));
+	bytes -= (int)sizeof(*ret_port);
+	memmove(to, to + sizeof(*ret_port), (size_t)bytes);
+	return bytes;
+}
+
+bool fabric_frames_wait_begin(struct fabric_frames *frames)
+{
+	struct record_ring *ring = &frames->shared->to_client;
+
+	atomic_store_explicit(&frames->shared->is_client_waiting, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&ring->written, memory_order_acquire) ==
+		atomic_load_explicit(&ring->read, memory_order_relaxed))
+		return true;
+	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
+	return false;
+}
+
+void fabric_frames_wait_end(struct fabric_frames *frames)
+{
+	eventfd_t count;
+
+	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
+	eventfd_read(frames->wake_client, &count);
+}
+
+int fabric_frames_fd(const struct fabric_frames *frames)
+{
+	return frames->wake_client;
+}
+
+static int ask_of_group(struct fabric_frames *frames, enum attach_message_type type, uint32_t port,
+	uint16_t mlid, const struct gid *mgid)
+{
+	struct attach_message message = {.type = type};
+
+	message.frames.lease = frames->lease;
+	message.frames.port = port;
+	message.frames.mlid = mlid;
+	message.frames.mgid = *mgid;
+	return fabric_client_ask(frames->client, &message, NULL, 0);
+}
+
+int fabric_frames_join(
+	struct fabric_frames *frames, uint32_t port, uint16_t mlid, const struct gid *mgid)
+{
+	return ask_of_group(frames, ATTACH_MULTICAST_JOIN, port, mlid, mgid);
+}
+
+int fabric_frames_leave(
+	struct fabric_frames *frames, uint32_t port, uint16_t mlid, const struct gid *mgid)
+{
+	return ask_of_group(frames, ATTACH_MULTICAST_LEAVE, port, mlid, mgid);
+}
+
+static int ask_of_service(struct fabric_frames *frames, enum attach_message_type type,
+	uint64_t service_id, uint64_t mask)
+{
+	struct attach_message message = {.type = type};
+
+	message.frames.lease = frames->lease;
+	message.frames.service_id = service_id;
+	message.frames.service_mask = mask;
+	return fabric_client_ask(frames->client, &message, NULL, 0);
+}
+
+int fabric_frames_claim(struct fabric_frames *frames, uint64_t service_id, uint64_t mask)
+{
+	return ask_of_service(frames, ATTACH_SERVICE_CLAIM, service_id, mask);
+}
+
+int fabric_frames_release(struct fabric_frames *frames, uint64_t service_id, uint64_t mask)
+{
+	return ask_of_service(frames, ATTACH_SERVICE_RELEASE, service_id, mask);
+}
