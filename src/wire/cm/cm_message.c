@@ -6,48 +6,12 @@
 
 #include "base/arith.h"
 #include "wire/bytes.h"
-
-/* Read an integer of up to 64 bits at any bit offset. */
-static uint64_t bits_get(const uint8_t *from, unsigned byte, unsigned bit, unsigned bits)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = byte * 8 + bit; i < byte * 8 + bit + bits;) {
-		unsigned left_in_byte = 8 - i % 8;
-		unsigned wanted = byte * 8 + bit + bits - i;
-		unsigned take = wanted < left_in_byte ? wanted : left_in_byte;
-		uint8_t chunk = (uint8_t)(from[i / 8] >> (left_in_byte - take));
-
-		value = value << take | (chunk & ((1u << take) - 1));
-		i += take;
-	}
-	return value;
-}
-
-/* Write an integer at any bit offset, into zeroed bytes. */
-static void bits_put(uint8_t *to, unsigned byte, unsigned bit, unsigned bits, uint64_t value)
-{
-	unsigned end = byte * 8 + bit + bits;
-
-	for (unsigned i = end; i > byte * 8 + bit;) {
-		unsigned used_in_byte = i % 8 ? i % 8 : 8;
-		unsigned wanted = i - (byte * 8 + bit);
-		unsigned take = wanted < used_in_byte ? wanted : used_in_byte;
-
-		to[(i - 1) / 8] |= (uint8_t)((value & ((1u << take) - 1)) << (8 - used_in_byte));
-		value >>= take;
-		i -= take;
-	}
-}
+#include "wire/field.h"
 
 /* One row of cm_message.def. */
 struct field {
 	enum cm_attribute attribute;
-	uint16_t offset; /* offset of the member in struct cm_message */
-	uint8_t size; /* size of the member in bytes */
-	uint8_t byte;
-	uint8_t bit;
-	uint8_t bits; /* 0: an array of `size` bytes */
+	struct wire_field field; /* of struct cm_message */
 };
 
 #define ATTRIBUTE_OF(name) attribute_##name
@@ -57,12 +21,12 @@ enum {
 };
 
 static const struct field fields[] = {
-#define CM_INT(name, type, field, byte, bit, bits)                                       \
-	{(enum cm_attribute)ATTRIBUTE_OF(name), offsetof(struct cm_message, name.field), \
-		sizeof(type), byte, bit, bits},
-#define CM_BYTES(name, field, byte, bytes)                                                      \
-	{(enum cm_attribute)ATTRIBUTE_OF(name), offsetof(struct cm_message, name.field), bytes, \
-		byte, 0, 0},
+#define CM_INT(name, type, field, byte, bit, bits) \
+	{(enum cm_attribute)ATTRIBUTE_OF(name),    \
+		{offsetof(struct cm_message, name.field), sizeof(type), byte, bit, bits}},
+#define CM_BYTES(name, field, byte, bytes)      \
+	{(enum cm_attribute)ATTRIBUTE_OF(name), \
+		{offsetof(struct cm_message, name.field), bytes, byte, 0, 0}},
 #include "wire/cm/cm_message.def"
 };
 
@@ -73,38 +37,6 @@ static const struct field fields[] = {
 #define CM_BYTES(name, field, byte, bytes) \
 	static_assert((byte) + (bytes) <= MAD_DATA_BYTES, #name "." #field);
 #include "wire/cm/cm_message.def"
-
-static void member_set(void *member, uint8_t size, uint64_t value)
-{
-	switch (size) {
-	case 1:
-		*(uint8_t *)member = (uint8_t)value;
-		break;
-	case 2:
-		*(uint16_t *)member = (uint16_t)value;
-		break;
-	case 4:
-		*(uint32_t *)member = (uint32_t)value;
-		break;
-	default:
-		*(uint64_t *)member = value;
-		break;
-	}
-}
-
-static uint64_t member_get(const void *member, uint8_t size)
-{
-	switch (size) {
-	case 1:
-		return *(const uint8_t *)member;
-	case 2:
-		return *(const uint16_t *)member;
-	case 4:
-		return *(const uint32_t *)member;
-	default:
-		return *(const uint64_t *)member;
-	}
-}
 
 static bool is_known(uint16_t attribute)
 {
@@ -131,16 +63,8 @@ bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES])
 	message->attribute = (enum cm_attribute)header.attribute_id;
 	message->transaction_id = header.transaction_id;
 	for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
-		const struct field *field = &fields[i];
-		void *member = (uint8_t *)message + field->offset;
-
-		if (field->attribute != message->attribute)
-			continue;
-		if (field->bits == 0)
-			memcpy(member, data + field->byte, field->size);
-		else
-			member_set(member, field->size,
-				bits_get(data, field->byte, field->bit, field->bits));
+		if (fields[i].attribute == message->attribute)
+			wire_field_decode(&fields[i].field, message, data);
 	}
 	return true;
 }
@@ -160,16 +84,8 @@ void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES])
 	memset(mad, 0, MAD_BYTES);
 	mad_header_encode(&header, mad);
 	for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
-		const struct field *field = &fields[i];
-		const void *member = (const uint8_t *)message + field->offset;
-
-		if (field->attribute != message->attribute)
-			continue;
-		if (field->bits == 0)
-			memcpy(data + field->byte, member, field->size);
-		else
-			bits_put(data, field->byte, field->bit, field->bits,
-				member_get(member, field->size));
+		if (fields[i].attribute == message->attribute)
+			wire_field_encode(&fields[i].field, message, data);
 	}
 }
 

@@ -94,7 +94,7 @@ enum ib_node_type {
 	IB_NODE_ROUTER = 3,
 };
 
-#define IB_ATTRIBUTE(NAME, name, bytes)            enum { IB_##NAME##_BYTES = (bytes) };
+#define IB_ATTRIBUTE(NAME, name, bytes) enum { IB_##NAME##_BYTES = (bytes) };
 #include "wire/infiniband/attribute.def"
 
 #define IB_ATTRIBUTE(NAME, name, bytes)            struct ib_##name {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_INFINIBAND_MAD_FRAME_H
+#define URNIC_WIRE_INFINIBAND_MAD_FRAME_H
+
+/*
+ * Frames: packets from the first byte of the LRH to the last byte of the ICRC; and those frames
+ * that carry a management datagram, from LRH to ICRC (IBTA 13.5.2): a UD SEND_ONLY with a payload
+ * of 256 bytes, to QP0 or QP1.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/export.h"
+#include "wire/bth.h"
+#include "wire/grh.h"
+#include "wire/headers.h"
+#include "wire/infiniband/crc.h"
+#include "wire/infiniband/lrh.h"
+#include "wire/infiniband/mad.h"
+
+enum {
+	MAD_FRAME_BYTES = LRH_BYTES + BTH_BYTES + DETH_BYTES + MAD_BYTES + IB_ICRC_BYTES,
+	MAD_FRAME_BYTES_MAX = MAD_FRAME_BYTES + GRH_BYTES,
+};
+
+/* The headers of a frame. */
+struct ib_frame {
+	struct lrh lrh;
+	bool has_grh;
+	bool has_bth; /* false: a raw packet, of which the rest is unknown */
+	uint32_t bth_offset; /* of the BTH in the frame */
+	struct ip_header grh; /* if `has_grh` */
+	struct bth bth; /* if `has_bth` */
+};
+
+/*
+ * Read the headers.
+ *
+ * `bytes`  The frame; any input is legal.
+ *
+ * Returns false unless the LRH is one of link version 0, its length is the frame's, and the headers
+ * that it announces are there. The ICRC is not checked.
+ */
+bool ib_frame_decode(struct ib_frame *frame, const uint8_t *bytes, uint32_t count)
+	URNIC_EXPORT_AS(ib_frame_decode);
+
+/* The addresses of a management datagram. */
+struct mad_frame {
+	uint16_t dlid;
+	uint16_t slid;
+	uint8_t sl;
+	uint8_t vl; /* 15 for QP0 */
+	uint16_t pkey;
+	uint32_t dest_qpn; /* 0 or 1 when decoded */
+	uint32_t source_qpn;
+	uint32_t qkey;
+	uint32_t psn;
+	bool has_grh;
+	struct ip_header grh; /* if `has_grh`; the encoder fills in the length and next header */
+};
+
+/*
+ * Read a management datagram. `decoded` has the headers of the frame.
+ *
+ * `ret_mad`  Set to the MAD's 256 bytes inside the frame.
+ *
+ * Returns false if the frame is none: another opcode, another length, another queue pair.
+ */
+bool mad_frame_decode(struct mad_frame *frame, const struct ib_frame *decoded, const uint8_t *bytes,
+	uint32_t count, const uint8_t **ret_mad) URNIC_EXPORT_AS(mad_frame_decode);
+
+/*
+ * Write the frame around a MAD, ICRC included. Returns its length: MAD_FRAME_BYTES, or
+ * MAD_FRAME_BYTES_MAX with a GRH.
+ */
+uint32_t mad_frame_encode(const struct mad_frame *frame, const uint8_t mad[MAD_BYTES],
+	uint8_t to[MAD_FRAME_BYTES_MAX]) URNIC_EXPORT_AS(mad_frame_encode);
+
+#endif
