@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "subnet/manager_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+/* --- its life --- */
+
+/* The first switch's port 0, else the first CA's port 1. */
+static void place_choose(const struct subnet *subnet, struct subnet_manager *manager)
+{
+	manager->node = 0;
+	manager->port = 1;
+	for (uint32_t i = 0; i < subnet->node_count; i++) {
+		if (node_is_switch(&subnet->nodes[i])) {
+			manager->node = i;
+			manager->port = 0;
+			return;
+		}
+	}
+}
+
+int manager_create(struct subnet *subnet)
+{
+	struct subnet_manager *manager = calloc(1, sizeof(*manager));
+
+	if (!manager)
+		return -ENOMEM;
+	subnet->manager = manager;
+	manager->is_enabled = true;
+	manager->is_change_pending = true;
+	manager->state = IB_SM_NOT_ACTIVE;
+	place_choose(subnet, manager);
+	manager->lids = calloc(LINEAR_FDB_CAP, sizeof(*manager->lids));
+	manager->groups = calloc(GROUPS_MAX, sizeof(struct manager_group *));
+	return manager->lids && manager->groups ? manager_answer_create(subnet) : -ENOMEM;
+}
+
+void manager_destroy(struct subnet_manager *manager)
+{
+	if (!manager)
+		return;
+	manager_answer_destroy(manager);
+	manager_groups_destroy(manager);
+	free(manager->lids);
+	free(manager);
+}
+
+static struct ib_port_info *own_info(const struct subnet *subnet)
+{
+	return &subnet->nodes[subnet->manager->node].ports[subnet->manager->port].info;
+}
+
+static void state_set(struct subnet *subnet, enum ib_sm_state state)
+{
+	subnet->manager->state = state;
+	if (state == IB_SM_MASTER)
+		own_info(subnet)->capability_mask |= IB_CAPABILITY_IS_SM;
+	else
+		own_info(subnet)->capability_mask &= ~(uint32_t)IB_CAPABILITY_IS_SM;
+}
+
+void subnet_manager_enable(struct subnet *subnet, bool is_enabled)
+{
+	subnet->manager->is_enabled = is_enabled;
+	subnet->manager->is_change_pending = true;
+	if (!is_enabled)
+		state_set(subnet, IB_SM_NOT_ACTIVE);
+}
+
+bool manager_is_at(const struct subnet *subnet, uint32_t node)
+{
+	return subnet->manager->node == node && subnet->manager->state == IB_SM_MASTER;
+}
+
+void manager_notice_change(struct subnet *subnet)
+{
+	if (subnet->manager)
+		subnet->manager->is_change_pending = true;
+}
+
+/* Has a CA's user set IsSM at one of its ports? The manager's own bit does not count. */
+static bool other_manager_exists(const struct subnet *subnet)
+{
+	for (uint32_t i = 0; i < subnet->node_count; i++) {
+		const struct subnet_node *node = &subnet->nodes[i];
+
+		for (uint32_t port = 1; !node_is_switch(node) && port <= node->port_count; port++)
+			if (node->ports[port].user_capabilities & IB_CAPABILITY_IS_SM)
+				return true;
+	}
+	return false;
+}
+
+uint64_t manager_advance(struct subnet *subnet)
+{
+	struct subnet_manager *manager = subnet->manager;
+
+	if (manager->is_enabled && manager->is_change_pending) {
+		const bool steps_back = other_manager_exists(subnet);
+
+		manager->is_change_pending = false;
+		if (steps_back) {
+			state_set(subnet, IB_SM_NOT_ACTIVE);
+		} else {
+			state_set(subnet, IB_SM_MASTER);
+			/* A failure is one of memory: what the subnet had stays. */
+			manager_sweep(subnet);
+		}
+	}
+	return manager_answer_advance(subnet);
+}
+
+/* --- SMPs to it --- */
+
+static void sm_info_answer(
+	struct subnet *subnet, const struct mad_header *header, struct smp_flight *flight)
+{
+	const struct ib_sm_info info = {
+		.guid = subnet->nodes[subnet->manager->node].guid,
+		.act_count = (uint32_t)++subnet->manager->act_count,
+		.state = (uint8_t)subnet->manager->state,
+	};
+
+	memset(flight->mad + SMP_DATA, 0, SMP_DATA_BYTES);
+	ib_sm_info_encode(&info, flight->mad + SMP_DATA);
+	smp_turn(flight->mad,
+		header->method == MAD_METHOD_GET ? MAD_STATUS_OK
+						 : MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
+}
+
+/* Tell the sender of a trap that it has arrived. */
+static void trap_answer(const struct mad_header *header, struct smp_flight *flight)
+{
+	struct mad_header answer = *header;
+
+	answer.method = MAD_METHOD_TRAP_REPRESS;
+	mad_header_encode(&answer, flight->mad);
+}
+
+void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port)
+{
+	const uint16_t dlid = flight->slid;
+	struct mad_header header;
+
+	mad_header_decode(&header, flight->mad);
+	if (header.method == MAD_METHOD_TRAP) {
+		subnet->manager->is_change_pending = true;
+		trap_answer(&header, flight);
+	} else if (header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET) {
+		sm_info_answer(subnet, &header, flight);
+	} else {
+		return;
+	}
+	flight->slid = flight->dlid;
+	flight->dlid = dlid;
+	smp_send(subnet, subnet->manager->node,
+		node_is_switch(&subnet->nodes[subnet->manager->node]) ? 0 : in_port, flight);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_SUBNET_MANAGER_INTERNAL_H
+#define URNIC_SUBNET_MANAGER_INTERNAL_H
+
+/*
+ * The embedded subnet manager. A sweep (manager_route.c) finds all nodes that its place reaches,
+ * gives them LIDs, computes routes of the fewest hops, spread over the cables of equal length, and
+ * sets ports active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from
+ * other nodes reach the manager as frames.
+ *
+ * It is the master while no CA's user has set IsSM at a port; else it is not active, and a subnet
+ * manager of a CA finds a subnet without another one.
+ */
+
+#include "base/gid.h"
+#include "mad/mad_layer.h"
+#include "subnet/subnet_internal.h"
+#include "wire/infiniband/rmpp.h"
+#include "wire/infiniband/sa_record.h"
+
+enum {
+	RECORDS_MAX = 1 << 18, /* of one answer */
+	PACKET_LIFE = 12, /* 4.096 us * 2^12 */
+	GROUPS_MAX = MULTICAST_FDB_CAP,
+};
+
+struct manager_member {
+	uint32_t node;
+	uint8_t port;
+	uint8_t join_state;
+};
+
+struct manager_group {
+	struct gid mgid;
+	uint16_t mlid;
+	uint16_t pkey;
+	uint32_t qkey;
+	uint32_t flow_label;
+	uint8_t mtu;
+	uint8_t rate;
+	uint8_t life;
+	uint8_t sl;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t scope;
+	uint32_t member_count;
+	struct manager_member *members;
+};
+
+/* Whose LID it is. */
+struct manager_lid {
+	uint32_t node; /* its number + 1; 0: nobody's */
+	uint8_t port;
+};
+
+struct subnet_manager {
+	uint32_t node; /* where it is */
+	uint32_t port;
+	bool is_enabled;
+	bool is_change_pending;
+	enum ib_sm_state state;
+	uint32_t act_count;
+	struct manager_lid *lids; /* LINEAR_FDB_CAP */
+	uint16_t lid_last; /* the highest in use */
+	struct manager_group **groups; /* by MLID; NULL: none */
+	struct manager_answers *answers;
+};
+
+/* Returns 0 or -ENOMEM. */
+int manager_sweep(struct subnet *subnet);
+/* Set the MulticastForwardingTables for the groups. Returns 0 or -ENOMEM. */
+int manager_route_groups(struct subnet *subnet);
+
+/* --- queries --- */
+
+/* A query, decoded. */
+struct manager_query {
+	uint8_t method;
+	uint16_t attribute_id;
+	uint64_t component_mask;
+	const uint8_t *record; /* SA_DATA_BYTES, in the query's MAD */
+};
+
+/* The records of an answer. */
+struct manager_records {
+	uint8_t *bytes;
+	uint32_t count;
+	uint32_t capacity;
+	uint32_t record_bytes; /* a multiple of 8 */
+	bool is_too_long; /* there were more than RECORDS_MAX, or there was no memory */
+};
+
+/* Room for one more record, zeroed; NULL: none is left. */
+uint8_t *manager_records_add(struct manager_records *records);
+
+/* Both answer by records and a status. */
+uint16_t manager_paths_get(
+	struct subnet *subnet, const struct manager_query *query, struct manager_records *records);
+uint16_t manager_groups_answer(
+	struct subnet *subnet, const struct manager_query *query, struct manager_records *records);
+
+/* The GID of an end port. */
+struct gid manager_port_gid(const struct node_port *port);
+/* The end port with one of whose GIDs this is; NULL: none that the manager reaches. */
+const struct manager_lid *manager_find_gid(const struct subnet *subnet, const struct gid *gid);
+/* The rate of a link, as records have it. */
+uint8_t manager_rate_code(uint32_t mbps);
+uint32_t manager_rate_mbps(uint8_t code);
+/* The group of a GID; NULL: none. */
+struct manager_group *manager_find_group(
+	const struct subnet_manager *manager, const struct gid *mgid);
+void manager_groups_destroy(struct subnet_manager *manager);
+
+int manager_answer_create(struct subnet *subnet);
+void manager_answer_destroy(struct subnet_manager *manager);
+uint64_t manager_answer_advance(struct subnet *subnet);
+
+#endif
