@@ -107,12 +107,12 @@ void trap_m_key(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t sl
 	put_be32(details + 10, header.attribute_modifier);
 	memcpy(details + 14, mad + SMP_M_KEY, 8);
 	if (header.management_class == MAD_CLASS_SUBN_DIRECTED) {
-		const uint8_t hops = header.class_specific & 0xff;
+		const uint8_t hops = (uint8_t)header.class_specific;
 
 		memcpy(details + 4, mad + SMP_DR_SLID, 2);
 		details[23] = (uint8_t)(DR_NOTICE | (hops & 0x3f));
 		if (hops >= RETURN_PATH_BYTES)
-			details[23] |= DR_TRUNCATED;
+			details[23] = DR_NOTICE | DR_TRUNCATED | RETURN_PATH_BYTES;
 		memcpy(details + 24, mad + SMP_RETURN_PATH, RETURN_PATH_BYTES);
 	}
 	trap_add(subnet, node, port, TYPE_SECURITY, &notice);

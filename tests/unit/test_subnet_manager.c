@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "subnet_fixture.h"
+
+#include "wire/infiniband/rmpp.h"
+#include "wire/infiniband/sa_record.h"
+
+static void manager_makes_all_ports_active_with_lids_of_their_own(void **state)
+{
+	static struct fixture fixture;
+	static const struct {
+		uint32_t node, port;
+	} ports[] = {{S1, 1}, {S1, 4}, {S2, 3}, {S2, 2}, {H1, 1}, {H2, 1}, {H3, 1}, {H4, 1}};
+	bool has_lid[16] = {false};
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
+		assert_int_equal(
+			fixture_port(&fixture, ports[i].node, ports[i].port).info->port_state,
+			IB_PORT_ACTIVE);
+	assert_int_equal(fixture_port(&fixture, H4, 2).info->port_state, IB_PORT_DOWN);
+	for (uint32_t node = S1; node <= H4; node++) {
+		const uint16_t lid = fixture_lid(&fixture, node);
+
+		assert_in_range(lid, 1, 6);
+		assert_false(has_lid[lid]);
+		has_lid[lid] = true;
+		assert_int_equal(fixture_port(&fixture, node, node <= S2 ? 0 : 1).info->sm_lid,
+			fixture_lid(&fixture, S1));
+	}
+	fixture_done(&fixture);
+}
+
+/* Send a datagram of data from one host to another, and see who gets it. */
+static void data_send(struct fixture *fixture, uint32_t from, uint16_t dlid, uint16_t pkey)
+{
+	const struct mad_frame frame = {.dlid = dlid,
+		.slid = fixture_lid(fixture, from),
+		.pkey = pkey,
+		.dest_qpn = 0x42,
+		.source_qpn = 0x43,
+		.qkey = 5};
+	uint8_t mad[MAD_BYTES] = {7};
+
+	fixture->delivered_count = 0;
+	fixture_send_mad(fixture, from, &frame, mad);
+}
+
+static void data_reach_every_host_by_its_lid(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (uint32_t from = H1; from <= H4; from++) {
+		for (uint32_t to = H1; to <= H4; to++) {
+			data_send(&fixture, from, fixture_lid(&fixture, to), 0xffff);
+			assert_int_equal(fixture.delivered_count, 1);
+			assert_int_equal(fixture.delivered[0].node, to);
+		}
+	}
+	fixture_done(&fixture);
+}
+
+static void data_take_the_other_cable_after_a_cut(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (uint32_t cut = 3; cut <= 4; cut++) {
+		assert_int_equal(subnet_cable_cut(fixture.subnet, S1, cut, 0), 0);
+		subnet_advance(fixture.subnet, 0);
+		for (uint32_t to = H3; to <= H4; to++) {
+			data_send(&fixture, H1, fixture_lid(&fixture, to), 0xffff);
+			assert_int_equal(fixture.delivered_count, 1);
+		}
+		assert_int_equal(subnet_cable_join(fixture.subnet, S1, cut, 0), 0);
+		subnet_advance(fixture.subnet, 0);
+	}
+	fixture_done(&fixture);
+}
+
+static void adapters_without_a_switch_reach_each_other(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, "Ca 1 \"a\"\n[1] \"b\"[1]\n\nCa 1 \"b\"\n", true);
+	data_send(&fixture, 0, fixture_port(&fixture, 1, 1).info->lid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 1);
+	assert_int_equal(fixture.delivered[0].node, 1);
+	fixture_done(&fixture);
+}
+
+static bool manager_is_seen(const struct fixture *fixture)
+{
+	return fixture_port(fixture, S1, 0).info->capability_mask & IB_CAPABILITY_IS_SM;
+}
+
+static void manager_steps_back_while_an_adapter_has_one(void **state)
+{
+	static struct fixture fixture;
+	uint16_t lid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	lid = fixture_lid(&fixture, H4);
+	assert_true(manager_is_seen(&fixture));
+	subnet_port_capability(fixture.subnet, H2, 1, IB_CAPABILITY_IS_SM, 0, 0);
+	subnet_advance(fixture.subnet, 0);
+	assert_false(manager_is_seen(&fixture));
+	subnet_port_capability(fixture.subnet, H2, 1, 0, IB_CAPABILITY_IS_SM, 0);
+	subnet_advance(fixture.subnet, 0);
+	assert_true(manager_is_seen(&fixture));
+	assert_int_equal(fixture_lid(&fixture, H4), lid);
+	fixture_done(&fixture);
+}
+
+static void user_hears_of_its_ports(void **state)
+{
+	static struct fixture fixture;
+	bool is_active = false, has_lid = false;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (uint32_t i = 0; i < fixture.event_count; i++) {
+		if (fixture.events[i].node != H3)
+			continue;
+		is_active |= fixture.events[i].event == SUBNET_PORT_ACTIVE;
+		has_lid |= fixture.events[i].event == SUBNET_LID_CHANGE;
+	}
+	assert_true(is_active && has_lid);
+	fixture.event_count = 0;
+	subnet_cable_cut(fixture.subnet, H3, 1, 0);
+	assert_int_equal(fixture.event_count, 1);
+	assert_int_equal(fixture.events[0].event, SUBNET_PORT_ERROR);
+	fixture_done(&fixture);
+}
+
+/* --- queries --- */
+
+/* Ask the manager from h1; returns the answer. */
+static const uint8_t *sa_ask(struct fixture *fixture, uint32_t node, uint8_t method,
+	uint16_t attribute_id, uint64_t mask, const uint8_t *record, uint32_t record_bytes)
+{
+	const struct mad_frame frame = {.dlid = fixture_lid(fixture, S1),
+		.slid = fixture_lid(fixture, node),
+		.pkey = 0xffff,
+		.dest_qpn = GSI_QPN,
+		.source_qpn = GSI_QPN,
+		.qkey = GSI_QKEY};
+	const struct mad_header header = {
+		.base_version = MAD_BASE_VERSION,
+		.management_class = MAD_CLASS_SUBN_ADM,
+		.class_version = SA_CLASS_VERSION,
+		.method = method,
+		.attribute_id = attribute_id,
+		.transaction_id = 77,
+	};
+	const struct sa_header sa = {.component_mask = mask};
+	uint8_t mad[MAD_BYTES] = {0};
+
+	mad_header_encode(&header, mad);
+	sa_header_encode(&sa, mad);
+	memcpy(mad + SA_DATA_OFFSET, record, record_bytes);
+	fixture_send_mad(fixture, node, &frame, mad);
+	return fixture_last_mad(fixture, node, NULL);
+}
+
+static struct gid port_gid(const struct fixture *fixture, uint32_t node)
+{
+	const struct subnet_port_view view = fixture_port(fixture, node, 1);
+	struct gid gid;
+
+	put_be64(gid.raw, view.info->gid_prefix);
+	put_be64(gid.raw + 8, view.guids[0]);
+	return gid;
+}
+
+static void path_of_two_gids_has_their_lids(void **state)
+{
+	static struct fixture fixture;
+	struct sa_path path = {0};
+	uint8_t record[SA_PATH_BYTES];
+	const uint8_t *answer;
+	struct gid gid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	gid = port_gid(&fixture, H1);
+	memcpy(path.sgid, gid.raw, 16);
+	gid = port_gid(&fixture, H4);
+	memcpy(path.dgid, gid.raw, 16);
+	sa_path_encode(&path, record);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_PATH,
+		sa_mask_path_sgid | sa_mask_path_dgid, record, sizeof(record));
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_path_decode(&path, answer + SA_DATA_OFFSET);
+	assert_int_equal(path.slid, fixture_lid(&fixture, H1));
+	assert_int_equal(path.dlid, fixture_lid(&fixture, H4));
+	assert_int_equal(path.mtu, 5);
+	assert_int_equal(path.rate, 16); /* 4xEDR: 100 Gbit/s */
+	assert_int_equal(path.pkey, 0xffff);
+	fixture_done(&fixture);
+}
+
+static void path_to_nobody_has_no_record(void **state)
+{
+	static struct fixture fixture;
+	const struct sa_path path = {.dlid = 99};
+	uint8_t record[SA_PATH_BYTES];
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	sa_path_encode(&path, record);
+	assert_int_equal(get_be16(sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_PATH,
+					  sa_mask_path_dlid, record, sizeof(record)) +
+				 4),
+		SA_STATUS_NO_RECORDS);
+	fixture_done(&fixture);
+}
+
+/* The first segment says how long all are: six nodes of 112 bytes, each segment's header too. */
+static void table_of_nodes_comes_in_segments(void **state)
+{
+	static struct fixture fixture;
+	struct rmpp_header rmpp;
+	const uint8_t *answer;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET_TABLE, SA_ATTRIBUTE_NODE, 0, NULL, 0);
+	assert_int_equal(answer[3], MAD_METHOD_GET_TABLE_RESP);
+	rmpp_header_decode(&rmpp, answer);
+	assert_int_equal(rmpp.type, RMPP_DATA);
+	assert_int_equal(rmpp.segment, 1);
+	assert_int_equal(rmpp.length, 6 * 112 + 4 * SA_HEADER_BYTES);
+	fixture_done(&fixture);
+}
+
+static void service_records_are_refused(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	assert_int_equal(get_be16(sa_ask(&fixture, H1, MAD_METHOD_SET, 0x31, 0, NULL, 0) + 4),
+		MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
+	fixture_done(&fixture);
+}
+
+static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
+{
+	struct sa_mc_member member = {
+		.mgid = {0xff, 0x12, [15] = 9},
+		.qkey = 0x1234,
+		.pkey = 0xffff,
+		.join_state = SA_JOIN_FULL,
+	};
+	const struct gid gid = port_gid(fixture, node);
+	uint8_t record[SA_MC_MEMBER_BYTES];
+	const uint8_t *answer;
+
+	memcpy(member.port_gid, gid.raw, 16);
+	sa_mc_member_encode(&member, record);
+	answer = sa_ask(fixture, node, method, SA_ATTRIBUTE_MC_MEMBER,
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
+			sa_mask_mc_member_traffic_class | sa_mask_mc_member_pkey |
+			sa_mask_mc_member_sl | sa_mask_mc_member_flow_label |
+			sa_mask_mc_member_join_state,
+		record, sizeof(record));
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
+	return member;
+}
+
+static void group_reaches_its_members_once_each(void **state)
+{
+	static struct fixture fixture;
+	uint32_t got[H4 + 1] = {0};
+	uint16_t mlid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	mlid = group_ask(&fixture, H1, MAD_METHOD_SET).mlid;
+	assert_int_equal(group_ask(&fixture, H3, MAD_METHOD_SET).mlid, mlid);
+	assert_int_equal(group_ask(&fixture, H4, MAD_METHOD_SET).mlid, mlid);
+	data_send(&fixture, H1, mlid, 0xffff);
+	for (uint32_t i = 0; i < fixture.delivered_count; i++)
+		got[fixture.delivered[i].node]++;
+	assert_int_equal(fixture.delivered_count, 3);
+	assert_true(got[H1] == 1 && got[H3] == 1 && got[H4] == 1);
+	group_ask(&fixture, H3, MAD_METHOD_DELETE);
+	data_send(&fixture, H2, mlid, 0xffff);
+	/* h2 is no member, but its adapter sends to itself, too. */
+	assert_int_equal(fixture.delivered_count, 3);
+	fixture_done(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(manager_makes_all_ports_active_with_lids_of_their_own),
+		cmocka_unit_test(data_reach_every_host_by_its_lid),
+		cmocka_unit_test(data_take_the_other_cable_after_a_cut),
+		cmocka_unit_test(adapters_without_a_switch_reach_each_other),
+		cmocka_unit_test(manager_steps_back_while_an_adapter_has_one),
+		cmocka_unit_test(user_hears_of_its_ports),
+		cmocka_unit_test(path_of_two_gids_has_their_lids),
+		cmocka_unit_test(path_to_nobody_has_no_record),
+		cmocka_unit_test(table_of_nodes_comes_in_segments),
+		cmocka_unit_test(service_records_are_refused),
+		cmocka_unit_test(group_reaches_its_members_once_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
