@@ -116,7 +116,7 @@ static void way_narrow(const struct subnet *subnet, uint32_t node, uint32_t port
 	way->mbps = min_u32(way->mbps, port_mbps(subnet, node, port));
 }
 
-/* Follow the forwarding tables from an end port to a LID; returns false if they do not lead there. */
+/* Follow the forwarding tables from an end port to a LID. Returns false if they end elsewhere. */
 static bool way_follow(
 	const struct subnet *subnet, const struct manager_lid *from, uint16_t lid, struct way *way)
 {
