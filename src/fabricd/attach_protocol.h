@@ -26,13 +26,14 @@
 enum {
 	ATTACH_VERSION = 1,
 	ATTACH_TEXT_BYTES = 192, /* names, paths and sentences, terminated */
+	ATTACH_DEVICE_BYTES = 20, /* the name of a device: UMAD_CA_NAME_LEN, terminated */
 	ATTACH_NAME_BYTES = 64, /* the NodeDescription of a node, terminated */
 	ATTACH_PKEYS_MAX = 128,
-	ATTACH_GUIDS_MAX = 32,
+	ATTACH_GUIDS_MAX = 8,
 	ATTACH_DESCRIPTORS_MAX = 3, /* beside one message */
 	/*
-	 * A frame: LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC and
-	 * VCRC, rounded up.
+	 * A frame: LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC,
+	 * rounded up.
 	 */
 	ATTACH_FRAME_BYTES_MAX = 4352,
 	/* The longest MAD after reassembly. A longer one is refused. */
@@ -175,8 +176,7 @@ struct attach_mad {
 
 /*
  * Frames between a client and the fabric. A record is the number of the port, as a uint32_t, and a
- * frame from its LRH to its VCRC, both CRCs included. The sender of a frame fills in the ICRC; the
- * fabric fills in the VCRC, which the receiver may ignore.
+ * frame from its LRH to its ICRC, which its sender fills in. There is no VCRC.
  *
  * A reader that is about to sleep sets its `is_waiting`, looks at the ring once more, and then
  * polls its eventfd. A writer that finds `is_waiting` set clears it and writes to the eventfd.

@@ -47,6 +47,10 @@ void fabric_client_forget(struct fabric_client *client) URNIC_EXPORT_AS(fabric_c
 const struct attach_node *fabric_client_node(const struct fabric_client *client)
 	URNIC_EXPORT_AS(fabric_client_node);
 
+/* The name of the node's adapter, as a device: "ibp_" and the name of the fabric. */
+const char *fabric_client_device(const struct fabric_client *client)
+	URNIC_EXPORT_AS(fabric_client_device);
+
 /* A port as it is now; `port` from 1. Returns 0, -ENODEV, or another -errno. */
 int fabric_client_port(struct fabric_client *client, uint32_t port, struct attach_port *ret_port)
 	URNIC_EXPORT_AS(fabric_client_port);
@@ -81,8 +85,8 @@ uint32_t fabric_frames_lease(const struct fabric_frames *frames)
 	URNIC_EXPORT_AS(fabric_frames_lease);
 
 /*
- * Send a frame from a port: LRH to ICRC, in pieces. The VCRC is the fabric's to add. Returns false,
- * and counts the frame, when the ring is full: the frame is dropped as on a wire.
+ * Send a frame from a port: LRH to ICRC, in pieces. Returns false, and counts the frame, when the
+ * ring is full: the frame is dropped as on a wire.
  */
 bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	const struct record_piece *pieces, uint32_t count) URNIC_EXPORT_AS(fabric_frames_send);

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Channels of frames between clients' queue pairs and the subnet. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "fabricd/server_internal.h"
+#include "wire/cm/cm_message.h"
+
+enum {
+	/* The shortest frame: LRH, BTH, ICRC. */
+	FRAME_BYTES_MIN = 8 + 12 + 4,
+};
+
+struct channel_join {
+	struct list link;
+	uint32_t port;
+	uint32_t count;
+	uint16_t mlid;
+};
+
+struct service_claim {
+	struct list link; /* in the node's claims */
+	struct channel *channel;
+	uint64_t service_id;
+	uint64_t mask;
+};
+
+/* --- opening and closing --- */
+
+static uint32_t lease_unused(struct server_node *node)
+{
+	uint32_t lease = 1;
+
+	if (!node->leases)
+		node->leases = calloc(ATTACH_LEASES, sizeof(struct channel *));
+	if (!node->leases)
+		return ATTACH_LEASES;
+	while (lease < ATTACH_LEASES && node->leases[lease])
+		lease++;
+	return lease;
+}
+
+/* A memfd that the client cannot shrink, so that the server's accesses are safe. */
+static int memory_create(struct attach_frames **ret_shared)
+{
+	int fd = memfd_create("urnic-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *shared = MAP_FAILED;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(**ret_shared)) == 0 &&
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		shared = mmap(NULL, sizeof(**ret_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			0);
+	if (shared == MAP_FAILED) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*ret_shared = shared;
+	return fd;
+}
+
+static int channel_init(struct channel *channel, struct fabric_server *server, int ret_fds[3])
+{
+	int flags = EFD_CLOEXEC | EFD_NONBLOCK;
+	int rc = memory_create(&channel->shared);
+
+	if (rc < 0)
+		return rc;
+	ret_fds[0] = rc;
+	channel->watch = (struct watch){.kind = WATCH_CHANNEL, .fd = eventfd(0, flags)};
+	channel->wake_client = eventfd(0, flags);
+	ret_fds[1] = channel->watch.fd;
+	ret_fds[2] = channel->wake_client;
+	rc = ret_fds[1] < 0 || ret_fds[2] < 0 ? -EMFILE
+					      : server_watch(server, &channel->watch, EPOLLIN);
+	if (rc == 0)
+		return 0;
+	for (unsigned i = 0; i < 3; i++)
+		if (ret_fds[i] >= 0)
+			close(ret_fds[i]);
+	munmap(channel->shared, sizeof(*channel->shared));
+	return rc;
+}
+
+int channel_create(struct client *client, uint32_t *ret_lease, int ret_fds[3])
+{
+	struct fabric_server *server = client->server;
+	struct server_node *node = &server->nodes[client->node];
+	uint32_t lease = lease_unused(node);
+	struct channel *channel;
+	int rc;
+
+	if (lease == ATTACH_LEASES || client->channel_count == CHANNELS_PER_CLIENT_MAX)
+		return -ENOSPC;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return -ENOMEM;
+	rc = channel_init(channel, server, ret_fds);
+	if (rc) {
+		free(channel);
+		return rc;
+	}
+	channel->client = client;
+	channel->node = client->node;
+	channel->lease = lease;
+	list_init(&channel->joins);
+	node->leases[lease] = channel;
+	list_append(&client->channels, &channel->link);
+	list_append(&server->channels, &channel->server_link);
+	client->channel_count++;
+	*ret_lease = lease;
+	return 0;
+}
+
+static void claims_drop(struct server_node *node, const struct channel *channel)
+{
+	list_for_each_safe(claim, &node->claims, struct service_claim, link) {
+		if (claim->channel != channel)
+			continue;
+		list_remove(&claim->link);
+		free(claim);
+		node->claim_count--;
+	}
+}
+
+void channel_end(struct channel *channel)
+{
+	struct fabric_server *server = channel->client->server;
+	struct server_node *node = &server->nodes[channel->node];
+
+	channel->is_ended = true;
+	node->leases[channel->lease] = NULL;
+	claims_drop(node, channel);
+	list_for_each_safe(join, &channel->joins, struct channel_join, link) {
+		list_remove(&join->link);
+		free(join);
+	}
+	server_unwatch(server, &channel->watch);
+	close(channel->watch.fd);
+	close(channel->wake_client);
+	munmap(channel->shared, sizeof(*channel->shared));
+	list_remove(&channel->server_link);
+	list_remove(&channel->link);
+	channel->client->channel_count--;
+	list_append(&server->ended_channels, &channel->link);
+}
+
+void channel_free(struct channel *channel)
+{
+	list_remove(&channel->link);
+	free(channel);
+}
+
+struct channel *channel_find(struct client *client, uint32_t lease)
+{
+	list_for_each(channel, &client->channels, struct channel, link)
+		if (channel->lease == lease)
+			return channel;
+	return NULL;
+}
+
+/* --- multicast groups --- */
+
+static struct channel_join *join_find(const struct channel *channel, uint32_t port, uint16_t mlid)
+{
+	list_for_each(join, &channel->joins, struct channel_join, link)
+		if (join->port == port && join->mlid == mlid)
+			return join;
+	return NULL;
+}
+
+int channel_join(struct channel *channel, uint32_t port, uint16_t mlid)
+{
+	struct channel_join *join = join_find(channel, port, mlid);
+
+	if (!join) {
+		join = calloc(1, sizeof(*join));
+		if (!join)
+			return -ENOMEM;
+		join->port = port;
+		join->mlid = mlid;
+		list_append(&channel->joins, &join->link);
+	}
+	join->count++;
+	return 0;
+}
+
+int channel_leave(struct channel *channel, uint32_t port, uint16_t mlid)
+{
+	struct channel_join *join = join_find(channel, port, mlid);
+
+	if (!join)
+		return -EINVAL;
+	if (--join->count == 0) {
+		list_remove(&join->link);
+		free(join);
+	}
+	return 0;
+}
+
+bool channel_has_joined(const struct channel *channel, uint32_t port, uint16_t mlid)
+{
+	return join_find(channel, port, mlid) != NULL;
+}
+
+/* --- service IDs --- */
+
+static bool claims_overlap(const struct service_claim *claim, uint64_t service_id, uint64_t mask)
+{
+	return ((claim->service_id ^ service_id) & claim->mask & mask) == 0;
+}
+
+int channel_claim(struct channel *channel, uint64_t service_id, uint64_t mask)
+{
+	struct server_node *node = &channel->client->server->nodes[channel->node];
+	struct service_claim *claim;
+
+	list_for_each(other, &node->claims, struct service_claim, link)
+		if (claims_overlap(other, service_id, mask))
+			return -EADDRINUSE;
+	claim = node->claim_count < CLAIMS_PER_NODE_MAX ? calloc(1, sizeof(*claim)) : NULL;
+	if (!claim)
+		return -ENOMEM;
+	claim->channel = channel;
+	claim->service_id = service_id;
+	claim->mask = mask;
+	list_append(&node->claims, &claim->link);
+	node->claim_count++;
+	return 0;
+}
+
+int channel_release(struct channel *channel, uint64_t service_id, uint64_t mask)
+{
+	struct server_node *node = &channel->client->server->nodes[channel->node];
+
+	list_for_each(claim, &node->claims, struct service_claim, link) {
+		if (claim->channel != channel || claim->service_id != service_id ||
+			claim->mask != mask)
+			continue;
+		list_remove(&claim->link);
+		free(claim);
+		node->claim_count--;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static struct channel *service_owner(struct server_node *node, uint64_t service_id)
+{
+	list_for_each(claim, &node->claims, struct service_claim, link)
+		if (claims_overlap(claim, service_id, UINT64_MAX))
+			return claim->channel;
+	return NULL;
+}
+
+struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_BYTES])
+{
+	struct cm_message message;
+
+	if (!node->leases || !cm_message_decode(&message, mad))
+		return NULL;
+	if (message.attribute == CM_REQ)
+		return service_owner(node, message.req.service_id);
+	if (message.attribute == CM_SIDR_REQ)
+		return service_owner(node, message.sidr_req.service_id);
+	return node->leases[cm_message_receiver(&message) >> ATTACH_LEASE_COMM_ID_SHIFT];
+}
+
+/* --- frames --- */
+
+void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes)
+{
+	const struct record_piece pieces[] = {{&port, sizeof(port)}, {frame, bytes}};
+
+	if (!record_ring_put(&channel->shared->to_client, pieces, ARRAY_COUNT(pieces)))
+		channel->client->server->counters.frames_dropped++;
+	channel->is_touched = true;
+}
+
+/* Returns false when the channel is empty. */
+static bool frame_take(struct fabric_server *server, struct channel *channel)
+{
+	uint8_t record[RECORD_BYTES_MAX];
+	uint32_t port;
+	int bytes = record_ring_take(&channel->shared->to_fabric, record);
+
+	if (bytes == 0)
+		return false;
+	if (bytes < (int)(sizeof(port) + FRAME_BYTES_MIN) ||
+		bytes > (int)(sizeof(port) + ATTACH_FRAME_BYTES_MAX)) {
+		server->counters.frames_malformed++;
+		return bytes > 0;
+	}
+	memcpy(&port, record, sizeof(port));
+	if (server_port_find(server, channel->node, port))
+		subnet_send(server->subnet, channel->node, port, record + sizeof(port),
+			(uint32_t)bytes - (uint32_t)sizeof(port), server->now_ns);
+	else
+		server->counters.frames_malformed++;
+	return true;
+}
+
+uint32_t channels_run(struct fabric_server *server)
+{
+	uint32_t count = 0;
+
+	list_for_each(channel, &server->channels, struct channel, server_link)
+		for (unsigned i = 0; i < FRAMES_PER_TURN && frame_take(server, channel); i++)
+			count++;
+	return count;
+}
+
+void channels_wake(struct fabric_server *server)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	list_for_each(channel, &server->channels, struct channel, server_link) {
+		_Atomic uint32_t *is_waiting = &channel->shared->is_client_waiting;
+
+		if (!channel->is_touched)
+			continue;
+		channel->is_touched = false;
+		if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
+			atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
+			eventfd_write(channel->wake_client, 1);
+	}
+}
+
+bool channels_wait_begin(struct fabric_server *server)
+{
+	list_for_each(channel, &server->channels, struct channel, server_link)
+		atomic_store_explicit(
+			&channel->shared->is_fabric_waiting, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	list_for_each(channel, &server->channels, struct channel, server_link) {
+		const struct record_ring *ring = &channel->shared->to_fabric;
+
+		if (atomic_load_explicit(&ring->written, memory_order_acquire) !=
+			atomic_load_explicit(&ring->read, memory_order_relaxed))
+			return false;
+	}
+	return true;
+}
+
+void channels_wait_end(struct fabric_server *server)
+{
+	eventfd_t count;
+
+	list_for_each(channel, &server->channels, struct channel, server_link)
+		if (!atomic_exchange_explicit(
+			    &channel->shared->is_fabric_waiting, 0, memory_order_relaxed))
+			eventfd_read(channel->watch.fd, &count);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Clients of the fabric: their control connections, and the requests on them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "fabricd/server_internal.h"
+#include "os/fd_pass.h"
+
+/* What an answer carries besides the message. */
+struct answer_fds {
+	int fds[ATTACH_DESCRIPTORS_MAX];
+	uint32_t count;
+	uint32_t to_close; /* of the first ones: the server keeps no copy */
+};
+
+typedef int request_fn(
+	struct client *client, struct attach_message *message, struct answer_fds *fds);
+
+/* --- requests; each returns 0 or -errno, and may put a sentence into message->text --- */
+
+static int request_hello(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct fabric_server *server = client->server;
+	char name[ATTACH_NAME_BYTES];
+	int node;
+
+	(void)fds;
+	if (client->has_node || client->is_console)
+		return -EINVAL;
+	if (!*message->text) {
+		client->is_console = true;
+		message->node = (struct attach_node){.index = UINT32_MAX};
+		message->node.fabric_pid = getpid();
+		return 0;
+	}
+	snprintf(name, sizeof(name), "%.*s", ATTACH_NAME_BYTES - 1, message->text);
+	text_make_printable(name);
+	node = subnet_find_node(server->subnet, message->text);
+	if (node < 0 || !server->nodes[node].ports) {
+		snprintf(message->text, sizeof(message->text),
+			node < 0 ? "fabric \"%s\" has no node \"%s\""
+				 : "in fabric \"%s\" \"%s\" is a switch, and programs run on hosts",
+			server->name, name);
+		return -ENODEV;
+	}
+	client->node = (uint32_t)node;
+	client->has_node = true;
+	server->nodes[node].client_count++;
+	server_node_describe(server, client->node, &message->node);
+	return 0;
+}
+
+static struct server_port *port_of(struct client *client, const struct attach_message *message)
+{
+	return client->has_node
+		? server_port_find(client->server, client->node, message->port.number)
+		: NULL;
+}
+
+static int request_port(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	const struct server_port *port = port_of(client, message);
+
+	(void)fds;
+	if (!port)
+		return -ENODEV;
+	server_port_describe(port, &message->port.info);
+	return 0;
+}
+
+static int request_mads_open(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct server_port *port = port_of(client, message);
+	int socket = port ? opening_create(client, port, &message->port.opening) : -ENODEV;
+
+	if (socket < 0)
+		return socket;
+	*fds = (struct answer_fds){.fds = {socket}, .count = 1, .to_close = 1};
+	return 0;
+}
+
+static int request_agent_add(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	(void)fds;
+	return opening_agent_add(client, message->agent.opening, &message->agent.agent);
+}
+
+static int request_agent_remove(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	(void)fds;
+	return opening_agent_remove(
+		client, message->agent.opening, message->agent.agent.id);
+}
+
+static int request_issm_path(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct server_port *port = port_of(client, message);
+
+	(void)fds;
+	return port ? issm_path(port, message->text) : -ENODEV;
+}
+
+static int request_frames_open(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	int rc = client->has_node ? channel_create(client, &message->frames.lease, fds->fds)
+				  : -ENODEV;
+
+	if (rc)
+		return rc;
+	fds->count = 3;
+	fds->to_close = 1;
+	return 0;
+}
+
+static int request_frames_close(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct channel *channel = channel_find(client, message->frames.lease);
+
+	(void)fds;
+	if (!channel)
+		return -EINVAL;
+	channel_end(channel);
+	return 0;
+}
+
+static int request_of_channel(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct channel *channel = channel_find(client, message->frames.lease);
+	uint32_t port = message->frames.port;
+	uint16_t mlid = message->frames.mlid;
+	uint64_t service_id = message->frames.service_id, mask = message->frames.service_mask;
+
+	(void)fds;
+	if (!channel)
+		return -EINVAL;
+	if (message->type == ATTACH_SERVICE_CLAIM)
+		return channel_claim(channel, service_id, mask);
+	if (message->type == ATTACH_SERVICE_RELEASE)
+		return channel_release(channel, service_id, mask);
+	if (!server_port_find(client->server, client->node, port))
+		return -ENODEV;
+	return message->type == ATTACH_MULTICAST_JOIN ? channel_join(channel, port, mlid)
+						      : channel_leave(channel, port, mlid);
+}
+
+static int request_events_open(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	int pair[2];
+
+	(void)message;
+	if (!client->has_node)
+		return -ENODEV;
+	if (client->events >= 0)
+		return -EBUSY;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	client->events = pair[0];
+	*fds = (struct answer_fds){.fds = {pair[1]}, .count = 1, .to_close = 1};
+	return 0;
+}
+
+static int request_console(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	char command[ATTACH_TEXT_BYTES];
+	int fd;
+
+	if (!client->is_console)
+		return -EPERM;
+	memcpy(command, message->text, sizeof(command));
+	fd = console_run(client->server, command, message->text);
+	if (fd < 0)
+		return fd;
+	*fds = (struct answer_fds){.fds = {fd}, .count = 1, .to_close = 1};
+	return 0;
+}
+
+static request_fn *const requests[] = {
+	[ATTACH_HELLO] = request_hello,
+	[ATTACH_PORT] = request_port,
+	[ATTACH_MADS_OPEN] = request_mads_open,
+	[ATTACH_AGENT_ADD] = request_agent_add,
+	[ATTACH_AGENT_REMOVE] = request_agent_remove,
+	[ATTACH_ISSM_PATH] = request_issm_path,
+	[ATTACH_FRAMES_OPEN] = request_frames_open,
+	[ATTACH_FRAMES_CLOSE] = request_frames_close,
+	[ATTACH_MULTICAST_JOIN] = request_of_channel,
+	[ATTACH_MULTICAST_LEAVE] = request_of_channel,
+	[ATTACH_SERVICE_CLAIM] = request_of_channel,
+	[ATTACH_SERVICE_RELEASE] = request_of_channel,
+	[ATTACH_EVENTS_OPEN] = request_events_open,
+	[ATTACH_CONSOLE] = request_console,
+};
+
+/* --- the connection --- */
+
+/* Returns false when the client has to go. */
+static bool client_answer(
+	struct client *client, const struct attach_message *message, struct answer_fds *fds)
+{
+	struct iovec piece = {(void *)(uintptr_t)message, sizeof(*message)};
+	int rc = fd_pass_send(
+		client->watch.fd, &piece, 1, fds->fds, fds->count, MSG_DONTWAIT);
+
+	for (uint32_t i = 0; i < fds->to_close; i++)
+		close(fds->fds[i]);
+	/* A client has one request at a time, so there is room for its answer. */
+	return rc == 0;
+}
+
+static bool message_serve(struct client *client, struct attach_message *message)
+{
+	struct answer_fds fds = {0};
+	request_fn *request = message->type < sizeof(requests) / sizeof(requests[0])
+		? requests[message->type]
+		: NULL;
+	int rc;
+
+	if (message->version != ATTACH_VERSION || !request)
+		return false;
+	message->text[sizeof(message->text) - 1] = '\0';
+	rc = request(client, message, &fds);
+	message->status = -rc;
+	return client_answer(client, message, &fds);
+}
+
+static bool client_receive(struct client *client)
+{
+	struct attach_message message;
+	struct iovec piece = {&message, sizeof(message)};
+	struct passed_fds fds;
+	int flags;
+	ssize_t bytes = fd_pass_receive(
+		client->watch.fd, &piece, 1, 1, &fds, &flags, MSG_DONTWAIT);
+
+	if (bytes < 0)
+		return bytes == -EAGAIN;
+	passed_fds_close(&fds);
+	return bytes == sizeof(message) && message_serve(client, &message);
+}
+
+void client_event(struct client *client)
+{
+	if (!client->is_ended && !client_receive(client))
+		client_end(client);
+}
+
+void client_end(struct client *client)
+{
+	struct fabric_server *server = client->server;
+
+	client->is_ended = true;
+	list_for_each_safe(opening, &client->openings, struct opening, link)
+		opening_end(opening);
+	list_for_each_safe(channel, &client->channels, struct channel, link)
+		channel_end(channel);
+	if (client->events >= 0)
+		close(client->events);
+	if (client->has_node)
+		server->nodes[client->node].client_count--;
+	server_unwatch(server, &client->watch);
+	close(client->watch.fd);
+	server->client_count--;
+	list_remove(&client->link);
+	list_append(&server->ended_clients, &client->link);
+}
+
+void client_free(struct client *client)
+{
+	list_remove(&client->link);
+	free(client);
+}
+
+static bool is_welcome(const struct fabric_server *server, int fd, struct ucred *ret_peer)
+{
+	socklen_t bytes = sizeof(*ret_peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
+		ret_peer->uid == geteuid() && server->client_count < SERVER_CLIENTS_MAX;
+}
+
+void client_accept(struct fabric_server *server)
+{
+	int fd = accept4(server->listener.socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct client *client;
+	struct ucred peer;
+
+	if (fd < 0)
+		return;
+	client = is_welcome(server, fd, &peer) ? calloc(1, sizeof(*client)) : NULL;
+	if (!client) {
+		server->counters.clients_refused++;
+		close(fd);
+		return;
+	}
+	client->watch = (struct watch){.kind = WATCH_CLIENT, .fd = fd};
+	client->server = server;
+	client->pid = peer.pid;
+	client->events = -1;
+	list_init(&client->openings);
+	list_init(&client->channels);
+	if (server_watch(server, &client->watch, EPOLLIN)) {
+		close(fd);
+		free(client);
+		return;
+	}
+	list_append(&server->clients, &client->link);
+	server->client_count++;
+}

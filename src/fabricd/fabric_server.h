@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_FABRIC_SERVER_H
+#define URNIC_FABRICD_FABRIC_SERVER_H
+
+/*
+ * The process of an InfiniBand fabric: one subnet, and the processes that are attached to its
+ * nodes. One thread serves them all; it never waits for a client.
+ */
+
+#include "fabricd/attach_protocol.h"
+#include "subnet/subnet.h"
+
+struct fabric_server;
+
+/*
+ * Begin to listen for clients.
+ *
+ * `name`      The fabric's name (fabricd/fabric_name.h).
+ * `topology`  Copied.
+ * `why`       A sentence after a failure.
+ *
+ * Returns 0; -EADDRINUSE when a fabric of this name runs; or another -errno.
+ */
+int fabric_server_create(const char *name, const struct subnet_topology *topology,
+	struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES]);
+
+/* Serve until SIGINT or SIGTERM. Returns 0 or -errno. */
+int fabric_server_run(struct fabric_server *server);
+
+void fabric_server_destroy(struct fabric_server *server);
+
+#endif

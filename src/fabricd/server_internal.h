@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_SERVER_INTERNAL_H
+#define URNIC_FABRICD_SERVER_INTERNAL_H
+
+/*
+ * What the files of the fabric's process share.
+ *
+ * A frame that the subnet delivers may arrive while another one is being sent. Frames for queue
+ * pairs go straight into their channel. MADs wait in the server's `arrivals` until the call that
+ * has caused them is over, so that neither the subnet nor the MAD layer is entered twice.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/place.h"
+#include "base/list.h"
+#include "fabricd/attach_protocol.h"
+#include "fabricd/fabric_server.h"
+#include "mad/mad_layer.h"
+#include "subnet/subnet.h"
+
+enum {
+	SERVER_CLIENTS_MAX = 4096,
+	OPENINGS_PER_CLIENT_MAX = 64,
+	AGENTS_PER_OPENING_MAX = 32, /* as Linux */
+	CHANNELS_PER_CLIENT_MAX = 64,
+	CLAIMS_PER_NODE_MAX = 8192,
+	/* MADs that wait for a client, in bytes; as many as a large table of routes needs. */
+	OPENING_BYTES_MAX = 1 << 28,
+	FRAMES_PER_TURN = 256, /* from one channel */
+};
+
+/* What a descriptor in the server's epoll is. Each object begins with its watch. */
+enum watch_kind {
+	WATCH_LISTENER,
+	WATCH_SIGNAL,
+	WATCH_ISSM, /* inotify */
+	WATCH_CLIENT,
+	WATCH_OPENING,
+	WATCH_CHANNEL,
+};
+
+struct watch {
+	enum watch_kind kind;
+	int fd;
+	uint32_t events; /* as registered */
+};
+
+struct server_counters {
+	uint64_t clients_refused;
+	uint64_t mads_dropped; /* a client did not take them */
+	uint64_t frames_dropped; /* a client did not take them */
+	uint64_t frames_unknown; /* no channel and no agent is theirs */
+	uint64_t frames_malformed;
+	uint64_t mads_malformed; /* from clients */
+};
+
+struct server_port {
+	struct fabric_server *server;
+	uint32_t node;
+	uint32_t number;
+	struct mad_port *mads; /* NULL until a client needs it, or a MAD arrives */
+	uint32_t psn; /* of the next MAD */
+	uint32_t issm_count; /* how often the IsSM file is open */
+	int issm_watch; /* inotify's; -1: there is no file yet */
+};
+
+struct server_node {
+	uint32_t port_count;
+	struct server_port *ports; /* ports[number - 1]; NULL for a switch */
+	struct channel **leases; /* ATTACH_LEASES; NULL until a client needs it */
+	struct list claims;
+	uint32_t claim_count;
+	uint32_t client_count;
+};
+
+/* A MAD that waits in the server. */
+struct arrival {
+	struct list link;
+	uint32_t node;
+	uint32_t port;
+	uint32_t own_qpn;
+	struct mad_address from;
+	uint8_t mad[MAD_BYTES];
+};
+
+struct fabric_server {
+	struct watch listener_watch;
+	struct watch signal_watch;
+	struct watch issm_watch;
+	int epoll;
+	bool is_ended;
+	struct place_listener listener;
+	char name[ATTACH_NAME_BYTES];
+	struct subnet *subnet;
+	struct mad_layer *mads;
+	uint64_t now_ns;
+	uint64_t subnet_at_ns; /* when subnet_advance() is to be called */
+	uint32_t node_count;
+	struct server_node *nodes;
+	struct list arrivals;
+	uint32_t arrival_count;
+	struct list clients;
+	uint32_t client_count;
+	uint32_t client_serial;
+	struct list channels;
+	/* Objects that have ended in this turn, and may still have an event in it. */
+	struct list ended_clients;
+	struct list ended_openings;
+	struct list ended_channels;
+	uint8_t *message; /* the MAD that is being received; `message_room` bytes */
+	uint32_t message_room;
+	struct server_counters counters;
+};
+
+struct client {
+	struct watch watch;
+	struct list link;
+	struct fabric_server *server;
+	pid_t pid;
+	bool has_node; /* HELLO was answered */
+	bool is_console;
+	bool is_ended;
+	uint32_t node;
+	int events; /* socket of events; -1 */
+	struct list openings;
+	uint32_t opening_count;
+	uint32_t opening_serial;
+	struct list channels;
+	uint32_t channel_count;
+};
+
+/* A port that a client has opened for MADs. */
+struct opening {
+	struct watch watch;
+	struct list link; /* in the client's openings */
+	struct client *client;
+	struct server_port *port;
+	bool is_ended;
+	uint32_t id;
+	struct opening_agent *agents[AGENTS_PER_OPENING_MAX];
+	struct list waiting; /* MADs for which the socket had no room */
+	uint64_t waiting_bytes;
+};
+
+struct opening_agent {
+	struct opening *opening;
+	uint32_t id;
+	struct mad_agent *agent;
+};
+
+/* A client's channel of frames. */
+struct channel {
+	struct watch watch; /* the eventfd that wakes the server */
+	struct list link; /* in the client's channels */
+	struct list server_link; /* in the server's channels */
+	struct client *client;
+	uint32_t node;
+	uint32_t lease;
+	bool is_ended;
+	bool is_touched; /* it has got frames in this turn */
+	int wake_client;
+	struct attach_frames *shared;
+	struct list joins;
+};
+
+/* --- server.c --- */
+
+int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events);
+void server_unwatch(struct fabric_server *server, struct watch *watch);
+/* Keep a copy of a MAD until server_arrivals_run(). Returns false when there is no room. */
+bool server_arrival_add(struct fabric_server *server, const struct arrival *arrival);
+/* Let the MADs that have arrived reach their agents, and what these cause. */
+void server_arrivals_run(struct fabric_server *server);
+
+/* --- server_ports.c --- */
+
+/* The port with that number, or NULL. */
+struct server_port *server_port_find(struct fabric_server *server, uint32_t node, uint32_t number);
+/* The port's MAD layer, made at its first use. Returns 0 or -ENOMEM. */
+int server_port_mads(struct server_port *port);
+void server_port_describe(const struct server_port *port, struct attach_port *ret_info);
+int server_nodes_create(struct fabric_server *server);
+void server_nodes_destroy(struct fabric_server *server);
+void server_node_describe(
+	const struct fabric_server *server, uint32_t node, struct attach_node *ret_node);
+
+/* --- server_issm.c --- */
+
+int issm_create(struct fabric_server *server);
+void issm_destroy(struct fabric_server *server);
+/* The path of the port's IsSM file, made at its first use. Returns 0 or -errno. */
+int issm_path(struct server_port *port, char ret_path[ATTACH_TEXT_BYTES]);
+void issm_event(struct fabric_server *server);
+
+/* --- clients.c --- */
+
+void client_accept(struct fabric_server *server);
+void client_event(struct client *client);
+void client_end(struct client *client);
+void client_free(struct client *client);
+
+/* --- openings.c --- */
+
+/* Open a port for MADs. Returns the client's socket or -errno. */
+int opening_create(struct client *client, struct server_port *port, uint32_t *ret_id);
+void opening_end(struct opening *opening);
+void opening_free(struct opening *opening);
+void opening_event(struct opening *opening, uint32_t events);
+int opening_agent_add(struct client *client, uint32_t id, struct attach_agent *agent);
+int opening_agent_remove(struct client *client, uint32_t id, uint32_t agent);
+/* A struct mad_calls function; the context is a struct opening_agent. */
+void opening_deliver(void *context, const struct mad_address *peer, int status,
+	const uint8_t *bytes, uint32_t count);
+
+/* --- channels.c --- */
+
+/* Open a channel. ret_fds: the memfd, and the eventfds of server and client. */
+int channel_create(struct client *client, uint32_t *ret_lease, int ret_fds[3]);
+void channel_end(struct channel *channel);
+void channel_free(struct channel *channel);
+struct channel *channel_find(struct client *client, uint32_t lease);
+int channel_join(struct channel *channel, uint32_t port, uint16_t mlid);
+int channel_leave(struct channel *channel, uint32_t port, uint16_t mlid);
+int channel_claim(struct channel *channel, uint64_t service_id, uint64_t mask);
+int channel_release(struct channel *channel, uint64_t service_id, uint64_t mask);
+/* Put a frame into the channel. */
+void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
+/* Does one of the channel's queue pairs get frames to this multicast LID? */
+bool channel_has_joined(const struct channel *channel, uint32_t port, uint16_t mlid);
+/* The channel for a MAD of the connection manager, or NULL. */
+struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_BYTES]);
+/* Send what clients have put into their channels. Returns the number of frames. */
+uint32_t channels_run(struct fabric_server *server);
+/* Wake the clients that wait for frames. */
+void channels_wake(struct fabric_server *server);
+/* Ask clients to wake the server, before it sleeps. Returns false when a frame waits. */
+bool channels_wait_begin(struct fabric_server *server);
+void channels_wait_end(struct fabric_server *server);
+
+/* --- delivery.c --- */
+
+/* The functions of struct subnet_user. */
+void server_deliver(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
+	uint32_t frame_bytes);
+void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event event);
+/* A struct mad_calls function; the context is a struct server_port. */
+void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
+	const uint8_t mad[MAD_BYTES]);
+
+/* --- console.c --- */
+
+/* Run a command. Returns a memfd with its output, or -errno with a sentence. */
+int console_run(struct fabric_server *server, char *command, char why[ATTACH_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FRONT_UMAD_DEVICE_H
+#define URNIC_FRONT_UMAD_DEVICE_H
+
+/*
+ * The one channel adapter of the process: the node of the fabric that URNIC_FABRIC names. Without
+ * the variable there is none.
+ */
+
+#include "fabricd/fabric_client.h"
+
+/*
+ * Make a connection to the node, for the caller, who closes it. Returns 0; -ENODEV without a
+ * fabric, also when it does not answer; or another -errno. The first failure is logged.
+ */
+int device_connect(struct fabric_client **ret_client);
+
+/*
+ * Find the adapter and a port. Returns 0 or -ENODEV.
+ *
+ * `ca_name`   NULL: any.
+ * `portnum`   UMAD_ANY_PORT: the first active one, or else the first.
+ */
+int device_resolve(
+	struct fabric_client *client, const char *ca_name, int portnum, uint32_t *ret_port);
+
+#endif
