@@ -7,22 +7,28 @@
  * nodes. One thread serves them all; it never waits for a client.
  */
 
+#include <stdbool.h>
+
 #include "fabricd/attach_protocol.h"
 #include "subnet/subnet.h"
 
 struct fabric_server;
 
+struct fabric_server_settings {
+	const char *name; /* the fabric's (fabricd/fabric_name.h) */
+	bool is_unmanaged; /* the embedded subnet manager is off */
+};
+
 /*
  * Begin to listen for clients.
  *
- * `name`      The fabric's name (fabricd/fabric_name.h).
  * `topology`  Copied.
  * `why`       A sentence after a failure.
  *
  * Returns 0; -EADDRINUSE when a fabric of this name runs; or another -errno.
  */
-int fabric_server_create(const char *name, const struct subnet_topology *topology,
-	struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES]);
+int fabric_server_create(const struct fabric_server_settings *settings,
+	const struct subnet_topology *topology, struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES]);
 
 /* Serve until SIGINT or SIGTERM. Returns 0 or -errno. */
 int fabric_server_run(struct fabric_server *server);

@@ -235,8 +235,8 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 	return rc;
 }
 
-int fabric_server_create(const char *name, const struct subnet_topology *topology,
-	struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES])
+int fabric_server_create(const struct fabric_server_settings *settings,
+	const struct subnet_topology *topology, struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES])
 {
 	struct fabric_server *server = calloc(1, sizeof(*server));
 	int rc;
@@ -248,7 +248,7 @@ int fabric_server_create(const char *name, const struct subnet_topology *topolog
 	server->listener = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
 	server->signal_watch.fd = server->issm_watch.fd = -1;
 	server->now_ns = clock_now_ns();
-	snprintf(server->name, sizeof(server->name), "%s", name);
+	snprintf(server->name, sizeof(server->name), "%s", settings->name);
 	list_init(&server->arrivals);
 	list_init(&server->clients);
 	list_init(&server->channels);
@@ -260,10 +260,11 @@ int fabric_server_create(const char *name, const struct subnet_topology *topolog
 		snprintf(why, ATTACH_TEXT_BYTES,
 			rc == -EADDRINUSE ? "a fabric named \"%s\" runs already"
 					  : "fabric \"%s\" cannot begin: %s",
-			name, strerror(-rc));
+			settings->name, strerror(-rc));
 		fabric_server_destroy(server);
 		return rc;
 	}
+	subnet_manager_enable(server->subnet, !settings->is_unmanaged);
 	timers_run(server);
 	*ret_server = server;
 	return 0;

@@ -14,12 +14,14 @@
 
 #include "common/command.h"
 #include "common/libraries.h"
+#include "fabricd/fabric_client.h"
 #include "os/setting.h"
 #include "run/view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--view | --no-view] [--rsocket] [--check[=cheap|full]] [--report FILE]\n"
-	"                 [--suppress FILE] [--] PROGRAM [ARGUMENTS]\n"
+	"usage: urnic run [--fabric [NAME:]NODE] [--view | --no-view] [--rsocket]\n"
+	"                 [--check[=cheap|full]] [--report FILE] [--suppress FILE] [--] PROGRAM\n"
+	"                 [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 in place of the system's, by putting urnic's\n"
@@ -31,6 +33,9 @@ const char command_run_help[] =
 	"pass --view. Without the view, a line on standard error says so. In the view `rdma link show`\n"
 	"of iproute2 lists urnic's devices, too.\n"
 	"\n"
+	"  --fabric [NAME:]NODE\n"
+	"               run PROGRAM on the host NODE of an InfiniBand fabric, which `urnic fabric up`\n"
+	"               is. PROGRAM sees this host's adapter. NAME is the fabric's (\"default\").\n"
 	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
 	"               the view other users' files then belong to nobody, and set-user-id programs\n"
 	"               run as you.\n"
@@ -100,6 +105,7 @@ struct options {
 	const char *check; /* NULL: no checks */
 	const char *report; /* NULL: to standard error */
 	const char *suppress; /* NULL: nothing */
+	const char *fabric; /* [NAME:]NODE; NULL: none */
 	bool is_print;
 	bool is_rsocket;
 	enum view_choice view;
@@ -115,6 +121,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 {
 	static const struct option names[] = {
 		{"check", optional_argument, NULL, 'c'},
+		{"fabric", required_argument, NULL, 'f'},
 		{"no-view", no_argument, NULL, 'n'},
 		{"print", no_argument, NULL, 'p'},
 		{"report", required_argument, NULL, 'o'},
@@ -127,7 +134,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, "+", names, NULL)) != -1) {
-		if (letter == 'n')
+		if (letter == 'f')
+			options.fabric = optarg;
+		else if (letter == 'n')
 			options.view = VIEW_NEVER;
 		else if (letter == 'c')
 			options.check = optarg ? optarg : "cheap";
@@ -257,12 +266,31 @@ static int check_preload(const struct options *options, const char *libraries)
 	return result;
 }
 
+/*
+ * Tell PROGRAM's libraries the node. A wrong name fails here, with a sentence, and not in the
+ * program.
+ */
+static int fabric_choose(const char *place)
+{
+	struct fabric_client *client;
+	char why[ATTACH_TEXT_BYTES];
+
+	if (fabric_client_open(place, &client, why) < 0) {
+		complain("run: %s", why);
+		return -1;
+	}
+	fabric_client_close(client);
+	return setenv("URNIC_FABRIC", place, 1);
+}
+
 static int program_run(const struct options *options, char **argv, const char *libraries)
 {
 	if (path_list_prepend("LD_LIBRARY_PATH", libraries) < 0) {
 		complain("run: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	if (options->fabric && fabric_choose(options->fabric) < 0)
+		return EXIT_FAILED;
 	if (choose_view(options->view, libraries) < 0)
 		return EXIT_FAILED;
 	if (options->check && check_preload(options, libraries) < 0) {
