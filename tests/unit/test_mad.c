@@ -19,7 +19,7 @@ static void response_goes_to_the_agent_that_asked(void **state)
 	link_run();
 	assert_int_equal(served.count, 1);
 	assert_int_equal(served.deliveries[0].peer.lid, 1);
-	/* The upper half of the transaction ID is the agent's number, the lower one the program's */
+	/* Upper half of the transaction ID: the agent's number; lower one: the program's. */
 	assert_int_equal(get_be32(served.deliveries[0].bytes + 8), mad_agent_number(client));
 	assert_int_equal(get_be32(served.deliveries[0].bytes + 12), 0x55667788);
 
