@@ -218,7 +218,7 @@ static bool claims_overlap(const struct service_claim *claim, uint64_t service_i
 	return ((claim->service_id ^ service_id) & claim->mask & mask) == 0;
 }
 
-int channel_claim(struct channel *channel, uint64_t service_id, uint64_t mask)
+int channel_service_claim(struct channel *channel, uint64_t service_id, uint64_t mask)
 {
 	struct server_node *node = &channel->client->server->nodes[channel->node];
 	struct service_claim *claim;
@@ -237,7 +237,7 @@ int channel_claim(struct channel *channel, uint64_t service_id, uint64_t mask)
 	return 0;
 }
 
-int channel_release(struct channel *channel, uint64_t service_id, uint64_t mask)
+int channel_service_release(struct channel *channel, uint64_t service_id, uint64_t mask)
 {
 	struct server_node *node = &channel->client->server->nodes[channel->node];
 

@@ -149,9 +149,9 @@ static int request_of_channel(
 	if (!channel)
 		return -EINVAL;
 	if (message->type == ATTACH_SERVICE_CLAIM)
-		return channel_claim(channel, service_id, mask);
+		return channel_service_claim(channel, service_id, mask);
 	if (message->type == ATTACH_SERVICE_RELEASE)
-		return channel_release(channel, service_id, mask);
+		return channel_service_release(channel, service_id, mask);
 	if (!server_port_find(client->server, client->node, port))
 		return -ENODEV;
 	return message->type == ATTACH_MULTICAST_JOIN ? channel_join(channel, port, mlid)

@@ -224,8 +224,8 @@ void channel_free(struct channel *channel);
 struct channel *channel_find(struct client *client, uint32_t lease);
 int channel_join(struct channel *channel, uint32_t port, uint16_t mlid);
 int channel_leave(struct channel *channel, uint32_t port, uint16_t mlid);
-int channel_claim(struct channel *channel, uint64_t service_id, uint64_t mask);
-int channel_release(struct channel *channel, uint64_t service_id, uint64_t mask);
+int channel_service_claim(struct channel *channel, uint64_t service_id, uint64_t mask);
+int channel_service_release(struct channel *channel, uint64_t service_id, uint64_t mask);
 /* Put a frame into the channel. */
 void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
 /* Does one of the channel's queue pairs get frames to this multicast LID? */

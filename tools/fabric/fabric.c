@@ -116,8 +116,8 @@ static int topology_load(const char *path, struct subnet_topology **ret_topology
 {
 	char why[TOPOLOGY_WHY_BYTES];
 	uint32_t line;
-	size_t bytes;
-	char *text;
+	size_t bytes = 0;
+	char *text = NULL;
 	int rc = file_read(path, &text, &bytes);
 
 	if (rc) {
