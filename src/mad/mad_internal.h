@@ -136,8 +136,11 @@ void mad_send_expire(struct mad_send *send, uint64_t now_ns);
 /* Does the message have to be segmented? */
 bool rmpp_send_is_needed(const struct mad_agent *agent, const struct mad_header *header,
 	const uint8_t *bytes, uint32_t count);
-/* Prepare a message for segments. Returns 0 or -EINVAL. */
-int rmpp_send_begin(struct mad_send *send);
+/*
+ * Prepare a message for segments. Of its RMPP header, only the flag `active` counts, as in Linux:
+ * OpenSM leaves the type unset.
+ */
+void rmpp_send_begin(struct mad_send *send);
 /* Send the segments that the window allows. */
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns);
 /* Send again from the first segment that is not acknowledged. */

@@ -158,10 +158,7 @@ int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const 
 		send_request(send, now_ns);
 		return 0;
 	}
-	rc = rmpp_send_begin(send);
-	if (rc)
-		mad_send_destroy(send);
-	else
-		rmpp_send_more(send, now_ns);
-	return rc;
+	rmpp_send_begin(send);
+	rmpp_send_more(send, now_ns);
+	return 0;
 }

@@ -4,7 +4,6 @@
  * first unacknowledged one when no acknowledgement comes.
  */
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "mad/mad_internal.h"
@@ -27,15 +26,10 @@ bool rmpp_send_is_needed(const struct mad_agent *agent, const struct mad_header 
 	return rmpp.flags & RMPP_ACTIVE;
 }
 
-int rmpp_send_begin(struct mad_send *send)
+void rmpp_send_begin(struct mad_send *send)
 {
-	struct rmpp_header rmpp;
 	uint32_t offset = data_offset(send), step = MAD_BYTES - offset;
 
-	rmpp_header_decode(&rmpp, send->bytes);
-	/* The layer makes all other types itself. */
-	if (rmpp.type != RMPP_DATA)
-		return -EINVAL;
 	if (send->count < offset)
 		send->count = offset;
 	send->segment_count = send->count == offset ? 1 : (send->count - offset + step - 1) / step;
@@ -43,7 +37,6 @@ int rmpp_send_begin(struct mad_send *send)
 	send->segment_acked = 0;
 	send->window_last = 1;
 	send->state = MAD_SEND_AWAITS_ACK;
-	return 0;
 }
 
 static void segment_encode(const struct mad_send *send, uint32_t segment, uint8_t mad[MAD_BYTES])

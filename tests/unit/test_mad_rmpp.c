@@ -5,8 +5,8 @@
 /* A message of `records` records of one byte each behind the headers. */
 static uint8_t *message_make(uint8_t method, uint64_t tid, uint32_t data_bytes, uint32_t *ret_count)
 {
-	const struct rmpp_header rmpp = {
-		.version = RMPP_VERSION, .type = RMPP_DATA, .flags = RMPP_ACTIVE};
+	/* OpenSM sets no other field. */
+	const struct rmpp_header rmpp = {.flags = RMPP_ACTIVE};
 	uint32_t count = SA_DATA_OFFSET + data_bytes;
 	uint8_t *message = calloc(1, count < MAD_BYTES ? MAD_BYTES : count);
 
