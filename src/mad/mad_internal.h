@@ -20,6 +20,8 @@ enum {
 	RMPP_SEGMENT_TIMEOUT_MS = 40000,
 	/* How long a receiver acknowledges the segments of a message that it has delivered. */
 	RMPP_LINGER_MS = 10000,
+	/* ... but only that many messages of a port; the oldest is forgotten first. */
+	RMPP_LINGERING_MAX = 256,
 };
 
 enum mad_timer_kind { MAD_TIMER_SEND, MAD_TIMER_RECEIVE };
@@ -43,7 +45,9 @@ struct mad_port {
 	uint32_t agent_count;
 	uint32_t agent_number; /* of the last agent that was added */
 	uint32_t send_count;
-	uint32_t receive_count;
+	uint32_t receive_count; /* in reassembly */
+	struct list lingering; /* received messages that are delivered, oldest first */
+	uint32_t lingering_count;
 	struct mad_counters counters;
 };
 
@@ -90,6 +94,7 @@ enum mad_receive_state {
 /* A message in reassembly. */
 struct mad_receive {
 	struct list link; /* in the agent's receives */
+	struct list lingering_link; /* in the port's, if complete */
 	struct mad_timer timer;
 	struct mad_agent *agent;
 	enum mad_receive_state state;

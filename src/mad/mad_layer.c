@@ -82,6 +82,7 @@ int mad_port_create(struct mad_layer *layer, void *context, struct mad_port **re
 	port->layer = layer;
 	port->context = context;
 	list_init(&port->agents);
+	list_init(&port->lingering);
 	*ret_port = port;
 	return 0;
 }

@@ -32,7 +32,12 @@ void rmpp_receive_destroy(struct mad_receive *receive)
 
 	mad_timer_done(port->layer, &receive->timer);
 	list_remove(&receive->link);
-	port->receive_count--;
+	if (receive->state == MAD_RECEIVE_COMPLETE) {
+		list_remove(&receive->lingering_link);
+		port->lingering_count--;
+	} else {
+		port->receive_count--;
+	}
 	free(receive->bytes);
 	free(receive);
 }
@@ -55,6 +60,7 @@ static struct mad_receive *receive_create(struct mad_agent *agent, uint32_t own_
 	receive->from = *from;
 	receive->header = *header;
 	receive->window_last = RMPP_WINDOW;
+	list_init(&receive->lingering_link);
 	list_append(&agent->receives, &receive->link);
 	port->receive_count++;
 	return receive;
@@ -168,6 +174,21 @@ static void request_hold(struct mad_agent *agent, const struct mad_header *heade
 			agent->port->layer, &request->timer, now_ns, request->timeout_ms);
 }
 
+/* The message is here. Keep it for a while, for copies of its segments that are on the way. */
+static void receive_complete(struct mad_receive *receive, uint64_t now_ns)
+{
+	struct mad_port *port = receive->agent->port;
+
+	if (port->lingering_count == RMPP_LINGERING_MAX)
+		rmpp_receive_destroy(
+			list_first(&port->lingering, struct mad_receive, lingering_link));
+	receive->state = MAD_RECEIVE_COMPLETE;
+	port->receive_count--;
+	port->lingering_count++;
+	list_append(&port->lingering, &receive->lingering_link);
+	segment_timer_set(receive, now_ns, RMPP_LINGER_MS);
+}
+
 /* Take a new segment in. Returns whether the message is complete. */
 static bool segment_take(struct mad_receive *receive, const struct rmpp_header *rmpp,
 	const uint8_t *mad, uint64_t now_ns)
@@ -180,8 +201,7 @@ static bool segment_take(struct mad_receive *receive, const struct rmpp_header *
 	segment_timer_set(receive, now_ns, RMPP_SEGMENT_TIMEOUT_MS);
 	request_hold(receive->agent, &receive->header, now_ns);
 	if (receive->segment_last > 0 && receive->segment_acked == receive->segment_last) {
-		receive->state = MAD_RECEIVE_COMPLETE;
-		segment_timer_set(receive, now_ns, RMPP_LINGER_MS);
+		receive_complete(receive, now_ns);
 		send_ack(receive, mad);
 		return true;
 	}

@@ -257,6 +257,28 @@ static void messages_in_reassembly_are_limited(void **state)
 	assert_answered(RMPP_ABORT, RMPP_STATUS_UNSPECIFIED);
 }
 
+static void delivered_messages_take_no_room_from_new_ones(void **state)
+{
+	struct inbox inbox = {0};
+
+	(void)state;
+	agent_make(1, &sa_server, &inbox);
+	for (uint64_t tid = 0; tid < 3 * MAD_RECEIVES_MAX; tid++) {
+		segment_receive(&(struct segment){RMPP_DATA,
+					RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
+			tid);
+		assert_answered(RMPP_ACK, RMPP_STATUS_OK);
+		assert_int_equal(inbox.count, 1);
+		inbox_empty(&inbox);
+	}
+	/* A copy of a late segment is acknowledged, and not delivered again. */
+	segment_receive(
+		&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
+		3 * MAD_RECEIVES_MAX - 1);
+	assert_answered(RMPP_ACK, RMPP_STATUS_OK);
+	assert_int_equal(inbox.count, 0);
+}
+
 static void impossible_acknowledgement_ends_the_message(void **state)
 {
 	static const struct {
@@ -305,6 +327,7 @@ int main(void)
 		MAD_TEST(segment_beyond_the_window_is_dropped),
 		MAD_TEST(unfinished_message_is_aborted_after_its_time),
 		MAD_TEST(messages_in_reassembly_are_limited),
+		MAD_TEST(delivered_messages_take_no_room_from_new_ones),
 		MAD_TEST(impossible_acknowledgement_ends_the_message),
 	};
 

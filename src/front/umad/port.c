@@ -123,10 +123,15 @@ static int agent_add(int portid, struct attach_agent *agent)
 	return rc ? rc : (int)agent->id;
 }
 
-static void mask_copy(struct attach_agent *agent, const long *method_mask)
+/* Debian's library reports every refusal of the kernel as EPERM. */
+static int agent_register(int portid, struct attach_agent *agent, const long *method_mask)
 {
+	int rc;
+
 	if (method_mask)
 		memcpy(agent->method_mask, method_mask, sizeof(agent->method_mask));
+	rc = agent_add(portid, agent);
+	return rc < 0 ? -EPERM : rc;
 }
 
 int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t oui[3],
@@ -136,28 +141,22 @@ int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t 
 		.class_version = 1,
 		.rmpp_version = rmpp_version,
 		.oui = {oui[0], oui[1], oui[2]}};
-	int rc;
 
 	if (mgmt_class < MAD_CLASS_VENDOR_OUI_FIRST || mgmt_class > MAD_CLASS_VENDOR_OUI_LAST)
 		return -EINVAL;
-	mask_copy(&agent, method_mask);
-	rc = agent_add(portid, &agent);
-	return rc < 0 && rc != -EINVAL ? -EPERM : rc;
+	return agent_register(portid, &agent, method_mask);
 }
 
+/* A vendor class has the OUI of the OpenFabrics Alliance; ibping relies on that. */
 int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version,
 	long method_mask[16 / sizeof(long)])
 {
 	struct attach_agent agent = {.management_class = (uint8_t)mgmt_class,
 		.class_version = (uint8_t)mgmt_version,
-		.rmpp_version = rmpp_version};
-	int rc;
+		.rmpp_version = rmpp_version,
+		.oui = {0x00, 0x14, 0x05}};
 
-	if (mad_class_has_oui((uint8_t)mgmt_class))
-		return -EINVAL;
-	mask_copy(&agent, method_mask);
-	rc = agent_add(portid, &agent);
-	return rc < 0 && rc != -EINVAL ? -EPERM : rc;
+	return agent_register(portid, &agent, method_mask);
 }
 
 int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *agent_id)
