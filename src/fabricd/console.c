@@ -244,6 +244,24 @@ static void dump_port(struct console *console, uint32_t node, uint32_t number)
 	fputc('\n', console->out);
 }
 
+/* What the MAD layer of a host's port has done. */
+static void dump_mads(struct console *console, const struct server_port *port)
+{
+	const struct mad_counters *counters;
+
+	if (!port->mads)
+		return;
+	counters = mad_port_counters(port->mads);
+	fprintf(console->out, "  [%u]\tMADs: %llu sent, %llu received, %llu retried, %llu timed out, "
+			      "%llu unmatched, %llu malformed, %llu aborted\n",
+		port->number, (unsigned long long)counters->sent,
+		(unsigned long long)counters->received, (unsigned long long)counters->retried,
+		(unsigned long long)counters->timed_out,
+		(unsigned long long)(counters->unmatched_requests +
+			counters->unmatched_responses),
+		(unsigned long long)counters->malformed, (unsigned long long)counters->aborted);
+}
+
 static void dump_node(struct console *console, uint32_t index)
 {
 	const struct server_node *attached = &console->server->nodes[index];
@@ -258,6 +276,8 @@ static void dump_node(struct console *console, uint32_t index)
 	fputc('\n', console->out);
 	for (uint32_t port = node.kind == TOPOLOGY_SWITCH ? 0 : 1; port <= node.port_count; port++)
 		dump_port(console, index, port);
+	for (uint32_t i = 0; attached->ports && i < attached->port_count; i++)
+		dump_mads(console, &attached->ports[i]);
 }
 
 static int command_dump(struct console *console)

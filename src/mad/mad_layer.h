@@ -128,7 +128,8 @@ uint32_t mad_agent_number(const struct mad_agent *agent);
  *
  * `bytes`       The message, at least MAD_HEADER_BYTES of it; the rest of a MAD is sent as zero.
  *               More than MAD_BYTES need an agent with RMPP and an active RMPP header.
- * `timeout_ms`  How long to wait for the response to each sending. 0: there is none.
+ * `timeout_ms`  How long to wait for the response to each sending. 0: there is none. Ignored if
+ *               the message is a response.
  * `retries`     How often to send again.
  *
  * Returns 0; -EINVAL for a message that cannot be, or a request with the transaction ID of another

@@ -144,6 +144,9 @@ int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const 
 			(header.transaction_id & UINT32_MAX);
 		if (is_duplicate(agent, &header))
 			return -EINVAL;
+	} else {
+		/* A response has none, though ibping's server sets a timeout for its own. */
+		timeout_ms = 0;
 	}
 	if (!is_segmented && timeout_ms == 0) {
 		send_once(agent, to, &header, bytes, count);
