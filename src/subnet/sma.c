@@ -178,7 +178,7 @@ static uint16_t attribute_get(struct subnet_node *node, uint32_t in_port,
 	case SM_ATTRIBUTE_GUID_INFO:
 		return get_guid_info(node, in_port, modifier, data);
 	case SM_ATTRIBUTE_PORT_INFO:
-		return get_port_info(node, in_port, modifier, m_key, data);
+		return get_port_info(node, in_port, modifier & PORT_NUMBER_MASK, m_key, data);
 	case SM_ATTRIBUTE_PKEY_TABLE:
 		return get_pkey_table(node, in_port, modifier, data);
 	case SM_ATTRIBUTE_SL_TO_VL:

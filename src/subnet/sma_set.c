@@ -338,7 +338,7 @@ uint16_t sma_set(struct subnet *subnet, uint32_t node, uint32_t in_port,
 	case SM_ATTRIBUTE_GUID_INFO:
 		return set_guid_info(subnet, node, in_port, modifier, data);
 	case SM_ATTRIBUTE_PORT_INFO:
-		return set_port_info(subnet, node, in_port, modifier, data);
+		return set_port_info(subnet, node, in_port, modifier & PORT_NUMBER_MASK, data);
 	case SM_ATTRIBUTE_PKEY_TABLE:
 		return set_pkey_table(subnet, node, in_port, modifier, data);
 	case SM_ATTRIBUTE_SL_TO_VL:

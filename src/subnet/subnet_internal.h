@@ -44,6 +44,9 @@ enum {
 
 #define PKEY_FULL_MEMBER 0x8000
 
+/* The port in the modifier of PortInfo (IBTA 14.2.5.6); the upper bits are hints of the manager. */
+#define PORT_NUMBER_MASK 0xff
+
 /* Traps (IBTA 14.2.5.1, table 131). */
 enum trap_number {
 	TRAP_LINK_STATE = 128, /* of a switch */
