@@ -9,8 +9,8 @@
 
 #include "base/arith.h"
 #include "common/packet_story_internal.h"
-#include "wire/cm/mad.h"
 #include "wire/icrc.h"
+#include "wire/infiniband/mad.h"
 #include "wire/timer.h"
 
 enum {
