@@ -190,6 +190,42 @@ static void reset_drops_early_packets(void **state)
 	assert_int_equal(selective_store_count(script.lane.selective), 0);
 }
 
+/* Only a peer that misses some of the responses requests a part that stops early. */
+static void part_of_a_read_is_answered_again(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_send_read(&script, 0, 0, 5 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_drain(&script), 5);
+	script_send_read(&script, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	assert_int_equal(script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1)->payload_bytes,
+		SCRIPT_MTU_BYTES);
+	script_expect_silence(&script);
+	script_send_read(&script, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES - 4);
+	script_expect_silence(&script);
+	script.is_selective = false;
+	script_send_read(&script, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	script_expect_silence(&script);
+}
+
+static void second_part_of_a_read_does_not_replace_the_first(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_send_read(&script, 0, 0, 5 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_drain(&script), 5);
+	script_send_read(&script, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	script_send_read(&script, 3, 3 * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	for (uint32_t i = 1; i < 4; i++) {
+		static const enum opcode opcodes[] = {[1] = OPCODE_RC_READ_RESPONSE_FIRST,
+			[2] = OPCODE_RC_READ_RESPONSE_MIDDLE,
+			[3] = OPCODE_RC_READ_RESPONSE_LAST};
+
+		script_expect(&script, opcodes[i], i);
+	}
+	script_expect_silence(&script);
+}
+
 /* --- the requester --- */
 
 /* Post `count` requests of a packet each, and send them. */
@@ -291,6 +327,112 @@ static void reads_are_counted_anew_after_going_back(void **state)
 	assert_int_equal(rc_from_qp(script.qp)->requester.reads_outstanding, 2);
 }
 
+/* The payload of a response counts up from its PSN. */
+static void expect_read_bytes(uint32_t packets)
+{
+	for (uint32_t i = 0; i < packets; i++)
+		for (uint32_t j = 0; j < SCRIPT_MTU_BYTES; j++)
+			assert_int_equal(script.memory[i * SCRIPT_MTU_BYTES + j],
+				(uint8_t)(script_sent_psn(i).value + j));
+}
+
+static void expect_read_request(uint32_t index, uint32_t packets)
+{
+	const struct packet *packet = script_expect(&script, OPCODE_RC_READ_REQUEST, index);
+
+	assert_int_equal(packet->reth.va, 0x1000 + index * SCRIPT_MTU_BYTES);
+	assert_int_equal(packet->reth.dma_bytes, packets * SCRIPT_MTU_BYTES);
+}
+
+static void only_missing_read_responses_are_requested_again(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, 8 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	expect_read_request(0, 8);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	for (uint32_t i = 3; i < 7; i += 1 + (i == 4)) /* not 1, 2 and 5 */
+		script_send_response(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, i, SCRIPT_MTU_BYTES);
+	expect_read_request(1, 2);
+	expect_read_request(5, 1);
+	script_expect_silence(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 7, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 7, SCRIPT_MTU_BYTES);
+	script_expect_silence(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 1, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 5, SCRIPT_MTU_BYTES);
+	script_expect_no_completion(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 2, SCRIPT_MTU_BYTES);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	expect_read_bytes(8);
+	script_expect_silence(&script);
+}
+
+static void early_read_response_completes_in_its_turn(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_post(&script, WR_RDMA_READ, 1, SEND_SIGNALED);
+	script_post(&script, WR_RDMA_READ, 1, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 4);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 2, 1);
+	expect_read_request(0, 1);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 3, 1);
+	script_expect_silence(&script);
+	script_expect_no_completion(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, SCRIPT_MTU_BYTES);
+	for (uint32_t i = 0; i < 4; i++)
+		script_expect_completion(&script, i, WC_SUCCESS);
+}
+
+static void ack_behind_a_missing_read_response_requests_only_that(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, 2 * SCRIPT_MTU_BYTES, 0);
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 2);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	for (uint32_t i = 0; i < 2; i++)
+		script_send_ack(&script, 2, 2, SCRIPT_UNLIMITED);
+	expect_read_request(1, 1);
+	script_expect_silence(&script);
+	assert_int_equal(script_counter(&script, COUNTER_implied_nak_seq_err), 1);
+}
+
+/* A response that is not placed comes again, too. */
+static void early_atomic_acknowledgement_comes_again(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, SCRIPT_MTU_BYTES, 0);
+	script_post(&script, WR_ATOMIC_FETCH_AND_ADD, 8, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 2);
+	script_send_original(&script, 1, 0x1234);
+	expect_read_request(0, 1);
+	script_expect(&script, OPCODE_RC_FETCH_ADD, 1);
+	script_expect_silence(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, SCRIPT_MTU_BYTES);
+	script_send_original(&script, 1, 0x1234);
+	script_expect_completion(&script, 1, WC_SUCCESS);
+}
+
+static void early_read_response_of_another_length_is_not_placed(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, 3 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 1);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 1, SCRIPT_MTU_BYTES - 1);
+	script_expect_untouched(&script);
+	expect_read_request(0, 2);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 1, SCRIPT_MTU_BYTES - 1);
+	assert_int_equal(script_completion(&script).status, WC_BAD_RESP_ERR);
+}
+
 static void map_that_cannot_be_is_refused(void **state)
 {
 	static const struct {
@@ -383,11 +525,18 @@ int main(void)
 		TEST(early_packet_that_finds_no_receive_request_is_repeated),
 		TEST(early_packet_that_is_wrong_is_refused_in_its_turn),
 		TEST(reset_drops_early_packets),
+		TEST(part_of_a_read_is_answered_again),
+		TEST(second_part_of_a_read_does_not_replace_the_first),
 		TEST(only_holes_are_sent_again),
 		TEST(hole_that_a_later_packet_has_overtaken_is_sent_once_more),
 		TEST(acknowledgement_of_a_hole_ends_its_pass),
 		TEST(lost_read_request_is_sent_again_and_counted_once),
 		TEST(reads_are_counted_anew_after_going_back),
+		TEST(only_missing_read_responses_are_requested_again),
+		TEST(early_read_response_completes_in_its_turn),
+		TEST(ack_behind_a_missing_read_response_requests_only_that),
+		TEST(early_atomic_acknowledgement_comes_again),
+		TEST(early_read_response_of_another_length_is_not_placed),
 		TEST(map_that_cannot_be_is_refused),
 		TEST(map_is_refused_where_selective_repeat_is_off),
 		TEST(packets_say_that_selective_repeat_is_known_until_the_peer_does_not),

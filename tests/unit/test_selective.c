@@ -198,8 +198,10 @@ static uint32_t learn(struct selective_pass *pass, uint64_t bits, uint32_t una, 
 	struct psn *ret_from)
 {
 	struct selective_map map = map_of(bits);
+	struct psn last = psn_from(una + selective_map_last(&map));
 
-	return selective_pass_learn(pass, &map, psn_from(una), psn_from(next), ret_from);
+	return selective_pass_learn(
+		pass, &map, psn_from(una), last, last, psn_from(next), ret_from);
 }
 
 static void expect_holes(

@@ -4,6 +4,13 @@
 #include "ib/rc/rc.h"
 #include "wire/credit.h"
 
+static void una_set(struct rc_requester *requester, struct psn psn)
+{
+	if (!selective_map_is_empty(&requester->placed))
+		selective_map_shift(&requester->placed, (uint32_t)psn_diff(psn, requester->una));
+	requester->una = psn;
+}
+
 /*
  * The peer has executed everything before `target`. Move una there, and complete the work requests
  * before it. A READ or atomic completes only with its response. If a response is missing, una stops
@@ -27,10 +34,10 @@ static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t n
 			break;
 		}
 		if (psn_before(target, end)) {
-			requester->una = target;
+			una_set(requester, target);
 			break;
 		}
-		requester->una = end;
+		una_set(requester, end);
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
 		rc_requester_complete_local(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
@@ -53,6 +60,19 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 	if (!rc->requester.has_gone_back)
 		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
 	rc_recovery_lost(rc, now_ns);
+}
+
+/*
+ * Responses before `end` are missing, as `packet` shows. Request them again: selectively if the
+ * peer can, and `is_complete`, that is if nothing else has to come again.
+ */
+static void responses_missing(struct rc_qp *rc, const struct packet *packet, struct psn end,
+	bool is_complete, uint64_t now_ns)
+{
+	if (rc->is_selective && is_complete && rc->qp.state != QP_ERR)
+		rc_selective_request(rc, end, packet->bth.psn, now_ns);
+	else
+		implied_nak(rc, now_ns);
 }
 
 /*
@@ -130,8 +150,11 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
 		return;
 	}
-	if (!requests_acknowledge(rc, is_ack ? psn_add(psn, 1) : psn, now_ns)) {
-		implied_nak(rc, now_ns);
+	struct psn end = is_ack ? psn_add(psn, 1) : psn;
+
+	if (!requests_acknowledge(rc, end, now_ns)) {
+		/* After any other NAK the peer has to get the refused request again. */
+		responses_missing(rc, packet, end, is_ack || packet_has_map(packet), now_ns);
 		return;
 	}
 	if (is_ack)
@@ -163,7 +186,7 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 	struct rc_requester *requester = &rc->requester;
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
 
-	requester->una = psn_add(requester->una, 1);
+	una_set(requester, psn_add(requester->una, 1));
 	if (psn_equal(requester->una, end)) {
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
 		rc_requester_complete_local(rc, now_ns);
@@ -175,26 +198,34 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 		rc_requester_fail(rc, requester->local_fault, now_ns);
 }
 
-static void read_response(
-	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+/* Place the payload of a READ response. Returns FAULT_NONE, or why that is not possible. */
+static enum fault read_place(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet)
 {
 	uint64_t offset =
 		(uint64_t)(uint32_t)psn_diff(packet->bth.psn, wqe->first_psn) * rc->qp.mtu_bytes;
 	uint64_t expected_bytes = min_u64(rc->qp.mtu_bytes, wqe->total_bytes - offset);
 	enum mr_fault fault;
 
-	if (packet->payload_bytes != expected_bytes) {
-		rc_requester_fail(rc, FAULT_RESPONSE_LENGTH, now_ns);
-		return;
-	}
+	if (packet->payload_bytes != expected_bytes)
+		return FAULT_RESPONSE_LENGTH;
 	fault = sge_scatter(rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, offset,
 		packet->payload_bytes, packet->payload);
-	if (fault) {
-		rc_requester_fail(rc, message_local_fault(fault), now_ns);
-		return;
-	}
+	if (fault)
+		return message_local_fault(fault);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
-	response_placed(rc, wqe, now_ns);
+	return FAULT_NONE;
+}
+
+static void read_response(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+{
+	enum fault fault = read_place(rc, wqe, packet);
+
+	if (fault)
+		rc_requester_fail(rc, fault, now_ns);
+	else
+		response_placed(rc, wqe, now_ns);
 }
 
 static void atomic_response(
@@ -239,6 +270,48 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 }
 
 /*
+ * An earlier response is missing: place this one already, if it is one of a READ. Returns whether
+ * it is placed. The other responses come again in their turn, and so does one with a fault.
+ */
+static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
+{
+	struct rc_requester *requester = &rc->requester;
+	uint32_t ahead = (uint32_t)psn_diff(packet->bth.psn, requester->una);
+	const struct send_wqe *wqe;
+
+	if (packet->info->operation != OPERATION_READ_RESPONSE || rc->qp.state == QP_ERR ||
+		ahead >= SELECTIVE_PACKETS_MAX)
+		return false;
+	if (selective_map_has(&requester->placed, ahead))
+		return true;
+	wqe = rc_selective_find(rc, packet->bth.psn);
+	if (!wqe || wr_table[wqe->opcode].operation != OPERATION_READ ||
+		read_place(rc, wqe, packet))
+		return false;
+	selective_map_set(&requester->placed, ahead);
+	return true;
+}
+
+/*
+ * The response at una was missing, and has come: pass over the responses after it that were placed
+ * before. They acknowledge the requests between them.
+ */
+static void placed_pass(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	while (rc->qp.state != QP_ERR && !selective_map_is_empty(&requester->placed)) {
+		if (!selective_map_has(&requester->placed, 0))
+			requests_acknowledge(rc,
+				psn_add(requester->una, selective_map_last(&requester->placed)),
+				now_ns);
+		if (rc->qp.state == QP_ERR || !selective_map_has(&requester->placed, 0))
+			return;
+		response_placed(rc, wqe_awaited(rc), now_ns);
+	}
+}
+
+/*
  * Process a READ response or atomic acknowledgement. It also acknowledges all requests before its
  * own request.
  */
@@ -247,7 +320,10 @@ static void response_receive(struct rc_qp *rc, const struct packet *packet, uint
 	bool is_atomic_ack = packet->info->operation == OPERATION_ATOMIC_ACK;
 
 	if (!requests_acknowledge(rc, packet->bth.psn, now_ns)) {
-		implied_nak(rc, now_ns);
+		bool is_placed = rc->is_selective && response_place_early(rc, packet);
+
+		responses_missing(
+			rc, packet, psn_add(packet->bth.psn, is_placed ? 0 : 1), true, now_ns);
 		return;
 	}
 	const struct send_wqe *wqe = wqe_awaited(rc);
@@ -259,6 +335,8 @@ static void response_receive(struct rc_qp *rc, const struct packet *packet, uint
 	if (packet->info->headers & HEADER_AETH)
 		credit_update(rc, &packet->aeth);
 	response_take(rc, wqe, packet, now_ns);
+	if (!selective_map_is_empty(&rc->requester.placed))
+		placed_pass(rc, now_ns);
 }
 
 /* An unsolicited ACK repeats the newest PSN to report new receive requests (IBTA 9.7.7.2.3). */

@@ -223,6 +223,7 @@ static void rc_check(const struct qp *qp)
 	assert(!psn_before(requester->next, requester->cursor));
 	if (requester->selective.is_active)
 		assert(psn_before(requester->cursor, requester->selective.end));
+	assert(!selective_map_has(&requester->placed, 0));
 	assert(requester->reads_outstanding <= QP_INIT_RD_ATOMIC_MAX);
 	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
 	assert(requester->window_packets >= 1 &&

@@ -126,6 +126,8 @@ struct rc_requester {
 	bool has_gone_back;
 	bool was_probed; /* the retry or probe timer has sent the packet at `una` again */
 	struct selective_pass selective; /* the packets that the peer has, of those after `una` */
+	/* READ responses that were placed before an earlier one; the first bit is for `una` */
+	struct selective_map placed;
 	/* Why the work request at wqe_index cannot be executed, or FAULT_NONE */
 	enum fault local_fault;
 
@@ -360,6 +362,15 @@ bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *p
 
 /* A selective NAK for una has come: send the packets that the peer lacks. */
 void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+
+/*
+ * All requests before `end` were executed, and all their responses were sent, as an answer with the
+ * PSN `newest` shows. Request those responses again that are neither placed nor acknowledged.
+ */
+void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns);
+
+/* The started work request to which `psn` belongs; NULL: none. */
+const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn);
 
 /*
  * The packet at the cursor was sent, or una has advanced: move the cursor to the next hole, or

@@ -76,8 +76,12 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	uint32_t sent = wqe->is_started ? (uint32_t)psn_diff(requester->cursor, wqe->first_psn) : 0;
 	uint32_t total = wqe->is_started ? wqe->packet_count
 					 : message_packet_count(&rc->qp, wqe->total_bytes);
-	uint32_t to_chunk_end = RC_READ_CHUNK_PACKETS - sent % RC_READ_CHUNK_PACKETS;
-	return min_u32(to_chunk_end, total - sent);
+	uint32_t count =
+		min_u32(RC_READ_CHUNK_PACKETS - sent % RC_READ_CHUNK_PACKETS, total - sent);
+	if (requester->selective.is_active)
+		count = min_u32(
+			count, selective_pass_run(&requester->selective, requester->cursor));
+	return count;
 }
 
 /* Does message `ssn` take a receive request that the peer is not known to have? */
@@ -349,8 +353,8 @@ static size_t data_packet(
 	packet.xrceth.srqn = wqe->srqn;
 	packet.bth.psn = requester->cursor;
 	packet.bth.is_selective = rc->is_selective;
-	packet.bth.ack_requested = requester->selective.is_active ||
-		needs_ack_request(rc, wqe, packet.info);
+	packet.bth.ack_requested =
+		requester->selective.is_active || needs_ack_request(rc, wqe, packet.info);
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
 	if (!psn_equal(requester->cursor, requester->next)) /* this packet was sent before */

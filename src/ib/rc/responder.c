@@ -319,6 +319,20 @@ static enum refusal request_execute(
 }
 
 /*
+ * Queue the responses from `start` up to `stop` again. An answer that is still pending has more
+ * that the peer misses, so the new answer spans both.
+ */
+static void part_queue(
+	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
+{
+	if (resource->is_pending && psn_before(resource->next, start))
+		start = resource->next;
+	if (resource->is_pending && psn_before(stop, resource->stop))
+		stop = resource->stop;
+	rc_response_queue(rc, resource, start, stop);
+}
+
+/*
  * Answer a repeated READ request, perhaps for the rest of its range only. Any other range is no
  * duplicate and is dropped (IBTA C9-73 to C9-76).
  */
@@ -332,10 +346,15 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
 
-	/*
-	 * A part that stops early would end in the middle of the message, which no peer requests.
-	 */
-	if (is_inside && psn_equal(stop, resource->end))
+	bool is_selective = rc->is_selective && packet->bth.is_selective;
+	bool is_whole = packet->reth.dma_bytes && packet->reth.dma_bytes % rc->qp.mtu_bytes == 0;
+
+	/* Only a peer that misses some of the responses requests a part that stops early. */
+	if (!is_inside || (!psn_equal(stop, resource->end) && !(is_selective && is_whole)))
+		return;
+	if (is_selective)
+		part_queue(rc, resource, packet->bth.psn, stop);
+	else
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
 }
 

@@ -89,17 +89,19 @@ void rc_selective_step(struct rc_qp *rc)
 	cursor_move(rc, pass->is_active ? hole : requester->next);
 }
 
-void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+/*
+ * The peer has the packets of `map`, and all others before `end` are lost: begin or continue a
+ * pass over these. Returns whether there are new holes.
+ */
+static bool holes_send(struct rc_qp *rc, const struct selective_map *map, struct psn end,
+	struct psn newest, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 	struct selective_pass *pass = &requester->selective;
 	struct psn from;
-	uint32_t holes;
+	uint32_t holes = selective_pass_learn(
+		pass, map, requester->una, end, newest, requester->next, &from);
 
-	lane_count_selective(rc->qp.lane, LANE_SELECTIVE_NAKS);
-	if (requester->rnr_until_ns != DEADLINE_NEVER)
-		return;
-	holes = selective_pass_learn(pass, &packet->map, requester->una, requester->next, &from);
 	if (holes && !pass->is_active) {
 		if (!psn_equal(requester->cursor, requester->next))
 			reads_recount(rc);
@@ -111,9 +113,72 @@ void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t no
 		rc_selective_step(rc);
 	}
 	if (!holes)
-		return;
+		return false;
 	rc_recovery_holes(rc, holes, now_ns);
 	qp_schedule(&rc->qp, LANE_TX_DATA);
+	return true;
+}
+
+void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	struct psn last = psn_add(rc->requester.una, selective_map_last(&packet->map));
+
+	lane_count_selective(rc->qp.lane, LANE_SELECTIVE_NAKS);
+	if (rc->requester.rnr_until_ns == DEADLINE_NEVER)
+		holes_send(rc, &packet->map, last, last, now_ns);
+}
+
+const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn)
+{
+	struct send_queue *sq = rc->qp.sq;
+
+	for (uint32_t index = sq->completed; index != sq->posted; index++) {
+		const struct send_wqe *wqe = sq_at(sq, index);
+
+		if (!wqe->is_started)
+			return NULL;
+		if (psn_before(psn, psn_add(wqe->first_psn, wqe->packet_count)))
+			return wqe;
+	}
+	return NULL;
+}
+
+/*
+ * The packets before `end` that need no response, because the peer has acknowledged these, and the
+ * placed responses.
+ */
+static struct selective_map map_of_responses(const struct rc_qp *rc, struct psn end)
+{
+	const struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+	struct selective_map map = requester->placed;
+	struct psn psn = requester->una;
+
+	for (uint32_t index = sq->completed; psn_before(psn, end); index++) {
+		const struct send_wqe *wqe = sq_at(sq, index);
+		struct psn stop = psn_add(wqe->first_psn, wqe->packet_count);
+
+		for (; psn_before(psn, end) && psn_before(psn, stop); psn = psn_add(psn, 1)) {
+			uint32_t ahead = (uint32_t)psn_diff(psn, requester->una);
+
+			if (ahead >= SELECTIVE_PACKETS_MAX)
+				return map;
+			if (!rc_wqe_has_answer(wqe))
+				selective_map_set(&map, ahead);
+		}
+	}
+	return map;
+}
+
+void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns)
+{
+	struct selective_map map;
+
+	if (rc->requester.rnr_until_ns != DEADLINE_NEVER)
+		return;
+	map = map_of_responses(rc, end);
+	if (holes_send(rc, &map, end, newest, now_ns))
+		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
 }
 
 /* --- the responder --- */

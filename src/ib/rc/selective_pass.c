@@ -13,11 +13,19 @@ struct psn selective_pass_hole(const struct selective_pass *pass, struct psn fro
 	return psn_before(from, pass->end) ? from : pass->end;
 }
 
-uint32_t selective_pass_learn(struct selective_pass *pass, const struct selective_map *map,
-	struct psn una, struct psn next, struct psn *ret_from)
+uint32_t selective_pass_run(const struct selective_pass *pass, struct psn hole)
 {
-	struct psn last = psn_add(una, selective_map_last(map));
-	bool is_overtaken = pass->is_open && !psn_before(last, pass->sent);
+	uint32_t count = 1;
+
+	while (psn_before(psn_add(hole, count), pass->end) && is_hole(pass, psn_add(hole, count)))
+		count++;
+	return count;
+}
+
+uint32_t selective_pass_learn(struct selective_pass *pass, const struct selective_map *map,
+	struct psn una, struct psn end, struct psn newest, struct psn next, struct psn *ret_from)
+{
+	bool is_overtaken = pass->is_open && !psn_before(newest, pass->sent);
 	uint32_t holes = 0;
 
 	if (!pass->is_open || is_overtaken || psn_before(pass->end, una))
@@ -25,11 +33,11 @@ uint32_t selective_pass_learn(struct selective_pass *pass, const struct selectiv
 	pass->base = una;
 	pass->map = *map;
 	*ret_from = pass->end;
-	if (!psn_before(pass->end, last))
+	if (!psn_before(pass->end, end))
 		return 0;
-	for (struct psn psn = pass->end; psn_before(psn, last); psn = psn_add(psn, 1))
+	for (struct psn psn = pass->end; psn_before(psn, end); psn = psn_add(psn, 1))
 		holes += is_hole(pass, psn);
-	pass->end = last;
+	pass->end = end;
 	*ret_from = selective_pass_hole(pass, *ret_from);
 	if (!holes)
 		return 0;

@@ -49,19 +49,25 @@ static inline bool selective_map_is_possible(
 }
 
 /*
- * The peer has sent a map, which is possible. `una` is the NAK's PSN, and the oldest packet that is
- * not acknowledged.
+ * The peer has the packets of `map`, whose first bit is for `una`, the oldest packet that is not
+ * acknowledged. The other packets before `end` are holes.
+ *
+ * `newest`  The newest packet that the peer has shown to have.
+ * `next`    The PSN after the last packet that was ever sent.
  *
  * Returns the number of holes to send that the round has not sent yet, from *ret_from on.
  */
 uint32_t selective_pass_learn(struct selective_pass *pass, const struct selective_map *map,
-	struct psn una, struct psn next, struct psn *ret_from);
+	struct psn una, struct psn end, struct psn newest, struct psn next, struct psn *ret_from);
 
 /*
  * The first hole at `from` or after it; pass->end when the round has no further one. `from` is not
  * before pass->base.
  */
 struct psn selective_pass_hole(const struct selective_pass *pass, struct psn from);
+
+/* The number of consecutive holes from `hole`, which is one, on. */
+uint32_t selective_pass_run(const struct selective_pass *pass, struct psn hole);
 
 /* `una` has advanced: a round of which every packet is acknowledged ends. */
 static inline void selective_pass_advance(struct selective_pass *pass, struct psn una)
