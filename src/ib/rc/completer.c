@@ -4,11 +4,11 @@
 #include "ib/rc/rc.h"
 #include "wire/credit.h"
 
-static void una_set(struct rc_requester *requester, struct psn psn)
+/* una has advanced by `packets`. */
+static inline void placed_shift(struct rc_requester *requester, uint32_t packets)
 {
 	if (!selective_map_is_empty(&requester->placed))
-		selective_map_shift(&requester->placed, (uint32_t)psn_diff(psn, requester->una));
-	requester->una = psn;
+		selective_map_shift(&requester->placed, packets);
 }
 
 /*
@@ -34,18 +34,20 @@ static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t n
 			break;
 		}
 		if (psn_before(target, end)) {
-			una_set(requester, target);
+			requester->una = target;
 			break;
 		}
-		una_set(requester, end);
+		requester->una = end;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
 		rc_requester_complete_local(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return false;
 	}
 	uint32_t packets = (uint32_t)psn_diff(requester->una, before);
-	if (packets)
+	if (packets) {
+		placed_shift(requester, packets);
 		rc_recovery_advanced(rc, packets, now_ns);
+	}
 	if (requester->local_fault && sq->completed == requester->wqe_index) {
 		rc_requester_fail(rc, requester->local_fault, now_ns);
 		return false;
@@ -186,7 +188,8 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 	struct rc_requester *requester = &rc->requester;
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
 
-	una_set(requester, psn_add(requester->una, 1));
+	requester->una = psn_add(requester->una, 1);
+	placed_shift(requester, 1);
 	if (psn_equal(requester->una, end)) {
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
 		rc_requester_complete_local(rc, now_ns);

@@ -379,6 +379,14 @@ const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn)
  */
 void rc_selective_step(struct rc_qp *rc);
 
+/* How many of the PSNs from the cursor on to request at once: in a pass, only holes. */
+static inline uint32_t rc_selective_limit(const struct rc_requester *requester, uint32_t packets)
+{
+	if (!requester->selective.is_active)
+		return packets;
+	return min_u32(packets, selective_pass_run(&requester->selective, requester->cursor));
+}
+
 /* Store a packet that is `ahead` packets after the expected one, and queue a selective NAK. */
 void rc_selective_store(struct rc_qp *rc, const struct packet *packet, uint32_t ahead);
 

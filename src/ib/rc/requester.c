@@ -76,12 +76,8 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	uint32_t sent = wqe->is_started ? (uint32_t)psn_diff(requester->cursor, wqe->first_psn) : 0;
 	uint32_t total = wqe->is_started ? wqe->packet_count
 					 : message_packet_count(&rc->qp, wqe->total_bytes);
-	uint32_t count =
-		min_u32(RC_READ_CHUNK_PACKETS - sent % RC_READ_CHUNK_PACKETS, total - sent);
-	if (requester->selective.is_active)
-		count = min_u32(
-			count, selective_pass_run(&requester->selective, requester->cursor));
-	return count;
+	uint32_t to_chunk_end = RC_READ_CHUNK_PACKETS - sent % RC_READ_CHUNK_PACKETS;
+	return min_u32(to_chunk_end, total - sent);
 }
 
 /* Does message `ssn` take a receive request that the peer is not known to have? */
@@ -371,7 +367,8 @@ static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 	const struct rc_requester *requester = &rc->requester;
 	uint64_t offset =
 		(uint64_t)(uint32_t)psn_diff(requester->cursor, wqe->first_psn) * rc->qp.mtu_bytes;
-	uint64_t chunk_bytes = (uint64_t)packets_at_cursor(rc, wqe) * rc->qp.mtu_bytes;
+	uint32_t packets = rc_selective_limit(requester, packets_at_cursor(rc, wqe));
+	uint64_t chunk_bytes = (uint64_t)packets * rc->qp.mtu_bytes;
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
@@ -434,8 +431,9 @@ static void packets_sent(
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
 	struct psn psn = requester->cursor;
 
-	requester->cursor =
-		psn_add(requester->cursor, has_answer ? packets_at_cursor(rc, wqe) : packets);
+	if (has_answer)
+		packets = rc_selective_limit(requester, packets_at_cursor(rc, wqe));
+	requester->cursor = psn_add(requester->cursor, packets);
 	if (has_answer && !requester->selective.is_active) {
 		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
 			QP_INIT_RD_ATOMIC_MAX;
