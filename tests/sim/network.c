@@ -250,12 +250,17 @@ static void result_check(struct run *run)
 	run_check(run, run->may_discard || !net_discards(&run->net), "a frame was discarded", 0);
 }
 
-/* Returns the events of the run. */
-static uint64_t network_run(uint64_t seed, uint64_t *lost_frames)
+/* What all runs did. */
+struct sums {
+	uint64_t events;
+	uint64_t lost_frames;
+	uint64_t hash; /* of all their histories */
+};
+
+static void network_run(uint64_t seed, struct sums *sums)
 {
 	struct run *run = (struct run *)malloc(sizeof(*run));
 	uint64_t at_ps = 0;
-	uint64_t events;
 
 	if (!run)
 		abort();
@@ -271,21 +276,20 @@ static uint64_t network_run(uint64_t seed, uint64_t *lost_frames)
 	}
 	result_check(run);
 	for (uint32_t i = 0; i < run->net.fabric->port_count; i++)
-		*lost_frames += run->net.fabric->ports[i].lost_frames;
-	events = run->net.fabric->event_count;
+		sums->lost_frames += run->net.fabric->ports[i].lost_frames;
+	sums->events += run->net.fabric->event_count;
+	sums->hash = mix_u64(sums->hash ^ run->net.fabric->hash);
 	engine_hosts_destroy(run->hosts);
 	fabric_destroy(run->net.fabric);
 	arena_memory_free(run->memory, ARENA_BYTES);
 	free(run);
-	return events;
 }
 
 int main(int argc, char **argv)
 {
 	unsigned long long first = 1;
 	unsigned long long last = 100;
-	uint64_t lost_frames = 0;
-	uint64_t events = 0;
+	struct sums sums = {0};
 
 	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
 		last = first;
@@ -296,8 +300,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (unsigned long long seed = first; seed <= last; seed++)
-		events += network_run(seed, &lost_frames);
-	printf("%llu seeds: %llu events, %llu frames lost\n", last - first + 1,
-		(unsigned long long)events, (unsigned long long)lost_frames);
+		network_run(seed, &sums);
+	printf("%llu seeds: %llu events, %llu frames lost, hash %016llx\n", last - first + 1,
+		(unsigned long long)sums.events, (unsigned long long)sums.lost_frames,
+		(unsigned long long)sums.hash);
 	return 0;
 }
