@@ -11,7 +11,13 @@ enum {
 	TIMEOUT_MS = 1000,
 	RETRIES = 4,
 	RESP_TIME = 16,
+	CAPABILITY_MASK_MATCH = 1 << 13, /* of ClassPortInfo: see below */
 };
+
+/* In a modifier: ports have all bits of the query's CapabilityMask, and may have more. */
+#define MODIFIER_MASK_MATCH 0x80000000u
+/* The bit of the CapabilityMask in the component mask of a PortInfoRecord (IBTA 15.2.5.3). */
+#define COMPONENT_CAPABILITY_MASK (1u << 7)
 
 struct waiting_query {
 	struct mad_address from;
@@ -106,6 +112,21 @@ static void nodes_get(
 	}
 }
 
+/* Has the port the CapabilityMask of the query? */
+static bool capabilities_match(
+	const struct manager_query *query, const uint8_t *asked_bytes, const uint8_t *bytes)
+{
+	struct ib_port_info asked, info;
+
+	if (!(query->component_mask & COMPONENT_CAPABILITY_MASK))
+		return true;
+	ib_port_info_decode(&asked, asked_bytes);
+	ib_port_info_decode(&info, bytes);
+	if (query->modifier & MODIFIER_MASK_MATCH)
+		return !(asked.capability_mask & ~info.capability_mask);
+	return asked.capability_mask == info.capability_mask;
+}
+
 static void port_info_add(struct subnet *subnet, const struct manager_query *query, uint16_t lid,
 	const struct manager_lid *at, uint32_t port, struct manager_records *records)
 {
@@ -116,6 +137,8 @@ static void port_info_add(struct subnet *subnet, const struct manager_query *que
 	if (!sa_port_info_matches(&record, &asked, query->component_mask) ||
 		!attribute_read(
 			subnet, at->node - 1, at->port, SM_ATTRIBUTE_PORT_INFO, port, record.info))
+		return;
+	if (!capabilities_match(query, asked.info, record.info))
 		return;
 	/* The M_Key is the manager's secret (IBTA 15.2.5.3). */
 	memset(record.info, 0, 8);
@@ -162,6 +185,7 @@ static void class_port_info_get(struct manager_records *records)
 	const struct ib_class_port_info info = {
 		.base_version = MAD_BASE_VERSION,
 		.class_version = SA_CLASS_VERSION,
+		.capability_mask = CAPABILITY_MASK_MATCH,
 		.resp_time = RESP_TIME,
 	};
 	uint8_t *to = manager_records_add(records);
@@ -273,6 +297,7 @@ static void query_answer(struct manager_answers *answers, const struct waiting_q
 	query = (struct manager_query){
 		.method = header.method,
 		.attribute_id = header.attribute_id,
+		.modifier = header.attribute_modifier,
 		.component_mask = sa.component_mask,
 		.record = waiting->mad + SA_DATA_OFFSET,
 	};

@@ -77,6 +77,7 @@ int manager_route_groups(struct subnet *subnet);
 struct manager_query {
 	uint8_t method;
 	uint16_t attribute_id;
+	uint32_t modifier;
 	uint64_t component_mask;
 	const uint8_t *record; /* SA_DATA_BYTES, in the query's MAD */
 };

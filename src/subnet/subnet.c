@@ -357,8 +357,13 @@ int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, 
 		return 0;
 	at->info.capability_mask = mask;
 	at->user_capabilities = (at->user_capabilities | set) & ~clear;
-	manager_notice_change(subnet);
 	trap_capability(subnet, node, port);
+	/*
+	 * At once: the program that has set IsSM may look for other managers before the next
+	 * subnet_advance().
+	 */
+	manager_notice_change(subnet);
+	manager_advance(subnet);
 	return 0;
 }
 

@@ -33,8 +33,8 @@ static const char topology_text[] = "Switch 4 \"s1\"\n"
 
 enum { H1 = 2, H2 = 3, NODES = 4, STEPS = 48, STEP_BYTES = 40 };
 
-static void frame_check(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
-	uint32_t frame_bytes)
+static void frame_check(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
 	struct ib_frame headers;
 
@@ -97,9 +97,9 @@ static void query_fill(const struct subnet *subnet, const uint8_t *step, uint8_t
 	static const uint8_t attributes[] = {0x01, 0x11, 0x12, 0x18, 0x31, 0x35, 0x38, 0x38, 0x38};
 	const uint8_t attribute = attributes[step[5] % sizeof(attributes)];
 	uint8_t *record = mad + SA_DATA_OFFSET;
-	const struct sa_header sa = {
-		.component_mask = attribute == 0x38 ? get_be32(step + 18) | 0x130c7
-						    : get_be32(step + 18) & get_be32(step + 22)};
+	const struct sa_header sa = {.component_mask = attribute == 0x38
+			? get_be32(step + 18) | 0x130c7
+			: get_be32(step + 18) & get_be32(step + 22)};
 	struct subnet_port_view view;
 
 	put_be16(mad + 16, attribute);
@@ -124,8 +124,8 @@ static void mad_send(
 	static const uint8_t classes[] = {MAD_CLASS_SUBN_DIRECTED, MAD_CLASS_SUBN_DIRECTED,
 		MAD_CLASS_SUBN_LID_ROUTED, MAD_CLASS_PERF, MAD_CLASS_SUBN_ADM, MAD_CLASS_CM};
 	static const uint8_t methods[] = {MAD_METHOD_GET, MAD_METHOD_SET, MAD_METHOD_SET,
-		MAD_METHOD_TRAP_REPRESS, MAD_METHOD_TRAP, MAD_METHOD_GET_RESP,
-		MAD_METHOD_GET_TABLE, MAD_METHOD_DELETE};
+		MAD_METHOD_TRAP_REPRESS, MAD_METHOD_TRAP, MAD_METHOD_GET_RESP, MAD_METHOD_GET_TABLE,
+		MAD_METHOD_DELETE};
 	const uint8_t class = classes[step[0] % sizeof(classes)];
 	const bool is_subnet = mad_class_is_subnet(class);
 	const bool is_directed = class == MAD_CLASS_SUBN_DIRECTED;
@@ -147,7 +147,9 @@ static void mad_send(
 		.pkey = step[12] ? 0xffff : 0x8001,
 		.dest_qpn = is_subnet ? SMI_QPN : GSI_QPN,
 		.source_qpn = is_subnet ? SMI_QPN : GSI_QPN,
-		.qkey = is_subnet ? 0 : step[13] ? GSI_QKEY : 1,
+		.qkey = is_subnet  ? 0
+			: step[13] ? GSI_QKEY
+				   : 1,
 	};
 	uint8_t mad[MAD_BYTES], bytes[MAD_FRAME_BYTES_MAX];
 

@@ -13,8 +13,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const words[] = {"Switch", "Ca", "Hca", " ", "\t", "\n", "\n\n", "[1]", "[2]",
-	"\"a\"", "\"b\"", "\"c\"", "2", "8", "# \"x\" 4xEDR", "w=4", "caguid=", "switchguid=", "0x12",
-	"(12)", "[ext 1]", "Switch 2 \"a\"\n", "Ca 1 \"b\"\n", "[1] \"b\"[1]\n"};
+	"\"a\"", "\"b\"", "\"c\"", "2", "8", "# \"x\" 4xEDR", "w=4",
+	"caguid=", "switchguid=", "0x12", "(12)", "[ext 1]", "Switch 2 \"a\"\n", "Ca 1 \"b\"\n",
+	"[1] \"b\"[1]\n"};
 
 static void cables_check(const struct subnet_topology *topology)
 {
