@@ -57,7 +57,7 @@ static void port_info_init(const struct subnet_node *node, uint32_t port, struct
 		.neighbor_mtu = MTU_4096,
 		.mtu_cap = MTU_4096,
 		.vl_cap = VL_CAP,
-		.operational_vls = 1,
+		.operational_vls = VL_CAP, /* OpenSM trains a link again to change them */
 		.vl_arbitration_high_cap = VL_ARBITRATION_CAP,
 		.vl_arbitration_low_cap = VL_ARBITRATION_CAP,
 		.guid_cap = is_end_port ? SUBNET_GUIDS_MAX : 0,
