@@ -167,6 +167,20 @@ static void disabled_port_stays_down_until_it_polls(void **state)
 	fixture_done(&fixture);
 }
 
+/* OpenSM's lash and dfsssp count the lanes before OpenSM has set any port. */
+static void all_lanes_of_a_port_are_operational_from_the_start(void **state)
+{
+	static struct fixture fixture;
+	const struct ib_port_info *info;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, false);
+	info = fixture_port(&fixture, S1, 3).info;
+	assert_int_equal(info->operational_vls, info->vl_cap);
+	assert_int_equal(info->vl_cap, 4);
+	fixture_done(&fixture);
+}
+
 static void to_lid_7(struct ib_port_info *info)
 {
 	info->lid = 7;
@@ -444,6 +458,7 @@ int main(void)
 		cmocka_unit_test(port_goes_from_init_over_armed_to_active),
 		cmocka_unit_test(port_set_down_trains_its_link_again),
 		cmocka_unit_test(disabled_port_stays_down_until_it_polls),
+		cmocka_unit_test(all_lanes_of_a_port_are_operational_from_the_start),
 		cmocka_unit_test(port_info_takes_valid_values_only),
 		cmocka_unit_test(table_of_a_node_reads_as_it_was_written),
 		cmocka_unit_test(first_guid_of_a_port_cannot_be_set),
