@@ -161,6 +161,7 @@ static void disabled_port_stays_down_until_it_polls(void **state)
 		fixture_port(&fixture, S1, 2).info->port_physical_state, IB_PHYSICAL_DISABLED);
 	assert_int_equal(subnet_cable_cut(fixture.subnet, H2, 1, 0), 0);
 	assert_int_equal(subnet_cable_join(fixture.subnet, H2, 1, 0), 0);
+	assert_int_equal(subnet_cable_join(fixture.subnet, S1, 2, 0), 0);
 	assert_int_equal(state_of(&fixture, H2, 1), IB_PORT_DOWN);
 	assert_int_equal(port_info_set(&fixture, to_s1, 2, to_polling), 0);
 	assert_int_equal(state_of(&fixture, H2, 1), IB_PORT_INIT);

@@ -40,6 +40,24 @@ static void frame_to_an_unknown_lid_is_dropped_at_the_switch(void **state)
 	fixture_done(&fixture);
 }
 
+static void frame_never_leaves_by_the_port_that_it_came_in(void **state)
+{
+	static struct fixture fixture;
+	const struct ib_switch_info info = {.linear_fdb_top = 63};
+	uint8_t to_1[64], switch_info[64];
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	memset(to_1, 1, sizeof(to_1));
+	ib_switch_info_encode(&info, switch_info);
+	table_set(&fixture, "\1", SM_ATTRIBUTE_LINEAR_FORWARDING, 0, to_1, 64);
+	table_set(&fixture, "\1", SM_ATTRIBUTE_SWITCH_INFO, 0, switch_info, 20);
+	data_send(&fixture, H1, 50, 0xffff);
+	assert_int_equal(fixture_port(&fixture, S1, 1).counters->port_rcv_switch_relay_errors, 1);
+	assert_int_equal(fixture_port(&fixture, H1, 1).counters->port_rcv_errors, 0);
+	fixture_done(&fixture);
+}
+
 /* Both switches say that the other one knows the LID. */
 static void frame_in_a_loop_of_routes_comes_to_an_end(void **state)
 {
@@ -108,6 +126,32 @@ static void port_that_is_not_active_sends_no_data(void **state)
 	data_send(&fixture, H1, 2, 0xffff);
 	assert_int_equal(fixture_port(&fixture, H1, 1).counters->port_xmit_discards, 1);
 	assert_int_equal(fixture.traced, 0);
+	fixture_done(&fixture);
+}
+
+/* The switch's port is armed: it takes data, and sends none. */
+static void port_of_a_switch_that_is_not_active_forwards_no_data(void **state)
+{
+	static struct fixture fixture;
+	struct ib_port_info info;
+	uint8_t data[64];
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	subnet_manager_enable(fixture.subnet, false);
+	info = *fixture_port(&fixture, S1, 2).info;
+	info.port_physical_state = 0;
+	for (info.port_state = IB_PORT_DOWN; info.port_state <= IB_PORT_ARMED;
+		info.port_state += 2) {
+		ib_port_info_encode(&info, data);
+		table_set(&fixture, "\1", SM_ATTRIBUTE_PORT_INFO, 2, data, 64);
+	}
+	assert_int_equal(fixture_port(&fixture, S1, 2).info->port_state, IB_PORT_ARMED);
+	data_send(&fixture, H1, fixture_lid(&fixture, H2), 0xffff);
+	assert_int_equal(fixture.delivered_count, 0);
+	assert_int_equal(fixture_port(&fixture, S1, 2).counters->port_xmit_discards, 1);
+	assert_int_equal(fixture_port(&fixture, S1, 2).counters->port_xmit_packets,
+		fixture_port(&fixture, H2, 1).counters->port_rcv_packets);
 	fixture_done(&fixture);
 }
 
@@ -390,10 +434,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frame_to_an_unknown_lid_is_dropped_at_the_switch),
+		cmocka_unit_test(frame_never_leaves_by_the_port_that_it_came_in),
 		cmocka_unit_test(frame_in_a_loop_of_routes_comes_to_an_end),
 		cmocka_unit_test(frame_longer_than_the_mtu_is_not_sent),
 		cmocka_unit_test(malformed_frame_is_dropped_and_counted),
 		cmocka_unit_test(port_that_is_not_active_sends_no_data),
+		cmocka_unit_test(port_of_a_switch_that_is_not_active_forwards_no_data),
 		cmocka_unit_test(service_level_without_a_lane_is_dropped),
 		cmocka_unit_test(frame_of_another_partition_is_refused_by_the_port),
 		cmocka_unit_test(limited_members_do_not_reach_each_other),

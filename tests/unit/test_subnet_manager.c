@@ -62,6 +62,34 @@ static void data_reach_every_host_by_its_lid(void **state)
 	fixture_done(&fixture);
 }
 
+/* Three switches in a triangle, a host at each: no route goes over a third switch. */
+static void routes_have_the_fewest_hops(void **state)
+{
+	static const char triangle[] =
+		"Switch 4 \"s1\"\n[1] \"h1\"[1]\n[2] \"s2\"[3]\n[3] \"s3\"[2]\n"
+		"\n"
+		"Switch 4 \"s2\"\n[1] \"h2\"[1]\n[2] \"s3\"[3]\n"
+		"\n"
+		"Switch 4 \"s3\"\n[1] \"h3\"[1]\n"
+		"\n"
+		"Ca 1 \"h1\"\n\nCa 1 \"h2\"\n\nCa 1 \"h3\"\n";
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, triangle, true);
+	for (uint32_t s = 0; s < 3; s++) {
+		const uint32_t next = (s + 1) % 3, previous = (s + 2) % 3;
+		const uint16_t lids[3] = {fixture_port(&fixture, 3, 1).info->lid,
+			fixture_port(&fixture, 4, 1).info->lid,
+			fixture_port(&fixture, 5, 1).info->lid};
+
+		assert_int_equal(subnet_switch_route(fixture.subnet, s, lids[s]), 1);
+		assert_int_equal(subnet_switch_route(fixture.subnet, s, lids[next]), 2);
+		assert_int_equal(subnet_switch_route(fixture.subnet, s, lids[previous]), 3);
+	}
+	fixture_done(&fixture);
+}
+
 static void data_take_the_other_cable_after_a_cut(void **state)
 {
 	static struct fixture fixture;
@@ -301,6 +329,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(manager_makes_all_ports_active_with_lids_of_their_own),
 		cmocka_unit_test(data_reach_every_host_by_its_lid),
+		cmocka_unit_test(routes_have_the_fewest_hops),
 		cmocka_unit_test(data_take_the_other_cable_after_a_cut),
 		cmocka_unit_test(adapters_without_a_switch_reach_each_other),
 		cmocka_unit_test(manager_steps_back_while_an_adapter_has_one),

@@ -85,7 +85,7 @@ static struct smp_step step_back(uint8_t *mad, bool is_switch, uint8_t in_port)
 
 struct smp_step smp_step(uint8_t mad[MAD_BYTES], bool is_switch, uint8_t in_port)
 {
-	if (mad[HOP_COUNT] > SMP_HOPS_MAX || mad[HOP_POINTER] > mad[HOP_COUNT] + 1)
+	if (mad[HOP_COUNT] > SMP_HOPS_MAX)
 		return smp_discard;
 	return get_be16(mad + STATUS) & SMP_STATUS_DIRECTION ? step_back(mad, is_switch, in_port)
 							     : step_out(mad, is_switch, in_port);
