@@ -44,7 +44,9 @@ void manager_destroy(struct subnet_manager *manager)
 	if (!manager)
 		return;
 	manager_answer_destroy(manager);
-	manager_groups_destroy(manager);
+	if (manager->groups)
+		manager_groups_clear(manager);
+	free(manager->groups);
 	free(manager->lids);
 	free(manager);
 }
@@ -95,6 +97,29 @@ static bool other_manager_exists(const struct subnet *subnet)
 	return false;
 }
 
+/* The groups were another manager's, or are those from before it came: their members join again. */
+static void clients_reregister(struct subnet *subnet)
+{
+	const struct subnet_manager *manager = subnet->manager;
+
+	for (uint32_t lid = 1; lid <= manager->lid_last; lid++)
+		if (manager->lids[lid].node && manager->lids[lid].port)
+			subnet_event_send(subnet, manager->lids[lid].node - 1,
+				manager->lids[lid].port, SUBNET_CLIENT_REREGISTER);
+}
+
+static void take_over(struct subnet *subnet)
+{
+	const bool is_new = subnet->manager->state != IB_SM_MASTER;
+
+	state_set(subnet, IB_SM_MASTER);
+	if (is_new)
+		manager_groups_clear(subnet->manager);
+	/* A failure is one of memory: what the subnet had stays. */
+	if (!manager_sweep(subnet) && is_new)
+		clients_reregister(subnet);
+}
+
 uint64_t manager_advance(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
@@ -103,13 +128,10 @@ uint64_t manager_advance(struct subnet *subnet)
 		const bool steps_back = other_manager_exists(subnet);
 
 		manager->is_change_pending = false;
-		if (steps_back) {
+		if (steps_back)
 			state_set(subnet, IB_SM_NOT_ACTIVE);
-		} else {
-			state_set(subnet, IB_SM_MASTER);
-			/* A failure is one of memory: what the subnet had stays. */
-			manager_sweep(subnet);
-		}
+		else
+			take_over(subnet);
 	}
 	return manager_answer_advance(subnet);
 }

@@ -35,12 +35,11 @@ static void group_destroy(struct subnet_manager *manager, struct manager_group *
 	free(group);
 }
 
-void manager_groups_destroy(struct subnet_manager *manager)
+void manager_groups_clear(struct subnet_manager *manager)
 {
-	for (uint32_t i = 0; manager->groups && i < GROUPS_MAX; i++)
+	for (uint32_t i = 0; i < GROUPS_MAX; i++)
 		if (manager->groups[i])
 			group_destroy(manager, manager->groups[i]);
-	free(manager->groups);
 }
 
 /* --- joining --- */

@@ -110,7 +110,7 @@ uint32_t manager_rate_mbps(uint8_t code);
 /* The group of a GID; NULL: none. */
 struct manager_group *manager_find_group(
 	const struct subnet_manager *manager, const struct gid *mgid);
-void manager_groups_destroy(struct subnet_manager *manager);
+void manager_groups_clear(struct subnet_manager *manager);
 
 int manager_answer_create(struct subnet *subnet);
 void manager_answer_destroy(struct subnet_manager *manager);

@@ -265,17 +265,6 @@ static void table_of_nodes_comes_in_segments(void **state)
 	fixture_done(&fixture);
 }
 
-static void service_records_are_refused(void **state)
-{
-	static struct fixture fixture;
-
-	(void)state;
-	fixture_init(&fixture, two_switches, true);
-	assert_int_equal(get_be16(sa_ask(&fixture, H1, MAD_METHOD_SET, 0x31, 0, NULL, 0) + 4),
-		MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
-	fixture_done(&fixture);
-}
-
 static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
 {
 	struct sa_mc_member member = {
@@ -299,6 +288,42 @@ static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uin
 	assert_int_equal(get_be16(answer + 4), 0);
 	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
 	return member;
+}
+
+/* Another manager does not tell the embedded one about its groups. */
+static void groups_are_joined_again_after_another_manager(void **state)
+{
+	static struct fixture fixture;
+	bool reregisters = false;
+	uint16_t mlid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	mlid = group_ask(&fixture, H3, MAD_METHOD_SET).mlid;
+	subnet_port_capability(fixture.subnet, H2, 1, IB_CAPABILITY_IS_SM, 0, 0);
+	fixture.event_count = 0;
+	subnet_port_capability(fixture.subnet, H2, 1, 0, IB_CAPABILITY_IS_SM, 0);
+	for (uint32_t i = 0; i < fixture.event_count; i++)
+		reregisters |= fixture.events[i].node == H3 &&
+			fixture.events[i].event == SUBNET_CLIENT_REREGISTER;
+	assert_true(reregisters);
+	data_send(&fixture, H1, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 1); /* h1's own */
+	group_ask(&fixture, H3, MAD_METHOD_SET);
+	data_send(&fixture, H1, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 2);
+	fixture_done(&fixture);
+}
+
+static void service_records_are_refused(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	assert_int_equal(get_be16(sa_ask(&fixture, H1, MAD_METHOD_SET, 0x31, 0, NULL, 0) + 4),
+		MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
+	fixture_done(&fixture);
 }
 
 static void group_reaches_its_members_once_each(void **state)
@@ -338,6 +363,7 @@ int main(void)
 		cmocka_unit_test(path_to_nobody_has_no_record),
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
 		cmocka_unit_test(service_records_are_refused),
+		cmocka_unit_test(groups_are_joined_again_after_another_manager),
 		cmocka_unit_test(group_reaches_its_members_once_each),
 	};
 
