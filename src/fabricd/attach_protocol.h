@@ -26,7 +26,6 @@
 enum {
 	ATTACH_VERSION = 1,
 	ATTACH_TEXT_BYTES = 192, /* names, paths and sentences, terminated */
-	ATTACH_DEVICE_BYTES = 20, /* the name of a device: UMAD_CA_NAME_LEN, terminated */
 	ATTACH_NAME_BYTES = 64, /* the NodeDescription of a node, terminated */
 	ATTACH_PKEYS_MAX = 128,
 	ATTACH_GUIDS_MAX = 8,

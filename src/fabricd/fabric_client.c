@@ -140,8 +140,6 @@ int fabric_client_open(
 		close(socket);
 		return -ENOMEM;
 	}
-	snprintf(client->device, sizeof(client->device), "ibp_%.*s",
-		(int)sizeof(client->device) - (int)sizeof("ibp_"), place.fabric);
 	rc = client_hello(client, place.node, why);
 	if (rc)
 		fabric_client_close(client);
@@ -165,11 +163,6 @@ void fabric_client_forget(struct fabric_client *client)
 		return;
 	close(client->socket);
 	free(client);
-}
-
-const char *fabric_client_device(const struct fabric_client *client)
-{
-	return client->device;
 }
 
 const struct attach_node *fabric_client_node(const struct fabric_client *client)

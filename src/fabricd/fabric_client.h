@@ -47,10 +47,6 @@ void fabric_client_forget(struct fabric_client *client) URNIC_EXPORT_AS(fabric_c
 const struct attach_node *fabric_client_node(const struct fabric_client *client)
 	URNIC_EXPORT_AS(fabric_client_node);
 
-/* The name of the node's adapter, as a device: "ibp_" and the name of the fabric. */
-const char *fabric_client_device(const struct fabric_client *client)
-	URNIC_EXPORT_AS(fabric_client_device);
-
 /* A port as it is now; `port` from 1. Returns 0, -ENODEV, or another -errno. */
 int fabric_client_port(struct fabric_client *client, uint32_t port, struct attach_port *ret_port)
 	URNIC_EXPORT_AS(fabric_client_port);

@@ -12,7 +12,6 @@ struct fabric_client {
 	int socket;
 	pthread_mutex_t lock; /* one question at a time */
 	struct attach_node node;
-	char device[ATTACH_DEVICE_BYTES];
 };
 
 /*

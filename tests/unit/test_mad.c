@@ -32,7 +32,7 @@ static void response_goes_to_the_agent_that_asked(void **state)
 	assert_int_equal(asked.deliveries[0].count, MAD_BYTES);
 	assert_int_equal(other.count, 0);
 
-	/* A second response has no request. The server waits for nothing, although it may say so. */
+	/* A second response has no request. The server waits for nothing, though it says so. */
 	assert_int_equal(send_to(server, 1, mad, MAD_BYTES, TIMEOUT_MS, 0), 0);
 	assert_int_equal(mad_layer_deadline_ns(link_.layer), UINT64_MAX);
 	link_run();

@@ -14,7 +14,8 @@
 #include "os/log.h"
 #include "os/setting.h"
 
-#define LINK_LAYER "InfiniBand"
+#define LINK_LAYER  "InfiniBand"
+#define DEVICE_NAME "ibp0" /* as in libibverbs */
 
 enum { NODE_TYPE_CA = 1, PORT_STATE_ACTIVE = 4 };
 
@@ -46,7 +47,7 @@ int device_resolve(
 	uint32_t count = fabric_client_node(client)->port_count;
 	struct attach_port info;
 
-	if (ca_name && strcmp(ca_name, fabric_client_device(client)) != 0)
+	if (ca_name && strcmp(ca_name, DEVICE_NAME) != 0)
 		return -ENODEV;
 	if (portnum < 0 || (uint32_t)portnum > count || count == 0)
 		return -ENODEV;
@@ -76,7 +77,7 @@ int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 
 	if (max < 1 || device_connect(&client) < 0)
 		return 0;
-	snprintf(cas[0], UMAD_CA_NAME_LEN, "%s", fabric_client_device(client));
+	snprintf(cas[0], UMAD_CA_NAME_LEN, "%s", DEVICE_NAME);
 	fabric_client_close(client);
 	return 1;
 }
@@ -99,8 +100,7 @@ static unsigned port_rate(const struct attach_port *info)
 	return width * speed / 10;
 }
 
-static int port_fill(const char *device, uint32_t number, const struct attach_port *info,
-	umad_port_t *port)
+static int port_fill(uint32_t number, const struct attach_port *info, umad_port_t *port)
 {
 	uint16_t *pkeys = calloc(info->pkey_count ? info->pkey_count : 1, sizeof(*pkeys));
 
@@ -121,7 +121,7 @@ static int port_fill(const char *device, uint32_t number, const struct attach_po
 		.pkeys_size = info->pkey_count,
 		.pkeys = pkeys,
 		.link_layer = LINK_LAYER};
-	snprintf(port->ca_name, sizeof(port->ca_name), "%s", device);
+	snprintf(port->ca_name, sizeof(port->ca_name), "%s", DEVICE_NAME);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int port_get(struct fabric_client *client, uint32_t number, umad_port_t *
 	struct attach_port info;
 	int rc = fabric_client_port(client, number, &info);
 
-	return rc ? rc : port_fill(fabric_client_device(client), number, &info, port);
+	return rc ? rc : port_fill(number, &info, port);
 }
 
 int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
@@ -184,7 +184,7 @@ static int ca_get(struct fabric_client *client, umad_ca_t *ca)
 		.hw_ver = "0",
 		.node_guid = htobe64(node->node_guid),
 		.system_guid = htobe64(node->system_image_guid)};
-	snprintf(ca->ca_name, sizeof(ca->ca_name), "%s", fabric_client_device(client));
+	snprintf(ca->ca_name, sizeof(ca->ca_name), "%s", DEVICE_NAME);
 	snprintf(ca->fw_ver, sizeof(ca->fw_ver), "%s", urnic_version());
 	rc = ports_get(client, ca);
 	if (rc)
