@@ -33,6 +33,12 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 /* Serve until SIGINT or SIGTERM. Returns 0 or -errno. */
 int fabric_server_run(struct fabric_server *server);
 
+/*
+ * One turn of fabric_server_run(), which does not sleep, for a test. Returns whether frames flow, or
+ * -errno.
+ */
+int fabric_server_turn(struct fabric_server *server);
+
 void fabric_server_destroy(struct fabric_server *server);
 
 #endif

@@ -147,8 +147,7 @@ static int server_sleep(struct fabric_server *server)
 	return rc;
 }
 
-/* One turn of the loop. Returns whether frames flow, or -errno. */
-static int server_turn(struct fabric_server *server, unsigned turn)
+int fabric_server_turn(struct fabric_server *server)
 {
 	uint32_t frames;
 	int rc = 0;
@@ -159,7 +158,7 @@ static int server_turn(struct fabric_server *server, unsigned turn)
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
 	channels_wake(server);
-	if (frames == 0 || turn % TURNS_PER_POLL == 0)
+	if (frames == 0 || server->turn++ % TURNS_PER_POLL == 0)
 		rc = descriptors_poll(server, 0);
 	return rc < 0 ? rc : frames > 0;
 }
@@ -169,8 +168,8 @@ int fabric_server_run(struct fabric_server *server)
 	uint64_t busy_until_ns = 0;
 	int rc = 0;
 
-	for (unsigned turn = 0; !server->is_ended && rc >= 0; turn++) {
-		rc = server_turn(server, turn);
+	while (!server->is_ended && rc >= 0) {
+		rc = fabric_server_turn(server);
 		if (rc > 0)
 			busy_until_ns = server->now_ns + SPIN_NS;
 		else if (rc == 0 && server->now_ns >= busy_until_ns)

@@ -96,6 +96,7 @@ struct fabric_server {
 	char name[ATTACH_NAME_BYTES];
 	struct subnet *subnet;
 	struct mad_layer *mads;
+	uint32_t turn; /* of the loop */
 	uint64_t now_ns;
 	uint64_t subnet_at_ns; /* when subnet_advance() is to be called */
 	uint32_t node_count;
