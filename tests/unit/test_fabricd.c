@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A fabric's process, in a thread, and its clients: two hosts at a switch, which the embedded subnet
+ * manager sets up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fabricd/fabric_client.h"
+#include "fabricd/fabric_server.h"
+#include "wire/cm/cm_message.h"
+#include "wire/infiniband/mad_frame.h"
+#include "wire/packet.h"
+
+enum { WAIT_MS = 120000, PAUSE_US = 1000, PORT_ACTIVE = 4, SERVICE = 0x1234, QKEY = 0x11111111 };
+
+static struct fabric_server *server;
+static pthread_t server_thread;
+static char fabric_name[32];
+
+static void *server_run(void *argument)
+{
+	(void)argument;
+	assert_int_equal(fabric_server_run(server), 0);
+	return NULL;
+}
+
+static int server_begin(void **state)
+{
+	static const char text[] = "Switch 4 \"s\"\n[1] \"host 1\"[1]\n[2] \"b\"[1]\n\n"
+				   "Ca 1 \"host 1\"\n\nCa 1 \"b\"\n";
+	struct fabric_server_settings settings = {.name = fabric_name};
+	struct subnet_topology *topology;
+	char why[TOPOLOGY_WHY_BYTES];
+	uint32_t line;
+
+	(void)state;
+	snprintf(fabric_name, sizeof(fabric_name), "unit-%d", getpid());
+	if (subnet_topology_read(text, sizeof(text) - 1, &topology, &line, why) ||
+		fabric_server_create(&settings, topology, &server, why))
+		return -1;
+	subnet_topology_destroy(topology);
+	return pthread_create(&server_thread, NULL, server_run, NULL);
+}
+
+/* The process's signals are blocked, so the server's descriptor gets the signal. */
+static int server_end(void **state)
+{
+	(void)state;
+	kill(getpid(), SIGTERM);
+	pthread_join(server_thread, NULL);
+	fabric_server_destroy(server);
+	return 0;
+}
+
+static struct fabric_client *client_make(const char *node)
+{
+	char place[ATTACH_TEXT_BYTES], why[ATTACH_TEXT_BYTES];
+	struct fabric_client *client;
+
+	snprintf(place, sizeof(place), "%s:%s", fabric_name, node);
+	assert_int_equal(fabric_client_open(place, &client, why), 0);
+	return client;
+}
+
+/* Wait until a client's port is in that state. */
+static void await_state(struct fabric_client *client, uint8_t wanted, struct attach_port *ret_port)
+{
+	for (unsigned i = 0; i < WAIT_MS; i++) {
+		assert_int_equal(fabric_client_port(client, 1, ret_port), 0);
+		if (ret_port->state == wanted)
+			return;
+		usleep(PAUSE_US);
+	}
+	fail_msg("the port is not in state %u", wanted);
+}
+
+static void await_readable(int fd)
+{
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+
+	assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
+	assert_true(polled.revents & POLLIN);
+}
+
+/* Two hosts with active ports. */
+static struct {
+	struct fabric_client *clients[2];
+	struct attach_port ports[2];
+} pair_;
+
+static void pair_begin(void)
+{
+	pair_.clients[0] = client_make("host 1");
+	pair_.clients[1] = client_make("b");
+	for (unsigned i = 0; i < 2; i++)
+		await_state(pair_.clients[i], PORT_ACTIVE, &pair_.ports[i]);
+}
+
+static void pair_end(void)
+{
+	fabric_client_close(pair_.clients[0]);
+	fabric_client_close(pair_.clients[1]);
+}
+
+/* --- clients --- */
+
+static void client_of_no_node_is_refused_with_a_sentence(void **state)
+{
+	char place[ATTACH_TEXT_BYTES], why[ATTACH_TEXT_BYTES];
+	struct fabric_client *client;
+
+	(void)state;
+	assert_int_equal(fabric_client_open("unit-none:b", &client, why), -ECONNREFUSED);
+	assert_non_null(strstr(why, "no fabric \"unit-none\" runs"));
+	snprintf(place, sizeof(place), "%s:c", fabric_name);
+	assert_int_equal(fabric_client_open(place, &client, why), -ENODEV);
+	assert_non_null(strstr(why, "has no node \"c\""));
+	snprintf(place, sizeof(place), "%s:s", fabric_name);
+	assert_int_equal(fabric_client_open(place, &client, why), -ENODEV);
+	assert_non_null(strstr(why, "is a switch"));
+	assert_int_equal(fabric_client_open("", &client, why), -EINVAL);
+}
+
+static void client_sees_its_node_and_the_ports_that_it_has(void **state)
+{
+	struct fabric_client *client = client_make("host 1");
+	const struct attach_node *node = fabric_client_node(client);
+	struct fabric_client *by_guid;
+	struct attach_port port;
+	char guid[32];
+
+	(void)state;
+	assert_string_equal(node->name, "host 1");
+	assert_int_equal(node->port_count, 1);
+	await_state(client, PORT_ACTIVE, &port);
+	assert_int_not_equal(port.lid, 0);
+	assert_int_not_equal(port.sm_lid, 0);
+	assert_int_equal(port.pkeys[0], 0xffff);
+	assert_int_equal(fabric_client_port(client, 0, &port), -ENODEV);
+	assert_int_equal(fabric_client_port(client, 2, &port), -ENODEV);
+	snprintf(guid, sizeof(guid), "0x%llx", (unsigned long long)node->node_guid);
+	by_guid = client_make(guid);
+	assert_int_equal(fabric_client_node(by_guid)->index, node->index);
+	fabric_client_close(by_guid);
+	fabric_client_close(client);
+}
+
+static void issm_file_sets_the_capability_while_it_is_open(void **state)
+{
+	struct fabric_client *client = client_make("b");
+	char path[ATTACH_TEXT_BYTES];
+	struct attach_port port;
+	uint32_t wanted = IB_CAPABILITY_IS_SM;
+	int fd;
+
+	(void)state;
+	assert_int_equal(fabric_client_issm_path(client, 1, path), 0);
+	fd = open(path, O_NONBLOCK);
+	assert_true(fd >= 0);
+	for (unsigned step = 0; step < 2; step++) {
+		for (unsigned i = 0; i < WAIT_MS; i++) {
+			assert_int_equal(fabric_client_port(client, 1, &port), 0);
+			if ((port.capability_mask & IB_CAPABILITY_IS_SM) == wanted)
+				break;
+			usleep(PAUSE_US);
+		}
+		assert_int_equal(port.capability_mask & IB_CAPABILITY_IS_SM, wanted);
+		wanted = 0;
+		if (step == 0)
+			close(fd);
+	}
+	fabric_client_close(client);
+}
+
+static void cut_cable_is_an_event(void **state)
+{
+	struct fabric_client *client = client_make("b"), *console = client_make("");
+	char why[ATTACH_TEXT_BYTES], *text;
+	struct attach_event event = {0};
+	struct attach_port port;
+	int events;
+
+	(void)state;
+	await_state(client, PORT_ACTIVE, &port);
+	events = fabric_client_events(client);
+	assert_true(events >= 0);
+	assert_int_equal(fabric_client_console(console, "unlink b[1]", &text, why), 0);
+	free(text);
+	await_readable(events);
+	assert_int_equal(recv(events, &event, sizeof(event), 0), sizeof(event));
+	assert_int_equal(event.type, ATTACH_EVENT_PORT_ERROR);
+	assert_int_equal(event.port, 1);
+	assert_int_equal(fabric_client_console(console, "relink b[1]", &text, why), 0);
+	free(text);
+	await_state(client, PORT_ACTIVE, &port);
+	/* A client of a node is no console. */
+	assert_int_equal(fabric_client_console(client, "dump", &text, why), -EPERM);
+	close(events);
+	fabric_client_close(client);
+	fabric_client_close(console);
+}
+
+/* --- MADs --- */
+
+static void mad_that_needs_more_room_stays(void **state)
+{
+	struct attach_agent agent = {.management_class = MAD_CLASS_SUBN_ADM,
+		.class_version = 2,
+		.rmpp_version = 1,
+		.qpn = 1};
+	struct attach_mad mad = {
+		.timeout_ms = 60000, .mad_bytes = MAD_BYTES, .qpn = 1, .qkey = GSI_QKEY};
+	const struct mad_header header = {.base_version = 1,
+		.management_class = MAD_CLASS_SUBN_ADM,
+		.class_version = 2,
+		.method = MAD_METHOD_GET,
+		.attribute_id = PM_ATTRIBUTE_CLASS_PORT_INFO,
+		.transaction_id = 7};
+	uint8_t bytes[MAD_BYTES] = {0};
+	uint32_t opening;
+	int socket;
+
+	(void)state;
+	pair_begin();
+	socket = fabric_mads_open(pair_.clients[0], 1, &opening);
+	assert_true(socket >= 0);
+	assert_int_equal(fabric_mads_agent_add(pair_.clients[0], opening, &agent), 0);
+	mad.agent = agent.id;
+	mad.lid = pair_.ports[0].sm_lid;
+	mad_header_encode(&header, bytes);
+	assert_int_equal(fabric_mads_receive(socket, &mad, bytes, sizeof(bytes)), -EAGAIN);
+	assert_int_equal(fabric_mads_send(socket, &mad, bytes), 0);
+	await_readable(socket);
+	assert_int_equal(fabric_mads_receive(socket, &mad, bytes, MAD_BYTES - 1), -ENOSPC);
+	assert_int_equal(mad.mad_bytes, MAD_BYTES);
+	assert_int_equal(fabric_mads_receive(socket, &mad, bytes, MAD_BYTES), 0);
+	assert_int_equal(mad.status, 0);
+	assert_int_equal(mad.lid, pair_.ports[0].sm_lid);
+	assert_int_equal(bytes[3], MAD_METHOD_GET_RESP);
+	assert_int_equal(fabric_mads_agent_remove(pair_.clients[0], opening, agent.id), 0);
+	assert_int_equal(fabric_mads_agent_remove(pair_.clients[0], opening, agent.id), -EINVAL);
+	close(socket);
+	pair_end();
+}
+
+/* --- frames --- */
+
+/* A UD frame from one host to the other; returns its length. */
+static uint32_t frame_make(uint8_t *frame, uint32_t dest_qpn, uint16_t dlid)
+{
+	const struct mad_frame headers = {.dlid = dlid,
+		.slid = pair_.ports[0].lid,
+		.pkey = 0xffff,
+		.dest_qpn = dest_qpn,
+		.source_qpn = 5,
+		.qkey = QKEY,
+		.psn = 9};
+	const uint8_t payload[MAD_BYTES] = "a datagram";
+
+	return mad_frame_encode(&headers, payload, frame);
+}
+
+static void frame_await(struct fabric_frames *frames, const uint8_t *wanted, uint32_t bytes)
+{
+	uint8_t frame[RECORD_BYTES_MAX];
+	uint32_t port;
+	int count;
+
+	while (fabric_frames_wait_begin(frames)) {
+		await_readable(fabric_frames_fd(frames));
+		fabric_frames_wait_end(frames);
+	}
+	count = fabric_frames_receive(frames, frame, &port);
+	assert_int_equal(count, bytes);
+	assert_int_equal(port, 1);
+	assert_memory_equal(frame, wanted, bytes);
+	assert_int_equal(fabric_frames_receive(frames, frame, &port), 0);
+}
+
+static void frame_send(struct fabric_frames *frames, const uint8_t *frame, uint32_t bytes)
+{
+	const struct record_piece pieces[] = {{frame, 20}, {frame + 20, bytes - 20}};
+
+	assert_true(fabric_frames_send(frames, 1, pieces, 2));
+	fabric_frames_flush(frames);
+}
+
+static void frame_reaches_the_channel_with_its_lease(void **state)
+{
+	struct fabric_frames *from, *to, *other;
+	uint8_t frame[MAD_FRAME_BYTES_MAX];
+	uint32_t bytes, port;
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &from), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &to), 0);
+	assert_int_not_equal(fabric_frames_lease(other), fabric_frames_lease(to));
+	bytes = frame_make(frame, fabric_frames_lease(to) << ATTACH_LEASE_QPN_SHIFT | 7,
+		pair_.ports[1].lid);
+	for (unsigned i = 0; i < 100; i++) {
+		frame_send(from, frame, bytes);
+		frame_await(to, frame, bytes);
+	}
+	assert_int_equal(fabric_frames_receive(other, frame, &port), 0);
+	/* A closed channel's lease is free again. */
+	port = fabric_frames_lease(other);
+	fabric_frames_close(other);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
+	assert_int_equal(fabric_frames_lease(other), port);
+	fabric_frames_close(from);
+	fabric_frames_close(to);
+	fabric_frames_close(other);
+	pair_end();
+}
+
+static void cm_send(struct fabric_frames *from, const struct cm_message *message, uint8_t *frame,
+	uint32_t *ret_bytes)
+{
+	const struct mad_frame headers = {.dlid = pair_.ports[1].lid,
+		.slid = pair_.ports[0].lid,
+		.pkey = 0xffff,
+		.dest_qpn = 1,
+		.source_qpn = 1,
+		.qkey = GSI_QKEY};
+	uint8_t mad[MAD_BYTES];
+
+	cm_message_encode(message, mad);
+	*ret_bytes = mad_frame_encode(&headers, mad, frame);
+	frame_send(from, frame, *ret_bytes);
+}
+
+static void cm_message_reaches_the_claim_or_the_lease(void **state)
+{
+	struct cm_message req = cm_message_begin(CM_REQ, 1, 77, 0), rep;
+	struct fabric_frames *from, *listener, *other;
+	uint8_t frame[MAD_FRAME_BYTES_MAX];
+	uint32_t bytes;
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &from), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &listener), 0);
+	assert_int_equal(fabric_frames_claim(listener, SERVICE, UINT64_MAX), 0);
+	assert_int_equal(fabric_frames_claim(other, SERVICE, UINT64_MAX), -EADDRINUSE);
+	assert_int_equal(fabric_frames_claim(other, SERVICE & 0xff00, 0xff00), -EADDRINUSE);
+	assert_int_equal(fabric_frames_release(other, SERVICE, UINT64_MAX), -EINVAL);
+	req.req.service_id = SERVICE;
+	cm_send(from, &req, frame, &bytes);
+	frame_await(listener, frame, bytes);
+	rep = cm_message_begin(
+		CM_REP, 1, 78, fabric_frames_lease(other) << ATTACH_LEASE_COMM_ID_SHIFT | 5);
+	cm_send(from, &rep, frame, &bytes);
+	frame_await(other, frame, bytes);
+	assert_int_equal(fabric_frames_release(listener, SERVICE, UINT64_MAX), 0);
+	assert_int_equal(fabric_frames_claim(other, SERVICE, UINT64_MAX), 0);
+	cm_send(from, &req, frame, &bytes);
+	frame_await(other, frame, bytes);
+	fabric_frames_close(from);
+	fabric_frames_close(listener);
+	fabric_frames_close(other);
+	pair_end();
+}
+
+static void ended_client_leaves_nothing_behind(void **state)
+{
+	struct fabric_client *client;
+	struct fabric_frames *frames;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * ATTACH_LEASES; i++) {
+		client = client_make("b");
+		assert_int_equal(fabric_frames_open(client, &frames), 0);
+		assert_int_equal(fabric_frames_lease(frames), 1);
+		assert_int_equal(fabric_frames_claim(frames, SERVICE, UINT64_MAX), 0);
+		/* As when the process is killed. */
+		fabric_frames_forget(frames);
+		fabric_client_close(client);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(client_of_no_node_is_refused_with_a_sentence),
+		cmocka_unit_test(client_sees_its_node_and_the_ports_that_it_has),
+		cmocka_unit_test(issm_file_sets_the_capability_while_it_is_open),
+		cmocka_unit_test(cut_cable_is_an_event),
+		cmocka_unit_test(mad_that_needs_more_room_stays),
+		cmocka_unit_test(frame_reaches_the_channel_with_its_lease),
+		cmocka_unit_test(cm_message_reaches_the_claim_or_the_lease),
+		cmocka_unit_test(ended_client_leaves_nothing_behind),
+	};
+
+	return cmocka_run_group_tests(tests, server_begin, server_end);
+}
