@@ -34,8 +34,8 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 int fabric_server_run(struct fabric_server *server);
 
 /*
- * One turn of fabric_server_run(), which does not sleep, for a test. Returns whether frames flow, or
- * -errno.
+ * One turn of fabric_server_run(), which does not sleep, for a test. Returns whether frames flow,
+ * or -errno.
  */
 int fabric_server_turn(struct fabric_server *server);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fabric's process, in a thread, and its clients: two hosts at a switch, which the embedded subnet
- * manager sets up.
+ * A fabric's process, in a thread, and its clients: two hosts at a switch, which the embedded
+ * subnet manager sets up.
  */
 #include <errno.h>
 #include <fcntl.h>
