@@ -268,7 +268,7 @@ CHECK_EXPORT int ibv_get_cq_event(
 {
 	CHECK_REAL(ibv_get_cq_event);
 	struct cq_record *record;
-	uint32_t site = SITE_HERE();
+	uint32_t site = site_of(__builtin_return_address(0));
 	int result;
 
 	if (!object_use(channel, OBJECT_CHANNEL, "ibv_get_cq_event", site))

@@ -21,6 +21,8 @@ static struct queue_record *record_find(const void *object)
 		record->known->record == record)
 		return record;
 	record = queue_of(object);
+	if (record && record->known->is_inherited)
+		return NULL;
 	if (record) {
 		last_object = object;
 		last_record = record;

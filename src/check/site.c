@@ -124,6 +124,19 @@ struct lookup {
 	bool is_found;
 };
 
+/* What calls main(), or starts a thread, is not the program's. */
+static bool frame_is_last(const struct site_frame *frame)
+{
+	return frame->function && strcmp(frame->function, "main") == 0;
+}
+
+static bool frame_is_start(const struct site_frame *frame)
+{
+	return frame->function &&
+		(strncmp(frame->function, "__libc_start", 12) == 0 ||
+			strcmp(frame->function, "start_thread") == 0);
+}
+
 #ifdef URNIC_CHECK_BACKTRACE
 static int line_found(void *data, uintptr_t pc, const char *file, int line, const char *function)
 {
@@ -136,7 +149,8 @@ static int line_found(void *data, uintptr_t pc, const char *file, int line, cons
 	lookup->frame.line = line;
 	if (function)
 		lookup->frame.function = function;
-	lookup->each(&lookup->frame, lookup->context);
+	if (!frame_is_start(&lookup->frame))
+		lookup->each(&lookup->frame, lookup->context);
 	lookup->is_found = true;
 	return 0;
 }
@@ -165,12 +179,6 @@ static void frame_lookup(uintptr_t pc, struct lookup *lookup)
 }
 #endif
 
-/* What calls main(), or starts a thread, is not the program's. */
-static bool frame_is_last(const struct site_frame *frame)
-{
-	return frame->function && strcmp(frame->function, "main") == 0;
-}
-
 void site_frames(
 	uint32_t number, void (*each)(const struct site_frame *frame, void *context), void *context)
 {
@@ -188,8 +196,8 @@ void site_frames(
 			lookup.frame.function = info.dli_sname;
 		}
 		frame_lookup(pc, &lookup);
-		if (!lookup.is_found)
+		is_last = frame_is_last(&lookup.frame) || (i > 0 && frame_is_start(&lookup.frame));
+		if (!lookup.is_found && !frame_is_start(&lookup.frame))
 			each(&lookup.frame, context);
-		is_last = frame_is_last(&lookup.frame);
 	}
 }

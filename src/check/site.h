@@ -15,14 +15,17 @@
 
 enum { SITE_NONE = 0 };
 
-/* The site of the caller of a wrapper; `address` is the wrapper's return address. Any thread. */
+/*
+ * The site of the caller of a wrapper that programs call often; `address` is the wrapper's return
+ * address. Any thread.
+ */
 uint32_t site_of(const void *address);
 
-/* site_of() in a wrapper. */
-#define SITE_HERE() site_of(__builtin_return_address(0))
-
-/* The site of the whole stack at a call that is not frequent, or of a signal's context. */
+/* The site of a call that is not frequent: the whole stack, also in cheap checks. */
 uint32_t site_of_stack(const void *address);
+
+/* site_of_stack() in a wrapper. */
+#define SITE_HERE() site_of_stack(__builtin_return_address(0))
 
 /* True if the call came from another library of RDMA, not from the program. */
 bool site_is_library(uint32_t site);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs that use memory, queues and objects in the wrong order. */
+#include <dlfcn.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "mistake.h"
 
@@ -23,4 +28,290 @@ void mistake_source_written_before_completion(struct mistake *m)
 	write_once(m, own, target); /* wrong: source_written_before_completion */
 	m->memory[MESSAGE_BYTES / 2] = 2;
 	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+void mistake_second_entry_written_before_completion(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_sge entries[] = {
+		mistake_entry(m->memory, MESSAGE_BYTES, own->lkey),
+		mistake_entry(m->memory + MESSAGE_BYTES, MESSAGE_BYTES, own->lkey),
+	};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = entries,
+		.num_sge = 2,
+		.wr.rdma = {.remote_addr = (uintptr_t)m->target_memory, .rkey = target->rkey}};
+	struct ibv_send_wr *bad;
+
+	mistake_connect(m);
+	ibv_post_send(m->sender, &wr, &bad); /* wrong: second_entry_written_before_completion */
+	m->memory[2 * MESSAGE_BYTES - 1]++;
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+/* Post a WRITE of 64 bytes without a signal. Returns the post's result. */
+static int write_unsignaled(
+	struct mistake *m, const struct ibv_mr *own, const struct ibv_mr *target)
+{
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &entry,
+		.num_sge = 1,
+		.wr.rdma = {.remote_addr = (uintptr_t)m->target_memory, .rkey = target->rkey}};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(m->sender, &wr, &bad);
+}
+
+void mistake_unsignaled_source_written(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	MUST(!write_unsignaled(m, own, target)); /* wrong: unsignaled_source_written */
+	m->memory[0]++;
+	write_once(m, own, target);
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+void mistake_source_freed_before_completion(struct mistake *m)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own;
+
+	m->memory = malloc(REGION_BYTES);
+	own = mistake_register(m, m->memory, NULL, 0);
+	mistake_connect(m);
+	write_once(m, own, target);
+	free(m->memory); /* wrong: source_freed_before_completion */
+	MUST(mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_receive_buffer_freed(struct mistake *m)
+{
+	struct ibv_mr *own;
+
+	m->memory = malloc(REGION_BYTES);
+	own = mistake_register(m, m->memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+	mistake_connect(m);
+	MUST(!mistake_receive(m, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey)));
+	free(m->memory); /* wrong: receive_buffer_freed */
+}
+
+static char *memory_map(void)
+{
+	char *memory = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	MUST(memory != MAP_FAILED);
+	return memory;
+}
+
+void mistake_source_unmapped_before_completion(struct mistake *m)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own;
+
+	m->memory = memory_map();
+	own = mistake_register(m, m->memory, NULL, 0);
+	mistake_connect(m);
+	write_once(m, own, target);
+	munmap(m->memory, REGION_BYTES); /* wrong: source_unmapped_before_completion */
+	MUST(mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_deregistered_in_use(struct mistake *m)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+
+	mistake_connect(m);
+	write_once(m, own, target);
+	MUST(!ibv_dereg_mr(own)); /* wrong: source_deregistered_in_use */
+	MUST(mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_receive_buffer_deregistered(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+
+	mistake_connect(m);
+	MUST(!mistake_receive(m, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey)));
+	MUST(!ibv_dereg_mr(own)); /* wrong: receive_buffer_deregistered */
+}
+
+void mistake_registered_but_shorter(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	m->memory += REGION_BYTES - MESSAGE_BYTES / 2;
+	write_once(m, own, target); /* wrong: registered_but_shorter */
+	MUST(mistake_poll(m->cq).status == IBV_WC_LOC_PROT_ERR);
+}
+
+void mistake_receive_registered_but_shorter(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge entry = mistake_entry(m->memory, REGION_BYTES + 1, own->lkey);
+
+	mistake_connect(m);
+	MUST(!mistake_receive(m, entry)); /* wrong: receive_registered_but_shorter */
+}
+
+void mistake_posted_after_deregistration(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+
+	mistake_connect(m);
+	MUST(!ibv_dereg_mr(own));
+	mistake_post(m, IBV_WR_SEND, entry, 0, 0); /* wrong: posted_after_deregistration */
+	MUST(mistake_poll(m->cq).status == IBV_WC_LOC_PROT_ERR);
+}
+
+void mistake_registered_but_unmapped(struct mistake *m)
+{
+	struct ibv_mr *own;
+	struct ibv_sge entry;
+
+	m->memory = memory_map();
+	own = mistake_register(m, m->memory, NULL, 0);
+	entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+	mistake_connect(m);
+	munmap(m->memory, REGION_BYTES);
+	mistake_post(m, IBV_WR_SEND, entry, 0, 0); /* wrong: registered_but_unmapped */
+}
+
+void mistake_nothing_signaled(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	while (!write_unsignaled(m, own, target)) /* wrong: nothing_signaled */
+		;
+}
+
+void mistake_nothing_polled(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+
+	mistake_connect(m);
+	while (!mistake_post(m, IBV_WR_SEND, entry, 0, 0)) /* wrong: nothing_polled */
+		;
+}
+
+void mistake_queue_overrun(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_async_event event;
+
+	m->cq = ibv_create_cq(m->context, 1, NULL, NULL, 0);
+	m->sender = mistake_qp(m, IBV_QPT_RC, m->cq);
+	m->target = mistake_qp(m, IBV_QPT_RC, m->cq);
+	MUST(m->cq && m->sender && m->target);
+	mistake_connect(m);
+	for (int i = 0; i <= m->cq->cqe && i < SEND_DEPTH; i++)
+		write_once(m, own, target);
+	do
+		MUST(!ibv_get_async_event(m->context, &event)); /* wrong: queue_overrun */
+	while (event.event_type != IBV_EVENT_CQ_ERR);
+}
+
+static void leave_program(int number)
+{
+	(void)number;
+	exit(0);
+}
+
+void mistake_waits_without_request(struct mistake *m)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(m->context);
+	struct ibv_cq *cq;
+	void *context;
+
+	MUST(channel && ibv_create_cq(m->context, 1, NULL, channel, 0));
+	/* No event ends this wait. */
+	signal(SIGALRM, leave_program);
+	alarm(10);
+	ibv_get_cq_event(channel, &cq, &context); /* wrong: waits_without_request */
+}
+
+void mistake_posts_after_destruction(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+
+	mistake_connect(m);
+	MUST(!ibv_destroy_qp(m->sender));
+	mistake_post(m, IBV_WR_SEND, entry, 0, 0); /* wrong: posts_after_destruction */
+}
+
+void mistake_polls_after_destruction(struct mistake *m)
+{
+	struct ibv_cq *cq = ibv_create_cq(m->context, 1, NULL, NULL, 0);
+	struct ibv_wc wc;
+
+	MUST(cq && !ibv_destroy_cq(cq));
+	MUST(ibv_poll_cq(cq, 1, &wc) < 0); /* wrong: polls_after_destruction */
+}
+
+void mistake_changed_after_destruction(struct mistake *m)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	MUST(!ibv_destroy_qp(m->sender));
+	ibv_modify_qp(m->sender, &attr, IBV_QP_STATE); /* wrong: changed_after_destruction */
+}
+
+void mistake_child_posts(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, own->lkey);
+	int status;
+	pid_t child;
+
+	mistake_connect(m);
+	child = fork();
+	if (child == 0) {
+		mistake_post(m, IBV_WR_SEND, entry, 0, 0); /* wrong: child_posts */
+		exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+}
+
+/* Wait until the queue pair is in the error state, by the library's function, not the checker's. */
+static void error_await(struct ibv_qp *qp)
+{
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
+	__typeof__(&ibv_query_qp) query = (__typeof__(query))dlsym(library, "ibv_query_qp");
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	do
+		MUST(!query(qp, &attr, IBV_QP_STATE, &init));
+	while (attr.qp_state != IBV_QPS_ERR);
+}
+
+void mistake_error_overlooked(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+
+	m->sender = mistake_qp(m, IBV_QPT_RC, m->cq); /* wrong: error_overlooked */
+	mistake_connect(m);
+	MUST(!mistake_post(m, IBV_WR_SEND, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey + 1), 0,
+		0));
+	error_await(m->sender);
+}
+
+void mistake_domain_leaked(struct mistake *m)
+{
+	MUST(ibv_alloc_pd(m->context)); /* wrong: domain_leaked */
 }
