@@ -38,4 +38,23 @@ while IFS="$(printf '\t')" read -r name kind; do
 	count=$((count + 1))
 done <"$scratch/list"
 [ $count -ge 20 ] || fail "only $count mistakes"
+
+# SARIF is JSON, with a result at the line; a suppressed report leaves the exit status alone.
+on a "$urnic" run --no-view --check --report "$scratch/report.sarif" \
+	"$mistake" source_freed_before_completion >"$scratch/log" 2>&1 && fail 'SARIF: no exit status'
+/usr/bin/python3 - "$scratch/report.sarif" <<-'EOF' || fail "SARIF: $(cat "$scratch/report.sarif")"
+	import json, sys
+	run, = json.load(open(sys.argv[1]))["runs"]
+	freed = [result for result in run["results"] if result["ruleId"] == "memory-freed"]
+	frames = [frame["location"]["physicalLocation"] for frame in freed[0]["stacks"][0]["frames"]]
+	assert any(frame["artifactLocation"]["uri"].endswith("mistakes_order.c") and
+		frame["region"]["startLine"] > 1 for frame in frames), frames
+	assert freed[0]["locations"] and {"memory-freed"} <= {
+		rule["id"] for rule in run["tool"]["driver"]["rules"]}
+EOF
+printf '# a comment\n\nmemory-freed:mistakes_order.c\nobject-leaked:*\n' >"$scratch/supp"
+on a "$urnic" run --no-view --check --suppress "$scratch/supp" "$mistake" \
+	source_freed_before_completion >"$scratch/log" 2>&1 ||
+	fail "suppressed, and the status is $?: $(cat "$scratch/log")"
+grep -q ': 0 reports, [1-9][0-9]* suppressed$' "$scratch/log" || fail "suppressed: $(cat "$scratch/log")"
 echo "$count mistakes are reported"
