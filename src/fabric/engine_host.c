@@ -184,6 +184,14 @@ static void flows_start(struct engine_host *host, uint64_t now_ps)
 
 /* --- the functions of a host --- */
 
+/* An InfiniBand packet has no shortest length, and no GRH within its subnet. */
+static uint32_t frame_bytes(const struct fabric *fabric, uint32_t data_bytes)
+{
+	if (fabric->infiniband)
+		return ENGINE_HOST_LOCAL_BYTES + data_bytes;
+	return max_u32(FRAME_BYTES_MIN, ENGINE_HOST_FRAME_BYTES + data_bytes);
+}
+
 /* Turn the `bytes` of a packet in packet->data into a frame. */
 static void frame_fill(
 	struct engine_hosts *hosts, struct fabric_packet *packet, uint32_t path, uint32_t bytes)
@@ -199,7 +207,7 @@ static void frame_fill(
 	packet->number = bth.psn.value;
 	packet->destination = direction == FORTH ? flow->destination : flow->source;
 	packet->data_bytes = bytes + ROCE_ICRC_BYTES;
-	packet->bytes = max_u32(FRAME_BYTES_MIN, ENGINE_HOST_FRAME_BYTES + packet->data_bytes);
+	packet->bytes = frame_bytes(hosts->fabric, packet->data_bytes);
 	packet->source_port = flow->source_port;
 	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;
 	packet->dscp = path & PATH_CNP ? FABRIC_DSCP_OF(packet->priority) : flow->dscp;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "fabric/infiniband/infiniband.h"
 #include "fabric/plan.h"
 #include "fabric/route.h"
 
@@ -27,6 +28,7 @@ void fabric_destroy(struct fabric *fabric)
 	if (!fabric)
 		return;
 	route_done(fabric);
+	infiniband_done(fabric);
 	packet_pool_done(&fabric->pool);
 	event_heap_done(&fabric->events);
 	free(fabric->hosts);
@@ -275,6 +277,12 @@ static void event_execute(struct fabric *fabric, uint64_t what)
 	case EVENT_TAKE:
 		host_take(fabric, target);
 		break;
+	case EVENT_FLOW_CONTROL:
+		infiniband_flow_control(fabric, target);
+		break;
+	case EVENT_LIFETIME:
+		infiniband_expire(fabric, target);
+		break;
 	}
 }
 
@@ -327,6 +335,10 @@ static void queue_check(const struct fabric_port *port, uint32_t priority)
 
 void fabric_check(const struct fabric *fabric)
 {
+	if (fabric->infiniband) {
+		infiniband_check(fabric);
+		return;
+	}
 	for (uint32_t i = 0; i < fabric->switch_count; i++) {
 		uint64_t held_bytes = 0;
 		uint64_t queued_bytes = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A simulated lossless Ethernet network: hosts, switches and cables, under virtual time.
+ * A simulated lossless network: hosts, switches and cables, under virtual time. Links are Ethernet
+ * with PFC, unless infiniband/infiniband.h makes them InfiniBand.
  *
  * The caller makes the network (or lets topology.h make it), gives each host its functions, and
  * lets time pass. Hosts bring the frames: source.h has hosts that are plain sources, engine_host.h
@@ -125,6 +126,7 @@ enum fabric_event {
 	FABRIC_STORM_BEGUN, /* as the watchdog of the port found */
 	FABRIC_STORM_ENDED,
 	FABRIC_FRAME_CORRUPTED, /* on the port's cable, on purpose */
+	FABRIC_FRAME_EXPIRED, /* InfiniBand: too old, or its lane of the port is stalled */
 };
 
 typedef void fabric_watcher(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,
@@ -145,6 +147,7 @@ struct fabric {
 	struct fabric_switch *switches;
 	struct fabric_port *ports;
 	struct fabric_routes *routes;
+	struct infiniband *infiniband; /* infiniband/infiniband.h; NULL: Ethernet */
 	fabric_watcher *watcher;
 	void *watcher_context;
 };
@@ -226,6 +229,8 @@ enum fabric_event_kind {
 	EVENT_REFRESH, /* of a priority */
 	EVENT_WATCH, /* of a switch */
 	EVENT_TAKE, /* of a host: it has taken the first frame that waits for it */
+	EVENT_FLOW_CONTROL, /* of a port: it tells all of its credits again */
+	EVENT_LIFETIME, /* of a port: some packet may be too old */
 };
 
 void fabric_schedule(

@@ -29,7 +29,7 @@ struct fabric_packet {
 	uint32_t flow; /* as the hosts count flows */
 	uint32_t source; /* host */
 	uint32_t destination; /* host */
-	uint32_t bytes; /* of the Ethernet frame, FCS included */
+	uint32_t bytes; /* of the Ethernet frame, FCS included; InfiniBand: from LRH to VCRC */
 	uint32_t ingress; /* the port through which it entered the switch that it is in */
 	uint32_t data_bytes;
 	uint16_t source_port; /* UDP; chooses among equal paths */
@@ -40,8 +40,21 @@ struct fabric_packet {
 	bool is_nak; /* a plain source asks for `number` and what is behind it */
 	uint8_t pause_vector; /* the priorities that a PFC frame names; 0: no PFC frame */
 	uint8_t pause_on; /* those of them that stop */
+	/* InfiniBand */
+	bool is_management; /* it has lane 15 */
+	bool is_link; /* a flow control packet of lane `vl` */
+	uint8_t vl; /* of the queue or the link that it is in */
+	uint8_t ingress_vl; /* with which it entered the switch that it is in */
+	uint16_t fctbs; /* of a flow control packet: blocks sent */
+	uint16_t fccl; /* the same: the limit of its peer */
 	uint8_t data[];
 };
+
+/* Does it belong to the link, and not to a host: a PFC frame, or a flow control packet? */
+static inline bool packet_is_of_link(const struct fabric_packet *packet)
+{
+	return packet->pause_vector || packet->is_link;
+}
 
 struct packet_pool {
 	struct fabric_packet *free;

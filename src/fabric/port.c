@@ -5,10 +5,11 @@
 
 #include "base/arith.h"
 #include "fabric/fabric.h"
+#include "fabric/infiniband/infiniband.h"
 
 /* --- egress queues --- */
 
-static void queue_change(const struct fabric *fabric, struct port_priority *of, uint64_t bytes)
+void port_queue_change(const struct fabric *fabric, struct port_priority *of, uint64_t bytes)
 {
 	uint64_t now_ns = fabric->now_ps / FABRIC_PS_PER_NS;
 
@@ -29,7 +30,7 @@ void port_enqueue(struct fabric *fabric, uint32_t number, struct fabric_packet *
 		port->head_bytes[packet->priority] = packet->bytes;
 	packet_queue_push(&of->queue, packet);
 	port->waiting |= (uint8_t)(1u << packet->priority);
-	queue_change(fabric, of, of->queue_bytes + packet->bytes);
+	port_queue_change(fabric, of, of->queue_bytes + packet->bytes);
 	port_kick(fabric, number);
 }
 
@@ -53,7 +54,7 @@ struct fabric_packet *port_dequeue(struct fabric *fabric, uint32_t number, uint3
 		port->head_bytes[priority] = of->queue.first->bytes;
 	else
 		port->waiting &= (uint8_t) ~(1u << priority);
-	queue_change(fabric, of, of->queue_bytes - packet->bytes);
+	port_queue_change(fabric, of, of->queue_bytes - packet->bytes);
 	buffer_release(fabric, packet);
 	return packet;
 }
@@ -105,6 +106,8 @@ static struct fabric_packet *port_next_packet(struct fabric *fabric, uint32_t nu
 {
 	const struct fabric_port *port = &fabric->ports[number];
 
+	if (fabric->infiniband)
+		return infiniband_next_packet(fabric, number);
 	if (port->pause_pending)
 		return pause_make(fabric, number);
 	if (port->is_host)
@@ -119,7 +122,7 @@ static void frame_transmit(struct fabric *fabric, uint32_t number, struct fabric
 		fabric_wire_ps(packet->bytes + fabric->config.gap_bytes, port->rate_mbps);
 	bool is_cable_empty = !port->cable.first;
 
-	if (!packet->pause_vector) {
+	if (!packet_is_of_link(packet)) {
 		port->priority[packet->priority].counters.sent_frames++;
 		port->priority[packet->priority].counters.sent_bytes += packet->bytes;
 	}
@@ -155,12 +158,12 @@ void port_sent(struct fabric *fabric, uint32_t number)
 
 /* --- receiving --- */
 
-/* Does the cable lose this frame? PFC frames are lost only with the whole link. */
+/* Does the cable lose this frame? Frames of the link itself are lost only with all others. */
 static bool frame_is_lost(struct fabric_port *port, const struct fabric_packet *packet)
 {
 	if (port->is_down)
 		return true;
-	if (packet->pause_vector)
+	if (packet_is_of_link(packet))
 		return false;
 	if (port->loss_period && ++port->loss_count >= port->loss_period) {
 		port->loss_count = 0;
@@ -171,7 +174,8 @@ static bool frame_is_lost(struct fabric_port *port, const struct fabric_packet *
 
 /*
  * Flip a bit of the packet, which its receiver's ICRC finds. A frame without data is not worth
- * sending on: its checksum is wrong at the cable's end. Returns whether it goes on.
+ * sending on: its checksum is wrong at the cable's end, as is an InfiniBand packet's VCRC. Returns
+ * whether it goes on.
  */
 static bool frame_corrupt(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
@@ -180,7 +184,7 @@ static bool frame_corrupt(struct fabric *fabric, uint32_t number, struct fabric_
 
 	port->corrupted_frames++;
 	fabric_note(fabric, FABRIC_FRAME_CORRUPTED, number, packet->priority, packet);
-	if (!packet->data_bytes)
+	if (!packet->data_bytes || fabric->infiniband)
 		return false;
 	bit = fabric_random_below(&port->corrupt_random, 8ull * packet->data_bytes);
 	packet->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -191,6 +195,10 @@ static void frame_arrive(struct fabric *fabric, uint32_t number, struct fabric_p
 {
 	struct fabric_port *port = &fabric->ports[number];
 
+	if (packet->is_link) {
+		infiniband_link_receive(fabric, number, packet);
+		return;
+	}
 	if (packet->pause_vector) {
 		pause_receive(fabric, number, packet);
 		return;
@@ -198,7 +206,9 @@ static void frame_arrive(struct fabric *fabric, uint32_t number, struct fabric_p
 	port->priority[packet->priority].counters.received_frames++;
 	port->priority[packet->priority].counters.received_bytes += packet->bytes;
 	fabric_note(fabric, FABRIC_FRAME_ARRIVED, number, packet->priority, packet);
-	if (port->is_host)
+	if (fabric->infiniband)
+		infiniband_receive(fabric, number, packet);
+	else if (port->is_host)
 		host_receive(fabric, number, packet);
 	else
 		switch_receive(fabric, number, packet);
@@ -214,7 +224,7 @@ void port_arrive(struct fabric *fabric, uint32_t number)
 	if (frame_is_lost(port, packet)) {
 		port->lost_frames++;
 		fabric_note(fabric, FABRIC_FRAME_LOST, number, packet->priority, packet);
-	} else if (packet->pause_vector ||
+	} else if (packet_is_of_link(packet) ||
 		!fabric_random_chance(&port->corrupt_random, port->corrupt_ppm) ||
 		frame_corrupt(fabric, number, packet)) {
 		frame_arrive(fabric, port->peer, packet);

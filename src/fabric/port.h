@@ -112,6 +112,9 @@ void port_enqueue(struct fabric *fabric, uint32_t number, struct fabric_packet *
 /* Take the first frame of an egress queue, which leaves the switch or is dropped. */
 struct fabric_packet *port_dequeue(struct fabric *fabric, uint32_t number, uint32_t priority);
 
+/* A queue has `bytes` from now on: keep its sums up to date. */
+void port_queue_change(const struct fabric *fabric, struct port_priority *of, uint64_t bytes);
+
 /* --- priority flow control (pause.c) --- */
 
 /* The priority group of this port has changed: tell the peer, if it has to pause or resume. */

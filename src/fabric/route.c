@@ -95,6 +95,15 @@ static bool own_ports_find(const struct fabric *fabric, struct fabric_routes *ro
 	return true;
 }
 
+const uint32_t *route_ports_of(
+	const struct fabric *fabric, uint32_t switch_number, uint32_t *ret_count)
+{
+	const struct fabric_routes *routes = fabric->routes;
+
+	*ret_count = routes->own_first[switch_number + 1] - routes->own_first[switch_number];
+	return routes->own + routes->own_first[switch_number];
+}
+
 static bool edges_find(const struct fabric *fabric, struct fabric_routes *routes)
 {
 	routes->edge = numbers_new(fabric->switch_count);

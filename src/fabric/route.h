@@ -21,6 +21,10 @@ uint32_t route_choose(
  */
 int route_override(struct fabric *fabric, uint32_t switch_number, uint32_t host, uint32_t port);
 
+/* The ports of a switch, in their order. Borrowed until the next fabric_route(). */
+const uint32_t *route_ports_of(
+	const struct fabric *fabric, uint32_t switch_number, uint32_t *ret_count);
+
 /* May frames to `host` come back to a switch where they have been? */
 bool route_has_loop(const struct fabric *fabric, uint32_t host);
 

@@ -4,12 +4,14 @@
 
 /*
  * Simulated networks for tests, as the closed forms assume them: 40 Gbit/s, 1 us per cable, frames
- * of 1,048 bytes without gaps, PFC on priority 3 that is heeded at once.
+ * of 1,048 bytes without gaps, PFC on priority 3 that is heeded at once. InfiniBand's have one data
+ * lane, and packets of 1,024 bytes.
  */
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/infiniband/infiniband.h"
 #include "fabric/plan.h"
 #include "fabric/source.h"
 #include "fabric/topology.h"
@@ -17,6 +19,7 @@
 enum {
 	NET_RATE_MBPS = 40000,
 	NET_FRAME_BYTES = 1048,
+	NET_PACKET_BYTES = 1024, /* of InfiniBand */
 	NET_PRIORITY = 3,
 	NET_POOL_BYTES = 12 << 20,
 	NET_FLOW_COUNT_MAX = 64,
@@ -28,6 +31,8 @@ struct net {
 	struct fabric_config config;
 	struct sources_init sources_init;
 	struct topology topology;
+	bool is_infiniband;
+	struct infiniband_config infiniband;
 	struct fabric *fabric;
 	struct sources *sources;
 	uint32_t flow_count;
@@ -57,6 +62,22 @@ static inline void net_init(struct net *net, enum topology_kind kind)
 	};
 }
 
+/* The same with InfiniBand links, and buffers of 64 packets for each port and lane. */
+static inline void net_init_infiniband(struct net *net, enum topology_kind kind)
+{
+	net_init(net, kind);
+	net->is_infiniband = true;
+	net->config.gap_bytes = IB_DELIMITER_BYTES;
+	net->infiniband = (struct infiniband_config){
+		.data_vls = 1,
+		.buffer_blocks = 64 * NET_PACKET_BYTES / IB_BLOCK_BYTES,
+		.management_packets = 16,
+		.hoq_life_ps = FABRIC_NEVER,
+		.switch_life_ps = FABRIC_NEVER,
+		.arbitration = {.low = {1, {{0, 1}}}},
+	};
+}
+
 /* A flow at line rate without end, which the test may change before net_start(). */
 static inline struct fabric_flow *net_flow(struct net *net, uint32_t source, uint32_t destination)
 {
@@ -70,7 +91,7 @@ static inline struct fabric_flow *net_flow(struct net *net, uint32_t source, uin
 		.source_port = (uint16_t)(49152 + net->flow_count++),
 		.priority = NET_PRIORITY,
 		.is_ecn_capable = true,
-		.payload_bytes = NET_FRAME_BYTES,
+		.payload_bytes = net->is_infiniband ? NET_PACKET_BYTES : NET_FRAME_BYTES,
 	};
 	return flow;
 }
@@ -79,6 +100,8 @@ static inline void net_start(struct net *net)
 {
 	net->fabric = fabric_create(&net->config);
 	if (!net->fabric || topology_build(net->fabric, &net->topology))
+		abort();
+	if (net->is_infiniband && infiniband_init(net->fabric, &net->infiniband))
 		abort();
 	net->sources = sources_create(net->fabric, &net->sources_init, net->flows, net->flow_count);
 	if (!net->sources)

@@ -42,7 +42,7 @@ static void frame_follow(void *context, uint64_t now_ps, enum fabric_event event
 
 	(void)now_ps;
 	(void)priority;
-	if (!packet || packet->pause_vector || packet->flow != run->explained ||
+	if (!packet || packet_is_of_link(packet) || packet->flow != run->explained ||
 		packet->source != flow->source)
 		return;
 	switch (event) {
@@ -55,6 +55,7 @@ static void frame_follow(void *context, uint64_t now_ps, enum fabric_event event
 	case FABRIC_FRAME_LOST:
 	case FABRIC_FRAME_CORRUPTED:
 	case FABRIC_STORM_DROP:
+	case FABRIC_FRAME_EXPIRED:
 		run->hops[port].dropped++;
 		break;
 	case FABRIC_FRAME_DISCARDED:

@@ -77,6 +77,8 @@ static const char *drop_comment(enum fabric_event event)
 		return "corrupted on the cable";
 	case FABRIC_FRAME_UNROUTABLE:
 		return "dropped: no path";
+	case FABRIC_FRAME_EXPIRED:
+		return "discarded: too old, or its lane was stalled";
 	case FABRIC_STORM_DROP:
 		return "dropped by the watchdog";
 	case FABRIC_FRAME_SENT:

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * InfiniBand links and switches, on the clock and the cables of the simulated network (fabric.h).
+ *
+ * infiniband_init() turns a network that is built into a subnet: hosts get LIDs, switches their
+ * forwarding tables, ports their virtual lanes. From then on ports send by credits (credit.h) and
+ * VL arbitration (arbitration.h); nothing is paused, and nothing is dropped for lack of room but
+ * management packets, which have no credits.
+ *
+ * A packet's priority is its service level. Each port that sends it maps that to a virtual lane, by
+ * the port through which the packet came in. A switch stores and forwards: a packet is in the
+ * buffer of its input port and lane until its output port begins to send it, and waits in the queue
+ * of its output port and lane. A host takes what arrives at once, and has one packet ready for each
+ * lane.
+ *
+ * A link packet tells the peer the credits of a lane: when they have changed, and otherwise once in
+ * 65,536 symbol times. It goes before all other packets.
+ *
+ * A packet that is too long at the head of its queue, or in its switch, is discarded. A lane that
+ * discards too many in a row discards all for eight times as long (IBTA 18.2.5.4).
+ */
+#ifndef URNIC_FABRIC_INFINIBAND_INFINIBAND_H
+#define URNIC_FABRIC_INFINIBAND_INFINIBAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/fabric.h"
+#include "fabric/infiniband/arbitration.h"
+#include "fabric/infiniband/credit.h"
+
+enum {
+	IB_SL_COUNT = 16,
+	IB_DELIMITER_BYTES = 2, /* symbols around each packet: fabric_config.gap_bytes */
+	IB_LINK_PACKET_BYTES = 6,
+	IB_FLOW_CONTROL_SYMBOLS = 65536, /* between two flow control packets of a lane, at most */
+	IB_LANES_PER_LINK = 4, /* 4X: a symbol time is that of four bytes */
+	IB_STALL_LIVES = 8,
+	IB_LIFE_CODE_MAX = 19, /* above: for ever */
+};
+
+/* HOQLife and SwitchLifeTime: 4.096 us x 2^code. */
+static inline uint64_t infiniband_life_ps(uint32_t code)
+{
+	return code > IB_LIFE_CODE_MAX ? FABRIC_NEVER : 4096000ull << code;
+}
+
+enum infiniband_routing {
+	INFINIBAND_MINHOP, /* shortest paths; ports of a switch share the destinations */
+	INFINIBAND_UPDN, /* no path goes up after it has gone down, seen from the roots */
+};
+
+struct infiniband_config {
+	enum infiniband_routing routing;
+	uint32_t data_vls; /* 1 to 15 */
+	uint32_t buffer_blocks; /* of each input port and data lane */
+	uint32_t management_packets; /* that an input port holds at most */
+	uint64_t hoq_life_ps; /* of the ports of switches; FABRIC_NEVER: no limit */
+	uint64_t switch_life_ps; /* the same */
+	uint32_t vl_stall_count; /* discards in a row that stall a lane; 0: none do */
+	uint8_t sl2vl[IB_SL_COUNT]; /* of all ports; 15: packets are discarded */
+	struct arbitration arbitration;
+};
+
+/* A virtual lane of a port. */
+struct infiniband_vl {
+	/* Out of the port. */
+	struct packet_queue queue;
+	struct credit_sender sender;
+	uint64_t head_since_ps; /* of the queue's first packet */
+	uint64_t wait_since_ps; /* for credits; FABRIC_NEVER: it does not wait */
+	uint64_t stalled_until_ps;
+	uint32_t discards_in_a_row;
+	/* Into the port. */
+	struct credit_receiver receiver;
+	uint32_t held_packets; /* of its buffer */
+	uint64_t sent_packets;
+	uint64_t sent_bytes;
+	uint64_t received_packets;
+	uint64_t wait_ps; /* PortXmitWait, until the last change */
+	uint64_t discards; /* PortXmitDiscards */
+};
+
+struct infiniband_port {
+	uint32_t place; /* among the ports of its node */
+	uint16_t waiting; /* a bit for each lane whose queue has packets */
+	uint16_t credits_pending; /* a bit for each lane whose credits the peer has to know */
+	uint32_t head_bytes[IB_VL_COUNT];
+	struct arbiter arbiter;
+	struct fabric_timer flow_control; /* when all credits are sent again */
+	struct fabric_timer lifetime; /* when the next packet is too old */
+	uint8_t *sl2vl; /* by place of the input port and by SL */
+	uint64_t vl15_dropped;
+	uint64_t link_packets; /* sent */
+	struct infiniband_vl vls[IB_VL_COUNT];
+};
+
+struct infiniband {
+	struct infiniband_config config;
+	struct infiniband_port *ports; /* by the network's port */
+	uint32_t lid_count; /* LIDs are below */
+	uint32_t *forwarding; /* by switch and LID: the port; FABRIC_NO_PORT: none */
+	uint8_t *mapping; /* what sl2vl of all ports points to */
+};
+
+/*
+ * Turn a network that topology_build() has built into a subnet, before its hosts get functions.
+ * Returns 0 or -ENOMEM; or -ENETUNREACH when the routing engine leaves a host without a path.
+ */
+int infiniband_init(struct fabric *fabric, const struct infiniband_config *config);
+
+/* The LID of a host. */
+static inline uint32_t infiniband_lid(uint32_t host)
+{
+	return host + 1;
+}
+
+/* Packets to `lid` leave the switch through `port` from now on. */
+void infiniband_set_forwarding(
+	struct fabric *fabric, uint32_t switch_number, uint32_t lid, uint32_t port);
+
+/* Packets of `sl` that came in through `input` leave `output`, of the same switch, on `vl`. */
+void infiniband_set_sl2vl(
+	struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl, uint8_t vl);
+
+/* How long packets of this lane have waited for credits, until now. */
+uint64_t infiniband_wait_ps(const struct fabric *fabric, uint32_t port, uint32_t vl);
+
+/* Assert that credits are conserved (fabric_check()). */
+void infiniband_check(const struct fabric *fabric);
+
+/* --- for the files of this room --- */
+
+void infiniband_done(struct fabric *fabric);
+
+/* The next packet of a port, or NULL. */
+struct fabric_packet *infiniband_next_packet(struct fabric *fabric, uint32_t number);
+
+/* A packet has arrived at the port. Both take it. */
+void infiniband_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+
+/* The times of the port's timers have come. */
+void infiniband_flow_control(struct fabric *fabric, uint32_t number);
+void infiniband_expire(struct fabric *fabric, uint32_t number);
+
+/* Fill the forwarding tables (routing.c). Returns as infiniband_init(). */
+int infiniband_route(struct fabric *fabric);
+
+#endif

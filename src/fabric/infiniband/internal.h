@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRIC_INFINIBAND_INTERNAL_H
+#define URNIC_FABRIC_INFINIBAND_INTERNAL_H
+
+/* What the files of this room share. */
+
+#include "fabric/infiniband/infiniband.h"
+
+static inline struct infiniband_port *infiniband_port_of(
+	const struct fabric *fabric, uint32_t number)
+{
+	return &fabric->infiniband->ports[number];
+}
+
+/* Set the timer for the port to tell all of its credits again. */
+static inline void infiniband_flow_control_set(struct fabric *fabric, uint32_t number)
+{
+	uint64_t bytes = (uint64_t)IB_FLOW_CONTROL_SYMBOLS * IB_LANES_PER_LINK;
+
+	fabric_timer_set(fabric, &infiniband_port_of(fabric, number)->flow_control,
+		fabric->now_ps + fabric_wire_ps(bytes, fabric->ports[number].rate_mbps),
+		EVENT_FLOW_CONTROL, number);
+}
+
+/* The lane of a packet that came in through `input` and leaves through `output`. */
+uint8_t infiniband_vl_of(const struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl);
+
+/* Append a packet to the queue of packet->vl of a port, and take the first one of a queue. */
+void infiniband_push(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+struct fabric_packet *infiniband_pop(struct fabric *fabric, uint32_t number, uint32_t vl);
+
+/* A packet is in the buffer of the port and lane through which it came in, and leaves it. */
+void infiniband_buffer_take(
+	struct fabric *fabric, uint32_t number, const struct fabric_packet *packet);
+void infiniband_buffer_release(struct fabric *fabric, const struct fabric_packet *packet);
+
+/* A packet has arrived at a port of a switch, and is in its buffer. */
+void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+
+/* Set the timer for the packets of the port that become too old. */
+void infiniband_lifetime_set(struct fabric *fabric, uint32_t number);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a switch does with a packet: forwarding tables, lanes, and packets that become too old. */
+#include "base/arith.h"
+#include "fabric/infiniband/internal.h"
+
+/* --- forwarding --- */
+
+uint8_t infiniband_vl_of(const struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl)
+{
+	uint32_t place = infiniband_port_of(fabric, input)->place;
+
+	return infiniband_port_of(fabric, output)->sl2vl[place * IB_SL_COUNT + sl];
+}
+
+void infiniband_set_sl2vl(
+	struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl, uint8_t vl)
+{
+	uint32_t place = infiniband_port_of(fabric, input)->place;
+
+	infiniband_port_of(fabric, output)->sl2vl[place * IB_SL_COUNT + sl] = vl;
+}
+
+void infiniband_set_forwarding(
+	struct fabric *fabric, uint32_t switch_number, uint32_t lid, uint32_t port)
+{
+	struct infiniband *infiniband = fabric->infiniband;
+
+	infiniband->forwarding[(uint64_t)switch_number * infiniband->lid_count + lid] = port;
+}
+
+/* A packet that no queue has. */
+static void packet_discard(struct fabric *fabric, enum fabric_event event, uint32_t number,
+	struct fabric_packet *packet)
+{
+	fabric_note(fabric, event, number, packet->priority, packet);
+	packet_pool_return(&fabric->pool, packet);
+}
+
+static void lane_discard(
+	struct fabric *fabric, uint32_t number, uint32_t vl, struct fabric_packet *packet)
+{
+	infiniband_port_of(fabric, number)->vls[vl].discards++;
+	packet_discard(fabric, FABRIC_FRAME_EXPIRED, number, packet);
+}
+
+void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
+{
+	struct infiniband *infiniband = fabric->infiniband;
+	uint32_t node = fabric->ports[number].node;
+	uint32_t lid = infiniband_lid(packet->destination);
+	uint32_t egress = infiniband->forwarding[(uint64_t)node * infiniband->lid_count + lid];
+	uint32_t vl = IB_VL_MANAGEMENT;
+
+	if (egress == FABRIC_NO_PORT) {
+		fabric->switches[node].unroutable_frames++;
+		infiniband_buffer_release(fabric, packet);
+		packet_discard(fabric, FABRIC_FRAME_UNROUTABLE, number, packet);
+		return;
+	}
+	if (!packet->is_management)
+		vl = infiniband_vl_of(fabric, number, egress, packet->priority);
+	/* A data packet whose service level is mapped to VL15 is discarded (IBTA 7.6.6). */
+	if ((vl == IB_VL_MANAGEMENT && !packet->is_management) ||
+		infiniband_port_of(fabric, egress)->vls[vl].stalled_until_ps > fabric->now_ps) {
+		infiniband_buffer_release(fabric, packet);
+		lane_discard(fabric, egress, vl, packet);
+		return;
+	}
+	packet->vl = (uint8_t)vl;
+	infiniband_push(fabric, egress, packet);
+	port_kick(fabric, egress);
+}
+
+/* --- lifetimes --- */
+
+static uint64_t later_ps(uint64_t since_ps, uint64_t life_ps)
+{
+	return life_ps == FABRIC_NEVER ? FABRIC_NEVER : since_ps + life_ps;
+}
+
+/* When the first packet of a lane is too old. */
+static uint64_t head_due_ps(const struct fabric *fabric, const struct infiniband_vl *of)
+{
+	const struct infiniband_config *config = &fabric->infiniband->config;
+
+	return min_u64(later_ps(of->head_since_ps, config->hoq_life_ps),
+		later_ps(of->queue.first->queued_ps, config->switch_life_ps));
+}
+
+void infiniband_lifetime_set(struct fabric *fabric, uint32_t number)
+{
+	struct infiniband_port *port = infiniband_port_of(fabric, number);
+	uint64_t due_ps = FABRIC_NEVER;
+
+	if (fabric->ports[number].is_host)
+		return;
+	for (uint32_t vl = 0; vl < IB_VL_COUNT; vl++)
+		if (port->waiting >> vl & 1)
+			due_ps = min_u64(due_ps, head_due_ps(fabric, &port->vls[vl]));
+	fabric_timer_set(fabric, &port->lifetime, due_ps, EVENT_LIFETIME, number);
+}
+
+/* The lane has discarded a packet; after too many in a row it discards all for some time. */
+static void stall_count(struct fabric *fabric, uint32_t number, uint32_t vl)
+{
+	const struct infiniband_config *config = &fabric->infiniband->config;
+	struct infiniband_vl *of = &infiniband_port_of(fabric, number)->vls[vl];
+
+	of->discards_in_a_row++;
+	if (!config->vl_stall_count || of->discards_in_a_row < config->vl_stall_count)
+		return;
+	of->discards_in_a_row = 0;
+	of->stalled_until_ps = fabric->now_ps + IB_STALL_LIVES * config->hoq_life_ps;
+	while (of->queue.first)
+		lane_discard(fabric, number, vl, infiniband_pop(fabric, number, vl));
+}
+
+static void lane_expire(struct fabric *fabric, uint32_t number, uint32_t vl)
+{
+	struct infiniband_vl *of = &infiniband_port_of(fabric, number)->vls[vl];
+
+	while (of->queue.first && head_due_ps(fabric, of) <= fabric->now_ps) {
+		bool is_hoq = later_ps(of->head_since_ps, fabric->infiniband->config.hoq_life_ps) <=
+			fabric->now_ps;
+
+		lane_discard(fabric, number, vl, infiniband_pop(fabric, number, vl));
+		if (is_hoq)
+			stall_count(fabric, number, vl);
+	}
+}
+
+void infiniband_expire(struct fabric *fabric, uint32_t number)
+{
+	struct infiniband_port *port = infiniband_port_of(fabric, number);
+
+	if (!fabric_timer_fires(fabric, &port->lifetime, EVENT_LIFETIME, number))
+		return;
+	for (uint32_t vl = 0; vl < IB_VL_COUNT; vl++)
+		lane_expire(fabric, number, vl);
+	infiniband_lifetime_set(fabric, number);
+	port_kick(fabric, number);
+}
