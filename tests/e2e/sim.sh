@@ -206,7 +206,7 @@ refuses 2 '"rate_gbps" is 0: it is from 0.001 to 1600' <<'END'
 	"workloads": [{"kind": "incast", "to": "h1"}]
 }
 END
-refuses 3 'unknown key "hsots": "topology" has kind, hosts, hosts_right, leaves, spines, k, switches, cables, rate_gbps, cable_m, switch_rate_gbps, switch_cable_m' <<'END'
+refuses 3 'unknown key "hsots": "topology" has kind, link_layer, hosts, hosts_right, leaves, spines, k, switches, cables, rate_gbps, cable_m, switch_rate_gbps, switch_cable_m' <<'END'
 {
 	"topology": {"kind": "star",
 		"hsots": 3},

@@ -11,6 +11,7 @@
 enum {
 	CABLE_PS_PER_M = 5000, /* light in a fiber */
 	HEADER_BYTES = 62, /* of a plain source: as RoCEv2 has in the middle of a message */
+	LOCAL_HEADER_BYTES = 26, /* the same of InfiniBand: LRH, BTH, ICRC and VCRC */
 };
 
 /* Numbers as the scenario has them, before they become parameters of the network. */
@@ -112,11 +113,24 @@ bool scenario_read_host(const struct scenario_text *text, const struct scenario 
 static const char *const topology_words[] = {
 	"star", "dumbbell", "leaf-spine", "fat-tree", "custom", NULL};
 
+static bool link_layer_read(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
+{
+	static const char *const words[] = {"ethernet", "infiniband", NULL};
+	uint32_t place = 0;
+
+	if (item && !scenario_read_word(text, item, "link layer", words, &place))
+		return false;
+	scenario->is_infiniband = place;
+	return true;
+}
+
 static bool topology_read(const struct scenario_text *text, struct scenario *scenario,
 	const cJSON *item, struct scenario_numbers *numbers)
 {
 	static const struct scenario_field fields[] = {
 		SCENARIO_OTHER("kind"),
+		SCENARIO_OTHER("link_layer"),
 		NUMBER(hosts, "hosts", 1, 1, SCENARIO_HOST_COUNT_MAX),
 		NUMBER(hosts_right, "hosts_right", 1, 1, SCENARIO_HOST_COUNT_MAX),
 		NUMBER(leaves, "leaves", 1, 1, 1024),
@@ -134,6 +148,8 @@ static bool topology_read(const struct scenario_text *text, struct scenario *sce
 	uint32_t place = TOPOLOGY_STAR;
 
 	if (!scenario_read_object(text, item, "\"topology\"", fields, ARRAY_COUNT(fields), numbers))
+		return false;
+	if (!link_layer_read(text, scenario, scenario_member(item, "link_layer")))
 		return false;
 	if (!kind)
 		return scenario_refuse(text, item, "\"topology\" has no \"kind\"");
@@ -246,6 +262,11 @@ static bool pause_read(
 		scenario_read_object(text, item, "\"pause\"", fields, ARRAY_COUNT(fields), numbers);
 }
 
+static uint32_t header_bytes(const struct scenario *scenario)
+{
+	return scenario->is_infiniband ? LOCAL_HEADER_BYTES : HEADER_BYTES;
+}
+
 static void config_set(struct scenario *scenario, const struct scenario_numbers *numbers)
 {
 	bool has_engine = scenario->has_engine;
@@ -260,9 +281,9 @@ static void config_set(struct scenario *scenario, const struct scenario_numbers 
 	scenario->cnp_priority = (uint8_t)numbers->cnp_priority;
 	scenario->config = (struct fabric_config){
 		.seed = numbers->seed,
-		.frame_bytes_max =
-			has_engine ? engine_host_frame_bytes(mtu_bytes) : HEADER_BYTES + mtu_bytes,
-		.gap_bytes = FABRIC_GAP_BYTES,
+		.frame_bytes_max = has_engine ? engine_host_frame_bytes(mtu_bytes)
+					      : header_bytes(scenario) + mtu_bytes,
+		.gap_bytes = scenario->is_infiniband ? IB_DELIMITER_BYTES : FABRIC_GAP_BYTES,
 		.pause_quanta = (uint32_t)numbers->quanta,
 		.response_quanta = (uint32_t)numbers->response_quanta,
 		.data_capacity = has_engine ? engine_host_data_bytes(mtu_bytes) : 0,
@@ -279,7 +300,7 @@ static void flows_finish(struct scenario *scenario)
 		scenario->flows[i].source_port =
 			(uint16_t)(0xc000 + fabric_random_below(&random, 0x4000));
 		scenario->flows[i].payload_bytes = scenario->mtu_bytes;
-		scenario->flows[i].header_bytes = HEADER_BYTES;
+		scenario->flows[i].header_bytes = header_bytes(scenario);
 	}
 }
 
@@ -292,6 +313,7 @@ static bool text_parse(
 		SCENARIO_OTHER("topology"),
 		SCENARIO_OTHER("routes"),
 		SCENARIO_OTHER("switch"),
+		SCENARIO_OTHER("subnet"),
 		SCENARIO_OTHER("hosts"),
 		SCENARIO_OTHER("congestion"),
 		SCENARIO_OTHER("pause"),
@@ -315,6 +337,7 @@ static bool text_parse(
 	config_set(scenario, &numbers);
 	if (!scenario_read_routes(text, scenario, scenario_member(text->root, "routes")) ||
 		!congestion_read(text, scenario, scenario_member(text->root, "congestion")) ||
+		!scenario_read_subnet(text, scenario, scenario_member(text->root, "subnet")) ||
 		!scenario_read_switch(text, scenario, scenario_member(text->root, "switch")) ||
 		!scenario_read_workloads(
 			text, scenario, scenario_member(text->root, "workloads")) ||

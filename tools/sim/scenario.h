@@ -14,6 +14,7 @@
 
 #include "congestion/cc_params.h"
 #include "fabric/flow.h"
+#include "fabric/infiniband/infiniband.h"
 #include "fabric/source.h"
 #include "fabric/topology.h"
 #include "sim/scenario_text.h"
@@ -77,6 +78,8 @@ struct scenario {
 	uint8_t pause_ignored; /* by hosts; a bit for each priority */
 	struct fabric_config config;
 	struct topology topology;
+	bool is_infiniband; /* the link layer; else Ethernet */
+	struct infiniband_config infiniband;
 	struct fabric_flow *flows;
 	uint32_t flow_count;
 	struct scenario_workload *workloads;
@@ -132,6 +135,10 @@ bool scenario_read_dcb(
 /* "3,4": the priorities as bits. `name` names the item in a complaint. */
 bool scenario_read_priorities(const struct scenario_text *text, const cJSON *item, const char *name,
 	uint8_t *ret_priorities);
+
+/* The item "subnet"; hosts and "congestion" are read (scenario_subnet.c). */
+bool scenario_read_subnet(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
 
 /* The items "switch", "workloads" and "faults". */
 bool scenario_read_switch(

@@ -72,7 +72,8 @@ static bool host_read(const struct scenario_text *text, const struct scenario *s
 }
 
 /* Each kind of fault has its own members besides the times. */
-static bool fault_check(const struct scenario_text *text, const cJSON *item, uint32_t kind)
+static bool fault_check(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, uint32_t kind)
 {
 	static const struct {
 		const char *name;
@@ -90,6 +91,10 @@ static bool fault_check(const struct scenario_text *text, const cJSON *item, uin
 		{"up_us", 1u << SCENARIO_FLAP},
 	};
 
+	if (scenario->is_infiniband && (ON_HOST >> kind & 1))
+		return scenario_refuse(text, item,
+			"a fault of kind \"%s\" pauses: InfiniBand links have credits instead",
+			fault_words[kind]);
 	for (uint32_t i = 0; i < ARRAY_COUNT(own); i++)
 		if (scenario_member(item, own[i].name) && !(own[i].kinds >> kind & 1))
 			return scenario_refuse(text, scenario_member(item, own[i].name),
@@ -180,7 +185,7 @@ static bool fault_read(
 	if (!kind)
 		return scenario_refuse(text, item, "a fault has no \"kind\"");
 	if (!scenario_read_word(text, kind, "kind of fault", fault_words, &place) ||
-		!fault_check(text, item, place))
+		!fault_check(text, scenario, item, place))
 		return false;
 	if (numbers.end_ps <= numbers.start_ps)
 		return scenario_refuse(text, item, "the fault ends before it begins");

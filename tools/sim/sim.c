@@ -14,7 +14,7 @@ const char command_sim_help[] =
 	"                      [--ports COUNT] [--priorities COUNT] [--beta BETA]\n"
 	"       urnic sim compare FILE FILE\n"
 	"\n"
-	"Runs a scenario in a simulated lossless Ethernet network, and prints what its flows, queues\n"
+	"Runs a scenario in a simulated lossless network, and prints what its flows, queues\n"
 	"and pauses did. The same file gives the same result on every machine. docs/fabric.md has\n"
 	"the format of scenarios.\n"
 	"\n"

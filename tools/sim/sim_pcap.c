@@ -122,6 +122,10 @@ bool sim_pcap_open(struct sim_run *run, const char *path)
 			"sim: plain sources have no packets: --pcap is for hosts of kind \"engine\"");
 		return false;
 	}
+	if (run->fabric->infiniband) {
+		complain("sim: --pcap is for Ethernet");
+		return false;
+	}
 	run->capture = fopen(path, "we");
 	if (!run->capture) {
 		complain("%s: %s", path, strerror(errno));

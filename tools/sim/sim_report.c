@@ -255,6 +255,10 @@ static void network_print(const struct fabric *fabric)
 		fabric->host_count, fabric->switch_count, (double)fabric->now_ps / FABRIC_PS_PER_MS,
 		(unsigned long long)fabric->config.seed, (unsigned long long)fabric->event_count,
 		(unsigned long long)fabric->hash);
+	if (fabric->infiniband) {
+		sim_subnet_totals_print(fabric);
+		return;
+	}
 	printf("%llu pauses, %llu marks, %llu frames discarded, %llu by watchdogs, %llu lost on "
 	       "cables, %llu corrupted; largest shared buffer in use %.1f KB\n",
 		(unsigned long long)totals.pauses, (unsigned long long)totals.marks,
@@ -270,8 +274,8 @@ static void deadlock_print(const struct fabric *fabric)
 
 	if (!deadlock_find(fabric, &deadlock))
 		return;
-	printf("\ndeadlock of priority %u since %.1f us:", deadlock.priority,
-		(double)deadlock.since_ps / FABRIC_PS_PER_US);
+	printf("\ndeadlock of %s %u since %.1f us:", fabric->infiniband ? "VL" : "priority",
+		deadlock.priority, (double)deadlock.since_ps / FABRIC_PS_PER_US);
 	for (uint32_t i = 0; i < deadlock.port_count; i++) {
 		char name[SIM_PORT_NAME_BYTES];
 
@@ -288,5 +292,7 @@ void sim_report_print(const struct sim_run *run)
 	if (run->scenario.flow_count <= FLOW_ROWS_MAX)
 		flows_print(run);
 	queues_print(run->fabric);
+	if (run->fabric->infiniband)
+		sim_subnet_print(run->fabric);
 	deadlock_print(run->fabric);
 }

@@ -79,6 +79,8 @@ bool sim_run_init(struct sim_run *run)
 
 	run->fabric = fabric_create(&scenario->config);
 	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology) &&
+		(!scenario->is_infiniband ||
+			!infiniband_init(run->fabric, &scenario->infiniband)) &&
 		scenario_set_routes(scenario, run->fabric);
 	for (uint32_t i = 0; is_made && i < run->fabric->host_count; i++)
 		run->fabric->ports[run->fabric->hosts[i].port].pause_ignored =

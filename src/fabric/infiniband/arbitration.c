@@ -25,12 +25,12 @@ static uint32_t table_choose(const struct arbitration_table *table, struct arbit
 {
 	const struct arbitration_entry *entry = &table->entries[turn->entry];
 
-	while (turn->left_bytes <= 0 || !entry_is_ready(entry, ready)) {
+	while (turn->left_blocks <= 0 || !entry_is_ready(entry, ready)) {
 		turn->entry = (turn->entry + 1) % table->count;
 		entry = &table->entries[turn->entry];
-		turn->left_bytes = entry->weight * IB_BLOCK_BYTES;
+		turn->left_blocks = entry->weight;
 	}
-	turn->left_bytes -= (int32_t)head_bytes[entry->vl];
+	turn->left_blocks -= (int32_t)credit_blocks(head_bytes[entry->vl]);
 	return entry->vl;
 }
 

@@ -4,8 +4,9 @@
  *
  * A port has two tables of lanes with weights. A lane of the high table sends before those of the
  * low one, until the high table has sent its limit; then the low table may send a packet. Within a
- * table the entries take turns. An entry's turn lasts until it has sent its weight in units of 64
- * bytes, rounded up to whole packets, or its lane has nothing to send.
+ * table the entries take turns. An entry's turn lasts until it has sent its weight, or its lane has
+ * nothing to send. A weight is in units of 64 bytes; a packet counts whole units, as for credits, and
+ * a turn is rounded up to whole packets.
  */
 #ifndef URNIC_FABRIC_INFINIBAND_ARBITRATION_H
 #define URNIC_FABRIC_INFINIBAND_ARBITRATION_H
@@ -42,7 +43,7 @@ struct arbitration {
 /* Where a table's turns are. */
 struct arbiter_turn {
 	uint32_t entry;
-	int32_t left_bytes; /* of the entry's weight; 0 and below: its turn is over */
+	int32_t left_blocks; /* of the entry's weight; 0 and below: its turn is over */
 };
 
 /* All zero but for `config`: no packet has been sent. */

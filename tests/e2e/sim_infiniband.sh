@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic sim with InfiniBand links: credits on a long cable, a ring that deadlocks or does not, lanes
+# with weights, engines, and wrong scenarios. It makes no network.
+. "$(dirname "$0")/common.sh"
+
+examples=$(dirname "$0")/../../examples/fabric
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
+
+# mbps_of WORKLOAD: what its flows got, on the average.
+mbps_of() {
+	/usr/bin/python3 -c '
+import json, sys
+rates = [flow["mbps"] for flow in json.load(open(sys.argv[1]))["flows"] if flow["workload"] == sys.argv[2]]
+print(round(sum(rates) / len(rates)))' "$files/json" "$1"
+}
+
+# between LOW VALUE HIGH
+between() {
+	[ "$1" -le "$2" ] && [ "$2" -le "$3" ]
+}
+
+# --- credits ---
+
+# 32,768 bytes are seven packets of 4,122, which come back after 20.3 us.
+"$urnic" sim --json "$examples/infiniband-cable.json" >"$files/json" || fail 'cable --json'
+matches_schema sim <"$files/json"
+between 11100 "$(mbps_of far)" 11400 || fail "the long cable: $(mbps_of far)"
+between 98000 "$(mbps_of near)" 100000 || fail "the short cable: $(mbps_of near)"
+"$urnic" sim "$examples/infiniband-cable.json" >"$files/said" || fail 'cable'
+grep -q '^InfiniBand: [1-9][0-9]* flow control packets, 0 packets discarded, 0 of lane 15 dropped, 0 lost' \
+	"$files/said" || fail "totals: $(cat "$files/said")"
+grep -q '^s0>s1  *3  *[0-9]* .* 8[0-9][.][0-9]  *0$' "$files/said" || fail "the lane: $(cat "$files/said")"
+
+# --- deadlocks ---
+
+"$urnic" sim "$examples/infiniband-ring.json" >"$files/said" || fail 'ring'
+grep -q '^deadlock of VL 0 since .* us: s1>s0 s0>s7 s7>s6 s6>s5 s5>s4 s4>s3 s3>s2 s2>s1$' "$files/said" ||
+	fail "the cycle: $(cat "$files/said")"
+"$urnic" sim --json "$examples/infiniband-ring.json" >"$files/json" || fail 'ring --json'
+matches_schema sim <"$files/json"
+sed 's/minhop/updn/' "$examples/infiniband-ring.json" >"$files/updn.json"
+"$urnic" sim "$files/updn.json" >"$files/said" || fail 'updn'
+grep -q '^all-to-all  *56  *56 ' "$files/said" || fail "updn does not finish: $(cat "$files/said")"
+grep -q '^deadlock' "$files/said" && fail 'updn deadlocks'
+# Packets that wait for 131 us are discarded, and the rest goes on.
+sed 's/"buffer"/"head_of_queue_lifetime": 5, &/' "$examples/infiniband-ring.json" >"$files/hoq.json"
+"$urnic" sim "$files/hoq.json" | grep -q '^InfiniBand: [0-9]* flow control packets, [1-9][0-9]* packets discarded' ||
+	fail 'nothing is too old'
+
+# --- lanes, and engines ---
+
+# Each lane has the packets of a host; the cable to h3 shares as the weights 1 to 3.
+cat >"$files/lanes.json" <<'END'
+{"topology": {"kind": "star", "link_layer": "infiniband", "hosts": 4}, "duration_us": 4000,
+	"hosts": {"kind": "engine", "mtu": 4096, "depth": 8},
+	"subnet": {"max_op_vls": 2, "qos_sl2vl": "0,1", "qos_vlarb_low": "0:65,1:195", "routing_engine": "updn"},
+	"workloads": [
+		{"kind": "pairs", "name": "light", "priority": 0, "pairs": [["h0", "h3"]]},
+		{"kind": "pairs", "name": "heavy", "priority": 1, "pairs": [["h1", "h3"]]}]}
+END
+"$urnic" sim --json "$files/lanes.json" >"$files/json" || fail 'lanes'
+light=$(mbps_of light)
+between $((light * 29 / 10)) "$(mbps_of heavy)" $((light * 31 / 10)) || fail "weights: $light, $(mbps_of heavy)"
+"$urnic" sim --explain 0 "$files/lanes.json" | grep -q '^s0>h3 ' || fail '--explain'
+"$urnic" sim --html "$files/page.html" "$files/lanes.json" >/dev/null || fail '--html'
+"$urnic" sim --pcap "$files/pcapng" "$files/lanes.json" 2>"$files/said"
+[ $? = 1 ] || fail 'InfiniBand is captured as Ethernet'
+
+# --- wrong scenarios ---
+
+# refuses SENTENCE SUBNET [OTHERS]: a star with this subnet, and other items, is refused.
+refuses() {
+	echo "{\"topology\": {\"kind\": \"star\", \"link_layer\": \"infiniband\"}, \"subnet\": {$2}$3,
+		\"workloads\": [{\"kind\": \"incast\", \"to\": \"h0\"}]}" >"$files/wrong.json"
+	"$urnic" sim "$files/wrong.json" >/dev/null 2>"$files/said"
+	[ $? = 2 ] || fail "the exit status of: $1"
+	echo "urnic: $files/wrong.json:1: $1" | cmp -s - "$files/said" || fail "not '$1' but $(cat "$files/said")"
+}
+
+refuses 'unknown routing engine "ftree": there is minhop, updn' '"routing_engine": "ftree"'
+refuses '"qos_vlarb_low" is "0:4,4:1": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
+	'"qos_vlarb_low": "0:4,4:1"'
+refuses '"qos_vlarb_high" is "0:4,": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
+	'"qos_vlarb_high": "0:4,"'
+refuses '"qos_sl2vl" is "0,7": it is up to 16 lanes of 0 to 3, or 15, as "0,1,2"' '"qos_sl2vl": "0,7"'
+refuses '"buffer" has no room for a packet of 1050 bytes' '"buffer": 1000'
+refuses '"switch" is Ethernet'\''s: an InfiniBand link layer has "subnet"' '' ', "switch": {}'
+refuses 'switches of an InfiniBand link layer mark nothing: "congestion" is off' '' ', "congestion": "dcqcn"'
+refuses 'a fault of kind "storm" pauses: InfiniBand links have credits instead' '' \
+	', "faults": [{"kind": "storm", "host": "h0"}]'
+echo '{"topology": {"kind": "star"}, "subnet": {}, "workloads": [{"kind": "incast", "to": "h0"}]}' >"$files/wrong.json"
+"$urnic" sim "$files/wrong.json" 2>"$files/said" && fail 'Ethernet has a subnet'
+grep -q 'the topology has no "link_layer" "infiniband"$' "$files/said" || fail "$(cat "$files/said")"

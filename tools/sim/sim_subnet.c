@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is printed of InfiniBand links: lanes that waited for credits, and what was discarded. */
+#include "base/arith.h"
+#include "common/json.h"
+#include "fabric/infiniband/infiniband.h"
+#include "sim/sim.h"
+
+enum { LANE_ROWS_MAX = 8 };
+
+static const struct infiniband_vl *vl_of(const struct fabric *fabric, uint32_t lane)
+{
+	return &fabric->infiniband->ports[lane / IB_VL_COUNT].vls[lane % IB_VL_COUNT];
+}
+
+static uint64_t lane_wait_ps(const struct fabric *fabric, uint32_t lane)
+{
+	return infiniband_wait_ps(fabric, lane / IB_VL_COUNT, lane % IB_VL_COUNT);
+}
+
+static bool lane_is_used(const struct fabric *fabric, uint32_t lane)
+{
+	const struct infiniband_vl *of = vl_of(fabric, lane);
+
+	return of->sent_packets || of->received_packets || of->discards ||
+		lane_wait_ps(fabric, lane);
+}
+
+/* --- text --- */
+
+void sim_subnet_totals_print(const struct fabric *fabric)
+{
+	uint64_t link_packets = 0;
+	uint64_t discards = 0;
+	uint64_t dropped = 0;
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < fabric->port_count; i++) {
+		const struct infiniband_port *port = &fabric->infiniband->ports[i];
+
+		link_packets += port->link_packets;
+		dropped += port->vl15_dropped;
+		lost += fabric->ports[i].lost_frames + fabric->ports[i].corrupted_frames;
+		for (uint32_t vl = 0; vl < IB_VL_COUNT; vl++)
+			discards += port->vls[vl].discards;
+	}
+	printf("InfiniBand: %llu flow control packets, %llu packets discarded, %llu of lane 15 "
+	       "dropped, %llu lost on cables\n",
+		(unsigned long long)link_packets, (unsigned long long)discards,
+		(unsigned long long)dropped, (unsigned long long)lost);
+}
+
+/* The lane that waited longest of those that waited less than the last one printed. */
+static uint32_t lane_next(const struct fabric *fabric, uint64_t below_ps, uint32_t last)
+{
+	uint32_t best = UINT32_MAX;
+	uint64_t best_ps = 0;
+
+	for (uint32_t i = 0; i < fabric->port_count * IB_VL_COUNT; i++) {
+		uint64_t wait_ps = lane_wait_ps(fabric, i);
+		bool is_behind = wait_ps < below_ps ||
+			(wait_ps == below_ps && last != UINT32_MAX && i > last);
+
+		if (is_behind && wait_ps > best_ps) {
+			best = i;
+			best_ps = wait_ps;
+		}
+	}
+	return best;
+}
+
+void sim_subnet_print(const struct fabric *fabric)
+{
+	uint64_t below_ps = UINT64_MAX;
+	uint32_t lane = UINT32_MAX;
+
+	printf("\n%-14s%10s%12s%14s%14s%12s\n%-36s%14s%14s\n", "lane", "VL", "packets", "Gbit/s",
+		"no credits", "discarded", "", "", "%");
+	for (uint32_t i = 0; i < LANE_ROWS_MAX; i++) {
+		const struct infiniband_vl *of;
+		char name[SIM_PORT_NAME_BYTES];
+
+		lane = lane_next(fabric, below_ps, lane);
+		if (lane == UINT32_MAX)
+			return;
+		of = vl_of(fabric, lane);
+		below_ps = lane_wait_ps(fabric, lane);
+		sim_port_name(fabric, lane / IB_VL_COUNT, name);
+		printf("%-14s%10u%12llu%14.3f%14.1f%12llu\n", name, lane % IB_VL_COUNT,
+			(unsigned long long)of->sent_packets,
+			(double)of->sent_bytes * 8 * FABRIC_PS_PER_NS /
+				(double)max_u64(fabric->now_ps, 1),
+			100.0 * (double)below_ps / (double)max_u64(fabric->now_ps, 1),
+			(unsigned long long)of->discards);
+	}
+}
+
+/* --- JSON --- */
+
+static void lane_add(const struct fabric *fabric, cJSON *list, uint32_t lane)
+{
+	const struct infiniband_vl *of = vl_of(fabric, lane);
+	char name[SIM_PORT_NAME_BYTES];
+	cJSON *object = json_append_object(list);
+
+	sim_port_name(fabric, lane / IB_VL_COUNT, name);
+	cJSON_AddStringToObject(object, "port", name);
+	json_add_count(object, "vl", lane % IB_VL_COUNT);
+	json_add_count(object, "port_xmit_packets", of->sent_packets);
+	json_add_count(object, "port_rcv_packets", of->received_packets);
+	json_add_count(object, "xmit_bytes", of->sent_bytes);
+	cJSON_AddNumberToObject(
+		object, "port_xmit_wait_us", (double)lane_wait_ps(fabric, lane) / FABRIC_PS_PER_US);
+	json_add_count(object, "port_xmit_discards", of->discards);
+	json_add_count(object, "VL15_dropped",
+		lane % IB_VL_COUNT == IB_VL_MANAGEMENT
+			? fabric->infiniband->ports[lane / IB_VL_COUNT].vl15_dropped
+			: 0);
+}
+
+void sim_subnet_add(const struct fabric *fabric, cJSON *root)
+{
+	cJSON *list;
+
+	if (!fabric->infiniband) {
+		cJSON_AddNullToObject(root, "lanes");
+		return;
+	}
+	list = cJSON_AddArrayToObject(root, "lanes");
+	for (uint32_t i = 0; i < fabric->port_count * IB_VL_COUNT; i++)
+		if (lane_is_used(fabric, i))
+			lane_add(fabric, list, i);
+}
