@@ -221,6 +221,142 @@ static void sl2vl_depends_on_the_input_port(void **state)
 	net_done(&net);
 }
 
+/* --- routing --- */
+
+enum { GRAPH_SWITCHES = 9, GRAPH_PORTS_MAX = 64 };
+
+/* A ring of switches with a host each, and three random cables across. */
+static void graph_start(struct net *net, struct topology_cable *graph, uint64_t seed)
+{
+	struct fabric_random random = fabric_random_make(seed, FABRIC_RANDOM_WORKLOAD, 0);
+	uint32_t count = 0;
+
+	net->topology.hosts = net->topology.switch_count = GRAPH_SWITCHES;
+	net->topology.cables = graph;
+	for (uint32_t i = 0; i < GRAPH_SWITCHES; i++) {
+		graph[count++] = (struct topology_cable){{{true, i}, {false, i}}};
+		graph[count++] =
+			(struct topology_cable){{{false, i}, {false, (i + 1) % GRAPH_SWITCHES}}};
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t a = (uint32_t)fabric_random_below(&random, GRAPH_SWITCHES);
+		uint32_t step = 2 + (uint32_t)fabric_random_below(&random, GRAPH_SWITCHES - 3);
+
+		graph[count++] =
+			(struct topology_cable){{{false, a}, {false, (a + step) % GRAPH_SWITCHES}}};
+	}
+	net->topology.cable_count = count;
+	net_flow(net, 0, 1);
+	net_start(net);
+}
+
+/* The port through which packets to a host leave a switch. */
+static uint32_t port_towards(const struct net *net, uint32_t at, uint32_t host)
+{
+	const struct infiniband *infiniband = net->fabric->infiniband;
+
+	return infiniband->forwarding[at * infiniband->lid_count + infiniband_lid(host)];
+}
+
+/* Follow all paths: which port waits for which. Returns the switches on all of them. */
+static uint32_t paths_follow(const struct net *net, bool waits[GRAPH_PORTS_MAX][GRAPH_PORTS_MAX])
+{
+	uint32_t hops = 0;
+
+	for (uint32_t host = 0; host < net->fabric->host_count; host++)
+		for (uint32_t start = 0; start < net->fabric->switch_count; start++) {
+			uint32_t port = port_towards(net, start, host);
+
+			for (hops++; !net->fabric->ports[net->fabric->ports[port].peer].is_host;
+				hops++) {
+				uint32_t node =
+					net->fabric->ports[net->fabric->ports[port].peer].node;
+				uint32_t next = port_towards(net, node, host);
+
+				waits[port][next] = true;
+				port = next;
+				assert_true(hops < 10000);
+			}
+			assert_int_equal(
+				net->fabric->ports[net->fabric->ports[port].peer].node, host);
+		}
+	return hops;
+}
+
+/* Remove ports that wait for none of the others; in a cycle some are left. */
+static bool waits_have_cycle(const struct net *net, bool waits[GRAPH_PORTS_MAX][GRAPH_PORTS_MAX])
+{
+	bool is_gone[GRAPH_PORTS_MAX] = {false};
+	uint32_t left = net->fabric->port_count;
+
+	for (uint32_t round = 0; round < net->fabric->port_count; round++)
+		for (uint32_t i = 0; i < net->fabric->port_count; i++) {
+			bool is_waiting = false;
+
+			for (uint32_t j = 0; j < net->fabric->port_count; j++)
+				is_waiting |= waits[i][j] && !is_gone[j];
+			if (is_gone[i] || is_waiting)
+				continue;
+			is_gone[i] = true;
+			left--;
+		}
+	return left;
+}
+
+static void updn_has_no_cycle_of_waits_and_minhop_has_shorter_paths(void **state)
+{
+	uint32_t cycles = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		uint32_t hops[2];
+
+		for (uint32_t i = 0; i < 2; i++) {
+			bool waits[GRAPH_PORTS_MAX][GRAPH_PORTS_MAX] = {{false}};
+			struct topology_cable graph[2 * GRAPH_SWITCHES + 3];
+			struct net net;
+
+			net_init_infiniband(&net, TOPOLOGY_CUSTOM);
+			net.infiniband.routing = i ? INFINIBAND_UPDN : INFINIBAND_MINHOP;
+			graph_start(&net, graph, seed);
+			hops[i] = paths_follow(&net, waits);
+			if (i)
+				assert_false(waits_have_cycle(&net, waits));
+			else
+				cycles += waits_have_cycle(&net, waits);
+			net_done(&net);
+		}
+		assert_true(hops[0] <= hops[1]);
+	}
+	assert_true(cycles > 40);
+}
+
+static void ports_of_equal_paths_share_the_destinations(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t counts[4] = {0};
+		struct net net;
+
+		net_init_infiniband(&net, TOPOLOGY_LEAF_SPINE);
+		net.infiniband.routing = i ? INFINIBAND_UPDN : INFINIBAND_MINHOP;
+		net.topology.hosts = 8;
+		net.topology.leaves = 2;
+		net.topology.spines = 4;
+		net_flow(&net, 0, 1);
+		net_start(&net);
+		/* Leaf 0 sends to the hosts of leaf 1 through all four spines. */
+		for (uint32_t host = 8; host < 16; host++) {
+			uint32_t port = port_towards(&net, 0, host);
+
+			counts[net.fabric->ports[net.fabric->ports[port].peer].node - 2]++;
+		}
+		for (uint32_t j = 0; j < 4; j++)
+			assert_int_equal(counts[j], 2);
+		net_done(&net);
+	}
+}
+
 /* --- deadlocks --- */
 
 enum { RING = 8 };
@@ -502,6 +638,8 @@ int main(void)
 		cmocka_unit_test(weight_is_rounded_up_to_whole_packets),
 		cmocka_unit_test(high_limit_0_lets_one_packet_go_before_a_low_one),
 		cmocka_unit_test(sl2vl_depends_on_the_input_port),
+		cmocka_unit_test(updn_has_no_cycle_of_waits_and_minhop_has_shorter_paths),
+		cmocka_unit_test(ports_of_equal_paths_share_the_destinations),
 		cmocka_unit_test(ring_with_minhop_is_a_deadlock_that_names_its_cycle),
 		cmocka_unit_test(ring_with_updn_finishes_all_flows),
 		cmocka_unit_test(head_of_queue_lifetime_ends_a_deadlock_and_is_counted),

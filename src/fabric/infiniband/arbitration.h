@@ -5,8 +5,8 @@
  * A port has two tables of lanes with weights. A lane of the high table sends before those of the
  * low one, until the high table has sent its limit; then the low table may send a packet. Within a
  * table the entries take turns. An entry's turn lasts until it has sent its weight, or its lane has
- * nothing to send. A weight is in units of 64 bytes; a packet counts whole units, as for credits, and
- * a turn is rounded up to whole packets.
+ * nothing to send. A weight is in units of 64 bytes. A packet counts whole units, as for credits,
+ * and a turn is rounded up to whole packets.
  */
 #ifndef URNIC_FABRIC_INFINIBAND_ARBITRATION_H
 #define URNIC_FABRIC_INFINIBAND_ARBITRATION_H

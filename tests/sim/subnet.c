@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random InfiniBand subnets. On healthy links credits are conserved, nothing is dropped, nothing
+ * deadlocks with the embedded routing engines, and every flow finishes. In one run of four the
+ * hosts are engines, and cables lose and corrupt packets or are down first; then all is calm, and
+ * every flow must finish.
+ *
+ *     sim_subnet [--seeds A..B | --seed N]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/deadlock.h"
+#include "fabric/engine_host.h"
+#include "support/arena_memory.h"
+#include "support/fabric_net.h"
+
+#define US FABRIC_PS_PER_US
+
+enum {
+	ARENA_BYTES = 64 << 20,
+	MTU_BYTES = 1024,
+	MESSAGE_BYTES = 1 << 14,
+	HEADER_BYTES = 26,
+	PACKET_BLOCKS = (MTU_BYTES + HEADER_BYTES) / IB_BLOCK_BYTES + 1,
+	PACKET_BLOCKS_ENGINE = PACKET_BLOCKS + 2, /* the longest headers */
+	RING_MAX = 7,
+	CHORDS_MAX = 4,
+	ENGINES_EVERY = 4,
+	FAULT_COUNT_MAX = 4,
+	TABLE_ENTRIES_MAX = 12,
+	STEP_US = 20,
+	FAULTS_STEPS = 10,
+	STEPS_MAX = 100000,
+	QUIET_US = 300, /* until all credits are back: more than a round of flow control packets */
+};
+
+struct run {
+	uint64_t seed;
+	struct net net;
+	struct fabric_random random;
+	struct topology_cable cables[2 * RING_MAX + CHORDS_MAX];
+	bool has_engines;
+	struct arena arena;
+	void *memory;
+	struct engine_hosts *hosts;
+};
+
+static void run_check(const struct run *run, bool condition, const char *what)
+{
+	if (condition)
+		return;
+	printf("seed %llu, %.3f us: %s\n", (unsigned long long)run->seed,
+		(double)run->net.fabric->now_ps / US, what);
+	exit(1);
+}
+
+static uint32_t random_below(struct run *run, uint32_t limit)
+{
+	return (uint32_t)fabric_random_below(&run->random, limit);
+}
+
+/* --- what is random --- */
+
+/* A ring of switches with a host each, and some cables across. */
+static void ring_choose(struct run *run)
+{
+	struct topology *topology = &run->net.topology;
+	uint32_t count = 3 + random_below(run, RING_MAX - 2);
+	uint32_t chords = random_below(run, CHORDS_MAX + 1);
+
+	topology->hosts = topology->switch_count = count;
+	topology->cables = run->cables;
+	topology->cable_count = 2 * count + chords;
+	for (uint32_t i = 0; i < count; i++) {
+		run->cables[i] = (struct topology_cable){{{true, i}, {false, i}}};
+		run->cables[count + i] =
+			(struct topology_cable){{{false, i}, {false, (i + 1) % count}}};
+	}
+	for (uint32_t i = 0; i < chords; i++) {
+		uint32_t a = random_below(run, count);
+		uint32_t b = (a + 1 + random_below(run, count - 1)) % count;
+
+		run->cables[2 * count + i] = (struct topology_cable){{{false, a}, {false, b}}};
+	}
+}
+
+static void topology_choose(struct run *run)
+{
+	struct topology *topology = &run->net.topology;
+
+	topology->hosts = 2 + random_below(run, 3);
+	topology->hosts_right = 1 + random_below(run, 3);
+	topology->leaves = 2 + random_below(run, 2);
+	topology->spines = 1 + random_below(run, 3);
+	topology->k = 2 + 2 * random_below(run, 2);
+	topology->host_link.rate_mbps = 10000u << random_below(run, 4);
+	topology->host_link.delay_ps = 1000ull * random_below(run, 2000);
+	topology->switch_link.rate_mbps = 10000u << random_below(run, 4);
+	topology->switch_link.delay_ps = 1000ull * random_below(run, 2000);
+	if (topology->kind == TOPOLOGY_CUSTOM)
+		ring_choose(run);
+}
+
+/* A table of random lanes; with `is_whole`, it has all of them. */
+static void table_choose(struct run *run, struct arbitration_table *table, bool is_whole)
+{
+	uint32_t vls = run->net.infiniband.data_vls;
+
+	table->count = random_below(run, TABLE_ENTRIES_MAX);
+	if (is_whole)
+		table->count = max_u32(table->count, vls);
+	for (uint32_t i = 0; i < table->count; i++)
+		table->entries[i] = (struct arbitration_entry){
+			(uint8_t)(i < vls && is_whole ? i : random_below(run, vls)),
+			(uint8_t)(1 + random_below(run, 255))};
+}
+
+static void links_choose(struct run *run)
+{
+	struct infiniband_config *config = &run->net.infiniband;
+	uint32_t packet_blocks = run->has_engines ? PACKET_BLOCKS_ENGINE : PACKET_BLOCKS;
+
+	config->data_vls = 1 + random_below(run, random_below(run, 2) ? 2 : IB_DATA_VL_COUNT);
+	config->buffer_blocks =
+		packet_blocks + random_below(run, (random_below(run, 2) ? 2 : 20) * packet_blocks);
+	/* Shortest paths go up and down in trees; elsewhere they may deadlock. */
+	config->routing = run->net.topology.kind == TOPOLOGY_CUSTOM || random_below(run, 2)
+		? INFINIBAND_UPDN
+		: INFINIBAND_MINHOP;
+	for (uint32_t i = 0; i < IB_SL_COUNT; i++)
+		config->sl2vl[i] = (uint8_t)random_below(run, config->data_vls);
+	table_choose(run, &config->arbitration.high, false);
+	table_choose(run, &config->arbitration.low, true);
+	config->arbitration.high_limit =
+		(uint8_t)(random_below(run, 2) ? random_below(run, 4) : random_below(run, 256));
+}
+
+static void flow_choose(struct run *run, uint32_t source, uint32_t destination)
+{
+	struct fabric_flow *flow = net_flow(&run->net, source, destination);
+
+	flow->priority = (uint8_t)random_below(run, FABRIC_PRIORITY_COUNT);
+	flow->payload_bytes = 1 + random_below(run, MTU_BYTES);
+	flow->header_bytes = HEADER_BYTES;
+	flow->start_ps = US * random_below(run, 100);
+	flow->bytes = 1 + random_below(run, 1 << 15);
+}
+
+/* Each host of a ring to each other one, elsewhere some pairs. */
+static void flows_choose(struct run *run)
+{
+	uint32_t hosts = topology_host_count(&run->net.topology);
+	uint32_t count = 1 + random_below(run, 32);
+
+	if (run->net.topology.kind == TOPOLOGY_CUSTOM) {
+		for (uint32_t i = 0; i < hosts; i++)
+			for (uint32_t j = 1; j < hosts; j++)
+				flow_choose(run, i, (i + j) % hosts);
+		return;
+	}
+	while (count--) {
+		uint32_t source = random_below(run, hosts);
+		uint32_t step = 1 + random_below(run, hosts - 1);
+
+		flow_choose(run, source, (source + step) % hosts);
+	}
+}
+
+/* Some rows of SL2VL are those of one pair of ports only. */
+static void mapping_choose(struct run *run)
+{
+	struct fabric *fabric = run->net.fabric;
+	uint32_t tries = random_below(run, 40);
+
+	while (tries--) {
+		uint32_t input = random_below(run, fabric->port_count);
+		uint32_t output = random_below(run, fabric->port_count);
+
+		if (!fabric->ports[input].is_host && !fabric->ports[output].is_host &&
+			fabric->ports[input].node == fabric->ports[output].node)
+			infiniband_set_sl2vl(fabric, input, output,
+				random_below(run, FABRIC_PRIORITY_COUNT),
+				(uint8_t)random_below(run, run->net.infiniband.data_vls));
+	}
+}
+
+static void hosts_make(struct run *run)
+{
+	struct engine_hosts_init init = {
+		.arena = &run->arena,
+		.mtu_bytes = MTU_BYTES,
+		.message_bytes = MESSAGE_BYTES,
+		.depth = 2,
+		.timeout = 8,
+		.retry_count = 7,
+	};
+	struct net *net = &run->net;
+
+	if (!run->has_engines) {
+		net->sources = sources_create(
+			net->fabric, &net->sources_init, net->flows, net->flow_count);
+		run_check(run, net->sources, "no memory for sources");
+		return;
+	}
+	run->memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&run->arena, run->memory, ARENA_BYTES);
+	run->hosts = engine_hosts_create(net->fabric, &init, net->flows, net->flow_count);
+	run_check(run, run->hosts, "no memory for engines");
+}
+
+static void run_init(struct run *run, uint64_t seed)
+{
+	memset(run, 0, sizeof(*run));
+	run->seed = seed;
+	run->random = fabric_random_make(seed, FABRIC_RANDOM_WORKLOAD, 0);
+	run->has_engines = seed % ENGINES_EVERY == 0;
+	net_init_infiniband(&run->net, (enum topology_kind)random_below(run, TOPOLOGY_CUSTOM + 1));
+	run->net.config.seed = seed;
+	run->net.config.data_capacity = engine_host_data_bytes(MTU_BYTES);
+	topology_choose(run);
+	links_choose(run);
+	flows_choose(run);
+	run->net.fabric = fabric_create(&run->net.config);
+	if (!run->net.fabric || topology_build(run->net.fabric, &run->net.topology) ||
+		infiniband_init(run->net.fabric, &run->net.infiniband))
+		abort();
+	mapping_choose(run);
+	hosts_make(run);
+}
+
+/* --- time --- */
+
+static void faults_begin(struct run *run)
+{
+	uint32_t count = random_below(run, FAULT_COUNT_MAX);
+	struct fabric *fabric = run->net.fabric;
+
+	while (count--) {
+		struct fabric_port *port = &fabric->ports[random_below(run, fabric->port_count)];
+
+		port->loss_ppm = random_below(run, 50000);
+		port->corrupt_ppm = random_below(run, 50000);
+		port->is_down = !random_below(run, 4);
+	}
+}
+
+static void faults_end(struct run *run)
+{
+	for (uint32_t i = 0; i < run->net.fabric->port_count; i++) {
+		struct fabric_port *port = &run->net.fabric->ports[i];
+
+		port->loss_ppm = port->corrupt_ppm = 0;
+		port->is_down = false;
+	}
+}
+
+static bool are_all_finished(const struct run *run)
+{
+	for (uint32_t i = 0; i < run->net.flow_count; i++)
+		if (run->net.flows[i].finish_ps == FABRIC_NEVER)
+			return false;
+	return true;
+}
+
+/* Every queue is empty, and every sender has all credits again. */
+static void quiet_check(const struct run *run)
+{
+	const struct fabric *fabric = run->net.fabric;
+
+	for (uint32_t i = 0; i < fabric->port_count; i++) {
+		const struct infiniband_port *port = &fabric->infiniband->ports[i];
+		const struct infiniband_port *peer =
+			&fabric->infiniband->ports[fabric->ports[i].peer];
+
+		run_check(run, !port->waiting, "a packet is left");
+		for (uint32_t vl = 0; vl < run->net.infiniband.data_vls; vl++) {
+			run_check(run, !port->vls[vl].discards, "a packet was discarded");
+			run_check(run,
+				port->vls[vl].receiver.free_blocks ==
+					run->net.infiniband.buffer_blocks,
+				"a block is not free");
+			run_check(run,
+				port->vls[vl].sender.fccl == credit_limit(&peer->vls[vl].receiver),
+				"a credit is lost");
+		}
+	}
+}
+
+/* Returns the events of the run. */
+static uint64_t subnet_run(uint64_t seed, uint64_t *lost_packets)
+{
+	struct run *run = (struct run *)malloc(sizeof(*run));
+	struct deadlock deadlock;
+	uint64_t at_ps = 0;
+	uint64_t events;
+
+	if (!run)
+		abort();
+	run_init(run, seed);
+	for (uint32_t step = 0; step < STEPS_MAX && !are_all_finished(run); step++) {
+		if (step == 1 && run->has_engines)
+			faults_begin(run);
+		if (step == FAULTS_STEPS)
+			faults_end(run);
+		at_ps += STEP_US * US;
+		net_run(&run->net, at_ps);
+		run_check(run, !deadlock_find(run->net.fabric, &deadlock), "a deadlock");
+	}
+	faults_end(run);
+	run_check(run, are_all_finished(run), "a flow did not finish");
+	net_run(&run->net, at_ps + QUIET_US * US);
+	quiet_check(run);
+	for (uint32_t i = 0; i < run->net.flow_count; i++) {
+		run_check(run, !run->net.flows[i].has_failed, "a flow failed");
+		run_check(run, run->net.flows[i].received_bytes == run->net.flows[i].bytes,
+			"a flow has other bytes");
+	}
+	for (uint32_t i = 0; i < run->net.fabric->port_count; i++)
+		*lost_packets += run->net.fabric->ports[i].lost_frames +
+			run->net.fabric->ports[i].corrupted_frames;
+	events = run->net.fabric->event_count;
+	engine_hosts_destroy(run->hosts);
+	net_done(&run->net);
+	if (run->memory)
+		arena_memory_free(run->memory, ARENA_BYTES);
+	free(run);
+	return events;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long first = 1;
+	unsigned long long last = 1000;
+	uint64_t lost_packets = 0;
+	uint64_t events = 0;
+
+	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
+		last = first;
+	} else if (argc != 1 &&
+		(argc != 3 || strcmp(argv[1], "--seeds") != 0 ||
+			sscanf(argv[2], "%llu..%llu", &first, &last) != 2)) {
+		fprintf(stderr, "usage: sim_subnet [--seeds A..B | --seed N]\n");
+		return 2;
+	}
+	for (unsigned long long seed = first; seed <= last; seed++)
+		events += subnet_run(seed, &lost_packets);
+	printf("%llu seeds: %llu events, %llu packets lost\n", last - first + 1,
+		(unsigned long long)events, (unsigned long long)lost_packets);
+	return 0;
+}
