@@ -1,30 +1,33 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Selective repeat: with 1 % loss, two urnics send little more again than was lost. If one of them
-# has it off, go-back-N repairs the loss, and sends several times as much again.
+# Selective repeat: with 1 % loss, two urnics send little more again than was lost: requests, and
+# responses of READs. If one of them has it off, go-back-N repairs the loss, and sends several times
+# as much again.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/pair_ends.sh"
-need ib_write_bw ib_send_bw
+need ib_write_bw ib_send_bw ib_read_bw
 
-# of_client COLUMN: of the client's first row, and of its first transmissions below it.
-of_client() {
-	awk -v column="$1" '
-		index($0, "client on host b") == 1 { all = $(column + 4); getline; print all, $(column + 2) }
+# packets SENDER: all, of them for the first time, and the lost ones.
+packets() {
+	awk -v sender="$1" '
+		index($0, sender) == 1 { all = $5; lost = $6; getline; print all, $3, lost }
 	' "$scratch/err"
 }
 
 # losses SERVER CLIENT PROGRAM ARGUMENTS...: run a pair with loss, each end with this value of
-# URNIC_SELECTIVE. Sets `again` to the packets that the client has sent again, and `lost` to those
-# that were lost.
+# URNIC_SELECTIVE. Sets `again` to the packets that the end with the data has sent again, and `lost`
+# to those that were lost.
 losses() {
 	server=$1 client=$2
 	shift 2
 	pair_ends 0 --loss 1% --seed 7 -- env "URNIC_SELECTIVE=$server" "$@" -- \
 		env "URNIC_SELECTIVE=$client" "$@" 10.99.0.1
+	sender='client on host b'
+	[ "$1" = ib_read_bw ] && sender='server on host a'
 	# shellcheck disable=SC2046
-	set -- $(of_client 1) $(of_client 2)
+	set -- $(packets "$sender")
 	again=$(($1 - $2)) lost=$3
 	[ "$lost" -gt 100 ] || fail "lost: $lost: $(cat "$scratch/err")"
 }
@@ -48,6 +51,7 @@ pairs_begin
 repeats_losses ib_write_bw -F -n 2000
 repeats_losses ib_write_bw -F -n 2000 -R
 repeats_losses ib_send_bw -F -n 2000
+repeats_losses ib_read_bw -F -n 2000
 
 # Every byte arrives once, also with duplicates, and with packets out of order.
 for seed in 1 2 3; do

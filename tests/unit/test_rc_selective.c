@@ -419,6 +419,19 @@ static void early_atomic_acknowledgement_comes_again(void **state)
 	script_expect_completion(&script, 1, WC_SUCCESS);
 }
 
+static void early_read_response_to_an_atomic_is_not_placed(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, SCRIPT_MTU_BYTES, 0);
+	script_post(&script, WR_ATOMIC_FETCH_AND_ADD, 8, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 2);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1, 8);
+	script_expect_untouched(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, SCRIPT_MTU_BYTES);
+	script_expect_no_completion(&script);
+}
+
 static void early_read_response_of_another_length_is_not_placed(void **state)
 {
 	(void)state;
@@ -536,6 +549,7 @@ int main(void)
 		TEST(early_read_response_completes_in_its_turn),
 		TEST(ack_behind_a_missing_read_response_requests_only_that),
 		TEST(early_atomic_acknowledgement_comes_again),
+		TEST(early_read_response_to_an_atomic_is_not_placed),
 		TEST(early_read_response_of_another_length_is_not_placed),
 		TEST(map_that_cannot_be_is_refused),
 		TEST(map_is_refused_where_selective_repeat_is_off),
