@@ -419,6 +419,20 @@ static void early_atomic_acknowledgement_comes_again(void **state)
 	script_expect_completion(&script, 1, WC_SUCCESS);
 }
 
+/* The first packet of a peer may be an early response. */
+static void early_response_of_a_peer_that_says_nothing_is_an_implied_nak(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script.is_selective = false;
+	script_post(&script, WR_RDMA_READ, 4 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 1);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 1, SCRIPT_MTU_BYTES);
+	script_expect_untouched(&script);
+	expect_read_request(0, 4);
+	assert_false(script.packet.bth.is_selective);
+}
+
 static void early_read_response_to_an_atomic_is_not_placed(void **state)
 {
 	(void)state;
@@ -549,6 +563,7 @@ int main(void)
 		TEST(early_read_response_completes_in_its_turn),
 		TEST(ack_behind_a_missing_read_response_requests_only_that),
 		TEST(early_atomic_acknowledgement_comes_again),
+		TEST(early_response_of_a_peer_that_says_nothing_is_an_implied_nak),
 		TEST(early_read_response_to_an_atomic_is_not_placed),
 		TEST(early_read_response_of_another_length_is_not_placed),
 		TEST(map_that_cannot_be_is_refused),

@@ -44,14 +44,18 @@ static inline enum packet_verdict receive_by_role(
 	return rc_completer_receive(rc, packet, is_guarded, now_ns);
 }
 
-/* The peer does not know selective NAKs, unless a stranger has sent the packet. */
+/*
+ * The peer does not know selective NAKs, unless a stranger has sent the packet. So the packet gets
+ * the specification's answers.
+ */
 static enum packet_verdict receive_plain(
 	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns)
 {
-	enum packet_verdict verdict = receive_by_role(rc, packet, is_guarded, now_ns);
+	enum packet_verdict verdict;
 
-	if (verdict == PACKET_TAKEN)
-		rc->is_selective = false;
+	rc->is_selective = false;
+	verdict = receive_by_role(rc, packet, is_guarded, now_ns);
+	rc->is_selective = verdict != PACKET_TAKEN;
 	return verdict;
 }
 

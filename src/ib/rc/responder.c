@@ -346,13 +346,12 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
 
-	bool is_selective = rc->is_selective && packet->bth.is_selective;
 	bool is_whole = packet->reth.dma_bytes && packet->reth.dma_bytes % rc->qp.mtu_bytes == 0;
 
 	/* Only a peer that misses some of the responses requests a part that stops early. */
-	if (!is_inside || (!psn_equal(stop, resource->end) && !(is_selective && is_whole)))
+	if (!is_inside || (!psn_equal(stop, resource->end) && !(rc->is_selective && is_whole)))
 		return;
-	if (is_selective)
+	if (rc->is_selective)
 		part_queue(rc, resource, packet->bth.psn, stop);
 	else
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
@@ -424,7 +423,7 @@ static void early_receive(struct rc_qp *rc, const struct packet *packet)
 	struct rc_responder *responder = &rc->responder;
 
 	qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
-	if (rc->is_selective && packet->bth.is_selective && !is_awaiting_receive(responder)) {
+	if (rc->is_selective && !is_awaiting_receive(responder)) {
 		rc_selective_store(
 			rc, packet, (uint32_t)psn_diff(packet->bth.psn, responder->expected));
 		return;
