@@ -25,6 +25,8 @@ ICRC_BYTES = 4
 SCAPY_PACKETS_MAX = 400  # it is slow
 
 UD_SEND_ONLY = 0x64
+# docs/roce.md, "Selective repeat": a bit that the specification reserves, and the map behind a NAK.
+SELECTIVE, ACKNOWLEDGE, SEQUENCE_NAK, MAP_BYTES, RC_END = 0x40, 0x11, 0x60, 16, 0x20
 # Opcodes, with the bytes of the headers behind the BTH: IBTA table 38.
 RETH, ATOMIC, AETH, ATOMIC_ACK, IMM, DETH, IETH, FETH = 16, 28, 4, 8, 4, 8, 4, 4
 OPCODES = {
@@ -136,10 +138,13 @@ def check_bth(payload):
         problems.append("transport version is not 0")
     if pkey != 0xffff:
         problems.append(f"P_Key 0x{pkey:04x}")
-    if payload[4] & 0x3f or payload[8] & 0x7f:
+    is_selective = opcode < RC_END and payload[8] & SELECTIVE
+    if payload[4] & 0x3f or payload[8] & 0x7f & ~(SELECTIVE if is_selective else 0):
         problems.append("reserved bits are set")
     if data_bytes < 0 or (data_bytes + pad) % 4:
         problems.append(f"{data_bytes} bytes of data and a pad of {pad}")
+    if opcode == ACKNOWLEDGE and is_selective and payload[BTH_BYTES] == SEQUENCE_NAK and data_bytes == MAP_BYTES:
+        return problems, "selective NAK"
     if opcode in WITHOUT_PAYLOAD and data_bytes:
         problems.append("data in a packet that has none")
     if opcode in FULL and (data_bytes not in (256, 512, 1024, 2048, 4096) or pad):
