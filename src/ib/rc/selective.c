@@ -3,8 +3,12 @@
  * Selective repeat, between two urnics (docs/roce.md): the requester sends only holes again
  * (selective_pass.h), and the responder stores early packets (selective_store.h).
  */
+#include <assert.h>
+
 #include "base/arith.h"
 #include "ib/rc/rc.h"
+
+static_assert((int)RC_WINDOW_PACKETS_MAX <= (int)SELECTIVE_PACKETS_MAX, "a map covers a window");
 
 /* An XRC queue pair may pass to another process, whose lane does not have this store. */
 void rc_selective_start(struct rc_qp *rc)
