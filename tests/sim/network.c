@@ -154,6 +154,8 @@ static void run_init(struct run *run, uint64_t seed)
 		.retry_count = 7,
 		.cnp_priority = 6,
 	};
+	enum cc_algorithm algorithm;
+	enum cc_preset preset;
 
 	memset(run, 0, sizeof(*run));
 	run->seed = seed;
@@ -167,8 +169,9 @@ static void run_init(struct run *run, uint64_t seed)
 	topology_choose(run);
 	switches_choose(run);
 	flows_choose(run);
-	cc_params_init(&run->cc, (enum cc_algorithm)random_below(run, CC_ALGORITHM_COUNT),
-		(enum cc_preset)random_below(run, CC_PRESET_COUNT));
+	algorithm = (enum cc_algorithm)random_below(run, CC_ALGORITHM_COUNT);
+	preset = (enum cc_preset)random_below(run, CC_PRESET_COUNT);
+	cc_params_init(&run->cc, algorithm, preset);
 	run->cc.rp_max_rate = run->net.topology.host_link.rate_mbps;
 	run->cc.rp_min_rate = 10;
 	init.cc = run->cc.algorithm == CC_OFF ? NULL : &run->cc;
