@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Events per second and core of the simulated network, beside a heap of the same size from which
- * events are popped and pushed again. CPU time, so other programs disturb little.
+ * events are popped and pushed again, and the most memory so far. CPU time, so other programs
+ * disturb little.
  */
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "fabric/engine_host.h"
@@ -47,6 +49,14 @@ static double heap_events_per_s(uint32_t count)
 	return LOOPS / (cpu_s() - start_s);
 }
 
+static double memory_mb(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_maxrss * 1024 / 1e6;
+}
+
 static void run_print(const char *what, struct fabric *fabric, uint64_t until_ps)
 {
 	double start_s = cpu_s();
@@ -57,8 +67,8 @@ static void run_print(const char *what, struct fabric *fabric, uint64_t until_ps
 		abort();
 	events_per_s = (double)fabric->event_count / (cpu_s() - start_s);
 	pending = fabric->events.count;
-	printf("%-44s%12.2f%12u%12.2f\n", what, events_per_s / 1e6, pending,
-		heap_events_per_s(pending + 1) / 1e6);
+	printf("%-44s%12.2f%12u%12.2f%12.0f\n", what, events_per_s / 1e6, pending,
+		heap_events_per_s(pending + 1) / 1e6, memory_mb());
 }
 
 static void sources_run(const char *what, struct net *net, uint64_t until_ps)
@@ -104,7 +114,7 @@ static void incast_init(struct net *net)
 		net_flow(net, i, 0);
 }
 
-/* 1,024 hosts, ten flows each. */
+/* 1,024 hosts, ten flows each, to hosts of other pods. */
 static void fat_tree_run(struct net *net)
 {
 	enum { HOSTS = 1024, FLOWS = 10 };
@@ -113,16 +123,28 @@ static void fat_tree_run(struct net *net)
 
 	if (!flows)
 		abort();
-	net_init(net, TOPOLOGY_FAT_TREE);
-	net->topology.k = 16;
 	for (uint32_t i = 0; i < HOSTS * FLOWS; i++)
 		flows[i] = (struct fabric_flow){
 			.source = i / FLOWS,
 			.destination = (i / FLOWS + HOSTS / 2) % HOSTS,
 			.source_port = (uint16_t)(0xc000 + i % 0x4000),
 			.priority = NET_PRIORITY,
+			.payload_bytes = NET_FRAME_BYTES,
 		};
-	engines_run("fat tree, 1024 hosts, 10240 queue pairs", net, flows, HOSTS * FLOWS, 30 * US);
+	net_init(net, TOPOLOGY_FAT_TREE);
+	net->topology.k = 16;
+	net->fabric = fabric_create(&net->config);
+	if (!net->fabric || topology_build(net->fabric, &net->topology))
+		abort();
+	net->sources = sources_create(net->fabric, &net->sources_init, flows, HOSTS * FLOWS);
+	if (!net->sources)
+		abort();
+	run_print("fat tree, 1024 plain sources, 10240 flows", net->fabric, 60 * US);
+	net_done(net);
+	net_init(net, TOPOLOGY_FAT_TREE);
+	net->topology.k = 16;
+	engines_run(
+		"fat tree, 1024 engines, 10240 queue pairs", net, flows, HOSTS * FLOWS, 60 * US);
 	free(flows);
 }
 
@@ -130,8 +152,8 @@ int main(void)
 {
 	static struct net net;
 
-	printf("%-44s%12s%12s%12s\n%-44s%12s%12s%12s\n", "", "million", "events", "a heap of", "",
-		"events/s", "pending", "that size");
+	printf("%-44s%12s%12s%12s%12s\n%-44s%12s%12s%12s%12s\n", "", "million", "events",
+		"a heap of", "memory", "", "events/s", "pending", "that size", "MB");
 	incast_init(&net);
 	sources_run("incast of 8 plain sources", &net, 20000 * US);
 	incast_init(&net);

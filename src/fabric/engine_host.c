@@ -206,7 +206,7 @@ static void frame_fill(
 	packet->flow = number;
 	packet->number = bth.psn.value;
 	packet->destination = direction == FORTH ? flow->destination : flow->source;
-	packet->data_bytes = bytes + ROCE_ICRC_BYTES;
+	packet->data_bytes = (uint16_t)(bytes + ROCE_ICRC_BYTES);
 	packet->bytes = frame_bytes(hosts->fabric, packet->data_bytes);
 	packet->source_port = flow->source_port;
 	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;

@@ -10,7 +10,10 @@
 #include "fabric/plan.h"
 #include "fabric/route.h"
 
-enum { TARGET_BITS = 32 };
+enum {
+	TARGET_BITS = 32,
+	PREFETCHED_EVENTS = 5, /* the next one and, in a heap, its four children */
+};
 
 struct fabric *fabric_create(const struct fabric_config *config)
 {
@@ -286,6 +289,33 @@ static void event_execute(struct fabric *fabric, uint64_t what)
 	}
 }
 
+/*
+ * The events that are next touch ports, and frames on their cables, that have left the caches
+ * since. To fetch them now takes no time then.
+ */
+static void events_prefetch(const struct fabric *fabric)
+{
+	const struct event *events = fabric->events.events;
+	uint32_t count = min_u32(fabric->events.count, PREFETCHED_EVENTS);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t target = (uint32_t)events[i].what;
+		enum fabric_event_kind kind =
+			(enum fabric_event_kind)(events[i].what >> TARGET_BITS);
+
+		if (kind != EVENT_ARRIVE && kind != EVENT_SENT)
+			continue;
+		__builtin_prefetch(&fabric->ports[target]);
+		__builtin_prefetch(&fabric->ports[target].cable);
+	}
+	if (count && events[0].what >> TARGET_BITS == EVENT_ARRIVE) {
+		const struct fabric_port *port = &fabric->ports[(uint32_t)events[0].what];
+
+		__builtin_prefetch(port->cable.first);
+		__builtin_prefetch(&fabric->ports[port->peer]);
+	}
+}
+
 bool fabric_step(struct fabric *fabric, uint64_t until_ps)
 {
 	struct event event;
@@ -297,6 +327,7 @@ bool fabric_step(struct fabric *fabric, uint64_t until_ps)
 	assert(event.at >= fabric->now_ps);
 	fabric->now_ps = event.at;
 	fabric->event_count++;
+	events_prefetch(fabric);
 	event_execute(fabric, event.what);
 	return true;
 }

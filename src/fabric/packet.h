@@ -22,8 +22,10 @@ enum fabric_ecn {
 
 struct fabric_packet {
 	struct fabric_packet *next; /* in a queue, on a link or in the pool */
-	uint64_t at_ps; /* on a link: when its last bit arrives */
-	uint64_t queued_ps; /* in an egress queue: since when */
+	union {
+		uint64_t at_ps; /* on a link: when its last bit arrives */
+		uint64_t queued_ps; /* in an egress queue: since when */
+	};
 	uint64_t paused_before_ps; /* how long that queue had been paused in all by then */
 	uint64_t number; /* within its flow, as the sending host counts */
 	uint32_t flow; /* as the hosts count flows */
@@ -31,24 +33,26 @@ struct fabric_packet {
 	uint32_t destination; /* host */
 	uint32_t bytes; /* of the Ethernet frame, FCS included; InfiniBand: from LRH to VCRC */
 	uint32_t ingress; /* the port through which it entered the switch that it is in */
-	uint32_t data_bytes;
+	uint16_t data_bytes;
 	uint16_t source_port; /* UDP; chooses among equal paths */
 	uint8_t priority; /* 0 to 7: its host's, then that of the last switch */
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t ecn; /* enum fabric_ecn */
-	bool is_cnp; /* a congestion notification of a plain source */
-	bool is_nak; /* a plain source asks for `number` and what is behind it */
+	bool is_cnp : 1; /* a congestion notification of a plain source */
+	bool is_nak : 1; /* a plain source asks for `number` and what is behind it */
+	bool is_management : 1; /* InfiniBand: it has lane 15 */
+	/* InfiniBand: a flow control packet of lane `vl`; `number` is FCTBS << 16 | FCCL */
+	bool is_link : 1;
 	uint8_t pause_vector; /* the priorities that a PFC frame names; 0: no PFC frame */
 	uint8_t pause_on; /* those of them that stop */
 	/* InfiniBand */
-	bool is_management; /* it has lane 15 */
-	bool is_link; /* a flow control packet of lane `vl` */
 	uint8_t vl; /* of the queue or the link that it is in */
 	uint8_t ingress_vl; /* with which it entered the switch that it is in */
-	uint16_t fctbs; /* of a flow control packet: blocks sent */
-	uint16_t fccl; /* the same: the limit of its peer */
 	uint8_t data[];
 };
+
+/* Each hop touches the struct of a packet that nobody has touched for long: it is a cache line. */
+_Static_assert(sizeof(struct fabric_packet) == 64, "a packet without its data is a cache line");
 
 /* Does it belong to the link, and not to a host: a PFC frame, or a flow control packet? */
 static inline bool packet_is_of_link(const struct fabric_packet *packet)

@@ -40,60 +40,61 @@ struct port_counters {
 	uint64_t sent_bytes;
 	uint64_t received_frames;
 	uint64_t received_bytes;
+	uint64_t queue_bytes_max;
+	uint64_t paused_ps; /* how long the peer has stopped it, until the last change */
 	uint64_t sent_pauses; /* PFC frames that stop the priority, repetitions included */
 	uint64_t received_pauses;
-	uint64_t paused_ps; /* how long the peer has stopped it, until the last change */
 	uint64_t discarded_frames; /* received, and no room for them */
 	uint64_t marked_frames; /* sent with a mark made here */
-	uint64_t queue_bytes_max;
 	uint64_t storms; /* how often the watchdog found the queue stuck */
 	uint64_t storm_drops; /* frames that the watchdog has dropped */
 };
 
-/* A priority of a port. */
+/* A priority of a port. What each frame changes is first, in two cache lines. */
 struct port_priority {
 	struct packet_queue queue; /* egress */
 	uint64_t queue_bytes;
 	uint64_t queue_byte_ns; /* the sum of queue_bytes over time, until queue_changed_ps */
 	uint64_t queue_changed_ps;
+	struct priority_group group; /* ingress */
+	struct port_counters counters;
 	uint64_t paused_since_ps;
 	struct fabric_timer pause_end;
-	struct priority_group group; /* ingress */
 	struct fabric_timer refresh; /* when the group's pause has to be repeated */
 	uint64_t stuck_ps; /* how long the queue has been paused with frames, as the watchdog saw */
 	uint64_t storm_ps; /* since when it is stormed, or was last paused */
 	uint64_t watched_frames; /* sent_frames at the watchdog's last look */
-	struct port_counters counters;
 };
 
+/* Again, what each frame needs is first. */
 struct fabric_port {
 	uint32_t node; /* the number of its host or switch */
+	uint32_t peer; /* the port at the cable's other end; FABRIC_NO_PORT: none */
+	struct packet_queue cable; /* frames under way to the peer */
+	uint64_t delay_ps;
+	uint32_t rate_mbps;
 	bool is_host;
 	bool is_sending;
 	bool is_down; /* its link loses every frame that this port sends */
-	uint32_t peer; /* the port at the cable's other end; FABRIC_NO_PORT: none */
-	uint32_t rate_mbps;
-	uint64_t delay_ps;
-	uint64_t response_ps; /* from the arrival of a PFC frame to its effect */
-	uint32_t loss_ppm; /* of the frames that this port sends, PFC frames apart */
-	uint32_t loss_period; /* one in so many of these is lost; 0: none */
-	uint32_t loss_count; /* frames sent since the last one that was lost so */
-	uint64_t lost_frames;
-	uint32_t corrupt_ppm; /* of the frames that this port sends, PFC frames apart */
-	uint64_t corrupted_frames;
 	uint8_t waiting; /* a bit for each priority whose queue has frames */
 	uint8_t paused; /* a bit for each priority that the peer has stopped */
 	uint8_t stormed; /* a bit for each priority that the watchdog has taken over */
 	uint8_t pause_pending; /* a bit for each priority whose state the next PFC frame tells */
 	uint8_t pause_ignored; /* a bit for each priority whose pauses the port does not obey */
 	uint8_t pause_forced; /* a bit for each priority that a pause storm stops */
+	uint32_t loss_ppm; /* of the frames that this port sends, PFC frames apart */
+	uint32_t loss_period; /* one in so many of these is lost; 0: none */
+	uint32_t corrupt_ppm; /* of the frames that this port sends, PFC frames apart */
 	uint32_t head_bytes[FABRIC_PRIORITY_COUNT]; /* of the first frame of each queue */
-	struct packet_queue cable; /* frames under way to the peer */
-	struct packet_queue heeding; /* PFC frames that have arrived and have no effect yet */
 	struct scheduler scheduler;
 	struct fabric_random mark_random;
 	struct fabric_random loss_random;
 	struct fabric_random corrupt_random;
+	struct packet_queue heeding; /* PFC frames that have arrived and have no effect yet */
+	uint64_t response_ps; /* from the arrival of a PFC frame to its effect */
+	uint32_t loss_count; /* frames sent since the last one that was lost so */
+	uint64_t lost_frames;
+	uint64_t corrupted_frames;
 	struct port_priority priority[FABRIC_PRIORITY_COUNT];
 };
 

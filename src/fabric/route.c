@@ -17,6 +17,12 @@ struct route_row {
 	uint32_t port;
 };
 
+/* Where a host is connected. */
+struct route_end {
+	uint32_t port; /* the switch's */
+	uint32_t switch_number; /* NO_SWITCH: another host is at its cable */
+};
+
 /*
  * Switches with hosts have a place in `edge`. The ports from switch s towards the switch at place e
  * are ports[first[s * edge_count + e]] up to the next entry's.
@@ -27,6 +33,8 @@ struct fabric_routes {
 	uint32_t *first;
 	uint32_t *ports;
 	uint32_t port_count;
+	struct route_end
+		*ends; /* by host; close together, because each frame at a switch needs one */
 	/* The ports of switch s are own[own_first[s]] up to own[own_first[s + 1]]. */
 	uint32_t *own_first;
 	uint32_t *own;
@@ -41,6 +49,7 @@ static void routes_free(struct fabric_routes *routes)
 	free(routes->edge);
 	free(routes->first);
 	free(routes->ports);
+	free(routes->ends);
 	free(routes->own_first);
 	free(routes->own);
 	free(routes->rows);
@@ -102,6 +111,23 @@ const uint32_t *route_ports_of(
 
 	*ret_count = routes->own_first[switch_number + 1] - routes->own_first[switch_number];
 	return routes->own + routes->own_first[switch_number];
+}
+
+static bool ends_find(const struct fabric *fabric, struct fabric_routes *routes)
+{
+	routes->ends =
+		(struct route_end *)calloc(fabric->host_count + 1ull, sizeof(struct route_end));
+	if (!routes->ends)
+		return false;
+	for (uint32_t i = 0; i < fabric->host_count; i++) {
+		uint32_t port = fabric->hosts[i].port;
+
+		routes->ends[i].switch_number =
+			port == FABRIC_NO_PORT ? NO_SWITCH : neighbour_of(fabric, port);
+		if (port != FABRIC_NO_PORT)
+			routes->ends[i].port = fabric->ports[port].peer;
+	}
+	return true;
 }
 
 static bool edges_find(const struct fabric *fabric, struct fabric_routes *routes)
@@ -231,8 +257,8 @@ int fabric_route(struct fabric *fabric)
 	struct fabric_routes *routes = (struct fabric_routes *)calloc(1, sizeof(*routes));
 
 	route_done(fabric);
-	if (!routes || !own_ports_find(fabric, routes) || !edges_find(fabric, routes) ||
-		!paths_find(fabric, routes)) {
+	if (!routes || !own_ports_find(fabric, routes) || !ends_find(fabric, routes) ||
+		!edges_find(fabric, routes) || !paths_find(fabric, routes)) {
 		routes_free(routes);
 		return -ENOMEM;
 	}
@@ -258,7 +284,7 @@ static uint32_t ports_towards(const struct fabric *fabric, uint32_t switch_numbe
 	const uint32_t **ret_ports)
 {
 	const struct fabric_routes *routes = fabric->routes;
-	const struct fabric_port *own = &fabric->ports[fabric->hosts[host].port];
+	const struct route_end *end = &routes->ends[host];
 	uint64_t entry;
 
 	for (uint32_t i = 0; i < routes->row_count; i++)
@@ -267,11 +293,12 @@ static uint32_t ports_towards(const struct fabric *fabric, uint32_t switch_numbe
 			*ret_ports = &routes->rows[i].port;
 			return 1;
 		}
-	*ret_ports = &own->peer;
-	if (fabric->ports[own->peer].node == switch_number)
+	*ret_ports = &end->port;
+	if (end->switch_number == switch_number)
 		return 1;
-	entry = (uint64_t)switch_number * routes->edge_count +
-		routes->edge[fabric->ports[own->peer].node];
+	if (end->switch_number == NO_SWITCH)
+		return 0;
+	entry = (uint64_t)switch_number * routes->edge_count + routes->edge[end->switch_number];
 	*ret_ports = routes->ports + routes->first[entry];
 	return routes->first[entry + 1] - routes->first[entry];
 }

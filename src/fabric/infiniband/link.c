@@ -138,9 +138,8 @@ static struct fabric_packet *link_packet_make(struct fabric *fabric, uint32_t nu
 	packet->is_link = true;
 	packet->bytes = IB_LINK_PACKET_BYTES;
 	packet->vl = (uint8_t)vl;
-	packet->fctbs = port->vls[vl].sender.fctbs;
-	packet->fccl = credit_limit(&port->vls[vl].receiver);
-	packet->number = (uint64_t)packet->fctbs << 16 | packet->fccl;
+	packet->number = (uint64_t)port->vls[vl].sender.fctbs << 16 |
+		credit_limit(&port->vls[vl].receiver);
 	return packet;
 }
 
@@ -201,11 +200,12 @@ void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabr
 {
 	struct infiniband_vl *of = &infiniband_port_of(fabric, number)->vls[packet->vl];
 	uint32_t vl = packet->vl;
-	bool has_lost = of->receiver.abr != packet->fctbs;
+	uint16_t fctbs = (uint16_t)(packet->number >> 16);
+	bool has_lost = of->receiver.abr != fctbs;
 
 	fabric_note(fabric, FABRIC_FRAME_ARRIVED, number, 0, packet);
-	of->sender.fccl = packet->fccl;
-	of->receiver.abr = packet->fctbs;
+	of->sender.fccl = (uint16_t)packet->number;
+	of->receiver.abr = fctbs;
 	packet_pool_return(&fabric->pool, packet);
 	if (has_lost)
 		credits_send(fabric, number, vl);
