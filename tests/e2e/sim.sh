@@ -343,6 +343,14 @@ refuses_config_db 2 '"weight" is a whole number from 1 to 100' <<'END'
 {"QUEUE": {"Ethernet0|3": {"scheduler": "S"}}, "SCHEDULER": {"S": {"type": "DWRR",
 	"weight": "x"}}}
 END
+refuses_config_db 2 'a map is not an object' <<'END'
+{"PORT_QOS_MAP": {"global": {"dscp_to_tc_map": "M"}}, "DSCP_TO_TC_MAP": {"M":
+	[3, 4]}}
+END
+echo '{"PORT_QOS_MAP": {"Ethernet0": {}, "Ethernet4": {}}}' >"$files/config_db.json"
+echo '{"topology": {"kind": "star"}, "switch": {"config_db": "config_db.json"},
+	"workloads": [{"kind": "incast", "to": "h0", "bytes": 5}]}' >"$files/alike.json"
+"$urnic" sim "$files/alike.json" >/dev/null || fail 'ports that are alike are refused'
 refuses_config_db 2 'traffic class 3 has queue 2: here it has the same number' <<'END'
 {"PORT_QOS_MAP": {"global": {"tc_to_queue_map": "M"}},
 	"TC_TO_QUEUE_MAP": {"M": {"3": "2"}}}

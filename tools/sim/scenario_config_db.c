@@ -27,14 +27,18 @@ static bool number_get(const struct config_db *db, const cJSON *row, const char 
 	double high, double *ret_number)
 {
 	const cJSON *item = scenario_member(row, name);
-	char *end = NULL;
-	double number;
+	const char *text = cJSON_IsString(item) ? item->valuestring : "";
+	char *end;
+	double number = strtod(text, &end);
+	bool is_number = end != text && !*end;
 
 	if (!item)
 		return true;
-	number = cJSON_IsString(item) ? strtod(item->valuestring, &end) : item->valuedouble;
-	if ((cJSON_IsString(item) ? end == item->valuestring || *end : !cJSON_IsNumber(item)) ||
-		!(number >= low && number <= high) || number != (double)(int64_t)number)
+	if (cJSON_IsNumber(item)) {
+		number = item->valuedouble;
+		is_number = true;
+	}
+	if (!is_number || !(number >= low && number <= high) || number != (double)(int64_t)number)
 		return scenario_refuse(db->text, item,
 			"\"%s\" is a whole number from %.15g to %.15g", name, low, high);
 	*ret_number = number;
@@ -61,8 +65,8 @@ static bool row_find(
 static bool key_priorities(const struct config_db *db, const cJSON *row, uint8_t *ret_priorities)
 {
 	const char *bar = strchr(row->string, '|');
-	unsigned first;
-	unsigned last;
+	unsigned first = 0;
+	unsigned last = 0;
 	int end = 0;
 	int count = bar ? sscanf(bar, "|%u%n-%u%n", &first, &end, &last, &end) : 0;
 
@@ -100,6 +104,8 @@ static bool map_read(
 {
 	const cJSON *item;
 
+	if (!cJSON_IsObject(row))
+		return scenario_refuse(db->text, row, "a map is not an object");
 	cJSON_ArrayForEach(item, row)
 	{
 		char *end;
@@ -177,7 +183,7 @@ static bool ports_read(const struct config_db *db)
 		const cJSON *first = scenario_member(rows->child, "pfc_enable");
 		const cJSON *enable = scenario_member(row, "pfc_enable");
 
-		if (row != rows->child && !cJSON_Compare(first, enable, true))
+		if ((first || enable) && !cJSON_Compare(first, enable, true))
 			return scenario_refuse(db->text, row,
 				"\"%s\" has another \"pfc_enable\" than \"%s\"", row->string,
 				rows->child->string);
@@ -234,8 +240,8 @@ static bool queue_read(const struct config_db *db, const cJSON *row)
 {
 	const cJSON *scheduler = scenario_member(row, "scheduler");
 	const cJSON *profile = scenario_member(row, "wred_profile");
-	struct marking marking;
-	uint8_t priorities;
+	struct marking marking = {0};
+	uint8_t priorities = 0;
 	const cJSON *named;
 
 	if (!key_priorities(db, row, &priorities))
@@ -316,7 +322,7 @@ static bool groups_read(const struct config_db *db)
 	{
 		const cJSON *name = scenario_member(row, "profile");
 		const cJSON *profile;
-		uint8_t priorities;
+		uint8_t priorities = 0;
 
 		if (!name)
 			return scenario_refuse(db->text, row, "a priority group has a \"profile\"");

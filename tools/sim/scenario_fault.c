@@ -166,7 +166,7 @@ static bool fault_read(
 		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
 		NUMBER(ppm, "ppm", 1, 1, 1000000),
 		NUMBER(period, "every", 1, 2, 1e9),
-		NUMBER(take_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
+		NUMBER(take_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
 		NUMBER(limit_bytes, "buffer", 1, 0, 1 << 30),
 		NUMBER(down_ps, "down_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
 		NUMBER(up_ps, "up_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),

@@ -148,7 +148,7 @@ static bool step_read(struct workload *workload, const cJSON *item, struct sizes
 	const struct size_step *before = sizes->count ? &sizes->steps[sizes->count - 1] : NULL;
 	struct size_step *step = &sizes->steps[sizes->count];
 
-	if (!cJSON_IsNumber(bytes) || !cJSON_IsNumber(percent) || percent->next)
+	if (!cJSON_IsNumber(bytes) || !percent || !cJSON_IsNumber(percent) || percent->next)
 		return scenario_refuse(workload->text, item,
 			"an item of \"sizes\" is a number of bytes and a percentage");
 	if (!(bytes->valuedouble >= 1 && bytes->valuedouble <= 1e12) ||

@@ -277,7 +277,7 @@ static bool workload_read(struct workload *workload)
 		NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 		NUMBER(dscp, "dscp", 1, 0, FABRIC_DSCP_COUNT - 1),
 		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
-		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000),
+		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
 		NUMBER(flows, "flows", 1, 1, 65536),
 		NUMBER(read_percent, "reads", 1, 0, 100),
 		NUMBER(operations, "operations", 1, 1, SCENARIO_FLOW_COUNT_MAX),
