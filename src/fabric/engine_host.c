@@ -6,23 +6,22 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "fabric/engine_frame.h"
 #include "fabric/random.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
+#include "wire/infiniband/lrh.h"
 
 enum {
 	HOSTS_PD = 1,
 	COMPLETIONS_AT_ONCE = 16,
 	REGION_COUNT = 8,
-	FRAME_BYTES_MIN = 64,
 	TRAFFIC_CLASS_CAPABLE = 2, /* ECT(0) */
 	TRAFFIC_CLASS_MARKED = 3,
 };
 
 /* The engine's time at the network's time 0, because 0 is before all of the engine's times. */
 #define ENGINE_START_NS 1000000000ull
-
-static const uint16_t ipv4_id = 0;
 
 /* The two directions of a flow. */
 enum direction { FORTH, BACK, DIRECTION_COUNT };
@@ -75,12 +74,12 @@ struct engine_hosts {
 
 uint32_t engine_host_data_bytes(uint32_t mtu_bytes)
 {
-	return OPCODE_HEADER_BYTES_MAX + mtu_bytes + ROCE_ICRC_BYTES + 4;
+	return LRH_BYTES + OPCODE_HEADER_BYTES_MAX + mtu_bytes + ROCE_ICRC_BYTES + 4;
 }
 
 uint32_t engine_host_frame_bytes(uint32_t mtu_bytes)
 {
-	return ENGINE_HOST_FRAME_BYTES + engine_host_data_bytes(mtu_bytes);
+	return ENGINE_HOST_FRAME_BYTES + engine_host_data_bytes(mtu_bytes) - LRH_BYTES;
 }
 
 struct gid engine_host_address(uint32_t host)
@@ -184,34 +183,26 @@ static void flows_start(struct engine_host *host, uint64_t now_ps)
 
 /* --- the functions of a host --- */
 
-/* An InfiniBand packet has no shortest length, and no GRH within its subnet. */
-static uint32_t frame_bytes(const struct fabric *fabric, uint32_t data_bytes)
-{
-	if (fabric->infiniband)
-		return ENGINE_HOST_LOCAL_BYTES + data_bytes;
-	return max_u32(FRAME_BYTES_MIN, ENGINE_HOST_FRAME_BYTES + data_bytes);
-}
-
 /* Turn the `bytes` of a packet in packet->data into a frame. */
 static void frame_fill(
-	struct engine_hosts *hosts, struct fabric_packet *packet, uint32_t path, uint32_t bytes)
+	struct engine_host *host, struct fabric_packet *packet, uint32_t path, uint32_t bytes)
 {
+	struct engine_hosts *hosts = host->hosts;
 	uint32_t number = path >> PATH_FLOW_SHIFT;
 	uint32_t direction = path & PATH_DIRECTION;
 	struct fabric_flow *flow = &hosts->flows[number];
 	struct bth bth;
 
-	icrc_seal(&hosts->engine_flows[number].headers[direction], ipv4_id, packet->data, bytes);
-	bth_decode(&bth, packet->data);
+	bth_decode(&bth, packet->data + engine_frame_offset(hosts->fabric));
 	packet->flow = number;
 	packet->number = bth.psn.value;
 	packet->destination = direction == FORTH ? flow->destination : flow->source;
-	packet->data_bytes = (uint16_t)(bytes + ROCE_ICRC_BYTES);
-	packet->bytes = frame_bytes(hosts->fabric, packet->data_bytes);
 	packet->source_port = flow->source_port;
 	packet->priority = path & PATH_CNP ? hosts->init.cnp_priority : flow->priority;
 	packet->dscp = path & PATH_CNP ? FABRIC_DSCP_OF(packet->priority) : flow->dscp;
 	packet->ecn = flow->is_ecn_capable ? FABRIC_ECN_CAPABLE : FABRIC_ECN_NONE;
+	engine_frame_seal(hosts->fabric, packet, host->number,
+		&hosts->engine_flows[number].headers[direction], bytes);
 	flow->cnp_count += !!(path & PATH_CNP);
 	if (direction == FORTH)
 		flow->sent_bytes =
@@ -247,7 +238,8 @@ static bool engine_host_next_packet(
 	for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++) {
 		uint32_t priority = (host->turn + i) % FABRIC_PRIORITY_COUNT;
 		struct lane *lane = host->lanes[priority];
-		struct packet_run run = {.buffer = packet->data};
+		struct packet_run run = {
+			.buffer = packet->data + engine_frame_offset(host->hosts->fabric)};
 		size_t bytes;
 
 		if (!lane || (paused & lane_priorities(host->hosts, priority)) ||
@@ -257,7 +249,7 @@ static bool engine_host_next_packet(
 		if (!bytes)
 			continue;
 		assert(run.packets == 1 && !run.borrowed);
-		frame_fill(host->hosts, packet, run.path, (uint32_t)bytes);
+		frame_fill(host, packet, run.path, (uint32_t)bytes);
 		host->turn = priority + 1;
 		return true;
 	}
@@ -281,20 +273,20 @@ static void engine_host_receive(void *context, const struct fabric_packet *packe
 	struct fabric_flow *flow = &hosts->flows[packet->flow];
 	struct engine_flow *of = &hosts->engine_flows[packet->flow];
 	uint32_t direction = packet->source == flow->source ? FORTH : BACK;
-	uint32_t bytes = packet->data_bytes - ROCE_ICRC_BYTES;
+	const uint8_t *data = packet->data + engine_frame_offset(hosts->fabric);
 	bool is_marked = packet->ecn == FABRIC_ECN_MARKED;
-	struct lane *lane = lane_of(host, packet->data);
+	struct lane *lane = lane_of(host, data);
 	struct packet_origin origin = {
 		.source = &hosts->hosts[packet->source].address,
 		.destination = &host->address,
 		.traffic_class = is_marked ? TRAFFIC_CLASS_MARKED : TRAFFIC_CLASS_CAPABLE,
 		.source_port = packet->source_port,
 	};
+	uint32_t bytes;
 
-	if (!lane ||
-		!icrc_verify(&of->headers[direction], ipv4_id, ICRC_IPV4_DF, packet->data, bytes))
+	if (!lane || !engine_frame_verify(hosts->fabric, packet, &of->headers[direction], &bytes))
 		return;
-	engine_receive(lane, &origin, packet->data, bytes, engine_ns(now_ps));
+	engine_receive(lane, &origin, data, bytes, engine_ns(now_ps));
 	if (direction == FORTH) {
 		flow->received_frames++;
 		flow->marked_frames += is_marked;

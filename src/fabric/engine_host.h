@@ -2,8 +2,8 @@
 /*
  * Hosts that are urnic's engine: each flow is a reliable connection between two hosts, and the
  * frames are RoCEv2 packets that end in their ICRC. The sender posts WRITEs, one behind the other.
- * On InfiniBand links the packets are as long as with an LRH and a VCRC instead of the headers of
- * Ethernet, IP and UDP.
+ * On InfiniBand links (infiniband/infiniband.h) the packets have an LRH instead of Ethernet, IP and
+ * UDP (engine_frame.h).
  *
  * A host has a lane for each priority that its flows have. So a pause of one priority does not stop
  * the packets of another one. Acknowledgements have the priority of their flow. Congestion
@@ -35,10 +35,7 @@ struct engine_hosts_init {
 /* What a frame of a RoCEv2 packet has besides the packet and its ICRC: Ethernet, IPv4, UDP, FCS. */
 #define ENGINE_HOST_FRAME_BYTES (14 + 20 + 8 + 4)
 
-/* The same of an InfiniBand packet: LRH, VCRC. */
-#define ENGINE_HOST_LOCAL_BYTES (8 + 2)
-
-/* The longest frame at an MTU, and its packet with ICRC (fabric_config). */
+/* The longest Ethernet frame at an MTU, and the longest data of a packet (fabric_config). */
 uint32_t engine_host_frame_bytes(uint32_t mtu_bytes);
 uint32_t engine_host_data_bytes(uint32_t mtu_bytes);
 

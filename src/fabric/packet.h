@@ -4,7 +4,7 @@
  *
  * The sending host fills in a frame. The network passes it from port to port by pointer, and gives
  * it back to the pool when a host has received it or a switch has dropped it. `data` is the host's:
- * the network never looks at it.
+ * the network never looks at it. InfiniBand's ports write their virtual lane into its LRH.
  */
 #ifndef URNIC_FABRIC_PACKET_H
 #define URNIC_FABRIC_PACKET_H

@@ -6,7 +6,8 @@
  * A writer of captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte
  * order.
  *
- * The packets of an interface are IP packets without a link layer, or Ethernet frames without FCS.
+ * The packets of an interface are IP packets without a link layer, Ethernet frames without FCS, or
+ * ERF records, which are how Wireshark takes InfiniBand packets.
  * The caller describes each interface before its first packet. Interfaces are numbered from 0 in
  * the order of pcapng_interface(). Errors are those of the stream (ferror()).
  */
@@ -16,7 +17,7 @@
 #include <stdio.h>
 
 /* LINKTYPE_ values */
-enum pcapng_link { PCAPNG_ETHERNET = 1, PCAPNG_IP = 101 };
+enum pcapng_link { PCAPNG_ETHERNET = 1, PCAPNG_IP = 101, PCAPNG_ERF = 197 };
 
 struct pcapng_packet {
 	uint32_t interface;

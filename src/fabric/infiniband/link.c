@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "fabric/infiniband/internal.h"
+#include "wire/infiniband/lrh.h"
 
 /* --- the queues of a port --- */
 
@@ -162,6 +163,8 @@ struct fabric_packet *infiniband_next_packet(struct fabric *fabric, uint32_t num
 	port->vls[vl].sent_packets++;
 	port->vls[vl].sent_bytes += packet->bytes;
 	port->vls[vl].discards_in_a_row = 0;
+	if (packet->data_bytes)
+		lrh_set_vl(packet->data, (uint8_t)vl);
 	if (vl != IB_VL_MANAGEMENT)
 		port->vls[vl].sender.fctbs =
 			credit_add(port->vls[vl].sender.fctbs, credit_blocks(packet->bytes));
