@@ -39,12 +39,14 @@ grep -q '^s0>s1  *3  *[0-9]* .* 8[0-9][.][0-9]  *0$' "$files/said" || fail "the 
 "$urnic" sim "$examples/infiniband-ring.json" >"$files/said" || fail 'ring'
 grep -q '^deadlock of VL 0 since .* us: s1>s0 s0>s7 s7>s6 s6>s5 s5>s4 s4>s3 s3>s2 s2>s1$' "$files/said" ||
 	fail "the cycle: $(cat "$files/said")"
+grep -q '^credit loop of VL 0: h0>s0 ' "$files/said" && fail 'a host is in the loop'
+grep -q '^credit loop of VL 0:\( s[0-7]>s[0-7]\)\{8\}$' "$files/said" || fail "the loop: $(cat "$files/said")"
 "$urnic" sim --json "$examples/infiniband-ring.json" >"$files/json" || fail 'ring --json'
 matches_schema sim <"$files/json"
 sed 's/minhop/updn/' "$examples/infiniband-ring.json" >"$files/updn.json"
 "$urnic" sim "$files/updn.json" >"$files/said" || fail 'updn'
 grep -q '^all-to-all  *56  *56 ' "$files/said" || fail "updn does not finish: $(cat "$files/said")"
-grep -q '^deadlock' "$files/said" && fail 'updn deadlocks'
+grep -q '^deadlock\|^credit loop' "$files/said" && fail 'updn deadlocks'
 # Packets that wait for 131 us are discarded, and the rest goes on.
 sed 's/"buffer"/"head_of_queue_lifetime": 5, &/' "$examples/infiniband-ring.json" >"$files/hoq.json"
 "$urnic" sim "$files/hoq.json" | grep -q '^InfiniBand: [0-9]* flow control packets, [1-9][0-9]* packets discarded' ||

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "fabric/deadlock.h"
+#include "fabric/infiniband/loop.h"
 #include "support/fabric_net.h"
 
 #define MS FABRIC_PS_PER_MS
@@ -314,16 +314,19 @@ static void updn_has_no_cycle_of_waits_and_minhop_has_shorter_paths(void **state
 		for (uint32_t i = 0; i < 2; i++) {
 			bool waits[GRAPH_PORTS_MAX][GRAPH_PORTS_MAX] = {{false}};
 			struct topology_cable graph[2 * GRAPH_SWITCHES + 3];
+			struct deadlock loop;
 			struct net net;
+			bool has_cycle;
 
 			net_init_infiniband(&net, TOPOLOGY_CUSTOM);
 			net.infiniband.routing = i ? INFINIBAND_UPDN : INFINIBAND_MINHOP;
 			graph_start(&net, graph, seed);
 			hops[i] = paths_follow(&net, waits);
+			has_cycle = waits_have_cycle(&net, waits);
+			assert_int_equal(infiniband_loop_find(net.fabric, 1, &loop), has_cycle);
 			if (i)
-				assert_false(waits_have_cycle(&net, waits));
-			else
-				cycles += waits_have_cycle(&net, waits);
+				assert_false(has_cycle);
+			cycles += has_cycle;
 			net_done(&net);
 		}
 		assert_true(hops[0] <= hops[1]);
@@ -393,6 +396,7 @@ static uint32_t flows_unfinished(const struct net *net)
 
 static void ring_with_minhop_is_a_deadlock_that_names_its_cycle(void **state)
 {
+	struct deadlock loop;
 	struct deadlock deadlock;
 	struct net net;
 	uint64_t received_bytes;
@@ -403,6 +407,9 @@ static void ring_with_minhop_is_a_deadlock_that_names_its_cycle(void **state)
 	net_run(&net, 10 * MS);
 	assert_true(deadlock_find(net.fabric, &deadlock));
 	assert_int_equal(deadlock.port_count, RING);
+	assert_int_equal(infiniband_loop_find(net.fabric, 1u << NET_PRIORITY, &loop), 1);
+	assert_int_equal(loop.port_count, RING);
+	assert_int_equal(infiniband_loop_find(net.fabric, 0, &loop), 0);
 	for (uint32_t i = 0; i < RING; i++) {
 		const struct fabric_port *port = &net.fabric->ports[deadlock.ports[i]];
 		uint32_t next = deadlock.ports[(i + 1) % RING];

@@ -120,10 +120,10 @@ struct sim_totals {
 
 struct sim_totals sim_totals_of(const struct fabric *fabric);
 
-/* InfiniBand's part of a report and of JSON (sim_subnet.c); sim_subnet_add() is for any network. */
+/* InfiniBand's part of a report and of JSON (sim_subnet.c); the last two are for any network. */
 void sim_subnet_totals_print(const struct fabric *fabric);
-void sim_subnet_print(const struct fabric *fabric);
-void sim_subnet_add(const struct fabric *fabric, cJSON *root);
+void sim_subnet_print(const struct sim_run *run);
+void sim_subnet_add(const struct sim_run *run, cJSON *root);
 
 void sim_report_print(const struct sim_run *run);
 bool sim_json_print(const struct sim_run *run);

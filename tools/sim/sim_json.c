@@ -152,7 +152,7 @@ bool sim_json_print(const struct sim_run *run)
 	flows_add(run, root);
 	switches_add(fabric, root);
 	ports_add(fabric, root);
-	sim_subnet_add(fabric, root);
+	sim_subnet_add(run, root);
 	deadlock_add(fabric, root);
 	error = json_print(root);
 	if (error)

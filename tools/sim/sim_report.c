@@ -292,7 +292,6 @@ void sim_report_print(const struct sim_run *run)
 	if (run->scenario.flow_count <= FLOW_ROWS_MAX)
 		flows_print(run);
 	queues_print(run->fabric);
-	if (run->fabric->infiniband)
-		sim_subnet_print(run->fabric);
+	sim_subnet_print(run);
 	deadlock_print(run->fabric);
 }

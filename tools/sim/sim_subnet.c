@@ -2,10 +2,20 @@
 /* What is printed of InfiniBand links: lanes that waited for credits, and what was discarded. */
 #include "base/arith.h"
 #include "common/json.h"
-#include "fabric/infiniband/infiniband.h"
+#include "fabric/infiniband/loop.h"
 #include "sim/sim.h"
 
 enum { LANE_ROWS_MAX = 8 };
+
+/* Returns false when no lanes of the scenario's service levels may wait for each other. */
+static bool loop_find(const struct sim_run *run, struct deadlock *ret_loop)
+{
+	uint8_t service_levels = 0;
+
+	for (uint32_t i = 0; i < run->scenario.flow_count; i++)
+		service_levels |= (uint8_t)(1u << run->scenario.flows[i].priority);
+	return infiniband_loop_find(run->fabric, service_levels, ret_loop) > 0;
+}
 
 static const struct infiniband_vl *vl_of(const struct fabric *fabric, uint32_t lane)
 {
@@ -68,7 +78,7 @@ static uint32_t lane_next(const struct fabric *fabric, uint64_t below_ps, uint32
 	return best;
 }
 
-void sim_subnet_print(const struct fabric *fabric)
+static void lanes_print(const struct fabric *fabric)
 {
 	uint64_t below_ps = UINT64_MAX;
 	uint32_t lane = UINT32_MAX;
@@ -94,6 +104,30 @@ void sim_subnet_print(const struct fabric *fabric)
 	}
 }
 
+static void loop_print(const struct sim_run *run)
+{
+	struct deadlock loop;
+
+	if (!loop_find(run, &loop))
+		return;
+	printf("\ncredit loop of VL %u:", loop.priority);
+	for (uint32_t i = 0; i < loop.port_count; i++) {
+		char name[SIM_PORT_NAME_BYTES];
+
+		sim_port_name(run->fabric, loop.ports[i], name);
+		printf(" %s", name);
+	}
+	printf("\n");
+}
+
+void sim_subnet_print(const struct sim_run *run)
+{
+	if (!run->fabric->infiniband)
+		return;
+	lanes_print(run->fabric);
+	loop_print(run);
+}
+
 /* --- JSON --- */
 
 static void lane_add(const struct fabric *fabric, cJSON *list, uint32_t lane)
@@ -117,16 +151,42 @@ static void lane_add(const struct fabric *fabric, cJSON *list, uint32_t lane)
 			: 0);
 }
 
-void sim_subnet_add(const struct fabric *fabric, cJSON *root)
+static void lanes_add(const struct fabric *fabric, cJSON *root)
 {
-	cJSON *list;
+	cJSON *list = cJSON_AddArrayToObject(root, "lanes");
 
-	if (!fabric->infiniband) {
-		cJSON_AddNullToObject(root, "lanes");
-		return;
-	}
-	list = cJSON_AddArrayToObject(root, "lanes");
 	for (uint32_t i = 0; i < fabric->port_count * IB_VL_COUNT; i++)
 		if (lane_is_used(fabric, i))
 			lane_add(fabric, list, i);
+}
+
+static void loop_add(const struct sim_run *run, cJSON *root)
+{
+	struct deadlock loop;
+	cJSON *list;
+
+	if (!loop_find(run, &loop)) {
+		cJSON_AddNullToObject(root, "credit_loop");
+		return;
+	}
+	list = cJSON_AddArrayToObject(root, "credit_loop");
+	for (uint32_t i = 0; i < loop.port_count; i++) {
+		cJSON *object = json_append_object(list);
+		char name[SIM_PORT_NAME_BYTES];
+
+		sim_port_name(run->fabric, loop.ports[i], name);
+		cJSON_AddStringToObject(object, "port", name);
+		json_add_count(object, "vl", loop.lanes[i]);
+	}
+}
+
+void sim_subnet_add(const struct sim_run *run, cJSON *root)
+{
+	if (run->fabric->infiniband) {
+		lanes_add(run->fabric, root);
+		loop_add(run, root);
+		return;
+	}
+	cJSON_AddNullToObject(root, "lanes");
+	cJSON_AddNullToObject(root, "credit_loop");
 }

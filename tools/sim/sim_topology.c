@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "fabric/infiniband/infiniband.h"
 #include "sim/sim.h"
 
 enum {
@@ -71,13 +72,15 @@ static double node_y(const struct picture *picture, uint32_t node)
 	return MARGIN + (double)LEVEL_HEIGHT * (picture->level_count - 1 - picture->level[node]);
 }
 
-/* The share of the run in which a priority of the port was paused, at most. */
+/* The share of the run in which a priority of the port was paused, or a lane had no credits. */
 static double paused_share(const struct fabric *fabric, uint32_t port)
 {
 	uint64_t paused_ps = 0;
 
 	for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++)
 		paused_ps = max_u64(paused_ps, pause_total_ps(fabric, port, i));
+	for (uint32_t vl = 0; fabric->infiniband && vl < IB_VL_COUNT; vl++)
+		paused_ps = max_u64(paused_ps, infiniband_wait_ps(fabric, port, vl));
 	return (double)paused_ps / (double)max_u64(fabric->now_ps, 1);
 }
 
@@ -131,7 +134,7 @@ static void picture_write(const struct picture *picture, FILE *file)
 	uint32_t height = 2 * MARGIN + LEVEL_HEIGHT * (picture->level_count - 1);
 
 	fprintf(file,
-		"<p>Cables: blue was never paused, red always; the wider, the busier.</p>\n"
+		"<p>Cables: blue was never paused or without credits, red always; the wider, the busier.</p>\n"
 		"<svg class='network' viewBox='0 0 %d %u' width='%d' height='%u'>\n",
 		WIDTH, height, WIDTH, height);
 	for (uint32_t i = 0; i < fabric->port_count; i++)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fabric/infiniband/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/infiniband/internal.h"
+
+#define NO_EDGE UINT32_MAX
+
+/* A queue waits for another one. */
+struct edge {
+	uint32_t to;
+	uint32_t next; /* of the same queue; NO_EDGE: the last one */
+};
+
+/* Queues are numbered port * IB_VL_COUNT + lane. */
+struct search {
+	const struct fabric *fabric;
+	uint32_t queue_count;
+	uint32_t *first; /* by queue: its first edge */
+	uint32_t *waits; /* by queue: for how many others that are left */
+	bool *is_seen; /* by queue: packets of one destination and SL came out of it */
+	struct edge *edges;
+	uint32_t edge_count;
+	uint32_t edge_capacity;
+	int error;
+};
+
+static bool edge_exists(const struct search *search, uint32_t from, uint32_t to)
+{
+	uint32_t edge = search->first[from];
+
+	while (edge != NO_EDGE && search->edges[edge].to != to)
+		edge = search->edges[edge].next;
+	return edge != NO_EDGE;
+}
+
+static void edge_add(struct search *search, uint32_t from, uint32_t to)
+{
+	if (edge_exists(search, from, to))
+		return;
+	if (search->edge_count == search->edge_capacity) {
+		uint32_t capacity = 2 * search->edge_capacity + 64;
+		struct edge *edges =
+			(struct edge *)realloc(search->edges, capacity * sizeof(struct edge));
+
+		if (!edges) {
+			search->error = -ENOMEM;
+			return;
+		}
+		search->edges = edges;
+		search->edge_capacity = capacity;
+	}
+	search->edges[search->edge_count] = (struct edge){to, search->first[from]};
+	search->first[from] = search->edge_count++;
+	search->waits[from]++;
+}
+
+/* The queue of the next switch for packets to a host; NO_EDGE: there is none. */
+static uint32_t queue_next(const struct search *search, uint32_t queue, uint32_t host, uint32_t sl)
+{
+	const struct fabric *fabric = search->fabric;
+	uint32_t input = fabric->ports[queue / IB_VL_COUNT].peer;
+	uint32_t node = fabric->ports[input].node;
+	const struct infiniband *infiniband = fabric->infiniband;
+	uint32_t output;
+	uint32_t vl;
+
+	if (fabric->ports[input].is_host)
+		return NO_EDGE;
+	output =
+		infiniband
+			->forwarding[(uint64_t)node * infiniband->lid_count + infiniband_lid(host)];
+	if (output == FABRIC_NO_PORT)
+		return NO_EDGE;
+	vl = infiniband_vl_of(fabric, input, output, sl);
+	return vl == IB_VL_MANAGEMENT ? NO_EDGE : output * IB_VL_COUNT + vl;
+}
+
+/* Follow the packets of a service level from all hosts to one. */
+static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
+{
+	const struct fabric *fabric = search->fabric;
+
+	memset(search->is_seen, 0, search->queue_count);
+	for (uint32_t i = 0; i < fabric->host_count; i++) {
+		uint32_t port = fabric->hosts[i].port;
+		uint32_t vl = infiniband_vl_of(fabric, port, port, sl);
+		uint32_t queue = port * IB_VL_COUNT + vl;
+
+		while (i != host && queue != NO_EDGE && !search->is_seen[queue]) {
+			uint32_t next = queue_next(search, queue, host, sl);
+
+			search->is_seen[queue] = true;
+			if (next != NO_EDGE)
+				edge_add(search, queue, next);
+			queue = next;
+		}
+	}
+}
+
+/* Is it left: does it wait for some queue that is left? */
+static bool is_left(const struct search *search, uint32_t queue)
+{
+	return search->waits[queue];
+}
+
+/* Count for how many queues that are left each one waits. Returns whether any has changed. */
+static bool waits_reduce(struct search *search)
+{
+	bool has_changed = false;
+
+	for (uint32_t i = 0; i < search->queue_count; i++) {
+		uint32_t count = 0;
+
+		if (!is_left(search, i))
+			continue;
+		for (uint32_t e = search->first[i]; e != NO_EDGE; e = search->edges[e].next)
+			count += is_left(search, search->edges[e].to);
+		has_changed |= count != search->waits[i];
+		search->waits[i] = count;
+	}
+	return has_changed;
+}
+
+static uint32_t next_left(const struct search *search, uint32_t queue)
+{
+	uint32_t edge = search->first[queue];
+
+	while (!is_left(search, search->edges[edge].to))
+		edge = search->edges[edge].next;
+	return search->edges[edge].to;
+}
+
+static bool loop_note(const struct search *search, struct deadlock *loop)
+{
+	uint32_t at = 0;
+	uint32_t first;
+
+	while (at < search->queue_count && !is_left(search, at))
+		at++;
+	if (at == search->queue_count)
+		return false;
+	/* After as many steps as there are queues the way is in its loop. */
+	for (uint32_t i = 0; i < search->queue_count; i++)
+		at = next_left(search, at);
+	*loop = (struct deadlock){.priority = at % IB_VL_COUNT};
+	first = at;
+	do {
+		if (loop->port_count < DEADLOCK_PORTS_MAX) {
+			loop->lanes[loop->port_count] = (uint8_t)(at % IB_VL_COUNT);
+			loop->ports[loop->port_count++] = at / IB_VL_COUNT;
+		}
+		at = next_left(search, at);
+	} while (at != first);
+	return true;
+}
+
+static int loop_search(struct search *search, uint8_t service_levels, struct deadlock *loop)
+{
+	for (uint32_t i = 0; i < search->queue_count; i++)
+		search->first[i] = NO_EDGE;
+	for (uint32_t host = 0; host < search->fabric->host_count; host++)
+		for (uint32_t sl = 0; sl < FABRIC_PRIORITY_COUNT; sl++)
+			if (service_levels >> sl & 1)
+				paths_follow(search, host, sl);
+	if (search->error)
+		return search->error;
+	while (waits_reduce(search))
+		;
+	return loop_note(search, loop);
+}
+
+int infiniband_loop_find(
+	const struct fabric *fabric, uint8_t service_levels, struct deadlock *ret_loop)
+{
+	struct search search = {
+		.fabric = fabric,
+		.queue_count = fabric->port_count * IB_VL_COUNT,
+	};
+	int error = -ENOMEM;
+
+	search.first = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
+	search.waits = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
+	search.is_seen = (bool *)calloc(search.queue_count + 1ull, sizeof(bool));
+	if (search.first && search.waits && search.is_seen)
+		error = loop_search(&search, service_levels, ret_loop);
+	free(search.first);
+	free(search.waits);
+	free(search.is_seen);
+	free(search.edges);
+	return error;
+}
