@@ -47,6 +47,14 @@ sed 's/minhop/updn/' "$examples/infiniband-ring.json" >"$files/updn.json"
 "$urnic" sim "$files/updn.json" >"$files/said" || fail 'updn'
 grep -q '^all-to-all  *56  *56 ' "$files/said" || fail "updn does not finish: $(cat "$files/said")"
 grep -q '^deadlock\|^credit loop' "$files/said" && fail 'updn deadlocks'
+sed 's/minhop/lash/; s/"max_op_vls": 1/"max_op_vls": 3/' "$examples/infiniband-ring.json" >"$files/lash.json"
+"$urnic" sim "$files/lash.json" >"$files/said" || fail 'lash'
+grep -q '^all-to-all  *56  *56 ' "$files/said" || fail "lash does not finish: $(cat "$files/said")"
+grep -q '^deadlock\|^credit loop' "$files/said" && fail 'lash deadlocks'
+sed 's/minhop/lash/' "$examples/infiniband-ring.json" >"$files/lash.json"
+"$urnic" sim "$files/lash.json" 2>"$files/said"
+[ $? = 1 ] || fail 'lash has lanes enough'
+grep -q '^urnic: lash needs more than 1 lanes: "max_op_vls" says how many there are$' "$files/said" || fail "$(cat "$files/said")"
 # Packets that wait for 131 us are discarded, and the rest goes on.
 sed 's/"buffer"/"head_of_queue_lifetime": 5, &/' "$examples/infiniband-ring.json" >"$files/hoq.json"
 "$urnic" sim "$files/hoq.json" | grep -q '^InfiniBand: [0-9]* flow control packets, [1-9][0-9]* packets discarded' ||
@@ -95,7 +103,7 @@ refuses() {
 	echo "urnic: $files/wrong.json:1: $1" | cmp -s - "$files/said" || fail "not '$1' but $(cat "$files/said")"
 }
 
-refuses 'unknown routing engine "ftree": there is minhop, updn' '"routing_engine": "ftree"'
+refuses 'unknown routing engine "ftree": there is minhop, updn, lash' '"routing_engine": "ftree"'
 refuses '"qos_vlarb_low" is "0:4,4:1": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
 	'"qos_vlarb_low": "0:4,4:1"'
 refuses '"qos_vlarb_high" is "0:4,": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \

@@ -30,6 +30,7 @@ enum {
 	ENGINES_EVERY = 4,
 	FAULT_COUNT_MAX = 4,
 	TABLE_ENTRIES_MAX = 12,
+	LASH_VLS_MIN = 8,
 	STEP_US = 20,
 	FAULTS_STEPS = 10,
 	STEPS_MAX = 100000,
@@ -129,6 +130,8 @@ static void links_choose(struct run *run)
 	config->routing = run->net.topology.kind == TOPOLOGY_CUSTOM || random_below(run, 2)
 		? INFINIBAND_UPDN
 		: INFINIBAND_MINHOP;
+	if (config->data_vls >= LASH_VLS_MIN && !random_below(run, 4))
+		config->routing = INFINIBAND_LASH;
 	for (uint32_t i = 0; i < IB_SL_COUNT; i++)
 		config->sl2vl[i] = (uint8_t)random_below(run, config->data_vls);
 	table_choose(run, &config->arbitration.high, false);
@@ -168,11 +171,20 @@ static void flows_choose(struct run *run)
 	}
 }
 
-/* Some rows of SL2VL are those of one pair of ports only. */
+/* Some rows of SL2VL are those of one pair of ports only. LASH has chosen service levels itself. */
 static void mapping_choose(struct run *run)
 {
 	struct fabric *fabric = run->net.fabric;
 	uint32_t tries = random_below(run, 40);
+
+	for (uint32_t i = 0; i < run->net.flow_count; i++) {
+		struct fabric_flow *flow = &run->net.flows[i];
+
+		flow->priority = infiniband_service_level(
+			fabric, flow->source, flow->destination, flow->priority);
+	}
+	if (run->net.infiniband.routing == INFINIBAND_LASH)
+		return;
 
 	while (tries--) {
 		uint32_t input = random_below(run, fabric->port_count);

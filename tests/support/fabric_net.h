@@ -103,6 +103,9 @@ static inline void net_start(struct net *net)
 		abort();
 	if (net->is_infiniband && infiniband_init(net->fabric, &net->infiniband))
 		abort();
+	for (uint32_t i = 0; net->is_infiniband && i < net->flow_count; i++)
+		net->flows[i].priority = infiniband_service_level(net->fabric, net->flows[i].source,
+			net->flows[i].destination, net->flows[i].priority);
 	net->sources = sources_create(net->fabric, &net->sources_init, net->flows, net->flow_count);
 	if (!net->sources)
 		abort();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -425,19 +426,43 @@ static void ring_with_minhop_is_a_deadlock_that_names_its_cycle(void **state)
 	net_done(&net);
 }
 
-static void ring_with_updn_finishes_all_flows(void **state)
+static void ring_finish(enum infiniband_routing routing)
 {
 	struct deadlock deadlock;
 	struct net net;
 
-	(void)state;
 	net_init_infiniband(&net, TOPOLOGY_CUSTOM);
-	ring_start(&net, INFINIBAND_UPDN, 1 << 18);
+	net.infiniband.data_vls = 4;
+	net.infiniband.arbitration.low =
+		(struct arbitration_table){4, {{0, 1}, {1, 1}, {2, 1}, {3, 1}}};
+	ring_start(&net, routing, 1 << 18);
+	assert_int_equal(infiniband_loop_find(net.fabric, 0xff, &deadlock), 0);
 	for (uint64_t at_ps = MS; at_ps <= 15 * MS; at_ps += MS) {
 		net_run(&net, at_ps);
 		assert_false(deadlock_find(net.fabric, &deadlock));
 	}
 	assert_int_equal(flows_unfinished(&net), 0);
+	net_done(&net);
+}
+
+static void ring_with_updn_or_lash_finishes_all_flows(void **state)
+{
+	(void)state;
+	ring_finish(INFINIBAND_UPDN);
+	ring_finish(INFINIBAND_LASH);
+}
+
+static void lash_has_too_few_lanes_for_a_ring(void **state)
+{
+	struct net net;
+
+	(void)state;
+	net_init_infiniband(&net, TOPOLOGY_CUSTOM);
+	ring_start(&net, INFINIBAND_MINHOP, 0);
+	infiniband_done(net.fabric);
+	net.infiniband.routing = INFINIBAND_LASH;
+	assert_int_equal(infiniband_init(net.fabric, &net.infiniband), -ENETUNREACH);
+	assert_null(net.fabric->infiniband);
 	net_done(&net);
 }
 
@@ -648,7 +673,8 @@ int main(void)
 		cmocka_unit_test(updn_has_no_cycle_of_waits_and_minhop_has_shorter_paths),
 		cmocka_unit_test(ports_of_equal_paths_share_the_destinations),
 		cmocka_unit_test(ring_with_minhop_is_a_deadlock_that_names_its_cycle),
-		cmocka_unit_test(ring_with_updn_finishes_all_flows),
+		cmocka_unit_test(ring_with_updn_or_lash_finishes_all_flows),
+		cmocka_unit_test(lash_has_too_few_lanes_for_a_ring),
 		cmocka_unit_test(head_of_queue_lifetime_ends_a_deadlock_and_is_counted),
 		cmocka_unit_test(packet_too_old_at_the_head_is_discarded_after_its_life),
 		cmocka_unit_test(packet_too_old_in_its_switch_is_discarded),

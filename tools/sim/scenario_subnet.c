@@ -131,7 +131,7 @@ static void lanes_default(struct infiniband_config *config)
 static bool tables_read(
 	const struct scenario_text *text, const cJSON *item, struct infiniband_config *config)
 {
-	static const char *const engines[] = {"minhop", "updn", NULL};
+	static const char *const engines[] = {"minhop", "updn", "lash", NULL};
 	const cJSON *word = scenario_member(item, "routing_engine");
 	uint32_t engine = INFINIBAND_MINHOP;
 

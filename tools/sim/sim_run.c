@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sim/sim.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -72,22 +73,45 @@ static bool sources_init(struct sim_run *run)
 	return run->sources;
 }
 
+/*
+ * Make a subnet of the network, and give flows the service levels of their paths. Returns 0,
+ * -ENOMEM, or -ENETUNREACH when the routing engine has too few lanes.
+ */
+static int subnet_init(struct sim_run *run)
+{
+	int error = 0;
+
+	if (run->scenario.is_infiniband)
+		error = infiniband_init(run->fabric, &run->scenario.infiniband);
+	for (uint32_t i = 0; !error && i < run->scenario.flow_count; i++) {
+		struct fabric_flow *flow = &run->scenario.flows[i];
+
+		flow->priority = infiniband_service_level(
+			run->fabric, flow->source, flow->destination, flow->priority);
+	}
+	return error;
+}
+
 bool sim_run_init(struct sim_run *run)
 {
 	struct scenario *scenario = &run->scenario;
+	int error = 0;
 	bool is_made;
 
 	run->fabric = fabric_create(&scenario->config);
-	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology) &&
-		(!scenario->is_infiniband ||
-			!infiniband_init(run->fabric, &scenario->infiniband)) &&
-		scenario_set_routes(scenario, run->fabric);
+	is_made = run->fabric && !topology_build(run->fabric, &scenario->topology);
+	if (is_made)
+		error = subnet_init(run);
+	is_made = is_made && !error && scenario_set_routes(scenario, run->fabric);
 	for (uint32_t i = 0; is_made && i < run->fabric->host_count; i++)
 		run->fabric->ports[run->fabric->hosts[i].port].pause_ignored =
 			scenario->pause_ignored;
 	if (is_made)
 		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
-	if (!is_made)
+	if (error == -ENETUNREACH)
+		complain("lash needs more than %u lanes: \"max_op_vls\" says how many there are",
+			scenario->infiniband.data_vls);
+	else if (!is_made)
 		complain("no memory for %u hosts and %u flows",
 			topology_host_count(&scenario->topology), scenario->flow_count);
 	return is_made;

@@ -17,6 +17,7 @@ void infiniband_done(struct fabric *fabric)
 	free(fabric->infiniband->ports);
 	free(fabric->infiniband->forwarding);
 	free(fabric->infiniband->mapping);
+	free(fabric->infiniband->service_levels);
 	free(fabric->infiniband);
 	fabric->infiniband = NULL;
 }
@@ -116,9 +117,13 @@ int infiniband_init(struct fabric *fabric, const struct infiniband_config *confi
 	if (!fabric->infiniband)
 		return -ENOMEM;
 	fabric->infiniband->config = *config;
+	for (uint32_t i = 0; config->routing == INFINIBAND_LASH && i < IB_SL_COUNT; i++)
+		fabric->infiniband->config.sl2vl[i] = (uint8_t)i;
 	error = tables_init(fabric);
 	if (!error)
 		error = infiniband_route(fabric);
+	if (!error && config->routing == INFINIBAND_LASH)
+		error = infiniband_layers_assign(fabric);
 	if (error) {
 		infiniband_done(fabric);
 		return error;

@@ -48,6 +48,7 @@ static inline uint64_t infiniband_life_ps(uint32_t code)
 enum infiniband_routing {
 	INFINIBAND_MINHOP, /* shortest paths; ports of a switch share the destinations */
 	INFINIBAND_UPDN, /* no path goes up after it has gone down, seen from the roots */
+	INFINIBAND_LASH, /* as minhop; pairs of hosts have service levels that close no loop */
 };
 
 struct infiniband_config {
@@ -101,11 +102,13 @@ struct infiniband {
 	uint32_t lid_count; /* LIDs are below */
 	uint32_t *forwarding; /* by switch and LID: the port; FABRIC_NO_PORT: none */
 	uint8_t *mapping; /* what sl2vl of all ports points to */
+	uint8_t *service_levels; /* by two hosts; NULL: any */
 };
 
 /*
  * Turn a network that topology_build() has built into a subnet, before its hosts get functions.
- * Returns 0 or -ENOMEM; or -ENETUNREACH when the routing engine leaves a host without a path.
+ * Returns 0 or -ENOMEM; or -ENETUNREACH when the routing engine leaves a host without a path, or has
+ * too few lanes. LASH maps each service level to its own lane, whatever `sl2vl` is.
  */
 int infiniband_init(struct fabric *fabric, const struct infiniband_config *config);
 
@@ -113,6 +116,20 @@ int infiniband_init(struct fabric *fabric, const struct infiniband_config *confi
 static inline uint32_t infiniband_lid(uint32_t host)
 {
 	return host + 1;
+}
+
+/*
+ * The service level of packets between two hosts, as a path record has it; `wanted` if the routing
+ * engine leaves the choice.
+ */
+static inline uint8_t infiniband_service_level(
+	const struct fabric *fabric, uint32_t a, uint32_t b, uint8_t wanted)
+{
+	const struct infiniband *infiniband = fabric->infiniband;
+
+	return infiniband && infiniband->service_levels
+		? infiniband->service_levels[a * fabric->host_count + b]
+		: wanted;
 }
 
 /* Packets to `lid` leave the switch through `port` from now on. */
@@ -143,6 +160,9 @@ void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabr
 /* The times of the port's timers have come. */
 void infiniband_flow_control(struct fabric *fabric, uint32_t number);
 void infiniband_expire(struct fabric *fabric, uint32_t number);
+
+/* Choose the service levels of LASH (layers.c). Returns as infiniband_init(). */
+int infiniband_layers_assign(struct fabric *fabric);
 
 /* Fill the forwarding tables (routing.c). Returns as infiniband_init(). */
 int infiniband_route(struct fabric *fabric);
