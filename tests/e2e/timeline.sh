@@ -38,6 +38,20 @@ done
 "$urnic" explain "$data/iwarp-bad-write-key.pcap" | grep -q '^ *REGION_KEY: ' ||
 	fail 'a Terminate message names no check'
 
+# In pcapng the packets that were refused or sent again have a comment; the others have none.
+"$urnic" pair --seed 7 --capture "$scratch/run.pcapng" --fault 'drop WRITE 20 of qp 1' \
+	-- ib_write_bw -F -n 100 -s 64 -- ib_write_bw -F -n 100 -s 64 10.99.0.1 >"$scratch/out" 2>&1 ||
+	fail "the pair: $(tail -n 1 "$scratch/out")"
+"$urnic" explain "$scratch/run.pcapng" | grep -q 'NAK, sequence error' || fail 'pcapng is not explained'
+if command -v tshark >/dev/null; then
+	tshark -n -r "$scratch/run.pcapng" -Y frame.comment -T fields -e frame.comment \
+		>"$scratch/comments" 2>/dev/null || fail 'tshark does not read it'
+	grep -q '^NAK, sequence error' "$scratch/comments" || fail "comments: $(cat "$scratch/comments")"
+	grep -q '^sent again, because the NAK' "$scratch/comments" ||
+		fail "comments: $(cat "$scratch/comments")"
+	grep -qv -e '^NAK' -e '^sent again' "$scratch/comments" && fail 'a good packet has a comment'
+fi
+
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
 	skip 'the page is written; Chromium is not installed, so nothing has drawn it'
 # drawn FRAGMENT: the attributes of the page's body after its script has run.

@@ -9,7 +9,7 @@ enum {
 	BLOCK_STATISTICS = 5,
 	BLOCK_PACKET = 6,
 	BYTE_ORDER_MAGIC = 0x1a2b3c4d,
-	BODY_BYTES_MAX = 16384,
+	BODY_BYTES_MAX = (1 << 17) + 1024, /* the largest super-packet, and options */
 	TIME_NANOSECONDS = 9, /* if_tsresol: units of 10^-9 seconds */
 	INBOUND = 1,
 	OUTBOUND = 2,
@@ -29,8 +29,8 @@ enum {
 };
 
 /*
- * The body of a block under construction. It has room for a packet of urnic capture; body_put()
- * leaves out an item that does not fit.
+ * The body of a block under construction. It has room for any packet; body_put() leaves out an item
+ * that does not fit.
  */
 struct body {
 	uint32_t count;
@@ -90,9 +90,10 @@ static void block_write(FILE *file, uint32_t type, const struct body *body)
 	uint32_t bytes = body->count + 3 * (uint32_t)sizeof(uint32_t);
 	uint32_t head[2] = {type, bytes};
 
-	fwrite(head, sizeof(head), 1, file);
-	fwrite(body->bytes, body->count, 1, file);
-	fwrite(&bytes, sizeof(bytes), 1, file);
+	/* The stream is this thread's own. */
+	fwrite_unlocked(head, sizeof(head), 1, file);
+	fwrite_unlocked(body->bytes, body->count, 1, file);
+	fwrite_unlocked(&bytes, sizeof(bytes), 1, file);
 }
 
 void pcapng_begin(FILE *file, const char *application)

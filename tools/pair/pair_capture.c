@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The capture of urnic pair: all frames of the host's interface, as a pcap file. */
+/* The capture of urnic pair: all frames of the host's interface, as a pcap or pcapng file. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -13,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capture/pcapng.h"
 #include "common/command.h"
+#include "common/packet_story.h"
 #include "pair/pair.h"
 
 #define PCAP_MAGIC_NANOSECONDS 0xa1b23c4du
@@ -75,13 +77,54 @@ static struct timespec frame_time(struct msghdr *header)
 	return time;
 }
 
+/* The file that is written. */
+struct pair_file {
+	FILE *stream;
+	struct story *story; /* NULL: the file is pcap */
+	uint32_t number; /* of the last frame */
+};
+
+static void pcap_write(
+	const struct pair_file *file, struct timespec time, const uint8_t *frame, uint32_t bytes)
+{
+	const struct pcap_frame head = {
+		(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec, bytes, bytes};
+
+	fwrite(&head, sizeof(head), 1, file->stream);
+	fwrite(frame, bytes, 1, file->stream);
+}
+
+static void pcapng_write(const struct pair_file *file, struct timespec time, const uint8_t *frame,
+	uint32_t bytes, bool is_outbound)
+{
+	struct capture_file_frame read = {.number = file->number,
+		.time_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec,
+		.bytes = frame,
+		.count = bytes,
+		.whole = bytes,
+		.ip_offset = ETH_HLEN};
+	struct story_entry entry;
+	bool has_story = bytes > ETH_HLEN && story_take(file->story, &read, &entry);
+	struct pcapng_packet packet = {.time_ns = read.time_ns,
+		.bytes = frame,
+		.count = bytes,
+		.whole = bytes,
+		.is_outbound = is_outbound,
+		.comment = has_story && story_is_trouble(&entry) ? entry.text : NULL};
+
+	pcapng_packet(file->stream, &packet);
+}
+
 /* Write the next frame into the file. Returns false if no frame has come. */
-static bool frame_take(int fd, FILE *file)
+static bool frame_take(int fd, struct pair_file *file)
 {
 	static uint8_t frame[FRAME_BYTES_MAX];
 	_Alignas(struct cmsghdr) char control[128];
 	struct iovec piece = {frame, sizeof(frame)};
-	struct msghdr header = {.msg_iov = &piece,
+	struct sockaddr_ll from = {.sll_pkttype = PACKET_HOST};
+	struct msghdr header = {.msg_name = &from,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &piece,
 		.msg_iovlen = 1,
 		.msg_control = control,
 		.msg_controllen = sizeof(control)};
@@ -91,10 +134,12 @@ static bool frame_take(int fd, FILE *file)
 	if (bytes < 0)
 		return false;
 	time = frame_time(&header);
-	const struct pcap_frame head = {
-		(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec, (uint32_t)bytes, (uint32_t)bytes};
-	fwrite(&head, sizeof(head), 1, file);
-	fwrite(frame, (size_t)bytes, 1, file);
+	file->number++;
+	if (file->story)
+		pcapng_write(
+			file, time, frame, (uint32_t)bytes, from.sll_pkttype == PACKET_OUTGOING);
+	else
+		pcap_write(file, time, frame, (uint32_t)bytes);
 	return true;
 }
 
@@ -102,7 +147,7 @@ static bool frame_take(int fd, FILE *file)
  * Take frames until SIGTERM, then those that are left. SIGTERM is blocked except inside ppoll(), so
  * it cannot come between the check of `is_over` and the wait.
  */
-static void frames_take(int fd, FILE *file)
+static void frames_take(int fd, struct pair_file *file)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	sigset_t blocked, before;
@@ -119,31 +164,45 @@ static void frames_take(int fd, FILE *file)
 		continue;
 }
 
-int pair_capture(int file, int ready_fd)
+/* Write what comes before the first frame. Returns false when out of memory. */
+static bool file_begin(struct pair_file *file, bool is_pcapng)
 {
-	const struct sigaction action = {.sa_handler = end_note};
 	const struct pcap_head head = {.magic = PCAP_MAGIC_NANOSECONDS,
 		.major = 2,
 		.minor = 4,
 		.snap_bytes = FRAME_BYTES_MAX,
 		.link_type = LINKTYPE_ETHERNET};
-	FILE *stream = fdopen(file, "w");
+
+	if (!is_pcapng) {
+		fwrite(&head, sizeof(head), 1, file->stream);
+		return true;
+	}
+	file->story = story_create();
+	pcapng_begin(file->stream, "urnic " URNIC_VERSION);
+	pcapng_interface(
+		file->stream, PCAPNG_ETHERNET, NETWORK_INTERFACE, "host a of urnic pair", 0);
+	return file->story;
+}
+
+int pair_capture(int descriptor, bool is_pcapng, int ready_fd)
+{
+	const struct sigaction action = {.sa_handler = end_note};
+	struct pair_file file = {.stream = fdopen(descriptor, "w")};
 	struct tpacket_stats stats = {0};
 	socklen_t bytes = sizeof(stats);
 	int fd = socket_open();
 
-	if (fd < 0 || !stream) {
+	if (fd < 0 || !file.stream) {
 		complain("pair: no capture: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
-	fwrite(&head, sizeof(head), 1, stream);
-	if (fflush(stream) == 0 && write(ready_fd, "", 1) == 1)
-		frames_take(fd, stream);
+	if (file_begin(&file, is_pcapng) && fflush(file.stream) == 0 && write(ready_fd, "", 1) == 1)
+		frames_take(fd, &file);
 	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &bytes) == 0 && stats.tp_drops)
 		complain("pair: the capture lacks %u packets, which came too fast", stats.tp_drops);
-	if (fclose(stream) == 0)
+	if (fclose(file.stream) == 0)
 		return EXIT_OK;
 	complain("pair: the capture is not complete: %s", strerror(errno));
 	return EXIT_FAILED;

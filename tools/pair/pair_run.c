@@ -285,6 +285,13 @@ static void everything_end(struct pair *pair)
 
 /* --- the run --- */
 
+static bool is_pcapng(const char *path)
+{
+	const char *end = strrchr(path, '.');
+
+	return end && strcmp(end, ".pcapng") == 0;
+}
+
 /* Start the capture, which is on when this returns. Returns 0 or -errno. */
 static int capturer_start(struct pair *pair)
 {
@@ -300,7 +307,7 @@ static int capturer_start(struct pair *pair)
 	if (pair->capturer.pid == 0) {
 		close(ready[0]);
 		child_prepare(pair, SERVER);
-		_exit(pair_capture(file, ready[1]));
+		_exit(pair_capture(file, is_pcapng(pair->settings->capture), ready[1]));
 	}
 	close(ready[1]);
 	close(file);
