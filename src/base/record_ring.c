@@ -35,19 +35,45 @@ static void copy_out(const struct record_ring *ring, uint64_t at, void *to, uint
 	memcpy((uint8_t *)to + first, ring->bytes, count - first);
 }
 
+/* Has the ring no room for `bytes` more, after `written`? */
+static bool is_full(struct record_ring *ring, uint64_t written, uint64_t bytes)
+{
+	uint64_t used = written - ring->read_seen;
+
+	if (used <= RECORD_RING_BYTES && bytes <= RECORD_RING_BYTES - used)
+		return false;
+	ring->read_seen = atomic_load_explicit(&ring->read, memory_order_acquire);
+	used = written - ring->read_seen;
+	return used > RECORD_RING_BYTES || bytes > RECORD_RING_BYTES - used;
+}
+
+static void count_dropped(struct record_ring *ring, uint32_t records)
+{
+	atomic_store_explicit(&ring->dropped,
+		atomic_load_explicit(&ring->dropped, memory_order_relaxed) + records,
+		memory_order_relaxed);
+}
+
+bool record_ring_drops(struct record_ring *ring, uint32_t records)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+
+	if (!is_full(ring, written, room_of(RECORD_BYTES_MAX)))
+		return false;
+	count_dropped(ring, records);
+	return true;
+}
+
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count)
 {
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
 	struct head head = {0, 0};
 	uint64_t at = written + sizeof(head);
 
 	for (uint32_t i = 0; i < count; i++)
 		head.count += pieces[i].count;
-	if (used > RECORD_RING_BYTES || room_of(head.count) > RECORD_RING_BYTES - used) {
-		atomic_store_explicit(&ring->dropped,
-			atomic_load_explicit(&ring->dropped, memory_order_relaxed) + 1,
-			memory_order_relaxed);
+	if (is_full(ring, written, room_of(head.count))) {
+		count_dropped(ring, 1);
 		return false;
 	}
 	head.count_again = ~head.count;

@@ -8,9 +8,9 @@
  *
  * The writer never waits: a record for which the ring has no room is dropped and counted. The
  * writer writes `written`, the reader writes `read`, and neither trusts the other's index. If
- * `read` is impossible, the writer treats the ring as full. If `written` is impossible, the reader
- * empties the ring. The ring has no pointers, and zeroed memory is an empty ring. A page is
- * untouched until a record reaches it.
+ * `read` is impossible when the writer reads it, the writer treats the ring as full. If `written`
+ * is impossible, the reader empties the ring. The ring has no pointers, and zeroed memory is an
+ * empty ring. A page is untouched until a record reaches it.
  *
  * Threads: one writer and one reader, at the same time.
  */
@@ -32,6 +32,11 @@ struct record_ring {
 	 */
 	alignas(64) _Atomic uint64_t written;
 	_Atomic uint64_t dropped; /* records for which the ring had no room, since its creation */
+	/*
+	 * The value of `read` that the writer saw last. The writer reads `read` again only when the
+	 * ring seems to have no room, because the reader's processor has that cache line.
+	 */
+	uint64_t read_seen;
 	/* The part of `written` that the reader has taken. The reader alone writes this member. */
 	alignas(64) _Atomic uint64_t read;
 	alignas(64) uint8_t bytes[RECORD_RING_BYTES];
@@ -48,6 +53,12 @@ struct record_piece {
  * no room for it.
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
+
+/*
+ * Has the ring no room for any record? Then count `records` as dropped. The writer calls this
+ * before it makes a record that costs time to make.
+ */
+bool record_ring_drops(struct record_ring *ring, uint32_t records);
 
 /*
  * Take out the oldest record.

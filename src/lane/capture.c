@@ -12,19 +12,79 @@ static_assert(
 
 const struct capture_public capture_nowhere;
 
+/* The ticks between two readings that are far enough from each other give the rate. */
+#define RATE_NS_MIN 100000u
+#define RATE_NS_MAX 1000000000u
+
+static void rate_learn(struct capture_clock *clock, uint64_t now_ns, uint64_t ticks)
+{
+	uint64_t ns = now_ns - clock->read_ns, passed = ticks - clock->read_ticks;
+
+	if (!clock->read_ns || ns < RATE_NS_MIN || ns > RATE_NS_MAX || !passed ||
+		passed > UINT32_MAX)
+		return;
+	clock->ns_per_tick = (ns << 32) / passed;
+	clock->ticks_max = passed * CAPTURE_TICKS_NS / ns;
+}
+
+static uint64_t clock_read(struct capture *capture, uint64_t ticks)
+{
+	struct capture_clock *clock = &capture->clock;
+	uint64_t now_ns = capture->owner->now_ns();
+
+	/* Until the rate is known, the first reading stays, so that the distance grows. */
+	rate_learn(clock, now_ns, ticks);
+	if (clock->ticks_max || !clock->read_ns || now_ns - clock->read_ns > RATE_NS_MAX) {
+		clock->read_ns = now_ns;
+		clock->read_ticks = ticks;
+	}
+	return now_ns;
+}
+
+uint64_t capture_now_ns(struct capture *capture)
+{
+	struct capture_clock *clock = &capture->clock;
+	uint64_t ticks = capture->owner->ticks(), passed = ticks - clock->read_ticks, now_ns;
+
+	if (passed < clock->ticks_max)
+		now_ns = clock->read_ns + (passed * clock->ns_per_tick >> 32);
+	else
+		now_ns = clock_read(capture, ticks);
+	clock->last_ns = max_u64(clock->last_ns, now_ns);
+	return clock->last_ns;
+}
+
+/* Look once a second whether the capturing process still exists. */
+static void reader_look(struct capture *capture, uint64_t now_ns)
+{
+	if (!capture->looked_ns) {
+		capture->looked_ns = now_ns;
+	} else if (now_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {
+		capture->looked_ns = now_ns;
+		capture->owner->look();
+	}
+}
+
+bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns)
+{
+	if (!record_ring_drops(capture->ring, packets))
+		return false;
+	reader_look(capture, now_ns);
+	return true;
+}
+
 void capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count)
 {
 	struct record_piece pieces[] = {{about, sizeof(*about)}, {bytes, count}};
 
-	pieces[1].count = min_u32(min_u32(count, CAPTURED_BYTES_MAX),
-		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed));
+	uint32_t snap_bytes =
+		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed);
+
+	pieces[1].count = min_u32(count, CAPTURED_BYTES_MAX);
+	if (snap_bytes != CAPTURE_HEADERS)
+		pieces[1].count = min_u32(pieces[1].count, snap_bytes);
 	about->captured_bytes = pieces[1].count;
 	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
-	if (!capture->looked_ns) {
-		capture->looked_ns = about->time_ns;
-	} else if (about->time_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {
-		capture->looked_ns = about->time_ns;
-		capture->owner->look();
-	}
+	reader_look(capture, about->time_ns);
 }

@@ -25,17 +25,43 @@
 #include "base/record_ring.h"
 #include "wire/captured.h"
 
+/* A value of snap_bytes: no payload. */
+#define CAPTURE_HEADERS 0u
+
+/* For so long after a reading of the clock, ticks tell the time. */
+#define CAPTURE_TICKS_NS 20000u
+
 /* The state of captures, in NIC memory. All lanes of a process share it. */
 struct capture_public {
 	alignas(64) _Atomic uint32_t is_on;
-	_Atomic uint32_t snap_bytes; /* how many bytes of each packet to record, from its BTH on */
+	/*
+	 * How many bytes of each packet to record, from its BTH on; CAPTURE_HEADERS: its headers
+	 */
+	_Atomic uint32_t snap_bytes;
 };
 
 /* What the NIC provides for a lane's capture. */
 struct capture_owner {
 	uint64_t (*now_ns)(void); /* monotonic */
+	/*
+	 * A counter that is faster to read, with an unknown rate. The counters of two processors
+	 * may differ.
+	 */
+	uint64_t (*ticks)(void);
 	/* The lane captures packets: clear is_on if the process that set it has ended. */
 	void (*look)(void);
+};
+
+/*
+ * The time between two readings of the clock, by ticks. A reading takes as long as the request
+ * itself.
+ */
+struct capture_clock {
+	uint64_t read_ns; /* the last reading; 0: none */
+	uint64_t read_ticks;
+	uint64_t last_ns; /* the last time that was told */
+	uint64_t ticks_max; /* for so many ticks after a reading, ticks tell the time */
+	uint64_t ns_per_tick; /* times 2^32 */
 };
 
 struct capture {
@@ -43,6 +69,7 @@ struct capture {
 	struct record_ring *ring;
 	const struct capture_owner *owner;
 	uint64_t looked_ns; /* when owner->look() was called; 0: never */
+	struct capture_clock clock;
 };
 
 /* The capture_public of a lane that is not started yet. Its is_on is never set. */
@@ -53,11 +80,18 @@ static inline bool capture_is_on(const struct capture_public *public)
 	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
 }
 
-/* The present time. The lane records the same time for all packets of a request. */
-static inline uint64_t capture_now_ns(const struct capture *capture)
-{
-	return capture->owner->now_ns();
-}
+/*
+ * The present time, never earlier than the last one. If the thread has changed its processor, the
+ * time may be wrong by CAPTURE_TICKS_NS. The lane records the same time for all packets of a
+ * request.
+ */
+uint64_t capture_now_ns(struct capture *capture);
+
+/*
+ * Has the ring no room? Then count `packets` as dropped. The lane calls this first, because making
+ * the packets of a request costs more.
+ */
+bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns);
 
 /*
  * Write a packet to the ring.

@@ -8,19 +8,11 @@
 #include "memory/copy.h"
 #include "wire/credit.h"
 
-enum { PORT_MASK = 0xffff - ROCE_SOURCE_PORT_MIN };
-
 static enum opcode_class class_of(const struct qp *qp)
 {
 	if (qp->type == QP_TYPE_UC)
 		return OPCODE_CLASS_UC;
 	return qp->type == QP_TYPE_XRC_SEND ? OPCODE_CLASS_XRC : OPCODE_CLASS_RC;
-}
-
-/* A source port in the range of RoCEv2, for packets that have no path. */
-static uint16_t port_of(uint32_t qpn)
-{
-	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & PORT_MASK));
 }
 
 /* The addresses and ports of a packet, which is a request to the peer or the peer's answer. */
@@ -36,7 +28,7 @@ static struct captured ends_of(const struct local_qp *local, bool is_request)
 		.ifindex = path->ifindex,
 		.qpn = qp->qpn,
 		.flow_label = path->flow_label,
-		.source_port = port_of(is_request ? qp->qpn : qp->attr.dest_qpn),
+		.source_port = captured_port(is_request ? qp->qpn : qp->attr.dest_qpn),
 		.traffic_class = roce_traffic_class(path->traffic_class),
 		.hop_limit = path->hop_limit,
 		.is_sent = is_request,
@@ -66,10 +58,11 @@ static void packet_put(const struct qp *qp, struct captured *about, const struct
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
 	uint32_t count = (uint32_t)packet_encode_headers(packet, bytes);
+	uint32_t snap_bytes =
+		atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed);
 
 	about->packet_bytes = (uint32_t)packet_bytes(packet);
-	if (atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed) >
-			count &&
+	if (snap_bytes != CAPTURE_HEADERS && snap_bytes > count &&
 		payload_get(qp, packet, wqe, offset, bytes + count))
 		count = about->packet_bytes;
 	capture_put(qp->lane->capture, about, bytes, count);
@@ -125,20 +118,22 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
 	struct send_wqe shape = *wqe; /* of this copy, only the opcode and numbers are used */
+	struct captured about;
 	struct packet packet;
 
 	shape.packet_count = message_packet_count(qp, wqe->total_bytes);
 	for (uint32_t i = 0; i < shape.packet_count; i++) {
+		about = ends_of(local, true);
 		message_packet_init(&packet, qp, class_of(qp), &shape, i);
 		packet.xrceth.srqn = wqe->srqn;
 		packet.bth.psn = psn_add(local->captured.next, i);
 		packet.bth.ack_requested =
 			qp->type != QP_TYPE_UC && opcode_ends_message(packet.info);
-		packets_show(local, &packet, wqe, (uint64_t)i * qp->mtu_bytes, true);
+		if (packet.bth.ack_requested)
+			about.answer = CAPTURED_ACKED | local->captured.msn.value;
+		packet_put(qp, &about, &packet, wqe, (uint64_t)i * qp->mtu_bytes);
 	}
 	local->captured.next = psn_add(local->captured.next, shape.packet_count);
-	if (qp->type != QP_TYPE_UC)
-		answer_show(local, OPCODE_RC_ACKNOWLEDGE, 0, wqe, packet.bth.psn);
 }
 
 static void read_show(struct local_qp *local, const struct send_wqe *wqe)
@@ -206,6 +201,22 @@ static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
 	answer_show(local, OPCODE_RC_READ_RESPONSE_ONLY, 0, wqe, psn);
 }
 
+/* If the ring has no room, drop all packets of the request. Their PSNs count. */
+static bool request_drop(struct local_qp *local, const struct send_wqe *wqe)
+{
+	struct local_captured *captured = &local->captured;
+	const struct qp *qp = local->qp;
+	enum opcode_operation operation = wr_table[wqe->opcode].operation;
+	bool has_payload = operation == OPERATION_SEND || operation == OPERATION_WRITE ||
+		operation == OPERATION_READ;
+	uint32_t count = has_payload ? message_packet_count(qp, wqe->total_bytes) : 1;
+
+	if (!capture_drops(qp->lane->capture, count + (qp->type != QP_TYPE_UC), captured->now_ns))
+		return false;
+	captured->next = psn_add(captured->next, count);
+	return true;
+}
+
 void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;
@@ -216,6 +227,8 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 	}
 	captured->now_ns = capture_now_ns(local->qp->lane->capture);
 	captured->msn = msn_add(captured->msn, 1);
+	if (request_drop(local, wqe))
+		return;
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
 	case OPERATION_WRITE:
@@ -243,14 +256,17 @@ void datagram_capture(
 		.source = path->local,
 		.destination = path->remote,
 		.qpn = qp->qpn,
-		.source_port = port_of(qp->qpn),
+		.source_port = captured_port(qp->qpn),
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 		.is_sent = true,
 	};
+	struct psn psn = from->captured;
 	struct packet packet;
 
-	ud_packet_init(&packet, qp, wqe, from->captured);
-	from->captured = psn_add(from->captured, 1);
+	from->captured = psn_add(psn, 1);
+	if (capture_drops(qp->lane->capture, 1, about.time_ns))
+		return;
+	ud_packet_init(&packet, qp, wqe, psn);
 	packet_put(qp, &about, &packet, wqe, 0);
 }

@@ -55,7 +55,8 @@ static void capture_look(void)
 	cancel_allow(cancel);
 }
 
-static const struct capture_owner owner = {.now_ns = clock_now_ns, .look = capture_look};
+static const struct capture_owner owner = {
+	.now_ns = clock_now_ns, .ticks = clock_ticks, .look = capture_look};
 
 void nic_capture_start(void)
 {

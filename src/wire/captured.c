@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/captured.h"
 
-#include "wire/bth.h"
+#include "wire/credit.h"
+#include "wire/packet.h"
 #include "wire/roce_frame.h"
 
 enum { HOP_LIMIT = 64 };
@@ -61,5 +62,35 @@ bool captured_frame_make(
 	}
 	ret_frame->count = ret_frame->whole;
 	frame_complete(captured, ret_frame, header_bytes);
+	return true;
+}
+
+bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
+	struct captured *ret_captured, uint8_t ret_bytes[CAPTURED_ANSWER_BYTES])
+{
+	struct packet answer;
+	struct bth bth;
+
+	if (!(captured->answer & CAPTURED_ACKED) || !is_sound(captured) ||
+		captured->captured_bytes < BTH_BYTES)
+		return false;
+	bth_decode(&bth, bytes);
+	packet_init(&answer,
+		(bth.opcode & OPCODE_CLASS_MASK) == OPCODE_CLASS_XRC ? OPCODE_XRC_ACKNOWLEDGE
+								     : OPCODE_RC_ACKNOWLEDGE);
+	answer.bth.dest_qpn = qpn_from(captured->qpn);
+	answer.bth.psn = bth.psn;
+	answer.aeth = (struct aeth){.kind = AETH_ACK,
+		.value = CREDIT_CODE_UNLIMITED,
+		.msn = msn_from(captured->answer)};
+	packet_encode_headers(&answer, ret_bytes);
+	*ret_captured = *captured;
+	ret_captured->source = captured->destination;
+	ret_captured->destination = captured->source;
+	ret_captured->source_port = captured_port(bth.dest_qpn.value);
+	ret_captured->packet_bytes = CAPTURED_ANSWER_BYTES;
+	ret_captured->captured_bytes = CAPTURED_ANSWER_BYTES;
+	ret_captured->is_sent = 0;
+	ret_captured->answer = 0;
 	return true;
 }

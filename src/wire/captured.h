@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "wire/bth.h"
+#include "wire/headers.h"
 #include "wire/icrc.h"
 
 enum {
@@ -42,8 +44,21 @@ struct captured {
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* 0: unknown */
 	uint32_t is_sent; /* 1: the capturing process sent the packet; 0: it received the packet */
-	uint32_t reserved;
+	/*
+	 * The packet is the last of a request whose responder has acknowledged it: CAPTURED_ACKED
+	 * and the MSN of the acknowledgement, whose packet captured_answer_make() makes. 0: it is
+	 * not.
+	 */
+	uint32_t answer;
 };
+
+#define CAPTURED_ACKED 0x80000000u
+
+/* A source port in the range of RoCEv2, for packets that have no path. */
+static inline uint16_t captured_port(uint32_t qpn)
+{
+	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & (0xffff - ROCE_SOURCE_PORT_MIN)));
+}
 
 /* A packet as it would be on the network, from the IP header to the ICRC. */
 struct captured_frame {
@@ -62,5 +77,17 @@ struct captured_frame {
  */
 bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);
+
+enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
+
+/*
+ * Make the acknowledgement of a captured packet.
+ *
+ * `captured`, `bytes`  As above.
+ *
+ * Returns false when the packet has none.
+ */
+bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
+	struct captured *ret_captured, uint8_t ret_bytes[CAPTURED_ANSWER_BYTES]);
 
 #endif

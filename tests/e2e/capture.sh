@@ -52,6 +52,49 @@ awk -F '\t' '$1 !~ /^rocep_veth0/ || $2 == "" || $3 != "" || $4 !~ /^verify, pro
 	END { print NR " packets dissected, " bad + 0 " bad"; exit bad || NR < 1000 }' "$scratch/dissected" ||
 	fail "tshark finds bad packets: $(head -n 3 "$scratch/dissected")"
 
+# Filters, payload that is left out, and files in turn. kinds_of FILE: the opcodes in it, by number.
+kinds_of() {
+	# shellcheck disable=SC2086
+	tshark -n $guesses --disable-heuristic eth_over_ib -r "$1" -T fields -e infiniband.bth.opcode \
+		2>/dev/null | sort -u | tr '\n' ' '
+}
+# filtered OPTIONS...: capture the same run by them.
+filtered() {
+	begin capture -w "$scratch/some.pcapng" "$@"
+	pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0 -m 1024 -w each -n "$bytes"
+	end capture
+}
+bytes=4097
+filtered --opcode send_only
+# SEND only, with immediate, with invalidate: of RC 0x04, 0x05, 0x17, of UC 0x24, 0x25, of UD 0x64,
+# 0x65.
+for kind in $(kinds_of "$scratch/some.pcapng"); do
+	case $kind in
+	4 | 5 | 23 | 36 | 37 | 100 | 101) ;;
+	*) fail "--opcode send_only has opcode $kind" ;;
+	esac
+done
+[ -n "$(kinds_of "$scratch/some.pcapng")" ] || fail '--opcode send_only finds nothing'
+qpn=$(sed -n 's/.*QP \(0x[0-9a-f]*\), without.*/\1/p' "$scratch/dissected" | head -n 1)
+[ -n "$qpn" ] || fail 'no queue pair in the comments'
+filtered --qp "$qpn"
+[ -z "$(kinds_of "$scratch/some.pcapng")" ] || fail 'a queue pair of an earlier run has packets'
+filtered --snap headers
+# shellcheck disable=SC2086
+tshark -n $guesses -r "$scratch/some.pcapng" -T fields -e frame.cap_len -e frame.len 2>/dev/null |
+	awk '$1 > 92 { bad++ } $2 > 1000 { long++ } END { exit bad || !long }' ||
+	fail '--snap headers keeps payload, or loses the length'
+bytes=65536
+filtered -C 1 -W 2
+[ -s "$scratch/some.pcapng.0" ] && [ -s "$scratch/some.pcapng.1" ] || fail '-C makes no files'
+[ ! -e "$scratch/some.pcapng.2" ] || fail '-W makes more files'
+for file in "$scratch/some.pcapng.0" "$scratch/some.pcapng.1"; do
+	[ "$(stat -c %s "$file")" -lt 1500000 ] || fail "$file is larger than -C"
+	kinds_of "$file" | grep -q . || fail "$file is no capture"
+done
+"$urnic" capture -C 1 >/dev/null 2>&1
+[ $? = 2 ] || fail '-C without -w is no wrong usage'
+
 # Programs never wait for urnic capture. When it is killed, or stopped while they run, the records
 # that it has not read are lost and counted.
 need ib_write_bw ib_send_bw

@@ -7,7 +7,7 @@ enum { MTU = 1024 };
 
 static struct capture_public public;
 static struct capture capture;
-static uint64_t now_ns;
+static uint64_t now_ns, tick_count;
 static uint32_t looks;
 
 static uint64_t now(void)
@@ -20,7 +20,14 @@ static void look(void)
 	looks++;
 }
 
-static const struct capture_owner owner = {now, look};
+static uint64_t ticks(void)
+{
+	return tick_count;
+}
+
+static const struct capture_owner owner = {now, ticks, look};
+
+static bool has_answer;
 
 static int begin(void **state)
 {
@@ -30,7 +37,9 @@ static int begin(void **state)
 	memset(ring, 0, sizeof(*ring));
 	now_ns = NOW_NS;
 	looks = 0;
-	capture = (struct capture){&public, ring, &owner, 0};
+	capture = (struct capture){.public = &public, .ring = ring, .owner = &owner};
+	tick_count = 0;
+	has_answer = false;
 	atomic_store(&public.is_on, 1);
 	atomic_store(&public.snap_bytes, CAPTURED_BYTES_MAX);
 	setup(state);
@@ -52,17 +61,27 @@ struct shown {
 	struct packet packet;
 };
 
+/* The acknowledgement of the packet that was taken last, which is the next packet. */
+static struct shown answer;
+
 static bool take(struct shown *shown)
 {
 	uint8_t record[RECORD_BYTES_MAX];
-	int count = record_ring_take(capture.ring, record);
+	int count;
 
+	if (has_answer) {
+		has_answer = false;
+		*shown = answer;
+		return true;
+	}
+	count = record_ring_take(capture.ring, record);
 	if (!count)
 		return false;
 	assert_true(count >= (int)sizeof(shown->head));
 	memcpy(&shown->head, record, sizeof(shown->head));
 	assert_int_equal(shown->head.captured_bytes, count - (int)sizeof(shown->head));
 	memcpy(shown->bytes, record + sizeof(shown->head), shown->head.captured_bytes);
+	has_answer = captured_answer_make(&shown->head, shown->bytes, &answer.head, answer.bytes);
 	return true;
 }
 
@@ -300,6 +319,66 @@ static void payload_may_be_left_out(void **state)
 	}
 }
 
+static void headers_alone_are_shown_without_payload(void **state)
+{
+	struct shown shown = {.head = {.packet_bytes = 0}};
+
+	(void)state;
+	atomic_store(&public.snap_bytes, CAPTURE_HEADERS);
+	post(WR_RDMA_WRITE, 8);
+	assert_true(take(&shown));
+	assert_int_equal(shown.head.captured_bytes, BTH_BYTES + RETH_BYTES);
+	assert_int_equal(shown.head.packet_bytes, BTH_BYTES + RETH_BYTES + 8);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 0);
+	assert_is_all();
+}
+
+/* Once two readings of the clock give the rate of the ticks, these tell the time in between. */
+static void ticks_tell_the_time_between_readings_of_the_clock(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, 0);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 0);
+	now_ns = NOW_NS + 200000;
+	tick_count = 400000;
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, 1);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 1);
+	now_ns += 1000000;
+	tick_count += 2 * 5000;
+	post(WR_RDMA_WRITE, 8);
+	assert_int_equal(next(true, OPCODE_RC_WRITE_ONLY, 2).head.time_ns, NOW_NS + 205000);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 2);
+	tick_count += 2 * CAPTURE_TICKS_NS;
+	post(WR_RDMA_WRITE, 8);
+	assert_int_equal(next(true, OPCODE_RC_WRITE_ONLY, 3).head.time_ns, NOW_NS + 1200001);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 3);
+	tick_count = 0;
+	now_ns = NOW_NS;
+	post(WR_RDMA_WRITE, 8);
+	assert_int_equal(next(true, OPCODE_RC_WRITE_ONLY, 4).head.time_ns, NOW_NS + 1200001);
+}
+
+/* The PSNs of dropped packets count. */
+static void dropped_request_takes_its_numbers(void **state)
+{
+	uint32_t count = 0;
+	struct shown shown = {.head = {.packet_bytes = 0}};
+
+	(void)state;
+	while (!atomic_load(&capture.ring->dropped)) {
+		post(WR_RDMA_WRITE, 8);
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+		count++;
+	}
+	assert_int_equal(atomic_load(&capture.ring->dropped), 2);
+	while (take(&shown))
+		continue;
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, count);
+}
+
 static void nobody_who_captures_sees_nothing(void **state)
 {
 	(void)state;
@@ -385,6 +464,9 @@ int main(void)
 		CAPTURE_TEST(messages_in_a_row_are_all_shown),
 		CAPTURE_TEST(what_goes_by_packets_is_not_shown_twice),
 		CAPTURE_TEST(payload_may_be_left_out),
+		CAPTURE_TEST(headers_alone_are_shown_without_payload),
+		CAPTURE_TEST(ticks_tell_the_time_between_readings_of_the_clock),
+		CAPTURE_TEST(dropped_request_takes_its_numbers),
 		CAPTURE_TEST(nobody_who_captures_sees_nothing),
 		CAPTURE_TEST(owner_looks_once_a_second),
 		CAPTURE_TEST(full_ring_holds_nobody_up),

@@ -96,10 +96,26 @@ static void what_finds_no_room_is_dropped_and_counted(void **state)
 static void index_that_makes_no_sense_is_a_full_ring(void **state)
 {
 	(void)state;
-	atomic_store(&ring->read, 8);
+	while (put(10, 1))
+		continue;
+	atomic_store(&ring->read, atomic_load(&ring->written) + 8);
 	assert_false(put(10, 1));
 	atomic_store(&ring->read, UINT64_MAX - RECORD_RING_BYTES);
 	assert_false(put(10, 1));
+}
+
+/* A record that would cost time to make is dropped before, when the ring has no room for any. */
+static void writer_is_told_before_that_there_is_no_room(void **state)
+{
+	(void)state;
+	assert_false(record_ring_drops(ring, 3));
+	while (!record_ring_drops(ring, 3))
+		assert_true(put(4000, 1));
+	assert_int_equal(atomic_load(&ring->dropped), 3);
+	assert_takes(4000, 1);
+	assert_takes(4000, 1);
+	assert_takes(4000, 1);
+	assert_false(record_ring_drops(ring, 3));
 }
 
 static void assert_is_thrown_away(void)
@@ -148,6 +164,8 @@ int main(void)
 			what_finds_no_room_is_dropped_and_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			index_that_makes_no_sense_is_a_full_ring, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			writer_is_told_before_that_there_is_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			writer_that_breaks_the_rules_loses_what_is_there, setup, teardown),
 	};

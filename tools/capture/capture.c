@@ -19,7 +19,8 @@
 #include "os/clock.h"
 
 const char command_capture_help[] =
-	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES]\n"
+	"usage: urnic capture [-w FILE] [-C MB [-W COUNT]] [-i DEVICE] [-p PID] [--qp QPN]\n"
+	"                     [--opcode NAME] [-c COUNT] [-s BYTES | --snap headers]\n"
 	"                     [--] [PROGRAM [ARGUMENTS]]\n"
 	"\n"
 	"Captures the messages that processes of this host exchange without packets (RC, UC, XRC, UD),\n"
@@ -32,20 +33,26 @@ const char command_capture_help[] =
 	"\n"
 	"  -w FILE        write a pcapng file, for Wireshark or tshark; - is standard output. Without\n"
 	"                 it, print a line for each packet.\n"
+	"  -C MB          write FILE.0, FILE.1 and so on, each up to this size; then the first anew\n"
+	"  -W COUNT       the number of these files (10)\n"
 	"  -i DEVICE      only packets of this device or interface\n"
 	"  -p PID         only packets of this process\n"
+	"  --qp QPN       only packets to or from this queue pair\n"
+	"  --opcode NAME  only packets whose opcode has this in its name: send, write, ack\n"
 	"  -c COUNT       end after this number of packets\n"
 	"  -s BYTES       keep this much of each packet, from the IP header on (100 has all headers);\n"
 	"                 without it, all\n"
+	"  --snap headers keep no payload, so that no data leaves the process; or BYTES as -s\n"
 	"\n"
 	"The exit status is PROGRAM's; without one 0, or 1 if capturing failed.\n"
 	"\n"
 	"Examples:\n"
 	"  urnic capture\n"
 	"  urnic capture -w - | wireshark -k -i -\n"
-	"  urnic capture -w lat.pcapng -- ib_write_lat -F 192.0.2.7\n";
+	"  urnic capture -w lat.pcapng -- ib_write_lat -F 192.0.2.7\n"
+	"  urnic capture -w ring.pcapng -C 100 -W 5 --snap headers\n";
 
-enum { BUSY_MS = 1, IDLE_MS = 5 };
+enum { BUSY_MS = 1, IDLE_MS = 5, RING_FILES = 10, MEGABYTE = 1000000 };
 
 struct options {
 	const char *file; /* NULL: print lines */
@@ -53,6 +60,8 @@ struct options {
 	uint32_t pid;
 	uint32_t count_max; /* 0: no limit */
 	uint32_t snap_bytes;
+	bool is_headers; /* record no payload */
+	struct capture_ring ring;
 	char **program; /* NULL: none */
 };
 
@@ -72,27 +81,83 @@ static int parse_number(const char *what, const char *text, uint32_t *ret_number
 	return 0;
 }
 
+static int parse_snap(struct options *options, const char *text)
+{
+	options->is_headers = strcmp(text, "headers") == 0;
+	return options->is_headers ? 0 : parse_number("a length", text, &options->snap_bytes);
+}
+
+static int parse_qpn(const char *text, uint32_t *ret_qpn)
+{
+	if (text_number_or_hex(text, 1, U24_MASK, ret_qpn))
+		return 0;
+	complain("capture: a queue pair must be a number of 24 bits, not '%s'", text);
+	return -EINVAL;
+}
+
+static int parse_option(int letter, struct options *options)
+{
+	uint32_t megabytes = 0;
+	int result = 0;
+
+	switch (letter) {
+	case 'w':
+		options->file = optarg;
+		break;
+	case 'C':
+		result = parse_number("a size", optarg, &megabytes);
+		options->ring.bytes_max = (uint64_t)megabytes * MEGABYTE;
+		break;
+	case 'W':
+		result = parse_number("a count", optarg, &options->ring.file_count);
+		break;
+	case 'i':
+		options->filter.device = optarg;
+		break;
+	case 'p':
+		result = parse_number("a process", optarg, &options->pid);
+		break;
+	case 'q':
+		result = parse_qpn(optarg, &options->filter.qpn);
+		break;
+	case 'o':
+		options->filter.opcode = optarg;
+		break;
+	case 'c':
+		result = parse_number("a count", optarg, &options->count_max);
+		break;
+	case 's':
+		result = parse_snap(options, optarg);
+		break;
+	default:
+		result = -EINVAL;
+		break;
+	}
+	return result;
+}
+
 static int parse_options(int argc, char **argv, struct options *ret_options)
 {
-	struct options options = {0};
+	static const struct option names[] = {
+		{"qp", required_argument, NULL, 'q'},
+		{"opcode", required_argument, NULL, 'o'},
+		{"snap", required_argument, NULL, 's'},
+		{NULL, 0, NULL, 0},
+	};
+	struct options options = {.ring = {.file_count = RING_FILES}};
 	int letter, result = 0;
 
-	while (result == 0 && (letter = getopt(argc, argv, "+w:i:p:c:s:")) != -1) {
-		if (letter == 'w')
-			options.file = optarg;
-		else if (letter == 'i')
-			options.filter.device = optarg;
-		else if (letter == 'p')
-			result = parse_number("a process", optarg, &options.pid);
-		else if (letter == 'c')
-			result = parse_number("a count", optarg, &options.count_max);
-		else if (letter == 's')
-			result = parse_number("a length", optarg, &options.snap_bytes);
-		else
-			return -EINVAL;
+	while (result == 0 &&
+		(letter = getopt_long(argc, argv, "+w:C:W:i:p:c:s:", names, NULL)) != -1)
+		result = parse_option(letter, &options);
+	if (result == 0 && options.ring.bytes_max &&
+		(!options.file || strcmp(options.file, "-") == 0)) {
+		complain("capture: -C needs -w with the name of a file");
+		result = -EINVAL;
 	}
 	if (optind < argc)
 		options.program = argv + optind;
+	options.ring.path = options.file;
 	*ret_options = options;
 	return result;
 }
@@ -104,7 +169,7 @@ static FILE *file_open(const struct options *options)
 	FILE *file = stdout;
 
 	if (options->file && strcmp(options->file, "-") != 0)
-		file = fopen(options->file, "we");
+		file = capture_ring_open(&options->ring);
 	else if (options->file && isatty(STDOUT_FILENO)) {
 		complain("capture: a terminal cannot show a capture file; omit -w to print lines");
 		return NULL;
@@ -242,6 +307,14 @@ static void signals_take(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* How much of each packet the processes are to record. */
+static uint32_t recorded_bytes(const struct options *options)
+{
+	if (options->is_headers)
+		return CAPTURE_HEADERS;
+	return options->snap_bytes ? options->snap_bytes : CAPTURED_BYTES_MAX;
+}
+
 int command_capture(int argc, char **argv)
 {
 	static struct capture_output output;
@@ -256,12 +329,10 @@ int command_capture(int argc, char **argv)
 	if (!file)
 		return EXIT_FAILED;
 	signals_take();
-	if (capture_output_begin(
-		    &output, file, !options.file, options.snap_bytes, &options.filter)) {
+	if (capture_output_begin(&output, file, !options.file, options.snap_bytes, &options.filter,
+		    &options.ring)) {
 		complain("capture: cannot list the devices");
-	} else if (!capture_sources_open(&sources,
-			   options.snap_bytes ? options.snap_bytes : CAPTURED_BYTES_MAX,
-			   (pid_t)options.pid)) {
+	} else if (!capture_sources_open(&sources, recorded_bytes(&options), (pid_t)options.pid)) {
 		if (!capture_output_has_wanted(&output))
 			complain(
 				"capture: no device or interface is called %s; urnic devices lists them",
@@ -272,7 +343,7 @@ int command_capture(int argc, char **argv)
 		fprintf(stderr, "urnic: capture: %lu packets, %lu lost\n",
 			(unsigned long)output.packets, (unsigned long)output.dropped);
 	}
-	if (!file_close(file) && errno != EPIPE) {
+	if (!file_close(output.file) && errno != EPIPE) {
 		complain("capture: cannot write: %s", strerror(errno));
 		status = EXIT_FAILED;
 	}

@@ -8,10 +8,15 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "os/clock.h"
+#include "wire/bth.h"
+#include "wire/opcode.h"
 
 #define DEVICES_INTERVAL_NS 1000000000u
 
-enum { COMMENT_BYTES = 160 };
+enum {
+	PACKET_BLOCK_BYTES = 128, /* of a packet's block in the file, without the packet */
+	STREAM_BYTES = 1 << 20,
+};
 
 static uint64_t realtime_ns(void)
 {
@@ -68,6 +73,14 @@ static const struct device_facts *device_find(
 
 /* --- interfaces --- */
 
+static void interface_describe(
+	const struct capture_output *output, const struct capture_interface *interface)
+{
+	pcapng_interface(output->file, PCAPNG_IP, interface->name,
+		"Requests executed within this host, as the packets they would have been",
+		output->snap_bytes);
+}
+
 static struct capture_interface *interface_get(
 	struct capture_output *output, const struct device_facts *device)
 {
@@ -87,10 +100,58 @@ static struct capture_interface *interface_get(
 		device ? device->name : "unknown device");
 	text_make_printable(interface->name);
 	if (!output->is_text)
-		pcapng_interface(output->file, PCAPNG_IP, interface->name,
-			"Requests executed within this host, as the packets they would have been",
-			output->snap_bytes);
+		interface_describe(output, interface);
 	return interface;
+}
+
+/* --- files --- */
+
+FILE *capture_ring_open(const struct capture_ring *ring)
+{
+	char path[4096];
+
+	if (!ring->bytes_max)
+		return fopen(ring->path, "we");
+	snprintf(path, sizeof(path), "%s.%u", ring->path, ring->index);
+	return fopen(path, "we");
+}
+
+static void file_begin(struct capture_output *output)
+{
+	char application[64];
+
+	setvbuf(output->file, NULL, _IOFBF, STREAM_BYTES);
+	snprintf(application, sizeof(application), "urnic %s", urnic_version());
+	pcapng_begin(output->file, application);
+	output->file_bytes = 0;
+}
+
+static void statistics_write(struct capture_output *output)
+{
+	for (uint32_t i = 0; i < output->interface_count; i++)
+		pcapng_statistics(output->file, i, realtime_ns(), output->interfaces[i].packets,
+			output->interfaces[i].dropped);
+}
+
+/* Go on in the next file, if this one is full. If that cannot be opened, this one grows. */
+static void file_turn(struct capture_output *output)
+{
+	struct capture_ring next = output->ring;
+	FILE *file;
+
+	if (!next.bytes_max || output->file_bytes < next.bytes_max)
+		return;
+	next.index = (next.index + 1) % next.file_count;
+	file = capture_ring_open(&next);
+	if (!file)
+		return;
+	statistics_write(output);
+	fclose(output->file);
+	output->file = file;
+	output->ring = next;
+	file_begin(output);
+	for (uint32_t i = 0; i < output->interface_count; i++)
+		interface_describe(output, &output->interfaces[i]);
 }
 
 /* --- packets --- */
@@ -102,6 +163,23 @@ static bool is_wanted(const struct capture_filter *filter, const struct device_f
 	return device &&
 		(strcmp(filter->device, device->name) == 0 ||
 			strcmp(filter->device, device->interface) == 0);
+}
+
+/* Does the packet pass the filters of its headers? */
+static bool is_selected(
+	const struct capture_filter *filter, const struct captured *head, const uint8_t *bytes)
+{
+	const struct opcode_info *info;
+	struct bth bth;
+
+	if (!filter->qpn && !filter->opcode)
+		return true;
+	if (head->captured_bytes < BTH_BYTES)
+		return false;
+	bth_decode(&bth, bytes);
+	info = opcode_info(bth.opcode);
+	return (!filter->qpn || filter->qpn == head->qpn || filter->qpn == bth.dest_qpn.value) &&
+		(!filter->opcode || (info && strcasestr(info->name, filter->opcode)));
 }
 
 bool capture_output_has_wanted(const struct capture_output *output)
@@ -116,7 +194,7 @@ static void frame_write(struct capture_output *output, uint32_t interface, uint6
 	const struct captured *head, const struct capture_origin *origin)
 {
 	const struct captured_frame *frame = &output->frame;
-	char comment[COMMENT_BYTES];
+	char *comment = output->comment;
 	struct pcapng_packet packet = {
 		.interface = interface,
 		.time_ns = time_ns,
@@ -130,12 +208,17 @@ static void frame_write(struct capture_output *output, uint32_t interface, uint6
 
 	if (output->snap_bytes && packet.count > output->snap_bytes)
 		packet.count = output->snap_bytes;
-	snprintf(comment, sizeof(comment), "%s, process %d, QP 0x%06x, without packets",
-		origin->comm, origin->pid, head->qpn);
+	if (output->comment_pid != origin->pid || output->comment_qpn != head->qpn)
+		snprintf(comment, sizeof(output->comment),
+			"%s, process %d, QP 0x%06x, without packets", origin->comm, origin->pid,
+			head->qpn);
+	output->comment_pid = origin->pid;
+	output->comment_qpn = head->qpn;
 	pcapng_packet(output->file, &packet);
+	output->file_bytes += packet.count + PACKET_BLOCK_BYTES;
 }
 
-void capture_output_packet(struct capture_output *output, const struct captured *head,
+static void packet_output(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin)
 {
 	const struct device_facts *device = device_find(output, head);
@@ -143,7 +226,7 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 	struct capture_interface *interface;
 
 	output->dropped += origin->dropped;
-	if (!is_wanted(&output->filter, device) ||
+	if (!is_wanted(&output->filter, device) || !is_selected(&output->filter, head, bytes) ||
 		!captured_frame_make(head, bytes, &output->frame))
 		return;
 	interface = interface_get(output, device);
@@ -157,8 +240,22 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 			output, (uint32_t)(interface - output->interfaces), time_ns, head, origin);
 }
 
+void capture_output_packet(struct capture_output *output, const struct captured *head,
+	const uint8_t *bytes, const struct capture_origin *origin)
+{
+	uint8_t answer_bytes[CAPTURED_ANSWER_BYTES];
+	struct capture_origin none_lost = *origin;
+	struct captured answer;
+
+	none_lost.dropped = 0;
+	packet_output(output, head, bytes, origin);
+	if (captured_answer_make(head, bytes, &answer, answer_bytes))
+		packet_output(output, &answer, answer_bytes, &none_lost);
+	file_turn(output);
+}
+
 int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
-	uint32_t snap_bytes, const struct capture_filter *filter)
+	uint32_t snap_bytes, const struct capture_filter *filter, const struct capture_ring *ring)
 {
 	int error;
 
@@ -167,14 +264,11 @@ int capture_output_begin(struct capture_output *output, FILE *file, bool is_text
 	output->is_text = is_text;
 	output->snap_bytes = snap_bytes;
 	output->filter = *filter;
+	output->ring = *ring;
 	output->epoch_ns = (int64_t)(realtime_ns() - clock_now_ns());
 	error = device_facts_create(&output->devices, &output->device_count);
-	if (!error && !is_text) {
-		char application[64];
-
-		snprintf(application, sizeof(application), "urnic %s", urnic_version());
-		pcapng_begin(file, application);
-	}
+	if (!error && !is_text)
+		file_begin(output);
 	return error;
 }
 
@@ -183,8 +277,7 @@ void capture_output_end(struct capture_output *output, uint64_t dropped)
 	output->dropped += dropped;
 	if (output->interface_count > 0)
 		output->interfaces[0].dropped += dropped;
-	for (uint32_t i = 0; !output->is_text && i < output->interface_count; i++)
-		pcapng_statistics(output->file, i, realtime_ns(), output->interfaces[i].packets,
-			output->interfaces[i].dropped);
+	if (!output->is_text)
+		statistics_write(output);
 	free(output->devices);
 }

@@ -14,7 +14,7 @@
 #include "common/device_facts.h"
 #include "wire/captured.h"
 
-enum { CAPTURE_INTERFACES_MAX = 256 };
+enum { CAPTURE_INTERFACES_MAX = 256, CAPTURE_NOTE_BYTES = 160 };
 
 /* An interface of the output: the device that would have carried the packets. */
 struct capture_interface {
@@ -27,11 +27,23 @@ struct capture_interface {
 /* Which packets to write. */
 struct capture_filter {
 	const char *device; /* name of the device, or of its interface; NULL: all devices */
+	uint32_t qpn; /* of the sender or the receiver; 0: all */
+	const char *opcode; /* a part of the opcode's name; NULL: all */
+};
+
+/* Files that are written in turn, FILE.0, FILE.1 and so on; then the first is written anew. */
+struct capture_ring {
+	const char *path;
+	uint64_t bytes_max; /* of a file; 0: one file without a limit, and no number in its name */
+	uint32_t file_count;
+	uint32_t index; /* of the file that is being written */
 };
 
 struct capture_output {
 	FILE *file;
 	bool is_text;
+	struct capture_ring ring;
+	uint64_t file_bytes; /* about as many are in the present file */
 	uint32_t snap_bytes; /* how much of each IP packet to write; 0: all */
 	struct capture_filter filter;
 	int64_t epoch_ns; /* the time since 1970 at monotonic time 0 */
@@ -43,6 +55,10 @@ struct capture_output {
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;
+	/* The comment of the last packet, and what it is about. The next often has the same. */
+	int comment_pid;
+	uint32_t comment_qpn;
+	char comment[CAPTURE_NOTE_BYTES];
 };
 
 /* The process that recorded a packet. */
@@ -53,11 +69,14 @@ struct capture_origin {
 };
 
 /*
- * Begin the output to `file`, which the caller closes after capture_output_end(). Returns 0 or
- * -errno.
+ * Begin the output to `file`, the first one of the ring. The caller closes output->file after
+ * capture_output_end(). Returns 0 or -errno.
  */
 int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
-	uint32_t snap_bytes, const struct capture_filter *filter);
+	uint32_t snap_bytes, const struct capture_filter *filter, const struct capture_ring *ring);
+
+/* Open the present file of a ring. Returns NULL, and sets errno, on failure. */
+FILE *capture_ring_open(const struct capture_ring *ring);
 
 /* Does a device exist that passes the filter? */
 bool capture_output_has_wanted(const struct capture_output *output);
