@@ -30,6 +30,15 @@ echo "$said" | grep -q 'NAK, sequence error' || fail "no NAK is explained: $said
 echo "$said" | grep -q 'sent again, because the NAK in frame' || fail "nothing is sent again: $said"
 echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, 1 refused$' || fail "no summary: $said"
 "$urnic" explain --json "$capture" | matches_schema explain
+
+# Of a refusal by a process of this machine, what that process has kept of it: which check it was.
+"$urnic" pair --capture "$scratch/bad.pcap" -- "$programs/badinput" -d rocep_veth0 -- \
+	"$programs/badinput" -d rocep_veth0 10.99.0.1 >"$scratch/out" 2>&1 ||
+	fail "badinput: $(tail -n 2 "$scratch/out")"
+"$urnic" explain "$scratch/bad.pcap" >"$scratch/said" || fail 'the bad requests are not explained'
+grep -q 'the peer, process [0-9]* (badinput), kept REGION_' "$scratch/said" ||
+	fail "no check is named: $(head -n 40 "$scratch/said")"
+"$urnic" explain --json "$scratch/bad.pcap" | matches_schema explain
 data=$(dirname "$0")/../data/pcap
 for refused in bad-write-key:REGION_KEY out-of-range:REGION_BOUNDS rnr:NO_RECEIVE rejected:CM_NO_LISTENER; do
 	"$urnic" explain "$data/roce-${refused%:*}.pcap" | grep -q "^ *${refused#*:}: " ||

@@ -227,6 +227,31 @@ static void spoiled_packet_is_told_to_be_dropped(void **state)
 	assert_int_equal(count_of(STORY_DAMAGED), 1);
 }
 
+/*
+ * The captures of two connections by queue pairs of the same numbers: the second one's PSNs are
+ * behind the first one's, and nothing is sent again. PSN: the last three bytes of the BTH.
+ */
+static void new_connection_is_not_told_to_be_sent_again(void **state)
+{
+	static struct copy copy;
+
+	(void)state;
+	copy_begin(&copy, "roce-bad-write-key.pcap");
+	while (copy_next(&copy))
+		copy_write(&copy);
+	rewind(copy.from);
+	assert_int_equal(fseek(copy.from, PCAP_HEAD_BYTES, SEEK_SET), 0);
+	while (copy_next(&copy)) {
+		copy.bytes[51] -= 1;
+		copy.head[8] -= 4; /* without its ICRC, which is wrong now */
+		copy.count -= 4;
+		copy_write(&copy);
+	}
+	copy_end(&copy);
+	assert_int_equal(count_of(STORY_NAK), 2);
+	assert_int_equal(count_of(STORY_AGAIN), 0);
+}
+
 /* Each request twice, and no acknowledgement of RC: opcode 0x11. */
 static void repeated_requests_without_answer_are_told(void **state)
 {
@@ -286,6 +311,7 @@ int main(void)
 		cmocka_unit_test(acknowledgements_name_the_request_that_they_answer),
 		cmocka_unit_test(spoiled_packet_is_told_to_be_dropped),
 		cmocka_unit_test(repeated_requests_without_answer_are_told),
+		cmocka_unit_test(new_connection_is_not_told_to_be_sent_again),
 		cmocka_unit_test(hostile_captures_end),
 		cmocka_unit_test(other_files_are_no_captures),
 	};

@@ -200,6 +200,14 @@ static void flow_rebase(struct story_flow *flow, uint32_t psn)
 		memset(flow->frames, 0, flow->frame_room * sizeof(*flow->frames));
 	flow->base = flow->next = flow->una = psn;
 	flow->request_count = 0;
+	flow->again_count = 0;
+	flow->answer = STORY_REQUEST;
+}
+
+/* Is the PSN behind all that may be sent again, and was never seen? */
+static bool is_new_connection(const struct story_flow *flow, uint32_t psn)
+{
+	return u24_distance(psn, flow->una) < 0 && !frame_of(flow, psn);
 }
 
 static void request_take(
@@ -215,7 +223,7 @@ static void request_take(
 		flow->base = flow->next = flow->una = entry->psn;
 	}
 	ahead = u24_distance(entry->psn, flow->next);
-	if (ahead > AHEAD_MAX) {
+	if (ahead > AHEAD_MAX || is_new_connection(flow, entry->psn)) {
 		flow_rebase(flow, entry->psn);
 		ahead = 0;
 	}

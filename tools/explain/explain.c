@@ -151,7 +151,8 @@ static bool word_show(const struct explain_output *output,
 	bool is_process = process_show(output, processes, word);
 
 	return topics_show(output, topic_is_named, word) || is_process ||
-		capture_show(output->captures, word) || topics_show(output, topic_has_part, word);
+		capture_show(output->captures, processes, word) ||
+		topics_show(output, topic_has_part, word);
 }
 
 static void failed_show(

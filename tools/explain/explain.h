@@ -96,12 +96,17 @@ bool process_is_alive(const struct failure_file *file);
 const struct failure *failure_of_peer(const struct explain_processes *all,
 	const struct failure *failure, const struct failure_file **ret_file);
 
+/* Print what the peer's process has kept, or add it to `object` as "peer"; `peer` NULL: null. */
+void peer_print(const struct failure *peer, const struct failure_file *file);
+void peer_add(cJSON *object, const struct failure *peer, const struct failure_file *file);
+
 /* --- captures (explain_capture.c) --- */
 
 /*
- * Print what went wrong in a capture, or add it to `list`, if that is not NULL. Returns false if
- * the file is no capture.
+ * Print what went wrong in a capture, or add it to `list`, if that is not NULL. If a process of
+ * `all` has refused a request of the capture, say what that process has kept. Returns false if the
+ * file is no capture.
  */
-bool capture_show(cJSON *list, const char *path);
+bool capture_show(cJSON *list, const struct explain_processes *all, const char *path);
 
 #endif

@@ -24,6 +24,7 @@ static const char *const kind_words[] = {
 enum { KIND_COUNT = STORY_UNANSWERED + 1 };
 
 struct explained_capture {
+	const struct explain_processes *all;
 	cJSON *events; /* NULL: print text */
 	uint64_t first_ns;
 	uint64_t packets;
@@ -78,10 +79,29 @@ static void reasons_print(const struct story_entry *entry)
 	}
 }
 
+/*
+ * What the process that refused a request has kept of that; NULL: nothing, or it is not a process
+ * of this user on this machine.
+ */
+static const struct failure *kept_find(const struct explained_capture *capture,
+	const struct story_entry *entry, const struct failure_file **ret_file)
+{
+	const struct failure ours = {.qpn = entry->qpn,
+		.dest_qpn = entry->from_qpn,
+		.remote = entry->source,
+		.wall_ns = entry->time_ns};
+
+	if (entry->kind != STORY_NAK && entry->kind != STORY_RNR)
+		return NULL;
+	return failure_of_peer(capture->all, &ours, ret_file);
+}
+
 static void item_print(const struct explained_capture *capture, const struct story_entry *entry,
 	uint32_t count, uint32_t last)
 {
 	char text[STORY_TEXT_BYTES + STORY_NAME_BYTES + 64];
+	const struct failure_file *file;
+	const struct failure *kept = kept_find(capture, entry, &file);
 
 	printf("frame %u", entry->number);
 	if (count > 1)
@@ -102,6 +122,8 @@ static void item_print(const struct explained_capture *capture, const struct sto
 		printf("%*s%s frame %u\n", INDENT, "",
 			entry->is_response ? "it answers" : "it repeats", entry->about);
 	reasons_print(entry);
+	if (kept)
+		peer_print(kept, file);
 	printf("\n");
 }
 
@@ -109,6 +131,8 @@ static void item_add(const struct explained_capture *capture, const struct story
 	uint32_t count, uint32_t last)
 {
 	cJSON *object = json_append_object(capture->events), *reasons;
+	const struct failure_file *file = NULL;
+	const struct failure *kept = kept_find(capture, entry, &file);
 
 	json_add_count(object, "frame", entry->number);
 	json_add_count(object, "last_frame", last);
@@ -131,6 +155,7 @@ static void item_add(const struct explained_capture *capture, const struct story
 		if (topic)
 			cJSON_AddItemToArray(reasons, cJSON_CreateString(topic->name));
 	}
+	peer_add(object, kept, file);
 }
 
 static void item_show(const struct explained_capture *capture, const struct story_entry *entry,
@@ -195,9 +220,9 @@ static void summary_print(const struct explained_capture *capture)
 	printf(has_trouble ? "\n" : ": nothing went wrong that packets show\n");
 }
 
-bool capture_show(cJSON *list, const char *path)
+bool capture_show(cJSON *list, const struct explain_processes *all, const char *path)
 {
-	struct explained_capture capture = {0};
+	struct explained_capture capture = {.all = all};
 	struct capture_file_frame frame;
 	struct capture_file *file;
 	struct story_entry entry;

@@ -165,6 +165,15 @@ static void seen_print(const struct failure *failure, unsigned indent)
 			paragraph_print(indent, "", text);
 }
 
+void peer_print(const struct failure *peer, const struct failure_file *file)
+{
+	const struct reason_row *row = reason_find(peer->reason);
+
+	printf("    the peer, process %u (%s), kept %s:\n", file->head.pid, file->head.comm,
+		row ? row->name : "?");
+	seen_print(peer, 2 * INDENT);
+}
+
 static void failure_print(const struct explain_processes *all, const struct failure *failure)
 {
 	const struct reason_row *row = reason_find(failure->reason);
@@ -176,12 +185,8 @@ static void failure_print(const struct explain_processes *all, const struct fail
 	seen_print(failure, INDENT);
 	if (row)
 		advice_print(row->clause, row->look, row->fix);
-	if (peer) {
-		row = reason_find(peer->reason);
-		printf("    the peer, process %u (%s), kept %s:\n", peer_file->head.pid,
-			peer_file->head.comm, row ? row->name : "?");
-		seen_print(peer, 2 * INDENT);
-	}
+	if (peer)
+		peer_print(peer, peer_file);
 }
 
 void process_print_line(const struct failure_file *file)
@@ -245,14 +250,28 @@ static void reason_add(cJSON *object, const struct reason_row *row)
 		cJSON_AddNullToObject(object, "vendor_err");
 }
 
+void peer_add(cJSON *object, const struct failure *peer, const struct failure_file *file)
+{
+	cJSON *theirs;
+
+	if (!peer) {
+		cJSON_AddNullToObject(object, "peer");
+		return;
+	}
+	theirs = cJSON_AddObjectToObject(object, "peer");
+	json_add_count(theirs, "pid", file->head.pid);
+	cJSON_AddStringToObject(theirs, "name", file->head.comm);
+	reason_add(theirs, reason_find(peer->reason));
+	seen_add(theirs, peer);
+}
+
 static void failure_json_add(
 	cJSON *list, const struct explain_processes *all, const struct failure *failure)
 {
 	const struct reason_row *row = reason_find(failure->reason);
-	const struct failure_file *peer_file;
+	const struct failure_file *peer_file = NULL;
 	const struct failure *peer = failure_of_peer(all, failure, &peer_file);
 	cJSON *object = json_append_object(list);
-	cJSON *theirs;
 
 	reason_add(object, row);
 	json_add_count(object, "time_ns", failure->wall_ns);
@@ -269,15 +288,7 @@ static void failure_json_add(
 	text_or_null_add(object, "check", row ? row->clause : NULL);
 	text_or_null_add(object, "look_at", row ? row->look : NULL);
 	text_or_null_add(object, "what_works", row ? row->fix : NULL);
-	if (!peer) {
-		cJSON_AddNullToObject(object, "peer");
-		return;
-	}
-	theirs = cJSON_AddObjectToObject(object, "peer");
-	json_add_count(theirs, "pid", peer_file->head.pid);
-	cJSON_AddStringToObject(theirs, "name", peer_file->head.comm);
-	reason_add(theirs, reason_find(peer->reason));
-	seen_add(theirs, peer);
+	peer_add(object, peer, peer_file);
 }
 
 void process_add(cJSON *list, const struct explain_processes *all, const struct failure_file *file)
