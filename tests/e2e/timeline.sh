@@ -38,6 +38,10 @@ echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, 1 refused$' || fail 
 "$urnic" explain "$scratch/bad.pcap" >"$scratch/said" || fail 'the bad requests are not explained'
 grep -q 'the peer, process [0-9]* (badinput), kept REGION_' "$scratch/said" ||
 	fail "no check is named: $(head -n 40 "$scratch/said")"
+"$urnic" timeline "$scratch/bad.pcap" >"$scratch/bad.html" || fail 'no page of the bad requests'
+grep '^\[[0-9.]*,[01],-1,12,"REMOTE_ACCESS",' "$scratch/bad.html" | grep -q '(badinput), work request ' ||
+	fail 'the page has no failed completion'
+grep -q '^\[[0-9.]*,[01],-1,12,"REGION_KEY",' "$scratch/bad.html" || fail 'the page has no refusal'
 "$urnic" explain --json "$scratch/bad.pcap" | matches_schema explain
 data=$(dirname "$0")/../data/pcap
 for refused in bad-write-key:REGION_KEY out-of-range:REGION_BOUNDS rnr:NO_RECEIVE rejected:CM_NO_LISTENER; do

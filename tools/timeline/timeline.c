@@ -11,13 +11,16 @@
 #include "common/command.h"
 #include "common/packet_story.h"
 #include "os/failure_text.h"
+#include "timeline/timeline_faults.h"
 
 const char command_timeline_help[] =
 	"usage: urnic timeline [-o FILE] [-m COUNT] CAPTURE\n"
 	"\n"
 	"Draws the packets of a capture as a sequence diagram: requests and responses of all hosts,\n"
 	"packets that were sent again and why, refusals with the checks that may be behind them, and\n"
-	"marks of congestion. The page has zoom, search and filters, and needs no other file.\n"
+	"marks of congestion. At their times it also has the failures that your processes at the\n"
+	"captured addresses have kept (urnic explain --failed). The page has zoom, search and filters,\n"
+	"and needs no other file.\n"
 	"\n"
 	"CAPTURE is a pcap or pcapng file, of `urnic pair --capture`, `urnic capture -w`, tcpdump or\n"
 	"Wireshark; - is standard input.\n"
@@ -28,6 +31,10 @@ const char command_timeline_help[] =
 	"Examples:\n"
 	"  urnic timeline -o run.html run.pcapng\n";
 
+/* The last failures come so long after the last packet, at most. */
+#define FAULTS_AFTER_NS 2000000000u
+
+enum { KIND_FAULT = 12 /* in page.html */ };
 enum { EVENTS_DEFAULT = 50000, EVENTS_MAX = 10000000, HOSTS_MAX = 64, GAP_US = 1000 };
 
 static const char page[] =
@@ -53,6 +60,8 @@ struct timeline {
 	uint32_t events_max;
 	uint64_t omitted;
 	uint64_t first_ns;
+	struct timeline_faults faults;
+	uint32_t fault_next;
 };
 
 /* Write a string of JSON that may stand in a script element. */
@@ -93,6 +102,64 @@ static void reasons_write(FILE *file, const struct story_entry *entry)
 	fputc(']', file);
 }
 
+/* Begin an event. Returns false if there are too many. */
+static bool event_begin(struct timeline *timeline, uint64_t time_ns)
+{
+	if (timeline->events == timeline->events_max) {
+		timeline->omitted++;
+		return false;
+	}
+	if (!timeline->events++)
+		timeline->first_ns = time_ns;
+	else
+		fputs(",\n", timeline->file);
+	fprintf(timeline->file, "[%.3f,", (double)(int64_t)(time_ns - timeline->first_ns) / 1e3);
+	return true;
+}
+
+static void fault_write(
+	struct timeline *timeline, const struct timeline_fault *fault, uint32_t host)
+{
+	const struct failure *failure = &fault->failure;
+	const struct reason_row *row = reason_find(failure->reason);
+	char text[REASON_SENTENCE_BYTES];
+
+	if (!event_begin(timeline, failure->wall_ns))
+		return;
+	fprintf(timeline->file, "%u,-1,%d,", host, KIND_FAULT);
+	string_write(timeline->file, row ? row->name : "?");
+	fprintf(timeline->file, ",0,0,0,0,%u,0,", failure->qpn);
+	reason_tell(failure, text, sizeof(text));
+	string_write(timeline->file, text);
+	if (failure->has_wr_id)
+		snprintf(text, sizeof(text), "process %u (%s), work request %llu", fault->pid,
+			fault->comm, (unsigned long long)failure->wr_id);
+	else
+		snprintf(text, sizeof(text), "process %u (%s)", fault->pid, fault->comm);
+	fputc(',', timeline->file);
+	string_write(timeline->file, text);
+	fprintf(timeline->file, ",[%u]]", failure->reason);
+}
+
+/* Write the failures of the hosts so far, up to a time. */
+static void faults_write(struct timeline *timeline, uint64_t until_ns)
+{
+	while (timeline->fault_next < timeline->faults.count) {
+		const struct timeline_fault *fault = &timeline->faults.fault[timeline->fault_next];
+		uint32_t host = 0;
+
+		if (fault->failure.wall_ns > until_ns)
+			return;
+		timeline->fault_next++;
+		while (host < timeline->host_count &&
+			!gid_is_equal(&timeline->hosts[host].gid, &fault->failure.local))
+			host++;
+		if (timeline->events && fault->failure.wall_ns >= timeline->first_ns &&
+			host < timeline->host_count)
+			fault_write(timeline, fault, host);
+	}
+}
+
 /* The order of the numbers is that of the constants in page.html. */
 static void event_write(
 	struct timeline *timeline, const struct story_entry *entry, const char *comment)
@@ -104,17 +171,10 @@ static void event_write(
 	uint32_t to = host_of(
 		timeline, &entry->destination, is_one ? sides[!entry->is_response] : one_line);
 
-	if (timeline->events == timeline->events_max) {
-		timeline->omitted++;
+	faults_write(timeline, entry->time_ns);
+	if (!event_begin(timeline, entry->time_ns))
 		return;
-	}
-	if (!timeline->events++)
-		timeline->first_ns = entry->time_ns;
-	else
-		fputs(",\n", timeline->file);
-	fprintf(timeline->file, "[%.3f,%u,%u,%d,",
-		(double)(int64_t)(entry->time_ns - timeline->first_ns) / 1e3, from, to,
-		entry->kind);
+	fprintf(timeline->file, "%u,%u,%d,", from, to, entry->kind);
 	string_write(timeline->file, entry->name);
 	fprintf(timeline->file, ",%u,%u,%u,%u,%u,%u,", entry->psn, entry->bytes, entry->about,
 		entry->qpn, entry->from_qpn, entry->number);
@@ -131,11 +191,15 @@ static void events_write(
 {
 	struct capture_file_frame frame;
 	struct story_entry entry;
+	uint64_t last_ns = 0;
 
 	fputs("{\"events\":[\n", timeline->file);
 	while (capture_file_next(capture, &frame))
-		if (story_take(story, &frame, &entry))
+		if (story_take(story, &frame, &entry)) {
 			event_write(timeline, &entry, frame.comment);
+			last_ns = entry.time_ns;
+		}
+	faults_write(timeline, last_ns + FAULTS_AFTER_NS);
 	while (story_next_unanswered(story, &entry))
 		event_write(timeline, &entry, "");
 	fputs("\n],\n", timeline->file);
@@ -233,7 +297,9 @@ static int timeline_run(const struct timeline_options *options, struct capture_f
 		complain("timeline: cannot write %s: %s", options->output, strerror(errno));
 		return EXIT_FAILED;
 	}
+	timeline_faults_read(&timeline.faults);
 	status = page_write(&timeline, capture, options->capture);
+	free(timeline.faults.fault);
 	if (fflush(timeline.file) || ferror(timeline.file)) {
 		complain("timeline: the page is not complete: %s", strerror(errno));
 		status = EXIT_FAILED;
