@@ -27,8 +27,8 @@ grep -q 'http' "$scratch/run.html" && ! grep -q 'http://www.w3.org/2000/svg' "$s
 
 said=$("$urnic" explain "$capture") || fail 'the capture is not explained'
 echo "$said" | grep -q 'NAK, sequence error' || fail "no NAK is explained: $said"
-echo "$said" | grep -q 'sent again, because the NAK in frame' || fail "nothing is sent again: $said"
-echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, 1 refused$' || fail "no summary: $said"
+echo "$said" | grep -q 'sent again, because ' || fail "nothing is sent again: $said"
+echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, [0-9]* refused$' || fail "no summary: $said"
 "$urnic" explain --json "$capture" | matches_schema explain
 
 # Of a refusal by a process of this machine, what that process has kept of it: which check it was.
@@ -60,7 +60,7 @@ if command -v tshark >/dev/null; then
 	tshark -n -r "$scratch/run.pcapng" -Y frame.comment -T fields -e frame.comment \
 		>"$scratch/comments" 2>/dev/null || fail 'tshark does not read it'
 	grep -q '^NAK, sequence error' "$scratch/comments" || fail "comments: $(cat "$scratch/comments")"
-	grep -q '^sent again, because the NAK' "$scratch/comments" ||
+	grep -q '^sent again, because ' "$scratch/comments" ||
 		fail "comments: $(cat "$scratch/comments")"
 	grep -qv -e '^NAK' -e '^sent again' "$scratch/comments" && fail 'a good packet has a comment'
 fi

@@ -175,20 +175,38 @@ static uint32_t packets_of(const struct packet *packet)
 	return (uint32_t)max_u64(div_ceil_u64(packet->reth.dma_bytes, MTU_BYTES_MAX), 1);
 }
 
-static void again_tell(const struct story_flow *flow, struct story_entry *entry)
+/* Why the requester goes back to this PSN. */
+static void again_cause(struct story_flow *flow, const struct story_entry *entry)
 {
 	double waited_ms = (double)(int64_t)(entry->time_ns - flow->last_ns) / 1e6;
+	bool is_demanded =
+		flow->demand != STORY_REQUEST && u24_distance(entry->psn, flow->demand_psn) <= 0;
 
+	if (is_demanded && flow->demand == STORY_NAK)
+		snprintf(flow->again_text, sizeof(flow->again_text),
+			"sent again, because the NAK in frame %u reports it lost",
+			flow->demand_frame);
+	else if (is_demanded)
+		snprintf(flow->again_text, sizeof(flow->again_text),
+			"sent again, after the wait that the RNR NAK in frame %u demands",
+			flow->demand_frame);
+	else
+		snprintf(flow->again_text, sizeof(flow->again_text),
+			"sent again, because no answer came within %.3f ms", waited_ms);
+	if (is_demanded)
+		flow->demand = STORY_REQUEST;
+}
+
+/* The packets of a row are sent again for the reason of the first. */
+static void again_tell(struct story_flow *flow, uint32_t packets, struct story_entry *entry)
+{
 	entry->kind = STORY_AGAIN;
 	entry->about = frame_of(flow, entry->psn);
-	if (flow->answer == STORY_NAK)
-		story_say(entry, "sent again, because the NAK in frame %u reports it lost",
-			flow->answer_frame);
-	else if (flow->answer == STORY_RNR)
-		story_say(entry, "sent again, after the wait that the RNR NAK in frame %u demands",
-			flow->answer_frame);
-	else
-		story_say(entry, "sent again, because no answer came within %.3f ms", waited_ms);
+	if (!flow->again_text[0] || entry->psn != flow->again_next)
+		again_cause(flow, entry);
+	flow->again_count++;
+	flow->again_next = (entry->psn + packets) & U24_MASK;
+	story_say(entry, "%s", flow->again_text);
 	if (!entry->about)
 		story_say(entry, "no earlier copy of it is in the capture");
 }
@@ -202,6 +220,8 @@ static void flow_rebase(struct story_flow *flow, uint32_t psn)
 	flow->request_count = 0;
 	flow->again_count = 0;
 	flow->answer = STORY_REQUEST;
+	flow->demand = STORY_REQUEST;
+	flow->again_text[0] = '\0';
 }
 
 /* Is the PSN behind all that may be sent again, and was never seen? */
@@ -228,8 +248,7 @@ static void request_take(
 		ahead = 0;
 	}
 	if (ahead < 0) {
-		flow->again_count++;
-		again_tell(flow, entry);
+		again_tell(flow, packets, entry);
 		frame_note(flow, entry->psn, entry->number);
 		return;
 	}
@@ -240,6 +259,7 @@ static void request_take(
 	for (uint32_t i = 0; i < packets; i++)
 		frame_note(flow, entry->psn + i, entry->number);
 	flow->next = (entry->psn + packets) & U24_MASK;
+	flow->again_text[0] = '\0';
 	flow->is_after_read = packet->info->operation == OPERATION_READ;
 	flow->last_frame = entry->number;
 	flow->last_ns = entry->time_ns;
@@ -354,8 +374,14 @@ static void answer_note(
 		flow->again_count = 0;
 	}
 	flow->last_ns = entry->time_ns;
-	flow->answer = is_ack ? STORY_REQUEST : entry->kind;
-	flow->answer_frame = entry->number;
+	flow->answer = is_ack ? STORY_RESPONSE : entry->kind;
+	if (!is_ack) {
+		flow->demand = entry->kind;
+		flow->demand_psn = entry->psn;
+		flow->demand_frame = entry->number;
+	} else if (flow->demand != STORY_REQUEST && u24_distance(una, flow->demand_psn) > 0) {
+		flow->demand = STORY_REQUEST;
+	}
 }
 
 static void answer_take(struct story *story, struct story_flow *flow, const struct packet *packet,

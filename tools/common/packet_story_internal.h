@@ -9,7 +9,12 @@
 #include "wire/ip.h"
 #include "wire/packet.h"
 
-enum { STORY_FLOWS_MAX = 4096, STORY_REQUESTS = 64, STORY_STREAMS_MAX = 1024 };
+enum {
+	STORY_FLOWS_MAX = 4096,
+	STORY_REQUESTS = 64,
+	STORY_STREAMS_MAX = 1024,
+	STORY_AGAIN_BYTES = 96,
+};
 
 /* A request that names memory. */
 struct story_request {
@@ -39,9 +44,14 @@ struct story_flow {
 	uint64_t last_ns;
 	bool is_after_read; /* the newest request is a READ, which takes more PSNs than are known */
 	uint32_t again_count; /* packets sent again since the last answer */
-	enum story_kind
-		answer; /* the last NAK or RNR NAK; STORY_REQUEST: none since the last ACK */
-	uint32_t answer_frame;
+	enum story_kind answer; /* of the last answer: STORY_NAK, STORY_RNR or STORY_RESPONSE */
+	/* The NAK or RNR NAK after which nothing was sent again yet; STORY_REQUEST: none. */
+	enum story_kind demand;
+	uint32_t demand_psn;
+	uint32_t demand_frame;
+	/* The row of packets that are being sent again: the next PSN, and the text of the first. */
+	uint32_t again_next;
+	char again_text[STORY_AGAIN_BYTES];
 	uint32_t request_count; /* of `requests`, modulo STORY_REQUESTS */
 	struct story_request requests[STORY_REQUESTS];
 };
