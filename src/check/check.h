@@ -28,6 +28,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CHECK_EXPORT __attribute__((visibility("default")))
@@ -45,6 +46,12 @@ extern bool check_is_full;
  * free() and of verbs are not the program's.
  */
 extern __thread unsigned check_depth __attribute__((tls_model("initial-exec")));
+
+/*
+ * Zeroed memory that is never freed, also where the program is within its own allocator; NULL: none
+ * is left.
+ */
+void *check_allocate(size_t bytes);
 
 /* The function `name` of the next library, for a wrapper; the process ends if there is none. */
 void *check_next(const char *name);

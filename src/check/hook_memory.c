@@ -11,6 +11,7 @@
 
 #include "check/check.h"
 #include "check/hook.h"
+#include "check/protect.h"
 #include "check/region.h"
 #include "check/report.h"
 #include "check/request.h"
@@ -45,6 +46,7 @@ static void memory_give_back(uint32_t kind, uintptr_t start, uint64_t bytes, con
 	const void *address)
 {
 	check_depth++;
+	protect_open(start, bytes);
 	if (region_give_back(start, bytes))
 		request_report_users(kind, start, bytes, what, site_of_stack(address));
 	check_depth--;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "check/protect.h"
 #include "check/report.h"
 #include "check/site.h"
 #include "check/table.h"
@@ -75,6 +76,7 @@ void objects_inherit(void)
 {
 	struct object *object;
 
+	protect_inherit();
 	for (uint32_t i = 0; (object = table_next(&objects, &i));)
 		object->is_inherited = object->is_live;
 }

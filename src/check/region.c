@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "check/protect.h"
 #include "check/table.h"
 
 /* Deregistered regions that are remembered; the memory of older ones is used again. */
@@ -38,12 +39,15 @@ void region_add(struct context_record *context, struct ibv_mr *mr, void *memory,
 	uint64_t iova, int access, uint32_t site)
 {
 	struct region *region;
+	bool is_protectable;
 
 	if (!memory || bytes > SIZE_MAX / 2)
 		return;
+	is_protectable = protect_is_possible((uintptr_t)memory, bytes);
 	pthread_mutex_lock(&check_lock);
 	region = region_take();
 	if (region) {
+		region->is_protectable = is_protectable;
 		region->mr = mr;
 		region->key = region_key(context, mr->lkey);
 		region->start = (uintptr_t)memory;

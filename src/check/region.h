@@ -21,6 +21,7 @@ struct region {
 	uint32_t site_registered;
 	uint32_t site_deregistered;
 	_Atomic bool is_live;
+	bool is_protectable; /* protect.h */
 	/* The program has freed or unmapped memory of it, so that reading it may fail. */
 	_Atomic bool is_suspect;
 	_Atomic uint32_t in_use; /* entries of posted requests */

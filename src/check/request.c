@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/protect.h"
 #include "check/report.h"
 #include "check/site.h"
 
@@ -116,16 +117,22 @@ static struct buffer *buffers_at(const struct request_queue *queue, uint64_t ind
 	return &queue->buffers[(index & (queue->size - 1)) * queue->buffers_each];
 }
 
-static void buffers_release(struct request_queue *queue, uint64_t index)
+/* The request does not use its memory any more. True: the program was seen to touch it. */
+static bool buffers_release(struct request_queue *queue, uint64_t index)
 {
 	struct request *request = request_at(queue, index);
 	struct buffer *buffers = buffers_at(queue, index);
+	bool was_reported = false;
 
-	for (uint32_t i = 0; i < request->buffer_count; i++)
-		if (buffers[i].region)
-			atomic_fetch_sub_explicit(
-				&buffers[i].region->in_use, 1, memory_order_relaxed);
+	for (uint32_t i = 0; i < request->buffer_count; i++) {
+		atomic_fetch_sub_explicit(&buffers[i].region->in_use, 1, memory_order_relaxed);
+		if (request->is_protected && buffers[i].region->is_protectable)
+			was_reported |= protect_end(
+				region_memory(buffers[i].region, buffers[i].address),
+				buffers[i].bytes, request->is_target);
+	}
 	request->buffer_count = 0;
+	return was_reported;
 }
 
 void request_take_back(struct request_queue *queue, uint64_t tail)
@@ -232,6 +239,21 @@ static bool opcode_is_target(enum ibv_wr_opcode opcode)
 		opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* Protect the pages of the request. Where completions may be confused, nothing is protected. */
+static void buffers_protect(struct queue_record *record, struct request_queue *queue,
+	struct request *request)
+{
+	struct buffer *buffers = buffers_at(queue, queue->tail);
+
+	if (!check_is_full || !record->qp)
+		return;
+	request->is_protected = true;
+	for (uint32_t i = 0; i < request->buffer_count; i++)
+		if (buffers[i].region->is_protectable)
+			protect_begin(record, region_memory(buffers[i].region, buffers[i].address),
+				buffers[i].bytes, request->is_target, request->site);
+}
+
 static void digest_take(struct request_queue *queue, struct request *request)
 {
 	struct buffer *buffers = buffers_at(queue, queue->tail);
@@ -261,6 +283,7 @@ void request_add_send(struct queue_record *record, const struct ibv_send_wr *wr,
 			opcode_name(wr->opcode));
 	if (!request->is_target && request->buffer_count > 0)
 		digest_take(queue, request);
+	buffers_protect(record, queue, request);
 	queue->tail++;
 }
 
@@ -273,6 +296,7 @@ void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *
 	request->is_target = true;
 	queue->signaled++;
 	buffers_note(record, queue, request, wr->sg_list, wr->num_sge, "receive request");
+	buffers_protect(record, queue, request);
 	queue->tail++;
 }
 
@@ -381,7 +405,7 @@ static void request_finish(
 {
 	struct request *request = request_at(queue, index);
 	struct buffer *buffers = buffers_at(queue, index);
-	bool is_intact = true;
+	bool is_intact = true, was_found = finding->is_found;
 	uint64_t digest = 0;
 
 	if (request->is_done)
@@ -401,7 +425,8 @@ static void request_finish(
 	targets_note(queue, index);
 	queue->signaled -= request->is_signaled;
 	request->is_done = true;
-	buffers_release(queue, index);
+	if (buffers_release(queue, index))
+		finding->is_found = was_found;
 }
 
 /* The index of the request that completes; queue->tail if there is none. The lock is locked. */

@@ -46,6 +46,7 @@ struct request {
 	bool is_done;
 	bool has_digest;
 	bool is_target; /* the adapter writes the memory */
+	bool is_protected; /* protect.h has its memory */
 };
 
 struct request_queue {

@@ -2,7 +2,6 @@
 #include "check/site.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
 #ifdef URNIC_CHECK_BACKTRACE
@@ -63,7 +62,8 @@ static bool address_is_library(uintptr_t address)
 		return false;
 	name = strrchr(info.dli_fname, '/');
 	name = name ? name + 1 : info.dli_fname;
-	return strncmp(name, "librdmacm.", 10) == 0 || strncmp(name, "libibverbs.", 11) == 0;
+	return strncmp(name, "librdmacm.", 10) == 0 || strncmp(name, "libibverbs.", 11) == 0 ||
+		strncmp(name, "liburnic", 8) == 0;
 }
 
 static uint32_t site_add(uint64_t key, const struct site *made)
@@ -72,7 +72,7 @@ static uint32_t site_add(uint64_t key, const struct site *made)
 
 	pthread_mutex_lock(&check_lock);
 	site = table_find(&sites_by_key, key);
-	if (!site && site_count < SITE_COUNT_MAX && (site = malloc(sizeof(*site)))) {
+	if (!site && site_count < SITE_COUNT_MAX && (site = check_allocate(sizeof(*site)))) {
 		*site = *made;
 		site->is_library = address_is_library(site->addresses[0]);
 		site->number = site_count++;
@@ -83,18 +83,43 @@ static uint32_t site_add(uint64_t key, const struct site *made)
 	return site ? site->number : SITE_NONE;
 }
 
-uint32_t site_of_stack(const void *address)
+static uint32_t site_of_made(const struct site *made)
 {
-	struct site made;
 	uint64_t key = 0;
 	struct site *site;
 
-	stack_unwind(address, &made);
-	for (uint32_t i = 0; i < made.count; i++)
-		key = (key ^ made.addresses[i]) * 0x9e3779b97f4a7c15u + (key >> 29);
-	key |= 1; /* keys of site_of() are return addresses of another form */
+	for (uint32_t i = 0; i < made->count; i++)
+		key = (key ^ made->addresses[i]) * 0x9e3779b97f4a7c15u + (key >> 29);
+	key |= 1; /* keys of site_of() are even */
 	site = table_find(&sites_by_key, key);
-	return site ? site->number : site_add(key, &made);
+	return site ? site->number : site_add(key, made);
+}
+
+uint32_t site_of_stack(const void *address)
+{
+	struct site made;
+
+	stack_unwind(address, &made);
+	return site_of_made(&made);
+}
+
+uint32_t site_of_fault(uintptr_t pc)
+{
+	struct site made;
+
+	stack_unwind((const void *)pc, &made);
+	made.addresses[0]++; /* the others are addresses behind a call */
+	return site_of_made(&made);
+}
+
+bool site_has_library(uint32_t number)
+{
+	const struct site *site = sites[number];
+
+	for (uint32_t i = 0; i < site->count; i++)
+		if (address_is_library(site->addresses[i]))
+			return true;
+	return false;
 }
 
 uint32_t site_of(const void *address)

@@ -24,6 +24,12 @@ uint32_t site_of(const void *address);
 /* The site of a call that is not frequent: the whole stack, also in cheap checks. */
 uint32_t site_of_stack(const void *address);
 
+/* The site of an instruction that has caused a signal, in the handler of the signal. */
+uint32_t site_of_fault(uintptr_t pc);
+
+/* True if a function of a library of RDMA is on the stack; such a library may be the cause. */
+bool site_has_library(uint32_t site);
+
 /* site_of_stack() in a wrapper. */
 #define SITE_HERE() site_of_stack(__builtin_return_address(0))
 

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check/check.h"
 #include "check/object.h"
+#include "check/protect.h"
 #include "check/report.h"
 #include "check/request.h"
 #include "check/site.h"
@@ -34,6 +36,33 @@ void *check_next(const char *name)
 		abort();
 	}
 	return found;
+}
+
+void *check_allocate(size_t bytes)
+{
+	enum { CHUNK_BYTES = 1 << 20 };
+	static pthread_mutex_t allocate_lock = PTHREAD_MUTEX_INITIALIZER;
+	static char *next;
+	static size_t left;
+	size_t needed = (bytes + 15) & ~(size_t)15;
+	void *memory = NULL;
+
+	pthread_mutex_lock(&allocate_lock);
+	if (needed > left) {
+		size_t chunk = needed > CHUNK_BYTES ? needed : CHUNK_BYTES;
+		void *mapped = mmap(NULL, chunk, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		next = mapped == MAP_FAILED ? NULL : mapped;
+		left = next ? chunk : 0;
+	}
+	if (needed <= left) {
+		memory = next;
+		next += needed;
+		left -= needed;
+	}
+	pthread_mutex_unlock(&allocate_lock);
+	return memory;
 }
 
 static void leaks_report(void)
@@ -88,6 +117,8 @@ __attribute__((constructor)) static void check_start(void)
 
 	check_is_full = mode && strcmp(mode, "full") == 0;
 	report_start(secure_getenv("URNIC_CHECK_REPORT"), secure_getenv("URNIC_CHECK_SUPPRESS"));
+	if (check_is_full)
+		protect_start();
 	pthread_atfork(NULL, NULL, objects_inherit);
 	on_exit(check_finish, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "check/table.h"
 
-#include <stdlib.h>
+#include "check/check.h"
 
 enum { FIRST_BITS = 8 };
 
@@ -35,7 +35,7 @@ static struct table_slots *slots_grow(struct table_slots *before)
 		live += before->slots[i].value != NULL;
 	while (live * 4 > 1u << bits)
 		bits++;
-	grown = calloc(1, sizeof(*grown) + (sizeof(grown->slots[0]) << bits));
+	grown = check_allocate(sizeof(*grown) + (sizeof(grown->slots[0]) << bits));
 	if (!grown)
 		return NULL;
 	grown->bits = bits;

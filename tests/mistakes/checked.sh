@@ -29,8 +29,8 @@ checked() {
 
 "$mistake" --list-checked >"$scratch/list"
 count=0
-while IFS="$(printf '\t')" read -r name kind; do
-	for mode in cheap full; do
+while IFS="$(printf '\t')" read -r name kind modes; do
+	for mode in $modes; do
 		for local in on off; do
 			checked "$name" "$kind" $local $mode
 		done

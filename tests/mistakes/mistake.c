@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * mistake --list: the table, a line each: name, reason and sentence, with tabs between.
- * mistake --list-checked: name and kind of the mistakes in checked.def.
+ * mistake --list-checked: name, kind and modes of the mistakes in checked.def.
  * mistake NAME: make the mistake.
  */
 #include "mistake.h"
@@ -23,9 +23,10 @@ static const struct {
 static const struct {
 	const char *name;
 	const char *kind;
+	const char *modes;
 	void (*make)(struct mistake *m);
 } checked[] = {
-#define CHECKED(name, kind) {#name, kind, mistake_##name},
+#define CHECKED(name, kind, modes) {#name, kind, modes, mistake_##name},
 #include "checked.def"
 #undef CHECKED
 };
@@ -204,7 +205,7 @@ static int lists_print(const char *option)
 		printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason,
 			mistakes[i].sentence);
 	for (int i = 0; i < CHECKED_COUNT && is_checked; i++)
-		printf("%s\t%s\n", checked[i].name, checked[i].kind);
+		printf("%s\t%s\t%s\n", checked[i].name, checked[i].kind, checked[i].modes);
 	return 0;
 }
 

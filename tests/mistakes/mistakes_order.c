@@ -65,6 +65,70 @@ static int write_unsignaled(
 	return ibv_post_send(m->sender, &wr, &bad);
 }
 
+/* Post a WRITE of the whole page, and write it in the meantime. */
+static void write_page(struct mistake *m, int access)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, access);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	MUST(!mistake_post(m, IBV_WR_RDMA_WRITE, mistake_entry(m->memory, REGION_BYTES, own->lkey),
+		(uintptr_t)m->target_memory, target->rkey));
+}
+
+void mistake_source_page_written(struct mistake *m)
+{
+	write_page(m, 0);
+	m->memory[77] = 1; /* wrong: source_page_written */
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+void mistake_source_page_that_peers_may_write(struct mistake *m)
+{
+	write_page(m, TARGET_ACCESS);
+	m->memory[77] = 1; /* wrong: source_page_that_peers_may_write */
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+/* Post a receive request for the target's whole page. */
+static void receive_page(struct mistake *m)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	MUST(!mistake_receive(m, mistake_entry(m->target_memory, REGION_BYTES, target->lkey)));
+}
+
+void mistake_receive_buffer_read(struct mistake *m)
+{
+	volatile char *memory = m->target_memory;
+
+	memory[REGION_BYTES - 1] = 0;
+	receive_page(m);
+	MUST(memory[REGION_BYTES - 1] == 0); /* wrong: receive_buffer_read */
+}
+
+void mistake_receive_buffer_written(struct mistake *m)
+{
+	receive_page(m);
+	m->target_memory[0] = 1; /* wrong: receive_buffer_written */
+}
+
+void mistake_read_target_read(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	volatile char *memory = m->memory;
+
+	memory[0] = 0;
+	/* The peer does not answer, so the READ is under way. */
+	m->settings.target_qpn = 1;
+	mistake_connect(m);
+	MUST(!mistake_post(m, IBV_WR_RDMA_READ, mistake_entry(m->memory, REGION_BYTES, own->lkey),
+		(uintptr_t)m->target_memory, target->rkey));
+	MUST(memory[0] == 0); /* wrong: read_target_read */
+}
+
 void mistake_unsignaled_source_written(struct mistake *m)
 {
 	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
