@@ -18,7 +18,7 @@ int hook_arm(struct ibv_cq *cq, int solicited_only);
 void post_refused(struct queue_record *record, uint32_t site);
 
 /* The program has polled a completion; `address` is where. */
-void completion_note(const struct cq_record *record, const struct ibv_wc *wc, const void *address);
+void completion_note(struct cq_record *record, const struct ibv_wc *wc, const void *address);
 
 /* The completion queue was overrun, which the program notices at `site`. */
 void cq_overrun_report(const struct ibv_cq *cq, uint32_t site);

@@ -180,7 +180,7 @@ CHECK_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	if (!object_use(mr, OBJECT_MR, "ibv_dereg_mr", site))
 		return EINVAL;
 	region = region_of(mr);
-	if (region && region->in_use > 0)
+	if (region)
 		request_report_users(KIND_REGION_DEREGISTERED, region->start, region->bytes,
 			"ibv_dereg_mr()", site);
 	object_keep(mr);

@@ -25,7 +25,7 @@ struct extended_post {
 
 static struct queue_record *record_of(struct ibv_qp_ex *qp)
 {
-	return queue_of(&qp->qp_base);
+	return queue_find(&qp->qp_base);
 }
 
 /* Note the request that is complete now. */
@@ -255,7 +255,7 @@ void hook_extended_qp(struct ibv_qp_ex *qp)
 
 /* --- objects that are made through a context ------------------------------------------------- */
 
-static void extended_completion(const struct cq_record *record, struct ibv_cq_ex *cq,
+static void extended_completion(struct cq_record *record, struct ibv_cq_ex *cq,
 	const void *address)
 {
 	struct ibv_wc wc = {
@@ -270,7 +270,7 @@ static void extended_completion(const struct cq_record *record, struct ibv_cq_ex
 
 static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
-	struct cq_record *record = cq_of((struct ibv_cq *)cq);
+	struct cq_record *record = queue_find_cq((struct ibv_cq *)cq);
 	int result;
 
 	record->polls++;
@@ -282,7 +282,7 @@ static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *at
 
 static int extended_next_poll(struct ibv_cq_ex *cq)
 {
-	struct cq_record *record = cq_of((struct ibv_cq *)cq);
+	struct cq_record *record = queue_find_cq((struct ibv_cq *)cq);
 	int result = record->next_poll(cq);
 
 	if (result == 0)

@@ -9,27 +9,6 @@
 #include "check/request.h"
 #include "check/site.h"
 
-/* The queue pair or shared receive queue that this thread used last. */
-static __thread const void *last_object __attribute__((tls_model("initial-exec")));
-static __thread struct queue_record *last_record __attribute__((tls_model("initial-exec")));
-
-static struct queue_record *record_find(const void *object)
-{
-	struct queue_record *record = last_record;
-
-	if (last_object == object && record->known->is_live && !record->known->is_inherited &&
-		record->known->record == record)
-		return record;
-	record = queue_of(object);
-	if (record && record->known->is_inherited)
-		return NULL;
-	if (record) {
-		last_object = object;
-		last_record = record;
-	}
-	return record;
-}
-
 /* A use of a queue that the checker does not know, or of a destroyed one, which fails. */
 static bool use_is_wrong(const void *object, enum object_kind kind, const char *call,
 	const void *address)
@@ -64,7 +43,7 @@ void post_refused(struct queue_record *record, uint32_t site)
 
 int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct queue_record *record = record_find(qp);
+	struct queue_record *record = queue_find(qp);
 	const void *address = __builtin_return_address(0);
 	struct request_queue *queue;
 	uint64_t tail;
@@ -125,7 +104,7 @@ static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 
 int hook_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct queue_record *record = record_find(qp);
+	struct queue_record *record = queue_find(qp);
 	const void *address = __builtin_return_address(0);
 
 	if (record)
@@ -137,7 +116,7 @@ int hook_post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 
 int hook_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct queue_record *record = record_find(srq);
+	struct queue_record *record = queue_find(srq);
 	const void *address = __builtin_return_address(0);
 
 	if (record)
@@ -160,26 +139,27 @@ void cq_overrun_report(const struct ibv_cq *cq, uint32_t site)
 	report_end(&report);
 }
 
-void completion_note(const struct cq_record *record, const struct ibv_wc *wc, const void *address)
+void completion_note(struct cq_record *record, const struct ibv_wc *wc, const void *address)
 {
-	struct queue_record *queue = queue_by_number(record->context, wc->qp_num);
+	struct queue_record *queue = record->last_queue;
 
+	if (!queue || queue->qp_num != wc->qp_num || !queue->known->is_live)
+		queue = queue_by_number(record->context, wc->qp_num);
+	record->last_queue = queue;
 	if (queue)
 		request_complete(queue, wc, queue->send_cq != record, address);
 }
 
 int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct object *object = object_find(cq);
-	struct cq_record *record = object && object->kind == OBJECT_CQ ? object->record : NULL;
+	struct cq_record *record = queue_find_cq(cq);
 	const void *address = __builtin_return_address(0);
 	int found;
 
 	if (!record)
-		return context_of(cq->context)->ops.poll_cq(cq, count, wc);
-	if ((!object->is_live || object->is_inherited) &&
-		use_is_wrong(cq, OBJECT_CQ, "ibv_poll_cq", address))
-		return -1;
+		return use_is_wrong(cq, OBJECT_CQ, "ibv_poll_cq", address)
+			? -1
+			: context_of(cq->context)->ops.poll_cq(cq, count, wc);
 	record->polls++;
 	check_depth++;
 	found = record->context->ops.poll_cq(cq, count, wc);

@@ -106,6 +106,41 @@ struct queue_record *queue_of(const void *object)
 	return table_find(&queues_by_object, (uintptr_t)object);
 }
 
+/* What this thread used last. */
+static __thread struct queue_record *last_record __attribute__((tls_model("initial-exec")));
+static __thread struct cq_record *last_cq __attribute__((tls_model("initial-exec")));
+
+static bool object_is_ours(const struct object *object, const void *record)
+{
+	return object->is_live && !object->is_inherited && object->record == record;
+}
+
+struct queue_record *queue_find(const void *object)
+{
+	struct queue_record *record = last_record;
+
+	if (record && record->object == object && object_is_ours(record->known, record))
+		return record;
+	record = queue_of(object);
+	if (!record || !object_is_ours(record->known, record))
+		return NULL;
+	last_record = record;
+	return record;
+}
+
+struct cq_record *queue_find_cq(const struct ibv_cq *cq)
+{
+	struct cq_record *record = last_cq;
+
+	if (record && record->cq == cq && object_is_ours(record->known, record))
+		return record;
+	record = cq_of(cq);
+	if (!record || !object_is_ours(record->known, record))
+		return NULL;
+	last_cq = record;
+	return record;
+}
+
 struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num)
 {
 	return table_find(&queues_by_number, number_key(context, qp_num));

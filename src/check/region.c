@@ -56,7 +56,6 @@ void region_add(struct context_record *context, struct ibv_mr *mr, void *memory,
 		region->access = access;
 		region->site_registered = site;
 		region->is_suspect = false;
-		region->in_use = 0;
 		region->is_live = true;
 		if (region->start < lowest)
 			lowest = region->start;
@@ -101,7 +100,7 @@ bool region_may_overlap(uintptr_t start, uint64_t bytes)
 bool region_give_back(uintptr_t start, uint64_t bytes)
 {
 	struct region *region;
-	bool is_used = false;
+	bool is_found = false;
 
 	pthread_mutex_lock(&check_lock);
 	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));) {
@@ -109,10 +108,10 @@ bool region_give_back(uintptr_t start, uint64_t bytes)
 			region->start >= start + bytes)
 			continue;
 		region->is_suspect = true;
-		is_used |= region->in_use > 0;
+		is_found = true;
 	}
 	pthread_mutex_unlock(&check_lock);
-	return is_used;
+	return is_found;
 }
 
 uint32_t region_count(void)

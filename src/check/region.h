@@ -24,7 +24,6 @@ struct region {
 	bool is_protectable; /* protect.h */
 	/* The program has freed or unmapped memory of it, so that reading it may fail. */
 	_Atomic bool is_suspect;
-	_Atomic uint32_t in_use; /* entries of posted requests */
 };
 
 /*
@@ -58,7 +57,7 @@ static inline uintptr_t region_memory(const struct region *region, uint64_t addr
 
 /*
  * The program gives these bytes back to the system or the heap: mark the regions that have them.
- * Returns true if requests in flight use one of these regions.
+ * Returns true if there is such a region.
  */
 bool region_give_back(uintptr_t start, uint64_t bytes);
 

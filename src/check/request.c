@@ -2,11 +2,9 @@
 #include "check/request.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "check/check.h"
+#include "check/digest.h"
 #include "check/protect.h"
 #include "check/report.h"
 #include "check/site.h"
@@ -17,71 +15,10 @@ enum { TARGET_COUNT = 1024 };
 struct target {
 	uintptr_t start;
 	uint64_t bytes;
-	uint64_t number; /* post_number at the completion */
 };
 
 static struct target targets[TARGET_COUNT];
 static _Atomic uint64_t target_count;
-static _Atomic uint64_t post_number;
-
-/* --- digests --------------------------------------------------------------------------------- */
-
-static uint64_t digest_bytes(uint64_t digest, const unsigned char *bytes, uint64_t count)
-{
-	uint64_t word;
-
-	for (; count >= sizeof(word); bytes += sizeof(word), count -= sizeof(word)) {
-		memcpy(&word, bytes, sizeof(word));
-		digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
-		digest ^= digest >> 32;
-	}
-	if (count > 0) {
-		word = 0;
-		memcpy(&word, bytes, count);
-		digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
-		digest ^= digest >> 32;
-	}
-	return digest;
-}
-
-/*
- * Add `count` bytes of memory to a digest. Where the program has given memory of the region back,
- * reading may fail, so the kernel reads. Returns false if the memory is not mapped.
- */
-static bool digest_add(
-	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t count)
-{
-	if (!region->is_suspect) {
-		*digest = digest_bytes(*digest, (const unsigned char *)start, count);
-		return true;
-	}
-	while (count > 0) {
-		unsigned char copy[256];
-		uint64_t part = count < sizeof(copy) ? count : sizeof(copy);
-		struct iovec to = {copy, part}, from = {(void *)start, part};
-
-		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)part)
-			return false;
-		*digest = digest_bytes(*digest, copy, part);
-		start += part;
-		count -= part;
-	}
-	return true;
-}
-
-/* A digest of an entry: all of it, or samples of its start, its end and two places between. */
-static bool digest_buffer(uint64_t *digest, const struct buffer *buffer)
-{
-	uintptr_t start = region_memory(buffer->region, buffer->address);
-	uint64_t part = SAMPLE_BYTES / 4;
-
-	if (check_is_full || buffer->bytes <= SAMPLE_BYTES)
-		return digest_add(digest, buffer->region, start, buffer->bytes);
-	return digest_add(digest, buffer->region, start, part) &&
-		digest_add(digest, buffer->region, start + buffer->bytes / 3, part) &&
-		digest_add(digest, buffer->region, start + buffer->bytes / 3 * 2, part) &&
-		digest_add(digest, buffer->region, start + buffer->bytes - part, part);
-}
 
 /* --- rings ----------------------------------------------------------------------------------- */
 
@@ -125,11 +62,9 @@ static bool buffers_release(struct request_queue *queue, uint64_t index)
 	bool was_reported = false;
 
 	for (uint32_t i = 0; i < request->buffer_count; i++) {
-		atomic_fetch_sub_explicit(&buffers[i].region->in_use, 1, memory_order_relaxed);
-		if (request->is_protected && buffers[i].region->is_protectable)
+		if (buffers[i].is_protected)
 			was_reported |= protect_end(
-				region_memory(buffers[i].region, buffers[i].address),
-				buffers[i].bytes, request->is_target);
+				buffers[i].memory, buffers[i].bytes, request->is_target);
 	}
 	request->buffer_count = 0;
 	return was_reported;
@@ -170,7 +105,7 @@ static struct request *request_new(struct request_queue *queue, uint64_t wr_id, 
 	*request = (struct request){
 		.wr_id = wr_id,
 		.site = site,
-		.number = atomic_fetch_add_explicit(&post_number, 1, memory_order_relaxed),
+		.target_count = atomic_load_explicit(&target_count, memory_order_relaxed),
 	};
 	return request;
 }
@@ -192,9 +127,12 @@ static void buffers_note(struct queue_record *record, struct request_queue *queu
 				record, &entries[i], (uint32_t)i, what, request->wr_id, request->site);
 			continue;
 		}
-		atomic_fetch_add_explicit(&region->in_use, 1, memory_order_relaxed);
 		buffers[request->buffer_count++] = (struct buffer){
-			.address = entries[i].addr, .region = region, .bytes = entries[i].length};
+			.memory = region_memory(region, entries[i].addr),
+			.region = region,
+			.lkey = entries[i].lkey,
+			.bytes = entries[i].length,
+		};
 	}
 }
 
@@ -207,7 +145,7 @@ static void not_mapped_report(
 	report_say(&report,
 		"the %s, wr_id 0x%lx, has %u bytes at 0x%lx of a region that is registered, and the "
 		"memory is not mapped any more",
-		what, (unsigned long)request->wr_id, buffer->bytes, (unsigned long)buffer->address);
+		what, (unsigned long)request->wr_id, buffer->bytes, (unsigned long)buffer->memory);
 	report_site(&report, "posted at", request->site);
 	report_site(&report, "registered at", buffer->region->site_registered);
 	report_end(&report);
@@ -247,11 +185,12 @@ static void buffers_protect(struct queue_record *record, struct request_queue *q
 
 	if (!check_is_full || !record->qp)
 		return;
-	request->is_protected = true;
 	for (uint32_t i = 0; i < request->buffer_count; i++)
-		if (buffers[i].region->is_protectable)
-			protect_begin(record, region_memory(buffers[i].region, buffers[i].address),
-				buffers[i].bytes, request->is_target, request->site);
+		if (buffers[i].region->is_protectable) {
+			buffers[i].is_protected = true;
+			protect_begin(record, buffers[i].memory, buffers[i].bytes,
+				request->is_target, request->site);
+		}
 }
 
 static void digest_take(struct request_queue *queue, struct request *request)
@@ -260,7 +199,8 @@ static void digest_take(struct request_queue *queue, struct request *request)
 
 	request->has_digest = true;
 	for (uint32_t i = 0; i < request->buffer_count && request->has_digest; i++) {
-		request->has_digest = digest_buffer(&request->digest, &buffers[i]);
+		request->has_digest = digest_add(&request->digest,
+			buffers[i].region, buffers[i].memory, buffers[i].bytes);
 		if (!request->has_digest)
 			not_mapped_report(request, &buffers[i],
 				opcode_name((enum ibv_wr_opcode)request->opcode));
@@ -314,26 +254,25 @@ static void targets_note(struct request_queue *queue, uint64_t index)
 
 	for (uint32_t i = 0; request->is_target && i < request->buffer_count; i++)
 		targets[target_count++ % TARGET_COUNT] = (struct target){
-			.start = region_memory(buffers[i].region, buffers[i].address),
+			.start = buffers[i].memory,
 			.bytes = buffers[i].bytes,
-			.number = post_number,
 		};
 }
 
-/* May a request whose completion the program has polled since post `number` have written there? */
-static bool target_was_there(uintptr_t start, uint64_t bytes, uint64_t number)
+/* May a request that completed after the first `before` ones have written there? */
+static bool target_was_there(uintptr_t start, uint64_t bytes, uint64_t before)
 {
 	uint64_t count = target_count;
 
-	for (uint64_t i = 1; i <= TARGET_COUNT && i <= count; i++) {
-		const struct target *target = &targets[(count - i) % TARGET_COUNT];
+	if (count - before > TARGET_COUNT)
+		return true; /* the list is too short to tell */
+	for (uint64_t i = before; i < count; i++) {
+		const struct target *target = &targets[i % TARGET_COUNT];
 
-		if (target->number < number)
-			return false;
 		if (ranges_overlap(start, bytes, target->start, target->bytes))
 			return true;
 	}
-	return count > TARGET_COUNT; /* the list is too short to tell */
+	return false;
 }
 
 static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint64_t bytes)
@@ -349,7 +288,7 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 
 		for (uint32_t k = 0; request->is_target && k < request->buffer_count; k++)
 			is_found |= ranges_overlap(start, bytes,
-				region_memory(buffers[k].region, buffers[k].address),
+				buffers[k].memory,
 				buffers[k].bytes);
 	}
 	pthread_mutex_unlock(&queue->lock);
@@ -357,14 +296,14 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 }
 
 /* May the adapter have written there, on behalf of the program or of a peer? */
-static bool adapter_may_write(const struct buffer *buffer, uint64_t number)
+static bool adapter_may_write(const struct buffer *buffer, uint64_t before)
 {
-	uintptr_t start = region_memory(buffer->region, buffer->address);
+	uintptr_t start = buffer->memory;
 	struct queue_record *record;
 	bool is_found = buffer->region->access &
 		(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
 
-	is_found = is_found || target_was_there(start, buffer->bytes, number);
+	is_found = is_found || target_was_there(start, buffer->bytes, before);
 	for (uint32_t i = 0; !is_found && (record = queue_next(&i));)
 		is_found = queue_has_target(&record->sends, start, buffer->bytes) ||
 			queue_has_target(&record->receives, start, buffer->bytes);
@@ -385,18 +324,25 @@ static void changed_report(
 	struct report report;
 
 	for (uint32_t i = 0; i < finding->request.buffer_count && i < 4; i++)
-		if (adapter_may_write(&finding->buffers[i], finding->request.number))
+		if (adapter_may_write(&finding->buffers[i], finding->request.target_count))
 			return;
 	report_begin(&report, KIND_SOURCE_CHANGED);
 	report_say(&report,
 		"%u bytes at 0x%lx, entry 0 of %u of a %s, wr_id 0x%lx, of queue pair 0x%x, changed "
 		"between the post and the completion",
-		buffer->bytes, (unsigned long)buffer->address, finding->request.buffer_count,
+		buffer->bytes, (unsigned long)buffer->memory, finding->request.buffer_count,
 		opcode_name((enum ibv_wr_opcode)finding->request.opcode),
 		(unsigned long)finding->request.wr_id, record->qp_num);
 	report_site(&report, "posted at", finding->request.site);
 	report_site(&report, "completion polled at", site_of(address));
 	report_end(&report);
+}
+
+/* Is the memory of the entry still that of its region? */
+static bool buffer_is_known(const struct buffer *buffer)
+{
+	return buffer->region->is_live && !buffer->region->is_suspect &&
+		(uint32_t)buffer->region->key == buffer->lkey;
 }
 
 /* Finish the request at `index`; with success its memory has to have the digest of the post. */
@@ -413,8 +359,9 @@ static void request_finish(
 	if (is_success && request->has_digest && !finding->is_found) {
 		/* That memory was given back meanwhile is another mistake. */
 		for (uint32_t i = 0; i < request->buffer_count && is_intact; i++)
-			is_intact = !buffers[i].region->is_suspect &&
-				digest_buffer(&digest, &buffers[i]);
+			is_intact = buffer_is_known(&buffers[i]) &&
+				digest_add(&digest, buffers[i].region, buffers[i].memory,
+					buffers[i].bytes);
 		if (is_intact && digest != request->digest) {
 			finding->is_found = true;
 			finding->request = *request;
@@ -504,11 +451,11 @@ static void users_of_queue(struct queue_record *record, struct request_queue *qu
 
 		for (uint32_t k = 0; k < request->buffer_count; k++) {
 			if (!ranges_overlap(start, bytes,
-				    region_memory(buffers[k].region, buffers[k].address),
+				    buffers[k].memory,
 				    buffers[k].bytes))
 				continue;
 			report_say(report, "; it has %u bytes at 0x%lx of a %s, wr_id 0x%lx",
-				buffers[k].bytes, (unsigned long)buffers[k].address,
+				buffers[k].bytes, (unsigned long)buffers[k].memory,
 				queue == &record->receives
 					? "receive request"
 					: opcode_name((enum ibv_wr_opcode)request->opcode),

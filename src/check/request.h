@@ -10,7 +10,7 @@
  * The memory that a SEND, WRITE or tag message reads has a digest of its bytes at the post. If the
  * digest differs at the completion, somebody wrote there. That is a mistake of the program unless a
  * receive request, READ or atomic of the program had the same memory as its target meanwhile; a
- * list of the last targets tells. A cheap check takes the digest of up to SAMPLE_BYTES of an entry.
+ * list of the last targets tells.
  *
  * The lock of a queue is taken for a post and for a completion. Nobody holds two of them, but for a
  * search of all queues.
@@ -27,18 +27,18 @@
 #include "check/object.h"
 #include "check/region.h"
 
-enum { SAMPLE_BYTES = 256 };
-
 struct buffer {
-	uint64_t address; /* as the request names it */
-	struct region *region; /* NULL: memory that the checker does not know */
+	uintptr_t memory;
+	struct region *region; /* its memory may serve another region, long after deregistration */
+	uint32_t lkey;
 	uint32_t bytes;
+	bool is_protected; /* protect.h has it */
 };
 
 struct request {
 	uint64_t wr_id;
 	uint64_t digest;
-	uint64_t number; /* of all posts of the process, when it was posted */
+	uint64_t target_count; /* the number of targets that completed before the post */
 	uint32_t site;
 	uint16_t buffer_count;
 	uint8_t opcode; /* enum ibv_wr_opcode; meaningless for a receive request */
@@ -46,7 +46,6 @@ struct request {
 	bool is_done;
 	bool has_digest;
 	bool is_target; /* the adapter writes the memory */
-	bool is_protected; /* protect.h has its memory */
 };
 
 struct request_queue {
@@ -66,6 +65,7 @@ struct cq_record {
 	struct context_record *context;
 	struct object *known;
 	uint64_t polls;
+	struct queue_record *last_queue; /* of the last completion */
 	bool is_armed; /* the program has asked for an event and not got it */
 	/* Of an extended queue: the functions of the library. */
 	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
@@ -129,6 +129,11 @@ void queue_reset(const void *object);
 
 /* The record of a live queue pair or shared receive queue; NULL: unknown. */
 struct queue_record *queue_of(const void *object);
+
+/* The same for calls on the data path; NULL also if the object belongs to the parent process. */
+struct queue_record *queue_find(const void *object);
+struct cq_record *queue_find_cq(const struct ibv_cq *cq);
+
 struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num);
 
 /* The records of live objects, for a loop that starts with *i at 0. */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Digests of the memory that a request reads.
+ *
+ * A full check takes the digest of each byte, a cheap one of up to DIGEST_SAMPLE_BYTES of an entry:
+ * all of a short one, else of its start, its end and two places between.
+ */
+#ifndef URNIC_CHECK_DIGEST_H
+#define URNIC_CHECK_DIGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "check/region.h"
+
+enum { DIGEST_SAMPLE_BYTES = 256 };
+
+static inline uint64_t digest_word(uint64_t digest, uint64_t word)
+{
+	digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
+	return digest ^ digest >> 32;
+}
+
+/* digest_add() for entries that are not of eight bytes. */
+bool digest_add_bytes(
+	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t bytes);
+
+/*
+ * Add the memory of an entry, which lies within its region, to a digest. Returns false if the
+ * memory is not mapped; only for a suspect region this is found out without a fault.
+ */
+static inline bool digest_add(
+	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t bytes)
+{
+	uint64_t word;
+
+	if (bytes != sizeof(word) || region->is_suspect)
+		return digest_add_bytes(digest, region, start, bytes);
+	memcpy(&word, (const void *)start, sizeof(word));
+	*digest = digest_word(*digest, word);
+	return true;
+}
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The checker's view of requests and memory, without a verbs library: this test has the functions
+ * of a context, and takes the reports.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check/check.h"
+#include "check/hook.h"
+#include "check/protect.h"
+#include "check/region.h"
+#include "check/report.h"
+#include "check/request.h"
+#include "check/site.h"
+
+enum { MEMORY_BYTES = 8192, LKEY = 77, QPN = 5, DEPTH = 4, OUTSIDE_OF_SAMPLES = 100 };
+
+pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
+bool check_is_full;
+__thread unsigned check_depth;
+
+static uint32_t counts[KIND_COUNT];
+static struct ibv_context context;
+static struct context_record context_record;
+static struct ibv_pd pd = {.context = &context};
+static struct ibv_mr mr = {.context = &context, .pd = &pd, .lkey = LKEY};
+static struct ibv_cq cq = {.context = &context};
+static struct ibv_qp qp;
+static struct ibv_srq srq = {.context = &context};
+static unsigned char memory[MEMORY_BYTES] __attribute__((aligned(4096)));
+static enum ibv_qp_state qp_state;
+static int room; /* requests that the library accepts; negative: all */
+static struct ibv_wc completion; /* what the next poll finds */
+
+/* --- what the checker calls ------------------------------------------------------------------ */
+
+static int query_qp(
+	struct ibv_qp *asked, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	(void)asked;
+	(void)mask;
+	(void)init;
+	attr->qp_state = qp_state;
+	return 0;
+}
+
+void *check_next(const char *name)
+{
+	assert_string_equal(name, "ibv_query_qp");
+	return (void *)query_qp;
+}
+
+void *check_allocate(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+
+bool protect_is_possible(uintptr_t start, uint64_t bytes)
+{
+	(void)start;
+	(void)bytes;
+	return false;
+}
+
+void protect_begin(const struct queue_record *record, uintptr_t start, uint64_t bytes,
+	bool is_target, uint32_t site)
+{
+	(void)record;
+	(void)start;
+	(void)bytes;
+	(void)is_target;
+	(void)site;
+	fail();
+}
+
+bool protect_end(uintptr_t start, uint64_t bytes, bool is_target)
+{
+	(void)start;
+	(void)bytes;
+	(void)is_target;
+	fail();
+	return false;
+}
+
+void protect_inherit(void)
+{
+}
+
+void report_begin(struct report *report, enum check_kind kind)
+{
+	*report = (struct report){.kind = kind};
+}
+
+void report_say(struct report *report, const char *format, ...)
+{
+	(void)report;
+	(void)format;
+}
+
+void report_site(struct report *report, const char *what, uint32_t site)
+{
+	(void)what;
+	(void)site;
+	report->site_count++;
+}
+
+void report_end(const struct report *report)
+{
+	counts[report->kind]++;
+}
+
+static int send_posted(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)to;
+	for (; wr; wr = wr->next) {
+		if (room == 0) {
+			*bad = wr;
+			return ENOMEM;
+		}
+		room--;
+	}
+	return 0;
+}
+
+static int receive_posted(struct ibv_qp *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)to;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
+static int shared_posted(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)to;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
+static int polled(struct ibv_cq *from, int count, struct ibv_wc *ret_wc)
+{
+	(void)from;
+	(void)count;
+	*ret_wc = completion;
+	return 1;
+}
+
+/* --- the program ----------------------------------------------------------------------------- */
+
+static uint32_t reports(void)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < KIND_COUNT; i++)
+		count += counts[i];
+	return count;
+}
+
+static void regions_make(int access)
+{
+	struct region *region = region_of(&mr);
+
+	if (region)
+		region_remove(region, SITE_NONE);
+	region_add(&context_record, &mr, memory, MEMORY_BYTES, (uintptr_t)memory, access, SITE_NONE);
+}
+
+static int set_up(void **state)
+{
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2};
+
+	(void)state;
+	memset(counts, 0, sizeof(counts));
+	memset(memory, 1, sizeof(memory));
+	check_is_full = false;
+	qp_state = IBV_QPS_RTS;
+	room = -1;
+	context_record = (struct context_record){.context = &context};
+	context_record.ops.post_send = send_posted;
+	context_record.ops.post_recv = receive_posted;
+	context_record.ops.post_srq_recv = shared_posted;
+	context_record.ops.poll_cq = polled;
+	object_add(OBJECT_DEVICE, &context, &context_record, SITE_NONE);
+	regions_make(IBV_ACCESS_LOCAL_WRITE);
+	queue_add_cq(&cq, SITE_NONE);
+	qp = (struct ibv_qp){.context = &context, .qp_num = QPN, .send_cq = &cq, .recv_cq = &cq};
+	queue_remove(&qp);
+	queue_remove(&srq);
+	queue_add(&qp, &cap, false, SITE_NONE);
+	return 0;
+}
+
+static struct ibv_sge entry_of(uint32_t offset, uint32_t bytes)
+{
+	return (struct ibv_sge){.addr = (uintptr_t)memory + offset, .length = bytes, .lkey = LKEY};
+}
+
+static int send_bytes(uint32_t offset, uint32_t bytes, unsigned flags)
+{
+	struct ibv_sge entry = entry_of(offset, bytes);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &entry, .num_sge = 1, .send_flags = flags};
+	struct ibv_send_wr *bad;
+
+	return hook_post_send(&qp, &wr, &bad);
+}
+
+static void receive_bytes(uint32_t offset, uint32_t bytes, uint64_t wr_id)
+{
+	struct ibv_sge entry = entry_of(offset, bytes);
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &entry, .num_sge = 1};
+	struct ibv_recv_wr *bad;
+
+	assert_int_equal(hook_post_receive(&qp, &wr, &bad), 0);
+}
+
+static void complete_one(enum ibv_wc_opcode opcode, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	completion = (struct ibv_wc){.opcode = opcode, .status = status, .qp_num = QPN};
+	assert_int_equal(hook_poll(&cq, 1, &wc), 1);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static void source_that_is_untouched_is_not_reported(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[8]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	memory[0]++;
+	assert_int_equal(reports(), 0);
+}
+
+static void source_that_is_written_is_reported(void **state)
+{
+	static const uint32_t lengths[] = {1, 8, 13, 64, 4096};
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		assert_int_equal(send_bytes(0, lengths[i], IBV_SEND_SIGNALED), 0);
+		memory[lengths[i] - 1]++;
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+		assert_int_equal(counts[KIND_SOURCE_CHANGED], i + 1);
+	}
+}
+
+static void unsignaled_source_is_in_use_until_a_later_completion(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, 0), 0);
+	assert_int_equal(send_bytes(64, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
+}
+
+static void inline_source_is_free_after_the_post(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+}
+
+static void flushed_source_is_not_reported(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(reports(), 0);
+}
+
+static void source_that_a_receive_may_write_is_not_reported(void **state)
+{
+	(void)state;
+	receive_bytes(4, 64, 1);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[4]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+}
+
+static void source_that_a_receive_has_written_is_not_reported(void **state)
+{
+	(void)state;
+	receive_bytes(4, 64, 0);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[4]++;
+	complete_one(IBV_WC_RECV, IBV_WC_SUCCESS);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+	/* The receive request is complete, so it does not excuse a later write. */
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[4]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
+}
+
+static void source_that_a_peer_may_write_is_not_reported(void **state)
+{
+	(void)state;
+	regions_make(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+}
+
+static void full_check_looks_at_each_byte(void **state)
+{
+	(void)state;
+	for (int is_full = 0; is_full < 2; is_full++) {
+		check_is_full = is_full;
+		assert_int_equal(send_bytes(0, 4000, IBV_SEND_SIGNALED), 0);
+		memory[OUTSIDE_OF_SAMPLES]++;
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+		assert_int_equal(counts[KIND_SOURCE_CHANGED], is_full);
+	}
+}
+
+static void refused_request_is_not_in_use(void **state)
+{
+	struct region *region = region_of(&mr);
+
+	(void)state;
+	room = 0;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), ENOMEM);
+	request_report_users(KIND_MEMORY_FREED, region->start, region->bytes, "free()", 1);
+	assert_int_equal(reports(), 0);
+}
+
+static void memory_in_use_is_reported_until_the_completion(void **state)
+{
+	(void)state;
+	receive_bytes(0, 64, 0);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory + 64, 64, "free()", 1);
+	assert_int_equal(reports(), 0);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory + 63, 1, "free()", 1);
+	assert_int_equal(counts[KIND_MEMORY_FREED], 1);
+	qp_state = IBV_QPS_ERR;
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	qp_state = IBV_QPS_RTS;
+	complete_one(IBV_WC_RECV, IBV_WC_SUCCESS);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	assert_int_equal(counts[KIND_MEMORY_FREED], 1);
+}
+
+static void shared_receives_with_one_number_are_not_told_apart(void **state)
+{
+	struct ibv_sge entry = entry_of(0, 64);
+	struct ibv_recv_wr wr = {.sg_list = &entry, .num_sge = 1}, *bad;
+
+	(void)state;
+	queue_add_shared(&srq, DEPTH, 1, SITE_NONE);
+	assert_int_equal(hook_post_shared(&srq, &wr, &bad), 0);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	assert_int_equal(reports(), 1);
+	assert_int_equal(hook_post_shared(&srq, &wr, &bad), 0);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	assert_int_equal(reports(), 1);
+}
+
+static void entry_outside_of_its_region_is_reported(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(MEMORY_BYTES - 8, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(reports(), 0);
+	assert_int_equal(send_bytes(MEMORY_BYTES - 8, 9, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(counts[KIND_ENTRY_OUT_OF_BOUNDS], 1);
+	region_remove(region_of(&mr), SITE_NONE);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(counts[KIND_ENTRY_DEREGISTERED], 1);
+}
+
+static void full_queue_without_a_signal_is_reported(void **state)
+{
+	(void)state;
+	room = 1;
+	assert_int_equal(send_bytes(0, 8, 0), 0);
+	assert_int_equal(send_bytes(0, 8, 0), ENOMEM);
+	assert_int_equal(counts[KIND_NEVER_SIGNALED], 1);
+}
+
+static void full_queue_is_reported_if_it_was_never_polled(void **state)
+{
+	(void)state;
+	room = 2;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), ENOMEM);
+	assert_int_equal(counts[KIND_NEVER_POLLED], 1);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), ENOMEM);
+	assert_int_equal(reports(), 1);
+}
+
+static void destroyed_object_is_reported(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	queue_remove(&qp);
+	object_remove(&qp, SITE_NONE);
+	assert_int_equal(send_bytes(0, 8, 0), EINVAL);
+	assert_int_equal(counts[KIND_OBJECT_DESTROYED], 1);
+	object_remove(&cq, SITE_NONE);
+	assert_int_equal(hook_poll(&cq, 1, &wc), -1);
+	assert_int_equal(counts[KIND_OBJECT_DESTROYED], 2);
+}
+
+static void objects_of_the_parent_are_reported(void **state)
+{
+	(void)state;
+	objects_inherit();
+	assert_int_equal(send_bytes(0, 8, 0), EINVAL);
+	assert_int_equal(counts[KIND_OBJECT_INHERITED], 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(source_that_is_untouched_is_not_reported, set_up),
+		cmocka_unit_test_setup(source_that_is_written_is_reported, set_up),
+		cmocka_unit_test_setup(
+			unsignaled_source_is_in_use_until_a_later_completion, set_up),
+		cmocka_unit_test_setup(inline_source_is_free_after_the_post, set_up),
+		cmocka_unit_test_setup(flushed_source_is_not_reported, set_up),
+		cmocka_unit_test_setup(source_that_a_receive_may_write_is_not_reported, set_up),
+		cmocka_unit_test_setup(source_that_a_receive_has_written_is_not_reported, set_up),
+		cmocka_unit_test_setup(source_that_a_peer_may_write_is_not_reported, set_up),
+		cmocka_unit_test_setup(full_check_looks_at_each_byte, set_up),
+		cmocka_unit_test_setup(refused_request_is_not_in_use, set_up),
+		cmocka_unit_test_setup(memory_in_use_is_reported_until_the_completion, set_up),
+		cmocka_unit_test_setup(shared_receives_with_one_number_are_not_told_apart, set_up),
+		cmocka_unit_test_setup(entry_outside_of_its_region_is_reported, set_up),
+		cmocka_unit_test_setup(full_queue_without_a_signal_is_reported, set_up),
+		cmocka_unit_test_setup(full_queue_is_reported_if_it_was_never_polled, set_up),
+		cmocka_unit_test_setup(destroyed_object_is_reported, set_up),
+		cmocka_unit_test_setup(objects_of_the_parent_are_reported, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
