@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -275,36 +276,61 @@ static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid
 	return port && (!has_lid || lid == asked_lid) && (!has_gid || port_has_gid(port, &gid));
 }
 
-static void paths_from(const struct subnet *subnet, const struct sa_path *query, uint64_t mask,
-	uint16_t slid, struct manager_records *records)
+/* The LIDs that may be an end of the path. The caller frees them; NULL: there is no memory. */
+static uint32_t ends_find(const struct subnet *subnet, bool has_lid, uint16_t asked_lid,
+	bool has_gid, const uint8_t gid[16], uint16_t **ret_lids)
 {
+	const uint32_t last = subnet->manager->lid_last;
+	uint16_t *lids = malloc((last + 1) * sizeof(*lids));
+	uint32_t count = 0;
+
+	*ret_lids = lids;
+	if (!lids)
+		return 0;
+	for (uint32_t lid = 1; lid <= last; lid++)
+		if (end_is_asked(subnet, (uint16_t)lid, has_lid, asked_lid, has_gid, gid))
+			lids[count++] = (uint16_t)lid;
+	return count;
+}
+
+/* The paths from each source to each destination, or to a group. */
+static void paths_add(const struct subnet *subnet, const struct sa_path *asked, uint64_t mask,
+	const uint16_t *slids, uint32_t source_count, const uint16_t *dlids, uint32_t dest_count,
+	struct manager_records *records)
+{
+	const struct manager_group *group = NULL;
 	struct gid dgid;
 
-	memcpy(dgid.raw, query->dgid, sizeof(dgid.raw));
-	if (mask & sa_mask_path_dgid && gid_is_multicast(&dgid)) {
-		const struct manager_group *group = manager_find_group(subnet->manager, &dgid);
-
+	memcpy(dgid.raw, asked->dgid, sizeof(dgid.raw));
+	if (mask & sa_mask_path_dgid && gid_is_multicast(&dgid))
+		group = manager_find_group(subnet->manager, &dgid);
+	for (uint32_t i = 0; i < source_count; i++) {
 		if (group)
-			group_path_add(subnet, query, group, slid, records);
-		return;
+			group_path_add(subnet, asked, group, slids[i], records);
+		for (uint32_t k = 0; k < dest_count && !records->is_too_long; k++)
+			path_add(subnet, asked, mask, slids[i], dlids[k], records);
 	}
-	for (uint32_t dlid = 1; dlid <= subnet->manager->lid_last; dlid++)
-		if (end_is_asked(subnet, (uint16_t)dlid, mask & sa_mask_path_dlid, query->dlid,
-			    mask & sa_mask_path_dgid, query->dgid))
-			path_add(subnet, query, mask, slid, (uint16_t)dlid, records);
 }
 
 uint16_t manager_paths_get(
 	struct subnet *subnet, const struct manager_query *query, struct manager_records *records)
 {
 	const uint64_t mask = query->component_mask;
+	uint32_t source_count, dest_count;
+	uint16_t *slids, *dlids;
 	struct sa_path asked;
 
 	sa_path_decode(&asked, query->record);
-	for (uint32_t slid = 1; slid <= subnet->manager->lid_last; slid++)
-		if (end_is_asked(subnet, (uint16_t)slid, mask & sa_mask_path_slid, asked.slid,
-			    mask & sa_mask_path_sgid, asked.sgid))
-			paths_from(subnet, &asked, mask, (uint16_t)slid, records);
+	source_count = ends_find(subnet, mask & sa_mask_path_slid, asked.slid,
+		mask & sa_mask_path_sgid, asked.sgid, &slids);
+	dest_count = ends_find(subnet, mask & sa_mask_path_dlid, asked.dlid,
+		mask & sa_mask_path_dgid, asked.dgid, &dlids);
+	if (slids && dlids)
+		paths_add(subnet, &asked, mask, slids, source_count, dlids, dest_count, records);
+	free(slids);
+	free(dlids);
+	if (!slids || !dlids)
+		return SA_STATUS_NO_RESOURCES;
 	/* Any path will do for a Get. */
 	if (query->method == MAD_METHOD_GET && records->count > 1)
 		records->count = 1;

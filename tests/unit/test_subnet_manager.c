@@ -204,6 +204,31 @@ static struct gid port_gid(const struct fixture *fixture, uint32_t node)
 	return gid;
 }
 
+static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
+{
+	struct sa_mc_member member = {
+		.mgid = {0xff, 0x12, [15] = 9},
+		.qkey = 0x1234,
+		.pkey = 0xffff,
+		.join_state = SA_JOIN_FULL,
+	};
+	const struct gid gid = port_gid(fixture, node);
+	uint8_t record[SA_MC_MEMBER_BYTES];
+	const uint8_t *answer;
+
+	memcpy(member.port_gid, gid.raw, 16);
+	sa_mc_member_encode(&member, record);
+	answer = sa_ask(fixture, node, method, SA_ATTRIBUTE_MC_MEMBER,
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
+			sa_mask_mc_member_traffic_class | sa_mask_mc_member_pkey |
+			sa_mask_mc_member_sl | sa_mask_mc_member_flow_label |
+			sa_mask_mc_member_join_state,
+		record, sizeof(record));
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
+	return member;
+}
+
 static void path_of_two_gids_has_their_lids(void **state)
 {
 	static struct fixture fixture;
@@ -228,6 +253,28 @@ static void path_of_two_gids_has_their_lids(void **state)
 	assert_int_equal(path.mtu, 5);
 	assert_int_equal(path.rate, 16); /* 4xEDR: 100 Gbit/s */
 	assert_int_equal(path.pkey, 0xffff);
+	fixture_done(&fixture);
+}
+
+static void path_to_a_group_has_its_lid(void **state)
+{
+	static struct fixture fixture;
+	struct sa_path path = {.dgid = {0xff, 0x12, [15] = 9}};
+	uint8_t record[SA_PATH_BYTES];
+	struct sa_mc_member group;
+	const uint8_t *answer;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	group = group_ask(&fixture, H3, MAD_METHOD_SET);
+	path.slid = fixture_lid(&fixture, H1);
+	sa_path_encode(&path, record);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_PATH,
+		sa_mask_path_slid | sa_mask_path_dgid, record, sizeof(record));
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_path_decode(&path, answer + SA_DATA_OFFSET);
+	assert_int_equal(path.dlid, group.mlid);
+	assert_int_equal(path.mtu, group.mtu);
 	fixture_done(&fixture);
 }
 
@@ -263,31 +310,6 @@ static void table_of_nodes_comes_in_segments(void **state)
 	assert_int_equal(rmpp.segment, 1);
 	assert_int_equal(rmpp.length, 6 * 112 + 4 * SA_HEADER_BYTES);
 	fixture_done(&fixture);
-}
-
-static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
-{
-	struct sa_mc_member member = {
-		.mgid = {0xff, 0x12, [15] = 9},
-		.qkey = 0x1234,
-		.pkey = 0xffff,
-		.join_state = SA_JOIN_FULL,
-	};
-	const struct gid gid = port_gid(fixture, node);
-	uint8_t record[SA_MC_MEMBER_BYTES];
-	const uint8_t *answer;
-
-	memcpy(member.port_gid, gid.raw, 16);
-	sa_mc_member_encode(&member, record);
-	answer = sa_ask(fixture, node, method, SA_ATTRIBUTE_MC_MEMBER,
-		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
-			sa_mask_mc_member_traffic_class | sa_mask_mc_member_pkey |
-			sa_mask_mc_member_sl | sa_mask_mc_member_flow_label |
-			sa_mask_mc_member_join_state,
-		record, sizeof(record));
-	assert_int_equal(get_be16(answer + 4), 0);
-	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
-	return member;
 }
 
 /* Another manager does not tell the embedded one about its groups. */
@@ -360,6 +382,7 @@ int main(void)
 		cmocka_unit_test(manager_steps_back_while_an_adapter_has_one),
 		cmocka_unit_test(user_hears_of_its_ports),
 		cmocka_unit_test(path_of_two_gids_has_their_lids),
+		cmocka_unit_test(path_to_a_group_has_its_lid),
 		cmocka_unit_test(path_to_nobody_has_no_record),
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
 		cmocka_unit_test(service_records_are_refused),
