@@ -73,8 +73,9 @@ static uint16_t get_switch_info(const struct subnet_node *node, uint8_t *data)
 	return MAD_STATUS_OK;
 }
 
-static uint16_t get_port_info(
-	struct subnet_node *node, uint32_t in_port, uint32_t number, uint64_t m_key, uint8_t *data)
+/* The M_Key is a secret of the manager that knows it, or has just set it (IBTA 14.2.4). */
+static uint16_t get_port_info(struct subnet_node *node, uint32_t in_port, uint32_t number,
+	bool knows_m_key, uint8_t *data)
 {
 	const struct node_port *port = sma_port(node, in_port, number);
 	struct ib_port_info info;
@@ -83,7 +84,7 @@ static uint16_t get_port_info(
 		return MAD_STATUS_INVALID_VALUE;
 	info = port->info;
 	info.local_port = (uint8_t)in_port;
-	if (info.m_key_protect && info.m_key != m_key)
+	if (info.m_key_protect && !knows_m_key)
 		info.m_key = 0;
 	ib_port_info_encode(&info, data);
 	return MAD_STATUS_OK;
@@ -162,7 +163,7 @@ static uint16_t get_multicast(const struct subnet_node *node, uint32_t modifier,
 }
 
 static uint16_t attribute_get(struct subnet_node *node, uint32_t in_port,
-	const struct mad_header *header, uint64_t m_key, uint8_t *data)
+	const struct mad_header *header, bool knows_m_key, uint8_t *data)
 {
 	const uint32_t modifier = header->attribute_modifier;
 
@@ -178,7 +179,7 @@ static uint16_t attribute_get(struct subnet_node *node, uint32_t in_port,
 	case SM_ATTRIBUTE_GUID_INFO:
 		return get_guid_info(node, in_port, modifier, data);
 	case SM_ATTRIBUTE_PORT_INFO:
-		return get_port_info(node, in_port, modifier & PORT_NUMBER_MASK, m_key, data);
+		return get_port_info(node, in_port, modifier & PORT_NUMBER_MASK, knows_m_key, data);
 	case SM_ATTRIBUTE_PKEY_TABLE:
 		return get_pkey_table(node, in_port, modifier, data);
 	case SM_ATTRIBUTE_SL_TO_VL:
@@ -218,7 +219,9 @@ bool sma_answer(struct subnet *subnet, uint32_t node, uint32_t in_port, uint16_t
 	if (header.method == MAD_METHOD_SET)
 		status = sma_set(subnet, node, in_port, &header, mad + SMP_DATA);
 	if (status == MAD_STATUS_OK)
-		status = attribute_get(at, in_port, &header, m_key, mad + SMP_DATA);
+		status = attribute_get(at, in_port, &header,
+			header.method == MAD_METHOD_SET || port->info.m_key == m_key,
+			mad + SMP_DATA);
 	smp_turn(mad, status);
 	return true;
 }

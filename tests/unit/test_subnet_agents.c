@@ -360,6 +360,29 @@ static void get_of_a_protected_port_needs_the_m_key_until_its_lease_ends(void **
 	fixture_done(&fixture);
 }
 
+/* OpenSM takes the M_Key from the response, and uses it from then on. */
+static void manager_that_sets_the_m_key_sees_it_in_the_response(void **state)
+{
+	static struct fixture fixture;
+	struct smp_request request = {
+		.method = MAD_METHOD_SET, .attribute_id = SM_ATTRIBUTE_PORT_INFO, .path = "\1\2"};
+	struct ib_port_info info;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, false);
+	info = *fixture_port(&fixture, H2, 1).info;
+	info.port_state = info.port_physical_state = 0;
+	to_m_key(&info);
+	info.m_key_protect = 1;
+	ib_port_info_encode(&info, request.data);
+	assert_int_equal(get_be64(fixture_smp(&fixture, &request) + SMP_DATA), M_KEY);
+	request.method = MAD_METHOD_GET;
+	assert_int_equal(get_be64(fixture_smp(&fixture, &request) + SMP_DATA), 0);
+	request.m_key = M_KEY;
+	assert_int_equal(get_be64(fixture_smp(&fixture, &request) + SMP_DATA), M_KEY);
+	fixture_done(&fixture);
+}
+
 /* --- counters --- */
 
 /* A request to the PMA of a node from h1. */
@@ -465,6 +488,7 @@ int main(void)
 		cmocka_unit_test(first_guid_of_a_port_cannot_be_set),
 		cmocka_unit_test(set_without_the_m_key_changes_nothing),
 		cmocka_unit_test(get_of_a_protected_port_needs_the_m_key_until_its_lease_ends),
+		cmocka_unit_test(manager_that_sets_the_m_key_sees_it_in_the_response),
 		cmocka_unit_test(port_counters_are_those_of_the_frames_that_crossed),
 		cmocka_unit_test(port_counters_are_cleared_as_selected),
 		cmocka_unit_test(frames_of_a_bad_cable_are_dropped_and_counted),
