@@ -41,7 +41,7 @@ static const char two_switches[] = "Switch 4 \"s1\"\n"
 
 enum { S1, S2, H1, H2, H3, H4 };
 
-enum { DELIVERED_MAX = 64, EVENTS_MAX = 256 };
+enum { DELIVERED_MAX = 64, EVENTS_MAX = 256, TRACED_NODES = 512, TRACED_PORTS = 64 };
 
 struct delivered {
 	uint32_t node;
@@ -56,6 +56,10 @@ struct fixture {
 	uint32_t delivered_count;
 	uint32_t event_count;
 	uint32_t traced; /* frames that crossed a cable */
+	struct {
+		uint64_t frames;
+		uint64_t words;
+	} log[TRACED_NODES][TRACED_PORTS]; /* of them, by the port that sent them */
 	struct delivered delivered[DELIVERED_MAX];
 	struct {
 		uint32_t node;
@@ -88,8 +92,13 @@ static void fixture_event(void *context, uint32_t node, uint32_t port, enum subn
 static void fixture_trace(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
-	(void)node, (void)port, (void)frame, (void)frame_bytes;
-	((struct fixture *)context)->traced++;
+	struct fixture *fixture = context;
+
+	(void)frame;
+	assert_true(node < TRACED_NODES && port < TRACED_PORTS);
+	fixture->traced++;
+	fixture->log[node][port].frames++;
+	fixture->log[node][port].words += frame_bytes / 4;
 }
 
 /* Without a manager no port is active. */

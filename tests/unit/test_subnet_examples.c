@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In each example of a subnet, each host reaches each other host. */
+/*
+ * In each example of a subnet, each host reaches each other host, and the ports count what a log of
+ * all frames has.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,6 +57,30 @@ static void frame_send(uint32_t from, uint32_t to)
 	assert_int_equal(fixture.delivered[0].node, to);
 }
 
+/* Each port has counted what the log says: what it sent, and what its neighbour sent. */
+static void counters_check(void)
+{
+	for (uint32_t node = 0; node < subnet_node_count(fixture.subnet); node++) {
+		struct subnet_node_view view;
+
+		subnet_node(fixture.subnet, node, &view);
+		for (uint32_t port = 1; port <= view.port_count; port++) {
+			const struct subnet_port_view at = fixture_port(&fixture, node, port);
+
+			assert_int_equal(
+				at.counters->port_xmit_packets, fixture.log[node][port].frames);
+			assert_int_equal(
+				at.counters->port_xmit_data, fixture.log[node][port].words);
+			if (at.peer_node == TOPOLOGY_NO_NODE)
+				continue;
+			assert_int_equal(at.counters->port_rcv_packets,
+				fixture.log[at.peer_node][at.peer_port].frames);
+			assert_int_equal(at.counters->port_rcv_data,
+				fixture.log[at.peer_node][at.peer_port].words);
+		}
+	}
+}
+
 /* Returns the number of hosts. */
 static uint32_t all_pairs_check(const char *text)
 {
@@ -68,6 +95,7 @@ static uint32_t all_pairs_check(const char *text)
 			if (node_is_host(to))
 				frame_send(from, to);
 	}
+	counters_check();
 	return hosts;
 }
 
