@@ -360,7 +360,10 @@ static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
 	node->multicast[mlid - LID_MULTICAST_FIRST][port / 64] |= 1ull << port % 64;
 }
 
-/* Connect a member to the first switch, along the tree of the sweep. */
+/*
+ * Connect a member to the first switch, along the tree of the sweep. A send-only member gets nothing
+ * (IBTA 15.2.5.17), but its switch knows the group.
+ */
 static void member_route(struct sweep *sweep, uint16_t mlid, const struct manager_member *member)
 {
 	struct subnet *subnet = sweep->subnet;
@@ -373,11 +376,14 @@ static void member_route(struct sweep *sweep, uint16_t mlid, const struct manage
 	} else if (!link_is_up(at) || sweep->order[node] == NOT_REACHED) {
 		return;
 	}
+	if (!(member->join_state & (SA_JOIN_FULL | SA_JOIN_NON)))
+		port = NO_PORT;
 	while (true) {
 		const uint32_t order = sweep->order[node];
 		const struct node_port *up;
 
-		mask_add(&subnet->nodes[node], mlid, port);
+		if (port != NO_PORT)
+			mask_add(&subnet->nodes[node], mlid, port);
 		if (order == 0)
 			return;
 		mask_add(&subnet->nodes[node], mlid, sweep->parent_port[order]);

@@ -189,7 +189,8 @@ static const uint8_t *sa_ask(struct fixture *fixture, uint32_t node, uint8_t met
 
 	mad_header_encode(&header, mad);
 	sa_header_encode(&sa, mad);
-	memcpy(mad + SA_DATA_OFFSET, record, record_bytes);
+	if (record_bytes)
+		memcpy(mad + SA_DATA_OFFSET, record, record_bytes);
 	fixture_send_mad(fixture, node, &frame, mad);
 	return fixture_last_mad(fixture, node, NULL);
 }
@@ -204,13 +205,14 @@ static struct gid port_gid(const struct fixture *fixture, uint32_t node)
 	return gid;
 }
 
-static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
+static struct sa_mc_member group_ask_as(
+	struct fixture *fixture, uint32_t node, uint8_t method, uint8_t join_state)
 {
 	struct sa_mc_member member = {
 		.mgid = {0xff, 0x12, [15] = 9},
 		.qkey = 0x1234,
 		.pkey = 0xffff,
-		.join_state = SA_JOIN_FULL,
+		.join_state = join_state,
 	};
 	const struct gid gid = port_gid(fixture, node);
 	uint8_t record[SA_MC_MEMBER_BYTES];
@@ -227,6 +229,11 @@ static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uin
 	assert_int_equal(get_be16(answer + 4), 0);
 	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
 	return member;
+}
+
+static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uint8_t method)
+{
+	return group_ask_as(fixture, node, method, SA_JOIN_FULL);
 }
 
 static void path_of_two_gids_has_their_lids(void **state)
@@ -371,6 +378,25 @@ static void group_reaches_its_members_once_each(void **state)
 	fixture_done(&fixture);
 }
 
+static void send_only_member_sends_and_gets_nothing(void **state)
+{
+	static struct fixture fixture;
+	uint16_t mlid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	mlid = group_ask(&fixture, H1, MAD_METHOD_SET).mlid;
+	data_send(&fixture, H3, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 1); /* h3's own: its switch has no group */
+	group_ask_as(&fixture, H3, MAD_METHOD_SET, SA_JOIN_SEND_ONLY);
+	data_send(&fixture, H3, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 2);
+	assert_int_equal(fixture.delivered[0].node, H1);
+	data_send(&fixture, H1, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 1);
+	fixture_done(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +413,7 @@ int main(void)
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
 		cmocka_unit_test(service_records_are_refused),
 		cmocka_unit_test(groups_are_joined_again_after_another_manager),
+		cmocka_unit_test(send_only_member_sends_and_gets_nothing),
 		cmocka_unit_test(group_reaches_its_members_once_each),
 	};
 
