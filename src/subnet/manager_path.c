@@ -72,7 +72,7 @@ static uint32_t port_mbps(const struct subnet *subnet, uint32_t node, uint32_t p
 
 struct gid manager_port_gid(const struct node_port *port)
 {
-	struct gid gid;
+	struct gid gid = {{0}};
 
 	put_be64(gid.raw, port->info.gid_prefix);
 	put_be64(gid.raw + 8, port->guids[0]);
