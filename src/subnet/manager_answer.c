@@ -10,14 +10,7 @@ enum {
 	QUERIES_MAX = 256, /* that wait within one call of the subnet */
 	TIMEOUT_MS = 1000,
 	RETRIES = 4,
-	RESP_TIME = 16,
-	CAPABILITY_MASK_MATCH = 1 << 13, /* of ClassPortInfo: see below */
 };
-
-/* In a modifier: ports have all bits of the query's CapabilityMask, and may have more. */
-#define MODIFIER_MASK_MATCH 0x80000000u
-/* The bit of the CapabilityMask in the component mask of a PortInfoRecord (IBTA 15.2.5.3). */
-#define COMPONENT_CAPABILITY_MASK (1u << 7)
 
 struct waiting_query {
 	struct mad_address from;
@@ -61,139 +54,6 @@ uint8_t *manager_records_add(struct manager_records *records)
 	return to;
 }
 
-/* Have a node's agent answer a Get, as it would on the wire. */
-static bool attribute_read(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t attribute,
-	uint32_t modifier, uint8_t data[SMP_DATA_BYTES])
-{
-	const struct mad_header header = {
-		.base_version = MAD_BASE_VERSION,
-		.management_class = MAD_CLASS_SUBN_LID_ROUTED,
-		.class_version = 1,
-		.method = MAD_METHOD_GET,
-		.attribute_id = attribute,
-		.attribute_modifier = modifier,
-	};
-	const struct node_port *end = node_end_port(&subnet->nodes[node], port);
-	uint8_t mad[MAD_BYTES] = {0};
-
-	mad_header_encode(&header, mad);
-	put_be64(mad + SMP_M_KEY, end->info.m_key);
-	if (!sma_answer(subnet, node, port, 0, mad))
-		return false;
-	memcpy(data, mad + SMP_DATA, SMP_DATA_BYTES);
-	return true;
-}
-
-static void nodes_get(
-	struct subnet *subnet, const struct manager_query *query, struct manager_records *records)
-{
-	struct sa_node asked;
-
-	sa_node_decode(&asked, query->record);
-	for (uint32_t lid = 1; lid <= subnet->manager->lid_last; lid++) {
-		const struct manager_lid *at = &subnet->manager->lids[lid];
-		uint8_t bytes[SA_NODE_BYTES] = {0}, data[SMP_DATA_BYTES];
-		struct sa_node record;
-		uint8_t *to;
-
-		if (!at->node ||
-			!attribute_read(
-				subnet, at->node - 1, at->port, SM_ATTRIBUTE_NODE_INFO, 0, data))
-			continue;
-		put_be16(bytes, (uint16_t)lid);
-		memcpy(bytes + 4, data, IB_NODE_INFO_BYTES);
-		memcpy(bytes + 44, subnet->nodes[at->node - 1].description, SMP_DATA_BYTES);
-		sa_node_decode(&record, bytes);
-		if (!sa_node_matches(&record, &asked, query->component_mask))
-			continue;
-		to = manager_records_add(records);
-		if (to)
-			memcpy(to, bytes, sizeof(bytes));
-	}
-}
-
-/* Has the port the CapabilityMask of the query? */
-static bool capabilities_match(
-	const struct manager_query *query, const uint8_t *asked_bytes, const uint8_t *bytes)
-{
-	struct ib_port_info asked, info;
-
-	if (!(query->component_mask & COMPONENT_CAPABILITY_MASK))
-		return true;
-	ib_port_info_decode(&asked, asked_bytes);
-	ib_port_info_decode(&info, bytes);
-	if (query->modifier & MODIFIER_MASK_MATCH)
-		return !(asked.capability_mask & ~info.capability_mask);
-	return asked.capability_mask == info.capability_mask;
-}
-
-static void port_info_add(struct subnet *subnet, const struct manager_query *query, uint16_t lid,
-	const struct manager_lid *at, uint32_t port, struct manager_records *records)
-{
-	struct sa_port_info asked, record = {.lid = lid, .port = (uint8_t)port};
-	uint8_t *to;
-
-	sa_port_info_decode(&asked, query->record);
-	if (!sa_port_info_matches(&record, &asked, query->component_mask) ||
-		!attribute_read(
-			subnet, at->node - 1, at->port, SM_ATTRIBUTE_PORT_INFO, port, record.info))
-		return;
-	if (!capabilities_match(query, asked.info, record.info))
-		return;
-	/* The M_Key is the manager's secret (IBTA 15.2.5.3). */
-	memset(record.info, 0, 8);
-	to = manager_records_add(records);
-	if (to)
-		sa_port_info_encode(&record, to);
-}
-
-static void port_infos_get(
-	struct subnet *subnet, const struct manager_query *query, struct manager_records *records)
-{
-	for (uint32_t lid = 1; lid <= subnet->manager->lid_last; lid++) {
-		const struct manager_lid *at = &subnet->manager->lids[lid];
-		uint32_t last;
-
-		if (!at->node)
-			continue;
-		last = at->port ? at->port : subnet->nodes[at->node - 1].port_count;
-		for (uint32_t port = at->port; port <= last; port++)
-			port_info_add(subnet, query, (uint16_t)lid, at, port, records);
-	}
-}
-
-static void sm_info_get(struct subnet *subnet, struct manager_records *records)
-{
-	const struct subnet_manager *manager = subnet->manager;
-	const struct ib_sm_info info = {
-		.guid = subnet->nodes[manager->node].guid,
-		.act_count = manager->act_count,
-		.state = (uint8_t)manager->state,
-	};
-	struct sa_sm_info record = {
-		.lid = subnet->nodes[manager->node].ports[manager->port].info.lid,
-	};
-	uint8_t *to = manager_records_add(records);
-
-	ib_sm_info_encode(&info, record.info);
-	if (to)
-		sa_sm_info_encode(&record, to);
-}
-
-static void class_port_info_get(struct manager_records *records)
-{
-	const struct ib_class_port_info info = {
-		.base_version = MAD_BASE_VERSION,
-		.class_version = SA_CLASS_VERSION,
-		.capability_mask = CAPABILITY_MASK_MATCH,
-		.resp_time = RESP_TIME,
-	};
-	uint8_t *to = manager_records_add(records);
-
-	if (to)
-		ib_class_port_info_encode(&info, to);
-}
-
 /* --- queries --- */
 
 static uint32_t record_bytes(uint16_t attribute_id)
@@ -220,24 +80,9 @@ static uint16_t query_execute(
 		return manager_groups_answer(subnet, query, records);
 	if (!is_get)
 		return MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE;
-	switch (query->attribute_id) {
-	case SA_ATTRIBUTE_CLASS_PORT_INFO:
-		class_port_info_get(records);
-		return MAD_STATUS_OK;
-	case SA_ATTRIBUTE_NODE:
-		nodes_get(subnet, query, records);
-		return MAD_STATUS_OK;
-	case SA_ATTRIBUTE_PORT_INFO:
-		port_infos_get(subnet, query, records);
-		return MAD_STATUS_OK;
-	case SA_ATTRIBUTE_SM_INFO:
-		sm_info_get(subnet, records);
-		return MAD_STATUS_OK;
-	case SA_ATTRIBUTE_PATH:
+	if (query->attribute_id == SA_ATTRIBUTE_PATH)
 		return manager_paths_get(subnet, query, records);
-	default:
-		return MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE;
-	}
+	return manager_records_get(subnet, query, records);
 }
 
 /* How many records a Get may have: exactly one. */

@@ -94,7 +94,9 @@ struct manager_records {
 /* Room for one more record, zeroed; NULL: none is left. */
 uint8_t *manager_records_add(struct manager_records *records);
 
-/* Both answer by records and a status. */
+/* All answer by records and a status. */
+uint16_t manager_records_get(
+	struct subnet *subnet, const struct manager_query *query, struct manager_records *records);
 uint16_t manager_paths_get(
 	struct subnet *subnet, const struct manager_query *query, struct manager_records *records);
 uint16_t manager_groups_answer(

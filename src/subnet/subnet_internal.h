@@ -13,7 +13,8 @@
  *	pma.c		the agent of performance management
  *	trap.c		traps
  *	manager.c	the embedded subnet manager; manager_route.c: its routes;
- *			manager_answer.c: its answers as subnet administrator
+ *			manager_answer.c: its answers as subnet administrator, of which
+ *			manager_record.c, manager_path.c and manager_group.c have the records
  */
 
 #include "subnet/subnet.h"

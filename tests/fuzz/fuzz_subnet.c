@@ -94,7 +94,8 @@ static void port_info_fill(const struct subnet *subnet, const uint8_t *step, uin
 /* A query for a path or a group, with GIDs that exist. */
 static void query_fill(const struct subnet *subnet, const uint8_t *step, uint8_t *mad)
 {
-	static const uint8_t attributes[] = {0x01, 0x11, 0x12, 0x18, 0x31, 0x35, 0x38, 0x38, 0x38};
+	static const uint8_t attributes[] = {
+		0x01, 0x11, 0x12, 0x14, 0x15, 0x18, 0x20, 0x30, 0x31, 0x33, 0x35, 0x38, 0x38, 0x38};
 	const uint8_t attribute = attributes[step[5] % sizeof(attributes)];
 	uint8_t *record = mad + SA_DATA_OFFSET;
 	const struct sa_header sa = {.component_mask = attribute == 0x38

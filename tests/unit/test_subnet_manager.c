@@ -344,6 +344,42 @@ static void groups_are_joined_again_after_another_manager(void **state)
 	fixture_done(&fixture);
 }
 
+static void records_of_links_and_tables_are_those_of_the_nodes(void **state)
+{
+	static struct fixture fixture;
+	struct sa_link link = {.from_port = 1};
+	struct sa_linear linear = {0};
+	struct sa_pkey pkey = {.port = 4};
+	uint8_t record[SA_PKEY_BYTES];
+	const uint8_t *answer;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	link.from_lid = fixture_lid(&fixture, H3);
+	sa_link_encode(&link, record);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_LINK,
+		sa_mask_link_from_lid | sa_mask_link_from_port, record, SA_LINK_BYTES);
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_link_decode(&link, answer + SA_DATA_OFFSET);
+	assert_int_equal(link.to_port, 1);
+	assert_int_equal(link.to_lid, fixture_lid(&fixture, S2));
+	linear.lid = fixture_lid(&fixture, S2);
+	sa_linear_encode(&linear, record);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_LINEAR, sa_mask_linear_lid,
+		record, SA_LINEAR_BYTES);
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_linear_decode(&linear, answer + SA_DATA_OFFSET);
+	assert_int_equal(linear.table[fixture_lid(&fixture, H3)], 1);
+	pkey.lid = fixture_lid(&fixture, S1);
+	sa_pkey_encode(&pkey, record);
+	answer = sa_ask(&fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_PKEY,
+		sa_mask_pkey_lid | sa_mask_pkey_port, record, SA_PKEY_BYTES);
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_pkey_decode(&pkey, answer + SA_DATA_OFFSET);
+	assert_int_equal(get_be16(pkey.table), 0xffff);
+	fixture_done(&fixture);
+}
+
 static void service_records_are_refused(void **state)
 {
 	static struct fixture fixture;
@@ -411,6 +447,7 @@ int main(void)
 		cmocka_unit_test(path_to_a_group_has_its_lid),
 		cmocka_unit_test(path_to_nobody_has_no_record),
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
+		cmocka_unit_test(records_of_links_and_tables_are_those_of_the_nodes),
 		cmocka_unit_test(service_records_are_refused),
 		cmocka_unit_test(groups_are_joined_again_after_another_manager),
 		cmocka_unit_test(send_only_member_sends_and_gets_nothing),
