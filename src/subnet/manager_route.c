@@ -361,8 +361,8 @@ static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
 }
 
 /*
- * Connect a member to the first switch, along the tree of the sweep. A send-only member gets nothing
- * (IBTA 15.2.5.17), but its switch knows the group.
+ * Connect a member to the first switch, along the tree of the sweep. A send-only member gets
+ * nothing (IBTA 15.2.5.17), but its switch knows the group.
  */
 static void member_route(struct sweep *sweep, uint16_t mlid, const struct manager_member *member)
 {
