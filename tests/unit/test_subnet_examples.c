@@ -137,10 +137,21 @@ static void hosts_of_a_fat_tree_reach_each_other_by_all_cables(void **state)
 	fixture_done(&fixture);
 }
 
+static void hosts_of_a_torus_reach_each_other(void **state)
+{
+	FILE *program = example_open("torus", true);
+
+	(void)state;
+	assert_int_equal(all_pairs_check(text_read(program)), 27);
+	assert_int_equal(pclose(program), 0);
+	fixture_done(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hosts_of_each_file_reach_each_other),
+		cmocka_unit_test(hosts_of_a_torus_reach_each_other),
 		cmocka_unit_test(hosts_of_a_fat_tree_reach_each_other_by_all_cables),
 	};
 
