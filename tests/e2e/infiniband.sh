@@ -86,6 +86,15 @@ shows 'the subnet manager' 'SMINFO_MASTER' sminfo
 host host1 ibstat | grep -q 'Capability mask: 0x[0-9a-f]*[2367abef]$' || fail "IsSM: $(host host1 ibstat)"
 host host2 ibstat | grep -q 'Capability mask: 0x[0-9a-f]*[014589cd]$' || fail "no SM: $(host host2 ibstat)"
 
+# A view of /sys needs root or user namespaces; without it ibstatus finds no device.
+if "$urnic" run --view --fabric "$name:host2" -- true 2>/dev/null; then
+	"$urnic" run --view --fabric "$name:host2" -- ibstatus ibp0 >"$files/out" 2>&1 ||
+		fail "ibstatus: $(cat "$files/out")"
+	grep -q "base lid:.*0x$(printf %x "$(lid_of host2)")\$" "$files/out" &&
+		grep -q 'state:.*4: ACTIVE' "$files/out" && grep -q 'rate:.*40 Gb/sec (4X QDR)' "$files/out" ||
+		fail "ibstatus: $(cat "$files/out")"
+fi
+
 # --- the topology comes back ---
 
 host host3 ibnetdiscover >"$files/discovered" 2>&1 || fail "ibnetdiscover: $(cat "$files/discovered")"

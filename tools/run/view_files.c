@@ -15,6 +15,7 @@
 #include "front/verbs/abi.h"
 #include "run/view.h"
 #include "run/view_counters.h"
+#include "run/view_fabric.h"
 
 /*
  * Values of a kernel's abi_version: IB_USER_VERBS_ABI_VERSION, and, for each device, that of a
@@ -44,8 +45,7 @@ static int make_parents(int directory, const char *path)
 	return 0;
 }
 
-/* Write an attribute file in the form of sysfs: one line. */
-static int write_line(int directory, const char *path, const char *value)
+int view_write_line(int directory, const char *path, const char *value)
 {
 	int result = make_parents(directory, path);
 	int fd;
@@ -68,7 +68,7 @@ static int write_attribute(int directory, const struct device_facts *device, con
 	snprintf(sysfs_path, sizeof(sysfs_path), VIEW_DEVICES "/%s", device->name);
 	if (ibv_read_sysfs_file(sysfs_path, path, value, sizeof(value)) < 0)
 		return -ENODEV;
-	return write_line(directory, path, value);
+	return view_write_line(directory, path, value);
 }
 
 static int write_gid(int directory, const struct device_facts *device, uint32_t index)
@@ -121,10 +121,10 @@ static int fill_device(int directory, const struct device_facts *device)
 static int fill_char_device(int directory, const struct device_facts *device)
 {
 	char target[PATH_MAX];
-	int result = write_line(directory, "ibdev", device->name);
+	int result = view_write_line(directory, "ibdev", device->name);
 
 	if (result == 0)
-		result = write_line(directory, "abi_version", DRIVER_ABI_VERSION);
+		result = view_write_line(directory, "abi_version", DRIVER_ABI_VERSION);
 	snprintf(target, sizeof(target), VIEW_DEVICES "/%s/device", device->name);
 	if (result == 0 && symlinkat(target, directory, "device") < 0)
 		result = -errno;
@@ -165,7 +165,7 @@ int view_write_files(void)
 
 	if (result < 0)
 		return result;
-	result = write_line(AT_FDCWD, VIEW_CHAR_DEVICES "/abi_version", VERBS_ABI_VERSION);
+	result = view_write_line(AT_FDCWD, VIEW_CHAR_DEVICES "/abi_version", VERBS_ABI_VERSION);
 	for (uint32_t i = 0; i < count && result == 0; i++) {
 		const struct device_facts *device = &devices[i];
 
@@ -177,6 +177,8 @@ int view_write_files(void)
 			result = link_node(device);
 	}
 	free(devices);
+	if (result == 0)
+		result = view_fabric_write();
 	if (result == 0)
 		view_counters_keep();
 	return result;

@@ -9,7 +9,7 @@
 
 #include "base/arith.h"
 #include "base/version.h"
-#include "fabricd/fabric_name.h"
+#include "fabricd/fabric_rate.h"
 #include "front/umad/abi.h"
 #include "os/log.h"
 #include "os/setting.h"
@@ -84,22 +84,6 @@ int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 
 /* --- ports --- */
 
-/* The signalling rate in Gb/s, as Linux shows it: without a fraction. */
-static unsigned port_rate(const struct attach_port *info)
-{
-	static const unsigned tenths_ext[] = {[1] = 140, [2] = 250, [4] = 500, [8] = 1000};
-	static const unsigned tenths[] = {[1] = 25, [2] = 50, [4] = 100};
-	static const unsigned lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
-	unsigned width = info->link_width < ARRAY_COUNT(lanes) ? lanes[info->link_width] : 0;
-	unsigned speed = 0;
-
-	if (info->link_speed_ext > 0 && info->link_speed_ext < ARRAY_COUNT(tenths_ext))
-		speed = tenths_ext[info->link_speed_ext];
-	else if (info->link_speed < ARRAY_COUNT(tenths))
-		speed = tenths[info->link_speed];
-	return width * speed / 10;
-}
-
 static int port_fill(uint32_t number, const struct attach_port *info, umad_port_t *port)
 {
 	uint16_t *pkeys = calloc(info->pkey_count ? info->pkey_count : 1, sizeof(*pkeys));
@@ -114,7 +98,7 @@ static int port_fill(uint32_t number, const struct attach_port *info, umad_port_
 		.sm_sl = info->sm_sl,
 		.state = info->state,
 		.phys_state = info->phys_state,
-		.rate = port_rate(info),
+		.rate = fabric_rate_of(info).tenths / 10,
 		.capmask = htobe32(info->capability_mask),
 		.gid_prefix = htobe64(info->gid_prefix),
 		.port_guid = htobe64(info->guid),
