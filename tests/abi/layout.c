@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <infiniband/umad.h>
 #include <infiniband/verbs.h>
 
 struct row {

@@ -19,7 +19,7 @@
 #include "run/view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--fabric [NAME:]NODE] [--view | --no-view] [--rsocket] [--check]\n"
+	"usage: urnic run [--fabric HOST] [--view | --no-view] [--rsocket] [--check]\n"
 	"                 [--report FILE] [--suppress FILE] [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
@@ -32,9 +32,10 @@ const char command_run_help[] =
 	"pass --view. Without the view, a line on standard error says so. In the view `rdma link show`\n"
 	"of iproute2 lists urnic's devices, too.\n"
 	"\n"
-	"  --fabric [NAME:]NODE\n"
-	"               run PROGRAM on the host NODE of an InfiniBand fabric, which `urnic fabric up`\n"
-	"               is. PROGRAM sees this host's adapter. NAME is the fabric's (\"default\").\n"
+	"  --fabric HOST\n"
+	"               run PROGRAM on a host of an InfiniBand fabric, which `urnic fabric up` is.\n"
+	"               PROGRAM sees this host's adapter. HOST is its name or GUID, behind the fabric's\n"
+	"               name and a colon if that is not \"default\".\n"
 	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
 	"               the view other users' files then belong to nobody, and set-user-id programs\n"
 	"               run as you.\n"
