@@ -189,6 +189,28 @@ fabric jump 2>"$files/out" && fail 'a word that is not there'
 grep -q 'no command "jump"' "$files/out" || fail "jump: $(cat "$files/out")"
 fabric clients | grep -q 'on "host1": .* 1 of MADs' || fail "clients: $(fabric clients)"
 
+# --- the subnet manager inside steps back for OpenSM, and takes over when OpenSM is killed ---
+
+inside=$name-sm
+"$urnic" fabric up --name "$inside" "$topology" >"$files/up" &
+pids="$pids $!"
+await 'the second fabric does not come up' is_up
+# master_is GUID: the node GUID of the master subnet manager.
+master_is() {
+	timeout 240 "$urnic" run --no-view --fabric "$inside:host2" -- sminfo >"$files/out" 2>&1 &&
+		grep -q "sm guid 0x$1.*SMINFO_MASTER" "$files/out"
+}
+guid_of() {
+	"$urnic" fabric --name "$inside" dump "$1" | sed -n '1s/.* guid 0x0*\([0-9a-f]*\).*/\1/p'
+}
+await 'the manager inside is not the master' master_is "$(guid_of spine)"
+timeout 240 "$urnic" run --no-view --fabric "$inside:host1" -- opensm -f "$files/second.log" >/dev/null 2>&1 &
+pids="$pids $!"
+# Its port GUID is the node GUID and 1.
+await 'OpenSM does not become the master' master_is "$(guid_of host1 | sed 's/0$/1/')"
+kill -KILL "$("$urnic" fabric --name "$inside" clients | sed -n 's/process \([0-9]*\) on "host1".*/\1/p')"
+await 'the manager inside does not take over' master_is "$(guid_of spine)"
+
 # --- the end ---
 
 kill $up
