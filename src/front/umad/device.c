@@ -14,8 +14,7 @@
 #include "os/log.h"
 #include "os/setting.h"
 
-#define LINK_LAYER  "InfiniBand"
-#define DEVICE_NAME "ibp0" /* as in libibverbs */
+#define LINK_LAYER "InfiniBand"
 
 enum { NODE_TYPE_CA = 1, PORT_STATE_ACTIVE = 4 };
 

@@ -9,6 +9,9 @@
 
 #include "fabricd/fabric_client.h"
 
+/* The name of the adapter, the same as in libibverbs. */
+#define DEVICE_NAME "ibp0"
+
 /*
  * Make a connection to the node, for the caller, who closes it. Returns 0; -ENODEV without a
  * fabric, also when it does not answer; or another -errno. The first failure is logged.
