@@ -18,7 +18,7 @@ enum {
 	EVENTS_PER_TURN = 64,
 	/* How long the loop looks at channels without sleep, after the last frame. */
 	SPIN_NS = 50000,
-	/* Turns of the loop without a look at descriptors, while frames flow. */
+	/* Turns of the loop without a look at descriptors, while it looks at channels. */
 	TURNS_PER_POLL = 32,
 	ARRIVALS_MAX = 1 << 16,
 };
@@ -158,7 +158,7 @@ int fabric_server_turn(struct fabric_server *server)
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
 	channels_wake(server);
-	if (frames == 0 || server->turn++ % TURNS_PER_POLL == 0)
+	if (server->turn++ % TURNS_PER_POLL == 0)
 		rc = descriptors_poll(server, 0);
 	return rc < 0 ? rc : frames > 0;
 }
