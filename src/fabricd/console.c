@@ -8,6 +8,7 @@
  *	relink "NODE"[PORT]              connect the ends of a cut cable again
  *	error "NODE"[PORT] RATE [ATTRIBUTE]
  *	dump ["NODE"]                    the nodes, their ports, counters of the process
+ *	dump --json                      the same for programs
  *	route FROM-LID TO-LID            the way of packets between two LIDs
  *	clients                          the processes that are attached
  */
@@ -286,6 +287,10 @@ static int command_dump(struct console *console)
 	struct place_of_node place;
 	int rc;
 
+	if (console->word_count > 0 && strcmp(console->words[0], "--json") == 0) {
+		console_json_print(console->server, console->out);
+		return 0;
+	}
 	if (console->word_count > 0) {
 		rc = place_parse(console, console->words[0], &place);
 		if (rc)

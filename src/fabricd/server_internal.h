@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "agent/place.h"
@@ -255,5 +256,10 @@ void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *
 
 /* Run a command. Returns a memfd with its output, or -errno with a sentence. */
 int console_run(struct fabric_server *server, char *command, char why[ATTACH_TEXT_BYTES]);
+
+/* --- console_json.c --- */
+
+/* Print the nodes, their ports and counters. */
+void console_json_print(const struct fabric_server *server, FILE *out);
 
 #endif

@@ -139,6 +139,9 @@ shows 'a path by name' "dlid\.+$(lid_of host5)$" saquery -p --src-to-dst host2:h
 host host2 saquery PR >"$files/out" 2>&1 || fail "all paths: $(tail -n 3 "$files/out")"
 [ "$(grep -c 'dlid\.' "$files/out")" -ge 81 ] || fail "$(grep -c 'dlid\.' "$files/out") of 81 paths"
 
+fabric dump --json >"$files/json" || fail 'dump --json'
+matches_schema fabric <"$files/json"
+
 # --- the other diagnostics ---
 
 shows 'counters' 'PortXmitPkts:\.+[1-9]' perfquery "$(lid_of host4)" 1
