@@ -72,8 +72,7 @@ int attach_mad_receive(
 	struct iovec pieces[] = {{ret_mad, sizeof(*ret_mad)}, {bytes, room}};
 	struct passed_fds fds;
 	int message_flags, rc = 0;
-	ssize_t count =
-		fd_pass_receive(socket, pieces, 2, 1, &fds, &message_flags, flags);
+	ssize_t count = fd_pass_receive(socket, pieces, 2, 1, &fds, &message_flags, flags);
 
 	if (count < 0)
 		return (int)count;

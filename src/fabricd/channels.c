@@ -57,8 +57,8 @@ static int memory_create(struct attach_frames **ret_shared)
 		return -errno;
 	if (ftruncate(fd, sizeof(**ret_shared)) == 0 &&
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		shared = mmap(NULL, sizeof(**ret_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			0);
+		shared =
+			mmap(NULL, sizeof(**ret_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (shared == MAP_FAILED) {
 		close(fd);
 		return -ENOMEM;
@@ -336,8 +336,7 @@ void channels_wake(struct fabric_server *server)
 bool channels_wait_begin(struct fabric_server *server)
 {
 	list_for_each(channel, &server->channels, struct channel, server_link)
-		atomic_store_explicit(
-			&channel->shared->is_fabric_waiting, 1, memory_order_relaxed);
+		atomic_store_explicit(&channel->shared->is_fabric_waiting, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(channel, &server->channels, struct channel, server_link) {
 		const struct record_ring *ring = &channel->shared->to_fabric;

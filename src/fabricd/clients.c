@@ -99,8 +99,7 @@ static int request_agent_remove(
 	struct client *client, struct attach_message *message, struct answer_fds *fds)
 {
 	(void)fds;
-	return opening_agent_remove(
-		client, message->agent.opening, message->agent.agent.id);
+	return opening_agent_remove(client, message->agent.opening, message->agent.agent.id);
 }
 
 static int request_issm_path(
@@ -215,8 +214,7 @@ static bool client_answer(
 	struct client *client, const struct attach_message *message, struct answer_fds *fds)
 {
 	struct iovec piece = {(void *)(uintptr_t)message, sizeof(*message)};
-	int rc = fd_pass_send(
-		client->watch.fd, &piece, 1, fds->fds, fds->count, MSG_DONTWAIT);
+	int rc = fd_pass_send(client->watch.fd, &piece, 1, fds->fds, fds->count, MSG_DONTWAIT);
 
 	for (uint32_t i = 0; i < fds->to_close; i++)
 		close(fds->fds[i]);
@@ -246,8 +244,7 @@ static bool client_receive(struct client *client)
 	struct iovec piece = {&message, sizeof(message)};
 	struct passed_fds fds;
 	int flags;
-	ssize_t bytes = fd_pass_receive(
-		client->watch.fd, &piece, 1, 1, &fds, &flags, MSG_DONTWAIT);
+	ssize_t bytes = fd_pass_receive(client->watch.fd, &piece, 1, 1, &fds, &flags, MSG_DONTWAIT);
 
 	if (bytes < 0)
 		return bytes == -EAGAIN;

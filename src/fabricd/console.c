@@ -114,8 +114,8 @@ static int cable_result(const struct console *console, const struct place_of_nod
 		return console_refuse(console, rc, "\"%s\" has no port %u with a cable",
 			node_name(console, place->node), place->port);
 	if (rc)
-		return console_refuse(console, rc, "\"%s\": %s", node_name(console, place->node),
-			strerror(-rc));
+		return console_refuse(
+			console, rc, "\"%s\": %s", node_name(console, place->node), strerror(-rc));
 	return 0;
 }
 
@@ -199,8 +199,8 @@ static int command_error(struct console *console)
 		!text_number_or_hex(console->words[2], 0, UINT16_MAX, &attribute))
 		return console_refuse(
 			console, -EINVAL, "\"%s\" is no attribute ID", console->words[2]);
-	rc = subnet_port_error_rate(console->server->subnet, place.node, place.port, per_million,
-		(uint16_t)attribute);
+	rc = subnet_port_error_rate(
+		console->server->subnet, place.node, place.port, per_million, (uint16_t)attribute);
 	return cable_result(console, &place, rc);
 }
 
@@ -229,9 +229,9 @@ static void dump_port(struct console *console, uint32_t node, uint32_t number)
 		fprintf(console->out, " lid %u lmc %u smlid %u", port.info->lid, port.info->lmc,
 			port.info->sm_lid);
 	if (port.peer_node != TOPOLOGY_NO_NODE)
-		fprintf(console->out, " -> \"%s\"[%u] %ux%s%s",
-			node_name(console, port.peer_node), port.peer_port, port.width,
-			speed_name(port.speed), port.is_cut ? ", cut" : "");
+		fprintf(console->out, " -> \"%s\"[%u] %ux%s%s", node_name(console, port.peer_node),
+			port.peer_port, port.width, speed_name(port.speed),
+			port.is_cut ? ", cut" : "");
 	fprintf(console->out, "; %llu packets out, %llu in",
 		(unsigned long long)port.counters->port_xmit_packets,
 		(unsigned long long)port.counters->port_rcv_packets);
@@ -253,13 +253,13 @@ static void dump_mads(struct console *console, const struct server_port *port)
 	if (!port->mads)
 		return;
 	counters = mad_port_counters(port->mads);
-	fprintf(console->out, "  [%u]\tMADs: %llu sent, %llu received, %llu retried, %llu timed out, "
-			      "%llu unmatched, %llu malformed, %llu aborted\n",
+	fprintf(console->out,
+		"  [%u]\tMADs: %llu sent, %llu received, %llu retried, %llu timed out, "
+		"%llu unmatched, %llu malformed, %llu aborted\n",
 		port->number, (unsigned long long)counters->sent,
 		(unsigned long long)counters->received, (unsigned long long)counters->retried,
 		(unsigned long long)counters->timed_out,
-		(unsigned long long)(counters->unmatched_requests +
-			counters->unmatched_responses),
+		(unsigned long long)(counters->unmatched_requests + counters->unmatched_responses),
 		(unsigned long long)counters->malformed, (unsigned long long)counters->aborted);
 }
 
@@ -345,8 +345,8 @@ static int command_route(struct console *console)
 		!text_number_or_hex(console->words[1], 1, UINT16_MAX, &to_lid))
 		return console_refuse(console, -EINVAL, "route needs two LIDs");
 	if (!lid_find(console, from_lid, &at) || !lid_find(console, to_lid, &to))
-		return console_refuse(console, -ENOENT, "no port has LID %u or LID %u", from_lid,
-			to_lid);
+		return console_refuse(
+			console, -ENOENT, "no port has LID %u or LID %u", from_lid, to_lid);
 	out = at.port;
 	for (unsigned hop = 0; hop < ROUTE_HOPS_MAX; hop++) {
 		subnet_node(subnet, at.node, &node);
@@ -408,8 +408,8 @@ static int command_run(struct console *console, char *text)
 			console->words[console->word_count++] = word;
 		}
 		if (console->word_count < commands[i].words_min)
-			return console_refuse(console, -EINVAL, "%s needs %u words", name,
-				commands[i].words_min);
+			return console_refuse(
+				console, -EINVAL, "%s needs %u words", name, commands[i].words_min);
 		return commands[i].run(console);
 	}
 	return console_refuse(console, -EINVAL,

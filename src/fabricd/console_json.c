@@ -29,7 +29,7 @@ static void counters_print(FILE *out, const struct subnet_counters *counters)
 	const char *separator = "";
 
 	fputs("\"counters\": {", out);
-#define SUBNET_COUNTER(name, sentence)                                                          \
+#define SUBNET_COUNTER(name, sentence)                                                        \
 	fprintf(out, "%s\"" #name "\": %llu", separator, (unsigned long long)counters->name); \
 	separator = ", ";
 #include "subnet/counter.def"
@@ -49,8 +49,7 @@ static void peer_print(
 	fputs("\"cable\": {\"node\": ", out);
 	string_print(out, node_name(server, port->peer_node));
 	fprintf(out, ", \"port\": %u, \"width\": %u, \"speed\": \"%s\", \"is_cut\": %s}, ",
-		port->peer_port, port->width, speeds[port->speed],
-		port->is_cut ? "true" : "false");
+		port->peer_port, port->width, speeds[port->speed], port->is_cut ? "true" : "false");
 }
 
 static void port_print(

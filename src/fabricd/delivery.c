@@ -26,8 +26,8 @@ static void deliver_multicast(struct fabric_server *server, uint32_t node, uint3
 			channel_put(leases[lease], port, frame, bytes);
 }
 
-static uint16_t pkey_index_of(struct fabric_server *server, uint32_t node, uint32_t port,
-	uint16_t pkey)
+static uint16_t pkey_index_of(
+	struct fabric_server *server, uint32_t node, uint32_t port, uint16_t pkey)
 {
 	struct subnet_port_view view;
 
@@ -39,8 +39,8 @@ static uint16_t pkey_index_of(struct fabric_server *server, uint32_t node, uint3
 	return 0;
 }
 
-static void arrival_fill(struct fabric_server *server, struct arrival *arrival,
-	const struct mad_frame *frame)
+static void arrival_fill(
+	struct fabric_server *server, struct arrival *arrival, const struct mad_frame *frame)
 {
 	struct subnet_port_view view;
 	uint8_t path_mask = 0;
@@ -91,8 +91,8 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 		server->counters.mads_dropped++;
 }
 
-void server_deliver(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
-	uint32_t frame_bytes)
+void server_deliver(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
 	struct fabric_server *server = context;
 	struct channel **leases = server->nodes[node].leases;
@@ -130,8 +130,8 @@ static void own_gid(const struct subnet_port_view *view, uint8_t index, struct g
 	put_be64(ret_gid->raw + 8, view->guids[index < view->guid_count ? index : 0]);
 }
 
-void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
-	const uint8_t mad[MAD_BYTES])
+void server_transmit(
+	void *context, uint32_t own_qpn, const struct mad_address *to, const uint8_t mad[MAD_BYTES])
 {
 	struct server_port *port = context;
 	struct fabric_server *server = port->server;

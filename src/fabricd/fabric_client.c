@@ -31,8 +31,7 @@ static int message_receive(int socket, struct attach_message *message, struct pa
 {
 	struct iovec piece = {message, sizeof(*message)};
 	int flags;
-	ssize_t bytes =
-		fd_pass_receive(socket, &piece, 1, ATTACH_DESCRIPTORS_MAX, fds, &flags, 0);
+	ssize_t bytes = fd_pass_receive(socket, &piece, 1, ATTACH_DESCRIPTORS_MAX, fds, &flags, 0);
 
 	if (bytes < 0)
 		return (int)bytes;
@@ -95,8 +94,7 @@ static struct fabric_client *client_create(int socket)
 	return client;
 }
 
-static int client_hello(
-	struct fabric_client *client, const char *node, char why[ATTACH_TEXT_BYTES])
+static int client_hello(struct fabric_client *client, const char *node, char why[ATTACH_TEXT_BYTES])
 {
 	struct attach_message message = {.type = ATTACH_HELLO};
 	int rc;
@@ -109,7 +107,8 @@ static int client_hello(
 		return 0;
 	}
 	if (rc == -EPROTO)
-		snprintf(why, ATTACH_TEXT_BYTES, "the fabric's process is another version of urnic");
+		snprintf(
+			why, ATTACH_TEXT_BYTES, "the fabric's process is another version of urnic");
 	else
 		memcpy(why, message.text, ATTACH_TEXT_BYTES);
 	return rc;
@@ -128,8 +127,8 @@ int fabric_client_open(
 		snprintf(why, ATTACH_TEXT_BYTES, "a node is named as [FABRIC:]NODE");
 		return -EINVAL;
 	}
-	socket = place_connect_as(PLACE_FABRIC, fabric_name_number(place.fabric), PLACE_OWN,
-		CONNECT_WAIT_MS, path);
+	socket = place_connect_as(
+		PLACE_FABRIC, fabric_name_number(place.fabric), PLACE_OWN, CONNECT_WAIT_MS, path);
 	if (socket < 0) {
 		snprintf(why, ATTACH_TEXT_BYTES, "no fabric \"%s\" runs: %s", place.fabric,
 			strerror(-socket));

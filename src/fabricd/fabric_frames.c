@@ -22,8 +22,8 @@ struct fabric_frames {
 
 static int frames_map(struct fabric_frames *frames, int memory)
 {
-	void *shared = mmap(NULL, sizeof(*frames->shared), PROT_READ | PROT_WRITE, MAP_SHARED,
-		memory, 0);
+	void *shared =
+		mmap(NULL, sizeof(*frames->shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 
 	if (shared == MAP_FAILED)
 		return -errno;

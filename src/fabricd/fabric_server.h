@@ -28,7 +28,8 @@ struct fabric_server_settings {
  * Returns 0; -EADDRINUSE when a fabric of this name runs; or another -errno.
  */
 int fabric_server_create(const struct fabric_server_settings *settings,
-	const struct subnet_topology *topology, struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES]);
+	const struct subnet_topology *topology, struct fabric_server **ret_server,
+	char why[ATTACH_TEXT_BYTES]);
 
 /* Serve until SIGINT or SIGTERM. Returns 0 or -errno. */
 int fabric_server_run(struct fabric_server *server);

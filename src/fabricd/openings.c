@@ -54,8 +54,7 @@ static void waiting_send(struct opening *opening)
 
 static void mad_wait(struct opening *opening, const struct attach_mad *mad, const uint8_t *bytes)
 {
-	struct waiting_mad *waiting =
-		opening->waiting_bytes + mad->mad_bytes > OPENING_BYTES_MAX
+	struct waiting_mad *waiting = opening->waiting_bytes + mad->mad_bytes > OPENING_BYTES_MAX
 		? NULL
 		: malloc(sizeof(*waiting) + mad->mad_bytes);
 
@@ -148,8 +147,9 @@ static void mad_send(struct opening *opening, const struct attach_mad *mad)
 		.flow_label = mad->flow_label,
 		.gid = mad->gid};
 
-	if (!agent || mad_agent_send(agent->agent, &to, server->message, mad->mad_bytes,
-			      mad->timeout_ms, mad->retries, server->now_ns) != 0)
+	if (!agent ||
+		mad_agent_send(agent->agent, &to, server->message, mad->mad_bytes, mad->timeout_ms,
+			mad->retries, server->now_ns) != 0)
 		server->counters.mads_malformed++;
 	server_arrivals_run(server);
 }

@@ -46,8 +46,7 @@ void server_arrivals_run(struct fabric_server *server)
 {
 	while (!list_is_empty(&server->arrivals)) {
 		struct arrival *arrival = list_first(&server->arrivals, struct arrival, link);
-		struct server_port *port =
-			server_port_find(server, arrival->node, arrival->port);
+		struct server_port *port = server_port_find(server, arrival->node, arrival->port);
 
 		list_remove(&arrival->link);
 		server->arrival_count--;
@@ -235,7 +234,8 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 }
 
 int fabric_server_create(const struct fabric_server_settings *settings,
-	const struct subnet_topology *topology, struct fabric_server **ret_server, char why[ATTACH_TEXT_BYTES])
+	const struct subnet_topology *topology, struct fabric_server **ret_server,
+	char why[ATTACH_TEXT_BYTES])
 {
 	struct fabric_server *server = calloc(1, sizeof(*server));
 	int rc;

@@ -245,8 +245,8 @@ void channels_wait_end(struct fabric_server *server);
 /* --- delivery.c --- */
 
 /* The functions of struct subnet_user. */
-void server_deliver(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
-	uint32_t frame_bytes);
+void server_deliver(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes);
 void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event event);
 /* A struct mad_calls function; the context is a struct server_port. */
 void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,

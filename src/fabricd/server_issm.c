@@ -46,8 +46,8 @@ int issm_path(struct server_port *port, char ret_path[ATTACH_TEXT_BYTES])
 	if (fd < 0)
 		return -errno;
 	close(fd);
-	port->issm_watch = inotify_add_watch(
-		port->server->issm_watch.fd, ret_path, IN_OPEN | IN_CLOSE);
+	port->issm_watch =
+		inotify_add_watch(port->server->issm_watch.fd, ret_path, IN_OPEN | IN_CLOSE);
 	return port->issm_watch < 0 ? -errno : 0;
 }
 

@@ -113,8 +113,8 @@ struct mad_receive {
 /* Give a new timer a place in the heap, or take the place back. Returns 0 or -ENOMEM. */
 int mad_timer_init(struct mad_layer *layer, struct mad_timer *timer, enum mad_timer_kind kind);
 void mad_timer_done(struct mad_layer *layer, struct mad_timer *timer);
-void mad_timer_set(struct mad_layer *layer, struct mad_timer *timer, uint64_t now_ns,
-	uint64_t timeout_ms);
+void mad_timer_set(
+	struct mad_layer *layer, struct mad_timer *timer, uint64_t now_ns, uint64_t timeout_ms);
 
 /* Send one MAD from the port. */
 void mad_port_transmit(struct mad_port *port, uint32_t own_qpn, const struct mad_address *to,
@@ -129,8 +129,8 @@ struct mad_agent *mad_agent_find(
 /* The request that a response answers, or NULL. */
 struct mad_send *mad_send_find_request(struct mad_agent *agent, const struct mad_header *response);
 /* The message by RMPP that an ACK, STOP or ABORT is about, or NULL. */
-struct mad_send *mad_send_find_message(struct mad_agent *agent, const struct mad_header *header,
-	const struct mad_address *from);
+struct mad_send *mad_send_find_message(
+	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from);
 void mad_send_destroy(struct mad_send *send);
 /* Give a request or message back to its agent with status ETIMEDOUT, and destroy it. */
 void mad_send_give_up(struct mad_send *send);
@@ -170,8 +170,8 @@ struct mad_receive *rmpp_receive_segment(struct mad_agent *agent, uint32_t own_q
 uint32_t rmpp_receive_bytes(const struct mad_receive *receive);
 void rmpp_receive_delivered(struct mad_receive *receive);
 /* The sender has aborted the message. */
-void rmpp_receive_aborted(struct mad_agent *agent, const struct mad_header *header,
-	const struct mad_address *from);
+void rmpp_receive_aborted(
+	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from);
 void rmpp_receive_destroy(struct mad_receive *receive);
 void rmpp_receive_expire(struct mad_receive *receive);
 

@@ -150,8 +150,7 @@ static void receive_segment(struct mad_agent *agent, uint32_t own_qpn,
 
 	if (!receive)
 		return;
-	deliver_message(
-		agent, from, header, receive->bytes, rmpp_receive_bytes(receive));
+	deliver_message(agent, from, header, receive->bytes, rmpp_receive_bytes(receive));
 	rmpp_receive_delivered(receive);
 }
 

@@ -17,8 +17,8 @@ struct mad_send *mad_send_find_request(struct mad_agent *agent, const struct mad
 	return NULL;
 }
 
-struct mad_send *mad_send_find_message(struct mad_agent *agent, const struct mad_header *header,
-	const struct mad_address *from)
+struct mad_send *mad_send_find_message(
+	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from)
 {
 	list_for_each(send, &agent->sends, struct mad_send, link)
 		if (send->segment_count > 0 &&
@@ -140,8 +140,8 @@ int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const 
 	if (count > MAD_BYTES && !is_segmented)
 		return -EINVAL;
 	if (!is_response) {
-		header.transaction_id = (uint64_t)agent->number << 32 |
-			(header.transaction_id & UINT32_MAX);
+		header.transaction_id =
+			(uint64_t)agent->number << 32 | (header.transaction_id & UINT32_MAX);
 		if (is_duplicate(agent, &header))
 			return -EINVAL;
 	} else {

@@ -14,8 +14,8 @@ static uint32_t data_offset(const struct mad_receive *receive)
 	return rmpp_data_offset(receive->header.management_class);
 }
 
-static struct mad_receive *receive_find(struct mad_agent *agent, const struct mad_header *header,
-	const struct mad_address *from)
+static struct mad_receive *receive_find(
+	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from)
 {
 	list_for_each(receive, &agent->receives, struct mad_receive, link)
 		if (receive->header.transaction_id == header->transaction_id &&
@@ -124,8 +124,7 @@ static bool is_last_too_early(const struct mad_receive *receive, uint32_t segmen
 {
 	uint32_t beyond = segment - receive->segment_acked;
 
-	return segment < receive->segment_acked ||
-		(beyond < 64 && receive->beyond >> beyond != 0);
+	return segment < receive->segment_acked || (beyond < 64 && receive->beyond >> beyond != 0);
 }
 
 /* IBTA 13.6.2: flags, segment number and payload length have to agree. */
@@ -138,8 +137,10 @@ static enum rmpp_status segment_check(
 		return RMPP_STATUS_BAD_STATUS;
 	if (rmpp->segment == 0 || (rmpp->segment == 1) != ((rmpp->flags & RMPP_FIRST) != 0))
 		return RMPP_STATUS_FIRST_SEGMENT;
-	if (receive->segment_last && (rmpp->segment > receive->segment_last ||
-		(rmpp->segment == receive->segment_last) != ((rmpp->flags & RMPP_LAST) != 0)))
+	if (receive->segment_last &&
+		(rmpp->segment > receive->segment_last ||
+			(rmpp->segment == receive->segment_last) !=
+				((rmpp->flags & RMPP_LAST) != 0)))
 		return RMPP_STATUS_LAST_LENGTH;
 	if (rmpp->flags & RMPP_LAST &&
 		(rmpp->length < headers || rmpp->length > RMPP_SEGMENT_BYTES ||
@@ -170,8 +171,7 @@ static void request_hold(struct mad_agent *agent, const struct mad_header *heade
 		mad_header_is_response(header) ? mad_send_find_request(agent, header) : NULL;
 
 	if (request)
-		mad_timer_set(
-			agent->port->layer, &request->timer, now_ns, request->timeout_ms);
+		mad_timer_set(agent->port->layer, &request->timer, now_ns, request->timeout_ms);
 }
 
 /* The message is here. Keep it for a while, for copies of its segments that are on the way. */
@@ -218,8 +218,7 @@ static bool segment_is_here(const struct mad_receive *receive, uint32_t segment)
 {
 	uint32_t beyond = segment - receive->segment_acked - 1;
 
-	return segment <= receive->segment_acked ||
-		(beyond < 64 && receive->beyond >> beyond & 1);
+	return segment <= receive->segment_acked || (beyond < 64 && receive->beyond >> beyond & 1);
 }
 
 /* The message to which a segment belongs; NULL: none, and none begins with it. */
@@ -285,8 +284,8 @@ void rmpp_receive_delivered(struct mad_receive *receive)
 	receive->room = 0;
 }
 
-void rmpp_receive_aborted(struct mad_agent *agent, const struct mad_header *header,
-	const struct mad_address *from)
+void rmpp_receive_aborted(
+	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from)
 {
 	struct mad_receive *receive = receive_find(agent, header, from);
 

@@ -72,8 +72,8 @@ static void segment_encode(const struct mad_send *send, uint32_t segment, uint8_
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns)
 {
 	struct mad_agent *agent = send->agent;
-	uint32_t last = send->window_last < send->segment_count ? send->window_last
-								: send->segment_count;
+	uint32_t last =
+		send->window_last < send->segment_count ? send->window_last : send->segment_count;
 	uint8_t mad[MAD_BYTES];
 
 	mad_timer_set(agent->port->layer, &send->timer, now_ns, RMPP_ACK_TIMEOUT_MS);
@@ -90,8 +90,7 @@ void rmpp_send_again(struct mad_send *send, uint64_t now_ns)
 		send->segment_sent = send->segment_count - 1;
 		send->window_last = send->segment_count;
 		rmpp_send_more(send, now_ns);
-		mad_timer_set(
-			send->agent->port->layer, &send->timer, now_ns, send->timeout_ms);
+		mad_timer_set(send->agent->port->layer, &send->timer, now_ns, send->timeout_ms);
 		return;
 	}
 	send->segment_sent = send->segment_acked;

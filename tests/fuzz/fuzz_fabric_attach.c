@@ -64,8 +64,7 @@ static void fds_keep(struct passed_fds *fds, uint32_t type)
 {
 	int fd;
 
-	if (type == ATTACH_FRAMES_OPEN && fds->count == 3 &&
-		client.channel_count < CHANNELS_MAX) {
+	if (type == ATTACH_FRAMES_OPEN && fds->count == 3 && client.channel_count < CHANNELS_MAX) {
 		void *shared = mmap(NULL, sizeof(struct attach_frames), PROT_READ | PROT_WRITE,
 			MAP_SHARED, fds->fds[0], 0);
 
@@ -94,9 +93,9 @@ static void answers_read(void)
 
 static void request_send(const uint8_t *step)
 {
-	static const char *const texts[] = {
-		"a", "b", "s", "", "dump", "link \"a\"[1] \"b\"[1]", "error a[1] 5 0x15", "route 1 2",
-		"unlink s", "relink s[1]", "clients", "\"\"[", "0x1", "unlink \"a\"[9999999999]"};
+	static const char *const texts[] = {"a", "b", "s", "", "dump", "link \"a\"[1] \"b\"[1]",
+		"error a[1] 5 0x15", "route 1 2", "unlink s", "relink s[1]", "clients", "\"\"[",
+		"0x1", "unlink \"a\"[9999999999]"};
 	struct attach_message message;
 	uint32_t bytes = step[1] == 255 ? step[2] : (uint32_t)sizeof(message);
 	struct iovec piece = {&message, bytes};

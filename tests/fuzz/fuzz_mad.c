@@ -25,15 +25,14 @@ static uint32_t queued;
 static struct mad_port *ports[PORTS];
 static uint64_t delivered, sent;
 
-static void queue_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
-	const uint8_t mad[MAD_BYTES])
+static void queue_transmit(
+	void *context, uint32_t own_qpn, const struct mad_address *to, const uint8_t mad[MAD_BYTES])
 {
 	struct crossing *crossing = &queue[queued % QUEUE_MAX];
 
 	if (queued < QUEUE_MAX)
 		queued++;
-	*crossing = (struct crossing){
-		.to = context == &ports[0], .qpn = own_qpn, .from = *to};
+	*crossing = (struct crossing){.to = context == &ports[0], .qpn = own_qpn, .from = *to};
 	crossing->from.lid = (uint16_t)((context == &ports[1]) + 1);
 	memcpy(crossing->mad, mad, MAD_BYTES);
 }
@@ -78,11 +77,11 @@ static void mad_make(const uint8_t *input, uint64_t tid_high, uint8_t mad[MAD_BY
 	rmpp_header_encode(&rmpp, mad);
 }
 
-static void agent_make(
-	struct mad_agent **agent, uint32_t port, const uint8_t *input)
+static void agent_make(struct mad_agent **agent, uint32_t port, const uint8_t *input)
 {
-	const struct mad_agent_spec spec = {
-		.management_class = (input[0] & 4) ? 0x32 : (input[0] & 8) ? 0x81 : 3,
+	const struct mad_agent_spec spec = {.management_class = (input[0] & 4) ? 0x32
+			: (input[0] & 8)                                       ? 0x81
+									       : 3,
 		.class_version = 1,
 		.has_rmpp = input[0] & 1,
 		.qpn = (input[0] & 12) == 8 ? 0 : 1,
@@ -132,9 +131,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 2:
 			peer.lid = (uint16_t)(2 - index % PORTS);
 			memcpy(message, mad, MAD_BYTES);
-			if (agent && mad_agent_send(agent, &peer, message,
-					     24u + data[at + 3] * 16u, input[1] * 10u, input[2] & 3,
-					     now_ns) == 0)
+			if (agent &&
+				mad_agent_send(agent, &peer, message, 24u + data[at + 3] * 16u,
+					input[1] * 10u, input[2] & 3, now_ns) == 0)
 				sent++;
 			break;
 		case 3:

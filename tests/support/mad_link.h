@@ -63,8 +63,8 @@ static struct {
 	bool is_cut;
 } link_;
 
-static void link_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
-	const uint8_t mad[MAD_BYTES])
+static void link_transmit(
+	void *context, uint32_t own_qpn, const struct mad_address *to, const uint8_t mad[MAD_BYTES])
 {
 	uint32_t from = context == &link_.ports[1];
 	struct crossing *crossing;
@@ -174,8 +174,8 @@ static const struct mad_agent_spec sa_server = {.management_class = MAD_CLASS_SU
 	.class_version = 2,
 	.has_rmpp = true,
 	.qpn = 1,
-	.method_mask = {1u << MAD_METHOD_GET | 1u << MAD_METHOD_GET_TABLE |
-		1u << MAD_METHOD_GET_MULTI}};
+	.method_mask = {
+		1u << MAD_METHOD_GET | 1u << MAD_METHOD_GET_TABLE | 1u << MAD_METHOD_GET_MULTI}};
 
 static void mad_fill(uint8_t *mad, uint8_t management_class, uint8_t method, uint64_t tid)
 {

@@ -311,8 +311,8 @@ static void frame_reaches_the_channel_with_its_lease(void **state)
 	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
 	assert_int_equal(fabric_frames_open(pair_.clients[1], &to), 0);
 	assert_int_not_equal(fabric_frames_lease(other), fabric_frames_lease(to));
-	bytes = frame_make(frame, fabric_frames_lease(to) << ATTACH_LEASE_QPN_SHIFT | 7,
-		pair_.ports[1].lid);
+	bytes = frame_make(
+		frame, fabric_frames_lease(to) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
 	for (unsigned i = 0; i < 100; i++) {
 		frame_send(from, frame, bytes);
 		frame_await(to, frame, bytes);

@@ -87,8 +87,7 @@ static void method_belongs_to_one_agent(void **state)
 
 	(void)state;
 	agent = agent_make(0, &sa_server, &inbox);
-	assert_int_equal(
-		mad_agent_add(link_.ports[0], &spec, &inbox, &second), -EADDRINUSE);
+	assert_int_equal(mad_agent_add(link_.ports[0], &spec, &inbox, &second), -EADDRINUSE);
 	/* Another method, the other port, and the time after the agent's end are free. */
 	spec.method_mask[0] = 1u << MAD_METHOD_TRAP;
 	agent_make(0, &spec, &inbox);
@@ -111,8 +110,7 @@ static void agent_of_an_impossible_kind_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		assert_int_equal(
-			mad_agent_add(link_.ports[0], &wrong[i], NULL, &agent), -EINVAL);
+		assert_int_equal(mad_agent_add(link_.ports[0], &wrong[i], NULL, &agent), -EINVAL);
 }
 
 static void unregistered_get_is_answered_and_a_trap_is_not(void **state)
@@ -130,8 +128,8 @@ static void unregistered_get_is_answered_and_a_trap_is_not(void **state)
 	assert_int_equal(inbox.count, 1);
 	assert_int_equal(inbox.deliveries[0].status, 0);
 	assert_int_equal(inbox.deliveries[0].bytes[3], MAD_METHOD_GET_RESP);
-	assert_int_equal(get_be16(inbox.deliveries[0].bytes + 4),
-		MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
+	assert_int_equal(
+		get_be16(inbox.deliveries[0].bytes + 4), MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
 	assert_int_equal(link_.crossed, 3);
 	inbox_empty(&inbox);
 }

@@ -18,7 +18,8 @@ static uint8_t *message_make(uint8_t method, uint64_t tid, uint32_t data_bytes, 
 	return message;
 }
 
-static void assert_same_data(const struct delivery *delivery, const uint8_t *message, uint32_t count)
+static void assert_same_data(
+	const struct delivery *delivery, const uint8_t *message, uint32_t count)
 {
 	assert_int_equal(delivery->status, 0);
 	assert_int_equal(delivery->count, count);
@@ -53,8 +54,8 @@ static void exchange_run(uint32_t request_bytes, uint32_t response_bytes)
 	struct mad_agent *client = agent_make(0, &sa_client, &asked);
 	struct mad_agent *server = agent_make(1, &sa_server, &served);
 	uint32_t count, response_count, answered = 0;
-	uint8_t *request = message_make(is_multi ? MAD_METHOD_GET_MULTI : MAD_METHOD_GET_TABLE, 5,
-		request_bytes, &count);
+	uint8_t *request = message_make(
+		is_multi ? MAD_METHOD_GET_MULTI : MAD_METHOD_GET_TABLE, 5, request_bytes, &count);
 	uint8_t *response = message_make(0, 0, response_bytes, &response_count);
 
 	if (!is_multi)
@@ -249,11 +250,10 @@ static void messages_in_reassembly_are_limited(void **state)
 	(void)state;
 	agent_make(1, &sa_server, &inbox);
 	for (uint64_t tid = 0; tid < MAD_RECEIVES_MAX; tid++)
-		segment_receive(
-			&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST, 1, 0}, tid);
+		segment_receive(&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST, 1, 0}, tid);
 	assert_answered(RMPP_ACK, RMPP_STATUS_OK);
-	segment_receive(&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST, 1, 0},
-		MAD_RECEIVES_MAX);
+	segment_receive(
+		&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST, 1, 0}, MAD_RECEIVES_MAX);
 	assert_answered(RMPP_ABORT, RMPP_STATUS_UNSPECIFIED);
 }
 
@@ -264,16 +264,15 @@ static void delivered_messages_take_no_room_from_new_ones(void **state)
 	(void)state;
 	agent_make(1, &sa_server, &inbox);
 	for (uint64_t tid = 0; tid < 3 * MAD_RECEIVES_MAX; tid++) {
-		segment_receive(&(struct segment){RMPP_DATA,
-					RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
+		segment_receive(
+			&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
 			tid);
 		assert_answered(RMPP_ACK, RMPP_STATUS_OK);
 		assert_int_equal(inbox.count, 1);
 		inbox_empty(&inbox);
 	}
 	/* A copy of a late segment is acknowledged, and not delivered again. */
-	segment_receive(
-		&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
+	segment_receive(&(struct segment){RMPP_DATA, RMPP_ACTIVE | RMPP_FIRST | RMPP_LAST, 1, 220},
 		3 * MAD_RECEIVES_MAX - 1);
 	assert_answered(RMPP_ACK, RMPP_STATUS_OK);
 	assert_int_equal(inbox.count, 0);

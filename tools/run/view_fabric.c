@@ -111,8 +111,7 @@ static int port_fill(int directory, uint32_t number, const struct attach_port *p
 	if (result == 0)
 		result = port_write(directory, number, "sm_sl", "%u", port->sm_sl);
 	if (result == 0)
-		result = port_write(
-			directory, number, "cap_mask", "0x%08x", port->capability_mask);
+		result = port_write(directory, number, "cap_mask", "0x%08x", port->capability_mask);
 	if (result == 0)
 		result = port_write(directory, number, "rate", "%s", rate);
 	if (result == 0)

@@ -65,8 +65,8 @@ int umad_set_addr_net(void *umad, __be16 dlid, __be32 dqp, int sl, __be32 qkey)
 
 int umad_set_addr(void *umad, int dlid, int dqp, int sl, int qkey)
 {
-	return umad_set_addr_net(umad, htobe16((uint16_t)dlid), htobe32((uint32_t)dqp), sl,
-		htobe32((uint32_t)qkey));
+	return umad_set_addr_net(
+		umad, htobe16((uint16_t)dlid), htobe32((uint32_t)dqp), sl, htobe32((uint32_t)qkey));
 }
 
 int umad_debug(int level)

@@ -173,8 +173,7 @@ int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *agent_id)
 	agent = (struct attach_agent){.management_class = attr->mgmt_class,
 		.class_version = attr->mgmt_class_version,
 		.rmpp_version = attr->flags & UMAD_USER_RMPP ? 0 : attr->rmpp_version,
-		.oui = {(uint8_t)(attr->oui >> 16), (uint8_t)(attr->oui >> 8),
-			(uint8_t)attr->oui},
+		.oui = {(uint8_t)(attr->oui >> 16), (uint8_t)(attr->oui >> 8), (uint8_t)attr->oui},
 		.method_mask = {attr->method_mask[0], attr->method_mask[1]}};
 	rc = agent_add(port_fd, &agent);
 	if (rc < 0)

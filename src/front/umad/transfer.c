@@ -123,9 +123,8 @@ static int mad_take(struct umad_opening *opening, ib_user_mad_t *umad, int *leng
 /* Wait for a MAD and take it. Another thread may take it first; then wait for the next one. */
 static int mad_wait(struct umad_opening *opening, ib_user_mad_t *umad, int *length, int timeout_ms)
 {
-	uint64_t until_ns = timeout_ms < 0
-		? UINT64_MAX
-		: clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+	uint64_t until_ns =
+		timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * 1000000;
 	int rc = mad_take(opening, umad, length);
 
 	while (rc == -EAGAIN && timeout_ms != 0) {
