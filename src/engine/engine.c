@@ -78,6 +78,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 		arena_free(arena, lane->public_offset);
 		return -ENOMEM;
 	}
+	lane->link = &ud_link_ethernet;
 	lane->arena = arena;
 	lane->mrs = mrs;
 	lane->capture_public = &capture_nowhere;
@@ -245,7 +246,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	trace_packet_received(
 		packet.bth.dest_qpn.value, packet.bth.opcode, packet.bth.psn.value, length);
 	/* Ignore the membership bit: a limited member may talk to a full one (IBTA 10.9.3). */
-	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
+	if ((packet.bth.pkey ^ BTH_PKEY_DEFAULT) & lane->link->pkey_mask) {
 		packet_drop(lane, packet.bth.dest_qpn.value, DROP_pkey_mismatch);
 		return false;
 	}

@@ -16,6 +16,7 @@
 #ifndef URNIC_LANE_LANE_H
 #define URNIC_LANE_LANE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -68,7 +69,27 @@ struct lane_member {
 	uint32_t ifindex; /* the interface on which the group was joined */
 };
 
+struct cqe;
+struct packet;
+struct packet_origin;
+
+/* In what a lane's link layer differs; one constant object for each link layer. */
+struct lane_link {
+	uint32_t port_count; /* of the device */
+	uint32_t pkey_count; /* the most entries of a port's table of P_Keys */
+	bool has_pkey_tables; /* each port has one; else there is the default P_Key only */
+	/* The bits of a P_Key in which a received packet has to agree with the default one. */
+	uint16_t pkey_mask;
+	/*
+	 * Write the first 40 bytes of the receive buffer of a datagram, and what its completion says
+	 * of the packet's headers.
+	 */
+	void (*datagram_origin)(const struct packet *packet, const struct packet_origin *origin,
+		uint8_t grh[40], struct cqe *cqe);
+};
+
 struct lane {
+	const struct lane_link *link;
 	struct arena *arena;
 	const struct mr_table *mrs;
 	struct guards guards;

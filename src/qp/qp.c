@@ -50,6 +50,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->pd = init->pd;
 	qp->recv_pd = init->srq ? init->srq->pd : init->pd;
 	qp->mtu_bytes = init->mtu_bytes;
+	qp->pkey = BTH_PKEY_DEFAULT;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);

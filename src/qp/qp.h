@@ -64,6 +64,16 @@ struct qp_path {
 	uint8_t service_level; /* 0 to 15; has no effect */
 	uint8_t static_rate; /* a code (IBTA 9.11) */
 	uint32_t rate_kbps; /* the static rate in kbit/s, at most the port's rate; 0: no limit */
+	/*
+	 * InfiniBand only. Without a GRH, `local` and `remote` are those of
+	 * wire/infiniband/lid_address.h.
+	 */
+	struct qp_path_ib {
+		uint16_t dlid;
+		uint8_t port; /* counted from 1; 0: a path over Ethernet */
+		uint8_t path_bits;
+		bool has_grh;
+	} ib;
 };
 
 /* The attributes that ibv_modify_qp sets. */
@@ -121,6 +131,16 @@ struct qp_public {
 	struct counters counters;
 };
 
+/* What the headers of an InfiniBand packet say besides struct packet_origin. */
+struct link_origin {
+	uint16_t slid;
+	uint8_t service_level;
+	uint8_t path_bits; /* of the destination LID */
+	uint8_t port; /* which received the packet, from 1 */
+	bool has_grh;
+	uint32_t flow_label;
+};
+
 /*
  * The origin of a received packet. A connection compares it with its peer, and a datagram queue
  * pair reports it to the program. The struct and its GIDs are borrowed for the call.
@@ -132,6 +152,7 @@ struct packet_origin {
 	uint8_t hop_limit; /* in the received IP header; 0 when unknown */
 	uint32_t ifindex; /* the interface that received the packet, if it is multicast */
 	uint16_t source_port; /* the UDP source port; 0 when unknown */
+	const struct link_origin *link; /* NULL: the packet came over Ethernet */
 };
 
 /* What transport->receive() has done with a packet. */
@@ -253,6 +274,11 @@ struct qp {
 	uint64_t first_wr_id;
 	struct qp_caps caps;
 	struct qp_attr attr;
+	/*
+	 * The P_Key in the datagrams that the queue pair writes: the default one. Over InfiniBand
+	 * attr.pkey_index, for which the port puts in the P_Key.
+	 */
+	uint16_t pkey;
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: no rate was ever set */

@@ -113,10 +113,10 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 {
 	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
 		return "cur_qp_state is not the state of the queue pair";
-	if ((mask & ATTR_PKEY_INDEX) && attr->pkey_index != 0)
-		return "pkey_index has to be 0: there is the default partition only";
-	if ((mask & ATTR_PORT) && attr->port != 1)
-		return "port_num has to be 1";
+	if ((mask & ATTR_PKEY_INDEX) && attr->pkey_index >= qp->lane->link->pkey_count)
+		return "pkey_index is beyond the end of the port's table of P_Keys";
+	if ((mask & ATTR_PORT) && (attr->port < 1 || attr->port > qp->lane->link->port_count))
+		return "port_num is not a port of the device";
 	/*
 	 * Programs also pass access flags that are meant for regions. These flags are accepted, and
 	 * have no effect on a queue pair.
@@ -142,8 +142,10 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	if ((mask & ATTR_RATE_LIMIT) && attr->rate_limit_kbps > PACE_RATE_KBPS_MAX)
 		return "rate_limit is more than the device's qp_rate_limit_max";
 	if ((mask & ATTR_ALT_PATH) &&
-		(attr->alt_port != 1 || attr->alt_pkey_index != 0 || attr->alt_timeout > 31))
-		return "alt_port_num has to be 1, alt_pkey_index 0 and alt_timeout at most 31";
+		(attr->alt_port < 1 || attr->alt_port > qp->lane->link->port_count ||
+			attr->alt_pkey_index >= qp->lane->link->pkey_count ||
+			attr->alt_timeout > 31))
+		return "alt_port_num, alt_pkey_index or alt_timeout is too large";
 	if ((mask & ATTR_PATH_MIG) && !is_migration_allowed(qp, mask, attr->migration))
 		return "path_mig_state cannot be that now";
 	return NULL;
@@ -252,6 +254,8 @@ int qp_modify(
 	if (to == QP_RTR && congestion_prepare(qp))
 		return -ENOMEM;
 	attributes_apply(qp, mask, attr);
+	if ((mask & ATTR_PKEY_INDEX) && qp->lane->link->has_pkey_tables)
+		qp->pkey = (uint16_t)attr->pkey_index;
 	if (mask & ATTR_ALT_PATH)
 		alternate_apply(qp, attr);
 	if (mask & ATTR_PATH_MIG)

@@ -63,6 +63,8 @@ enum wc_flags {
 	WC_TM_SYNC_REQ = 1 << 4, /* the program has not handled all unexpected messages */
 	WC_TM_MATCH = 1 << 5, /* a buffer matched; the completion has the tag and the context */
 	WC_TM_DATA_VALID = 1 << 6, /* the matched buffer has the data */
+	WC_LID = 1 << 8, /* over InfiniBand: `service_level` is valid; programs do not see it */
+	WC_PUBLIC = 0x7f, /* what programs see */
 };
 
 /*
@@ -112,7 +114,12 @@ struct cqe {
 	union {
 		/* The tag of the flow rule that steered a raw packet to the queue */
 		uint32_t flow_tag;
-		uint32_t service_level; /* valid with WC_GRH: enum wc_service_level */
+		/*
+		 * Valid with WC_GRH: enum wc_service_level. With WC_LID: the service level in the
+		 * lower 8 bits, the path bits of the destination LID in the next 8, and the source
+		 * LID in the upper 16.
+		 */
+		uint32_t service_level;
 		uint32_t tag_low; /* valid with WC_TM_MATCH */
 	};
 	uint64_t made_ns; /* now_ns of the call that made the completion */

@@ -14,6 +14,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "worker/worker_frames.h"
+#include "worker/worker_port.h"
 #include "worker/worker_streams.h"
 
 /*
@@ -37,31 +38,6 @@ static_assert(FETCH_BYTES_MIN <= PORT_UDP_PACKET_BYTES_MAX &&
 enum { ZEROCOPY_BYTES_MIN = 2048 };
 
 /* --- progress --- */
-
-static bool on_packet(void *context, const struct port_udp_packet *packet)
-{
-	struct worker *worker = context;
-	uint8_t slot = packet->data[5]; /* the top byte of the BTH's destination QPN */
-
-	if (!worker->is_now_fresh) {
-		worker->now_ns = clock_now_ns();
-		worker->is_now_fresh = true;
-	}
-	if (slot != worker->lane.slot && !gid_is_multicast(packet->dgid)) {
-		worker->hooks->forward(worker, slot, packet);
-		return false;
-	}
-	struct packet_origin origin = {
-		.source = packet->sgid,
-		.destination = packet->dgid,
-		.traffic_class = packet->tos,
-		.hop_limit = packet->hop_limit,
-		.ifindex = packet->scope_ifindex,
-		.source_port = packet->source_port,
-	};
-	return engine_receive(
-		&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
-}
 
 /*
  * Set the alarm for the next impaired packet, and wake the lane's thread or waiter if that packet
@@ -87,7 +63,7 @@ static void held_follow(struct worker *worker)
 /* An impaired packet is due. Send all that are due, and set the alarm for the next one. */
 static void held_send(struct worker *worker)
 {
-	port_udp_flush(worker->port);
+	worker->kind->flush(worker);
 	held_follow(worker);
 }
 
@@ -96,14 +72,14 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 	struct lane *lane = &worker->lane;
 	uint32_t staged_bytes = 0, equal_bytes = 0, last_bytes = 0;
 
-	if (port_udp_is_blocked(worker->port) && port_udp_flush(worker->port))
+	if (worker_is_blocked(worker) && worker->kind->flush(worker))
 		return;
 	if (!engine_has_packets(lane, with_acks))
 		return;
 	while (engine_has_packets(lane, with_acks)) {
 		uint32_t capacity_bytes;
 		struct packet_run run = {
-			.buffer = port_udp_buffer(worker->port, &capacity_bytes),
+			.buffer = worker->kind->buffer(worker, &capacity_bytes),
 			.run_bytes = FLUSH_BYTES - equal_bytes,
 		};
 		size_t bytes = 0;
@@ -111,7 +87,7 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 		if (capacity_bytes >= FETCH_BYTES_MIN)
 			bytes = engine_next_packet(lane, with_acks, &run, worker->now_ns);
 		if (bytes) {
-			port_udp_stage_run(worker->port, (uint32_t)bytes, &run);
+			worker->kind->stage_run(worker, (uint32_t)bytes, &run);
 			equal_bytes = bytes == last_bytes ? equal_bytes : 0;
 			last_bytes = (uint32_t)bytes;
 			equal_bytes += run.packets * last_bytes;
@@ -119,13 +95,13 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 		}
 		if (!bytes || equal_bytes >= FLUSH_BYTES || staged_bytes >= FLUSH_BYTES_ALL) {
 			worker->flushes++;
-			if (port_udp_flush(worker->port))
+			if (worker->kind->flush(worker))
 				return;
 			staged_bytes = 0;
 			equal_bytes = 0;
 		}
 	}
-	port_udp_flush(worker->port);
+	worker->kind->flush(worker);
 }
 
 /* Send RoCE packets. Not inlined, because it is long, and lanes with only streams never need it. */
@@ -179,7 +155,7 @@ unsigned worker_take_in(struct worker *worker)
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
 	records = local_work_collect(worker);
-	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	datagrams = worker->kind->receive(worker);
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
 	if (worker->stream_count)
@@ -203,7 +179,7 @@ void worker_drain(struct worker *worker)
 	unsigned datagrams, calls = 0;
 
 	do {
-		port_udp_look_everywhere(worker->port);
+		worker_look_everywhere(worker);
 		datagrams = worker_take_in(worker);
 	} while (datagrams && ++calls < DRAIN_CALLS_MAX);
 	worker_send(worker, true);
@@ -232,9 +208,9 @@ static unsigned poll_take_in(struct worker *worker)
 	records = poll_collect(worker);
 	datagrams = reads;
 	if (!records) {
-		unsigned count = port_udp_receive(worker->port, on_packet, worker);
+		unsigned count = worker->kind->receive(worker);
 
-		poll_policy_sockets_read(&worker->policy, count, port_udp_looks(worker->port));
+		poll_policy_sockets_read(&worker->policy, count, worker->kind->looks(worker));
 		datagrams += count;
 	}
 	if (!list_is_empty(&worker->frames))
@@ -299,7 +275,7 @@ static bool is_quiet(const struct worker *worker)
 	return !engine_has_packets(lane, true) && list_is_empty(&lane->tx_frames) &&
 		list_is_empty(&lane->tx_streams) && !is_deadline_unattended(worker) &&
 		!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed) &&
-		!port_udp_is_blocked(worker->port);
+		!worker_is_blocked(worker);
 }
 
 /* Send all but bytes of streams. Not inlined, because usually there is nothing but such bytes. */
@@ -308,7 +284,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	if (poll_policy_is_skipping(&worker->policy) &&
 		worker_deadline_ns(worker) != DEADLINE_NEVER)
 		poll_policy_set_skip(&worker->policy, 0);
-	if (engine_has_packets(&worker->lane, with_acks) || port_udp_is_blocked(worker->port))
+	if (engine_has_packets(&worker->lane, with_acks) || worker_is_blocked(worker))
 		packets_transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
@@ -319,7 +295,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
-			port_udp_is_blocked(worker->port)))
+			worker_is_blocked(worker)))
 		worker_rouse(worker);
 	else if (worker_visit_needs_thread(worker))
 		worker_rouse(worker);
@@ -419,6 +395,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	list_init(&worker->frames);
 	list_init(&worker->streams);
 	worker->hooks = hooks;
+	worker->kind = &worker_port_udp;
 	worker->is_watching_sockets = true;
 	worker->streams_timer = -1;
 	worker->kick = -1;
@@ -467,6 +444,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 		pthread_join(worker->thread, NULL);
 	}
 	port_udp_destroy(worker->port);
+	port_ib_destroy(worker->ib);
 	worker_frames_forget(worker);
 	worker_streams_forget(worker);
 	descriptors_close(worker);
@@ -529,7 +507,7 @@ void worker_address_remove(struct worker *worker, uint32_t index)
 void worker_watch_sockets(struct worker *worker, bool shall_watch)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
-	unsigned count = port_udp_fds(worker->port, fds);
+	unsigned count = worker->kind->fds(worker, fds);
 
 	if (worker->is_watching_sockets == shall_watch)
 		return;

@@ -45,6 +45,7 @@
 #include "os/busy_lock.h"
 #include "os/clock.h"
 #include "os/lock_order.h"
+#include "port/ib.h"
 #include "port/udp.h"
 #include "segment/nic_public.h"
 #include "worker/worker_wait.h"
@@ -76,6 +77,20 @@ struct worker_hooks {
 	void (*alarm)(struct worker *worker, struct deadline *alarm);
 };
 
+/*
+ * The port of a worker, whatever its kind. Each kind has one constant object. A function does what
+ * its namesake of port/udp.h does.
+ */
+struct worker_port_kind {
+	unsigned (*receive)(struct worker *worker);
+	unsigned (*looks)(const struct worker *worker);
+	uint8_t *(*buffer)(struct worker *worker, uint32_t *ret_capacity_bytes);
+	void (*stage_run)(struct worker *worker, uint32_t bytes, const struct packet_run *run);
+	int (*flush)(struct worker *worker);
+	bool (*is_blocked)(const struct worker *worker);
+	unsigned (*fds)(const struct worker *worker, struct pollfd *ret_fds);
+};
+
 struct worker {
 	struct busy_lock lock;
 	struct lane lane;
@@ -84,7 +99,9 @@ struct worker {
 	struct channel_table *channels; /* NULL: all peers are reached by packets */
 	struct capture capture; /* has no ring before the lane has started */
 	struct deadline_heap alarms; /* set by worker_set_alarm(); lane.deadlines is separate */
-	struct port_udp *port;
+	const struct worker_port_kind *kind;
+	struct port_udp *port; /* NULL for a port of InfiniBand */
+	struct port_ib *ib; /* NULL for a port of UDP */
 	struct deadline held; /* in `alarms`: when the next impaired packet is due */
 	_Atomic bool has_held; /* `held` is set, so the thread does not leave the lane to polls */
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
@@ -146,6 +163,12 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	struct worker **ret_worker);
 
 /*
+ * Give the worker, which has not started, a port of InfiniBand in place of that of UDP. The caller
+ * keeps `wire` longer than the worker. Returns 0 or -ENOMEM.
+ */
+int worker_use_infiniband(struct worker *worker, const struct port_ib_wire *wire);
+
+/*
  * Impair the packets that the worker sends (impair/impair.h). The worker has no queue pairs yet.
  * The caller has reserved room for WORKER_OWN_ALARMS in worker->alarms. Returns 0 or -ENOMEM.
  */
@@ -196,6 +219,12 @@ int worker_watch_timer(struct worker *worker, int timer, enum worker_source sour
 
 /* Read, and so clear, the errors of the sockets, which wake the thread. The worker is locked. */
 void worker_clear_socket_errors(struct worker *worker);
+
+/* Do packets of an earlier flush wait, so that no more can be sent? The worker is locked. */
+static inline bool worker_is_blocked(const struct worker *worker)
+{
+	return worker->kind->is_blocked(worker);
+}
 
 /* May peers on this host have left something to collect? Only a hint. Any thread may call. */
 static inline bool worker_has_local_work(const struct worker *worker)

@@ -32,8 +32,11 @@ static void wait_refused(void)
 /* Log the system call that was refused to the lane's port, once for each port. */
 static void refusal_log(struct worker *worker)
 {
-	const struct port_udp_refusal *refusal = port_udp_refusal(worker->port);
+	const struct port_udp_refusal *refusal;
 
+	if (!worker->port)
+		return;
+	refusal = port_udp_refusal(worker->port);
 	if (!__atomic_load_n(&refusal->call, __ATOMIC_ACQUIRE) || worker->has_logged_refusal)
 		return;
 	worker->has_logged_refusal = true;
@@ -124,7 +127,7 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
 		.deadline_ns = worker_deadline_ns(worker),
 		.datagrams = datagrams,
 		.has_output = !list_is_empty(&worker->lane.tx_streams),
-		.is_blocked = port_udp_is_blocked(worker->port),
+		.is_blocked = worker_is_blocked(worker),
 		.is_stalled = worker->stalled_count != 0,
 	};
 
@@ -138,7 +141,7 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
 void worker_clear_socket_errors(struct worker *worker)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
-	unsigned count = port_udp_fds(worker->port, fds);
+	unsigned count = worker->kind->fds(worker, fds);
 	socklen_t bytes = sizeof(int);
 	int error;
 

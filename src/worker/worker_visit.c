@@ -17,6 +17,7 @@
 #include "os/kick.h"
 #include "os/log.h"
 #include "worker/worker_wait_internal.h"
+#include "worker/worker_port.h"
 
 enum { READS_PER_VISIT = 64 };
 
@@ -40,7 +41,7 @@ static int set_change(int set, int fd, bool shall_watch)
 static int sockets_change(struct worker *worker, int set, bool shall_watch)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
-	unsigned count = port_udp_fds(worker->port, fds);
+	unsigned count = worker->kind->fds(worker, fds);
 	int error = set_change(set, worker->epoll_streams, shall_watch);
 
 	for (unsigned i = 0; i < count && !error; i++)
@@ -131,7 +132,7 @@ static bool packets_take(struct worker *worker, const _Atomic bool *has_events)
 
 	for (unsigned reads = 0; !is_over && reads < READS_PER_VISIT; reads++) {
 		if (is_everywhere)
-			port_udp_look_everywhere(worker->port);
+			worker_look_everywhere(worker);
 		datagrams = worker_take_in(worker);
 		worker_deliver_signals(worker);
 		has_packets |= datagrams != 0;

@@ -15,6 +15,7 @@
 #include "os/restart.h"
 #include "worker/worker.h"
 #include "worker/worker_wait_internal.h"
+#include "worker/worker_port.h"
 
 enum {
 	/* The port's descriptors, the streams' epoll set, the hot stream, and wait.wake. */
@@ -199,7 +200,7 @@ static void wait_leave(void *argument)
 static unsigned descriptors_list(const struct worker *worker, struct pollfd *fds)
 {
 	const struct worker_stream *hot = worker->hot_stream;
-	unsigned count = port_udp_fds(worker->port, fds);
+	unsigned count = worker->kind->fds(worker, fds);
 
 	if (worker->stream_count)
 		fds[count++] = (struct pollfd){.fd = worker->epoll_streams, .events = POLLIN};
@@ -213,7 +214,7 @@ static unsigned descriptors_list(const struct worker *worker, struct pollfd *fds
 static uint64_t sleep_choose(const struct worker *worker)
 {
 	uint64_t deadline_ns = worker_deadline_ns(worker);
-	bool is_blocked = port_udp_is_blocked(worker->port);
+	bool is_blocked = worker_is_blocked(worker);
 
 	if (!list_is_empty(&worker->lane.tx_streams) || deadline_ns <= worker->now_ns)
 		return 0;
@@ -273,7 +274,7 @@ static void lane_drive(struct worker *worker, bool is_woken, const _Atomic bool 
 	datagrams = worker_take_in(worker);
 	if (is_woken && !datagrams) {
 		/* The packet is probably at a socket that the port does not read on every call. */
-		port_udp_look_everywhere(worker->port);
+		worker_look_everywhere(worker);
 		datagrams = worker_take_in(worker);
 	}
 	worker_deliver_signals(worker);
@@ -369,7 +370,7 @@ void worker_wait_wake(struct worker *worker)
 bool worker_wait_has_left(const struct worker *worker)
 {
 	return !list_is_empty(&worker->lane.tx_streams) || worker->stalled_count ||
-		port_udp_is_blocked(worker->port);
+		worker_is_blocked(worker);
 }
 
 void worker_rouse(struct worker *worker)

@@ -158,8 +158,10 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct cqe *cqe)
 		.imm_data = cqe_imm_data(cqe),
 		.qp_num = cqe->qpn,
 		.src_qp = cqe->source_qpn,
-		.wc_flags = cqe->flags,
+		.wc_flags = cqe->flags & WC_PUBLIC,
+		.slid = cqe_source_lid(cqe),
 		.sl = cqe_service_level(cqe),
+		.dlid_path_bits = cqe_path_bits(cqe),
 	};
 }
 

@@ -73,13 +73,31 @@ static inline uint32_t cqe_imm_data(const struct cqe *cqe)
 	return cqe->flags & WC_WITH_IMM ? htobe32(cqe->imm) : cqe->imm;
 }
 
+/* The header fields of a datagram (struct cqe); 0 for other completions, which have none. */
+static inline uint32_t cqe_datagram_header(const struct cqe *cqe)
+{
+	return cqe->flags & (WC_GRH | WC_LID) ? cqe->service_level : 0;
+}
+
 /*
  * The service level of a datagram (enum wc_service_level). 0 for other completions, which have
  * none.
  */
 static inline uint8_t cqe_service_level(const struct cqe *cqe)
 {
-	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;
+	return (uint8_t)cqe_datagram_header(cqe);
+}
+
+/* The path bits of the LID to which a datagram came. */
+static inline uint8_t cqe_path_bits(const struct cqe *cqe)
+{
+	return (uint8_t)(cqe_datagram_header(cqe) >> 8);
+}
+
+/* The LID from which a datagram came; 0 over Ethernet. */
+static inline uint16_t cqe_source_lid(const struct cqe *cqe)
+{
+	return (uint16_t)(cqe_datagram_header(cqe) >> 16);
 }
 
 void cq_free(void *memory);

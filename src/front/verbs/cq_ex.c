@@ -94,11 +94,11 @@ static int next_poll(struct ibv_cq_ex *cq)
 	READ(__be32, imm_data, cqe_imm_data(cqe))                         \
 	READ(uint32_t, qp_num, cqe->qpn)                                  \
 	READ(uint32_t, src_qp, cqe->source_qpn)                           \
-	READ(unsigned int, wc_flags, cqe->flags)                          \
-	READ(uint32_t, slid, (void)cqe, 0)                                \
+	READ(unsigned int, wc_flags, cqe->flags & WC_PUBLIC)              \
+	READ(uint32_t, slid, cqe_source_lid(cqe))                         \
 	READ(uint8_t, sl, cqe_service_level(cqe))                         \
-	READ(uint8_t, dlid_path_bits, (void)cqe, 0)                       \
-	READ(uint32_t, flow_tag, cqe->flags & WC_GRH ? 0 : cqe->flow_tag) \
+	READ(uint8_t, dlid_path_bits, cqe_path_bits(cqe))                 \
+	READ(uint32_t, flow_tag, cqe_datagram_header(cqe) ? 0 : cqe->flow_tag) \
 	READ(uint64_t, completion_ts, cqe->made_ns)                       \
 	READ(uint64_t, completion_wallclock_ns,                           \
 		cqe->made_ns + front_of(cq)->cursor.wallclock_offset_ns)

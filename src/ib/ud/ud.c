@@ -2,6 +2,7 @@
 #include "ib/ud/ud.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "ib/message.h"
 #include "ib/unreliable.h"
@@ -25,6 +26,7 @@ void ud_packet_init(
 	packet_init(packet, has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY);
 	packet->bth.dest_qpn = qpn_from(target->qpn);
 	packet->bth.psn = psn;
+	packet->bth.pkey = qp->pkey;
 	packet->bth.is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
 	packet->deth.qkey = target->qkey & UD_QKEY_OWN ? qp->attr.qkey : target->qkey;
 	packet->deth.source_qpn = qpn_from(qp->qpn);
@@ -172,20 +174,64 @@ void ud_grh_make(
 	grh_encode(&grh, to);
 }
 
+static void ethernet_origin(const struct packet *packet, const struct packet_origin *origin,
+	uint8_t grh[GRH_BYTES], struct cqe *cqe)
+{
+	ud_grh_make(packet, origin, grh);
+	cqe->flags |= WC_GRH;
+	cqe->service_level = gid_is_ipv4(origin->destination) ? WC_SERVICE_LEVEL_UDP_IPV4
+							      : WC_SERVICE_LEVEL_UDP_IPV6;
+}
+
+/* The 40 bytes are zero when the packet had no GRH. */
+static void infiniband_origin(const struct packet *packet, const struct packet_origin *origin,
+	uint8_t grh[GRH_BYTES], struct cqe *cqe)
+{
+	const struct link_origin *link = origin->link;
+	const struct ip_header header = {
+		.traffic_class = origin->traffic_class,
+		.flow_label = link->flow_label,
+		.payload_bytes = (uint16_t)(packet_bytes(packet) + ROCE_ICRC_BYTES),
+		.next_header = GRH_NEXT_HEADER_IB,
+		.hop_limit = origin->hop_limit,
+		.sgid = *origin->source,
+		.dgid = *origin->destination,
+	};
+
+	memset(grh, 0, GRH_BYTES);
+	if (link->has_grh)
+		grh_encode(&header, grh);
+	cqe->flags |= WC_LID | (link->has_grh ? WC_GRH : 0u);
+	cqe->service_level = link->service_level | (uint32_t)link->path_bits << 8 |
+		(uint32_t)link->slid << 16;
+}
+
+const struct lane_link ud_link_ethernet = {
+	.port_count = 1,
+	.pkey_count = 1,
+	.pkey_mask = 0x7fff, /* a limited member may talk to a full one (IBTA 10.9.3) */
+	.datagram_origin = ethernet_origin,
+};
+
+const struct lane_link ud_link_infiniband = {
+	.port_count = UD_INFINIBAND_PORTS_MAX,
+	.pkey_count = UD_INFINIBAND_PKEYS_MAX,
+	.has_pkey_tables = true,
+	.pkey_mask = 0, /* the port has compared it with its table */
+	.datagram_origin = infiniband_origin,
+};
+
 static enum mr_fault datagram_place(
-	const struct ud_qp *ud, const struct packet *packet, const struct packet_origin *origin)
+	const struct ud_qp *ud, const struct packet *packet, const uint8_t grh[GRH_BYTES])
 {
 	const struct mr_table *mrs = ud->qp.lane->mrs;
 	const struct recv_wqe *receive = &ud->receive;
-	uint8_t grh[GRH_BYTES];
 	enum mr_fault fault = sge_scatter(mrs, ud->qp.recv_pd, receive->sge, receive->sge_count,
 		GRH_BYTES, packet->payload_bytes, packet->payload);
 
-	if (fault)
-		return fault;
-	ud_grh_make(packet, origin, grh);
-	return sge_scatter(
-		mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0, GRH_BYTES, grh);
+	return fault ? fault
+		     : sge_scatter(mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0,
+			       GRH_BYTES, grh);
 }
 
 void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
@@ -202,22 +248,24 @@ void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault f
 	qp_count(qp, COUNTER_rcvd_bytes, cqe->byte_count - GRH_BYTES);
 }
 
-static void receive_complete(struct ud_qp *ud, const struct packet *packet,
-	const struct packet_origin *origin, enum fault fault, uint64_t now_ns)
+/* Put the datagram into the receive request, and complete that. */
+static void datagram_deliver(struct ud_qp *ud, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct cqe cqe = {
 		.opcode = WC_RECV,
 		.byte_count = GRH_BYTES + packet->payload_bytes,
 		.source_qpn = packet->deth.source_qpn.value,
-		.flags = WC_GRH,
-		.service_level = gid_is_ipv4(origin->destination) ? WC_SERVICE_LEVEL_UDP_IPV4
-								  : WC_SERVICE_LEVEL_UDP_IPV6,
 	};
+	uint8_t grh[GRH_BYTES];
+	enum fault fault;
 
+	ud->qp.lane->link->datagram_origin(packet, origin, grh, &cqe);
 	if (opcode_has_immediate(packet->info)) {
 		cqe.flags |= WC_WITH_IMM;
 		cqe.imm = packet->immdt.data;
 	}
+	fault = message_local_fault(datagram_place(ud, packet, grh));
 	ud->has_receive = false;
 	ud_receive_end(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
 }
@@ -235,8 +283,7 @@ static enum packet_verdict ud_receive(struct qp *qp, const struct packet *packet
 		return PACKET_DROPPED;
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
-	enum fault fault = message_local_fault(datagram_place(ud, packet, origin));
-	receive_complete(ud, packet, origin, fault, now_ns);
+	datagram_deliver(ud, packet, origin, now_ns);
 	return PACKET_TAKEN;
 }
 

@@ -51,6 +51,14 @@ struct ud_qp {
 
 extern const struct qp_transport ud_transport;
 
+/* The most ports of an InfiniBand device, and P_Keys of a port. */
+#define UD_INFINIBAND_PORTS_MAX 2
+#define UD_INFINIBAND_PKEYS_MAX 128
+
+/* The link layers. engine_lane_init() sets that of Ethernet. */
+extern const struct lane_link ud_link_ethernet;
+extern const struct lane_link ud_link_infiniband;
+
 /* Start the packet of a request; the caller writes the payload. */
 void ud_packet_init(
 	struct packet *packet, const struct qp *qp, const struct send_wqe *wqe, struct psn psn);

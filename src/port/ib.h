@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_IB_H
+#define URNIC_PORT_IB_H
+
+/*
+ * The InfiniBand port of a lane: packets in and out of a subnet.
+ *
+ * A packet on the wire is LRH, perhaps GRH, BTH to pad, ICRC and VCRC. The port puts the headers in
+ * front of what the engine wrote, and the ICRC behind it. The subnet has the VCRC. A path is a port
+ * of the node, a destination LID, a service level, and perhaps a GRH. The caller writes packets
+ * into a buffer as for a UDP port (port/udp.h), but each packet leaves at once, so nothing is
+ * staged: port_ib_flush() only wakes the subnet.
+ *
+ * What a subnet manager decides (LIDs, P_Keys, GIDs) is read at each packet: after
+ * port_ib_set_state() the next packet has the new LID.
+ *
+ * A received packet comes from an unknown host. The port passes on a packet only if its length, its
+ * LIDs, its GRH, its P_Key and its ICRC are those of a packet to the port.
+ *
+ * The lane's lock serializes all calls. Nothing here blocks.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "base/record_ring.h"
+#include "qp/qp.h"
+#include "wire/packet_run.h"
+
+enum {
+	PORT_IB_PORTS_MAX = 2, /* of a node, numbered from 1 */
+	PORT_IB_PKEYS_MAX = 128,
+	PORT_IB_GUIDS_MAX = 32,
+	PORT_IB_PATHS_MAX = 1 << 19, /* a power of two */
+	PORT_IB_PACKET_BYTES_MAX = 4200, /* BTH to pad, with the longest extended headers */
+	PORT_IB_BUFFER_BYTES = 128 << 10,
+};
+
+/* How frames get to the subnet and from it. `context` is the first argument of each function. */
+struct port_ib_wire {
+	void *context;
+	/* Send LRH to ICRC, in pieces. Returns false when there is no room: the frame is lost. */
+	bool (*send)(void *context, uint32_t port, const struct record_piece *pieces,
+		uint32_t count);
+	void (*flush)(void *context);
+	/*
+	 * Take the oldest received frame, LRH to ICRC. `to` has room for RECORD_BYTES_MAX bytes.
+	 * Returns its length; 0: there is none; or -errno.
+	 */
+	int (*receive)(void *context, uint8_t *to, uint32_t *ret_port);
+	/*
+	 * wait_begin asks for `fd` to become readable with the next frame; it returns false when a
+	 * frame waits already. wait_end makes `fd` unreadable.
+	 */
+	bool (*wait_begin)(void *context);
+	void (*wait_end)(void *context);
+	int fd;
+};
+
+/* A port of the node, as the subnet manager has set it. */
+struct port_ib_state {
+	uint16_t lid; /* 0: the port has none yet */
+	uint8_t lmc;
+	uint8_t gid_count;
+	uint16_t pkey_count;
+	struct gid gids[PORT_IB_GUIDS_MAX];
+	uint16_t pkeys[PORT_IB_PKEYS_MAX];
+};
+
+struct port_ib_counters {
+#define COUNTER(name, sentence) uint64_t name;
+#include "port/ib_counters.def"
+#undef COUNTER
+};
+
+/* A received packet. The pointers are borrowed for the call of on_packet(). */
+struct port_ib_packet {
+	const uint8_t *data; /* BTH to the end of the pad */
+	uint32_t data_bytes; /* at least a BTH */
+	struct packet_origin origin;
+	struct link_origin link;
+	uint16_t pkey; /* one of the port's */
+};
+
+/*
+ * Process a packet. Returns whether a queue pair accepted it as sent by its peer.
+ */
+typedef bool port_ib_packet_fn(void *context, const struct port_ib_packet *packet);
+
+struct port_ib;
+
+/* Create a port without paths. The caller keeps `wire` longer than the port. Returns 0 or -ENOMEM. */
+int port_ib_create(const struct port_ib_wire *wire, struct port_ib **ret_port);
+
+/* `port` may be NULL. */
+void port_ib_destroy(struct port_ib *port);
+
+/* Port `number`, from 1, is as `state` says from now on. */
+void port_ib_set_state(struct port_ib *port, uint32_t number, const struct port_ib_state *state);
+
+const struct port_ib_counters *port_ib_counters(const struct port_ib *port);
+
+/* The P_Key at `index` of a port's table; 0, which is no valid P_Key, if there is none. */
+uint16_t port_ib_pkey(const struct port_ib *port, uint32_t number, uint32_t index);
+
+/* May a packet with this P_Key reach an end that has `own`? One of the two is a full member. */
+static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
+{
+	return (own & 0x7fff) != 0 && ((own ^ pkey) & 0x7fff) == 0 && ((own | pkey) & 0x8000) != 0;
+}
+
+/*
+ * Open a path. qp_path_ib says how packets go; with a GRH the other fields of `path` fill it in.
+ *
+ * `pkey_index`  Packets get the P_Key at this index of the port's table. PORT_IB_PKEY_OF_PACKET: the
+ *               index is what the packet has as its P_Key.
+ *
+ * Returns 0 and the path's number; -EINVAL for a port that the node does not have; -ENOSPC when
+ * PORT_IB_PATHS_MAX are open; -ENOMEM.
+ */
+#define PORT_IB_PKEY_OF_PACKET UINT32_MAX
+int port_ib_path_open(struct port_ib *port, const struct qp_path *path, uint32_t pkey_index,
+	uint32_t *ret_path);
+void port_ib_path_close(struct port_ib *port, uint32_t path);
+
+/* Room for packets, each with 4 bytes for an ICRC behind it: PORT_IB_BUFFER_BYTES. */
+uint8_t *port_ib_buffer(struct port_ib *port);
+
+/*
+ * Send a run of packets, each of `bytes` bytes with its borrowed payload. Packets of a closed path
+ * are dropped, and counted.
+ */
+void port_ib_send_run(struct port_ib *port, uint32_t bytes, const struct packet_run *run);
+
+/* Tell the subnet about the packets since the last call. */
+void port_ib_flush(struct port_ib *port);
+
+/*
+ * Receive a batch of packets. Returns the number of frames taken. After the call the descriptor is
+ * readable, or becomes readable with the next frame, if frames may be left.
+ */
+unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context);
+
+/* Becomes readable when a frame arrives. The wire owns it. */
+int port_ib_fd(const struct port_ib *port);
+
+#endif

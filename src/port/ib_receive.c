@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "os/kick.h"
+#include "port/ib_internal.h"
+#include "wire/bth.h"
+#include "wire/infiniband/crc.h"
+#include "wire/infiniband/lid_address.h"
+#include "wire/ip.h"
+
+enum {
+	RECEIVE_BATCH = 64, /* frames of one call */
+	BTH_PKEY = 2,
+};
+
+/* A frame whose LRH, and GRH if it has one, are read. */
+struct ib_frame {
+	struct lrh lrh;
+	bool has_grh;
+	struct ip_header grh;
+	const uint8_t *packet; /* the BTH */
+	uint32_t packet_bytes; /* BTH to pad */
+};
+
+/*
+ * Read the headers of a frame, LRH to ICRC. Returns false if a length or a field is not that of a
+ * packet with a BTH.
+ */
+static bool frame_decode(struct ib_frame *frame, const uint8_t *bytes, uint32_t count)
+{
+	uint32_t header_bytes = LRH_BYTES;
+
+	if (count < LRH_BYTES + BTH_BYTES + IB_ICRC_BYTES)
+		return false;
+	lrh_decode(&frame->lrh, bytes);
+	frame->has_grh = frame->lrh.next == LRH_GRH;
+	if (frame->lrh.version != 0 || frame->lrh.vl == LRH_VL_MANAGEMENT ||
+		frame->lrh.words * 4u != count ||
+		(!frame->has_grh && frame->lrh.next != LRH_BTH))
+		return false;
+	if (frame->has_grh) {
+		header_bytes += GRH_BYTES;
+		if (count < header_bytes + BTH_BYTES + IB_ICRC_BYTES ||
+			!ipv6_header_decode(&frame->grh, bytes + LRH_BYTES) ||
+			frame->grh.next_header != GRH_NEXT_HEADER_IB ||
+			frame->grh.payload_bytes != count - header_bytes)
+			return false;
+	}
+	frame->packet = bytes + header_bytes;
+	frame->packet_bytes = count - header_bytes - IB_ICRC_BYTES;
+	return true;
+}
+
+static bool has_gid(const struct port_ib_state *state, const struct gid *gid)
+{
+	static const uint8_t link_local[8] = {0xfe, 0x80};
+
+	for (uint32_t i = 0; i < state->gid_count; i++)
+		if (gid_is_equal(&state->gids[i], gid) ||
+			(memcmp(state->gids[i].raw + 8, gid->raw + 8, 8) == 0 &&
+				memcmp(gid->raw, link_local, 8) == 0))
+			return true;
+	return false;
+}
+
+/*
+ * Is the frame for this port? A multicast LID comes with a multicast GID and the multicast number
+ * (IBTA 10.5.2), a unicast LID is one of the port's.
+ */
+static bool is_for_port(const struct port_ib_state *state, const struct ib_frame *frame)
+{
+	const struct lrh *lrh = &frame->lrh;
+	bool is_multicast = lrh->dlid >= LID_MULTICAST_FIRST && lrh->dlid <= LID_MULTICAST_LAST;
+
+	if (lrh->slid == 0 || lrh->slid > LID_UNICAST_MAX || !state->lid)
+		return false;
+	if (is_multicast)
+		return frame->has_grh && gid_is_multicast(&frame->grh.dgid);
+	if (lrh->dlid >> state->lmc != state->lid >> state->lmc)
+		return false;
+	return !frame->has_grh || has_gid(state, &frame->grh.dgid);
+}
+
+static bool has_pkey(const struct port_ib_state *state, uint16_t pkey)
+{
+	for (uint32_t i = 0; i < state->pkey_count; i++)
+		if (port_ib_pkeys_match(state->pkeys[i], pkey))
+			return true;
+	return false;
+}
+
+/* The counter of a frame that is refused; NULL: the frame is good. */
+static uint64_t *frame_refusal(struct port_ib *port, uint32_t number, const uint8_t *bytes,
+	uint32_t count, struct ib_frame *frame)
+{
+	const struct port_ib_state *state = &port->state[number];
+
+	if (!frame_decode(frame, bytes, count))
+		return &port->counters.rx_malformed;
+	if (!ib_icrc_verify(bytes, count))
+		return &port->counters.rx_bad_icrc;
+	if (!is_for_port(state, frame))
+		return &port->counters.rx_misrouted;
+	if (!has_pkey(state, get_be16(frame->packet + BTH_PKEY)))
+		return &port->counters.rx_pkey;
+	return NULL;
+}
+
+static void frame_receive(struct port_ib *port, uint32_t number, uint32_t count,
+	port_ib_packet_fn *on_packet, void *context)
+{
+	struct ib_frame frame;
+	uint64_t *refusal = number >= 1 && number <= PORT_IB_PORTS_MAX
+		? frame_refusal(port, number, port->frame, count, &frame)
+		: &port->counters.rx_malformed;
+
+	if (refusal) {
+		++*refusal;
+		return;
+	}
+	uint8_t path_bits = (uint8_t)(frame.lrh.dlid & ((1u << port->state[number].lmc) - 1));
+	struct gid source =
+		frame.has_grh ? frame.grh.sgid : lid_address_remote(frame.lrh.slid);
+	struct gid destination = frame.has_grh ? frame.grh.dgid
+					       : lid_address_local((uint8_t)number, path_bits);
+	struct port_ib_packet packet = {
+		.data = frame.packet,
+		.data_bytes = frame.packet_bytes,
+		.origin =
+			{
+				.source = &source,
+				.destination = &destination,
+				.traffic_class = frame.has_grh ? frame.grh.traffic_class : 0,
+				.hop_limit = frame.has_grh ? frame.grh.hop_limit : 0,
+			},
+		.link =
+			{
+				.slid = frame.lrh.slid,
+				.service_level = frame.lrh.sl,
+				.path_bits = path_bits,
+				.port = (uint8_t)number,
+				.has_grh = frame.has_grh,
+				.flow_label = frame.has_grh ? frame.grh.flow_label : 0,
+			},
+		.pkey = get_be16(frame.packet + BTH_PKEY),
+	};
+
+	packet.origin.link = &packet.link;
+	port->counters.rx_packets++;
+	port->counters.rx_bytes += frame.packet_bytes;
+	on_packet(context, &packet);
+}
+
+/*
+ * No frame is left: make the descriptor unreadable, and have the next frame make it readable.
+ * Returns false when a frame has come meanwhile.
+ */
+static bool wait_prepare(struct port_ib *port, bool has_received)
+{
+	const struct port_ib_wire *wire = port->wire;
+
+	if (port->is_armed && !has_received)
+		return true;
+	wire->wait_end(wire->context);
+	port->is_armed = wire->wait_begin(wire->context);
+	return port->is_armed;
+}
+
+unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context)
+{
+	const struct port_ib_wire *wire = port->wire;
+	unsigned frames = 0;
+	uint32_t number;
+	int bytes;
+
+	do {
+		while (frames < RECEIVE_BATCH &&
+			(bytes = wire->receive(wire->context, port->frame, &number)) != 0) {
+			frames++;
+			if (bytes > 0)
+				frame_receive(port, number, (uint32_t)bytes, on_packet, context);
+			else
+				port->counters.rx_spoilt++;
+		}
+	} while (frames < RECEIVE_BATCH && !wait_prepare(port, frames != 0));
+	/* The descriptor may be unreadable although a frame is left. */
+	if (frames == RECEIVE_BATCH && !port->is_armed)
+		kick_raise(wire->fd);
+	return frames;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WORKER_WORKER_PORT_H
+#define URNIC_WORKER_WORKER_PORT_H
+
+/* The kinds of ports, for the files of this room. */
+
+#include "worker/worker.h"
+
+extern const struct worker_port_kind worker_port_udp;
+extern const struct worker_port_kind worker_port_ib;
+
+/* Make the next receive read every address. A port of InfiniBand always does. */
+static inline void worker_look_everywhere(struct worker *worker)
+{
+	if (worker->port)
+		port_udp_look_everywhere(worker->port);
+}
+
+#endif
