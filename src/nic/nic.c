@@ -14,6 +14,7 @@
 
 #include "base/arith.h"
 #include "nic/nic_control.h"
+#include "nic/nic_fabric.h"
 #include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
@@ -258,15 +259,23 @@ static void fork_child(void)
 		memset(&nic, 0, sizeof(nic));
 	}
 	NIC_PARTS_CALL(fork_child);
+	nic_fabric_forget();
 	nic_failures_forget();
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_leave();
 }
 
-static void fork_watch(void)
+static void fork_hooks_add(void)
 {
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+void nic_fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_hooks_add);
 }
 
 void nic_worker_pass(struct worker *worker)
@@ -287,7 +296,8 @@ static void worker_send_last(struct worker *worker)
 	for (int tries = 0; tries < LAST_TRIES; tries++) {
 		if (worker_try_lock(worker)) {
 			worker_send(worker, true);
-			port_udp_release(worker->port);
+			if (worker->port)
+				port_udp_release(worker->port);
 			worker_streams_finish(worker);
 			worker_unlock(worker);
 			return;
@@ -448,13 +458,12 @@ static struct borrower_table *borrowers_make(void)
 
 int nic_start(void)
 {
-	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	uint64_t offset;
 	int error;
 
 	if (nic.is_up)
 		return 0;
-	pthread_once(&fork_once, fork_watch);
+	nic_fork_watch();
 	error = random_start();
 	if (!error)
 		error = memory_open();
@@ -501,7 +510,8 @@ int nic_start(void)
 	nic_congestion_start();
 	nic_impair_start();
 	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
-	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair;
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
+		!nic_fabric_is_wanted();
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);
 	nic_capture_start();

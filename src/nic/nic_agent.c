@@ -13,6 +13,7 @@
 
 #include "ib/rc/selective_store.h"
 #include "nic/nic_control.h"
+#include "nic/nic_fabric.h"
 #include "nic/nic_failure.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
@@ -357,14 +358,16 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	if (error)
 		return error;
 	worker->lane.srqs = nic.srqs;
-	worker->lane.cc = nic_congestion();
+	worker->lane.cc = nic_fabric_is_wanted() ? NULL : nic_congestion();
 	worker->lane.failures = nic_failures();
 	error = selective_start(&worker->lane);
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	if (!error)
 		error = deadline_heap_reserve(
 			&worker->alarms, nic.moderated_count + WORKER_OWN_ALARMS);
-	if (!error && nic.impair)
+	if (!error && nic_fabric_is_wanted())
+		error = nic_fabric_lane_begin(worker);
+	else if (!error && nic.impair)
 		error = worker_impair(worker, nic.impair);
 	if (!error)
 		error = parts_lane_start(worker, &nic.public->lanes[index]);
@@ -416,6 +419,21 @@ static int worker_lease(uint32_t index)
 	return error;
 }
 
+/* worker_lease() for a process on an InfiniBand fabric, which leases the slot. */
+static int worker_attach(uint32_t index)
+{
+	struct worker *worker;
+	uint8_t slot;
+	int error = nic_fabric_lane_open(index, &slot);
+
+	if (error)
+		return error;
+	error = worker_make(index, slot, &worker);
+	if (error)
+		nic_fabric_lane_close(index);
+	return error;
+}
+
 int nic_worker_get(uint32_t index, struct worker **ret_worker)
 {
 	int error = 0;
@@ -425,7 +443,7 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 		if (error)
 			return error;
 		if (!nic.worker[index])
-			error = worker_lease(index);
+			error = nic_fabric_is_wanted() ? worker_attach(index) : worker_lease(index);
 		nic_request_end();
 	}
 	if (!error)

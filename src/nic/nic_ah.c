@@ -38,7 +38,9 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 		.remote = ah->route.remote,
 	};
 	worker_lock(worker);
-	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
+	error = worker->ib ? port_ib_path_open(worker->ib, &ah->route, PORT_IB_PKEY_OF_PACKET,
+				     &ah->path[lane])
+			   : port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
 		error = -ENOMEM; /* too many handles: an error like that of other limits */
@@ -55,7 +57,10 @@ static void ah_close(struct nic_ah *ah)
 			continue;
 		NIC_PARTS_CALL(ah_closing, ah, nic.worker[i]);
 		worker_lock(nic.worker[i]);
-		port_udp_path_close(nic.worker[i]->port, ah->path[i]);
+		if (nic.worker[i]->ib)
+			port_ib_path_close(nic.worker[i]->ib, ah->path[i]);
+		else
+			port_udp_path_close(nic.worker[i]->port, ah->path[i]);
 		worker_unlock(nic.worker[i]);
 	}
 }
@@ -179,13 +184,14 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 {
 	uint32_t lane = worker->lane.index;
-	int error = addresses_open(worker, init->ifindex, init->locals, init->local_count);
+	int error = worker->ib ? 0 : addresses_open(worker, init->ifindex, init->locals, init->local_count);
 
 	if (error || nic.has_datagrams[lane])
 		return error;
 	nic.has_datagrams[lane] = true;
 	worker_lock(worker);
-	port_udp_report_hops(worker->port);
+	if (worker->port)
+		port_udp_report_hops(worker->port);
 	worker_unlock(worker);
 	ahs_open(worker);
 	return 0;
@@ -200,13 +206,14 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	if (!ah)
 		return -ENOMEM;
 	ah->route = *route;
-	ah->route.remote = gid_ip_address(&route->remote);
+	if (!route->ib.port)
+		ah->route.remote = gid_ip_address(&route->remote);
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		ah->path[i] = NIC_PATH_NONE;
 	nic_enter();
 	ah->epoch = nic_epoch;
 	error = -EINVAL;
-	if (gid_is_interface_local(&ah->route.remote))
+	if (!route->ib.port && gid_is_interface_local(&ah->route.remote))
 		nic_multicast_refuse_scope();
 	else if (gid_is_ipv4(&ah->route.local) != gid_is_ipv4(&ah->route.remote))
 		log_write(LOG_INFO,

@@ -241,7 +241,7 @@ int nic_control_start(void)
 		error = -ENOMEM;
 	if (!error)
 		error = fd_watch(control.strays, EPOLLIN, CONTROL_SOURCE_STRAYS);
-	if (!error)
+	if (!error && nic.has_agent)
 		error = fd_watch(agent_client_fd(&nic.agent), EPOLLIN, CONTROL_SOURCE_AGENT);
 	if (!error)
 		error = nic_control_watch_work(nic.work_kick);

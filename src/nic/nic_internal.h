@@ -349,6 +349,9 @@ void nic_agent_ready(void);
  */
 int nic_start(void);
 
+/* From now on a forked child gets no NIC, and forgets that of its parent. */
+void nic_fork_watch(void);
+
 void nic_for_each_worker(void (*act)(struct worker *worker));
 
 /*

@@ -57,6 +57,8 @@ int nic_address_find(struct worker *worker, const struct gid *local, uint32_t if
 	const struct agent_address address = agent_address_of(local, ifindex);
 	int index;
 
+	if (worker->ib)
+		return 0; /* its ports receive on all their addresses */
 	worker_lock(worker);
 	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
 	worker_unlock(worker);
@@ -167,6 +169,10 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 
 static void path_close(struct worker *worker, const struct qp_path *path)
 {
+	if (worker->ib) {
+		port_ib_path_close(worker->ib, path->id);
+		return;
+	}
 	port_udp_path_close(worker->port, path->id);
 	if (worker->lane.cc)
 		port_udp_path_close(worker->port, path->cnp_id);
@@ -273,14 +279,28 @@ static int cnp_path_open(
 	return port_udp_path_open(worker->port, &settings, ret_path);
 }
 
-/*
- * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. Returns 0 or -errno.
- */
-static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
+static int path_open_ib(struct worker *worker, struct qp_path *path, uint32_t pkey_index)
 {
-	int index = nic_address_open(worker, &path->local, path->ifindex);
 	int error;
 
+	worker_lock(worker);
+	error = port_ib_path_open(worker->ib, path, pkey_index, &path->id);
+	worker_unlock(worker);
+	return error;
+}
+
+/*
+ * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. `pkey_index` counts for
+ * InfiniBand only. Returns 0 or -errno.
+ */
+static int path_open(
+	struct worker *worker, struct qp_path *path, uint32_t dest_qpn, uint32_t pkey_index)
+{
+	int index, error;
+
+	if (worker->ib)
+		return path_open_ib(worker, path, pkey_index);
+	index = nic_address_open(worker, &path->local, path->ifindex);
 	if (index < 0)
 		return index;
 	struct port_udp_path settings = {
@@ -309,13 +329,14 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
 	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? attr->dest_qpn : qp->qp->attr.dest_qpn;
+	uint32_t pkey_index = mask & ATTR_PKEY_INDEX ? attr->pkey_index : qp->qp->attr.pkey_index;
 	int error = 0;
 
 	if (mask & ATTR_AV)
-		error = path_open(qp->worker, &attr->path, dest_qpn);
+		error = path_open(qp->worker, &attr->path, dest_qpn, pkey_index);
 	if (error || !(mask & ATTR_ALT_PATH))
 		return error;
-	error = path_open(qp->worker, &attr->alt_path, dest_qpn);
+	error = path_open(qp->worker, &attr->alt_path, dest_qpn, attr->alt_pkey_index);
 	if (error && (mask & ATTR_AV)) {
 		worker_lock(qp->worker);
 		paths_close(qp, attr, ATTR_AV);

@@ -53,17 +53,55 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return result_of("ibv_destroy_ah", object_destroy(ah->handle, OBJECT_AH, ah->context));
 }
 
+/* The address of the sender of a datagram over InfiniBand. Returns 0 or an errno. */
+static int ah_from_wc_ib(struct device *device, uint8_t port_num, const struct ibv_wc *wc,
+	const struct ibv_grh *grh, struct ibv_ah_attr *ret_attr)
+{
+	struct ibv_ah_attr attr = {
+		.dlid = wc->slid,
+		.sl = wc->sl,
+		.src_path_bits = wc->dlid_path_bits,
+		.port_num = port_num,
+	};
+	struct ip_header header;
+
+	if (!device_has_port(device, port_num))
+		return EINVAL;
+	if (wc->wc_flags & IBV_WC_GRH) {
+		if (!grh_decode(&header, (const uint8_t *)grh))
+			return EINVAL;
+		attr.is_global = 1;
+		attr.grh.sgid_index = gid_is_multicast(&header.dgid)
+			? 0
+			: device_port_gid_index(device, port_num, &header.dgid);
+		if (attr.grh.sgid_index == DEVICE_GID_NONE)
+			return ENOENT;
+		attr.grh.hop_limit = REPLY_HOP_LIMIT;
+		attr.grh.flow_label = header.flow_label;
+		attr.grh.traffic_class = header.traffic_class;
+		memcpy(attr.grh.dgid.raw, header.sgid.raw, sizeof(header.sgid.raw));
+	}
+	*ret_attr = attr;
+	return 0;
+}
+
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 	struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
 {
+	struct device *device = context_of(context)->device;
 	struct ip_header header;
 	uint8_t sgid_index;
 
+	if (device_is_ib(device)) {
+		int error = ah_from_wc_ib(device, port_num, wc, grh, ah_attr);
+
+		return error ? result_minus_one(error) : 0;
+	}
 	/* RoCE packets always have a GRH; without one there is no address. */
 	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
 		!grh_decode(&header, (const uint8_t *)grh))
 		return result_minus_one(EINVAL);
-	sgid_index = device_gid_index(context_of(context)->device, &header.dgid);
+	sgid_index = device_gid_index(device, &header.dgid);
 	if (sgid_index == DEVICE_GID_NONE)
 		return result_minus_one(ENOENT);
 	*ah_attr = (struct ibv_ah_attr){

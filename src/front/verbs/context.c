@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "front/verbs/async.h"
+#include "front/verbs/device_ib.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/object.h"
 #include "front/verbs/result.h"
@@ -35,17 +36,26 @@
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list open_contexts = {&open_contexts, &open_contexts};
 
-void contexts_post(const struct device *device, uint32_t events)
+void contexts_post_port(const struct device *device, uint32_t events, uint32_t port)
 {
 	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &open_contexts, struct context, node) {
 		if (context->device != device)
 			continue;
-		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
-			if (events & 1u << i)
-				async_event_post(context, &context->events[i]);
+		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
+			if (!(events & 1u << i))
+				continue;
+			if (context->events[i].verbs.element.port_num)
+				context->events[i].verbs.element.port_num = (int)port;
+			async_event_post(context, &context->events[i]);
+		}
 	}
 	pthread_mutex_unlock(&context_lock);
+}
+
+void contexts_post(const struct device *device, uint32_t events)
+{
+	contexts_post_port(device, events, DEVICE_PORT);
 }
 
 static void interfaces_changed(void)
@@ -114,7 +124,10 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	context->device = device;
 	context->opening = opening;
 	events_prepare(context);
-	context->watch = netdev_watch_start(interfaces_changed);
+	if (device_is_ib(device))
+		device_ib_watch();
+	else
+		context->watch = netdev_watch_start(interfaces_changed);
 	ops_fill(&context->verbs, device_is_iwarp(device));
 	context->verbs.sz = sizeof(context->verbs);
 	verbs = &context->verbs.context;
@@ -310,7 +323,8 @@ int ibv_close_device(struct ibv_context *context)
 
 	if (!front)
 		return result_of("ibv_close_device", EINVAL);
-	netdev_watch_stop(front->watch);
+	if (!device_is_ib(front->device))
+		netdev_watch_stop(front->watch);
 	objects_release(front);
 	/* Objects of importing contexts are built on objects of this context, so keep it. */
 	if (object_context_is_used(front))

@@ -74,4 +74,7 @@ static inline bool context_is_foreign(const struct context *context)
  */
 void contexts_post(const struct device *device, uint32_t events);
 
+/* contexts_post() for events of a port other than DEVICE_PORT. */
+void contexts_post_port(const struct device *device, uint32_t events, uint32_t port);
+
 #endif

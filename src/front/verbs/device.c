@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "front/verbs/context.h"
+#include "front/verbs/device_ib.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/result.h"
 #include "front/verbs/select.h"
 #include "netdev/netdev_change.h"
 #include "nic/nic.h"
+#include "nic/nic_fabric.h"
 #include "os/log.h"
 #include "os/setting.h"
 #include "port/address.h"
@@ -108,8 +110,7 @@ static struct device *device_find(
 	return NULL;
 }
 
-static struct device *device_add(const struct netdev *netdev, uint64_t netns_cookie,
-	enum device_transport transport, const char *name)
+struct device *device_insert(const struct device *like, const char *name)
 {
 	struct device *device;
 	struct ibv_device *verbs;
@@ -119,20 +120,10 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 	device = calloc(1, sizeof(*device));
 	if (!device)
 		return NULL;
+	*device = *like;
 	device->index = table_count;
-	device->transport = transport;
-	device->guid = guid_from_netdev(netdev, transport);
-	device->ifindex = netdev->ifindex;
-	device->netns_cookie = netns_cookie;
-	memcpy(device->ifname, netdev->name, sizeof(device->ifname));
 	verbs = &device->verbs;
-	verbs->node_type = transports[transport].node_type;
-	verbs->transport_type = transports[transport].verbs;
-	if (is_name_taken(name))
-		snprintf(verbs->name, sizeof(verbs->name), "%s%u_%s", transports[transport].prefix,
-			device->index, device->ifname);
-	else
-		snprintf(verbs->name, sizeof(verbs->name), "%s", name);
+	snprintf(verbs->name, sizeof(verbs->name), "%s", name);
 	snprintf(verbs->dev_name, sizeof(verbs->dev_name), "uverbs%u", device->index);
 	snprintf(verbs->dev_path, sizeof(verbs->dev_path), "/sys/class/infiniband_verbs/%s",
 		verbs->dev_name);
@@ -140,6 +131,34 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 		verbs->name);
 	device_table[table_count++] = device;
 	return device;
+}
+
+void device_present_only(struct device *device)
+{
+	present_devices[0] = device;
+	present_count = 1;
+}
+
+static struct device *device_add(const struct netdev *netdev, uint64_t netns_cookie,
+	enum device_transport transport, const char *name)
+{
+	struct device like = {
+		.transport = transport,
+		.guid = guid_from_netdev(netdev, transport),
+		.ifindex = netdev->ifindex,
+		.netns_cookie = netns_cookie,
+		.port_count = 1,
+	};
+	char unique[IBV_SYSFS_NAME_MAX];
+
+	memcpy(like.ifname, netdev->name, sizeof(like.ifname));
+	like.verbs.node_type = transports[transport].node_type;
+	like.verbs.transport_type = transports[transport].verbs;
+	if (!is_name_taken(name))
+		return device_insert(&like, name);
+	snprintf(unique, sizeof(unique), "%s%u_%s", transports[transport].prefix, table_count,
+		like.ifname);
+	return device_insert(&like, unique);
 }
 
 /* Update the device from the interface. Returns its events, bits of enum context_event_bit. */
@@ -376,6 +395,8 @@ int device_refresh(void)
 	int error = 0;
 
 	limits_configure();
+	if (nic_fabric_is_wanted())
+		return device_ib_refresh();
 	pthread_mutex_lock(&refresh_lock);
 	if (netdev_has_changes() || is_stale) {
 		error = snapshot_apply(events);
@@ -425,6 +446,11 @@ struct device *device_lookup_path(const char *ibdev_path)
 	return device;
 }
 
+static const char *transport_name(const struct device *device)
+{
+	return device_is_ib(device) ? "InfiniBand" : device_is_iwarp(device) ? "iWARP" : "RoCE";
+}
+
 void device_announce(struct device *device)
 {
 	char address[ADDRESS_TEXT_BYTES] = "no address";
@@ -437,7 +463,7 @@ void device_announce(struct device *device)
 	if (device_gid(device, 0, &gid))
 		gid_to_text(&gid, device->ifindex, address);
 	log_write(LOG_INFO, "device %s is used: %s on %s, %s, MTU %u, RDMA path MTU %u",
-		device->verbs.name, device_is_iwarp(device) ? "iWARP" : "RoCE", device->ifname,
+		device->verbs.name, transport_name(device), device->ifname,
 		address, port.mtu_bytes, 128u << device_mtu(&port));
 }
 
@@ -459,6 +485,8 @@ struct device_port device_port(struct device *device)
 	port.is_active = device->is_active;
 	port.gid_count = device->gids.count;
 	port.mtu_bytes = device->mtu_bytes;
+	if (device_is_ib(device))
+		port.mtu_bytes = device_ib_mtu_bytes(&device->ib_ports[0]) + HEADER_BYTES_MAX;
 	pthread_mutex_unlock(&device_lock);
 	return port;
 }
@@ -482,22 +510,38 @@ uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH])
 
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)
 {
-	const struct gid *gid;
+	return device_port_gid(device, DEVICE_PORT, index, ret_gid);
+}
+
+bool device_port_gid(struct device *device, uint32_t port, uint32_t index, struct gid *ret_gid)
+{
+	const struct gid *gid = NULL;
+	bool is_there;
 
 	pthread_mutex_lock(&device_lock);
-	gid = gid_table_at(&device->gids, index);
-	if (gid)
-		*ret_gid = *gid;
+	if (device_is_ib(device)) {
+		is_there = nic_fabric_gid(&device->ib_ports[port - 1], index, ret_gid);
+	} else {
+		gid = gid_table_at(&device->gids, index);
+		is_there = gid != NULL;
+		if (gid)
+			*ret_gid = *gid;
+	}
 	pthread_mutex_unlock(&device_lock);
-	return gid != NULL;
+	return is_there;
 }
 
 uint8_t device_gid_index(struct device *device, const struct gid *gid)
 {
+	return device_port_gid_index(device, DEVICE_PORT, gid);
+}
+
+uint8_t device_port_gid_index(struct device *device, uint32_t port, const struct gid *gid)
+{
 	struct gid entry;
 
-	for (uint8_t i = 0; device_gid(device, i, &entry); i++)
-		if (gid_is_equal(&entry, gid))
+	for (uint8_t i = 0; i < GID_TABLE_LENGTH; i++)
+		if (device_port_gid(device, port, i, &entry) && gid_is_equal(&entry, gid))
 			return i;
 	return DEVICE_GID_NONE;
 }

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fabricd/attach_protocol.h"
 #include "front/verbs/abi.h"
 #include "front/verbs/gid_table.h"
 #include "front/verbs/limits.h"
@@ -33,7 +34,7 @@
  */
 #define DEVICE_COUNT_MAX 128
 
-/* The only port of every device (IBTA numbers ports of a channel adapter from 1). */
+/* The only port of every device but InfiniBand's (IBTA numbers ports from 1). */
 #define DEVICE_PORT 1
 
 /*
@@ -46,7 +47,15 @@
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
 /* The protocol of a device's queue pairs. */
-enum device_transport { DEVICE_ROCE, DEVICE_IWARP, DEVICE_TRANSPORT_COUNT };
+enum device_transport {
+	DEVICE_ROCE,
+	DEVICE_IWARP,
+	DEVICE_TRANSPORT_COUNT, /* of those that interfaces have */
+	DEVICE_INFINIBAND = DEVICE_TRANSPORT_COUNT, /* the device of a subnet (device_ib.h) */
+};
+
+/* The most ports of an InfiniBand device. */
+#define DEVICE_IB_PORTS_MAX 2
 
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */
@@ -62,6 +71,8 @@ struct device {
 	bool is_gone; /* the interface was removed */
 	uint32_t mtu_bytes;
 	struct gid_table gids;
+	uint32_t port_count; /* written once */
+	struct attach_port *ib_ports; /* port_count entries; NULL unless this is InfiniBand */
 };
 
 struct device_port {
@@ -96,6 +107,17 @@ static inline bool device_is_iwarp(const struct device *device)
 	return device->transport == DEVICE_IWARP;
 }
 
+static inline bool device_is_ib(const struct device *device)
+{
+	return device->transport == DEVICE_INFINIBAND;
+}
+
+/* Has the device a port of this number, which may be any? */
+static inline bool device_has_port(const struct device *device, uint32_t port)
+{
+	return port >= 1 && port <= device->port_count;
+}
+
 /* Log once per process, at level "info", that the device is used. */
 void device_announce(struct device *device);
 
@@ -114,12 +136,18 @@ enum ibv_mtu device_mtu(const struct device_port *port);
  */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
+/* device_gid() of a port, which the device has; the table of each port of InfiniBand is another. */
+bool device_port_gid(struct device *device, uint32_t port, uint32_t index, struct gid *ret_gid);
+
 /*
  * The index of a GID. If the table lacks the GID, this is DEVICE_GID_NONE, which ibv_query_qp() may
  * report.
  */
 #define DEVICE_GID_NONE 0xff
 uint8_t device_gid_index(struct device *device, const struct gid *gid);
+
+/* device_gid_index() in the table of a port, which the device has. */
+uint8_t device_port_gid_index(struct device *device, uint32_t port, const struct gid *gid);
 
 /* Get all GIDs. Returns their number. */
 uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH]);

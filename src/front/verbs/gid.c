@@ -11,21 +11,27 @@
 #define KERNEL_GID_TYPE_IB      0
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
+static bool is_roce(const struct device *device)
+{
+	return device->transport == DEVICE_ROCE;
+}
+
 /*
  * Write entry `index` to `entry`. `bytes` is the size of the structure as the program knows it.
  * Returns false if the table has no such entry.
  */
-static bool entry_write(struct device *device, uint32_t index, void *entry, size_t bytes)
+static bool entry_write(
+	struct device *device, uint32_t port, uint32_t index, void *entry, size_t bytes)
 {
 	struct ibv_gid_entry full = {
 		.gid_index = index,
-		.port_num = DEVICE_PORT,
-		.gid_type = device_is_iwarp(device) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
+		.port_num = port,
+		.gid_type = is_roce(device) ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB,
 		.ndev_ifindex = device->ifindex,
 	};
 	struct gid gid;
 
-	if (!device_gid(device, index, &gid))
+	if (!device_port_gid(device, port, index, &gid))
 		return false;
 	memcpy(full.gid.raw, gid.raw, sizeof(full.gid.raw));
 	memset(entry, 0, bytes);
@@ -36,21 +42,23 @@ static bool entry_write(struct device *device, uint32_t index, void *entry, size
 /* An entry without a GID reads as zero; an index outside of the table is an error. */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
+	struct device *device = context_of(context)->device;
 	struct gid found = {{0}};
 
-	if (port_num != DEVICE_PORT || index < 0 || index >= GID_TABLE_LENGTH)
+	if (!device_has_port(device, port_num) || index < 0 || index >= GID_TABLE_LENGTH)
 		return result_minus_one(EINVAL);
-	device_gid(context_of(context)->device, (uint32_t)index, &found);
+	device_port_gid(device, port_num, (uint32_t)index, &found);
 	memcpy(gid->raw, found.raw, sizeof(gid->raw));
 	return 0;
 }
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
 {
-	if (port_num != DEVICE_PORT || index >= GID_TABLE_LENGTH)
+	const struct device *device = context_of(context)->device;
+
+	if (!device_has_port(device, port_num) || index >= GID_TABLE_LENGTH)
 		return result_minus_one(EINVAL);
-	*type = device_is_iwarp(context_of(context)->device) ? KERNEL_GID_TYPE_IB
-							     : KERNEL_GID_TYPE_ROCE_V2;
+	*type = is_roce(device) ? KERNEL_GID_TYPE_ROCE_V2 : KERNEL_GID_TYPE_IB;
 	return 0;
 }
 
@@ -81,9 +89,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 {
 	if (flags)
 		return result_of("ibv_query_gid_ex", EOPNOTSUPP);
-	if (port_num != DEVICE_PORT || gid_index >= GID_TABLE_LENGTH)
+	if (!device_has_port(context_of(context)->device, port_num) ||
+		gid_index >= GID_TABLE_LENGTH)
 		return result_of("ibv_query_gid_ex", EINVAL);
-	if (!entry_write(context_of(context)->device, gid_index, entry, entry_size))
+	if (!entry_write(context_of(context)->device, port_num, gid_index, entry, entry_size))
 		/* Do not log this, because programs find the end of the table this way. */
 		return errno = ENODATA;
 	return 0;
@@ -94,15 +103,18 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 {
 	struct device *device = context_of(context)->device;
 	uint8_t *out = (uint8_t *)entries;
-	uint32_t count = 0;
-	struct gid gid;
+	struct ibv_gid_entry beyond;
+	size_t count = 0;
 
 	if (flags)
 		return -result_of("ibv_query_gid_table", EOPNOTSUPP);
-	while (count < max_entries &&
-		entry_write(device, count, out + count * entry_size, entry_size))
-		count++;
-	if (device_gid(device, count, &gid))
-		return -result_of("ibv_query_gid_table", EINVAL);
-	return count;
+	for (uint32_t port = 1; port <= device->port_count; port++)
+		for (uint32_t index = 0; index < GID_TABLE_LENGTH; index++) {
+			if (count < max_entries)
+				count += entry_write(device, port, index,
+					out + count * entry_size, entry_size);
+			else if (entry_write(device, port, index, &beyond, sizeof(beyond)))
+				return -result_of("ibv_query_gid_table", EINVAL);
+		}
+	return (ssize_t)count;
 }

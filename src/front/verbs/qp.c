@@ -240,6 +240,8 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 
 	if (!error && device_is_gone(context->device))
 		error = EIO;
+	if (!error && type == QP_TYPE_RAW_PACKET && device_is_ib(context->device))
+		error = EOPNOTSUPP;
 	if (!error)
 		error = type == QP_TYPE_XRC_RECV ? xrc_target_create(qp, &init)
 						 : -nic_qp_create(&init, &qp->nic);

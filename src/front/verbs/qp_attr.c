@@ -5,23 +5,58 @@
  */
 #include "front/verbs/qp.h"
 #include "nic/nic_failure.h"
+#include "wire/infiniband/lid_address.h"
+#include "wire/infiniband/lrh.h"
+
+/* Path bits of a LID: at most LMC 7. */
+#define PATH_BITS_MASK 0x7f
 
 /*
  * Log why an address is refused. Every RoCE address is global, because RoCE has no local routes
  * (IBTA annex A16.4.1).
  */
-static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
+static void path_refuse(const struct device *device, const struct ibv_ah_attr *ah, uint8_t port)
 {
-	if (!ah->is_global)
+	if (device_is_ib(device) && device_has_port(device, port) && !ah->is_global)
+		nic_failure_call(REASON_ADDRESS, 0, "ah_attr.dlid 0x%x is no LID of a port",
+			ah->dlid);
+	else if (!device_is_ib(device) && !ah->is_global)
 		nic_failure_call(REASON_ADDRESS, 0,
 			"RTR over RoCE needs ah_attr.is_global and a GRH, and so does an address handle");
-	else if (port != DEVICE_PORT)
-		nic_failure_call(REASON_ADDRESS, 0,
-			"ah_attr.port_num is %u; the device has port %d only", port, DEVICE_PORT);
+	else if (!device_has_port(device, port))
+		nic_failure_call(REASON_ADDRESS, 0, "ah_attr.port_num is %u; the device has %u",
+			port, device->port_count);
 	else
 		nic_failure_call(REASON_ADDRESS, 0,
 			"ah_attr.grh.sgid_index %u is beyond the end of the GID table",
 			ah->grh.sgid_index);
+}
+
+/* Set the ends of a path. Returns false when the device has no such path. */
+static bool ends_from_verbs(
+	struct device *device, const struct ibv_ah_attr *ah, uint8_t port, struct qp_path *path)
+{
+	bool is_ib = device_is_ib(device);
+
+	if (!device_has_port(device, port) || (!is_ib && !ah->is_global))
+		return false;
+	if (is_ib) {
+		if (ah->dlid == 0 || ah->dlid > LID_MULTICAST_LAST)
+			return false;
+		path->ib = (struct qp_path_ib){
+			.dlid = ah->dlid,
+			.port = port,
+			.path_bits = ah->src_path_bits & PATH_BITS_MASK,
+			.has_grh = ah->is_global,
+		};
+	}
+	if (!ah->is_global) {
+		path->local = lid_address_local(port, path->ib.path_bits);
+		path->remote = lid_address_remote(ah->dlid);
+		return true;
+	}
+	memcpy(path->remote.raw, ah->grh.dgid.raw, sizeof(path->remote.raw));
+	return device_port_gid(device, port, ah->grh.sgid_index, &path->local);
 }
 
 int path_from_verbs(
@@ -47,18 +82,40 @@ int path_from_verbs(
 	}
 	if (rate_mbps < DEVICE_PORT_RATE_MBPS)
 		path.rate_kbps = (uint32_t)rate_mbps * 1000;
-	if (!ah->is_global || port != DEVICE_PORT ||
-		!device_gid(device, ah->grh.sgid_index, &path.local)) {
-		path_refuse(ah, port);
+	if (!ends_from_verbs(device, ah, port, &path)) {
+		path_refuse(device, ah, port);
 		return EINVAL;
 	}
-	memcpy(path.remote.raw, ah->grh.dgid.raw, sizeof(path.remote.raw));
 	*ret_path = path;
 	return 0;
 }
 
+/* ah_from_path() of InfiniBand. */
+static struct ibv_ah_attr ah_from_path_ib(struct device *device, const struct qp_path *path)
+{
+	struct ibv_ah_attr ah = {
+		.dlid = path->ib.dlid,
+		.sl = path->service_level,
+		.src_path_bits = path->ib.path_bits,
+		.static_rate = path->static_rate,
+		.is_global = path->ib.has_grh,
+		.port_num = path->ib.port,
+	};
+
+	if (!path->ib.has_grh)
+		return ah;
+	memcpy(ah.grh.dgid.raw, path->remote.raw, sizeof(path->remote.raw));
+	ah.grh.flow_label = path->flow_label;
+	ah.grh.sgid_index = device_port_gid_index(device, path->ib.port, &path->local);
+	ah.grh.hop_limit = path->hop_limit;
+	ah.grh.traffic_class = path->traffic_class;
+	return ah;
+}
+
 static struct ibv_ah_attr ah_from_path(struct device *device, const struct qp_path *path)
 {
+	if (path->ib.port)
+		return ah_from_path_ib(device, path);
 	struct ibv_ah_attr ah = {
 		.grh =
 			{

@@ -5,6 +5,7 @@
 #include "base/arith.h"
 #include "base/version.h"
 #include "front/verbs/context.h"
+#include "front/verbs/device_ib.h"
 #include "front/verbs/limits.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/ops.h"
@@ -57,6 +58,11 @@ static void device_attributes(const struct device *device, struct ibv_device_att
 	*attr = device_limits;
 	if (device_is_iwarp(device))
 		iwarp_attributes(attr);
+	if (device_is_ib(device)) {
+		attr->phys_port_cnt = (uint8_t)device->port_count;
+		attr->max_pkeys = ATTACH_PKEYS_MAX;
+		attr->device_cap_flags &= ~(unsigned int)IBV_DEVICE_MANAGED_FLOW_STEERING;
+	}
 	attr->node_guid = device->guid;
 	attr->sys_image_guid = device->guid;
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "urnic %s", urnic_version());
@@ -100,7 +106,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	struct ibv_device_attr_ex *attr, size_t attr_bytes)
 {
 	struct ibv_device_attr_ex full = {
-		.phys_port_cnt_ex = DEVICE_PORT,
+		.phys_port_cnt_ex = context_of(context)->device->port_count,
 		.max_dm_size = DM_BYTES_MAX,
 		.odp_caps = odp_caps,
 		.xrc_odp_caps = odp_caps.per_transport_caps.rc_odp_caps & ~ODP_ANNEX,
@@ -151,7 +157,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	struct device_port port;
 	struct ibv_port_attr full;
 
-	if (port_num != DEVICE_PORT)
+	if (!device_has_port(device, port_num))
 		return result_of("ibv_query_port", EINVAL);
 	/* The link may have changed. If the refresh fails, answer from the last snapshot. */
 	device_refresh();
@@ -171,6 +177,11 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 		.flags = device_is_iwarp(device) ? 0 : IBV_QPF_GRH_REQUIRED,
 	};
+	if (device_is_ib(device)) {
+		struct attach_port ib = device_ib_port(device, port_num);
+
+		device_ib_port_attr(&ib, &full);
+	}
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;
@@ -191,19 +202,42 @@ int ibv_query_port(
 	return query_port(context, port_num, (struct ibv_port_attr *)attr, PORT_ATTR_BYTES_V1);
 }
 
+/*
+ * The P_Key at an index of a port's table, which has the default one only but for InfiniBand.
+ * Returns false if the table has no such entry.
+ */
+static bool pkey_at(struct device *device, uint8_t port_num, int index, uint16_t *ret_pkey)
+{
+	struct attach_port port = {.pkey_count = 1, .pkeys = {BTH_PKEY_DEFAULT}};
+
+	if (!device_has_port(device, port_num))
+		return false;
+	if (device_is_ib(device))
+		port = device_ib_port(device, port_num);
+	if (index < 0 || index >= port.pkey_count)
+		return false;
+	*ret_pkey = port.pkeys[index];
+	return true;
+}
+
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	(void)context;
-	if (port_num != DEVICE_PORT || index != 0)
+	uint16_t found;
+
+	if (device_is_ib(context_of(context)->device))
+		device_refresh();
+	if (!pkey_at(context_of(context)->device, port_num, index, &found))
 		return result_minus_one(EINVAL);
-	*pkey = htobe16(BTH_PKEY_DEFAULT);
+	*pkey = htobe16(found);
 	return 0;
 }
 
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	(void)context;
-	if (port_num != DEVICE_PORT || pkey != htobe16(BTH_PKEY_DEFAULT))
-		return result_minus_one(EINVAL);
-	return 0;
+	uint16_t found;
+
+	for (int i = 0; pkey_at(context_of(context)->device, port_num, i, &found); i++)
+		if (found == be16toh(pkey))
+			return i;
+	return result_minus_one(EINVAL);
 }
