@@ -114,3 +114,11 @@ fail_skip:
 	record_ring_skip(ring);
 	return -EPROTO;
 }
+
+uint64_t record_ring_room(const struct record_ring *ring)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
+
+	return used <= RECORD_RING_BYTES ? RECORD_RING_BYTES - used : 0;
+}

@@ -54,6 +54,9 @@ struct record_piece {
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
+/* For how many bytes the ring has room, the header of each record included. For the writer. */
+uint64_t record_ring_room(const struct record_ring *ring);
+
 /*
  * Has the ring no room for any record? Then count `records` as dropped. The writer calls this
  * before it makes a record that costs time to make.

@@ -87,6 +87,10 @@ uint32_t fabric_frames_lease(const struct fabric_frames *frames)
 bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	const struct record_piece *pieces, uint32_t count) URNIC_EXPORT_AS(fabric_frames_send);
 
+/* Has the ring room for frames of `bytes` bytes together, headers of records included? */
+bool fabric_frames_has_room(const struct fabric_frames *frames, uint32_t bytes)
+	URNIC_EXPORT_AS(fabric_frames_has_room);
+
 /* Wake the fabric if it sleeps. Call once after one or more fabric_frames_send(). */
 void fabric_frames_flush(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_flush);
 

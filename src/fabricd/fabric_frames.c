@@ -93,6 +93,11 @@ bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	return record_ring_put(&frames->shared->to_fabric, all, count + 1);
 }
 
+bool fabric_frames_has_room(const struct fabric_frames *frames, uint32_t bytes)
+{
+	return record_ring_room(&frames->shared->to_fabric) >= bytes;
+}
+
 void fabric_frames_flush(struct fabric_frames *frames)
 {
 	_Atomic uint32_t *is_waiting = &frames->shared->is_fabric_waiting;

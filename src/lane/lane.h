@@ -81,8 +81,8 @@ struct lane_link {
 	/* The bits of a P_Key in which a received packet has to agree with the default one. */
 	uint16_t pkey_mask;
 	/*
-	 * Write the first 40 bytes of the receive buffer of a datagram, and what its completion says
-	 * of the packet's headers.
+	 * Write the first 40 bytes of the receive buffer of a datagram, and what its completion
+	 * says of the packet's headers.
 	 */
 	void (*datagram_origin)(const struct packet *packet, const struct packet_origin *origin,
 		uint8_t grh[40], struct cqe *cqe);

@@ -449,17 +449,21 @@ enum {
  *
  * `mgid`     An IPv6 multicast address, or `ff0e::ffff:a.b.c.d` for an IPv4 group.
  * `ifindex`  The interface on which to join the group.
+ * `mlid`     InfiniBand: the LID of the group, which the caller has joined at the subnet
+ *            administrator. Ignored over Ethernet.
  *
  * Returns 0, also when the queue pair is in the group already; -EINVAL when the queue pair is not
  * UD, or the address is not multicast or is interface-local; -ENOMEM when memory or a number above
  * (NIC_GROUP_COUNT_MAX, NIC_GROUP_QP_COUNT_MAX) is exhausted; -EIO for a queue pair from before a
  * fork; or the -errno from joining.
  */
-int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+int nic_multicast_attach(
+	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 	URNIC_EXPORT_AS(nic_multicast_attach);
 
 /* Returns 0, or -EINVAL when the queue pair is not in the group. */
-int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+int nic_multicast_detach(
+	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 	URNIC_EXPORT_AS(nic_multicast_detach);
 
 /* Is the queue pair in any group? When the queue pair is destroyed, it leaves its groups. */

@@ -184,7 +184,9 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 {
 	uint32_t lane = worker->lane.index;
-	int error = worker->ib ? 0 : addresses_open(worker, init->ifindex, init->locals, init->local_count);
+	int error = worker->ib ? 0
+			       : addresses_open(worker, init->ifindex, init->locals,
+					 init->local_count);
 
 	if (error || nic.has_datagrams[lane])
 		return error;

@@ -212,6 +212,11 @@ static bool wire_send(
 	return fabric_frames_send(context, port, pieces, count);
 }
 
+static bool wire_has_room(void *context, uint32_t bytes)
+{
+	return fabric_frames_has_room(context, bytes);
+}
+
 static void wire_flush(void *context)
 {
 	fabric_frames_flush(context);
@@ -247,6 +252,7 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 	lane->wire = (struct port_ib_wire){
 		.context = lane->frames,
 		.send = wire_send,
+		.has_room = wire_has_room,
 		.flush = wire_flush,
 		.receive = wire_receive,
 		.wait_begin = wire_wait_begin,

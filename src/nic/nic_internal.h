@@ -11,7 +11,8 @@
  * - nic_counter.c: completion counters.
  * - nic_ah.c, nic_multicast.c: destinations of datagrams. nic_raw.c: raw packets. nic_stream.c:
  *   iWARP.
- * - nic_link.c: packets that bypass the kernel's UDP. nic_capture.c: captures.
+ * - nic_path.c: addresses and paths. nic_link.c: packets that bypass the kernel's UDP.
+ *   nic_capture.c: captures. nic_fabric.c: InfiniBand.
  *
  * Locks: see os/lock_order.def. A thread that locks several workers at once has the NIC locked.
  */
@@ -405,6 +406,16 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker);
  * not. Returns the address's index on that worker, or -errno.
  */
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
+
+/*
+ * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. `pkey_index` counts for
+ * InfiniBand only. The NIC is locked, the worker is not. Returns 0 or -errno.
+ */
+int nic_path_open(
+	struct worker *worker, struct qp_path *path, uint32_t dest_qpn, uint32_t pkey_index);
+
+/* Close the path. The NIC and the worker are locked. */
+void nic_path_close(struct worker *worker, const struct qp_path *path);
 
 /* The index of an address on which the worker receives, or a negative number. */
 int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex);

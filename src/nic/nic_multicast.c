@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 #include "engine/multicast.h"
+#include "nic/nic_fabric.h"
 #include "nic/nic_internal.h"
 #include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"
+#include "wire/infiniband/lrh.h"
 #include "wire/roce.h"
 
 enum { RECEIVE_BUFFER_BYTES = 8 << 20 };
@@ -29,6 +31,7 @@ struct membership {
 	struct nic_qp *qp;
 	struct gid group;
 	uint32_t ifindex;
+	uint16_t mlid; /* InfiniBand only */
 };
 
 /* --- sockets --- */
@@ -137,6 +140,23 @@ static bool has_room(const struct gid *group, uint32_t ifindex)
 	return members ? members < NIC_GROUP_QP_COUNT_MAX : groups < NIC_GROUP_COUNT_MAX;
 }
 
+/* The port of an InfiniBand device that receives the packets of the queue pair's groups. */
+static uint32_t port_of(const struct nic_qp *qp)
+{
+	return qp->qp->attr.port ? qp->qp->attr.port : 1;
+}
+
+/* group_receive() of a worker on an InfiniBand fabric, which counts joins. */
+static int group_join(const struct membership *membership)
+{
+	const struct nic_qp *qp = membership->qp;
+
+	if (membership->mlid < LID_MULTICAST_FIRST || membership->mlid > LID_MULTICAST_LAST)
+		return -EINVAL;
+	return nic_fabric_join(qp->worker->lane.index, port_of(qp), membership->mlid,
+		&membership->group);
+}
+
 /* Make the worker receive the group's packets. Returns 0 or -errno. */
 static int group_receive(struct worker *worker, const struct gid *group, uint32_t ifindex)
 {
@@ -181,11 +201,16 @@ static void membership_end(struct membership *membership)
 	multicast_detach(qp->qp, &membership->group, membership->ifindex);
 	worker_unlock(qp->worker);
 	list_remove(&membership->link);
-	group_leave_if_unused(qp->worker, &membership->group, membership->ifindex);
+	if (qp->worker->ib)
+		nic_fabric_leave(qp->worker->lane.index, port_of(qp), membership->mlid,
+			&membership->group);
+	else
+		group_leave_if_unused(qp->worker, &membership->group, membership->ifindex);
 	free(membership);
 }
 
-static int group_attach(struct nic_qp *qp, const struct gid *group, uint32_t ifindex)
+static int group_attach(
+	struct nic_qp *qp, const struct gid *group, uint32_t ifindex, uint16_t mlid)
 {
 	struct membership *membership;
 	int error;
@@ -195,13 +220,17 @@ static int group_attach(struct nic_qp *qp, const struct gid *group, uint32_t ifi
 	membership = has_room(group, ifindex) ? malloc(sizeof(*membership)) : NULL;
 	if (!membership)
 		return -ENOMEM;
-	*membership = (struct membership){.qp = qp, .group = *group, .ifindex = ifindex};
-	error = group_receive(qp->worker, group, ifindex);
+	*membership = (struct membership){
+		.qp = qp, .group = *group, .ifindex = ifindex, .mlid = mlid};
+	error = qp->worker->ib ? group_join(membership)
+			       : group_receive(qp->worker, group, ifindex);
 	if (!error) {
 		worker_lock(qp->worker);
 		error = multicast_attach(qp->qp, group, ifindex);
 		worker_unlock(qp->worker);
-		if (error)
+		if (error && qp->worker->ib)
+			nic_fabric_leave(qp->worker->lane.index, port_of(qp), mlid, group);
+		else if (error)
 			group_leave_if_unused(qp->worker, group, ifindex);
 	}
 	if (error)
@@ -219,29 +248,44 @@ void nic_multicast_refuse_scope(void)
 		"-M 255:2:0:...)");
 }
 
-int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+/* The address in the packets of a group. Over InfiniBand it is the GID itself. */
+static struct gid group_address(const struct nic_qp *qp, const struct gid *mgid)
 {
-	struct gid group = gid_ip_address(mgid);
+	return qp->worker->ib ? *mgid : gid_ip_address(mgid);
+}
+
+int nic_multicast_attach(
+	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
+{
+	struct gid group;
 	int error = -EINVAL;
 
 	nic_enter();
-	if (qp->epoch != nic_epoch)
-		error = -EIO;
-	else if (gid_is_interface_local(&group))
+	if (qp->epoch != nic_epoch) {
+		nic_leave();
+		return -EIO;
+	}
+	group = group_address(qp, mgid);
+	if (!qp->worker->ib && gid_is_interface_local(&group))
 		nic_multicast_refuse_scope();
 	else if (qp->qp->type == QP_TYPE_UD && gid_is_multicast(&group))
-		error = group_attach(qp, &group, ifindex);
+		error = group_attach(qp, &group, ifindex, mlid);
 	nic_leave();
 	return error;
 }
 
-int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+int nic_multicast_detach(
+	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 {
-	struct gid group = gid_ip_address(mgid);
-	struct membership *membership;
+	struct membership *membership = NULL;
+	struct gid group;
 
+	(void)mlid;
 	nic_enter();
-	membership = qp->epoch == nic_epoch ? membership_find(qp, &group, ifindex) : NULL;
+	if (qp->epoch == nic_epoch) {
+		group = group_address(qp, mgid);
+		membership = membership_find(qp, &group, ifindex);
+	}
 	if (membership)
 		membership_end(membership);
 	nic_leave();

@@ -52,60 +52,6 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
-int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex)
-{
-	const struct agent_address address = agent_address_of(local, ifindex);
-	int index;
-
-	if (worker->ib)
-		return 0; /* its ports receive on all their addresses */
-	worker_lock(worker);
-	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
-	worker_unlock(worker);
-	return index;
-}
-
-/*
- * Get a socket for the address from urnicd. The NIC is locked, in a turn. Returns the address's
- * index on the worker, or -errno.
- */
-static int address_add(struct worker *worker, const struct agent_address *address, uint32_t ifindex)
-{
-	int socket = -1;
-	int index, error;
-
-	nic_request_enter();
-	error = nic_agent_log(
-		agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket));
-	nic_request_leave(socket);
-	if (error)
-		return error;
-	worker_lock(worker);
-	index = worker_address_add(worker, &address->gid, address->scope_ifindex, socket);
-	if (index >= 0)
-		nic_link_use(worker, (uint32_t)index, ifindex);
-	worker_unlock(worker);
-	return index;
-}
-
-int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
-{
-	const struct agent_address address = agent_address_of(local, ifindex);
-	int index = nic_address_find(worker, &address.gid, ifindex);
-	int error;
-
-	if (index >= 0)
-		return index;
-	error = nic_request_begin();
-	if (error)
-		return error;
-	index = nic_address_find(worker, &address.gid, ifindex);
-	if (index < 0)
-		index = address_add(worker, &address, ifindex);
-	nic_request_end();
-	return index;
-}
-
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
@@ -167,24 +113,13 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
-static void path_close(struct worker *worker, const struct qp_path *path)
-{
-	if (worker->ib) {
-		port_ib_path_close(worker->ib, path->id);
-		return;
-	}
-	port_udp_path_close(worker->port, path->id);
-	if (worker->lane.cc)
-		port_udp_path_close(worker->port, path->cnp_id);
-}
-
 /* Close the paths in `which`. The worker is locked. */
 static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
 {
 	if (which & ATTR_AV)
-		path_close(qp->worker, &attr->path);
+		nic_path_close(qp->worker, &attr->path);
 	if (which & ATTR_ALT_PATH)
-		path_close(qp->worker, &attr->alt_path);
+		nic_path_close(qp->worker, &attr->alt_path);
 }
 
 /*
@@ -265,64 +200,6 @@ struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type)
 }
 
 /*
- * Open the path of congestion notifications, which differs by its DSCP. The worker is locked.
- * Returns 0 or -errno.
- */
-static int cnp_path_open(
-	struct worker *worker, const struct port_udp_path *data, uint32_t *ret_path)
-{
-	struct port_udp_path settings = *data;
-
-	if (!worker->lane.cc)
-		return 0;
-	settings.dscp = (uint8_t)worker->lane.cc->np_cnp_dscp;
-	return port_udp_path_open(worker->port, &settings, ret_path);
-}
-
-static int path_open_ib(struct worker *worker, struct qp_path *path, uint32_t pkey_index)
-{
-	int error;
-
-	worker_lock(worker);
-	error = port_ib_path_open(worker->ib, path, pkey_index, &path->id);
-	worker_unlock(worker);
-	return error;
-}
-
-/*
- * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. `pkey_index` counts for
- * InfiniBand only. Returns 0 or -errno.
- */
-static int path_open(
-	struct worker *worker, struct qp_path *path, uint32_t dest_qpn, uint32_t pkey_index)
-{
-	int index, error;
-
-	if (worker->ib)
-		return path_open_ib(worker, path, pkey_index);
-	index = nic_address_open(worker, &path->local, path->ifindex);
-	if (index < 0)
-		return index;
-	struct port_udp_path settings = {
-		.address = (uint8_t)index,
-		.destination_slot = (uint8_t)(dest_qpn >> 16),
-		.dscp = path->traffic_class >> 2,
-		.hop_limit = path->hop_limit,
-		.flow_label = path->flow_label,
-		.remote = path->remote,
-	};
-	worker_lock(worker);
-	error = port_udp_path_open(worker->port, &settings, &path->id);
-	if (!error) {
-		error = cnp_path_open(worker, &settings, &path->cnp_id);
-		if (error)
-			port_udp_path_close(worker->port, path->id);
-	}
-	worker_unlock(worker);
-	return error;
-}
-
-/*
  * Open the paths of `attr` that `mask` names by ATTR_AV and ATTR_ALT_PATH. The NIC is locked, the
  * worker is not. Returns 0, or -errno with no path open.
  */
@@ -333,10 +210,10 @@ static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	int error = 0;
 
 	if (mask & ATTR_AV)
-		error = path_open(qp->worker, &attr->path, dest_qpn, pkey_index);
+		error = nic_path_open(qp->worker, &attr->path, dest_qpn, pkey_index);
 	if (error || !(mask & ATTR_ALT_PATH))
 		return error;
-	error = path_open(qp->worker, &attr->alt_path, dest_qpn, attr->alt_pkey_index);
+	error = nic_path_open(qp->worker, &attr->alt_path, dest_qpn, attr->alt_pkey_index);
 	if (error && (mask & ATTR_AV)) {
 		worker_lock(qp->worker);
 		paths_close(qp, attr, ATTR_AV);

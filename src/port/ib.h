@@ -43,6 +43,8 @@ struct port_ib_wire {
 	/* Send LRH to ICRC, in pieces. Returns false when there is no room: the frame is lost. */
 	bool (*send)(void *context, uint32_t port, const struct record_piece *pieces,
 		uint32_t count);
+	/* Has it room for frames of `bytes` bytes together, with what it keeps beside them? */
+	bool (*has_room)(void *context, uint32_t bytes);
 	void (*flush)(void *context);
 	/*
 	 * Take the oldest received frame, LRH to ICRC. `to` has room for RECORD_BYTES_MAX bytes.
@@ -90,7 +92,7 @@ typedef bool port_ib_packet_fn(void *context, const struct port_ib_packet *packe
 
 struct port_ib;
 
-/* Create a port without paths. The caller keeps `wire` longer than the port. Returns 0 or -ENOMEM. */
+/* Create a port without paths. `wire` outlives it. Returns 0 or -ENOMEM. */
 int port_ib_create(const struct port_ib_wire *wire, struct port_ib **ret_port);
 
 /* `port` may be NULL. */
@@ -111,10 +113,10 @@ static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
 }
 
 /*
- * Open a path. qp_path_ib says how packets go; with a GRH the other fields of `path` fill it in.
+ * Open a path. path->ib says how packets go; with a GRH the other fields of `path` fill it in.
  *
- * `pkey_index`  Packets get the P_Key at this index of the port's table. PORT_IB_PKEY_OF_PACKET: the
- *               index is what the packet has as its P_Key.
+ * `pkey_index`  Packets get the P_Key at this index of the port's table. PORT_IB_PKEY_OF_PACKET:
+ *               the index is what the packet has as its P_Key.
  *
  * Returns 0 and the path's number; -EINVAL for a port that the node does not have; -ENOSPC when
  * PORT_IB_PATHS_MAX are open; -ENOMEM.
@@ -124,8 +126,12 @@ int port_ib_path_open(struct port_ib *port, const struct qp_path *path, uint32_t
 	uint32_t *ret_path);
 void port_ib_path_close(struct port_ib *port, uint32_t path);
 
-/* Room for packets, each with 4 bytes for an ICRC behind it: PORT_IB_BUFFER_BYTES. */
-uint8_t *port_ib_buffer(struct port_ib *port);
+/*
+ * The place for the packets of a run, each with 4 bytes for an ICRC behind it.
+ *
+ * `ret_capacity_bytes`  PORT_IB_BUFFER_BYTES; 0 while the port is blocked.
+ */
+uint8_t *port_ib_buffer(struct port_ib *port, uint32_t *ret_capacity_bytes);
 
 /*
  * Send a run of packets, each of `bytes` bytes with its borrowed payload. Packets of a closed path
@@ -133,8 +139,14 @@ uint8_t *port_ib_buffer(struct port_ib *port);
  */
 void port_ib_send_run(struct port_ib *port, uint32_t bytes, const struct packet_run *run);
 
-/* Tell the subnet about the packets since the last call. */
-void port_ib_flush(struct port_ib *port);
+/*
+ * Tell the subnet about the packets since the last call. Returns 0, or -EAGAIN while the port is
+ * blocked: the subnet's process has to take packets first. Nothing is lost: the caller tries again
+ * after a moment.
+ */
+int port_ib_flush(struct port_ib *port);
+
+bool port_ib_is_blocked(const struct port_ib *port);
 
 /*
  * Receive a batch of packets. Returns the number of frames taken. After the call the descriptor is

@@ -23,6 +23,7 @@ struct port_ib {
 	struct port_ib_state state[PORT_IB_PORTS_MAX + 1]; /* by the port's number */
 	bool is_armed; /* the descriptor becomes readable with the next frame, or is readable */
 	bool has_sent; /* packets since the last flush */
+	bool is_blocked; /* the wire had no room for a full buffer when it was last asked */
 	/*
 	 * Paths by index. Freed indexes are in a ring, the oldest first, so that a number comes
 	 * back late.

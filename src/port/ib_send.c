@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/ib.h"
+
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/crc.h"
@@ -8,11 +11,34 @@
 #include "wire/infiniband/crc.h"
 #include "wire/ip.h"
 
-enum { BTH_PKEY = 2 };
+enum {
+	BTH_PKEY = 2,
+	/*
+	 * Room for a run in the buffer, with the headers of its frames: even of the shortest
+	 * packets, each needs less than three times its own bytes more.
+	 */
+	WIRE_BYTES_MIN = 4 * PORT_IB_BUFFER_BYTES,
+};
 
-uint8_t *port_ib_buffer(struct port_ib *port)
+/* Ask the wire whether it has room for all that the buffer can hold. */
+static void room_look(struct port_ib *port)
 {
+	const struct port_ib_wire *wire = port->wire;
+
+	port->is_blocked = !wire->has_room(wire->context, WIRE_BYTES_MIN);
+}
+
+uint8_t *port_ib_buffer(struct port_ib *port, uint32_t *ret_capacity_bytes)
+{
+	room_look(port);
+	port->counters.tx_blocked += port->is_blocked;
+	*ret_capacity_bytes = port->is_blocked ? 0 : PORT_IB_BUFFER_BYTES;
 	return port->buffer;
+}
+
+bool port_ib_is_blocked(const struct port_ib *port)
+{
+	return port->is_blocked;
 }
 
 /* The open path with this number; NULL when it was closed, or never open. */
@@ -120,10 +146,13 @@ void port_ib_send_run(struct port_ib *port, uint32_t bytes, const struct packet_
 	}
 }
 
-void port_ib_flush(struct port_ib *port)
+int port_ib_flush(struct port_ib *port)
 {
-	if (!port->has_sent)
-		return;
-	port->has_sent = false;
-	port->wire->flush(port->wire->context);
+	if (port->has_sent) {
+		port->has_sent = false;
+		port->wire->flush(port->wire->context);
+	}
+	if (port->is_blocked)
+		room_look(port);
+	return port->is_blocked ? -EAGAIN : 0;
 }

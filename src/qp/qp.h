@@ -27,6 +27,7 @@
 #include "qp/congestion.h"
 #include "qp/guard.h"
 #include "qp/pace.h"
+#include "qp/packet_origin.h"
 #include "qp/qp_local.h"
 #include "queue/completion_counter.h"
 #include "queue/cq.h"
@@ -129,30 +130,6 @@ struct qp_public {
 	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
 	struct counters counters;
-};
-
-/* What the headers of an InfiniBand packet say besides struct packet_origin. */
-struct link_origin {
-	uint16_t slid;
-	uint8_t service_level;
-	uint8_t path_bits; /* of the destination LID */
-	uint8_t port; /* which received the packet, from 1 */
-	bool has_grh;
-	uint32_t flow_label;
-};
-
-/*
- * The origin of a received packet. A connection compares it with its peer, and a datagram queue
- * pair reports it to the program. The struct and its GIDs are borrowed for the call.
- */
-struct packet_origin {
-	const struct gid *source;
-	const struct gid *destination;
-	uint8_t traffic_class;
-	uint8_t hop_limit; /* in the received IP header; 0 when unknown */
-	uint32_t ifindex; /* the interface that received the packet, if it is multicast */
-	uint16_t source_port; /* the UDP source port; 0 when unknown */
-	const struct link_origin *link; /* NULL: the packet came over Ethernet */
 };
 
 /* What transport->receive() has done with a packet. */

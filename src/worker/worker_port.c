@@ -131,8 +131,7 @@ static unsigned ib_looks(const struct worker *worker)
 
 static uint8_t *ib_buffer(struct worker *worker, uint32_t *ret_capacity_bytes)
 {
-	*ret_capacity_bytes = PORT_IB_BUFFER_BYTES;
-	return port_ib_buffer(worker->ib);
+	return port_ib_buffer(worker->ib, ret_capacity_bytes);
 }
 
 static void ib_stage_run(struct worker *worker, uint32_t bytes, const struct packet_run *run)
@@ -142,14 +141,12 @@ static void ib_stage_run(struct worker *worker, uint32_t bytes, const struct pac
 
 static int ib_flush(struct worker *worker)
 {
-	port_ib_flush(worker->ib);
-	return 0;
+	return port_ib_flush(worker->ib);
 }
 
 static bool ib_is_blocked(const struct worker *worker)
 {
-	(void)worker;
-	return false;
+	return port_ib_is_blocked(worker->ib);
 }
 
 static unsigned ib_fds(const struct worker *worker, struct pollfd *ret_fds)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups. On RoCE a group is an IP address (IBTA annex A17.9), and the LID is ignored. */
+/*
+ * Multicast groups. On RoCE a group is an IP address (IBTA annex A17.9), and the LID is ignored. On
+ * InfiniBand the program has joined the group at the subnet administrator, which told it the LID.
+ */
 #include "front/verbs/qp.h"
 
 #include "front/verbs/result.h"
 
-typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex);
+typedef int change_fn(
+	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid);
 
 static int membership_change(
-	struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
+	struct ibv_qp *verbs, const union ibv_gid *verbs_gid, uint16_t mlid, change_fn *change_nic)
 {
 	struct qp_front *qp = qp_ref(verbs);
 	struct gid mgid;
@@ -16,19 +20,18 @@ static int membership_change(
 	if (!qp)
 		return ENOENT;
 	memcpy(mgid.raw, verbs_gid->raw, sizeof(mgid.raw));
-	error = -change_nic(qp->nic, &mgid, context_of(verbs->context)->device->ifindex);
+	error = -change_nic(qp->nic, &mgid, context_of(verbs->context)->device->ifindex,
+		mlid);
 	object_unref(&qp->object);
 	return error;
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)lid;
-	return result_of("ibv_attach_mcast", membership_change(qp, gid, nic_multicast_attach));
+	return result_of("ibv_attach_mcast", membership_change(qp, gid, lid, nic_multicast_attach));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)lid;
-	return result_of("ibv_detach_mcast", membership_change(qp, gid, nic_multicast_detach));
+	return result_of("ibv_detach_mcast", membership_change(qp, gid, lid, nic_multicast_detach));
 }
