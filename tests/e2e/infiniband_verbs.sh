@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Verbs over an InfiniBand subnet of three switches: Debian's ping-pongs and perftest without a GID
+# index, between hosts that are two and three hops apart, with the embedded subnet manager.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need ibv_rc_pingpong ib_write_bw
+topology=$(dirname "$0")/../../examples/infiniband/three-switches.topo
+name=verbs-$$
+up=
+trap 'kill $up 2>/dev/null; wait; rm -rf "$scratch"' EXIT
+
+# host NODE PROGRAM [ARGUMENTS]: run a program on a host of the fabric.
+host() {
+	node=$1
+	shift
+	timeout $pair_seconds "$urnic" run --no-view --fabric "$name:$node" -- "$@"
+}
+
+is_up() {
+	grep -q ' is up: ' "$scratch/up"
+}
+
+is_active() {
+	host host6 ibv_devinfo 2>&1 | grep -q 'PORT_ACTIVE'
+}
+
+listens() {
+	ss -Hltn "sport = :$port" | grep -q .
+}
+
+# meet SERVER CLIENT PROGRAM [ARGUMENTS]: run both ends of a program, which has to succeed.
+meet() {
+	server=$1 client=$2
+	shift 2
+	port=$((port + 1))
+	host "$server" "$@" -p $port >"$scratch/server" 2>&1 &
+	job=$!
+	await "$* listens" listens
+	host "$client" "$@" -p $port 127.0.0.1 >"$scratch/client" 2>&1
+	client_status=$?
+	wait $job
+	server_status=$?
+	[ $client_status$server_status = 00 ] ||
+		fail "$* ends with $server_status and $client_status: $(tail -n 5 "$scratch/server" "$scratch/client")"
+}
+
+# refuses PLACE SENTENCE: a program with that URNIC_FABRIC has no device, and one sentence says why.
+refuses() {
+	URNIC_FABRIC=$1 "$urnic" run --no-view -- ibv_devinfo >"$scratch/out" 2>&1
+	grep -q "$2" "$scratch/out" || fail "URNIC_FABRIC=$1: $(cat "$scratch/out")"
+	[ "$(grep -c URNIC_FABRIC "$scratch/out")" = 1 ] || fail "$1: $(cat "$scratch/out")"
+	grep -q 'No IB devices found' "$scratch/out" || fail "$1 has a device"
+}
+
+port=$((20000 + $$ % 20000))
+refuses "$name:host1" "no fabric \"$name\" runs"
+"$urnic" fabric up --name "$name" "$topology" >"$scratch/up" 2>&1 &
+up=$!
+await 'the fabric is up' is_up
+await 'the ports are active' is_active
+refuses "$name:nobody" 'nobody'
+refuses "$name:" 'names no node'
+
+host host1 ibv_devinfo -v >"$scratch/out" 2>&1 || fail "ibv_devinfo: $(cat "$scratch/out")"
+for line in 'link_layer:.*InfiniBand' 'active_width:.*4X' 'active_speed:.*10.0 Gbps' \
+	'sm_lid:.*1' 'port_lid:.*[1-9]' 'GID\[  0\]:.*fe80:.*'; do
+	grep -Eq "$line" "$scratch/out" || fail "no \"$line\": $(cat "$scratch/out")"
+done
+
+for far in host2 host3; do
+	meet host1 $far ibv_rc_pingpong
+	grep -q 'LID 0x000[1-9a-f],' "$scratch/client" || fail "no LID: $(cat "$scratch/client")"
+	meet host1 $far ibv_uc_pingpong
+	meet host1 $far ibv_ud_pingpong
+	meet host1 $far ibv_srq_pingpong
+done
+# With a GRH, too.
+meet host1 host3 ibv_rc_pingpong -g 0
+meet host1 host3 ibv_ud_pingpong -g 0
+# With events instead of polls.
+meet host1 host3 ibv_rc_pingpong -e
+for program in ib_send ib_write ib_read ib_atomic; do
+	meet host1 host3 ${program}_bw -F -n 200
+	meet host1 host3 ${program}_lat -F -n 200
+done
+meet host1 host3 ib_send_bw -F -n 200 -c UC
+meet host1 host3 ib_send_bw -F -n 200 -c UD
+meet host1 host3 ib_write_bw -F -n 200 -b -q 4
