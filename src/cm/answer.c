@@ -101,11 +101,10 @@ enum cm_route cm_route(
 	return message->attribute == CM_REJ && *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
 }
 
-struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
-	const struct gid *remote, struct ip_cm_header *ret_header)
+/* Read the header with which rdma_cm's requests begin. Returns false if it is none of those. */
+static bool request_header(const struct cm_message *message, struct ip_cm_header *ret_header)
 {
 	const uint8_t *data = NULL;
-	struct ip_cm_header header;
 	uint64_t service_id = 0;
 
 	if (message->attribute == CM_REQ) {
@@ -115,10 +114,30 @@ struct gid cm_request_address(const struct cm_message *message, const struct gid
 		data = message->sidr_req.private_data;
 		service_id = message->sidr_req.service_id;
 	}
-	if (!data || (service_id & IP_CM_SERVICE_PREFIX_MASK) != IP_CM_SERVICE_PREFIX ||
-		!gid_is_equal(local, remote) || !ip_cm_header_decode(&header, data) ||
+	return data && (service_id & IP_CM_SERVICE_PREFIX_MASK) == IP_CM_SERVICE_PREFIX &&
+		ip_cm_header_decode(ret_header, data);
+}
+
+struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
+	const struct gid *remote, struct ip_cm_header *ret_header)
+{
+	struct ip_cm_header header;
+
+	if (!gid_is_equal(local, remote) || !request_header(message, &header) ||
 		!gid_is_loopback(&header.destination))
 		return *local;
+	if (ret_header)
+		*ret_header = header;
+	return header.destination;
+}
+
+struct gid cm_path_request_address(const struct cm_message *message, const struct cm_path *path,
+	struct ip_cm_header *ret_header)
+{
+	struct ip_cm_header header;
+
+	if (!path->ib.port || !request_header(message, &header))
+		return cm_request_address(message, &path->local, &path->remote, ret_header);
 	if (ret_header)
 		*ret_header = header;
 	return header.destination;

@@ -108,6 +108,13 @@ struct cm_path {
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
 	/* For the manager's messages. The address vector names the class of the QP's packets. */
 	uint8_t traffic_class;
+	/* InfiniBand only. The manager's messages have a GRH, too, so `local` and `remote` count. */
+	struct cm_path_ib {
+		uint8_t port; /* counted from 1; 0: a path over Ethernet */
+		uint8_t sl;
+		uint16_t slid;
+		uint16_t dlid;
+	} ib;
 };
 
 struct cm_listener {
@@ -398,6 +405,14 @@ enum cm_route {
 /* Sets the output for the ID by which the message is routed; the other output stays unchanged. */
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
+
+/*
+ * The address to which a request on this path was made: over InfiniBand the one that the request
+ * names, because GIDs are no IP addresses; else that of cm_request_address(), which also says what
+ * *ret_header becomes.
+ */
+struct gid cm_path_request_address(const struct cm_message *message, const struct cm_path *path,
+	struct ip_cm_header *ret_header) URNIC_EXPORT_AS(cm_path_request_address);
 
 /*
  * The address to which the peer's program has connected. Usually it is the address at which the

@@ -44,8 +44,8 @@ int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	memcpy(sent->primary_local_gid, path->local.raw, sizeof(path->local.raw));
 	memcpy(sent->primary_remote_gid, path->remote.raw, sizeof(path->remote.raw));
 	/* RoCE has no LIDs; other implementations send these permissive ones, too. */
-	sent->primary_local_lid = 0xffff;
-	sent->primary_remote_lid = 0xffff;
+	sent->primary_local_lid = path->ib.port ? path->ib.slid : 0xffff;
+	sent->primary_remote_lid = path->ib.port ? path->ib.dlid : 0xffff;
 	conn->response_timeout = CM_RESPONSE_TIMEOUT;
 	conn->retries = CM_RETRIES_MAX;
 	cm_set_state(conn, CM_STATE_REQ_SENT);

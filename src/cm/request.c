@@ -12,7 +12,7 @@
 static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
 	const struct cm_path *path, const struct cm_message *message)
 {
-	struct gid address = cm_request_address(message, &path->local, &path->remote, NULL);
+	struct gid address = cm_path_request_address(message, path, NULL);
 	struct cm_listener *best = NULL;
 
 	list_for_each(listener, &cm->listeners, struct cm_listener, node) {

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "agent/gsi_socket.h"
+#include "connection/nic_cm_ib.h"
 #include "connection/nic_cm_manager.h"
+#include "nic/nic_fabric.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/cancel.h"
@@ -34,6 +36,7 @@ enum {
 
 struct manager {
 	bool is_running;
+	bool is_infiniband; /* messages come and go by nic_cm_ib.h; `gsi` is its descriptor */
 	struct cm cm;
 	uint8_t slot;
 	const struct nic_cm_user *user;
@@ -63,7 +66,9 @@ static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET
 	struct agent_address address = agent_address_of(&path->local, path->ifindex);
 	struct gsi_socket *sender = sender_find(&address);
 
-	if (sender)
+	if (path->ib.port)
+		nic_cm_ib_send(path, packet);
+	else if (sender)
 		gsi_socket_send(sender, &path->remote, path->traffic_class, packet);
 }
 
@@ -216,10 +221,19 @@ static void deadlines_serve(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static void infiniband_receive(void)
+{
+	pthread_mutex_lock(&lock);
+	nic_cm_ib_receive(&manager.cm, nic_cm_pump);
+	pthread_mutex_unlock(&lock);
+}
+
 static void *thread_main(void *unused)
 {
 	(void)unused;
 	own_thread_wake();
+	if (manager.is_infiniband)
+		infiniband_receive(); /* from now on a message makes the descriptor readable */
 	for (;;) {
 		struct pollfd fds[FDS_MAX];
 		unsigned count;
@@ -233,7 +247,9 @@ static void *thread_main(void *unused)
 		own_thread_poll(fds, count, timeout_ms);
 		if (fds[1].revents)
 			kick_clear(manager.kick);
-		if (fds[0].revents && !receive_all())
+		if (manager.is_infiniband)
+			infiniband_receive();
+		else if (fds[0].revents && !receive_all())
 			gsi_reopen();
 		deadlines_serve();
 	}
@@ -265,19 +281,41 @@ static int numbers_begin(uint64_t guid)
 	return 0;
 }
 
-/* The NIC is locked, and the caller has begun a request to urnicd (nic_request_begin()). */
-static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
+/* Set manager.slot and manager.gsi. Returns 0 or -errno. */
+static int messages_open(uint8_t slot)
 {
 	int gsi = -1;
 	int error;
 
+	manager.slot = slot;
+	manager.is_infiniband = nic_fabric_is_wanted();
+	if (manager.is_infiniband) {
+		error = nic_cm_ib_open(&manager.slot);
+		manager.gsi = nic_cm_ib_fd();
+		return error;
+	}
 	nic_request_enter();
 	error = nic_agent_log(agent_client_gsi_open(&nic.agent, slot, &gsi));
 	nic_request_leave(gsi);
+	manager.gsi = gsi;
+	return error;
+}
+
+static void messages_close(void)
+{
+	if (manager.is_infiniband)
+		nic_cm_ib_forget(); /* the subnet's end stays open until the process ends */
+	else
+		close(manager.gsi);
+}
+
+/* The NIC is locked, and the caller has begun a request to urnicd (nic_request_begin()). */
+static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
+{
+	int error = messages_open(slot);
+
 	if (error)
 		return error;
-	manager.slot = slot;
-	manager.gsi = gsi;
 	manager.kick = kick_create("no connection manager");
 	if (manager.kick < 0) {
 		error = manager.kick;
@@ -298,7 +336,7 @@ static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *
 fail_close_kick:
 	close(manager.kick);
 fail_close:
-	close(manager.gsi);
+	messages_close();
 	return error;
 }
 
@@ -355,7 +393,7 @@ static void fork_child(void)
 		gsi_socket_close(&manager.senders[i]);
 	if (manager.is_running) {
 		manager.user->fork_child();
-		close(manager.gsi);
+		messages_close();
 		close(manager.kick);
 	}
 	memset(&manager, 0, sizeof(manager));
@@ -387,6 +425,10 @@ int nic_cm_use_address(const struct agent_address *address)
 	bool is_known;
 	int rc = 0;
 
+	if (nic_fabric_is_wanted()) {
+		cancel_allow(cancel);
+		return 0;
+	}
 	pthread_mutex_lock(&lock);
 	is_known = sender_find(address) != NULL;
 	pthread_mutex_unlock(&lock);
@@ -410,9 +452,10 @@ int nic_cm_use_address(const struct agent_address *address)
 int nic_cm_receive_address(const struct agent_address *address)
 {
 	int cancel = cancel_forbid();
-	int rc = nic_turn_begin();
+	bool is_everywhere = nic_fabric_is_wanted();
+	int rc = is_everywhere ? 0 : nic_turn_begin();
 
-	if (!rc) {
+	if (!rc && !is_everywhere) {
 		rc = nic_agent_log(agent_client_gsi_address(&nic.agent, address));
 		nic_turn_end();
 	}
@@ -423,9 +466,10 @@ int nic_cm_receive_address(const struct agent_address *address)
 int nic_cm_claim(struct agent_claim *claim)
 {
 	int cancel = cancel_forbid();
-	int rc = nic_turn_begin();
+	bool is_infiniband = nic_fabric_is_wanted();
+	int rc = is_infiniband ? nic_cm_ib_claim(claim) : nic_turn_begin();
 
-	if (!rc) {
+	if (!rc && !is_infiniband) {
 		rc = agent_client_claim(&nic.agent, claim);
 		/* Log only a missing answer, because the caller reports a refusal by its errno. */
 		if (rc == -ETIMEDOUT)
@@ -440,6 +484,9 @@ void nic_cm_unclaim(struct agent_claim *claim)
 {
 	int cancel = cancel_forbid();
 
-	nic_agent_unclaim(claim);
+	if (nic_fabric_is_wanted())
+		nic_cm_ib_unclaim(claim);
+	else
+		nic_agent_unclaim(claim);
 	cancel_allow(cancel);
 }

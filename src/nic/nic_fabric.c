@@ -35,7 +35,7 @@ static int event_socket = -1;
 static struct lane_wire {
 	struct fabric_frames *frames; /* NULL: the lane does not exist */
 	struct port_ib_wire wire;
-} wires[NIC_LANES_MAX];
+} wires[NIC_LANES_MAX + 1]; /* the last one is that of QP1 */
 
 bool nic_fabric_is_wanted(void)
 {
@@ -263,9 +263,10 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 	return 0;
 }
 
-int nic_fabric_lane_begin(struct worker *worker)
+/* Give a port the present state of the node's ports. Returns 0 or -errno. */
+static int port_refresh(struct port_ib *to)
 {
-	int error = worker_use_infiniband(worker, &wires[worker->lane.index].wire);
+	int error = 0;
 
 	for (uint32_t number = 1; !error && number <= min_u32(node.port_count, PORT_IB_PORTS_MAX);
 		number++) {
@@ -276,9 +277,16 @@ int nic_fabric_lane_begin(struct worker *worker)
 		if (error)
 			break;
 		state_from(&port, &state);
-		port_ib_set_state(worker->ib, number, &state);
+		port_ib_set_state(to, number, &state);
 	}
 	return error;
+}
+
+int nic_fabric_lane_begin(struct worker *worker)
+{
+	int error = worker_use_infiniband(worker, &wires[worker->lane.index].wire);
+
+	return error ? error : port_refresh(worker->ib);
 }
 
 void nic_fabric_lane_close(uint32_t index)
@@ -297,10 +305,44 @@ void nic_fabric_leave(uint32_t lane, uint32_t port, uint16_t mlid, const struct 
 	fabric_frames_leave(wires[lane].frames, port, mlid, mgid);
 }
 
+/* --- QP1 --- */
+
+int nic_fabric_gsi_open(struct port_ib **ret_port, uint8_t *ret_lease)
+{
+	int error = nic_fabric_lane_open(NIC_LANES_MAX, ret_lease);
+
+	if (error)
+		return error;
+	error = port_ib_create(&wires[NIC_LANES_MAX].wire, ret_port);
+	if (error)
+		nic_fabric_lane_close(NIC_LANES_MAX);
+	return error;
+}
+
+void nic_fabric_gsi_refresh(struct port_ib *gsi)
+{
+	port_refresh(gsi);
+}
+
+int nic_fabric_gsi_claim(uint64_t service_id)
+{
+	return fabric_frames_claim(wires[NIC_LANES_MAX].frames, service_id, UINT64_MAX);
+}
+
+void nic_fabric_gsi_release(uint64_t service_id)
+{
+	fabric_frames_release(wires[NIC_LANES_MAX].frames, service_id, UINT64_MAX);
+}
+
+struct fabric_client *nic_fabric_client(void)
+{
+	return client;
+}
+
 void nic_fabric_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+	for (uint32_t i = 0; i < ARRAY_COUNT(wires); i++) {
 		fabric_frames_forget(wires[i].frames);
 		wires[i].frames = NULL;
 	}

@@ -21,8 +21,10 @@
 #include "base/export.h"
 #include "fabricd/attach_protocol.h"
 
+struct fabric_client;
 struct gid;
-struct port_ib_state;
+struct port_ib;
+struct sa_path;
 struct worker;
 
 /* Has the process a node of a subnet, or wants one? */
@@ -69,6 +71,38 @@ void nic_fabric_lane_close(uint32_t index);
 /* Let the lane receive the packets of a multicast LID, or stop. Return 0 or -errno. */
 int nic_fabric_join(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
 void nic_fabric_leave(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
+
+/* --- the general services interface, for the process's connection manager --- */
+
+/*
+ * Open a channel for QP1 and its port. Returns 0 and the lease, which is the top byte of the
+ * manager's communication IDs; or -errno, with the reason in the log. The caller serializes calls
+ * on the port.
+ */
+int nic_fabric_gsi_open(struct port_ib **ret_port, uint8_t *ret_lease);
+
+/* Give the port of nic_fabric_gsi_open() the present state of the node's ports. */
+void nic_fabric_gsi_refresh(struct port_ib *gsi);
+
+/* Have requests for a service ID come to the process, or no more. Return 0 or -errno. */
+int nic_fabric_gsi_claim(uint64_t service_id);
+void nic_fabric_gsi_release(uint64_t service_id);
+
+/* The connection to the subnet; NULL: none. */
+struct fabric_client *nic_fabric_client(void);
+
+/* --- queries to the subnet administrator --- */
+
+/*
+ * Find the path from `port` to a GID or a LID.
+ *
+ * `dgid`  NULL: the path to `dlid`.
+ *
+ * Waits for the answer for `timeout_ms` at most. Returns 0; -EHOSTUNREACH when there is no such
+ * path; -ETIMEDOUT; -ENETUNREACH when the port has no subnet manager; or another -errno.
+ */
+int nic_fabric_path(uint32_t port, const struct gid *dgid, uint16_t dlid, uint32_t timeout_ms,
+	struct sa_path *ret_path) URNIC_EXPORT_AS(nic_fabric_path);
 
 /* In the child of a fork: forget the connection, which is the parent's. */
 void nic_fabric_forget(void);

@@ -7,6 +7,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "front/rdmacm/infiniband.h"
 #include "front/rdmacm/iwarp_connect.h"
 
 /* --- binding --- */
@@ -26,6 +27,8 @@ static int explain_no_device(const struct sockaddr *address)
 	struct sockaddr_storage local = {0};
 	int rc;
 
+	if (infiniband_is_used())
+		return -EADDRNOTAVAIL;
 	memcpy(&local, address, address_bytes(address));
 	rc = address_source(address, 0, &local);
 	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
@@ -51,8 +54,12 @@ uint32_t id_device_kinds(const struct id *id)
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex)
 {
 	uint32_t gid_index, found_ifindex;
-	struct device *device = device_find(kinds, gid, ifindex, &gid_index, &found_ifindex);
+	struct device *device;
 	struct gid local = *gid;
+
+	if (infiniband_is_used() && !infiniband_local_gid(gid, &local))
+		return -ENODEV;
+	device = device_find(kinds, &local, ifindex, &gid_index, &found_ifindex);
 
 	if (!device && gid_is_loopback(gid))
 		device = device_find_for_loopback(

@@ -101,7 +101,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 		.has_srq = id->id.qp ? id->id.qp->srq != NULL : param->srq,
 		.primary_traffic_class = id->tos,
 		.primary_hop_limit = ID_HOP_LIMIT,
-		.primary_sl = id->tos >> 5,
+		.primary_sl = id->path.ib.port ? id->path.ib.sl : id->tos >> 5,
 		.is_primary_subnet_local = 0,
 		.primary_ack_timeout = id->ack_timeout,
 	};
@@ -359,6 +359,8 @@ struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remo
 		.grh.sgid_index = (uint8_t)id->gid_index,
 		.grh.hop_limit = ID_HOP_LIMIT,
 		.grh.traffic_class = id->tos,
+		.dlid = id->path.ib.dlid,
+		.sl = id->path.ib.sl,
 		.is_global = 1,
 		.port_num = DEVICE_PORT,
 	};
@@ -373,7 +375,8 @@ static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	if (id_is_datagram(id))
 		return;
 	attr->ah_attr = id_address_vector(id, &id->path.remote);
-	attr->ah_attr.sl = id->tos >> 5;
+	if (!id->path.ib.port)
+		attr->ah_attr.sl = id->tos >> 5;
 	attr->path_mtu = (enum ibv_mtu)id->agreement.path_mtu;
 	attr->dest_qp_num = id->agreement.remote_qpn;
 	attr->rq_psn = id->agreement.rq_psn;

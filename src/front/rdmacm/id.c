@@ -541,7 +541,7 @@ static void addresses_of_request(struct id *id, const struct ip_cm_header *heade
 	struct rdma_addr *addr = &id->id.route.addr;
 	struct ip_cm_header named = {.source = id->path.remote};
 	struct gid local =
-		cm_request_address(&id->request, &id->path.local, &id->path.remote, &named);
+		cm_path_request_address(&id->request, &id->path, &named);
 
 	address_make(&addr->src_storage, &local, port, id->path.ifindex);
 	address_make(&addr->dst_storage, &named.source, header->source_port, id->path.ifindex);

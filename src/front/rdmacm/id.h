@@ -111,6 +111,9 @@ struct id {
 	struct device *device;
 	uint32_t gid_index; /* the entry of the local address in the GID table of `device` */
 	struct cm_path path;
+	/* InfiniBand, active side: of the subnet administrator's answer; 0: unknown */
+	uint8_t path_mtu;
+	uint8_t path_rate;
 	struct id_agreement agreement;
 	struct nic_iw_conn iw; /* only if is_iwarp */
 	uint32_t iw_qpn; /* active side, iWARP: the number of the queue pair to connect */

@@ -9,6 +9,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "front/rdmacm/infiniband.h"
 #include "front/rdmacm/resolver.h"
 #include "netdev/neighbour.h"
 #include "os/log.h"
@@ -17,7 +18,8 @@
 static int choose_device(
 	struct id *id, const struct sockaddr *remote, struct sockaddr_storage *local)
 {
-	int rc = address_source(remote, id->tos, local);
+	int rc = infiniband_is_used() ? infiniband_source(remote, local)
+				      : address_source(remote, id->tos, local);
 	struct gid gid;
 
 	if (rc)
@@ -44,7 +46,7 @@ static struct gid path_remote(const struct id *id, const struct sockaddr *remote
 }
 
 /* Choose the local address and the device for a remote address. Returns 0 or -errno. */
-static int route_choose(struct id *id, const struct sockaddr *remote)
+static int route_choose(struct id *id, const struct sockaddr *remote, int timeout_ms)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
 	struct sockaddr_storage local = addr->src_storage;
@@ -60,6 +62,8 @@ static int route_choose(struct id *id, const struct sockaddr *remote)
 		return rc;
 	addr->src_storage = local;
 	address_set_port(&addr->src_addr, port);
+	if (infiniband_is_used())
+		return infiniband_resolve(id, remote, timeout_ms);
 	id->path.remote = path_remote(id, remote);
 	id->path.traffic_class = id->tos;
 	return 0;
@@ -84,7 +88,7 @@ static int neighbour_reach(struct id *id, int timeout_ms)
 {
 	int rc;
 
-	if (gid_is_equal(&id->path.local, &id->path.remote) ||
+	if (id->path.ib.port || gid_is_equal(&id->path.local, &id->path.remote) ||
 		neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
 			NEIGHBOUR_KNOWN) {
 		id->state = ID_ADDRESS_RESOLVED;
@@ -118,7 +122,7 @@ int rdma_resolve_addr(
 		return fail_errno(EINVAL);
 	rc = bind_source(id, source, remote);
 	if (rc == 0)
-		rc = route_choose(id, remote);
+		rc = route_choose(id, remote, timeout_ms);
 	if (rc == 0)
 		rc = neighbour_reach(id, timeout_ms);
 	if (rc) {
@@ -159,12 +163,17 @@ int id_fill_path(struct id *id)
 		.pkey = ib->pkey,
 		.sl = id->tos >> 5,
 		.mtu_selector = 2, /* exactly `mtu`; likewise below */
-		.mtu = (uint8_t)mtu_of(id),
+		.mtu = id->path_mtu ? id->path_mtu : (uint8_t)mtu_of(id),
 		.rate_selector = 2,
-		.rate = IBV_RATE_10_GBPS,
+		.rate = id->path_rate ? id->path_rate : IBV_RATE_10_GBPS,
 		.packet_life_time_selector = 2,
 		.packet_life_time = (uint8_t)(id->ack_timeout > 0 ? id->ack_timeout - 1 : 0),
 	};
+	if (id->path.ib.port) {
+		path->slid = htobe16(id->path.ib.slid);
+		path->dlid = htobe16(id->path.ib.dlid);
+		path->sl = id->path.ib.sl;
+	}
 	route->path_rec = path;
 	route->num_paths = 1;
 	if (id->agreement.path_mtu == 0 || id->agreement.path_mtu > path->mtu)
@@ -173,6 +182,7 @@ int id_fill_path(struct id *id)
 }
 
 /*
+ * Over InfiniBand rdma_resolve_addr() has the path already, as with ARP and path records of IPoIB.
  * On Ethernet a route needs no query, so there is no later failure, and no
  * RDMA_CM_EVENT_ROUTE_ERROR. Like the kernel's rdma_cm, check only that the interface of the
  * address still exists.
@@ -188,7 +198,7 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 		return -1;
 	if (id->state != ID_ADDRESS_RESOLVED)
 		return fail_errno(EINVAL);
-	if (!if_indextoname(id->path.ifindex, name)) {
+	if (!id->path.ib.port && !if_indextoname(id->path.ifindex, name)) {
 		if (errno != ENXIO && errno != ENODEV)
 			return fail_errno(
 				-log_refusal("the name of an interface is not known", "ioctl"));

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses and routes over InfiniBand, without IPoIB.
+ *
+ * A port has two addresses that stand in for those of an IPoIB interface: an IPv6 address, which is
+ * its first GID, and 100.64.X.Y, where X and Y are the bytes of its LID (100.64.0.0/10 is for
+ * carriers, RFC 6598, so a host rarely has such an address). The subnet administrator maps a GID or
+ * a LID to a path.
+ */
+#ifndef URNIC_FRONT_RDMACM_INFINIBAND_H
+#define URNIC_FRONT_RDMACM_INFINIBAND_H
+
+#include "front/rdmacm/id.h"
+
+/* Is the process on an InfiniBand fabric? Then all its devices are InfiniBand's. */
+bool infiniband_is_used(void);
+
+/*
+ * The GID of the port that has this address. For the zero address and loopback addresses, that of
+ * the first port. Returns false when no port has the address.
+ */
+bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid);
+
+/*
+ * Set the local address for a connection to `remote`, if *local is zero: of the same family.
+ * Returns 0; -EADDRNOTAVAIL when the port has none yet.
+ */
+int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local);
+
+/*
+ * Find the path to `remote`, and set id->path. Waits for the subnet administrator. Returns 0;
+ * -EHOSTUNREACH, -ETIMEDOUT; or another -errno.
+ */
+int infiniband_resolve(struct id *id, const struct sockaddr *remote, int timeout_ms);
+
+#endif
