@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "front/rdmacm/infiniband.h"
 #include "port/address.h"
 #include "port/socket.h"
 
@@ -99,9 +100,11 @@ static int kernel_route(
 
 int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local)
 {
-	int fd = socket_open(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int rc;
+	int fd, rc;
 
+	if (infiniband_is_used())
+		return infiniband_source(remote, local);
+	fd = socket_open(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	rc = kernel_route(fd, remote, tos, local);

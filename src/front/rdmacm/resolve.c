@@ -18,8 +18,7 @@
 static int choose_device(
 	struct id *id, const struct sockaddr *remote, struct sockaddr_storage *local)
 {
-	int rc = infiniband_is_used() ? infiniband_source(remote, local)
-				      : address_source(remote, id->tos, local);
+	int rc = address_source(remote, id->tos, local);
 	struct gid gid;
 
 	if (rc)
