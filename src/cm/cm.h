@@ -108,7 +108,7 @@ struct cm_path {
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
 	/* For the manager's messages. The address vector names the class of the QP's packets. */
 	uint8_t traffic_class;
-	/* InfiniBand only. The manager's messages have a GRH, too, so `local` and `remote` count. */
+	/* InfiniBand only; the manager's messages have a GRH, so `local` and `remote` are GIDs. */
 	struct cm_path_ib {
 		uint8_t port; /* counted from 1; 0: a path over Ethernet */
 		uint8_t sl;

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# rdma_cm over an InfiniBand subnet: Debian's programs connect by the addresses that stand in for
+# those of IPoIB.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need rping ucmatose udaddy rdma_server ib_write_bw
+topology=$(dirname "$0")/../../examples/infiniband/three-switches.topo
+name=connect-$$
+up=
+trap 'kill $up 2>/dev/null; wait; rm -rf "$scratch"' EXIT
+
+# host NODE PROGRAM [ARGUMENTS]: run a program on a host of the fabric.
+host() {
+	node=$1
+	shift
+	timeout $pair_seconds "$urnic" run --no-view --fabric "$name:$node" -- "$@"
+}
+
+is_up() {
+	grep -q ' is up: ' "$scratch/up"
+}
+
+is_active() {
+	host host1 ibv_devinfo -v >"$scratch/host1" 2>&1
+	grep -q 'PORT_ACTIVE' "$scratch/host1"
+}
+
+# meet 'SERVER WITH ARGUMENTS' 'CLIENT WITH ARGUMENTS' [SERVER-HOST]: both have to succeed. A client
+# that comes before its server is rejected, or hears nothing, and tries again.
+meet() {
+	# shellcheck disable=SC2086 # the arguments are words
+	host host1 $1 >"$scratch/server" 2>&1 &
+	job=$!
+	for _ in $(seq 40); do
+		# shellcheck disable=SC2086
+		host "${3:-host3}" $2 >"$scratch/client" 2>&1
+		client_status=$?
+		[ $client_status = 0 ] && break
+		kill -0 $job || break
+		sleep 0.1
+	done
+	wait $job
+	server_status=$?
+	[ $client_status$server_status = 00 ] ||
+		fail "$1 ends with $server_status, $2 with $client_status: $(tail -n 5 "$scratch/server" "$scratch/client")"
+}
+
+"$urnic" fabric up --name "$name" "$topology" >"$scratch/up" 2>&1 &
+up=$!
+await 'the fabric is up' is_up
+await 'the port is active' is_active
+
+lid=$(sed -n 's/.*port_lid:[^0-9]*\([0-9]*\).*/\1/p' "$scratch/host1")
+ipv4=100.64.$((lid / 256)).$((lid % 256))
+gid=$(sed -n 's/.*GID\[  0\]:[^0-9a-f]*\([0-9a-f:]*\).*/\1/p' "$scratch/host1")
+
+meet 'rping -s -C 20' "rping -c -a $ipv4 -C 20 -V"
+meet "rping -s -a $ipv4 -C 20" "rping -c -a $ipv4 -C 20 -V"
+meet "rping -s -a $gid -C 20" "rping -c -a $gid -C 20 -V"
+meet 'rping -s -C 20' "rping -c -a $ipv4 -C 20 -V" host1
+meet ucmatose "ucmatose -s $ipv4"
+meet udaddy "udaddy -s $ipv4"
+meet rdma_server "rdma_client -s $ipv4"
+meet 'ib_write_bw -R -F -n 100' "ib_write_bw -R -F -n 100 $ipv4"
+
+host host3 rping -c -a 100.64.0.99 -C 1 >"$scratch/client" 2>&1 && fail 'nobody answers rping'
+grep -q 'No route to host' "$scratch/client" || fail "no such LID: $(cat "$scratch/client")"
