@@ -107,8 +107,8 @@ struct infiniband {
 
 /*
  * Turn a network that topology_build() has built into a subnet, before its hosts get functions.
- * Returns 0 or -ENOMEM; or -ENETUNREACH when the routing engine leaves a host without a path, or has
- * too few lanes. LASH maps each service level to its own lane, whatever `sl2vl` is.
+ * Returns 0 or -ENOMEM; or -ENETUNREACH when the routing engine leaves a host without a path, or
+ * has too few lanes. LASH maps each service level to its own lane, whatever `sl2vl` is.
  */
 int infiniband_init(struct fabric *fabric, const struct infiniband_config *config);
 
