@@ -433,8 +433,6 @@ int console_run(struct fabric_server *server, char *text, char why[ATTACH_TEXT_B
 	} else {
 		rc = command_run(&console, text);
 		fclose(console.out);
-		/* A change of the subnet is due at once. */
-		server->subnet_at_ns = 0;
 	}
 	if (rc && fd >= 0)
 		close(fd);

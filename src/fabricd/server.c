@@ -72,7 +72,7 @@ bool server_arrival_add(struct fabric_server *server, const struct arrival *arri
 
 static void timers_run(struct fabric_server *server)
 {
-	server->subnet_at_ns = subnet_advance(server->subnet, server->now_ns);
+	subnet_advance(server->subnet, server->now_ns);
 	server_arrivals_run(server);
 	mad_layer_advance(server->mads, server->now_ns);
 	server_arrivals_run(server);
@@ -80,7 +80,7 @@ static void timers_run(struct fabric_server *server)
 
 static uint64_t next_deadline_ns(const struct fabric_server *server)
 {
-	return min_u64(server->subnet_at_ns, mad_layer_deadline_ns(server->mads));
+	return min_u64(subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
 }
 
 /* --- the loop --- */

@@ -99,7 +99,6 @@ struct fabric_server {
 	struct mad_layer *mads;
 	uint32_t turn; /* of the loop */
 	uint64_t now_ns;
-	uint64_t subnet_at_ns; /* when subnet_advance() is to be called */
 	uint32_t node_count;
 	struct server_node *nodes;
 	struct list arrivals;

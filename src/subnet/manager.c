@@ -120,7 +120,7 @@ static void take_over(struct subnet *subnet)
 		clients_reregister(subnet);
 }
 
-uint64_t manager_advance(struct subnet *subnet)
+void manager_advance(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
 
@@ -133,7 +133,16 @@ uint64_t manager_advance(struct subnet *subnet)
 		else
 			take_over(subnet);
 	}
-	return manager_answer_advance(subnet);
+	manager_answer_advance(subnet);
+}
+
+uint64_t manager_deadline_ns(const struct subnet *subnet)
+{
+	const struct subnet_manager *manager = subnet->manager;
+
+	return manager->is_enabled && manager->is_change_pending
+		? 0
+		: manager_answer_deadline_ns(manager);
 }
 
 /* --- SMPs to it --- */

@@ -234,14 +234,18 @@ void manager_receive_query(
 		answers_run(answers);
 }
 
-uint64_t manager_answer_advance(struct subnet *subnet)
+void manager_answer_advance(struct subnet *subnet)
 {
 	struct manager_answers *answers = subnet->manager->answers;
 
 	answers->is_running = true;
 	mad_layer_advance(answers->layer, subnet->now_ns);
 	answers_run(answers);
-	return mad_layer_deadline_ns(answers->layer);
+}
+
+uint64_t manager_answer_deadline_ns(const struct subnet_manager *manager)
+{
+	return mad_layer_deadline_ns(manager->answers->layer);
 }
 
 int manager_answer_create(struct subnet *subnet)

@@ -116,6 +116,7 @@ void manager_groups_clear(struct subnet_manager *manager);
 
 int manager_answer_create(struct subnet *subnet);
 void manager_answer_destroy(struct subnet_manager *manager);
-uint64_t manager_answer_advance(struct subnet *subnet);
+void manager_answer_advance(struct subnet *subnet);
+uint64_t manager_answer_deadline_ns(const struct subnet_manager *manager);
 
 #endif

@@ -205,13 +205,16 @@ void subnet_destroy(struct subnet *subnet)
 
 uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns)
 {
-	uint64_t next_ns;
-
 	subnet->now_ns = now_ns;
-	next_ns = manager_advance(subnet);
+	manager_advance(subnet);
 	if (subnet->traps_at_ns <= now_ns)
 		traps_advance(subnet);
-	return min_u64(next_ns, subnet->traps_at_ns);
+	return subnet_deadline_ns(subnet);
+}
+
+uint64_t subnet_deadline_ns(const struct subnet *subnet)
+{
+	return min_u64(manager_deadline_ns(subnet), subnet->traps_at_ns);
 }
 
 /* --- looking at it --- */

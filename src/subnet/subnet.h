@@ -137,6 +137,12 @@ void subnet_send(struct subnet *subnet, uint32_t node, uint32_t port, uint8_t *f
  */
 uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns);
 
+/*
+ * The same time as it is now, without doing anything: a time in the past if a call has changed the
+ * subnet, such as a subnet_send() that has caused a trap.
+ */
+uint64_t subnet_deadline_ns(const struct subnet *subnet);
+
 /* --- to look at it --- */
 
 uint32_t subnet_node_count(const struct subnet *subnet);

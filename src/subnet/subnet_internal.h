@@ -247,6 +247,8 @@ void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint3
 /* A MAD of subnet administration has arrived at the manager's node. */
 void manager_receive_query(
 	struct subnet *subnet, const struct mad_frame *from, const uint8_t mad[MAD_BYTES]);
-uint64_t manager_advance(struct subnet *subnet);
+void manager_advance(struct subnet *subnet);
+/* When to call manager_advance(); 0: at once. */
+uint64_t manager_deadline_ns(const struct subnet *subnet);
 
 #endif

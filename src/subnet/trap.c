@@ -185,6 +185,8 @@ void traps_advance(struct subnet *subnet)
 {
 	uint64_t first_ns = UINT64_MAX;
 
+	/* What is sent may cause other traps. */
+	subnet->traps_at_ns = UINT64_MAX;
 	for (uint32_t node = 0; node < subnet->node_count; node++) {
 		for (uint32_t i = 0; i < TRAPS_MAX; i++) {
 			struct pending_trap *trap = &subnet->nodes[node].traps[i];
@@ -195,5 +197,5 @@ void traps_advance(struct subnet *subnet)
 				first_ns = min_u64(first_ns, trap->next_ns);
 		}
 	}
-	subnet->traps_at_ns = first_ns;
+	subnet->traps_at_ns = min_u64(subnet->traps_at_ns, first_ns);
 }

@@ -318,6 +318,27 @@ static void trap_is_repeated_until_it_is_repressed(void **state)
 	fixture_done(&fixture);
 }
 
+/* A caller that sleeps until the deadline misses no trap. */
+static void trap_makes_the_subnet_due(void **state)
+{
+	static struct fixture fixture;
+	const struct mad_frame frame = {.pkey = 0x8005, .dest_qpn = 5};
+	struct mad_frame to = frame;
+	uint8_t mad[MAD_BYTES] = {0}, bytes[MAD_FRAME_BYTES_MAX];
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	manager_move(&fixture);
+	assert_in_range(subnet_deadline_ns(fixture.subnet), 6, UINT64_MAX);
+	to.slid = fixture_lid(&fixture, H2);
+	to.dlid = fixture_lid(&fixture, H4);
+	subnet_send(fixture.subnet, H2, 1, bytes, mad_frame_encode(&to, mad, bytes), 5);
+	assert_in_range(subnet_deadline_ns(fixture.subnet), 0, 5);
+	subnet_advance(fixture.subnet, 5);
+	assert_in_range(subnet_deadline_ns(fixture.subnet), 6, UINT64_MAX - 1);
+	fixture_done(&fixture);
+}
+
 static void trap_that_nobody_represses_comes_to_an_end(void **state)
 {
 	static struct fixture fixture;
@@ -445,6 +466,7 @@ int main(void)
 		cmocka_unit_test(limited_members_do_not_reach_each_other),
 		cmocka_unit_test(switch_enforces_partitions_in_both_directions),
 		cmocka_unit_test(trap_is_repeated_until_it_is_repressed),
+		cmocka_unit_test(trap_makes_the_subnet_due),
 		cmocka_unit_test(trap_that_nobody_represses_comes_to_an_end),
 		cmocka_unit_test(change_of_capabilities_or_name_sends_trap_144),
 		cmocka_unit_test(wrong_key_sends_its_trap),
