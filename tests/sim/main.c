@@ -12,7 +12,8 @@
  * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared
  * receive queues; states, mixed with drained send queues, path migration and rates; xrc, over
  * extended reliable connections; refused, bad requests; killed, an end that disappears; starved,
- * machines that do not run for half a second; cm, connections made and ended by the connection
+ * machines that do not run for half a second; lossy, a stream with 1 % loss, with selective repeat
+ * and without; cm, connections made and ended by the connection
  * manager; uc and ud, unreliable connections and datagrams; streams, iWARP over a byte stream that
  * is cut into pieces; nvmf, two hosts and a target of NVMe over Fabrics.
  */
@@ -23,6 +24,7 @@
 #include "base/arith.h"
 #include "cm_history.h"
 #include "killed.h"
+#include "lossy.h"
 #include "mixed.h"
 #include "nvmf.h"
 #include "refused.h"
@@ -65,6 +67,18 @@ static void starved_all(const struct options *options)
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
 		starved_run(seed, options->is_traced);
 	printf("%llu seeds\n", (unsigned long long)seed_count(options));
+}
+
+static void lossy_all(const struct options *options)
+{
+	struct lossy_result total = {0};
+
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		lossy_run(seed, options->is_traced, &total);
+	printf("%llu seeds with loss: %.1f ms with selective repeat, %.1f ms without\n",
+		(unsigned long long)seed_count(options), (double)total.selective_ns / 1e6,
+		(double)total.plain_ns / 1e6);
+	lossy_check(&total);
 }
 
 static void cm_all(const struct options *options)
@@ -184,8 +198,8 @@ static void (*scenario_find(const char *name))(const struct options *options)
 		const char *name;
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
-		{"starved", starved_all}, {"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all},
-		{"srq", srq_all}, {"states", states_all}, {"xrc", xrc_all},
+		{"starved", starved_all}, {"lossy", lossy_all}, {"cm", cm_all}, {"uc", uc_all},
+		{"ud", ud_all}, {"srq", srq_all}, {"states", states_all}, {"xrc", xrc_all},
 		{"streams", streams_all}, {"nvmf", nvmf_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
@@ -197,7 +211,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | states | xrc | refused | killed | starved | cm | uc | ud | streams | nvmf] [--local] "
+		"usage: sim [mixed | srq | states | xrc | refused | killed | starved | lossy | cm | uc | ud | streams | nvmf] [--local] "
 		"[--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
