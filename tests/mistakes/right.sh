@@ -7,9 +7,10 @@
 . "$(dirname "$0")/../e2e/pairs.sh"
 . "$(dirname "$0")/../e2e/listen.sh"
 
-need ibv_rc_pingpong ib_write_bw rping ucmatose
+need ibv_rc_pingpong ib_write_bw rping ucmatose udaddy rdma_server rstream riostream fi_pingpong
 network_up
 mode=full
+shown=--no-view
 known=$(dirname "$0")/known.supp
 count=0
 
@@ -21,13 +22,13 @@ quiet() {
 }
 
 right_pair() {
-	view="--no-view --check=$mode --suppress=$known"
+	view="$shown --check=$mode --suppress=$known"
 	pair "$@"
 	quiet "$@"
 }
 
 right_meet() {
-	view="--no-view --check=$mode --suppress=$known"
+	view="$shown --check=$mode --suppress=$known"
 	meet "$@"
 	quiet "$@"
 }
@@ -54,4 +55,35 @@ right_meet 'ucmatose -C 10' b 'ucmatose -s 10.99.0.1 -C 10'
 right_meet 'udaddy' b 'udaddy -s 10.99.0.1'
 right_meet rdma_server b 'rdma_client -s 10.99.0.1'
 right_meet 'rdma_xserver -c r' b 'rdma_xclient -s 10.99.0.1 -c r'
+right_meet 'rstream -S 65536 -I 10 -C 10' b 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
+right_meet 'riostream -S 5000 -I 10 -C 5' a 'riostream -s 10.99.0.1 -S 5000 -I 10 -C 5'
+port=47592 right_pair a b 10.99.0.1 fi_pingpong -c -I 20 -p verbs -e msg
+port=47592 right_pair a a 10.99.0.1 fi_pingpong -c -I 20 -p 'verbs;ofi_rxm' -e rdm
+export URNIC_TRANSPORTS=iwarp
+right_meet 'rping -s -a 10.99.0.1 -C 20 -S 65000' b 'rping -c -a 10.99.0.1 -V -C 20 -S 65000'
+for program in ib_write_bw ib_read_bw ib_send_bw; do
+	right_meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
+done
+export URNIC_TRANSPORTS=roce
+mode=cheap
+for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_send_lat; do
+	right_pair a a 10.99.0.1 $program -F -d rocep_veth0 -x 0 -n 400
+done
+
+# UCX wants the view.
+if command -v ucx_perftest >/dev/null && on a "$urnic" run --view true 2>/dev/null; then
+	shown=--view port=13337 without_mpi=
+	! ucx_perftest -h 2>&1 | grep -q '^ *-P <0|1>' || without_mpi='-P 0'
+	for mode in cheap full; do
+		# shellcheck disable=SC2086
+		for test in 'put_bw -x rc_verbs' 'get -x rc_verbs -D zcopy -s 65536' 'am_lat -x ud_verbs'; do
+			right_pair a b 10.99.0.1 ucx_perftest $without_mpi -n 500 -w 10 \
+				-d rocep_veth0:1 -t $test
+		done
+		# shellcheck disable=SC2086
+		UCX_TLS=rc_v,self right_pair a b 10.99.0.1 ucx_perftest $without_mpi -n 50 -w 10 \
+			-t tag_bw -s 1000000
+	done
+fi
+[ $count -ge 40 ] || fail "only $count pairs"
 echo "$count pairs have no report"
