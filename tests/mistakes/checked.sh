@@ -6,25 +6,25 @@
 . "$(dirname "$0")/../e2e/common.sh"
 
 mistake=$1/tests/mistakes/mistake
-source=$(dirname "$0")/mistakes_order.c
+sources=$(dirname "$0")
 network_up
 scratch=$(mktemp -d)
 
 # checked NAME KIND LOCAL MODE: make the mistake; its report is in the log.
 checked() {
-	line=$(grep -n "wrong: $1 \*/" "$source" | cut -d : -f 1)
-	[ -n "$line" ] || fail "$1: no line of $source is marked"
+	place=$(cd "$sources" && grep -n "wrong: $1 \*/" mistakes_*.c | cut -d : -f 1,2)
+	[ -n "$place" ] || fail "$1: no line of $sources is marked"
 	status=0
 	on a env URNIC_LOCAL="$3" "$urnic" run --no-view "--check=$4" "$mistake" "$1" \
 		>"$scratch/log" 2>&1 || status=$?
 	[ $status = 66 ] || fail "$1: exit status $status: $(cat "$scratch/log")"
 	# The lines of a report after its first are indented; its first stack has the line.
-	awk -v kind=": $2: " -v place="mistakes_order.c:$line\$" '
+	awk -v kind=": $2: " -v place="$place\$" '
 		/^urnic check/ { is_wanted = index($0, kind) > 0; stacks = 0 }
 		/^  [a-z]/ { stacks += / at$/ }
 		is_wanted && stacks == 1 && $0 ~ place { is_found = 1 }
 		END { exit !is_found }' "$scratch/log" ||
-		fail "$1, $3, $4: no report $2 at line $line: $(cat "$scratch/log")"
+		fail "$1, $3, $4: no report $2 at $place: $(cat "$scratch/log")"
 }
 
 "$mistake" --list-checked >"$scratch/list"
@@ -38,6 +38,11 @@ while IFS="$(printf '\t')" read -r name kind modes; do
 	count=$((count + 1))
 done <"$scratch/list"
 [ $count -ge 20 ] || fail "only $count mistakes"
+kinds=$(sed -n 's/^KIND([A-Z_]*, "\([a-z-]*\)",$/\1/p' "$sources/../../src/check/kind.def")
+[ -n "$kinds" ] || fail 'no kinds'
+for kind in $kinds; do
+	cut -f 2 "$scratch/list" | grep -qx "$kind" || fail "no mistake is a $kind"
+done
 
 # SARIF is JSON, with a result at the line; a suppressed report leaves the exit status alone.
 on a "$urnic" run --no-view --check --report "$scratch/report.sarif" \

@@ -152,10 +152,10 @@ void mistake_second_entry_wrong(struct mistake *m)
 void mistake_source_deregistered_too_early(struct mistake *m)
 {
 	struct ibv_mr *mr = mistake_register(m, m->memory, NULL, 0);
-	uint32_t lkey = mr->lkey;
+	struct ibv_sge entry = mistake_entry(m->memory, MESSAGE_BYTES, mr->lkey);
 
 	MUST(!ibv_dereg_mr(mr));
-	send_entry(m, mistake_entry(m->memory, MESSAGE_BYTES, lkey));
+	send_entry(m, entry); /* wrong: source_deregistered_too_early */
 }
 
 void mistake_source_of_another_domain(struct mistake *m)
@@ -168,8 +168,10 @@ void mistake_source_of_another_domain(struct mistake *m)
 void mistake_entry_too_long(struct mistake *m)
 {
 	struct ibv_mr *mr = mistake_register(m, m->memory, NULL, 0);
+	char *start = m->memory + REGION_BYTES - 16;
+	struct ibv_sge entry = mistake_entry(start, MESSAGE_BYTES, mr->lkey);
 
-	send_entry(m, mistake_entry(m->memory + REGION_BYTES - 16, MESSAGE_BYTES, mr->lkey));
+	send_entry(m, entry); /* wrong: entry_too_long */
 }
 
 void mistake_read_into_read_only_memory(struct mistake *m)
