@@ -57,9 +57,9 @@ void *check_allocate(size_t bytes);
 void *check_next(const char *name);
 
 /* Define `real` in a wrapper: the function that the wrapper stands before. */
-#define CHECK_REAL(function)                              \
-	static __typeof__(&function) real;                \
-	if (!real)                                        \
-		real = (__typeof__(real))check_next(#function)
+#define CHECK_REAL(function)               \
+	static __typeof__(&function) real; \
+	if (!real)                         \
+	real = (__typeof__(real))check_next(#function)
 
 #endif

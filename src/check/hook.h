@@ -26,8 +26,7 @@ void cq_overrun_report(const struct ibv_cq *cq, uint32_t site);
 /* hook_extended.c: for objects of the extended interface, and its functions that make objects */
 struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 struct ibv_qp *hook_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-struct ibv_srq *hook_create_srq_ex(
-	struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+struct ibv_srq *hook_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 
 /* Replace the functions of an extended queue pair, once. */
 void hook_extended_qp(struct ibv_qp_ex *qp);

@@ -66,23 +66,23 @@ CHECK_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
  * Destroy an object by `real`, whose memory stays for a while, so that a later use is recognized.
  * Does not call the library for an object that is destroyed already.
  */
-#define DESTROY(kind, call, object)                                         \
-	do {                                                                \
-		CHECK_REAL(call);                                           \
-		uint32_t site = SITE_HERE();                                \
-		int result;                                                 \
-		if (!object_use(object, kind, #call, site))                 \
-			return EINVAL;                                      \
-		object_keep(object);                                        \
-		check_depth++;                                              \
-		result = real(object);                                      \
-		check_depth--;                                              \
-		object_keep(NULL);                                          \
-		if (result == 0) {                                          \
-			queue_remove(object);                               \
-			object_remove(object, site);                        \
-		}                                                           \
-		return result;                                              \
+#define DESTROY(kind, call, object)                         \
+	do {                                                \
+		CHECK_REAL(call);                           \
+		uint32_t site = SITE_HERE();                \
+		int result;                                 \
+		if (!object_use(object, kind, #call, site)) \
+			return EINVAL;                      \
+		object_keep(object);                        \
+		check_depth++;                              \
+		result = real(object);                      \
+		check_depth--;                              \
+		object_keep(NULL);                          \
+		if (result == 0) {                          \
+			queue_remove(object);               \
+			object_remove(object, site);        \
+		}                                           \
+		return result;                              \
 	} while (0)
 
 CHECK_EXPORT int ibv_close_device(struct ibv_context *context)
@@ -114,8 +114,8 @@ static struct ibv_mr *region_note(struct ibv_mr *mr, void *memory, size_t bytes,
 	if (!context)
 		return mr;
 	object_add(OBJECT_MR, mr, NULL, site);
-	region_add(context, mr, memory, bytes,
-		access & IBV_ACCESS_ZERO_BASED ? 0 : iova, (int)access, site);
+	region_add(context, mr, memory, bytes, access & IBV_ACCESS_ZERO_BASED ? 0 : iova,
+		(int)access, site);
 	return mr;
 }
 

@@ -96,21 +96,20 @@ static void extended_abort(struct ibv_qp_ex *qp)
 	pthread_mutex_unlock(&record->sends.lock);
 }
 
-static void extended_swap(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
-	uint64_t compare, uint64_t swap)
+static void extended_swap(
+	struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare, uint64_t swap)
 {
 	BEGIN(qp, IBV_WR_ATOMIC_CMP_AND_SWP)
 		->wr_atomic_cmp_swp(qp, rkey, remote_addr, compare, swap);
 }
 
-static void extended_add(
-	struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+static void extended_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
 {
 	BEGIN(qp, IBV_WR_ATOMIC_FETCH_AND_ADD)->wr_atomic_fetch_add(qp, rkey, remote_addr, add);
 }
 
-static void extended_bind(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
-	const struct ibv_mw_bind_info *info)
+static void extended_bind(
+	struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	BEGIN(qp, IBV_WR_BIND_MW)->wr_bind_mw(qp, mw, rkey, info);
 }
@@ -133,8 +132,7 @@ static void extended_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_
 static void extended_write_imm(
 	struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
 {
-	BEGIN(qp, IBV_WR_RDMA_WRITE_WITH_IMM)
-		->wr_rdma_write_imm(qp, rkey, remote_addr, imm_data);
+	BEGIN(qp, IBV_WR_RDMA_WRITE_WITH_IMM)->wr_rdma_write_imm(qp, rkey, remote_addr, imm_data);
 }
 
 static void extended_send(struct ibv_qp_ex *qp)
@@ -230,7 +228,7 @@ void hook_extended_qp(struct ibv_qp_ex *qp)
 	record->extended = post;
 #define REPLACE(slot, function) \
 	if (qp->slot)           \
-		qp->slot = function
+	qp->slot = function
 	REPLACE(wr_atomic_cmp_swp, extended_swap);
 	REPLACE(wr_atomic_fetch_add, extended_add);
 	REPLACE(wr_bind_mw, extended_bind);
@@ -255,8 +253,7 @@ void hook_extended_qp(struct ibv_qp_ex *qp)
 
 /* --- objects that are made through a context ------------------------------------------------- */
 
-static void extended_completion(struct cq_record *record, struct ibv_cq_ex *cq,
-	const void *address)
+static void extended_completion(struct cq_record *record, struct ibv_cq_ex *cq, const void *address)
 {
 	struct ibv_wc wc = {
 		.wr_id = cq->wr_id,

@@ -42,8 +42,8 @@ static void *chunk_keep(void *chunk)
 }
 
 /* The program gives memory back. */
-static void memory_give_back(uint32_t kind, uintptr_t start, uint64_t bytes, const char *what,
-	const void *address)
+static void memory_give_back(
+	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, const void *address)
 {
 	check_depth++;
 	protect_open(start, bytes);
@@ -63,8 +63,8 @@ CHECK_EXPORT void free(void *pointer)
 		keeping = NULL;
 		pointer = chunk_keep(pointer);
 	} else if (pointer && check_depth == 0 && region_may_overlap((uintptr_t)pointer, 1)) {
-		memory_give_back(KIND_MEMORY_FREED, (uintptr_t)pointer,
-			malloc_usable_size(pointer), "free()", __builtin_return_address(0));
+		memory_give_back(KIND_MEMORY_FREED, (uintptr_t)pointer, malloc_usable_size(pointer),
+			"free()", __builtin_return_address(0));
 	}
 	real(pointer);
 }

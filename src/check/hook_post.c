@@ -10,8 +10,8 @@
 #include "check/site.h"
 
 /* A use of a queue that the checker does not know, or of a destroyed one, which fails. */
-static bool use_is_wrong(const void *object, enum object_kind kind, const char *call,
-	const void *address)
+static bool use_is_wrong(
+	const void *object, enum object_kind kind, const char *call, const void *address)
 {
 	return !object_use(object, kind, call, site_of(address));
 }
@@ -64,7 +64,8 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	result = record->context->ops.post_send(qp, wr, bad_wr);
 	check_depth--;
 	if (result) {
-		for (const struct ibv_send_wr *each = wr; each && each != *bad_wr; each = each->next)
+		for (const struct ibv_send_wr *each = wr; each && each != *bad_wr;
+			each = each->next)
 			tail++;
 		request_take_back(queue, tail);
 	}
@@ -94,7 +95,8 @@ static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 			(struct ibv_srq *)record->object, wr, bad_wr);
 	check_depth--;
 	if (result) {
-		for (const struct ibv_recv_wr *each = wr; each && each != *bad_wr; each = each->next)
+		for (const struct ibv_recv_wr *each = wr; each && each != *bad_wr;
+			each = each->next)
 			tail++;
 		request_take_back(queue, tail);
 	}

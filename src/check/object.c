@@ -62,8 +62,7 @@ bool object_use(const void *pointer, enum object_kind kind, const char *call, ui
 		return true;
 	report_begin(&report, object->is_live ? KIND_OBJECT_INHERITED : KIND_OBJECT_DESTROYED);
 	report_say(&report, "%s() uses %s %p, which %s", call, object_kind_name(kind), pointer,
-		object->is_live ? "belongs to the process that forked this one"
-				: "was destroyed");
+		object->is_live ? "belongs to the process that forked this one" : "was destroyed");
 	report_site(&report, "used at", site);
 	if (!object->is_live)
 		report_site(&report, "destroyed at", object->site_destroyed);
@@ -96,8 +95,7 @@ struct object *object_next(uint32_t *i)
 	struct object *object;
 
 	while ((object = table_next(&objects, i)))
-		if (object->is_live && !object->is_inherited &&
-			!site_is_library(object->site_made))
+		if (object->is_live && !object->is_inherited && !site_is_library(object->site_made))
 			return object;
 	return NULL;
 }

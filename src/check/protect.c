@@ -75,8 +75,8 @@ static void page_apply(struct page *page, uintptr_t address)
 		page->is_open = true;
 }
 
-#define FOR_EACH_PAGE(address, start, bytes)                                              \
-	for (uintptr_t address = ((start) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;     \
+#define FOR_EACH_PAGE(address, start, bytes)                                          \
+	for (uintptr_t address = ((start) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES; \
 		(address) + PAGE_BYTES <= (start) + (bytes); (address) += PAGE_BYTES)
 
 void protect_begin(const struct queue_record *record, uintptr_t start, uint64_t bytes,
@@ -85,7 +85,8 @@ void protect_begin(const struct queue_record *record, uintptr_t start, uint64_t 
 	if (!is_started || is_inherited || bytes < PAGE_BYTES)
 		return;
 	pthread_mutex_lock(&protect_lock);
-	FOR_EACH_PAGE (address, start, bytes) {
+	FOR_EACH_PAGE(address, start, bytes)
+	{
 		struct page *page = page_make(address);
 
 		if (!page)
@@ -108,7 +109,8 @@ bool protect_end(uintptr_t start, uint64_t bytes, bool is_target)
 	if (!is_started || is_inherited || bytes < PAGE_BYTES)
 		return false;
 	pthread_mutex_lock(&protect_lock);
-	FOR_EACH_PAGE (address, start, bytes) {
+	FOR_EACH_PAGE(address, start, bytes)
+	{
 		struct page *page = page_find(address);
 
 		if (!page)
@@ -131,7 +133,8 @@ void protect_open(uintptr_t start, uint64_t bytes)
 	if (!is_started)
 		return;
 	pthread_mutex_lock(&protect_lock);
-	FOR_EACH_PAGE (address, start, bytes) {
+	FOR_EACH_PAGE(address, start, bytes)
+	{
 		struct page *page = page_find(address);
 
 		if (!page || page->sources + page->targets == 0)

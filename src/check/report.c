@@ -186,7 +186,8 @@ static void suppressions_read(const char *path)
 		fgets(line, sizeof(line), file)) {
 		struct suppression *next = &suppressions[suppression_count];
 
-		if (line[0] != '#' && sscanf(line, " %255[^: \n] : %255[^\n]", next->kind, next->text) == 2)
+		if (line[0] != '#' &&
+			sscanf(line, " %255[^: \n] : %255[^\n]", next->kind, next->text) == 2)
 			suppression_count++;
 	}
 	fclose(file);
@@ -215,6 +216,6 @@ void report_finish(void)
 	if (is_sarif)
 		sarif_finish(report_fd);
 	if (shown_count > 0 || suppressed_count > 0)
-		dprintf(STDERR_FILENO, "urnic check[%d]: %u reports, %u suppressed\n", (int)getpid(),
-			shown_count, suppressed_count);
+		dprintf(STDERR_FILENO, "urnic check[%d]: %u reports, %u suppressed\n",
+			(int)getpid(), shown_count, suppressed_count);
 }

@@ -37,11 +37,17 @@ bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t en
 
 void request_queue_done(struct request_queue *queue)
 {
-	request_forget(queue);
+	if (!queue->requests)
+		return;
+	pthread_mutex_lock(&queue->lock);
+	request_take_back(queue, queue->head);
+	check_depth++;
 	free(queue->requests);
 	free(queue->buffers);
+	check_depth--;
 	queue->requests = NULL;
 	queue->buffers = NULL;
+	pthread_mutex_unlock(&queue->lock);
 }
 
 static struct request *request_at(const struct request_queue *queue, uint64_t index)
@@ -121,10 +127,9 @@ static void buffers_note(struct queue_record *record, struct request_queue *queu
 
 		if (!region || entries[i].length == 0)
 			continue;
-		if (!region->is_live ||
-			!region_has(region, entries[i].addr, entries[i].length)) {
-			request_check_entry(
-				record, &entries[i], (uint32_t)i, what, request->wr_id, request->site);
+		if (!region->is_live || !region_has(region, entries[i].addr, entries[i].length)) {
+			request_check_entry(record, &entries[i], (uint32_t)i, what, request->wr_id,
+				request->site);
 			continue;
 		}
 		buffers[request->buffer_count++] = (struct buffer){
@@ -178,8 +183,8 @@ static bool opcode_is_target(enum ibv_wr_opcode opcode)
 }
 
 /* Protect the pages of the request. Where completions may be confused, nothing is protected. */
-static void buffers_protect(struct queue_record *record, struct request_queue *queue,
-	struct request *request)
+static void buffers_protect(
+	struct queue_record *record, struct request_queue *queue, struct request *request)
 {
 	struct buffer *buffers = buffers_at(queue, queue->tail);
 
@@ -199,8 +204,8 @@ static void digest_take(struct request_queue *queue, struct request *request)
 
 	request->has_digest = true;
 	for (uint32_t i = 0; i < request->buffer_count && request->has_digest; i++) {
-		request->has_digest = digest_add(&request->digest,
-			buffers[i].region, buffers[i].memory, buffers[i].bytes);
+		request->has_digest = digest_add(
+			&request->digest, buffers[i].region, buffers[i].memory, buffers[i].bytes);
 		if (!request->has_digest)
 			not_mapped_report(request, &buffers[i],
 				opcode_name((enum ibv_wr_opcode)request->opcode));
@@ -219,8 +224,8 @@ void request_add_send(struct queue_record *record, const struct ibv_send_wr *wr,
 	/* Inline data is copied by the post. Other opcodes have no entries. */
 	if (!(wr->send_flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_LOCAL_INV &&
 		wr->opcode != IBV_WR_BIND_MW)
-		buffers_note(record, queue, request, wr->sg_list, wr->num_sge,
-			opcode_name(wr->opcode));
+		buffers_note(
+			record, queue, request, wr->sg_list, wr->num_sge, opcode_name(wr->opcode));
 	if (!request->is_target && request->buffer_count > 0)
 		digest_take(queue, request);
 	buffers_protect(record, queue, request);
@@ -287,9 +292,8 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 		const struct buffer *buffers = buffers_at(queue, i);
 
 		for (uint32_t k = 0; request->is_target && k < request->buffer_count; k++)
-			is_found |= ranges_overlap(start, bytes,
-				buffers[k].memory,
-				buffers[k].bytes);
+			is_found |=
+				ranges_overlap(start, bytes, buffers[k].memory, buffers[k].bytes);
 	}
 	pthread_mutex_unlock(&queue->lock);
 	return is_found;
@@ -433,8 +437,7 @@ void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool
 		return;
 	}
 	if (!is_success || (wc->opcode & IBV_WC_RECV))
-		queue_complete(
-			&receiver->receives, wc, false, receiver != record, &finding);
+		queue_complete(&receiver->receives, wc, false, receiver != record, &finding);
 }
 
 /* --- memory that is taken away --------------------------------------------------------------- */
@@ -450,9 +453,7 @@ static void users_of_queue(struct queue_record *record, struct request_queue *qu
 		const struct buffer *buffers = buffers_at(queue, i);
 
 		for (uint32_t k = 0; k < request->buffer_count; k++) {
-			if (!ranges_overlap(start, bytes,
-				    buffers[k].memory,
-				    buffers[k].bytes))
+			if (!ranges_overlap(start, bytes, buffers[k].memory, buffers[k].bytes))
 				continue;
 			report_say(report, "; it has %u bytes at 0x%lx of a %s, wr_id 0x%lx",
 				buffers[k].bytes, (unsigned long)buffers[k].memory,
@@ -495,8 +496,7 @@ void request_check_entry(struct queue_record *record, const struct ibv_sge *entr
 	struct region *region = region_find(record->context, entry->lkey);
 	struct report report;
 
-	report_begin(
-		&report, region->is_live ? KIND_ENTRY_OUT_OF_BOUNDS : KIND_ENTRY_DEREGISTERED);
+	report_begin(&report, region->is_live ? KIND_ENTRY_OUT_OF_BOUNDS : KIND_ENTRY_DEREGISTERED);
 	report_say(&report,
 		"entry %u of a %s, wr_id 0x%lx, has %u bytes at 0x%lx by lkey 0x%x, whose region %s "
 		"%lu bytes at 0x%lx",

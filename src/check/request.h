@@ -92,6 +92,8 @@ struct queue_record {
 
 /* Prepare a queue for `depth` requests with `entries` entries each. False: no memory. */
 bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t entries);
+
+/* The queue is empty from now on. Its lock stays, for threads that poll meanwhile. */
 void request_queue_done(struct request_queue *queue);
 
 /* Note a request before it is posted. The queue's lock is locked. */

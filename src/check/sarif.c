@@ -24,10 +24,11 @@ static void string_write(int fd, const char *text)
 
 void sarif_begin(int fd)
 {
-	dprintf(fd, "{\"version\": \"2.1.0\",\n"
-		    "\"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",\n"
-		    "\"runs\": [{\"tool\": {\"driver\": {\"name\": \"urnic check\",\n"
-		    "\"version\": \"" URNIC_VERSION "\", \"rules\": [");
+	dprintf(fd,
+		"{\"version\": \"2.1.0\",\n"
+		"\"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",\n"
+		"\"runs\": [{\"tool\": {\"driver\": {\"name\": \"urnic check\",\n"
+		"\"version\": \"" URNIC_VERSION "\", \"rules\": [");
 	for (int kind = 0; kind < KIND_COUNT; kind++) {
 		dprintf(fd, "%s\n{\"id\": ", kind ? "," : "");
 		string_write(fd, check_kind_name((enum check_kind)kind));

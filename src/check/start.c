@@ -50,8 +50,8 @@ void *check_allocate(size_t bytes)
 	pthread_mutex_lock(&allocate_lock);
 	if (needed > left) {
 		size_t chunk = needed > CHUNK_BYTES ? needed : CHUNK_BYTES;
-		void *mapped = mmap(NULL, chunk, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *mapped = mmap(
+			NULL, chunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		next = mapped == MAP_FAILED ? NULL : mapped;
 		left = next ? chunk : 0;

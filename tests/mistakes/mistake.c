@@ -202,8 +202,7 @@ static int lists_print(const char *option)
 	if (!is_checked && strcmp(option, "--list") != 0)
 		return 2;
 	for (int i = 0; i < MISTAKE_COUNT && !is_checked; i++)
-		printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason,
-			mistakes[i].sentence);
+		printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason, mistakes[i].sentence);
 	for (int i = 0; i < CHECKED_COUNT && is_checked; i++)
 		printf("%s\t%s\t%s\n", checked[i].name, checked[i].kind, checked[i].modes);
 	return 0;
@@ -211,7 +210,7 @@ static int lists_print(const char *option)
 
 int main(int argc, char **argv)
 {
-	void (*make)(struct mistake *m) = NULL;
+	void (*make)(struct mistake * m) = NULL;
 	struct mistake m;
 
 	if (argc != 2)

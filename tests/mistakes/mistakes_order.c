@@ -167,8 +167,8 @@ void mistake_receive_buffer_freed(struct mistake *m)
 
 static char *memory_map(void)
 {
-	char *memory = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(
+		NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	MUST(memory != MAP_FAILED);
 	return memory;
@@ -370,8 +370,8 @@ void mistake_error_overlooked(struct mistake *m)
 
 	m->sender = mistake_qp(m, IBV_QPT_RC, m->cq); /* wrong: error_overlooked */
 	mistake_connect(m);
-	MUST(!mistake_post(m, IBV_WR_SEND, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey + 1), 0,
-		0));
+	MUST(!mistake_post(
+		m, IBV_WR_SEND, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey + 1), 0, 0));
 	error_await(m->sender);
 }
 

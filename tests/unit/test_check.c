@@ -171,7 +171,8 @@ static void regions_make(int access)
 
 	if (region)
 		region_remove(region, SITE_NONE);
-	region_add(&context_record, &mr, memory, MEMORY_BYTES, (uintptr_t)memory, access, SITE_NONE);
+	region_add(
+		&context_record, &mr, memory, MEMORY_BYTES, (uintptr_t)memory, access, SITE_NONE);
 }
 
 static int set_up(void **state)

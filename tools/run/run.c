@@ -240,8 +240,7 @@ static int check_path_set(const char *name, const char *path)
 
 	if (!path || !directory)
 		return path ? setenv(name, path, 1) : 0;
-	result = asprintf(&absolute, "%s/%s", directory, path) < 0 ? -1
-								   : setenv(name, absolute, 1);
+	result = asprintf(&absolute, "%s/%s", directory, path) < 0 ? -1 : setenv(name, absolute, 1);
 	free(absolute);
 	free(directory);
 	return result;
