@@ -112,10 +112,10 @@ static void table_choose(struct run *run, struct arbitration_table *table, bool 
 	table->count = random_below(run, TABLE_ENTRIES_MAX);
 	if (is_whole)
 		table->count = max_u32(table->count, vls);
-	for (uint32_t i = 0; i < table->count; i++)
-		table->entries[i] = (struct arbitration_entry){
-			(uint8_t)(i < vls && is_whole ? i : random_below(run, vls)),
-			(uint8_t)(1 + random_below(run, 255))};
+	for (uint32_t i = 0; i < table->count; i++) {
+		table->entries[i].vl = (uint8_t)(i < vls && is_whole ? i : random_below(run, vls));
+		table->entries[i].weight = (uint8_t)(1 + random_below(run, 255));
+	}
 }
 
 static void links_choose(struct run *run)
@@ -189,12 +189,12 @@ static void mapping_choose(struct run *run)
 	while (tries--) {
 		uint32_t input = random_below(run, fabric->port_count);
 		uint32_t output = random_below(run, fabric->port_count);
+		uint32_t sl = random_below(run, FABRIC_PRIORITY_COUNT);
+		uint32_t vl = random_below(run, run->net.infiniband.data_vls);
 
 		if (!fabric->ports[input].is_host && !fabric->ports[output].is_host &&
 			fabric->ports[input].node == fabric->ports[output].node)
-			infiniband_set_sl2vl(fabric, input, output,
-				random_below(run, FABRIC_PRIORITY_COUNT),
-				(uint8_t)random_below(run, run->net.infiniband.data_vls));
+			infiniband_set_sl2vl(fabric, input, output, sl, (uint8_t)vl);
 	}
 }
 
