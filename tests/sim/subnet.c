@@ -300,13 +300,27 @@ static void quiet_check(const struct run *run)
 	}
 }
 
-/* Returns the events of the run. */
-static uint64_t subnet_run(uint64_t seed, uint64_t *lost_packets)
+/* What all runs have done. */
+struct sums {
+	uint64_t events;
+	uint64_t lost_packets;
+	uint64_t hash; /* of all their histories */
+};
+
+static void sums_add(struct sums *sums, const struct fabric *fabric)
+{
+	sums->events += fabric->event_count;
+	sums->hash = mix_u64(sums->hash ^ fabric->hash);
+	for (uint32_t i = 0; i < fabric->port_count; i++)
+		sums->lost_packets +=
+			fabric->ports[i].lost_frames + fabric->ports[i].corrupted_frames;
+}
+
+static void subnet_run(uint64_t seed, struct sums *sums)
 {
 	struct run *run = (struct run *)malloc(sizeof(*run));
 	struct deadlock deadlock;
 	uint64_t at_ps = 0;
-	uint64_t events;
 
 	if (!run)
 		abort();
@@ -329,24 +343,19 @@ static uint64_t subnet_run(uint64_t seed, uint64_t *lost_packets)
 		run_check(run, run->net.flows[i].received_bytes == run->net.flows[i].bytes,
 			"a flow has other bytes");
 	}
-	for (uint32_t i = 0; i < run->net.fabric->port_count; i++)
-		*lost_packets += run->net.fabric->ports[i].lost_frames +
-			run->net.fabric->ports[i].corrupted_frames;
-	events = run->net.fabric->event_count;
+	sums_add(sums, run->net.fabric);
 	engine_hosts_destroy(run->hosts);
 	net_done(&run->net);
 	if (run->memory)
 		arena_memory_free(run->memory, ARENA_BYTES);
 	free(run);
-	return events;
 }
 
 int main(int argc, char **argv)
 {
 	unsigned long long first = 1;
 	unsigned long long last = 1000;
-	uint64_t lost_packets = 0;
-	uint64_t events = 0;
+	struct sums sums = {0};
 
 	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
 		last = first;
@@ -357,8 +366,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (unsigned long long seed = first; seed <= last; seed++)
-		events += subnet_run(seed, &lost_packets);
-	printf("%llu seeds: %llu events, %llu packets lost\n", last - first + 1,
-		(unsigned long long)events, (unsigned long long)lost_packets);
+		subnet_run(seed, &sums);
+	printf("%llu seeds: %llu events, %llu packets lost, hash %016llx\n", last - first + 1,
+		(unsigned long long)sums.events, (unsigned long long)sums.lost_packets,
+		(unsigned long long)sums.hash);
 	return 0;
 }
