@@ -89,7 +89,7 @@ static uint32_t crc_append(uint8_t *packet, uint32_t bytes)
 static uint32_t link_packet_write(const struct fabric_packet *packet, uint8_t *to)
 {
 	put_be16(to, (uint16_t)(packet->number >> 16));
-	put_be16(to + 2, (uint16_t)(packet->vl << 12 | (uint16_t)packet->number));
+	put_be16(to + 2, (uint16_t)(packet->vl << 12 | (packet->number & 0xfff)));
 	crc_append(to, IB_LINK_PACKET_BYTES - IB_VCRC_BYTES);
 	memset(to + IB_LINK_PACKET_BYTES, 0, IB_DELIMITER_BYTES);
 	return IB_LINK_PACKET_BYTES + IB_DELIMITER_BYTES;
