@@ -34,6 +34,11 @@ grep -q '^InfiniBand: [1-9][0-9]* flow control packets, 0 packets discarded, 0 o
 	"$files/said" || fail "totals: $(cat "$files/said")"
 grep -q '^s0>s1  *3  *[0-9]* .* 8[0-9][.][0-9]  *0$' "$files/said" || fail "the lane: $(cat "$files/said")"
 
+"$urnic" sim --explain 0 "$examples/infiniband-cable.json" >"$files/said" || fail 'explain'
+grep -q '; h0 had no credits for 3[0-9]*[.][0-9] us$' "$files/said" || fail "credits of h0: $(cat "$files/said")"
+awk '$1 == "s0>s1" && $3 > 10 && $5 > 10 && $5 <= $3 { found = 1 } END { exit !found }' "$files/said" ||
+	fail "where packets wait for credits: $(cat "$files/said")"
+
 # --- deadlocks ---
 
 "$urnic" sim "$examples/infiniband-ring.json" >"$files/said" || fail 'ring'

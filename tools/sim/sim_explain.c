@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
+#include "fabric/infiniband/infiniband.h"
 #include "sim/sim.h"
 
 /* What a port did with the frames of the explained flow, in its forward direction. */
@@ -12,10 +13,18 @@ struct sim_hop {
 	uint64_t first_ps; /* when the first one was sent */
 	uint64_t wait_ps; /* in its queue, of all frames */
 	uint64_t wait_ps_max;
-	uint64_t paused_ps; /* of that, while the peer had stopped the queue */
+	uint64_t paused_ps; /* of that, while the peer had stopped the queue, or gave no credits */
 	uint64_t marked;
 	uint64_t dropped; /* lost or corrupted on its cable, no room where it ends, the watchdog */
 };
+
+/* How long the peer has stopped the packet's queue so far. */
+static uint64_t stopped_ps(
+	const struct fabric *fabric, uint32_t port, const struct fabric_packet *packet)
+{
+	return fabric->infiniband ? infiniband_wait_ps(fabric, port, packet->vl)
+				  : pause_total_ps(fabric, port, packet->priority);
+}
 
 static void frame_wait(const struct sim_run *run, struct sim_hop *hop, uint32_t port,
 	const struct fabric_packet *packet)
@@ -30,8 +39,7 @@ static void frame_wait(const struct sim_run *run, struct sim_hop *hop, uint32_t 
 	wait_ps = now_ps - packet->queued_ps;
 	hop->wait_ps += wait_ps;
 	hop->wait_ps_max = wait_ps > hop->wait_ps_max ? wait_ps : hop->wait_ps_max;
-	hop->paused_ps +=
-		pause_total_ps(run->fabric, port, packet->priority) - packet->paused_before_ps;
+	hop->paused_ps += stopped_ps(run->fabric, port, packet) - packet->paused_before_ps;
 }
 
 static void frame_follow(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,
@@ -85,6 +93,16 @@ bool sim_explain_init(struct sim_run *run, uint32_t flow)
 
 /* --- the answer --- */
 
+/* How long the flow's host could not send for its peer's sake. */
+static uint64_t host_stopped_ps(const struct sim_run *run, uint32_t port, uint32_t priority)
+{
+	const struct infiniband *infiniband = run->fabric->infiniband;
+
+	return infiniband
+		? infiniband_wait_ps(run->fabric, port, infiniband->ports[port].sl2vl[priority])
+		: pause_total_ps(run->fabric, port, priority);
+}
+
 static void flow_print(const struct sim_run *run)
 {
 	const struct fabric_flow *flow = &run->scenario.flows[run->explained];
@@ -102,10 +120,11 @@ static void flow_print(const struct sim_run *run)
 		printf("%.1f us", (double)(flow->finish_ps - flow->start_ps) / FABRIC_PS_PER_US);
 	printf(", %.3f Gbit/s of %.3f\n", sim_flow_mbps(run, run->explained) / 1000,
 		run->fabric->ports[port].rate_mbps / 1000.0);
-	printf("%llu marked, %llu CNPs, %llu packets sent again; h%u was paused for %.1f us\n\n",
+	printf("%llu marked, %llu CNPs, %llu packets sent again; h%u %s for %.1f us\n\n",
 		(unsigned long long)flow->marked_frames, (unsigned long long)flow->cnp_count,
 		(unsigned long long)sim_flow_retransmitted(run, run->explained), flow->source,
-		(double)pause_total_ps(run->fabric, port, flow->priority) / FABRIC_PS_PER_US);
+		run->fabric->infiniband ? "had no credits" : "was paused",
+		(double)host_stopped_ps(run, port, flow->priority) / FABRIC_PS_PER_US);
 }
 
 static void hop_print(const struct sim_run *run, uint32_t port)

@@ -41,7 +41,7 @@ void infiniband_push(struct fabric *fabric, uint32_t number, struct fabric_packe
 	bool was_empty = !of->queue.first;
 
 	packet->queued_ps = fabric->now_ps;
-	packet->paused_before_ps = 0;
+	packet->paused_before_ps = infiniband_wait_ps(fabric, number, packet->vl);
 	packet_queue_push(&of->queue, packet);
 	queue_note(fabric, number, packet, true);
 	if (was_empty)
@@ -139,8 +139,8 @@ static struct fabric_packet *link_packet_make(struct fabric *fabric, uint32_t nu
 	packet->is_link = true;
 	packet->bytes = IB_LINK_PACKET_BYTES;
 	packet->vl = (uint8_t)vl;
-	packet->number = (uint64_t)port->vls[vl].sender.fctbs << 16 |
-		credit_limit(&port->vls[vl].receiver);
+	packet->number =
+		(uint64_t)port->vls[vl].sender.fctbs << 16 | credit_limit(&port->vls[vl].receiver);
 	return packet;
 }
 
