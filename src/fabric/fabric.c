@@ -107,15 +107,19 @@ static uint64_t response_ps(const struct fabric_config *config, uint32_t rate_mb
 	return fabric_quanta_ps(quanta, rate_mbps);
 }
 
-/* The headroom of a priority group of this port, in bytes. */
+/*
+ * The headroom of a priority group of this port, in bytes. What its cable needs begins with the
+ * pause. Before that it holds the frame that makes it pause, if other groups have filled the pool.
+ */
 static uint64_t headroom_bytes(const struct fabric *fabric, const struct fabric_port *port)
 {
 	uint32_t bytes = fabric_switch_of(fabric, port)->config.headroom_bytes;
 
 	if (bytes != FABRIC_HEADROOM_OF_CABLE)
 		return bytes;
-	return plan_headroom_bytes(
-		port->rate_mbps, port->delay_ps, fabric->config.frame_bytes_max, port->response_ps);
+	return plan_headroom_bytes(port->rate_mbps, port->delay_ps, fabric->config.frame_bytes_max,
+		       port->response_ps) +
+		fabric->config.frame_bytes_max;
 }
 
 static void port_init(struct fabric *fabric, uint32_t number, struct fabric_node node,

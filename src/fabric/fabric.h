@@ -31,7 +31,7 @@
 #include "fabric/port.h"
 #include "fabric/units.h"
 
-/* fabric_switch_config.headroom_bytes: as long as each port's cable needs (plan.h). */
+/* fabric_switch_config.headroom_bytes: as long as each port's cable needs (plan.h), and a frame. */
 #define FABRIC_HEADROOM_OF_CABLE UINT32_MAX
 
 /* fabric_config.response_quanta: the deadline that the standard sets for each port's rate. */

@@ -7,9 +7,10 @@
  *
  *     threshold = (pool - used) * 2^dynamic_th
  *
- * A lossless group that has passed its threshold pauses its sender. What arrives from then on goes
- * into the group's own headroom, until the group resumes the sender. A frame that the headroom
- * cannot hold is dropped, which a large enough headroom prevents.
+ * A lossless group that has passed its threshold pauses its sender, and so does one whose frame
+ * finds the pool full. This frame, and what arrives after the threshold is passed, goes into the
+ * group's own headroom, until the group resumes the sender. A frame that the headroom cannot hold
+ * is dropped, which a large enough headroom prevents.
  *
  * A lossy frame has no headroom: a full pool drops it, and so does an egress queue that is longer
  * than the threshold.

@@ -133,6 +133,26 @@ static void headroom_of_the_bound_loses_nothing_and_a_frame_less_does(void **sta
 	assert_int_not_equal(incast_discards((uint32_t)bound - NET_FRAME_BYTES), 0);
 }
 
+/* A frame that finds the pool full, though its group is below its threshold, has room. */
+static void lossless_frames_fit_when_the_pool_is_full(void **state)
+{
+	struct net net;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 9;
+	net.topology.switches.pool_bytes = 15 * NET_FRAME_BYTES;
+	net.topology.switches.dynamic_th = 2;
+	for (uint32_t i = 1; i <= 8; i++) {
+		net_flow(&net, i, 0);
+		net_flow(&net, 0, i);
+	}
+	net_start(&net);
+	net_run(&net, 20 * MS);
+	assert_int_equal(net_discards(&net), 0);
+	net_done(&net);
+}
+
 /* A network with several switches, rates and cables, and flows between random hosts. */
 static void any_start(struct net *net, uint64_t seed)
 {
@@ -640,6 +660,7 @@ int main(void)
 		cmocka_unit_test(local_sender_gets_three_times_the_share_of_remote_ones),
 		cmocka_unit_test(victim_gets_no_more_than_the_flows_that_congest),
 		cmocka_unit_test(headroom_of_the_bound_loses_nothing_and_a_frame_less_does),
+		cmocka_unit_test(lossless_frames_fit_when_the_pool_is_full),
 		cmocka_unit_test(lossless_network_drops_nothing_and_finishes_every_flow),
 		cmocka_unit_test(run_of_a_seed_has_one_history),
 		cmocka_unit_test(shares_of_a_saturated_port_are_exact),
