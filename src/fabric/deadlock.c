@@ -60,7 +60,7 @@ static bool is_paused(const struct search *search, uint32_t port, uint32_t lane)
 	const struct fabric_port *of = &search->fabric->ports[port];
 	const struct fabric_port *peer = &search->fabric->ports[of->peer];
 
-	return (of->paused >> lane & 1) && !(of->stormed >> lane & 1) &&
+	return !peer->is_host && (of->paused >> lane & 1) && !(of->stormed >> lane & 1) &&
 		peer->priority[lane].group.is_paused;
 }
 

@@ -139,9 +139,29 @@ static void route_that_leads_back_is_a_loop(void **state)
 	net_done(&net);
 }
 
+/* Nor does a slow host hold its switch for ever, though it has a full buffer. */
+static void queue_that_a_slow_host_has_paused_is_not_dead(void **state)
+{
+	struct net net;
+	struct deadlock deadlock;
+
+	(void)state;
+	net_init(&net, TOPOLOGY_STAR);
+	net.topology.hosts = 3;
+	net_flow(&net, 1, 0);
+	net_flow(&net, 2, 0);
+	net_start(&net);
+	fabric_slow_host(net.fabric, 0, 1000, NET_FRAME_BYTES);
+	net_run(&net, 50 * FABRIC_PS_PER_US);
+	assert_true(net.fabric->ports[net_port_to(&net, 0)].paused >> NET_PRIORITY & 1);
+	assert_false(deadlock_find(net.fabric, &deadlock));
+	net_done(&net);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(queue_that_a_slow_host_has_paused_is_not_dead),
 		cmocka_unit_test(ring_of_full_buffers_is_a_deadlock_that_names_its_cycle),
 		cmocka_unit_test(ring_on_shortest_paths_is_none),
 		cmocka_unit_test(watchdog_ends_a_deadlock),
