@@ -88,3 +88,15 @@ void capture_put(
 	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
 	reader_look(capture, about->time_ns);
 }
+
+void capture_event_put(
+	struct capture *capture, struct captured *about, const struct captured_event *event)
+{
+	const struct record_piece pieces[] = {{about, sizeof(*about)}, {event, sizeof(*event)}};
+
+	about->time_ns = capture_now_ns(capture);
+	about->packet_bytes = 0;
+	about->captured_bytes = sizeof(*event);
+	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
+	reader_look(capture, about->time_ns);
+}

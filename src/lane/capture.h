@@ -38,6 +38,7 @@ struct capture_public {
 	 * How many bytes of each packet to record, from its BTH on; CAPTURE_HEADERS: its headers
 	 */
 	_Atomic uint32_t snap_bytes;
+	_Atomic uint32_t with_events; /* record posts, completions and state changes, too */
 };
 
 /* What the NIC provides for a lane's capture. */
@@ -103,5 +104,12 @@ bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns);
  */
 void capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);
+
+/*
+ * Write an event of a queue pair to the ring. `about` has the queue pair's number and addresses;
+ * the function sets its time and lengths.
+ */
+void capture_event_put(
+	struct capture *capture, struct captured *about, const struct captured_event *event);
 
 #endif

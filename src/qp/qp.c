@@ -254,6 +254,8 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		.made_ns = now_ns,
 	};
 	trace_completion(qp->qpn, wqe->wr_id, cqe->status, fault, wqe->total_bytes);
+	qp_event(qp->lane, qp, CAPTURED_COMPLETION, wqe->wr_id, cqe->status, wqe->total_bytes,
+		cqe->opcode);
 	if (is_handed_over) {
 		lane->taker->taken++;
 		sq_release(sq, index);
@@ -282,6 +284,8 @@ static void recv_fill(
 	cqe->qpn = qp->qpn;
 	cqe->made_ns = now_ns;
 	trace_completion(qp->qpn, wr_id, cqe->status, fault, cqe->byte_count);
+	qp_event(qp->lane, qp, CAPTURED_COMPLETION, wr_id, cqe->status, cqe->byte_count,
+		cqe->opcode);
 	if (qp->counted)
 		completion_count(qp, (enum wc_opcode)cqe->opcode, fault, cqe->byte_count);
 }
@@ -339,6 +343,7 @@ void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t
 		.made_ns = now_ns,
 	};
 	trace_completion(qp->qpn, wr_id, WC_SUCCESS, FAULT_NONE, bytes);
+	qp_event(qp->lane, qp, CAPTURED_COMPLETION, wr_id, WC_SUCCESS, bytes, WC_RECV);
 	taker->taken++;
 	qp_count(qp, COUNTER_completions, 1);
 }
@@ -369,6 +374,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 
 	qp->state = state;
 	trace_state_changed(qp->qpn, old, state);
+	qp_event(qp->lane, qp, CAPTURED_STATE, 0, state, 0, old);
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint16_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
@@ -449,6 +455,7 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 		return error;
 	qp_count(qp, COUNTER_posted_sends, 1);
 	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, 0, 1);
+	qp_event(qp->lane, qp, CAPTURED_POST, wr->wr_id, wr->opcode, 0, 1);
 	return 0;
 }
 
@@ -489,6 +496,7 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 		return error;
 	qp_count(qp, COUNTER_posted_sends, 1);
 	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, (uint64_t)total_bytes, 1);
+	qp_event(qp->lane, qp, CAPTURED_POST, wr->wr_id, wr->opcode, (uint32_t)total_bytes, 1);
 	return 0;
 }
 

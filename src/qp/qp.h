@@ -28,6 +28,7 @@
 #include "qp/guard.h"
 #include "qp/pace.h"
 #include "qp/packet_origin.h"
+#include "qp/qp_event.h"
 #include "qp/qp_local.h"
 #include "queue/completion_counter.h"
 #include "queue/cq.h"
@@ -410,6 +411,8 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 	qp_count(qp, COUNTER_posted_sends, batch->count);
 	trace_post_send(qp->qpn, batch->last->wr_id, batch->last->opcode, batch->last->total_bytes,
 		batch->count);
+	qp_event(qp->lane, qp, CAPTURED_POST, batch->last->wr_id, batch->last->opcode,
+		batch->last->total_bytes, batch->count);
 	return 0;
 }
 

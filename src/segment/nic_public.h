@@ -34,7 +34,7 @@
  * segment/nic_layout.def. A change that keeps all sizes, or a change of struct nic_export, needs a
  * new NIC_PUBLIC_REVISION.
  */
-#define NIC_PUBLIC_REVISION 23u
+#define NIC_PUBLIC_REVISION 24u
 #define NIC_PUBLIC_VERSION  nic_public_version()
 uint32_t nic_public_version(void);
 

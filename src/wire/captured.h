@@ -60,6 +60,23 @@ static inline uint16_t captured_port(uint32_t qpn)
 	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & (0xffff - ROCE_SOURCE_PORT_MIN)));
 }
 
+/* What a queue pair did without a packet. */
+enum captured_event_kind {
+	CAPTURED_POST, /* send requests were posted */
+	CAPTURED_COMPLETION,
+	CAPTURED_STATE, /* the queue pair changed its state */
+	CAPTURED_EVENT_KINDS
+};
+
+/* An event follows a struct captured whose packet_bytes is 0, as no packet's is. */
+struct captured_event {
+	uint64_t wr_id; /* of the last of `count` requests that were posted at once */
+	uint32_t kind; /* enum captured_event_kind */
+	uint32_t number; /* the opcode, the completion's status, or the new state */
+	uint32_t bytes;
+	uint32_t count; /* requests, the completion's opcode, or the old state */
+};
+
 /* A packet as it would be on the network, from the IP header to the ICRC. */
 struct captured_frame {
 	uint32_t count; /* bytes in `bytes` */

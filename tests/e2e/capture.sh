@@ -92,6 +92,13 @@ for file in "$scratch/some.pcapng.0" "$scratch/some.pcapng.1"; do
 	[ "$(stat -c %s "$file")" -lt 1500000 ] || fail "$file is larger than -C"
 	kinds_of "$file" | grep -q . || fail "$file is no capture"
 done
+bytes=4097
+filtered --events
+"$urnic" timeline "$scratch/some.pcapng" >"$scratch/page" || fail 'no page of events'
+for kind in '9,"post RDMA_WRITE, ' '9,"post RDMA_READ, ' '10,"completion of a send, status 0' \
+	'10,"completion of a receive, status 0' '11,"state RTR to RTS"'; do
+	grep -q "^\[[0-9.]*,[0-9],-1,$kind" "$scratch/page" || fail "the page has no $kind"
+done
 "$urnic" capture -C 1 >/dev/null 2>&1
 [ $? = 2 ] || fail '-C without -w is no wrong usage'
 

@@ -42,6 +42,7 @@ static int begin(void **state)
 	has_answer = false;
 	atomic_store(&public.is_on, 1);
 	atomic_store(&public.snap_bytes, CAPTURED_BYTES_MAX);
+	atomic_store(&public.with_events, 0);
 	setup(state);
 	ends[0].lane.capture = &capture;
 	ends[0].lane.capture_public = &public;
@@ -360,6 +361,44 @@ static void ticks_tell_the_time_between_readings_of_the_clock(void **state)
 	assert_int_equal(next(true, OPCODE_RC_WRITE_ONLY, 4).head.time_ns, NOW_NS + 1200001);
 }
 
+static struct captured_event next_event(void)
+{
+	struct shown shown;
+	struct captured_event event;
+
+	assert_true(take(&shown));
+	assert_int_equal(shown.head.packet_bytes, 0);
+	assert_int_equal(shown.head.captured_bytes, sizeof(event));
+	assert_int_equal(shown.head.qpn, ends[0].qp->qpn);
+	memcpy(&event, shown.bytes, sizeof(event));
+	return event;
+}
+
+static void events_are_shown_to_who_asks_for_them(void **state)
+{
+	struct captured_event event;
+
+	(void)state;
+	atomic_store(&public.with_events, 1);
+	post(WR_RDMA_WRITE, 8);
+	event = next_event();
+	assert_int_equal(event.kind, CAPTURED_POST);
+	assert_int_equal(event.number, WR_RDMA_WRITE);
+	assert_int_equal(event.bytes, 8);
+	assert_int_equal(event.count, 1);
+	next(true, OPCODE_RC_WRITE_ONLY, 0);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 0);
+	event = next_event();
+	assert_int_equal(event.kind, CAPTURED_COMPLETION);
+	assert_int_equal(event.number, WC_SUCCESS);
+	assert_is_all();
+	qp_set_state(ends[0].qp, QP_ERR, NOW_NS);
+	event = next_event();
+	assert_int_equal(event.kind, CAPTURED_STATE);
+	assert_int_equal(event.count, QP_RTS);
+	assert_int_equal(event.number, QP_ERR);
+}
+
 /* The PSNs of dropped packets count. */
 static void dropped_request_takes_its_numbers(void **state)
 {
@@ -467,6 +506,7 @@ int main(void)
 		CAPTURE_TEST(headers_alone_are_shown_without_payload),
 		CAPTURE_TEST(ticks_tell_the_time_between_readings_of_the_clock),
 		CAPTURE_TEST(dropped_request_takes_its_numbers),
+		CAPTURE_TEST(events_are_shown_to_who_asks_for_them),
 		CAPTURE_TEST(nobody_who_captures_sees_nothing),
 		CAPTURE_TEST(owner_looks_once_a_second),
 		CAPTURE_TEST(full_ring_holds_nobody_up),

@@ -20,7 +20,7 @@
 
 const char command_capture_help[] =
 	"usage: urnic capture [-w FILE] [-C MB [-W COUNT]] [-i DEVICE] [-p PID] [--qp QPN]\n"
-	"                     [--opcode NAME] [-c COUNT] [-s BYTES | --snap headers]\n"
+	"                     [--opcode NAME] [-c COUNT] [-s BYTES | --snap headers] [--events]\n"
 	"                     [--] [PROGRAM [ARGUMENTS]]\n"
 	"\n"
 	"Captures the messages that processes of this host exchange without packets (RC, UC, XRC, UD),\n"
@@ -42,6 +42,8 @@ const char command_capture_help[] =
 	"  -c COUNT       end after this number of packets\n"
 	"  -s BYTES       keep this much of each packet, from the IP header on (100 has all headers);\n"
 	"                 without it, all\n"
+	"  --events       record posts, completions and state changes of queue pairs, too, for\n"
+	"                 `urnic timeline`\n"
 	"  --snap headers keep no payload, so that no data leaves the process; or BYTES as -s\n"
 	"\n"
 	"The exit status is PROGRAM's; without one 0, or 1 if capturing failed.\n"
@@ -61,6 +63,7 @@ struct options {
 	uint32_t count_max; /* 0: no limit */
 	uint32_t snap_bytes;
 	bool is_headers; /* record no payload */
+	bool with_events;
 	struct capture_ring ring;
 	char **program; /* NULL: none */
 };
@@ -123,6 +126,9 @@ static int parse_option(int letter, struct options *options)
 	case 'o':
 		options->filter.opcode = optarg;
 		break;
+	case 'e':
+		options->with_events = true;
+		break;
 	case 'c':
 		result = parse_number("a count", optarg, &options->count_max);
 		break;
@@ -142,6 +148,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		{"qp", required_argument, NULL, 'q'},
 		{"opcode", required_argument, NULL, 'o'},
 		{"snap", required_argument, NULL, 's'},
+		{"events", no_argument, NULL, 'e'},
 		{NULL, 0, NULL, 0},
 	};
 	struct options options = {.ring = {.file_count = RING_FILES}};
@@ -332,7 +339,9 @@ int command_capture(int argc, char **argv)
 	if (capture_output_begin(&output, file, !options.file, options.snap_bytes, &options.filter,
 		    &options.ring)) {
 		complain("capture: cannot list the devices");
-	} else if (!capture_sources_open(&sources, recorded_bytes(&options), (pid_t)options.pid)) {
+	} else if (!capture_sources_open(&sources, recorded_bytes(&options), options.with_events,
+			   (pid_t)options.pid)) {
+		output.is_headers = options.is_headers;
 		if (!capture_output_has_wanted(&output))
 			complain(
 				"capture: no device or interface is called %s; urnic devices lists them",

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arith.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "os/clock.h"
@@ -16,6 +17,7 @@
 enum {
 	PACKET_BLOCK_BYTES = 128, /* of a packet's block in the file, without the packet */
 	STREAM_BYTES = 1 << 20,
+	EVENT_BYTES = 192,
 };
 
 static uint64_t realtime_ns(void)
@@ -76,9 +78,13 @@ static const struct device_facts *device_find(
 static void interface_describe(
 	const struct capture_output *output, const struct capture_interface *interface)
 {
-	pcapng_interface(output->file, PCAPNG_IP, interface->name,
-		"Requests executed within this host, as the packets they would have been",
-		output->snap_bytes);
+	bool is_events = interface->ifindex == CAPTURE_EVENTS_IFINDEX;
+
+	pcapng_interface(output->file, is_events ? PCAPNG_USER0 : PCAPNG_IP, interface->name,
+		is_events ? "Posts, completions and state changes of queue pairs"
+			  : "Requests executed within this host, as the packets they would have "
+			    "been",
+		is_events ? 0 : output->snap_bytes);
 }
 
 static struct capture_interface *interface_get(
@@ -206,7 +212,7 @@ static void frame_write(struct capture_output *output, uint32_t interface, uint6
 		.comment = comment,
 	};
 
-	if (output->snap_bytes && packet.count > output->snap_bytes)
+	if (output->snap_bytes && head->packet_bytes && packet.count > output->snap_bytes)
 		packet.count = output->snap_bytes;
 	if (output->comment_pid != origin->pid || output->comment_qpn != head->qpn)
 		snprintf(comment, sizeof(output->comment),
@@ -240,15 +246,63 @@ static void packet_output(struct capture_output *output, const struct captured *
 			output, (uint32_t)(interface - output->interfaces), time_ns, head, origin);
 }
 
+static struct capture_interface *events_interface(struct capture_output *output)
+{
+	const struct device_facts none = {.ifindex = CAPTURE_EVENTS_IFINDEX, .name = "events"};
+
+	return interface_get(output, &none);
+}
+
+/* Write an event of a queue pair: a line of text, as a packet of an interface of its own. */
+static void event_output(struct capture_output *output, const struct captured *head,
+	const uint8_t *bytes, const struct capture_origin *origin)
+{
+	struct captured_event event;
+	struct captured_frame *frame = &output->frame;
+	char text[EVENT_BYTES];
+	struct capture_interface *interface;
+
+	output->dropped += origin->dropped;
+	if (head->captured_bytes != sizeof(event) || output->filter.opcode ||
+		(output->filter.qpn && output->filter.qpn != head->qpn))
+		return;
+	memcpy(&event, bytes, sizeof(event));
+	if (!capture_event_text(head, &event, text, sizeof(text)))
+		return;
+	if (output->is_text) {
+		fprintf(output->file, "event %s[%d] %s\n", origin->comm, origin->pid, text);
+		return;
+	}
+	interface = events_interface(output);
+	interface->packets++;
+	frame->count = frame->whole = (uint32_t)strlen(text);
+	memcpy(frame->bytes, text, frame->count);
+	frame_write(output, (uint32_t)(interface - output->interfaces),
+		head->time_ns + (uint64_t)output->epoch_ns, head, origin);
+}
+
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin)
 {
 	uint8_t answer_bytes[CAPTURED_ANSWER_BYTES];
 	struct capture_origin none_lost = *origin;
-	struct captured answer;
+	struct captured answer, headers;
+
+	/* A process that has just started may have recorded payload before it was asked not to. */
+	if (output->is_headers && head->packet_bytes && head->captured_bytes > BTH_BYTES) {
+		const struct opcode_info *info = opcode_info(bytes[0]);
+
+		headers = *head;
+		headers.captured_bytes =
+			min_u32(head->captured_bytes, info ? info->header_bytes : BTH_BYTES);
+		head = &headers;
+	}
 
 	none_lost.dropped = 0;
-	packet_output(output, head, bytes, origin);
+	if (head->packet_bytes)
+		packet_output(output, head, bytes, origin);
+	else
+		event_output(output, head, bytes, origin);
 	if (captured_answer_make(head, bytes, &answer, answer_bytes))
 		packet_output(output, &answer, answer_bytes, &none_lost);
 	file_turn(output);

@@ -45,6 +45,7 @@ struct capture_output {
 	struct capture_ring ring;
 	uint64_t file_bytes; /* about as many are in the present file */
 	uint32_t snap_bytes; /* how much of each IP packet to write; 0: all */
+	bool is_headers; /* write no payload; set it after capture_output_begin() */
 	struct capture_filter filter;
 	int64_t epoch_ns; /* the time since 1970 at monotonic time 0 */
 	uint64_t packets;
@@ -89,6 +90,16 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 
 /* End the output. `dropped`: packets lost after the last written one. */
 void capture_output_end(struct capture_output *output, uint64_t dropped);
+
+/* The interface whose packets are lines of text about events (struct captured_event). */
+#define CAPTURE_EVENTS_IFINDEX UINT32_MAX
+
+/*
+ * Write an event as text without a line feed: "10.99.0.1 0x00abcd post SEND, 8 bytes, wr_id 5".
+ * Returns false if it is none.
+ */
+bool capture_event_text(
+	const struct captured *head, const struct captured_event *event, char *text, size_t room);
 
 /* Write one packet as one line. */
 void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,

@@ -240,6 +240,7 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 	if (shared < 0)
 		lanes_skip(process);
 	atomic_store(&nic_public_capture(process->public)->snap_bytes, sources->snap_bytes);
+	atomic_store(&nic_public_capture(process->public)->with_events, sources->with_events);
 	atomic_store(&nic_public_capture(process->public)->is_on, 1);
 }
 
@@ -403,11 +404,13 @@ uint64_t capture_sources_dropped(const struct capture_sources *sources)
 	return dropped;
 }
 
-int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only)
+int capture_sources_open(
+	struct capture_sources *sources, uint32_t snap_bytes, bool with_events, pid_t only)
 {
 	int error;
 
-	*sources = (struct capture_sources){.snap_bytes = snap_bytes, .only = only};
+	*sources = (struct capture_sources){
+		.snap_bytes = snap_bytes, .with_events = with_events, .only = only};
 	error = capture_socket_listen(&sources->listener);
 	if (error == -EADDRINUSE)
 		complain(

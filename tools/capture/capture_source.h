@@ -54,6 +54,7 @@ struct capture_process {
 
 struct capture_sources {
 	uint32_t snap_bytes; /* how much of each packet to record, from its BTH on */
+	bool with_events; /* record posts, completions and state changes, too */
 	pid_t only; /* the only process to capture; 0: all */
 	struct place_listener listener;
 	bool has_agent;
@@ -65,10 +66,11 @@ struct capture_sources {
 };
 
 /*
- * Begin to capture. `snap_bytes` and `only` are as in struct capture_sources. Returns 0, or -errno
+ * Begin to capture. The arguments are as in struct capture_sources. Returns 0, or -errno
  * after a message.
  */
-int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only);
+int capture_sources_open(
+	struct capture_sources *sources, uint32_t snap_bytes, bool with_events, pid_t only);
 
 /* Find new processes, and forget ended ones whose records have been taken. */
 void capture_sources_update(struct capture_sources *sources);

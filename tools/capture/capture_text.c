@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 #include <time.h>
 
+#include "base/arith.h"
 #include "capture/capture_output.h"
+#include "queue/completion.h"
+#include "queue/sq.h"
 #include "wire/packet.h"
 
 enum { TEXT_BYTES = 96 };
@@ -82,6 +85,49 @@ static bool captured_decode(const struct captured *head, const uint8_t *bytes,
 		head->captured_bytes < head->packet_bytes ? head->captured_bytes
 							  : head->packet_bytes);
 	return packet_decode(packet, room, head->packet_bytes) == PACKET_OK;
+}
+
+static const char *const request_names[WR_OPCODE_COUNT] = {
+#define WORK_REQUEST(name, number, completion, operation, types, flags) [number] = #name,
+#include "queue/work_request.def"
+#undef WORK_REQUEST
+};
+
+static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+static const char *name_of(const char *const *names, uint32_t count, uint32_t number)
+{
+	return number < count && names[number] ? names[number] : "?";
+}
+
+bool capture_event_text(
+	const struct captured *head, const struct captured_event *event, char *text, size_t room)
+{
+	char address[INET6_ADDRSTRLEN];
+	unsigned long wr_id = (unsigned long)event->wr_id;
+	int used = snprintf(text, room, "%s 0x%06x ", gid_text(&head->source, address), head->qpn);
+
+	text += used;
+	room -= (size_t)used;
+	switch (event->kind) {
+	case CAPTURED_POST:
+		snprintf(text, room, "post %s, %u bytes, wr_id %lu, %u at once",
+			name_of(request_names, WR_OPCODE_COUNT, event->number), event->bytes, wr_id,
+			event->count);
+		return true;
+	case CAPTURED_COMPLETION:
+		snprintf(text, room, "completion of a %s, status %u, %u bytes, wr_id %lu",
+			event->count & WC_RECV ? "receive" : "send", event->number, event->bytes,
+			wr_id);
+		return true;
+	case CAPTURED_STATE:
+		snprintf(text, room, "state %s to %s",
+			name_of(state_names, ARRAY_COUNT(state_names), event->count),
+			name_of(state_names, ARRAY_COUNT(state_names), event->number));
+		return true;
+	default:
+		return false;
+	}
 }
 
 void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,

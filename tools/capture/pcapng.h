@@ -6,8 +6,8 @@
  * A writer of captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte
  * order.
  *
- * The packets of an interface are IP packets without a link layer, Ethernet frames without FCS, or
- * ERF records, which are how Wireshark takes InfiniBand packets.
+ * The packets of an interface are IP packets without a link layer, Ethernet frames without FCS,
+ * ERF records, which are how Wireshark takes InfiniBand packets, or lines of text (USER0).
  * The caller describes each interface before its first packet. Interfaces are numbered from 0 in
  * the order of pcapng_interface(). Errors are those of the stream (ferror()).
  */
@@ -17,7 +17,12 @@
 #include <stdio.h>
 
 /* LINKTYPE_ values */
-enum pcapng_link { PCAPNG_ETHERNET = 1, PCAPNG_IP = 101, PCAPNG_ERF = 197 };
+enum pcapng_link {
+	PCAPNG_ETHERNET = 1,
+	PCAPNG_IP = 101,
+	PCAPNG_USER0 = 147,
+	PCAPNG_ERF = 197,
+};
 
 struct pcapng_packet {
 	uint32_t interface;

@@ -37,6 +37,7 @@ enum link {
 	LINK_RAW_BSD = 12,
 	LINK_RAW = 101,
 	LINK_COOKED = 113,
+	LINK_USER0 = 147,
 	LINK_IPV4 = 228,
 	LINK_IPV6 = 229,
 	LINK_COOKED_2 = 276,
@@ -131,6 +132,7 @@ static void frame_fill(struct capture_file *file, struct capture_file_frame *fra
 	frame->number = ++file->number;
 	frame->bytes = file->bytes + offset;
 	frame->ip_offset = ip_offset(interface->link, frame->bytes, frame->count);
+	frame->is_event = interface->link == LINK_USER0;
 	frame->interface = interface->name;
 	frame->comment = file->comment;
 }

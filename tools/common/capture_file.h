@@ -23,6 +23,7 @@ struct capture_file_frame {
 	uint32_t count; /* captured bytes */
 	uint32_t whole; /* bytes of the whole frame */
 	uint32_t ip_offset; /* where the IP header begins; `count`: there is none */
+	bool is_event; /* a line of text of `urnic capture --events`, without a terminating 0 */
 	const char *interface; /* "": it has no name */
 	const char *comment; /* "": none */
 };

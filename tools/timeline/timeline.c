@@ -34,13 +34,15 @@ const char command_timeline_help[] =
 /* The last failures come so long after the last packet, at most. */
 #define FAULTS_AFTER_NS 2000000000u
 
-enum { KIND_FAULT = 12 /* in page.html */ };
+/* The kinds of page.html that a story does not have. */
+enum { KIND_POST = 9, KIND_COMPLETION, KIND_STATE, KIND_FAULT };
 enum { EVENTS_DEFAULT = 50000, EVENTS_MAX = 10000000, HOSTS_MAX = 64, GAP_US = 1000 };
 
 static const char page[] =
 #include "page.inc"
 	;
 static const char one_line[] = "";
+static const char *const sides[] = {" (requester)", " (responder)"};
 static const char marker[] = "@EVENTS@\n";
 
 /*
@@ -164,7 +166,6 @@ static void faults_write(struct timeline *timeline, uint64_t until_ns)
 static void event_write(
 	struct timeline *timeline, const struct story_entry *entry, const char *comment)
 {
-	static const char *const sides[] = {" (requester)", " (responder)"};
 	bool is_one = gid_is_equal(&entry->source, &entry->destination);
 	uint32_t from =
 		host_of(timeline, &entry->source, is_one ? sides[entry->is_response] : one_line);
@@ -186,6 +187,56 @@ static void event_write(
 	fputc(']', timeline->file);
 }
 
+static bool address_read(const char *text, struct gid *ret_gid)
+{
+	uint8_t ipv4[4];
+
+	if (inet_pton(AF_INET, text, ipv4) == 1) {
+		*ret_gid = gid_from_ipv4(ipv4);
+		return true;
+	}
+	return inet_pton(AF_INET6, text, ret_gid->raw) == 1;
+}
+
+/* The line of a queue pair's event. A receive belongs to the side of responders. */
+static uint32_t marker_host(struct timeline *timeline, const struct gid *gid, const char *what)
+{
+	bool is_receive = strstr(what, "of a receive");
+
+	for (uint32_t i = 0; i < timeline->host_count; i++) {
+		const struct timeline_host *host = &timeline->hosts[i];
+
+		if (gid_is_equal(&host->gid, gid) &&
+			(host->side == one_line || host->side == sides[is_receive]))
+			return i;
+	}
+	return host_of(timeline, gid, one_line);
+}
+
+/* Write an event of `urnic capture --events`: "ADDRESS QPN WORD REST". */
+static void marker_take(struct timeline *timeline, const struct capture_file_frame *frame)
+{
+	char line[256], address[64], what[256];
+	uint32_t count = frame->count < sizeof(line) - 1 ? frame->count : sizeof(line) - 1;
+	struct gid gid;
+	unsigned qpn;
+
+	memcpy(line, frame->bytes, count);
+	line[count] = '\0';
+	text_make_printable(line);
+	if (sscanf(line, "%63s 0x%x %255[^\n]", address, &qpn, what) != 3 ||
+		!address_read(address, &gid) || !event_begin(timeline, frame->time_ns))
+		return;
+	fprintf(timeline->file, "%u,-1,%d,", marker_host(timeline, &gid, what),
+		!strncmp(what, "post", 4)            ? KIND_POST
+			: !strncmp(what, "state", 5) ? KIND_STATE
+						     : KIND_COMPLETION);
+	string_write(timeline->file, what);
+	fprintf(timeline->file, ",0,0,0,0,%u,%u,\"\",", qpn, frame->number);
+	string_write(timeline->file, frame->comment);
+	fputc(']', timeline->file);
+}
+
 static void events_write(
 	struct timeline *timeline, struct capture_file *capture, struct story *story)
 {
@@ -195,7 +246,9 @@ static void events_write(
 
 	fputs("{\"events\":[\n", timeline->file);
 	while (capture_file_next(capture, &frame))
-		if (story_take(story, &frame, &entry)) {
+		if (frame.is_event) {
+			marker_take(timeline, &frame);
+		} else if (story_take(story, &frame, &entry)) {
 			event_write(timeline, &entry, frame.comment);
 			last_ns = entry.time_ns;
 		}
@@ -216,7 +269,8 @@ static void hosts_write(const struct timeline *timeline)
 
 		inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, name,
 			sizeof(name));
-		fprintf(timeline->file, "%s\"%s%s\"", i ? "," : "", name, timeline->hosts[i].side);
+		fprintf(timeline->file, "%s\"%s%s\"", i ? "," : "",
+			gid_is_zero(gid) ? "not connected" : name, timeline->hosts[i].side);
 	}
 	fputs("],\n\"reasons\":{", timeline->file);
 	for (uint32_t i = 0; i < reason_count; i++) {

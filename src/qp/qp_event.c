@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "qp/qp_event.h"
+
+#include "qp/qp.h"
+
+void qp_event_put(const struct qp *qp, const struct captured_event *event)
+{
+	struct captured about = {
+		.source = qp->attr.path.local,
+		.destination = qp->attr.path.remote,
+		.ifindex = qp->attr.path.ifindex,
+		.qpn = qp->qpn,
+		.is_sent = true,
+	};
+
+	if (atomic_load_explicit(&qp->lane->capture_public->with_events, memory_order_relaxed))
+		capture_event_put(qp->lane->capture, &about, event);
+}
