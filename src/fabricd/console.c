@@ -127,7 +127,7 @@ static int command_unlink(struct console *console)
 {
 	struct subnet *subnet = console->server->subnet;
 	uint64_t now_ns = console->server->now_ns;
-	struct place_of_node place;
+	struct place_of_node place = {0};
 	int rc = place_parse(console, console->words[0], &place);
 
 	if (rc)
@@ -141,7 +141,7 @@ static int command_relink(struct console *console)
 {
 	struct subnet *subnet = console->server->subnet;
 	uint64_t now_ns = console->server->now_ns;
-	struct place_of_node place;
+	struct place_of_node place = {0};
 	int rc = place_parse(console, console->words[0], &place);
 
 	if (rc)
@@ -153,7 +153,7 @@ static int command_relink(struct console *console)
 
 static int command_link(struct console *console)
 {
-	struct place_of_node one, other;
+	struct place_of_node one = {0}, other = {0};
 	int rc = place_parse(console, console->words[0], &one);
 
 	if (rc == 0)
@@ -185,7 +185,7 @@ static bool rate_parse(const char *text, uint32_t *ret_per_million)
 static int command_error(struct console *console)
 {
 	uint32_t per_million, attribute = 0;
-	struct place_of_node place;
+	struct place_of_node place = {0};
 	int rc = place_parse(console, console->words[0], &place);
 
 	if (rc)
@@ -255,11 +255,12 @@ static void dump_mads(struct console *console, const struct server_port *port)
 	counters = mad_port_counters(port->mads);
 	fprintf(console->out,
 		"  [%u]\tMADs: %llu sent, %llu received, %llu retried, %llu timed out, "
-		"%llu unmatched, %llu malformed, %llu aborted\n",
+		"%llu responses and %llu requests unmatched, %llu malformed, %llu aborted\n",
 		port->number, (unsigned long long)counters->sent,
 		(unsigned long long)counters->received, (unsigned long long)counters->retried,
 		(unsigned long long)counters->timed_out,
-		(unsigned long long)(counters->unmatched_requests + counters->unmatched_responses),
+		(unsigned long long)counters->unmatched_responses,
+		(unsigned long long)counters->unmatched_requests,
 		(unsigned long long)counters->malformed, (unsigned long long)counters->aborted);
 }
 
@@ -284,7 +285,7 @@ static void dump_node(struct console *console, uint32_t index)
 static int command_dump(struct console *console)
 {
 	const struct server_counters *counters = &console->server->counters;
-	struct place_of_node place;
+	struct place_of_node place = {0};
 	int rc;
 
 	if (console->word_count > 0 && strcmp(console->words[0], "--json") == 0) {
@@ -337,7 +338,7 @@ static int command_route(struct console *console)
 {
 	const struct subnet *subnet = console->server->subnet;
 	uint32_t from_lid, to_lid, out;
-	struct place_of_node at, to;
+	struct place_of_node at = {0}, to = {0};
 	struct subnet_port_view port;
 	struct subnet_node_view node;
 

@@ -115,22 +115,22 @@ static int client_hello(struct fabric_client *client, const char *node, char why
 }
 
 int fabric_client_open(
-	const char *text, struct fabric_client **ret_client, char why[ATTACH_TEXT_BYTES])
+	const char *place, struct fabric_client **ret_client, char why[ATTACH_TEXT_BYTES])
 {
-	struct fabric_place place;
+	struct fabric_place parsed;
 	char path[PLACE_PATH_BYTES];
 	struct fabric_client *client;
 	int socket, rc;
 
 	*why = '\0';
-	if (fabric_place_parse(text, &place) < 0) {
+	if (fabric_place_parse(place, &parsed) < 0) {
 		snprintf(why, ATTACH_TEXT_BYTES, "a node is named as [FABRIC:]NODE");
 		return -EINVAL;
 	}
 	socket = place_connect_as(
-		PLACE_FABRIC, fabric_name_number(place.fabric), PLACE_OWN, CONNECT_WAIT_MS, path);
+		PLACE_FABRIC, fabric_name_number(parsed.fabric), PLACE_OWN, CONNECT_WAIT_MS, path);
 	if (socket < 0) {
-		snprintf(why, ATTACH_TEXT_BYTES, "no fabric \"%s\" runs: %s", place.fabric,
+		snprintf(why, ATTACH_TEXT_BYTES, "no fabric \"%s\" runs: %s", parsed.fabric,
 			strerror(-socket));
 		return socket;
 	}
@@ -139,7 +139,7 @@ int fabric_client_open(
 		close(socket);
 		return -ENOMEM;
 	}
-	rc = client_hello(client, place.node, why);
+	rc = client_hello(client, parsed.node, why);
 	if (rc)
 		fabric_client_close(client);
 	else

@@ -158,7 +158,7 @@ static void mad_send(struct opening *opening, const struct attach_mad *mad)
 static bool mad_receive(struct opening *opening, bool *ret_is_more)
 {
 	struct fabric_server *server = opening->client->server;
-	struct attach_mad mad;
+	struct attach_mad mad = {0};
 	uint32_t bytes = 0;
 	int rc = mad_measure(opening, &bytes);
 

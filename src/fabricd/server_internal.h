@@ -254,7 +254,7 @@ void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *
 /* --- console.c --- */
 
 /* Run a command. Returns a memfd with its output, or -errno with a sentence. */
-int console_run(struct fabric_server *server, char *command, char why[ATTACH_TEXT_BYTES]);
+int console_run(struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
 
 /* --- console_json.c --- */
 

@@ -103,7 +103,7 @@ static void address_fill(ib_mad_addr_t *addr, const struct attach_mad *mad)
 /* Take a MAD off the socket. Returns the agent or -errno; -EAGAIN: there is none. */
 static int mad_take(struct umad_opening *opening, ib_user_mad_t *umad, int *length)
 {
-	struct attach_mad mad;
+	struct attach_mad mad = {0};
 	int rc;
 
 	pthread_mutex_lock(&opening->receiving);
