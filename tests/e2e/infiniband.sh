@@ -21,6 +21,15 @@ host() {
 	timeout 240 "$urnic" run --no-view --fabric "$name:$node" -- "$@"
 }
 
+# start FABRIC:NODE PROGRAM [ARGUMENTS]: the same in the background, until the end of the test.
+# timeout passes the signal on.
+start() {
+	node=$1
+	shift
+	timeout 240 "$urnic" run --no-view --fabric "$node" -- "$@" >/dev/null 2>&1 &
+	pids="$pids $!"
+}
+
 # shows WHAT EXPRESSION PROGRAM [ARGUMENTS]: what a program on host2 prints has a line like this.
 shows() {
 	what=$1 expression=$2
@@ -73,8 +82,7 @@ shows 'a directed route to a switch' 'NodeType:\.+Switch' smpquery -D nodeinfo 0
 # --- OpenSM ---
 
 export OSM_TMP_DIR="$files/" OSM_CACHE_DIR="$files/"
-host host1 opensm -f "$files/opensm.log" >"$files/opensm" 2>&1 &
-pids="$pids $!"
+start "$name:host1" opensm -f "$files/opensm.log"
 await 'OpenSM does not bring the subnet up' is_active
 is_answered() {
 	host host2 saquery CPI >"$files/out" 2>&1
@@ -151,8 +159,7 @@ shows 'a way' 'host6' ibtracert "$(lid_of host2)" "$(lid_of host6)"
 shows 'a port' 'LinkState:\.+Active' ibportstate "$(lid_of spine)" 1
 shows 'hosts' 'host6' ibhosts
 shows 'switches' 'spine' ibswitches
-host host5 ibping -S >/dev/null 2>&1 &
-pids="$pids $!"
+start "$name:host5" ibping -S
 is_pinged() {
 	host host2 ibping -c 1 "$(lid_of host5)" >"$files/out" 2>&1 && grep -q ' 1 received' "$files/out"
 }
@@ -207,8 +214,7 @@ guid_of() {
 	"$urnic" fabric --name "$inside" dump "$1" | sed -n '1s/.* guid 0x0*\([0-9a-f]*\).*/\1/p'
 }
 await 'the manager inside is not the master' master_is "$(guid_of spine)"
-timeout 240 "$urnic" run --no-view --fabric "$inside:host1" -- opensm -f "$files/second.log" >/dev/null 2>&1 &
-pids="$pids $!"
+start "$inside:host1" opensm -f "$files/second.log"
 # Its port GUID is the node GUID and 1.
 await 'OpenSM does not become the master' master_is "$(guid_of host1 | sed 's/0$/1/')"
 kill -KILL "$("$urnic" fabric --name "$inside" clients | sed -n 's/process \([0-9]*\) on "host1".*/\1/p')"
