@@ -308,6 +308,14 @@ static bool frame_take(struct fabric_server *server, struct channel *channel)
 	return true;
 }
 
+void channel_drain(struct channel *channel)
+{
+	struct fabric_server *server = channel->client->server;
+
+	for (unsigned i = 0; i < LAST_FRAMES_MAX && frame_take(server, channel); i++)
+		;
+}
+
 uint32_t channels_run(struct fabric_server *server)
 {
 	uint32_t count = 0;

@@ -132,6 +132,7 @@ static int request_frames_close(
 	(void)fds;
 	if (!channel)
 		return -EINVAL;
+	channel_drain(channel);
 	channel_end(channel);
 	return 0;
 }
@@ -265,8 +266,10 @@ void client_end(struct client *client)
 	client->is_ended = true;
 	list_for_each_safe(opening, &client->openings, struct opening, link)
 		opening_end(opening);
-	list_for_each_safe(channel, &client->channels, struct channel, link)
+	list_for_each_safe(channel, &client->channels, struct channel, link) {
+		channel_drain(channel);
 		channel_end(channel);
+	}
 	if (client->events >= 0)
 		close(client->events);
 	if (client->has_node)

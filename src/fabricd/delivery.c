@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "cm/cm.h"
 #include "fabricd/server_internal.h"
 #include "wire/bytes.h"
 #include "wire/infiniband/mad_frame.h"
@@ -162,4 +163,19 @@ void server_transmit(
 		frame.pkey = BTH_PKEY_DEFAULT;
 	count = mad_frame_encode(&frame, mad, bytes);
 	subnet_send(server->subnet, port->node, port->number, bytes, count, server->now_ns);
+}
+
+bool server_answer_cm(struct server_port *port, const struct arrival *arrival)
+{
+	struct cm_message message, answer;
+	uint8_t mad[MAD_BYTES];
+
+	if (arrival->own_qpn != GSI_QPN || arrival->mad[1] != MAD_CLASS_CM ||
+		!cm_message_decode(&message, arrival->mad))
+		return false;
+	if (cm_answer_unknown(&message, &answer)) {
+		cm_message_encode(&answer, mad);
+		server_transmit(port, GSI_QPN, &arrival->from, mad);
+	}
+	return true;
 }

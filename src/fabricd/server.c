@@ -50,7 +50,7 @@ void server_arrivals_run(struct fabric_server *server)
 
 		list_remove(&arrival->link);
 		server->arrival_count--;
-		if (port && server_port_mads(port) == 0)
+		if (port && !server_answer_cm(port, arrival) && server_port_mads(port) == 0)
 			mad_port_receive(port->mads, arrival->own_qpn, &arrival->from, arrival->mad,
 				server->now_ns);
 		free(arrival);

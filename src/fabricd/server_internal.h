@@ -31,6 +31,7 @@ enum {
 	/* MADs that wait for a client, in bytes; as many as a large table of routes needs. */
 	OPENING_BYTES_MAX = 1 << 28,
 	FRAMES_PER_TURN = 256, /* from one channel */
+	LAST_FRAMES_MAX = 1 << 16, /* from a channel that has ended */
 };
 
 /* What a descriptor in the server's epoll is. Each object begins with its watch. */
@@ -221,6 +222,12 @@ void opening_deliver(void *context, const struct mad_address *peer, int status,
 /* Open a channel. ret_fds: the memfd, and the eventfds of server and client. */
 int channel_create(struct client *client, uint32_t *ret_lease, int ret_fds[3]);
 void channel_end(struct channel *channel);
+
+/*
+ * Pass on the frames that the client sent before its end, such as its last acknowledgements. Call
+ * this before channel_end().
+ */
+void channel_drain(struct channel *channel);
 void channel_free(struct channel *channel);
 struct channel *channel_find(struct client *client, uint32_t lease);
 int channel_join(struct channel *channel, uint32_t port, uint16_t mlid);
@@ -247,6 +254,12 @@ void channels_wait_end(struct fabric_server *server);
 void server_deliver(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes);
 void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event event);
+/*
+ * If the MAD is a message of the connection manager, which no channel has claimed, answer as a
+ * manager without such a service or connection does. Returns whether it is such a message.
+ */
+bool server_answer_cm(struct server_port *port, const struct arrival *arrival);
+
 /* A struct mad_calls function; the context is a struct server_port. */
 void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
 	const uint8_t mad[MAD_BYTES]);

@@ -329,6 +329,37 @@ static void frame_reaches_the_channel_with_its_lease(void **state)
 	pair_end();
 }
 
+/* A program's last acknowledgements are in the ring when it ends. */
+static void frames_before_the_end_arrive(void **state)
+{
+	enum { FRAMES = 1000 }; /* more than one turn takes */
+	uint8_t frame[MAD_FRAME_BYTES_MAX], got[RECORD_BYTES_MAX];
+	struct fabric_frames *from, *to;
+	uint32_t bytes, port, count = 0;
+	int received;
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &from), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &to), 0);
+	bytes = frame_make(
+		frame, fabric_frames_lease(to) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
+	const struct record_piece piece = {frame, bytes};
+	for (unsigned i = 0; i < FRAMES; i++)
+		assert_true(fabric_frames_send(from, 1, &piece, 1));
+	fabric_frames_close(from);
+	while (count < FRAMES) {
+		if (fabric_frames_wait_begin(to))
+			await_readable(fabric_frames_fd(to));
+		fabric_frames_wait_end(to);
+		while ((received = fabric_frames_receive(to, got, &port)) > 0)
+			count++;
+		assert_int_equal(received, 0);
+	}
+	fabric_frames_close(to);
+	pair_end();
+}
+
 static void cm_send(struct fabric_frames *from, const struct cm_message *message, uint8_t *frame,
 	uint32_t *ret_bytes)
 {
@@ -404,6 +435,7 @@ int main(void)
 		cmocka_unit_test(cut_cable_is_an_event),
 		cmocka_unit_test(mad_that_needs_more_room_stays),
 		cmocka_unit_test(frame_reaches_the_channel_with_its_lease),
+		cmocka_unit_test(frames_before_the_end_arrive),
 		cmocka_unit_test(cm_message_reaches_the_claim_or_the_lease),
 		cmocka_unit_test(ended_client_leaves_nothing_behind),
 	};
