@@ -332,7 +332,7 @@ static void frame_reaches_the_channel_with_its_lease(void **state)
 /* A program's last acknowledgements are in the ring when it ends. */
 static void frames_before_the_end_arrive(void **state)
 {
-	enum { FRAMES = 1000 }; /* more than one turn takes */
+	enum { FRAMES = 20000 }; /* more than the turns between two looks at clients take */
 	uint8_t frame[MAD_FRAME_BYTES_MAX], got[RECORD_BYTES_MAX];
 	struct fabric_frames *from, *to;
 	uint32_t bytes, port, count = 0;
