@@ -65,8 +65,9 @@ const char command_run_help[] =
 	"  urnic run --check -- ./my_program\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
-/* The directory, below the library directory, of the programs for the view. */
-#define VIEW_PROGRAMS "view"
+/* Directories below the library directory: the programs for the view, and libibumad for a fabric */
+#define VIEW_PROGRAMS    "view"
+#define FABRIC_LIBRARIES "fabric"
 
 /* The library in it that --check puts before the others. */
 #define CHECKER "liburnic-check.so"
@@ -265,6 +266,19 @@ static int check_preload(const struct options *options, const char *libraries)
 	return result;
 }
 
+/* PROGRAM is on a fabric: let it find urnic's libibumad. Returns 0, or -1 with errno set. */
+static int fabric_libraries_add(const char *libraries)
+{
+	char *directory;
+	int result;
+
+	if (asprintf(&directory, "%s/" FABRIC_LIBRARIES, libraries) < 0)
+		return -1;
+	result = path_list_prepend("LD_LIBRARY_PATH", directory);
+	free(directory);
+	return result;
+}
+
 /*
  * Tell PROGRAM's libraries the node. A wrong name fails here, with a sentence, and not in the
  * program.
@@ -290,6 +304,11 @@ static int program_run(const struct options *options, char **argv, const char *l
 	}
 	if (options->fabric && fabric_choose(options->fabric) < 0)
 		return EXIT_FAILED;
+	if ((options->fabric || setting_text("URNIC_FABRIC")) &&
+		fabric_libraries_add(libraries) < 0) {
+		complain("run: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
 	if (choose_view(options->view, libraries) < 0)
 		return EXIT_FAILED;
 	if (options->check && check_preload(options, libraries) < 0) {
