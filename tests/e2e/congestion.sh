@@ -130,6 +130,7 @@ END
 
 # link_slow: b sends through a link of 200 Mbit/s from now on.
 link_slow() {
+	: >"$scratch/bottleneck" # it says "ready" of the link before
 	"$urnic" host exec -n "$network" b -- "$programs/bottleneck" bottleneck0 veth0 200 \
 		30000 120000 10 >"$scratch/bottleneck" 2>&1 &
 	bottleneck=$!

@@ -167,8 +167,10 @@ await 'ibping gets no answer' is_pinged
 shows 'many pings' '1000 packets transmitted, 1000 received' ibping -f -c 1000 "$(lid_of host5)"
 (cd "$files" && host host2 ibdiagnet -o "$files" >"$files/out" 2>&1) || fail "ibdiagnet: $(cat "$files/out")"
 grep -q '^-E-' "$files/out" && fail "ibdiagnet complains: $(cat "$files/out")"
+# libosmvendor reads a query's status after a thread has freed the query, so the C library must not
+# fill freed memory.
 for flow in c a; do
-	host host4 osmtest -f $flow -i "$files/inventory" >"$files/out" 2>&1 ||
+	host host4 env -u MALLOC_PERTURB_ osmtest -f $flow -i "$files/inventory" >"$files/out" 2>&1 ||
 		fail "osmtest $flow: $(tail "$files/out")"
 	grep -q 'PASS$' "$files/out" || fail "osmtest $flow: $(tail "$files/out")"
 done
