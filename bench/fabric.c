@@ -5,6 +5,7 @@
  * disturb little.
  */
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -148,9 +149,15 @@ static void fat_tree_run(struct net *net)
 	free(flows);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct net net;
+	bool is_incast_only = argc == 2 && !strcmp(argv[1], "incast");
+
+	if (argc > 1 && !is_incast_only) {
+		fprintf(stderr, "usage: fabric [incast]\n");
+		return 2;
+	}
 
 	printf("%-44s%12s%12s%12s%12s\n%-44s%12s%12s%12s%12s\n", "", "million", "events",
 		"a heap of", "memory", "", "events/s", "pending", "that size", "MB");
@@ -158,6 +165,7 @@ int main(void)
 	sources_run("incast of 8 plain sources", &net, 20000 * US);
 	incast_init(&net);
 	engines_run("incast of 8 engines", &net, net.flows, net.flow_count, 20000 * US);
-	fat_tree_run(&net);
+	if (!is_incast_only)
+		fat_tree_run(&net);
 	return 0;
 }
