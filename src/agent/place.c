@@ -66,16 +66,18 @@ static int lock_take(int directory, const char *name, int flags)
 		struct stat status;
 		int fd = openat(directory, name,
 			O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
-		int error;
 
 		if (fd < 0)
 			return -errno;
-		error = flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &status) ? -errno : 0;
-		if (!error && status.st_nlink > 0)
+		if (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &status)) {
+			int error = -errno;
+
+			close(fd);
+			return error;
+		}
+		if (status.st_nlink > 0)
 			return fd;
 		close(fd);
-		if (error)
-			return error;
 	}
 	return -EWOULDBLOCK;
 }
