@@ -147,6 +147,23 @@ int fabric_client_open(
 	return rc;
 }
 
+int fabric_client_open_node(
+	const char *place, struct fabric_client **ret_client, char why[ATTACH_TEXT_BYTES])
+{
+	struct fabric_client *client;
+	int rc = fabric_client_open(place, &client, why);
+
+	if (rc)
+		return rc;
+	if (client->node.index == UINT32_MAX) {
+		snprintf(why, ATTACH_TEXT_BYTES, "\"%s\" names no node", place);
+		fabric_client_close(client);
+		return -EINVAL;
+	}
+	*ret_client = client;
+	return 0;
+}
+
 void fabric_client_close(struct fabric_client *client)
 {
 	if (!client)

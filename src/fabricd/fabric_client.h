@@ -40,6 +40,9 @@ struct fabric_frames;
  */
 int fabric_client_open(const char *place, struct fabric_client **ret_client,
 	char why[ATTACH_TEXT_BYTES]) URNIC_EXPORT_AS(fabric_client_open);
+/* The same, but a place without a node is refused: -EINVAL. */
+int fabric_client_open_node(const char *place, struct fabric_client **ret_client,
+	char why[ATTACH_TEXT_BYTES]) URNIC_EXPORT_AS(fabric_client_open_node);
 void fabric_client_close(struct fabric_client *client) URNIC_EXPORT_AS(fabric_client_close);
 void fabric_client_forget(struct fabric_client *client) URNIC_EXPORT_AS(fabric_client_forget);
 

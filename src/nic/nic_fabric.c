@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,13 +54,7 @@ static int connect_once(void)
 	if (client)
 		return 0;
 	nic_fork_watch();
-	error = fabric_client_open(place, &client, why);
-	if (!error && fabric_client_node(client)->index == UINT32_MAX) {
-		fabric_client_close(client);
-		client = NULL;
-		snprintf(why, sizeof(why), "it names no node");
-		error = -EINVAL;
-	}
+	error = fabric_client_open_node(place, &client, why);
 	if (!error)
 		node = *fabric_client_node(client);
 	else if (!is_logged)

@@ -63,6 +63,8 @@ await 'the fabric is up' is_up
 await 'the ports are active' is_active
 refuses "$name:nobody" 'nobody'
 refuses "$name:" 'names no node'
+"$urnic" run --fabric "$name:" -- true 2>"$scratch/out" && fail 'urnic run: no node is enough'
+grep -q 'names no node' "$scratch/out" || fail "urnic run: $(cat "$scratch/out")"
 
 host host1 ibv_devinfo -v >"$scratch/out" 2>&1 || fail "ibv_devinfo: $(cat "$scratch/out")"
 for line in 'link_layer:.*InfiniBand' 'active_width:.*4X' 'active_speed:.*10.0 Gbps' \

@@ -133,6 +133,9 @@ static void client_of_no_node_is_refused_with_a_sentence(void **state)
 	assert_int_equal(fabric_client_open(place, &client, why), -ENODEV);
 	assert_non_null(strstr(why, "is a switch"));
 	assert_int_equal(fabric_client_open("", &client, why), -EINVAL);
+	snprintf(place, sizeof(place), "%s:", fabric_name);
+	assert_int_equal(fabric_client_open_node(place, &client, why), -EINVAL);
+	assert_non_null(strstr(why, "names no node"));
 }
 
 static void client_sees_its_node_and_the_ports_that_it_has(void **state)

@@ -288,7 +288,7 @@ static int fabric_choose(const char *place)
 	struct fabric_client *client;
 	char why[ATTACH_TEXT_BYTES];
 
-	if (fabric_client_open(place, &client, why) < 0) {
+	if (fabric_client_open_node(place, &client, why) < 0) {
 		complain("run: %s", why);
 		return -1;
 	}

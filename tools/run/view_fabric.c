@@ -165,7 +165,7 @@ int view_fabric_write(void)
 	int result;
 
 	/* Without its fabric a program has no adapter. */
-	if (!place || fabric_client_open(place, &client, why) < 0)
+	if (!place || fabric_client_open_node(place, &client, why) < 0)
 		return 0;
 	result = client_write(client);
 	fabric_client_close(client);

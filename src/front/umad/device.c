@@ -33,8 +33,7 @@ int device_connect(struct fabric_client **ret_client)
 
 	if (!place)
 		return -ENODEV;
-	if (fabric_client_open(place, ret_client, why) == 0 &&
-		fabric_client_node(*ret_client)->index != UINT32_MAX)
+	if (fabric_client_open_node(place, ret_client, why) == 0)
 		return 0;
 	failure_log(why);
 	return -ENODEV;
