@@ -109,14 +109,14 @@ int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uin
 {
 	struct cm_message message = {
 		.attribute = CM_REJ, .transaction_id = conn->transaction_id, .rej = *rej};
-	int answered = cm_states[conn->state].rejects;
+	const struct cm_state_info *info = &cm_states[conn->state];
 
 	(void)now_ns;
-	if (answered == CM_NONE)
+	if (info->rejects == CM_NONE)
 		return -EINVAL;
 	message.rej.local_comm_id = conn->local_comm_id;
 	message.rej.remote_comm_id = conn->remote_comm_id;
-	message.rej.message = (uint8_t)answered;
+	message.rej.message = (uint8_t)info->rejects;
 	cm_emit(cm, &conn->path, &message);
 	cm_enter_idle(cm, conn);
 	return 0;
