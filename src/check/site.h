@@ -47,6 +47,6 @@ struct site_frame {
 
 /* Call `each` for the frames of a site from the innermost, with inlined ones. */
 void site_frames(
-	uint32_t site, void (*each)(const struct site_frame *frame, void *context), void *context);
+	uint32_t number, void (*each)(const struct site_frame *frame, void *context), void *context);
 
 #endif

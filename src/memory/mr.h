@@ -343,13 +343,14 @@ void mr_table_publish(
 	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public);
 
 /*
- * View another process's table, which lies in the `bytes` of NIC memory at `base`, where `public`
- * says. The view is for lookups only, which turn keys into addresses of that process. For a null
- * region the address is NULL, because a view has no null_zeros and no null_sink. On-demand regions
- * are refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not inside that memory.
+ * View another process's table, which lies in the `bytes` of NIC memory at `base`, at the offsets
+ * in `where`. The view is for lookups only, which turn keys into addresses of that process. For a
+ * null region the address is NULL, because a view has no null_zeros and no null_sink. On-demand
+ * regions are refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not inside that
+ * memory.
  */
 int mr_table_view(
-	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
+	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *where);
 
 /*
  * Record which bytes of a region peers can map. Until then, a new or changed region has no such

@@ -45,7 +45,7 @@ struct peer_stale {
 
 /* The mappings of all peers that became stale since the last call. The caller unmaps them. */
 struct peer_stale *peer_segments_stale(void);
-void peer_segments_unmap(struct peer_stale *stale);
+void peer_segments_unmap(struct peer_stale *all);
 
 /* Returns 0 or -ENOMEM. */
 int peer_segments_init(

@@ -21,9 +21,9 @@
 #include <rdma/rdma_verbs.h>
 
 /* Calls of rdma-core 57 and newer (RDMACM_1.4); rdma-core's header describes them. */
-int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+int rdma_resolve_addrinfo(struct rdma_cm_id *public, const char *node, const char *service,
 	const struct rdma_addrinfo *hints);
-int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_query_addrinfo(struct rdma_cm_id *public, struct rdma_addrinfo **info);
 int rdma_write_cm_event(
 	struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);
 

@@ -63,10 +63,10 @@ void *comp_counter_release(struct object *object)
 	return counter;
 }
 
-int comp_counter_destroy(struct comp_counter *verbs)
+int comp_counter_destroy(struct comp_counter *counter)
 {
 	return result_of("ibv_destroy_comp_cntr",
-		object_destroy(verbs->handle, OBJECT_COMP_COUNTER, verbs->context));
+		object_destroy(counter->handle, OBJECT_COMP_COUNTER, counter->context));
 }
 
 /* The counter that a call names; undo with object_unref(&counter->object). */
@@ -91,10 +91,10 @@ static int counter_attach(
 	return 0;
 }
 
-int comp_counter_attach(
-	struct ibv_qp *qp, struct comp_counter *verbs, const struct comp_counter_attach_attr *attr)
+int comp_counter_attach(struct ibv_qp *qp, struct comp_counter *counter,
+	const struct comp_counter_attach_attr *attr)
 {
-	struct comp_counter_front *counter = NULL;
+	struct comp_counter_front *counted = NULL;
 	struct qp_front *front = NULL;
 	int error = ENOENT;
 
@@ -104,10 +104,10 @@ int comp_counter_attach(
 		return result_of("ibv_qp_attach_comp_cntr", EOPNOTSUPP);
 	front = qp_ref(qp);
 	if (front)
-		counter = counter_ref(verbs);
-	if (counter && front->object.context->opening == counter->object.context->opening)
-		error = counter_attach(counter, front, (enum counted_operation)attr->operations);
-	object_unref(counter ? &counter->object : NULL);
+		counted = counter_ref(counter);
+	if (counted && front->object.context->opening == counted->object.context->opening)
+		error = counter_attach(counted, front, (enum counted_operation)attr->operations);
+	object_unref(counted ? &counted->object : NULL);
 	object_unref(front ? &front->object : NULL);
 	return result_of("ibv_qp_attach_comp_cntr", error);
 }
@@ -138,36 +138,36 @@ static int value_change(const char *call, const struct comp_counter *verbs,
 	return 0;
 }
 
-int comp_counter_read(struct comp_counter *verbs, uint64_t *ret_value)
+int comp_counter_read(struct comp_counter *counter, uint64_t *ret_value)
 {
-	return value_read("ibv_read_comp_cntr", verbs, COMPLETION_SUCCESS, ret_value);
+	return value_read("ibv_read_comp_cntr", counter, COMPLETION_SUCCESS, ret_value);
 }
 
-int comp_counter_read_errors(struct comp_counter *verbs, uint64_t *ret_value)
+int comp_counter_read_errors(struct comp_counter *counter, uint64_t *ret_value)
 {
-	return value_read("ibv_read_err_comp_cntr", verbs, COMPLETION_ERROR, ret_value);
+	return value_read("ibv_read_err_comp_cntr", counter, COMPLETION_ERROR, ret_value);
 }
 
-int comp_counter_set(struct comp_counter *verbs, uint64_t value)
+int comp_counter_set(struct comp_counter *counter, uint64_t value)
 {
 	return value_change(
-		"ibv_set_comp_cntr", verbs, nic_counter_write, COMPLETION_SUCCESS, value);
+		"ibv_set_comp_cntr", counter, nic_counter_write, COMPLETION_SUCCESS, value);
 }
 
-int comp_counter_set_errors(struct comp_counter *verbs, uint64_t value)
+int comp_counter_set_errors(struct comp_counter *counter, uint64_t value)
 {
 	return value_change(
-		"ibv_set_err_comp_cntr", verbs, nic_counter_write, COMPLETION_ERROR, value);
+		"ibv_set_err_comp_cntr", counter, nic_counter_write, COMPLETION_ERROR, value);
 }
 
-int comp_counter_add(struct comp_counter *verbs, uint64_t amount)
+int comp_counter_add(struct comp_counter *counter, uint64_t amount)
 {
 	return value_change(
-		"ibv_inc_comp_cntr", verbs, nic_counter_add, COMPLETION_SUCCESS, amount);
+		"ibv_inc_comp_cntr", counter, nic_counter_add, COMPLETION_SUCCESS, amount);
 }
 
-int comp_counter_add_errors(struct comp_counter *verbs, uint64_t amount)
+int comp_counter_add_errors(struct comp_counter *counter, uint64_t amount)
 {
 	return value_change(
-		"ibv_inc_err_comp_cntr", verbs, nic_counter_add, COMPLETION_ERROR, amount);
+		"ibv_inc_err_comp_cntr", counter, nic_counter_add, COMPLETION_ERROR, amount);
 }

@@ -61,8 +61,8 @@ static inline struct qp_front *qp_ref(const struct ibv_qp *verbs)
 	return object ? container_of(object, struct qp_front, object) : NULL;
 }
 
-/* Post the asynchronous events for these bits of enum signal_event. */
-void qp_post_events(void *qp, uint32_t events);
+/* Post the asynchronous events of the qp_front `user` for these bits of enum signal_event. */
+void qp_post_events(void *user, uint32_t events);
 
 /*
  * Convert the attributes of ibv_modify_qp(). The function converts the paths and the rate limit
