@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "port/udp_channel.h"
 
+#include <assert.h>
+
 #include "port/udp_internal.h"
 
 bool udp_is_channel(int fd)
@@ -42,14 +44,16 @@ int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_by
 	struct udp_channel_head heads[UDP_RECEIVE_BATCH];
 	struct iovec pieces[UDP_RECEIVE_BATCH][2];
 	struct mmsghdr messages[UDP_RECEIVE_BATCH];
+	unsigned batch = receiver->batch;
 	int count;
 
-	for (unsigned i = 0; i < receiver->batch; i++) {
+	for (unsigned i = 0; i < batch; i++) {
 		pieces[i][0] = (struct iovec){&heads[i], sizeof(heads[i])};
 		pieces[i][1] = port->in_iov[i];
 		messages[i].msg_hdr = (struct msghdr){.msg_iov = pieces[i], .msg_iovlen = 2};
 	}
-	count = udp_recvmmsg(receiver->fd, messages, receiver->batch);
+	count = udp_recvmmsg(receiver->fd, messages, batch);
+	assert(count <= (int)batch); /* the other heads are not set */
 	for (int i = 0; i < count; i++) {
 		size_t bytes = messages[i].msg_len;
 
