@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static int sweep_init(struct sweep *sweep, struct subnet *subnet)
 	const uint32_t count = subnet->node_count;
 	uint64_t ends = 0;
 
+	assert(count > 0); /* the manager's own node is one */
 	for (uint32_t i = 0; i < count; i++)
 		ends += node_is_switch(&subnet->nodes[i]) ? 1 : subnet->nodes[i].port_count;
 	*sweep = (struct sweep){

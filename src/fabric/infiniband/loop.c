@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fabric/infiniband/loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,13 @@ struct search {
 
 static bool edge_exists(const struct search *search, uint32_t from, uint32_t to)
 {
-	uint32_t edge = search->first[from];
-
-	while (edge != NO_EDGE && search->edges[edge].to != to)
+	for (uint32_t edge = search->first[from]; edge != NO_EDGE;) {
+		assert(edge < search->edge_count);
+		if (search->edges[edge].to == to)
+			return true;
 		edge = search->edges[edge].next;
-	return edge != NO_EDGE;
+	}
+	return false;
 }
 
 static void edge_add(struct search *search, uint32_t from, uint32_t to)
