@@ -190,11 +190,10 @@ static void resume_parked(struct target_namespace *ns)
 
 void namespace_job_done(struct target_namespace *ns)
 {
+	assert(ns->references > 0);
 	ns->is_exclusive = false;
-	ns->references++;
 	resume_parked(ns);
 	start_job(ns);
-	namespace_unreference(ns);
 }
 
 struct resize {

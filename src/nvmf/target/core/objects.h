@@ -264,6 +264,7 @@ void namespace_end(struct target_namespace *ns, struct target_command *command);
 bool namespace_work_begin(struct target_namespace *ns);
 void namespace_work_end(struct target_namespace *ns);
 void namespace_exclude(struct target_namespace *ns, struct target_job *job);
+/* End the job. The caller has a reference, because other jobs and commands run in this call. */
 void namespace_job_done(struct target_namespace *ns);
 
 /* --- controller.c --- */
