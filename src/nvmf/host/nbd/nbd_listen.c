@@ -51,14 +51,15 @@ static int listen_on(const struct sockaddr *name, socklen_t name_bytes)
 static int listen_unix(const char *path, char *text, size_t text_bytes)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	size_t path_bytes = strlen(path) + 1;
 	int fd;
 
-	if (strlen(path) >= sizeof(name.sun_path)) {
+	if (path_bytes > sizeof(name.sun_path)) {
 		snprintf(text, text_bytes, "The path of a UNIX socket has at most %zu bytes: %s",
 			sizeof(name.sun_path) - 1, path);
 		return -ENAMETOOLONG;
 	}
-	strcpy(name.sun_path, path);
+	memcpy(name.sun_path, path, path_bytes);
 	if (is_abandoned(&name))
 		unlink(path);
 	fd = listen_on((struct sockaddr *)&name, sizeof(name));
@@ -85,11 +86,12 @@ static int listen_tcp(const char *address, char *text, size_t text_bytes)
 {
 	struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
+	size_t address_bytes = strlen(address) + 1;
 	char copy[256], *port = NULL, *host = copy;
 	int fd = -EINVAL, error;
 
-	if (strlen(address) < sizeof(copy)) {
-		strcpy(copy, address);
+	if (address_bytes <= sizeof(copy)) {
+		memcpy(copy, address, address_bytes);
 		port = split_port(copy);
 	}
 	if (port && host[0] == '[' && host[strlen(host) - 1] == ']') {

@@ -46,9 +46,11 @@ static void remote_ready(void *context, int error)
 
 static int text_copy(char *to, size_t bytes, const char *text)
 {
-	if (!text || !text[0] || strlen(text) >= bytes)
+	size_t text_bytes = text ? strlen(text) + 1 : 0;
+
+	if (text_bytes < 2 || text_bytes > bytes)
 		return -EINVAL;
-	strcpy(to, text);
+	memcpy(to, text, text_bytes);
 	return 0;
 }
 
@@ -101,7 +103,7 @@ static int settings_make(const struct urnic_nvmf_settings *from,
 		.wants_header_digest = from->header_digest,
 		.wants_data_digest = from->data_digest,
 	};
-	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
 		if (!strcmp(transports[i]->name, name))
 			to->transport = transports[i];
 	}

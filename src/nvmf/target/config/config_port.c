@@ -47,7 +47,7 @@ static bool read_traddr(struct config_reader *reader, const cJSON *node,
 
 	if (!config_read_text(reader, node, field, address->traddr))
 		return false;
-	strcpy(numeric, address->traddr);
+	memcpy(numeric, address->traddr, sizeof(numeric));
 	if (is_ipv6)
 		numeric[strcspn(numeric, "%")] = '\0';
 	if (inet_pton(is_ipv6 ? AF_INET6 : AF_INET, numeric, &binary) != 1)
@@ -230,7 +230,7 @@ static bool read_port(struct config_reader *reader, const cJSON *node, void *obj
 									    : INLINE_BYTES_TCP;
 	/* A TCP port without subsystems only serves discovery, on 8009 (TCP transport 1.0, 3.1). */
 	if (!port->address.trsvcid[0])
-		strcpy(port->address.trsvcid,
+		snprintf(port->address.trsvcid, sizeof(port->address.trsvcid), "%s",
 			port->address.transport == CONFIG_TCP && port->subsystem_count == 0
 				? "8009"
 				: "4420");

@@ -129,7 +129,7 @@ static bool read_device(struct config_reader *reader, const cJSON *node,
 		ns->backend = device->path[0] ? CONFIG_PATH
 			: device->null_bytes  ? CONFIG_NULL
 					      : CONFIG_MEMORY;
-		strcpy(ns->path, device->path);
+		memcpy(ns->path, device->path, sizeof(ns->path));
 		ns->size_bytes = device->memory_bytes + device->null_bytes;
 		ns->block_bytes = device->block_bytes;
 		ns->is_read_only = device->is_read_only;

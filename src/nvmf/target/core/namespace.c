@@ -69,7 +69,8 @@ int target_namespace_add(struct target_subsystem *subsystem,
 		return -EEXIST;
 	if (subsystem->namespace_count == IDENTIFY_NSID_MAX)
 		return -ENOSPC;
-	grown = realloc(subsystem->namespaces, (subsystem->namespace_count + 1) * sizeof(*grown));
+	grown = realloc(subsystem->namespaces,
+		(subsystem->namespace_count + 1) * sizeof(struct target_namespace *));
 	if (!grown)
 		return -ENOMEM;
 	subsystem->namespaces = grown;
@@ -90,7 +91,7 @@ int target_namespace_add(struct target_subsystem *subsystem,
 	list_init(&ns->jobs);
 	ns->references = 1;
 	memmove(grown + place + 1, grown + place,
-		(subsystem->namespace_count - place) * sizeof(*grown));
+		(subsystem->namespace_count - place) * sizeof(struct target_namespace *));
 	grown[place] = ns;
 	subsystem->namespace_count++;
 	tell_hosts(subsystem, ns->nsid);
@@ -114,7 +115,7 @@ void target_namespace_remove(struct target_namespace *ns)
 
 	subsystem->namespace_count--;
 	memmove(subsystem->namespaces + place, subsystem->namespaces + place + 1,
-		(subsystem->namespace_count - place) * sizeof(*subsystem->namespaces));
+		(subsystem->namespace_count - place) * sizeof(struct target_namespace *));
 	ns->subsystem = NULL;
 	tell_hosts(subsystem, ns->nsid);
 	namespace_unreference(ns);

@@ -96,8 +96,8 @@ static void name_address(const struct config_address *from, struct discovery_ent
 		.cntlid = NVME_CNTLID_DYNAMIC,
 		.asqsz = 32,
 	};
-	strcpy(ret_entry->traddr, from->traddr);
-	strcpy(ret_entry->trsvcid, from->trsvcid);
+	memcpy(ret_entry->traddr, from->traddr, sizeof(from->traddr));
+	memcpy(ret_entry->trsvcid, from->trsvcid, sizeof(from->trsvcid));
 	strcpy(ret_entry->subnqn, NVME_DISCOVERY_NQN);
 	if (from->transport == CONFIG_RDMA) {
 		ret_entry->rdma_qptype = DISCOVERY_QPTYPE_RC;

@@ -75,7 +75,7 @@ static void rules_inject(
 		rule.fault = TARGET_FAULT_DISCONNECT;
 		break;
 	}
-	strcpy(rule.hostnqn, from->hostnqn);
+	memcpy(rule.hostnqn, from->hostnqn, sizeof(rule.hostnqn));
 	answer_result(call, target_inject(service->target, &rule));
 }
 
