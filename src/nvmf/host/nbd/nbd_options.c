@@ -182,7 +182,7 @@ static void option_go(struct nbd_session *session, uint32_t option, struct curso
 	info_export(session, option);
 	info_block_size(session, option);
 	/* Send each type of information once, even if the client requests it several times. */
-	for (uint16_t type = NBD_INFO_NAME; type <= NBD_INFO_DESCRIPTION; type++) {
+	for (enum nbd_info type = NBD_INFO_NAME; type <= NBD_INFO_DESCRIPTION; type++) {
 		const char *text = type == NBD_INFO_NAME ? session->export->name
 							 : session->export->description;
 		bool is_asked = false;

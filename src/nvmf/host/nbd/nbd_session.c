@@ -85,8 +85,8 @@ void nbd_session_destroy(struct nbd_session *session)
 {
 	if (!session)
 		return;
-	while (!list_is_empty(&session->output))
-		nbd_request_free(list_first(&session->output, struct nbd_request, link));
+	list_for_each_safe(request, &session->output, struct nbd_request, link)
+		nbd_request_free(request);
 	if (session->writing)
 		nbd_request_free(session->writing);
 	session->writing = NULL;
@@ -232,9 +232,7 @@ void nbd_session_sent(struct nbd_session *session, size_t bytes)
 	bool was_full = is_full(session);
 
 	session->output_sent_bytes += bytes;
-	while (!list_is_empty(&session->output)) {
-		struct nbd_request *request =
-			list_first(&session->output, struct nbd_request, link);
+	list_for_each_safe(request, &session->output, struct nbd_request, link) {
 		size_t all = (size_t)request->head_bytes + request->data_bytes;
 
 		if (session->output_sent_bytes < all)

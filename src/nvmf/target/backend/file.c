@@ -294,7 +294,7 @@ static int file_size(int fd, bool is_device, uint64_t *ret_bytes)
 /* Set the size of the backend; a `size_bytes` of 0 means the whole file. */
 static int take_size(struct file *file, uint64_t size_bytes, char *sentence)
 {
-	uint64_t actual_bytes;
+	uint64_t actual_bytes = 0;
 	int error = file_size(file->fd, file->is_device, &actual_bytes);
 
 	if (error)

@@ -92,9 +92,9 @@ static void connect_io(struct target_command *command, const struct nvme_connect
 	else if (!controller || controller->transport != queue->transport ||
 		controller->port != queue->port)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, CNTLID_OFFSET);
-	else if (strcmp(controller->hostnqn, data->hostnqn))
+	else if (strcmp(controller->hostnqn, data->hostnqn) != 0)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, HOSTNQN_OFFSET);
-	else if (memcmp(controller->hostid, data->hostid, sizeof(controller->hostid)))
+	else if (memcmp(controller->hostid, data->hostid, sizeof(controller->hostid)) != 0)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, HOSTID_OFFSET);
 	else if (connect->qid > controller->qids_granted)
 		connect_refuse(command, NVME_CONNECT_PARAMETER, QID_OFFSET);

@@ -307,7 +307,7 @@ static void pair_read(struct backend_request *request, enum backend_status statu
 
 	if (status != BACKEND_OK)
 		pair_end(pair, backend_status_nvme(status), NVME_FUSED_FAILED);
-	else if (memcmp(compare->scratch, compare->data, compare->data_bytes))
+	else if (memcmp(compare->scratch, compare->data, compare->data_bytes) != 0)
 		pair_end(pair, NVME_COMPARE_FAILED, NVME_FUSED_FAILED);
 	else
 		io_submit(pair->write, BACKEND_WRITE, offset_of(pair->write),

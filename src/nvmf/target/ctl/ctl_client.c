@@ -54,8 +54,10 @@ static int receive_text(int fd, char **ret_text)
 	if (!text)
 		return -ENOMEM;
 	if (got < 0) {
+		int error = -errno;
+
 		free(text);
-		return -errno;
+		return error;
 	}
 	text[bytes] = '\0';
 	*ret_text = text;
@@ -89,12 +91,13 @@ static int call_failed(int error, const char *path, char **ret_text)
 int ctl_call(const char *path, unsigned word_count, const char *const *words, char **ret_text)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t path_bytes = strlen(path) + 1;
 	int fd, error = 0;
 	char *text = NULL;
 
-	if (strlen(path) >= sizeof(address.sun_path))
+	if (path_bytes > sizeof(address.sun_path))
 		return call_failed(-ENAMETOOLONG, path, ret_text);
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, path_bytes);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return call_failed(-errno, path, ret_text);
@@ -107,9 +110,9 @@ int ctl_call(const char *path, unsigned word_count, const char *const *words, ch
 	if (error == 0)
 		error = receive_text(fd, &text);
 	close(fd);
-	if (error == 0 && strncmp(text, "ok\n", 3) == 0) {
+	if (text && strncmp(text, "ok\n", 3) == 0) {
 		memmove(text, text + 3, strlen(text + 3) + 1);
-	} else if (error == 0 && strncmp(text, "error\n", 6) == 0) {
+	} else if (text && strncmp(text, "error\n", 6) == 0) {
 		memmove(text, text + 6, strlen(text + 6) + 1);
 		error = -EPROTO;
 	} else {

@@ -66,6 +66,6 @@ bool service_is_idle(const struct service *service);
 void service_destroy(struct service *service);
 
 /* Execute a control command: the `serve` of ctl_server_create(), with the service as `context`. */
-void service_serve(void *service, struct ctl_call *call);
+void service_serve(void *context, struct ctl_call *call);
 
 #endif

@@ -155,14 +155,12 @@ uint64_t target_tcp_data_bytes(const struct target_tcp *tcp)
 
 uint16_t target_tcp_port_number(const struct target_tcp *tcp)
 {
-	struct sockaddr_storage address = {0};
+	struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same place */
 	socklen_t bytes = sizeof(address);
 
 	if (getsockname(tcp->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
 		return 0;
-	if (address.ss_family == AF_INET6)
-		return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
-	return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+	return ntohs(address.sin6_port);
 }
 
 const struct target_tcp_counters *target_tcp_counters(const struct target_tcp *tcp)
