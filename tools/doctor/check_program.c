@@ -286,7 +286,7 @@ static bool binary_find(struct findings *findings, const char *name, char path[P
 void check_program(struct findings *findings, const char *name, const char *libraries,
 	struct program_facts *ret_facts)
 {
-	struct elf_facts *facts = malloc(sizeof(*facts));
+	struct elf_facts *facts = calloc(1, sizeof(*facts));
 	struct listing listing;
 
 	memset(ret_facts, 0, sizeof(*ret_facts));

@@ -173,14 +173,12 @@ static void check_capabilities(struct findings *findings)
 		{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
 	};
 	char list[128] = "";
+	size_t bytes = 0;
 
-	for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
-		if (!has_capability(known[i].number))
-			continue;
-		if (list[0])
-			strcat(list, ", ");
-		strcat(list, known[i].name);
-	}
+	for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+		if (has_capability(known[i].number))
+			bytes += (size_t)snprintf(list + bytes, sizeof(list) - bytes, "%s%s",
+				bytes ? ", " : "", known[i].name);
 	finding_add(findings, "capabilities", NULL, FINDING_NOTE,
 		"%s; urnic needs none, and uses CAP_NET_RAW",
 		list[0] ? list : "none of those that urnic could use");

@@ -96,7 +96,7 @@ static const struct host_transport *transport_of(uint8_t trtype)
 {
 	static const struct host_transport *const transports[] = {&host_tcp, &host_rdma};
 
-	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++)
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
 		if (transports[i]->trtype == trtype)
 			return transports[i];
 	return NULL;
@@ -111,14 +111,16 @@ static bool entry_take(const struct discovery *discovery, const struct discovery
 {
 	const struct host_transport *transport = transport_of(entry->trtype);
 	struct nvmf_options options = *discovery->named;
+	size_t traddr_bytes = strlen(entry->traddr) + 1;
+	size_t trsvcid_bytes = strlen(entry->trsvcid) + 1;
 
-	if (!transport || strlen(entry->traddr) >= sizeof(options.traddr) ||
-		strlen(entry->trsvcid) >= sizeof(options.trsvcid))
+	if (!transport || traddr_bytes > sizeof(options.traddr) ||
+		trsvcid_bytes > sizeof(options.trsvcid))
 		return false;
 	options.transport = transport;
-	strcpy(options.traddr, entry->traddr);
-	strcpy(options.trsvcid, entry->trsvcid);
-	strcpy(options.nqn, entry->subnqn);
+	memcpy(options.traddr, entry->traddr, traddr_bytes);
+	memcpy(options.trsvcid, entry->trsvcid, trsvcid_bytes);
+	memcpy(options.nqn, entry->subnqn, sizeof(options.nqn));
 	*ret_options = options;
 	return true;
 }

@@ -69,17 +69,19 @@ static bool parse_number(const char *text, uint64_t maximum, uint64_t *ret_numbe
 
 static bool copy_text(char *to, size_t bytes, const char *text, const char *name)
 {
-	if (strlen(text) >= bytes) {
+	size_t text_bytes = strlen(text) + 1;
+
+	if (text_bytes > bytes) {
 		complain("the value of --%s is longer than %zu characters", name, bytes - 1);
 		return false;
 	}
-	strcpy(to, text);
+	memcpy(to, text, text_bytes);
 	return true;
 }
 
 static bool choose_transport(struct nvmf_options *options, const char *name)
 {
-	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
 		if (!strcmp(transports[i]->name, name)) {
 			options->transport = transports[i];
 			return true;

@@ -67,7 +67,7 @@ static const struct scenario_numbers defaults = {
 	SCENARIO_NUMBER(struct scenario_numbers, member, name, scale, low, high)
 
 #define RATE_LOW  0.001
-#define RATE_HIGH (FABRIC_RATE_MBPS_MAX / 1000)
+#define RATE_HIGH (FABRIC_RATE_MBPS_MAX / 1000.)
 
 /* --- nodes --- */
 
@@ -97,7 +97,7 @@ bool scenario_read_node(const struct scenario_text *text, const struct scenario 
 bool scenario_read_host(const struct scenario_text *text, const struct scenario *scenario,
 	const cJSON *item, uint32_t *ret_host)
 {
-	struct fabric_node node;
+	struct fabric_node node = {0};
 
 	if (!scenario_read_node(text, scenario, item, &node))
 		return false;

@@ -27,7 +27,7 @@ static const struct {
 	double high;
 	bool is_whole;
 } plan_numbers[] = {
-	{"--rate", offsetof(struct plan_options, rate_gbps), 0.001, FABRIC_RATE_MBPS_MAX / 1000,
+	{"--rate", offsetof(struct plan_options, rate_gbps), 0.001, FABRIC_RATE_MBPS_MAX / 1000.,
 		false},
 	{"--cable", offsetof(struct plan_options, cable_m), 0, 100000, true},
 	{"--mtu", offsetof(struct plan_options, mtu), 64, 65535, true},
