@@ -170,30 +170,32 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret_i
 	return 0;
 }
 
-int rdma_destroy_id(struct rdma_cm_id *base)
+static void id_free(struct id *id)
 {
-	struct id *id = id_of(base);
-	struct channel *channel = (struct channel *)(void *)base->channel;
-
-	NVMF_CHECK(adapters.world, !base->qp, "an id goes before its queue pair");
-	list_for_each_safe(event, &channel->waiter.items, struct event, node) {
-		/* A connection that was not accepted ends with its listener. */
-		if (event->base.listen_id == base && event->base.id != base) {
-			struct rdma_cm_id *child = event->base.id;
-
-			event_drop(event);
-			(void)rdma_destroy_id(child);
-			return rdma_destroy_id(base);
-		}
-		if (event->base.id == base)
-			event_drop(event);
-	}
+	NVMF_CHECK(adapters.world, !id->base.qp, "an id goes before its queue pair");
 	if (id->peer)
 		id->peer->peer = NULL;
 	loop_timer_cancel(&id->timer);
 	list_remove(&id->node);
 	adapters.objects[id->machine]--;
 	free(id);
+}
+
+int rdma_destroy_id(struct rdma_cm_id *base)
+{
+	struct channel *channel = (struct channel *)(void *)base->channel;
+
+	id_of(base)->is_over = true;
+	/* A connection that was not accepted ends with its listener. */
+	list_for_each(event, &channel->waiter.items, struct event, node)
+		if (event->base.listen_id == base)
+			id_of(event->base.id)->is_over = true;
+	list_for_each_safe(event, &channel->waiter.items, struct event, node)
+		if (id_of(event->base.id)->is_over)
+			event_drop(event);
+	list_for_each_safe(id, &adapters.ids, struct id, node)
+		if (id->is_over)
+			id_free(id);
 	return 0;
 }
 

@@ -95,27 +95,35 @@ static void block_set(struct block *block, uint64_t value, bool is_durable)
 	block->past[block->past_count++] = value;
 }
 
+/* The data of a block, counted from the first one of a request that reads or writes. */
+static uint8_t *data_of(const struct flight *flight, uint64_t number)
+{
+	const struct backend_request *request = flight->request;
+
+	NVMF_CHECK(flight->disk->world, request->iov_count, "a request has no data");
+	return (uint8_t *)request->iov->iov_base + number * flight->disk->settings.block_bytes;
+}
+
 /* One block of a request happens. */
 static void block_do(struct flight *flight, uint64_t number)
 {
 	const struct backend_request *request = flight->request;
 	struct nvmf_disk *disk = flight->disk;
 	uint32_t bytes = disk->settings.block_bytes;
-	struct block *block = &disk->block[request->offset_bytes / bytes + number];
-	uint8_t *data = request->iov_count ? request->iov->iov_base : NULL;
+	uint64_t place = request->offset_bytes / bytes + number;
+	uint64_t traced = disk->settings.first_block + place;
+	struct block *block = &disk->block[place];
 	uint64_t value = 0;
 
 	switch (request->operation) {
 	case BACKEND_READ:
-		nvmf_content_fill(data + number * bytes, bytes, block->value);
+		nvmf_content_fill(data_of(flight, number), bytes, block->value);
 		return;
 	case BACKEND_WRITE:
-		value = nvmf_content_value(data + number * bytes, bytes);
+		value = nvmf_content_value(data_of(flight, number), bytes);
 		NVMF_CHECK(disk->world, value != NVMF_GARBAGE, "garbage is written to block %llu",
-			(unsigned long long)(request->offset_bytes / bytes + number));
-		nvmf_trace(disk->world, "disk: block %llu = %llx",
-			(unsigned long long)(disk->settings.first_block +
-				request->offset_bytes / bytes + number),
+			(unsigned long long)place);
+		nvmf_trace(disk->world, "disk: block %llu = %llx", (unsigned long long)traced,
 			(unsigned long long)value);
 		block_set(block, value, request->is_fua);
 		return;
@@ -187,6 +195,8 @@ static void disk_submit(
 {
 	struct nvmf_disk *disk = ((struct handle *)backend)->disk;
 	struct flight *flight = calloc(1, sizeof(*flight));
+	uint64_t traced =
+		disk->settings.first_block + request->offset_bytes / disk->settings.block_bytes;
 
 	(void)ring;
 	if (!flight)
@@ -194,9 +204,7 @@ static void disk_submit(
 	flight->disk = disk;
 	flight->request = request;
 	nvmf_trace(disk->world, "disk: begins %u, block %llu + %llu", request->operation,
-		(unsigned long long)(disk->settings.first_block +
-			request->offset_bytes / disk->settings.block_bytes),
-		(unsigned long long)block_count(flight));
+		(unsigned long long)traced, (unsigned long long)block_count(flight));
 	flight->fails = disk->fails_one_of && nvmf_below(disk->world, disk->fails_one_of) == 0;
 	flight->is_last = block_count(flight) < 2;
 	list_init(&flight->node);

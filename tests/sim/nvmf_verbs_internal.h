@@ -93,6 +93,7 @@ struct id {
 	unsigned machine;
 	bool is_listener;
 	bool is_mute; /* its machine has crashed */
+	bool is_over; /* rdma_destroy_id() is about to free it */
 	struct id *peer;
 	enum step step; /* what the timer brings */
 	struct loop_timer timer;
