@@ -182,21 +182,24 @@ int main(int argc, char **argv)
 	struct peer_options options;
 	struct peer peer;
 	struct ibv_mr *mr = NULL;
+	const char *registration = getenv("URNIC_MR");
 	pid_t own = getpid();
 	uint64_t random = 1;
 	unsigned waited = 0, most_ms = 0;
+	bool is_server;
 
 	peer_parse(&options, argc, argv);
 	CHECK(options.what, "-w says what");
 	is_fork = !strcmp(options.what, "fork");
 	is_write = is_fork || !strcmp(options.what, "write");
-	is_copying = getenv("URNIC_MR") && !strcmp(getenv("URNIC_MR"), "copy");
+	is_copying = registration && !strcmp(registration, "copy");
 	peer_open(&peer, &options);
+	is_server = peer_is_server(&peer);
 	peer_meet(&peer);
 	peer_exchange(&peer, &own, &theirs, sizeof(own));
-	if (peer_is_server(&peer))
+	if (is_server)
 		atexit(let_go);
-	if (!peer_is_server(&peer))
+	else
 		mr = peer_memory(&peer, BYTES);
 	uint32_t rounds = options.count ? options.count : ROUNDS;
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -205,7 +208,7 @@ int main(int argc, char **argv)
 
 		alarm(HANG_S);
 		peer_qp_connect(&peer, qp, &peer_link_full);
-		if (peer_is_server(&peer)) {
+		if (is_server) {
 			unsigned ms = (unsigned)server_round(&peer, theirs, &random);
 
 			waited += ms > WAIT_MS || (is_fork && ms >= 5);
@@ -216,7 +219,7 @@ int main(int argc, char **argv)
 		peer_barrier(&peer);
 		CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "queues");
 	}
-	if (peer_is_server(&peer)) {
+	if (is_server) {
 		printf("%s: %u of %u rounds met a client in the middle of a copy, %u ms at most\n",
 			options.what, waited, rounds, most_ms);
 		CHECK(waited || (is_fork && is_copying),

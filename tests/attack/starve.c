@@ -153,7 +153,9 @@ static int compare(const void *a, const void *b)
 
 static double sorted_ms(const uint64_t *ns, uint32_t percent)
 {
-	return (double)ns[(uint64_t)(call_count - 1) * percent / 100] / 1e6;
+	uint64_t place = (uint64_t)(call_count - 1) * percent / 100;
+
+	return (double)ns[place] / 1e6;
 }
 
 /*

@@ -71,6 +71,7 @@ static void measure(struct ibv_qp **qps, uint32_t count, const struct ibv_mr *me
 {
 	uint32_t passes = SAMPLES_MIN / count + 2; /* the first one warms up */
 	uint64_t samples = (uint64_t)(passes - 1) * count, taken = 0;
+	uint64_t middle = samples / 2, late = samples / 100 * 99;
 	uint32_t stride = count % STRIDE ? STRIDE : 1; /* without a common divisor */
 	uint64_t *latency = calloc(samples, sizeof(*latency));
 
@@ -86,7 +87,7 @@ static void measure(struct ibv_qp **qps, uint32_t count, const struct ibv_mr *me
 		}
 	qsort(latency, samples, sizeof(*latency), compare);
 	printf("%u in use: write latency median %.2f us, p99 %.2f us\n", count,
-		(double)latency[samples / 2] / 1000, (double)latency[samples / 100 * 99] / 1000);
+		(double)latency[middle] / 1000, (double)latency[late] / 1000);
 	free(latency);
 }
 

@@ -134,7 +134,7 @@ static uint32_t block_sequence(uint32_t block, const uint8_t *data)
 		uint32_t record[RECORD_WORDS];
 
 		memcpy(record, data + i, sizeof(record));
-		if (memcmp(data + i, expected + i, sizeof(record)))
+		if (memcmp(data + i, expected + i, sizeof(record)) != 0)
 			faults_fail("block %u is mixed or foreign at byte %u: %x %x %x %x after "
 				    "sequence number %u",
 				block, i, record[0], record[1], record[2], record[3], sequence);

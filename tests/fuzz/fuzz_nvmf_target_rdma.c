@@ -113,6 +113,7 @@ static struct rdma_cm_id *request(const void *private_data, uint8_t bytes, uint8
 	struct rdma_cm_id *id;
 	struct rdma_cm_event *event;
 
+	assert(fake_events_added - fake_events_taken < FAKE_EVENTS);
 	rdma_create_id(listening->channel, &id, NULL, RDMA_PS_TCP);
 	id->route.addr.dst_sin.sin_family = AF_INET;
 	fake_event(id, listening, RDMA_CM_EVENT_CONNECT_REQUEST, 0, private_data, bytes);

@@ -79,7 +79,7 @@ struct host {
 static struct sockaddr_in target;
 static const char *subnqn;
 static uint16_t cntlid;
-static struct host *current; /* whose keys make() uses */
+static struct host *current; /* whose keys make() uses; NULL between two cases */
 
 static void put16(uint8_t *to, uint16_t value)
 {
@@ -140,8 +140,8 @@ static struct capsule connect_of(uint16_t qid)
 	memset(data, 0, 1024);
 	data[0] = 1;
 	put16(data + 16, qid ? cntlid : 0xffff);
-	strcpy((char *)data + 256, subnqn);
-	strcpy((char *)data + 512, "nqn.2026-01.org.example:capsules");
+	snprintf((char *)data + 256, 256, "%s", subnqn);
+	snprintf((char *)data + 512, 256, "nqn.2026-01.org.example:capsules");
 	return capsule;
 }
 
@@ -297,6 +297,7 @@ static void host_close(struct host *host)
 	free(host->memory);
 	(void)rdma_destroy_id(host->id);
 	rdma_destroy_event_channel(host->channel);
+	current = NULL;
 }
 
 static void capsule_send(
@@ -368,6 +369,7 @@ static void case_run(const struct test_case *row)
 	struct host admin, io;
 	struct host *host = &admin;
 	struct capsule capsule;
+	bool is_io = row->queue == IO;
 	unsigned before;
 
 	printf("%s\t", row->name);
@@ -382,7 +384,7 @@ static void case_run(const struct test_case *row)
 		host_close(&admin);
 		return;
 	}
-	if (row->queue == IO) {
+	if (is_io) {
 		host_enable(&admin);
 		host_open(&io, NULL, 1);
 		host = &io;
@@ -395,7 +397,7 @@ static void case_run(const struct test_case *row)
 	capsule_send(host, &capsule, row);
 	answer_print(host, before);
 	fflush(stdout);
-	if (row->queue == IO)
+	if (is_io)
 		host_close(&io);
 	host_close(&admin);
 }

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,7 +234,7 @@ static inline void note_lost(void *context, int error, const char *reason)
 	(void)context;
 	assert_int_equal(host.error, 0);
 	host.error = error;
-	strcpy(host.reason, reason);
+	snprintf(host.reason, sizeof(host.reason), "%s", reason);
 }
 
 static inline void note_done(struct host_command *command, enum host_end end)

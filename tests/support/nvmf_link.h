@@ -292,7 +292,7 @@ static inline bool link_receive(struct link *link, struct nvme_cqe *ret_cqe)
 
 static inline struct nvme_cqe link_run(struct link *link, struct link_command command)
 {
-	struct nvme_cqe cqe;
+	struct nvme_cqe cqe = {0};
 
 	link_send(link, &command);
 	assert_true(link_receive(link, &cqe));

@@ -51,7 +51,8 @@ static inline void end_kept(unsigned index, enum backend_status status)
 
 	assert_in_range(index + 1, 1, kept_count);
 	kept_count--;
-	memmove(kept + index, kept + index + 1, (kept_count - index) * sizeof(kept[0]));
+	memmove(kept + index, kept + index + 1,
+		(kept_count - index) * sizeof(struct backend_request *));
 	backend_finish(request, status);
 }
 

@@ -607,7 +607,7 @@ static void slow_host_pauses_its_switch(void **state)
 static void paced_flow_keeps_its_rate(void **state)
 {
 	struct net net;
-	uint32_t shares[NET_FLOW_COUNT_MAX];
+	uint32_t shares[NET_FLOW_COUNT_MAX] = {0};
 
 	(void)state;
 	net_init(&net, TOPOLOGY_STAR);

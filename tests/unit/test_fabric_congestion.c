@@ -180,7 +180,7 @@ static void dcqcn_shares_between_local_and_remote_senders(void **state)
 
 static void dcqcn_rescues_the_victim(void **state)
 {
-	uint32_t shares[NET_FLOW_COUNT_MAX];
+	uint32_t shares[NET_FLOW_COUNT_MAX] = {0};
 	struct net net;
 
 	(void)state;

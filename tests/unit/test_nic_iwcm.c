@@ -152,7 +152,7 @@ static void requests_reach_a_listener_in_the_order_of_the_calls(void **state)
 	assert_return_code(listen(listener, CONNS), errno);
 	connect_to(1, port);
 	connect_to(2, port);
-	for (uint8_t i = 0; i < CONNS; i++)
+	for (unsigned i = 0; i < CONNS; i++)
 		assert_int_equal(request_take(listener), i);
 	close(listener);
 	close_all();
@@ -219,7 +219,7 @@ static void requests_that_wait_are_reported_in_the_order_of_their_arrival(void *
 {
 	const struct port_tcp_address here = {.gid = gid_from_ipv4((uint8_t[]){127, 0, 0, 1})};
 	struct nic_iw_listener listener = {.fd = -1};
-	struct sockaddr_in name;
+	struct sockaddr_in name = {0};
 	socklen_t bytes = sizeof(name);
 	uint16_t ports[LATE + 1];
 	int fds[LATE + 1];

@@ -234,7 +234,8 @@ static void each_fault_is_refused_at_its_place(void **state)
 		strcpy(sentence, "accepted");
 		error = target_config_parse(text, bytes, &config, sentence);
 		free(text);
-		if (!rows[i].sentence != !error || (error && strcmp(sentence, rows[i].sentence)))
+		if (!rows[i].sentence != !error ||
+			(error && strcmp(sentence, rows[i].sentence) != 0))
 			fail_msg("%s\n  expected %s\n  got      %s", rows[i].text,
 				rows[i].sentence ? rows[i].sentence : "accepted", sentence);
 		target_config_destroy(config);

@@ -288,7 +288,7 @@ static void calls_of_a_target_without_io_uring_have_their_order(void **state)
 		set_write_cache(rows[i].has_write_cache);
 		memset(order, 0, sizeof(order));
 		assert_int_equal(run(sqe_of(rows[i].opcode, rows[i].flags)), NVME_SUCCESS);
-		if (strcmp(order, rows[i].order))
+		if (strcmp(order, rows[i].order) != 0)
 			fail_msg("row %zu: %s", i, order);
 	}
 }

@@ -140,13 +140,13 @@ static void commands_of_one_round_are_posted_together(void **state)
 	(void)state;
 	connect_both(0);
 	posts_begin(controller.id->qp);
-	for (uint8_t i = 0; i < DEPTH; i++)
-		command_submit(&commands[i], i, NULL, 0, HOST_NO_DATA);
+	for (unsigned i = 0; i < DEPTH; i++)
+		command_submit(&commands[i], (uint8_t)i, NULL, 0, HOST_NO_DATA);
 	RUN_UNTIL(controller.received == DEPTH);
 	assert_int_equal(posts.requests, DEPTH);
 	assert_int_equal(posts.calls, 1);
 	posts_end();
-	for (uint8_t i = 0; i < DEPTH; i++)
+	for (unsigned i = 0; i < DEPTH; i++)
 		assert_int_equal(controller_command(i)[63], i);
 	close_both();
 }

@@ -567,7 +567,7 @@ static void path_of_a_server_with_a_full_queue_is_in_use_at_once(void **state)
 
 	(void)state;
 	assert_non_null(directory);
-	strcat(name.sun_path, "/socket");
+	memcpy(name.sun_path + strlen(directory), "/socket", sizeof("/socket"));
 	assert_int_equal(bind(other, (struct sockaddr *)&name, sizeof(name)), 0);
 	assert_int_equal(listen(other, 0), 0);
 	do {

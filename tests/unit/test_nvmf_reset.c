@@ -103,7 +103,7 @@ static void event_requests_are_aborted(void **state)
 	first = admin.cid;
 	send_event_requests(&admin);
 	send_cc(&admin, NVME_CC_DEFAULT);
-	for (uint16_t i = 0; i < EVENTS; i++)
+	for (unsigned i = 0; i < EVENTS; i++)
 		expect_status(&admin, (uint16_t)(first + i), NVME_ABORTED);
 	expect_status(&admin, (uint16_t)(first + EVENTS), NVME_SUCCESS);
 	assert_int_equal(cc_set(&admin, ENABLE), NVME_SUCCESS);

@@ -81,7 +81,7 @@ static void disk_that_hangs_stops_no_other_file(void **state)
 		skip();
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	make_file(SIZE_BYTES);
-	strcpy(first, path);
+	memcpy(first, path, sizeof(path));
 	assert_int_equal(
 		backend_open(&(struct backend_settings){.path = first}, &hanging, sentence), 0);
 	make_file(SIZE_BYTES);
@@ -130,7 +130,7 @@ static void files_take_turns_at_the_last_entry(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	for (size_t i = 0; i < HANGING + 2; i++) {
 		make_file(SIZE_BYTES);
-		strcpy(paths[i], path);
+		memcpy(paths[i], path, sizeof(path));
 		assert_int_equal(backend_open(&(struct backend_settings){.path = paths[i]},
 					 &backends[i], sentence),
 			0);
@@ -178,7 +178,7 @@ static void disk_that_hangs_stops_no_other_disk(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	for (size_t i = 0; i < HANGING + 1; i++) {
 		make_file_in(i < HANGING ? "/tmp" : "/dev/shm", SIZE_BYTES);
-		strcpy(paths[i], path);
+		memcpy(paths[i], path, sizeof(path));
 		assert_int_equal(backend_open(&(struct backend_settings){.path = paths[i]},
 					 &backends[i], sentence),
 			0);

@@ -342,14 +342,14 @@ static void commands_wait_for_room_and_for_reads(void **state)
 		host_open(&usual_request);
 		host.read_depth = read_depth;
 		RUN_UNTIL(host.is_connected);
-		for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+		for (unsigned cid = 0; cid < HSQSIZE; cid++) {
 			struct capsule capsule = keyed(cid % 3 ? OP_FETCH : OP_PREPARE, 0x40,
 				cid * (uint64_t)DATA_BYTES_MAX, cid % 2 ? DATA_BYTES_MAX : 4096);
 
-			host_send(cid, &capsule);
+			host_send((uint16_t)cid, &capsule);
 		}
 		RUN_UNTIL(host.responses == HSQSIZE);
-		for (uint16_t cid = 0; cid < HSQSIZE; cid += 3)
+		for (unsigned cid = 0; cid < HSQSIZE; cid += 3)
 			assert_int_equal(host_data()[cid * DATA_BYTES_MAX + 17], cid);
 		host_close();
 	}
@@ -361,15 +361,15 @@ static void responses_of_one_round_are_posted_together(void **state)
 	(void)state;
 	connect_host();
 	posts_begin(host.id->qp);
-	for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+	for (unsigned cid = 0; cid < HSQSIZE; cid++) {
 		struct capsule capsule = keyed(OP_PREPARE, 0x40, cid * 4096u, 4096);
 
-		host_send(cid, &capsule);
+		host_send((uint16_t)cid, &capsule);
 	}
 	RUN_UNTIL(host.responses == HSQSIZE && host.sent == HSQSIZE);
 	assert_int_equal(posts.requests, 2 * HSQSIZE);
 	assert_in_range(posts.calls, 1, HSQSIZE / 2);
-	for (uint16_t cid = 0; cid < HSQSIZE; cid++)
+	for (unsigned cid = 0; cid < HSQSIZE; cid++)
 		assert_int_equal(host_data()[cid * 4096 + 17], cid);
 	posts_end();
 	host_close();
@@ -382,10 +382,10 @@ static void reads_of_one_round_are_posted_together(void **state)
 	host.read_depth = HSQSIZE;
 	RUN_UNTIL(host.is_connected);
 	posts_begin(host.id->qp);
-	for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+	for (unsigned cid = 0; cid < HSQSIZE; cid++) {
 		struct capsule capsule = keyed(OP_FETCH, 0x40, cid * 4096u, 4096);
 
-		host_send(cid, &capsule);
+		host_send((uint16_t)cid, &capsule);
 	}
 	RUN_UNTIL(host.responses == HSQSIZE);
 	assert_int_equal(posts.requests, 2 * HSQSIZE);
@@ -574,11 +574,11 @@ static void commands_come_back_when_the_host_goes(void **state)
 	(void)state;
 	for (unsigned steps = 0; steps < 12; steps++) {
 		connect_host();
-		for (uint16_t cid = 0; cid < HSQSIZE; cid++) {
+		for (unsigned cid = 0; cid < HSQSIZE; cid++) {
 			struct capsule capsule = keyed(cid % 4 ? OP_FETCH : OP_HOLD, 0x40,
 				cid * (uint64_t)DATA_BYTES_MAX, DATA_BYTES_MAX);
 
-			host_send(cid, &capsule);
+			host_send((uint16_t)cid, &capsule);
 		}
 		for (unsigned i = 0; i < steps; i++)
 			loop_step(core.loop, 100000);

@@ -35,7 +35,7 @@ static struct ends ends_open(void)
 {
 	struct port_tcp_address address = {.gid = {{[10] = 0xff, 0xff, 127, 0, 0, 1}}};
 	struct port_tcp_address any = address;
-	struct sockaddr_in name;
+	struct sockaddr_in name = {0};
 	socklen_t name_bytes = sizeof(name);
 	struct ends ends = {.listener = port_tcp_listen(&address, false, 1)};
 

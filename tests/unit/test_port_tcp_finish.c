@@ -30,7 +30,7 @@ struct pair {
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_in6 address; /* an IPv4 address has its port at the same place */
+	struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same place */
 	socklen_t bytes = sizeof(address);
 
 	assert_false(getsockname(fd, (struct sockaddr *)&address, &bytes));

@@ -61,8 +61,8 @@ static int begin(void **state)
 	(void)state;
 	assert_int_equal(relay_create(&relay), 0);
 	sender = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	for (uint8_t slot = 1; slot <= SLOTS; slot++)
-		member_open(slot);
+	for (unsigned slot = 1; slot <= SLOTS; slot++)
+		member_open((uint8_t)slot);
 	return 0;
 }
 
