@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/context.h"
+#include "front/verbs/fork.h"
 #include "front/verbs/select.h"
 #include "nic/nic_fabric.h"
 #include "os/setting.h"

@@ -6,8 +6,6 @@
 #ifndef URNIC_FRONT_VERBS_DEVICE_IB_H
 #define URNIC_FRONT_VERBS_DEVICE_IB_H
 
-#include <pthread.h>
-
 #include "front/verbs/device.h"
 
 /* device_refresh() for such a process. */
@@ -35,7 +33,5 @@ struct device *device_insert(const struct device *like, const char *name);
 
 /* Programs get this device, and no other. */
 void device_present_only(struct device *device);
-
-extern pthread_mutex_t device_lock;
 
 #endif
