@@ -380,6 +380,11 @@ refuses 2 'the last percentage is 90: it is 100' <<'END'
 	"sizes": [[1000, 50], [5000, 90]]}]}
 END
 
+refuses 2 'flow 2 of the workload begins after more than 1000000000 us' <<'END'
+{"topology": {"kind": "star"}, "workloads": [
+	{"kind": "incast", "to": "h0", "flows": 3, "step_us": 900000000}]}
+END
+
 # refuses_trace LINE SENTENCE TEXT: a trace with this text is refused.
 refuses_trace() {
 	printf '%b' "$3" >"$files/trace.txt"
@@ -391,6 +396,8 @@ refuses_trace() {
 refuses_trace 2 'unknown host "h7": there are h0 to h1' '0 h0 h1 5\n1 h0 h7 5\n'
 refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h0 h1\n'
 refuses_trace 3 'host "h1" sends to itself' '# a comment\n\n0 h1 h1 5\n'
+refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h0 h1 -5\n'
+refuses_trace 2 'host "h1" sends to itself' "# $(printf '%0300d' 0)\\n0 h1 h1 5\\n"
 
 "$urnic" sim /no/such/scenario 2>"$files/said"
 [ $? = 2 ] || fail 'a missing scenario is no usage error'

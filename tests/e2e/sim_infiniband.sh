@@ -114,7 +114,11 @@ refuses '"qos_vlarb_low" is "0:4,4:1": it is up to 64 lanes of 0 to 3 with their
 refuses '"qos_vlarb_high" is "0:4,": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
 	'"qos_vlarb_high": "0:4,"'
 refuses '"qos_sl2vl" is "0,7": it is up to 16 lanes of 0 to 3, or 15, as "0,1,2"' '"qos_sl2vl": "0,7"'
-refuses '"buffer" has no room for a packet of 1050 bytes' '"buffer": 1000'
+refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks' '"buffer": 1000'
+refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks' '"buffer": 1060'
+echo '{"topology": {"kind": "star", "hosts": 49152, "link_layer": "infiniband"}, "workloads": []}' >"$files/wrong.json"
+"$urnic" sim "$files/wrong.json" 2>"$files/said" && fail 'a subnet has more hosts than LIDs'
+grep -q ':1: 49152 hosts are more than a subnet.s 49151 LIDs$' "$files/said" || fail "$(cat "$files/said")"
 refuses '"switch" is Ethernet'\''s: an InfiniBand link layer has "subnet"' '' ', "switch": {}'
 refuses 'switches of an InfiniBand link layer mark nothing: "congestion" is off' '' ', "congestion": "dcqcn"'
 refuses 'a fault of kind "storm" pauses: InfiniBand links have credits instead' '' \

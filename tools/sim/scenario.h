@@ -25,7 +25,8 @@ enum {
 	SCENARIO_HOST_COUNT_MAX = 1 << 16,
 };
 
-#define SCENARIO_TIME_US_MAX 1e9
+#define SCENARIO_TIME_US_MAX    1e9
+#define SCENARIO_FLOW_BYTES_MAX 1e15 /* of a flow */
 
 /* Flows of one item of "workloads". */
 struct scenario_workload {

@@ -9,7 +9,7 @@
 #include "common/command.h"
 #include "sim/scenario_workload.h"
 
-enum { SIZES_MAX = 64, TRACE_LINE_BYTES = 200 };
+enum { SIZES_MAX = 64 };
 
 static struct fabric_random workload_random(const struct workload *workload)
 {
@@ -27,15 +27,15 @@ bool all_reduce_read(struct workload *workload)
 {
 	struct scenario *scenario = workload->scenario;
 	uint32_t count = topology_host_count(&scenario->topology);
-	uint32_t step_flows = count * (uint32_t)workload->numbers.flows;
+	uint64_t step_flows = count * workload->numbers.flows;
 	uint64_t share_bytes = div_ceil_u64(workload->numbers.bytes, count);
 
 	if (!workload->numbers.bytes)
 		return scenario_refuse(
 			workload->text, workload->item, "an all-reduce has no \"bytes\"");
 	for (uint32_t step = 0; step < 2 * (count - 1); step++)
-		for (uint32_t i = 0; i < step_flows; i++) {
-			uint32_t host = i % count;
+		for (uint64_t i = 0; i < step_flows; i++) {
+			uint32_t host = (uint32_t)(i % count);
 			uint32_t before = (host + count - 1) % count;
 			uint32_t number = scenario->flow_count;
 
@@ -221,9 +221,8 @@ bool sizes_read(struct workload *workload)
 
 	if (!steps_read(workload, &sizes))
 		return false;
-	gap_ps =
-		fabric_wire_ps(size_mean(&sizes), rate_mbps) * 100 / workload->numbers.load_percent;
-	gap_ps = min_u64(gap_ps, FABRIC_PS_PER_S);
+	gap_ps = min_u64(fabric_wire_ps(size_mean(&sizes), rate_mbps), FABRIC_PS_PER_S);
+	gap_ps = min_u64(gap_ps * 100 / workload->numbers.load_percent, FABRIC_PS_PER_S);
 	for (uint32_t host = 0; host < count; host++) {
 		uint64_t at_ps = workload->numbers.start_ps + fabric_random_gap(&random, gap_ps);
 
@@ -254,7 +253,8 @@ static bool trace_line_read(
 		return true;
 	if (sscanf(text, "%lf h%u h%u %llu %n", &start_us, &source, &destination, &bytes, &end) !=
 			4 ||
-		text[end] || !(start_us >= 0 && start_us <= SCENARIO_TIME_US_MAX) || !bytes) {
+		text[end] || !(start_us >= 0 && start_us <= SCENARIO_TIME_US_MAX) || !bytes ||
+		bytes > (uint64_t)SCENARIO_FLOW_BYTES_MAX) {
 		complain("%s:%u: a line has a time in us, two hosts and bytes, as \"12.5 h0 h1 "
 			 "4096\"",
 			path, line);
@@ -275,8 +275,9 @@ static bool trace_line_read(
 
 bool trace_read(struct workload *workload)
 {
-	char line[TRACE_LINE_BYTES];
 	char path[4096];
+	char *line = NULL;
+	size_t room = 0;
 	const char *name = NULL;
 	uint32_t number = 0;
 	bool is_read = true;
@@ -293,12 +294,13 @@ bool trace_read(struct workload *workload)
 		complain("%s: %s", path, strerror(errno));
 		return false;
 	}
-	while (is_read && fgets(line, sizeof(line), file))
+	while (is_read && getline(&line, &room, file) >= 0)
 		is_read = trace_line_read(workload, path, ++number, line);
 	if (is_read && ferror(file)) {
 		complain("%s: %s", path, strerror(errno));
 		is_read = false;
 	}
+	free(line);
 	fclose(file);
 	return is_read;
 }

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "sim/scenario.h"
+#include "wire/infiniband/lrh.h"
 
 enum {
 	OP_VLS_CODE_MAX = 5,
@@ -118,6 +119,23 @@ static bool others_check(const struct scenario_text *text, const struct scenario
 	return true;
 }
 
+/* Each host has a LID, and each buffer room for a packet of any length. */
+static bool sizes_check(const struct scenario_text *text, const struct scenario *scenario,
+	const cJSON *item, uint64_t buffer_bytes)
+{
+	uint32_t hosts = topology_host_count(&scenario->topology);
+	uint32_t packet_bytes = scenario->config.frame_bytes_max;
+
+	if (hosts > LID_UNICAST_MAX)
+		return scenario_refuse(text, scenario_member(text->root, "topology"),
+			"%u hosts are more than a subnet's %d LIDs", hosts, LID_UNICAST_MAX);
+	if (buffer_bytes / IB_BLOCK_BYTES < credit_blocks(packet_bytes))
+		return scenario_refuse(text, item,
+			"\"buffer\" has no room for a packet of %u bytes, which takes %u blocks",
+			packet_bytes, credit_blocks(packet_bytes));
+	return true;
+}
+
 static void lanes_default(struct infiniband_config *config)
 {
 	for (uint32_t i = 0; i < IB_SL_COUNT; i++)
@@ -175,10 +193,8 @@ bool scenario_read_subnet(
 			!scenario_read_object(
 				text, item, "\"subnet\"", fields, ARRAY_COUNT(fields), &numbers)))
 		return false;
-	if (numbers.buffer_bytes < scenario->config.frame_bytes_max)
-		return scenario_refuse(text, item,
-			"\"buffer\" has no room for a packet of %u bytes",
-			scenario->config.frame_bytes_max);
+	if (!sizes_check(text, scenario, item, numbers.buffer_bytes))
+		return false;
 	*config = (struct infiniband_config){
 		.data_vls = data_vls[numbers.op_vls],
 		.buffer_blocks = (uint32_t)(numbers.buffer_bytes / IB_BLOCK_BYTES),

@@ -11,6 +11,8 @@
 #define NUMBER(member, name, scale, low, high) \
 	SCENARIO_NUMBER(struct workload_numbers, member, name, scale, low, high)
 
+#define TIME_PS_MAX ((uint64_t)(SCENARIO_TIME_US_MAX * FABRIC_PS_PER_US))
+
 enum workload_kind {
 	WORKLOAD_INCAST,
 	WORKLOAD_PERMUTATION,
@@ -73,10 +75,15 @@ static bool pair_add(struct workload *workload, uint32_t source, uint32_t destin
 	const struct scenario *scenario = workload->scenario;
 	const struct workload_numbers *numbers = &workload->numbers;
 	const struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
+	uint64_t before_max = TIME_PS_MAX / max_u64(numbers->step_ps, 1);
 
 	for (uint64_t i = 0; i < numbers->flows; i++) {
 		uint64_t before = scenario->flow_count - group->first_flow;
 
+		if (before > before_max)
+			return scenario_refuse(workload->text, workload->item,
+				"flow %llu of the workload begins after more than %.15g us",
+				(unsigned long long)before, SCENARIO_TIME_US_MAX);
 		if (!workload_add(workload, source, destination, numbers->bytes,
 			    numbers->start_ps + before * numbers->step_ps))
 			return false;
@@ -272,7 +279,7 @@ static bool workload_read(struct workload *workload)
 		SCENARIO_OTHER("sizes"),
 		SCENARIO_OTHER("file"),
 		SCENARIO_OTHER("ecn"),
-		NUMBER(bytes, "bytes", 1, 1, 1e15),
+		NUMBER(bytes, "bytes", 1, 1, SCENARIO_FLOW_BYTES_MAX),
 		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 		NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
 		NUMBER(dscp, "dscp", 1, 0, FABRIC_DSCP_COUNT - 1),
