@@ -101,6 +101,8 @@ for kind in '9,"post RDMA_WRITE, ' '9,"post RDMA_READ, ' '10,"completion of a se
 done
 "$urnic" capture -C 1 >/dev/null 2>&1
 [ $? = 2 ] || fail '-C without -w is no wrong usage'
+"$urnic" capture -w "$scratch/one" -C 1 -W 1 >/dev/null 2>&1
+[ $? = 2 ] || fail 'a ring of one file is no wrong usage'
 
 # Programs never wait for urnic capture. When it is killed, or stopped while they run, the records
 # that it has not read are lost and counted.

@@ -34,7 +34,7 @@ const char command_capture_help[] =
 	"  -w FILE        write a pcapng file, for Wireshark or tshark; - is standard output. Without\n"
 	"                 it, print a line for each packet.\n"
 	"  -C MB          write FILE.0, FILE.1 and so on, each up to this size; then the first anew\n"
-	"  -W COUNT       the number of these files (10)\n"
+	"  -W COUNT       the number of these files, at least 2 (10)\n"
 	"  -i DEVICE      only packets of this device or interface\n"
 	"  -p PID         only packets of this process\n"
 	"  --qp QPN       only packets to or from this queue pair\n"
@@ -162,6 +162,10 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		complain("capture: -C needs -w with the name of a file");
 		result = -EINVAL;
 	}
+	if (result == 0 && options.ring.file_count < 2) {
+		complain("capture: -W needs 2 files or more: the next one is emptied first");
+		result = -EINVAL;
+	}
 	if (optind < argc)
 		options.program = argv + optind;
 	options.ring.path = options.file;
@@ -186,12 +190,21 @@ static FILE *file_open(const struct options *options)
 	return file;
 }
 
-/* Close the file. Returns whether everything was written. */
-static bool file_close(FILE *file)
+/* Close the file. Returns whether everything was written, or the reader did not want it. */
+static bool output_close(const struct capture_output *output)
 {
+	FILE *file = output->file;
 	bool is_well = fflush(file) == 0 && !ferror(file);
 
-	return file == stdout ? is_well : fclose(file) == 0 && is_well;
+	if (file != stdout)
+		is_well = fclose(file) == 0 && is_well;
+	if (!is_well && errno != EPIPE) {
+		complain("capture: cannot write: %s", strerror(errno));
+		return false;
+	}
+	if (output->has_failed)
+		complain("capture: a file of the ring is not complete");
+	return !output->has_failed;
 }
 
 /* --- the program --- */
@@ -349,12 +362,9 @@ int command_capture(int argc, char **argv)
 		status = capture_run(&options, &sources, &output);
 		capture_output_end(&output, capture_sources_dropped(&sources));
 		capture_sources_close(&sources);
-		fprintf(stderr, "urnic: capture: %lu packets, %lu lost\n",
-			(unsigned long)output.packets, (unsigned long)output.dropped);
+		fprintf(stderr, "urnic: capture: %lu packet%s, %lu lost\n",
+			(unsigned long)output.packets, output.packets == 1 ? "" : "s",
+			(unsigned long)output.dropped);
 	}
-	if (!file_close(output.file) && errno != EPIPE) {
-		complain("capture: cannot write: %s", strerror(errno));
-		status = EXIT_FAILED;
-	}
-	return status;
+	return output_close(&output) ? status : EXIT_FAILED;
 }

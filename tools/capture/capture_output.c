@@ -139,7 +139,7 @@ static void statistics_write(struct capture_output *output)
 			output->interfaces[i].dropped);
 }
 
-/* Go on in the next file, if this one is full. If that cannot be opened, this one grows. */
+/* Continue in the next file if this one is full. If open() refuses the next one, this one grows. */
 static void file_turn(struct capture_output *output)
 {
 	struct capture_ring next = output->ring;
@@ -152,7 +152,8 @@ static void file_turn(struct capture_output *output)
 	if (!file)
 		return;
 	statistics_write(output);
-	fclose(output->file);
+	output->has_failed |= ferror(output->file) != 0;
+	output->has_failed |= fclose(output->file) != 0;
 	output->file = file;
 	output->ring = next;
 	file_begin(output);

@@ -44,6 +44,7 @@ struct capture_output {
 	bool is_text;
 	struct capture_ring ring;
 	uint64_t file_bytes; /* about as many are in the present file */
+	bool has_failed; /* a file before the present one is not complete */
 	uint32_t snap_bytes; /* how much of each IP packet to write; 0: all */
 	bool is_headers; /* write no payload; set it after capture_output_begin() */
 	struct capture_filter filter;
