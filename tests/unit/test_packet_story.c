@@ -14,8 +14,10 @@
 
 #include "base/arith.h"
 #include "common/packet_story.h"
+#include "common/packet_story_internal.h"
 #include "qp/reason.h"
 #include "wire/bytes.h"
+#include "wire/icrc.h"
 
 enum { ENTRIES_MAX = 600, PCAP_HEAD_BYTES = 24, PCAP_FRAME_BYTES = 16, FRAME_BYTES_MAX = 1 << 16 };
 
@@ -293,6 +295,43 @@ static void hostile_captures_end(void **state)
 	}
 }
 
+/*
+ * A request again and again, 60,000 PSNs further each time. The PSN is the last three bytes of the
+ * BTH, and the frame is cut before its ICRC.
+ */
+static void memory_of_a_flow_has_a_limit(void **state)
+{
+	struct story *story = story_create();
+	struct capture_file_frame frame;
+	struct story_entry entry;
+	struct capture_file *file;
+	uint8_t bytes[FRAME_BYTES_MAX];
+	uint32_t psn = 0, taken = 0;
+
+	(void)state;
+	assert_int_equal(
+		capture_file_open(URNIC_TEST_DATA "/pcap/roce-bad-write-key.pcap", &file), 0);
+	while (capture_file_next(file, &frame)) {
+		if (frame.bytes[42] != OPCODE_RC_WRITE_ONLY)
+			continue;
+		memcpy(bytes, frame.bytes, frame.count);
+		frame.bytes = bytes;
+		frame.count -= ROCE_ICRC_BYTES;
+		for (uint32_t i = 0; i < 200; i++, psn += 60000) {
+			put_be32(bytes + 50, (uint32_t)bytes[50] << 24 | (psn & U24_MASK));
+			frame.number = ++taken;
+			assert_true(story_take(story, &frame, &entry));
+			assert_true(story->flows[0]->frame_room <= STORY_FRAMES_MAX);
+		}
+		assert_true(story_take(story, &frame, &entry));
+		assert_int_equal(entry.kind, STORY_AGAIN);
+		assert_int_equal(entry.about, taken);
+	}
+	assert_true(taken);
+	capture_file_close(file);
+	story_destroy(story);
+}
+
 static void other_files_are_no_captures(void **state)
 {
 	struct capture_file *file;
@@ -313,6 +352,7 @@ int main(void)
 		cmocka_unit_test(repeated_requests_without_answer_are_told),
 		cmocka_unit_test(new_connection_is_not_told_to_be_sent_again),
 		cmocka_unit_test(hostile_captures_end),
+		cmocka_unit_test(memory_of_a_flow_has_a_limit),
 		cmocka_unit_test(other_files_are_no_captures),
 	};
 

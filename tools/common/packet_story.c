@@ -19,7 +19,8 @@ enum {
 	ROOM_BYTES = 1 << 16,
 	FRAMES_START = 1024,
 	MTU_BYTES_MAX = 4096,
-	AHEAD_MAX = 65536
+	AHEAD_MAX = 65536,
+	NOTED_MAX = 4096, /* PSNs of a READ of which the story knows the frame */
 };
 
 void story_say(struct story_entry *entry, const char *format, ...)
@@ -84,11 +85,30 @@ static uint32_t frame_of(const struct story_flow *flow, uint32_t psn)
 	return flow->has_requests && index < flow->frame_room ? flow->frames[index] : 0;
 }
 
+/* Forget the frames of the first `count` PSNs. */
+static void frames_slide(struct story_flow *flow, uint32_t count)
+{
+	uint32_t dropped = min_u32(count, flow->frame_room), kept = flow->frame_room - dropped;
+
+	flow->base = (flow->base + count) & U24_MASK;
+	if (!dropped)
+		return;
+	memmove(flow->frames, flow->frames + dropped, kept * sizeof(*flow->frames));
+	memset(flow->frames + kept, 0, dropped * sizeof(*flow->frames));
+}
+
 static void frame_note(struct story_flow *flow, uint32_t psn, uint32_t number)
 {
-	uint32_t index = (psn - flow->base) & U24_MASK, room = flow->frame_room;
+	uint32_t index, room = flow->frame_room;
 	uint32_t *frames;
 
+	if (u24_distance(psn, flow->base) < 0)
+		return;
+	index = (psn - flow->base) & U24_MASK;
+	if (index >= STORY_FRAMES_MAX) {
+		frames_slide(flow, index - STORY_FRAMES_MAX / 2);
+		index = STORY_FRAMES_MAX / 2;
+	}
 	if (index >= room) {
 		room = max_u32(pow2_ceil_u32(index + 1), FRAMES_START);
 		frames = realloc(flow->frames, room * sizeof(*frames));
@@ -253,11 +273,12 @@ static void request_take(
 		return;
 	}
 	if (ahead > 0 && !flow->is_after_read)
-		story_say(entry, "the %d packets before it are not in the capture", ahead);
+		story_say(entry, "%d packet%s before it %s not in the capture", ahead,
+			ahead == 1 ? "" : "s", ahead == 1 ? "is" : "are");
 	if (packet->info->headers & (HEADER_RETH | HEADER_ATOMICETH))
 		request_remember(flow, packet, packets);
-	for (uint32_t i = 0; i < packets; i++)
-		frame_note(flow, entry->psn + i, entry->number);
+	for (uint32_t i = 0; i < min_u32(packets, NOTED_MAX); i++)
+		frame_note(flow, (entry->psn + i) & U24_MASK, entry->number);
 	flow->next = (entry->psn + packets) & U24_MASK;
 	flow->again_text[0] = '\0';
 	flow->is_after_read = packet->info->operation == OPERATION_READ;
@@ -433,7 +454,7 @@ static void packet_take(struct story *story, const struct story_ip *ip, const st
 	flow = flow_find(story, entry);
 	if (packet->info->role == OPCODE_ROLE_CONGESTION) {
 		entry->kind = STORY_MARK;
-		story_say(entry, "congestion notification: the receiver of this is to send slower");
+		story_say(entry, "congestion notification: its receiver is to send slower");
 	} else if (packet->info->headers & HEADER_DETH) {
 		entry->kind = STORY_DATAGRAM;
 		entry->from_qpn = packet->deth.source_qpn.value;
@@ -545,8 +566,9 @@ bool story_next_unanswered(struct story *story, struct story_entry *ret_entry)
 			.about = frame_of(flow, flow->una),
 			.name = "no answer"};
 		story_say(ret_entry,
-			"the packets from PSN 0x%06x to 0x%06x have no answer; %u were sent again",
-			flow->una, (flow->next - 1) & U24_MASK, flow->again_count);
+			"no answer from PSN 0x%06x to 0x%06x; the requester sent %u packet%s again",
+			flow->una, (flow->next - 1) & U24_MASK, flow->again_count,
+			flow->again_count == 1 ? "" : "s");
 		story_reason(ret_entry,
 			flow->answer == STORY_RNR ? REASON_RNR_RETRY_EXCEEDED
 						  : REASON_RETRY_EXCEEDED);

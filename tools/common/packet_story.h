@@ -8,7 +8,8 @@
  *
  * The caller passes the frames in their order. The story knows RoCEv2 (also the messages of the
  * connection manager), and of iWARP the opening of a connection, the first segment of each TCP
- * packet, and Terminate messages. It keeps a few bytes for each packet. Frames are hostile input.
+ * packet, and Terminate messages. Frames are hostile input: the story keeps a few bytes for each of
+ * the last 2^16 PSNs of a flow.
  */
 
 #include <stdbool.h>

@@ -14,6 +14,7 @@ enum {
 	STORY_REQUESTS = 64,
 	STORY_STREAMS_MAX = 1024,
 	STORY_AGAIN_BYTES = 96,
+	STORY_FRAMES_MAX = 1 << 16, /* the PSNs of a flow of which the story knows the frames */
 };
 
 /* A request that names memory. */
@@ -35,7 +36,7 @@ struct story_flow {
 	uint32_t answered_frame; /* of responses: what the last one answers */
 	/* --- as the direction of requests --- */
 	bool has_requests;
-	uint32_t base; /* the first PSN that was seen */
+	uint32_t base; /* the first PSN of `frames` */
 	uint32_t next; /* the PSN behind the newest request */
 	uint32_t una; /* the oldest PSN without an answer */
 	uint32_t frame_room; /* a power of two */

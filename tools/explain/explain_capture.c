@@ -210,7 +210,8 @@ static void summary_print(const struct explained_capture *capture)
 {
 	bool has_trouble = false;
 
-	printf("%llu packets", (unsigned long long)capture->packets);
+	printf("%llu packet%s", (unsigned long long)capture->packets,
+		capture->packets == 1 ? "" : "s");
 	for (uint32_t kind = STORY_AGAIN; kind < KIND_COUNT; kind++) {
 		if (!capture->counts[kind])
 			continue;
