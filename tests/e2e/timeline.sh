@@ -48,6 +48,9 @@ for refused in bad-write-key:REGION_KEY out-of-range:REGION_BOUNDS rnr:NO_RECEIV
 	"$urnic" explain "$data/roce-${refused%:*}.pcap" | grep -q "^ *${refused#*:}: " ||
 		fail "${refused%:*} does not name ${refused#*:}"
 done
+cp "$data/roce-rnr.pcap" "$scratch/é<b>.pcap"
+"$urnic" timeline "$scratch/é<b>.pcap" >"$scratch/name.html" || fail 'no page of a file with such a name'
+grep -qF '/é\u003cb>.pcap"}' "$scratch/name.html" || fail "the title: $(grep '"title":' "$scratch/name.html")"
 "$urnic" explain "$data/iwarp-bad-write-key.pcap" | grep -q '^ *REGION_KEY: ' ||
 	fail 'a Terminate message names no check'
 

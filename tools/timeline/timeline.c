@@ -66,14 +66,14 @@ struct timeline {
 	uint32_t fault_next;
 };
 
-/* Write a string of JSON that may stand in a script element. */
+/* Write a string of JSON, in UTF-8 as `text`, that may stand in a script element. */
 static void string_write(FILE *file, const char *text)
 {
 	fputc('"', file);
 	for (; *text; text++) {
 		if (*text == '"' || *text == '\\')
 			fprintf(file, "\\%c", *text);
-		else if (*text < ' ' || *text > '~' || *text == '<')
+		else if ((unsigned char)*text < ' ' || *text == '\x7f' || *text == '<')
 			fprintf(file, "\\u%04x", (unsigned char)*text);
 		else
 			fputc(*text, file);
