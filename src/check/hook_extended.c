@@ -58,10 +58,19 @@ static struct ibv_qp_ex *request_begin(
 
 #define BEGIN(qp, opcode) request_begin(qp, opcode, __builtin_return_address(0))
 
+/*
+ * The functions between ibv_wr_start() and ibv_wr_complete() return nothing, so they cannot refuse
+ * a destroyed or inherited queue pair: the process ends after the report.
+ */
 static void extended_start(struct ibv_qp_ex *qp)
 {
 	struct queue_record *record = record_of(qp);
 
+	if (!record) {
+		object_use(&qp->qp_base, OBJECT_QP, "ibv_wr_start",
+			site_of(__builtin_return_address(0)));
+		exit(CHECK_EXIT_STATUS);
+	}
 	pthread_mutex_lock(&record->sends.lock);
 	record->extended->tail = record->sends.tail;
 	record->extended->is_begun = false;
@@ -270,6 +279,10 @@ static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *at
 	struct cq_record *record = queue_find_cq((struct ibv_cq *)cq);
 	int result;
 
+	if (!record) {
+		object_use(cq, OBJECT_CQ, "ibv_start_poll", site_of(__builtin_return_address(0)));
+		return EINVAL;
+	}
 	record->polls++;
 	result = record->start_poll(cq, attr);
 	if (result == 0)
@@ -280,7 +293,7 @@ static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *at
 static int extended_next_poll(struct ibv_cq_ex *cq)
 {
 	struct cq_record *record = queue_find_cq((struct ibv_cq *)cq);
-	int result = record->next_poll(cq);
+	int result = record ? record->next_poll(cq) : ENOENT;
 
 	if (result == 0)
 		extended_completion(record, cq, __builtin_return_address(0));

@@ -52,6 +52,13 @@ static void memory_give_back(
 	check_depth--;
 }
 
+/* May a region have some byte of a chunk? It may begin anywhere within. */
+static bool chunk_may_have_region(void *chunk)
+{
+	return chunk && check_depth == 0 && region_count() > 0 &&
+		region_may_overlap((uintptr_t)chunk, malloc_usable_size(chunk));
+}
+
 CHECK_EXPORT void free(void *pointer)
 {
 	static void (*real)(void *pointer);
@@ -62,7 +69,7 @@ CHECK_EXPORT void free(void *pointer)
 		keeping < (char *)pointer + malloc_usable_size(pointer)) {
 		keeping = NULL;
 		pointer = chunk_keep(pointer);
-	} else if (pointer && check_depth == 0 && region_may_overlap((uintptr_t)pointer, 1)) {
+	} else if (chunk_may_have_region(pointer)) {
 		memory_give_back(KIND_MEMORY_FREED, (uintptr_t)pointer, malloc_usable_size(pointer),
 			"free()", __builtin_return_address(0));
 	}

@@ -28,13 +28,13 @@ void post_refused(struct queue_record *record, uint32_t site)
 	report_begin(&report, is_unsignaled ? KIND_NEVER_SIGNALED : KIND_NEVER_POLLED);
 	if (is_unsignaled)
 		report_say(&report,
-			"queue pair 0x%x has %lu requests that are not complete; without "
+			"queue pair 0x%x has no room, and its incomplete requests are %lu; without "
 			"IBV_SEND_SIGNALED at one of them, their room never becomes free",
 			record->qp_num, (unsigned long)pending);
 	else
 		report_say(&report,
-			"queue pair 0x%x has %lu requests, and room becomes free when their "
-			"completions are polled",
+			"queue pair 0x%x has no room, and its incomplete requests are %lu; room "
+			"becomes free when the program polls their completions",
 			record->qp_num, (unsigned long)pending);
 	report_site(&report, "posted at", site);
 	report_site(&report, "queue pair made at", record->known->site_made);
@@ -134,7 +134,7 @@ void cq_overrun_report(const struct ibv_cq *cq, uint32_t site)
 	struct report report;
 
 	report_begin(&report, KIND_QUEUE_OVERRUN);
-	report_say(&report, "the completion queue has room for %d completions", cq->cqe);
+	report_say(&report, "the completion queue, of size %d, had no room", cq->cqe);
 	report_site(&report, "noticed at", site);
 	if (object)
 		report_site(&report, "made at", object->site_made);

@@ -31,6 +31,7 @@ static pthread_mutex_t protect_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct table pages; /* by address */
 static bool is_started, is_inherited;
 static struct sigaction program_action; /* for SIGSEGV */
+static __typeof__(&sigaction) real_sigaction;
 
 /* --- pages ----------------------------------------------------------------------------------- */
 
@@ -200,8 +201,8 @@ static void fault_pass(int number, siginfo_t *info, void *context)
 		program_action.sa_sigaction(number, info, context);
 	else if (program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN)
 		program_action.sa_handler(number);
-	else
-		signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
+	else /* the instruction runs again, and ends the process */
+		real_sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 }
 
 static void access_report(
@@ -265,11 +266,11 @@ void protect_start(void)
 		.sa_sigaction = fault_handle,
 		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER,
 	};
-	__typeof__(&sigaction) real = (__typeof__(real))check_next("sigaction");
 
+	real_sigaction = (__typeof__(real_sigaction))check_next("sigaction");
 	if (sysconf(_SC_PAGESIZE) != PAGE_BYTES)
 		return;
-	is_started = real(SIGSEGV, &action, &program_action) == 0;
+	is_started = real_sigaction(SIGSEGV, &action, &program_action) == 0;
 }
 
 /* --- the program's own use of signals -------------------------------------------------------- */
@@ -293,7 +294,7 @@ CHECK_EXPORT sighandler_t signal(int number, sighandler_t handler)
 	CHECK_REAL(signal);
 	sighandler_t kept = program_action.sa_handler;
 
-	if (number != SIGSEGV || !is_started || handler == SIG_DFL)
+	if (number != SIGSEGV || !is_started)
 		return real(number, handler);
 	program_action = (struct sigaction){.sa_handler = handler};
 	return kept;

@@ -171,11 +171,33 @@ uint32_t report_count(void)
 	return shown_count;
 }
 
-/* Read lines `KIND:TEXT`; empty lines and those that begin with # have no meaning. */
+static bool kind_is_known(const char *name)
+{
+	for (int i = 0; i < KIND_COUNT; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return true;
+	return strcmp(name, "*") == 0;
+}
+
+/* Read a line `KIND:TEXT`. Returns false if it is none, or a word is too long. */
+static bool suppression_read(char *line, struct suppression *suppression)
+{
+	size_t length = strlen(line);
+
+	while (length > 0 && strchr(" \t\r\n", line[length - 1]))
+		line[--length] = '\0';
+	return length < WORD_BYTES &&
+		sscanf(line, " %255[^: \t] : %255[^\n]", suppression->kind, suppression->text) ==
+		2 &&
+		kind_is_known(suppression->kind);
+}
+
+/* Empty lines and those that begin with # have no meaning; others that are wrong are told. */
 static void suppressions_read(const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char line[2 * WORD_BYTES];
+	uint32_t number = 0;
 
 	if (!file) {
 		fprintf(stderr, "urnic check: %s: %m\n", path);
@@ -184,12 +206,18 @@ static void suppressions_read(const char *path)
 	suppressions = calloc(SUPPRESSION_COUNT_MAX, sizeof(*suppressions));
 	while (suppressions && suppression_count < SUPPRESSION_COUNT_MAX &&
 		fgets(line, sizeof(line), file)) {
-		struct suppression *next = &suppressions[suppression_count];
-
-		if (line[0] != '#' &&
-			sscanf(line, " %255[^: \n] : %255[^\n]", next->kind, next->text) == 2)
+		number++;
+		if (line[strspn(line, " \t\r\n")] == '\0' || line[0] == '#')
+			continue;
+		if (suppression_read(line, &suppressions[suppression_count]))
 			suppression_count++;
+		else
+			fprintf(stderr, "urnic check: %s:%u: no line KIND:TEXT with a known kind\n",
+				path, number);
 	}
+	if (suppression_count == SUPPRESSION_COUNT_MAX)
+		fprintf(stderr, "urnic check: %s:%u: no more than %d lines are read\n", path,
+			number, SUPPRESSION_COUNT_MAX);
 	fclose(file);
 }
 
@@ -211,11 +239,21 @@ void report_start(const char *path, const char *suppressions_path)
 		sarif_begin(report_fd);
 }
 
+void report_inherit(void)
+{
+	pthread_mutex_init(&report_lock, NULL);
+	shown_count = 0;
+	suppressed_count = 0;
+	if (is_sarif)
+		report_fd = STDERR_FILENO;
+	is_sarif = false;
+}
+
 void report_finish(void)
 {
 	if (is_sarif)
 		sarif_finish(report_fd);
 	if (shown_count > 0 || suppressed_count > 0)
-		dprintf(STDERR_FILENO, "urnic check[%d]: %u reports, %u suppressed\n",
-			(int)getpid(), shown_count, suppressed_count);
+		dprintf(STDERR_FILENO, "urnic check[%d]: %u report%s, %u suppressed\n",
+			(int)getpid(), shown_count, shown_count == 1 ? "" : "s", suppressed_count);
 }

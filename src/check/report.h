@@ -47,6 +47,12 @@ uint32_t report_count(void);
 /* Set where reports go (NULL: standard error), and read a file of suppressions (NULL: none). */
 void report_start(const char *path, const char *suppressions);
 
+/*
+ * The process is a forked child, with no report so far. A SARIF file stays its parent's, so the
+ * child's reports go to standard error.
+ */
+void report_inherit(void);
+
 /* Write what is to be written at exit: the summary, or the end of the SARIF file. */
 void report_finish(void);
 

@@ -24,12 +24,16 @@ static _Atomic uint64_t target_count;
 
 bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t entries)
 {
+	pthread_mutexattr_t recursive;
 	uint32_t size = 4;
 
 	while (size < depth)
 		size *= 2;
 	*queue = (struct request_queue){.size = size, .buffers_each = entries ? entries : 1};
-	pthread_mutex_init(&queue->lock, NULL);
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&queue->lock, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	queue->requests = calloc(size, sizeof(*queue->requests));
 	queue->buffers = calloc((size_t)size * queue->buffers_each, sizeof(*queue->buffers));
 	return queue->requests && queue->buffers;
@@ -165,8 +169,9 @@ static const char *opcode_name(enum ibv_wr_opcode opcode)
 	case IBV_WR_RDMA_READ:
 		return "READ";
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return "CmpSwap";
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return "atomic";
+		return "FetchAdd";
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
 	case IBV_WR_SEND_WITH_INV:

@@ -8,12 +8,13 @@
  * found by wr_id.
  *
  * The memory that a SEND, WRITE or tag message reads has a digest of its bytes at the post. If the
- * digest differs at the completion, somebody wrote there. That is a mistake of the program unless a
- * receive request, READ or atomic of the program had the same memory as its target meanwhile; a
- * list of the last targets tells.
+ * digest differs at the completion, the memory was written meanwhile. That is a mistake of the
+ * program unless a receive request, READ or atomic of the program had the same memory as its
+ * target; a list of the last targets tells.
  *
- * The lock of a queue is taken for a post and for a completion. Nobody holds two of them, but for a
- * search of all queues.
+ * A thread locks a queue for a post and for a completion, and a search of all queues locks one
+ * after the other. The lock is recursive: between ibv_wr_start() and ibv_wr_complete() the thread
+ * has it, and may poll, or free memory, which makes a search.
  */
 #ifndef URNIC_CHECK_REQUEST_H
 #define URNIC_CHECK_REQUEST_H

@@ -116,7 +116,7 @@ bool site_has_library(uint32_t number)
 {
 	const struct site *site = sites[number];
 
-	for (uint32_t i = 0; i < site->count; i++)
+	for (uint32_t i = 0; site && i < site->count; i++)
 		if (address_is_library(site->addresses[i]))
 			return true;
 	return false;

@@ -73,7 +73,7 @@ static void leaks_report(void)
 		struct report report;
 
 		report_begin(&report, KIND_OBJECT_LEAKED);
-		report_say(&report, "a %s exists at exit", object_kind_name(object->kind));
+		report_say(&report, "this %s exists at exit", object_kind_name(object->kind));
 		report_site(&report, "made at", object->site_made);
 		report_end(&report);
 	}
@@ -95,6 +95,14 @@ static void errors_report(void)
 		report_site(&report, "made at", record->known->site_made);
 		report_end(&report);
 	}
+}
+
+/* Only the thread that called fork() is in the child, so no lock is in use. */
+static void child_begin(void)
+{
+	pthread_mutex_init(&check_lock, NULL);
+	objects_inherit();
+	report_inherit();
 }
 
 static void check_finish(int status, void *unused)
@@ -119,6 +127,6 @@ __attribute__((constructor)) static void check_start(void)
 	report_start(secure_getenv("URNIC_CHECK_REPORT"), secure_getenv("URNIC_CHECK_SUPPRESS"));
 	if (check_is_full)
 		protect_start();
-	pthread_atfork(NULL, NULL, objects_inherit);
+	pthread_atfork(NULL, NULL, child_begin);
 	on_exit(check_finish, NULL);
 }

@@ -57,6 +57,16 @@ on a "$urnic" run --no-view --check --report "$scratch/report.sarif" \
 	assert freed[0]["locations"] and {"memory-freed"} <= {
 		rule["id"] for rule in run["tool"]["driver"]["rules"]}
 EOF
+# A forked child leaves its parent's SARIF file alone.
+on a "$urnic" run --no-view --check --report "$scratch/report.sarif" "$mistake" child_posts \
+	>"$scratch/log" 2>&1
+/usr/bin/python3 -m json.tool "$scratch/report.sarif" >/dev/null ||
+	fail "SARIF of a parent: $(cat "$scratch/report.sarif")"
+grep -q ': object-inherited: ' "$scratch/log" || fail "the child's report: $(cat "$scratch/log")"
+printf 'memory-freed\nmemory-fried:x\n' >"$scratch/supp"
+on a "$urnic" run --no-view --check --suppress "$scratch/supp" /bin/true >"$scratch/log" 2>&1
+[ "$(grep -c 'supp:[12]: no line KIND:TEXT with a known kind$' "$scratch/log")" -ge 2 ] ||
+	fail "wrong suppressions: $(cat "$scratch/log")"
 printf '# a comment\n\nmemory-freed:mistakes_order.c\nobject-leaked:*\n' >"$scratch/supp"
 on a "$urnic" run --no-view --check --suppress "$scratch/supp" "$mistake" \
 	source_freed_before_completion >"$scratch/log" 2>&1 ||

@@ -103,6 +103,7 @@ void mistake_receive_buffer_read(struct mistake *m)
 {
 	volatile char *memory = m->target_memory;
 
+	signal(SIGSEGV, SIG_DFL); /* as a program without a handler of its own may do */
 	memory[REGION_BYTES - 1] = 0;
 	receive_page(m);
 	MUST(memory[REGION_BYTES - 1] == 0); /* wrong: receive_buffer_read */
@@ -163,6 +164,19 @@ void mistake_receive_buffer_freed(struct mistake *m)
 	mistake_connect(m);
 	MUST(!mistake_receive(m, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey)));
 	free(m->memory); /* wrong: receive_buffer_freed */
+}
+
+/* The only region begins within a chunk of the heap. */
+void mistake_chunk_around_a_region_freed(struct mistake *m)
+{
+	struct ibv_mr *own;
+	char *chunk = malloc(2 * REGION_BYTES);
+
+	m->memory = chunk + MESSAGE_BYTES;
+	own = mistake_register(m, m->memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+	mistake_connect(m);
+	MUST(!mistake_receive(m, mistake_entry(m->memory, MESSAGE_BYTES, own->lkey)));
+	free(chunk); /* wrong: chunk_around_a_region_freed */
 }
 
 static char *memory_map(void)
@@ -325,6 +339,34 @@ void mistake_polls_after_destruction(struct mistake *m)
 
 	MUST(cq && !ibv_destroy_cq(cq));
 	MUST(ibv_poll_cq(cq, 1, &wc) < 0); /* wrong: polls_after_destruction */
+}
+
+void mistake_posts_extended_after_destruction(struct mistake *m)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = m->cq,
+		.recv_cq = m->cq,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = m->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(m->context, &attr);
+	struct ibv_qp_ex *extended = qp ? ibv_qp_to_qp_ex(qp) : NULL;
+
+	MUST(extended && !ibv_destroy_qp(qp));
+	ibv_wr_start(extended); /* wrong: posts_extended_after_destruction */
+}
+
+void mistake_polls_extended_after_destruction(struct mistake *m)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(m->context, &attr);
+
+	MUST(cq && !ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
+	MUST(ibv_start_poll(cq, &none) != 0); /* wrong: polls_extended_after_destruction */
 }
 
 void mistake_changed_after_destruction(struct mistake *m)

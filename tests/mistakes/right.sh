@@ -16,7 +16,7 @@ count=0
 
 # quiet ARGUMENTS...: the outputs of the last pair have no report.
 quiet() {
-	! grep -qE 'urnic check.*: ([1-9][0-9]* reports|[a-z-]+: )' "$scratch/server" "$scratch/client" ||
+	! grep -qE 'urnic check.*: ([1-9][0-9]* reports?|[a-z-]+: )' "$scratch/server" "$scratch/client" ||
 		fail "--check=$mode reports: $*: $(grep -h -A 14 'urnic check' "$scratch/server" "$scratch/client" | head -n 60)"
 	count=$((count + 1))
 }

@@ -361,6 +361,18 @@ static void memory_in_use_is_reported_until_the_completion(void **state)
 	assert_int_equal(counts[KIND_MEMORY_FREED], 1);
 }
 
+/* Between ibv_wr_start() and ibv_wr_complete() the thread has the queue's lock. */
+static void memory_may_be_freed_while_a_request_is_built(void **state)
+{
+	struct queue_record *record = queue_of(&qp);
+
+	(void)state;
+	pthread_mutex_lock(&record->sends.lock);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	pthread_mutex_unlock(&record->sends.lock);
+	assert_int_equal(reports(), 0);
+}
+
 static void shared_receives_with_one_number_are_not_told_apart(void **state)
 {
 	struct ibv_sge entry = entry_of(0, 64);
@@ -447,6 +459,7 @@ int main(void)
 		cmocka_unit_test_setup(full_check_looks_at_each_byte, set_up),
 		cmocka_unit_test_setup(refused_request_is_not_in_use, set_up),
 		cmocka_unit_test_setup(memory_in_use_is_reported_until_the_completion, set_up),
+		cmocka_unit_test_setup(memory_may_be_freed_while_a_request_is_built, set_up),
 		cmocka_unit_test_setup(shared_receives_with_one_number_are_not_told_apart, set_up),
 		cmocka_unit_test_setup(entry_outside_of_its_region_is_reported, set_up),
 		cmocka_unit_test_setup(full_queue_without_a_signal_is_reported, set_up),
