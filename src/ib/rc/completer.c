@@ -65,8 +65,9 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Responses before `end` are missing, as `packet` shows. Request them again: selectively if the
- * peer can, and `is_complete`, that is if nothing else has to come again.
+ * `packet` shows that responses before `end` are missing: request them again. `is_complete` says
+ * that the peer has sent all other packets, so that selective repeat is enough, if the peer knows
+ * it.
  */
 static void responses_missing(struct rc_qp *rc, const struct packet *packet, struct psn end,
 	bool is_complete, uint64_t now_ns)
@@ -273,8 +274,8 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 }
 
 /*
- * An earlier response is missing: place this one already, if it is one of a READ. Returns whether
- * it is placed. The other responses come again in their turn, and so does one with a fault.
+ * An earlier response is missing: place this one now, if it is one of a READ. Returns whether it is
+ * placed. The requester requests other responses again, and a response with a fault, too.
  */
 static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
 {
@@ -296,8 +297,8 @@ static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * The response at una was missing, and has come: pass over the responses after it that were placed
- * before. They acknowledge the requests between them.
+ * The missing response at una has arrived: advance una past the responses that were placed early.
+ * They acknowledge the requests between them.
  */
 static void placed_pass(struct rc_qp *rc, uint64_t now_ns)
 {

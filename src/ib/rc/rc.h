@@ -364,8 +364,8 @@ bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *p
 void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
 /*
- * All requests before `end` were executed, and all their responses were sent, as an answer with the
- * PSN `newest` shows. Request those responses again that are neither placed nor acknowledged.
+ * An answer with the PSN `newest` shows that the peer has executed all requests before `end`, and
+ * has sent all their responses. Request again those that are neither placed nor acknowledged.
  */
 void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns);
 

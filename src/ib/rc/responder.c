@@ -319,8 +319,8 @@ static enum refusal request_execute(
 }
 
 /*
- * Queue the responses from `start` up to `stop` again. An answer that is still pending has more
- * that the peer misses, so the new answer spans both.
+ * Queue the responses from `start` up to `stop` again. The peer also lacks those of a pending
+ * answer, so the new answer spans both.
  */
 static void part_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
@@ -411,7 +411,7 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 		rc_response_queue_ack(rc);
 }
 
-/* Has the peer to repeat the expected request, and all after it, because of an RNR NAK? */
+/* Must the peer repeat the expected request and all after it, because of an RNR NAK? */
 static bool is_awaiting_receive(const struct rc_responder *responder)
 {
 	return responder->is_waiting && responder->nak.kind == AETH_RNR_NAK;
@@ -450,8 +450,8 @@ static bool request_take(struct rc_qp *rc, const struct packet *packet, uint64_t
 }
 
 /*
- * If a packet is still missing, say so again: the NAK may have been lost, or the packet that the
- * peer has sent again.
+ * If a packet is still missing, send the NAK again: the network may have lost the first NAK, or the
+ * repeated packet.
  */
 static void early_report(struct rc_qp *rc)
 {
@@ -462,8 +462,8 @@ static void early_report(struct rc_qp *rc)
 }
 
 /*
- * Execute the early packets whose turn it is. rc_responder_receive() also calls this function for
- * each of these, which then does nothing.
+ * Execute the early packets whose turn it is. rc_responder_receive() calls this function again for
+ * each of them; that inner call does nothing.
  */
 static void early_execute(struct rc_qp *rc, uint64_t now_ns)
 {

@@ -148,8 +148,8 @@ const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn)
 }
 
 /*
- * The packets before `end` that need no response, because the peer has acknowledged these, and the
- * placed responses.
+ * The packets before `end` that the requester need not request again: those without a response,
+ * which the peer has acknowledged, and those whose response is placed.
  */
 static struct selective_map map_of_responses(const struct rc_qp *rc, struct psn end)
 {

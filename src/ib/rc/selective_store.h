@@ -9,7 +9,7 @@
  * arrived then. So selective repeat changes neither the order of execution nor a check.
  *
  * A lane has one store, for all its queue pairs. SELECTIVE_STORE_PACKETS bounds it, about 2 MiB; an
- * entry that was never used takes no memory of the machine. A packet for which the store has no
+ * entry that was never used has no pages. A packet for which the store has no
  * room is dropped, and the peer sends it again. A queue pair stores at most the packets that a map
  * covers (wire/selective.h), in a queue of its own in the order of their PSNs.
  *
