@@ -149,7 +149,7 @@ static uint64_t moved_ps(const struct search *search, uint32_t port, uint32_t la
 		: search->fabric->ports[port].priority[lane].queue_changed_ps;
 }
 
-/* Follow the dead queues until the way comes back to one of them. */
+/* Walk along the dead queues until one of them comes again. */
 static void cycle_note(
 	const struct search *search, uint32_t port, uint32_t lane, struct deadlock *deadlock)
 {
@@ -157,7 +157,7 @@ static void cycle_note(
 	uint32_t first_port;
 	uint32_t first_lane;
 
-	/* After as many steps as there are queues the way is in its cycle. */
+	/* After as many steps as there are queues, the walk is within its cycle. */
 	while (steps-- && next_find(search, port, lane, true, &port, &lane))
 		;
 	*deadlock = (struct deadlock){.priority = lane};

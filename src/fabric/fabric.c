@@ -294,8 +294,8 @@ static void event_execute(struct fabric *fabric, uint64_t what)
 }
 
 /*
- * The events that are next touch ports, and frames on their cables, that have left the caches
- * since. To fetch them now takes no time then.
+ * The next events touch ports, and frames on their cables, that have left the caches. Prefetch
+ * them, so that those events need not wait for memory.
  */
 static void events_prefetch(const struct fabric *fabric)
 {

@@ -51,7 +51,7 @@ struct fabric_packet {
 	uint8_t data[];
 };
 
-/* Each hop touches the struct of a packet that nobody has touched for long: it is a cache line. */
+/* At each hop the packet has left the caches, so its struct is one cache line. */
 _Static_assert(sizeof(struct fabric_packet) == 64, "a packet without its data is a cache line");
 
 /* Does it belong to the link, and not to a host: a PFC frame, or a flow control packet? */

@@ -139,7 +139,7 @@ static uint64_t back_bytes(const struct sources *sources, uint64_t expected_byte
 	return expected_bytes;
 }
 
-/* A frame behind a gap: ask for what is missing, once until it comes or the time is over. */
+/* A frame behind a gap: send one NAK for the missing one, and the next after the timeout. */
 static void gap_receive(struct source_host *host, uint32_t number, uint64_t now_ps)
 {
 	struct flow_recovery *all = host->sources->recovery;
@@ -249,7 +249,7 @@ static void flow_send(
 		flow_end(host, place, now_ps);
 }
 
-/* A flow with recovery whose time has come again: is it done, or does it go back? */
+/* May the flow send a frame? One with recovery that has sent all goes back, unless it is done. */
 static bool flow_has_frame(struct source_host *host, uint32_t place)
 {
 	struct sources *sources = host->sources;

@@ -6,8 +6,8 @@
  *
  * With recovery a receiver takes frames in their order only. It answers the first one behind a gap
  * by a NAK, and the sender goes back: to the frame that is missing (go-back-N), or to the first one
- * of its message, as early adapters did (go-back-0). A sender that has sent all looks after its
- * timeout what is missing. Acknowledgements cost nothing here; NAKs are frames, and may be lost.
+ * of its message, as early adapters did (go-back-0). After its timeout, a sender that has sent all
+ * goes back to what is missing. Acknowledgements take no frames; NAKs are frames, and may be lost.
  *
  * With congestion control, receivers answer marks by congestion notifications (CNPs), and senders
  * obey them (congestion/cc_flow.h). CNPs have a priority of their own, and a host sends them before

@@ -27,7 +27,7 @@ enum {
 	FABRIC_DSCP_COUNT = 64,
 };
 
-/* The DSCP that stands for a priority, if nobody says otherwise: its class selector. */
+/* The DSCP of a priority, unless the scenario names another one: its class selector. */
 #define FABRIC_DSCP_OF(priority) ((uint8_t)((priority) << 3))
 
 /* The time that `bytes` (up to 2^40) take on a link; a fraction of a picosecond counts as one. */

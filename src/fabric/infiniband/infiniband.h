@@ -4,7 +4,7 @@
  *
  * infiniband_init() turns a network that is built into a subnet: hosts get LIDs, switches their
  * forwarding tables, ports their virtual lanes. From then on ports send by credits (credit.h) and
- * VL arbitration (arbitration.h); nothing is paused, and nothing is dropped for lack of room but
+ * VL arbitration (arbitration.h). No port pauses another one. For lack of room a port drops only
  * management packets, which have no credits.
  *
  * A packet's priority is its service level. Each port that sends it maps that to a virtual lane, by

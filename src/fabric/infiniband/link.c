@@ -23,7 +23,7 @@ static void head_change(struct fabric *fabric, uint32_t number, uint32_t vl)
 	infiniband_lifetime_set(fabric, number);
 }
 
-/* Reports count queues by priority. */
+/* Count the bytes of queues by priority, for reports. */
 static void queue_note(
 	struct fabric *fabric, uint32_t number, const struct fabric_packet *packet, bool is_added)
 {
@@ -71,7 +71,7 @@ struct fabric_packet *infiniband_pop(struct fabric *fabric, uint32_t number, uin
 
 /* --- sending --- */
 
-/* The priorities of a host whose lane has a packet ready already, and those without a lane. */
+/* The priorities that need no further packet of the host: their lane has one, or they have none. */
 static uint8_t priorities_ready(const struct fabric *fabric, uint32_t number)
 {
 	const struct infiniband_port *port = infiniband_port_of(fabric, number);
@@ -125,7 +125,7 @@ static uint16_t lanes_ready(struct fabric *fabric, uint32_t number)
 	return ready;
 }
 
-/* The flow control packet of the lane that is first in the list of those to tell. */
+/* The flow control packet of the lowest lane whose credits are pending. */
 static struct fabric_packet *link_packet_make(struct fabric *fabric, uint32_t number)
 {
 	struct infiniband_port *port = infiniband_port_of(fabric, number);
@@ -198,7 +198,7 @@ void infiniband_flow_control(struct fabric *fabric, uint32_t number)
 	port_kick(fabric, number);
 }
 
-/* The peer tells its credits. What it has sent and did not arrive here, the link has lost. */
+/* The peer tells its credits. The link has lost all that the peer has sent and is not here. */
 void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct infiniband_vl *of = &infiniband_port_of(fabric, number)->vls[packet->vl];

@@ -106,13 +106,13 @@ static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 	}
 }
 
-/* Is it left: does it wait for some queue that is left? */
+/* Does the queue wait for one that is not removed? */
 static bool is_left(const struct search *search, uint32_t queue)
 {
 	return search->waits[queue];
 }
 
-/* Count for how many queues that are left each one waits. Returns whether any has changed. */
+/* Count again for how many remaining queues each one waits. Returns whether a count has changed. */
 static bool waits_reduce(struct search *search)
 {
 	bool has_changed = false;
@@ -148,7 +148,7 @@ static bool loop_note(const struct search *search, struct deadlock *loop)
 		at++;
 	if (at == search->queue_count)
 		return false;
-	/* After as many steps as there are queues the way is in its loop. */
+	/* After as many steps as there are queues, the walk is within its loop. */
 	for (uint32_t i = 0; i < search->queue_count; i++)
 		at = next_left(search, at);
 	*loop = (struct deadlock){.priority = at % IB_VL_COUNT};

@@ -128,7 +128,7 @@ static bool ranks_find(struct routing *routing)
 
 /* --- paths --- */
 
-/* The shortest ways of switches that have to go up first; those above have theirs already. */
+/* The shortest paths that go up first. Switches above have theirs already, by the order. */
 static void climbs_find(struct routing *routing)
 {
 	const struct fabric *fabric = routing->fabric;
