@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The checker of `urnic run --check`: a library that the loader puts before libibverbs.so.1, and
- * that watches how a program uses verbs.
+ * The checker of `urnic run --check`: a library that the loader puts before libibverbs.so.1. It
+ * watches how a program uses verbs.
  *
  * It defines the calls of libibverbs that make and destroy objects, and passes them on. Posting
  * and polling are inline functions of the public header, which call through the table of a context;
@@ -33,7 +33,7 @@
 
 #define CHECK_EXPORT __attribute__((visibility("default")))
 
-/* The exit status of a program that was reported, as of other sanitizers. */
+/* The exit status of a program with reports, as with other sanitizers. */
 enum { CHECK_EXIT_STATUS = 66 };
 
 extern pthread_mutex_t check_lock;

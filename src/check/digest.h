@@ -28,7 +28,7 @@ bool digest_add_bytes(
 
 /*
  * Add the memory of an entry, which lies within its region, to a digest. Returns false if the
- * memory is not mapped; only for a suspect region this is found out without a fault.
+ * region is suspect and the memory is not mapped. Otherwise such memory causes a fault.
  */
 static inline bool digest_add(
 	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t bytes)

@@ -63,8 +63,8 @@ CHECK_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 }
 
 /*
- * Destroy an object by `real`, whose memory stays for a while, so that a later use is recognized.
- * Does not call the library for an object that is destroyed already.
+ * Destroy an object by `real`. The object's memory stays for a while, so that the checker
+ * recognizes a later use. For an object that is destroyed already, the library is not called.
  */
 #define DESTROY(kind, call, object)                         \
 	do {                                                \

@@ -159,7 +159,7 @@ static void extended_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 	BEGIN(qp, IBV_WR_SEND_WITH_INV)->wr_send_inv(qp, rkey);
 }
 
-/* The header and the entries of this one are not watched. */
+/* The checker does not watch the header and the entries of a TSO request. */
 static void extended_send_tso(struct ibv_qp_ex *qp, void *header, uint16_t bytes, uint16_t mss)
 {
 	BEGIN(qp, IBV_WR_TSO)->wr_send_tso(qp, header, bytes, mss);

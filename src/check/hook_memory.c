@@ -2,8 +2,8 @@
 /*
  * free() and munmap(): does the program give memory back that a request still uses?
  *
- * The memory of a destroyed object is not freed at once. So a use of the object finds what was
- * there, and the checker can say that the object is destroyed.
+ * The checker frees the memory of a destroyed object later. So a use of the object finds its last
+ * contents, and the checker can say that the object is destroyed.
  */
 #include <malloc.h>
 #include <stdlib.h>
