@@ -54,7 +54,7 @@ struct record_piece {
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
-/* For how many bytes the ring has room, the header of each record included. For the writer. */
+/* How many bytes the ring has room for, the header of each record included. For the writer. */
 uint64_t record_ring_room(const struct record_ring *ring);
 
 /*

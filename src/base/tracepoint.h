@@ -6,7 +6,7 @@
  * Static tracepoints (USDT), for perf and bpftrace: a function trace_<name>() for each row of
  * tracepoint.def.
  *
- * While nobody traces, a tracepoint is a nop, and a note in the library says where it is. A tracer
+ * Without a tracer a tracepoint is a nop, and a note in the library says where it is. A tracer
  * replaces the nop by a breakpoint. Built without <sys/sdt.h>, the functions do nothing.
  *
  * Any thread may call the functions, also with locks held.

@@ -12,7 +12,7 @@ static_assert(
 
 const struct capture_public capture_nowhere;
 
-/* The ticks between two readings that are far enough from each other give the rate. */
+/* Two readings of the clock give the rate of ticks, if the time between them is in this range. */
 #define RATE_NS_MIN 100000u
 #define RATE_NS_MAX 1000000000u
 
@@ -54,7 +54,7 @@ uint64_t capture_now_ns(struct capture *capture)
 	return clock->last_ns;
 }
 
-/* Look once a second whether the capturing process still exists. */
+/* Once a second, check whether the capturing process still exists. */
 static void reader_look(struct capture *capture, uint64_t now_ns)
 {
 	if (!capture->looked_ns) {

@@ -28,7 +28,7 @@
 /* A value of snap_bytes: no payload. */
 #define CAPTURE_HEADERS 0u
 
-/* For so long after a reading of the clock, ticks tell the time. */
+/* The lane derives the time from ticks for so long after it has read the clock. */
 #define CAPTURE_TICKS_NS 20000u
 
 /* The state of captures, in NIC memory. All lanes of a process share it. */
@@ -54,14 +54,14 @@ struct capture_owner {
 };
 
 /*
- * The time between two readings of the clock, by ticks. A reading takes as long as the request
- * itself.
+ * The time between two readings of the clock, by ticks: to read the clock takes as long as the
+ * request itself.
  */
 struct capture_clock {
 	uint64_t read_ns; /* the last reading; 0: none */
 	uint64_t read_ticks;
-	uint64_t last_ns; /* the last time that was told */
-	uint64_t ticks_max; /* for so many ticks after a reading, ticks tell the time */
+	uint64_t last_ns; /* the last result of capture_now_ns() */
+	uint64_t ticks_max; /* so many ticks after a reading, the lane reads the clock again */
 	uint64_t ns_per_tick; /* times 2^32 */
 };
 

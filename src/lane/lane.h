@@ -73,7 +73,7 @@ struct cqe;
 struct packet;
 struct packet_origin;
 
-/* In what a lane's link layer differs; one constant object for each link layer. */
+/* The differences between link layers; one constant object for each of them. */
 struct lane_link {
 	uint32_t port_count; /* of the device */
 	uint32_t pkey_count; /* the most entries of a port's table of P_Keys */

@@ -201,7 +201,7 @@ static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
 	answer_show(local, OPCODE_RC_READ_RESPONSE_ONLY, 0, wqe, psn);
 }
 
-/* If the ring has no room, drop all packets of the request. Their PSNs count. */
+/* If the ring has no room, drop all packets of the request, and advance by their PSNs. */
 static bool request_drop(struct local_qp *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;
