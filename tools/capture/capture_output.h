@@ -57,7 +57,7 @@ struct capture_output {
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;
-	/* The comment of the last packet, and what it is about. The next often has the same. */
+	/* The last packet's comment, process and queue pair; the next packet often has the same. */
 	int comment_pid;
 	uint32_t comment_qpn;
 	char comment[CAPTURE_NOTE_BYTES];

@@ -6,8 +6,8 @@
  * A writer of captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte
  * order.
  *
- * The packets of an interface are IP packets without a link layer, Ethernet frames without FCS,
- * ERF records, which are how Wireshark takes InfiniBand packets, or lines of text (USER0).
+ * The packets of an interface are IP packets without a link layer, Ethernet frames without FCS, ERF
+ * records (the form in which Wireshark reads InfiniBand packets), or lines of text (USER0).
  * The caller describes each interface before its first packet. Interfaces are numbered from 0 in
  * the order of pcapng_interface(). Errors are those of the stream (ferror()).
  */

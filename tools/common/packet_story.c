@@ -61,7 +61,7 @@ static struct story_flow *flow_find(struct story *story, const struct story_entr
 		flow = story->flows[i];
 		if (flow->qpn == entry->qpn && gid_is_equal(&flow->source, &entry->source) &&
 			gid_is_equal(&flow->destination, &entry->destination)) {
-			/* Packets come in rows, so the next search ends sooner. */
+			/* The next packet is often of the same flow: move it towards the front. */
 			story->flows[i] = story->flows[i / 2];
 			story->flows[i / 2] = flow;
 			return flow;
@@ -217,7 +217,7 @@ static void again_cause(struct story_flow *flow, const struct story_entry *entry
 		flow->demand = STORY_REQUEST;
 }
 
-/* The packets of a row are sent again for the reason of the first. */
+/* The packets of a series are sent again for the reason of the first. */
 static void again_tell(struct story_flow *flow, uint32_t packets, struct story_entry *entry)
 {
 	entry->kind = STORY_AGAIN;

@@ -50,7 +50,7 @@ struct story_flow {
 	enum story_kind demand;
 	uint32_t demand_psn;
 	uint32_t demand_frame;
-	/* The row of packets that are being sent again: the next PSN, and the text of the first. */
+	/* The requester sends a series of packets again: its next PSN, and the first one's text. */
 	uint32_t again_next;
 	char again_text[STORY_AGAIN_BYTES];
 	uint32_t request_count; /* of `requests`, modulo STORY_REQUESTS */

@@ -80,8 +80,8 @@ static void reasons_print(const struct story_entry *entry)
 }
 
 /*
- * What the process that refused a request has kept of that; NULL: nothing, or it is not a process
- * of this user on this machine.
+ * The failure that the process has kept which refused a request; NULL: none, or the process is not
+ * this user's, or not on this machine.
  */
 static const struct failure *kept_find(const struct explained_capture *capture,
 	const struct story_entry *entry, const struct failure_file **ret_file)
