@@ -8,27 +8,16 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "fabric/infiniband/edges.h"
 #include "fabric/infiniband/internal.h"
-
-#define NO_EDGE UINT32_MAX
-
-/* The port `from` waits for another one, in a layer. */
-struct edge {
-	uint32_t from; /* port * FABRIC_PRIORITY_COUNT + layer, as the array `first` */
-	uint32_t to; /* port */
-	uint32_t next; /* of the same port and layer; NO_EDGE: the last one */
-};
 
 struct layering {
 	const struct fabric *fabric;
 	uint32_t layer_count;
-	uint32_t *first; /* by port and layer: its newest edge */
 	uint32_t *seen; /* by port: the search that has seen it */
 	uint32_t *stack; /* room for all ports */
 	uint32_t search_number;
-	struct edge *edges;
-	uint32_t edge_count;
-	uint32_t edge_capacity;
+	struct edges edges; /* from port * FABRIC_PRIORITY_COUNT + layer to port */
 	int error;
 };
 
@@ -42,12 +31,12 @@ static bool leads_to(struct layering *layering, uint32_t layer, uint32_t port, u
 	layering->stack[depth++] = port;
 	while (depth) {
 		uint32_t at = layering->stack[--depth];
-		uint32_t edge = layering->first[at * FABRIC_PRIORITY_COUNT + layer];
+		uint32_t edge = layering->edges.first[at * FABRIC_PRIORITY_COUNT + layer];
 
 		if (at == goal)
 			return true;
-		for (; edge != NO_EDGE; edge = layering->edges[edge].next) {
-			uint32_t to = layering->edges[edge].to;
+		for (; edge != NO_EDGE; edge = layering->edges.edges[edge].next) {
+			uint32_t to = layering->edges.edges[edge].to;
 
 			if (layering->seen[to] == layering->search_number)
 				continue;
@@ -58,54 +47,19 @@ static bool leads_to(struct layering *layering, uint32_t layer, uint32_t port, u
 	return false;
 }
 
-static bool edge_exists(const struct layering *layering, uint32_t from, uint32_t to)
-{
-	uint32_t edge = layering->first[from];
-
-	while (edge != NO_EDGE && layering->edges[edge].to != to)
-		edge = layering->edges[edge].next;
-	return edge != NO_EDGE;
-}
-
-static bool edge_room(struct layering *layering)
-{
-	uint32_t capacity = 2 * layering->edge_capacity + 64;
-	struct edge *edges;
-
-	if (layering->edge_count < layering->edge_capacity)
-		return true;
-	edges = (struct edge *)realloc(layering->edges, capacity * sizeof(struct edge));
-	if (!edges) {
-		layering->error = -ENOMEM;
-		return false;
-	}
-	layering->edges = edges;
-	layering->edge_capacity = capacity;
-	return true;
-}
-
 /* Returns false when the edge closes a loop, or without memory. */
 static bool edge_add(struct layering *layering, uint32_t layer, uint32_t port, uint32_t next)
 {
 	uint32_t from = port * FABRIC_PRIORITY_COUNT + layer;
 
-	if (edge_exists(layering, from, next))
+	if (edges_has(&layering->edges, from, next))
 		return true;
-	if (leads_to(layering, layer, next, port) || !edge_room(layering))
+	if (leads_to(layering, layer, next, port))
 		return false;
-	layering->edges[layering->edge_count] = (struct edge){from, next, layering->first[from]};
-	layering->first[from] = layering->edge_count++;
-	return true;
-}
-
-/* Take back all edges but the first `count`. */
-static void edges_remove(struct layering *layering, uint32_t count)
-{
-	while (layering->edge_count > count) {
-		const struct edge *edge = &layering->edges[--layering->edge_count];
-
-		layering->first[edge->from] = edge->next;
-	}
+	if (!edges_add(&layering->edges, from, next))
+		return true;
+	layering->error = -ENOMEM;
+	return false;
 }
 
 static bool path_add(
@@ -133,11 +87,11 @@ static bool path_add(
 static uint32_t pair_layer(struct layering *layering, uint32_t a, uint32_t b)
 {
 	for (uint32_t layer = 0; layer < layering->layer_count; layer++) {
-		uint32_t count = layering->edge_count;
+		uint32_t count = layering->edges.count;
 
 		if (path_add(layering, layer, a, b) && path_add(layering, layer, b, a))
 			return layer;
-		edges_remove(layering, count);
+		edges_remove(&layering->edges, count);
 	}
 	return layering->layer_count;
 }
@@ -146,8 +100,6 @@ static int layers_assign(struct layering *layering, uint8_t *service_levels)
 {
 	uint32_t hosts = layering->fabric->host_count;
 
-	for (uint32_t i = 0; i < layering->fabric->port_count * FABRIC_PRIORITY_COUNT; i++)
-		layering->first[i] = NO_EDGE;
 	for (uint32_t a = 0; a < hosts; a++)
 		for (uint32_t b = a + 1; b < hosts; b++) {
 			uint32_t layer = pair_layer(layering, a, b);
@@ -179,10 +131,11 @@ int infiniband_layers_assign(struct fabric *fabric)
 	if (numbers && service_levels) {
 		layering.seen = numbers;
 		layering.stack = numbers + ports;
-		layering.first = numbers + 2 * ports;
+		edges_init(&layering.edges, numbers + 2 * ports,
+			fabric->port_count * FABRIC_PRIORITY_COUNT);
 		error = layers_assign(&layering, service_levels);
 	}
-	free(layering.edges);
+	edges_done(&layering.edges);
 	free(numbers);
 	return error;
 }

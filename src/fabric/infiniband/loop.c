@@ -6,59 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/infiniband/edges.h"
 #include "fabric/infiniband/internal.h"
-
-#define NO_EDGE UINT32_MAX
-
-/* A queue waits for another one. */
-struct edge {
-	uint32_t to;
-	uint32_t next; /* of the same queue; NO_EDGE: the last one */
-};
 
 /* Queues are numbered port * IB_VL_COUNT + lane. */
 struct search {
 	const struct fabric *fabric;
 	uint32_t queue_count;
-	uint32_t *first; /* by queue: its first edge */
 	uint32_t *waits; /* by queue: for how many others that are left */
 	bool *is_seen; /* by queue: packets of one destination and SL came out of it */
-	struct edge *edges;
-	uint32_t edge_count;
-	uint32_t edge_capacity;
+	struct edges edges; /* a queue waits for another one */
 	int error;
 };
 
-static bool edge_exists(const struct search *search, uint32_t from, uint32_t to)
-{
-	for (uint32_t edge = search->first[from]; edge != NO_EDGE;) {
-		assert(edge < search->edge_count);
-		if (search->edges[edge].to == to)
-			return true;
-		edge = search->edges[edge].next;
-	}
-	return false;
-}
-
 static void edge_add(struct search *search, uint32_t from, uint32_t to)
 {
-	if (edge_exists(search, from, to))
+	if (edges_has(&search->edges, from, to))
 		return;
-	if (search->edge_count == search->edge_capacity) {
-		uint32_t capacity = 2 * search->edge_capacity + 64;
-		struct edge *edges =
-			(struct edge *)realloc(search->edges, capacity * sizeof(struct edge));
-
-		if (!edges) {
-			search->error = -ENOMEM;
-			return;
-		}
-		search->edges = edges;
-		search->edge_capacity = capacity;
-	}
-	search->edges[search->edge_count] = (struct edge){to, search->first[from]};
-	search->first[from] = search->edge_count++;
-	search->waits[from]++;
+	if (edges_add(&search->edges, from, to))
+		search->error = -ENOMEM;
+	else
+		search->waits[from]++;
 }
 
 /* The queue of the next switch for packets to a host; NO_EDGE: there is none. */
@@ -122,8 +90,9 @@ static bool waits_reduce(struct search *search)
 
 		if (!is_left(search, i))
 			continue;
-		for (uint32_t e = search->first[i]; e != NO_EDGE; e = search->edges[e].next)
-			count += is_left(search, search->edges[e].to);
+		for (uint32_t e = search->edges.first[i]; e != NO_EDGE;
+			e = search->edges.edges[e].next)
+			count += is_left(search, search->edges.edges[e].to);
 		has_changed |= count != search->waits[i];
 		search->waits[i] = count;
 	}
@@ -132,11 +101,12 @@ static bool waits_reduce(struct search *search)
 
 static uint32_t next_left(const struct search *search, uint32_t queue)
 {
-	uint32_t edge = search->first[queue];
+	const struct edge *edges = search->edges.edges;
+	uint32_t edge = search->edges.first[queue];
 
-	while (!is_left(search, search->edges[edge].to))
-		edge = search->edges[edge].next;
-	return search->edges[edge].to;
+	while (!is_left(search, edges[edge].to))
+		edge = edges[edge].next;
+	return edges[edge].to;
 }
 
 static bool loop_note(const struct search *search, struct deadlock *loop)
@@ -165,8 +135,6 @@ static bool loop_note(const struct search *search, struct deadlock *loop)
 
 static int loop_search(struct search *search, uint8_t service_levels, struct deadlock *loop)
 {
-	for (uint32_t i = 0; i < search->queue_count; i++)
-		search->first[i] = NO_EDGE;
 	for (uint32_t host = 0; host < search->fabric->host_count; host++)
 		for (uint32_t sl = 0; sl < FABRIC_PRIORITY_COUNT; sl++)
 			if (service_levels >> sl & 1)
@@ -186,15 +154,18 @@ int infiniband_loop_find(
 		.queue_count = fabric->port_count * IB_VL_COUNT,
 	};
 	int error = -ENOMEM;
+	uint32_t *first;
 
-	search.first = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
+	first = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
 	search.waits = (uint32_t *)calloc(search.queue_count + 1ull, sizeof(uint32_t));
 	search.is_seen = (bool *)calloc(search.queue_count + 1ull, sizeof(bool));
-	if (search.first && search.waits && search.is_seen)
+	if (first && search.waits && search.is_seen) {
+		edges_init(&search.edges, first, search.queue_count);
 		error = loop_search(&search, service_levels, ret_loop);
-	free(search.first);
+	}
+	free(first);
 	free(search.waits);
 	free(search.is_seen);
-	free(search.edges);
+	edges_done(&search.edges);
 	return error;
 }
