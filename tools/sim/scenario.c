@@ -125,29 +125,31 @@ static bool link_layer_read(
 	return true;
 }
 
+static const struct scenario_field topology_fields[] = {
+	SCENARIO_OTHER("kind"),
+	SCENARIO_OTHER("link_layer"),
+	NUMBER(hosts, "hosts", 1, 1, SCENARIO_HOST_COUNT_MAX),
+	NUMBER(hosts_right, "hosts_right", 1, 1, SCENARIO_HOST_COUNT_MAX),
+	NUMBER(leaves, "leaves", 1, 1, 1024),
+	NUMBER(spines, "spines", 1, 1, 1024),
+	NUMBER(k, "k", 1, 2, 64),
+	NUMBER(switches, "switches", 1, 1, 4096),
+	SCENARIO_OTHER("cables"),
+	NUMBER(rate_mbps, "rate_gbps", 1000, RATE_LOW, RATE_HIGH),
+	NUMBER(cable_ps, "cable_m", CABLE_PS_PER_M, 0, 100000),
+	NUMBER(switch_rate_mbps, "switch_rate_gbps", 1000, RATE_LOW, RATE_HIGH),
+	NUMBER(switch_cable_ps, "switch_cable_m", CABLE_PS_PER_M, 0, 100000),
+};
+
 static bool topology_read(const struct scenario_text *text, struct scenario *scenario,
 	const cJSON *item, struct scenario_numbers *numbers)
 {
-	static const struct scenario_field fields[] = {
-		SCENARIO_OTHER("kind"),
-		SCENARIO_OTHER("link_layer"),
-		NUMBER(hosts, "hosts", 1, 1, SCENARIO_HOST_COUNT_MAX),
-		NUMBER(hosts_right, "hosts_right", 1, 1, SCENARIO_HOST_COUNT_MAX),
-		NUMBER(leaves, "leaves", 1, 1, 1024),
-		NUMBER(spines, "spines", 1, 1, 1024),
-		NUMBER(k, "k", 1, 2, 64),
-		NUMBER(switches, "switches", 1, 1, 4096),
-		SCENARIO_OTHER("cables"),
-		NUMBER(rate_mbps, "rate_gbps", 1000, RATE_LOW, RATE_HIGH),
-		NUMBER(cable_ps, "cable_m", CABLE_PS_PER_M, 0, 100000),
-		NUMBER(switch_rate_mbps, "switch_rate_gbps", 1000, RATE_LOW, RATE_HIGH),
-		NUMBER(switch_cable_ps, "switch_cable_m", CABLE_PS_PER_M, 0, 100000),
-	};
 	const cJSON *kind = scenario_member(item, "kind");
 	struct topology *topology = &scenario->topology;
 	uint32_t place = TOPOLOGY_STAR;
 
-	if (!scenario_read_object(text, item, "\"topology\"", fields, ARRAY_COUNT(fields), numbers))
+	if (!scenario_read_object(text, item, "\"topology\"", topology_fields,
+		    ARRAY_COUNT(topology_fields), numbers))
 		return false;
 	if (!link_layer_read(text, scenario, scenario_member(item, "link_layer")))
 		return false;

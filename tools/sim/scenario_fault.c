@@ -155,24 +155,25 @@ static bool flap_add(const struct scenario_text *text, struct scenario *scenario
 	return true;
 }
 
+static const struct scenario_field fault_fields[] = {
+	SCENARIO_OTHER("kind"),
+	SCENARIO_OTHER("from"),
+	SCENARIO_OTHER("to"),
+	SCENARIO_OTHER("host"),
+	NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
+	NUMBER(ppm, "ppm", 1, 1, 1000000),
+	NUMBER(period, "every", 1, 2, 1e9),
+	NUMBER(take_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
+	NUMBER(limit_bytes, "buffer", 1, 0, 1 << 30),
+	NUMBER(down_ps, "down_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
+	NUMBER(up_ps, "up_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
+	NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
+	NUMBER(end_ps, "end_us", 1e6, 0, SCENARIO_TIME_US_MAX),
+};
+
 static bool fault_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
-	static const struct scenario_field fields[] = {
-		SCENARIO_OTHER("kind"),
-		SCENARIO_OTHER("from"),
-		SCENARIO_OTHER("to"),
-		SCENARIO_OTHER("host"),
-		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
-		NUMBER(ppm, "ppm", 1, 1, 1000000),
-		NUMBER(period, "every", 1, 2, 1e9),
-		NUMBER(take_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
-		NUMBER(limit_bytes, "buffer", 1, 0, 1 << 30),
-		NUMBER(down_ps, "down_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
-		NUMBER(up_ps, "up_us", 1e6, 0.001, SCENARIO_TIME_US_MAX),
-		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
-		NUMBER(end_ps, "end_us", 1e6, 0, SCENARIO_TIME_US_MAX),
-	};
 	struct fault_numbers numbers = {
 		.priority = 3, .limit_bytes = 65536, .end_ps = FABRIC_NEVER};
 	const cJSON *kind = scenario_member(item, "kind");
@@ -180,7 +181,8 @@ static bool fault_read(
 	struct scenario_fault *added;
 	uint32_t place;
 
-	if (!scenario_read_object(text, item, "a fault", fields, ARRAY_COUNT(fields), &numbers))
+	if (!scenario_read_object(
+		    text, item, "a fault", fault_fields, ARRAY_COUNT(fault_fields), &numbers))
 		return false;
 	if (!kind)
 		return scenario_refuse(text, item, "a fault has no \"kind\"");

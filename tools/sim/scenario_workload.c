@@ -267,29 +267,30 @@ static bool dscp_set(struct workload *workload)
 	return true;
 }
 
+static const struct scenario_field workload_fields[] = {
+	SCENARIO_OTHER("kind"),
+	SCENARIO_OTHER("name"),
+	SCENARIO_OTHER("to"),
+	SCENARIO_OTHER("from"),
+	SCENARIO_OTHER("pairs"),
+	SCENARIO_OTHER("servers"),
+	SCENARIO_OTHER("sizes"),
+	SCENARIO_OTHER("file"),
+	SCENARIO_OTHER("ecn"),
+	NUMBER(bytes, "bytes", 1, 1, SCENARIO_FLOW_BYTES_MAX),
+	NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
+	NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
+	NUMBER(dscp, "dscp", 1, 0, FABRIC_DSCP_COUNT - 1),
+	NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
+	NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
+	NUMBER(flows, "flows", 1, 1, 65536),
+	NUMBER(read_percent, "reads", 1, 0, 100),
+	NUMBER(operations, "operations", 1, 1, SCENARIO_FLOW_COUNT_MAX),
+	NUMBER(load_percent, "load", 1, 1, 100),
+};
+
 static bool workload_read(struct workload *workload)
 {
-	static const struct scenario_field fields[] = {
-		SCENARIO_OTHER("kind"),
-		SCENARIO_OTHER("name"),
-		SCENARIO_OTHER("to"),
-		SCENARIO_OTHER("from"),
-		SCENARIO_OTHER("pairs"),
-		SCENARIO_OTHER("servers"),
-		SCENARIO_OTHER("sizes"),
-		SCENARIO_OTHER("file"),
-		SCENARIO_OTHER("ecn"),
-		NUMBER(bytes, "bytes", 1, 1, SCENARIO_FLOW_BYTES_MAX),
-		NUMBER(start_ps, "start_us", 1e6, 0, SCENARIO_TIME_US_MAX),
-		NUMBER(step_ps, "step_us", 1e6, 0, SCENARIO_TIME_US_MAX),
-		NUMBER(dscp, "dscp", 1, 0, FABRIC_DSCP_COUNT - 1),
-		NUMBER(priority, "priority", 1, 0, FABRIC_PRIORITY_COUNT - 1),
-		NUMBER(rate_mbps, "rate_gbps", 1000, 0.001, FABRIC_RATE_MBPS_MAX / 1000.),
-		NUMBER(flows, "flows", 1, 1, 65536),
-		NUMBER(read_percent, "reads", 1, 0, 100),
-		NUMBER(operations, "operations", 1, 1, SCENARIO_FLOW_COUNT_MAX),
-		NUMBER(load_percent, "load", 1, 1, 100),
-	};
 	struct scenario *scenario = workload->scenario;
 	struct scenario_workload *group = &scenario->workloads[scenario->workload_count];
 	const cJSON *kind = scenario_member(workload->item, "kind");
@@ -303,8 +304,8 @@ static bool workload_read(struct workload *workload)
 		.operations = 100,
 		.load_percent = 30};
 	workload->is_ecn_capable = true;
-	if (!scenario_read_object(workload->text, workload->item, "a workload", fields,
-		    ARRAY_COUNT(fields), &workload->numbers) ||
+	if (!scenario_read_object(workload->text, workload->item, "a workload", workload_fields,
+		    ARRAY_COUNT(workload_fields), &workload->numbers) ||
 		!scenario_read_string(workload->text, workload->item, "name", &name) ||
 		!scenario_read_bool(
 			workload->text, workload->item, "ecn", &workload->is_ecn_capable))
