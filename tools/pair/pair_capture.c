@@ -198,7 +198,11 @@ int pair_capture(int descriptor, bool is_pcapng, int ready_fd)
 	}
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
-	if (file_begin(&file, is_pcapng) && fflush(file.stream) == 0 && write(ready_fd, "", 1) == 1)
+	if (!file_begin(&file, is_pcapng)) {
+		complain("pair: no capture: out of memory");
+		return EXIT_FAILED;
+	}
+	if (fflush(file.stream) == 0 && write(ready_fd, "", 1) == 1)
 		frames_take(fd, &file);
 	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &bytes) == 0 && stats.tp_drops)
 		complain("pair: the capture lacks %u packets, which came too fast", stats.tp_drops);
