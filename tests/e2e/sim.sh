@@ -334,6 +334,10 @@ refuses_config_db 2 '"Ethernet0|9" is no row of ports and priorities, as "Ethern
 {"QUEUE": {
 	"Ethernet0|9": {}}}
 END
+refuses_config_db 2 '"Ethernet0|4294967299" is no row of ports and priorities, as "Ethernet0|3-4"' <<'END'
+{"QUEUE": {
+	"Ethernet0|4294967299": {}}}
+END
 refuses_config_db 3 '"Ethernet4" has another "pfc_enable" than "Ethernet0"' <<'END'
 {"PORT_QOS_MAP": {
 	"Ethernet0": {"pfc_enable": "3"},
@@ -397,6 +401,7 @@ refuses_trace 2 'unknown host "h7": there are h0 to h1' '0 h0 h1 5\n1 h0 h7 5\n'
 refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h0 h1\n'
 refuses_trace 3 'host "h1" sends to itself' '# a comment\n\n0 h1 h1 5\n'
 refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h0 h1 -5\n'
+refuses_trace 1 'a line has a time in us, two hosts and bytes, as "12.5 h0 h1 4096"' '0 h4294967296 h1 5\n'
 refuses_trace 2 'host "h1" sends to itself' "# $(printf '%0300d' 0)\\n0 h1 h1 5\\n"
 
 "$urnic" sim /no/such/scenario 2>"$files/said"

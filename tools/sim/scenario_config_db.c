@@ -68,7 +68,7 @@ static bool key_priorities(const struct config_db *db, const cJSON *row, uint8_t
 	unsigned first = 0;
 	unsigned last = 0;
 	int end = 0;
-	int count = bar ? sscanf(bar, "|%u%n-%u%n", &first, &end, &last, &end) : 0;
+	int count = bar ? sscanf(bar, "|%1u%n-%1u%n", &first, &end, &last, &end) : 0;
 
 	last = count == 1 ? first : last;
 	if (count < 1 || bar[end] || first > last || last >= FABRIC_PRIORITY_COUNT)

@@ -251,7 +251,7 @@ static bool trace_line_read(
 
 	if (text[strspn(text, " \t\r\n")] == 0 || text[0] == '#')
 		return true;
-	if (sscanf(text, "%lf h%u h%u %llu %n", &start_us, &source, &destination, &bytes, &end) !=
+	if (sscanf(text, "%lf h%5u h%5u %llu %n", &start_us, &source, &destination, &bytes, &end) !=
 			4 ||
 		text[end] || !(start_us >= 0 && start_us <= SCENARIO_TIME_US_MAX) || !bytes ||
 		bytes > (uint64_t)SCENARIO_FLOW_BYTES_MAX) {
