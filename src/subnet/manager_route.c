@@ -363,21 +363,34 @@ static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
 }
 
 /*
+ * The switch of a member, and the switch's port to it. Returns false if the sweep did not reach the
+ * switch: a cut cable does not end a membership.
+ */
+static bool member_switch(const struct sweep *sweep, const struct manager_member *member,
+	uint32_t *ret_node, uint32_t *ret_port)
+{
+	const struct subnet_node *nodes = sweep->subnet->nodes;
+	const struct node_port *at = &nodes[member->node].ports[member->port];
+	const bool is_switch = node_is_switch(&nodes[member->node]);
+
+	if (!is_switch && !link_is_up(at))
+		return false;
+	*ret_node = is_switch ? member->node : at->peer_node;
+	*ret_port = is_switch ? 0 : at->peer_port;
+	return sweep->order[*ret_node] != NOT_REACHED;
+}
+
+/*
  * Connect a member to the first switch, along the tree of the sweep. A send-only member gets
  * nothing (IBTA 15.2.5.17), but its switch knows the group.
  */
 static void member_route(struct sweep *sweep, uint16_t mlid, const struct manager_member *member)
 {
 	struct subnet *subnet = sweep->subnet;
-	const struct node_port *at = &subnet->nodes[member->node].ports[member->port];
-	uint32_t node = at->peer_node, port = at->peer_port;
+	uint32_t node, port;
 
-	if (node_is_switch(&subnet->nodes[member->node])) {
-		node = member->node;
-		port = 0;
-	} else if (!link_is_up(at) || sweep->order[node] == NOT_REACHED) {
+	if (!member_switch(sweep, member, &node, &port))
 		return;
-	}
 	if (!(member->join_state & (SA_JOIN_FULL | SA_JOIN_NON)))
 		port = NO_PORT;
 	while (true) {

@@ -197,7 +197,7 @@ static const uint8_t *sa_ask(struct fixture *fixture, uint32_t node, uint8_t met
 
 static struct gid port_gid(const struct fixture *fixture, uint32_t node)
 {
-	const struct subnet_port_view view = fixture_port(fixture, node, 1);
+	const struct subnet_port_view view = fixture_port(fixture, node, node <= S2 ? 0 : 1);
 	struct gid gid;
 
 	put_be64(gid.raw, view.info->gid_prefix);
@@ -205,8 +205,9 @@ static struct gid port_gid(const struct fixture *fixture, uint32_t node)
 	return gid;
 }
 
-static struct sa_mc_member group_ask_as(
-	struct fixture *fixture, uint32_t node, uint8_t method, uint8_t join_state)
+/* `asker` asks for `node`. Returns the answer. */
+static const uint8_t *group_ask_for(struct fixture *fixture, uint32_t asker, uint32_t node,
+	uint8_t method, uint8_t join_state)
 {
 	struct sa_mc_member member = {
 		.mgid = {0xff, 0x12, [15] = 9},
@@ -216,16 +217,23 @@ static struct sa_mc_member group_ask_as(
 	};
 	const struct gid gid = port_gid(fixture, node);
 	uint8_t record[SA_MC_MEMBER_BYTES];
-	const uint8_t *answer;
 
 	memcpy(member.port_gid, gid.raw, 16);
 	sa_mc_member_encode(&member, record);
-	answer = sa_ask(fixture, node, method, SA_ATTRIBUTE_MC_MEMBER,
+	return sa_ask(fixture, asker, method, SA_ATTRIBUTE_MC_MEMBER,
 		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
 			sa_mask_mc_member_traffic_class | sa_mask_mc_member_pkey |
 			sa_mask_mc_member_sl | sa_mask_mc_member_flow_label |
 			sa_mask_mc_member_join_state,
 		record, sizeof(record));
+}
+
+static struct sa_mc_member group_ask_as(
+	struct fixture *fixture, uint32_t node, uint8_t method, uint8_t join_state)
+{
+	const uint8_t *answer = group_ask_for(fixture, node, node, method, join_state);
+	struct sa_mc_member member;
+
 	assert_int_equal(get_be16(answer + 4), 0);
 	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
 	return member;
@@ -433,6 +441,26 @@ static void send_only_member_sends_and_gets_nothing(void **state)
 	fixture_done(&fixture);
 }
 
+/* s2 joins by h1's request, and then loses both of its cables to the manager's switch. */
+static void group_keeps_a_switch_that_is_cut_off(void **state)
+{
+	static struct fixture fixture;
+	const uint8_t *answer;
+	uint16_t mlid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	mlid = group_ask(&fixture, H2, MAD_METHOD_SET).mlid;
+	answer = group_ask_for(&fixture, H1, S2, MAD_METHOD_SET, SA_JOIN_FULL);
+	assert_int_equal(get_be16(answer + 4), 0);
+	for (uint32_t port = 3; port <= 4; port++)
+		assert_int_equal(subnet_cable_cut(fixture.subnet, S1, port, 0), 0);
+	subnet_advance(fixture.subnet, 0);
+	data_send(&fixture, H1, mlid, 0xffff);
+	assert_int_equal(fixture.delivered_count, 2); /* h1's own, and h2's */
+	fixture_done(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,6 +480,7 @@ int main(void)
 		cmocka_unit_test(groups_are_joined_again_after_another_manager),
 		cmocka_unit_test(send_only_member_sends_and_gets_nothing),
 		cmocka_unit_test(group_reaches_its_members_once_each),
+		cmocka_unit_test(group_keeps_a_switch_that_is_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
