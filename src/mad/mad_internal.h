@@ -45,7 +45,9 @@ struct mad_port {
 	uint32_t agent_count;
 	uint32_t agent_number; /* of the last agent that was added */
 	uint32_t send_count;
+	uint32_t send_bytes; /* the room of all sends */
 	uint32_t receive_count; /* in reassembly */
+	uint32_t receive_bytes; /* the room of all messages in reassembly */
 	struct list lingering; /* received messages that are delivered, oldest first */
 	uint32_t lingering_count;
 	struct mad_counters counters;
@@ -83,6 +85,7 @@ struct mad_send {
 	uint32_t segment_acked; /* and all before it */
 	uint32_t window_last; /* the receiver takes segments up to this one */
 	uint32_t count; /* of the message */
+	uint32_t room; /* of `bytes` */
 	uint8_t bytes[]; /* the message, zero up to MAD_BYTES */
 };
 

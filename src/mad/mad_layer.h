@@ -30,6 +30,8 @@ enum {
 	MAD_SENDS_MAX = 1 << 16, /* unanswered requests and unfinished messages of a port */
 	MAD_RECEIVES_MAX = 256, /* messages of a port in reassembly */
 	MAD_MESSAGE_BYTES_MAX = 1 << 26,
+	/* Of a port: the messages that are sent, and those in reassembly, each. */
+	MAD_PORT_BYTES_MAX = 2 * MAD_MESSAGE_BYTES_MAX,
 };
 
 struct mad_layer;
@@ -133,7 +135,7 @@ uint32_t mad_agent_number(const struct mad_agent *agent);
  * `retries`     How often to send again.
  *
  * Returns 0; -EINVAL for a message that cannot be, or a request with the transaction ID of another
- * that waits; -ENOMEM; -ENOBUFS when too many wait.
+ * that waits; -ENOMEM; -ENOBUFS when too many requests and messages wait, or too long ones.
  */
 int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const uint8_t *bytes,
 	uint32_t count, uint32_t timeout_ms, uint32_t retries, uint64_t now_ns);

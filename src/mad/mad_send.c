@@ -37,6 +37,7 @@ void mad_send_destroy(struct mad_send *send)
 	mad_timer_done(port->layer, &send->timer);
 	list_remove(&send->link);
 	port->send_count--;
+	port->send_bytes -= send->room;
 	free(send);
 }
 
@@ -93,12 +94,13 @@ static int send_create(struct mad_agent *agent, const struct mad_address *to,
 	struct mad_send *send;
 	int rc;
 
-	if (port->send_count == MAD_SENDS_MAX)
+	if (port->send_count == MAD_SENDS_MAX || room > MAD_PORT_BYTES_MAX - port->send_bytes)
 		return -ENOBUFS;
 	send = malloc(sizeof(*send) + room);
 	if (!send)
 		return -ENOMEM;
-	*send = (struct mad_send){.agent = agent, .to = *to, .header = *header, .count = count};
+	*send = (struct mad_send){
+		.agent = agent, .to = *to, .header = *header, .count = count, .room = room};
 	rc = mad_timer_init(port->layer, &send->timer, MAD_TIMER_SEND);
 	if (rc) {
 		free(send);
@@ -109,6 +111,7 @@ static int send_create(struct mad_agent *agent, const struct mad_address *to,
 	mad_header_encode(header, send->bytes);
 	list_append(&agent->sends, &send->link);
 	port->send_count++;
+	port->send_bytes += room;
 	*ret_send = send;
 	return 0;
 }

@@ -26,6 +26,14 @@ static struct mad_receive *receive_find(
 	return NULL;
 }
 
+static void bytes_free(struct mad_receive *receive)
+{
+	receive->agent->port->receive_bytes -= receive->room;
+	free(receive->bytes);
+	receive->bytes = NULL;
+	receive->room = 0;
+}
+
 void rmpp_receive_destroy(struct mad_receive *receive)
 {
 	struct mad_port *port = receive->agent->port;
@@ -38,7 +46,7 @@ void rmpp_receive_destroy(struct mad_receive *receive)
 	} else {
 		port->receive_count--;
 	}
-	free(receive->bytes);
+	bytes_free(receive);
 	free(receive);
 }
 
@@ -85,6 +93,7 @@ static void send_ack(const struct mad_receive *receive, const uint8_t mad[MAD_BY
 /* Make room for `segments` whole segments. */
 static bool reserve_segments(struct mad_receive *receive, uint32_t segments)
 {
+	struct mad_port *port = receive->agent->port;
 	uint32_t offset = data_offset(receive);
 	uint64_t needed = offset + (uint64_t)segments * (MAD_BYTES - offset);
 	uint64_t room = receive->room ? receive->room : 4096;
@@ -96,10 +105,13 @@ static bool reserve_segments(struct mad_receive *receive, uint32_t segments)
 		return false;
 	while (room < needed)
 		room *= 2;
+	if (room - receive->room > MAD_PORT_BYTES_MAX - port->receive_bytes)
+		return false;
 	bytes = realloc(receive->bytes, room);
 	if (!bytes)
 		return false;
 	receive->bytes = bytes;
+	port->receive_bytes += (uint32_t)room - receive->room;
 	receive->room = (uint32_t)room;
 	return true;
 }
@@ -279,9 +291,7 @@ uint32_t rmpp_receive_bytes(const struct mad_receive *receive)
 
 void rmpp_receive_delivered(struct mad_receive *receive)
 {
-	free(receive->bytes);
-	receive->bytes = NULL;
-	receive->room = 0;
+	bytes_free(receive);
 }
 
 void rmpp_receive_aborted(

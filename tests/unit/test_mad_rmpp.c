@@ -141,6 +141,26 @@ static void message_without_acknowledgement_is_given_up(void **state)
 	free(message);
 }
 
+/* Not a byte more than the longest messages, however many agents send. */
+static void messages_that_are_sent_are_limited_in_bytes(void **state)
+{
+	const uint32_t longest = MAD_MESSAGE_BYTES_MAX;
+	struct inbox inbox = {0};
+	struct mad_agent *clients[2] = {
+		agent_make(0, &sa_client, &inbox), agent_make(0, &sa_client, &inbox)};
+	uint32_t count;
+	uint8_t *message =
+		message_make(MAD_METHOD_GET_TABLE_RESP, 1, longest - SA_DATA_OFFSET, &count);
+
+	(void)state;
+	for (uint32_t i = 0; i < MAD_PORT_BYTES_MAX / longest; i++)
+		assert_int_equal(send_to(clients[i % 2], 2, message, count, 0, 0), 0);
+	assert_int_equal(send_to(clients[0], 2, message, MAD_BYTES, 0, 0), -ENOBUFS);
+	mad_agent_remove(clients[1]);
+	assert_int_equal(send_to(clients[0], 2, message, MAD_BYTES, 0, 0), 0);
+	free(message);
+}
+
 /* --- hostile segments --- */
 
 struct segment {
@@ -257,6 +277,41 @@ static void messages_in_reassembly_are_limited(void **state)
 	assert_answered(RMPP_ABORT, RMPP_STATUS_UNSPECIFIED);
 }
 
+/* Send the first segments of a message that never ends. Returns how many were taken. */
+static uint32_t segments_begin(uint64_t tid, uint32_t count)
+{
+	struct rmpp_header rmpp;
+
+	for (uint32_t i = 1; i <= count; i++) {
+		const uint8_t first = i == 1 ? RMPP_FIRST : 0;
+
+		segment_receive(&(struct segment){RMPP_DATA, RMPP_ACTIVE | first, i, 0}, tid);
+		if (link_.queued == 0)
+			continue;
+		rmpp_header_decode(&rmpp, link_.queue[0].mad);
+		link_.queued = 0;
+		if (rmpp.type != RMPP_ACK)
+			return i - 1;
+	}
+	return count;
+}
+
+static void messages_in_reassembly_are_limited_in_bytes(void **state)
+{
+	/* The room doubles, so these need as much as the longest message. */
+	const uint32_t most = MAD_MESSAGE_BYTES_MAX / 2 / SA_DATA_BYTES + 1;
+	struct inbox inbox = {0};
+	struct mad_agent *server = agent_make(1, &sa_server, &inbox);
+
+	(void)state;
+	for (uint64_t tid = 1; tid <= MAD_PORT_BYTES_MAX / MAD_MESSAGE_BYTES_MAX; tid++)
+		assert_int_equal(segments_begin(tid, most), most);
+	assert_int_equal(segments_begin(99, 1), 0);
+	mad_agent_remove(server);
+	agent_make(1, &sa_server, &inbox);
+	assert_int_equal(segments_begin(100, 1), 1);
+}
+
 static void delivered_messages_take_no_room_from_new_ones(void **state)
 {
 	struct inbox inbox = {0};
@@ -322,10 +377,12 @@ int main(void)
 		MAD_TEST(messages_arrive_whole_over_a_link_that_loses_and_reorders),
 		MAD_TEST(segments_have_the_lengths_of_the_specification),
 		MAD_TEST(message_without_acknowledgement_is_given_up),
+		MAD_TEST(messages_that_are_sent_are_limited_in_bytes),
 		MAD_TEST(contradictory_segments_are_aborted),
 		MAD_TEST(segment_beyond_the_window_is_dropped),
 		MAD_TEST(unfinished_message_is_aborted_after_its_time),
 		MAD_TEST(messages_in_reassembly_are_limited),
+		MAD_TEST(messages_in_reassembly_are_limited_in_bytes),
 		MAD_TEST(delivered_messages_take_no_room_from_new_ones),
 		MAD_TEST(impossible_acknowledgement_ends_the_message),
 	};
