@@ -95,7 +95,7 @@ struct attach_port {
 	uint8_t link_speed; /* active: 1 SDR, 2 DDR, 4 QDR; the extended one is `link_speed_ext` */
 	uint8_t link_speed_ext; /* active: 1 FDR, 2 EDR, 4 HDR, 8 NDR; 0: `link_speed` counts */
 	uint8_t subnet_timeout;
-	uint8_t vl_count;
+	uint8_t vl_cap; /* encoded as in PortInfo: 1, 2, 3, 4, 5 for 1, 2, 4, 8, 15 data lanes */
 	uint8_t init_type_reply;
 	uint16_t bad_pkeys;
 	uint16_t qkey_violations;

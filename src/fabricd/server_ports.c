@@ -47,7 +47,7 @@ void server_port_describe(const struct server_port *port, struct attach_port *re
 		.link_speed = view.info->link_speed_active,
 		.link_speed_ext = view.info->link_speed_ext_active,
 		.subnet_timeout = view.info->subnet_timeout,
-		.vl_count = view.info->vl_cap,
+		.vl_cap = view.info->vl_cap,
 		.init_type_reply = view.info->init_type_reply,
 		.bad_pkeys = view.info->p_key_violations,
 		.qkey_violations = view.info->q_key_violations,

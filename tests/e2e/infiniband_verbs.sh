@@ -68,7 +68,7 @@ grep -q 'names no node' "$scratch/out" || fail "urnic run: $(cat "$scratch/out")
 
 host host1 ibv_devinfo -v >"$scratch/out" 2>&1 || fail "ibv_devinfo: $(cat "$scratch/out")"
 for line in 'link_layer:.*InfiniBand' 'active_width:.*4X' 'active_speed:.*10.0 Gbps' \
-	'sm_lid:.*1' 'port_lid:.*[1-9]' 'GID\[  0\]:.*fe80:.*'; do
+	'max_vl_num:.*8 \(4\)' 'sm_lid:.*1' 'port_lid:.*[1-9]' 'GID\[  0\]:.*fe80:.*'; do
 	grep -Eq "$line" "$scratch/out" || fail "no \"$line\": $(cat "$scratch/out")"
 done
 

@@ -130,16 +130,6 @@ uint32_t device_ib_mtu_bytes(const struct attach_port *port)
 	return 128u << mtu_code(port->mtu);
 }
 
-/* The code of a number of virtual lanes in PortInfo:VLCap: 1, 2, 3, 4, 5 for 1, 2, 4, 8, 15. */
-static uint8_t vl_code(uint8_t count)
-{
-	uint8_t code = 1;
-
-	while (code < 5 && 1u << code <= count + (code == 4 ? 1u : 0u))
-		code++;
-	return code;
-}
-
 void device_ib_port_attr(const struct attach_port *port, struct ibv_port_attr *attr)
 {
 	*attr = (struct ibv_port_attr){
@@ -155,7 +145,7 @@ void device_ib_port_attr(const struct attach_port *port, struct ibv_port_attr *a
 		.lid = port->lid,
 		.sm_lid = port->sm_lid,
 		.lmc = port->lmc,
-		.max_vl_num = vl_code(port->vl_count),
+		.max_vl_num = port->vl_cap,
 		.sm_sl = port->sm_sl,
 		.subnet_timeout = port->subnet_timeout,
 		.init_type_reply = port->init_type_reply,
