@@ -16,6 +16,12 @@
 enum {
 	/* The shortest frame: LRH, BTH, ICRC. */
 	FRAME_BYTES_MIN = 8 + 12 + 4,
+	/*
+	 * Edge-triggered, so that the server need not read the eventfd. A read could block: the
+	 * client shares the eventfd's O_NONBLOCK, and may clear it.
+	 */
+	WATCHED = (int)(EPOLLIN | EPOLLET),
+	JOINS_MAX = 4096, /* of a channel; more groups than a subnet manager makes */
 };
 
 struct channel_join {
@@ -80,7 +86,7 @@ static int channel_init(struct channel *channel, struct fabric_server *server, i
 	ret_fds[1] = channel->watch.fd;
 	ret_fds[2] = channel->wake_client;
 	rc = ret_fds[1] < 0 || ret_fds[2] < 0 ? -EMFILE
-					      : server_watch(server, &channel->watch, EPOLLIN);
+					      : server_watch(server, &channel->watch, WATCHED);
 	if (rc == 0)
 		return 0;
 	for (unsigned i = 0; i < 3; i++)
@@ -182,12 +188,13 @@ int channel_join(struct channel *channel, uint32_t port, uint16_t mlid)
 	struct channel_join *join = join_find(channel, port, mlid);
 
 	if (!join) {
-		join = calloc(1, sizeof(*join));
+		join = channel->join_count < JOINS_MAX ? calloc(1, sizeof(*join)) : NULL;
 		if (!join)
 			return -ENOMEM;
 		join->port = port;
 		join->mlid = mlid;
 		list_append(&channel->joins, &join->link);
+		channel->join_count++;
 	}
 	join->count++;
 	return 0;
@@ -202,6 +209,7 @@ int channel_leave(struct channel *channel, uint32_t port, uint16_t mlid)
 	if (--join->count == 0) {
 		list_remove(&join->link);
 		free(join);
+		channel->join_count--;
 	}
 	return 0;
 }
@@ -358,10 +366,6 @@ bool channels_wait_begin(struct fabric_server *server)
 
 void channels_wait_end(struct fabric_server *server)
 {
-	eventfd_t count;
-
 	list_for_each(channel, &server->channels, struct channel, server_link)
-		if (!atomic_exchange_explicit(
-			    &channel->shared->is_fabric_waiting, 0, memory_order_relaxed))
-			eventfd_read(channel->watch.fd, &count);
+		atomic_store_explicit(&channel->shared->is_fabric_waiting, 0, memory_order_relaxed);
 }

@@ -53,8 +53,11 @@ static int ask_locked(
 
 	if (rc == 0)
 		rc = message_receive(client->socket, message, ret_fds);
-	if (rc)
+	if (rc) {
+		snprintf(message->text, sizeof(message->text), "the fabric does not answer: %s",
+			strerror(-rc));
 		return rc;
+	}
 	if (message->type == type && message->status == 0)
 		return 0;
 	passed_fds_close(ret_fds);
@@ -136,6 +139,7 @@ int fabric_client_open(
 	}
 	client = client_create(socket);
 	if (!client) {
+		snprintf(why, ATTACH_TEXT_BYTES, "no memory");
 		close(socket);
 		return -ENOMEM;
 	}

@@ -16,7 +16,7 @@ struct fabric_client {
 
 /*
  * Send a request and wait for its answer, which replaces it. `count` descriptors have to come along
- * with the answer. Returns 0, or -errno, with a sentence in message->text if the fabric refuses.
+ * with the answer. Returns 0, or -errno with a sentence in message->text.
  */
 int fabric_client_ask(struct fabric_client *client, struct attach_message *message,
 	int *ret_descriptors, uint32_t count);

@@ -166,6 +166,7 @@ struct channel {
 	int wake_client;
 	struct attach_frames *shared;
 	struct list joins;
+	uint32_t join_count;
 };
 
 /* --- server.c --- */

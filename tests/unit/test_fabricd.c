@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "fabricd/fabric_client.h"
+#include "fabricd/fabric_client_internal.h"
 #include "fabricd/fabric_server.h"
 #include "wire/cm/cm_message.h"
 #include "wire/infiniband/mad_frame.h"
@@ -153,12 +154,25 @@ static void client_sees_its_node_and_the_ports_that_it_has(void **state)
 	assert_int_not_equal(port.lid, 0);
 	assert_int_not_equal(port.sm_lid, 0);
 	assert_int_equal(port.pkeys[0], 0xffff);
+	assert_int_equal(port.vl_cap, 4); /* eight lanes */
 	assert_int_equal(fabric_client_port(client, 0, &port), -ENODEV);
 	assert_int_equal(fabric_client_port(client, 2, &port), -ENODEV);
 	snprintf(guid, sizeof(guid), "0x%llx", (unsigned long long)node->node_guid);
 	by_guid = client_make(guid);
 	assert_int_equal(fabric_client_node(by_guid)->index, node->index);
 	fabric_client_close(by_guid);
+	fabric_client_close(client);
+}
+
+static void client_without_a_fabric_gets_a_sentence(void **state)
+{
+	struct fabric_client *client = client_make("");
+	char why[ATTACH_TEXT_BYTES], *text;
+
+	(void)state;
+	shutdown(client->socket, SHUT_RDWR);
+	assert_true(fabric_client_console(client, "dump", &text, why) < 0);
+	assert_non_null(strstr(why, "the fabric does not answer"));
 	fabric_client_close(client);
 }
 
@@ -412,6 +426,52 @@ static void cm_message_reaches_the_claim_or_the_lease(void **state)
 	pair_end();
 }
 
+static void joins_of_a_channel_are_limited(void **state)
+{
+	const struct gid mgid = {{0xff}};
+	struct fabric_frames *frames;
+	uint32_t mlid = LID_MULTICAST_FIRST;
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &frames), 0);
+	while (mlid <= LID_MULTICAST_LAST &&
+		fabric_frames_join(frames, 1, (uint16_t)mlid, &mgid) == 0)
+		mlid++;
+	assert_int_equal(mlid, LID_MULTICAST_FIRST + 4096);
+	/* A second join to one group needs no room; a leave makes some. */
+	assert_int_equal(fabric_frames_join(frames, 1, LID_MULTICAST_FIRST, &mgid), 0);
+	assert_int_equal(fabric_frames_leave(frames, 1, LID_MULTICAST_FIRST + 1, &mgid), 0);
+	assert_int_equal(fabric_frames_join(frames, 1, (uint16_t)mlid, &mgid), 0);
+	fabric_frames_close(frames);
+	pair_end();
+}
+
+/* The client says that it has written to the eventfd, and has not; a read would wait for it. */
+static void eventfd_that_a_client_makes_blocking_delays_nobody(void **state)
+{
+	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
+	struct attach_frames *shared;
+	struct attach_port port;
+	int fds[3];
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_client_ask(pair_.clients[0], &message, fds, 3), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		while (!atomic_exchange(&shared->is_fabric_waiting, 0))
+			usleep(PAUSE_US);
+		assert_int_equal(fabric_client_port(pair_.clients[1], 1, &port), 0);
+	}
+	munmap(shared, sizeof(*shared));
+	for (unsigned i = 0; i < 3; i++)
+		close(fds[i]);
+	pair_end();
+}
+
 static void ended_client_leaves_nothing_behind(void **state)
 {
 	struct fabric_client *client;
@@ -434,12 +494,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(client_of_no_node_is_refused_with_a_sentence),
 		cmocka_unit_test(client_sees_its_node_and_the_ports_that_it_has),
+		cmocka_unit_test(client_without_a_fabric_gets_a_sentence),
 		cmocka_unit_test(issm_file_sets_the_capability_while_it_is_open),
 		cmocka_unit_test(cut_cable_is_an_event),
 		cmocka_unit_test(mad_that_needs_more_room_stays),
 		cmocka_unit_test(frame_reaches_the_channel_with_its_lease),
 		cmocka_unit_test(frames_before_the_end_arrive),
 		cmocka_unit_test(cm_message_reaches_the_claim_or_the_lease),
+		cmocka_unit_test(joins_of_a_channel_are_limited),
+		cmocka_unit_test(eventfd_that_a_client_makes_blocking_delays_nobody),
 		cmocka_unit_test(ended_client_leaves_nothing_behind),
 	};
 
