@@ -322,8 +322,6 @@ static bool lid_find(const struct console *console, uint32_t lid, struct place_o
 	for (uint32_t i = 0; i < console->server->node_count; i++) {
 		subnet_node(subnet, i, &node);
 		for (uint32_t j = 0; j <= node.port_count; j++) {
-			if ((j == 0) != (node.kind == TOPOLOGY_SWITCH) && j == 0)
-				continue;
 			if (!subnet_port(subnet, i, j, &port) || port.info->lid == 0 ||
 				lid - port.info->lid >= 1u << port.info->lmc)
 				continue;
@@ -357,6 +355,10 @@ static int command_route(struct console *console)
 		}
 		if (node.kind == TOPOLOGY_SWITCH)
 			out = subnet_switch_route(subnet, at.node, (uint16_t)to_lid);
+		else if (hop > 0)
+			return console_refuse(console, -ENOENT,
+				"the way to LID %u ends at \"%s\", which has another LID", to_lid,
+				node.name);
 		if (!subnet_port(subnet, at.node, out, &port) ||
 			port.peer_node == TOPOLOGY_NO_NODE || port.is_cut)
 			return console_refuse(
