@@ -14,6 +14,10 @@
 enum { PORT_FIRST = 32768, PORT_COUNT = 28232, HOP_LIMIT = 64 };
 
 static struct port_ib *gsi; /* NULL: not open */
+/*
+ * Counts the ports that the manager has chosen, from a random number, so that the processes of a
+ * node rarely choose the same ones. 0: not begun.
+ */
 static _Atomic uint32_t ports_chosen;
 
 int nic_cm_ib_open(uint8_t *ret_slot)
@@ -92,14 +96,22 @@ void nic_cm_ib_receive(struct cm *cm, void (*pump)(void))
 	port_ib_receive(gsi, on_message, &receiver);
 }
 
+static uint32_t port_choose(void)
+{
+	uint32_t none = 0;
+
+	if (!atomic_load(&ports_chosen))
+		atomic_compare_exchange_strong(
+			&ports_chosen, &none, (uint32_t)nic_random_u64() | 1);
+	return PORT_FIRST + atomic_fetch_add(&ports_chosen, 1) % PORT_COUNT;
+}
+
 int nic_cm_ib_claim(struct agent_claim *claim)
 {
 	int error;
 
 	if (!ip_cm_service_port(claim->service_id))
-		claim->service_id += PORT_FIRST +
-			(atomic_fetch_add(&ports_chosen, 1) + (uint32_t)nic_random_u64() % 64) %
-				PORT_COUNT;
+		claim->service_id += port_choose();
 	if (claim->flags & AGENT_CLAIM_LISTENS) {
 		error = nic_fabric_gsi_claim(claim->service_id);
 		if (error)
@@ -120,4 +132,5 @@ void nic_cm_ib_forget(void)
 {
 	port_ib_destroy(gsi);
 	gsi = NULL;
+	atomic_store(&ports_chosen, 0);
 }
