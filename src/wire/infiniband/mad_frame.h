@@ -3,9 +3,8 @@
 #define URNIC_WIRE_INFINIBAND_MAD_FRAME_H
 
 /*
- * Frames: packets from the first byte of the LRH to the last byte of the ICRC; and those frames
- * that carry a management datagram, from LRH to ICRC (IBTA 13.5.2): a UD SEND_ONLY with a payload
- * of 256 bytes, to QP0 or QP1.
+ * Frames: packets from the first byte of the LRH to the last byte of the ICRC. A frame with a
+ * management datagram is a UD SEND_ONLY with a payload of 256 bytes, to QP0 or QP1 (IBTA 13.5.2).
  */
 
 #include <stdbool.h>
@@ -39,8 +38,8 @@ struct ib_frame {
  *
  * `bytes`  The frame; any input is legal.
  *
- * Returns false unless the LRH is one of link version 0, its length is the frame's, and the headers
- * that it announces are there. The ICRC is not checked.
+ * Returns false unless the LRH has link version 0 and the frame's length, and the frame has room
+ * for the headers that the LRH announces. The caller checks the ICRC.
  */
 bool ib_frame_decode(struct ib_frame *frame, const uint8_t *bytes, uint32_t count)
 	URNIC_EXPORT_AS(ib_frame_decode);
@@ -65,7 +64,7 @@ struct mad_frame {
  *
  * `ret_mad`  Set to the MAD's 256 bytes inside the frame.
  *
- * Returns false if the frame is none: another opcode, another length, another queue pair.
+ * Returns false if the frame has another opcode, another length, or another queue pair.
  */
 bool mad_frame_decode(struct mad_frame *frame, const struct ib_frame *decoded, const uint8_t *bytes,
 	uint32_t count, const uint8_t **ret_mad) URNIC_EXPORT_AS(mad_frame_decode);

@@ -25,7 +25,7 @@
 
 #define RMPP_VERSION      1
 #define RMPP_HEADER_BYTES 12
-/* What the payload length counts of a full segment: all behind the RMPP header. */
+/* The payload length of a full segment: all bytes behind the RMPP header. */
 #define RMPP_SEGMENT_BYTES (MAD_BYTES - MAD_HEADER_BYTES - RMPP_HEADER_BYTES)
 
 #define SA_HEADER_BYTES 20

@@ -58,7 +58,7 @@ enum sa_join {
 	;
 #include "wire/infiniband/sa_record.def"
 
-/* The bits of the component mask: SA_MASK_PATH_dgid, ... */
+/* The bits of the component mask: sa_mask_path_dgid, ... */
 #define SA_INT(name, type, field, byte, bit, bits, component)                         \
 	static const uint64_t sa_mask_##name##_##field __attribute__((unused)) = 1ull \
 		<< (component);

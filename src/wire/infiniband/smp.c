@@ -14,7 +14,7 @@ enum {
 static const struct smp_step smp_discard = {.way = SMP_DISCARD};
 static const struct smp_step smp_here = {.way = SMP_HERE};
 
-/* The way by LID, or to the node itself if the LID is permissive. */
+/* The SMP goes on by LID. With the permissive LID it ends at this node. */
 static struct smp_step by_lid(uint16_t dlid)
 {
 	return dlid == LID_PERMISSIVE ? smp_here
@@ -35,7 +35,7 @@ static struct smp_step step_out(uint8_t *mad, bool is_switch, uint8_t in_port)
 	if (count == 0 && *pointer == 0)
 		return smp_here;
 	if (*pointer == 0) {
-		/* The node that sends it, or that its LID-routed part has led to. */
+		/* The node that sends the SMP, or at which its LID-routed part ends. */
 		*pointer = 1;
 		return by_port(mad[SMP_INITIAL_PATH + 1]);
 	}

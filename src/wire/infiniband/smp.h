@@ -4,7 +4,7 @@
 
 /*
  * Subnet management packets (IBTA 14.2.1): MADs of class 0x01, which are routed by LID, and 0x81,
- * which name the ports of their way. Behind the MAD header:
+ * which name the output port of each hop. Behind the MAD header:
  *
  *      24 ..  31  M_Key
  *      32 ..  33  class 0x81: source LID of the directed part, or permissive
@@ -16,7 +16,7 @@
  * In the header of class 0x81 the top bit of the status is the direction, and the two bytes for
  * the class are the hop pointer and the hop count.
  *
- * smp_step() is what the subnet management interface of each node on the way does (IBTA 14.2.2).
+ * smp_step() is what the subnet management interface of each node on the route does (IBTA 14.2.2).
  */
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ enum smp_way {
 	SMP_DISCARD,
 	SMP_HERE, /* to the node's agent, or to its subnet manager */
 	SMP_BY_PORT, /* out of a port */
-	SMP_BY_LID, /* the rest of the way is LID-routed */
+	SMP_BY_LID, /* the rest of the route is by LID */
 };
 
 struct smp_step {
@@ -57,11 +57,11 @@ struct smp_step {
  *
  * `mad`        Its 256 bytes; hop pointer and return path change.
  * `is_switch`  Only a switch passes SMPs on.
- * `in_port`    Where it came in; 0 for a packet that the node itself sends.
+ * `in_port`    The port at which the SMP arrived; 0 for an SMP that the node itself sends.
  */
 struct smp_step smp_step(uint8_t mad[MAD_BYTES], bool is_switch, uint8_t in_port);
 
-/* Make a response of a request: its direction, or the method bit alone in class 0x01. */
+/* Turn a request into a response: set the method and status, and in class 0x81 the direction. */
 void smp_turn(uint8_t mad[MAD_BYTES], uint16_t status);
 
 #endif
