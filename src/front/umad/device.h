@@ -13,8 +13,8 @@
 #define DEVICE_NAME "ibp0"
 
 /*
- * Make a connection to the node, for the caller, who closes it. Returns 0; -ENODEV without a
- * fabric, also when it does not answer; or another -errno. The first failure is logged.
+ * Connect to the node. The caller closes the connection. Returns 0; or -ENODEV when URNIC_FABRIC
+ * names no node of a fabric that answers. The first failure goes to the log.
  */
 int device_connect(struct fabric_client **ret_client);
 

@@ -11,8 +11,8 @@
 #include "wire/infiniband/mad.h"
 
 /*
- * A program that receives in a loop would spin after the end of the fabric. It gets its error this
- * many times a second only.
+ * A program that ignores errors and receives in a loop would spin after the end of the fabric. So
+ * the error comes after a pause.
  */
 enum { ENDED_PAUSE_MS = 100 };
 
@@ -120,7 +120,7 @@ static int mad_take(struct umad_opening *opening, ib_user_mad_t *umad, int *leng
 	return (int)mad.agent;
 }
 
-/* Wait for a MAD and take it. Another thread may take it first; then wait for the next one. */
+/* Wait for a MAD and take it. If another thread takes it first, wait for the next one. */
 static int mad_wait(struct umad_opening *opening, ib_user_mad_t *umad, int *length, int timeout_ms)
 {
 	uint64_t until_ns =
