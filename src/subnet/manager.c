@@ -97,7 +97,7 @@ static bool other_manager_exists(const struct subnet *subnet)
 	return false;
 }
 
-/* The groups were another manager's, or are those from before it came: their members join again. */
+/* This manager does not know the groups that another manager made, so their members join again. */
 static void clients_reregister(struct subnet *subnet)
 {
 	const struct subnet_manager *manager = subnet->manager;
@@ -115,7 +115,7 @@ static void take_over(struct subnet *subnet)
 	state_set(subnet, IB_SM_MASTER);
 	if (is_new)
 		manager_groups_clear(subnet->manager);
-	/* A failure is one of memory: what the subnet had stays. */
+	/* After a failure (no memory, no LID left) the ports and tables stay as they were. */
 	if (!manager_sweep(subnet) && is_new)
 		clients_reregister(subnet);
 }

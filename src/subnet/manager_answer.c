@@ -111,7 +111,7 @@ static void response_send(struct manager_answers *answers, const struct waiting_
 	};
 	uint8_t *bytes = calloc(1, count < MAD_BYTES ? MAD_BYTES : count);
 
-	/* Its sender asks again. */
+	/* Without an answer the sender repeats its query. */
 	if (!bytes)
 		return;
 	header->method |= MAD_METHOD_RESPONSE_BIT;
@@ -124,7 +124,7 @@ static void response_send(struct manager_answers *answers, const struct waiting_
 	memcpy(bytes + SA_DATA_OFFSET, records->bytes ? records->bytes : bytes, data_bytes);
 	if (!is_table)
 		count = MAD_BYTES;
-	/* A response without segments needs no timeout, because nothing follows it. */
+	/* A response without segments needs no timeout, because nobody acknowledges it. */
 	mad_agent_send(answers->agent, &waiting->from, bytes, count, is_table ? TIMEOUT_MS : 0,
 		is_table ? RETRIES : 0, answers->subnet->now_ns);
 	free(bytes);
@@ -186,7 +186,7 @@ static void layer_deliver(void *agent_context, const struct mad_address *peer, i
 	struct manager_answers *answers = agent_context;
 	struct waiting_query *query;
 
-	/* An answer that was given up, or a query in segments, of which there are none. */
+	/* Ignore an answer that nobody acknowledged. A query has one segment only. */
 	if (status || count != MAD_BYTES || answers->query_count == QUERIES_MAX)
 		return;
 	query = &answers->queries[answers->query_count++];
@@ -194,7 +194,7 @@ static void layer_deliver(void *agent_context, const struct mad_address *peer, i
 	memcpy(query->mad, bytes, MAD_BYTES);
 }
 
-/* Let the layer take what has been received, and answer what it delivers. */
+/* Pass the received MADs to the layer, and answer the queries that it delivers. */
 static void answers_run(struct manager_answers *answers)
 {
 	answers->is_running = true;

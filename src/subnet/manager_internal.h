@@ -8,8 +8,8 @@
  * sets ports active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from
  * other nodes reach the manager as frames.
  *
- * It is the master while no CA's user has set IsSM at a port; else it is not active, and a subnet
- * manager of a CA finds a subnet without another one.
+ * It is the master while no CA's user has set IsSM at a port. Otherwise it is not active, so that a
+ * subnet manager of a CA finds no other one.
  */
 
 #include "base/gid.h"
@@ -66,7 +66,7 @@ struct subnet_manager {
 	struct manager_answers *answers;
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Returns 0; -ENOMEM; or -ENOSPC when the subnet has more end ports than there are LIDs. */
 int manager_sweep(struct subnet *subnet);
 /* Set the MulticastForwardingTables for the groups. Returns 0 or -ENOMEM. */
 int manager_route_groups(struct subnet *subnet);

@@ -5,7 +5,7 @@
 #include "base/arith.h"
 #include "subnet/manager_internal.h"
 
-/* What a way allows. */
+/* What a route allows: the least MTU and rate of its links. */
 struct way {
 	uint8_t mtu;
 	uint32_t mbps;
@@ -117,7 +117,7 @@ static void way_narrow(const struct subnet *subnet, uint32_t node, uint32_t port
 	way->mbps = min_u32(way->mbps, port_mbps(subnet, node, port));
 }
 
-/* Follow the forwarding tables from an end port to a LID. Returns false if they end elsewhere. */
+/* Follow the forwarding tables from an end port. Returns false if they do not lead to the LID. */
 static bool way_follow(
 	const struct subnet *subnet, const struct manager_lid *from, uint16_t lid, struct way *way)
 {
@@ -150,9 +150,7 @@ static bool way_follow(
 
 /* --- records --- */
 
-/*
- * Does a way fit a selector? A smaller value of a way that allows more fits, too: lowers `*value`.
- */
+/* Does a route fit a selector? If the route allows more than is asked for, lowers *value. */
 static bool selector_fits(uint8_t selector, uint32_t asked, uint32_t *value)
 {
 	switch (selector & 3) {

@@ -336,7 +336,7 @@ void subnet_switch_group(
 			sizeof(*at->multicast));
 }
 
-/* --- what a CA's user tells --- */
+/* --- what a CA's user reports --- */
 
 static struct node_port *ca_port(struct subnet *subnet, uint32_t node, uint32_t port)
 {

@@ -16,9 +16,9 @@
  * switch's from 0, which is its management port.
  *
  * A frame is a packet from the first byte of its LRH to the last byte of its ICRC. A frame has no
- * VCRC inside of the subnet: no bit can be wrong there, except by subnet_cable_error_rate(), which
- * drops the frame as a wrong VCRC would. A frame goes its whole way at once, within subnet_send():
- * links have no delay and no credits.
+ * VCRC inside of the subnet, because no bit can be wrong there. subnet_port_error_rate() drops
+ * frames as wrong VCRCs would. A frame takes its whole route at once, within subnet_send(): links
+ * have no delay and no credits.
  *
  * The caller serializes all calls. The functions of struct subnet_user are called within them, and
  * must not call back into the subnet, except for the functions that take a const struct subnet.
@@ -42,7 +42,7 @@ enum {
 /* What has happened to a port of a CA. */
 enum subnet_event {
 	SUBNET_PORT_ACTIVE,
-	SUBNET_PORT_ERROR, /* the port was active, and is no more */
+	SUBNET_PORT_ERROR, /* the port was active, and no longer is */
 	SUBNET_LID_CHANGE,
 	SUBNET_PKEY_CHANGE,
 	SUBNET_GID_CHANGE,
@@ -50,12 +50,12 @@ enum subnet_event {
 	SUBNET_CLIENT_REREGISTER,
 };
 
-/* Of the one user of all CAs. */
+/* The functions of the user, who has the queue pairs of all CAs. */
 struct subnet_user {
 	/*
-	 * A frame has arrived at a CA's port, and does not belong to the node's own agents: it is
-	 * anything but requests to the SMA and the PMA. Responses to management requests, and
-	 * requests to a subnet manager (SMInfo, traps, class 3), are the user's.
+	 * A frame has arrived at a CA's port. The subnet itself answers requests to the SMA and the
+	 * PMA. Everything else goes to the user: data, responses to management requests, and
+	 * requests to a subnet manager of the CA (SMInfo, traps, class 3).
 	 */
 	void (*deliver)(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
 		uint32_t frame_bytes);
@@ -138,8 +138,8 @@ void subnet_send(struct subnet *subnet, uint32_t node, uint32_t port, uint8_t *f
 uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns);
 
 /*
- * The same time as it is now, without doing anything: a time in the past if a call has changed the
- * subnet, such as a subnet_send() that has caused a trap.
+ * When to call subnet_advance(), without doing anything. The time is in the past if a call has
+ * changed the subnet, such as a subnet_send() that has caused a trap.
  */
 uint64_t subnet_deadline_ns(const struct subnet *subnet);
 
@@ -190,7 +190,7 @@ int subnet_cable_move(struct subnet *subnet, uint32_t node, uint32_t port, uint3
 int subnet_port_error_rate(struct subnet *subnet, uint32_t node, uint32_t port,
 	uint32_t per_million, uint16_t attribute_id);
 
-/* --- what a CA's user tells --- */
+/* --- what a CA's user reports --- */
 
 /* Set or clear bits of a CA port's CapabilityMask, such as IB_CAPABILITY_IS_SM. */
 int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, uint32_t set,

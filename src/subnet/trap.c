@@ -185,7 +185,7 @@ void traps_advance(struct subnet *subnet)
 {
 	uint64_t first_ns = UINT64_MAX;
 
-	/* What is sent may cause other traps. */
+	/* A trap that is sent may cause others, which set the time again. */
 	subnet->traps_at_ns = UINT64_MAX;
 	for (uint32_t node = 0; node < subnet->node_count; node++) {
 		for (uint32_t i = 0; i < TRAPS_MAX; i++) {
