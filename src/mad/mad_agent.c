@@ -8,7 +8,7 @@
 
 enum { OUI_OFFSET = MAD_HEADER_BYTES + RMPP_HEADER_BYTES + 1 };
 
-/* Directed and LID-routed SMPs have agents of their own, but the class number 0 is free. */
+/* The classes that an agent may register. Class 0 is for agents that only send. */
 static bool class_exists(uint8_t management_class)
 {
 	return management_class == MAD_CLASS_SUBN_DIRECTED ||
@@ -31,7 +31,7 @@ static bool mask_has(const uint64_t mask[MAD_METHODS / 64], uint8_t method)
 	return mask[method / 64] >> method % 64 & 1;
 }
 
-/* Do the two get MADs of the same kind, by class, version and OUI? */
+/* Have both the same class, version and, in vendor classes, OUI? */
 static bool is_same_kind(const struct mad_agent_spec *a, const struct mad_agent_spec *b)
 {
 	return a->management_class == b->management_class && a->class_version == b->class_version &&

@@ -20,7 +20,7 @@ enum {
 	RMPP_SEGMENT_TIMEOUT_MS = 40000,
 	/* How long a receiver acknowledges the segments of a message that it has delivered. */
 	RMPP_LINGER_MS = 10000,
-	/* ... but only that many messages of a port; the oldest is forgotten first. */
+	/* How many such messages a port keeps. It forgets the oldest first. */
 	RMPP_LINGERING_MAX = 256,
 };
 

@@ -81,15 +81,15 @@ struct mad_counters {
 	uint64_t received;
 	uint64_t retried;
 	uint64_t timed_out; /* requests and messages that were given back */
-	uint64_t unmatched_responses; /* no agent waits for it */
-	uint64_t unmatched_requests; /* no agent has registered it */
+	uint64_t unmatched_responses; /* for which no agent waits */
+	uint64_t unmatched_requests; /* which no agent has registered */
 	uint64_t malformed;
 	uint64_t aborted; /* messages that either end has aborted */
 };
 
 /* `calls` is valid as long as the layer is. Returns 0 or -ENOMEM. */
 int mad_layer_create(const struct mad_calls *calls, struct mad_layer **ret_layer);
-/* All ports are gone. */
+/* The caller has destroyed all ports. */
 void mad_layer_destroy(struct mad_layer *layer);
 
 /* When mad_layer_advance() is to be called next; UINT64_MAX: no timer runs. */

@@ -116,7 +116,7 @@ static int send_create(struct mad_agent *agent, const struct mad_address *to,
 	return 0;
 }
 
-/* Send a MAD that nothing is to follow. */
+/* Send a MAD that expects no answer. */
 static void send_once(struct mad_agent *agent, const struct mad_address *to,
 	const struct mad_header *header, const uint8_t *bytes, uint32_t count)
 {
@@ -148,7 +148,7 @@ int mad_agent_send(struct mad_agent *agent, const struct mad_address *to, const 
 		if (is_duplicate(agent, &header))
 			return -EINVAL;
 	} else {
-		/* A response has none, though ibping's server sets a timeout for its own. */
+		/* Nothing answers a response, though ibping sets a timeout for its own. */
 		timeout_ms = 0;
 	}
 	if (!is_segmented && timeout_ms == 0) {

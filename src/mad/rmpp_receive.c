@@ -186,7 +186,7 @@ static void request_hold(struct mad_agent *agent, const struct mad_header *heade
 		mad_timer_set(agent->port->layer, &request->timer, now_ns, request->timeout_ms);
 }
 
-/* The message is here. Keep it for a while, for copies of its segments that are on the way. */
+/* The message is complete. Keep it for a while, to acknowledge late copies of its segments. */
 static void receive_complete(struct mad_receive *receive, uint64_t now_ns)
 {
 	struct mad_port *port = receive->agent->port;
@@ -242,7 +242,7 @@ static struct mad_receive *segment_owner(struct mad_agent *agent, uint32_t own_q
 
 	if (receive)
 		return receive;
-	/* A response that no request waits for, or the rest of a message that has been given up. */
+	/* A response without a request, or the rest of a message that this end has given up. */
 	if ((mad_header_is_response(header) && !mad_send_find_request(agent, header)) ||
 		rmpp->segment != 1)
 		return NULL;
@@ -263,7 +263,7 @@ struct mad_receive *rmpp_receive_segment(struct mad_agent *agent, uint32_t own_q
 		return NULL;
 	status = segment_check(receive, rmpp);
 	if (status != RMPP_STATUS_OK) {
-		/* A message that is delivered cannot fail any more. */
+		/* A delivered message cannot fail. */
 		if (receive->state == MAD_RECEIVE_ACTIVE)
 			receive_fail(receive, mad, status);
 		return NULL;

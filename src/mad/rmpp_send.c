@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending messages by RMPP (IBTA 13.6.6): segments within the receiver's window, again from the
- * first unacknowledged one when no acknowledgement comes.
+ * Sending messages by RMPP (IBTA 13.6.6): segments within the receiver's window. Without an
+ * acknowledgement, the sender repeats them from the first unacknowledged one.
  */
 #include <assert.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static void send_finish(struct mad_send *send, uint64_t now_ns)
 	mad_timer_set(send->agent->port->layer, &send->timer, now_ns, send->timeout_ms);
 }
 
-/* The peer has ended the message, or this end does. Only a request is given back. */
+/* One of the two ends aborts the message. The agent gets back a request, but no response. */
 static void send_fail(struct mad_send *send)
 {
 	send->agent->port->counters.aborted++;
