@@ -11,7 +11,7 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
-/* Write the bytes to a new memfd that nobody can change. Returns the memfd or -errno. */
+/* Write the bytes to a new memfd, and seal it. Returns the memfd or -errno. */
 static int memfd_fill(const uint8_t *bytes, uint32_t count)
 {
 	int fd = memfd_create("urnic-mad", MFD_CLOEXEC | MFD_ALLOW_SEALING);

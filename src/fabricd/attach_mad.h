@@ -24,10 +24,11 @@ int attach_mad_send(int socket, struct attach_mad *mad, const uint8_t *bytes, in
  * Receive a MAD. The other end may be hostile: a memfd that could shrink is refused, so that the
  * read ends.
  *
- * `bytes`  Room for `room` bytes, at least ATTACH_MAD_BYTES_INLINE.
+ * `bytes`  Room for `room` bytes.
  *
- * Returns 0; -EAGAIN: there is none; -EIO: the other end has closed; -EMSGSIZE: it is longer than
- * `room`, and gone; -EPROTO: it is none, and gone; or another -errno.
+ * Returns 0; -EAGAIN: there is none; -EIO: the other end has closed; -EMSGSIZE: the MAD is longer
+ * than `room`; -EPROTO: the message is no MAD; or another -errno. After -EMSGSIZE and -EPROTO the
+ * message is discarded.
  */
 int attach_mad_receive(
 	int socket, struct attach_mad *ret_mad, uint8_t *bytes, uint32_t room, int flags);

@@ -7,10 +7,9 @@
  *
  * The control connection is a unix SOCK_SEQPACKET socket, which agent/place.h finds. On it the
  * client asks and the fabric answers, one at a time. A message is one whole struct attach_message
- * in host order; an answer repeats the type. All that is not an answer travels elsewhere: MADs on
- * a socket for each opening of a port, frames in shared memory, events on a socket of their own.
- * The fabric makes these and passes the descriptors in its answer. The end of the control
- * connection ends them all.
+ * in host order; an answer repeats the type. MADs travel on a socket for each opening of a port,
+ * frames in shared memory, events on a socket of their own. The fabric makes these and passes the
+ * descriptors in its answer. The end of the control connection ends them all.
  *
  * Neither end trusts the other. The fabric never waits for a client: what a client does not take is
  * dropped and counted.

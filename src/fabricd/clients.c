@@ -210,7 +210,7 @@ static request_fn *const requests[] = {
 
 /* --- the connection --- */
 
-/* Returns false when the client has to go. */
+/* Returns false when the server has to end the client. */
 static bool client_answer(
 	struct client *client, const struct attach_message *message, struct answer_fds *fds)
 {
@@ -219,7 +219,7 @@ static bool client_answer(
 
 	for (uint32_t i = 0; i < fds->to_close; i++)
 		close(fds->fds[i]);
-	/* A client has one request at a time, so there is room for its answer. */
+	/* A client that waits for each answer has room for the next one. */
 	return rc == 0;
 }
 

@@ -9,7 +9,7 @@
  *	error "NODE"[PORT] RATE [ATTRIBUTE]
  *	dump ["NODE"]                    the nodes, their ports, counters of the process
  *	dump --json                      the same for programs
- *	route FROM-LID TO-LID            the way of packets between two LIDs
+ *	route FROM-LID TO-LID            the route of packets between two LIDs
  *	clients                          the processes that are attached
  */
 #include <errno.h>

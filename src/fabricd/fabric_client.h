@@ -12,7 +12,7 @@
  *
  * Threads: calls on a connection wait for the fabric's answer and exclude each other by the
  * connection's lock. A channel of frames has one sender and one receiver at a time, which need no
- * lock. Any number of threads may send MADs and receive them.
+ * lock. Any number of threads may send MADs; one at a time may receive from a socket.
  *
  * In the child of a fork a connection is the parent's. fabric_client_forget() frees the child's
  * copy without a message to the fabric.
@@ -102,8 +102,8 @@ void fabric_frames_flush(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_fr
  *
  * `to`  Room for RECORD_BYTES_MAX bytes.
  *
- * Returns its length; 0 when there is none; -EPROTO when the fabric has spoilt the ring, which is
- * empty then.
+ * Returns its length; 0 when there is none; -EPROTO when the fabric left an impossible index or
+ * header in the ring, which is empty now.
  */
 int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *ret_port)
 	URNIC_EXPORT_AS(fabric_frames_receive);
@@ -173,8 +173,8 @@ int fabric_mads_send(int socket, struct attach_mad *mad, const uint8_t *bytes)
  * `bytes`  Room for `room` bytes.
  *
  * Returns 0; -EAGAIN: there is none; -ENOSPC: it is longer than `room`, so it stays, with its
- * length in ret_mad->mad_bytes; -EIO: the fabric has gone; or another -errno. Two threads that
- * receive from one socket exclude each other.
+ * length in ret_mad->mad_bytes; -EIO: the fabric's process has ended; or another -errno. Only one
+ * thread at a time may receive from a socket.
  */
 int fabric_mads_receive(int socket, struct attach_mad *ret_mad, uint8_t *bytes, uint32_t room)
 	URNIC_EXPORT_AS(fabric_mads_receive);

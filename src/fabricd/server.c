@@ -16,9 +16,9 @@
 
 enum {
 	EVENTS_PER_TURN = 64,
-	/* How long the loop looks at channels without sleep, after the last frame. */
+	/* How long after the last frame the loop polls the channels before it sleeps. */
 	SPIN_NS = 50000,
-	/* Turns of the loop without a look at descriptors, while it looks at channels. */
+	/* How many turns pass between two polls of the descriptors, while frames flow. */
 	TURNS_PER_POLL = 32,
 	ARRIVALS_MAX = 1 << 16,
 };

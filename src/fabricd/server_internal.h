@@ -54,7 +54,7 @@ struct server_counters {
 	uint64_t clients_refused;
 	uint64_t mads_dropped; /* a client did not take them */
 	uint64_t frames_dropped; /* a client did not take them */
-	uint64_t frames_unknown; /* no channel and no agent is theirs */
+	uint64_t frames_unknown; /* no channel has their queue pair */
 	uint64_t frames_malformed;
 	uint64_t mads_malformed; /* from clients */
 };
@@ -162,7 +162,7 @@ struct channel {
 	uint32_t node;
 	uint32_t lease;
 	bool is_ended;
-	bool is_touched; /* it has got frames in this turn */
+	bool is_touched; /* the server has put frames into it in this turn */
 	int wake_client;
 	struct attach_frames *shared;
 	struct list joins;

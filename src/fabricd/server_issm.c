@@ -2,7 +2,7 @@
 /*
  * IsSM in the capability mask of ports. Linux has a device for each port, and IsSM is set while a
  * process has it open; a subnet manager just opens its path. Here an empty file takes the place of
- * the device, and inotify tells of its opening and closing, also when the process is killed.
+ * the device. inotify reports when a process opens or closes it, and when the process is killed.
  */
 #include <errno.h>
 #include <fcntl.h>
