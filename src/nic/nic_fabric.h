@@ -27,7 +27,7 @@ struct port_ib;
 struct sa_path;
 struct worker;
 
-/* Has the process a node of a subnet, or wants one? */
+/* Does URNIC_FABRIC name a node? Then the process has no other device. */
 bool nic_fabric_is_wanted(void) URNIC_EXPORT_AS(nic_fabric_is_wanted);
 
 /*
@@ -68,7 +68,7 @@ int nic_fabric_lane_begin(struct worker *worker);
 /* The lane could not be created. */
 void nic_fabric_lane_close(uint32_t index);
 
-/* Let the lane receive the packets of a multicast LID, or stop. Return 0 or -errno. */
+/* Let the lane receive the packets of a multicast LID, or stop. Join returns 0 or -errno. */
 int nic_fabric_join(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
 void nic_fabric_leave(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
 
@@ -84,7 +84,7 @@ int nic_fabric_gsi_open(struct port_ib **ret_port, uint8_t *ret_lease);
 /* Give the port of nic_fabric_gsi_open() the present state of the node's ports. */
 void nic_fabric_gsi_refresh(struct port_ib *gsi);
 
-/* Have requests for a service ID come to the process, or no more. Return 0 or -errno. */
+/* Claim the requests for a service ID, or release them. Claim returns 0 or -errno. */
 int nic_fabric_gsi_claim(uint64_t service_id);
 void nic_fabric_gsi_release(uint64_t service_id);
 

@@ -43,7 +43,7 @@ struct port_ib_wire {
 	/* Send LRH to ICRC, in pieces. Returns false when there is no room: the frame is lost. */
 	bool (*send)(void *context, uint32_t port, const struct record_piece *pieces,
 		uint32_t count);
-	/* Has it room for frames of `bytes` bytes together, with what it keeps beside them? */
+	/* Has it room for frames of `bytes` bytes together, the headers of its records included? */
 	bool (*has_room)(void *context, uint32_t bytes);
 	void (*flush)(void *context);
 	/*
