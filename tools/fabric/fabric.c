@@ -39,7 +39,7 @@ const char command_fabric_help[] =
 	"  error        drop RATE percent of the frames that END receives; with ATTRIBUTE, only subnet\n"
 	"               management packets with this attribute ID\n"
 	"  dump         print nodes, ports, cables and counters; with --json, for programs\n"
-	"  route        print the way of packets from one LID to another\n"
+	"  route        print the route of packets from one LID to another\n"
 	"  clients      print the processes that use the fabric\n"
 	"  console      read such commands from standard input, one a line\n"
 	"\n"
