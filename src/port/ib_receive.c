@@ -70,11 +70,10 @@ static bool has_gid(const struct port_ib_state *state, const struct gid *gid)
 static bool is_for_port(const struct port_ib_state *state, const struct ib_frame *frame)
 {
 	const struct lrh *lrh = &frame->lrh;
-	bool is_multicast = lrh->dlid >= LID_MULTICAST_FIRST && lrh->dlid <= LID_MULTICAST_LAST;
 
 	if (lrh->slid == 0 || lrh->slid > LID_UNICAST_MAX || !state->lid)
 		return false;
-	if (is_multicast)
+	if (lid_is_multicast(lrh->dlid))
 		return frame->has_grh && gid_is_multicast(&frame->grh.dgid);
 	if (lrh->dlid >> state->lmc != state->lid >> state->lmc)
 		return false;

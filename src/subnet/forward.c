@@ -15,11 +15,6 @@ struct flight {
 static void frame_arrive(struct subnet *subnet, uint32_t node, uint32_t in_port,
 	struct flight *flight, uint32_t hops);
 
-static bool lid_is_multicast(uint16_t lid)
-{
-	return lid >= LID_MULTICAST_FIRST && lid <= LID_MULTICAST_LAST;
-}
-
 /* --- end ports --- */
 
 /* Make the answer's frame out of the request's addresses, and send it. */

@@ -324,11 +324,6 @@ static bool frame_may_leave(struct node_port *at, uint32_t count, bool is_smp)
 	return false;
 }
 
-static bool lid_is_multicast(uint16_t lid)
-{
-	return lid >= LID_MULTICAST_FIRST && lid <= LID_MULTICAST_LAST;
-}
-
 static void count_sent(struct subnet_counters *counters, uint32_t words, bool is_multicast)
 {
 	counters->port_xmit_packets++;

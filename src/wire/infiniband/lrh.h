@@ -15,6 +15,7 @@
  * VCRC.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/bytes.h"
@@ -66,6 +67,11 @@ static inline void lrh_encode(const struct lrh *lrh, uint8_t to[LRH_BYTES])
 	put_be16(to + 2, lrh->dlid);
 	put_be16(to + 4, lrh->words & LRH_WORDS_MAX);
 	put_be16(to + 6, lrh->slid);
+}
+
+static inline bool lid_is_multicast(uint16_t lid)
+{
+	return lid >= LID_MULTICAST_FIRST && lid <= LID_MULTICAST_LAST;
 }
 
 /* Replace the virtual lane of an encoded packet. */
