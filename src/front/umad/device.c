@@ -39,7 +39,7 @@ int device_connect(struct fabric_client **ret_client)
 	return -ENODEV;
 }
 
-int device_resolve(
+static int port_resolve(
 	struct fabric_client *client, const char *ca_name, int portnum, uint32_t *ret_port)
 {
 	uint32_t count = fabric_client_node(client)->port_count;
@@ -57,6 +57,19 @@ int device_resolve(
 			break;
 		}
 	return 0;
+}
+
+int device_open(const char *ca_name, int portnum, struct fabric_client **ret_client,
+	uint32_t *ret_port)
+{
+	int rc = device_connect(ret_client);
+
+	if (rc)
+		return rc;
+	rc = port_resolve(*ret_client, ca_name, portnum, ret_port);
+	if (rc)
+		fabric_client_close(*ret_client);
+	return rc;
 }
 
 int umad_init(void)
@@ -119,13 +132,11 @@ int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
 {
 	struct fabric_client *client;
 	uint32_t number;
-	int rc = device_connect(&client);
+	int rc = device_open(ca_name, portnum, &client, &number);
 
 	if (rc)
 		return rc;
-	rc = device_resolve(client, ca_name, portnum, &number);
-	if (rc == 0)
-		rc = port_get(client, number, port);
+	rc = port_get(client, number, port);
 	fabric_client_close(client);
 	return rc;
 }
@@ -178,13 +189,11 @@ int umad_get_ca(const char *ca_name, umad_ca_t *ca)
 {
 	struct fabric_client *client;
 	uint32_t port;
-	int rc = device_connect(&client);
+	int rc = device_open(ca_name, UMAD_ANY_PORT, &client, &port);
 
 	if (rc)
 		return rc;
-	rc = device_resolve(client, ca_name, UMAD_ANY_PORT, &port);
-	if (rc == 0)
-		rc = ca_get(client, ca);
+	rc = ca_get(client, ca);
 	fabric_client_close(client);
 	return rc;
 }
@@ -224,13 +233,11 @@ int umad_get_issm_path(const char *ca_name, int portnum, char path[], int max)
 	char issm[ATTACH_TEXT_BYTES];
 	struct fabric_client *client;
 	uint32_t number;
-	int rc = device_connect(&client);
+	int rc = device_open(ca_name, portnum, &client, &number);
 
 	if (rc)
 		return rc;
-	rc = device_resolve(client, ca_name, portnum, &number);
-	if (rc == 0)
-		rc = fabric_client_issm_path(client, number, issm);
+	rc = fabric_client_issm_path(client, number, issm);
 	if (rc == 0 && snprintf(path, (size_t)max, "%s", issm) >= max)
 		rc = -EIO;
 	fabric_client_close(client);

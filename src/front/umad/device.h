@@ -19,12 +19,13 @@
 int device_connect(struct fabric_client **ret_client);
 
 /*
- * Find the adapter and a port. Returns 0 or -ENODEV.
+ * Connect to the node, and find a port of the adapter. The caller closes the connection. Returns 0
+ * or -ENODEV.
  *
  * `ca_name`   NULL: any.
  * `portnum`   UMAD_ANY_PORT: the first active one, or else the first.
  */
-int device_resolve(
-	struct fabric_client *client, const char *ca_name, int portnum, uint32_t *ret_port);
+int device_open(const char *ca_name, int portnum, struct fabric_client **ret_client,
+	uint32_t *ret_port);
 
 #endif

@@ -36,14 +36,10 @@ static int pair_fill(const char *ca_name, int portnum, struct ca_pair *pair)
 {
 	struct fabric_client *client;
 	uint32_t port;
-	int rc = device_connect(&client);
 
-	if (rc)
+	if (device_open(ca_name, portnum, &client, &port))
 		return 1;
-	rc = device_resolve(client, ca_name, portnum, &port);
 	fabric_client_close(client);
-	if (rc)
-		return 1;
 	*pair = (struct ca_pair){.smi_preferred_port = port, .gsi_preferred_port = port};
 	snprintf(pair->smi_name, sizeof(pair->smi_name), "%s", DEVICE_NAME);
 	memcpy(pair->gsi_name, pair->smi_name, sizeof(pair->gsi_name));

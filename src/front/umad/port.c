@@ -74,13 +74,11 @@ int umad_open_port(const char *ca_name, int portnum)
 {
 	struct fabric_client *client;
 	uint32_t port;
-	int rc = device_connect(&client);
+	int rc = device_open(ca_name, portnum, &client, &port);
 
 	if (rc)
 		return rc;
-	rc = device_resolve(client, ca_name, portnum, &port);
-	if (rc == 0)
-		rc = opening_create(client, port);
+	rc = opening_create(client, port);
 	if (rc < 0)
 		fabric_client_close(client);
 	return rc == -ENODEV || rc >= 0 ? rc : -EIO;
