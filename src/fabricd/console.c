@@ -100,12 +100,17 @@ static int place_parse(const struct console *console, char *word, struct place_o
 	return 0;
 }
 
-static const char *node_name(const struct console *console, uint32_t node)
+const char *console_node_name(const struct fabric_server *server, uint32_t node)
 {
 	struct subnet_node_view view;
 
-	subnet_node(console->server->subnet, node, &view);
+	subnet_node(server->subnet, node, &view);
 	return view.name;
+}
+
+static const char *node_name(const struct console *console, uint32_t node)
+{
+	return console_node_name(console->server, node);
 }
 
 static int cable_result(const struct console *console, const struct place_of_node *place, int rc)
@@ -211,7 +216,7 @@ static const char *state_name(uint8_t state)
 	return names[state < ARRAY_COUNT(names) ? state : 0];
 }
 
-static const char *speed_name(enum topology_speed speed)
+const char *console_speed_name(enum topology_speed speed)
 {
 	static const char *const names[] = {"SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR"};
 
@@ -230,7 +235,7 @@ static void dump_port(struct console *console, uint32_t node, uint32_t number)
 			port.info->sm_lid);
 	if (port.peer_node != TOPOLOGY_NO_NODE)
 		fprintf(console->out, " -> \"%s\"[%u] %ux%s%s", node_name(console, port.peer_node),
-			port.peer_port, port.width, speed_name(port.speed),
+			port.peer_port, port.width, console_speed_name(port.speed),
 			port.is_cut ? ", cut" : "");
 	fprintf(console->out, "; %llu packets out, %llu in",
 		(unsigned long long)port.counters->port_xmit_packets,

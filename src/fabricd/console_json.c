@@ -16,14 +16,6 @@ static void string_print(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-static const char *node_name(const struct fabric_server *server, uint32_t node)
-{
-	struct subnet_node_view view;
-
-	subnet_node(server->subnet, node, &view);
-	return view.name;
-}
-
 static void counters_print(FILE *out, const struct subnet_counters *counters)
 {
 	const char *separator = "";
@@ -40,16 +32,15 @@ static void counters_print(FILE *out, const struct subnet_counters *counters)
 static void peer_print(
 	const struct fabric_server *server, FILE *out, const struct subnet_port_view *port)
 {
-	static const char *const speeds[] = {"SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR"};
-
 	if (port->peer_node == TOPOLOGY_NO_NODE) {
 		fputs("\"cable\": null, ", out);
 		return;
 	}
 	fputs("\"cable\": {\"node\": ", out);
-	string_print(out, node_name(server, port->peer_node));
+	string_print(out, console_node_name(server, port->peer_node));
 	fprintf(out, ", \"port\": %u, \"width\": %u, \"speed\": \"%s\", \"is_cut\": %s}, ",
-		port->peer_port, port->width, speeds[port->speed], port->is_cut ? "true" : "false");
+		port->peer_port, port->width, console_speed_name(port->speed),
+		port->is_cut ? "true" : "false");
 }
 
 static void port_print(

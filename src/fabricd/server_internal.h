@@ -270,6 +270,11 @@ void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *
 /* Run a command. Returns a memfd with its output, or -errno with a sentence. */
 int console_run(struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
 
+/* A node's name in the topology. */
+const char *console_node_name(const struct fabric_server *server, uint32_t node);
+/* "SDR" and so on. */
+const char *console_speed_name(enum topology_speed speed);
+
 /* --- console_json.c --- */
 
 /* Print the nodes, their ports and counters. */
