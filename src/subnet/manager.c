@@ -163,6 +163,18 @@ static void sm_info_answer(
 						 : MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
 }
 
+/*
+ * Does the trap tell of a change that a sweep finds? Violations of keys do not: anyone could make
+ * the manager sweep by frames with a wrong P_Key.
+ */
+static bool trap_needs_sweep(const uint8_t mad[MAD_BYTES])
+{
+	struct ib_notice notice;
+
+	ib_notice_decode(&notice, mad + SMP_DATA);
+	return notice.trap_number == TRAP_LINK_STATE || notice.trap_number == TRAP_LOCAL_CHANGES;
+}
+
 /* Tell the sender of a trap that it has arrived. */
 static void trap_answer(const struct mad_header *header, struct smp_flight *flight)
 {
@@ -179,7 +191,7 @@ void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint3
 
 	mad_header_decode(&header, flight->mad);
 	if (header.method == MAD_METHOD_TRAP) {
-		subnet->manager->is_change_pending = true;
+		subnet->manager->is_change_pending |= trap_needs_sweep(flight->mad);
 		trap_answer(&header, flight);
 	} else if (header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET) {
 		sm_info_answer(subnet, &header, flight);

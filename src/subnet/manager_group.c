@@ -8,6 +8,7 @@
 enum {
 	MTU_UNLESS_ASKED = 4, /* 2,048 bytes */
 	RATE_UNLESS_ASKED = 3, /* 10 Gbit/s */
+	MTU_MAX = 5, /* 4,096 bytes */
 	JOIN_ALL = SA_JOIN_FULL | SA_JOIN_NON | SA_JOIN_SEND_ONLY,
 };
 
@@ -97,6 +98,10 @@ static uint8_t value_or(bool is_asked, uint8_t selector, uint8_t asked, uint8_t 
 static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_member *asked,
 	uint64_t mask, struct manager_group **ret_group)
 {
+	const uint8_t mtu = value_or(mask & sa_mask_mc_member_mtu, asked->mtu_selector, asked->mtu,
+		MTU_UNLESS_ASKED);
+	const uint8_t rate = value_or(mask & sa_mask_mc_member_rate, asked->rate_selector,
+		asked->rate, RATE_UNLESS_ASKED);
 	struct manager_group *group;
 	uint32_t index = 0;
 	struct gid mgid;
@@ -104,7 +109,7 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 	memcpy(mgid.raw, asked->mgid, sizeof(mgid.raw));
 	if ((mask & creation_mask()) != creation_mask())
 		return SA_STATUS_INSUFFICIENT_COMPONENTS;
-	if (!(asked->join_state & SA_JOIN_FULL))
+	if (!(asked->join_state & SA_JOIN_FULL) || mtu > MTU_MAX || !manager_rate_mbps(rate))
 		return SA_STATUS_INVALID;
 	if (gid_is_zero(&mgid))
 		mgid = gid_make(manager, asked->scope);
@@ -121,10 +126,8 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 		.pkey = asked->pkey,
 		.qkey = asked->qkey,
 		.flow_label = asked->flow_label,
-		.mtu = value_or(mask & sa_mask_mc_member_mtu, asked->mtu_selector, asked->mtu,
-			MTU_UNLESS_ASKED),
-		.rate = value_or(mask & sa_mask_mc_member_rate, asked->rate_selector, asked->rate,
-			RATE_UNLESS_ASKED),
+		.mtu = mtu,
+		.rate = rate,
 		.life = value_or(mask & sa_mask_mc_member_life, asked->life_selector, asked->life,
 			PACKET_LIFE),
 		.sl = asked->sl,

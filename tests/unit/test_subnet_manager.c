@@ -441,6 +441,64 @@ static void send_only_member_sends_and_gets_nothing(void **state)
 	fixture_done(&fixture);
 }
 
+static void group_with_an_impossible_mtu_or_rate_is_refused(void **state)
+{
+	static const struct {
+		uint8_t mtu, rate;
+		uint16_t status;
+	} cases[] = {{6, 3, SA_STATUS_INVALID}, {4, 63, SA_STATUS_INVALID}, {5, 3, MAD_STATUS_OK}};
+	static struct fixture fixture;
+	uint8_t record[SA_MC_MEMBER_BYTES];
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sa_mc_member member = {.mgid = {0xff, 0x12, [15] = 9},
+			.pkey = 0xffff,
+			.join_state = SA_JOIN_FULL,
+			.mtu_selector = SA_SELECT_EXACTLY,
+			.mtu = cases[i].mtu,
+			.rate_selector = SA_SELECT_EXACTLY,
+			.rate = cases[i].rate};
+		const struct gid gid = port_gid(&fixture, H1);
+		const uint8_t *answer;
+
+		memcpy(member.port_gid, gid.raw, 16);
+		sa_mc_member_encode(&member, record);
+		answer = sa_ask(&fixture, H1, MAD_METHOD_SET, SA_ATTRIBUTE_MC_MEMBER,
+			~sa_mask_mc_member_mlid, record, sizeof(record));
+		assert_int_equal(get_be16(answer + 4), cases[i].status);
+	}
+	fixture_done(&fixture);
+}
+
+/* A sweep would give h4's LID its port back in the table of s1. */
+static void wrong_pkey_causes_no_sweep(void **state)
+{
+	static struct fixture fixture;
+	struct smp_request set = {.method = MAD_METHOD_SET,
+		.attribute_id = SM_ATTRIBUTE_LINEAR_FORWARDING,
+		.path = {1}};
+	uint16_t lid;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	lid = fixture_lid(&fixture, H4);
+	memset(set.data, 255, sizeof(set.data));
+	for (uint16_t i = 1; i < lid + 5; i++)
+		set.data[i] = i == lid ? 2 : subnet_switch_route(fixture.subnet, S1, i);
+	assert_int_equal(smp_status(fixture_smp(&fixture, &set)), 0);
+	assert_int_equal(subnet_switch_route(fixture.subnet, S1, lid), 2);
+	data_send(&fixture, H1, fixture_lid(&fixture, H2), 0x8001);
+	assert_int_equal(fixture.delivered_count, 0);
+	assert_int_equal(fixture_port(&fixture, H2, 1).info->p_key_violations, 1);
+	/* The manager has got the trap; now it would sweep. */
+	assert_true(subnet_deadline_ns(fixture.subnet) > fixture.now_ns);
+	subnet_advance(fixture.subnet, fixture.now_ns);
+	assert_int_equal(subnet_switch_route(fixture.subnet, S1, lid), 2);
+	fixture_done(&fixture);
+}
+
 /* s2 joins by h1's request, and then loses both of its cables to the manager's switch. */
 static void group_keeps_a_switch_that_is_cut_off(void **state)
 {
@@ -480,6 +538,8 @@ int main(void)
 		cmocka_unit_test(groups_are_joined_again_after_another_manager),
 		cmocka_unit_test(send_only_member_sends_and_gets_nothing),
 		cmocka_unit_test(group_reaches_its_members_once_each),
+		cmocka_unit_test(group_with_an_impossible_mtu_or_rate_is_refused),
+		cmocka_unit_test(wrong_pkey_causes_no_sweep),
 		cmocka_unit_test(group_keeps_a_switch_that_is_cut_off),
 	};
 
