@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,6 +189,7 @@ void host_rdma_finish(struct host_rdma *rdma, struct host_rdma_slot *slot, enum 
 {
 	struct host_command *command = slot->command;
 
+	assert(command);
 	if (slot->buffer)
 		rdma_pool_give(&rdma->pool, slot->buffer, command->data_bytes);
 	list_remove(&command->node);
@@ -344,7 +346,7 @@ static int queue_open(
 
 fail:
 	free(rdma);
-	strcpy(ret_reason, "no memory for a queue");
+	snprintf(ret_reason, HOST_REASON_BYTES, "no memory for a queue");
 	return error;
 }
 

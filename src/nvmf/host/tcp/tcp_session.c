@@ -198,6 +198,7 @@ void tcp_slot_finish(struct tcp_session *session, struct tcp_slot *slot, enum ho
 {
 	struct host_command *command = slot->command;
 
+	assert(command);
 	list_remove(&slot->output_node);
 	list_remove(&command->node);
 	slot->command = NULL;

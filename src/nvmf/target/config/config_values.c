@@ -71,7 +71,7 @@ bool config_read_nqn(struct config_reader *reader, const cJSON *node,
 	if (!cJSON_IsString(node) || !nvme_nqn_is_valid(node->valuestring, CONFIG_NQN_BYTES))
 		return config_refuse(reader, node,
 			"an NQN is a text of 1 to 223 bytes without control characters");
-	strcpy(place, node->valuestring);
+	memcpy(place, node->valuestring, strlen(node->valuestring) + 1);
 	return true;
 }
 

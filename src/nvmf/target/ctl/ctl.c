@@ -213,10 +213,12 @@ static void server_ready(struct loop_watch *watch, uint32_t events)
 /* Returns false if the path is too long. */
 static bool make_address(const char *path, struct sockaddr_un *ret_address)
 {
+	size_t bytes = strlen(path) + 1;
+
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof(ret_address->sun_path))
+	if (bytes > sizeof(ret_address->sun_path))
 		return false;
-	strcpy(ret_address->sun_path, path);
+	memcpy(ret_address->sun_path, path, bytes);
 	return true;
 }
 
@@ -269,7 +271,7 @@ int ctl_server_create(struct loop *loop, const char *path,
 	else if (server)
 		error = -ENAMETOOLONG;
 	if (fd >= 0) {
-		strcpy(server->path, path);
+		memcpy(server->path, address.sun_path, sizeof(server->path));
 		server->loop = loop;
 		server->serve = serve;
 		server->context = context;

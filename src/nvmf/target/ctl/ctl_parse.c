@@ -56,17 +56,27 @@ static bool parse_nsid(const char *text, uint32_t *ret_nsid)
 	return true;
 }
 
+static bool parse_nqn(const char *text, char ret_nqn[CONFIG_NQN_BYTES])
+{
+	if (!nvme_nqn_is_valid(text, CONFIG_NQN_BYTES))
+		return false;
+	memcpy(ret_nqn, text, strlen(text) + 1);
+	return true;
+}
+
 /* Set the backend. Returns false if it is already set, or the value is wrong. */
 static bool set_backend(struct config_namespace *ns, enum config_backend backend, const char *value)
 {
+	size_t bytes = strlen(value) + 1;
+
 	if (ns->path[0] || ns->size_bytes > 0)
 		return false;
 	ns->backend = backend;
 	if (backend != CONFIG_PATH)
 		return config_size_parse(value, &ns->size_bytes);
-	if (value[0] != '/' || strlen(value) >= sizeof(ns->path))
+	if (value[0] != '/' || bytes > sizeof(ns->path))
 		return false;
-	strcpy(ns->path, value);
+	memcpy(ns->path, value, bytes);
 	return true;
 }
 
@@ -149,10 +159,7 @@ static bool inject_value(struct ctl_rule *rule, const char *key, const char *val
 		return parse_number(value, 10, UINT64_MAX, &rule->skip);
 	if (strcmp(key, "count") == 0)
 		return parse_number(value, 10, UINT64_MAX, &rule->count);
-	if (strcmp(key, "host") != 0 || !nvme_nqn_is_valid(value, CONFIG_NQN_BYTES))
-		return false;
-	strcpy(rule->hostnqn, value);
-	return true;
+	return strcmp(key, "host") == 0 && parse_nqn(value, rule->hostnqn);
 }
 
 static bool inject_word(struct ctl_request *request, const char *key, const char *value)
@@ -198,20 +205,18 @@ static bool positional_words(struct ctl_request *request, const char *const *wor
 	const char *positional = commands[request->command].positional;
 
 	if (positional_count(positional) > 0) {
-		if (!nvme_nqn_is_valid(words[0], CONFIG_NQN_BYTES))
+		if (!parse_nqn(words[0], request->nqn))
 			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
-		strcpy(request->nqn, words[0]);
 	}
 	if (strcmp(positional, "NQN NSID") == 0 && !parse_nsid(words[1], &request->ns.nsid))
 		return command_refuse(sentence,
 			"\"%.64s\" is no namespace: give a number from 1 to %u", words[1],
 			(unsigned)CONFIG_NSID_MAX);
 	if (strcmp(positional, "NQN HOSTNQN") == 0) {
-		if (!nvme_nqn_is_valid(words[1], CONFIG_NQN_BYTES))
+		if (!parse_nqn(words[1], request->hostnqn))
 			return command_refuse(sentence,
 				"an NQN is a text of 1 to 223 bytes without control characters");
-		strcpy(request->hostnqn, words[1]);
 	}
 	return true;
 }
