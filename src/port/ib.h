@@ -113,7 +113,8 @@ static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
 }
 
 /*
- * Open a path. path->ib says how packets go; with a GRH the other fields of `path` fill it in.
+ * Open a path. settings->ib says how packets go; with a GRH the other fields of `settings` fill it
+ * in.
  *
  * `pkey_index`  Packets get the P_Key at this index of the port's table. PORT_IB_PKEY_OF_PACKET:
  *               the index is what the packet has as its P_Key.
@@ -122,9 +123,9 @@ static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
  * PORT_IB_PATHS_MAX are open; -ENOMEM.
  */
 #define PORT_IB_PKEY_OF_PACKET UINT32_MAX
-int port_ib_path_open(struct port_ib *port, const struct qp_path *path, uint32_t pkey_index,
+int port_ib_path_open(struct port_ib *port, const struct qp_path *settings, uint32_t pkey_index,
 	uint32_t *ret_path);
-void port_ib_path_close(struct port_ib *port, uint32_t path);
+void port_ib_path_close(struct port_ib *port, uint32_t id);
 
 /*
  * The place for the packets of a run, each with 4 bytes for an ICRC behind it.

@@ -25,7 +25,7 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *public, const char *node, const cha
 	const struct rdma_addrinfo *hints);
 int rdma_query_addrinfo(struct rdma_cm_id *public, struct rdma_addrinfo **info);
 int rdma_write_cm_event(
-	struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);
+	struct rdma_cm_id *public, enum rdma_cm_event_type type, int status, uint64_t arg);
 
 #pragma GCC visibility pop
 
