@@ -6,6 +6,7 @@
 #ifndef URNIC_FABRIC_RANDOM_H
 #define URNIC_FABRIC_RANDOM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,7 @@ static inline uint64_t fabric_random_next(struct fabric_random *random)
 /* A number below `limit`, which is not 0. */
 static inline uint64_t fabric_random_below(struct fabric_random *random, uint64_t limit)
 {
+	assert(limit);
 	return fabric_random_next(random) % limit;
 }
 

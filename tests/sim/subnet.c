@@ -7,6 +7,7 @@
  *
  *     sim_subnet [--seeds A..B | --seed N]
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void ring_choose(struct run *run)
 	uint32_t count = 3 + random_below(run, RING_MAX - 2);
 	uint32_t chords = random_below(run, CHORDS_MAX + 1);
 
+	assert(count >= 3);
 	topology->hosts = topology->switch_count = count;
 	topology->cables = run->cables;
 	topology->cable_count = 2 * count + chords;
