@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs that use memory, queues and objects in the wrong order. */
 #include <dlfcn.h>
-#include <signal.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -303,9 +303,10 @@ void mistake_queue_overrun(struct mistake *m)
 	while (event.event_type != IBV_EVENT_CQ_ERR);
 }
 
-static void leave_program(int number)
+static void *leave_program(void *unused)
 {
-	(void)number;
+	(void)unused;
+	sleep(10);
 	exit(0);
 }
 
@@ -313,12 +314,12 @@ void mistake_waits_without_request(struct mistake *m)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(m->context);
 	struct ibv_cq *cq;
+	pthread_t thread;
 	void *context;
 
 	MUST(channel && ibv_create_cq(m->context, 1, NULL, channel, 0));
 	/* No event ends this wait. */
-	signal(SIGALRM, leave_program);
-	alarm(10);
+	MUST(!pthread_create(&thread, NULL, leave_program, NULL));
 	ibv_get_cq_event(channel, &cq, &context); /* wrong: waits_without_request */
 }
 
