@@ -63,7 +63,7 @@ static int tcp_listen_on(void *context, struct target *target, struct target_por
 	int error;
 
 	if (!listener) {
-		strcpy(sentence, "no memory for a listener");
+		snprintf(sentence, SERVICE_SENTENCE_BYTES, "no memory for a listener");
 		return -ENOMEM;
 	}
 	memcpy(&settings.address, address,

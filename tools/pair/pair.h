@@ -84,13 +84,13 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 /*
  * Capture all packets of the host that this process is on, until SIGTERM.
  *
- * `file`      A descriptor to which the capture is written.
- * `is_pcapng` Write pcapng, with comments at packets that were sent again, refused or damaged;
- *             else pcap.
- * `ready_fd`  A descriptor to which a byte is written when the capture is on.
+ * `descriptor` To which the capture is written.
+ * `is_pcapng`  Write pcapng, with comments at packets that were sent again, refused or damaged;
+ *              else pcap.
+ * `ready_fd`   A descriptor to which a byte is written when the capture is on.
  *
  * Returns the exit status.
  */
-int pair_capture(int file, bool is_pcapng, int ready_fd);
+int pair_capture(int descriptor, bool is_pcapng, int ready_fd);
 
 #endif

@@ -174,7 +174,7 @@ static bool config_db_read(
 {
 	const cJSON *path = scenario_member(item, "config_db");
 
-	if (!path)
+	if (!item || !path)
 		return true;
 	if (item->child->next)
 		return scenario_refuse(text, item, "\"switch\" has \"config_db\" and other keys");

@@ -74,13 +74,14 @@ void sim_explain_print(const struct sim_run *run);
 /* --- results --- */
 
 /* What a flow got while it was active, in Mbit/s of payload. */
-double sim_flow_mbps(const struct sim_run *run, uint32_t flow);
+double sim_flow_mbps(const struct sim_run *run, uint32_t number);
 
 /* Retransmitted packets; 0 for plain sources. */
 uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow);
 
 /* "s0>h3": the port of s0 towards h3. */
-void sim_port_name(const struct fabric *fabric, uint32_t port, char ret_name[SIM_PORT_NAME_BYTES]);
+void sim_port_name(
+	const struct fabric *fabric, uint32_t number, char ret_name[SIM_PORT_NAME_BYTES]);
 
 /* The mean length of an egress queue over the whole run, in bytes. */
 uint64_t sim_queue_mean(const struct fabric *fabric, uint32_t port, uint32_t priority);

@@ -67,9 +67,10 @@ static void thresholds_print(const struct plan_options *options, uint64_t headro
 		plan_thresholds((uint64_t)options->buffer, (uint32_t)options->ports,
 			(uint32_t)options->priorities, headroom_bytes, (uint32_t)options->beta);
 	uint64_t groups = (uint64_t)options->ports * (uint64_t)options->priorities;
+	uint64_t headrooms_bytes = groups * headroom_bytes;
 
 	printf("headroom of all groups            %12llu bytes of %.0f\n",
-		(unsigned long long)(groups * headroom_bytes), options->buffer);
+		(unsigned long long)headrooms_bytes, options->buffer);
 	if (!thresholds.pause_bytes) {
 		printf("the buffer is too small for this headroom\n");
 		return;
