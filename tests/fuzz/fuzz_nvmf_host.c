@@ -5,6 +5,7 @@
  * is done exactly once, no command is longer than the controller takes, and each has the data of
  * its blocks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +148,7 @@ static int fake_open(
 	struct fuzz_queue *queue;
 
 	if (take_byte() == 0xff) {
-		strcpy(ret_reason, "unreachable");
+		snprintf(ret_reason, HOST_REASON_BYTES, "unreachable");
 		return -1;
 	}
 	queue = calloc(1, sizeof(*queue));
@@ -294,8 +295,8 @@ static void run_rightly(void)
 	for (unsigned round = 0; is_pending(); round++) {
 		if (round == ROUNDS_MAX)
 			abort();
-		for (uint8_t i = 0; i < QUEUES_MAX; i++)
-			answer_oldest(i);
+		for (unsigned i = 0; i < QUEUES_MAX; i++)
+			answer_oldest((uint8_t)i);
 		now_ns += STEP_NS / 10;
 		loop_advance(loop, now_ns);
 	}

@@ -363,7 +363,7 @@ static void ticks_tell_the_time_between_readings_of_the_clock(void **state)
 
 static struct captured_event next_event(void)
 {
-	struct shown shown;
+	struct shown shown = {0};
 	struct captured_event event;
 
 	assert_true(take(&shown));

@@ -130,7 +130,7 @@ static void wrong_commands_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		strcpy(sentence, "accepted");
-		if (parse(rows[i].text, &request) || strcmp(sentence, rows[i].sentence))
+		if (parse(rows[i].text, &request) || strcmp(sentence, rows[i].sentence) != 0)
 			fail_msg("%s: %s", rows[i].text, sentence);
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -295,7 +295,7 @@ static int connect_raw(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-	strcpy(address.sun_path, fixture.path);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", fixture.path);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	return fd;
 }
@@ -391,7 +391,7 @@ static void socket_of_a_dead_target_is_replaced(void **state)
 
 	(void)state;
 	ctl_server_destroy(fixture.server);
-	strcpy(address.sun_path, fixture.path);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", fixture.path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(fd);
 	if (ctl_server_create(
