@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests for sockets: the receive socket of a slot, a channel in its place, and QP1. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -142,6 +143,7 @@ static int group_open(struct request *request, struct agent_address address, uin
 	rc = group_for(request, &address, slot, ret_group);
 	if (rc)
 		return rc;
+	assert(*ret_group);
 	rc = server_group_assign(request->server, *ret_group, slot, request->client->uid);
 	/* A survivor that has the port may still pass on the fd store. */
 	if (rc == -EADDRINUSE && !server_has_waited(request->server))
@@ -153,7 +155,7 @@ int request_handle_open(struct request *request)
 {
 	struct server *server = request->server;
 	uint8_t slot = (uint8_t)request->message.open.slot;
-	struct group *group;
+	struct group *group = NULL;
 	int rc = request_check_slot(request, slot);
 
 	if (!rc)
@@ -201,7 +203,7 @@ int request_handle_gsi_open(struct request *request)
 
 int request_handle_gsi_address(struct request *request)
 {
-	struct group *group;
+	struct group *group = NULL;
 	int rc = group_open(request, request->message.gsi_address.address, 0, &group);
 
 	if (rc)
