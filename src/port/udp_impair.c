@@ -121,7 +121,7 @@ static struct udp_held *packet_copy(struct udp_impairments *impairments, struct 
 	*held = (struct udp_held){.path = path, .bytes = bytes + ROCE_ICRC_BYTES};
 	list_init(&held->link);
 	memcpy(held->data, own, own_bytes);
-	if (borrowed_bytes)
+	if (borrowed)
 		memcpy(held->data + own_bytes, borrowed, borrowed_bytes);
 	icrc_seal_borrowed(&path->icrc, &impairments->lengths, 0, held->data, bytes, NULL, 0);
 	return held;
