@@ -393,7 +393,7 @@ static bool run_once(const struct run *run)
 	int said_fd = memfd_create("said", MFD_CLOEXEC),
 	    quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char said[SAID_BYTES + 1] = "";
-	const char *wrong;
+	const char *log_path = getenv("URNICD_LOG"), *wrong;
 	uint64_t since_ms = now_ms();
 	bool has_ended;
 	int pidfd, status = 0;
@@ -403,8 +403,8 @@ static bool run_once(const struct run *run)
 	stage->port = (uint16_t)(PORT + runs % PORTS);
 	memset(counts, 0, sizeof(counts));
 	unlisted = -1;
-	if (getenv("URNICD_LOG"))
-		unlink(getenv("URNICD_LOG"));
+	if (log_path)
+		unlink(log_path);
 	victim = end_start(run, role, said_fd);
 	pidfd = (int)syscall(SYS_pidfd_open, victim, 0);
 	end_start(run, !role, quiet);
