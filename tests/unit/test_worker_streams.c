@@ -153,7 +153,7 @@ static void streams_open(void)
 	struct port_tcp_address address = {.gid = gid_from_ipv4((uint8_t[]){127, 0, 0, 1})};
 	const struct port_tcp_address any = address;
 	int listener = port_tcp_listen(&address, false, STREAMS);
-	struct sockaddr_in name;
+	struct sockaddr_in name = {0};
 	socklen_t bytes = sizeof(name);
 
 	assert_true(listener >= 0);
