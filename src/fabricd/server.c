@@ -21,6 +21,7 @@ enum {
 	/* How many turns pass between two polls of the descriptors, while frames flow. */
 	TURNS_PER_POLL = 32,
 	ARRIVALS_MAX = 1 << 16,
+	LISTENER_REST_NS = 100000000,
 };
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events)
@@ -80,7 +81,29 @@ static void timers_run(struct fabric_server *server)
 
 static uint64_t next_deadline_ns(const struct fabric_server *server)
 {
-	return min_u64(subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
+	uint64_t deadline_ns = min_u64(
+		subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
+
+	return server->listener_rests_until_ns
+		? min_u64(deadline_ns, server->listener_rests_until_ns)
+		: deadline_ns;
+}
+
+/* --- the listener --- */
+
+void server_rest_listener(struct fabric_server *server)
+{
+	server_unwatch(server, &server->listener_watch);
+	server->listener_rests_until_ns = server->now_ns + LISTENER_REST_NS;
+}
+
+static void listener_go_on(struct fabric_server *server)
+{
+	if (!server->listener_rests_until_ns || server->now_ns < server->listener_rests_until_ns)
+		return;
+	server->listener_rests_until_ns = 0;
+	if (server_watch(server, &server->listener_watch, EPOLLIN))
+		server_rest_listener(server);
 }
 
 /* --- the loop --- */
@@ -156,6 +179,7 @@ int fabric_server_turn(struct fabric_server *server)
 	server_arrivals_run(server);
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
+	listener_go_on(server);
 	channels_wake(server);
 	if (server->turn++ % TURNS_PER_POLL == 0)
 		rc = descriptors_poll(server, 0);

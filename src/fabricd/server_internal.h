@@ -95,6 +95,7 @@ struct fabric_server {
 	int epoll;
 	bool is_ended;
 	struct place_listener listener;
+	uint64_t listener_rests_until_ns; /* 0: it does not rest */
 	char name[ATTACH_NAME_BYTES];
 	struct subnet *subnet;
 	struct mad_layer *mads;
@@ -173,6 +174,8 @@ struct channel {
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events);
 void server_unwatch(struct fabric_server *server, struct watch *watch);
+/* The process has no descriptor or memory for another client: let clients wait for 100 ms. */
+void server_rest_listener(struct fabric_server *server);
 /* Keep a copy of a MAD until server_arrivals_run(). Returns false when there is no room. */
 bool server_arrival_add(struct fabric_server *server, const struct arrival *arrival);
 /* Let the MADs that have arrived reach their agents, and what these cause. */

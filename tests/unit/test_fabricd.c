@@ -15,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -489,6 +492,56 @@ static void ended_client_leaves_nothing_behind(void **state)
 	}
 }
 
+static uint64_t server_cpu_ms(void)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	assert_int_equal(pthread_getcpuclockid(server_thread, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &used), 0);
+	return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
+/* A process that becomes a client as soon as it can read from `begin`. */
+static pid_t client_fork(int begin)
+{
+	char place[ATTACH_TEXT_BYTES], why[ATTACH_TEXT_BYTES], byte;
+	struct fabric_client *client;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	snprintf(place, sizeof(place), "%s:b", fabric_name);
+	_exit(read(begin, &byte, 1) != 1 || fabric_client_open(place, &client, why));
+}
+
+/* A server that spins takes the whole time. */
+static void client_waits_while_the_server_has_no_descriptor(void **state)
+{
+	struct rlimit all, none;
+	uint64_t before_ms, used_ms;
+	int begin[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(begin), 0);
+	pid = client_fork(begin[0]);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	none = (struct rlimit){0, all.rlim_max};
+	before_ms = server_cpu_ms();
+	setrlimit(RLIMIT_NOFILE, &none);
+	assert_int_equal(write(begin[1], "", 1), 1);
+	usleep(400000);
+	used_ms = server_cpu_ms() - before_ms;
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_in_range(used_ms, 0, 100);
+	close(begin[0]);
+	close(begin[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +557,7 @@ int main(void)
 		cmocka_unit_test(joins_of_a_channel_are_limited),
 		cmocka_unit_test(eventfd_that_a_client_makes_blocking_delays_nobody),
 		cmocka_unit_test(ended_client_leaves_nothing_behind),
+		cmocka_unit_test(client_waits_while_the_server_has_no_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, server_begin, server_end);
