@@ -3,52 +3,23 @@
 
 #include "os/kick.h"
 #include "port/ib_internal.h"
-#include "wire/bth.h"
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lid_address.h"
-#include "wire/ip.h"
+#include "wire/infiniband/mad_frame.h"
 
-enum {
-	RECEIVE_BATCH = 64, /* frames of one call */
-	BTH_PKEY = 2,
-};
-
-/* A frame whose LRH, and GRH if it has one, are read. */
-struct ib_frame {
-	struct lrh lrh;
-	bool has_grh;
-	struct ip_header grh;
-	const uint8_t *packet; /* the BTH */
-	uint32_t packet_bytes; /* BTH to pad */
-};
+enum { RECEIVE_BATCH = 64 }; /* frames of one call */
 
 /*
- * Read the headers of a frame, LRH to ICRC. Returns false if a length or a field is not that of a
- * packet with a BTH.
+ * Read the headers of a frame. Returns false if a length or a field is not that of a packet with a
+ * BTH.
  */
 static bool frame_decode(struct ib_frame *frame, const uint8_t *bytes, uint32_t count)
 {
-	uint32_t header_bytes = LRH_BYTES;
-
-	if (count < LRH_BYTES + BTH_BYTES + IB_ICRC_BYTES)
-		return false;
-	lrh_decode(&frame->lrh, bytes);
-	frame->has_grh = frame->lrh.next == LRH_GRH;
-	if (frame->lrh.version != 0 || frame->lrh.vl == LRH_VL_MANAGEMENT ||
-		frame->lrh.words * 4u != count ||
-		(!frame->has_grh && frame->lrh.next != LRH_BTH))
-		return false;
-	if (frame->has_grh) {
-		header_bytes += GRH_BYTES;
-		if (count < header_bytes + BTH_BYTES + IB_ICRC_BYTES ||
-			!ipv6_header_decode(&frame->grh, bytes + LRH_BYTES) ||
-			frame->grh.next_header != GRH_NEXT_HEADER_IB ||
-			frame->grh.payload_bytes != count - header_bytes)
-			return false;
-	}
-	frame->packet = bytes + header_bytes;
-	frame->packet_bytes = count - header_bytes - IB_ICRC_BYTES;
-	return true;
+	return ib_frame_decode(frame, bytes, count) && frame->has_bth &&
+		frame->lrh.vl != LRH_VL_MANAGEMENT &&
+		(!frame->has_grh ||
+			(frame->grh.next_header == GRH_NEXT_HEADER_IB &&
+				frame->grh.payload_bytes == count - frame->bth_offset));
 }
 
 static bool has_gid(const struct port_ib_state *state, const struct gid *gid)
@@ -100,7 +71,7 @@ static uint64_t *frame_refusal(struct port_ib *port, uint32_t number, const uint
 		return &port->counters.rx_bad_icrc;
 	if (!is_for_port(state, frame))
 		return &port->counters.rx_misrouted;
-	if (!has_pkey(state, get_be16(frame->packet + BTH_PKEY)))
+	if (!has_pkey(state, frame->bth.pkey))
 		return &port->counters.rx_pkey;
 	return NULL;
 }
@@ -117,14 +88,15 @@ static void frame_receive(struct port_ib *port, uint32_t number, uint32_t count,
 		++*refusal;
 		return;
 	}
+	uint32_t packet_bytes = count - frame.bth_offset - IB_ICRC_BYTES;
 	uint8_t path_bits = (uint8_t)(frame.lrh.dlid & ((1u << port->state[number].lmc) - 1));
 	struct gid source =
 		frame.has_grh ? frame.grh.sgid : lid_address_remote(frame.lrh.slid);
 	struct gid destination = frame.has_grh ? frame.grh.dgid
 					       : lid_address_local((uint8_t)number, path_bits);
 	struct port_ib_packet packet = {
-		.data = frame.packet,
-		.data_bytes = frame.packet_bytes,
+		.data = port->frame + frame.bth_offset,
+		.data_bytes = packet_bytes,
 		.origin =
 			{
 				.source = &source,
@@ -141,12 +113,12 @@ static void frame_receive(struct port_ib *port, uint32_t number, uint32_t count,
 				.has_grh = frame.has_grh,
 				.flow_label = frame.has_grh ? frame.grh.flow_label : 0,
 			},
-		.pkey = get_be16(frame.packet + BTH_PKEY),
+		.pkey = frame.bth.pkey,
 	};
 
 	packet.origin.link = &packet.link;
 	port->counters.rx_packets++;
-	port->counters.rx_bytes += frame.packet_bytes;
+	port->counters.rx_bytes += packet_bytes;
 	on_packet(context, &packet);
 }
 
