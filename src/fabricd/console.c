@@ -128,7 +128,8 @@ static int cable_result(const struct console *console, const struct place_of_nod
 
 typedef int command_fn(struct console *console);
 
-static int command_unlink(struct console *console)
+/* Cut or join the cables of a node, or the cable at one port. */
+static int cables_set(struct console *console, bool is_join)
 {
 	struct subnet *subnet = console->server->subnet;
 	uint64_t now_ns = console->server->now_ns;
@@ -137,23 +138,22 @@ static int command_unlink(struct console *console)
 
 	if (rc)
 		return rc;
-	rc = place.port == ALL_PORTS ? subnet_node_cut(subnet, place.node, now_ns)
-				     : subnet_cable_cut(subnet, place.node, place.port, now_ns);
+	if (place.port == ALL_PORTS)
+		rc = (is_join ? subnet_node_join : subnet_node_cut)(subnet, place.node, now_ns);
+	else
+		rc = (is_join ? subnet_cable_join : subnet_cable_cut)(
+			subnet, place.node, place.port, now_ns);
 	return cable_result(console, &place, rc);
+}
+
+static int command_unlink(struct console *console)
+{
+	return cables_set(console, false);
 }
 
 static int command_relink(struct console *console)
 {
-	struct subnet *subnet = console->server->subnet;
-	uint64_t now_ns = console->server->now_ns;
-	struct place_of_node place = {0};
-	int rc = place_parse(console, console->words[0], &place);
-
-	if (rc)
-		return rc;
-	rc = place.port == ALL_PORTS ? subnet_node_join(subnet, place.node, now_ns)
-				     : subnet_cable_join(subnet, place.node, place.port, now_ns);
-	return cable_result(console, &place, rc);
+	return cables_set(console, true);
 }
 
 static int command_link(struct console *console)
