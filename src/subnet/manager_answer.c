@@ -124,7 +124,7 @@ static void response_send(struct manager_answers *answers, const struct waiting_
 	memcpy(bytes + SA_DATA_OFFSET, records->bytes ? records->bytes : bytes, data_bytes);
 	if (!is_table)
 		count = MAD_BYTES;
-	/* A response without segments needs no timeout, because nobody acknowledges it. */
+	/* A requester acknowledges only a response with segments, so only that has a timeout. */
 	mad_agent_send(answers->agent, &waiting->from, bytes, count, is_table ? TIMEOUT_MS : 0,
 		is_table ? RETRIES : 0, answers->subnet->now_ns);
 	free(bytes);
@@ -186,7 +186,7 @@ static void layer_deliver(void *agent_context, const struct mad_address *peer, i
 	struct manager_answers *answers = agent_context;
 	struct waiting_query *query;
 
-	/* Ignore an answer that nobody acknowledged. A query has one segment only. */
+	/* Ignore an own answer that comes back, and messages with segments: a query has none. */
 	if (status || count != MAD_BYTES || answers->query_count == QUERIES_MAX)
 		return;
 	query = &answers->queries[answers->query_count++];

@@ -40,7 +40,7 @@ static bool link_is_up(const struct node_port *port)
 	return port->info.port_state >= IB_PORT_INIT;
 }
 
-/* --- what is there --- */
+/* --- which switches and ports the sweep has found --- */
 
 static void sweep_done(struct sweep *sweep)
 {

@@ -245,7 +245,7 @@ static uint16_t set_guid_info(
 
 	if (block >= SUBNET_GUIDS_MAX / GUIDS_OF_BLOCK)
 		return MAD_STATUS_INVALID_VALUE;
-	/* The first GUID is the port's own, which nobody can change. */
+	/* The first GUID is the port's own; a manager cannot change it. */
 	for (uint32_t i = block == 0; i < GUIDS_OF_BLOCK; i++)
 		port->guids[block * GUIDS_OF_BLOCK + i] = get_be64(data + i * 8);
 	subnet_event_send(subnet, node, in_port, SUBNET_GID_CHANGE);

@@ -50,7 +50,7 @@ enum subnet_event {
 	SUBNET_CLIENT_REREGISTER,
 };
 
-/* The functions of the user, who has the queue pairs of all CAs. */
+/* The functions of the program that has the queue pairs of all CAs. */
 struct subnet_user {
 	/*
 	 * A frame has arrived at a CA's port. The subnet itself answers requests to the SMA and the

@@ -57,7 +57,7 @@ lid=$(sed -n 's/.*port_lid:[^0-9]*\([0-9]*\).*/\1/p' "$scratch/host1")
 ipv4=100.64.$((lid / 256)).$((lid % 256))
 gid=$(sed -n 's/.*GID\[  0\]:[^0-9a-f]*\([0-9a-f:]*\).*/\1/p' "$scratch/host1")
 
-# Nobody listens: the fabric answers for the host.
+# No process listens: the fabric answers for the host.
 host host3 rping -c -a "$ipv4" -C 1 >"$scratch/client" 2>&1 && fail 'nobody listens, and rping connects'
 grep -q 'RDMA_CM_EVENT_REJECTED' "$scratch/client" || fail "nobody listens: $(cat "$scratch/client")"
 

@@ -512,7 +512,7 @@ static void recovery_finishes_what_cables_lose(void **state)
 	net_done(&net);
 }
 
-/* Nobody repeats the frames of plain sources, whose checksum is wrong at the cable's end. */
+/* A plain source does not repeat a frame whose checksum is wrong at the end of its cable. */
 static void cable_corrupts_what_it_is_told_to(void **state)
 {
 	struct net net;

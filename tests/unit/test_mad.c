@@ -67,7 +67,7 @@ static void request_goes_to_the_agent_of_its_class_version_method_and_oui(void *
 	assert_int_equal(ours_got.count, 1);
 	assert_int_equal(theirs_got.count, 1);
 
-	/* Another version, and another OUI, are nobody's. */
+	/* No agent has registered another version or another OUI. */
 	mad[2] = 2;
 	assert_int_equal(send_to(client, 2, mad, MAD_BYTES, 0, 0), 0);
 	mad[2] = 1;
