@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fabric/engine_host.h"
+#include "sim/seeds.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
 
@@ -304,21 +305,15 @@ static void network_run(uint64_t seed, struct sums *sums)
 
 int main(int argc, char **argv)
 {
-	unsigned long long first = 1;
-	unsigned long long last = 100;
+	struct seeds seeds = {1, 100};
 	struct sums sums = {0};
 
-	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
-		last = first;
-	} else if (argc != 1 &&
-		(argc != 3 || strcmp(argv[1], "--seeds") != 0 ||
-			sscanf(argv[2], "%llu..%llu", &first, &last) != 2)) {
-		fprintf(stderr, "usage: sim_network [--seeds A..B | --seed N]\n");
+	if (!seeds_parse(&seeds, argc, argv))
 		return 2;
-	}
-	for (unsigned long long seed = first; seed <= last; seed++)
+	for (unsigned long long seed = seeds.first; seed <= seeds.last; seed++)
 		network_run(seed, &sums);
-	printf("%llu seeds: %llu events, %llu frames lost, hash %016llx\n", last - first + 1,
+	printf("%llu seeds: %llu events, %llu frames lost, hash %016llx\n",
+		seeds.last - seeds.first + 1,
 		(unsigned long long)sums.events, (unsigned long long)sums.lost_frames,
 		(unsigned long long)sums.hash);
 	return 0;

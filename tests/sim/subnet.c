@@ -14,6 +14,7 @@
 
 #include "fabric/deadlock.h"
 #include "fabric/engine_host.h"
+#include "sim/seeds.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
 
@@ -355,21 +356,15 @@ static void subnet_run(uint64_t seed, struct sums *sums)
 
 int main(int argc, char **argv)
 {
-	unsigned long long first = 1;
-	unsigned long long last = 1000;
+	struct seeds seeds = {1, 1000};
 	struct sums sums = {0};
 
-	if (argc == 3 && strcmp(argv[1], "--seed") == 0 && sscanf(argv[2], "%llu", &first) == 1) {
-		last = first;
-	} else if (argc != 1 &&
-		(argc != 3 || strcmp(argv[1], "--seeds") != 0 ||
-			sscanf(argv[2], "%llu..%llu", &first, &last) != 2)) {
-		fprintf(stderr, "usage: sim_subnet [--seeds A..B | --seed N]\n");
+	if (!seeds_parse(&seeds, argc, argv))
 		return 2;
-	}
-	for (unsigned long long seed = first; seed <= last; seed++)
+	for (unsigned long long seed = seeds.first; seed <= seeds.last; seed++)
 		subnet_run(seed, &sums);
-	printf("%llu seeds: %llu events, %llu packets lost, hash %016llx\n", last - first + 1,
+	printf("%llu seeds: %llu events, %llu packets lost, hash %016llx\n",
+		seeds.last - seeds.first + 1,
 		(unsigned long long)sums.events, (unsigned long long)sums.lost_packets,
 		(unsigned long long)sums.hash);
 	return 0;
