@@ -12,7 +12,8 @@ struct lossy_result {
 /*
  * A stream of WRITEs or READs over a link of 10 Gbit/s with a round trip of 300 us, four times:
  * with selective repeat and without, with 1 % loss and without. Without loss both take the same
- * time. With loss selective repeat sends little more again than was lost. Adds to *result.
+ * time. With loss selective repeat sends little more again than was lost, also to a late peer. Adds
+ * to *result.
  */
 void lossy_run(uint64_t seed, bool is_traced, struct lossy_result *result);
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ib/rc/rc.h"
 #include "support/script.h"
 
 static struct script script;
@@ -36,6 +37,19 @@ static inline void restart(const struct script_options *options)
 {
 	script_end(&script);
 	script_start(&script, options);
+}
+
+/* Post `count` requests of a packet each, the last one signaled, and send them. */
+static inline void send_many(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		script_post(&script, WR_SEND, 1, i + 1 == count ? SEND_SIGNALED : 0);
+	assert_int_equal(script_drain(&script), count);
+}
+
+static inline uint32_t window_packets(void)
+{
+	return rc_from_qp(script.qp)->requester.window_packets;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

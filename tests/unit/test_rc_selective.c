@@ -5,11 +5,6 @@
 
 static const struct script_options selective = {.is_selective = true};
 
-static uint32_t window(void)
-{
-	return rc_from_qp(script.qp)->requester.window_packets;
-}
-
 static uint64_t counted(enum lane_selective which)
 {
 	return script.lane.selective_counts[which];
@@ -228,14 +223,6 @@ static void second_part_of_a_read_does_not_replace_the_first(void **state)
 
 /* --- the requester --- */
 
-/* Post `count` requests of a packet each, and send them. */
-static void send_many(uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		script_post(&script, WR_SEND, 1, i + 1 == count ? SEND_SIGNALED : 0);
-	assert_int_equal(script_drain(&script), count);
-}
-
 static void only_holes_are_sent_again(void **state)
 {
 	(void)state;
@@ -318,8 +305,8 @@ static void reads_are_counted_anew_after_going_back(void **state)
 	script_post(&script, WR_RDMA_READ, 1, 0);
 	script_post(&script, WR_RDMA_READ, 1, SEND_SIGNALED);
 	assert_int_equal(script_drain(&script), 3);
-	script_pass(&script, 2 * RC_PROBE_NS_MIN);
-	script_expect(&script, OPCODE_RC_SEND_ONLY, 0); /* a probe */
+	script_pass(&script, RC_RETRY_NS_MIN);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
 	script_expect_silence(&script);
 	script_send_map(&script, 0, 0x6);
 	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
@@ -519,11 +506,11 @@ static void few_losses_keep_the_window_and_many_shrink_it(void **state)
 	(void)state;
 	restart(&selective);
 	send_many(RC_WINDOW_PACKETS_START * 7 / 8 + 1);
-	assert_int_equal(window(), RC_WINDOW_PACKETS_START);
+	assert_int_equal(window_packets(), RC_WINDOW_PACKETS_START);
 	script_send_map(&script, 0, 1ull << 8); /* 8 of 64 */
-	assert_int_equal(window(), RC_WINDOW_PACKETS_START);
+	assert_int_equal(window_packets(), RC_WINDOW_PACKETS_START);
 	script_send_map(&script, 0, 1ull << 8 | 1ull << 18); /* 9 more */
-	assert_int_equal(window(), RC_WINDOW_PACKETS_START / 2);
+	assert_int_equal(window_packets(), RC_WINDOW_PACKETS_START / 2);
 }
 
 static void map_in_an_rnr_wait_sends_nothing(void **state)

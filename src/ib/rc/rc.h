@@ -21,9 +21,9 @@
  * with losses, as in TCP. The specification's go-back-N repairs losses, and between two urnics
  * selective repeat (docs/roce.md). Users choose the local ACK timeout for lossless fabrics, where
  * it rarely expires, and each expiry counts against the retry limit. So the requester also probes:
- * after a few measured round trip times without a response it sends the oldest packet again. A
- * probe does not count as a retry, because the specification lets the requester send duplicates at
- * any time.
+ * after a few measured round trip times without a response it sends the oldest packet again, or
+ * with selective repeat the newest one. A probe does not count as a retry, because the
+ * specification lets the requester send duplicates at any time.
  *
  * The halves of an extended reliable connection (IBTA annex A14) are separate queue pairs: the
  * requester in an XRC_SEND queue pair, the responder in an XRC_RECV queue pair at the other end.
@@ -124,7 +124,7 @@ struct rc_requester {
 	uint32_t since_ack_request;
 	/* A loss at `una` was handled; a second NAK for that packet has no effect */
 	bool has_gone_back;
-	bool was_probed; /* the retry or probe timer has sent the packet at `una` again */
+	bool was_probed; /* since `una` advanced, the retry or probe timer has sent packets again */
 	struct selective_pass selective; /* the packets that the peer has, of those after `una` */
 	/* READ responses that were placed before an earlier one; the first bit is for `una` */
 	struct selective_map placed;
@@ -378,6 +378,24 @@ const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn)
  * active.
  */
 void rc_selective_step(struct rc_qp *rc);
+
+/*
+ * Can a probe repeat a single packet? Not if the peer does not know selective repeat, or the
+ * requester has gone back.
+ */
+static inline bool rc_selective_can_probe(const struct rc_qp *rc)
+{
+	const struct rc_requester *requester = &rc->requester;
+
+	return rc->is_selective &&
+		(requester->selective.is_active || psn_equal(requester->cursor, requester->next));
+}
+
+/*
+ * The peer has been silent: send one packet again. Its answer, an ACK, a response or a selective
+ * NAK, says which packets to send again.
+ */
+void rc_selective_probe(struct rc_qp *rc);
 
 /* How many of the PSNs from the cursor on to request at once: in a pass, only holes. */
 static inline uint32_t rc_selective_limit(const struct rc_requester *requester, uint32_t packets)

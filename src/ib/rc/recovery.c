@@ -132,8 +132,8 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 static void rtt_sent(struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
-	bool was_missing = (requester->has_gone_back && !requester->was_probed) ||
-		requester->selective.is_active;
+	bool was_missing = (requester->has_gone_back || requester->selective.is_active) &&
+		!requester->was_probed;
 
 	if (requester->is_timing_rtt || !(is_new || was_missing))
 		return;
@@ -287,6 +287,11 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	rc_requester_schedule(rc);
 }
 
+/*
+ * Repeat one packet, or go back. A repeated packet gets an answer that says what the peer has. So
+ * the window keeps its size: the peer may have all packets, and answer late. If packets wait to be
+ * sent again, the requester has gone back before, and the packet at una was lost once more.
+ */
 static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -294,9 +299,14 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 	qp_count(&rc->qp, COUNTER_early_probes, 1);
 	if (requester->probe_backoff < RC_PROBE_BACKOFF_MAX)
 		requester->probe_backoff++;
+	if (rc_selective_can_probe(rc)) {
+		rc_selective_probe(rc);
+		requester->is_timing_rtt = false; /* a response could answer either copy */
+	} else {
+		window_shrink(requester, true);
+		go_back(rc, "probe");
+	}
 	requester->was_probed = true;
-	window_shrink(requester, true);
-	go_back(rc, "probe");
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 }
 

@@ -93,6 +93,13 @@ void rc_selective_step(struct rc_qp *rc)
 	cursor_move(rc, pass->is_active ? hole : requester->next);
 }
 
+/* The peer has answered before the probe was sent: send no probe. */
+static void probe_cancel(struct rc_qp *rc)
+{
+	rc->requester.selective = (struct selective_pass){0};
+	cursor_move(rc, rc->requester.next);
+}
+
 /*
  * The peer has the packets of `map`, and all others before `end` are lost: begin or continue a
  * pass over these. Returns whether there are new holes.
@@ -103,9 +110,12 @@ static bool holes_send(struct rc_qp *rc, const struct selective_map *map, struct
 	struct rc_requester *requester = &rc->requester;
 	struct selective_pass *pass = &requester->selective;
 	struct psn from;
-	uint32_t holes = selective_pass_learn(
-		pass, map, requester->una, end, newest, requester->next, &from);
+	uint32_t holes;
 
+	if (selective_pass_is_probe(pass))
+		probe_cancel(rc);
+	holes = selective_pass_learn(
+		pass, map, requester->una, end, newest, requester->next, &from);
 	if (holes && !pass->is_active) {
 		if (!psn_equal(requester->cursor, requester->next))
 			reads_recount(rc);
@@ -183,6 +193,74 @@ void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, u
 	map = map_of_responses(rc, end);
 	if (holes_send(rc, &map, end, newest, now_ns))
 		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
+}
+
+static bool is_long_read(const struct send_wqe *wqe)
+{
+	return wr_table[wqe->opcode].operation == OPERATION_READ && wqe->packet_count > 1;
+}
+
+/*
+ * The part of the READ at una to request again. If the peer has executed the request, any response
+ * shows all holes before it, so that is the last missing response. Does una, or a response that was
+ * placed, not show that? Then that is the whole request, because a part of it would be another
+ * request to a peer that lacks it.
+ */
+static uint32_t probe_read(
+	const struct rc_requester *requester, const struct send_wqe *wqe, struct psn *ret_psn)
+{
+	uint32_t done = (uint32_t)psn_diff(requester->una, wqe->first_psn);
+	uint32_t missing = min_u32(RC_READ_CHUNK_PACKETS - done % RC_READ_CHUNK_PACKETS,
+		wqe->packet_count - done);
+
+	*ret_psn = requester->una;
+	if (done % RC_READ_CHUNK_PACKETS == 0 && selective_map_is_empty(&requester->placed))
+		return missing;
+	while (missing > 1 && selective_map_has(&requester->placed, missing - 1))
+		missing--;
+	*ret_psn = psn_add(requester->una, missing - 1);
+	return 1;
+}
+
+/*
+ * Which packet to repeat, and how many PSNs it takes. The newest one, because its answer shows all
+ * holes. But many responses would answer a READ request, and the newest packet again may get no
+ * answer: a peer without a receive request expects the oldest one.
+ */
+static uint32_t probe_packets(const struct rc_qp *rc, struct psn *ret_psn)
+{
+	const struct rc_requester *requester = &rc->requester;
+	struct psn newest = psn_add(requester->next, -1u);
+	const struct send_wqe *first = rc_selective_find(rc, requester->una);
+	const struct send_wqe *last = rc_selective_find(rc, newest);
+
+	assert(first && last); /* packets are outstanding */
+	if (!requester->was_probed && !is_long_read(last)) {
+		*ret_psn = newest;
+		return 1;
+	}
+	if (is_long_read(first))
+		return probe_read(requester, first, ret_psn);
+	*ret_psn = requester->una;
+	return 1;
+}
+
+void rc_selective_probe(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct psn psn;
+	uint32_t count;
+
+	if (requester->selective.is_active) /* lost packets wait for their turn */
+		return;
+	count = probe_packets(rc, &psn);
+	trace_retransmit(rc->qp.qpn, psn.value, "probe", requester->retries_left);
+	requester->selective = selective_pass_probe(psn, count);
+	requester->has_gone_back = false; /* a NAK may answer the probe */
+	/* The requester finds the fault again when the cursor reaches that work request. */
+	requester->local_fault = FAULT_NONE;
+	cursor_move(rc, psn);
+	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
 /* --- the responder --- */

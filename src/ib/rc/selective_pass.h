@@ -12,8 +12,11 @@
  *
  * Maps arrive faster than holes are repaired. So a hole is sent once in a round. A round ends when
  * the peer has a packet that was sent after the round's last hole: that packet has overtaken the
- * holes that are still open, so they are lost again. If no such packet arrives, the probe timer
- * ends the round, and the requester goes back to the oldest packet (ib/rc/recovery.c).
+ * holes that are still open, so they are lost again. If no such packet arrives, a probe ends the
+ * round.
+ *
+ * A probe is a pass without a round. It sends one packet again, which need not be lost, and whose
+ * answer has a map.
  *
  * The functions are pure. All PSNs are within a window of SELECTIVE_PACKETS_MAX packets.
  */
@@ -24,9 +27,9 @@
 #include "wire/psn.h"
 #include "wire/selective.h"
 
-/* All zero: no round. The other fields count only while is_open is set. */
+/* All zero: no round. The fields from `base` on count only while is_open or is_active is set. */
 struct selective_pass {
-	bool is_open;
+	bool is_open; /* a round */
 	bool is_active; /* the requester's cursor is at a hole before `end` */
 	struct psn base; /* bit i of the map: the peer has the packet `base` + i */
 	struct selective_map map;
@@ -68,6 +71,18 @@ struct psn selective_pass_hole(const struct selective_pass *pass, struct psn fro
 
 /* The number of consecutive holes from `hole`, which is one, on. */
 uint32_t selective_pass_run(const struct selective_pass *pass, struct psn hole);
+
+/* A pass over the `count` packets from `psn` on, as a probe. Ends the round. */
+static inline struct selective_pass selective_pass_probe(struct psn psn, uint32_t count)
+{
+	return (struct selective_pass){
+		.is_active = true, .base = psn, .end = psn_add(psn, count)};
+}
+
+static inline bool selective_pass_is_probe(const struct selective_pass *pass)
+{
+	return pass->is_active && !pass->is_open;
+}
 
 /* `una` has advanced: a round of which every packet is acknowledged ends. */
 static inline void selective_pass_advance(struct selective_pass *pass, struct psn una)
