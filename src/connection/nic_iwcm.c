@@ -17,6 +17,7 @@
 #include "connection/nic_iwcm_handshake.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/cancel.h"
 #include "os/clock.h"
 #include "os/epoll.h"

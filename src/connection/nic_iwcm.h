@@ -21,7 +21,7 @@
 #include "base/export.h"
 #include "base/list.h"
 #include "cm/mpa.h"
-#include "nic/nic_stream.h"
+#include "nic/object/nic_stream.h"
 #include "port/tcp.h"
 
 enum nic_iw_event {

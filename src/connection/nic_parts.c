@@ -8,10 +8,11 @@
 
 #include "nic/nic_part.h"
 
-extern const struct nic_part nic_peer_part, nic_local_part, nic_owner_part, nic_datagram_part,
+extern const struct nic_part nic_object_part, nic_peer_part, nic_local_part, nic_owner_part, nic_datagram_part,
 	nic_import_part, nic_borrowed_part, nic_target_part, nic_cm_part, nic_iwcm_part;
 
 const struct nic_part *const nic_parts[] = {
+	&nic_object_part,
 	&nic_peer_part,
 	&nic_local_part,
 	&nic_owner_part,

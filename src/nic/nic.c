@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "local/channel/borrower.h"
 #include "nic/nic_control.h"
 #include "nic/nic_fabric.h"
 #include "nic/nic_failure.h"
@@ -24,6 +25,7 @@
 #include "os/own_thread.h"
 #include "os/setting.h"
 #include "segment/segment.h"
+#include "worker/worker_streams.h"
 
 /*
  * The bytes of NIC memory on each of its two sides. They are address space: the kernel allocates a
@@ -240,9 +242,7 @@ static void fork_child(void)
 			}
 		nic_link_forget();
 		nic_control_forget();
-		nic_flows_forget();
 		NIC_PARTS_CALL_BACKWARDS(forget);
-		nic_channel_forget();
 		close(nic.work_kick);
 		close(nic.life[0]);
 		close(nic.life[1]);
@@ -456,6 +456,18 @@ static struct borrower_table *borrowers_make(void)
 	return arena_peers_side(arena_at(&nic.arena, offset));
 }
 
+/* Allocate the waiters of completion channels. Returns 0 or -ENOMEM. */
+static int waiters_make(void)
+{
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct waiter_table));
+
+	if (!offset)
+		return -ENOMEM;
+	nic.waiters = arena_at(&nic.arena, offset);
+	nic.public->waiters_offset = offset;
+	return 0;
+}
+
 int nic_start(void)
 {
 	uint64_t offset;
@@ -482,7 +494,7 @@ int nic_start(void)
 	nic.owner.borrowers = borrowers_make();
 	if (!nic.owner.borrowers)
 		goto fail_free_srqs;
-	error = nic_channel_start();
+	error = waiters_make();
 	if (error)
 		goto fail_free_srqs;
 	if (pipe2(nic.life, O_CLOEXEC)) {
@@ -499,7 +511,6 @@ int nic_start(void)
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
 	list_init(&nic.xrcds);
-	nic.mrs.touch = nic_memory_touch;
 	nic.mrs.now_ns = clock_now_ns;
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

@@ -218,7 +218,7 @@ static void lost_slots_fail(void)
 	pthread_mutex_unlock(&nic_agent_lock);
 	for (uint32_t i = 0; (worker = nic_worker_next(&i));)
 		if (agent_slots_has(&lost, (uint8_t)worker->lane.slot))
-			nic_worker_fail(worker, 0);
+			NIC_PARTS_CALL(lane_lost, worker);
 }
 
 /* urnicd has died: announce this process and its slots to the next urnicd. */
@@ -271,53 +271,6 @@ void nic_agent_ready(void)
 		agent_resume();
 }
 
-static void signal_deliver(struct worker *worker, struct signal *signal, uint32_t events)
-{
-	switch (signal->kind) {
-	case SIGNAL_KIND_CQ: {
-		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
-
-		if (events & SIGNAL_CQ_MODERATED)
-			nic_cq_hold(cq, worker);
-		if (events & ~(uint32_t)SIGNAL_CQ_MODERATED)
-			cq->on_event(cq->user, events & ~(uint32_t)SIGNAL_CQ_MODERATED);
-		break;
-	}
-	case SIGNAL_KIND_QP: {
-		struct nic_qp *qp = container_of(signal, struct qp, signal)->user;
-
-		if (events & SIGNAL_QP_DISCONNECTED)
-			nic_stream_over(qp);
-		if (events & SIGNAL_QP_SRQ_LOOKUP)
-			nic_control_wake();
-		events &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_SRQ_LOOKUP);
-		if (events)
-			qp->on_event(qp->user, events);
-		if (events)
-			NIC_PARTS_CALL(qp_events, qp, events);
-		break;
-	}
-	case SIGNAL_KIND_SRQ: {
-		struct nic_srq *srq = container_of(signal, struct nic_srq, srq.signal);
-
-		srq->on_event(srq->user, events);
-		break;
-	}
-	case SIGNAL_KIND_WQ: {
-		struct nic_wq *wq = container_of(signal, struct nic_wq, wq.signal);
-
-		wq->on_event(wq->user, events);
-		break;
-	}
-	}
-}
-
-static const struct worker_hooks hooks = {
-	.forward = nic_control_forward,
-	.signal = signal_deliver,
-	.alarm = nic_cq_alarm,
-};
-
 /* Connect to urnicd, if that was not done yet. nic_agent_lock is locked, in a turn. */
 static int agent_connect(void)
 {
@@ -352,8 +305,8 @@ static int selective_start(struct lane *lane)
 static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 {
 	struct worker *worker;
-	int error = worker_create(
-		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
+	int error = worker_create(&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index],
+		&nic_worker_hooks, &worker);
 
 	if (error)
 		return error;

@@ -12,6 +12,7 @@
 #include "base/arith.h"
 #include "fabricd/fabric_client.h"
 #include "nic/nic_internal.h"
+#include "nic/nic_part.h"
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "os/setting.h"
@@ -132,7 +133,7 @@ static void port_follow(uint32_t number)
 
 static void worker_end(struct worker *worker)
 {
-	nic_worker_fail(worker, 0);
+	NIC_PARTS_CALL(lane_lost, worker);
 }
 
 /* Take the events that wait. Returns false when the subnet's process has ended. */

@@ -3,8 +3,9 @@
 #define URNIC_NIC_NIC_PART_H
 
 /*
- * The parts of the NIC serve other processes of the host, XRC domains that processes share, and
- * connection managers. The NIC's own files do not know them. Each part is a table of hooks. The NIC
+ * The parts of the NIC are its objects (nic/object), and what serves other processes of the host,
+ * XRC domains that processes share, and connection managers. The NIC's own files do not know them.
+ * Each part is a table of hooks. The NIC
  * calls the hooks at set-up, when objects are destroyed, and for rare events. Posts, polls and
  * received packets call no hook.
  *
@@ -24,6 +25,7 @@ struct nic_qp;
 struct nic_qp_init;
 struct nic_xrcd;
 struct worker;
+struct worker_hooks;
 
 struct nic_part {
 	/* The NIC is being created. NIC memory exists. */
@@ -37,6 +39,11 @@ struct nic_part {
 	void (*work)(void);
 	/* A pipe of nic_control_watch_peer() broke. Called by the control thread, with no lock. */
 	void (*peers_check)(void);
+	/*
+	 * The slot of the lane is another process's now, or its port has gone. Called with no
+	 * worker locked; the NIC may be unlocked.
+	 */
+	void (*lane_lost)(struct worker *worker);
 	/* The process `peer` on this host has ended. */
 	void (*peer_exited)(const struct nic_peer *peer);
 
@@ -95,6 +102,9 @@ struct nic_part {
 	void (*fork_parent)(void);
 	void (*fork_child)(void);
 };
+
+/* The functions of the objects that a lane calls (object/nic_object.c). */
+extern const struct worker_hooks nic_worker_hooks;
 
 /* The parts, followed by NULL (nic_parts.c). */
 extern const struct nic_part *const nic_parts[];

@@ -16,6 +16,7 @@
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 #include "peer/nic_owner.h"
 #include "peer/nic_peer.h"

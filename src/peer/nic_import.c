@@ -10,6 +10,7 @@
 #include "base/arith.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/export.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "peer/nic_locator.h"
 
 enum nic_export_kind {

@@ -12,6 +12,7 @@
 #include "netdev/netdev.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/yama.h"

@@ -19,6 +19,7 @@
 #include "base/once.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/cancel.h"
 #include "os/futex.h"
 #include "os/kick.h"

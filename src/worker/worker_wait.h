@@ -29,7 +29,7 @@
  *   thread and the program, because it is unknown whether the program sleeps or computes.
  *
  * A visit may find no event, so ibv_get_cq_event fails with EAGAIN although the descriptor was
- * readable. Only some programs tolerate that; nic/nic_channel.c knows which.
+ * readable. Only some programs tolerate that; nic/object/nic_channel.c knows which.
  *
  * A lane is assigned to one channel, and a channel drives one lane. The lane is taken back at once
  * when a queue of another channel is armed, when another thread reads the same channel, or when

@@ -17,6 +17,7 @@
 #include "local/channel/owner.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/log.h"
 #include "peer/nic_owner.h"
 #include "peer/nic_peer.h"

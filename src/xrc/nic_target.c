@@ -10,6 +10,7 @@
 
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/cancel.h"
 
 int nic_target_send(int fd, const struct target_message *message)

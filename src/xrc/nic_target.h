@@ -24,7 +24,7 @@
 
 #include <stdint.h>
 
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 enum target_call {
 	TARGET_OPEN, /* the first call of a connection */

@@ -15,6 +15,7 @@
 #include "agent/place.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/cancel.h"
 #include "os/log.h"
 #include "peer/nic_peer.h"

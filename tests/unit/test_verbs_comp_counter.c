@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "front/verbs/newer.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"

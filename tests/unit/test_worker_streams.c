@@ -193,7 +193,7 @@ static void reap(struct end *end)
 		count(end, &cqe);
 }
 
-/* Drive the lane, as a poll of the queue does (nic/nic_cq.c). */
+/* Drive the lane, as a poll of the queue does (nic/object/nic_cq.c). */
 static void drive(struct end *end)
 {
 	struct cqe cqes[16];

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/result.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {

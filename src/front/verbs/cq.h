@@ -8,7 +8,7 @@
 #include "front/verbs/async.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 /*
  * Completion channels: the descriptor on which a program waits for completion events of many

@@ -10,7 +10,7 @@
 #include "front/verbs/mr.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/result.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "peer/nic_import.h"
 
 /* Copies are of whole words, as on adapters with device memory. */

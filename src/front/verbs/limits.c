@@ -8,7 +8,7 @@
 #include "front/verbs/device.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
 #include "qp/qp.h"

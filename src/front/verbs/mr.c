@@ -14,7 +14,7 @@
 #include "front/verbs/newer.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "os/vma.h"
 #include "peer/nic_import.h"
 

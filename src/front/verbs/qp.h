@@ -7,7 +7,7 @@
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
 #include "front/verbs/wr.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 enum qp_event {
 #define QP_EVENT(name, events, type) QP_EVENT_##name,

@@ -13,7 +13,7 @@
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "memory/mr.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 #include "qp/qp.h"
 #include "queue/sq.h"
 #include "wire/bth.h"

@@ -6,7 +6,7 @@
 #include "front/verbs/async.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 /*
  * The most outstanding operations on a matching list. Operations complete while they are posted, so

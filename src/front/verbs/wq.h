@@ -7,7 +7,7 @@
 
 #include "front/verbs/async.h"
 #include "front/verbs/object.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 struct wq_front {
 	struct ibv_wq verbs;

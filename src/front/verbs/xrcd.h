@@ -20,7 +20,7 @@
 
 #include "front/verbs/object.h"
 #include "front/verbs/qp.h"
-#include "nic/nic.h"
+#include "nic/object/nic.h"
 
 /*
  * Find the domain that a program named, and become its user; `xrcd` may be any pointer. NULL: the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_NIC_NIC_STREAM_H
-#define URNIC_NIC_NIC_STREAM_H
+#ifndef URNIC_NIC_OBJECT_NIC_STREAM_H
+#define URNIC_NIC_OBJECT_NIC_STREAM_H
 
 /*
  * The TCP connections of iWARP queue pairs. A connection manager hands a connection to the NIC, and

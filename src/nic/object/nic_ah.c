@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "netdev/netdev.h"
-#include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/log.h"
 #include "segment/segment.h"
 

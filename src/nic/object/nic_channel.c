@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/epoll.h"
 #include "os/kick.h"
 #include "os/log.h"
@@ -23,17 +23,6 @@
 static_assert(sizeof(struct waiter) == 64, "a cache line each");
 
 enum { VISITS_PER_CLEAR = 16 };
-
-int nic_channel_start(void)
-{
-	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct waiter_table));
-
-	if (!offset)
-		return -ENOMEM;
-	nic.waiters = arena_at(&nic.arena, offset);
-	nic.public->waiters_offset = offset;
-	return 0;
-}
 
 static enum event_view channel_collect(struct event_collector *collector)
 {

@@ -16,7 +16,7 @@
 
 #include "engine/multicast.h"
 #include "nic/nic_fabric.h"
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"

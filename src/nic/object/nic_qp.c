@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "nic/nic_failure.h"
-#include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 #include "segment/segment.h"
 

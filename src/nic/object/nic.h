@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_NIC_NIC_H
-#define URNIC_NIC_NIC_H
+#ifndef URNIC_NIC_OBJECT_NIC_H
+#define URNIC_NIC_OBJECT_NIC_H
 
 /*
  * The NIC of this process. The ABI front ends call these functions.

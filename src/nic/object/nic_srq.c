@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 
 uint64_t nic_srq_share(void)

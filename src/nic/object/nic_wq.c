@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 
 /* The NIC is locked. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/log.h"
 
 struct nic_flow {

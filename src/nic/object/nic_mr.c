@@ -12,7 +12,7 @@
 
 #include "base/arith.h"
 #include "memory/mw.h"
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/own_thread.h"
 #include "segment/segment.h"
 

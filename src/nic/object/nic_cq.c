@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "segment/segment.h"
 
 int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_event_fn *on_event,

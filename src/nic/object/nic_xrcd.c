@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nic/nic_internal.h"
 #include "nic/nic_part.h"
+#include "nic/object/nic_object.h"
 
 /*
  * Find the domain of `file` on this interface. Returns NULL when there is none, or `file` is

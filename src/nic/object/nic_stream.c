@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP connections of iWARP queue pairs (nic/nic_stream.h).
+ * The TCP connections of iWARP queue pairs (nic/object/nic_stream.h).
  *
  * qp->stream_user and stream_user->qp refer to each other. A thread that changes them has the NIC
  * and the worker locked; a thread that reads them needs one of the two locks.
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/text.h"
-#include "nic/nic_internal.h"
+#include "nic/object/nic_object.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/setting.h"
