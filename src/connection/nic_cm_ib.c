@@ -8,7 +8,7 @@
 #include "nic/nic_fabric.h"
 #include "nic/nic_internal.h"
 #include "os/clock.h"
-#include "port/ib.h"
+#include "port/infiniband/ib.h"
 
 /* The ports that the manager chooses: those that kernels choose, too. */
 enum { PORT_FIRST = 32768, PORT_COUNT = 28232, HOP_LIMIT = 64 };

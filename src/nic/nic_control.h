@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "port/udp.h"
+#include "port/udp/udp.h"
 
 struct worker;
 

@@ -6,8 +6,8 @@
  * The process as the user of a node of an InfiniBand subnet (`urnic fabric up`).
  *
  * URNIC_FABRIC names the node. A process that has one has no device on a network interface: its
- * lanes have ports of InfiniBand (port/ib.h), and urnicd is not asked for anything. Each lane has a
- * channel of frames, whose lease is the lane's slot.
+ * lanes have ports of InfiniBand (port/infiniband/ib.h), and urnicd is not asked for anything. Each
+ * lane has a channel of frames, whose lease is the lane's slot.
  *
  * The ports follow the subnet manager: a thread waits for events of the node, gives the lanes the
  * new state of the port, and calls the watcher.

@@ -50,7 +50,7 @@ enum {
 };
 
 /*
- * A path of a queue pair. `id` is the path's number in the port (port/udp.h). The transport
+ * A path of a queue pair. `id` is the path's number in the port (port/udp/udp.h). The transport
  * compares the addresses with those of received packets. The NIC needs all fields to open the path,
  * and ibv_query_qp() reports them.
  */

@@ -71,7 +71,8 @@ struct datagram_target {
 };
 
 /*
- * A value in place of a path id (port/udp.h): the address handle is of another protection domain.
+ * A value in place of a path id (port/udp/udp.h): the address handle is of another protection
+ * domain.
  */
 #define DATAGRAM_PATH_DENIED (UINT32_MAX - 1)
 

@@ -23,7 +23,7 @@
 #include "congestion/cc_params.h"
 #include "engine/engine.h"
 #include "lane/capture.h"
-#include "port/udp.h"
+#include "port/udp/udp.h"
 
 #define NIC_PUBLIC_MAGIC  0x75726e6963ull /* "urnic" */
 #define NIC_PUBLIC_OFFSET ARENA_BLOCK_BYTES_MIN

@@ -12,7 +12,7 @@
  */
 
 #include "agent/agent_protocol.h"
-#include "port/udp.h"
+#include "port/udp/udp.h"
 
 struct group;
 struct server;

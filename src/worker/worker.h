@@ -45,8 +45,8 @@
 #include "os/busy_lock.h"
 #include "os/clock.h"
 #include "os/lock_order.h"
-#include "port/ib.h"
-#include "port/udp.h"
+#include "port/infiniband/ib.h"
+#include "port/udp/udp.h"
 #include "segment/nic_public.h"
 #include "worker/worker_wait.h"
 
@@ -79,7 +79,7 @@ struct worker_hooks {
 
 /*
  * The port of a worker, whatever its kind. Each kind has one constant object. A function does what
- * its namesake of port/udp.h does.
+ * its namesake of port/udp/udp.h does.
  */
 struct worker_port_kind {
 	unsigned (*receive)(struct worker *worker);

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "netdev/neighbour.h"
-#include "port/udp.h"
+#include "port/udp/udp.h"
 #include "support/netns.h"
 #include "support/udp_ends.h"
 #include "wire/opcode.h"

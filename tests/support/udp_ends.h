@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "port/udp.h"
+#include "port/udp/udp.h"
 
 enum { UDP_BTH = 12, UDP_RECEIVED_MAX = 4096, UDP_WAIT_MS = 60000 };
 

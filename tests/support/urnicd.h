@@ -28,7 +28,7 @@
 #include "agent/agent_start.h"
 #include "os/setting.h"
 #include "port/address.h"
-#include "port/udp_channel.h"
+#include "port/udp/udp_channel.h"
 #include "support/netns.h"
 #include "wire/roce.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/arith.h"
 #include "os/kick.h"
-#include "port/ib.h"
+#include "port/infiniband/ib.h"
 #include "wire/bth.h"
 #include "wire/grh.h"
 #include "wire/infiniband/crc.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "port/address.h"
-#include "port/udp_channel.h"
+#include "port/udp/udp_channel.h"
 #include "support/udp_ends.h"
 #include "wire/roce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An acknowledgement in the super-packet of the requests that leave behind it (port/udp_tail.c):
- * the port delivers the acknowledgement first in each case.
+ * An acknowledgement in the super-packet of the requests that leave behind it
+ * (port/udp/udp_tail.c): the port delivers the acknowledgement first in each case.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "port/address.h"
-#include "port/udp_channel.h"
+#include "port/udp/udp_channel.h"
 #include "support/netns.h"
 #include "urnicd/lease/relay.h"
 

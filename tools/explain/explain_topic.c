@@ -24,7 +24,7 @@ const struct topic topics[] = {
 #include "engine/drop.def"
 #undef DROP
 #define COUNTER(counter, text) {.kind = TOPIC_PORT_COUNTER, .name = #counter, .sentence = text},
-#include "port/udp_counters.def"
+#include "port/udp/udp_counters.def"
 #undef COUNTER
 #define COUNTER(counter, text) {.kind = TOPIC_CM_COUNTER, .name = #counter, .sentence = text},
 #include "cm/cm_counter.def"

@@ -21,7 +21,7 @@ static const struct stat_field lane_fields[] = {
 
 static const struct stat_field port_fields[] = {
 #define COUNTER(name, sentence) {#name, sentence, offsetof(struct port_udp_counters, name)},
-#include "port/udp_counters.def"
+#include "port/udp/udp_counters.def"
 #undef COUNTER
 };
 

@@ -68,7 +68,7 @@ static void add_lane(cJSON *list, const struct stat_lane *lane)
 		json_add_count(counters, drop_name((enum drop)i), lane->drops[i]);
 	port = cJSON_AddObjectToObject(object, "port_counters");
 #define COUNTER(name, sentence) json_add_count(port, #name, lane->port.name);
-#include "port/udp_counters.def"
+#include "port/udp/udp_counters.def"
 #undef COUNTER
 }
 

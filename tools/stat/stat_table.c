@@ -47,7 +47,7 @@ static void print_lane(const struct stat_lane *lane, bool is_all)
 	for (int i = 0; i < DROP_COUNT; i++)
 		print_counter(drop_name((enum drop)i), lane->drops[i], is_all);
 #define COUNTER(name, sentence) print_counter(#name, lane->port.name, is_all);
-#include "port/udp_counters.def"
+#include "port/udp/udp_counters.def"
 #undef COUNTER
 }
 

@@ -363,7 +363,7 @@ bool group_is_barred(const struct group *group, uint8_t slot)
 {
 	socklen_t instructions = 0;
 
-	/* The filter that the slot's process attaches (port/udp_bypass.c) is longer. */
+	/* The filter that the slot's process attaches (port/udp/udp_bypass.c) is longer. */
 	return getsockopt(group_socket(group, slot), SOL_SOCKET, SO_GET_FILTER, NULL,
 		       &instructions) == 0 &&
 		instructions == 1;

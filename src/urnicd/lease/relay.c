@@ -17,7 +17,7 @@
 #include "base/arith.h"
 #include "os/kick.h"
 #include "port/socket.h"
-#include "port/udp_channel.h"
+#include "port/udp/udp_channel.h"
 
 enum {
 	BATCH = 8, /* datagrams; this many of full size fit into half a channel */

@@ -8,7 +8,7 @@
  * The holder of any member of a SO_REUSEPORT group may replace the program that steers the group,
  * and so receive the packets of all slots. So a process of a user other than root never gets a
  * member. urnicd keeps the member of its slot. The relay's thread reads this member, and passes
- * each datagram on through a channel (port/udp_channel.h), which belongs to that process alone.
+ * each datagram on through a channel (port/udp/udp_channel.h), which belongs to that process alone.
  *
  * The thread stops reading a member while its channel is half full. A process that does not read
  * loses packets in the member's own queue, as with a socket of its own; other processes lose none.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_UDP_H
-#define URNIC_PORT_UDP_H
+#ifndef URNIC_PORT_UDP_UDP_H
+#define URNIC_PORT_UDP_UDP_H
 
 /*
  * The UDP port of a lane: RoCEv2 packets in and out of ordinary sockets.
@@ -53,7 +53,7 @@ enum {
 
 struct port_udp_counters {
 #define COUNTER(name, sentence) uint64_t name;
-#include "port/udp_counters.def"
+#include "port/udp/udp_counters.def"
 #undef COUNTER
 };
 

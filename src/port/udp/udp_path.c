@@ -9,7 +9,7 @@
 
 #include "base/arith.h"
 #include "port/socket.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 
 /* From linux/in6.h, which conflicts with the C library's headers. */
 #define LINUX_IPV6_FLOWINFO_SEND 33

@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/opcode.h"
 

@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "impair/impair.h"
 #include "os/clock.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/packet_run.h"
 
 enum {

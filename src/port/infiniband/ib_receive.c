@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "os/kick.h"
-#include "port/ib_internal.h"
+#include "port/infiniband/ib_internal.h"
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lid_address.h"
 #include "wire/infiniband/mad_frame.h"

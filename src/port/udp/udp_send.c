@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 
 uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)

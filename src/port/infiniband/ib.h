@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_IB_H
-#define URNIC_PORT_IB_H
+#ifndef URNIC_PORT_INFINIBAND_IB_H
+#define URNIC_PORT_INFINIBAND_IB_H
 
 /*
  * The InfiniBand port of a lane: packets in and out of a subnet.
@@ -8,7 +8,7 @@
  * A packet on the wire is LRH, perhaps GRH, BTH to pad, ICRC and VCRC. The port puts the headers in
  * front of what the engine wrote, and the ICRC behind it. The subnet has the VCRC. A path is a port
  * of the node, a destination LID, a service level, and perhaps a GRH. The caller writes packets
- * into a buffer as for a UDP port (port/udp.h), but each packet leaves at once, so nothing is
+ * into a buffer as for a UDP port (port/udp/udp.h), but each packet leaves at once, so nothing is
  * staged: port_ib_flush() only wakes the subnet.
  *
  * What a subnet manager decides (LIDs, P_Keys, GIDs) is read at each packet: after
@@ -72,7 +72,7 @@ struct port_ib_state {
 
 struct port_ib_counters {
 #define COUNTER(name, sentence) uint64_t name;
-#include "port/ib_counters.def"
+#include "port/infiniband/ib_counters.def"
 #undef COUNTER
 };
 

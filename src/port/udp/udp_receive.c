@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "base/arith.h"
-#include "port/udp_channel.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_channel.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 
 struct udp_flow *udp_flow_of(

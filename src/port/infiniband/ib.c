@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The life of an InfiniBand port, and its paths. */
-#include "port/ib.h"
+#include "port/infiniband/ib.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "port/ib_internal.h"
+#include "port/infiniband/ib_internal.h"
 #include "wire/ip.h"
 
 enum { PATHS_FIRST = 64 };

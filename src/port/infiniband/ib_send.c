@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "port/ib.h"
+#include "port/infiniband/ib.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/crc.h"
-#include "port/ib_internal.h"
+#include "port/infiniband/ib_internal.h"
 #include "wire/bth.h"
 #include "wire/infiniband/crc.h"
 #include "wire/ip.h"

@@ -8,7 +8,7 @@
  * This is only an estimate: the port does not wait if it has no record for the queue pair, and
  * waits for lost packets only briefly. The transport handles packets in any order.
  */
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/opcode.h"
 
 enum { RESPONSE = 1 << U24_BITS }; /* separates a queue pair's responses from its requests */

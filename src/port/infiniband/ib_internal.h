@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_IB_INTERNAL_H
-#define URNIC_PORT_IB_INTERNAL_H
+#ifndef URNIC_PORT_INFINIBAND_IB_INTERNAL_H
+#define URNIC_PORT_INFINIBAND_IB_INTERNAL_H
 
-#include "port/ib.h"
+#include "port/infiniband/ib.h"
 #include "wire/grh.h"
 #include "wire/infiniband/lrh.h"
 

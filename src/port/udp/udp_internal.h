@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_UDP_INTERNAL_H
-#define URNIC_PORT_UDP_INTERNAL_H
+#ifndef URNIC_PORT_UDP_UDP_INTERNAL_H
+#define URNIC_PORT_UDP_UDP_INTERNAL_H
 
 /*
  * For the files of the UDP port only. udp.c creates and destroys the port. udp_receive.c and
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "port/address.h"
-#include "port/udp.h"
+#include "port/udp/udp.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"

@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "base/arith.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
 

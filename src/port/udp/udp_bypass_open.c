@@ -16,7 +16,7 @@
 #include <sys/utsname.h>
 
 #include "base/arith.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
 #include "wire/opcode.h"

@@ -34,7 +34,7 @@
 #include <linux/virtio_net.h>
 #include <string.h>
 
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 
 enum {

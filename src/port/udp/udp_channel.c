@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "port/udp_channel.h"
+#include "port/udp/udp_channel.h"
 
 #include <assert.h>
 
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 
 bool udp_is_channel(int fd)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_UDP_CHANNEL_H
-#define URNIC_PORT_UDP_CHANNEL_H
+#ifndef URNIC_PORT_UDP_UDP_CHANNEL_H
+#define URNIC_PORT_UDP_UDP_CHANNEL_H
 
 /*
  * The messages of a channel, by which urnicd passes received datagrams to a port.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "port/udp.h"
+#include "port/udp/udp.h"
 
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -11,7 +11,7 @@
 
 #include "base/arith.h"
 #include "port/socket.h"
-#include "port/udp_internal.h"
+#include "port/udp/udp_internal.h"
 
 static void receive_batch_init(struct port_udp *port)
 {
