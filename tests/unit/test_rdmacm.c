@@ -313,7 +313,7 @@ static void reader_of_a_destroyed_channel_sleeps_on(void **state)
 
 /* --- fork --- */
 
-/* front/rdmacm/id.h does not go together with cmocka.h. */
+/* front/rdmacm/id/id.h does not go together with cmocka.h. */
 extern pthread_mutex_t id_lock;
 
 static atomic_bool is_inside;

@@ -3,7 +3,7 @@
  * Connections of librdmacm: each kind of event is raised. Errors are those of rdma-core's librdmacm
  * on the kernel's rdma_cm.
  */
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 #include "support/rdmacm_ids.h"
 
 static void connection_raises_its_events_in_turn(void **state)

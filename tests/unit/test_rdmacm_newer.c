@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 #include "front/rsocket/rsocket.h"
 #include "os/setting.h"
 #include "support/netns.h"

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "cm/cm.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "nic/nic_fabric.h"
-#include "wire/infiniband/sa_record.h"
 
 /* The first two bytes of the IPv4 addresses; the LID has the others. */
 enum { STAND_IN_FIRST = 100, STAND_IN_SECOND = 64, QUERY_MS_MIN = 100 };
@@ -66,27 +66,15 @@ int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *lo
 	return 0;
 }
 
-int infiniband_resolve(struct id *id, const struct sockaddr *remote, int timeout_ms)
+int infiniband_resolve(const struct sockaddr *remote, int timeout_ms, struct sa_path *ret_path)
 {
 	struct gid address = address_gid(remote), own;
 	bool is_own = infiniband_local_gid(&address, &own);
 	uint16_t lid = is_own ? 0 : lid_of(&address);
 	const struct gid *dgid = is_own ? &own : lid ? NULL : &address;
-	struct sa_path path;
-	int rc;
 
 	if (dgid && gid_is_ipv4(dgid))
 		return -EHOSTUNREACH;
-	rc = nic_fabric_path(DEVICE_PORT, dgid, lid,
-		timeout_ms > QUERY_MS_MIN ? (uint32_t)timeout_ms : QUERY_MS_MIN, &path);
-	if (rc)
-		return rc;
-	memcpy(id->path.local.raw, path.sgid, sizeof(path.sgid));
-	memcpy(id->path.remote.raw, path.dgid, sizeof(path.dgid));
-	id->path.traffic_class = id->tos;
-	id->path.ib = (struct cm_path_ib){
-		.port = DEVICE_PORT, .sl = path.sl, .slid = path.slid, .dlid = path.dlid};
-	id->path_mtu = path.mtu;
-	id->path_rate = path.rate;
-	return 0;
+	return nic_fabric_path(DEVICE_PORT, dgid, lid,
+		timeout_ms > QUERY_MS_MIN ? (uint32_t)timeout_ms : QUERY_MS_MIN, ret_path);
 }

@@ -10,7 +10,12 @@
 #ifndef URNIC_FRONT_RDMACM_INFINIBAND_H
 #define URNIC_FRONT_RDMACM_INFINIBAND_H
 
-#include "front/rdmacm/id.h"
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/gid.h"
+
+struct sa_path;
 
 /* Is the process on an InfiniBand fabric? Then all its devices are InfiniBand's. */
 bool infiniband_is_used(void);
@@ -28,9 +33,9 @@ bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid);
 int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local);
 
 /*
- * Find the path to `remote`, and set id->path. Waits for the subnet administrator. Returns 0;
- * -EHOSTUNREACH, -ETIMEDOUT; or another -errno.
+ * Find the path to `remote`. Waits for the subnet administrator. Returns 0; -EHOSTUNREACH,
+ * -ETIMEDOUT; or another -errno.
  */
-int infiniband_resolve(struct id *id, const struct sockaddr *remote, int timeout_ms);
+int infiniband_resolve(const struct sockaddr *remote, int timeout_ms, struct sa_path *ret_path);
 
 #endif

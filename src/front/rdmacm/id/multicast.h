@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FRONT_RDMACM_MULTICAST_H
-#define URNIC_FRONT_RDMACM_MULTICAST_H
+#ifndef URNIC_FRONT_RDMACM_ID_MULTICAST_H
+#define URNIC_FRONT_RDMACM_ID_MULTICAST_H
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 /* A multicast group that an identifier has joined. */
 struct group {

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };
 

@@ -4,10 +4,10 @@
  * until the kernel knows the next hop, or the identifier's time is up. The thread runs only while
  * identifiers wait.
  */
-#ifndef URNIC_FRONT_RDMACM_RESOLVER_H
-#define URNIC_FRONT_RDMACM_RESOLVER_H
+#ifndef URNIC_FRONT_RDMACM_ID_RESOLVER_H
+#define URNIC_FRONT_RDMACM_ID_RESOLVER_H
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 /*
  * Wait, in a thread, for the next hop of an identifier in state RESOLVING. The identifier gets

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/rdmacm/iwarp_connect.h"
+#include "front/rdmacm/id/iwarp_connect.h"
 
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/watch.h"
+#include "front/rdmacm/id/watch.h"
 
 /* --- events --- */
 

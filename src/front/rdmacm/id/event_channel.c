@@ -8,9 +8,9 @@
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/iwarp_connect.h"
-#include "front/rdmacm/multicast.h"
-#include "front/rdmacm/user_event.h"
+#include "front/rdmacm/id/iwarp_connect.h"
+#include "front/rdmacm/id/multicast.h"
+#include "front/rdmacm/id/user_event.h"
 
 /* An event that the program has taken and not acknowledged. */
 struct held {

@@ -6,10 +6,10 @@
  * MPA's reply settles all parameters, and there is no RTU. So the active side is connected when its
  * program takes the reply, and the passive side when its program accepts.
  */
-#ifndef URNIC_FRONT_RDMACM_IWARP_CONNECT_H
-#define URNIC_FRONT_RDMACM_IWARP_CONNECT_H
+#ifndef URNIC_FRONT_RDMACM_ID_IWARP_CONNECT_H
+#define URNIC_FRONT_RDMACM_ID_IWARP_CONNECT_H
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 /*
  * Listen at the identifier's address. The identifier may have a listener for RoCE, too. Returns 0

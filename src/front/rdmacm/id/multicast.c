@@ -4,7 +4,7 @@
  * administrator takes part. The queue pair is attached when the program takes the event of the
  * join.
  */
-#include "front/rdmacm/multicast.h"
+#include "front/rdmacm/id/multicast.h"
 
 #include <stdlib.h>
 

@@ -5,10 +5,10 @@
  * removed (RDMA_CM_EVENT_DEVICE_REMOVAL) or gets another hardware address
  * (RDMA_CM_EVENT_ADDR_CHANGE).
  */
-#ifndef URNIC_FRONT_RDMACM_WATCH_H
-#define URNIC_FRONT_RDMACM_WATCH_H
+#ifndef URNIC_FRONT_RDMACM_ID_WATCH_H
+#define URNIC_FRONT_RDMACM_ID_WATCH_H
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 /* Watch until the process ends. Repeated calls do no harm. */
 void watch_start(void);

@@ -6,7 +6,7 @@
  * Lock: `resolver_lock` guards the list. The thread takes id_lock, and the lock of the event queue,
  * with resolver_lock locked.
  */
-#include "front/rdmacm/resolver.h"
+#include "front/rdmacm/id/resolver.h"
 
 #include <time.h>
 

@@ -9,7 +9,7 @@
 
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 #include "os/own_thread.h"
 
 /* Flags that older headers do not name. */

@@ -6,9 +6,9 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
+#include "front/rdmacm/id/iwarp_connect.h"
 #include "front/rdmacm/infiniband.h"
-#include "front/rdmacm/iwarp_connect.h"
 
 /* --- binding --- */
 

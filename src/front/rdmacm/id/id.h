@@ -16,8 +16,8 @@
  * Lock: id_lock guards id->id.channel while events are posted, the lists of requests, and reference
  * counts. os/lock_order.def says in which order it is taken.
  */
-#ifndef URNIC_FRONT_RDMACM_ID_H
-#define URNIC_FRONT_RDMACM_ID_H
+#ifndef URNIC_FRONT_RDMACM_ID_ID_H
+#define URNIC_FRONT_RDMACM_ID_ID_H
 
 #include "base/list.h"
 #include "connection/nic_cm.h"

@@ -8,11 +8,12 @@
 
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
+#include "front/rdmacm/id/resolver.h"
 #include "front/rdmacm/infiniband.h"
-#include "front/rdmacm/resolver.h"
 #include "netdev/neighbour.h"
 #include "os/log.h"
+#include "wire/infiniband/sa_record.h"
 
 /* Choose the device and the source address for a destination. */
 static int choose_device(
@@ -44,6 +45,24 @@ static struct gid path_remote(const struct id *id, const struct sockaddr *remote
 	return id->path.local;
 }
 
+/* The path of an InfiniBand connection. Waits for the subnet administrator. Returns 0 or -errno. */
+static int path_query(struct id *id, const struct sockaddr *remote, int timeout_ms)
+{
+	struct sa_path path;
+	int rc = infiniband_resolve(remote, timeout_ms, &path);
+
+	if (rc)
+		return rc;
+	memcpy(id->path.local.raw, path.sgid, sizeof(path.sgid));
+	memcpy(id->path.remote.raw, path.dgid, sizeof(path.dgid));
+	id->path.traffic_class = id->tos;
+	id->path.ib = (struct cm_path_ib){
+		.port = DEVICE_PORT, .sl = path.sl, .slid = path.slid, .dlid = path.dlid};
+	id->path_mtu = path.mtu;
+	id->path_rate = path.rate;
+	return 0;
+}
+
 /* Choose the local address and the device for a remote address. Returns 0 or -errno. */
 static int route_choose(struct id *id, const struct sockaddr *remote, int timeout_ms)
 {
@@ -62,7 +81,7 @@ static int route_choose(struct id *id, const struct sockaddr *remote, int timeou
 	addr->src_storage = local;
 	address_set_port(&addr->src_addr, port);
 	if (infiniband_is_used())
-		return infiniband_resolve(id, remote, timeout_ms);
+		return path_query(id, remote, timeout_ms);
 	id->path.remote = path_remote(id, remote);
 	id->path.traffic_class = id->tos;
 	return 0;

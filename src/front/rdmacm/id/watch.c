@@ -5,7 +5,7 @@
  *
  * Thread: the watching thread of netdev/netdev_watch.h calls interfaces_changed().
  */
-#include "front/rdmacm/watch.h"
+#include "front/rdmacm/id/watch.h"
 
 #include <errno.h>
 #include <stdlib.h>

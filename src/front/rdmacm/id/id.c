@@ -2,7 +2,7 @@
 /*
  * Identifiers: their creation, their events, their requests, and their end.
  */
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 #include <netdb.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/iwarp_connect.h"
-#include "front/rdmacm/multicast.h"
-#include "front/rdmacm/resolver.h"
-#include "front/rdmacm/user_event.h"
-#include "front/rdmacm/watch.h"
+#include "front/rdmacm/id/iwarp_connect.h"
+#include "front/rdmacm/id/multicast.h"
+#include "front/rdmacm/id/resolver.h"
+#include "front/rdmacm/id/user_event.h"
+#include "front/rdmacm/id/watch.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 

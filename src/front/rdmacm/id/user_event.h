@@ -3,10 +3,10 @@
  * Events that the program writes into an identifier's event channel (rdma_write_cm_event()). Each
  * has its own memory, which is freed when the program takes the event or destroys the identifier.
  */
-#ifndef URNIC_FRONT_RDMACM_USER_EVENT_H
-#define URNIC_FRONT_RDMACM_USER_EVENT_H
+#ifndef URNIC_FRONT_RDMACM_ID_USER_EVENT_H
+#define URNIC_FRONT_RDMACM_ID_USER_EVENT_H
 
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 struct user_event {
 	struct id_event event;

@@ -6,8 +6,8 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
-#include "front/rdmacm/iwarp_connect.h"
+#include "front/rdmacm/id/id.h"
+#include "front/rdmacm/id/iwarp_connect.h"
 
 /*
  * The program's parameters. If it has given none: the largest that the device and the peer permit.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "front/rdmacm/user_event.h"
+#include "front/rdmacm/id/user_event.h"
 
 #include <stdlib.h>
 

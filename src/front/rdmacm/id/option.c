@@ -2,7 +2,7 @@
 /*
  * Options of identifiers: rdma_set_option().
  */
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 static int option_int(const void *value, size_t bytes, int *ret_value)
 {

@@ -4,7 +4,7 @@
  */
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/id/id.h"
 
 enum { INLINE_BYTES_MIN = 64 };
 
