@@ -5,7 +5,6 @@
 
 #include "ib/message.h"
 #include "ib/ud/ud.h"
-#include "local/capture.h"
 #include "memory/copy.h"
 #include "queue/rq_taker.h"
 #include "wire/psn.h"

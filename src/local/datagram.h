@@ -136,4 +136,11 @@ bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum qp_local_result datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
+/*
+ * datagram_capture.c: do what local_capture() does, for a datagram to `path`. The PSNs of a queue
+ * pair's datagrams count from 0.
+ */
+void datagram_capture(
+	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
+
 #endif

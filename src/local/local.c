@@ -2,7 +2,7 @@
 #include "local/local.h"
 
 #include "base/once.h"
-#include "local/shared.h"
+#include "local/initiator/shared.h"
 #include "memory/mw.h"
 #include "queue/rq_taker.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/shared.h"
+#include "local/initiator/shared.h"
 
 #include "base/once.h"
 #include "queue/rq_taker.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_LOCAL_INITIATOR_H
-#define URNIC_LOCAL_INITIATOR_H
+#ifndef URNIC_LOCAL_INITIATOR_INITIATOR_H
+#define URNIC_LOCAL_INITIATOR_INITIATOR_H
 
 /*
  * What the files of the initiator share. Each request is either executed or falls back to packets.
@@ -10,7 +10,7 @@
  */
 
 #include "base/prefetch.h"
-#include "local/local.h"
+#include "local/initiator/local_qp.h"
 
 /* Set `mark` in the target's channel. Returns false when the channel was closed. */
 static inline bool local_begin(struct local_qp *local, uint64_t mark)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_LOCAL_SHARED_H
-#define URNIC_LOCAL_SHARED_H
+#ifndef URNIC_LOCAL_INITIATOR_SHARED_H
+#define URNIC_LOCAL_INITIATOR_SHARED_H
 
 /*
  * Targets that receive from a shared receive queue.
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "local/local.h"
+#include "local/initiator/local_qp.h"
 
 /* The value of local_qp.target_srqn when no queue is selected. No queue has this number. */
 #define SHARED_NO_SRQN UINT32_MAX

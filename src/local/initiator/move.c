@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Moves bytes between a request's local memory and the target's. */
-#include "local/initiator.h"
+#include "local/initiator/initiator.h"
 
 #include "memory/copy.h"
 

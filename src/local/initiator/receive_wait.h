@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_LOCAL_RECEIVE_WAIT_H
-#define URNIC_LOCAL_RECEIVE_WAIT_H
+#ifndef URNIC_LOCAL_INITIATOR_RECEIVE_WAIT_H
+#define URNIC_LOCAL_INITIATOR_RECEIVE_WAIT_H
 
 /*
  * How an initiator waits for a slow target, which has posted no receive request, or has too many

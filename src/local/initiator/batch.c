@@ -5,8 +5,8 @@
  * fast path leaves any other request unchanged, and local_execute() executes it.
  */
 #include "ib/rc/rc.h"
-#include "local/capture.h"
-#include "local/initiator.h"
+#include "local/initiator/capture.h"
+#include "local/initiator/initiator.h"
 #include "queue/rq_taker.h"
 
 enum { BATCH_COUNT_MAX = 64 };

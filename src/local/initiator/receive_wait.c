@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/receive_wait.h"
+#include "local/initiator/receive_wait.h"
 
 #include "base/arith.h"
 

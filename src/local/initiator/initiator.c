@@ -4,12 +4,12 @@
  * would make (ib/rc/responder.c, ib/message.c), on the target's tables. A request that fails a
  * check falls back to packets.
  */
-#include "local/initiator.h"
+#include "local/initiator/initiator.h"
 
 #include "base/once.h"
 #include "base/prefetch.h"
-#include "local/capture.h"
-#include "local/shared.h"
+#include "local/initiator/capture.h"
+#include "local/initiator/shared.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
 #include "queue/rq_taker.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/capture.h"
+#include "local/initiator/capture.h"
 
 #include <string.h>
 
 #include "ib/message.h"
-#include "ib/ud/ud.h"
 #include "memory/copy.h"
 #include "wire/credit.h"
 
@@ -52,8 +51,7 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 			packet->payload_bytes, to);
 }
 
-/* Capture a packet with the request's bytes from `offset` on. */
-static void packet_put(const struct qp *qp, struct captured *about, const struct packet *packet,
+void local_capture_packet(const struct qp *qp, struct captured *about, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset)
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
@@ -73,7 +71,7 @@ static void packets_show(const struct local_qp *local, const struct packet *pack
 {
 	struct captured about = ends_of(local, is_request);
 
-	packet_put(local->qp, &about, packet, wqe, offset);
+	local_capture_packet(local->qp, &about, packet, wqe, offset);
 }
 
 /*
@@ -131,7 +129,7 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 			qp->type != QP_TYPE_UC && opcode_ends_message(packet.info);
 		if (packet.bth.ack_requested)
 			about.answer = CAPTURED_ACKED | local->captured.msn.value;
-		packet_put(qp, &about, &packet, wqe, (uint64_t)i * qp->mtu_bytes);
+		local_capture_packet(qp, &about, &packet, wqe, (uint64_t)i * qp->mtu_bytes);
 	}
 	local->captured.next = psn_add(local->captured.next, shape.packet_count);
 }
@@ -245,28 +243,4 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 		atomic_show(local, wqe);
 		break;
 	}
-}
-
-void datagram_capture(
-	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe)
-{
-	const struct qp *qp = from->qp;
-	struct captured about = {
-		.time_ns = capture_now_ns(qp->lane->capture),
-		.source = path->local,
-		.destination = path->remote,
-		.qpn = qp->qpn,
-		.source_port = captured_port(qp->qpn),
-		.traffic_class = path->traffic_class,
-		.hop_limit = path->hop_limit,
-		.is_sent = true,
-	};
-	struct psn psn = from->captured;
-	struct packet packet;
-
-	from->captured = psn_add(psn, 1);
-	if (capture_drops(qp->lane->capture, 1, about.time_ns))
-		return;
-	ud_packet_init(&packet, qp, wqe, psn);
-	packet_put(qp, &about, &packet, wqe, 0);
 }

@@ -2,7 +2,7 @@
 /* Executes atomics, ATOMIC WRITE and FLUSH on the target's memory. */
 #include <string.h>
 
-#include "local/initiator.h"
+#include "local/initiator/initiator.h"
 #include "memory/mr_borrowed.h"
 #include "wire/headers.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_LOCAL_CAPTURE_H
-#define URNIC_LOCAL_CAPTURE_H
+#ifndef URNIC_LOCAL_INITIATOR_CAPTURE_H
+#define URNIC_LOCAL_INITIATOR_CAPTURE_H
 
 /*
  * Capturing requests that were executed without packets.
@@ -13,14 +13,15 @@
  * Threads: the caller holds the lane's lock.
  */
 
-#include "local/datagram.h"
-#include "local/local.h"
+#include "local/initiator/local_qp.h"
+#include "wire/captured.h"
+#include "wire/packet.h"
 
 /* Capture a request that was executed and has not completed. The lane is being captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
 
-/* local_capture() for a datagram to `path`. The PSNs of a queue pair's datagrams count from 0. */
-void datagram_capture(
-	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
+/* Capture one packet with the request's bytes from `offset` on. The lane is being captured. */
+void local_capture_packet(const struct qp *qp, struct captured *about, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset);
 
 #endif
