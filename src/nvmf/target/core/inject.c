@@ -52,7 +52,7 @@ static void delay_over(struct loop_timer *timer)
 	struct target_command *command = container_of(timer, struct target_command, delay);
 
 	command->stage = TARGET_STAGE_WORKING;
-	command_dispatch(command);
+	command->run(command);
 }
 
 static bool rule_apply(const struct target_rule *rule, struct target_command *command)

@@ -129,7 +129,11 @@ bool namespace_work_begin(struct target_namespace *ns)
 	return true;
 }
 
-bool namespace_begin(struct target_namespace *ns, struct target_command *command)
+/*
+ * Begin the command's work in the namespace. Returns false if an exclusive job runs or waits: then
+ * the command is parked.
+ */
+static bool work_begin_or_park(struct target_namespace *ns, struct target_command *command)
 {
 	if (!namespace_work_begin(ns)) {
 		command->stage = TARGET_STAGE_PARKED;
@@ -138,6 +142,15 @@ bool namespace_begin(struct target_namespace *ns, struct target_command *command
 	}
 	command_work_begin(command);
 	return true;
+}
+
+void namespace_run(struct target_command *command, void (*run)(struct target_command *command))
+{
+	command->run = run;
+	if (queue_is_lost(command->queue))
+		command_finish(command, NVME_SQ_DELETED);
+	else if (work_begin_or_park(command->ns, command))
+		run(command);
 }
 
 static void start_job(struct target_namespace *ns)
@@ -184,7 +197,7 @@ static void resume_parked(struct target_namespace *ns)
 
 		list_remove(&command->parked);
 		command->stage = TARGET_STAGE_WORKING;
-		io_run(command, command->run);
+		namespace_run(command, command->run);
 	}
 	ns->is_resuming = false;
 }

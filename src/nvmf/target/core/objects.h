@@ -27,6 +27,7 @@ enum {
 	TARGET_DISCOVERY_KATO_MS = 120000,
 	TARGET_KAS = 1, /* the granularity of the keep alive timeout, in units of 100 ms */
 	TARGET_CONNECT_SECONDS = 10,
+	TARGET_CID_MASK = 255, /* the bits of a command identifier that cid_counts counts by */
 	TARGET_STOPPED_MS = 120000, /* a host's silence after a reset or shutdown */
 	TARGET_ANA_GROUP = 1,
 	TARGET_RANGES_MAX = 256,
@@ -180,7 +181,7 @@ struct target_controller {
 	uint8_t write_cache; /* feature 06h: 1 if the volatile write cache is enabled */
 };
 
-/* --- dispatch.c: the way of a command --- */
+/* --- queue.c --- */
 
 /* End a command with `status`, and release its reference to the namespace. */
 void command_finish(struct target_command *command, uint16_t status);
@@ -192,51 +193,12 @@ void command_finish_result(struct target_command *command, uint64_t result);
  */
 void command_expect(struct target_command *command, enum target_direction direction, uint64_t bytes,
 	void (*ready)(struct target_command *command));
-/* Start a command, which error injection has let pass or whose delay is over. */
-void command_dispatch(struct target_command *command);
 void queue_close(struct target_queue *queue);
 /*
  * End a command that waits in the core. Returns false, without effect, if the command's stage is
  * TARGET_STAGE_WORKING.
  */
 bool command_abort(struct target_command *command);
-
-/* --- handlers --- */
-void fabrics_command(struct target_command *command);
-void admin_command(struct target_command *command);
-void admin_identify(struct target_command *command);
-void admin_log_page(struct target_command *command);
-void admin_set_features(struct target_command *command);
-void admin_get_features(struct target_command *command);
-void io_command(struct target_command *command);
-void io_dataset_management(struct target_command *command);
-void io_copy(struct target_command *command);
-void io_write_zeroes(struct target_command *command);
-void io_verify(struct target_command *command);
-void io_fused(struct target_command *compare, struct target_command *write);
-/* The data of one half of a fused pair has arrived; or has not, if `status` is an error. */
-void io_fused_ready(struct target_command *command, uint16_t status);
-
-/* --- io.c, for io_ranges.c --- */
-/*
- * Submit command->request to the backend, for the `bytes` bytes from `offset` on. The backend
- * passes the status to `done`.
- */
-void io_submit(struct target_command *command, enum backend_operation operation, uint64_t offset,
-	uint64_t bytes, uint8_t *data, bool is_fua,
-	void (*done)(struct backend_request *request, enum backend_status status));
-/* Call `run` when no exclusive job has the namespace. io_done() ends the work in the namespace. */
-void io_run(struct target_command *command, void (*run)(struct target_command *command));
-/* Call `run`, the next step of the command, after the loop has served other hosts. */
-void io_continue(struct target_command *command, void (*run)(struct target_command *command));
-void io_done(struct target_command *command, uint16_t status);
-/*
- * Whether the data must be durable when the command is done: FUA is set, or the host has disabled
- * the volatile write cache.
- */
-bool io_is_durable(const struct target_command *command);
-/* Whether the blocks are within the namespace. */
-bool io_is_inside(const struct target_namespace *ns, uint64_t slba, uint64_t blocks);
 
 /* --- scratch.c --- */
 /*
@@ -255,10 +217,10 @@ void scratch_close(struct target_queue *queue);
 struct target_namespace *namespace_find(const struct target_subsystem *subsystem, uint32_t nsid);
 void namespace_unreference(struct target_namespace *ns);
 /*
- * Begin the command's work in the namespace. Returns false if an exclusive job runs or waits: then
- * the command is parked, and its `run` is called later.
+ * Begin the command's work in its namespace and call `run`, at once or when no exclusive job runs
+ * or waits; until then the command is parked. If its queue is lost, the command ends instead.
  */
-bool namespace_begin(struct target_namespace *ns, struct target_command *command);
+void namespace_run(struct target_command *command, void (*run)(struct target_command *command));
 void namespace_end(struct target_namespace *ns, struct target_command *command);
 /* As above, for work that is no command. It is not parked. */
 bool namespace_work_begin(struct target_namespace *ns);
@@ -324,7 +286,7 @@ void peer_host_lose_all(struct peer_host *host);
 bool peer_host_has_lost(const struct peer_host *host);
 /*
  * Park the I/O command if a lost command of its host to the same namespace comes before it. Returns
- * whether the command was parked; then it is dispatched later.
+ * whether the command was parked; then its `run` is called later.
  */
 bool peer_host_parks(struct peer_host *host, struct target_command *command);
 bool queue_is_lost(const struct target_queue *queue); /* whether it is closing or closed */
@@ -336,7 +298,7 @@ void queue_lose(struct target_queue *queue);
 /* A command begins or ends its work in a backend. For a fused pair, the Compare stands for both. */
 void command_work_begin(struct target_command *command);
 void command_work_end(struct target_command *command);
-/* The command ends, or will not begin. If it is lost, commands that wait for it are dispatched. */
+/* The command ends, or will not begin. If it is lost, commands that wait for it run. */
 void command_over(struct target_command *command);
 
 /* --- target.c, port.c --- */
@@ -351,7 +313,10 @@ void discovery_changed(struct target *target);
 uint8_t *discovery_page(const struct target_port *port, const char *hostnqn, size_t *ret_bytes);
 
 /* --- inject.c --- */
-/* Returns true if a rule has hit the command, and has ended or delayed it. */
+/*
+ * Returns true if a rule has hit the command, and has ended or delayed it. The `run` of a command
+ * is called when its delay is over.
+ */
 bool inject_command(struct target_command *command);
 
 #endif

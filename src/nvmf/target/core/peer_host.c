@@ -56,7 +56,7 @@ static void settle_controllers(struct peer_host *host)
 }
 
 /*
- * A lost command has ended: dispatch the parked commands. Those that have to wait for other lost
+ * A lost command has ended: start the parked commands. Those that have to wait for other lost
  * commands are parked again.
  */
 static void resume_run(struct loop_work *work)
@@ -78,7 +78,7 @@ static void resume_run(struct loop_work *work)
 
 		list_remove(&command->parked);
 		command->stage = TARGET_STAGE_WORKING;
-		command_dispatch(command);
+		command->run(command);
 	}
 }
 

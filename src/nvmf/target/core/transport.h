@@ -174,6 +174,7 @@ struct target_command {
 	struct list lost; /* in host->lost */
 	bool is_at_work; /* a backend is executing it */
 	void (*ready)(struct target_command *command);
+	/* The next step, when the command no longer waits */
 	void (*run)(struct target_command *command);
 	struct target_namespace *ns; /* the command holds a reference */
 	struct backend_request request;
@@ -220,22 +221,6 @@ void target_report_no_data(struct target_queue *queue);
  * all others are 0. The core calls close() if no Connect succeeds in time.
  */
 void target_queue_open(struct target *target, struct target_queue *queue);
-
-/*
- * A command has arrived. The core may call respond(), fetch(), prepare() and close() before this
- * function returns.
- *
- * Returns false if the host has as many pending commands as the queue has entries. Then the core
- * has not taken the command, and the transport ends the connection as after a violation of the
- * protocol.
- */
-bool target_queue_command(struct target_queue *queue, struct target_command *command);
-
-/*
- * The answer to fetch() or prepare(). If `status` is not NVME_SUCCESS, the data is missing or
- * damaged.
- */
-void target_command_data_ready(struct target_command *command, uint16_t status);
 
 /* The connection has ended (see above). */
 void target_queue_closed(struct target_queue *queue);

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "nvmf/common/loop.h"
-#include "nvmf/target/core/transport.h"
+#include "nvmf/target/command/dispatch.h"
 
 struct target_rdma;
 struct target_rdma_listener;

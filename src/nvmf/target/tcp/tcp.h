@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "nvmf/target/core/transport.h"
+#include "nvmf/target/command/dispatch.h"
 
 struct target_tcp;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "nvmf/common/codec/fabrics.h"
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 /* Byte offsets that a refusal of Connect reports: in the SQE, or with IN_DATA in the data. */
 enum {

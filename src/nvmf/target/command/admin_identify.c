@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 enum { MDTS_UNIT_SHIFT = 12, MAXCMD_ADMIN = 32 };
 

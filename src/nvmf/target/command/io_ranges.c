@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 enum {
 	DSM_RANGE_BYTES = 16,
@@ -101,7 +101,7 @@ static void dsm_ready(struct target_command *command)
 	command->index = 0;
 	command->done_bytes = 0;
 	if (command->sqe.cdw11 & DSM_DEALLOCATE)
-		io_run(command, dsm_step);
+		namespace_run(command, dsm_step);
 	else
 		command_finish(command, NVME_SUCCESS);
 }
@@ -218,7 +218,7 @@ static void copy_begin(struct target_command *command)
 	memcpy(copy_ranges(command), command->data, range_count(command) * TARGET_COPY_RANGE_BYTES);
 	verdict = copy_verdict(command);
 	if (verdict == NVME_SUCCESS)
-		io_run(command, copy_run);
+		namespace_run(command, copy_run);
 	else
 		command_finish(command, verdict);
 }
@@ -271,7 +271,7 @@ static void verify_step(struct target_command *command)
 static void verify_begin(struct target_command *command)
 {
 	command->done_bytes = 0;
-	io_run(command, verify_step);
+	namespace_run(command, verify_step);
 }
 
 static void verify_ready(struct target_command *command)
@@ -310,7 +310,7 @@ static void zeroes_step(struct target_command *command)
 static void zeroes_ready(struct target_command *command)
 {
 	command->done_bytes = 0;
-	io_run(command, zeroes_step);
+	namespace_run(command, zeroes_step);
 }
 
 void io_write_zeroes(struct target_command *command)

@@ -5,7 +5,7 @@
  */
 #include <stddef.h>
 
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 static void abort_command(struct target_command *command)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The way of a command through the core: its arrival, its data, its completion.
- */
+/* Queues, and how their commands end. */
 #include <assert.h>
 
 #include "nvmf/target/core/objects.h"
-
-enum { CID_MASK = 255 };
 
 #define NS_PER_SECOND 1000000000u
 
@@ -115,132 +111,6 @@ void target_queue_closed(struct target_queue *queue)
 	connection_check(queue);
 }
 
-static bool has_conflict(struct target_queue *queue, const struct target_command *arrived)
-{
-	if (queue->cid_counts[arrived->sqe.cid & CID_MASK]++ == 0)
-		return false;
-	list_for_each(command, &queue->commands, struct target_command, node)
-		if (command != arrived && command->sqe.cid == arrived->sqe.cid)
-			return true;
-	return false;
-}
-
-bool target_queue_command(struct target_queue *queue, struct target_command *command)
-{
-	/* Before Connect a queue has one command at a time. */
-	uint32_t limit = queue->entries ? queue->entries : 1;
-
-	if (queue->pending >= limit) {
-		queue->target->counters.too_many_commands++;
-		return false;
-	}
-	command->queue = queue;
-	command->stage = TARGET_STAGE_WORKING;
-	command->direction = TARGET_NO_DATA;
-	command->ready = NULL;
-	command->ns = NULL;
-	command->pair = NULL;
-	command->is_at_work = false;
-	command->scratch = NULL;
-	command->has_counted_scratch = false;
-	command->cqe = (struct nvme_cqe){.cid = command->sqe.cid};
-	list_init(&command->node);
-	list_init(&command->parked);
-	list_init(&command->lost);
-	list_append(&queue->commands, &command->node);
-	queue->pending++;
-	queue->target->commands++;
-	if (queue->controller)
-		queue->controller->heard_ns = loop_now_ns(queue->target->loop);
-	if (has_conflict(queue, command))
-		command_finish(command, NVME_CID_CONFLICT);
-	else if (list_is_empty(&queue->target->rules) || !inject_command(command))
-		command_dispatch(command);
-	return true;
-}
-
-/*
- * If the first half of a fused pair waits, join it with its second half, which must be the next
- * command (base 2.0, section 3.4.2). Returns whether `command` was the second half.
- */
-static bool fused_join(struct target_command *command)
-{
-	struct target_queue *queue = command->queue;
-	struct target_command *first = queue->fused;
-
-	if (!first)
-		return false;
-	queue->fused = NULL;
-	first->stage = TARGET_STAGE_WORKING;
-	if (command->sqe.fuse == NVME_FUSE_SECOND && command->refusal == NVME_SUCCESS) {
-		io_fused(first, command);
-		return true;
-	}
-	command_finish(first, NVME_FUSED_MISSING);
-	return false;
-}
-
-static bool fused_take(struct target_command *command)
-{
-	struct target_queue *queue = command->queue;
-
-	if (command->sqe.fuse == NVME_FUSE_NONE)
-		return false;
-	if (command->sqe.fuse != NVME_FUSE_FIRST || command->sqe.opcode != NVME_IO_COMPARE ||
-		queue->qid == 0 || !queue->is_connected) {
-		command_finish(command,
-			command->sqe.fuse == NVME_FUSE_SECOND ? NVME_FUSED_MISSING
-							      : NVME_INVALID_FIELD);
-		return true;
-	}
-	command->stage = TARGET_STAGE_FUSED;
-	queue->fused = command;
-	return true;
-}
-
-/*
- * Park the command if lost commands must end before it; returns whether it is parked. Fabrics
- * commands never wait, because they access no namespace.
- */
-static bool waits_for_lost(struct target_command *command)
-{
-	return command->queue->qid != 0 && command->sqe.opcode != NVME_OPCODE_FABRICS &&
-		peer_host_parks(command->queue->host, command);
-}
-
-void command_dispatch(struct target_command *command)
-{
-	struct target_queue *queue = command->queue;
-	struct target *target = queue->target;
-
-	if (queue_is_lost(queue)) {
-		command_finish(command, NVME_SQ_DELETED);
-		return;
-	}
-	/*
-	 * Join a pair before waiting for lost commands. The first half, which may be lost, cannot
-	 * end without the second half, so a second half that waited for it would wait for ever.
-	 */
-	if (fused_join(command) || waits_for_lost(command))
-		return;
-	if (queue->qid == 0)
-		target->counters.admin_commands++;
-	if (fused_take(command))
-		return;
-	if (command->sqe.psdt != 1)
-		command_finish(command, NVME_INVALID_FIELD);
-	else if (command->refusal != NVME_SUCCESS)
-		command_finish(command, command->refusal);
-	else if (command->sqe.opcode == NVME_OPCODE_FABRICS)
-		fabrics_command(command);
-	else if (!queue->is_connected || !controller_is_ready(queue->controller))
-		command_finish(command, NVME_SEQUENCE);
-	else if (queue->qid == 0)
-		admin_command(command);
-	else
-		io_command(command);
-}
-
 void command_expect(struct target_command *command, enum target_direction direction, uint64_t bytes,
 	void (*ready)(struct target_command *command))
 {
@@ -266,16 +136,6 @@ void command_expect(struct target_command *command, enum target_direction direct
 		transport->prepare(command);
 	else
 		transport->fetch(command);
-}
-
-void target_command_data_ready(struct target_command *command, uint16_t status)
-{
-	if (command->pair)
-		io_fused_ready(command, status);
-	else if (status != NVME_SUCCESS)
-		command_finish(command, status);
-	else
-		command->ready(command);
 }
 
 void command_finish_result(struct target_command *command, uint64_t result)
@@ -305,7 +165,7 @@ void command_finish(struct target_command *command, uint16_t status)
 	command->ns = NULL;
 	scratch_give(command);
 	list_remove(&command->node);
-	queue->cid_counts[command->sqe.cid & CID_MASK]--;
+	queue->cid_counts[command->sqe.cid & TARGET_CID_MASK]--;
 	queue->pending--;
 	target->commands--;
 	connection_check(queue);

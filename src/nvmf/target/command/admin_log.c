@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "nvmf/common/bytes.h"
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 struct log {
 	uint8_t *bytes; /* allocated; NULL: there is no memory */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/target/core/objects.h"
+#include "nvmf/target/command/command.h"
 
 enum { FUA = 1 << 30, BLOCK_512_SHIFT = 9 };
 
@@ -67,15 +67,6 @@ void io_submit(struct target_command *command, enum backend_operation operation,
 	backend_submit(command->ns->backend, target->ring, &command->request);
 }
 
-void io_run(struct target_command *command, void (*run)(struct target_command *command))
-{
-	command->run = run;
-	if (queue_is_lost(command->queue))
-		command_finish(command, NVME_SQ_DELETED);
-	else if (namespace_begin(command->ns, command))
-		run(command);
-}
-
 static void step_run(struct loop_work *work)
 {
 	struct target_command *command = container_of(work, struct target_command, step);
@@ -121,7 +112,7 @@ static void read_run(struct target_command *command)
 
 static void read_ready(struct target_command *command)
 {
-	io_run(command, read_run);
+	namespace_run(command, read_run);
 }
 
 static void write_done(struct backend_request *request, enum backend_status status)
@@ -141,7 +132,7 @@ static void write_run(struct target_command *command)
 
 static void write_ready(struct target_command *command)
 {
-	io_run(command, write_run);
+	namespace_run(command, write_run);
 }
 
 static void compare_done(struct backend_request *request, enum backend_status status)
@@ -166,7 +157,7 @@ static void compare_ready(struct target_command *command)
 {
 	command->scratch = malloc(command->data_bytes);
 	if (command->scratch)
-		io_run(command, compare_run);
+		namespace_run(command, compare_run);
 	else
 		command_finish(command, NVME_INTERNAL);
 }
@@ -178,7 +169,7 @@ static void flush_run(struct target_command *command)
 
 static void flush_ready(struct target_command *command)
 {
-	io_run(command, flush_run);
+	namespace_run(command, flush_run);
 }
 
 static void command_count(struct target_command *command)
