@@ -12,7 +12,7 @@
 #include "fabric/engine_host.h"
 #include "fabric/fabric.h"
 #include "fabric/source.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "sim/sim_samples.h"
 
 enum { SIM_PORT_NAME_BYTES = 24 };

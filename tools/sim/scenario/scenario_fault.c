@@ -4,7 +4,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 struct fault_numbers {
 	uint64_t priority;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sim/scenario_text.h"
+#include "sim/scenario/scenario_text.h"
 
 #include <ctype.h>
 #include <errno.h>

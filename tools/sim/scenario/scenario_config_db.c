@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 enum { NAME_BYTES = 80 };
 

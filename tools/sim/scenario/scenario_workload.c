@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "sim/scenario_workload.h"
+#include "sim/scenario/scenario_workload.h"
 
 #define NUMBER(member, name, scale, low, high) \
 	SCENARIO_NUMBER(struct workload_numbers, member, name, scale, low, high)

@@ -5,7 +5,7 @@
 #include "base/arith.h"
 #include "common/command.h"
 #include "fabric/route.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 uint32_t scenario_port_between(
 	const struct fabric *fabric, struct fabric_node from, struct fabric_node to)

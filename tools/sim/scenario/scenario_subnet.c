@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 #include "wire/infiniband/lrh.h"
 
 enum {

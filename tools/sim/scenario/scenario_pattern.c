@@ -7,7 +7,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "sim/scenario_workload.h"
+#include "sim/scenario/scenario_workload.h"
 
 enum { SIZES_MAX = 64 };
 

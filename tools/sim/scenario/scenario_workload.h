@@ -4,7 +4,7 @@
 
 /* The item "workloads" of a scenario while it is read. */
 
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 struct workload_numbers {
 	uint64_t bytes;

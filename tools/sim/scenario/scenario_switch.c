@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 struct switch_numbers {
 	uint64_t pool_bytes;

@@ -17,7 +17,7 @@
 #include "fabric/infiniband/infiniband.h"
 #include "fabric/source.h"
 #include "fabric/topology.h"
-#include "sim/scenario_text.h"
+#include "sim/scenario/scenario_text.h"
 
 enum {
 	SCENARIO_NAME_BYTES = 40,

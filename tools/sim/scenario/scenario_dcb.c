@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "sim/scenario.h"
+#include "sim/scenario/scenario.h"
 
 /* Takes the next "LEFT:RIGHT" of a list with blanks between. `left` is "all" or a number. */
 static bool pair_next(const char **at, char left[8], char right[8])
