@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #define FUSE_USE_VERSION 314
 
-#include "fuse_file.h"
+#include "nvmf/serve/fuse_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "nvmf.h"
 #include "nvmf/host/block/block_merge.h"
+#include "nvmf/nvmf.h"
 
 enum { PAGE_BYTES = 4096, IO_BYTES_MAX = 1 << 20 };
 

@@ -7,9 +7,9 @@
 #ifndef TOOLS_NVMF_SERVED_H
 #define TOOLS_NVMF_SERVED_H
 
-#include "fuse_file.h"
-#include "nvmf.h"
 #include "nvmf/host/nbd/nbd_server.h"
+#include "nvmf/nvmf.h"
+#include "nvmf/serve/fuse_file.h"
 
 struct served_settings {
 	unsigned number; /* number of the export, unique in the process (exports.h) */

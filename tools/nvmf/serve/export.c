@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* export: serves a remote namespace to NBD clients, as a file (FUSE), or both. */
-#include "flush.h"
-#include "served.h"
+#include "nvmf/serve/flush.h"
+#include "nvmf/serve/served.h"
 
 struct exporter {
 	struct session session;

@@ -10,7 +10,7 @@
 #ifndef TOOLS_NVMF_FLUSH_H
 #define TOOLS_NVMF_FLUSH_H
 
-#include "nvmf.h"
+#include "nvmf/nvmf.h"
 
 enum { FLUSH_SECONDS = 10 }; /* as long as two attempts to connect anew */
 

@@ -20,13 +20,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "discovery_conf.h"
-#include "discovery_log.h"
-#include "flush.h"
 #include "nvmf/common/bytes.h"
 #include "nvmf/common/codec/log_page.h"
+#include "nvmf/discovery_conf.h"
+#include "nvmf/discovery_log.h"
 #include "nvmf/host/controller/sqe.h"
-#include "served.h"
+#include "nvmf/serve/flush.h"
+#include "nvmf/serve/served.h"
 
 enum {
 	/* The limit counts referrals, too: a hostile target could make a chain of them endless. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "exports.h"
+#include "nvmf/serve/exports.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>

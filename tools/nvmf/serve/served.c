@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "served.h"
+#include "nvmf/serve/served.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "exports.h"
+#include "nvmf/serve/exports.h"
 
 static int nbd_serve(struct served *served, const struct session *session)
 {

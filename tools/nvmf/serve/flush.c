@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "flush.h"
+#include "nvmf/serve/flush.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef TOOLS_NVMF_EXPORTS_H
 #define TOOLS_NVMF_EXPORTS_H
 
-#include "nvmf.h"
+#include "nvmf/nvmf.h"
 
 /*
  * Make the file by which 'urnic-nvmf list' finds an export: the namespace of `session`, as this
