@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
-#include "front/rsocket/datagram_protocol.h"
+#include "front/rsocket/datagram/datagram_protocol.h"
 #include "front/rsocket/pieces.h"
 #include "support/sim_random.h"
 

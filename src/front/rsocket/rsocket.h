@@ -4,15 +4,11 @@
  *
  * The code uses only public verbs and rdma_cm, so it runs on an adapter as well as on urnic.
  *
- *     table.c     descriptors to sockets
- *     rsocket.c   life of a stream: socket, bind, listen, accept, connect, shutdown, close
- *     endpoint.c  a stream's queue pair, buffers and tables; messages in and out
- *     datagram_socket.c  datagram sockets; datagram_endpoint.c their queue pairs
- *     wait.c      waiting for a stream, rpoll(), rselect()
- *     transfer.c  rsend(), rrecv() and their variants
- *     repoll.c    repoll_create(), repoll_ctl(), repoll_wait()
- *     iomap.c     riomap(), riounmap(), riowrite()
- *     option.c    options, flags, names
+ *     table.c     sockets, and descriptors to sockets
+ *     wait.c      waiting for a socket, rpoll(), rselect()
+ *     stream/     a stream's connection, queue pair, buffers and tables; messages in and out
+ *     datagram/   datagram sockets and their queue pairs
+ *     call/       the calls of the sockets API
  *
  * A stream's descriptor is that of its rdma_cm event channel. The channel is non-blocking, even if
  * the socket is blocking, because a blocking call waits in poll(), for the event channel and the
@@ -25,6 +21,7 @@
 #ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
 #define URNIC_FRONT_RSOCKET_RSOCKET_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,9 +101,32 @@ struct rs_options {
 	struct linger linger;
 };
 
-struct datagram; /* defined in datagram_socket.h */
+struct datagram; /* defined in datagram/datagram_socket.h */
+
+enum { RS_FDS_MAX = 2 }; /* the most descriptors that report events of one socket */
+
+struct rs;
+
+/* What streams (stream/) and datagram sockets (datagram/) do differently. The socket is locked. */
+struct rs_kind {
+	/* Do all work that is possible without waiting. */
+	void (*advance)(struct rs *rs);
+	/* Take completions that are there. Returns false when there can be none. */
+	bool (*look)(struct rs *rs);
+	/* Request a wake-up. The caller then calls advance() once more. */
+	void (*arm)(struct rs *rs);
+	/* List the descriptors that report events of the socket. Returns their number. */
+	nfds_t (*watch)(const struct rs *rs, struct pollfd ret_fds[RS_FDS_MAX]);
+	/* The events of poll(2) that the socket has. */
+	short (*readiness)(const struct rs *rs);
+	/*
+	 * Free what the kind has in the socket. Nothing else uses the socket, so it is not locked.
+	 */
+	void (*close)(struct rs *rs);
+};
 
 struct rs {
+	const struct rs_kind *kind;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_waited_for; /* a thread polls the descriptors */
@@ -169,6 +189,11 @@ struct rs {
 
 /* --- table.c --- */
 
+/* Allocate a socket, which has no descriptor yet. Returns NULL with errno on failure. */
+struct rs *rs_alloc(
+	const struct rs_kind *kind, int family, const struct rs_options *options);
+void rs_free(struct rs *rs);
+
 /* Enter a new socket into the table, under rs->fd. Returns 0 or an errno. */
 int rs_table_add(struct rs *rs);
 /* Remove the socket from the table. */
@@ -182,86 +207,6 @@ void rs_put(struct rs *rs);
 /* rs_enter() calls rs_get() and locks the socket. rs_leave() unlocks it and calls rs_put(). */
 struct rs *rs_enter(int fd);
 void rs_leave(struct rs *rs);
-
-/* --- rsocket.c --- */
-
-/* Handle events of the connection. The stream is locked. */
-void rs_connection_advance(struct rs *rs);
-/* Put the stream into state RS_FAILED. */
-void rs_fail(struct rs *rs, int error);
-void rs_free(struct rs *rs);
-
-/* --- endpoint.c --- */
-
-/*
- * Create queue pair, buffers and tables on rs->id, and post the receive requests. Returns 0 or an
- * errno.
- */
-int rs_endpoint_create(struct rs *rs);
-void rs_endpoint_destroy(struct rs *rs);
-/*
- * rs_conn_data_make() encodes the private data for the peer. rs_conn_data_take() decodes the peer's
- * private data. It returns 0, or EPROTO if they are not valid.
- */
-void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
-int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
-
-/* Handle completions of receives and sends. */
-void rs_completions_take(struct rs *rs);
-/* Arm the completion channel. The caller then polls once more. */
-void rs_completions_arm(struct rs *rs);
-
-/*
- * Copy the next `bytes` bytes of `from` into the send buffer, which has room for them, and write
- * them into the peer's memory `to`. If `is_silent`, the peer gets no message. Returns 0 or an
- * errno.
- */
-int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
-	bool is_silent);
-/* Write one entry of the peer's iomap table. */
-int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
-int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
-/*
- * Grant the peer free bytes or more messages, once half of the receive buffer or of the receive
- * queue is free.
- */
-void rs_grant(struct rs *rs);
-
-/*
- * rs_can_number(): may a numbered message be sent? rs_can_send(): may a DATA message be sent, and
- * have the send buffer and the peer's receive buffer room for its bytes? rs_is_sent(): are all
- * messages sent, or is the stream no longer connected?
- */
-bool rs_can_number(const struct rs *rs);
-bool rs_can_send(const struct rs *rs);
-bool rs_is_sent(const struct rs *rs);
-
-/* --- datagram_socket.c --- */
-
-/*
- * Open the UDP socket of a datagram socket, rs->fd. Returns 0 or an errno. The caller calls
- * rs_datagram_close() also after an error.
- */
-int rs_datagram_open(struct rs *rs, int protocol);
-void rs_datagram_close(struct rs *rs);
-/* Wait until all datagrams are sent. */
-void rs_datagram_finish(struct rs *rs);
-/* Connect as connect(2) does. Returns 0 or an errno. */
-int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t bytes);
-
-/* Send one datagram, to message->msg_name or to the connected peer. Returns 0 or an errno. */
-int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
-int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
-
-/*
- * wait.c calls these for a datagram socket. The descriptor that rs_datagram_watched() returns
- * reports all events of the socket.
- */
-void rs_datagram_advance(struct rs *rs);
-void rs_datagram_arm(struct rs *rs);
-int rs_datagram_watched(const struct rs *rs);
-bool rs_datagram_can_receive(const struct rs *rs);
-bool rs_datagram_can_send(const struct rs *rs);
 
 /* --- wait.c --- */
 
@@ -278,8 +223,5 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 
 /* If `error` is not 0, set errno to it and return -1; otherwise return 0. */
 int rs_result(int error);
-
-/* Close an instance of repoll_create(). Returns false if `fd` is not an instance. */
-bool rs_repoll_close(int fd);
 
 #endif

@@ -8,6 +8,33 @@
 
 #include "front/rsocket/rsocket.h"
 
+struct rs *rs_alloc(
+	const struct rs_kind *kind, int family, const struct rs_options *options)
+{
+	struct rs *rs = calloc(1, sizeof(*rs));
+
+	if (!rs)
+		return NULL;
+	pthread_mutex_init(&rs->lock, NULL);
+	pthread_cond_init(&rs->changed, NULL);
+	rs->kind = kind;
+	rs->fd = -1;
+	rs->family = family;
+	rs->options = *options;
+	rs->can_read = true;
+	rs->can_write = true;
+	rs->users = 1;
+	return rs;
+}
+
+void rs_free(struct rs *rs)
+{
+	rs->kind->close(rs);
+	pthread_mutex_destroy(&rs->lock);
+	pthread_cond_destroy(&rs->changed);
+	free(rs);
+}
+
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rs **rs_table;
 static int table_size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting: for one stream in a blocking call, and for many descriptors in rpoll() and rselect().
+ * Waiting: for one socket in a blocking call, and for many descriptors in rpoll() and rselect().
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,62 +27,19 @@ int rs_result(int error)
 	return -1;
 }
 
-void rs_advance(struct rs *rs)
-{
-	if (rs->datagram) {
-		rs_datagram_advance(rs);
-		return;
-	}
-	rs_connection_advance(rs);
-	if (rs->cq) {
-		rs_completions_take(rs);
-		rs_grant(rs);
-	}
-}
-
-/* Request a wake-up; the caller polls once more afterwards. */
-static void rs_arm(struct rs *rs)
-{
-	if (rs->datagram)
-		rs_datagram_arm(rs);
-	else if (rs->cq)
-		rs_completions_arm(rs);
-}
-
-/* List the descriptors that report events of a socket. Returns their number. */
-static nfds_t fd_watch(const struct rs *rs, struct pollfd fds[2])
-{
-	nfds_t count = 0;
-
-	if (rs->datagram) {
-		fds[count++] = (struct pollfd){.fd = rs_datagram_watched(rs), .events = POLLIN};
-		return count;
-	}
-	fds[count++] = (struct pollfd){.fd = rs->events->fd, .events = POLLIN};
-	if (rs->completions)
-		fds[count++] = (struct pollfd){.fd = rs->completions->fd, .events = POLLIN};
-	return count;
-}
-
 static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 {
 	uint64_t end_ns = clock_now_ns() + SPIN_NS;
 
-	while ((rs->cq || rs->datagram) && !condition(rs) && clock_now_ns() < end_ns) {
-		if (rs->datagram) {
-			rs_datagram_advance(rs);
-			continue;
-		}
-		rs_completions_take(rs);
-		rs_grant(rs);
-	}
+	while (!condition(rs) && clock_now_ns() < end_ns && rs->kind->look(rs))
+		;
 }
 
 /* Sleep until a descriptor is readable. The socket is locked before and after. */
 static int sleep_for_completion(struct rs *rs)
 {
-	struct pollfd fds[2];
-	nfds_t count = fd_watch(rs, fds);
+	struct pollfd fds[RS_FDS_MAX];
+	nfds_t count = rs->kind->watch(rs, fds);
 	int error = 0;
 
 	rs->is_waited_for = true;
@@ -98,7 +55,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 {
 	int error = 0;
 
-	rs_advance(rs);
+	rs->kind->advance(rs);
 	if (condition(rs))
 		return 0;
 	if (is_nonblocking)
@@ -109,54 +66,24 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 			pthread_cond_wait(&rs->changed, &rs->lock);
 			continue;
 		}
-		rs_arm(rs);
-		rs_advance(rs);
+		rs->kind->arm(rs);
+		rs->kind->advance(rs);
 		if (condition(rs))
 			break;
 		error = sleep_for_completion(rs);
-		rs_advance(rs);
+		rs->kind->advance(rs);
 		pthread_cond_broadcast(&rs->changed);
 	}
 	pthread_cond_broadcast(&rs->changed);
 	return error;
 }
 
-/* --- rpoll --- */
-
-static short rs_readiness(const struct rs *rs)
+void rs_advance(struct rs *rs)
 {
-	short events = 0;
-
-	if (rs->datagram)
-		return (short)((rs_datagram_can_receive(rs) ? POLLIN : 0) |
-			(rs_datagram_can_send(rs) ? POLLOUT : 0));
-	switch (rs->state) {
-	case RS_INIT:
-	case RS_BOUND:
-		return POLLOUT | POLLHUP;
-	case RS_LISTENING: {
-		struct pollfd fd = {.fd = rs->events->fd, .events = POLLIN};
-
-		return poll(&fd, 1, 0) == 1 ? POLLIN : 0;
-	}
-	case RS_RESOLVING_ADDRESS:
-	case RS_RESOLVING_ROUTE:
-	case RS_CONNECTING:
-	case RS_ACCEPTING:
-		return 0;
-	case RS_CONNECTED:
-		if (rs->message_count || !rs->can_read)
-			events |= POLLIN;
-		if (rs_can_send(rs) || !rs->can_write)
-			events |= POLLOUT;
-		return events;
-	case RS_DISCONNECTED: /* report the received bytes first, then the end */
-		return rs->message_count ? POLLIN : POLLIN | POLLOUT | POLLHUP;
-	case RS_FAILED:
-		return POLLIN | POLLOUT | POLLHUP | POLLERR;
-	}
-	return 0;
+	rs->kind->advance(rs);
 }
+
+/* --- rpoll --- */
 
 /* Which of the wanted events are ready? If none is ready and `shall_arm`, arm the descriptors. */
 static short ready_events(struct rs *rs, short wanted, bool shall_arm)
@@ -164,12 +91,12 @@ static short ready_events(struct rs *rs, short wanted, bool shall_arm)
 	short ready;
 
 	pthread_mutex_lock(&rs->lock);
-	rs_advance(rs);
-	ready = rs_readiness(rs);
+	rs->kind->advance(rs);
+	ready = rs->kind->readiness(rs);
 	if (!(ready & (wanted | POLLHUP | POLLERR)) && shall_arm) {
-		rs_arm(rs);
-		rs_advance(rs);
-		ready = rs_readiness(rs);
+		rs->kind->arm(rs);
+		rs->kind->advance(rs);
+		ready = rs->kind->readiness(rs);
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return ready & (wanted | POLLHUP | POLLERR);
@@ -191,7 +118,7 @@ static int descriptors_check(
 		fds[i].revents = 0;
 		if (rs) {
 			fds[i].revents = ready_events(rs, fds[i].events, shall_arm);
-			under_count += fd_watch(rs, under + under_count);
+			under_count += rs->kind->watch(rs, under + under_count);
 			rs_put(rs);
 		} else {
 			struct pollfd one = fds[i];
@@ -239,12 +166,12 @@ static int poll_with(struct pollfd *fds, nfds_t count, int timeout_ms, struct po
 
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	struct pollfd on_stack[2 * FDS_ON_STACK];
+	struct pollfd on_stack[RS_FDS_MAX * FDS_ON_STACK];
 	struct pollfd *under = on_stack;
 	int ready;
 
 	if (nfds > FDS_ON_STACK)
-		under = calloc(nfds, 2 * sizeof(*under));
+		under = calloc(nfds, RS_FDS_MAX * sizeof(*under));
 	if (!under)
 		return rs_result(ENOMEM);
 	ready = poll_with(fds, nfds, timeout, under);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
-#include "front/rsocket/rsocket.h"
+#include "front/rsocket/call/call.h"
 #include "os/clock.h"
 #include "os/epoll.h"
 

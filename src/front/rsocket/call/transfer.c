@@ -5,7 +5,8 @@
 #include <errno.h>
 
 #include "base/arith.h"
-#include "front/rsocket/rsocket.h"
+#include "front/rsocket/datagram/datagram_socket.h"
+#include "front/rsocket/stream/stream.h"
 
 /* --- out --- */
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "front/rsocket/datagram_socket.h"
+#include "front/rsocket/datagram/datagram_socket.h"
 #include "os/epoll.h"
 
 enum { GRH_BYTES = 40, GIDS_MAX = 64 };

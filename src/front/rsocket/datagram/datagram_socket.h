@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets (datagram_protocol.h). Only datagram_socket.c and datagram_endpoint.c include
- * this header; other files use the functions in rsocket.h.
+ * Datagram rsockets (datagram_protocol.h): datagram_socket.c has the sockets, datagram_endpoint.c
+ * their queue pairs.
  */
-#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
-#define URNIC_FRONT_RSOCKET_DATAGRAM_SOCKET_H
+#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_DATAGRAM_SOCKET_H
+#define URNIC_FRONT_RSOCKET_DATAGRAM_DATAGRAM_SOCKET_H
 
-#include "front/rsocket/datagram_protocol.h"
+#include "front/rsocket/datagram/datagram_protocol.h"
 #include "front/rsocket/rsocket.h"
+
+extern const struct rs_kind rs_datagram_kind;
+
+/*
+ * Open the UDP socket of a datagram socket, rs->fd. Returns 0 or an errno. rs_free() closes it,
+ * also after an error.
+ */
+int rs_datagram_open(struct rs *rs, int protocol);
+/* Wait until all datagrams are sent. */
+void rs_datagram_finish(struct rs *rs);
+/* Connect as connect(2) does. Returns 0 or an errno. */
+int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t bytes);
+
+/* Send one datagram, to message->msg_name or to the connected peer. Returns 0 or an errno. */
+int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
+int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
+
+/* --- for both files --- */
 
 enum {
 	DATAGRAM_PEERS = 256, /* how many peers a socket remembers; a power of two */

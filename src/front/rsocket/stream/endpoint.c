@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "front/rsocket/rsocket.h"
+#include "front/rsocket/stream/stream.h"
 
 /*
  * The wr_id of a receive request is this bit and the request's index. The wr_id of a send is its

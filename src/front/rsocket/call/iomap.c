@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/arith.h"
-#include "front/rsocket/rsocket.h"
+#include "front/rsocket/stream/stream.h"
 
 static bool is_decided(const struct rs *rs)
 {

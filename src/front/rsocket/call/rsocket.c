@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Creation and closing of sockets, and the connection of a stream.
+ * The calls that make, connect and close sockets.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 
-#include "front/rsocket/rsocket.h"
+#include "front/rsocket/call/call.h"
+#include "front/rsocket/datagram/datagram_socket.h"
+#include "front/rsocket/stream/stream.h"
 
 static const struct rs_options options_default = {
 	.send_buffer_bytes = RS_BUFFER_BYTES_DEFAULT,
@@ -16,52 +17,11 @@ static const struct rs_options options_default = {
 	.inline_bytes = RS_INLINE_BYTES_DEFAULT,
 };
 
-/* --- made and freed --- */
-
-/* Allocate a socket, which has no descriptor yet. Returns NULL with errno on failure. */
-static struct rs *rs_alloc(int family, const struct rs_options *options)
-{
-	struct rs *rs = calloc(1, sizeof(*rs));
-
-	if (!rs)
-		return NULL;
-	pthread_mutex_init(&rs->lock, NULL);
-	pthread_cond_init(&rs->changed, NULL);
-	rs->fd = -1;
-	rs->family = family;
-	rs->options = *options;
-	rs->can_read = true;
-	rs->can_write = true;
-	rs->users = 1;
-	return rs;
-}
-
-/* Create a stream's event channel, whose descriptor is the stream's. Returns 0 or an errno. */
-static int stream_open(struct rs *rs)
-{
-	rs->events = rdma_create_event_channel();
-	if (!rs->events || fcntl(rs->events->fd, F_SETFL, O_NONBLOCK))
-		return errno;
-	rs->fd = rs->events->fd;
-	return 0;
-}
-
-void rs_free(struct rs *rs)
-{
-	if (rs->datagram)
-		rs_datagram_close(rs);
-	rs_endpoint_destroy(rs);
-	if (rs->id)
-		rdma_destroy_id(rs->id);
-	rdma_destroy_event_channel(rs->events);
-	pthread_mutex_destroy(&rs->lock);
-	pthread_cond_destroy(&rs->changed);
-	free(rs);
-}
+/* --- made --- */
 
 static int socket_open(struct rs *rs, bool is_datagram, int protocol)
 {
-	int error = is_datagram ? rs_datagram_open(rs, protocol) : stream_open(rs);
+	int error = is_datagram ? rs_datagram_open(rs, protocol) : rs_stream_open(rs);
 
 	if (!error && !is_datagram && rdma_create_id(rs->events, &rs->id, rs, RDMA_PS_TCP))
 		error = errno;
@@ -80,7 +40,8 @@ int rsocket(int domain, int type, int protocol)
 		return rs_result(EPROTONOSUPPORT);
 	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
 		return rs_result(EPROTONOSUPPORT);
-	rs = rs_alloc(domain, &options_default);
+	rs = rs_alloc(kind == SOCK_STREAM ? &rs_stream_kind : &rs_datagram_kind, domain,
+		&options_default);
 	if (!rs)
 		return -1;
 	rs->is_nonblocking = (type & SOCK_NONBLOCK) != 0;
@@ -90,117 +51,6 @@ int rsocket(int domain, int type, int protocol)
 		return rs_result(error);
 	}
 	return rs->fd;
-}
-
-void rs_fail(struct rs *rs, int error)
-{
-	if (rs->state == RS_FAILED)
-		return;
-	rs->state = RS_FAILED;
-	rs->error = error;
-	rs->can_read = false;
-	rs->can_write = false;
-}
-
-/* --- the connection's events --- */
-
-static int connect_now(struct rs *rs)
-{
-	struct rs_conn_data data;
-	struct rdma_conn_param param = {
-		.private_data = &data,
-		.private_data_len = sizeof(data),
-		.flow_control = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-	};
-	int error = rs_endpoint_create(rs);
-
-	if (error)
-		return error;
-	rs_conn_data_make(rs, &data);
-	return rdma_connect(rs->id, &param) ? errno : 0;
-}
-
-static int error_of_event(const struct rdma_cm_event *event)
-{
-	switch ((int)event->event) {
-	case RDMA_CM_EVENT_REJECTED:
-		return ECONNREFUSED;
-	case RDMA_CM_EVENT_UNREACHABLE:
-		return event->status == -ETIMEDOUT ? ETIMEDOUT : ENETUNREACH;
-	case RDMA_CM_EVENT_ADDR_ERROR:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return event->status == -ETIMEDOUT ? EHOSTUNREACH : ENETUNREACH;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		return ENODEV;
-	default:
-		return event->status < 0 ? -event->status : ECONNABORTED;
-	}
-}
-
-static void stream_established(struct rs *rs, const struct rdma_cm_event *event)
-{
-	int error = 0;
-
-	if (rs->state == RS_CONNECTING)
-		error = rs_conn_data_take(
-			rs, event->param.conn.private_data, event->param.conn.private_data_len);
-	if (error)
-		rs_fail(rs, error);
-	else
-		rs->state = RS_CONNECTED;
-}
-
-static void stream_disconnected(struct rs *rs)
-{
-	if (rs->cq)
-		rs_completions_take(rs); /* handle data that arrived before the end */
-	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
-		rs->state = RS_DISCONNECTED;
-	rs->can_read = false;
-	rs->can_write = false;
-}
-
-static void event_take(struct rs *rs, const struct rdma_cm_event *event)
-{
-	int error = 0;
-
-	switch ((int)event->event) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		rs->state = RS_RESOLVING_ROUTE;
-		if (rdma_resolve_route(rs->id, RS_RESOLVE_TIMEOUT_MS))
-			error = errno;
-		break;
-	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		rs->state = RS_CONNECTING;
-		error = connect_now(rs);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		stream_established(rs, event);
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		stream_disconnected(rs);
-		break;
-	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		break;
-	default:
-		error = error_of_event(event);
-	}
-	if (error)
-		rs_fail(rs, error);
-}
-
-void rs_connection_advance(struct rs *rs)
-{
-	struct rdma_cm_event *event;
-
-	if (rs->state == RS_LISTENING)
-		return;
-	while (rdma_get_cm_event(rs->events, &event) == 0) {
-		event_take(rs, event);
-		rdma_ack_cm_event(event);
-	}
 }
 
 /* --- passive --- */
@@ -261,8 +111,8 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 		.rnr_retry_count = 7,
 	};
 	struct rdma_cm_id *id = event->id;
-	struct rs *rs = rs_alloc(listener->family, &listener->options);
-	int error = rs ? stream_open(rs) : errno;
+	struct rs *rs = rs_alloc(listener->kind, listener->family, &listener->options);
+	int error = rs ? rs_stream_open(rs) : errno;
 
 	if (rs) {
 		rs->id = id;

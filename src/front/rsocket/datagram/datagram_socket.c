@@ -5,7 +5,7 @@
  * There is no thread behind a socket: the kernel keeps UDP messages until a call on the socket
  * reads them. A received message never makes the socket remember a peer; only sending does.
  */
-#include "front/rsocket/datagram_socket.h"
+#include "front/rsocket/datagram/datagram_socket.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -60,10 +60,12 @@ int rs_datagram_open(struct rs *rs, int protocol)
 	return 0;
 }
 
-void rs_datagram_close(struct rs *rs)
+static void datagram_close(struct rs *rs)
 {
 	struct datagram *datagram = rs->datagram;
 
+	if (!datagram)
+		return;
 	datagram_peer_destroy(datagram->peer);
 	for (unsigned i = 0; i < DATAGRAM_PEERS; i++)
 		datagram_peer_destroy(datagram->peers[i]);
@@ -293,7 +295,7 @@ static bool needs_room(const struct datagram *datagram, const struct datagram_en
 				    : endpoint->free_count == 0;
 }
 
-void rs_datagram_advance(struct rs *rs)
+static void datagram_advance(struct rs *rs)
 {
 	struct datagram *datagram = rs->datagram;
 
@@ -315,7 +317,7 @@ void rs_datagram_advance(struct rs *rs)
 		message_drop(datagram);
 }
 
-void rs_datagram_arm(struct rs *rs)
+static void datagram_arm(struct rs *rs)
 {
 	struct datagram *datagram = rs->datagram;
 
@@ -324,12 +326,13 @@ void rs_datagram_arm(struct rs *rs)
 			datagram->endpoints[i], needs_room(datagram, datagram->endpoints[i]));
 }
 
-int rs_datagram_watched(const struct rs *rs)
+static nfds_t datagram_watch(const struct rs *rs, struct pollfd *ret_fds)
 {
-	return rs->datagram->epoll;
+	*ret_fds = (struct pollfd){.fd = rs->datagram->epoll, .events = POLLIN};
+	return 1;
 }
 
-bool rs_datagram_can_receive(const struct rs *rs)
+static bool can_receive(const struct rs *rs)
 {
 	return rs->datagram->message.data || rs->datagram->error;
 }
@@ -349,7 +352,7 @@ int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t
 	size_t room = pieces_bytes(message->msg_iov, (int)message->msg_iovlen);
 	const struct datagram_message *got = &datagram->message;
 	int error =
-		rs_wait(rs, rs_datagram_can_receive, rs->is_nonblocking || (flags & MSG_DONTWAIT));
+		rs_wait(rs, can_receive, rs->is_nonblocking || (flags & MSG_DONTWAIT));
 
 	if (error)
 		return error;
@@ -374,7 +377,7 @@ int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t
 
 /* --- out --- */
 
-bool rs_datagram_can_send(const struct rs *rs)
+static bool can_send(const struct rs *rs)
 {
 	const struct datagram_peer *to = rs->datagram->to ? rs->datagram->to : rs->datagram->peer;
 
@@ -463,8 +466,30 @@ int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags)
 		return udp_send(rs, &peer->name, peer->endpoint, DATAGRAM_OP_DATA, message->msg_iov,
 			(int)message->msg_iovlen, is_nonblocking ? MSG_DONTWAIT : 0);
 	datagram->to = peer;
-	if (!rs_datagram_can_send(rs))
-		error = rs_wait(rs, rs_datagram_can_send, is_nonblocking);
+	if (!can_send(rs))
+		error = rs_wait(rs, can_send, is_nonblocking);
 	datagram->to = NULL;
 	return error ? error : send_packet(peer, message, bytes);
 }
+
+/* --- what a wait does --- */
+
+static bool datagram_look(struct rs *rs)
+{
+	datagram_advance(rs);
+	return true;
+}
+
+static short datagram_readiness(const struct rs *rs)
+{
+	return (short)((can_receive(rs) ? POLLIN : 0) | (can_send(rs) ? POLLOUT : 0));
+}
+
+const struct rs_kind rs_datagram_kind = {
+	.advance = datagram_advance,
+	.look = datagram_look,
+	.arm = datagram_arm,
+	.watch = datagram_watch,
+	.readiness = datagram_readiness,
+	.close = datagram_close,
+};

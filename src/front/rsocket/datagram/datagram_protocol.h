@@ -15,8 +15,8 @@
  * The data follow the header. Fields are big-endian. `version` is 4 or 6; `length` is the length of
  * the header in bytes. Receivers have room for 2048 bytes, the header included.
  */
-#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
-#define URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
+#ifndef URNIC_FRONT_RSOCKET_DATAGRAM_DATAGRAM_PROTOCOL_H
+#define URNIC_FRONT_RSOCKET_DATAGRAM_DATAGRAM_PROTOCOL_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
