@@ -192,24 +192,46 @@ static void probe_is_not_timed(void **state)
 
 /* --- READs --- */
 
-static void probe_of_a_read_requests_its_last_missing_response(void **state)
+static void probe_of_a_read_repeats_the_newest_request(void **state)
 {
 	(void)state;
 	restart(&selective);
 	script_post(&script, WR_RDMA_READ, 40 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
 	expect_read_request(0, 32);
 	expect_read_request(32, 8);
+	assert_false(script.packet.bth.ack_requested);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
 	pass_to_probe();
-	expect_read_request(31, 1);
+	expect_read_request(32, 8);
+	assert_true(script.packet.bth.ack_requested);
 	script_expect_silence(&script);
 	assert_int_equal(window_packets(), RC_WINDOW_PACKETS_START + 1);
-	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 31, SCRIPT_MTU_BYTES);
-	expect_read_request(1, 30);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 39, SCRIPT_MTU_BYTES);
+	expect_read_request(1, 31);
+	assert_false(script.packet.bth.ack_requested);
+	expect_read_request(32, 7);
 	script_expect_silence(&script);
+	assert_int_equal(rc_from_qp(script.qp)->requester.reads_outstanding, 2);
 }
 
-static void probe_of_a_read_requests_no_response_that_is_placed(void **state)
+static void further_probes_repeat_the_rest_of_the_oldest_read(void **state)
+{
+	(void)state;
+	restart(&selective);
+	script_post(&script, WR_RDMA_READ, 40 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), 2);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	pass_to_probe();
+	expect_read_request(32, 8);
+	for (uint32_t i = 0; i < 2; i++) {
+		pass_to_probe();
+		expect_read_request(1, 31);
+		script_expect_silence(&script);
+	}
+}
+
+/* The last response shows that what was requested again is missing once more. */
+static void response_that_is_placed_answers_a_probe(void **state)
 {
 	(void)state;
 	restart(&selective);
@@ -219,28 +241,45 @@ static void probe_of_a_read_requests_no_response_that_is_placed(void **state)
 	expect_read_request(0, 2);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 3, SCRIPT_MTU_BYTES);
 	pass_to_probe();
-	expect_read_request(1, 1);
+	expect_read_request(0, 4);
 	script_expect_silence(&script);
-	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1, SCRIPT_MTU_BYTES);
-	expect_read_request(0, 1);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 3, SCRIPT_MTU_BYTES);
+	expect_read_request(0, 2);
 	script_expect_silence(&script);
-	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 1, SCRIPT_MTU_BYTES);
 	script_expect_completion(&script, 0, WC_SUCCESS);
 }
 
-/* A part of a request that the peer lacks would be another request. */
-static void probe_of_an_unanswered_read_repeats_the_oldest_request(void **state)
+static void send_read_probe(uint32_t index, uint32_t packets)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_READ_REQUEST, index);
+
+	packet.reth = (struct reth){(uintptr_t)script.memory + index * SCRIPT_MTU_BYTES, script.key,
+		packets * SCRIPT_MTU_BYTES};
+	packet.bth.ack_requested = true;
+	script_send(&script, &packet);
+}
+
+static void responder_answers_a_probed_read_by_its_last_response(void **state)
 {
 	(void)state;
 	restart(&selective);
-	script_post(&script, WR_RDMA_READ, 40 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
-	assert_int_equal(script_drain(&script), 2);
+	script_send_read(&script, 0, 0, 5 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_drain(&script), 5);
 	for (uint32_t i = 0; i < 2; i++) {
-		pass_to_probe();
-		expect_read_request(0, 32);
+		send_read_probe(i, 5 - i);
+		script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 4);
 		script_expect_silence(&script);
 	}
-	assert_int_equal(rc_from_qp(script.qp)->requester.reads_outstanding, 2);
+	/* Responses that are yet to be sent are sent once. */
+	script_send_read(&script, 5, 0, 5 * SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 5);
+	send_read_probe(5, 5);
+	assert_int_equal(script_drain(&script), 4);
+	/* To a peer that lacks the request, a probe is that request. */
+	send_read_probe(10, 3);
+	assert_int_equal(script_drain(&script), 3);
 }
 
 static void probe_behind_a_read_repeats_the_newest_request(void **state)
@@ -302,9 +341,10 @@ int main(void)
 		TEST(answer_without_a_map_goes_back),
 		TEST(rnr_nak_that_answers_a_probe_is_obeyed),
 		TEST(probe_is_not_timed),
-		TEST(probe_of_a_read_requests_its_last_missing_response),
-		TEST(probe_of_a_read_requests_no_response_that_is_placed),
-		TEST(probe_of_an_unanswered_read_repeats_the_oldest_request),
+		TEST(probe_of_a_read_repeats_the_newest_request),
+		TEST(further_probes_repeat_the_rest_of_the_oldest_read),
+		TEST(response_that_is_placed_answers_a_probe),
+		TEST(responder_answers_a_probed_read_by_its_last_response),
 		TEST(probe_behind_a_read_repeats_the_newest_request),
 		TEST(probe_of_an_atomic_repeats_it),
 		TEST(probe_keeps_a_fault_that_waits),

@@ -351,10 +351,12 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 	/* Only a peer that misses some of the responses requests a part that stops early. */
 	if (!is_inside || (!psn_equal(stop, resource->end) && !(rc->is_selective && is_whole)))
 		return;
-	if (rc->is_selective)
-		part_queue(rc, resource, packet->bth.psn, stop);
-	else
+	if (!rc->is_selective)
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
+	else if (packet->bth.ack_requested) /* a probe: any response shows the holes before it */
+		part_queue(rc, resource, psn_add(stop, -1u), stop);
+	else
+		part_queue(rc, resource, packet->bth.psn, stop);
 }
 
 static struct rc_resource *resource_find(const struct rc_qp *rc, struct psn psn)

@@ -195,56 +195,31 @@ void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, u
 		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
 }
 
-static bool is_long_read(const struct send_wqe *wqe)
-{
-	return wr_table[wqe->opcode].operation == OPERATION_READ && wqe->packet_count > 1;
-}
-
 /*
- * The part of the READ at una to request again. If the peer has executed the request, any response
- * shows all holes before it, so that is the last missing response. Does una, or a response that was
- * placed, not show that? Then that is the whole request, because a part of it would be another
- * request to a peer that lacks it.
+ * The request of the packet `psn`, and how many PSNs it takes. Of a READ that is what is missing up
+ * to the end of its chunk.
  */
-static uint32_t probe_read(
-	const struct rc_requester *requester, const struct send_wqe *wqe, struct psn *ret_psn)
+static uint32_t probe_packets(const struct rc_qp *rc, struct psn psn, struct psn *ret_psn)
 {
-	uint32_t done = (uint32_t)psn_diff(requester->una, wqe->first_psn);
-	uint32_t missing = min_u32(RC_READ_CHUNK_PACKETS - done % RC_READ_CHUNK_PACKETS,
-		wqe->packet_count - done);
+	const struct send_wqe *wqe = rc_selective_find(rc, psn);
+	struct psn start, end;
 
-	*ret_psn = requester->una;
-	if (done % RC_READ_CHUNK_PACKETS == 0 && selective_map_is_empty(&requester->placed))
-		return missing;
-	while (missing > 1 && selective_map_has(&requester->placed, missing - 1))
-		missing--;
-	*ret_psn = psn_add(requester->una, missing - 1);
-	return 1;
-}
-
-/*
- * Which packet to repeat, and how many PSNs it takes. The newest one, because its answer shows all
- * holes. But many responses would answer a READ request, and the newest packet again may get no
- * answer: a peer without a receive request expects the oldest one.
- */
-static uint32_t probe_packets(const struct rc_qp *rc, struct psn *ret_psn)
-{
-	const struct rc_requester *requester = &rc->requester;
-	struct psn newest = psn_add(requester->next, -1u);
-	const struct send_wqe *first = rc_selective_find(rc, requester->una);
-	const struct send_wqe *last = rc_selective_find(rc, newest);
-
-	assert(first && last); /* packets are outstanding */
-	if (!requester->was_probed && !is_long_read(last)) {
-		*ret_psn = newest;
+	assert(wqe); /* the packet is outstanding */
+	*ret_psn = psn;
+	if (wr_table[wqe->opcode].operation != OPERATION_READ)
 		return 1;
-	}
-	if (is_long_read(first))
-		return probe_read(requester, first, ret_psn);
-	*ret_psn = requester->una;
-	return 1;
+	start = psn_add(psn, -((uint32_t)psn_diff(psn, wqe->first_psn) % RC_READ_CHUNK_PACKETS));
+	end = psn_add(start, RC_READ_CHUNK_PACKETS);
+	if (psn_before(rc->requester.next, end))
+		end = rc->requester.next;
+	*ret_psn = psn_before(start, rc->requester.una) ? rc->requester.una : start;
+	return (uint32_t)psn_diff(end, *ret_psn);
 }
 
+/*
+ * The newest request, because its answer shows all holes. It may get no answer: a peer without a
+ * receive request expects the oldest one. So that is the next to be repeated.
+ */
 void rc_selective_probe(struct rc_qp *rc)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -253,7 +228,8 @@ void rc_selective_probe(struct rc_qp *rc)
 
 	if (requester->selective.is_active) /* lost packets wait for their turn */
 		return;
-	count = probe_packets(rc, &psn);
+	psn = requester->was_probed ? requester->una : psn_add(requester->next, -1u);
+	count = probe_packets(rc, psn, &psn);
 	trace_retransmit(rc->qp.qpn, psn.value, "probe", requester->retries_left);
 	requester->selective = selective_pass_probe(psn, count);
 	requester->has_gone_back = false; /* a NAK may answer the probe */
