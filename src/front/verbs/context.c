@@ -24,6 +24,7 @@
 #include "front/verbs/fork.h"
 #include "front/verbs/object.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 #include "netdev/netdev_watch.h"
 #include "os/log.h"
 #include "peer/nic_import.h"
@@ -129,6 +130,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	else
 		context->watch = netdev_watch_start(interfaces_changed);
 	ops_fill(&context->verbs, device_is_iwarp(device));
+	strict_ops_change(&context->verbs);
 	context->verbs.sz = sizeof(context->verbs);
 	verbs = &context->verbs.context;
 	verbs->device = &device->verbs;
@@ -279,8 +281,10 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	struct identity identity;
 	struct context *context;
 	struct stat file;
-	int error = 0;
+	int error = strict_refuse_lack(STRICT_HAS_IMPORT);
 
+	if (error)
+		return result_null("ibv_import_device", error);
 	if (fstat(cmd_fd, &file))
 		return NULL;
 	identity = identity_here(&file);

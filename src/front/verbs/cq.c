@@ -2,6 +2,7 @@
 #include "front/verbs/cq.h"
 
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 /* The most completions that cq_poll_verbs() takes from the NIC at a time. */
 #define POLL_BATCH 16
@@ -31,6 +32,18 @@ static void cq_prepare(
 	async_event_init(&cq->error, IBV_EVENT_CQ_ERR, &cq->verbs);
 }
 
+/* Count the memory of the queue's ring of `cqe` entries as pinned, in place of what it had. */
+static int cq_pin(struct cq_front *cq, uint32_t cqe)
+{
+	int error = strict_pin(NULL, strict_cq_bytes(cqe));
+
+	if (error)
+		return error;
+	strict_unpin(NULL, cq->pinned_bytes);
+	cq->pinned_bytes = strict_cq_bytes(cqe);
+	return 0;
+}
+
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	bool has_parent = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
@@ -38,7 +51,7 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 	struct object object;
 	int error = EINVAL;
 
-	if (init->cqe < 1 || init->cqe > (uint32_t)device_limits.max_cqe ||
+	if (init->cqe < 1 || strict_is_beyond("cqe", init->cqe, (uint32_t)device_limits.max_cqe) ||
 		init->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return result_null("ibv_create_cq", EINVAL);
 	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &object);
@@ -51,6 +64,8 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 			channel_of(init->channel)->object.context))
 		cq->channel = channel_of(init->channel);
 	if (!has_parent == !object.parent && !init->channel == !cq->channel)
+		error = cq_pin(cq, init->cqe);
+	if (!error)
 		error = -nic_cq_create(
 			init->cqe, cq->channel ? cq->channel->nic : NULL, on_event, cq, &cq->nic);
 	if (!object_publish(&cq->object, OBJECT_CQ, context_of(context), &cq->verbs.handle, error))
@@ -89,7 +104,9 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 	if (!front)
 		return result_of("ibv_resize_cq", ENOENT);
-	if (cqe >= 1 && cqe <= device_limits.max_cqe)
+	if (cqe >= 1 && !strict_is_beyond("cqe", (uint32_t)cqe, (uint32_t)device_limits.max_cqe))
+		error = cq_pin(front, (uint32_t)cqe);
+	if (!error)
 		error = -nic_cq_resize(front->nic, (uint32_t)cqe);
 	if (!error)
 		front->verbs.cqe = (int)nic_cq_capacity(front->nic);
@@ -120,6 +137,7 @@ void *cq_release(struct object *object)
 
 	if (cq->nic)
 		nic_cq_destroy(cq->nic);
+	strict_unpin(NULL, cq->pinned_bytes);
 	if (cq->channel) {
 		event_queue_forget(&cq->channel->queue, &cq->completion);
 		object_unref(&cq->channel->object);

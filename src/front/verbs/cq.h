@@ -49,6 +49,7 @@ struct cq_front {
 	struct channel *channel; /* NULL: no completion events */
 	struct event completion; /* waits in the channel's queue */
 	struct async_event error; /* waits in the context's queue */
+	size_t pinned_bytes; /* counted by strict_pin() */
 	struct cq_cursor cursor; /* only an extended queue uses it */
 };
 

@@ -9,6 +9,7 @@
 #include "front/verbs/fork.h"
 
 #include "front/verbs/abi.h"
+#include "front/verbs/strict.h"
 
 #pragma GCC visibility push(default)
 /* Every libibverbs exports these; no public header declares them. */
@@ -34,9 +35,15 @@ static void locks_give(void)
 	pthread_mutex_unlock(&refresh_lock);
 }
 
+static void child_begin(void)
+{
+	locks_give();
+	strict_pins_forget();
+}
+
 static void handlers_register(void)
 {
-	pthread_atfork(locks_take, locks_give, locks_give);
+	pthread_atfork(locks_take, locks_give, child_begin);
 }
 
 void fork_watch(void)

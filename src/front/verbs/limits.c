@@ -6,11 +6,13 @@
 
 #include "base/arith.h"
 #include "front/verbs/device.h"
+#include "front/verbs/strict.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
 #include "nic/object/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
+#include "os/strict.h"
 #include "qp/qp.h"
 #include "queue/cq.h"
 
@@ -95,6 +97,7 @@ static void limits_read(void)
 	struct text_part item;
 	uint32_t highest;
 
+	strict_limits_lower(strict_adapters(), &device_limits);
 	while (text && text_item_next(&text, &item))
 		if (!limits_set(&device_limits, &item, &highest))
 			limits_complain(&item, highest);

@@ -14,6 +14,7 @@
 #include "front/verbs/newer.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 #include "nic/object/nic.h"
 #include "os/vma.h"
 #include "peer/nic_import.h"
@@ -34,6 +35,10 @@
 static int access_check(unsigned int access)
 {
 	if (access & ACCESS_FLUSH_PERSISTENT)
+		return EOPNOTSUPP;
+	if ((access & IBV_ACCESS_ON_DEMAND) && strict_refuse_lack(STRICT_HAS_ON_DEMAND))
+		return EOPNOTSUPP;
+	if ((access & MR_FLUSH_GLOBAL) && strict_refuse_lack(STRICT_HAS_FLUSH))
 		return EOPNOTSUPP;
 	return access & ~(unsigned int)ACCESS_ACCEPTED ? EINVAL : 0;
 }
@@ -65,6 +70,26 @@ static int memory_check(void *addr, size_t length, unsigned int access)
 	bool is_written = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
 
 	return access & IBV_ACCESS_ON_DEMAND ? 0 : memory_probe(addr, length, is_written);
+}
+
+/* Count the region's pages as pinned, as a driver pins them, and refuse one that is too large. */
+static int mr_pin(struct mr *mr)
+{
+	int error;
+
+	if (strict_is_beyond("length", mr->verbs.length, device_limits.max_mr_size))
+		return EINVAL;
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		return 0;
+	error = strict_pin(mr->verbs.addr, mr->verbs.length);
+	mr->is_pinned = !error;
+	return error;
+}
+
+static void mr_unpin(const struct mr *mr)
+{
+	if (mr->is_pinned)
+		strict_unpin(mr->verbs.addr, mr->verbs.length);
 }
 
 static struct mr_region region_of(const struct mr *mr)
@@ -124,6 +149,7 @@ void mr_free(void *memory)
 {
 	struct mr *mr = memory;
 
+	mr_unpin(mr);
 	if (mr->dma_handle)
 		atomic_fetch_sub(&mr->dma_handle->users, 1);
 	pthread_mutex_destroy(&mr->lock);
@@ -161,6 +187,8 @@ struct ibv_mr *mr_make(
 	error = access_check(access);
 	if (!error && is_own)
 		error = memory_check(mr->verbs.addr, mr->verbs.length, access);
+	if (!error && is_own)
+		error = mr_pin(mr);
 	if (!error)
 		error = -nic_mr_register(&region, &key);
 	return mr_finish(mr, error, key);
@@ -219,15 +247,22 @@ static int rereg_check(
  * Change the region to `changed`, which has a reference to its protection domain. On failure
  * nothing has changed.
  */
-static int mr_rereg(struct mr *mr, const struct mr *changed)
+static int mr_rereg(struct mr *mr, struct mr *changed)
 {
 	struct mr_region region = region_of(changed);
 	int error = memory_check(changed->verbs.addr, changed->verbs.length, changed->access);
 
+	changed->is_pinned = false;
+	if (!error)
+		error = mr_pin(changed);
 	if (!error)
 		error = -nic_mr_change(mr->verbs.lkey, pd_number(mr->pd), &region);
-	if (error)
+	if (error) {
+		mr_unpin(changed);
 		return error;
+	}
+	mr_unpin(mr);
+	mr->is_pinned = changed->is_pinned;
 	mr->verbs = changed->verbs;
 	mr->pd = changed->pd;
 	mr->iova = changed->iova;
@@ -274,6 +309,10 @@ int ibv_rereg_mr(
 	struct object *object;
 	struct mr *mr;
 
+	if (strict_refuse_lack(STRICT_HAS_REREGISTRATION)) {
+		result_refused("ibv_rereg_mr", EOPNOTSUPP);
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	if (error) {
 		errno = error;
 		return IBV_REREG_MR_ERR_INPUT;

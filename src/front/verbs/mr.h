@@ -21,6 +21,7 @@ struct mr {
 	unsigned int access;
 	/* ibv_rereg_mr() refuses the region, because it is not ordinary memory of the program */
 	bool is_fixed;
+	bool is_pinned; /* its pages are counted (strict_pin()) */
 	/* The NIC has no region for it: another region may have got its key since. Under `lock`. */
 	bool is_retired;
 };

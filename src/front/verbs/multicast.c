@@ -6,6 +6,7 @@
 #include "front/verbs/qp.h"
 
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 typedef int change_fn(
 	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid);
@@ -28,7 +29,11 @@ static int membership_change(
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return result_of("ibv_attach_mcast", membership_change(qp, gid, lid, nic_multicast_attach));
+	int error = strict_refuse_lack(STRICT_HAS_MULTICAST);
+
+	if (!error)
+		error = membership_change(qp, gid, lid, nic_multicast_attach);
+	return result_of("ibv_attach_mcast", error);
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

@@ -7,6 +7,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 /*
  * Flags that a window may have. Local write is a right of the region only, but programs pass it for
@@ -54,6 +55,8 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return result_null("ibv_alloc_mw", EINVAL);
+	if (strict_refuse_lack(type == IBV_MW_TYPE_2 ? STRICT_HAS_WINDOWS_2 : STRICT_HAS_WINDOWS))
+		return result_null("ibv_alloc_mw", EOPNOTSUPP);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return NULL;

@@ -8,11 +8,9 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/strict.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
-
-/* The largest inline size. No device attribute states it, so programs find it by trying. */
-#define INLINE_BYTES_MAX 1024
 
 enum {
 	COMP_MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -56,6 +54,22 @@ static int type_from_verbs(
 	return EINVAL;
 }
 
+/* Do the adapters of URNIC_STRICT have queue pairs of this type? Returns 0 or EOPNOTSUPP. */
+static int type_refuse_lack(enum ibv_qp_type type)
+{
+	switch ((int)type) {
+	case IBV_QPT_UC:
+		return strict_refuse_lack(STRICT_HAS_UC);
+	case IBV_QPT_RAW_PACKET:
+		return strict_refuse_lack(STRICT_HAS_RAW_PACKET);
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return strict_refuse_lack(STRICT_HAS_XRC);
+	default:
+		return 0;
+	}
+}
+
 static bool is_xrc(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
@@ -76,6 +90,8 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 		cap.max_recv_wr = 0;
 		cap.max_recv_sge = 0;
 	}
+	cap.max_send_wr = strict_depth(cap.max_send_wr, (uint32_t)device_limits.max_qp_wr);
+	cap.max_recv_wr = strict_depth(cap.max_recv_wr, (uint32_t)device_limits.max_qp_wr);
 	return cap;
 }
 
@@ -84,11 +100,16 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 	struct ibv_qp_cap requested = cap_of(init);
 	const struct ibv_qp_cap *cap = &requested;
 
-	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
-		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
-		cap->max_send_sge <= (uint32_t)device_limits.max_sge &&
-		cap->max_recv_sge <= (uint32_t)device_limits.max_sge &&
-		cap->max_inline_data <= INLINE_BYTES_MAX;
+	uint32_t wr_max = (uint32_t)device_limits.max_qp_wr;
+	uint32_t sge_max = (uint32_t)device_limits.max_sge;
+
+	/* No device attribute states the largest inline size, so programs find it by trying. */
+	return !strict_is_beyond("max_send_wr", cap->max_send_wr, wr_max) &&
+		!strict_is_beyond("max_recv_wr", cap->max_recv_wr, wr_max) &&
+		!strict_is_beyond("max_send_sge", cap->max_send_sge, sge_max) &&
+		!strict_is_beyond("max_recv_sge", cap->max_recv_sge, sge_max) &&
+		!strict_is_beyond("max_inline_data", cap->max_inline_data,
+			strict_max(STRICT_INLINE_BYTES_MAX));
 }
 
 void qp_post_events(void *user, uint32_t events)
@@ -243,6 +264,10 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	if (!error && type == QP_TYPE_RAW_PACKET && device_is_ib(context->device))
 		error = EOPNOTSUPP;
 	if (!error)
+		error = strict_pin(NULL, strict_qp_bytes(&qp->cap));
+	if (!error)
+		qp->pinned_bytes = strict_qp_bytes(&qp->cap);
+	if (!error)
 		error = type == QP_TYPE_XRC_RECV ? xrc_target_create(qp, &init)
 						 : -nic_qp_create(&init, &qp->nic);
 	if (error)
@@ -326,6 +351,10 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 	if (!error)
 		error = type_from_verbs(context_of(context)->device, init->qp_type, &type);
+	if (!error)
+		error = type_refuse_lack(init->qp_type);
+	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		error = strict_refuse_lack(STRICT_HAS_EXTENDED_QP);
 	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
@@ -345,6 +374,8 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	 * Report the actual capabilities, because queue pairs of XRC, or with a shared receive
 	 * queue, have no receive queue.
 	 */
+	init->cap.max_send_wr =
+		strict_depth(init->cap.max_send_wr, (uint32_t)device_limits.max_qp_wr);
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;
 	init->cap.max_recv_sge = qp->cap.max_recv_sge;
 	return &qp->verbs;
@@ -409,6 +440,7 @@ void *qp_release(struct object *object)
 		xrc_target_close(qp);
 	else if (qp->nic)
 		nic_qp_destroy(qp->nic);
+	strict_unpin(NULL, qp->pinned_bytes);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		event_queue_forget(async, &qp->events[i].event);
 	object_unref(qp->pd);

@@ -26,6 +26,7 @@ struct qp_front {
 	/* The indirection table, if frames go to its work queues; else NULL */
 	struct object *table;
 	struct object *xrcd; /* the domain of an XRC_RECV queue pair; else NULL */
+	size_t pinned_bytes; /* counted by strict_pin() */
 	/* XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
 	struct xrc_target *target;
 	struct list target_node;

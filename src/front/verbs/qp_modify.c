@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
+#include "os/strict.h"
 
 /*
  * Programs set the same attributes for XRC_SEND and XRC_RECV queue pairs. The kernel ignores an
@@ -18,6 +20,25 @@ static int known_mask(const struct qp_front *qp, int mask)
 	}
 }
 
+/*
+ * Does the call ask for what the adapters of URNIC_STRICT refuse? Without it the queue pair checks
+ * these values itself.
+ */
+static int strict_check(const struct ibv_qp_attr *attr, int mask)
+{
+	if (!strict_adapters())
+		return 0;
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) &&
+		strict_is_beyond("max_rd_atomic", attr->max_rd_atomic,
+			(uint32_t)device_limits.max_qp_init_rd_atom))
+		return EINVAL;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+		strict_is_beyond("max_dest_rd_atomic", attr->max_dest_rd_atomic,
+			(uint32_t)device_limits.max_qp_rd_atom))
+		return EINVAL;
+	return mask & IBV_QP_ALT_PATH ? strict_refuse_lack(STRICT_HAS_PATH_MIGRATION) : 0;
+}
+
 static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
 {
 	enum qp_state state =
@@ -28,7 +49,9 @@ static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs,
 
 	if (device_is_gone(device) && state != QP_ERR && state != QP_RESET)
 		return EIO;
-	error = qp_attr_from_verbs(device, verbs, mask, &attr);
+	error = strict_check(verbs, mask);
+	if (!error)
+		error = qp_attr_from_verbs(device, verbs, mask, &attr);
 	if (!error)
 		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr);
 	if (error)

@@ -11,6 +11,7 @@
 #include "front/verbs/ops.h"
 #include "front/verbs/result.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/strict.h"
 #include "front/verbs/wq.h"
 #include "memory/mr.h"
 #include "nic/object/nic.h"
@@ -102,6 +103,37 @@ static void iwarp_attributes_ex(struct ibv_device_attr_ex *attr)
 	attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){0};
 }
 
+/* Clear what the adapters of URNIC_STRICT do not have. */
+static void strict_attributes_ex(struct ibv_device_attr_ex *attr)
+{
+	if (!strict_has(STRICT_HAS_ON_DEMAND)) {
+		attr->odp_caps = (struct ibv_odp_caps){0};
+		attr->xrc_odp_caps = 0;
+	}
+	if (!strict_has(STRICT_HAS_DEVICE_MEMORY))
+		attr->max_dm_size = 0;
+	if (!strict_has(STRICT_HAS_TIMESTAMPS)) {
+		attr->completion_timestamp_mask = 0;
+		attr->hca_core_clock = 0;
+	}
+	if (!strict_has(STRICT_HAS_MODERATION))
+		attr->cq_mod_caps = (struct ibv_cq_moderation_caps){0};
+	if (!strict_has(STRICT_HAS_FLUSH)) {
+		attr->device_cap_flags_ex &= ~DEVICE_FLUSH_GLOBAL;
+		attr->odp_caps.per_transport_caps.rc_odp_caps &= ~ODP_ANNEX;
+	}
+	if (!strict_has(STRICT_HAS_ATOMIC_WRITE))
+		attr->device_cap_flags_ex &= ~DEVICE_ATOMIC_WRITE;
+	if (!strict_has(STRICT_HAS_WORK_QUEUES)) {
+		attr->rss_caps = (struct ibv_rss_caps){0};
+		attr->max_wq_type_rq = 0;
+	}
+	if (!strict_has(STRICT_HAS_TAG_MATCHING))
+		attr->tm_caps = (struct ibv_tm_caps){0};
+	if (!strict_has(STRICT_HAS_RATE_LIMIT))
+		attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){0};
+}
+
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t attr_bytes)
 {
@@ -145,6 +177,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	};
 	if (device_is_iwarp(context_of(context)->device))
 		iwarp_attributes_ex(&full);
+	strict_attributes_ex(&full);
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;
@@ -168,7 +201,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 		.active_mtu = device_mtu(&port),
 		.gid_tbl_len = (int)port.gid_count,
 		.port_cap_flags = DEVICE_PORT_CAPABILITIES,
-		.max_msg_sz = MESSAGE_BYTES_MAX,
+		.max_msg_sz = strict_max(STRICT_MESSAGE_BYTES_MAX),
 		.pkey_tbl_len = 1,
 		.max_vl_num = 1,
 		.active_width = WIDTH_1X,

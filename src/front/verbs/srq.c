@@ -6,6 +6,7 @@
 #include "front/verbs/device.h"
 #include "front/verbs/result.h"
 #include "front/verbs/sge.h"
+#include "front/verbs/strict.h"
 #include "front/verbs/xrcd.h"
 
 enum {
@@ -26,7 +27,7 @@ static void on_event(void *user, uint32_t events)
 
 static bool is_depth_allowed(uint32_t depth)
 {
-	return depth >= 1 && depth <= (uint32_t)device_limits.max_srq_wr;
+	return depth >= 1 && !strict_is_beyond("max_wr", depth, (uint32_t)device_limits.max_srq_wr);
 }
 
 static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *init)
@@ -56,7 +57,8 @@ static int srq_init_check(const struct ibv_srq_init_attr_ex *init)
 	if (type_of(init) == IBV_SRQT_TM && !are_tags_allowed(init))
 		return EINVAL;
 	if (!is_depth_allowed(init->attr.max_wr) ||
-		init->attr.max_sge > (uint32_t)device_limits.max_srq_sge)
+		strict_is_beyond(
+			"max_sge", init->attr.max_sge, (uint32_t)device_limits.max_srq_sge))
 		return EINVAL;
 	return 0;
 }
@@ -94,12 +96,18 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 	struct nic_srq_init nic_init = {
 		.pd = pd_number(srq->pd),
 		.ifindex = context_of(srq->verbs.context)->device->ifindex,
-		.depth = init->attr.max_wr,
+		.depth = strict_depth(init->attr.max_wr, (uint32_t)device_limits.max_srq_wr),
 		.sge_count_max = init->attr.max_sge,
 		.on_event = on_event,
 		.user = srq,
 	};
 
+	size_t ring_bytes = strict_rq_bytes(nic_init.depth, nic_init.sge_count_max);
+	int error = strict_pin(NULL, ring_bytes);
+
+	if (error)
+		return error;
+	srq->pinned_bytes = ring_bytes;
 	if (srq->xrcd)
 		nic_init.xrcd = nic_xrcd_of(srq->xrcd);
 	if (srq->cq)
@@ -116,7 +124,14 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	struct context *front = context_of(context);
 	struct srq_front *srq;
 	struct object object;
-	int error = srq_init_check(init);
+	int error = strict_refuse_lack(STRICT_HAS_SRQ);
+
+	if (!error)
+		error = srq_init_check(init);
+	if (!error && type_of(init) == IBV_SRQT_XRC)
+		error = strict_refuse_lack(STRICT_HAS_XRC);
+	if (!error && type_of(init) == IBV_SRQT_TM)
+		error = strict_refuse_lack(STRICT_HAS_TAG_MATCHING);
 
 	if (!error && device_is_iwarp(front->device) && type_of(init) != IBV_SRQT_BASIC)
 		error = EOPNOTSUPP;
@@ -154,6 +169,8 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask
 
 	if (attr_mask & ~ATTR_MASK_KNOWN ||
 		((attr_mask & IBV_SRQ_MAX_WR) && !is_depth_allowed(attr->max_wr)))
+		return result_of("ibv_modify_srq", EINVAL);
+	if ((attr_mask & IBV_SRQ_MAX_WR) && strict_refuse_lack(STRICT_HAS_SRQ_RESIZE))
 		return result_of("ibv_modify_srq", EINVAL);
 	object = srq_ref(srq);
 	if (!object)
@@ -199,6 +216,7 @@ void *srq_release(struct object *object)
 
 	if (srq->nic)
 		nic_srq_destroy(srq->nic);
+	strict_unpin(NULL, srq->pinned_bytes);
 	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
 	object_unref(srq->pd);
 	object_unref(srq->xrcd);

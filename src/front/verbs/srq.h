@@ -22,6 +22,7 @@ struct srq_front {
 	struct object *xrcd; /* NULL: not an XRC queue */
 	struct object *cq; /* NULL unless this is an XRC or tag-matching queue */
 	bool has_tags; /* a tag-matching queue */
+	size_t pinned_bytes; /* counted by strict_pin() */
 	struct async_event limit;
 };
 

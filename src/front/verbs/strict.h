@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices that refuse what the adapters of URNIC_STRICT refuse (os/strict.h). strict.def has the
+ * limits and features. All results are fixed when the first is asked for; any thread may call.
+ *
+ * Without URNIC_STRICT each device has all features and urnic's own limits.
+ */
+#ifndef URNIC_FRONT_VERBS_STRICT_H
+#define URNIC_FRONT_VERBS_STRICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "front/verbs/abi.h"
+
+enum strict_feature {
+#define STRICT_FEATURE(NAME, mlx5, irdma, bnxt, flag, what, source) STRICT_HAS_##NAME,
+#include "front/verbs/strict.def"
+	STRICT_FEATURE_COUNT
+};
+
+enum strict_value {
+#define STRICT_VALUE(NAME, own, mlx5, irdma, bnxt, meaning, source) STRICT_##NAME##_MAX,
+#include "front/verbs/strict.def"
+	STRICT_VALUE_COUNT
+};
+
+/* Have all adapters of `adapters` the feature? */
+bool strict_have(uint32_t adapters, enum strict_feature feature);
+
+/* The lowest of the limits of `adapters` and urnic's own. */
+uint32_t strict_lowest(uint32_t adapters, enum strict_value value);
+
+/* Lower the limits of a device to those of `adapters`, and clear the flags of missing features. */
+void strict_limits_lower(uint32_t adapters, struct ibv_device_attr *limits);
+
+/* strict_have() and strict_lowest() for the adapters of this process. */
+bool strict_has(enum strict_feature feature);
+uint32_t strict_max(enum strict_value value);
+
+/*
+ * Returns 0 if the device has the feature. Otherwise EOPNOTSUPP, and result_refused() will report
+ * that the adapters lack it.
+ */
+int strict_refuse_lack(enum strict_feature feature);
+
+/*
+ * Change the operations of a new context: those of missing features are NULL, and posting refuses
+ * what the adapters do. At level "info" a line names the missing features, once per process.
+ */
+void strict_ops_change(struct verbs_context *context);
+
+/*
+ * The depth of a queue for which the program requests `depth`: an adapter's power of two, at most
+ * `highest`. Without URNIC_STRICT it is `depth`.
+ */
+uint32_t strict_depth(uint32_t depth, uint32_t highest);
+
+/*
+ * Is a size that the program requests beyond the device's limit? Then the call is about to fail,
+ * and with URNIC_STRICT result_refused() will report it.
+ */
+bool strict_is_beyond(const char *what, uint64_t requested, uint64_t highest);
+
+/*
+ * Count the pages of [address, address + bytes) as pinned, as the kernel does for each registration
+ * by itself. Returns 0; ENOMEM beyond RLIMIT_MEMLOCK, which result_refused() will report. Without
+ * URNIC_STRICT nothing is counted.
+ */
+int strict_pin(const void *address, size_t bytes);
+
+/* Undo strict_pin() of the same range. */
+void strict_unpin(const void *address, size_t bytes);
+
+/* The bytes that the rings of a queue pair, a shared receive queue or a completion queue take. */
+size_t strict_qp_bytes(const struct ibv_qp_cap *cap);
+size_t strict_rq_bytes(uint32_t depth, uint32_t sge_count_max);
+size_t strict_cq_bytes(uint32_t depth);
+
+/*
+ * ibv_post_send() of devices that lack operations or have a shorter longest message: refuses such
+ * requests in order, with EINVAL.
+ */
+int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+/* In the child of a fork, which has pinned nothing. */
+void strict_pins_forget(void);
+
+#endif
