@@ -337,7 +337,7 @@ enum refusal message_write_execute(
 			packet->payload_bytes, packet->payload))
 		return REFUSED_ACCESS;
 	if (packet->payload_bytes && !is_borrowed)
-		copy_place(to, packet->payload, packet->payload_bytes);
+		place_payload(to, packet->payload, packet->payload_bytes);
 	if (opcode_begins_message(packet->info))
 		message->write_bytes = write.dma_bytes;
 	write.va += packet->payload_bytes;

@@ -60,7 +60,7 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 		qp_mr_user(&iwarp->qp), MR_REMOTE_WRITE);
 	if (!to)
 		return false;
-	copy_place(to, ulpdu + DDP_TAGGED_BYTES, bytes);
+	place_payload(to, ulpdu + DDP_TAGGED_BYTES, bytes);
 	rx->write_bytes += bytes;
 	qp_count(&iwarp->qp, COUNTER_rdma_writes, 1);
 	qp_count(&iwarp->qp, COUNTER_rcvd_bytes, bytes);

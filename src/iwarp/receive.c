@@ -91,7 +91,7 @@ static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 
-	if (rx->stall_end_ns && now_ns >= rx->stall_end_ns)
+	if (iwarp->qp.lane->is_strict || (rx->stall_end_ns && now_ns >= rx->stall_end_ns))
 		return false;
 	if (!rx->stall_end_ns) {
 		if (iwarp->tx.hold_end_ns)

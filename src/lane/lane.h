@@ -127,6 +127,8 @@ struct lane {
 	 */
 	struct selective_store *selective;
 	_Atomic uint64_t *selective_counts; /* LANE_SELECTIVE_COUNT counters in `public` */
+	/* URNIC_STRICT: no message waits for a receive request. The worker sets it. */
+	bool is_strict;
 	struct failures *failures; /* NULL: failures are not kept; the NIC sets it */
 	struct failure_facts facts; /* for the next report, which takes them */
 	struct lane_public *public; /* what other processes read of the lane (engine/engine.h) */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/spin.h"
 #include "memory/mr_borrowed.h"
 
 enum { TAIL_BYTES = 8, LINE_BYTES = 64 };
@@ -35,6 +36,26 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 	default:
 		memmove(to, from, bytes);
 	}
+}
+
+place_fn *place_payload = copy_place;
+
+/* How often copy_place_tail_first() pauses: a few microseconds on common CPUs. */
+enum { TAIL_PAUSES = 64 };
+
+void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	size_t head_bytes = bytes - TAIL_BYTES;
+
+	if (bytes <= TAIL_BYTES) {
+		copy_place(to, from, bytes);
+		return;
+	}
+	memcpy(to + head_bytes, from + head_bytes, TAIL_BYTES);
+	atomic_thread_fence(memory_order_seq_cst);
+	for (int i = 0; i < TAIL_PAUSES; i++)
+		spin_pause();
+	memcpy(to, from, head_bytes);
 }
 
 #ifdef __x86_64__

@@ -31,6 +31,19 @@ struct sge {
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
+ * copy_place() in the order that programs may not rely on: the last eight bytes are stored first,
+ * and all others some microseconds later. Source and destination do not overlap.
+ */
+void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes);
+
+/*
+ * How responders place the payload of a WRITE. copy_place(), unless the NIC sets it before the
+ * first packet (URNIC_STRICT).
+ */
+typedef void place_fn(uint8_t *to, const uint8_t *from, size_t bytes);
+extern place_fn *place_payload;
+
+/*
  * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches, because
  * cached stores would evict other data. bench/copy measures the break-even length.
  */

@@ -14,6 +14,7 @@
 
 #include "base/arith.h"
 #include "local/channel/borrower.h"
+#include "memory/copy.h"
 #include "nic/nic_control.h"
 #include "nic/nic_fabric.h"
 #include "nic/nic_failure.h"
@@ -24,6 +25,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "os/setting.h"
+#include "os/strict.h"
 #include "segment/segment.h"
 #include "worker/worker_streams.h"
 
@@ -522,7 +524,9 @@ int nic_start(void)
 	nic_impair_start();
 	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
-		!nic_fabric_is_wanted();
+		!nic_fabric_is_wanted() && !strict_adapters();
+	if (strict_adapters())
+		place_payload = copy_place_tail_first;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);
 	nic_capture_start();

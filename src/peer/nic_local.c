@@ -15,6 +15,7 @@
 #include "nic/object/nic_object.h"
 #include "os/clock.h"
 #include "os/log.h"
+#include "os/strict.h"
 #include "os/yama.h"
 #include "peer/nic_peer.h"
 #include "peer/path_log.h"
@@ -234,8 +235,9 @@ static bool local_begin(struct nic_qp *qp)
 		return false;
 	if (!nic.is_local_on)
 		path_log_packets(&qp->qp->attr.path.remote,
-			nic.impair ? "URNIC_IMPAIR or URNIC_FAULTS impairs them"
-				   : "URNIC_LOCAL is off");
+			nic.impair                  ? "URNIC_IMPAIR or URNIC_FAULTS impairs them"
+				: strict_adapters() ? "URNIC_STRICT is on"
+						    : "URNIC_LOCAL is off");
 	if (!nic.is_local_on || !qp->worker->channels || qp->local)
 		return false;
 	error = peer_find_of(qp, &peer);

@@ -13,6 +13,7 @@
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
+#include "os/strict.h"
 #include "worker/worker_frames.h"
 #include "worker/worker_port.h"
 #include "worker/worker_streams.h"
@@ -408,6 +409,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	if (error)
 		goto fail_close;
 	worker->lane.zerocopy_bytes_min = ZEROCOPY_BYTES_MIN;
+	worker->lane.is_strict = strict_adapters() != 0;
 	error = port_udp_create(slot, &public->port, &worker->port);
 	if (error)
 		goto fail_lane_done;

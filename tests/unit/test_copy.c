@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <setjmp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,24 +46,66 @@ static struct sge sge_of(uint32_t offset, uint32_t bytes)
 	return (struct sge){(uintptr_t)memory + offset, bytes, key};
 }
 
-static void copy_place_of_any_length_copies_exactly_that(void **state)
+static void any_length_is_copied_exactly(place_fn *place)
 {
 	uint8_t from[100];
 	uint8_t to[120];
 
-	(void)state;
 	for (uint32_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i + 1);
 	for (uint32_t offset = 0; offset < 9; offset++) {
 		for (uint32_t bytes = 0; bytes <= sizeof(from); bytes++) {
 			memset(to, 0, sizeof(to));
-			copy_place(to + offset, from, bytes);
+			place(to + offset, from, bytes);
 			assert_memory_equal(to + offset, from, bytes);
 			for (uint32_t i = 0; i < sizeof(to); i++)
 				if (i < offset || i >= offset + bytes)
 					assert_int_equal(to[i], 0);
 		}
 	}
+}
+
+static void copy_place_of_any_length_copies_exactly_that(void **state)
+{
+	(void)state;
+	any_length_is_copied_exactly(copy_place);
+}
+
+static void copy_with_its_tail_first_copies_exactly_that(void **state)
+{
+	(void)state;
+	any_length_is_copied_exactly(copy_place_tail_first);
+}
+
+enum { WATCHED_BYTES = 256 };
+
+static volatile uint8_t watched[WATCHED_BYTES];
+static _Atomic bool is_hole_seen;
+
+/* Looks for the last byte without the first one. */
+static void *hole_watch(void *argument)
+{
+	(void)argument;
+	while (!is_hole_seen)
+		if (watched[WATCHED_BYTES - 1] && !watched[0])
+			is_hole_seen = true;
+	return NULL;
+}
+
+static void copy_with_its_tail_first_shows_a_hole(void **state)
+{
+	uint8_t from[WATCHED_BYTES];
+	pthread_t watcher;
+
+	(void)state;
+	memset(from, 1, sizeof(from));
+	assert_int_equal(pthread_create(&watcher, NULL, hole_watch, NULL), 0);
+	while (!is_hole_seen) {
+		for (int i = WATCHED_BYTES - 1; i >= 0; i--)
+			watched[i] = 0;
+		copy_place_tail_first((uint8_t *)watched, from, sizeof(from));
+	}
+	assert_int_equal(pthread_join(watcher, NULL), 0);
 }
 
 /* At the limit and around it, wherever the lines of memory begin. */
@@ -270,6 +313,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(copy_place_of_any_length_copies_exactly_that),
+		TEST(copy_with_its_tail_first_copies_exactly_that),
+		TEST(copy_with_its_tail_first_shows_a_hole),
 		TEST(copy_of_long_memory_copies_exactly_that),
 		TEST(copy_onto_itself_moves_the_bytes),
 		TEST(last_bytes_of_a_long_copy_come_last),
