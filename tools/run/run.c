@@ -16,11 +16,12 @@
 #include "common/libraries.h"
 #include "fabricd/fabric_client.h"
 #include "os/setting.h"
+#include "os/strict.h"
 #include "run/view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--fabric HOST] [--view | --no-view] [--rsocket] [--check]\n"
-	"                 [--report FILE] [--suppress FILE] [--] PROGRAM [ARGUMENTS]\n"
+	"usage: urnic run [--fabric HOST] [--view | --no-view] [--rsocket] [--strict]\n"
+	"                 [--check] [--report FILE] [--suppress FILE] [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 in place of the system's, by putting urnic's\n"
@@ -42,6 +43,9 @@ const char command_run_help[] =
 	"  --no-view    no view, also as root, and no line about it\n"
 	"  --rsocket    make RDMA connections of PROGRAM's TCP and UDP sockets, by rdma-core's\n"
 	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
+	"  --strict     devices that refuse what common adapters refuse: their lowest limits, pinned\n"
+	"               memory, no patience with late receive requests (docs/strict.md).\n"
+	"               --strict=LIST imitates only these: mlx5, irdma, bnxt, with commas between\n"
 	"  --check      report mistakes of PROGRAM in its use of verbs, with the line of the program:\n"
 	"               memory that is written or freed before a completion, queues that are never\n"
 	"               polled, objects that are used after their end, and more (docs/debugging.md).\n"
@@ -62,6 +66,7 @@ const char command_run_help[] =
 	"  urnic run ibv_devices\n"
 	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
 	"  urnic run --view -- ucx_info -d\n"
+	"  urnic run --strict -- ./my_program\n"
 	"  urnic run --check -- ./my_program\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
@@ -106,6 +111,7 @@ struct options {
 	const char *check; /* NULL: no checks */
 	const char *report; /* NULL: to standard error */
 	const char *suppress; /* NULL: nothing */
+	const char *strict; /* the value for URNIC_STRICT; NULL: as it is */
 	const char *fabric; /* [NAME:]NODE; NULL: none */
 	bool is_print;
 	bool is_rsocket;
@@ -127,11 +133,13 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		{"print", no_argument, NULL, 'p'},
 		{"report", required_argument, NULL, 'o'},
 		{"rsocket", no_argument, NULL, 'r'},
+		{"strict", optional_argument, NULL, 't'},
 		{"suppress", required_argument, NULL, 's'},
 		{"view", no_argument, NULL, 'v'},
 		{0},
 	};
 	struct options options = {0};
+	uint32_t adapters;
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, "+", names, NULL)) != -1) {
@@ -145,6 +153,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 			options.report = optarg;
 		else if (letter == 's')
 			options.suppress = optarg;
+		else if (letter == 't')
+			options.strict = optarg ? optarg : "1";
 		else if (letter == 'p')
 			options.is_print = true;
 		else if (letter == 'r')
@@ -154,6 +164,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		else
 			return -EINVAL;
 	}
+	if (options.strict && !strict_parse(options.strict, &adapters))
+		return -EINVAL;
 	if (options.check ? !check_is_mode(options.check) : options.report || options.suppress)
 		return -EINVAL;
 	options.first = optind;
@@ -312,6 +324,10 @@ static int program_run(const struct options *options, char **argv, const char *l
 	if (choose_view(options->view, libraries) < 0)
 		return EXIT_FAILED;
 	if (options->check && check_preload(options, libraries) < 0) {
+		complain("run: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (options->strict && setenv("URNIC_STRICT", options->strict, 1) < 0) {
 		complain("run: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
