@@ -2,6 +2,7 @@
 /*
  * mistake --list: the table, a line each: name, reason and sentence, with tabs between.
  * mistake --list-checked: name, kind and modes of the mistakes in checked.def.
+ * mistake --list-forgiven: name, reason and sentence of the programs in strict.def.
  * mistake NAME: make the mistake.
  */
 #include "mistake.h"
@@ -9,15 +10,23 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const struct {
+struct mistake_row {
 	const char *name;
 	const char *reason;
 	const char *sentence;
 	void (*make)(struct mistake *m);
-} mistakes[] = {
+};
+
+static const struct mistake_row mistakes[] = {
 #define MISTAKE(name, reason, sentence) {#name, #reason, sentence, mistake_##name},
 #include "mistakes.def"
 #undef MISTAKE
+};
+
+static const struct mistake_row forgiven[] = {
+#define FORGIVEN(name, reason, sentence) {#name, #reason, sentence, mistake_##name},
+#include "strict.def"
+#undef FORGIVEN
 };
 
 static const struct {
@@ -32,6 +41,7 @@ static const struct {
 };
 
 enum { CHECKED_COUNT = sizeof(checked) / sizeof(checked[0]) };
+enum { FORGIVEN_COUNT = sizeof(forgiven) / sizeof(forgiven[0]) };
 enum { MISTAKE_COUNT = sizeof(mistakes) / sizeof(mistakes[0]) };
 
 /* The first index with an IPv4 address of RoCEv2; a device has one in this test's network. */
@@ -195,16 +205,23 @@ struct ibv_wc mistake_poll(struct ibv_cq *cq)
 	return wc;
 }
 
+static void rows_print(const struct mistake_row *rows, int count)
+{
+	for (int i = 0; i < count; i++)
+		printf("%s\t%s\t%s\n", rows[i].name, rows[i].reason, rows[i].sentence);
+}
+
 static int lists_print(const char *option)
 {
-	bool is_checked = strcmp(option, "--list-checked") == 0;
-
-	if (!is_checked && strcmp(option, "--list") != 0)
+	if (strcmp(option, "--list") == 0)
+		rows_print(mistakes, MISTAKE_COUNT);
+	else if (strcmp(option, "--list-forgiven") == 0)
+		rows_print(forgiven, FORGIVEN_COUNT);
+	else if (strcmp(option, "--list-checked") != 0)
 		return 2;
-	for (int i = 0; i < MISTAKE_COUNT && !is_checked; i++)
-		printf("%s\t%s\t%s\n", mistakes[i].name, mistakes[i].reason, mistakes[i].sentence);
-	for (int i = 0; i < CHECKED_COUNT && is_checked; i++)
-		printf("%s\t%s\t%s\n", checked[i].name, checked[i].kind, checked[i].modes);
+	else
+		for (int i = 0; i < CHECKED_COUNT; i++)
+			printf("%s\t%s\t%s\n", checked[i].name, checked[i].kind, checked[i].modes);
 	return 0;
 }
 
@@ -218,6 +235,9 @@ int main(int argc, char **argv)
 	for (int i = 0; i < MISTAKE_COUNT; i++)
 		if (strcmp(argv[1], mistakes[i].name) == 0)
 			make = mistakes[i].make;
+	for (int i = 0; i < FORGIVEN_COUNT; i++)
+		if (strcmp(argv[1], forgiven[i].name) == 0)
+			make = forgiven[i].make;
 	for (int i = 0; i < CHECKED_COUNT; i++)
 		if (strcmp(argv[1], checked[i].name) == 0)
 			make = checked[i].make;
