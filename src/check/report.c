@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "check/report.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/output.h"
+#include "check/sarif.h"
 #include "check/site.h"
 
 enum { SEEN_COUNT_MAX = 1024, SUPPRESSION_COUNT_MAX = 256, WORD_BYTES = 256 };
@@ -32,8 +33,6 @@ static uint32_t suppression_count;
 static uint64_t seen[SEEN_COUNT_MAX]; /* the reports that were made */
 static uint32_t seen_count;
 static uint32_t shown_count, suppressed_count;
-static int report_fd = STDERR_FILENO;
-static bool is_sarif;
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *check_kind_name(enum check_kind kind)
@@ -127,25 +126,35 @@ static void frame_print(const struct site_frame *frame, void *context)
 {
 	uint32_t *index = context;
 
-	dprintf(report_fd, "    #%u %s", (*index)++, frame->function ? frame->function : "??");
+	output_say("    #%u %s", (*index)++, frame->function ? frame->function : "??");
 	if (frame->file)
-		dprintf(report_fd, " %s:%d\n", frame->file, frame->line);
+		output_say(" %s:%d\n", frame->file, frame->line);
 	else
-		dprintf(report_fd, " (%s+0x%lx)\n", frame->object ? frame->object : "??",
+		output_say(" (%s+0x%lx)\n", frame->object ? frame->object : "??",
 			(unsigned long)frame->offset);
 }
 
 static void text_result(const struct report *report)
 {
-	dprintf(report_fd, "urnic check[%d]: %s: %s\n", (int)getpid(), kinds[report->kind].name,
+	output_say("urnic check[%d]: %s: %s\n", (int)getpid(), kinds[report->kind].name,
 		kinds[report->kind].sentence);
-	dprintf(report_fd, "  %s\n", report->text);
+	output_say("  %s\n", report->text);
 	for (uint32_t i = 0; i < report->site_count; i++) {
 		uint32_t index = 0;
 
-		dprintf(report_fd, "  %s\n", report->sites[i].what);
+		output_say("  %s\n", report->sites[i].what);
 		site_frames(report->sites[i].site, frame_print, &index);
 	}
+}
+
+static void report_show(const struct report *report)
+{
+	shown_count++;
+	if (output_is_sarif())
+		sarif_result(report);
+	else
+		text_result(report);
+	output_end();
 }
 
 void report_end(const struct report *report)
@@ -155,12 +164,8 @@ void report_end(const struct report *report)
 	if (report_is_new(report)) {
 		if (report_is_suppressed(report))
 			suppressed_count++;
-		else if (is_sarif)
-			sarif_result(report_fd, report, shown_count++ == 0);
-		else {
-			shown_count++;
-			text_result(report);
-		}
+		else
+			report_show(report);
 	}
 	pthread_mutex_unlock(&report_lock);
 	check_depth--;
@@ -223,20 +228,10 @@ static void suppressions_read(const char *path)
 
 void report_start(const char *path, const char *suppressions_path)
 {
-	size_t length = path ? strlen(path) : 0;
-
 	if (suppressions_path)
 		suppressions_read(suppressions_path);
-	if (!path)
-		return;
-	report_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (report_fd < 0) {
-		fprintf(stderr, "urnic check: %s: %m\n", path);
-		_exit(2);
-	}
-	is_sarif = length > 6 && strcmp(path + length - 6, ".sarif") == 0;
-	if (is_sarif)
-		sarif_begin(report_fd);
+	if (path)
+		output_open(path);
 }
 
 void report_inherit(void)
@@ -244,15 +239,10 @@ void report_inherit(void)
 	pthread_mutex_init(&report_lock, NULL);
 	shown_count = 0;
 	suppressed_count = 0;
-	if (is_sarif)
-		report_fd = STDERR_FILENO;
-	is_sarif = false;
 }
 
 void report_finish(void)
 {
-	if (is_sarif)
-		sarif_finish(report_fd);
 	if (shown_count > 0 || suppressed_count > 0)
 		dprintf(STDERR_FILENO, "urnic check[%d]: %u report%s, %u suppressed\n",
 			(int)getpid(), shown_count, shown_count == 1 ? "" : "s", suppressed_count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reports: a kind, a sentence, and sites. A report of the same kind from the same first sites is
- * made once. The text goes to standard error, or to the file of the setting; a file whose name ends
- * with .sarif has the format SARIF 2.1.0. A suppressed report is counted and not shown.
+ * made once. The text goes to standard error, or to the file of the setting (output.h); a file whose
+ * name ends with .sarif has the format SARIF 2.1.0. A suppressed report is counted and not shown.
  */
 #ifndef URNIC_CHECK_REPORT_H
 #define URNIC_CHECK_REPORT_H
@@ -47,20 +47,10 @@ uint32_t report_count(void);
 /* Set where reports go (NULL: standard error), and read a file of suppressions (NULL: none). */
 void report_start(const char *path, const char *suppressions);
 
-/*
- * The process is a forked child, with no report so far. A SARIF file stays its parent's, so the
- * child's reports go to standard error.
- */
+/* The process is a forked child, with no report so far. */
 void report_inherit(void);
 
-/* Write what is to be written at exit: the summary, or the end of the SARIF file. */
+/* Write the summary, at exit. */
 void report_finish(void);
-
-/* --- the file formats ------------------------------------------------------------------------ */
-
-/* Write a report in SARIF; `is_first` for the first of a file. */
-void sarif_begin(int fd);
-void sarif_result(int fd, const struct report *report, bool is_first);
-void sarif_finish(int fd);
 
 #endif

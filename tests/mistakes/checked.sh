@@ -57,12 +57,19 @@ on a "$urnic" run --no-view --check --report "$scratch/report.sarif" \
 	assert freed[0]["locations"] and {"memory-freed"} <= {
 		rule["id"] for rule in run["tool"]["driver"]["rules"]}
 EOF
-# A forked child leaves its parent's SARIF file alone.
-on a "$urnic" run --no-view --check --report "$scratch/report.sarif" "$mistake" child_posts \
-	>"$scratch/log" 2>&1
-/usr/bin/python3 -m json.tool "$scratch/report.sarif" >/dev/null ||
-	fail "SARIF of a parent: $(cat "$scratch/report.sarif")"
-grep -q ': object-inherited: ' "$scratch/log" || fail "the child's report: $(cat "$scratch/log")"
+# A process adds to what its parent, and other processes of the run, have written.
+for name in both.sarif both.txt; do
+	echo 'of another run' >"$scratch/$name"
+	on a "$urnic" run --no-view --check --report "$scratch/$name" sh -c \
+		"'$mistake' domain_leaked; '$mistake' child_posts" >"$scratch/log" 2>&1
+	for kind in object-leaked object-inherited; do
+		[ "$(grep -c "urnic check\[[0-9]*\]: $kind: \|\"ruleId\": \"$kind\"" "$scratch/$name")" -ge 1 ] ||
+			fail "$name has no $kind: $(cat "$scratch/$name")"
+	done
+	! grep 'of another run' "$scratch/$name" || fail "$name was not emptied"
+done
+/usr/bin/python3 -m json.tool "$scratch/both.sarif" >/dev/null ||
+	fail "SARIF of several processes: $(cat "$scratch/both.sarif")"
 printf 'memory-freed\nmemory-fried:x\n' >"$scratch/supp"
 on a "$urnic" run --no-view --check --suppress "$scratch/supp" /bin/true >"$scratch/log" 2>&1
 [ "$(grep -c 'supp:[12]: no line KIND:TEXT with a known kind$' "$scratch/log")" -ge 2 ] ||

@@ -4,6 +4,7 @@
  * devices.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <glob.h>
 #include <stdbool.h>
@@ -51,7 +52,8 @@ const char command_run_help[] =
 	"               polled, objects that are used after their end, and more (docs/debugging.md).\n"
 	"               As --check=cheap, which looks at samples of large messages; --check=full\n"
 	"               looks at each byte, and has the whole stack of each post\n"
-	"  --report FILE    write the reports to FILE; a name that ends with .sarif has that format\n"
+	"  --report FILE    write the reports, also those of programs that PROGRAM starts, to FILE; a\n"
+	"                   name that ends with .sarif has that format\n"
 	"  --suppress FILE  leave reports out; a line is KIND:TEXT, TEXT a part of the name of a\n"
 	"                   function, file or library in a stack of the report\n"
 	"  --print      print the library directory and run nothing\n"
@@ -259,6 +261,14 @@ static int check_path_set(const char *name, const char *path)
 	return result;
 }
 
+/* Empty the file of reports, to which each process of the run adds. Returns 0 or -1. */
+static int report_empty(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
 /* Put the checker before the program's libraries. Returns 0, or -1 with errno set. */
 static int check_preload(const struct options *options, const char *libraries)
 {
@@ -271,6 +281,8 @@ static int check_preload(const struct options *options, const char *libraries)
 	free(checker);
 	if (result == 0)
 		result = setenv("URNIC_CHECK", options->check, 1);
+	if (result == 0 && options->report)
+		result = report_empty(options->report);
 	if (result == 0)
 		result = check_path_set("URNIC_CHECK_REPORT", options->report);
 	if (result == 0)
