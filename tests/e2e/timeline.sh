@@ -68,6 +68,23 @@ if command -v tshark >/dev/null; then
 	grep -qv -e '^NAK' -e '^sent again' "$scratch/comments" && fail 'a good packet has a comment'
 fi
 
+# With events, the page also has posts, completions and state changes, of both hosts.
+"$urnic" pair --capture "$scratch/events.pcapng" --events -- ib_write_bw -F -n 20 -s 64 \
+	-- ib_write_bw -F -n 20 -s 64 10.99.0.1 >"$scratch/out" 2>&1 ||
+	fail "the pair with events: $(tail -n 1 "$scratch/out")"
+"$urnic" timeline "$scratch/events.pcapng" >"$scratch/events.html" || fail 'no page of events'
+hosts=$(sed -n 's/^"hosts":\[\(.*\)\],$/\1/p' "$scratch/events.html")
+[ "$hosts" = '"10.99.0.1","10.99.0.2"' ] || [ "$hosts" = '"10.99.0.2","10.99.0.1"' ] ||
+	fail "the hosts of the events: $hosts"
+for kind in '9,"post WRITE' '10,"completion of a send' '11,"state RTR to RTS'; do
+	grep -q "^\[[-0-9.]*,[01],-1,$kind" "$scratch/events.html" || fail "the events have no $kind"
+done
+for host in 0 1; do
+	grep -q "^\[[-0-9.]*,$host,-1,11," "$scratch/events.html" || fail "no event of host $host"
+done
+"$urnic" pair --events -- true -- true >"$scratch/out" 2>&1
+[ $? = 2 ] || fail '--events without --capture is no wrong usage'
+
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
 	skip 'the page is written; Chromium is not installed, so nothing has drawn it'
 # drawn FRAGMENT: the attributes of the page's body after its script has run.

@@ -42,6 +42,8 @@ const char command_pair_help[] =
 	"\n"
 	"  --capture FILE    write the packets of host a into FILE, for Wireshark; FILE.pcapng has a\n"
 	"                    comment at packets that were sent again, refused or damaged\n"
+	"  --events          record posts, completions and state changes on all hosts, too, for\n"
+	"                    `urnic timeline`; FILE is pcapng\n"
 	"\n"
 	"SERVER and CLIENT may begin with options of `urnic run`.\n"
 	"\n"
@@ -165,6 +167,7 @@ static int options_parse(int argc, char **argv, struct pair_settings *settings)
 		{"corrupt", required_argument, NULL, 'i'},
 		{"delay", required_argument, NULL, 'i'},
 		{"duplicate", required_argument, NULL, 'i'},
+		{"events", no_argument, NULL, 'e'},
 		{"fault", required_argument, NULL, 'f'},
 		{"faults", required_argument, NULL, 'F'},
 		{"loss", required_argument, NULL, 'i'},
@@ -182,6 +185,8 @@ static int options_parse(int argc, char **argv, struct pair_settings *settings)
 	while (result == 0 && (letter = getopt_long(argc, argv, "+", names, &index)) != -1) {
 		if (letter == 'c')
 			settings->capture = optarg;
+		else if (letter == 'e')
+			settings->with_events = true;
 		else if (letter == 'f')
 			result = faults_add(settings, optarg);
 		else if (letter == 'F')
@@ -198,6 +203,10 @@ static int options_parse(int argc, char **argv, struct pair_settings *settings)
 			result = seconds_parse("wait", optarg, &settings->wait_s);
 		else
 			result = -EINVAL;
+	}
+	if (result == 0 && settings->with_events && !settings->capture) {
+		complain("pair: --events needs --capture FILE");
+		result = -EINVAL;
 	}
 	return result == 0 ? transport_check(settings) : result;
 }

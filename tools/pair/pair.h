@@ -27,6 +27,7 @@ struct pair_settings {
 		2]; /* items of URNIC_IMPAIR, each with a comma behind */
 	char *faults; /* value of URNIC_FAULTS; NULL: none */
 	const char *capture; /* path of the capture; NULL: none */
+	bool with_events; /* the capture has posts, completions and state changes, too */
 	char **server; /* NULL-terminated, as for `urnic run` */
 	char **client;
 };
@@ -49,6 +50,7 @@ struct pair {
 	struct pair_process programs[HOSTS_MAX]; /* by host: the server, then the clients */
 	struct pair_process watcher; /* waits until the server listens */
 	struct pair_process capturer; /* writes settings->capture */
+	struct pair_process reporters[HOSTS_MAX]; /* by host: read the events for the capturer */
 	int signal; /* the signal that ended the run; 0: none */
 };
 
@@ -87,10 +89,29 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
  * `descriptor` To which the capture is written.
  * `is_pcapng`  Write pcapng, with comments at packets that were sent again, refused or damaged;
  *              else pcap.
+ * `events_fd`  A pipe of struct pair_event, which are written to the file, too; -1: none.
  * `ready_fd`   A descriptor to which a byte is written when the capture is on.
  *
  * Returns the exit status.
  */
-int pair_capture(int descriptor, bool is_pcapng, int ready_fd);
+int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd);
+
+/* --- events (pair_events.c) --- */
+
+enum { PAIR_EVENT_TEXT_BYTES = 192, PAIR_EVENT_PROCESS_BYTES = 48 };
+
+/* A post, a completion or a state change. A pipe takes it whole or not at all. */
+struct pair_event {
+	uint64_t time_ns; /* since 1970 */
+	uint32_t qpn;
+	char process[PAIR_EVENT_PROCESS_BYTES]; /* its name and number */
+	char text[PAIR_EVENT_TEXT_BYTES]; /* capture_event_text() */
+};
+
+/*
+ * Write the events of the programs on the host that this process is on into a pipe, until SIGTERM.
+ * A byte is written to `ready_fd` when all later programs are seen. Returns the exit status.
+ */
+int pair_events(int pipe_fd, int ready_fd);
 
 #endif

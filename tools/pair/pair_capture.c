@@ -82,7 +82,11 @@ struct pair_file {
 	FILE *stream;
 	struct story *story; /* NULL: the file is pcap */
 	uint32_t number; /* of the last frame */
+	int events_fd; /* -1: there are no events */
 };
+
+/* The interfaces of a pcapng file. */
+enum { INTERFACE_FRAMES, INTERFACE_EVENTS };
 
 static void pcap_write(
 	const struct pair_file *file, struct timespec time, const uint8_t *frame, uint32_t bytes)
@@ -105,7 +109,8 @@ static void pcapng_write(const struct pair_file *file, struct timespec time, con
 		.ip_offset = ETH_HLEN};
 	struct story_entry entry;
 	bool has_story = bytes > ETH_HLEN && story_take(file->story, &read, &entry);
-	struct pcapng_packet packet = {.time_ns = read.time_ns,
+	struct pcapng_packet packet = {.interface = INTERFACE_FRAMES,
+		.time_ns = read.time_ns,
 		.bytes = frame,
 		.count = bytes,
 		.whole = bytes,
@@ -143,24 +148,62 @@ static bool frame_take(int fd, struct pair_file *file)
 	return true;
 }
 
+/* Write the next events. Returns false if none has come, or at the end. */
+static bool events_take(struct pair_file *file)
+{
+	struct pair_event events[16];
+	ssize_t bytes = file->events_fd < 0 ? -1 : read(file->events_fd, events, sizeof(events));
+
+	if (bytes == 0) {
+		close(file->events_fd);
+		file->events_fd = -1;
+	}
+	for (ssize_t i = 0; i < bytes / (ssize_t)sizeof(events[0]); i++) {
+		char comment[2 * PAIR_EVENT_PROCESS_BYTES];
+		uint32_t count = (uint32_t)strlen(events[i].text);
+
+		snprintf(comment, sizeof(comment), "%s, QP 0x%06x", events[i].process,
+			events[i].qpn);
+		pcapng_packet(file->stream,
+			&(struct pcapng_packet){.interface = INTERFACE_EVENTS,
+				.time_ns = events[i].time_ns,
+				.bytes = (const uint8_t *)events[i].text,
+				.count = count,
+				.whole = count,
+				.comment = comment});
+		file->number++;
+	}
+	return bytes > 0;
+}
+
+/* Write the next frame and the next events. Returns false if there is nothing. */
+static bool anything_take(int fd, struct pair_file *file)
+{
+	bool has_frame = frame_take(fd, file);
+
+	return events_take(file) || has_frame;
+}
+
 /*
  * Take frames until SIGTERM, then those that are left. SIGTERM is blocked except inside ppoll(), so
  * it cannot come between the check of `is_over` and the wait.
  */
 static void frames_take(int fd, struct pair_file *file)
 {
-	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	struct pollfd ready[] = {
+		{.fd = fd, .events = POLLIN}, {.fd = file->events_fd, .events = POLLIN}};
 	sigset_t blocked, before;
 
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGTERM);
 	sigprocmask(SIG_BLOCK, &blocked, &before);
 	while (!is_over) {
-		ppoll(&ready, 1, NULL, &before);
-		while (frame_take(fd, file))
+		ready[1].fd = file->events_fd;
+		ppoll(ready, 2, NULL, &before);
+		while (anything_take(fd, file))
 			continue;
 	}
-	while (frame_take(fd, file))
+	while (anything_take(fd, file))
 		continue;
 }
 
@@ -181,13 +224,16 @@ static bool file_begin(struct pair_file *file, bool is_pcapng)
 	pcapng_begin(file->stream, "urnic " URNIC_VERSION);
 	pcapng_interface(
 		file->stream, PCAPNG_ETHERNET, NETWORK_INTERFACE, "host a of urnic pair", 0);
+	if (file->events_fd >= 0)
+		pcapng_interface(file->stream, PCAPNG_USER0, "events (local)",
+			"Posts, completions and state changes of queue pairs", 0);
 	return file->story;
 }
 
-int pair_capture(int descriptor, bool is_pcapng, int ready_fd)
+int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
-	struct pair_file file = {.stream = fdopen(descriptor, "w")};
+	struct pair_file file = {.stream = fdopen(descriptor, "w"), .events_fd = events_fd};
 	struct tpacket_stats stats = {0};
 	socklen_t bytes = sizeof(stats);
 	int fd = socket_open();

@@ -52,9 +52,12 @@ static struct pair_process *process_find(struct pair *pair, pid_t pid)
 		return &pair->watcher;
 	if (pair->capturer.pid == pid)
 		return &pair->capturer;
-	for (int host = 0; host < pair->network.host_count; host++)
+	for (int host = 0; host < pair->network.host_count; host++) {
 		if (pair->programs[host].pid == pid)
 			return &pair->programs[host];
+		if (pair->reporters[host].pid == pid)
+			return &pair->reporters[host];
+	}
 	return NULL;
 }
 
@@ -292,30 +295,19 @@ static bool is_pcapng(const char *path)
 	return end && strcmp(end, ".pcapng") == 0;
 }
 
-/* Start the capture, which is on when this returns. Returns 0 or -errno. */
-static int capturer_start(struct pair *pair)
+/* Wait until a helper, made by fork(), has written a byte to `ready`. Returns 0 or -errno. */
+static int helper_await(struct pair_process *helper, const int ready[2])
 {
-	int file = open(pair->settings->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	int ready[2], result = 0;
+	int result = 0;
 	char byte;
 
-	if (file < 0 || pipe2(ready, O_CLOEXEC) < 0) {
-		complain("pair: %s: %s", pair->settings->capture, strerror(errno));
-		return -errno;
-	}
-	pair->capturer.pid = fork();
-	if (pair->capturer.pid == 0) {
-		close(ready[0]);
-		child_prepare(pair, SERVER);
-		_exit(pair_capture(file, is_pcapng(pair->settings->capture), ready[1]));
+	if (helper->pid < 0) {
+		helper->pid = 0;
+		result = -errno;
 	}
 	close(ready[1]);
-	close(file);
-	if (pair->capturer.pid < 0) {
-		pair->capturer.pid = 0;
-		result = -errno;
-	} else {
-		pair->capturer.is_running = true;
+	if (result == 0) {
+		helper->is_running = true;
 		if (read(ready[0], &byte, 1) != 1)
 			result = -EIO;
 	}
@@ -323,9 +315,63 @@ static int capturer_start(struct pair *pair)
 	return result;
 }
 
+/* Start a process on each host that writes its events into the pipe. Returns 0 or -errno. */
+static int reporters_start(struct pair *pair, int pipe_fd)
+{
+	int ready[2], result = 0;
+
+	for (int host = 0; host < pair->network.host_count && result == 0; host++) {
+		if (pipe2(ready, O_CLOEXEC) < 0)
+			return -errno;
+		pair->reporters[host].pid = fork();
+		if (pair->reporters[host].pid == 0) {
+			close(ready[0]);
+			child_prepare(pair, host);
+			_exit(pair_events(pipe_fd, ready[1]));
+		}
+		result = helper_await(&pair->reporters[host], ready);
+	}
+	return result;
+}
+
+/* Start the capture, which is on when this returns. Returns 0 or -errno. */
+static int capturer_start(struct pair *pair)
+{
+	const struct pair_settings *settings = pair->settings;
+	int file = open(settings->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int events[2] = {-1, -1}, ready[2], result;
+
+	if (file < 0 || pipe2(ready, O_CLOEXEC) < 0 ||
+		(settings->with_events && pipe2(events, O_CLOEXEC) < 0)) {
+		complain("pair: %s: %s", settings->capture, strerror(errno));
+		return -errno;
+	}
+	pair->capturer.pid = fork();
+	if (pair->capturer.pid == 0) {
+		close(ready[0]);
+		close(events[1]);
+		child_prepare(pair, SERVER);
+		fcntl(events[0], F_SETFL, O_NONBLOCK);
+		_exit(pair_capture(file, settings->with_events || is_pcapng(settings->capture),
+			events[0], ready[1]));
+	}
+	close(file);
+	close(events[0]);
+	result = helper_await(&pair->capturer, ready);
+	if (result == 0 && settings->with_events)
+		result = reporters_start(pair, events[1]);
+	close(events[1]);
+	return result;
+}
+
 /* End the capture, after it has written all frames that have come so far. */
 static void capturer_end(struct pair *pair)
 {
+	for (int host = 0; host < pair->network.host_count; host++) {
+		process_signal(&pair->reporters[host], SIGTERM);
+		while (pair->reporters[host].is_running)
+			event_wait(pair, seconds_from_now(1));
+	}
 	process_signal(&pair->capturer, SIGTERM);
 	while (pair->capturer.is_running)
 		event_wait(pair, seconds_from_now(1));

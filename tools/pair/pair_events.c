@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The events of urnic pair --events. A process on each host reads those of the programs there, and
+ * writes them into a pipe, each with one write. The capturing process reads the pipe.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/capture_output.h"
+#include "capture/capture_source.h"
+#include "common/command.h"
+#include "lane/capture.h"
+#include "os/clock.h"
+#include "pair/pair.h"
+
+enum { BUSY_MS = 1, IDLE_MS = 5 };
+
+static volatile sig_atomic_t is_over;
+
+static void end_note(int signal)
+{
+	(void)signal;
+	is_over = 1;
+}
+
+/* The time since 1970 at monotonic time 0. */
+static uint64_t epoch_read(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now_ns();
+}
+
+/* Write the record of a lane, if it is an event. Returns false if nobody reads the pipe. */
+static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd)
+{
+	const struct captured *head = (const void *)lane->record;
+	struct pair_event record = {.time_ns = head->time_ns + epoch_ns, .qpn = head->qpn};
+	struct captured_event event;
+
+	if (head->packet_bytes || head->captured_bytes != sizeof(event))
+		return true;
+	memcpy(&event, lane->record + sizeof(*head), sizeof(event));
+	if (!capture_event_text(head, &event, record.text, sizeof(record.text)))
+		return true;
+	snprintf(record.process, sizeof(record.process), "%s, process %d", lane->process->comm,
+		(int)lane->process->pid);
+	return write(pipe_fd, &record, sizeof(record)) == sizeof(record);
+}
+
+/*
+ * Write all events up to now. Returns whether there were any, or -EPIPE. Adds to *ret_dropped how
+ * many were lost before them.
+ */
+static int events_write(
+	struct capture_sources *sources, uint64_t epoch_ns, int pipe_fd, uint64_t *ret_dropped)
+{
+	uint64_t until_ns = clock_now_ns();
+	struct capture_lane *lane;
+	int has_any = false;
+
+	while ((lane = capture_sources_next(sources, until_ns))) {
+		if (!record_write(lane, epoch_ns, pipe_fd))
+			return -EPIPE;
+		*ret_dropped += lane->dropped;
+		lane->has_record = false;
+		lane->dropped = 0;
+		has_any = true;
+	}
+	return has_any;
+}
+
+int pair_events(int pipe_fd, int ready_fd)
+{
+	const struct sigaction action = {.sa_handler = end_note};
+	uint64_t epoch_ns = epoch_read(), dropped = 0;
+	struct capture_sources sources;
+	bool is_last = false;
+	int has_any = 0;
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGTERM, &action, NULL);
+	if (capture_sources_open(&sources, CAPTURE_HEADERS, true, 0))
+		return EXIT_FAILED;
+	if (write(ready_fd, "", 1) != 1)
+		return EXIT_FAILED;
+	while (!is_last && has_any >= 0) {
+		struct pollfd pollfd = {.fd = sources.listener.socket, .events = POLLIN};
+
+		is_last = is_over;
+		capture_sources_update(&sources);
+		has_any = events_write(&sources, epoch_ns, pipe_fd, &dropped);
+		if (!is_last)
+			poll(&pollfd, 1, has_any ? BUSY_MS : IDLE_MS);
+	}
+	dropped += capture_sources_dropped(&sources);
+	capture_sources_close(&sources);
+	if (dropped)
+		complain("pair: the capture lacks %lu events, which came too fast",
+			(unsigned long)dropped);
+	return EXIT_OK;
+}
