@@ -71,7 +71,7 @@ static void extended_start(struct ibv_qp_ex *qp)
 			site_of(__builtin_return_address(0)));
 		exit(CHECK_EXIT_STATUS);
 	}
-	pthread_mutex_lock(&record->sends.lock);
+	owned_lock_take(&record->sends.lock);
 	record->extended->tail = record->sends.tail;
 	record->extended->is_begun = false;
 	record->extended->real.wr_start(qp);
@@ -89,7 +89,7 @@ static int extended_complete(struct ibv_qp_ex *qp)
 	check_depth--;
 	if (result)
 		request_take_back(&record->sends, record->extended->tail);
-	pthread_mutex_unlock(&record->sends.lock);
+	owned_lock_leave(&record->sends.lock);
 	if (result == ENOMEM)
 		post_refused(record, site);
 	return result;
@@ -102,7 +102,7 @@ static void extended_abort(struct ibv_qp_ex *qp)
 	record->extended->is_begun = false;
 	request_take_back(&record->sends, record->extended->tail);
 	record->extended->real.wr_abort(qp);
-	pthread_mutex_unlock(&record->sends.lock);
+	owned_lock_leave(&record->sends.lock);
 }
 
 static void extended_swap(

@@ -56,7 +56,7 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 			: context_of(qp->context)->ops.post_send(qp, wr, bad_wr);
 	site = site_of(address);
 	queue = &record->sends;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	tail = queue->tail;
 	for (const struct ibv_send_wr *each = wr; each; each = each->next)
 		request_add_send(record, each, site);
@@ -69,7 +69,7 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 			tail++;
 		request_take_back(queue, tail);
 	}
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 	if (result == ENOMEM)
 		post_refused(record, site);
 	return result;
@@ -83,7 +83,7 @@ static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 	uint64_t tail;
 	int result;
 
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	tail = queue->tail;
 	for (const struct ibv_recv_wr *each = wr; each; each = each->next)
 		request_add_receive(record, each, site);
@@ -100,7 +100,7 @@ static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 			tail++;
 		request_take_back(queue, tail);
 	}
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 	return result;
 }
 

@@ -24,16 +24,11 @@ static _Atomic uint64_t target_count;
 
 bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t entries)
 {
-	pthread_mutexattr_t recursive;
 	uint32_t size = 4;
 
 	while (size < depth)
 		size *= 2;
 	*queue = (struct request_queue){.size = size, .buffers_each = entries ? entries : 1};
-	pthread_mutexattr_init(&recursive);
-	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&queue->lock, &recursive);
-	pthread_mutexattr_destroy(&recursive);
 	queue->requests = calloc(size, sizeof(*queue->requests));
 	queue->buffers = calloc((size_t)size * queue->buffers_each, sizeof(*queue->buffers));
 	return queue->requests && queue->buffers;
@@ -43,7 +38,7 @@ void request_queue_done(struct request_queue *queue)
 {
 	if (!queue->requests)
 		return;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	request_take_back(queue, queue->head);
 	check_depth++;
 	free(queue->requests);
@@ -51,7 +46,7 @@ void request_queue_done(struct request_queue *queue)
 	check_depth--;
 	queue->requests = NULL;
 	queue->buffers = NULL;
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 }
 
 static struct request *request_at(const struct request_queue *queue, uint64_t index)
@@ -93,10 +88,10 @@ void request_forget(struct request_queue *queue)
 {
 	if (!queue->requests)
 		return;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	request_take_back(queue, queue->head);
 	queue->signaled = 0;
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 }
 
 /* The next request of the ring. A ring that is full has missed completions, and forgets one. */
@@ -291,7 +286,7 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 
 	if (!queue->requests)
 		return false;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	for (uint64_t i = queue->head; i < queue->tail && !is_found; i++) {
 		const struct request *request = request_at(queue, i);
 		const struct buffer *buffers = buffers_at(queue, i);
@@ -300,7 +295,7 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 			is_found |=
 				ranges_overlap(start, bytes, buffers[k].memory, buffers[k].bytes);
 	}
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 	return is_found;
 }
 
@@ -409,7 +404,7 @@ static bool queue_complete(struct request_queue *queue, const struct ibv_wc *wc,
 
 	if (!queue->requests)
 		return false;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	index = request_completed(queue, wc, is_send);
 	is_found = index < queue->tail;
 	if (is_found) {
@@ -420,7 +415,7 @@ static bool queue_complete(struct request_queue *queue, const struct ibv_wc *wc,
 		while (queue->head < queue->tail && request_at(queue, queue->head)->is_done)
 			queue->head++;
 	}
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 	return is_found;
 }
 
@@ -452,7 +447,7 @@ static void users_of_queue(struct queue_record *record, struct request_queue *qu
 {
 	if (!queue->requests || queue->has_twins)
 		return;
-	pthread_mutex_lock(&queue->lock);
+	owned_lock_take(&queue->lock);
 	for (uint64_t i = queue->head; i < queue->tail && report->site_count < 2; i++) {
 		const struct request *request = request_at(queue, i);
 		const struct buffer *buffers = buffers_at(queue, i);
@@ -470,7 +465,7 @@ static void users_of_queue(struct queue_record *record, struct request_queue *qu
 			break;
 		}
 	}
-	pthread_mutex_unlock(&queue->lock);
+	owned_lock_leave(&queue->lock);
 }
 
 void request_report_users(

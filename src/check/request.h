@@ -19,13 +19,13 @@
 #ifndef URNIC_CHECK_REQUEST_H
 #define URNIC_CHECK_REQUEST_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
 #include "check/object.h"
+#include "check/owned_lock.h"
 #include "check/region.h"
 
 struct buffer {
@@ -50,7 +50,7 @@ struct request {
 };
 
 struct request_queue {
-	pthread_mutex_t lock;
+	struct owned_lock lock;
 	struct request *requests; /* a ring */
 	struct buffer *buffers; /* `buffers_each` of each request */
 	uint32_t size; /* a power of two */

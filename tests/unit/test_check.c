@@ -367,9 +367,9 @@ static void memory_may_be_freed_while_a_request_is_built(void **state)
 	struct queue_record *record = queue_of(&qp);
 
 	(void)state;
-	pthread_mutex_lock(&record->sends.lock);
+	owned_lock_take(&record->sends.lock);
 	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
-	pthread_mutex_unlock(&record->sends.lock);
+	owned_lock_leave(&record->sends.lock);
 	assert_int_equal(reports(), 0);
 }
 

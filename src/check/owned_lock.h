@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recursive lock that costs little when threads do not meet: one atomic operation. A thread that
+ * has to wait yields the processor, because the holder may be inside of a call of the library.
+ */
+#ifndef URNIC_CHECK_OWNED_LOCK_H
+#define URNIC_CHECK_OWNED_LOCK_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "check/check.h"
+
+struct owned_lock {
+	_Atomic uintptr_t owner; /* 0: nobody */
+	uint32_t depth; /* how often the owner has locked it, without the first time */
+};
+
+/* Lock it, unless another thread has it. */
+static inline bool owned_lock_try(struct owned_lock *lock)
+{
+	uintptr_t own = (uintptr_t)&check_depth; /* each thread has another address */
+	uintptr_t nobody = 0;
+
+	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == own) {
+		lock->depth++;
+		return true;
+	}
+	return atomic_compare_exchange_strong_explicit(
+		&lock->owner, &nobody, own, memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void owned_lock_take(struct owned_lock *lock)
+{
+	while (!owned_lock_try(lock))
+		sched_yield();
+}
+
+static inline void owned_lock_leave(struct owned_lock *lock)
+{
+	if (lock->depth > 0)
+		lock->depth--;
+	else
+		atomic_store_explicit(&lock->owner, 0, memory_order_release);
+}
+
+#endif
