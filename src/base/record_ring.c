@@ -17,34 +17,36 @@ static uint64_t room_of(uint32_t count)
 	return sizeof(struct head) + align_up_u64(count, sizeof(struct head));
 }
 
-static void copy_in(struct record_ring *ring, uint64_t at, const void *from, uint32_t count)
+static void copy_in(
+	struct record_ring *ring, uint32_t size, uint64_t at, const void *from, uint32_t count)
 {
-	uint32_t start = (uint32_t)(at % RECORD_RING_BYTES);
-	uint32_t first = min_u32(count, RECORD_RING_BYTES - start);
+	uint32_t start = (uint32_t)at & (size - 1);
+	uint32_t first = min_u32(count, size - start);
 
 	memcpy(ring->bytes + start, from, first);
 	memcpy(ring->bytes, (const uint8_t *)from + first, count - first);
 }
 
-static void copy_out(const struct record_ring *ring, uint64_t at, void *to, uint32_t count)
+static void copy_out(
+	const struct record_ring *ring, uint32_t size, uint64_t at, void *to, uint32_t count)
 {
-	uint32_t start = (uint32_t)(at % RECORD_RING_BYTES);
-	uint32_t first = min_u32(count, RECORD_RING_BYTES - start);
+	uint32_t start = (uint32_t)at & (size - 1);
+	uint32_t first = min_u32(count, size - start);
 
 	memcpy(to, ring->bytes + start, first);
 	memcpy((uint8_t *)to + first, ring->bytes, count - first);
 }
 
 /* Has the ring no room for `bytes` more, after `written`? */
-static bool is_full(struct record_ring *ring, uint64_t written, uint64_t bytes)
+static bool is_full(struct record_ring *ring, uint32_t size, uint64_t written, uint64_t bytes)
 {
 	uint64_t used = written - ring->read_seen;
 
-	if (used <= RECORD_RING_BYTES && bytes <= RECORD_RING_BYTES - used)
+	if (used <= size && bytes <= size - used)
 		return false;
 	ring->read_seen = atomic_load_explicit(&ring->read, memory_order_acquire);
 	used = written - ring->read_seen;
-	return used > RECORD_RING_BYTES || bytes > RECORD_RING_BYTES - used;
+	return used > size || bytes > size - used;
 }
 
 static void count_dropped(struct record_ring *ring, uint32_t records)
@@ -58,13 +60,14 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records)
 {
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 
-	if (!is_full(ring, written, room_of(RECORD_BYTES_MAX)))
+	if (!is_full(ring, RECORD_RING_BYTES, written, room_of(RECORD_BYTES_MAX)))
 		return false;
 	count_dropped(ring, records);
 	return true;
 }
 
-bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count)
+bool record_ring_put_sized(struct record_ring *ring, uint32_t size,
+	const struct record_piece *pieces, uint32_t count)
 {
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 	struct head head = {0, 0};
@@ -72,14 +75,14 @@ bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces
 
 	for (uint32_t i = 0; i < count; i++)
 		head.count += pieces[i].count;
-	if (is_full(ring, written, room_of(head.count))) {
+	if (is_full(ring, size, written, room_of(head.count))) {
 		count_dropped(ring, 1);
 		return false;
 	}
 	head.count_again = ~head.count;
-	copy_in(ring, written, &head, sizeof(head));
+	copy_in(ring, size, written, &head, sizeof(head));
 	for (uint32_t i = 0; i < count; i++) {
-		copy_in(ring, at, pieces[i].bytes, pieces[i].count);
+		copy_in(ring, size, at, pieces[i].bytes, pieces[i].count);
 		at += pieces[i].count;
 	}
 	atomic_store_explicit(&ring->written, written + room_of(head.count), memory_order_release);
@@ -92,7 +95,7 @@ void record_ring_skip(struct record_ring *ring)
 		atomic_load_explicit(&ring->written, memory_order_acquire), memory_order_release);
 }
 
-int record_ring_take(struct record_ring *ring, uint8_t *to)
+int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
 {
 	uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
 	uint64_t there = atomic_load_explicit(&ring->written, memory_order_acquire) - read;
@@ -100,13 +103,13 @@ int record_ring_take(struct record_ring *ring, uint8_t *to)
 
 	if (there == 0)
 		return 0;
-	if (there > RECORD_RING_BYTES || there < sizeof(head))
+	if (there > size || there < sizeof(head))
 		goto fail_skip;
-	copy_out(ring, read, &head, sizeof(head));
+	copy_out(ring, size, read, &head, sizeof(head));
 	if (head.count_again != ~head.count || head.count == 0 || head.count > RECORD_BYTES_MAX ||
 		room_of(head.count) > there)
 		goto fail_skip;
-	copy_out(ring, read + sizeof(head), to, head.count);
+	copy_out(ring, size, read + sizeof(head), to, head.count);
 	atomic_store_explicit(&ring->read, read + room_of(head.count), memory_order_release);
 	return (int)head.count;
 
@@ -115,10 +118,12 @@ fail_skip:
 	return -EPROTO;
 }
 
-uint64_t record_ring_room(const struct record_ring *ring)
+uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size)
 {
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
+	uint64_t used;
 
-	return used <= RECORD_RING_BYTES ? RECORD_RING_BYTES - used : 0;
+	ring->read_seen = atomic_load_explicit(&ring->read, memory_order_acquire);
+	used = written - ring->read_seen;
+	return used <= size ? size - used : 0;
 }

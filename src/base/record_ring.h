@@ -12,12 +12,16 @@
  * is impossible, the reader empties the ring. The ring has no pointers, and zeroed memory is an
  * empty ring. A page is untouched until a record reaches it.
  *
+ * A ring in memory that ends after the first `size` of its `bytes` is a smaller ring: both ends
+ * call the functions with that size, a power of two of at least 2 * RECORD_BYTES_MAX.
+ *
  * Threads: one writer and one reader, at the same time.
  */
 
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -47,15 +51,33 @@ struct record_piece {
 	uint32_t count;
 };
 
+/* The memory of a ring of that size. */
+static inline size_t record_ring_memory(uint32_t size)
+{
+	return offsetof(struct record_ring, bytes) + size;
+}
+
 /*
  * Append a record that consists of the `count` pieces in their order. The pieces together have at
  * most RECORD_BYTES_MAX bytes. Returns false, and counts the record as dropped, when the ring has
  * no room for it.
  */
-bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
+bool record_ring_put_sized(struct record_ring *ring, uint32_t size,
+	const struct record_piece *pieces, uint32_t count);
+
+static inline bool record_ring_put(
+	struct record_ring *ring, const struct record_piece *pieces, uint32_t count)
+{
+	return record_ring_put_sized(ring, RECORD_RING_BYTES, pieces, count);
+}
 
 /* How many bytes the ring has room for, the header of each record included. For the writer. */
-uint64_t record_ring_room(const struct record_ring *ring);
+uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size);
+
+static inline uint64_t record_ring_room(struct record_ring *ring)
+{
+	return record_ring_room_sized(ring, RECORD_RING_BYTES);
+}
 
 /*
  * Has the ring no room for any record? Then count `records` as dropped. The writer calls this
@@ -71,7 +93,19 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records);
  * Returns the record's length, or 0 when there is none. Returns -EPROTO, and empties the ring, when
  * the writer has left an impossible index or header.
  */
-int record_ring_take(struct record_ring *ring, uint8_t *to);
+int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to);
+
+static inline int record_ring_take(struct record_ring *ring, uint8_t *to)
+{
+	return record_ring_take_sized(ring, RECORD_RING_BYTES, to);
+}
+
+/* Is there no record? For the reader. */
+static inline bool record_ring_is_empty(const struct record_ring *ring)
+{
+	return atomic_load_explicit(&ring->written, memory_order_acquire) ==
+		atomic_load_explicit(&ring->read, memory_order_relaxed);
+}
 
 /* Discard all records. Only the reader may call this. */
 void record_ring_skip(struct record_ring *ring);
