@@ -91,27 +91,15 @@ static void end_receive(
 
 /* --- switches --- */
 
-/* The number of virtual lanes in use. */
-static uint8_t vl_count(const struct ib_port_info *info)
-{
-	return info->operational_vls < 5 ? (uint8_t)(1u << info->operational_vls >> 1) : 15;
-}
-
 /* Set the lane of a frame for an output port; returns false if its service level has none. */
 static bool vl_map(const struct node_port *out, uint32_t in_port, struct flight *flight)
 {
-	const uint8_t vl = out->sl_to_vl[in_port * SL_COUNT + flight->headers.lrh.sl];
+	uint8_t vl;
 
-	if (vl >= vl_count(&out->info))
+	if (!port_vl_find(out, in_port, flight->headers.lrh.sl, &vl))
 		return false;
 	lrh_set_vl(flight->bytes, vl);
 	return true;
-}
-
-/* Does a switch's port refuse the frame's P_Key (IBTA 18.2.4.2)? */
-static bool pkey_is_refused(const struct node_port *port, bool is_enforced, const struct bth *bth)
-{
-	return is_enforced && !port_pkey_matches(port, SWITCH_PKEYS, bth->pkey);
 }
 
 static void switch_pass(struct subnet *subnet, uint32_t node, uint32_t in_port, uint32_t out_port,
@@ -125,7 +113,8 @@ static void switch_pass(struct subnet *subnet, uint32_t node, uint32_t in_port, 
 		return;
 	}
 	if (flight->headers.has_bth &&
-		pkey_is_refused(out, out->info.partition_enforcement_out, &flight->headers.bth)) {
+		port_pkey_is_refused(out, out->info.partition_enforcement_out,
+			flight->headers.bth.pkey)) {
 		out->counters.port_xmit_constraint_errors++;
 		trap_key(subnet, node, out_port, TRAP_BAD_PKEY_AT_SWITCH, &flight->headers,
 			flight->headers.bth.pkey, 0);
@@ -164,7 +153,8 @@ static void switch_forward(struct subnet *subnet, uint32_t node, uint32_t in_por
 	uint8_t out;
 
 	if (in_port && flight->headers.has_bth &&
-		pkey_is_refused(in, in->info.partition_enforcement_in, &flight->headers.bth)) {
+		port_pkey_is_refused(
+			in, in->info.partition_enforcement_in, flight->headers.bth.pkey)) {
 		in->counters.port_rcv_constraint_errors++;
 		trap_key(subnet, node, in_port, TRAP_BAD_PKEY_AT_SWITCH, &flight->headers,
 			flight->headers.bth.pkey, 0);

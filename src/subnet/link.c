@@ -94,6 +94,7 @@ void port_set_state(struct subnet *subnet, uint32_t node, uint32_t port, enum ib
 	if (before == state)
 		return;
 	info->port_state = (uint8_t)state;
+	subnet->route_changes++;
 	if (state == IB_PORT_ACTIVE)
 		subnet_event_send(subnet, node, port, SUBNET_PORT_ACTIVE);
 	else if (before == IB_PORT_ACTIVE)
@@ -268,6 +269,7 @@ int subnet_port_error_rate(struct subnet *subnet, uint32_t node, uint32_t port,
 		return -ENOENT;
 	at->error_per_million = min_u32(per_million, MILLION);
 	at->error_attribute = attribute_id;
+	subnet->route_changes++;
 	return 0;
 }
 
@@ -285,6 +287,11 @@ bool port_pkey_matches(const struct node_port *port, uint32_t count, uint16_t pk
 			((port->pkeys[i] | pkey) & PKEY_FULL_MEMBER))
 			return true;
 	return false;
+}
+
+bool port_pkey_is_refused(const struct node_port *port, bool is_enforced, uint16_t pkey)
+{
+	return is_enforced && !port_pkey_matches(port, SWITCH_PKEYS, pkey);
 }
 
 void port_count_violation(uint16_t *counter)
@@ -308,14 +315,17 @@ static bool frame_is_spoilt(struct subnet *subnet, const struct node_port *at, c
 	return !at->error_attribute || (smp && get_be16(smp + 16) == at->error_attribute);
 }
 
+uint32_t port_frame_bytes_max(const struct node_port *port)
+{
+	return (128u << port->info.neighbor_mtu) + MTU_HEADERS_BYTES;
+}
+
 /* May the port send the frame? Counts it if not. */
 static bool frame_may_leave(struct node_port *at, uint32_t count, bool is_smp)
 {
-	const uint32_t mtu_bytes = 128u << at->info.neighbor_mtu;
-
 	if (is_smp ? at->info.port_state >= IB_PORT_INIT
 		   : at->info.port_state == IB_PORT_ACTIVE &&
-				count <= mtu_bytes + MTU_HEADERS_BYTES)
+				count <= port_frame_bytes_max(at))
 		return true;
 	if (is_smp)
 		at->counters.vl15_dropped++;
@@ -324,24 +334,33 @@ static bool frame_may_leave(struct node_port *at, uint32_t count, bool is_smp)
 	return false;
 }
 
-static void count_sent(struct subnet_counters *counters, uint32_t words, bool is_multicast)
+static void count_sent(
+	struct subnet_counters *counters, uint64_t packets, uint64_t words, bool is_multicast)
 {
-	counters->port_xmit_packets++;
+	counters->port_xmit_packets += packets;
 	counters->port_xmit_data += words;
 	if (is_multicast)
-		counters->multicast_xmit_packets++;
+		counters->multicast_xmit_packets += packets;
 	else
-		counters->unicast_xmit_packets++;
+		counters->unicast_xmit_packets += packets;
 }
 
-static void count_received(struct subnet_counters *counters, uint32_t words, bool is_multicast)
+static void count_received(
+	struct subnet_counters *counters, uint64_t packets, uint64_t words, bool is_multicast)
 {
-	counters->port_rcv_packets++;
+	counters->port_rcv_packets += packets;
 	counters->port_rcv_data += words;
 	if (is_multicast)
-		counters->multicast_rcv_packets++;
+		counters->multicast_rcv_packets += packets;
 	else
-		counters->unicast_rcv_packets++;
+		counters->unicast_rcv_packets += packets;
+}
+
+void link_count(struct node_port *at, struct node_port *peer, uint64_t packets, uint64_t words,
+	bool is_multicast)
+{
+	count_sent(&at->counters, packets, words, is_multicast);
+	count_received(&peer->counters, packets, words, is_multicast);
 }
 
 bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_t *bytes,
@@ -353,7 +372,7 @@ bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_
 
 	if (!frame_may_leave(at, count, smp))
 		return false;
-	count_sent(&at->counters, count / 4, is_multicast);
+	count_sent(&at->counters, 1, count / 4, is_multicast);
 	if (subnet->user.trace)
 		subnet->user.trace(subnet->user.context, node, port, bytes, count);
 	peer = peer_of(subnet, at);
@@ -366,7 +385,7 @@ bool link_pass(struct subnet *subnet, uint32_t node, uint32_t port, const uint8_
 		peer->counters.port_rcv_errors++;
 		return false;
 	}
-	count_received(&peer->counters, count / 4, is_multicast);
+	count_received(&peer->counters, 1, count / 4, is_multicast);
 	/* The first packet of data says that the other end is active (IBTA 7.2.7). */
 	if (!smp && peer->info.port_state == IB_PORT_ARMED)
 		port_set_state(subnet, at->peer_node, at->peer_port, IB_PORT_ACTIVE);

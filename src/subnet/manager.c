@@ -115,6 +115,7 @@ static void take_over(struct subnet *subnet)
 	state_set(subnet, IB_SM_MASTER);
 	if (is_new)
 		manager_groups_clear(subnet->manager);
+	subnet->route_changes++;
 	/* After a failure (no memory, no LID left) the ports and tables stay as they were. */
 	if (!manager_sweep(subnet) && is_new)
 		clients_reregister(subnet);

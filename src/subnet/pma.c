@@ -200,6 +200,8 @@ bool pma_answer(struct subnet *subnet, uint32_t node, uint8_t mad[MAD_BYTES])
 	mad_header_decode(&header, mad);
 	if (header.method != MAD_METHOD_GET && header.method != MAD_METHOD_SET)
 		return false;
+	if (subnet->user.count)
+		subnet->user.count(subnet->user.context);
 	header.status = attribute_answer(&subnet->nodes[node], &header, mad + PM_DATA);
 	header.method = MAD_METHOD_GET_RESP;
 	mad_header_encode(&header, mad);

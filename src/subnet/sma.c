@@ -218,6 +218,8 @@ bool sma_answer(struct subnet *subnet, uint32_t node, uint32_t in_port, uint16_t
 		port->m_key_lease_end_ns = UINT64_MAX;
 	if (header.method == MAD_METHOD_SET)
 		status = sma_set(subnet, node, in_port, &header, mad + SMP_DATA);
+	if (header.method == MAD_METHOD_SET)
+		subnet->route_changes++;
 	if (status == MAD_STATUS_OK)
 		status = attribute_get(at, in_port, &header,
 			header.method == MAD_METHOD_SET || port->info.m_key == m_key,

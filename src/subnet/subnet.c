@@ -15,6 +15,7 @@ enum {
 	RESP_TIME = 16,
 	LINK_DOWN_POLLING = 2,
 	ERRORS_THRESHOLD = 8,
+	HOQ_LIFE = 18, /* 4.096 us * 2^18: about a second */
 
 	CAPABILITIES_ALL = IB_CAPABILITY_TRAP | IB_CAPABILITY_SL_MAPPING |
 		IB_CAPABILITY_SYSTEM_IMAGE_GUID | IB_CAPABILITY_EXTENDED_SPEEDS |
@@ -61,6 +62,7 @@ static void port_info_init(const struct subnet_node *node, uint32_t port, struct
 		.vl_arbitration_high_cap = VL_ARBITRATION_CAP,
 		.vl_arbitration_low_cap = VL_ARBITRATION_CAP,
 		.guid_cap = is_end_port ? SUBNET_GUIDS_MAX : 0,
+		.hoq_life = HOQ_LIFE,
 		.subnet_timeout = SUBNET_TIMEOUT,
 		.resp_time = RESP_TIME,
 		.local_phy_errors = ERRORS_THRESHOLD,

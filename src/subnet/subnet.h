@@ -37,6 +37,7 @@ enum {
 	SUBNET_FRAME_BYTES_MAX = 4352,
 	SUBNET_PKEYS_MAX = 128, /* of one port */
 	SUBNET_GUIDS_MAX = 8, /* of one port */
+	SUBNET_HOPS_MAX = 64, /* of one frame: older frames have exceeded their lifetime */
 };
 
 /* What has happened to a port of a CA. */
@@ -66,6 +67,11 @@ struct subnet_user {
 	 */
 	void (*trace)(void *context, uint32_t node, uint32_t port, const uint8_t *frame,
 		uint32_t frame_bytes);
+	/*
+	 * Counters are about to be read or set by a management packet: count what has passed by
+	 * subnet_route_count(). May be NULL.
+	 */
+	void (*count)(void *context);
 	void *context;
 };
 
@@ -164,6 +170,52 @@ uint8_t subnet_switch_route(const struct subnet *subnet, uint32_t node, uint16_t
 /* The output ports of a multicast LID at a switch, a bit for each port. */
 void subnet_switch_group(
 	const struct subnet *subnet, uint32_t node, uint16_t mlid, uint64_t ret_ports[4]);
+
+/* --- routes --- */
+
+/* Where a frame to a unicast LID ends. */
+enum subnet_route_end {
+#define SUBNET_ROUTE_END(name, sentence) SUBNET_ROUTE_##name,
+#include "subnet/route_end.def"
+#undef SUBNET_ROUTE_END
+};
+
+/* A sentence without a full stop. */
+const char *subnet_route_end_text(enum subnet_route_end end);
+
+struct subnet_route {
+	enum subnet_route_end end;
+	uint32_t node; /* where it ends, */
+	uint32_t port; /* by which port it arrived there; 0 at the first node */
+	uint32_t hop_count;
+	struct subnet_hop {
+		uint32_t node;
+		uint8_t port; /* which sends */
+		uint8_t vl;
+	} hops[SUBNET_HOPS_MAX];
+	uint32_t frame_bytes_max; /* that all hops let pass */
+	uint64_t lifetime_ns; /* at the head of the last port's queue; UINT64_MAX: without end */
+};
+
+/*
+ * Look up the way of a frame from a CA's port, as subnet_send() would take it now. Returns whether
+ * the frame arrives, always, at a CA's port (SUBNET_ROUTE_ARRIVES).
+ */
+bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port, uint16_t dlid,
+	uint8_t sl, uint16_t pkey, struct subnet_route *ret_route);
+
+/* Changes when subnet_route_find() might have another result. */
+uint64_t subnet_route_changes(const struct subnet *subnet);
+
+/*
+ * Frames that the caller itself has carried from end to end: count them at each port of the route.
+ *
+ * `words`       All frames together, in units of four bytes.
+ * `discards`    More frames, which the last port dropped because their lifetime had ended.
+ * `wait_ticks`  How long frames waited for credits at the last port (port_xmit_wait).
+ */
+void subnet_route_count(struct subnet *subnet, const struct subnet_route *route, uint64_t packets,
+	uint64_t words, uint64_t discards, uint64_t wait_ticks);
 
 /* --- to change it --- */
 

@@ -7,7 +7,7 @@
  *
  *	subnet.c	making it, and looking at it
  *	link.c		cables, the states of ports, what a port sends and receives
- *	forward.c	frames between nodes, other than SMPs
+ *	forward.c	frames between nodes, other than SMPs; route.c: the way of one, looked up
  *	smi.c		SMPs between nodes
  *	sma.c		the agent of subnet management: Get; sma_set.c: Set
  *	pma.c		the agent of performance management
@@ -38,7 +38,7 @@ enum {
 	VL_ARBITRATION_CAP = 64, /* entries of each table */
 	NO_PORT = 255, /* in a forwarding table */
 	LINK_CROSSINGS_MAX = 4096, /* of all copies of one frame */
-	HOPS_MAX = 64, /* of one copy: older frames have exceeded their lifetime */
+	HOPS_MAX = SUBNET_HOPS_MAX, /* of one copy */
 	TRAPS_MAX = 16, /* of a node, without TrapRepress */
 	TRAP_SENDS_MAX = 8,
 };
@@ -109,6 +109,7 @@ struct subnet {
 	struct subnet_node *nodes;
 	uint32_t node_count;
 	uint64_t now_ns;
+	uint64_t route_changes; /* of all that a route depends on */
 	uint64_t traps_at_ns; /* the first of all nodes' */
 	uint64_t random; /* the state of error rates */
 	struct subnet_manager *manager;
@@ -136,6 +137,23 @@ static inline struct node_port *node_end_port(struct subnet_node *node, uint32_t
 static inline bool port_has_lid(const struct node_port *port, uint16_t lid)
 {
 	return port->info.lid && lid >> port->info.lmc == port->info.lid >> port->info.lmc;
+}
+
+/* The number of virtual lanes in use. */
+static inline uint8_t port_vl_count(const struct ib_port_info *info)
+{
+	return info->operational_vls < 5 ? (uint8_t)(1u << info->operational_vls >> 1) : 15;
+}
+
+/*
+ * The lane of a frame that came in by `in_port` and leaves by `out`; 0 at a CA. Returns false if
+ * the service level has none.
+ */
+static inline bool port_vl_find(
+	const struct node_port *out, uint32_t in_port, uint8_t sl, uint8_t *ret_vl)
+{
+	*ret_vl = out->sl_to_vl[in_port * SL_COUNT + sl];
+	return *ret_vl < port_vl_count(&out->info);
 }
 
 /* --- link.c --- */
@@ -168,6 +186,13 @@ uint32_t node_pkey_count(const struct subnet_node *node);
 void port_count_violation(uint16_t *counter);
 /* What the port supports follows from its cable. */
 void link_support_rate(struct node_port *port);
+/* Count a frame, or many, as sent by a port and as received by its peer. */
+void link_count(struct node_port *at, struct node_port *peer, uint64_t packets, uint64_t words,
+	bool is_multicast);
+/* Does a switch's port refuse the P_Key (IBTA 18.2.4.2)? */
+bool port_pkey_is_refused(const struct node_port *port, bool is_enforced, uint16_t pkey);
+/* The longest frame, LRH to ICRC, that a port sends. */
+uint32_t port_frame_bytes_max(const struct node_port *port);
 
 /* --- forward.c --- */
 
