@@ -11,24 +11,33 @@
  * frames in shared memory, events on a socket of their own. The fabric makes these and passes the
  * descriptors in its answer. The end of the control connection ends them all.
  *
+ * A flow carries the frames of one route past the fabric: the fabric has walked the route, the
+ * sending channel writes into a ring, and the receiving channel reads it. The fabric opens a flow
+ * when a frame has taken the route, and closes it as soon as the route is no longer what it was.
+ * The receiver checks that each frame is one of the flow's route, so a sender cannot use a flow for
+ * what the subnet would not let pass. The fabric adds what the sender has counted to the counters
+ * of the ports on the route.
+ *
  * Neither end trusts the other. The fabric never waits for a client: what a client does not take is
  * dropped and counted.
  */
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/gid.h"
 #include "base/record_ring.h"
 
 enum {
-	ATTACH_VERSION = 1,
+	ATTACH_VERSION = 2,
 	ATTACH_TEXT_BYTES = 192, /* names, paths and sentences, terminated */
 	ATTACH_NAME_BYTES = 64, /* the NodeDescription of a node, terminated */
 	ATTACH_PKEYS_MAX = 128,
 	ATTACH_GUIDS_MAX = 8,
-	ATTACH_DESCRIPTORS_MAX = 3, /* beside one message */
+	ATTACH_DESCRIPTORS_MAX = 4, /* beside one message */
+	ATTACH_CHANNEL_DESCRIPTORS = 4,
 	/*
 	 * A frame: LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC,
 	 * rounded up.
@@ -45,6 +54,8 @@ enum {
 	ATTACH_LEASES = 256,
 	ATTACH_LEASE_QPN_SHIFT = 16,
 	ATTACH_LEASE_COMM_ID_SHIFT = 24,
+	ATTACH_FLOWS_MAX = 64, /* of a channel, in each direction */
+	ATTACH_FLOW_RING_BYTES = 1 << 20,
 };
 
 enum attach_message_type {
@@ -55,7 +66,11 @@ enum attach_message_type {
 	ATTACH_AGENT_ADD,
 	ATTACH_AGENT_REMOVE,
 	ATTACH_ISSM_PATH, /* a file: while a process has it open, the port has IsSM */
-	ATTACH_FRAMES_OPEN, /* answer: the memfd of a struct attach_frames, two eventfds */
+	/*
+	 * Answer: the memfd of a struct attach_frames, a socket that is readable when the client
+	 * is woken, the eventfd that wakes the fabric, the socket that wakes the client.
+	 */
+	ATTACH_FRAMES_OPEN,
 	ATTACH_FRAMES_CLOSE,
 	ATTACH_MULTICAST_JOIN, /* frames to a multicast LID reach the lease's channel */
 	ATTACH_MULTICAST_LEAVE,
@@ -63,6 +78,7 @@ enum attach_message_type {
 	ATTACH_SERVICE_RELEASE,
 	ATTACH_EVENTS_OPEN, /* answer: a socket of struct attach_event */
 	ATTACH_CONSOLE, /* a console's command; answer: a memfd with its output */
+	ATTACH_FLOW_READY, /* the client reads an incoming flow from now on */
 };
 
 struct attach_node {
@@ -102,6 +118,21 @@ struct attach_port {
 	uint16_t guid_count;
 	uint16_t pkeys[ATTACH_PKEYS_MAX];
 	uint64_t guids[ATTACH_GUIDS_MAX];
+};
+
+/* A flow, as one of its two channels sees it. */
+struct attach_flow {
+	uint32_t lease; /* of the channel */
+	uint32_t slot; /* of the channel's incoming or outgoing flows */
+	uint32_t serial; /* of the flow, not 0 */
+	uint32_t port; /* of the channel's node: which sends, or receives */
+	uint32_t peer_lease; /* outgoing: the top byte of the QPNs that the flow leads to */
+	uint32_t frame_bytes_max;
+	uint16_t dlid;
+	uint16_t pkey;
+	uint8_t sl;
+	uint8_t vl; /* that the last switch gives the frames */
+	uint64_t lifetime_ns; /* outgoing: how long a full ring blocks the sender */
 };
 
 /* Which requests an agent takes; all 0: it only sends. */
@@ -146,6 +177,7 @@ struct attach_message {
 			uint64_t service_id; /* SERVICE_* */
 			uint64_t service_mask; /* SERVICE_*: the bits that have to be equal */
 		} frames;
+		struct attach_flow flow; /* FLOW_READY: lease, slot and serial */
 	};
 };
 
@@ -172,19 +204,63 @@ struct attach_mad {
 	struct gid gid; /* the remote one */
 };
 
+/* What a channel and the fabric share of an outgoing flow. */
+struct attach_flow_out {
+	/* The flow's serial while it is open. The fabric alone writes it. */
+	alignas(64) _Atomic uint32_t serial;
+	/*
+	 * The client alone writes the rest. `released` is the serial of the last flow that the
+	 * client has given up.
+	 */
+	alignas(64) _Atomic uint32_t released;
+	_Atomic uint64_t packets; /* all four: of all flows that this slot has had */
+	_Atomic uint64_t words; /* sent, in units of four bytes */
+	_Atomic uint64_t discards; /* the frame's lifetime has ended before the ring had room */
+	_Atomic uint64_t wait_us; /* the ring had no room */
+};
+
+/* What a channel and the fabric share of an incoming flow. The fabric alone writes it. */
+struct attach_flow_in {
+	/* The serial of the flow; another one: the flow of before ends at once. */
+	_Atomic uint32_t serial;
+	/* The flow ends where its ring has this many bytes taken out; UINT64_MAX: it goes on. */
+	_Atomic uint64_t limit;
+};
+
 /*
  * Frames between a client and the fabric. A record is the number of the port, as a uint32_t, and a
  * frame from its LRH to its ICRC, which its sender fills in. There is no VCRC.
  *
  * A reader that is about to sleep sets its `is_waiting`, looks at the ring once more, and then
- * polls its eventfd. A writer that finds `is_waiting` set clears it and writes to the eventfd.
+ * polls its descriptor. A writer that finds `is_waiting` set clears it, and writes to the fabric's
+ * eventfd or to the client's socket. Other channels have that socket, too. So a writer uses
+ * flags that no other process can change: MSG_DONTWAIT and MSG_NOSIGNAL.
  */
 struct attach_frames {
 	alignas(64) _Atomic uint32_t is_fabric_waiting;
 	alignas(64) _Atomic uint32_t is_client_waiting;
+	/* What of to_fabric.written the fabric has passed on, if only to its receiver's ring. */
+	alignas(64) _Atomic uint64_t forwarded;
+	struct attach_flow_out out[ATTACH_FLOWS_MAX];
+	alignas(64) struct attach_flow_in in[ATTACH_FLOWS_MAX];
 	struct record_ring to_fabric;
 	struct record_ring to_client;
 };
+
+/*
+ * The memory of a flow, of which attach_flow_memory() bytes exist. A record is a frame, LRH to
+ * ICRC. The sender and the receiver map it.
+ */
+struct attach_flow_ring {
+	alignas(64) _Atomic uint32_t is_receiver_waiting;
+	struct record_ring ring; /* of ATTACH_FLOW_RING_BYTES */
+};
+
+static inline size_t attach_flow_memory(void)
+{
+	return offsetof(struct attach_flow_ring, ring) +
+		record_ring_memory(ATTACH_FLOW_RING_BYTES);
+}
 
 /* What has changed at a port. The client then asks for ATTACH_PORT. */
 enum attach_event_type {
@@ -195,11 +271,15 @@ enum attach_event_type {
 	ATTACH_EVENT_SM_CHANGE,
 	ATTACH_EVENT_CLIENT_REREGISTER,
 	ATTACH_EVENT_GID_CHANGE,
+	/* The memfd of a flow comes along; with an outgoing one, what wakes its receiver. */
+	ATTACH_EVENT_FLOW_IN,
+	ATTACH_EVENT_FLOW_OUT,
 };
 
 struct attach_event {
 	uint32_t type;
 	uint32_t port;
+	struct attach_flow flow; /* FLOW_* */
 };
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -73,30 +74,37 @@ static int memory_create(struct attach_frames **ret_shared)
 	return fd;
 }
 
-static int channel_init(struct channel *channel, struct fabric_server *server, int ret_fds[3])
+static int channel_init(struct channel *channel, struct fabric_server *server,
+	int ret_fds[ATTACH_CHANNEL_DESCRIPTORS])
 {
-	int flags = EFD_CLOEXEC | EFD_NONBLOCK;
 	int rc = memory_create(&channel->shared);
 
 	if (rc < 0)
 		return rc;
 	ret_fds[0] = rc;
-	channel->watch = (struct watch){.kind = WATCH_CHANNEL, .fd = eventfd(0, flags)};
-	channel->wake_client = eventfd(0, flags);
-	ret_fds[1] = channel->watch.fd;
-	ret_fds[2] = channel->wake_client;
-	rc = ret_fds[1] < 0 || ret_fds[2] < 0 ? -EMFILE
-					      : server_watch(server, &channel->watch, WATCHED);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret_fds + 1) < 0) {
+		rc = -errno;
+		goto fail_unmap;
+	}
+	ret_fds[3] = ret_fds[2];
+	ret_fds[2] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	channel->wake_client = ret_fds[3];
+	channel->watch = (struct watch){.kind = WATCH_CHANNEL, .fd = ret_fds[2]};
+	rc = ret_fds[2] < 0 ? -errno : server_watch(server, &channel->watch, WATCHED);
 	if (rc == 0)
 		return 0;
-	for (unsigned i = 0; i < 3; i++)
-		if (ret_fds[i] >= 0)
-			close(ret_fds[i]);
+	if (ret_fds[2] >= 0)
+		close(ret_fds[2]);
+	close(ret_fds[3]);
+	close(ret_fds[1]);
+fail_unmap:
+	close(ret_fds[0]);
 	munmap(channel->shared, sizeof(*channel->shared));
 	return rc;
 }
 
-int channel_create(struct client *client, uint32_t *ret_lease, int ret_fds[3])
+int channel_create(
+	struct client *client, uint32_t *ret_lease, int ret_fds[ATTACH_CHANNEL_DESCRIPTORS])
 {
 	struct fabric_server *server = client->server;
 	struct server_node *node = &server->nodes[client->node];
@@ -143,6 +151,7 @@ void channel_end(struct channel *channel)
 	struct server_node *node = &server->nodes[channel->node];
 
 	channel->is_ended = true;
+	flows_end(channel);
 	node->leases[channel->lease] = NULL;
 	claims_drop(node, channel);
 	list_for_each_safe(join, &channel->joins, struct channel_join, link) {
@@ -308,20 +317,36 @@ static bool frame_take(struct fabric_server *server, struct channel *channel)
 		return bytes > 0;
 	}
 	memcpy(&port, record, sizeof(port));
-	if (server_port_find(server, channel->node, port))
-		subnet_send(server->subnet, channel->node, port, record + sizeof(port),
-			(uint32_t)bytes - (uint32_t)sizeof(port), server->now_ns);
-	else
+	if (!server_port_find(server, channel->node, port)) {
 		server->counters.frames_malformed++;
+		return true;
+	}
+	server->sender = channel;
+	server->sender_port = port;
+	subnet_send(server->subnet, channel->node, port, record + sizeof(port),
+		(uint32_t)bytes - (uint32_t)sizeof(port), server->now_ns);
+	server->sender = NULL;
 	return true;
+}
+
+/* Take up to `limit` frames. Returns their number. */
+static uint32_t frames_take(struct fabric_server *server, struct channel *channel, uint32_t limit)
+{
+	uint32_t count = 0;
+
+	while (count < limit && frame_take(server, channel))
+		count++;
+	if (count)
+		atomic_store_explicit(&channel->shared->forwarded,
+			atomic_load_explicit(
+				&channel->shared->to_fabric.read, memory_order_relaxed),
+			memory_order_release);
+	return count;
 }
 
 void channel_drain(struct channel *channel)
 {
-	struct fabric_server *server = channel->client->server;
-
-	for (unsigned i = 0; i < LAST_FRAMES_MAX && frame_take(server, channel); i++)
-		;
+	frames_take(channel->client->server, channel, LAST_FRAMES_MAX);
 }
 
 uint32_t channels_run(struct fabric_server *server)
@@ -329,9 +354,16 @@ uint32_t channels_run(struct fabric_server *server)
 	uint32_t count = 0;
 
 	list_for_each(channel, &server->channels, struct channel, server_link)
-		for (unsigned i = 0; i < FRAMES_PER_TURN && frame_take(server, channel); i++)
-			count++;
+		count += frames_take(server, channel, FRAMES_PER_TURN);
 	return count;
+}
+
+/* A socket that is full is readable, too. */
+static void channel_wake(const struct channel *channel)
+{
+	const uint8_t byte = 0;
+
+	send(channel->wake_client, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void channels_wake(struct fabric_server *server)
@@ -345,7 +377,7 @@ void channels_wake(struct fabric_server *server)
 		channel->is_touched = false;
 		if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
 			atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
-			eventfd_write(channel->wake_client, 1);
+			channel_wake(channel);
 	}
 }
 
@@ -354,13 +386,9 @@ bool channels_wait_begin(struct fabric_server *server)
 	list_for_each(channel, &server->channels, struct channel, server_link)
 		atomic_store_explicit(&channel->shared->is_fabric_waiting, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	list_for_each(channel, &server->channels, struct channel, server_link) {
-		const struct record_ring *ring = &channel->shared->to_fabric;
-
-		if (atomic_load_explicit(&ring->written, memory_order_acquire) !=
-			atomic_load_explicit(&ring->read, memory_order_relaxed))
+	list_for_each(channel, &server->channels, struct channel, server_link)
+		if (!record_ring_is_empty(&channel->shared->to_fabric))
 			return false;
-	}
 	return true;
 }
 

@@ -119,8 +119,8 @@ static int request_frames_open(
 
 	if (rc)
 		return rc;
-	fds->count = 3;
-	fds->to_close = 1;
+	fds->count = ATTACH_CHANNEL_DESCRIPTORS;
+	fds->to_close = 2;
 	return 0;
 }
 
@@ -158,6 +158,15 @@ static int request_of_channel(
 						      : channel_leave(channel, port, mlid);
 }
 
+static int request_flow_ready(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct channel *channel = channel_find(client, message->flow.lease);
+
+	(void)fds;
+	return channel ? flow_ready(channel, message->flow.slot, message->flow.serial) : -EINVAL;
+}
+
 static int request_events_open(
 	struct client *client, struct attach_message *message, struct answer_fds *fds)
 {
@@ -184,7 +193,9 @@ static int request_console(
 	if (!client->is_console)
 		return -EPERM;
 	memcpy(command, message->text, sizeof(command));
+	flows_count(client->server);
 	fd = console_run(client->server, command, message->text);
+	flows_refresh(client->server);
 	if (fd < 0)
 		return fd;
 	*fds = (struct answer_fds){.fds = {fd}, .count = 1, .to_close = 1};
@@ -206,6 +217,7 @@ static request_fn *const requests[] = {
 	[ATTACH_SERVICE_RELEASE] = request_of_channel,
 	[ATTACH_EVENTS_OPEN] = request_events_open,
 	[ATTACH_CONSOLE] = request_console,
+	[ATTACH_FLOW_READY] = request_flow_ready,
 };
 
 /* --- the connection --- */

@@ -92,6 +92,14 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 		server->counters.mads_dropped++;
 }
 
+static void deliver_data(struct fabric_server *server, struct channel *to, uint32_t port,
+	const struct ib_frame *decoded, const uint8_t *frame, uint32_t frame_bytes)
+{
+	channel_put(to, port, frame, frame_bytes);
+	if (server->sender && !lid_is_multicast(decoded->lrh.dlid))
+		flow_consider(server->sender, server->sender_port, to, decoded);
+}
+
 void server_deliver(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
@@ -110,7 +118,8 @@ void server_deliver(
 	else if (qpn <= GSI_QPN)
 		deliver_mad(server, node, port, &decoded, frame, frame_bytes);
 	else if (leases && leases[qpn >> ATTACH_LEASE_QPN_SHIFT])
-		channel_put(leases[qpn >> ATTACH_LEASE_QPN_SHIFT], port, frame, frame_bytes);
+		deliver_data(server, leases[qpn >> ATTACH_LEASE_QPN_SHIFT], port, &decoded, frame,
+			frame_bytes);
 	else
 		server->counters.frames_unknown++;
 }

@@ -26,6 +26,7 @@
 #include "fabricd/attach_protocol.h"
 
 struct fabric_client;
+struct fabric_flow;
 struct fabric_frames;
 
 /*
@@ -55,10 +56,27 @@ int fabric_client_port(struct fabric_client *client, uint32_t port, struct attac
 	URNIC_EXPORT_AS(fabric_client_port);
 
 /*
- * Open a socket of events. Each message is one struct attach_event. The socket is nonblocking and
- * readable when an event waits; the caller closes it. Returns the socket or -errno.
+ * Open a socket of events, for fabric_client_event(). The socket is nonblocking and readable when
+ * an event waits; the caller closes it. Returns the socket or -errno.
  */
 int fabric_client_events(struct fabric_client *client) URNIC_EXPORT_AS(fabric_client_events);
+
+/*
+ * Receive the oldest event, without waiting.
+ *
+ * `ret_flow`  With ATTACH_EVENT_FLOW_*: the flow, which the caller adds to its channel
+ *             (fabric_frames_add()) or closes. NULL: none, or it could not be mapped.
+ *
+ * Returns 0; -EAGAIN: there is none; -ECONNRESET: the fabric's process has ended; or another
+ * -errno.
+ */
+int fabric_client_event(int socket, struct attach_event *ret_event, struct fabric_flow **ret_flow)
+	URNIC_EXPORT_AS(fabric_client_event);
+uint32_t fabric_flow_lease(const struct fabric_flow *flow) URNIC_EXPORT_AS(fabric_flow_lease);
+void fabric_flow_close(struct fabric_flow *flow) URNIC_EXPORT_AS(fabric_flow_close);
+/* The channel reads an incoming flow from now on: its sender may use it. Returns 0 or -errno. */
+int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *flow)
+	URNIC_EXPORT_AS(fabric_flow_ready);
 
 /* --- frames --- */
 
@@ -90,11 +108,14 @@ uint32_t fabric_frames_lease(const struct fabric_frames *frames)
 bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	const struct record_piece *pieces, uint32_t count) URNIC_EXPORT_AS(fabric_frames_send);
 
-/* Has the ring room for frames of `bytes` bytes together, headers of records included? */
-bool fabric_frames_has_room(const struct fabric_frames *frames, uint32_t bytes)
+/*
+ * May the channel send frames of `bytes` bytes together, headers of records included? No, while the
+ * fabric or a receiver is behind.
+ */
+bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 	URNIC_EXPORT_AS(fabric_frames_has_room);
 
-/* Wake the fabric if it sleeps. Call once after one or more fabric_frames_send(). */
+/* Wake the fabric and receivers that sleep. Call once after one or more fabric_frames_send(). */
 void fabric_frames_flush(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_flush);
 
 /*
@@ -116,8 +137,18 @@ bool fabric_frames_wait_begin(struct fabric_frames *frames)
 	URNIC_EXPORT_AS(fabric_frames_wait_begin);
 void fabric_frames_wait_end(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_wait_end);
 
-/* An eventfd that becomes readable after fabric_frames_wait_begin(). The channel owns it. */
+/* A descriptor that becomes readable after fabric_frames_wait_begin(). The channel owns it. */
 int fabric_frames_fd(const struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_fd);
+
+/* Make it readable. */
+void fabric_frames_kick(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_kick);
+
+/*
+ * Add a flow of fabric_client_event() to its channel, which owns it from now on. No other thread
+ * sends or receives meanwhile.
+ */
+void fabric_frames_add(struct fabric_frames *frames, struct fabric_flow *flow)
+	URNIC_EXPORT_AS(fabric_frames_add);
 
 /*
  * Receive the frames to a multicast LID that arrive at a port, or stop. The caller joins the group

@@ -7,11 +7,24 @@
 #include <pthread.h>
 
 #include "fabricd/fabric_client.h"
+#include "fabricd/fabric_flows.h"
 
 struct fabric_client {
 	int socket;
 	pthread_mutex_t lock; /* one question at a time */
 	struct attach_node node;
+};
+
+/* A channel of frames. */
+struct fabric_frames {
+	struct fabric_client *client;
+	struct attach_frames *shared;
+	uint32_t lease;
+	int wake_fabric; /* an eventfd */
+	int wait_fd; /* readable when the channel is woken */
+	int wake_self; /* makes it readable */
+	struct flow_list out;
+	struct flow_list in;
 };
 
 /*
@@ -20,5 +33,11 @@ struct fabric_client {
  */
 int fabric_client_ask(struct fabric_client *client, struct attach_message *message,
 	int *ret_descriptors, uint32_t count);
+
+/*
+ * Map a memfd of the fabric, which has to have this size and may not shrink. Returns 0, -EPROTO, or
+ * another -errno.
+ */
+int fabric_memory_map(int fd, size_t bytes, void **ret_memory);
 
 #endif

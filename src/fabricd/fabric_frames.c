@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -12,30 +13,12 @@
 
 enum { PIECES_MAX = 8 };
 
-struct fabric_frames {
-	struct fabric_client *client;
-	struct attach_frames *shared;
-	uint32_t lease;
-	int wake_fabric; /* eventfds */
-	int wake_client;
-};
-
-static int frames_map(struct fabric_frames *frames, int memory)
-{
-	void *shared =
-		mmap(NULL, sizeof(*frames->shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-
-	if (shared == MAP_FAILED)
-		return -errno;
-	frames->shared = shared;
-	return 0;
-}
-
 int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_frames)
 {
 	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
 	struct fabric_frames *frames = calloc(1, sizeof(*frames));
-	int fds[3];
+	int fds[ATTACH_CHANNEL_DESCRIPTORS];
+	void *memory;
 	int rc = frames ? fabric_client_ask(client, &message, fds, ARRAY_COUNT(fds)) : -ENOMEM;
 
 	if (rc) {
@@ -44,25 +27,31 @@ int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_
 	}
 	*frames = (struct fabric_frames){.client = client,
 		.lease = message.frames.lease,
-		.wake_fabric = fds[1],
-		.wake_client = fds[2]};
-	rc = frames_map(frames, fds[0]);
+		.wait_fd = fds[1],
+		.wake_fabric = fds[2],
+		.wake_self = fds[3]};
+	rc = fabric_memory_map(fds[0], sizeof(*frames->shared), &memory);
 	close(fds[0]);
-	if (rc)
+	if (rc) {
 		fabric_frames_close(frames);
-	else
-		*ret_frames = frames;
-	return rc;
+		return rc;
+	}
+	frames->shared = memory;
+	*ret_frames = frames;
+	return 0;
 }
 
 void fabric_frames_forget(struct fabric_frames *frames)
 {
 	if (!frames)
 		return;
+	flow_list_clear(&frames->out);
+	flow_list_clear(&frames->in);
 	if (frames->shared)
 		munmap(frames->shared, sizeof(*frames->shared));
 	close(frames->wake_fabric);
-	close(frames->wake_client);
+	close(frames->wait_fd);
+	close(frames->wake_self);
 	free(frames);
 }
 
@@ -86,16 +75,21 @@ bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	const struct record_piece *pieces, uint32_t count)
 {
 	struct record_piece all[1 + PIECES_MAX] = {{&port, sizeof(port)}};
+	enum flow_result result;
 
 	if (count > PIECES_MAX)
 		return false;
+	result = flow_list_send(&frames->out, frames->shared, port, pieces, count);
+	if (result != FLOW_NONE)
+		return result == FLOW_SENT;
 	memcpy(all + 1, pieces, count * sizeof(*pieces));
 	return record_ring_put(&frames->shared->to_fabric, all, count + 1);
 }
 
-bool fabric_frames_has_room(const struct fabric_frames *frames, uint32_t bytes)
+bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 {
-	return record_ring_room(&frames->shared->to_fabric) >= bytes;
+	return record_ring_room(&frames->shared->to_fabric) >= bytes &&
+		flow_list_has_room(&frames->out, frames->shared, bytes);
 }
 
 void fabric_frames_flush(struct fabric_frames *frames)
@@ -107,12 +101,31 @@ void fabric_frames_flush(struct fabric_frames *frames)
 	if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
 		atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
 		eventfd_write(frames->wake_fabric, 1);
+	flow_list_flush(&frames->out);
+}
+
+void fabric_frames_add(struct fabric_frames *frames, struct fabric_flow *flow)
+{
+	flow_list_add(flow->is_outgoing ? &frames->out : &frames->in, flow);
+	/* A receiver that sleeps has not asked the new flow to wake it. */
+	fabric_frames_kick(frames);
+}
+
+void fabric_frames_kick(struct fabric_frames *frames)
+{
+	const uint8_t byte = 0;
+
+	send(frames->wake_self, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *ret_port)
 {
+	/* Look at the flows first: what the fabric has passed on before is older. */
+	const bool has_frame = flow_list_has_frame(&frames->in, frames->shared);
 	int bytes = record_ring_take(&frames->shared->to_client, to);
 
+	if (bytes == 0 && has_frame)
+		return flow_list_receive(&frames->in, to, ret_port);
 	if (bytes <= 0)
 		return bytes;
 	if (bytes < (int)sizeof(*ret_port)) {
@@ -127,28 +140,30 @@ int fabric_frames_receive(struct fabric_frames *frames, uint8_t *to, uint32_t *r
 
 bool fabric_frames_wait_begin(struct fabric_frames *frames)
 {
-	struct record_ring *ring = &frames->shared->to_client;
-
 	atomic_store_explicit(&frames->shared->is_client_waiting, 1, memory_order_relaxed);
+	flow_list_wait(&frames->in, true);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&ring->written, memory_order_acquire) ==
-		atomic_load_explicit(&ring->read, memory_order_relaxed))
+	if (record_ring_is_empty(&frames->shared->to_client) &&
+		!flow_list_has_frame(&frames->in, frames->shared))
 		return true;
 	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
+	flow_list_wait(&frames->in, false);
 	return false;
 }
 
 void fabric_frames_wait_end(struct fabric_frames *frames)
 {
-	eventfd_t count;
+	uint8_t bytes[64];
 
 	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
-	eventfd_read(frames->wake_client, &count);
+	flow_list_wait(&frames->in, false);
+	while (recv(frames->wait_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == sizeof(bytes))
+		;
 }
 
 int fabric_frames_fd(const struct fabric_frames *frames)
 {
-	return frames->wake_client;
+	return frames->wait_fd;
 }
 
 static int ask_of_group(struct fabric_frames *frames, enum attach_message_type type, uint32_t port,

@@ -45,6 +45,8 @@ void server_unwatch(struct fabric_server *server, struct watch *watch)
 
 void server_arrivals_run(struct fabric_server *server)
 {
+	/* Before anyone hears that the subnet has changed, no flow is left of before. */
+	flows_refresh(server);
 	while (!list_is_empty(&server->arrivals)) {
 		struct arrival *arrival = list_first(&server->arrivals, struct arrival, link);
 		struct server_port *port = server_port_find(server, arrival->node, arrival->port);
@@ -77,12 +79,16 @@ static void timers_run(struct fabric_server *server)
 	server_arrivals_run(server);
 	mad_layer_advance(server->mads, server->now_ns);
 	server_arrivals_run(server);
+	if (server->flows_at_ns <= server->now_ns)
+		flows_advance(server);
 }
 
 static uint64_t next_deadline_ns(const struct fabric_server *server)
 {
 	uint64_t deadline_ns = min_u64(
 		subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
+
+	deadline_ns = min_u64(deadline_ns, server->flows_at_ns);
 
 	return server->listener_rests_until_ns
 		? min_u64(deadline_ns, server->listener_rests_until_ns)
@@ -237,7 +243,9 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 	static const struct mad_calls calls = {
 		.transmit = server_transmit, .deliver = opening_deliver};
 	const struct subnet_user user = {
-		.deliver = server_deliver, .event = server_event, .context = server};
+		.deliver = server_deliver, .event = server_event,
+		.count = flows_count,
+		.context = server};
 	int rc;
 
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -275,6 +283,8 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 	list_init(&server->arrivals);
 	list_init(&server->clients);
 	list_init(&server->channels);
+	list_init(&server->flows);
+	server->flows_at_ns = UINT64_MAX;
 	list_init(&server->ended_clients);
 	list_init(&server->ended_openings);
 	list_init(&server->ended_channels);

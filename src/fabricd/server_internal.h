@@ -21,6 +21,7 @@
 #include "fabricd/fabric_server.h"
 #include "mad/mad_layer.h"
 #include "subnet/subnet.h"
+#include "wire/infiniband/mad_frame.h"
 
 enum {
 	SERVER_CLIENTS_MAX = 4096,
@@ -109,6 +110,13 @@ struct fabric_server {
 	uint32_t client_count;
 	uint32_t client_serial;
 	struct list channels;
+	struct list flows;
+	uint32_t flow_serial;
+	uint64_t flows_changes; /* subnet_route_changes() when the routes of all flows were right */
+	uint64_t flows_at_ns; /* when to call flows_advance(); UINT64_MAX: never */
+	/* The channel and port of the frame that is being sent; NULL: no channel's. */
+	struct channel *sender;
+	uint32_t sender_port;
 	/* Objects that have ended in this turn, and may still have an event in it. */
 	struct list ended_clients;
 	struct list ended_openings;
@@ -164,10 +172,13 @@ struct channel {
 	uint32_t lease;
 	bool is_ended;
 	bool is_touched; /* the server has put frames into it in this turn */
-	int wake_client;
+	int wake_client; /* a socket; its other end is the client's alone */
 	struct attach_frames *shared;
 	struct list joins;
 	uint32_t join_count;
+	struct flow *flows_out[ATTACH_FLOWS_MAX]; /* NULL: none */
+	struct flow *flows_in[ATTACH_FLOWS_MAX];
+	uint64_t flows_rest_until_ns;
 };
 
 /* --- server.c --- */
@@ -223,8 +234,12 @@ void opening_deliver(void *context, const struct mad_address *peer, int status,
 
 /* --- channels.c --- */
 
-/* Open a channel. ret_fds: the memfd, and the eventfds of server and client. */
-int channel_create(struct client *client, uint32_t *ret_lease, int ret_fds[3]);
+/*
+ * Open a channel. ret_fds: the memfd, the client's end of the sockets that wake it, the eventfd
+ * that wakes the server, the end that wakes the client. The caller closes the first two.
+ */
+int channel_create(
+	struct client *client, uint32_t *ret_lease, int ret_fds[ATTACH_CHANNEL_DESCRIPTORS]);
 void channel_end(struct channel *channel);
 
 /*
@@ -251,6 +266,22 @@ void channels_wake(struct fabric_server *server);
 /* Ask clients to wake the server, before it sleeps. Returns false when a frame waits. */
 bool channels_wait_begin(struct fabric_server *server);
 void channels_wait_end(struct fabric_server *server);
+
+/* --- flows.c --- */
+
+/* A frame of `from`, which left its node by `port`, has arrived at `to`: open a flow? */
+void flow_consider(struct channel *from, uint32_t port, struct channel *to,
+	const struct ib_frame *frame);
+/* The receiver of an incoming flow reads it now. Returns 0. */
+int flow_ready(struct channel *to, uint32_t slot, uint32_t serial);
+/* Close the flows whose route has changed. Call it after what may have changed the subnet. */
+void flows_refresh(struct fabric_server *server);
+/* Go on with the flows that are being closed. */
+void flows_advance(struct fabric_server *server);
+/* Add what has passed by flows to the counters of the ports; a struct subnet_user function. */
+void flows_count(void *context);
+/* The channel ends. */
+void flows_end(struct channel *channel);
 
 /* --- delivery.c --- */
 

@@ -136,19 +136,53 @@ static void worker_end(struct worker *worker)
 	NIC_PARTS_CALL(lane_lost, worker);
 }
 
+/* Give a flow to the lane of its channel. Returns false if there is none, and closes the flow. */
+static bool flow_add(struct fabric_flow *flow)
+{
+	const uint32_t lease = fabric_flow_lease(flow);
+	struct worker *worker;
+	bool is_added = false;
+
+	nic_enter();
+	for (uint32_t i = 0; !is_added && (worker = nic_worker_next(&i));) {
+		struct fabric_frames *frames = wires[worker->lane.index].frames;
+
+		if (!frames || fabric_frames_lease(frames) != lease)
+			continue;
+		worker_lock(worker);
+		fabric_frames_add(frames, flow);
+		worker_unlock(worker);
+		is_added = true;
+	}
+	nic_leave();
+	if (!is_added)
+		fabric_flow_close(flow);
+	return is_added;
+}
+
+static void event_take(const struct attach_event *event, struct fabric_flow *flow)
+{
+	const bool is_flow =
+		event->type == ATTACH_EVENT_FLOW_IN || event->type == ATTACH_EVENT_FLOW_OUT;
+
+	if (flow && flow_add(flow) && event->type == ATTACH_EVENT_FLOW_IN)
+		fabric_flow_ready(client, &event->flow);
+	if (is_flow)
+		return;
+	port_follow(event->port);
+	watcher(event->port, event->type);
+}
+
 /* Take the events that wait. Returns false when the subnet's process has ended. */
 static bool events_take(void)
 {
 	struct attach_event event;
-	ssize_t bytes;
+	struct fabric_flow *flow;
+	int error;
 
-	while ((bytes = recv(event_socket, &event, sizeof(event), MSG_DONTWAIT)) > 0) {
-		if (bytes != sizeof(event))
-			continue;
-		port_follow(event.port);
-		watcher(event.port, event.type);
-	}
-	return bytes < 0 && (errno == EAGAIN || errno == EINTR);
+	while ((error = fabric_client_event(event_socket, &event, &flow)) == 0)
+		event_take(&event, flow);
+	return error == -EAGAIN || error == -EINTR || error == -EPROTO;
 }
 
 static void *events_main(void *argument)
@@ -231,6 +265,11 @@ static void wire_wait_end(void *context)
 	fabric_frames_wait_end(context);
 }
 
+static void wire_kick(void *context)
+{
+	fabric_frames_kick(context);
+}
+
 int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 {
 	struct lane_wire *lane = &wires[index];
@@ -251,6 +290,7 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 		.receive = wire_receive,
 		.wait_begin = wire_wait_begin,
 		.wait_end = wire_wait_end,
+		.kick = wire_kick,
 		.fd = fabric_frames_fd(lane->frames),
 	};
 	*ret_slot = (uint8_t)fabric_frames_lease(lane->frames);

@@ -64,7 +64,8 @@ static void fds_keep(struct passed_fds *fds, uint32_t type)
 {
 	int fd;
 
-	if (type == ATTACH_FRAMES_OPEN && fds->count == 3 && client.channel_count < CHANNELS_MAX) {
+	if (type == ATTACH_FRAMES_OPEN && fds->count == ATTACH_CHANNEL_DESCRIPTORS &&
+		client.channel_count < CHANNELS_MAX) {
 		void *shared = mmap(NULL, sizeof(struct attach_frames), PROT_READ | PROT_WRITE,
 			MAP_SHARED, fds->fds[0], 0);
 

@@ -3,122 +3,7 @@
  * A fabric's process, in a thread, and its clients: two hosts at a switch, which the embedded
  * subnet manager sets up.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "fabricd/fabric_client_internal.h"
-#include "fabricd/fabric_server.h"
-#include "wire/cm/cm_message.h"
-#include "wire/infiniband/mad_frame.h"
-#include "wire/packet.h"
-
-enum { WAIT_MS = 120000, PAUSE_US = 1000, PORT_ACTIVE = 4, SERVICE = 0x1234, QKEY = 0x11111111 };
-
-static struct fabric_server *server;
-static pthread_t server_thread;
-static char fabric_name[32];
-
-static void *server_run(void *argument)
-{
-	(void)argument;
-	assert_int_equal(fabric_server_run(server), 0);
-	return NULL;
-}
-
-static int server_begin(void **state)
-{
-	static const char text[] = "Switch 4 \"s\"\n[1] \"host 1\"[1]\n[2] \"b\"[1]\n\n"
-				   "Ca 1 \"host 1\"\n\nCa 1 \"b\"\n";
-	struct fabric_server_settings settings = {.name = fabric_name};
-	struct subnet_topology *topology;
-	char why[TOPOLOGY_WHY_BYTES];
-	uint32_t line;
-
-	(void)state;
-	snprintf(fabric_name, sizeof(fabric_name), "unit-%d", getpid());
-	if (subnet_topology_read(text, sizeof(text) - 1, &topology, &line, why) ||
-		fabric_server_create(&settings, topology, &server, why))
-		return -1;
-	subnet_topology_destroy(topology);
-	return pthread_create(&server_thread, NULL, server_run, NULL);
-}
-
-/* The process's signals are blocked, so the server's descriptor gets the signal. */
-static int server_end(void **state)
-{
-	(void)state;
-	kill(getpid(), SIGTERM);
-	pthread_join(server_thread, NULL);
-	fabric_server_destroy(server);
-	return 0;
-}
-
-static struct fabric_client *client_make(const char *node)
-{
-	char place[ATTACH_TEXT_BYTES], why[ATTACH_TEXT_BYTES];
-	struct fabric_client *client;
-
-	snprintf(place, sizeof(place), "%s:%s", fabric_name, node);
-	assert_int_equal(fabric_client_open(place, &client, why), 0);
-	return client;
-}
-
-/* Wait until a client's port is in that state. */
-static void await_state(struct fabric_client *client, uint8_t wanted, struct attach_port *ret_port)
-{
-	for (unsigned i = 0; i < WAIT_MS; i++) {
-		assert_int_equal(fabric_client_port(client, 1, ret_port), 0);
-		if (ret_port->state == wanted)
-			return;
-		usleep(PAUSE_US);
-	}
-	fail_msg("the port is not in state %u", wanted);
-}
-
-static void await_readable(int fd)
-{
-	struct pollfd polled = {.fd = fd, .events = POLLIN};
-
-	assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
-	assert_true(polled.revents & POLLIN);
-}
-
-/* Two hosts with active ports. */
-static struct {
-	struct fabric_client *clients[2];
-	struct attach_port ports[2];
-} pair_;
-
-static void pair_begin(void)
-{
-	pair_.clients[0] = client_make("host 1");
-	pair_.clients[1] = client_make("b");
-	for (unsigned i = 0; i < 2; i++)
-		await_state(pair_.clients[i], PORT_ACTIVE, &pair_.ports[i]);
-}
-
-static void pair_end(void)
-{
-	fabric_client_close(pair_.clients[0]);
-	fabric_client_close(pair_.clients[1]);
-}
+#include "fabricd_fixture.h"
 
 /* --- clients --- */
 
@@ -212,6 +97,7 @@ static void cut_cable_is_an_event(void **state)
 	char why[ATTACH_TEXT_BYTES], *text;
 	struct attach_event event = {0};
 	struct attach_port port;
+	struct fabric_flow *flow;
 	int events;
 
 	(void)state;
@@ -221,7 +107,8 @@ static void cut_cable_is_an_event(void **state)
 	assert_int_equal(fabric_client_console(console, "unlink b[1]", &text, why), 0);
 	free(text);
 	await_readable(events);
-	assert_int_equal(recv(events, &event, sizeof(event), 0), sizeof(event));
+	assert_int_equal(fabric_client_event(events, &event, &flow), 0);
+	assert_null(flow);
 	assert_int_equal(event.type, ATTACH_EVENT_PORT_ERROR);
 	assert_int_equal(event.port, 1);
 	assert_int_equal(fabric_client_console(console, "relink b[1]", &text, why), 0);
@@ -280,45 +167,6 @@ static void mad_that_needs_more_room_stays(void **state)
 /* --- frames --- */
 
 /* A UD frame from one host to the other; returns its length. */
-static uint32_t frame_make(uint8_t *frame, uint32_t dest_qpn, uint16_t dlid)
-{
-	const struct mad_frame headers = {.dlid = dlid,
-		.slid = pair_.ports[0].lid,
-		.pkey = 0xffff,
-		.dest_qpn = dest_qpn,
-		.source_qpn = 5,
-		.qkey = QKEY,
-		.psn = 9};
-	const uint8_t payload[MAD_BYTES] = "a datagram";
-
-	return mad_frame_encode(&headers, payload, frame);
-}
-
-static void frame_await(struct fabric_frames *frames, const uint8_t *wanted, uint32_t bytes)
-{
-	uint8_t frame[RECORD_BYTES_MAX];
-	uint32_t port;
-	int count;
-
-	while (fabric_frames_wait_begin(frames)) {
-		await_readable(fabric_frames_fd(frames));
-		fabric_frames_wait_end(frames);
-	}
-	count = fabric_frames_receive(frames, frame, &port);
-	assert_int_equal(count, bytes);
-	assert_int_equal(port, 1);
-	assert_memory_equal(frame, wanted, bytes);
-	assert_int_equal(fabric_frames_receive(frames, frame, &port), 0);
-}
-
-static void frame_send(struct fabric_frames *frames, const uint8_t *frame, uint32_t bytes)
-{
-	const struct record_piece pieces[] = {{frame, 20}, {frame + 20, bytes - 20}};
-
-	assert_true(fabric_frames_send(frames, 1, pieces, 2));
-	fabric_frames_flush(frames);
-}
-
 static void frame_reaches_the_channel_with_its_lease(void **state)
 {
 	struct fabric_frames *from, *to, *other;
@@ -456,22 +304,58 @@ static void eventfd_that_a_client_makes_blocking_delays_nobody(void **state)
 	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
 	struct attach_frames *shared;
 	struct attach_port port;
-	int fds[3];
+	int fds[ATTACH_CHANNEL_DESCRIPTORS];
 
 	(void)state;
 	pair_begin();
-	assert_int_equal(fabric_client_ask(pair_.clients[0], &message, fds, 3), 0);
+	assert_int_equal(fabric_client_ask(pair_.clients[0], &message, fds, ARRAY_COUNT(fds)), 0);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
-	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+	assert_int_equal(fcntl(fds[2], F_SETFL, 0), 0);
 	for (unsigned i = 0; i < 100; i++) {
 		while (!atomic_exchange(&shared->is_fabric_waiting, 0))
 			usleep(PAUSE_US);
 		assert_int_equal(fabric_client_port(pair_.clients[1], 1, &port), 0);
 	}
 	munmap(shared, sizeof(*shared));
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < ARRAY_COUNT(fds); i++)
 		close(fds[i]);
+	pair_end();
+}
+
+/* The socket that wakes the client is full, and a write that may block would wait. */
+static void socket_that_a_client_fills_and_makes_blocking_delays_nobody(void **state)
+{
+	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
+	uint8_t frame[MAD_FRAME_BYTES_MAX];
+	struct attach_frames *shared;
+	struct fabric_frames *from;
+	struct attach_port port;
+	uint32_t bytes;
+	int fds[ATTACH_CHANNEL_DESCRIPTORS];
+
+	(void)state;
+	pair_begin();
+	assert_int_equal(fabric_client_ask(pair_.clients[0], &message, fds, ARRAY_COUNT(fds)), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	while (send(fds[3], frame, 1, MSG_DONTWAIT) == 1)
+		;
+	assert_int_equal(fcntl(fds[3], F_SETFL, 0), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &from), 0);
+	bytes = frame_make(frame, message.frames.lease << ATTACH_LEASE_QPN_SHIFT | 7,
+		pair_.ports[0].lid);
+	for (unsigned i = 0; i < 100; i++) {
+		atomic_store(&shared->is_client_waiting, 1);
+		frame_send(from, frame, bytes);
+		while (atomic_load(&shared->is_client_waiting))
+			usleep(PAUSE_US);
+		assert_int_equal(fabric_client_port(pair_.clients[1], 1, &port), 0);
+	}
+	munmap(shared, sizeof(*shared));
+	for (unsigned i = 0; i < ARRAY_COUNT(fds); i++)
+		close(fds[i]);
+	fabric_frames_close(from);
 	pair_end();
 }
 
@@ -556,6 +440,7 @@ int main(void)
 		cmocka_unit_test(cm_message_reaches_the_claim_or_the_lease),
 		cmocka_unit_test(joins_of_a_channel_are_limited),
 		cmocka_unit_test(eventfd_that_a_client_makes_blocking_delays_nobody),
+		cmocka_unit_test(socket_that_a_client_fills_and_makes_blocking_delays_nobody),
 		cmocka_unit_test(ended_client_leaves_nothing_behind),
 		cmocka_unit_test(client_waits_while_the_server_has_no_descriptor),
 	};

@@ -133,6 +133,11 @@ static bool on_packet(void *context, const struct port_ib_packet *packet)
 	return true;
 }
 
+static void end_kick(void *context)
+{
+	kick_raise(((struct end *)context)->wire.fd);
+}
+
 static struct gid gid_of(uint16_t lid)
 {
 	return (struct gid){{0xfe, 0x80, [14] = (uint8_t)(lid >> 8), [15] = (uint8_t)lid}};
@@ -150,6 +155,7 @@ static void end_open(struct end *end, struct end *peer, uint16_t lid)
 		.receive = end_receive,
 		.wait_begin = end_wait_begin,
 		.wait_end = end_wait_end,
+		.kick = end_kick,
 		.fd = kick_create("no test"),
 	};
 	end->state = (struct port_ib_state){

@@ -86,6 +86,9 @@ static uint32_t event_of(uint32_t event)
 		return CONTEXT_CLIENT_REREGISTER;
 	case ATTACH_EVENT_GID_CHANGE:
 		return CONTEXT_GID_CHANGE;
+	case ATTACH_EVENT_FLOW_IN:
+	case ATTACH_EVENT_FLOW_OUT:
+		break; /* no event of the port */
 	}
 	return 0;
 }

@@ -34,7 +34,7 @@ enum {
 	PORT_IB_GUIDS_MAX = 8,
 	PORT_IB_PATHS_MAX = 1 << 19, /* a power of two */
 	PORT_IB_PACKET_BYTES_MAX = 4200, /* BTH to pad, with the longest extended headers */
-	PORT_IB_BUFFER_BYTES = 128 << 10,
+	PORT_IB_BUFFER_BYTES = 72 << 10,
 };
 
 /* How frames get to the subnet and from it. `context` is the first argument of each function. */
@@ -57,6 +57,7 @@ struct port_ib_wire {
 	 */
 	bool (*wait_begin)(void *context);
 	void (*wait_end)(void *context);
+	void (*kick)(void *context); /* make `fd` readable */
 	int fd;
 };
 

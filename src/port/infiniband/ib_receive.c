@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
-#include "os/kick.h"
 #include "port/infiniband/ib_internal.h"
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lid_address.h"
@@ -156,6 +155,6 @@ unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, voi
 	} while (frames < RECEIVE_BATCH && !wait_prepare(port, frames != 0));
 	/* The descriptor may be unreadable although a frame is left. */
 	if (frames == RECEIVE_BATCH && !port->is_armed)
-		kick_raise(wire->fd);
+		wire->kick(wire->context);
 	return frames;
 }

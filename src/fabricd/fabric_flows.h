@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_FABRIC_FLOWS_H
+#define URNIC_FABRICD_FABRIC_FLOWS_H
+
+/*
+ * The flows of one channel of frames (attach_protocol.h). The caller serializes all calls on a
+ * list: a channel's sender and receiver, and whoever adds flows, exclude each other.
+ *
+ * A frame takes its flow once the fabric has passed on all earlier frames of the channel. The
+ * receiver takes what came through the fabric first. So the frames of a queue pair stay in order.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabricd/attach_protocol.h"
+
+struct fabric_flow {
+	struct attach_flow about;
+	bool is_outgoing;
+	bool is_active; /* outgoing: all earlier frames have been passed on */
+	bool has_sent; /* since the last flush */
+	int wake; /* outgoing: wakes the receiver; -1 */
+	uint64_t blocked_at_ns; /* since when there is no room; 0: there is */
+	struct attach_flow_ring *shared;
+};
+
+/* Either the incoming or the outgoing flows of a channel. */
+struct flow_list {
+	uint32_t count;
+	uint32_t next; /* whose turn it is to be received from */
+	uint32_t taken; /* frames, in this turn */
+	struct fabric_flow *flows[ATTACH_FLOWS_MAX];
+};
+
+enum flow_result {
+	FLOW_NONE, /* the frame has no flow: it goes through the fabric */
+	FLOW_SENT,
+	FLOW_DISCARDED, /* its lifetime has ended before the ring had room */
+};
+
+/* Add a flow, which replaces one with the same slot. */
+void flow_list_add(struct flow_list *list, struct fabric_flow *flow);
+void flow_list_clear(struct flow_list *list);
+
+enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
+	uint32_t port, const struct record_piece *pieces, uint32_t count);
+/* Has each flow room for `bytes` bytes, or does the sender no longer wait for it? */
+bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, uint32_t bytes);
+/* Wake receivers that sleep. The caller has put a full fence before the call. */
+void flow_list_flush(struct flow_list *list);
+
+/* Does a frame wait? The next flow_list_receive() takes it. */
+bool flow_list_has_frame(struct flow_list *list, const struct attach_frames *shared);
+/* Take the frame. Returns its length; -EPROTO: it is not one that the flow may carry. */
+int flow_list_receive(struct flow_list *list, uint8_t *to, uint32_t *ret_port);
+/* Tell the senders whether the receiver is about to sleep. */
+void flow_list_wait(struct flow_list *list, bool is_waiting);
+
+#endif

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flows: frames that pass the fabric's process by. They stay in order and are counted, a sender
+ * cannot misuse them, and they end with their route.
+ */
+#include "fabricd_fixture.h"
+
+#include "fabricd/fabric_flows.h"
+
+enum { FRAMES = 1000 };
+
+static struct {
+	struct fabric_frames *from, *to;
+	int events[2]; /* of the sender's client, and of the receiver's */
+	struct fabric_flow *out, *in; /* the last ones that were opened; their channels own them */
+	uint8_t frame[MAD_FRAME_BYTES_MAX];
+	uint32_t bytes;
+} ends;
+
+/* The next event that is about a flow. */
+static struct fabric_flow *flow_await(unsigned end, struct attach_event *ret_event)
+{
+	struct fabric_flow *flow = NULL;
+	int error;
+
+	while (!flow) {
+		await_readable(ends.events[end]);
+		error = fabric_client_event(ends.events[end], ret_event, &flow);
+		assert_true(error == 0 || error == -EAGAIN);
+	}
+	return flow;
+}
+
+static void frame_pass(void)
+{
+	frame_send(ends.from, ends.frame, ends.bytes);
+	frame_await(ends.to, ends.frame, ends.bytes);
+}
+
+/* A frame goes through the fabric, which then opens a flow. */
+static void flow_begin(void)
+{
+	struct attach_event event;
+
+	frame_pass();
+	ends.in = flow_await(1, &event);
+	assert_int_equal(event.type, ATTACH_EVENT_FLOW_IN);
+	fabric_frames_add(ends.to, ends.in);
+	assert_int_equal(fabric_flow_ready(pair_.clients[1], &event.flow), 0);
+	ends.out = flow_await(0, &event);
+	assert_int_equal(event.type, ATTACH_EVENT_FLOW_OUT);
+	fabric_frames_add(ends.from, ends.out);
+	while (!fabric_frames_has_room(ends.from, ends.bytes))
+		usleep(PAUSE_US);
+}
+
+static void ends_begin(void)
+{
+	pair_begin();
+	for (unsigned i = 0; i < 2; i++) {
+		ends.events[i] = fabric_client_events(pair_.clients[i]);
+		assert_true(ends.events[i] >= 0);
+	}
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &ends.from), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &ends.to), 0);
+	ends.bytes = frame_make(ends.frame,
+		fabric_frames_lease(ends.to) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
+}
+
+static void ends_close(void)
+{
+	fabric_frames_close(ends.from);
+	fabric_frames_close(ends.to);
+	close(ends.events[0]);
+	close(ends.events[1]);
+	pair_end();
+}
+
+static uint64_t ring_written(void)
+{
+	return atomic_load(&ends.out->shared->ring.written);
+}
+
+static char *console_ask(const char *command)
+{
+	struct fabric_client *console = client_make("");
+	char why[ATTACH_TEXT_BYTES], *text;
+
+	assert_int_equal(fabric_client_console(console, command, &text, why), 0);
+	fabric_client_close(console);
+	return text;
+}
+
+/* The number of packets that a port has sent. */
+static unsigned long packets_sent(const char *node)
+{
+	char *text = console_ask(node), *at = strstr(text, " packets out");
+	unsigned long packets;
+
+	assert_non_null(at);
+	while (at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	packets = strtoul(at, NULL, 10);
+	free(text);
+	return packets;
+}
+
+/* The frames that all ports have discarded. */
+static unsigned long frames_discarded(void)
+{
+	static const char name[] = "\"port_xmit_discards\": ";
+	char *text = console_ask("dump --json");
+	unsigned long sum = 0;
+
+	for (const char *at = text; (at = strstr(at, name));) {
+		at += sizeof(name) - 1;
+		sum += strtoul(at, NULL, 10);
+	}
+	free(text);
+	return sum;
+}
+
+static void frames_of_a_flow_pass_the_process_by_in_order(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	for (uint32_t i = 0; i < FRAMES; i++) {
+		put_be32(ends.frame + 60, i);
+		frame_send(ends.from, ends.frame, ends.bytes);
+	}
+	assert_true(ring_written() > (uint64_t)FRAMES * ends.bytes);
+	for (uint32_t i = 0; i < FRAMES; i++) {
+		assert_int_equal(fabric_frames_receive(ends.to, got, &port), ends.bytes);
+		assert_int_equal(get_be32(got + 60), i);
+		assert_int_equal(port, 1);
+	}
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+	ends_close();
+}
+
+static void frames_of_a_flow_are_counted_at_each_port(void **state)
+{
+	unsigned long before, packets;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	before = packets_sent("dump \"host 1\"");
+	for (uint32_t i = 0; i < FRAMES; i++)
+		frame_send(ends.from, ends.frame, ends.bytes);
+	packets = packets_sent("dump \"host 1\"");
+	assert_int_equal(packets - before, FRAMES);
+	ends_close();
+}
+
+/* A receiver that sleeps is woken, by a flow that it has and by one that is new. */
+static void receiver_of_a_flow_is_woken(void **state)
+{
+	(void)state;
+	ends_begin();
+	flow_begin();
+	for (unsigned i = 0; i < 100; i++) {
+		fabric_frames_wait_end(ends.to);
+		assert_true(fabric_frames_wait_begin(ends.to));
+		frame_pass();
+	}
+	ends_close();
+}
+
+/* The receiver takes what came through the fabric before what it finds in a flow. */
+static void frames_through_the_process_are_older(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	ends.out->is_active = false;
+	for (uint32_t i = 0; i < 3; i++) {
+		put_be32(ends.frame + 60, i);
+		while (i == 2 && !fabric_frames_has_room(ends.from, ends.bytes))
+			usleep(PAUSE_US);
+		frame_send(ends.from, ends.frame, ends.bytes);
+	}
+	assert_true(ends.out->is_active);
+	for (uint32_t i = 0; i < 3; i++) {
+		while (fabric_frames_wait_begin(ends.to)) {
+			await_readable(fabric_frames_fd(ends.to));
+			fabric_frames_wait_end(ends.to);
+		}
+		assert_int_equal(fabric_frames_receive(ends.to, got, &port), ends.bytes);
+		assert_int_equal(get_be32(got + 60), i);
+	}
+	ends_close();
+}
+
+/* --- hostile senders --- */
+
+/* What a sender has put into the ring itself is refused. */
+static void assert_refused(const uint8_t *frame, uint32_t bytes)
+{
+	const struct record_piece piece = {frame, bytes};
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port;
+
+	assert_true(record_ring_put_sized(
+		&ends.out->shared->ring, ATTACH_FLOW_RING_BYTES, &piece, 1));
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), -EPROTO);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+}
+
+static void frame_of_another_route_is_refused(void **state)
+{
+	uint8_t frame[ATTACH_FRAME_BYTES_MAX + 4] = {0};
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	const struct {
+		uint32_t offset;
+		uint8_t value;
+	} changes[] = {
+		{1, 0x12}, /* another service level */
+		{1, 0x00}, /* no BTH */
+		{3, 0xff}, /* another LID */
+		{2, 0xc0}, /* a group's LID */
+		{10, 0x12}, /* another P_Key */
+		{13, 0}, /* QP0 to QP65535, such as those of management */
+		{13, 0xff}, /* a queue pair of another channel, or of a group */
+	};
+	for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
+		memcpy(frame, ends.frame, ends.bytes);
+		frame[changes[i].offset] = changes[i].value;
+		assert_refused(frame, ends.bytes);
+	}
+	memcpy(frame, ends.frame, ends.bytes);
+	assert_refused(frame, 20);
+	assert_refused(frame, sizeof(frame));
+	/* A GRH that the frame has no room for. */
+	frame[1] |= 3;
+	assert_refused(frame, 40);
+	frame_pass();
+	ends_close();
+}
+
+static void ring_with_impossible_indices_is_emptied(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	atomic_fetch_add(&ends.out->shared->ring.written, 2 * ATTACH_FLOW_RING_BYTES);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), -EPROTO);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+	frame_pass();
+	/* The receiver's index: no frame fits, and none is written beyond the ring. */
+	atomic_fetch_add(&ends.in->shared->ring.read, 2 * ATTACH_FLOW_RING_BYTES);
+	ends.out->shared->ring.read_seen = atomic_load(&ends.in->shared->ring.read);
+	const struct record_piece piece = {ends.frame, ends.bytes};
+	assert_false(fabric_frames_send(ends.from, 1, &piece, 1));
+	ends_close();
+}
+
+static void memory_that_may_shrink_is_no_flow(void **state)
+{
+	const struct {
+		int seals;
+		off_t bytes;
+	} cases[] = {{F_SEAL_GROW, (off_t)attach_flow_memory()}, {F_SEAL_SHRINK, 4096}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+		int fd = memfd_create("test", MFD_ALLOW_SEALING);
+		void *memory;
+
+		assert_int_equal(ftruncate(fd, cases[i].bytes), 0);
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[i].seals), 0);
+		assert_int_equal(fabric_memory_map(fd, attach_flow_memory(), &memory), -EPROTO);
+		close(fd);
+	}
+}
+
+/* --- credits --- */
+
+static uint32_t ring_fill(void)
+{
+	uint32_t count = 0;
+
+	while (fabric_frames_has_room(ends.from, 1 << 16)) {
+		frame_send(ends.from, ends.frame, ends.bytes);
+		count++;
+	}
+	return count;
+}
+
+static void slow_receiver_makes_its_sender_wait(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port, count;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	ends.out->about.lifetime_ns = UINT64_MAX;
+	count = ring_fill();
+	assert_false(fabric_frames_has_room(ends.from, 1 << 16));
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(fabric_frames_receive(ends.to, got, &port), ends.bytes);
+	assert_true(fabric_frames_has_room(ends.from, 1 << 16));
+	frame_pass();
+	ends_close();
+}
+
+/* Its frames are dropped and counted, and the sender's other frames go on. */
+static void receiver_that_stands_still_stops_nobody(void **state)
+{
+	const struct record_piece piece = {ends.frame, MAD_FRAME_BYTES};
+	unsigned long before = frames_discarded();
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	ends.out->about.lifetime_ns = UINT64_MAX;
+	ring_fill();
+	ends.out->about.lifetime_ns = 0;
+	assert_true(fabric_frames_has_room(ends.from, 1 << 16));
+	while (fabric_frames_send(ends.from, 1, &piece, 1))
+		;
+	assert_int_equal(frames_discarded(), before + 1);
+	ends_close();
+}
+
+/* --- the end of a flow --- */
+
+static void flow_ends_with_its_route(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	struct attach_port port;
+	uint32_t number;
+	uint64_t written;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	frame_send(ends.from, ends.frame, ends.bytes);
+	free(console_ask("unlink b[1]"));
+	/* What was sent before arrives, what a hostile sender adds does not. */
+	const struct record_piece piece = {ends.frame, ends.bytes};
+	record_ring_put_sized(&ends.out->shared->ring, ATTACH_FLOW_RING_BYTES, &piece, 1);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &number), ends.bytes);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &number), 0);
+	/* An honest sender goes back to the fabric, which drops the frame. */
+	written = ring_written();
+	frame_send(ends.from, ends.frame, ends.bytes);
+	assert_int_equal(ring_written(), written);
+	free(console_ask("relink b[1]"));
+	await_state(pair_.clients[0], PORT_ACTIVE, &port);
+	await_state(pair_.clients[1], PORT_ACTIVE, &port);
+	assert_true(fabric_frames_has_room(ends.from, ends.bytes));
+	flow_begin();
+	frame_pass();
+	ends_close();
+}
+
+static void flow_ends_with_either_channel(void **state)
+{
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port;
+	uint64_t written;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	/* The sender's last frames arrive. */
+	frame_send(ends.from, ends.frame, ends.bytes);
+	fabric_frames_close(ends.from);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), ends.bytes);
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &ends.from), 0);
+	flow_begin();
+	fabric_frames_close(ends.to);
+	written = ring_written();
+	frame_send(ends.from, ends.frame, ends.bytes);
+	assert_int_equal(ring_written(), written);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &ends.to), 0);
+	ends_close();
+}
+
+/* Counters that a sender cannot have are left out. */
+static void counts_that_cannot_be_are_left_out(void **state)
+{
+	unsigned long before;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	before = packets_sent("dump \"host 1\"");
+	struct attach_frames *shared = ends.from->shared;
+	atomic_fetch_add(&shared->out[ends.out->about.slot].words, 1);
+	assert_int_equal(packets_sent("dump \"host 1\""), before);
+	atomic_fetch_add(&shared->out[ends.out->about.slot].packets, UINT64_MAX / 2);
+	assert_int_equal(packets_sent("dump \"host 1\""), before);
+	ends_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_of_a_flow_pass_the_process_by_in_order),
+		cmocka_unit_test(frames_of_a_flow_are_counted_at_each_port),
+		cmocka_unit_test(receiver_of_a_flow_is_woken),
+		cmocka_unit_test(frames_through_the_process_are_older),
+		cmocka_unit_test(frame_of_another_route_is_refused),
+		cmocka_unit_test(ring_with_impossible_indices_is_emptied),
+		cmocka_unit_test(memory_that_may_shrink_is_no_flow),
+		cmocka_unit_test(slow_receiver_makes_its_sender_wait),
+		cmocka_unit_test(receiver_that_stands_still_stops_nobody),
+		cmocka_unit_test(flow_ends_with_its_route),
+		cmocka_unit_test(flow_ends_with_either_channel),
+		cmocka_unit_test(counts_that_cannot_be_are_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, server_begin, server_end);
+}
