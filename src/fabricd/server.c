@@ -13,6 +13,7 @@
 #include "fabricd/fabric_name.h"
 #include "fabricd/server_internal.h"
 #include "os/clock.h"
+#include "subnet/manager/manager.h"
 
 enum {
 	EVENTS_PER_TURN = 64,
@@ -251,7 +252,7 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
 		return -errno;
-	rc = subnet_create(topology, &user, &server->subnet);
+	rc = subnet_create(topology, &user, &subnet_embedded_manager, &server->subnet);
 	if (rc == 0)
 		rc = mad_layer_create(&calls, &server->mads);
 	if (rc == 0)

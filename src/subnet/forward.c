@@ -50,8 +50,8 @@ static bool gmp_is_own(struct subnet *subnet, uint32_t node, uint32_t port,
 		response_send(subnet, node, port, from, response);
 		return true;
 	}
-	if (mad[1] == MAD_CLASS_SUBN_ADM && manager_is_at(subnet, node)) {
-		manager_receive_query(subnet, from, mad);
+	if (mad[1] == MAD_CLASS_SUBN_ADM && subnet->calls->is_at(subnet, node)) {
+		subnet->calls->receive_query(subnet, from, mad);
 		return true;
 	}
 	return false;

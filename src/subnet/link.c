@@ -104,7 +104,7 @@ void port_set_state(struct subnet *subnet, uint32_t node, uint32_t port, enum ib
 			at->switch_info.port_state_change = 1;
 			trap_link_state(subnet, node);
 		}
-		manager_notice_change(subnet);
+		subnet->calls->notice_change(subnet);
 	}
 }
 

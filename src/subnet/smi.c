@@ -90,8 +90,8 @@ static void smp_consume(
 		return;
 	}
 	if (!is_request || header.attribute_id == SM_ATTRIBUTE_SM_INFO) {
-		if (manager_is_at(subnet, node) && !mad_header_is_response(&header)) {
-			manager_receive_smp(subnet, flight, port);
+		if (subnet->calls->is_at(subnet, node) && !mad_header_is_response(&header)) {
+			subnet->calls->receive_smp(subnet, flight, port);
 			return;
 		}
 		if (!is_request || is_for_user_manager(at, port)) {

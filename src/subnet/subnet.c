@@ -162,7 +162,7 @@ static int nodes_init(struct subnet *subnet, const struct subnet_topology *topol
 }
 
 int subnet_create(const struct subnet_topology *topology, const struct subnet_user *user,
-	struct subnet **ret_subnet)
+	const struct subnet_manager_calls *manager, struct subnet **ret_subnet)
 {
 	struct subnet *subnet = calloc(1, sizeof(*subnet));
 	int error;
@@ -170,10 +170,11 @@ int subnet_create(const struct subnet_topology *topology, const struct subnet_us
 	if (!subnet)
 		return -ENOMEM;
 	subnet->user = *user;
+	subnet->calls = manager;
 	subnet->traps_at_ns = UINT64_MAX;
 	error = nodes_init(subnet, topology);
 	if (!error)
-		error = manager_create(subnet);
+		error = manager->create(subnet);
 	if (error) {
 		subnet_destroy(subnet);
 		return error;
@@ -198,7 +199,7 @@ void subnet_destroy(struct subnet *subnet)
 {
 	if (!subnet)
 		return;
-	manager_destroy(subnet->manager);
+	subnet->calls->destroy(subnet->manager);
 	for (uint32_t i = 0; i < subnet->node_count; i++)
 		node_done(&subnet->nodes[i]);
 	free(subnet->nodes);
@@ -208,7 +209,7 @@ void subnet_destroy(struct subnet *subnet)
 uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns)
 {
 	subnet->now_ns = now_ns;
-	manager_advance(subnet);
+	subnet->calls->advance(subnet);
 	if (subnet->traps_at_ns <= now_ns)
 		traps_advance(subnet);
 	return subnet_deadline_ns(subnet);
@@ -216,7 +217,7 @@ uint64_t subnet_advance(struct subnet *subnet, uint64_t now_ns)
 
 uint64_t subnet_deadline_ns(const struct subnet *subnet)
 {
-	return min_u64(manager_deadline_ns(subnet), subnet->traps_at_ns);
+	return min_u64(subnet->calls->deadline_ns(subnet), subnet->traps_at_ns);
 }
 
 /* --- looking at it --- */
@@ -367,8 +368,8 @@ int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, 
 	 * At once: the program that has set IsSM may look for other managers before the next
 	 * subnet_advance().
 	 */
-	manager_notice_change(subnet);
-	manager_advance(subnet);
+	subnet->calls->notice_change(subnet);
+	subnet->calls->advance(subnet);
 	return 0;
 }
 

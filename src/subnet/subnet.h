@@ -27,10 +27,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "subnet/topology.h"
+#include "subnet/topology/topology.h"
 #include "wire/infiniband/attribute.h"
 
 struct subnet;
+struct subnet_manager_calls;
 
 enum {
 	/* LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC, rounded up. */
@@ -114,18 +115,13 @@ struct subnet_node_view {
  *
  * `topology`  Copied; the caller may destroy it.
  * `user`      Copied.
+ * `manager`   &subnet_embedded_manager (subnet/manager/manager.h).
  *
  * Returns 0 or -ENOMEM.
  */
 int subnet_create(const struct subnet_topology *topology, const struct subnet_user *user,
-	struct subnet **ret_subnet);
+	const struct subnet_manager_calls *manager, struct subnet **ret_subnet);
 void subnet_destroy(struct subnet *subnet);
-
-/*
- * Disable the embedded subnet manager, or enable it again. Call this before the first
- * subnet_advance() for a subnet that another manager alone sets up.
- */
-void subnet_manager_enable(struct subnet *subnet, bool is_enabled);
 
 /*
  * A frame leaves a CA's port.

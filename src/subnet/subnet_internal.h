@@ -12,9 +12,8 @@
  *	sma.c		the agent of subnet management: Get; sma_set.c: Set
  *	pma.c		the agent of performance management
  *	trap.c		traps
- *	manager.c	the embedded subnet manager; manager_route.c: its routes;
- *			manager_answer.c: its answers as subnet administrator, of which
- *			manager_record.c, manager_path.c and manager_group.c have the records
+ *
+ * The embedded subnet manager (subnet/manager) is called by struct subnet_manager_calls.
  */
 
 #include "subnet/subnet.h"
@@ -102,7 +101,28 @@ struct subnet_node {
 	struct pending_trap traps[TRAPS_MAX];
 };
 
+struct mad_frame;
+struct smp_flight;
 struct subnet_manager;
+
+/* What the subnet calls of its manager. */
+struct subnet_manager_calls {
+	/* Set subnet->manager. Returns 0 or -ENOMEM. After an error destroy() follows, too. */
+	int (*create)(struct subnet *subnet);
+	void (*destroy)(struct subnet_manager *manager); /* NULL: no effect */
+	/* Is the manager at this end port, and active? */
+	bool (*is_at)(const struct subnet *subnet, uint32_t node);
+	/* Something has changed that a sweep would find. */
+	void (*notice_change)(struct subnet *subnet);
+	/* An SMInfo, a trap or a response has arrived at the manager's node. */
+	void (*receive_smp)(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port);
+	/* A MAD of subnet administration has arrived at the manager's node. */
+	void (*receive_query)(struct subnet *subnet, const struct mad_frame *from,
+		const uint8_t mad[MAD_BYTES]);
+	void (*advance)(struct subnet *subnet);
+	/* When to call advance(); 0: at once. */
+	uint64_t (*deadline_ns)(const struct subnet *subnet);
+};
 
 struct subnet {
 	struct subnet_user user;
@@ -112,7 +132,8 @@ struct subnet {
 	uint64_t route_changes; /* of all that a route depends on */
 	uint64_t traps_at_ns; /* the first of all nodes' */
 	uint64_t random; /* the state of error rates */
-	struct subnet_manager *manager;
+	const struct subnet_manager_calls *calls;
+	struct subnet_manager *manager; /* for `calls` */
 };
 
 /* An SMP on its way. */
@@ -258,22 +279,5 @@ void trap_key(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t numb
 	const struct ib_frame *frame, uint32_t key, uint32_t source_qpn);
 void trap_repress(struct subnet_node *node, uint64_t transaction_id);
 void traps_advance(struct subnet *subnet);
-
-/* --- manager.c --- */
-
-int manager_create(struct subnet *subnet);
-void manager_destroy(struct subnet_manager *manager);
-/* Is the manager at this end port, and active? */
-bool manager_is_at(const struct subnet *subnet, uint32_t node);
-/* Something has changed that a sweep would find. */
-void manager_notice_change(struct subnet *subnet);
-/* An SMInfo, a trap or a response has arrived at the manager's node. */
-void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port);
-/* A MAD of subnet administration has arrived at the manager's node. */
-void manager_receive_query(
-	struct subnet *subnet, const struct mad_frame *from, const uint8_t mad[MAD_BYTES]);
-void manager_advance(struct subnet *subnet);
-/* When to call manager_advance(); 0: at once. */
-uint64_t manager_deadline_ns(const struct subnet *subnet);
 
 #endif

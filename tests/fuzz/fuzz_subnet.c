@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "subnet/manager/manager.h"
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"
 #include "wire/infiniband/rmpp.h"
@@ -70,7 +71,7 @@ static struct subnet *subnet_make(void)
 	if (!topology &&
 		subnet_topology_read(topology_text, strlen(topology_text), &topology, &line, why))
 		abort();
-	if (subnet_create(topology, &user, &subnet))
+	if (subnet_create(topology, &user, &subnet_embedded_manager, &subnet))
 		abort();
 	return subnet;
 }

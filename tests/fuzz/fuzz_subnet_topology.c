@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "subnet/topology.h"
+#include "subnet/topology/topology.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

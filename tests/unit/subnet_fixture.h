@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "subnet/manager/manager.h"
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"
 #include "wire/infiniband/smp.h"
@@ -116,7 +117,7 @@ static inline void fixture_init(struct fixture *fixture, const char *text, bool 
 
 	memset(fixture, 0, sizeof(*fixture));
 	assert_int_equal(subnet_topology_read(text, strlen(text), &topology, &line, why), 0);
-	assert_int_equal(subnet_create(topology, &user, &fixture->subnet), 0);
+	assert_int_equal(subnet_create(topology, &user, &subnet_embedded_manager, &fixture->subnet), 0);
 	subnet_topology_destroy(topology);
 	subnet_manager_enable(fixture->subnet, has_manager);
 	subnet_advance(fixture->subnet, fixture->now_ns);

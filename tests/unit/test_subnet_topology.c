@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "subnet/topology.h"
+#include "subnet/topology/topology.h"
 
 /* What ibnetdiscover prints of a switch with two hosts, one of which has two ports. */
 static const char printed[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "subnet/topology.h"
+#include "subnet/topology/topology.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/topology_internal.h"
+#include "subnet/topology/topology_internal.h"
 
 enum {
 	INDEX_SLOTS = 4 * TOPOLOGY_NODES_MAX,

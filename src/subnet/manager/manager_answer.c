@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager_internal.h"
 
 enum {
 	QUERIES_MAX = 256, /* that wait within one call of the subnet */

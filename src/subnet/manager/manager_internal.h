@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_SUBNET_MANAGER_INTERNAL_H
-#define URNIC_SUBNET_MANAGER_INTERNAL_H
+#ifndef URNIC_SUBNET_MANAGER_MANAGER_INTERNAL_H
+#define URNIC_SUBNET_MANAGER_MANAGER_INTERNAL_H
 
 /*
  * The embedded subnet manager. A sweep (manager_route.c) finds all nodes that its place reaches,
  * gives them LIDs, computes routes of the fewest hops, spread over the cables of equal length, and
  * sets ports active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from
  * other nodes reach the manager as frames.
+ *
+ * manager.c has its life and SMPs, manager_answer.c its answers as subnet administrator, of which
+ * manager_record.c, manager_path.c and manager_group.c have the records.
  *
  * It is the master while no CA's user has set IsSM at a port. Otherwise it is not active, so that a
  * subnet manager of a CA finds no other one.
@@ -66,6 +69,9 @@ struct subnet_manager {
 	struct manager_answers *answers;
 };
 
+/* Something has changed that a sweep would find. */
+void manager_notice_change(struct subnet *subnet);
+
 /* Returns 0; -ENOMEM; or -ENOSPC when the subnet has more end ports than there are LIDs. */
 int manager_sweep(struct subnet *subnet);
 /* Set the MulticastForwardingTables for the groups. Returns 0 or -ENOMEM. */
@@ -114,6 +120,9 @@ struct manager_group *manager_find_group(
 	const struct subnet_manager *manager, const struct gid *mgid);
 void manager_groups_clear(struct subnet_manager *manager);
 
+/* A MAD of subnet administration has arrived at the manager's node. */
+void manager_receive_query(
+	struct subnet *subnet, const struct mad_frame *from, const uint8_t mad[MAD_BYTES]);
 int manager_answer_create(struct subnet *subnet);
 void manager_answer_destroy(struct subnet_manager *manager);
 void manager_answer_advance(struct subnet *subnet);

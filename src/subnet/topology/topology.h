@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_SUBNET_TOPOLOGY_H
-#define URNIC_SUBNET_TOPOLOGY_H
+#ifndef URNIC_SUBNET_TOPOLOGY_TOPOLOGY_H
+#define URNIC_SUBNET_TOPOLOGY_TOPOLOGY_H
 
 /*
  * The nodes and cables of a subnet, as a file describes them.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
+#include "subnet/manager/manager_internal.h"
 
 /* --- its life --- */
 
@@ -23,7 +24,7 @@ static void place_choose(const struct subnet *subnet, struct subnet_manager *man
 	}
 }
 
-int manager_create(struct subnet *subnet)
+static int manager_create(struct subnet *subnet)
 {
 	struct subnet_manager *manager = calloc(1, sizeof(*manager));
 
@@ -39,7 +40,7 @@ int manager_create(struct subnet *subnet)
 	return manager->lids && manager->groups ? manager_answer_create(subnet) : -ENOMEM;
 }
 
-void manager_destroy(struct subnet_manager *manager)
+static void manager_destroy(struct subnet_manager *manager)
 {
 	if (!manager)
 		return;
@@ -73,7 +74,7 @@ void subnet_manager_enable(struct subnet *subnet, bool is_enabled)
 		state_set(subnet, IB_SM_NOT_ACTIVE);
 }
 
-bool manager_is_at(const struct subnet *subnet, uint32_t node)
+static bool manager_is_at(const struct subnet *subnet, uint32_t node)
 {
 	return subnet->manager->node == node && subnet->manager->state == IB_SM_MASTER;
 }
@@ -121,7 +122,7 @@ static void take_over(struct subnet *subnet)
 		clients_reregister(subnet);
 }
 
-void manager_advance(struct subnet *subnet)
+static void manager_advance(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
 
@@ -137,7 +138,7 @@ void manager_advance(struct subnet *subnet)
 	manager_answer_advance(subnet);
 }
 
-uint64_t manager_deadline_ns(const struct subnet *subnet)
+static uint64_t manager_deadline_ns(const struct subnet *subnet)
 {
 	const struct subnet_manager *manager = subnet->manager;
 
@@ -185,7 +186,7 @@ static void trap_answer(const struct mad_header *header, struct smp_flight *flig
 	mad_header_encode(&answer, flight->mad);
 }
 
-void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port)
+static void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port)
 {
 	const uint16_t dlid = flight->slid;
 	struct mad_header header;
@@ -204,3 +205,14 @@ void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint3
 	smp_send(subnet, subnet->manager->node,
 		node_is_switch(&subnet->nodes[subnet->manager->node]) ? 0 : in_port, flight);
 }
+
+const struct subnet_manager_calls subnet_embedded_manager = {
+	.create = manager_create,
+	.destroy = manager_destroy,
+	.is_at = manager_is_at,
+	.notice_change = manager_notice_change,
+	.receive_smp = manager_receive_smp,
+	.receive_query = manager_receive_query,
+	.advance = manager_advance,
+	.deadline_ns = manager_deadline_ns,
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_SUBNET_TOPOLOGY_INTERNAL_H
-#define URNIC_SUBNET_TOPOLOGY_INTERNAL_H
+#ifndef URNIC_SUBNET_TOPOLOGY_TOPOLOGY_INTERNAL_H
+#define URNIC_SUBNET_TOPOLOGY_TOPOLOGY_INTERNAL_H
 
 /*
  * The reader of topologies, in two parts: topology_line.c takes a line apart, topology.c makes
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "subnet/topology.h"
+#include "subnet/topology/topology.h"
 
 enum topology_line_kind {
 	TOPOLOGY_LINE_EMPTY,

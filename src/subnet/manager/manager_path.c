@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager_internal.h"
 
 /* What a route allows: the least MTU and rate of its links. */
 struct way {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager_internal.h"
 
 enum {
 	NOT_REACHED = UINT32_MAX,

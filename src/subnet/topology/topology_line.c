@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/topology_internal.h"
+#include "subnet/topology/topology_internal.h"
 
 /* The rest of a line. */
 struct reader {

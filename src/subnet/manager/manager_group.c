@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager_internal.h"
 
 enum {
 	MTU_UNLESS_ASKED = 4, /* 2,048 bytes */

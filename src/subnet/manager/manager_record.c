@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "subnet/manager_internal.h"
+#include "subnet/manager/manager_internal.h"
 
 enum {
 	RESP_TIME = 16,
