@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "fabric/engine_host.h"
+#include "fabric/traffic/engine_host.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
-#include "fabric/infiniband/infiniband.h"
 #include "fabric/plan.h"
 #include "fabric/route.h"
 
@@ -31,7 +30,8 @@ void fabric_destroy(struct fabric *fabric)
 	if (!fabric)
 		return;
 	route_done(fabric);
-	infiniband_done(fabric);
+	if (fabric->link)
+		fabric->link->done(fabric);
 	packet_pool_done(&fabric->pool);
 	event_heap_done(&fabric->events);
 	free(fabric->hosts);
@@ -285,10 +285,10 @@ static void event_execute(struct fabric *fabric, uint64_t what)
 		host_take(fabric, target);
 		break;
 	case EVENT_FLOW_CONTROL:
-		infiniband_flow_control(fabric, target);
+		fabric->link->flow_control(fabric, target);
 		break;
 	case EVENT_LIFETIME:
-		infiniband_expire(fabric, target);
+		fabric->link->expire(fabric, target);
 		break;
 	}
 }
@@ -370,8 +370,8 @@ static void queue_check(const struct fabric_port *port, uint32_t priority)
 
 void fabric_check(const struct fabric *fabric)
 {
-	if (fabric->infiniband) {
-		infiniband_check(fabric);
+	if (fabric->link) {
+		fabric->link->check(fabric);
 		return;
 	}
 	for (uint32_t i = 0; i < fabric->switch_count; i++) {

@@ -4,8 +4,8 @@
  * with PFC, unless infiniband/infiniband.h makes them InfiniBand.
  *
  * The caller makes the network (or lets topology.h make it), gives each host its functions, and
- * lets time pass. Hosts bring the frames: source.h has hosts that are plain sources, engine_host.h
- * hosts that are urnic's engine.
+ * lets time pass. Hosts bring the frames: traffic/source.h has hosts that are plain sources,
+ * traffic/engine_host.h hosts that are urnic's engine.
  *
  * One seed decides everything. All numbers are integers, events are ordered by time and then by the
  * order in which they were made, and no pointer has a part in either. So a run has the same history
@@ -132,6 +132,22 @@ enum fabric_event {
 typedef void fabric_watcher(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,
 	uint32_t priority, const struct fabric_packet *packet);
 
+/* What the network calls of links that are not Ethernet (infiniband/infiniband.h). */
+struct fabric_link_calls {
+	/* Free what infiniband_init() has allocated. */
+	void (*done)(struct fabric *fabric);
+	/* The next packet of a port, or NULL. */
+	struct fabric_packet *(*next_packet)(struct fabric *fabric, uint32_t number);
+	/* A packet, or a link packet, has arrived at the port. Both take it. */
+	void (*receive)(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+	void (*link_receive)(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+	/* The times of the port's timers have come. */
+	void (*flow_control)(struct fabric *fabric, uint32_t number);
+	void (*expire)(struct fabric *fabric, uint32_t number);
+	/* For fabric_check(). */
+	void (*check)(const struct fabric *fabric);
+};
+
 struct fabric {
 	struct fabric_config config;
 	uint64_t now_ps;
@@ -147,7 +163,8 @@ struct fabric {
 	struct fabric_switch *switches;
 	struct fabric_port *ports;
 	struct fabric_routes *routes;
-	struct infiniband *infiniband; /* infiniband/infiniband.h; NULL: Ethernet */
+	const struct fabric_link_calls *link; /* NULL: Ethernet */
+	struct infiniband *infiniband; /* for `link`; NULL: Ethernet */
 	fabric_watcher *watcher;
 	void *watcher_context;
 };

@@ -5,7 +5,6 @@
 
 #include "base/arith.h"
 #include "fabric/fabric.h"
-#include "fabric/infiniband/infiniband.h"
 
 /* --- egress queues --- */
 
@@ -106,8 +105,8 @@ static struct fabric_packet *port_next_packet(struct fabric *fabric, uint32_t nu
 {
 	const struct fabric_port *port = &fabric->ports[number];
 
-	if (fabric->infiniband)
-		return infiniband_next_packet(fabric, number);
+	if (fabric->link)
+		return fabric->link->next_packet(fabric, number);
 	if (port->pause_pending)
 		return pause_make(fabric, number);
 	if (port->is_host)
@@ -196,7 +195,7 @@ static void frame_arrive(struct fabric *fabric, uint32_t number, struct fabric_p
 	struct fabric_port *port = &fabric->ports[number];
 
 	if (packet->is_link) {
-		infiniband_link_receive(fabric, number, packet);
+		fabric->link->link_receive(fabric, number, packet);
 		return;
 	}
 	if (packet->pause_vector) {
@@ -206,8 +205,8 @@ static void frame_arrive(struct fabric *fabric, uint32_t number, struct fabric_p
 	port->priority[packet->priority].counters.received_frames++;
 	port->priority[packet->priority].counters.received_bytes += packet->bytes;
 	fabric_note(fabric, FABRIC_FRAME_ARRIVED, number, packet->priority, packet);
-	if (fabric->infiniband)
-		infiniband_receive(fabric, number, packet);
+	if (fabric->link)
+		fabric->link->receive(fabric, number, packet);
 	else if (port->is_host)
 		host_receive(fabric, number, packet);
 	else

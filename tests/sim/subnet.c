@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/deadlock.h"
-#include "fabric/engine_host.h"
+#include "fabric/deadlock/deadlock.h"
+#include "fabric/traffic/engine_host.h"
 #include "sim/seeds.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"

@@ -13,8 +13,8 @@
 
 #include "fabric/infiniband/infiniband.h"
 #include "fabric/plan.h"
-#include "fabric/source.h"
 #include "fabric/topology.h"
+#include "fabric/traffic/source.h"
 
 enum {
 	NET_RATE_MBPS = 40000,

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 #include "fabric/route.h"
 #include "support/fabric_net.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "fabric/engine_host.h"
+#include "fabric/traffic/engine_host.h"
 #include "support/arena_memory.h"
 #include "support/fabric_net.h"
 #include "wire/bth.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "fabric/infiniband/loop.h"
+#include "fabric/deadlock/loop.h"
 #include "support/fabric_net.h"
 
 #define MS FABRIC_PS_PER_MS
@@ -459,7 +459,7 @@ static void lash_has_too_few_lanes_for_a_ring(void **state)
 	(void)state;
 	net_init_infiniband(&net, TOPOLOGY_CUSTOM);
 	ring_start(&net, INFINIBAND_MINHOP, 0);
-	infiniband_done(net.fabric);
+	net.fabric->link->done(net.fabric);
 	net.infiniband.routing = INFINIBAND_LASH;
 	assert_int_equal(infiniband_init(net.fabric, &net.infiniband), -ENETUNREACH);
 	assert_null(net.fabric->infiniband);

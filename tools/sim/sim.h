@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "base/arena.h"
-#include "fabric/engine_host.h"
 #include "fabric/fabric.h"
-#include "fabric/source.h"
+#include "fabric/traffic/engine_host.h"
+#include "fabric/traffic/source.h"
 #include "sim/scenario/scenario.h"
 #include "sim/sim_samples.h"
 

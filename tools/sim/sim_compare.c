@@ -5,7 +5,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 #include "sim/sim.h"
 
 enum { SIDES = 2 };

@@ -3,7 +3,7 @@
 
 #include "common/command.h"
 #include "common/json.h"
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 #include "sim/sim.h"
 
 static double us_of(uint64_t ps)

@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 #include "sim/sim.h"
 #include "sim/sim_chart.h"
 

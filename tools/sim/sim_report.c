@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 #include "sim/sim.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* What is printed of InfiniBand links: lanes that waited for credits, and what was discarded. */
 #include "base/arith.h"
 #include "common/json.h"
-#include "fabric/infiniband/loop.h"
+#include "fabric/deadlock/loop.h"
 #include "sim/sim.h"
 
 enum { LANE_ROWS_MAX = 8 };

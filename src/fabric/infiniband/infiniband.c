@@ -10,7 +10,7 @@
 #include "fabric/infiniband/internal.h"
 #include "fabric/route.h"
 
-void infiniband_done(struct fabric *fabric)
+static void infiniband_done(struct fabric *fabric)
 {
 	if (!fabric->infiniband)
 		return;
@@ -20,6 +20,7 @@ void infiniband_done(struct fabric *fabric)
 	free(fabric->infiniband->service_levels);
 	free(fabric->infiniband);
 	fabric->infiniband = NULL;
+	fabric->link = NULL;
 }
 
 /* --- set-up --- */
@@ -108,30 +109,6 @@ static int tables_init(struct fabric *fabric)
 	return mapping_init(fabric);
 }
 
-int infiniband_init(struct fabric *fabric, const struct infiniband_config *config)
-{
-	int error;
-
-	assert(config->data_vls && config->data_vls <= IB_DATA_VL_COUNT);
-	fabric->infiniband = (struct infiniband *)calloc(1, sizeof(struct infiniband));
-	if (!fabric->infiniband)
-		return -ENOMEM;
-	fabric->infiniband->config = *config;
-	for (uint32_t i = 0; config->routing == INFINIBAND_LASH && i < IB_SL_COUNT; i++)
-		fabric->infiniband->config.sl2vl[i] = (uint8_t)i;
-	error = tables_init(fabric);
-	if (!error)
-		error = infiniband_route(fabric);
-	if (!error && config->routing == INFINIBAND_LASH)
-		error = infiniband_layers_assign(fabric);
-	if (error) {
-		infiniband_done(fabric);
-		return error;
-	}
-	ports_init(fabric);
-	return fabric->error;
-}
-
 /* --- invariants --- */
 
 /* The blocks of a lane that are under way from the port to its peer. */
@@ -176,7 +153,7 @@ static void lane_check(
 				of->receiver.abr, blocks_on_cable(&fabric->ports[port->peer], vl)));
 }
 
-void infiniband_check(const struct fabric *fabric)
+static void infiniband_check(const struct fabric *fabric)
 {
 	uint32_t *held =
 		(uint32_t *)calloc((fabric->port_count + 1ull) * IB_VL_COUNT, sizeof(uint32_t));
@@ -189,4 +166,41 @@ void infiniband_check(const struct fabric *fabric)
 		for (uint32_t vl = 0; vl < fabric->infiniband->config.data_vls; vl++)
 			lane_check(fabric, i, vl, held[i * IB_VL_COUNT + vl]);
 	free(held);
+}
+
+/* --- made --- */
+
+static const struct fabric_link_calls link_calls = {
+	.done = infiniband_done,
+	.next_packet = infiniband_next_packet,
+	.receive = infiniband_receive,
+	.link_receive = infiniband_link_receive,
+	.flow_control = infiniband_flow_control,
+	.expire = infiniband_expire,
+	.check = infiniband_check,
+};
+
+int infiniband_init(struct fabric *fabric, const struct infiniband_config *config)
+{
+	int error;
+
+	assert(config->data_vls && config->data_vls <= IB_DATA_VL_COUNT);
+	fabric->infiniband = (struct infiniband *)calloc(1, sizeof(struct infiniband));
+	if (!fabric->infiniband)
+		return -ENOMEM;
+	fabric->link = &link_calls;
+	fabric->infiniband->config = *config;
+	for (uint32_t i = 0; config->routing == INFINIBAND_LASH && i < IB_SL_COUNT; i++)
+		fabric->infiniband->config.sl2vl[i] = (uint8_t)i;
+	error = tables_init(fabric);
+	if (!error)
+		error = infiniband_route(fabric);
+	if (!error && config->routing == INFINIBAND_LASH)
+		error = infiniband_layers_assign(fabric);
+	if (error) {
+		infiniband_done(fabric);
+		return error;
+	}
+	ports_init(fabric);
+	return fabric->error;
 }

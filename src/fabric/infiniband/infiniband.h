@@ -143,28 +143,4 @@ void infiniband_set_sl2vl(
 /* How long packets of this lane have waited for credits, until now. */
 uint64_t infiniband_wait_ps(const struct fabric *fabric, uint32_t port, uint32_t vl);
 
-/* Assert that credits are conserved (fabric_check()). */
-void infiniband_check(const struct fabric *fabric);
-
-/* --- for the files of this room --- */
-
-void infiniband_done(struct fabric *fabric);
-
-/* The next packet of a port, or NULL. */
-struct fabric_packet *infiniband_next_packet(struct fabric *fabric, uint32_t number);
-
-/* A packet has arrived at the port. Both take it. */
-void infiniband_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
-void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
-
-/* The times of the port's timers have come. */
-void infiniband_flow_control(struct fabric *fabric, uint32_t number);
-void infiniband_expire(struct fabric *fabric, uint32_t number);
-
-/* Choose the service levels of LASH (layers.c). Returns as infiniband_init(). */
-int infiniband_layers_assign(struct fabric *fabric);
-
-/* Fill the forwarding tables (routing.c). Returns as infiniband_init(). */
-int infiniband_route(struct fabric *fabric);
-
 #endif

@@ -40,4 +40,17 @@ void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_pa
 /* Set the timer for the packets of the port that become too old. */
 void infiniband_lifetime_set(struct fabric *fabric, uint32_t number);
 
+/* The functions of struct fabric_link_calls. */
+struct fabric_packet *infiniband_next_packet(struct fabric *fabric, uint32_t number);
+void infiniband_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
+void infiniband_flow_control(struct fabric *fabric, uint32_t number);
+void infiniband_expire(struct fabric *fabric, uint32_t number);
+
+/* Choose the service levels of LASH (layers.c). Returns as infiniband_init(). */
+int infiniband_layers_assign(struct fabric *fabric);
+
+/* Fill the forwarding tables (routing.c). Returns as infiniband_init(). */
+int infiniband_route(struct fabric *fabric);
+
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "fabric/engine_host.h"
+#include "fabric/traffic/engine_host.h"
 
 enum {
 	CABLE_PS_PER_M = 5000, /* light in a fiber */

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 #include "congestion/cc_params.h"
-#include "fabric/flow.h"
 #include "fabric/infiniband/infiniband.h"
-#include "fabric/source.h"
 #include "fabric/topology.h"
+#include "fabric/traffic/flow.h"
+#include "fabric/traffic/source.h"
 #include "sim/scenario/scenario_text.h"
 
 enum {

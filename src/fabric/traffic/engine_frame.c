@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fabric/engine_frame.h"
+#include "fabric/traffic/engine_frame.h"
 
 #include "base/arith.h"
-#include "fabric/engine_host.h"
 #include "fabric/infiniband/infiniband.h"
+#include "fabric/traffic/engine_host.h"
 #include "wire/infiniband/crc.h"
 #include "wire/infiniband/lrh.h"
 

@@ -3,8 +3,8 @@
  * The frames of hosts that are engines (engine_host.h), in fabric_packet.data: on Ethernet from the
  * BTH to the ICRC of a RoCEv2 packet, on InfiniBand from the LRH to the ICRC.
  */
-#ifndef URNIC_FABRIC_ENGINE_FRAME_H
-#define URNIC_FABRIC_ENGINE_FRAME_H
+#ifndef URNIC_FABRIC_TRAFFIC_ENGINE_FRAME_H
+#define URNIC_FABRIC_TRAFFIC_ENGINE_FRAME_H
 
 #include "fabric/fabric.h"
 #include "wire/icrc.h"

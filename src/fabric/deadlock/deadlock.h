@@ -9,8 +9,8 @@
  * dropped: by a watchdog, or by InfiniBand's lifetimes. A queue that a host has paused is not dead:
  * the host may let it resume.
  */
-#ifndef URNIC_FABRIC_DEADLOCK_H
-#define URNIC_FABRIC_DEADLOCK_H
+#ifndef URNIC_FABRIC_DEADLOCK_DEADLOCK_H
+#define URNIC_FABRIC_DEADLOCK_DEADLOCK_H
 
 #include "fabric/fabric.h"
 

@@ -15,12 +15,12 @@
  *
  * They show what switches, PFC and DCQCN do by themselves, and cost little time.
  */
-#ifndef URNIC_FABRIC_SOURCE_H
-#define URNIC_FABRIC_SOURCE_H
+#ifndef URNIC_FABRIC_TRAFFIC_SOURCE_H
+#define URNIC_FABRIC_TRAFFIC_SOURCE_H
 
 #include "congestion/cc_params.h"
 #include "fabric/fabric.h"
-#include "fabric/flow.h"
+#include "fabric/traffic/flow.h"
 
 /* A CNP and a NAK, from Ethernet header to FCS. */
 #define SOURCE_CNP_BYTES (14 + 20 + 8 + 12 + 16 + 4 + 4)

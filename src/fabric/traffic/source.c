@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fabric/source.h"
+#include "fabric/traffic/source.h"
 
 #include <assert.h>
 #include <stdlib.h>

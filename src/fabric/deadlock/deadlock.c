@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 
 #include <stdlib.h>
 

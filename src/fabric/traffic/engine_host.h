@@ -12,13 +12,13 @@
  * All hosts share the caller's arena, a table of regions, and two buffers, one that they read and
  * one that they write. So memory does not grow with the messages.
  */
-#ifndef URNIC_FABRIC_ENGINE_HOST_H
-#define URNIC_FABRIC_ENGINE_HOST_H
+#ifndef URNIC_FABRIC_TRAFFIC_ENGINE_HOST_H
+#define URNIC_FABRIC_TRAFFIC_ENGINE_HOST_H
 
 #include "base/arena.h"
 #include "congestion/cc_params.h"
 #include "fabric/fabric.h"
-#include "fabric/flow.h"
+#include "fabric/traffic/flow.h"
 #include "qp/qp.h"
 
 struct engine_hosts_init {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fabric/engine_host.h"
+#include "fabric/traffic/engine_host.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
-#include "fabric/engine_frame.h"
 #include "fabric/random.h"
+#include "fabric/traffic/engine_frame.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/infiniband/lrh.h"

@@ -6,10 +6,10 @@
  * A queue is a port with a virtual lane. It waits for the next one if some host sends packets
  * through both.
  */
-#ifndef URNIC_FABRIC_INFINIBAND_LOOP_H
-#define URNIC_FABRIC_INFINIBAND_LOOP_H
+#ifndef URNIC_FABRIC_DEADLOCK_LOOP_H
+#define URNIC_FABRIC_DEADLOCK_LOOP_H
 
-#include "fabric/deadlock.h"
+#include "fabric/deadlock/deadlock.h"
 
 /*
  * Find a loop of the paths between all hosts.

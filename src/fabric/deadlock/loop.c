@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fabric/infiniband/loop.h"
+#include "fabric/deadlock/loop.h"
 
 #include <errno.h>
 #include <stdlib.h>

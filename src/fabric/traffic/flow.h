@@ -5,8 +5,8 @@
  * The caller sets the first part and keeps the flow as long as the hosts that send it. The hosts
  * (source.h, engine_host.h) keep the second part up to date.
  */
-#ifndef URNIC_FABRIC_FLOW_H
-#define URNIC_FABRIC_FLOW_H
+#ifndef URNIC_FABRIC_TRAFFIC_FLOW_H
+#define URNIC_FABRIC_TRAFFIC_FLOW_H
 
 #include <stdbool.h>
 #include <stdint.h>
