@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/log.h"

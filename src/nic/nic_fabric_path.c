@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 #include "nic/nic_fabric.h"
 #include "nic/nic_internal.h"
 #include "os/clock.h"

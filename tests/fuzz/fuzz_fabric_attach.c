@@ -14,7 +14,7 @@
 #include "agent/place.h"
 #include "fabricd/attach_protocol.h"
 #include "fabricd/fabric_name.h"
-#include "fabricd/fabric_server.h"
+#include "fabricd/server/fabric_server.h"
 #include "os/fd_pass.h"
 
 enum { STEP_BYTES = 8, SOCKETS_MAX = 8, CHANNELS_MAX = 4, STEPS_MAX = 256, TURNS = 70 };

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fabricd/fabric_flows.h"
+#include "fabricd/client/fabric_flows.h"
 #include "wire/infiniband/mad_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

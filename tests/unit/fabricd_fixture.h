@@ -27,8 +27,8 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
-#include "fabricd/fabric_client_internal.h"
-#include "fabricd/fabric_server.h"
+#include "fabricd/client/fabric_client_internal.h"
+#include "fabricd/server/fabric_server.h"
 #include "wire/cm/cm_message.h"
 #include "wire/infiniband/mad_frame.h"
 #include "wire/packet.h"

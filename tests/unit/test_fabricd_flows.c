@@ -5,7 +5,7 @@
  */
 #include "fabricd_fixture.h"
 
-#include "fabricd/fabric_flows.h"
+#include "fabricd/client/fabric_flows.h"
 
 enum { FRAMES = 1000 };
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/command.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 #include "fabricd/fabric_name.h"
-#include "fabricd/fabric_server.h"
+#include "fabricd/server/fabric_server.h"
 
 const char command_fabric_help[] =
 	"usage: urnic fabric up [--name NAME] [--no-sm] FILE\n"

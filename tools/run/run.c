@@ -15,7 +15,7 @@
 
 #include "common/command.h"
 #include "common/libraries.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 #include "os/setting.h"
 #include "os/strict.h"
 #include "run/view.h"

@@ -14,7 +14,7 @@
 
 #include "base/arith.h"
 #include "base/version.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 #include "fabricd/fabric_rate.h"
 #include "os/setting.h"
 #include "run/view.h"

@@ -7,7 +7,7 @@
  * the variable there is none.
  */
 
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 
 /* The name of the adapter, the same as in libibverbs. */
 #define DEVICE_NAME "ibp0"

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 
 struct umad_opening {
 	struct list link; /* in the list of open ports */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/fabric_client_internal.h"
+#include "fabricd/client/fabric_client_internal.h"
 
 enum { PIECES_MAX = 8 };
 

@@ -11,7 +11,7 @@
 
 #include "base/arith.h"
 #include "fabricd/fabric_name.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 #include "os/clock.h"
 #include "subnet/manager/manager.h"
 

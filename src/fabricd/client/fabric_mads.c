@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fabricd/attach_mad.h"
-#include "fabricd/fabric_client_internal.h"
+#include "fabricd/client/fabric_client_internal.h"
 #include "os/fd_pass.h"
 
 int fabric_mads_open(struct fabric_client *client, uint32_t port, uint32_t *ret_opening)

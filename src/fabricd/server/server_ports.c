@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 
 struct server_port *server_port_find(struct fabric_server *server, uint32_t node, uint32_t number)
 {

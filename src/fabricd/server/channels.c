@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 #include "wire/cm/cm_message.h"
 
 enum {

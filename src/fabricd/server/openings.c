@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "fabricd/attach_mad.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 
 enum {
 	MESSAGE_ROOM_MIN = 2 * ATTACH_MAD_BYTES_INLINE,

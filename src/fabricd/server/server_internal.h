@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FABRICD_SERVER_INTERNAL_H
-#define URNIC_FABRICD_SERVER_INTERNAL_H
+#ifndef URNIC_FABRICD_SERVER_SERVER_INTERNAL_H
+#define URNIC_FABRICD_SERVER_SERVER_INTERNAL_H
 
 /*
  * What the files of the fabric's process share.
@@ -18,7 +18,7 @@
 #include "agent/place.h"
 #include "base/list.h"
 #include "fabricd/attach_protocol.h"
-#include "fabricd/fabric_server.h"
+#include "fabricd/server/fabric_server.h"
 #include "mad/mad_layer.h"
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 #include "os/fd_pass.h"
 
 enum {

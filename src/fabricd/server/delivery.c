@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cm/cm.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 #include "wire/bytes.h"
 #include "wire/infiniband/mad_frame.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FABRICD_FABRIC_CLIENT_H
-#define URNIC_FABRICD_FABRIC_CLIENT_H
+#ifndef URNIC_FABRICD_CLIENT_FABRIC_CLIENT_H
+#define URNIC_FABRICD_CLIENT_FABRIC_CLIENT_H
 
 /*
  * The client of a fabric's process: a process as the user of one node of an InfiniBand subnet.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The control connection to a fabric's process: questions and answers. */
-#include "fabricd/fabric_client.h"
+#include "fabricd/client/fabric_client.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/place.h"
-#include "fabricd/fabric_client_internal.h"
+#include "fabricd/client/fabric_client_internal.h"
 #include "fabricd/fabric_name.h"
 #include "os/fd_pass.h"
 

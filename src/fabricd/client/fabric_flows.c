@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "fabricd/fabric_client_internal.h"
-#include "fabricd/fabric_flows.h"
+#include "fabricd/client/fabric_client_internal.h"
+#include "fabricd/client/fabric_flows.h"
 #include "os/clock.h"
 #include "os/fd_pass.h"
 #include "wire/bth.h"

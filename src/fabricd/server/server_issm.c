@@ -11,7 +11,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 
 int issm_create(struct fabric_server *server)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FABRICD_FABRIC_CLIENT_INTERNAL_H
-#define URNIC_FABRICD_FABRIC_CLIENT_INTERNAL_H
+#ifndef URNIC_FABRICD_CLIENT_FABRIC_CLIENT_INTERNAL_H
+#define URNIC_FABRICD_CLIENT_FABRIC_CLIENT_INTERNAL_H
 
 /* What the files of the fabric's client share. */
 
 #include <pthread.h>
 
-#include "fabricd/fabric_client.h"
-#include "fabricd/fabric_flows.h"
+#include "fabricd/client/fabric_client.h"
+#include "fabricd/client/fabric_flows.h"
 
 struct fabric_client {
 	int socket;

@@ -23,7 +23,7 @@
 
 #include "base/arith.h"
 #include "base/text.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 
 enum { WORDS_MAX = 4, ROUTE_HOPS_MAX = 64, ALL_PORTS = UINT32_MAX };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FABRICD_FABRIC_SERVER_H
-#define URNIC_FABRICD_FABRIC_SERVER_H
+#ifndef URNIC_FABRICD_SERVER_FABRIC_SERVER_H
+#define URNIC_FABRICD_SERVER_FABRIC_SERVER_H
 
 /*
  * The process of an InfiniBand fabric: one subnet, and the processes that are attached to its

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_FABRICD_FABRIC_FLOWS_H
-#define URNIC_FABRICD_FABRIC_FLOWS_H
+#ifndef URNIC_FABRICD_CLIENT_FABRIC_FLOWS_H
+#define URNIC_FABRICD_CLIENT_FABRIC_FLOWS_H
 
 /*
  * The flows of one channel of frames (attach_protocol.h). The caller serializes all calls on a

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "fabricd/server_internal.h"
+#include "fabricd/server/server_internal.h"
 #include "os/fd_pass.h"
 
 /* What an answer carries besides the message. */
