@@ -75,8 +75,7 @@ uint32_t selective_pass_run(const struct selective_pass *pass, struct psn hole);
 /* A pass over the `count` packets from `psn` on, as a probe. Ends the round. */
 static inline struct selective_pass selective_pass_probe(struct psn psn, uint32_t count)
 {
-	return (struct selective_pass){
-		.is_active = true, .base = psn, .end = psn_add(psn, count)};
+	return (struct selective_pass){.is_active = true, .base = psn, .end = psn_add(psn, count)};
 }
 
 static inline bool selective_pass_is_probe(const struct selective_pass *pass)
