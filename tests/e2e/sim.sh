@@ -178,6 +178,15 @@ awk '/^pauses / { less = $2 > 1000 && $3 < $2 / 10 }
 "$urnic" sim compare "$examples/victim.json" "$examples/unfairness.json" >"$files/sides" || fail 'compare others'
 grep -q "^workload victim is in $examples/victim.json only\$" "$files/sides" || fail "$(cat "$files/sides")"
 grep -q "^workload remote is in $examples/unfairness.json only\$" "$files/sides" || fail "$(cat "$files/sides")"
+"$urnic" sim compare --json "$examples/victim.json" "$files/rescued.json" >"$files/json" || fail 'compare --json'
+matches_schema sim-compare <"$files/json"
+/usr/bin/python3 - "$files/json" <<'END' || fail "$(cat "$files/json")"
+import json, sys
+sides = json.load(open(sys.argv[1]))
+mean = {name: {workload["workload"]: workload["gbps_mean"] for workload in side["workloads"]}
+        for name, side in sides.items()}
+sys.exit(not (sides["a"]["pauses"] > 10 * sides["b"]["pauses"] and mean["b"]["victim"] > 1.5 * mean["a"]["victim"]))
+END
 "$urnic" sim compare "$examples/victim.json" 2>"$files/said"
 [ $? = 2 ] || fail 'one scenario is compared'
 grep -q '^urnic: sim compare: it takes two scenarios$' "$files/said" || fail "$(cat "$files/said")"

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "common/command.h"
+#include "common/json.h"
 #include "fabric/deadlock/deadlock.h"
 #include "sim/sim.h"
 
@@ -13,6 +14,7 @@ enum { SIDES = 2 };
 struct comparison {
 	const char *paths[SIDES];
 	struct sim_run runs[SIDES];
+	bool has_json;
 };
 
 /* --- rows --- */
@@ -135,6 +137,78 @@ static void workloads_print(const struct comparison *comparison)
 	}
 }
 
+/* --- JSON --- */
+
+/* Times are null when no flow is finished. */
+static void finish_add(
+	cJSON *object, const char *name, const struct sim_workload_result *result, double us)
+{
+	if (result->finished)
+		cJSON_AddNumberToObject(object, name, us);
+	else
+		cJSON_AddNullToObject(object, name);
+}
+
+static void workload_add(
+	const struct sim_run *run, cJSON *list, const struct scenario_workload *workload)
+{
+	struct sim_workload_result result = sim_workload_result_of(run, workload);
+	cJSON *object = json_append_object(list);
+
+	cJSON_AddStringToObject(object, "workload", workload->name);
+	json_add_count(object, "flows", result.flows);
+	json_add_count(object, "finished", result.finished);
+	cJSON_AddNumberToObject(object, "gbps_least", result.least_gbps);
+	cJSON_AddNumberToObject(object, "gbps_mean", result.mean_gbps);
+	cJSON_AddNumberToObject(object, "gbps_most", result.most_gbps);
+	cJSON_AddNumberToObject(object, "jain", result.jain);
+	finish_add(object, "median_us", &result, result.median_us);
+	finish_add(object, "p99_us", &result, result.p99_us);
+	finish_add(object, "longest_us", &result, result.longest_us);
+}
+
+static void side_add(cJSON *root, const char *name, const char *path, const struct sim_run *run)
+{
+	const struct fabric *fabric = run->fabric;
+	struct network_result result = network_result_of(fabric);
+	cJSON *object = cJSON_AddObjectToObject(root, name);
+	cJSON *workloads;
+	char hash[20];
+
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)fabric->hash);
+	cJSON_AddStringToObject(object, "scenario", path);
+	json_add_count(object, "seed", fabric->config.seed);
+	cJSON_AddNumberToObject(object, "time_us", (double)fabric->now_ps / FABRIC_PS_PER_US);
+	cJSON_AddStringToObject(object, "hash", hash);
+	json_add_count(object, "pauses", result.totals.pauses);
+	cJSON_AddNumberToObject(
+		object, "paused_us_max", (double)result.paused_ps / FABRIC_PS_PER_US);
+	json_add_count(object, "marked_frames", result.totals.marks);
+	json_add_count(object, "discarded_frames", result.totals.discards);
+	json_add_count(object, "storm_drops", result.totals.storm_drops);
+	json_add_count(object, "lost_frames", result.totals.lost);
+	json_add_count(object, "corrupted_frames", result.totals.corrupted);
+	json_add_count(object, "queue_bytes_mean", result.queue_mean);
+	json_add_count(object, "queue_bytes_max", result.queue_max);
+	cJSON_AddBoolToObject(object, "deadlock", result.has_deadlock);
+	workloads = cJSON_AddArrayToObject(object, "workloads");
+	for (uint32_t i = 0; i < run->scenario.workload_count; i++)
+		workload_add(run, workloads, &run->scenario.workloads[i]);
+}
+
+static bool comparison_print_json(const struct comparison *comparison)
+{
+	cJSON *root = cJSON_CreateObject();
+	int error;
+
+	side_add(root, "a", comparison->paths[0], &comparison->runs[0]);
+	side_add(root, "b", comparison->paths[1], &comparison->runs[1]);
+	error = json_print(root);
+	if (error)
+		complain("the results cannot be printed: %s", strerror(-error));
+	return !error;
+}
+
 /* --- the command --- */
 
 static bool side_run(struct sim_run *run, const char *path)
@@ -161,22 +235,43 @@ static bool comparison_print(const struct comparison *comparison)
 	return false;
 }
 
+static bool comparison_read(struct comparison *comparison, int argc, char **argv)
+{
+	uint32_t side = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") == 0) {
+			comparison->has_json = true;
+		} else if (argv[i][0] == '-') {
+			complain("sim compare: unknown option '%s': there is --json", argv[i]);
+			return false;
+		} else if (side < SIDES) {
+			comparison->paths[side++] = argv[i];
+		} else {
+			side = SIDES + 1;
+		}
+	}
+	if (side != SIDES)
+		complain("sim compare: it takes two scenarios");
+	return side == SIDES;
+}
+
 int sim_compare(int argc, char **argv)
 {
 	struct comparison comparison = {0};
 	int status = EXIT_OK;
+	bool is_printed;
 
-	if (argc != 1 + SIDES || argv[1][0] == '-' || argv[2][0] == '-') {
-		complain("sim compare: it takes two scenarios");
+	if (!comparison_read(&comparison, argc, argv))
 		return EXIT_USAGE;
-	}
-	for (uint32_t side = 0; side < SIDES && status == EXIT_OK; side++) {
-		comparison.paths[side] = argv[1 + side];
+	for (uint32_t side = 0; side < SIDES && status == EXIT_OK; side++)
 		if (!side_run(&comparison.runs[side], comparison.paths[side]))
 			status = comparison.runs[side].fabric ? EXIT_FAILED : EXIT_USAGE;
+	if (status == EXIT_OK) {
+		is_printed = comparison.has_json ? comparison_print_json(&comparison)
+						 : comparison_print(&comparison);
+		status = is_printed ? EXIT_OK : EXIT_FAILED;
 	}
-	if (status == EXIT_OK && !comparison_print(&comparison))
-		status = EXIT_FAILED;
 	for (uint32_t side = 0; side < SIDES; side++)
 		sim_run_done(&comparison.runs[side]);
 	return status;
