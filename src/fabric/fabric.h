@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/event_heap.h"
+#include "fabric/egress.h"
 #include "fabric/marking.h"
 #include "fabric/port.h"
 #include "fabric/units.h"
@@ -77,10 +78,12 @@ struct fabric_host_ops {
 	/*
 	 * The host's port is idle: fill in the next frame. `packet` is zeroed; the host sets flow,
 	 * number, destination, bytes, source_port, priority, ecn and data. The peer has stopped the
-	 * priorities `paused`, so the frame has another one. Returns false when there is none.
+	 * priorities `paused`, so the frame has another one. The turn is not that of the priorities
+	 * `held`; only a congestion notification or a NAK may have one of these. Returns false when
+	 * there is none.
 	 */
-	bool (*next_packet)(
-		void *host, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps);
+	bool (*next_packet)(void *host, struct fabric_packet *packet, uint8_t paused, uint8_t held,
+		uint64_t now_ps);
 	/* A frame has arrived. Borrowed for the call. */
 	void (*receive)(void *host, const struct fabric_packet *packet, uint64_t now_ps);
 	/*
@@ -93,15 +96,35 @@ struct fabric_host_ops {
 	void (*expire)(void *host, uint64_t now_ps);
 };
 
+/*
+ * The buffers of a host for frames that it has not taken (fabric_slow_host()), in what dcb calls
+ * buffer. A priority that heeds pauses also pauses its peer when its buffer has room for only as
+ * much as its cable needs (plan.h). A frame that does not fit is discarded. Without buffers all
+ * frames fit.
+ */
+struct fabric_inbox_config {
+	bool has_buffers;
+	uint8_t buffer_of[FABRIC_PRIORITY_COUNT];
+	uint32_t buffer_bytes[FABRIC_PRIORITY_COUNT];
+};
+
+/* Frames that wait for a host. */
+struct fabric_inbox {
+	struct fabric_inbox_config config;
+	uint32_t limit_bytes; /* without buffers: of all frames, before the host pauses its peer */
+	/* By buffer; without buffers, all is in the first one. */
+	uint64_t used_bytes[FABRIC_PRIORITY_COUNT];
+	struct packet_queue queue;
+};
+
 struct fabric_host {
 	uint32_t port; /* FABRIC_NO_PORT until it is connected */
 	const struct fabric_host_ops *ops; /* NULL: it sends nothing, and ignores what it gets */
 	void *context;
 	struct fabric_timer timer;
 	uint32_t take_mbps; /* how fast it takes what arrives; 0: at once */
-	uint32_t inbox_limit_bytes; /* of frames that wait for it, before it pauses its peer */
-	uint64_t inbox_bytes;
-	struct packet_queue inbox;
+	struct fabric_inbox inbox;
+	struct egress egress;
 };
 
 struct fabric_switch {
@@ -206,10 +229,15 @@ int fabric_route(struct fabric *fabric);
 void fabric_set_host(
 	struct fabric *fabric, uint32_t host, const struct fabric_host_ops *ops, void *context);
 
+/* Give a host buffers, before time passes. */
+void fabric_set_inbox(
+	struct fabric *fabric, uint32_t host, const struct fabric_inbox_config *config);
+
 /*
  * From now on a host takes what arrives at `take_mbps` only; 0: at once. It pauses the priority of
  * a frame that finds more than `limit_bytes` waiting, and lets its peer resume when half of that is
- * left. No frame is lost: the headroom of the host is large enough.
+ * left. No frame is lost: the headroom of the host is large enough. A host with buffers has limits
+ * of its own instead.
  */
 void fabric_slow_host(
 	struct fabric *fabric, uint32_t host, uint32_t take_mbps, uint32_t limit_bytes);

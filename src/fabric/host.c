@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
 
+#include "base/arith.h"
 #include "fabric/fabric.h"
+#include "fabric/plan.h"
 
 void fabric_set_host(
 	struct fabric *fabric, uint32_t host, const struct fabric_host_ops *ops, void *context)
@@ -20,8 +22,11 @@ static void host_timer_update(struct fabric *fabric, uint32_t number)
 {
 	struct fabric_host *host = &fabric->hosts[number];
 
-	fabric_timer_set(fabric, &host->timer, host->ops->next_time(host->context, fabric->now_ps),
-		EVENT_HOST, number);
+	uint64_t next_ps = host->ops->next_time(host->context, fabric->now_ps);
+
+	if (host->egress.is_on)
+		next_ps = min_u64(next_ps, egress_next_time(&host->egress, fabric->now_ps));
+	fabric_timer_set(fabric, &host->timer, next_ps, EVENT_HOST, number);
 }
 
 void host_expire(struct fabric *fabric, uint32_t number)
@@ -48,7 +53,7 @@ struct fabric_packet *host_next_packet(struct fabric *fabric, uint32_t number, u
 	packet = fabric_packet_take(fabric);
 	if (!packet)
 		return NULL;
-	if (!host->ops->next_packet(host->context, packet, paused, fabric->now_ps)) {
+	if (!egress_next(host, packet, paused, fabric->now_ps)) {
 		packet_pool_return(&fabric->pool, packet);
 		host_timer_update(fabric, host_number);
 		return NULL;
@@ -75,8 +80,8 @@ static void frame_take(struct fabric *fabric, uint32_t host_number, struct fabri
 static void take_schedule(struct fabric *fabric, uint32_t host_number)
 {
 	const struct fabric_host *host = &fabric->hosts[host_number];
-	uint64_t take_ps =
-		host->take_mbps ? fabric_wire_ps(host->inbox.first->bytes, host->take_mbps) : 0;
+	uint32_t bytes = host->inbox.queue.first->bytes;
+	uint64_t take_ps = host->take_mbps ? fabric_wire_ps(bytes, host->take_mbps) : 0;
 
 	fabric_schedule(fabric, fabric->now_ps + take_ps, EVENT_TAKE, host_number);
 }
@@ -90,19 +95,64 @@ static void host_pause(struct fabric *fabric, uint32_t port, uint32_t priority, 
 	pause_update(fabric, port, priority, was_paused);
 }
 
+/* Above so many bytes in a buffer the host pauses its peer. */
+static uint64_t pause_bytes(const struct fabric *fabric, uint32_t number, uint32_t buffer)
+{
+	const struct fabric_host *host = &fabric->hosts[number];
+	const struct fabric_port *port = &fabric->ports[host->port];
+	uint64_t headroom_bytes;
+
+	if (!host->inbox.config.has_buffers)
+		return host->inbox.limit_bytes;
+	headroom_bytes = plan_headroom_bytes(
+		port->rate_mbps, port->delay_ps, fabric->config.frame_bytes_max, port->response_ps);
+	return host->inbox.config.buffer_bytes[buffer] -
+		min_u64(host->inbox.config.buffer_bytes[buffer], headroom_bytes);
+}
+
+/* Has the host a buffer with room for the frame? */
+static bool has_room(const struct fabric_inbox *inbox, const struct fabric_packet *packet)
+{
+	uint32_t buffer = inbox->config.buffer_of[packet->priority];
+
+	return !inbox->config.has_buffers ||
+		packet->bytes <= inbox->config.buffer_bytes[buffer] - inbox->used_bytes[buffer];
+}
+
+/* With buffers, priorities that ignore pauses do not pause either. */
+static bool pauses_peer(
+	const struct fabric_inbox *inbox, const struct fabric_port *port, uint32_t priority)
+{
+	return !inbox->config.has_buffers || !(port->pause_ignored >> priority & 1);
+}
+
+static void frame_discard(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
+{
+	fabric->ports[number].priority[packet->priority].counters.discarded_frames++;
+	fabric_note(fabric, FABRIC_FRAME_DISCARDED, number, packet->priority, packet);
+	packet_pool_return(&fabric->pool, packet);
+}
+
 void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	uint32_t host_number = fabric->ports[number].node;
 	struct fabric_host *host = &fabric->hosts[host_number];
-	bool is_idle = !host->inbox.first;
+	struct fabric_inbox *inbox = &host->inbox;
+	uint32_t buffer = inbox->config.buffer_of[packet->priority];
+	bool is_idle = !inbox->queue.first;
 
 	if (!host->take_mbps && is_idle) {
 		frame_take(fabric, host_number, packet);
 		return;
 	}
-	packet_queue_push(&host->inbox, packet);
-	host->inbox_bytes += packet->bytes;
-	if (host->inbox_bytes > host->inbox_limit_bytes)
+	if (!has_room(inbox, packet)) {
+		frame_discard(fabric, number, packet);
+		return;
+	}
+	packet_queue_push(&inbox->queue, packet);
+	inbox->used_bytes[buffer] += packet->bytes;
+	if (inbox->used_bytes[buffer] > pause_bytes(fabric, host_number, buffer) &&
+		pauses_peer(inbox, &fabric->ports[number], packet->priority))
 		host_pause(fabric, number, packet->priority, true);
 	if (is_idle)
 		take_schedule(fabric, host_number);
@@ -111,20 +161,29 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 void host_take(struct fabric *fabric, uint32_t number)
 {
 	struct fabric_host *host = &fabric->hosts[number];
-	struct fabric_packet *packet = packet_queue_pop(&host->inbox);
+	struct fabric_inbox *inbox = &host->inbox;
+	struct fabric_packet *packet = packet_queue_pop(&inbox->queue);
+	uint32_t buffer = inbox->config.buffer_of[packet->priority];
 
-	host->inbox_bytes -= packet->bytes;
-	if (host->inbox.first)
+	inbox->used_bytes[buffer] -= packet->bytes;
+	if (inbox->queue.first)
 		take_schedule(fabric, number);
-	if (host->inbox_bytes <= host->inbox_limit_bytes / 2)
+	if (inbox->used_bytes[buffer] <= pause_bytes(fabric, number, buffer) / 2)
 		for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++)
-			host_pause(fabric, host->port, i, false);
+			if (inbox->config.buffer_of[i] == buffer)
+				host_pause(fabric, host->port, i, false);
 	frame_take(fabric, number, packet);
+}
+
+void fabric_set_inbox(
+	struct fabric *fabric, uint32_t host, const struct fabric_inbox_config *config)
+{
+	fabric->hosts[host].inbox.config = *config;
 }
 
 void fabric_slow_host(
 	struct fabric *fabric, uint32_t host, uint32_t take_mbps, uint32_t limit_bytes)
 {
 	fabric->hosts[host].take_mbps = take_mbps;
-	fabric->hosts[host].inbox_limit_bytes = limit_bytes;
+	fabric->hosts[host].inbox.limit_bytes = limit_bytes;
 }

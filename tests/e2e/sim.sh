@@ -100,6 +100,25 @@ echo '{"topology": {"kind": "star", "hosts": 9}, "workloads": [{"kind": "incast"
 	"hosts": {"dcb": {"pfc": {"prio-pfc": "all:on 3:off"}}}}' >"$files/deaf.json"
 "$urnic" sim "$files/deaf.json" | grep -q ', [1-9][0-9]* frames discarded' || fail 'a host obeys in spite of dcb'
 
+# dcb's words: h0 sends to three hosts by two classes that share the line and one with a highest
+# rate; h4 is slow, and pauses priority 3 and drops priority 1.
+for kind in source engine; do
+	"$urnic" sim --json "$examples/dcb.json" >"$files/json" || fail 'dcb --json'
+	/usr/bin/python3 - "$files/json" <<'END' || fail "the classes and buffers of hosts of kind $kind"
+import json, sys
+run = json.load(open(sys.argv[1]))
+gbps = {flow["workload"]: flow["mbps"] / 1000 for flow in run["flows"]}
+goodput = 100 * 1024 / (1024 + 62 + 20)
+assert abs(gbps["limited"] / (10 * 1024 / 1086) - 1) < 0.02, gbps
+left = goodput - gbps["limited"]
+assert abs(gbps["quarter"] / left - 0.25) < 0.01 and abs(gbps["rest"] / left - 0.75) < 0.01, gbps
+slow = {port["priority"]: port for port in run["ports"] if port["port"] == "h4>s0"}
+assert slow[3]["tx_pause"] and not slow[3]["rx_discards"], slow
+assert slow[1]["rx_discards"] and not slow[1]["tx_pause"], slow
+END
+	sed 's/"dcb"/"kind": "engine", &/' "$examples/dcb.json" >"$files/dcb.json"
+done
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
@@ -309,9 +328,32 @@ refuses 2 '"dscp-prio" is "64:3": it is a list as "26:3 48:6"' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"dcb": {"app": {
 	"dscp-prio": "64:3"}}}}
 END
-refuses 2 'unknown key "ets": "dcb" has pfc, app' <<'END'
+refuses 2 'unknown key "dcbx": "dcb" has pfc, app, ets, maxrate, buffer' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"dcb":
-	{"ets": {}}}}
+	{"dcbx": {}}}}
+END
+refuses 2 'unknown key "pg-bw": this part of dcb has prio-tc, tc-tsa, tc-bw' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"ets": {
+	"pg-bw": "0:100"}}}}
+END
+refuses 2 '"tc-tsa" is "0:dwrr": it is a list as "all:strict 0:ets 1:ets"' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"ets": {
+	"tc-tsa": "0:dwrr"}}}}
+END
+refuses 1 'the classes of "tc-bw" sum to 90: they sum to 100' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"ets": {"tc-tsa": "0:ets 1:ets", "tc-bw": "0:40 1:50"}}}}
+END
+refuses 2 '"tc-bw" has class 3, whose "tc-tsa" is strict' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"ets": {"tc-tsa": "all:ets 3:strict",
+	"tc-bw": "0:50 3:50"}}}}
+END
+refuses 2 '"tc-maxrate" is "3:fast": it is a list as "all:100Gbit 3:10Gbit"' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb": {"maxrate": {
+	"tc-maxrate": "3:fast"}}}}
+END
+refuses 2 'priority 3 has buffer 1, and that has no "buffer-size"' <<'END'
+{"topology": {"kind": "star"}, "hosts": {"dcb":
+	{"buffer": {"prio-buffer": "all:0 3:1", "buffer-size": "0:64K"}}}}
 END
 refuses 2 'a workload has either "dscp" or "priority"' <<'END'
 {"topology": {"kind": "star"}, "workloads": [

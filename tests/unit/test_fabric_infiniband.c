@@ -572,11 +572,12 @@ struct manager {
 };
 
 static bool manager_next_packet(
-	void *context, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps)
+	void *context, struct fabric_packet *packet, uint8_t paused, uint8_t held, uint64_t now_ps)
 {
 	struct manager *manager = (struct manager *)context;
 
 	(void)paused;
+	(void)held;
 	(void)now_ps;
 	if (!manager->left)
 		return false;

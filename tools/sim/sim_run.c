@@ -92,6 +92,16 @@ static int subnet_init(struct sim_run *run)
 	return error;
 }
 
+/* What "dcb" says. */
+static void host_configure(struct fabric *fabric, const struct scenario *scenario, uint32_t number)
+{
+	struct fabric_host *host = &fabric->hosts[number];
+
+	fabric->ports[host->port].pause_ignored = scenario->pause_ignored;
+	host->egress = scenario->egress;
+	fabric_set_inbox(fabric, number, &scenario->inbox);
+}
+
 bool sim_run_init(struct sim_run *run)
 {
 	struct scenario *scenario = &run->scenario;
@@ -104,8 +114,7 @@ bool sim_run_init(struct sim_run *run)
 		error = subnet_init(run);
 	is_made = is_made && !error && scenario_set_routes(scenario, run->fabric);
 	for (uint32_t i = 0; is_made && i < run->fabric->host_count; i++)
-		run->fabric->ports[run->fabric->hosts[i].port].pause_ignored =
-			scenario->pause_ignored;
+		host_configure(run->fabric, scenario, i);
 	if (is_made)
 		is_made = scenario->has_engine ? engines_init(run) : sources_init(run);
 	if (error == -ENETUNREACH)

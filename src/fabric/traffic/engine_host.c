@@ -231,7 +231,7 @@ static void follower_start(
 }
 
 static bool engine_host_next_packet(
-	void *context, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps)
+	void *context, struct fabric_packet *packet, uint8_t paused, uint8_t held, uint64_t now_ps)
 {
 	struct engine_host *host = (struct engine_host *)context;
 
@@ -243,7 +243,7 @@ static bool engine_host_next_packet(
 		size_t bytes;
 
 		if (!lane || (paused & lane_priorities(host->hosts, priority)) ||
-			!engine_has_packets(lane, true))
+			held >> priority & 1 || !engine_has_packets(lane, true))
 			continue;
 		bytes = engine_next_packet(lane, true, &run, engine_ns(now_ps));
 		if (!bytes)

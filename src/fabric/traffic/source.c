@@ -267,7 +267,7 @@ static bool flow_has_frame(struct source_host *host, uint32_t place)
 }
 
 static bool source_next_packet(
-	void *context, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps)
+	void *context, struct fabric_packet *packet, uint8_t paused, uint8_t held, uint64_t now_ps)
 {
 	struct source_host *host = (struct source_host *)context;
 	uint32_t place = host->turn;
@@ -283,7 +283,7 @@ static bool source_next_packet(
 	for (uint32_t i = 0; i < host->count; i++) {
 		const struct fabric_flow *flow = flow_at(host, place);
 
-		if (flow->next_ps <= now_ps && !(paused >> flow->priority & 1) &&
+		if (flow->next_ps <= now_ps && !((paused | held) >> flow->priority & 1) &&
 			flow_has_frame(host, place)) {
 			flow_send(host, place, packet, now_ps);
 			return true;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "congestion/cc_params.h"
+#include "fabric/fabric.h"
 #include "fabric/infiniband/infiniband.h"
 #include "fabric/topology.h"
 #include "fabric/traffic/flow.h"
@@ -77,6 +78,8 @@ struct scenario {
 	uint8_t cnp_priority;
 	uint8_t priority_of_dscp[FABRIC_DSCP_COUNT]; /* at hosts */
 	uint8_t pause_ignored; /* by hosts; a bit for each priority */
+	struct egress egress; /* of hosts */
+	struct fabric_inbox_config inbox; /* of hosts */
 	struct fabric_config config;
 	struct topology topology;
 	bool is_infiniband; /* the link layer; else Ethernet */
