@@ -6,8 +6,13 @@ static int switches_add(struct fabric *fabric, const struct topology *topology, 
 	uint32_t number;
 	int error = 0;
 
-	while (!error && count--)
-		error = fabric_add_switch(fabric, &topology->switches, &number);
+	while (!error && count--) {
+		const struct fabric_switch_config *config = topology->switch_configs
+			? &topology->switch_configs[fabric->switch_count]
+			: &topology->switches;
+
+		error = fabric_add_switch(fabric, config, &number);
+	}
 	return error;
 }
 

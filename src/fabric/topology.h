@@ -47,6 +47,8 @@ struct topology {
 	struct topology_link host_link; /* of cables to hosts */
 	struct topology_link switch_link; /* between switches */
 	struct fabric_switch_config switches;
+	/* By number, one for each switch; NULL: all are as `switches`. */
+	const struct fabric_switch_config *switch_configs;
 };
 
 /* The numbers of hosts and of switches. */

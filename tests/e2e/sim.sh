@@ -119,6 +119,23 @@ END
 	sed 's/"dcb"/"kind": "engine", &/' "$examples/dcb.json" >"$files/dcb.json"
 done
 
+# A configuration for each switch: the second one is not lossless.
+sed 's/"pfc_enable": *"[^"]*"/"pfc_enable": "0"/' "$examples/sonic/config_db.json" >"$files/lossy_db.json"
+cp "$examples/sonic/config_db.json" "$files/lossless_db.json"
+cat >"$files/two.json" <<'END'
+{"topology": {"kind": "dumbbell", "hosts": 8, "hosts_right": 8, "rate_gbps": 40, "switch_rate_gbps": 400},
+	"switch": {"config_db": {"default": "lossless_db.json", "s1": "lossy_db.json"}},
+	"workloads": [{"kind": "pairs", "dscp": 26, "flows": 2, "pairs": [
+		["h1", "h0"], ["h2", "h0"], ["h3", "h0"], ["h9", "h8"], ["h10", "h8"], ["h11", "h8"]]}]}
+END
+"$urnic" sim --json "$files/two.json" >"$files/json" || fail 'a config_db for each switch'
+/usr/bin/python3 - "$files/json" <<'END' || fail 'both switches are lossless, or none'
+import json, sys
+ports = json.load(open(sys.argv[1]))["ports"]
+discards = {switch: sum(port["rx_discards"] for port in ports if port["port"].startswith(switch + ">")) for switch in ("s0", "s1")}
+assert not discards["s0"] and discards["s1"], discards
+END
+
 # --- options ---
 
 cat >"$files/small.json" <<'END'
@@ -354,6 +371,15 @@ END
 refuses 2 'priority 3 has buffer 1, and that has no "buffer-size"' <<'END'
 {"topology": {"kind": "star"}, "hosts": {"dcb":
 	{"buffer": {"prio-buffer": "all:0 3:1", "buffer-size": "0:64K"}}}}
+END
+refuses 2 '"config_db" has no file for s1, and none as "default"' <<'END'
+{"topology": {"kind": "dumbbell"}, "switch": {
+	"config_db": {"s0": "lossless_db.json"}}}
+END
+refuses 3 '"config_db" has "s2": switches are s0 to s1' <<'END'
+{"topology": {"kind": "dumbbell"}, "switch": {
+	"config_db": {"default": "lossless_db.json",
+		"s2": "lossless_db.json"}}}
 END
 refuses 2 'a workload has either "dscp" or "priority"' <<'END'
 {"topology": {"kind": "star"}, "workloads": [

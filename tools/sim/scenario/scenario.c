@@ -366,5 +366,6 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->workloads);
 	free(scenario->faults);
 	free(scenario->cables);
+	free(scenario->switch_configs);
 	free(scenario->routes);
 }

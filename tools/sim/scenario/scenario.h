@@ -89,6 +89,7 @@ struct scenario {
 	struct scenario_workload *workloads;
 	uint32_t workload_count;
 	struct topology_cable *cables; /* of a custom topology */
+	struct fabric_switch_config *switch_configs; /* if "config_db" has one for each switch */
 	struct scenario_route *routes;
 	uint32_t route_count;
 	struct scenario_fault *faults;

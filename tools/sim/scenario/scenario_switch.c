@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The item "switch" of a scenario. Its words are those of SONiC's config_db.json. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,9 +169,57 @@ static bool threshold_read(
 	return true;
 }
 
+/* --- files of SONiC's --- */
+
+static const char default_name[] = "default";
+
+/* The number of the switch with this name; `count`: there is none. */
+static uint32_t switch_find(const char *name, uint32_t count)
+{
+	char own[SCENARIO_NAME_BYTES];
+
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(own, sizeof(own), "s%u", i);
+		if (strcmp(own, name) == 0)
+			return i;
+	}
+	return count;
+}
+
+/* A file for each switch, or of "default" for those that are not named. */
+static bool config_dbs_read(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *files)
+{
+	uint32_t count = topology_switch_count(&scenario->topology);
+	const cJSON *others = scenario_member(files, default_name);
+	const cJSON *file;
+	char name[SCENARIO_NAME_BYTES];
+
+	scenario->switch_configs = calloc(count, sizeof(*scenario->switch_configs));
+	if (!scenario->switch_configs)
+		return scenario_refuse(text, files, "no memory for %u switches", count);
+	cJSON_ArrayForEach(file, files) if (file != others &&
+		switch_find(file->string, count) == count) return scenario_refuse(text, file,
+		"\"config_db\" has \"%s\": switches are s0 to s%u", file->string, count - 1);
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "s%u", i);
+		file = scenario_member(files, name);
+		if (!file)
+			file = others;
+		if (!file)
+			return scenario_refuse(text, files,
+				"\"config_db\" has no file for s%u, and none as \"default\"", i);
+		scenario->switch_configs[i] = scenario->topology.switches;
+		if (!scenario_read_config_db(text, file, &scenario->switch_configs[i]))
+			return false;
+	}
+	scenario->topology.switch_configs = scenario->switch_configs;
+	return true;
+}
+
 /* A file has all of a switch, so there is nothing beside it. */
 static bool config_db_read(
-	const struct scenario_text *text, const cJSON *item, struct fabric_switch_config *config)
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
 	const cJSON *path = scenario_member(item, "config_db");
 
@@ -178,7 +227,9 @@ static bool config_db_read(
 		return true;
 	if (item->child->next)
 		return scenario_refuse(text, item, "\"switch\" has \"config_db\" and other keys");
-	return scenario_read_config_db(text, path, config);
+	if (cJSON_IsObject(path))
+		return config_dbs_read(text, scenario, path);
+	return scenario_read_config_db(text, path, &scenario->topology.switches);
 }
 
 bool scenario_read_switch(
@@ -218,5 +269,5 @@ bool scenario_read_switch(
 	config->pool_bytes = numbers.pool_bytes;
 	config->headroom_bytes = (uint32_t)numbers.headroom_bytes;
 	config->xon_offset_bytes = (uint32_t)numbers.xon_offset_bytes;
-	return config_db_read(text, item, config);
+	return config_db_read(text, scenario, item);
 }
