@@ -104,7 +104,9 @@ void netns_await(const char *address)
 int netns_join(int a, int b, unsigned mtu_bytes)
 {
 	netns_switch(a);
-	if (netns_run("ip link add va mtu %u type veth peer name vb mtu %u netns /proc/%d/fd/%d",
+	/* With one index at both ends the kernel would report the link as running a second late. */
+	if (netns_run("ip link add va index 100 mtu %u type veth peer name vb index 101 mtu %u"
+		      " netns /proc/%d/fd/%d",
 		    mtu_bytes, mtu_bytes, getpid(), b) != 0 ||
 		netns_run("ip addr add 10.99.0.1/24 dev va && "
 			  "ip addr add fd00:99::1/64 dev va nodad && ip link set va up") != 0) {

@@ -16,8 +16,17 @@
 
 #include "common/command.h"
 
-/* wait_until_running() tries once a millisecond. */
-enum { RUNNING_TRIES = 2000 };
+enum {
+	RUNNING_TRIES = 2000, /* wait_until_running() tries once a millisecond */
+
+	/*
+	 * The interface indexes of the hosts, and of the switch's ports to them, are these plus the
+	 * number of the host. If both ends of a veth pair had one index, the kernel would report
+	 * the link as running up to a second late.
+	 */
+	HOST_INDEX = 100,
+	PORT_INDEX = 200,
+};
 
 int network_wait_for(pid_t child)
 {
@@ -86,9 +95,10 @@ static int run_script(int net_fd, int script_fd)
 static void write_pair(FILE *script, const struct network *network, unsigned mtu)
 {
 	fprintf(script,
-		"link add " NETWORK_INTERFACE " mtu %u address %s type veth"
-		" peer name " NETWORK_INTERFACE " mtu %u address %s netns /proc/%d/fd/%d\n",
-		mtu, host_facts(0).mac, mtu, host_facts(1).mac, (int)getpid(), network->net_fd[1]);
+		"link add " NETWORK_INTERFACE " index %d mtu %u address %s type veth"
+		" peer name " NETWORK_INTERFACE " index %d mtu %u address %s netns /proc/%d/fd/%d\n",
+		HOST_INDEX, mtu, host_facts(0).mac, HOST_INDEX + 1, mtu, host_facts(1).mac,
+		(int)getpid(), network->net_fd[1]);
 }
 
 /* Write the commands for the bridge, and for a veth pair per host with one end at the bridge. */
@@ -99,11 +109,12 @@ static void write_switch(FILE *script, const struct network *network, unsigned m
 		const struct host_facts facts = host_facts(host);
 
 		fprintf(script,
-			"link add port-%s mtu %u type veth"
-			" peer name " NETWORK_INTERFACE " mtu %u address %s netns /proc/%d/fd/%d\n"
+			"link add port-%s index %d mtu %u type veth"
+			" peer name " NETWORK_INTERFACE
+			" index %d mtu %u address %s netns /proc/%d/fd/%d\n"
 			"link set port-%s master switch up\n",
-			facts.name, mtu, mtu, facts.mac, (int)getpid(), network->net_fd[host],
-			facts.name);
+			facts.name, PORT_INDEX + host, mtu, HOST_INDEX + host, mtu, facts.mac,
+			(int)getpid(), network->net_fd[host], facts.name);
 	}
 }
 
