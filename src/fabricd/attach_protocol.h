@@ -79,6 +79,7 @@ enum attach_message_type {
 	ATTACH_EVENTS_OPEN, /* answer: a socket of struct attach_event */
 	ATTACH_CONSOLE, /* a console's command; answer: a memfd with its output */
 	ATTACH_FLOW_READY, /* the client reads an incoming flow from now on */
+	ATTACH_COUNTERS, /* the present counters of a port */
 };
 
 struct attach_node {
@@ -118,6 +119,13 @@ struct attach_port {
 	uint16_t guid_count;
 	uint16_t pkeys[ATTACH_PKEYS_MAX];
 	uint64_t guids[ATTACH_GUIDS_MAX];
+};
+
+/* The counters of a port (subnet/counter.def). */
+struct attach_counters {
+#define SUBNET_COUNTER(name, sentence) uint64_t name;
+#include "subnet/counter.def"
+#undef SUBNET_COUNTER
 };
 
 /* A flow, as one of its two channels sees it. */
@@ -165,6 +173,10 @@ struct attach_message {
 			uint32_t opening;
 			struct attach_port info; /* answer to PORT */
 		} port;
+		struct {
+			uint32_t port;
+			struct attach_counters values; /* answer */
+		} counters; /* COUNTERS */
 		struct {
 			uint32_t opening;
 			struct attach_agent agent;

@@ -101,6 +101,16 @@ if "$urnic" run --view --fabric "$name:host2" -- true 2>/dev/null; then
 	grep -q "base lid:.*0x$(printf %x "$(lid_of host2)")\$" "$files/out" &&
 		grep -q 'state:.*4: ACTIVE' "$files/out" && grep -q 'rate:.*40 Gb/sec (4X QDR)' "$files/out" ||
 		fail "ibstatus: $(cat "$files/out")"
+	# The counters follow: a directed route asks the own agent, a LID-routed query leaves the port.
+	"$urnic" run --view --fabric "$name:host2" -- sh -c '
+		counters=/sys/class/infiniband/ibp0/ports/1/counters
+		before=$(cat $counters/port_xmit_packets)
+		ls $counters | wc -l
+		cat $counters/VL15_dropped >/dev/null || exit
+		smpquery nodeinfo '"$(lid_of host1)"' >/dev/null || exit
+		until [ "$(cat $counters/port_xmit_packets)" -gt "$before" ]; do sleep 0.05; done' \
+		>"$files/out" 2>&1 || fail "counters: $(cat "$files/out")"
+	grep -qx 21 "$files/out" || fail "counters: $(cat "$files/out")"
 fi
 
 # --- the topology comes back ---

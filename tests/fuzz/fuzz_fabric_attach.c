@@ -103,7 +103,7 @@ static void request_send(const uint8_t *step)
 
 	memset(&message, step[3] < 128 ? 0 : step[3], sizeof(message));
 	message.version = ATTACH_VERSION + (step[1] == 254);
-	message.type = step[1] % (ATTACH_CONSOLE + 2);
+	message.type = step[1] % (ATTACH_COUNTERS + 2);
 	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % 14]);
 	if (message.type == ATTACH_AGENT_ADD || message.type == ATTACH_AGENT_REMOVE) {
 		message.agent.opening = 1 + step[4] % 3;
@@ -122,6 +122,11 @@ static void request_send(const uint8_t *step)
 	} else if (message.type == ATTACH_PORT || message.type == ATTACH_MADS_OPEN ||
 		message.type == ATTACH_ISSM_PATH) {
 		message.port.number = step[4] % 3;
+	}
+	if (message.type == ATTACH_FLOW_READY) {
+		message.flow.lease = 1 + step[4] % 3;
+		message.flow.slot = step[5];
+		message.flow.serial = step[6];
 	}
 	fd_pass_send(client.control, &piece, 1, NULL, 0, MSG_DONTWAIT);
 }

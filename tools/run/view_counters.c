@@ -20,6 +20,7 @@
 #include "base/arith.h"
 #include "common/stat_memory.h"
 #include "os/process.h"
+#include "run/view_fabric_counters.h"
 
 enum {
 	DEVICES_MAX = 64,
@@ -363,11 +364,19 @@ static int count_open(int inotify, int open_count)
 	return open_count > 0 ? open_count : 0;
 }
 
+/* Update all counters. Returns whether they may change. */
+static bool counters_update(void)
+{
+	const bool has_fabric = view_fabric_counters_update();
+
+	return (port_count && programs_update()) || has_fabric;
+}
+
 static _Noreturn void counters_keep(int program, int inotify)
 {
 	struct pollfd polled[] = {{inotify, POLLIN, 0}, {program, POLLIN, 0}};
 	int open_count = 0;
-	bool is_busy = programs_update();
+	bool is_busy = counters_update();
 
 	open_count = count_open(inotify, open_count);
 	for (;;) {
@@ -389,7 +398,7 @@ static _Noreturn void counters_keep(int program, int inotify)
 		 * urnicd can become idle and end.
 		 */
 		if (is_busy || open_count > 0 || polled[0].revents) {
-			is_busy = programs_update();
+			is_busy = counters_update();
 			/* The update's own calls of open() and close() are among the events. */
 			open_count = count_open(inotify, open_count);
 		}
@@ -419,20 +428,28 @@ static void close_inherited(void)
 			return;
 }
 
+static bool directory_watch(int inotify, int directory)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", directory);
+	return inotify_add_watch(inotify, path, IN_OPEN | IN_CLOSE) >= 0;
+}
+
 static int watch_files(void)
 {
 	int inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	uint32_t fabric_count;
+	const int *fabric = view_fabric_counters_directories(&fabric_count);
+	bool is_watched = inotify >= 0;
 
-	for (uint32_t i = 0; inotify >= 0 && i < 2 * port_count; i++) {
-		char path[64];
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", ports[i / 2]->directory_fd[i % 2]);
-		if (inotify_add_watch(inotify, path, IN_OPEN | IN_CLOSE) < 0) {
-			close(inotify);
-			return -1;
-		}
-	}
-	return inotify;
+	for (uint32_t i = 0; is_watched && i < 2 * port_count; i++)
+		is_watched = directory_watch(inotify, ports[i / 2]->directory_fd[i % 2]);
+	for (uint32_t i = 0; is_watched && i < fabric_count; i++)
+		is_watched = directory_watch(inotify, fabric[i]);
+	if (!is_watched && inotify >= 0)
+		close(inotify);
+	return is_watched ? inotify : -1;
 }
 
 void view_counters_keep(void)

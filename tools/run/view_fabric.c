@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The adapter of an InfiniBand fabric in the private view, with the files that Linux shows of a
- * port. They have the values of the time when the view is made.
+ * port. They have the values of the time when the view is made, but for the counters.
  */
 #include "run/view_fabric.h"
 
@@ -18,6 +18,7 @@
 #include "fabricd/fabric_rate.h"
 #include "os/setting.h"
 #include "run/view.h"
+#include "run/view_fabric_counters.h"
 
 /* As libibverbs and libibumad name the adapter. */
 #define DEVICE "ibp0"
@@ -152,6 +153,8 @@ static int client_write(struct fabric_client *client)
 		result = fabric_client_port(client, number, &port);
 		if (result == 0)
 			result = port_fill(directory, number, &port);
+		if (result == 0)
+			result = view_fabric_counters_add(directory, number, client);
 	}
 	close(directory);
 	return result;

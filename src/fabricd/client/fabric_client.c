@@ -204,6 +204,17 @@ int fabric_client_port(struct fabric_client *client, uint32_t port, struct attac
 	return 0;
 }
 
+int fabric_client_counters(
+	struct fabric_client *client, uint32_t port, struct attach_counters *ret_counters)
+{
+	struct attach_message message = {.type = ATTACH_COUNTERS, .counters.port = port};
+	int rc = fabric_client_ask(client, &message, NULL, 0);
+
+	if (rc == 0)
+		*ret_counters = message.counters.values;
+	return rc;
+}
+
 int fabric_client_events(struct fabric_client *client)
 {
 	struct attach_message message = {.type = ATTACH_EVENTS_OPEN};

@@ -55,6 +55,10 @@ const struct attach_node *fabric_client_node(const struct fabric_client *client)
 int fabric_client_port(struct fabric_client *client, uint32_t port, struct attach_port *ret_port)
 	URNIC_EXPORT_AS(fabric_client_port);
 
+/* The counters of a port as they are now. Returns 0, -ENODEV, or another -errno. */
+int fabric_client_counters(struct fabric_client *client, uint32_t port,
+	struct attach_counters *ret_counters) URNIC_EXPORT_AS(fabric_client_counters);
+
 /*
  * Open a socket of events, for fabric_client_event(). The socket is nonblocking and readable when
  * an event waits; the caller closes it. Returns the socket or -errno.

@@ -76,6 +76,24 @@ static int request_port(
 	return 0;
 }
 
+static int request_counters(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct attach_counters *values = &message->counters.values;
+	struct subnet_port_view view;
+
+	(void)fds;
+	if (!client->has_node ||
+		!server_port_find(client->server, client->node, message->counters.port) ||
+		!subnet_port(client->server->subnet, client->node, message->counters.port, &view))
+		return -ENODEV;
+	flows_count(client->server);
+#define SUBNET_COUNTER(name, sentence) values->name = view.counters->name;
+#include "subnet/counter.def"
+#undef SUBNET_COUNTER
+	return 0;
+}
+
 static int request_mads_open(
 	struct client *client, struct attach_message *message, struct answer_fds *fds)
 {
@@ -218,6 +236,7 @@ static request_fn *const requests[] = {
 	[ATTACH_EVENTS_OPEN] = request_events_open,
 	[ATTACH_CONSOLE] = request_console,
 	[ATTACH_FLOW_READY] = request_flow_ready,
+	[ATTACH_COUNTERS] = request_counters,
 };
 
 /* --- the connection --- */
