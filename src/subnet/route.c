@@ -110,10 +110,8 @@ static enum subnet_route_end walk_all(struct walk *walk, uint32_t port)
 
 	if (nodes[route->node].ports[port].info.port_state != IB_PORT_ACTIVE)
 		return SUBNET_ROUTE_PORT_DOWN;
-	if (port_has_lid(&nodes[route->node].ports[port], walk->dlid)) {
-		route->port = port;
+	if (port_has_lid(&nodes[route->node].ports[port], walk->dlid))
 		return walk_end(walk, port);
-	}
 	end = walk_cross(walk, 0, port);
 	while (end == SUBNET_ROUTE_ARRIVES && node_is_switch(&nodes[route->node]))
 		end = walk_switch(walk);
@@ -129,6 +127,7 @@ bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port
 	assert(node < subnet->node_count && !node_is_switch(&subnet->nodes[node]));
 	assert(port && port <= subnet->nodes[node].port_count && sl < SL_COUNT);
 	*ret_route = (struct subnet_route){.node = node,
+		.port = port,
 		.frame_bytes_max = SUBNET_FRAME_BYTES_MAX,
 		.lifetime_ns = UINT64_MAX};
 	ret_route->end = walk_all(&walk, port);

@@ -182,7 +182,7 @@ const char *subnet_route_end_text(enum subnet_route_end end);
 struct subnet_route {
 	enum subnet_route_end end;
 	uint32_t node; /* where it ends, */
-	uint32_t port; /* by which port it arrived there; 0 at the first node */
+	uint32_t port; /* by which it arrived there; at the first node, which sends */
 	uint32_t hop_count;
 	struct subnet_hop {
 		uint32_t node;
@@ -202,6 +202,24 @@ bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port
 
 /* Changes when subnet_route_find() might have another result. */
 uint64_t subnet_route_changes(const struct subnet *subnet);
+
+enum { SUBNET_LOOP_MAX = 64 };
+
+/* Queues that may come to wait for each other in a circle, each for the next one. */
+struct subnet_loop {
+	uint32_t length;
+	struct subnet_hop hops[SUBNET_LOOP_MAX]; /* of a longer loop, the first ones */
+};
+
+/*
+ * Find a credit loop of the routes between all CAs: the last queue waits for the first one. A
+ * subnet with credits may deadlock if it has a loop, and never does otherwise.
+ *
+ * `sl`  The service level that all packets have.
+ *
+ * Returns 1 and a loop; 0: there is none; or -ENOMEM.
+ */
+int subnet_loop_find(const struct subnet *subnet, uint8_t sl, struct subnet_loop *ret_loop);
 
 /*
  * Frames that the caller itself has carried from end to end: count them at each port of the route.

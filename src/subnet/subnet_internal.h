@@ -8,6 +8,7 @@
  *	subnet.c	making it, and looking at it
  *	link.c		cables, the states of ports, what a port sends and receives
  *	forward.c	frames between nodes, other than SMPs; route.c: the way of one, looked up
+ *	loop.c		credit loops of the routes
  *	smi.c		SMPs between nodes
  *	sma.c		the agent of subnet management: Get; sma_set.c: Set
  *	pma.c		the agent of performance management

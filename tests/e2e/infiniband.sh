@@ -101,7 +101,7 @@ if "$urnic" run --view --fabric "$name:host2" -- true 2>/dev/null; then
 	grep -q "base lid:.*0x$(printf %x "$(lid_of host2)")\$" "$files/out" &&
 		grep -q 'state:.*4: ACTIVE' "$files/out" && grep -q 'rate:.*40 Gb/sec (4X QDR)' "$files/out" ||
 		fail "ibstatus: $(cat "$files/out")"
-	# The counters follow: a directed route asks the own agent, a LID-routed query leaves the port.
+	# The counters follow: a query by LID leaves the port.
 	"$urnic" run --view --fabric "$name:host2" -- sh -c '
 		counters=/sys/class/infiniband/ibp0/ports/1/counters
 		before=$(cat $counters/port_xmit_packets)

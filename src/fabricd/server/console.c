@@ -10,6 +10,8 @@
  *	dump ["NODE"]                    the nodes, their ports, counters of the process
  *	dump --json                      the same for programs
  *	route FROM-LID TO-LID            the route of packets between two LIDs
+ *	explain                          what does not work, and why
+ *	explain FROM TO [SL]             the path from a host to another one, and why it ends
  *	clients                          the processes that are attached
  */
 #include <errno.h>
@@ -375,14 +377,55 @@ static int command_route(struct console *console)
 	return console_refuse(console, -ELOOP, "the way to LID %u is a loop", to_lid);
 }
 
+/* Parse HOST or HOST[PORT]. */
+static int host_parse(const struct console *console, char *word, struct place_of_node *ret_place)
+{
+	int rc = place_parse(console, word, ret_place);
+
+	if (rc)
+		return rc;
+	if (ret_place->port == ALL_PORTS)
+		ret_place->port = 1;
+	return server_port_find(console->server, ret_place->node, ret_place->port)
+		? 0
+		: console_refuse(console, -ENOENT, "\"%s\" is no host with a port %u",
+			  node_name(console, ret_place->node), ret_place->port);
+}
+
+static int command_explain(struct console *console)
+{
+	struct place_of_node from = {0}, to = {0};
+	uint32_t sl = 0;
+	int rc;
+
+	if (console->word_count == 0) {
+		console_explain(console->server, console->out);
+		return 0;
+	}
+	if (console->word_count == 1)
+		return console_refuse(console, -EINVAL, "explain needs two hosts, or none");
+	rc = host_parse(console, console->words[0], &from);
+	if (rc == 0)
+		rc = host_parse(console, console->words[1], &to);
+	if (rc)
+		return rc;
+	if (console->word_count > 2 && !text_number(console->words[2], 0, 15, &sl))
+		return console_refuse(
+			console, -EINVAL, "\"%s\" is no service level", console->words[2]);
+	console_explain_path(console->server, from.node, from.port, to.node, to.port, (uint8_t)sl,
+		console->out);
+	return 0;
+}
+
 static int command_clients(struct console *console)
 {
 	list_for_each(client, &console->server->clients, struct client, link) {
 		if (!client->has_node)
 			continue;
-		fprintf(console->out, "process %d on \"%s\": %u channels of frames, %u of MADs\n",
+		fprintf(console->out,
+			"process %d on \"%s\": %u channels of frames, %u flows out, %u of MADs\n",
 			client->pid, node_name(console, client->node), client->channel_count,
-			client->opening_count);
+			flows_of_client(client), client->opening_count);
 	}
 	return 0;
 }
@@ -398,6 +441,7 @@ static const struct console_command {
 	{"error", command_error, 2, 3},
 	{"dump", command_dump, 0, 1},
 	{"route", command_route, 2, 2},
+	{"explain", command_explain, 0, 3},
 	{"clients", command_clients, 0, 0},
 };
 
@@ -421,8 +465,8 @@ static int command_run(struct console *console, char *text)
 		return commands[i].run(console);
 	}
 	return console_refuse(console, -EINVAL,
-		"there is no command \"%s\"; there are link, unlink, relink, error, dump, route "
-		"and clients",
+		"there is no command \"%s\"; there are link, unlink, relink, error, dump, route, "
+		"explain and clients",
 		name ? name : "");
 }
 

@@ -213,6 +213,16 @@ void flows_refresh(struct fabric_server *server)
 	}
 }
 
+uint32_t flows_of_client(const struct client *client)
+{
+	uint32_t count = 0;
+
+	list_for_each(channel, &client->channels, struct channel, link)
+		for (uint32_t i = 0; i < ATTACH_FLOWS_MAX; i++)
+			count += channel->flows_out[i] != NULL;
+	return count;
+}
+
 void flows_end(struct channel *channel)
 {
 	struct fabric_server *server = channel->client->server;

@@ -280,6 +280,8 @@ void flows_refresh(struct fabric_server *server);
 void flows_advance(struct fabric_server *server);
 /* Add what has passed by flows to the counters of the ports; a struct subnet_user function. */
 void flows_count(void *context);
+/* How many flows lead from the client's channels. */
+uint32_t flows_of_client(const struct client *client);
 /* The channel ends. */
 void flows_end(struct channel *channel);
 
@@ -308,6 +310,14 @@ int console_run(struct fabric_server *server, char *text, char why[ATTACH_TEXT_B
 const char *console_node_name(const struct fabric_server *server, uint32_t node);
 /* "SDR" and so on. */
 const char *console_speed_name(enum topology_speed speed);
+
+/* --- console_explain.c --- */
+
+/* Print which ports and paths do not work, credit loops, drops and slow ports, with the reasons. */
+void console_explain(const struct fabric_server *server, FILE *out);
+/* Print the path of packets from a host's port to another one's, and where and why it ends. */
+void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
+	uint32_t to, uint32_t to_port, uint8_t sl, FILE *out);
 
 /* --- console_json.c --- */
 

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why the subnet does not do what was expected of it: hosts that cannot reach each other, credit
+ * loops, what was dropped and where, ports that are slow.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "fabricd/server/server_internal.h"
+
+enum {
+	GROUPS_MAX = 16, /* of pairs without a path, by where and why it ends */
+	SLOW_MAX = 8,
+	SLOW_US_MIN = 1000,
+	PKEY_MASK = 0x7fff,
+	PKEY_FULL_MEMBER = 0x8000,
+};
+
+/* Pairs of hosts whose path ends at one place for one reason, and the first of them. */
+struct group {
+	enum subnet_route_end end;
+	uint32_t node;
+	uint32_t port;
+	uint32_t pairs;
+	uint32_t from;
+	uint32_t to;
+};
+
+struct explanation {
+	const struct fabric_server *server;
+	FILE *out;
+	uint32_t pairs;
+	uint32_t unreached;
+	uint32_t group_count;
+	struct group groups[GROUPS_MAX];
+};
+
+static const char *name_of(const struct explanation *explanation, uint32_t node)
+{
+	return console_node_name(explanation->server, node);
+}
+
+/* Each port of each host. */
+typedef void each_port_fn(struct explanation *explanation, uint32_t node, uint32_t port,
+	const struct subnet_port_view *view);
+
+static void each_host_port(struct explanation *explanation, each_port_fn *call)
+{
+	const struct subnet *subnet = explanation->server->subnet;
+	struct subnet_port_view view;
+
+	for (uint32_t i = 0; i < explanation->server->node_count; i++)
+		for (uint32_t j = 1; explanation->server->nodes[i].ports &&
+			j <= explanation->server->nodes[i].port_count;
+			j++)
+			if (subnet_port(subnet, i, j, &view))
+				call(explanation, i, j, &view);
+}
+
+/* --- ports --- */
+
+static const char *why_not_active(const struct subnet_port_view *view)
+{
+	if (view->peer_node == TOPOLOGY_NO_NODE)
+		return "it has no cable";
+	if (view->is_cut)
+		return "its cable is cut";
+	if (view->info->port_physical_state == IB_PHYSICAL_DISABLED)
+		return "a subnet manager has disabled it";
+	if (view->info->port_state == IB_PORT_DOWN)
+		return "the other end of its cable is disabled";
+	return "no subnet manager has set it up";
+}
+
+static void port_explain(struct explanation *explanation, uint32_t node, uint32_t port,
+	const struct subnet_port_view *view)
+{
+	if (view->info->port_state != IB_PORT_ACTIVE)
+		fprintf(explanation->out, "\"%s\"[%u] is not active: %s\n",
+			name_of(explanation, node), port, why_not_active(view));
+}
+
+/* --- paths --- */
+
+/* A P_Key by which the first port may reach the second one; else the first port's own. */
+static uint16_t pkey_choose(
+	const struct subnet_port_view *from, const struct subnet_port_view *to)
+{
+	for (uint32_t i = 0; i < from->pkey_count; i++)
+		for (uint32_t j = 0; from->pkeys[i] & PKEY_MASK && j < to->pkey_count; j++)
+			if (((from->pkeys[i] ^ to->pkeys[j]) & PKEY_MASK) == 0 &&
+				(from->pkeys[i] | to->pkeys[j]) & PKEY_FULL_MEMBER)
+				return from->pkeys[i];
+	return from->pkeys[0];
+}
+
+/* Where a route ends that does not arrive: at the port that would have sent, or received. */
+static void end_place(const struct subnet_route *route, uint32_t *ret_node, uint32_t *ret_port)
+{
+	const bool is_at_sender = route->end == SUBNET_ROUTE_PORT_DOWN ||
+		route->end == SUBNET_ROUTE_PEER_DOWN || route->end == SUBNET_ROUTE_SPOILT;
+
+	*ret_node = route->node;
+	*ret_port = route->port;
+	if (is_at_sender && route->hop_count)
+		*ret_port = route->hops[route->hop_count - 1].port;
+}
+
+static void group_add(struct explanation *explanation, const struct subnet_route *route,
+	uint32_t from, uint32_t to)
+{
+	struct group new = {.end = route->end, .pairs = 1, .from = from, .to = to};
+
+	end_place(route, &new.node, &new.port);
+	for (uint32_t i = 0; i < explanation->group_count; i++) {
+		struct group *group = &explanation->groups[i];
+
+		if (group->end == new.end && group->node == new.node && group->port == new.port) {
+			group->pairs++;
+			return;
+		}
+	}
+	if (explanation->group_count < GROUPS_MAX)
+		explanation->groups[explanation->group_count++] = new;
+}
+
+static void path_try(struct explanation *explanation, uint32_t from_node, uint32_t from_port,
+	const struct subnet_port_view *from, uint32_t to_node, const struct subnet_port_view *to)
+{
+	struct subnet_route route;
+
+	explanation->pairs++;
+	if (subnet_route_find(explanation->server->subnet, from_node, from_port, to->info->lid, 0,
+		    pkey_choose(from, to), &route) &&
+		route.node == to_node)
+		return;
+	explanation->unreached++;
+	group_add(explanation, &route, from_node, to_node);
+}
+
+/* The paths from an active port to all active ports of other hosts. */
+static void paths_try(struct explanation *explanation, uint32_t node, uint32_t port,
+	const struct subnet_port_view *view)
+{
+	const struct fabric_server *server = explanation->server;
+	struct subnet_port_view to;
+
+	if (view->info->port_state != IB_PORT_ACTIVE)
+		return;
+	for (uint32_t i = 0; i < server->node_count; i++)
+		for (uint32_t j = 1; i != node && server->nodes[i].ports &&
+			j <= server->nodes[i].port_count;
+			j++)
+			if (subnet_port(server->subnet, i, j, &to) &&
+				to.info->port_state == IB_PORT_ACTIVE && to.info->lid)
+				path_try(explanation, node, port, view, i, &to);
+}
+
+static void paths_explain(struct explanation *explanation)
+{
+	FILE *out = explanation->out;
+
+	each_host_port(explanation, paths_try);
+	if (!explanation->unreached) {
+		fprintf(out, "all %u paths between active ports of hosts exist\n",
+			explanation->pairs);
+		return;
+	}
+	fprintf(out, "%u of %u paths between active ports of hosts do not exist:\n",
+		explanation->unreached, explanation->pairs);
+	for (uint32_t i = 0; i < explanation->group_count; i++) {
+		const struct group *group = &explanation->groups[i];
+
+		fprintf(out, "  %u, such as \"%s\" to \"%s\", end at \"%s\"[%u]: %s\n",
+			group->pairs, name_of(explanation, group->from),
+			name_of(explanation, group->to), name_of(explanation, group->node),
+			group->port, subnet_route_end_text(group->end));
+	}
+}
+
+/* --- credit loops --- */
+
+static void loop_explain(struct explanation *explanation)
+{
+	struct subnet_loop loop;
+	FILE *out = explanation->out;
+	const int result = subnet_loop_find(explanation->server->subnet, 0, &loop);
+
+	if (result < 0) {
+		fprintf(out, "no memory to look for credit loops\n");
+		return;
+	}
+	if (result == 0) {
+		fprintf(out, "the routes of service level 0 have no credit loop\n");
+		return;
+	}
+	fprintf(out,
+		"the routes of service level 0 have a credit loop: each of these %u ports waits for "
+		"the next one,\nand the last one for the first, so they can wait for ever:\n",
+		loop.length);
+	for (uint32_t i = 0; i < min_u32(loop.length, SUBNET_LOOP_MAX); i++)
+		fprintf(out, "  \"%s\"[%u], lane %u\n", name_of(explanation, loop.hops[i].node),
+			loop.hops[i].port, loop.hops[i].vl);
+}
+
+/* --- drops --- */
+
+static bool is_of_drops(const char *name)
+{
+	static const char *const others[] = {"port_xmit_data", "port_rcv_data",
+		"port_xmit_packets", "port_rcv_packets", "unicast_xmit_packets",
+		"unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets",
+		"port_xmit_wait", "link_downed"};
+
+	for (size_t i = 0; i < ARRAY_COUNT(others); i++)
+		if (strcmp(name, others[i]) == 0)
+			return false;
+	return true;
+}
+
+/* Returns the number of counters that are not zero. */
+static uint32_t port_drops_explain(struct explanation *explanation, uint32_t node, uint32_t port,
+	const struct subnet_counters *counters)
+{
+	uint32_t count = 0;
+
+#define SUBNET_COUNTER(name, sentence)                                                         \
+	if (counters->name && is_of_drops(#name)) {                                            \
+		fprintf(explanation->out, "\"%s\"[%u] %s %" PRIu64 ": %s\n",                    \
+			name_of(explanation, node), port, #name, counters->name, sentence); \
+		count++;                                                                       \
+	}
+#include "subnet/counter.def"
+#undef SUBNET_COUNTER
+	return count;
+}
+
+static void process_drops_explain(struct explanation *explanation, uint32_t count)
+{
+	const struct server_counters *counters = &explanation->server->counters;
+	const struct {
+		uint64_t count;
+		const char *sentence;
+	} rows[] = {
+		{counters->frames_dropped, "frames were for a program that did not take them"},
+		{counters->frames_unknown, "frames were for queue pairs that do not exist"},
+		{counters->frames_malformed, "frames of programs were malformed"},
+		{counters->mads_dropped, "management packets were for a program that did not take them"},
+		{counters->mads_malformed, "management packets of programs were malformed"},
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		if (!rows[i].count)
+			continue;
+		fprintf(explanation->out, "%" PRIu64 " %s\n", rows[i].count, rows[i].sentence);
+		count++;
+	}
+	if (!count)
+		fprintf(explanation->out, "no frame was dropped\n");
+}
+
+/* --- slow ports --- */
+
+struct slow_port {
+	uint32_t node;
+	uint32_t port;
+	uint64_t wait_us;
+};
+
+static void slow_add(
+	struct slow_port slow[SLOW_MAX], uint32_t node, uint32_t port, uint64_t wait_us)
+{
+	struct slow_port add = {.node = node, .port = port, .wait_us = wait_us};
+
+	for (uint32_t i = 0; i < SLOW_MAX; i++) {
+		struct slow_port here = slow[i];
+
+		if (here.wait_us >= add.wait_us)
+			continue;
+		slow[i] = add;
+		add = here;
+	}
+}
+
+static void slow_explain(struct explanation *explanation, const struct slow_port slow[SLOW_MAX])
+{
+	for (uint32_t i = 0; i < SLOW_MAX && slow[i].wait_us >= SLOW_US_MIN; i++) {
+		struct subnet_port_view view;
+		const bool has_peer = subnet_port(explanation->server->subnet, slow[i].node,
+					      slow[i].port, &view) &&
+			view.peer_node != TOPOLOGY_NO_NODE;
+
+		fprintf(explanation->out,
+			"\"%s\"[%u] is slow: senders have waited %" PRIu64
+			" ms, because \"%s\" was behind\n",
+			name_of(explanation, slow[i].node), slow[i].port, slow[i].wait_us / 1000,
+			has_peer ? name_of(explanation, view.peer_node) : "its peer");
+	}
+}
+
+static void counters_explain(struct explanation *explanation)
+{
+	const struct subnet *subnet = explanation->server->subnet;
+	struct slow_port slow[SLOW_MAX] = {0};
+	struct subnet_node_view node;
+	struct subnet_port_view view;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < subnet_node_count(subnet); i++) {
+		subnet_node(subnet, i, &node);
+		for (uint32_t j = 0; j <= node.port_count; j++) {
+			if (!subnet_port(subnet, i, j, &view))
+				continue;
+			count += port_drops_explain(explanation, i, j, view.counters);
+			slow_add(slow, i, j, view.counters->port_xmit_wait);
+		}
+	}
+	process_drops_explain(explanation, count);
+	slow_explain(explanation, slow);
+}
+
+void console_explain(const struct fabric_server *server, FILE *out)
+{
+	struct explanation explanation = {.server = server, .out = out};
+
+	each_host_port(&explanation, port_explain);
+	paths_explain(&explanation);
+	loop_explain(&explanation);
+	counters_explain(&explanation);
+}
+
+void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
+	uint32_t to, uint32_t to_port, uint8_t sl, FILE *out)
+{
+	struct subnet_port_view source, destination;
+	struct subnet_route route;
+	uint32_t node, port;
+	uint16_t pkey;
+
+	if (!subnet_port(server->subnet, from, from_port, &source) ||
+		!subnet_port(server->subnet, to, to_port, &destination))
+		return;
+	if (!destination.info->lid) {
+		fprintf(out, "\"%s\"[%u] has no LID: %s\n", console_node_name(server, to),
+			to_port, why_not_active(&destination));
+		return;
+	}
+	pkey = pkey_choose(&source, &destination);
+	subnet_route_find(
+		server->subnet, from, from_port, destination.info->lid, sl, pkey, &route);
+	fprintf(out, "from \"%s\"[%u] to LID %u, service level %u, P_Key 0x%04x:\n",
+		console_node_name(server, from), from_port, destination.info->lid, sl, pkey);
+	for (uint32_t i = 0; i < route.hop_count; i++)
+		fprintf(out, "  \"%s\"[%u], lane %u\n",
+			console_node_name(server, route.hops[i].node), route.hops[i].port,
+			route.hops[i].vl);
+	end_place(&route, &node, &port);
+	fprintf(out, "at \"%s\"[%u] %s\n", console_node_name(server, node), port,
+		subnet_route_end_text(route.end));
+}
