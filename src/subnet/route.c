@@ -154,3 +154,31 @@ void subnet_route_count(struct subnet *subnet, const struct subnet_route *route,
 		at->counters.port_xmit_wait += wait_ticks;
 	}
 }
+
+/* The port at the other end of a port's cable; NULL: there is none. */
+static struct node_port *port_before(const struct subnet *subnet, uint32_t node, uint32_t port)
+{
+	const struct node_port *at = &subnet->nodes[node].ports[port];
+
+	return at->peer_node == TOPOLOGY_NO_NODE
+		? NULL
+		: &subnet->nodes[at->peer_node].ports[at->peer_port];
+}
+
+void subnet_port_behind(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t discards,
+	uint64_t wait_ticks)
+{
+	struct node_port *before = port_before(subnet, node, port);
+
+	if (!before)
+		return;
+	before->counters.port_xmit_discards += discards;
+	before->counters.port_xmit_wait += wait_ticks;
+}
+
+uint64_t subnet_port_lifetime_ns(const struct subnet *subnet, uint32_t node, uint32_t port)
+{
+	const struct node_port *before = port_before(subnet, node, port);
+
+	return before ? hoq_life_ns(&before->info) : 0;
+}

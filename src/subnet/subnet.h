@@ -231,6 +231,14 @@ int subnet_loop_find(const struct subnet *subnet, uint8_t sl, struct subnet_loop
 void subnet_route_count(struct subnet *subnet, const struct subnet_route *route, uint64_t packets,
 	uint64_t words, uint64_t discards, uint64_t wait_ticks);
 
+/*
+ * A CA's port was behind with what was delivered: count it at the port that sends to it. And how
+ * long a frame waits there before it is dropped (HOQLife); UINT64_MAX: without end.
+ */
+void subnet_port_behind(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t discards,
+	uint64_t wait_ticks);
+uint64_t subnet_port_lifetime_ns(const struct subnet *subnet, uint32_t node, uint32_t port);
+
 /* --- to change it --- */
 
 /* All: return 0, or -ENOENT when there is no such port, or it has no cable. */

@@ -337,6 +337,74 @@ static void receiver_that_stands_still_stops_nobody(void **state)
 	ends_close();
 }
 
+/* Fill the rings of sender and receiver through the process. Returns the number of frames. */
+static uint32_t rings_fill(void)
+{
+	const struct record_piece piece = {ends.frame, ends.bytes};
+	uint32_t count = 0, before = UINT32_MAX;
+
+	/* The process goes on for a while after the sender's ring is full. */
+	while (count != before) {
+		before = count;
+		for (; fabric_frames_send(ends.from, 1, &piece, 1); count++)
+			;
+		fabric_frames_flush(ends.from);
+		usleep(100 * PAUSE_US);
+	}
+	return count;
+}
+
+/* Without flows, because nobody asks for events. */
+static void plain_begin(void)
+{
+	pair_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &ends.from), 0);
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &ends.to), 0);
+	ends.bytes = frame_make(ends.frame,
+		fabric_frames_lease(ends.to) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
+}
+
+static void plain_end(void)
+{
+	fabric_frames_close(ends.from);
+	fabric_frames_close(ends.to);
+	pair_end();
+}
+
+static void frames_through_the_process_wait_for_a_slow_receiver(void **state)
+{
+	const unsigned long before = frames_discarded();
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port, count, received = 0;
+
+	(void)state;
+	plain_begin();
+	count = rings_fill();
+	assert_true(count > RECORD_RING_BYTES / RECORD_BYTES_MAX);
+	while (received < count) {
+		if (fabric_frames_receive(ends.to, got, &port) > 0)
+			received++;
+		else
+			assert_int_equal(frames_discarded(), before);
+	}
+	plain_end();
+}
+
+static void frames_through_the_process_are_dropped_after_their_lifetime(void **state)
+{
+	const unsigned long before = frames_discarded();
+
+	(void)state;
+	plain_begin();
+	rings_fill();
+	while (frames_discarded() == before)
+		usleep(PAUSE_US);
+	/* The sender goes on. */
+	while (!fabric_frames_has_room(ends.from, RECORD_RING_BYTES / 2))
+		usleep(PAUSE_US);
+	plain_end();
+}
+
 /* --- the end of a flow --- */
 
 static void flow_ends_with_its_route(void **state)
@@ -421,6 +489,8 @@ int main(void)
 		cmocka_unit_test(memory_that_may_shrink_is_no_flow),
 		cmocka_unit_test(slow_receiver_makes_its_sender_wait),
 		cmocka_unit_test(receiver_that_stands_still_stops_nobody),
+		cmocka_unit_test(frames_through_the_process_wait_for_a_slow_receiver),
+		cmocka_unit_test(frames_through_the_process_are_dropped_after_their_lifetime),
 		cmocka_unit_test(flow_ends_with_its_route),
 		cmocka_unit_test(flow_ends_with_either_channel),
 		cmocka_unit_test(counts_that_cannot_be_are_left_out),

@@ -15,8 +15,6 @@
 #include "wire/cm/cm_message.h"
 
 enum {
-	/* The shortest frame: LRH, BTH, ICRC. */
-	FRAME_BYTES_MIN = 8 + 12 + 4,
 	/*
 	 * Edge-triggered, so that the server need not read the eventfd. A read could block: the
 	 * client shares the eventfd's O_NONBLOCK, and may clear it.
@@ -152,6 +150,7 @@ void channel_end(struct channel *channel)
 
 	channel->is_ended = true;
 	flows_end(channel);
+	channel_frames_end(channel);
 	node->leases[channel->lease] = NULL;
 	claims_drop(node, channel);
 	list_for_each_safe(join, &channel->joins, struct channel_join, link) {
@@ -289,111 +288,4 @@ struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_B
 	if (message.attribute == CM_SIDR_REQ)
 		return service_owner(node, message.sidr_req.service_id);
 	return node->leases[cm_message_receiver(&message) >> ATTACH_LEASE_COMM_ID_SHIFT];
-}
-
-/* --- frames --- */
-
-void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes)
-{
-	const struct record_piece pieces[] = {{&port, sizeof(port)}, {frame, bytes}};
-
-	if (!record_ring_put(&channel->shared->to_client, pieces, ARRAY_COUNT(pieces)))
-		channel->client->server->counters.frames_dropped++;
-	channel->is_touched = true;
-}
-
-/* Returns false when the channel is empty. */
-static bool frame_take(struct fabric_server *server, struct channel *channel)
-{
-	uint8_t record[RECORD_BYTES_MAX];
-	uint32_t port;
-	int bytes = record_ring_take(&channel->shared->to_fabric, record);
-
-	if (bytes == 0)
-		return false;
-	if (bytes < (int)(sizeof(port) + FRAME_BYTES_MIN) ||
-		bytes > (int)(sizeof(port) + ATTACH_FRAME_BYTES_MAX)) {
-		server->counters.frames_malformed++;
-		return bytes > 0;
-	}
-	memcpy(&port, record, sizeof(port));
-	if (!server_port_find(server, channel->node, port)) {
-		server->counters.frames_malformed++;
-		return true;
-	}
-	server->sender = channel;
-	server->sender_port = port;
-	subnet_send(server->subnet, channel->node, port, record + sizeof(port),
-		(uint32_t)bytes - (uint32_t)sizeof(port), server->now_ns);
-	server->sender = NULL;
-	return true;
-}
-
-/* Take up to `limit` frames. Returns their number. */
-static uint32_t frames_take(struct fabric_server *server, struct channel *channel, uint32_t limit)
-{
-	uint32_t count = 0;
-
-	while (count < limit && frame_take(server, channel))
-		count++;
-	if (count)
-		atomic_store_explicit(&channel->shared->forwarded,
-			atomic_load_explicit(
-				&channel->shared->to_fabric.read, memory_order_relaxed),
-			memory_order_release);
-	return count;
-}
-
-void channel_drain(struct channel *channel)
-{
-	frames_take(channel->client->server, channel, LAST_FRAMES_MAX);
-}
-
-uint32_t channels_run(struct fabric_server *server)
-{
-	uint32_t count = 0;
-
-	list_for_each(channel, &server->channels, struct channel, server_link)
-		count += frames_take(server, channel, FRAMES_PER_TURN);
-	return count;
-}
-
-/* A socket that is full is readable, too. */
-static void channel_wake(const struct channel *channel)
-{
-	const uint8_t byte = 0;
-
-	send(channel->wake_client, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-void channels_wake(struct fabric_server *server)
-{
-	atomic_thread_fence(memory_order_seq_cst);
-	list_for_each(channel, &server->channels, struct channel, server_link) {
-		_Atomic uint32_t *is_waiting = &channel->shared->is_client_waiting;
-
-		if (!channel->is_touched)
-			continue;
-		channel->is_touched = false;
-		if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
-			atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
-			channel_wake(channel);
-	}
-}
-
-bool channels_wait_begin(struct fabric_server *server)
-{
-	list_for_each(channel, &server->channels, struct channel, server_link)
-		atomic_store_explicit(&channel->shared->is_fabric_waiting, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	list_for_each(channel, &server->channels, struct channel, server_link)
-		if (!record_ring_is_empty(&channel->shared->to_fabric))
-			return false;
-	return true;
-}
-
-void channels_wait_end(struct fabric_server *server)
-{
-	list_for_each(channel, &server->channels, struct channel, server_link)
-		atomic_store_explicit(&channel->shared->is_fabric_waiting, 0, memory_order_relaxed);
 }

@@ -95,7 +95,7 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 static void deliver_data(struct fabric_server *server, struct channel *to, uint32_t port,
 	const struct ib_frame *decoded, const uint8_t *frame, uint32_t frame_bytes)
 {
-	channel_put(to, port, frame, frame_bytes);
+	channel_put_data(to, port, frame, frame_bytes);
 	if (server->sender && !lid_is_multicast(decoded->lrh.dlid))
 		flow_consider(server->sender, server->sender_port, to, decoded);
 }

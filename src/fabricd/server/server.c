@@ -23,6 +23,7 @@ enum {
 	TURNS_PER_POLL = 32,
 	ARRIVALS_MAX = 1 << 16,
 	LISTENER_REST_NS = 100000000,
+	PARKED_RETRY_NS = 1000000, /* between two looks whether a receiver has room */
 };
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events)
@@ -90,6 +91,8 @@ static uint64_t next_deadline_ns(const struct fabric_server *server)
 		subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
 
 	deadline_ns = min_u64(deadline_ns, server->flows_at_ns);
+	if (server->parked_count)
+		deadline_ns = min_u64(deadline_ns, server->now_ns + PARKED_RETRY_NS);
 
 	return server->listener_rests_until_ns
 		? min_u64(deadline_ns, server->listener_rests_until_ns)

@@ -110,6 +110,7 @@ struct fabric_server {
 	uint32_t client_count;
 	uint32_t client_serial;
 	struct list channels;
+	uint32_t parked_count;
 	struct list flows;
 	uint32_t flow_serial;
 	uint64_t flows_changes; /* subnet_route_changes() when the routes of all flows were right */
@@ -176,6 +177,18 @@ struct channel {
 	struct attach_frames *shared;
 	struct list joins;
 	uint32_t join_count;
+	/*
+	 * A frame of this channel for which its receiver had no room. Until it has some, or the
+	 * frame's lifetime has ended, the server takes no other frame of this channel.
+	 */
+	struct {
+		struct channel *to; /* NULL: there is no such frame */
+		uint32_t port; /* of the receiver's node */
+		uint32_t bytes;
+		uint64_t since_ns;
+		uint8_t *frame; /* ATTACH_FRAME_BYTES_MAX; NULL until it is needed */
+	} parked;
+	bool is_stalled; /* a frame's lifetime has ended before this channel had room */
 	struct flow *flows_out[ATTACH_FLOWS_MAX]; /* NULL: none */
 	struct flow *flows_in[ATTACH_FLOWS_MAX];
 	uint64_t flows_rest_until_ns;
@@ -242,23 +255,31 @@ int channel_create(
 	struct client *client, uint32_t *ret_lease, int ret_fds[ATTACH_CHANNEL_DESCRIPTORS]);
 void channel_end(struct channel *channel);
 
-/*
- * Pass on the frames that the client sent before its end, such as its last acknowledgements. Call
- * this before channel_end().
- */
-void channel_drain(struct channel *channel);
 void channel_free(struct channel *channel);
 struct channel *channel_find(struct client *client, uint32_t lease);
 int channel_join(struct channel *channel, uint32_t port, uint16_t mlid);
 int channel_leave(struct channel *channel, uint32_t port, uint16_t mlid);
 int channel_service_claim(struct channel *channel, uint64_t service_id, uint64_t mask);
 int channel_service_release(struct channel *channel, uint64_t service_id, uint64_t mask);
-/* Put a frame into the channel. */
-void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
 /* Does one of the channel's queue pairs get frames to this multicast LID? */
 bool channel_has_joined(const struct channel *channel, uint32_t port, uint16_t mlid);
 /* The channel for a MAD of the connection manager, or NULL. */
 struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_BYTES]);
+
+/* --- channel_frames.c --- */
+
+/* Put a frame into the channel. */
+void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
+/* The same for a frame that the server has taken from a channel, which waits for the receiver. */
+void channel_put_data(
+	struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
+/*
+ * Pass on the frames that the client sent before its end, such as its last acknowledgements. Call
+ * this before channel_end().
+ */
+void channel_drain(struct channel *channel);
+/* The channel ends: no frame waits for it any more. */
+void channel_frames_end(struct channel *channel);
 /* Send what clients have put into their channels. Returns the number of frames. */
 uint32_t channels_run(struct fabric_server *server);
 /* Wake the clients that wait for frames. */
