@@ -10,6 +10,7 @@
 #include "check/report.h"
 #include "check/request.h"
 #include "check/site.h"
+#include "check/watch.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -273,6 +274,8 @@ CHECK_EXPORT int ibv_get_cq_event(
 
 	if (!object_use(channel, OBJECT_CHANNEL, "ibv_get_cq_event", site))
 		return -1;
+	if (check_is_full)
+		watch_leave();
 	wait_check(channel, site);
 	result = real(channel, cq, cq_context);
 	record = result == 0 ? cq_of(*cq) : NULL;

@@ -13,6 +13,7 @@
 #include "check/hook.h"
 #include "check/request.h"
 #include "check/site.h"
+#include "check/watch.h"
 
 struct extended_post {
 	struct ibv_qp_ex real; /* the functions of the library */
@@ -71,6 +72,8 @@ static void extended_start(struct ibv_qp_ex *qp)
 			site_of(__builtin_return_address(0)));
 		exit(CHECK_EXIT_STATUS);
 	}
+	if (check_is_full)
+		watch_leave();
 	owned_lock_take(&record->sends.lock);
 	record->extended->tail = record->sends.tail;
 	record->extended->is_begun = false;
@@ -284,6 +287,8 @@ static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *at
 		return EINVAL;
 	}
 	record->polls++;
+	if (check_is_full && watch_is_mine())
+		return ENOENT;
 	result = record->start_poll(cq, attr);
 	if (result == 0)
 		extended_completion(record, cq, __builtin_return_address(0));

@@ -15,6 +15,7 @@
 #include "check/request.h"
 #include "check/site.h"
 #include "check/table.h"
+#include "check/watch.h"
 
 enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT };
 
@@ -232,6 +233,10 @@ static void fault_handle(int number, siginfo_t *info, void *context)
 	struct page was;
 	bool is_write;
 
+	if (info->si_code == SEGV_ACCERR && watch_fault(address, context)) {
+		errno = kept_errno;
+		return;
+	}
 	if (!page) {
 		fault_pass(number, info, context);
 		return;

@@ -55,6 +55,7 @@ void region_add(struct context_record *context, struct ibv_mr *mr, void *memory,
 		region->bytes = bytes;
 		region->access = access;
 		region->site_registered = site;
+		region->writes = region->watched_next = region->watched = 0;
 		region->is_suspect = false;
 		region->is_live = true;
 		if (region->start < lowest)
@@ -90,6 +91,20 @@ void region_remove(struct region *region, uint32_t site)
 	dead[next_dead] = region;
 	next_dead = (next_dead + 1) % DEAD_COUNT_MAX;
 	pthread_mutex_unlock(&check_lock);
+}
+
+struct region *region_around(uintptr_t start, uint64_t bytes)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&check_lock);
+	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));)
+		if (region->is_live && (region->access & IBV_ACCESS_REMOTE_WRITE) &&
+			start >= region->start && bytes <= region->bytes &&
+			start - region->start <= region->bytes - bytes)
+			break;
+	pthread_mutex_unlock(&check_lock);
+	return region;
 }
 
 bool region_may_overlap(uintptr_t start, uint64_t bytes)

@@ -22,6 +22,8 @@ struct region {
 	uint32_t site_deregistered;
 	_Atomic bool is_live;
 	bool is_protectable; /* protect.h */
+	/* The WRITEs to it so far, the one to watch next, and how many were watched (watch.h) */
+	uint32_t writes, watched_next, watched;
 	/* The program has freed or unmapped memory of it, so that reading it may fail. */
 	_Atomic bool is_suspect;
 };
@@ -35,6 +37,9 @@ void region_add(struct context_record *context, struct ibv_mr *mr, void *memory,
 
 /* The region of `lkey`, also a deregistered one; NULL: unknown. Any thread, without a lock. */
 struct region *region_find(const struct context_record *context, uint32_t lkey);
+
+/* The live region that has all these bytes and that peers may write; NULL: none. */
+struct region *region_around(uintptr_t start, uint64_t bytes);
 
 /* The live region of this object; NULL: unknown. */
 struct region *region_of(const struct ibv_mr *mr);

@@ -299,6 +299,37 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 	return is_found;
 }
 
+/* False also if another thread uses the queue, and it cannot be told. */
+static bool queue_leaves_free(struct request_queue *queue, uintptr_t start, uint64_t bytes)
+{
+	bool is_free = true;
+
+	if (!queue->requests)
+		return true;
+	if (!owned_lock_try(&queue->lock))
+		return false;
+	for (uint64_t i = queue->head; i < queue->tail && is_free; i++) {
+		const struct buffer *buffers = buffers_at(queue, i);
+
+		for (uint32_t k = 0; k < request_at(queue, i)->buffer_count; k++)
+			is_free &=
+				!ranges_overlap(start, bytes, buffers[k].memory, buffers[k].bytes);
+	}
+	owned_lock_leave(&queue->lock);
+	return is_free;
+}
+
+bool request_may_use(uintptr_t start, uint64_t bytes)
+{
+	struct queue_record *record;
+	bool is_free = true;
+
+	for (uint32_t i = 0; is_free && (record = queue_next(&i));)
+		is_free = queue_leaves_free(&record->sends, start, bytes) &&
+			queue_leaves_free(&record->receives, start, bytes);
+	return !is_free;
+}
+
 /* May the adapter have written there, on behalf of the program or of a peer? */
 static bool adapter_may_write(const struct buffer *buffer, uint64_t before)
 {

@@ -115,6 +115,9 @@ void request_forget(struct request_queue *queue);
 void request_report_users(
 	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, uint32_t site);
 
+/* May an incomplete request use some of these bytes? Does not wait for other threads. */
+bool request_may_use(uintptr_t start, uint64_t bytes);
+
 /* Check an entry against its region before a post. */
 void request_check_entry(struct queue_record *record, const struct ibv_sge *entry, uint32_t index,
 	const char *what, uint64_t wr_id, uint32_t site);

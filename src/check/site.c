@@ -53,7 +53,7 @@ static void stack_unwind(const void *address, struct site *ret_site)
 }
 
 /* Calls by these libraries are the libraries' own, on behalf of the program. */
-static bool address_is_library(uintptr_t address)
+bool site_address_is_library(uintptr_t address)
 {
 	Dl_info info;
 	const char *name;
@@ -74,7 +74,7 @@ static uint32_t site_add(uint64_t key, const struct site *made)
 	site = table_find(&sites_by_key, key);
 	if (!site && site_count < SITE_COUNT_MAX && (site = check_allocate(sizeof(*site)))) {
 		*site = *made;
-		site->is_library = address_is_library(site->addresses[0]);
+		site->is_library = site_address_is_library(site->addresses[0]);
 		site->number = site_count++;
 		sites[site->number] = site;
 		table_set(&sites_by_key, key, site);
@@ -117,7 +117,7 @@ bool site_has_library(uint32_t number)
 	const struct site *site = sites[number];
 
 	for (uint32_t i = 0; site && i < site->count; i++)
-		if (address_is_library(site->addresses[i]))
+		if (site_address_is_library(site->addresses[i]))
 			return true;
 	return false;
 }

@@ -27,6 +27,9 @@ uint32_t site_of_stack(const void *address);
 /* The site of an instruction that has caused a signal, in the handler of the signal. */
 uint32_t site_of_fault(uintptr_t pc);
 
+/* Is this return address one of a library of RDMA? */
+bool site_address_is_library(uintptr_t address);
+
 /* True if a function of a library of RDMA is on the stack; such a library may be the cause. */
 bool site_has_library(uint32_t site);
 
@@ -46,7 +49,7 @@ struct site_frame {
 };
 
 /* Call `each` for the frames of a site from the innermost, with inlined ones. */
-void site_frames(
-	uint32_t number, void (*each)(const struct site_frame *frame, void *context), void *context);
+void site_frames(uint32_t number, void (*each)(const struct site_frame *frame, void *context),
+	void *context);
 
 #endif

@@ -13,6 +13,7 @@
 #include "check/report.h"
 #include "check/request.h"
 #include "check/site.h"
+#include "check/watch.h"
 
 pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
 bool check_is_full;
@@ -102,12 +103,14 @@ static void child_begin(void)
 {
 	pthread_mutex_init(&check_lock, NULL);
 	objects_inherit();
+	watch_inherit();
 	report_inherit();
 }
 
 static void check_finish(int status, void *unused)
 {
 	(void)unused;
+	watch_leave();
 	check_depth++;
 	errors_report();
 	if (status == 0)
@@ -125,8 +128,10 @@ __attribute__((constructor)) static void check_start(void)
 
 	check_is_full = mode && strcmp(mode, "full") == 0;
 	report_start(secure_getenv("URNIC_CHECK_REPORT"), secure_getenv("URNIC_CHECK_SUPPRESS"));
-	if (check_is_full)
+	if (check_is_full) {
 		protect_start();
+		watch_start();
+	}
 	pthread_atfork(NULL, NULL, child_begin);
 	on_exit(check_finish, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lane/placer.h"
 #include "memory/mr_borrowed.h"
 #include "memory/mw.h"
 #include "wire/roce.h"
@@ -301,6 +302,24 @@ static bool write_length_fits(const struct packet *packet, uint32_t left_bytes)
 	return packet->payload_bytes < left_bytes;
 }
 
+/* Place the payload of a WRITE. `rest_bytes` come in later packets. */
+static void payload_place(
+	const struct lane *lane, const struct packet *packet, uint8_t *to, uint32_t rest_bytes)
+{
+	uint32_t bytes = packet->payload_bytes;
+	uint32_t tail_bytes = rest_bytes ? 0 : min_u32(bytes, PLACER_TAIL_BYTES);
+
+	if (!lane->placer || !opcode_begins_message(packet->info) ||
+		!lane->placer->begin(to, bytes, rest_bytes)) {
+		place_payload(to, packet->payload, bytes);
+		return;
+	}
+	bytes -= tail_bytes;
+	copy_place(to, packet->payload, bytes);
+	lane->placer->wait();
+	copy_place(to + bytes, packet->payload + bytes, tail_bytes);
+}
+
 enum refusal message_write_execute(
 	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns)
 {
@@ -337,7 +356,7 @@ enum refusal message_write_execute(
 			packet->payload_bytes, packet->payload))
 		return REFUSED_ACCESS;
 	if (packet->payload_bytes && !is_borrowed)
-		place_payload(to, packet->payload, packet->payload_bytes);
+		payload_place(qp->lane, packet, to, write.dma_bytes - packet->payload_bytes);
 	if (opcode_begins_message(packet->info))
 		message->write_bytes = write.dma_bytes;
 	write.va += packet->payload_bytes;

@@ -43,6 +43,7 @@ struct impair;
 struct qp;
 struct selective_store;
 struct srq_table;
+struct lane_placer;
 struct lane_public;
 
 enum lane_tx {
@@ -120,6 +121,7 @@ struct lane {
 	const struct capture_public *capture_public;
 	struct capture *capture;
 	struct impair *impair; /* NULL: no impairments; the NIC sets it */
+	const struct lane_placer *placer; /* NULL: nobody watches WRITEs (lane/placer.h) */
 	const struct cc_params *cc; /* NULL: no congestion control; the NIC sets it */
 	/*
 	 * Early packets (ib/rc/selective_store.h); NULL: no selective repeat. The NIC creates it,

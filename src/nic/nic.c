@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "lane/placer.h"
 #include "local/channel/borrower.h"
 #include "memory/copy.h"
 #include "nic/nic_control.h"
@@ -320,7 +321,7 @@ static uint32_t lane_count_choose(void)
 
 	if (!sched_getaffinity(0, sizeof(cpus), &cpus))
 		count = (uint32_t)CPU_COUNT(&cpus);
-	count = min_u32(max_u32(count, 1), NIC_LANES_DEFAULT_MAX);
+	count = placer_find() ? 1 : min_u32(max_u32(count, 1), NIC_LANES_DEFAULT_MAX);
 	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
 }
 
@@ -524,7 +525,7 @@ int nic_start(void)
 	nic_impair_start();
 	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
-		!nic_fabric_is_wanted() && !strict_adapters();
+		!nic_fabric_is_wanted() && !strict_adapters() && !placer_find();
 	if (strict_adapters())
 		place_payload = copy_place_tail_first;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "lane/placer.h"
 #include "os/clock.h"
 #include "os/epoll.h"
 #include "os/kick.h"
@@ -410,6 +411,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 		goto fail_close;
 	worker->lane.zerocopy_bytes_min = ZEROCOPY_BYTES_MIN;
 	worker->lane.is_strict = strict_adapters() != 0;
+	worker->lane.placer = placer_find();
 	error = port_udp_create(slot, &public->port, &worker->port);
 	if (error)
 		goto fail_lane_done;

@@ -3,7 +3,8 @@
  * mistake --list: the table, a line each: name, reason and sentence, with tabs between.
  * mistake --list-checked: name, kind and modes of the mistakes in checked.def.
  * mistake --list-forgiven: name, reason and sentence of the programs in strict.def.
- * mistake NAME: make the mistake.
+ * mistake --list-right: the names in right.def.
+ * mistake NAME: make the mistake, or do what is right.
  */
 #include "mistake.h"
 
@@ -40,6 +41,16 @@ static const struct {
 #undef CHECKED
 };
 
+static const struct {
+	const char *name;
+	void (*make)(struct mistake *m);
+} rights[] = {
+#define RIGHT(name) {#name, right_##name},
+#include "right.def"
+#undef RIGHT
+};
+
+enum { RIGHT_COUNT = sizeof(rights) / sizeof(rights[0]) };
 enum { CHECKED_COUNT = sizeof(checked) / sizeof(checked[0]) };
 enum { FORGIVEN_COUNT = sizeof(forgiven) / sizeof(forgiven[0]) };
 enum { MISTAKE_COUNT = sizeof(mistakes) / sizeof(mistakes[0]) };
@@ -211,12 +222,20 @@ static void rows_print(const struct mistake_row *rows, int count)
 		printf("%s\t%s\t%s\n", rows[i].name, rows[i].reason, rows[i].sentence);
 }
 
+static void rights_print(void)
+{
+	for (int i = 0; i < RIGHT_COUNT; i++)
+		printf("%s\n", rights[i].name);
+}
+
 static int lists_print(const char *option)
 {
 	if (strcmp(option, "--list") == 0)
 		rows_print(mistakes, MISTAKE_COUNT);
 	else if (strcmp(option, "--list-forgiven") == 0)
 		rows_print(forgiven, FORGIVEN_COUNT);
+	else if (strcmp(option, "--list-right") == 0)
+		rights_print();
 	else if (strcmp(option, "--list-checked") != 0)
 		return 2;
 	else
@@ -241,6 +260,9 @@ int main(int argc, char **argv)
 	for (int i = 0; i < CHECKED_COUNT; i++)
 		if (strcmp(argv[1], checked[i].name) == 0)
 			make = checked[i].make;
+	for (int i = 0; i < RIGHT_COUNT; i++)
+		if (strcmp(argv[1], rights[i].name) == 0)
+			make = rights[i].make;
 	if (!make)
 		return lists_print(argv[1]);
 	mistake_begin(&m);

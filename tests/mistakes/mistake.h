@@ -94,5 +94,8 @@ struct ibv_sge mistake_entry(const void *address, uint32_t bytes, uint32_t lkey)
 #define CHECKED(name, ...) void mistake_##name(struct mistake *m);
 #include "checked.def"
 #undef CHECKED
+#define RIGHT(name) void right_##name(struct mistake *m);
+#include "right.def"
+#undef RIGHT
 
 #endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The program's threads, as a watch needs them (watch.h): which run, and which are inside of a
+ * system call that takes memory. Wrappers of these calls count them, and end a watch.
+ */
+#ifndef URNIC_CHECK_WATCH_CALLS_H
+#define URNIC_CHECK_WATCH_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The number of threads inside of such calls. */
+uint32_t watch_calls_count(void);
+
+/* Does another thread of this process run, or could it? */
+bool watch_others_run(void);
+
+#endif
