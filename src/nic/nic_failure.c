@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/nic_failure.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,6 +25,13 @@ static void failure_noted(const struct failure *failure, uint32_t place);
 
 static struct failures failures = {.noted = failure_noted};
 static __thread bool is_explained;
+/* What nic_failure_cause() was told last; reason 0: nothing. */
+static __thread struct {
+	enum reason reason;
+	uint32_t qpn; /* 0: of no queue pair */
+	struct failure_facts facts; /* the first is the errno */
+	char why[80]; /* "": the row says it all */
+} cause;
 
 /* Protects all below. A holder takes no other lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,12 +56,19 @@ static bool is_plain_flush(const struct failure *failure)
 		!(failure_fact(failure, FACT_first, &first) && first);
 }
 
+/* Is it how programs find the end of a table? */
+static bool is_probe(const struct failure *failure)
+{
+	return failure->reason == REASON_GID_INDEX || failure->reason == REASON_PKEY_INDEX ||
+		failure->reason == REASON_PKEY_ABSENT;
+}
+
 /* Does the failure alone deserve a file? Programs also ask for what a device may lack. */
 static bool is_worth_a_file(const struct failure *failure)
 {
 	uint64_t value;
 
-	if (is_plain_flush(failure))
+	if (is_plain_flush(failure) || is_probe(failure))
 		return false;
 	return !failure_fact(failure, FACT_error, &value) || value != EOPNOTSUPP;
 }
@@ -183,6 +198,105 @@ void nic_failure_call(enum reason reason, int error, const char *format, ...)
 	if (error)
 		failure_facts_add(&failure.facts, FACT_error, (uint64_t)error);
 	nic_failure_add(&failure);
+}
+
+static int cause_begin(enum reason reason, int error)
+{
+	assert(error > 0);
+	cause.reason = reason;
+	cause.qpn = 0;
+	cause.facts.count = 0;
+	cause.why[0] = '\0';
+	failure_facts_add(&cause.facts, FACT_error, (uint64_t)error);
+	return error;
+}
+
+int nic_failure_cause(enum reason reason)
+{
+	const struct reason_row *row = reason_find(reason);
+
+	assert(row && row->kind == REASON_KIND_CALL);
+	return cause_begin(reason, row->error);
+}
+
+int nic_failure_cause_text(enum reason reason, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	cause_begin(reason, error);
+	va_start(arguments, format);
+	vsnprintf(cause.why, sizeof(cause.why), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+int nic_failure_cause_fact(enum reason reason, enum fact fact, uint64_t value)
+{
+	int error = nic_failure_cause(reason);
+
+	failure_facts_add(&cause.facts, fact, value);
+	return error;
+}
+
+int nic_failure_cause_limit(enum reason reason, uint64_t given, uint64_t limit)
+{
+	int error = nic_failure_cause_fact(reason, FACT_given, given);
+
+	failure_facts_add(&cause.facts, FACT_limit, limit);
+	return error;
+}
+
+int nic_failure_cause_if(int error, enum reason reason)
+{
+	const struct reason_row *row = reason_find(reason);
+
+	return row && row->error == error ? nic_failure_cause(reason) : error;
+}
+
+void nic_failure_cause_qpn(uint32_t qpn)
+{
+	cause.qpn = qpn;
+}
+
+/* The reason of an errno that no check has given, but the machine. */
+static enum reason machine_reason(int error)
+{
+	switch (error) {
+	case ENOMEM:
+		return REASON_NO_MEMORY;
+	case EMFILE:
+	case ENFILE:
+		return REASON_NO_DESCRIPTORS;
+	case EPERM:
+	case EACCES:
+		return REASON_NOT_PERMITTED;
+	case EIO:
+		return REASON_GONE;
+	default:
+		return REASON_REFUSED_CALL;
+	}
+}
+
+void nic_failure_end(const char *call, int error)
+{
+	struct failure failure = {
+		.reason = cause.reason, .qpn = cause.qpn, .facts = cause.facts};
+	bool is_noted = cause.reason && cause.facts.value[0] == (uint64_t)error;
+
+	cause.reason = REASON_NONE;
+	if (nic_failure_is_explained())
+		return;
+	if (!is_noted) {
+		failure = (struct failure){.reason = machine_reason(error)};
+		failure_facts_add(&failure.facts, FACT_error, (uint64_t)error);
+	}
+	if (is_noted && cause.why[0])
+		snprintf(failure.text, sizeof(failure.text), "%s fails: %s: %s", call,
+			strerror(error), cause.why);
+	else
+		snprintf(failure.text, sizeof(failure.text), "%s", call);
+	nic_failure_add(&failure);
+	nic_failure_is_explained();
 }
 
 bool nic_failure_is_explained(void)

@@ -37,6 +37,41 @@ void nic_failure_call(enum reason reason, int error, const char *format, ...)
 void nic_failure_add(struct failure *failure);
 
 /*
+ * A check refuses the call of this thread that is about to fail. `reason` is a row of
+ * queue/call.def with an errno. Returns that errno, which is positive, and which the call then
+ * fails with (nic_failure_end()).
+ */
+int nic_failure_cause(enum reason reason) URNIC_EXPORT_AS(nic_failure_cause)
+	__attribute__((cold));
+
+/* The same with a fact, which the row's sentence or the fact's own one shows. */
+int nic_failure_cause_fact(enum reason reason, enum fact fact, uint64_t value)
+	URNIC_EXPORT_AS(nic_failure_cause_fact) __attribute__((cold));
+
+/* The same for a value above its limit. */
+int nic_failure_cause_limit(enum reason reason, uint64_t given, uint64_t limit)
+	URNIC_EXPORT_AS(nic_failure_cause_limit) __attribute__((cold));
+
+/* The same for a row without an errno, with a sentence of the call's. Returns `error`. */
+int nic_failure_cause_text(enum reason reason, int error, const char *format, ...)
+	URNIC_EXPORT_AS(nic_failure_cause_text) __attribute__((cold, format(printf, 3, 4)));
+
+/* The queue pair of the cause that was just noted. */
+void nic_failure_cause_qpn(uint32_t qpn);
+
+/* The same if the errno of `reason` is `error`, a positive one. Returns `error`. */
+int nic_failure_cause_if(int error, enum reason reason) URNIC_EXPORT_AS(nic_failure_cause_if)
+	__attribute__((cold));
+
+/*
+ * Report that `call` of the program fails with `error`, a positive errno: for the cause that this
+ * thread has noted, or else for the machine's. Does nothing if the reason of the failed call was
+ * reported before (nic_failure_is_explained()). Any thread, with any locks.
+ */
+void nic_failure_end(const char *call, int error) URNIC_EXPORT_AS(nic_failure_end)
+	__attribute__((cold));
+
+/*
  * Has this thread reported the reason of a failed call that has not returned yet? The caller is
  * about to return from that call, so the next answer is false again.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "os/failure_text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +16,13 @@
 const struct reason_row reason_rows[] = {
 /* clang-format off */
 #define FAULT(fault, code, wc_status, text, facts, section, where, remedy) \
-	{REASON_KIND_FAULT, (code), WC_##wc_status, #fault, text, facts, section, where, remedy},
+	{REASON_KIND_FAULT, (code), WC_##wc_status, 0, #fault, text, facts, section, where, remedy},
 #define REFUSED(refused, code, text, facts, section, where, remedy) \
-	{REASON_KIND_REFUSED, (code), 0, #refused, text, facts, section, where, remedy},
-#define CALL(call, code, text, facts, section, where, remedy) \
-	{REASON_KIND_CALL, (code), 0, #call, text, facts, section, where, remedy},
+	{REASON_KIND_REFUSED, (code), 0, 0, #refused, text, facts, section, where, remedy},
+#define CALL(call, code, errnum, text, facts, section, where, remedy) \
+	{REASON_KIND_CALL, (code), 0, (errnum), #call, text, facts, section, where, remedy},
 #define CONNECT(connect, code, text, facts, section, where, remedy) \
-	{REASON_KIND_CONNECT, (code), 0, #connect, text, facts, section, where, remedy},
+	{REASON_KIND_CONNECT, (code), 0, 0, #connect, text, facts, section, where, remedy},
 #include "queue/reason.def"
 	/* clang-format on */
 };

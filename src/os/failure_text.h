@@ -26,6 +26,7 @@ struct reason_row {
 	enum reason_kind kind;
 	uint32_t number;
 	uint32_t status; /* enum wc_status, of a fault */
+	int error; /* positive errno, of a call; 0: any */
 	const char *name;
 	const char *sentence;
 	const char *seen;

@@ -427,19 +427,6 @@ size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 }
 
 /*
- * The total bytes of the request's list. -EINVAL when they are more than a message may have or,
- * with SEND_INLINE, more than the queue pair's inline_bytes_max.
- */
-static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
-{
-	uint64_t total_bytes = sge_total_bytes(wr->sge, wr->sge_count);
-	uint64_t limit_bytes =
-		wr->flags & SEND_INLINE ? qp->caps.inline_bytes_max : MESSAGE_BYTES_MAX;
-
-	return total_bytes > limit_bytes ? -EINVAL : (int64_t)total_bytes;
-}
-
-/*
  * Post a request whose opcode has no scatter/gather list. If the program has set a list all the
  * same, this function ignores it.
  */
@@ -470,42 +457,80 @@ static bool is_opcode_taken(const struct qp *qp, uint32_t opcode)
 	return (info->type_mask & 1u << qp->type) || (qp->type == QP_TYPE_UD && info->has_list);
 }
 
+static uint64_t list_bytes(const struct send_wr *wr)
+{
+	return sge_total_bytes(wr->sge, wr->sge_count);
+}
+
+/* Check a scatter/gather list of `total_bytes`, which may be inline data. */
+static enum reason list_refusal(
+	const struct qp *qp, const struct send_wr *wr, uint64_t total_bytes)
+{
+	bool is_inline = wr->flags & SEND_INLINE;
+
+	if (wr->sge_count > qp->caps.send_sge_max)
+		return REASON_POST_ENTRIES;
+	if (is_inline && wr_table[wr->opcode].fills_list)
+		return REASON_POST_INLINE; /* the response fills the list */
+	if (is_inline && total_bytes > qp->caps.inline_bytes_max)
+		return REASON_POST_INLINE;
+	return total_bytes > MESSAGE_BYTES_MAX ? REASON_POST_LENGTH : REASON_NONE;
+}
+
+/* Check all but the scatter/gather list. */
+static enum reason request_refusal(const struct qp *qp, const struct send_wr *wr)
+{
+	if (!qp_takes_sends(qp))
+		return REASON_POST_STATE;
+	if (wr->opcode >= WR_OPCODE_COUNT || !is_opcode_taken(qp, wr->opcode))
+		return REASON_POST_OPCODE;
+	if ((wr->flags & SEND_IP_CSUM) && qp->type == QP_TYPE_RAW_PACKET)
+		return REASON_POST_CHECKSUM;
+	return REASON_NONE;
+}
+
+enum reason qp_send_refusal(const struct qp *qp, const struct send_wr *wr)
+{
+	enum reason reason = request_refusal(qp, wr);
+
+	if (reason != REASON_NONE || !wr_table[wr->opcode].has_list)
+		return reason;
+	return list_refusal(qp, wr, list_bytes(wr));
+}
+
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
-	int64_t total_bytes;
+	uint64_t total_bytes;
 	int error;
 
-	if (!qp_takes_sends(qp))
+	if (request_refusal(qp, wr) != REASON_NONE)
 		return -EINVAL;
-	if (wr->opcode >= WR_OPCODE_COUNT || !is_opcode_taken(qp, wr->opcode))
-		return -EINVAL;
-	if ((wr->flags & SEND_IP_CSUM) && qp->type == QP_TYPE_RAW_PACKET)
-		return -EINVAL;
-	const struct wr_info *info = &wr_table[wr->opcode];
-	if (!info->has_list)
+	if (!wr_table[wr->opcode].has_list)
 		return post_bare(qp, wr);
-	if (wr->sge_count > qp->caps.send_sge_max)
-		return -EINVAL;
-	if (info->fills_list && (wr->flags & SEND_INLINE))
-		return -EINVAL; /* the response fills the list */
-	total_bytes = list_bytes(qp, wr);
-	if (total_bytes < 0)
+	total_bytes = list_bytes(wr);
+	if (list_refusal(qp, wr, total_bytes) != REASON_NONE)
 		return -EINVAL;
 	error = sq_post(qp->sq, wr, (uint32_t)total_bytes);
 	if (error)
 		return error;
 	qp_count(qp, COUNTER_posted_sends, 1);
-	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, (uint64_t)total_bytes, 1);
+	trace_post_send(qp->qpn, wr->wr_id, wr->opcode, total_bytes, 1);
 	qp_event(qp->lane, qp, CAPTURED_POST, wr->wr_id, wr->opcode, (uint32_t)total_bytes, 1);
 	return 0;
 }
 
+enum reason qp_recv_refusal(const struct qp *qp, const struct recv_wr *wr)
+{
+	if (!qp->rq_offset)
+		return REASON_POST_NO_QUEUE;
+	if (atomic_load_explicit(&qp->public->state, memory_order_relaxed) == QP_RESET)
+		return REASON_POST_STATE;
+	return wr->sge_count > qp->caps.recv_sge_max ? REASON_POST_ENTRIES : REASON_NONE;
+}
+
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr)
 {
-	enum qp_state state =
-		(enum qp_state)atomic_load_explicit(&qp->public->state, memory_order_relaxed);
-
-	if (!qp->rq_offset || state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
+	if (qp_recv_refusal(qp, wr) != REASON_NONE)
 		return -EINVAL;
 	trace_post_recv(qp->qpn, wr->wr_id, wr->sge_count);
 	return rq_post(qp->rq, wr);

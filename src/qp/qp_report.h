@@ -28,6 +28,13 @@ void qp_report_send(struct qp *qp, const struct send_wqe *wqe, enum fault fault,
 void qp_report_recv(struct qp *qp, uint64_t wr_id, enum fault fault, uint64_t now_ns);
 
 /*
+ * Why qp_post_send() or qp_post_recv() returns -EINVAL for a request, by the same checks;
+ * REASON_NONE: it does not.
+ */
+enum reason qp_send_refusal(const struct qp *qp, const struct send_wr *wr);
+enum reason qp_recv_refusal(const struct qp *qp, const struct recv_wr *wr);
+
+/*
  * Add the facts of the first entry of a scatter/gather list that may not be used, and of its
  * region. Adds none if all entries may be used now.
  */

@@ -7,7 +7,7 @@
 enum reason {
 #define FAULT(name, number, status, sentence, seen, clause, look, fix) REASON_##name = (number),
 #define REFUSED(name, number, sentence, seen, clause, look, fix)       REASON_##name = (number),
-#define CALL(name, number, sentence, seen, clause, look, fix)          REASON_##name = (number),
+#define CALL(name, number, error, sentence, seen, clause, look, fix)   REASON_##name = (number),
 #define CONNECT(name, number, sentence, seen, clause, look, fix)       REASON_##name = (number),
 #include "queue/reason.def"
 };

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "nic/nic_failure.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
@@ -437,6 +438,13 @@ static void device_memory_of_another_process_is_shared(void **state)
 	ibv_unimport_dm(dm);
 }
 
+static enum reason reason_of_last_failure(void)
+{
+	const struct failures *kept = nic_failures();
+
+	return (enum reason)kept->list[(kept->count - 1) % FAILURES_MAX].reason;
+}
+
 static void handles_of_another_process_are_checked(void **state)
 {
 	const struct story *story = &there.story;
@@ -459,6 +467,7 @@ static void handles_of_another_process_are_checked(void **state)
 	assert_int_equal(errno, ENOENT);
 	assert_null(ibv_import_dm(there.context, story->mr));
 	assert_int_equal(errno, ENOENT);
+	assert_int_equal(reason_of_last_failure(), REASON_IMPORT_OWNER);
 	ibv_unimport_pd(pd);
 }
 
@@ -474,6 +483,7 @@ static void process_that_ended_has_nothing_to_import(void **state)
 	errno = 0;
 	assert_null(ibv_import_pd(there.context, there.story.pd));
 	assert_int_equal(errno, ESRCH);
+	assert_int_equal(reason_of_last_failure(), REASON_IMPORT_ENDED);
 	assert_int_equal(verbs_post(&own, IBV_WR_RDMA_WRITE, &imported, 0, 100), 0);
 	assert_int_equal(verbs_poll_one(own.cq).status, IBV_WC_REM_ACCESS_ERR);
 	ends_unmake(&imported, &own);

@@ -49,7 +49,7 @@ const struct topic topics[] = {
 #define REFUSED(refused, code, text, facts, section, where, remedy) \
 	{.kind = TOPIC_REFUSED, .number = (code), .name = #refused, .sentence = text, \
 		.clause = section, .look = where, .fix = remedy},
-#define CALL(call, code, text, facts, section, where, remedy) \
+#define CALL(call, code, errnum, text, facts, section, where, remedy) \
 	{.kind = TOPIC_CALL, .number = (code), .name = #call, .sentence = text, \
 		.clause = section, .look = where, .fix = remedy},
 #define CONNECT(connect, code, text, facts, section, where, remedy) \

@@ -16,10 +16,10 @@ static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, const struct c
 	int error = path_from_verbs(context->device, attr, attr->port_num, &route);
 
 	if (device_is_iwarp(context->device))
-		return EOPNOTSUPP;
+		return result_cause(REASON_NOT_ON_IWARP);
 	if (!error && gid_is_zero(&route.remote))
-		error = EINVAL;
-	return error ? error : -nic_ah_create(&route, &ah->nic);
+		error = result_cause(REASON_AH_NO_DGID);
+	return error ? error : result_as(-nic_ah_create(&route, &ah->nic), REASON_AH_FAMILY);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -29,10 +29,10 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	int error;
 
 	if (!ah)
-		return NULL;
+		return result_null("ibv_create_ah", result_cause(REASON_NO_MEMORY));
 	ah->verbs = (struct ibv_ah){.context = pd->context, .pd = pd};
 	ah->pd = pd_ref(pd);
-	error = ah->pd ? ah_make(ah, attr, context) : ENOENT;
+	error = ah->pd ? ah_make(ah, attr, context) : result_cause(REASON_NO_PARENT);
 	return object_publish(&ah->object, OBJECT_AH, context, &ah->verbs.handle, error)
 		? &ah->verbs
 		: NULL;
@@ -66,16 +66,16 @@ static int ah_from_wc_ib(struct device *device, uint8_t port_num, const struct i
 	struct ip_header header;
 
 	if (!device_has_port(device, port_num))
-		return EINVAL;
+		return result_cause(REASON_PORT_NUMBER);
 	if (wc->wc_flags & IBV_WC_GRH) {
 		if (!grh_decode(&header, (const uint8_t *)grh))
-			return EINVAL;
+			return result_cause(REASON_WC_NO_GRH);
 		attr.is_global = 1;
 		attr.grh.sgid_index = gid_is_multicast(&header.dgid)
 			? 0
 			: device_port_gid_index(device, port_num, &header.dgid);
 		if (attr.grh.sgid_index == DEVICE_GID_NONE)
-			return ENOENT;
+			return result_cause(REASON_WC_GID);
 		attr.grh.hop_limit = REPLY_HOP_LIMIT;
 		attr.grh.flow_label = header.flow_label;
 		attr.grh.traffic_class = header.traffic_class;
@@ -95,15 +95,16 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	if (device_is_ib(device)) {
 		int error = ah_from_wc_ib(device, port_num, wc, grh, ah_attr);
 
-		return error ? result_minus_one(error) : 0;
+		return error ? result_minus_one("ibv_init_ah_from_wc", error) : 0;
 	}
 	/* RoCE packets always have a GRH; without one there is no address. */
-	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
-		!grh_decode(&header, (const uint8_t *)grh))
-		return result_minus_one(EINVAL);
+	if (port_num != DEVICE_PORT)
+		return result_minus_one("ibv_init_ah_from_wc", result_cause(REASON_PORT_NUMBER));
+	if (!(wc->wc_flags & IBV_WC_GRH) || !grh_decode(&header, (const uint8_t *)grh))
+		return result_minus_one("ibv_init_ah_from_wc", result_cause(REASON_WC_NO_GRH));
 	sgid_index = device_gid_index(device, &header.dgid);
 	if (sgid_index == DEVICE_GID_NONE)
-		return result_minus_one(ENOENT);
+		return result_minus_one("ibv_init_ah_from_wc", result_cause(REASON_WC_GID));
 	*ah_attr = (struct ibv_ah_attr){
 		.grh.sgid_index = sgid_index,
 		.grh.hop_limit = REPLY_HOP_LIMIT,

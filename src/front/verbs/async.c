@@ -44,8 +44,10 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 {
 	int error = event_queue_take(&context_of(context)->async, copy_event, event);
 
-	if (error)
-		return result_minus_one(-error);
+	if (error) {
+		errno = -error; /* a queue without an event is no failure */
+		return -1;
+	}
 	return 0;
 }
 

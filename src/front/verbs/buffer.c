@@ -20,10 +20,10 @@ void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 	struct buffer *buffer;
 
 	if (!bytes || whole_pages(bytes) < bytes)
-		return result_null("ibv_alloc_buf", EINVAL);
+		return result_null("ibv_alloc_buf", result_cause(REASON_BUFFER_LENGTH));
 	buffer = malloc(sizeof(*buffer));
 	if (!buffer)
-		return NULL;
+		return result_null("ibv_alloc_buf", result_cause(REASON_NO_MEMORY));
 	*buffer = (struct buffer){.pd = pd, .bytes = bytes};
 	buffer->address = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,12 +56,12 @@ struct ibv_mr *buffer_register(
 	struct ibv_pd *pd, struct buffer *buffer, void *address, size_t length, int access)
 {
 	if (!buffer_contains(buffer, pd, address, length))
-		return result_null("ibv_reg_mr", EINVAL);
+		return result_null("ibv_reg_buf_mr", result_cause(REASON_BUFFER_RANGE));
 	return ibv_reg_mr(pd, address, length, access);
 }
 
 int buffer_export_dmabuf(struct buffer *buffer)
 {
 	(void)buffer;
-	return result_minus_one(ENODATA);
+	return result_minus_one("ibv_export_buf_dmabuf_fd", result_cause(REASON_BUFFER_PRIVATE));
 }

@@ -12,7 +12,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	int error;
 
 	if (!channel)
-		return NULL;
+		return result_null("ibv_create_comp_channel", result_cause(REASON_NO_MEMORY));
 	error = -event_queue_init_set(&channel->queue);
 	if (error) {
 		free(channel);

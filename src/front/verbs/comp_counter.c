@@ -39,16 +39,17 @@ struct comp_counter *comp_counter_create(
 	struct comp_counter_front *counter;
 
 	if (attr->comp_mask || attr->flags)
-		return result_null("ibv_create_comp_cntr", EINVAL);
+		return result_null("ibv_create_comp_cntr", result_cause(REASON_UNKNOWN_BITS));
 	if (attr->type != COMP_COUNTER_REQUESTS && attr->type != COMP_COUNTER_BYTES)
-		return result_null("ibv_create_comp_cntr", EOPNOTSUPP);
+		return result_null("ibv_create_comp_cntr", result_cause(REASON_COUNTER_LACKING));
 	counter = calloc(1, sizeof(*counter));
 	if (!counter)
-		return NULL;
+		return result_null("ibv_create_comp_cntr", result_cause(REASON_NO_MEMORY));
 	counter->verbs.context = context;
 	counter->nic = nic_counter_create(attr->type == COMP_COUNTER_BYTES);
 	return object_publish(&counter->object, OBJECT_COMP_COUNTER, context_of(context),
-		       &counter->verbs.handle, counter->nic ? 0 : ENOMEM)
+		       &counter->verbs.handle,
+		       counter->nic ? 0 : result_cause(REASON_NO_MEMORY))
 		? &counter->verbs
 		: NULL;
 }
@@ -84,6 +85,9 @@ static int counter_attach(
 {
 	int error = -nic_counter_attach(counter->nic, qp->nic, operations);
 
+	error = result_as(error, REASON_COUNTER_LACKING);
+	error = result_as(error, REASON_COUNTER_TAKEN);
+	error = result_as(error, REASON_COUNTER_OPERATIONS);
 	if (error)
 		return error;
 	qp->counters[__builtin_ctz(operations)] =
@@ -96,17 +100,21 @@ int comp_counter_attach(struct ibv_qp *qp, struct comp_counter *counter,
 {
 	struct comp_counter_front *counted = NULL;
 	struct qp_front *front = NULL;
-	int error = ENOENT;
+	int error;
 
-	if (attr->comp_mask || !attr->operations)
-		return result_of("ibv_qp_attach_comp_cntr", EINVAL);
+	if (attr->comp_mask)
+		return result_of("ibv_qp_attach_comp_cntr", result_cause(REASON_UNKNOWN_BITS));
+	if (!attr->operations)
+		return result_of("ibv_qp_attach_comp_cntr", result_cause(REASON_COUNTER_OPERATIONS));
 	if (attr->operations & ~(uint32_t)COUNTED_KNOWN)
-		return result_of("ibv_qp_attach_comp_cntr", EOPNOTSUPP);
+		return result_of("ibv_qp_attach_comp_cntr", result_cause(REASON_COUNTER_LACKING));
 	front = qp_ref(qp);
 	if (front)
 		counted = counter_ref(counter);
 	if (counted && front->object.context->opening == counted->object.context->opening)
 		error = counter_attach(counted, front, (enum counted_operation)attr->operations);
+	else
+		error = result_cause(REASON_NO_PARENT);
 	object_unref(counted ? &counted->object : NULL);
 	object_unref(front ? &front->object : NULL);
 	return result_of("ibv_qp_attach_comp_cntr", error);
@@ -118,7 +126,7 @@ static int value_read(const char *call, const struct comp_counter *verbs,
 	struct comp_counter_front *counter = counter_ref(verbs);
 
 	if (!counter)
-		return result_of(call, ENOENT);
+		return result_of(call, result_cause(REASON_NO_OBJECT));
 	*ret_value = nic_counter_read(counter->nic, outcome);
 	object_unref(&counter->object);
 	return 0;
@@ -132,7 +140,7 @@ static int value_change(const char *call, const struct comp_counter *verbs,
 	struct comp_counter_front *counter = counter_ref(verbs);
 
 	if (!counter)
-		return result_of(call, ENOENT);
+		return result_of(call, result_cause(REASON_NO_OBJECT));
 	change(counter->nic, outcome, operand);
 	object_unref(&counter->object);
 	return 0;

@@ -120,7 +120,8 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	error = event_queue_init(&context->async);
 	if (error) {
 		free(context);
-		return result_null("ibv_open_device", -error);
+		errno = -error;
+		return NULL;
 	}
 	context->device = device;
 	context->opening = opening;
@@ -171,7 +172,8 @@ static int command_make(const struct device *device, uint64_t opening)
 		return fd;
 	error = log_refusal("no device can be opened", "pwrite64");
 	close(fd);
-	return result_minus_one(-error);
+	errno = -error;
+	return -1;
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -182,11 +184,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	int cmd_fd;
 
 	if (!front || device_is_gone(front))
-		return result_null("ibv_open_device", ENODEV);
+		return result_null("ibv_open_device", result_cause(REASON_DEVICE_GONE));
 	opening = ++opening_count;
 	cmd_fd = command_make(front, opening);
 	if (cmd_fd < 0)
-		return NULL;
+		return result_null("ibv_open_device", errno);
 	context = context_create(front, opening, cmd_fd);
 	if (!context) {
 		int error = errno;
@@ -261,15 +263,15 @@ static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identi
 
 	if (pread(cmd_fd, &command, sizeof(command), 0) != sizeof(command) ||
 		memcmp(command.magic, command_magic, sizeof(command_magic)) != 0)
-		return EINVAL;
+		return result_cause(REASON_IMPORT_FILE);
 	if (file->st_uid != geteuid())
-		return EPERM;
+		return result_cause(REASON_IMPORT_USER);
 	device = device_again(&command);
 	if (!device)
-		return ENODEV;
+		return result_cause(REASON_IMPORT_DEVICE);
 	if (device_is_iwarp(device))
-		return EOPNOTSUPP;
-	error = -nic_import_look(&command.owner);
+		return result_cause(REASON_NOT_ON_IWARP);
+	error = result_of_import(-nic_import_look(&command.owner));
 	if (error)
 		return error;
 	*ret_identity = (struct identity){device, ++opening_count, command.owner, command.opening};
@@ -286,7 +288,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	if (error)
 		return result_null("ibv_import_device", error);
 	if (fstat(cmd_fd, &file))
-		return NULL;
+		return result_null("ibv_import_device", result_cause(REASON_IMPORT_CLOSED));
 	identity = identity_here(&file);
 	if (!identity.device)
 		error = identity_elsewhere(cmd_fd, &file, &identity);
@@ -299,7 +301,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	}
 	context = context_create(identity.device, identity.opening, cmd_fd);
 	if (!context)
-		return NULL;
+		return result_null("ibv_import_device", errno);
 	context->owner = identity.owner;
 	context->owner_opening = identity.owner_opening;
 	return &context->verbs.context;
@@ -326,7 +328,7 @@ int ibv_close_device(struct ibv_context *context)
 	struct context *front = context_take(context);
 
 	if (!front)
-		return result_of("ibv_close_device", EINVAL);
+		return result_of("ibv_close_device", result_cause(REASON_CONTEXT_CLOSED));
 	if (!device_is_ib(front->device))
 		netdev_watch_stop(front->watch);
 	objects_release(front);

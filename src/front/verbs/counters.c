@@ -33,10 +33,10 @@ struct ibv_counters *counters_create(
 	struct counters *counters;
 
 	if (attr->comp_mask)
-		return result_null("ibv_create_counters", EINVAL);
+		return result_null("ibv_create_counters", result_cause(REASON_UNKNOWN_BITS));
 	counters = calloc(1, sizeof(*counters));
 	if (!counters)
-		return NULL;
+		return result_null("ibv_create_counters", result_cause(REASON_NO_MEMORY));
 	counters->verbs.context = context;
 	pthread_mutex_init(&counters->lock, NULL);
 	return object_publish(&counters->object, OBJECT_COUNTERS, context_of(context), NULL, 0)
@@ -58,24 +58,32 @@ int counters_destroy(struct ibv_counters *verbs)
 		object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS, verbs->context));
 }
 
+/* Attaching to an existing flow is not supported, because it would have to suspend the flow. */
+static int counters_attach_check(
+	const struct ibv_counter_attach_attr *attr, const struct ibv_flow *flow)
+{
+	if (attr->comp_mask)
+		return result_cause(REASON_UNKNOWN_BITS);
+	if (flow ||
+		(attr->counter_desc != IBV_COUNTER_PACKETS &&
+			attr->counter_desc != IBV_COUNTER_BYTES))
+		return result_cause(REASON_FLOW_LIVE);
+	return 0;
+}
+
 int counters_attach(
 	struct ibv_counters *verbs, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
 	struct counters *counters = counters_of(verbs);
-	int error = 0;
+	int error = counters_attach_check(attr, flow);
 
-	/* Not supported, because attaching to an existing flow would have to suspend the flow. */
-	if (flow)
-		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
-	if (attr->comp_mask)
-		return result_of("ibv_attach_counters_point_flow", EINVAL);
-	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
-		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
+	if (error)
+		return result_of("ibv_attach_counters_point_flow", error);
 	pthread_mutex_lock(&counters->lock);
 	if (counters->flow_count) {
-		error = EBUSY;
+		error = result_cause(REASON_COUNTERS_BOUND);
 	} else if (counters->point_count == POINT_COUNT_MAX) {
-		error = ENOMEM;
+		error = result_cause(REASON_COUNTERS_FULL);
 	} else {
 		uint32_t point = counters->point_count++;
 
@@ -99,7 +107,7 @@ int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, 
 	struct counters *counters = counters_of(verbs);
 
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
-		return result_of("ibv_read_counters", EINVAL);
+		return result_of("ibv_read_counters", result_cause(REASON_UNKNOWN_BITS));
 	memset(values, 0, count * sizeof(*values));
 	pthread_mutex_lock(&counters->lock);
 	for (uint32_t i = 0; i < counters->point_count; i++)

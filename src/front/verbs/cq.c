@@ -44,19 +44,35 @@ static int cq_pin(struct cq_front *cq, uint32_t cqe)
 	return 0;
 }
 
+static int size_check(uint32_t cqe)
+{
+	if (cqe < 1)
+		return result_above(REASON_CQ_SIZE, cqe, (uint64_t)device_limits.max_cqe);
+	return strict_refuse_beyond(
+		REASON_CQ_SIZE, "cqe", cqe, (uint32_t)device_limits.max_cqe);
+}
+
+static int cq_init_check(
+	const struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
+{
+	if (init->comp_vector >= (uint32_t)context->num_comp_vectors)
+		return result_above(REASON_CQ_VECTOR, init->comp_vector,
+			(uint64_t)context->num_comp_vectors - 1);
+	return size_check(init->cqe);
+}
+
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	bool has_parent = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
 	struct cq_front *cq;
 	struct object object;
-	int error = EINVAL;
+	int error = cq_init_check(context, init);
 
-	if (init->cqe < 1 || strict_is_beyond("cqe", init->cqe, (uint32_t)device_limits.max_cqe) ||
-		init->comp_vector >= (uint32_t)context->num_comp_vectors)
-		return result_null("ibv_create_cq", EINVAL);
+	if (error)
+		return result_null("ibv_create_cq", error);
 	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &object);
 	if (!cq)
-		return result_null("ibv_create_cq", ENOMEM);
+		return result_null("ibv_create_cq", result_cause(REASON_NO_MEMORY));
 	cq->object = object;
 	cq_prepare(cq, context, init);
 	if (init->channel &&
@@ -65,6 +81,8 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 		cq->channel = channel_of(init->channel);
 	if (!has_parent == !object.parent && !init->channel == !cq->channel)
 		error = cq_pin(cq, init->cqe);
+	else
+		error = result_cause(REASON_CQ_PARENT);
 	if (!error)
 		error = -nic_cq_create(
 			init->cqe, cq->channel ? cq->channel->nic : NULL, on_event, cq, &cq->nic);
@@ -100,14 +118,15 @@ static struct cq_front *cq_ref(const struct ibv_cq *verbs)
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct cq_front *front = cq_ref(cq);
-	int error = EINVAL;
+	int error;
 
 	if (!front)
-		return result_of("ibv_resize_cq", ENOENT);
-	if (cqe >= 1 && !strict_is_beyond("cqe", (uint32_t)cqe, (uint32_t)device_limits.max_cqe))
+		return result_of("ibv_resize_cq", result_cause(REASON_NO_OBJECT));
+	error = size_check((uint32_t)cqe);
+	if (!error)
 		error = cq_pin(front, (uint32_t)cqe);
 	if (!error)
-		error = -nic_cq_resize(front->nic, (uint32_t)cqe);
+		error = result_as(-nic_cq_resize(front->nic, (uint32_t)cqe), REASON_CQ_FULLER);
 	if (!error)
 		front->verbs.cqe = (int)nic_cq_capacity(front->nic);
 	object_unref(&front->object);
@@ -120,10 +139,10 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	int error;
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return result_of("ibv_modify_cq", EINVAL);
+		return result_of("ibv_modify_cq", result_cause(REASON_UNKNOWN_BITS));
 	front = cq_ref(cq);
 	if (!front)
-		return result_of("ibv_modify_cq", ENOENT);
+		return result_of("ibv_modify_cq", result_cause(REASON_NO_OBJECT));
 	error = attr->attr_mask
 		? -nic_cq_moderate(front->nic, attr->moderate.cq_count, attr->moderate.cq_period)
 		: 0;
@@ -219,8 +238,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	struct cq_front *front;
 	int error = event_queue_take(&channel_of(channel)->queue, copy_completion, &front);
 
-	if (error)
-		return result_minus_one(-error);
+	if (error) {
+		errno = -error; /* a queue without an event is no failure */
+		return -1;
+	}
 	/* The queue still exists, because cq_free() waits until this event is acknowledged. */
 	*cq = &front->verbs;
 	*cq_context = front->verbs.cq_context;

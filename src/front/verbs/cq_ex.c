@@ -57,7 +57,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	struct cq_cursor *cursor = &front->cursor;
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return result_of("ibv_start_poll", result_cause(REASON_UNKNOWN_BITS));
 	if (cursor->is_locking)
 		pthread_mutex_lock(&cursor->lock);
 	if (!nic_cq_poll(front->nic, 1, &cursor->cqe)) {
@@ -156,10 +156,10 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	struct cq_front *cq;
 
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
-		return result_null("ibv_create_cq_ex", EINVAL);
+		return result_null("ibv_create_cq_ex", result_cause(REASON_UNKNOWN_BITS));
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED ||
 		flags & ~(uint32_t)CREATE_FLAGS_SUPPORTED)
-		return result_null("ibv_create_cq_ex", EOPNOTSUPP);
+		return result_null("ibv_create_cq_ex", result_cause(REASON_UNSUPPORTED_BITS));
 	cq = cq_create(context, init);
 	if (!cq)
 		return NULL;

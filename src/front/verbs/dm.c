@@ -54,10 +54,10 @@ static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **
 	struct object *object = object_ref(handle, OBJECT_DM, context_of(context));
 
 	if (!object)
-		return ENOENT;
+		return result_cause(REASON_NO_OBJECT);
 	if (!nic_dm_is_alive(&container_of(object, struct dm, object)->nic)) {
 		object_unref(object);
-		return EIO;
+		return result_cause(REASON_GONE);
 	}
 	*ret_object = object;
 	return 0;
@@ -90,7 +90,7 @@ static int dm_copy(const char *call, const struct ibv_dm *dm, uint64_t dm_offset
 	if (place)
 		memcpy(to ? to : place, from ? from : place, length);
 	object_unref(object);
-	return result_of(call, place ? 0 : EINVAL);
+	return result_of(call, place ? 0 : result_cause(REASON_DM_RANGE));
 }
 
 static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr, size_t length)
@@ -118,17 +118,19 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 {
 	struct context *front = context_of(context);
 	struct dm *dm;
-	int error = ENOMEM;
+	int error;
 
 	if (attr->comp_mask || !attr->length || attr->log_align_req > LOG_ALIGN_MAX)
-		return result_null("ibv_alloc_dm", EINVAL);
+		return result_null("ibv_alloc_dm", result_cause(REASON_DM_SHAPE));
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		return NULL;
+		return result_null("ibv_alloc_dm", result_cause(REASON_NO_MEMORY));
 	dm->verbs = verbs_of(context, 0);
 	if (bytes_take(front->device, attr->length)) {
 		dm->nic.bytes = attr->length; /* dm_release() gives them back */
 		error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
+	} else {
+		error = result_above(REASON_DM_SPACE, attr->length, DM_BYTES_MAX);
 	}
 	if (!object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error))
 		return NULL;
@@ -162,7 +164,6 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 
 	if (error)
 		return result_null("ibv_reg_dm_mr", error);
-	errno = EINVAL;
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
 	if ((access & IBV_ACCESS_ZERO_BASED) && !(access & ~(unsigned int)ACCESS_ACCEPTED) &&
 		range_inside(dm_offset, length, 0, nic->bytes)) {
@@ -172,6 +173,8 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 		};
 
 		mr = mr_make(pd, &made, 0, access, false);
+	} else {
+		result_refused("ibv_reg_dm_mr", result_cause(REASON_DM_ACCESS));
 	}
 	if (!mr)
 		object_unref(object);
@@ -186,11 +189,14 @@ static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_ha
 	int error;
 
 	if (!dm)
-		return NULL;
+		return result_null("ibv_import_dm", result_cause(REASON_NO_MEMORY));
 	dm->verbs = verbs_of(context, 0);
-	error = -nic_import_dm(&front->owner, front->owner_opening, dm_handle, &dm->nic);
-	return object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error) ? &dm->verbs
-										       : NULL;
+	error = result_of_import(
+		-nic_import_dm(&front->owner, front->owner_opening, dm_handle, &dm->nic));
+	return object_publish_as(
+		       "ibv_import_dm", &dm->object, OBJECT_DM, front, &dm->verbs.handle, error)
+		? &dm->verbs
+		: NULL;
 }
 
 /* For memory of this process, make a second public structure. The creator still owns the memory. */
@@ -207,8 +213,9 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 		return result_null("ibv_import_dm", error);
 	object_unref(object);
 	imported = malloc(sizeof(*imported));
-	if (imported)
-		*imported = verbs_of(context, dm_handle);
+	if (!imported)
+		return result_null("ibv_import_dm", result_cause(REASON_NO_MEMORY));
+	*imported = verbs_of(context, dm_handle);
 	return imported;
 }
 
@@ -224,5 +231,5 @@ void ibv_unimport_dm(struct ibv_dm *dm)
 int dm_export_dmabuf(struct ibv_dm *dm)
 {
 	(void)dm;
-	return result_minus_one(EOPNOTSUPP);
+	return result_minus_one("ibv_dm_export_dmabuf_fd", result_cause(REASON_NO_DMABUF));
 }

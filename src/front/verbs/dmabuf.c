@@ -48,12 +48,12 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 	int own_fd;
 
 	if (length == 0 || length > SIZE_MAX - skip_bytes || offset > INT64_MAX)
-		return EINVAL;
+		return result_cause(REASON_DMABUF_RANGE);
 	own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own_fd < 0)
 		return errno;
 	if (sync_cpu(own_fd, DMA_BUF_SYNC_START)) {
-		int error = errno == ENOTTY ? EINVAL : errno;
+		int error = errno == ENOTTY ? result_cause(REASON_DMABUF_FILE) : errno;
 
 		close(own_fd);
 		return error;
@@ -89,10 +89,13 @@ struct ibv_mr *ibv_reg_dmabuf_mr(
 	uint64_t page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 	struct mr made = {0};
 	struct ibv_mr *mr;
-	int error = EINVAL;
+	int error;
 
-	if (!(access & ~(int)ACCESS_ACCEPTED) && (offset & page_mask) == (iova & page_mask) &&
-		has_bytes(fd, offset, length))
+	if (access & ~(int)ACCESS_ACCEPTED)
+		error = result_cause(REASON_ACCESS_BITS);
+	else if ((offset & page_mask) != (iova & page_mask) || !has_bytes(fd, offset, length))
+		error = result_cause(REASON_DMABUF_RANGE);
+	else
 		error = dmabuf_map(
 			&made, offset, length, fd, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
 	if (error)

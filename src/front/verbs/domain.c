@@ -24,10 +24,10 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	struct td *td;
 
 	if (attr->comp_mask)
-		return result_null("ibv_alloc_td", EINVAL);
+		return result_null("ibv_alloc_td", result_cause(REASON_UNKNOWN_BITS));
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return NULL;
+		return result_null("ibv_alloc_td", result_cause(REASON_NO_MEMORY));
 	td->verbs.context = context;
 	return object_publish(&td->object, OBJECT_TD, context_of(context), NULL, 0) ? &td->verbs
 										    : NULL;
@@ -60,35 +60,39 @@ static int parent_domain_refer(struct parent_domain *domain)
 		struct object *known = pd_ref(attr->pd);
 
 		object_unref(known);
-		return known ? EINVAL : ENOENT;
+		return result_cause(known ? REASON_DOMAIN_NESTED : REASON_NO_PARENT);
 	}
 	if (attr->td) {
 		const struct td *td = container_of(attr->td, struct td, verbs);
 
 		domain->td = object_ref(td->object.handle, OBJECT_TD, context);
-		return domain->td ? 0 : ENOENT;
+		return domain->td ? 0 : result_cause(REASON_NO_PARENT);
 	}
 	return 0;
 }
 
-static bool is_attr_allowed(const struct ibv_parent_domain_init_attr *attr)
+static int domain_attr_check(const struct ibv_parent_domain_init_attr *attr)
 {
-	if (!attr->pd || attr->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
-		return false;
-	return !(attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) ||
-		(attr->alloc && attr->free);
+	bool has_allocators = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+
+	if (attr->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
+		return result_cause(REASON_UNKNOWN_BITS);
+	if (!attr->pd || (has_allocators && !(attr->alloc && attr->free)))
+		return result_cause(REASON_ATTR_MISSING);
+	return 0;
 }
 
 struct ibv_pd *parent_domain_alloc(
 	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
+	int error = domain_attr_check(attr);
 	struct parent_domain *domain;
 
-	if (!is_attr_allowed(attr))
-		return result_null("ibv_alloc_parent_domain", EINVAL);
+	if (error)
+		return result_null("ibv_alloc_parent_domain", error);
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
-		return NULL;
+		return result_null("ibv_alloc_parent_domain", result_cause(REASON_NO_MEMORY));
 	domain->verbs.context = context;
 	domain->attr = *attr;
 	return object_publish(&domain->object, OBJECT_PARENT_DOMAIN, context_of(context),

@@ -14,7 +14,7 @@ static int ece_answer(const struct ibv_qp *verbs, struct ibv_ece *ece)
 	struct qp_front *qp = qp_ref(verbs);
 
 	if (!qp)
-		return ENOENT;
+		return result_cause(REASON_NO_OBJECT);
 	object_unref(&qp->object);
 	*ece = (struct ibv_ece){.vendor_id = 0};
 	return 0;
@@ -22,7 +22,8 @@ static int ece_answer(const struct ibv_qp *verbs, struct ibv_ece *ece)
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return result_of("ibv_set_ece", ece->comp_mask ? EINVAL : ece_answer(qp, ece));
+	return result_of("ibv_set_ece",
+		ece->comp_mask ? result_cause(REASON_UNKNOWN_BITS) : ece_answer(qp, ece));
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)

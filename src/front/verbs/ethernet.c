@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "front/verbs/context.h"
+#include "front/verbs/result.h"
 #include "port/socket.h"
 
 /* What ibv_resolve_eth_l2_from_gid() returns for "no VLAN". */
@@ -56,7 +57,7 @@ static int mac_of_neighbour(
 	int fd;
 
 	if (!gid_is_ipv4(gid))
-		return EOPNOTSUPP;
+		return result_cause(REASON_MAC_FAMILY);
 	memcpy(&address.sin_addr, gid->raw + 12, 4);
 	memcpy(&request.arp_pa, &address, sizeof(address));
 	memcpy(request.arp_dev, device->ifname, sizeof(request.arp_dev));
@@ -66,8 +67,8 @@ static int mac_of_neighbour(
 	if (ioctl(fd, SIOCGARP, &request))
 		error = errno;
 	close(fd);
-	if (!error && !(request.arp_flags & ATF_COM))
-		error = EHOSTUNREACH;
+	if (error == ENXIO || (!error && !(request.arp_flags & ATF_COM)))
+		error = result_cause(REASON_MAC_UNKNOWN);
 	if (!error)
 		memcpy(mac, request.arp_ha.sa_data, ETHERNET_LL_SIZE);
 	return error;
@@ -84,7 +85,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	if (!mac_of_group(&gid, eth_mac) && !mac_of_link_local(&gid, eth_mac))
 		error = mac_of_neighbour(device, &gid, eth_mac);
 	if (error)
-		return error;
+		return result_of("ibv_resolve_eth_l2_from_gid", error);
 	*vid = VLAN_NONE;
 	return 0;
 }

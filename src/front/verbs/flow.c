@@ -109,8 +109,8 @@ static void add_fields(struct making *making, const struct ibv_flow_spec *spec)
 }
 
 /*
- * Add a specification to the rule. Returns 0; EINVAL for a wrong size, or a part that is named
- * twice; or EOPNOTSUPP for what this NIC cannot match.
+ * Add a specification to the rule, unless it has a wrong size, names a part twice, or is one that
+ * this NIC cannot match.
  */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
@@ -118,16 +118,18 @@ static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 
 	while (type->type != spec->hdr.type)
 		if (++type == spec_types + ARRAY_COUNT(spec_types))
-			return EOPNOTSUPP;
+			return result_cause(REASON_FLOW_SPEC_LACKING);
 	if (spec->hdr.size != type->bytes || (making->named & type->part))
-		return EINVAL;
+		return result_cause(REASON_FLOW_SPEC);
 	if (type->type == IBV_FLOW_SPEC_IPV4_EXT && spec->ipv4_ext.mask.flags)
-		return EOPNOTSUPP;
+		return result_cause(REASON_FLOW_SPEC_LACKING);
 	making->named |= type->part;
 	if (type->layer)
 		require_layer(making, type->layer);
 	add_fields(making, spec);
-	return type->part == NAMED_COUNTERS && !making->counters ? EINVAL : 0;
+	return type->part == NAMED_COUNTERS && !making->counters
+		? result_cause(REASON_ATTR_MISSING)
+		: 0;
 }
 
 static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
@@ -141,7 +143,7 @@ static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
 		/* Specifications follow each other unaligned. */
 		memcpy(&spec.hdr, next, sizeof(spec.hdr));
 		if (spec.hdr.size < sizeof(spec.hdr) || spec.hdr.size > sizeof(spec))
-			return EINVAL;
+			return result_cause(REASON_FLOW_SPEC);
 		memcpy(&spec, next, spec.hdr.size);
 		error = add_spec(making, &spec);
 		next += spec.hdr.size;
@@ -175,7 +177,7 @@ static int kind_from_verbs(enum ibv_flow_attr_type verbs, enum flow_kind *ret_ki
 		*ret_kind = FLOW_SNIFFER;
 		return 0;
 	}
-	return EINVAL;
+	return result_cause(REASON_FLOW_KIND);
 }
 
 static int rule_from_verbs(const struct ibv_flow_attr *attr, struct making *making)
@@ -186,12 +188,12 @@ static int rule_from_verbs(const struct ibv_flow_attr *attr, struct making *maki
 	if (error)
 		return error;
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
-		return EOPNOTSUPP;
+		return result_cause(REASON_FLOW_EGRESS);
 	if (attr->comp_mask || attr->port != DEVICE_PORT ||
 		(attr->flags & ~(uint32_t)IBV_FLOW_ATTR_FLAGS_DONT_TRAP))
-		return EINVAL;
+		return result_cause(REASON_FLOW_KIND);
 	if (rule->kind != FLOW_NORMAL && (attr->flags || attr->num_of_specs))
-		return EINVAL;
+		return result_cause(REASON_FLOW_KIND);
 	rule->priority = attr->priority;
 	rule->does_trap = !(attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP);
 	error = add_specs(making, attr);
@@ -208,11 +210,13 @@ static int flow_make(
 	if (!error && making.counters) {
 		flow->counters = counters_bind(making.counters, context);
 		making.rule.counters = flow->counters;
-		error = flow->counters ? 0 : ENOENT;
+		error = flow->counters ? 0 : result_cause(REASON_NO_PARENT);
 	}
 	if (!error)
-		error = -nic_flow_create(container_of(flow->qp, struct qp_front, object)->nic,
-			&making.rule, &flow->nic);
+		error = result_as(
+			-nic_flow_create(container_of(flow->qp, struct qp_front, object)->nic,
+				&making.rule, &flow->nic),
+			REASON_FLOW_QP);
 	return error;
 }
 
@@ -223,10 +227,10 @@ struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	int error;
 
 	if (!flow)
-		return NULL;
+		return result_null("ibv_create_flow", result_cause(REASON_NO_MEMORY));
 	flow->verbs.context = qp->context;
 	flow->qp = object_ref(qp->handle, OBJECT_QP, context);
-	error = flow->qp ? flow_make(flow, context, attr) : ENOENT;
+	error = flow->qp ? flow_make(flow, context, attr) : result_cause(REASON_NO_PARENT);
 	return object_publish(&flow->object, OBJECT_FLOW, context, &flow->verbs.handle, error)
 		? &flow->verbs
 		: NULL;

@@ -46,7 +46,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 	struct gid found = {{0}};
 
 	if (!device_has_port(device, port_num) || index < 0 || index >= GID_TABLE_LENGTH)
-		return result_minus_one(EINVAL);
+		return result_minus_one("ibv_query_gid", result_cause(REASON_GID_INDEX));
 	device_port_gid(device, port_num, (uint32_t)index, &found);
 	memcpy(gid->raw, found.raw, sizeof(gid->raw));
 	return 0;
@@ -57,7 +57,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	const struct device *device = context_of(context)->device;
 
 	if (!device_has_port(device, port_num) || index >= GID_TABLE_LENGTH)
-		return result_minus_one(EINVAL);
+		return result_minus_one("ibv_query_gid_type", result_cause(REASON_GID_INDEX));
 	*type = is_roce(device) ? KERNEL_GID_TYPE_ROCE_V2 : KERNEL_GID_TYPE_IB;
 	return 0;
 }
@@ -88,10 +88,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	if (flags)
-		return result_of("ibv_query_gid_ex", EOPNOTSUPP);
+		return result_of("ibv_query_gid_ex", result_cause(REASON_UNSUPPORTED_BITS));
 	if (!device_has_port(context_of(context)->device, port_num) ||
 		gid_index >= GID_TABLE_LENGTH)
-		return result_of("ibv_query_gid_ex", EINVAL);
+		return result_of("ibv_query_gid_ex", result_cause(REASON_GID_INDEX));
 	if (!entry_write(context_of(context)->device, port_num, gid_index, entry, entry_size))
 		/* Do not log this, because programs find the end of the table this way. */
 		return errno = ENODATA;
@@ -107,14 +107,16 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	size_t count = 0;
 
 	if (flags)
-		return -result_of("ibv_query_gid_table", EOPNOTSUPP);
+		return -result_of(
+			"ibv_query_gid_table", result_cause(REASON_UNSUPPORTED_BITS));
 	for (uint32_t port = 1; port <= device->port_count; port++)
 		for (uint32_t index = 0; index < GID_TABLE_LENGTH; index++) {
 			if (count < max_entries)
 				count += entry_write(device, port, index,
 					out + count * entry_size, entry_size);
 			else if (entry_write(device, port, index, &beyond, sizeof(beyond)))
-				return -result_of("ibv_query_gid_table", EINVAL);
+				return -result_of(
+					"ibv_query_gid_table", result_cause(REASON_GID_ROOM));
 		}
 	return (ssize_t)count;
 }

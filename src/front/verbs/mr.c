@@ -35,12 +35,12 @@
 static int access_check(unsigned int access)
 {
 	if (access & ACCESS_FLUSH_PERSISTENT)
-		return EOPNOTSUPP;
-	if ((access & IBV_ACCESS_ON_DEMAND) && strict_refuse_lack(STRICT_HAS_ON_DEMAND))
-		return EOPNOTSUPP;
-	if ((access & MR_FLUSH_GLOBAL) && strict_refuse_lack(STRICT_HAS_FLUSH))
-		return EOPNOTSUPP;
-	return access & ~(unsigned int)ACCESS_ACCEPTED ? EINVAL : 0;
+		return result_cause(REASON_ACCESS_PERSISTENT);
+	if (access & ~(unsigned int)ACCESS_ACCEPTED)
+		return result_cause(REASON_ACCESS_BITS);
+	if ((access & IBV_ACCESS_ON_DEMAND) && !strict_has(STRICT_HAS_ON_DEMAND))
+		return strict_refuse_lack(STRICT_HAS_ON_DEMAND);
+	return access & MR_FLUSH_GLOBAL ? strict_refuse_lack(STRICT_HAS_FLUSH) : 0;
 }
 
 /*
@@ -58,10 +58,10 @@ static int memory_probe(const void *address, size_t bytes, bool is_written)
 	if (bytes == 0)
 		return 0;
 	if (bytes - 1 > UINT64_MAX - first)
-		return EFAULT;
+		return result_cause(REASON_MEMORY_UNMAPPED);
 	return vmas_have(first, first + bytes - 1, PROT_READ | (is_written ? PROT_WRITE : 0))
 		? 0
-		: EFAULT;
+		: result_cause(REASON_MEMORY_UNMAPPED);
 }
 
 /* Check the memory of a registration by memory_probe(), unless `access` has ON_DEMAND. */
@@ -77,10 +77,10 @@ static int mr_pin(struct mr *mr)
 {
 	int error;
 
-	if (strict_is_beyond("length", mr->verbs.length, device_limits.max_mr_size))
-		return EINVAL;
-	if (mr->access & IBV_ACCESS_ON_DEMAND)
-		return 0;
+	error = strict_refuse_beyond(
+		REASON_MR_LENGTH, "length", mr->verbs.length, device_limits.max_mr_size);
+	if (error || (mr->access & IBV_ACCESS_ON_DEMAND))
+		return error;
 	error = strict_pin(mr->verbs.addr, mr->verbs.length);
 	mr->is_pinned = !error;
 	return error;
@@ -131,11 +131,11 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 	struct mr *mr;
 
 	if (!pd_object)
-		return result_null("ibv_reg_mr", ENOENT);
+		return result_null("ibv_reg_mr", result_cause(REASON_NO_PARENT));
 	mr = malloc(sizeof(*mr));
 	if (!mr) {
 		object_unref(pd_object);
-		return NULL;
+		return result_null("ibv_reg_mr", result_cause(REASON_NO_MEMORY));
 	}
 	*mr = *made;
 	pthread_mutex_init(&mr->lock, NULL);
@@ -190,7 +190,7 @@ struct ibv_mr *mr_make(
 	if (!error && is_own)
 		error = mr_pin(mr);
 	if (!error)
-		error = -nic_mr_register(&region, &key);
+		error = result_as(-nic_mr_register(&region, &key), REASON_ACCESS_LOCAL_WRITE);
 	return mr_finish(mr, error, key);
 }
 
@@ -233,13 +233,13 @@ static int rereg_check(
 	int flags, const struct ibv_pd *pd, const void *addr, size_t length, int access)
 {
 	if (!flags || flags & ~(int)REREG_SUPPORTED)
-		return EINVAL;
+		return result_cause(REASON_REREG_FLAGS);
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
-		return EINVAL;
+		return result_cause(REASON_REREG_FLAGS);
 	if ((flags & IBV_REREG_MR_CHANGE_PD) && !pd)
-		return EINVAL;
+		return result_cause(REASON_REREG_FLAGS);
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
-		return access ? EINVAL : 0;
+		return access ? result_cause(REASON_REREG_FLAGS) : 0;
 	return access_check((unsigned int)access);
 }
 
@@ -257,6 +257,8 @@ static int mr_rereg(struct mr *mr, struct mr *changed)
 		error = mr_pin(changed);
 	if (!error)
 		error = -nic_mr_change(mr->verbs.lkey, pd_number(mr->pd), &region);
+	error = result_as(error, REASON_WINDOWS_BOUND);
+	error = result_as(error, REASON_ACCESS_LOCAL_WRITE);
 	if (error) {
 		mr_unpin(changed);
 		return error;
@@ -281,7 +283,7 @@ static int rereg_found(
 	int error;
 
 	if (mr->is_fixed)
-		return EOPNOTSUPP;
+		return result_cause(REASON_REREG_FIXED);
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		changed.access = (unsigned int)access;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -293,7 +295,7 @@ static int rereg_found(
 		changed.pd = pd_ref(pd);
 		changed.verbs.pd = pd;
 		if (!changed.pd)
-			return ENOENT;
+			return result_cause(REASON_NO_PARENT);
 	}
 	before = mr->pd;
 	error = mr_rereg(mr, &changed);
@@ -309,17 +311,15 @@ int ibv_rereg_mr(
 	struct object *object;
 	struct mr *mr;
 
-	if (strict_refuse_lack(STRICT_HAS_REREGISTRATION)) {
-		result_refused("ibv_rereg_mr", EOPNOTSUPP);
-		return IBV_REREG_MR_ERR_INPUT;
-	}
+	if (!error)
+		error = strict_refuse_lack(STRICT_HAS_REREGISTRATION);
 	if (error) {
-		errno = error;
+		result_refused("ibv_rereg_mr", error);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
 	if (!object) {
-		errno = ENOENT;
+		result_refused("ibv_rereg_mr", result_cause(REASON_NO_OBJECT));
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	mr = container_of(object, struct mr, object);
@@ -329,7 +329,7 @@ int ibv_rereg_mr(
 	object_unref(object);
 	if (!error)
 		return 0;
-	errno = error;
+	result_refused("ibv_rereg_mr", error);
 	return error == EOPNOTSUPP ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 }
 
@@ -357,14 +357,14 @@ static int mr_retire(const struct ibv_mr *verbs)
 	int error;
 
 	if (!object)
-		return ENOENT;
+		return result_cause(REASON_NO_OBJECT);
 	mr = container_of(object, struct mr, object);
 	pthread_mutex_lock(&mr->lock);
 	error = mr->is_retired ? 0 : -nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
 	mr->is_retired = error != EBUSY;
 	pthread_mutex_unlock(&mr->lock);
 	object_unref(object);
-	return error == EBUSY ? EBUSY : 0;
+	return error == EBUSY ? result_cause(REASON_WINDOWS_BOUND) : 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
@@ -392,7 +392,7 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 		mr->verbs.lkey, pd_number(mr->pd), MR_LOCAL_READ, mr->iova, 0, &address);
 	*copy = mr->verbs;
 	pthread_mutex_unlock(&mr->lock);
-	return error ? EIO : 0;
+	return error ? result_cause(REASON_GONE) : 0;
 }
 
 /*
@@ -407,9 +407,9 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 	int error;
 
 	if (!imported)
-		return NULL;
-	error = -nic_import_mr(
-		&context->owner, context->owner_opening, mr_handle, &imported->lkey, &bytes);
+		return result_null("ibv_import_mr", result_cause(REASON_NO_MEMORY));
+	error = result_of_import(-nic_import_mr(
+		&context->owner, context->owner_opening, mr_handle, &imported->lkey, &bytes));
 	if (error) {
 		free(imported);
 		return result_null("ibv_import_mr", error);
@@ -428,16 +428,18 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct ibv_mr *imported;
 	struct object *object;
-	int error = ENOMEM;
+	int error = 0;
 
 	if (context_is_foreign(context_of(pd->context)))
 		return import_foreign(pd, mr_handle);
 	object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
 	if (!object)
-		return result_null("ibv_import_mr", ENOENT);
+		return result_null("ibv_import_mr", result_cause(REASON_NO_OBJECT));
 	imported = calloc(1, sizeof(*imported));
 	if (imported)
 		error = mr_copy(container_of(object, struct mr, object), imported);
+	else
+		error = result_cause(REASON_NO_MEMORY);
 	object_unref(object);
 	if (error) {
 		free(imported);
@@ -467,9 +469,10 @@ static int memory_prefetch(void *address, size_t bytes, bool is_written, bool is
 	uintptr_t first = (uintptr_t)address & ~(page_bytes - 1);
 	size_t span_bytes = (uintptr_t)address - first + bytes;
 	int advice = is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+	int error = memory_probe(address, bytes, is_written);
 
-	if (memory_probe(address, bytes, is_written))
-		return EFAULT;
+	if (error)
+		return error;
 	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
 		return 0;
 	/*
@@ -478,7 +481,7 @@ static int memory_prefetch(void *address, size_t bytes, bool is_written, bool is
 	 */
 	if (errno == EINVAL || errno == EBADF || !is_awaited)
 		return 0;
-	return errno == ENOMEM ? ENOMEM : EFAULT;
+	return result_cause(errno == ENOMEM ? REASON_NO_MEMORY : REASON_MEMORY_UNMAPPED);
 }
 
 static int advise_range(
@@ -489,6 +492,9 @@ static int advise_range(
 	void *address;
 	int error = -nic_mr_find(sge->lkey, pd, access, sge->addr, sge->length, &address);
 
+	error = result_as(error, REASON_ADVISE_KEY);
+	error = result_as(error, REASON_ADVISE_RIGHT);
+	error = result_as(error, REASON_ADVISE_BOUNDS);
 	if (error || !sge->length)
 		return error;
 	/*
@@ -508,12 +514,14 @@ int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 	int error = 0;
 
 	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return result_of("ibv_advise_mr", EOPNOTSUPP);
-	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH || !num_sge || !sg_list)
-		return result_of("ibv_advise_mr", EINVAL);
+		return result_of("ibv_advise_mr", result_cause(REASON_ADVICE));
+	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
+		return result_of("ibv_advise_mr", result_cause(REASON_UNKNOWN_BITS));
+	if (!num_sge || !sg_list)
+		return result_of("ibv_advise_mr", result_cause(REASON_ATTR_MISSING));
 	object = pd_ref(pd);
 	if (!object)
-		return result_of("ibv_advise_mr", ENOENT);
+		return result_of("ibv_advise_mr", result_cause(REASON_NO_PARENT));
 	for (uint32_t i = 0; i < num_sge && !error; i++)
 		error = advise_range(pd_number(object), advice,
 			flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &sg_list[i]);

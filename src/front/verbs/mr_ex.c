@@ -21,14 +21,14 @@ struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dm
 	struct dma_handle *handle;
 
 	if (mask & ~(uint32_t)DMA_HANDLE_KNOWN)
-		return result_null("ibv_alloc_dmah", EOPNOTSUPP);
+		return result_null("ibv_alloc_dmah", result_cause(REASON_UNSUPPORTED_BITS));
 	if (((mask & DMA_HANDLE_MEMORY_TYPE) && attr->memory_type > 1) ||
 		((mask & DMA_HANDLE_PROCESSING_HINT) && attr->processing_hint > HINT_MAX) ||
 		((mask & DMA_HANDLE_CPU_ID) && attr->cpu_id >= sysconf(_SC_NPROCESSORS_CONF)))
-		return result_null("ibv_alloc_dmah", EINVAL);
+		return result_null("ibv_alloc_dmah", result_cause(REASON_DMAH_VALUE));
 	handle = malloc(sizeof(*handle));
 	if (!handle)
-		return NULL;
+		return result_null("ibv_alloc_dmah", result_cause(REASON_NO_MEMORY));
 	handle->context = context;
 	atomic_init(&handle->users, 0);
 	return handle;
@@ -36,8 +36,11 @@ struct dma_handle *dma_handle_alloc(struct ibv_context *context, const struct dm
 
 int dma_handle_dealloc(struct dma_handle *handle)
 {
-	if (atomic_load(&handle->users))
-		return result_of("ibv_dealloc_dmah", EBUSY);
+	uint32_t users = atomic_load(&handle->users);
+
+	if (users)
+		return result_of("ibv_dealloc_dmah",
+			nic_failure_cause_fact(REASON_IN_USE, FACT_users, users));
 	free(handle);
 	return 0;
 }
@@ -49,14 +52,14 @@ static int mr_attr_check(const struct mr_attr *attr)
 	uint64_t of_fd = MR_ATTR_FD | MR_ATTR_FD_OFFSET | MR_ATTR_IOVA;
 
 	if (mask & ~(uint64_t)MR_ATTR_KNOWN)
-		return EOPNOTSUPP;
+		return result_cause(REASON_UNSUPPORTED_BITS);
 	if ((mask & MR_ATTR_DMA_HANDLE) && (attr->access & IBV_ACCESS_ON_DEMAND))
-		return EINVAL;
+		return result_cause(REASON_MR_EX_SOURCE);
 	if (mask & (MR_ATTR_FD | MR_ATTR_FD_OFFSET))
 		return (mask & of_fd) == of_fd && !(mask & (MR_ATTR_ADDRESS | MR_ATTR_BUFFER))
 			? 0
-			: EINVAL;
-	return mask & MR_ATTR_ADDRESS ? 0 : EINVAL;
+			: result_cause(REASON_MR_EX_SOURCE);
+	return mask & MR_ATTR_ADDRESS ? 0 : result_cause(REASON_MR_EX_SOURCE);
 }
 
 struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
@@ -66,7 +69,7 @@ struct ibv_mr *mr_register_ex(struct ibv_pd *pd, const struct mr_attr *attr)
 
 	if (!error && (attr->comp_mask & MR_ATTR_BUFFER) &&
 		!buffer_contains(attr->buffer, pd, attr->address, attr->length))
-		error = EINVAL;
+		error = result_cause(REASON_BUFFER_RANGE);
 	if (error)
 		return result_null("ibv_reg_mr_ex", error);
 	if (attr->comp_mask & MR_ATTR_FD)

@@ -19,7 +19,7 @@ static int membership_change(
 	int error;
 
 	if (!qp)
-		return ENOENT;
+		return result_cause(REASON_NO_OBJECT);
 	memcpy(mgid.raw, verbs_gid->raw, sizeof(mgid.raw));
 	error = -change_nic(qp->nic, &mgid, context_of(verbs->context)->device->ifindex,
 		mlid);
@@ -32,11 +32,14 @@ int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	int error = strict_refuse_lack(STRICT_HAS_MULTICAST);
 
 	if (!error)
-		error = membership_change(qp, gid, lid, nic_multicast_attach);
+		error = result_as(membership_change(qp, gid, lid, nic_multicast_attach),
+			REASON_GROUP_ADDRESS);
 	return result_of("ibv_attach_mcast", error);
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return result_of("ibv_detach_mcast", membership_change(qp, gid, lid, nic_multicast_detach));
+	return result_of("ibv_detach_mcast",
+		result_as(membership_change(qp, gid, lid, nic_multicast_detach),
+			REASON_GROUP_ABSENT));
 }

@@ -51,19 +51,21 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
 	struct mw *mw;
-	int error = ENOENT;
+	int error;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return result_null("ibv_alloc_mw", EINVAL);
-	if (strict_refuse_lack(type == IBV_MW_TYPE_2 ? STRICT_HAS_WINDOWS_2 : STRICT_HAS_WINDOWS))
-		return result_null("ibv_alloc_mw", EOPNOTSUPP);
+		return result_null("ibv_alloc_mw", result_cause(REASON_MW_TYPE));
+	error = strict_refuse_lack(
+		type == IBV_MW_TYPE_2 ? STRICT_HAS_WINDOWS_2 : STRICT_HAS_WINDOWS);
+	if (error)
+		return result_null("ibv_alloc_mw", error);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
-		return NULL;
+		return result_null("ibv_alloc_mw", result_cause(REASON_NO_MEMORY));
 	mw->verbs = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type};
 	mw->pd = pd_ref(pd);
-	if (mw->pd)
-		error = -nic_mw_create(pd_number(mw->pd), kind, &mw->verbs.rkey);
+	error = mw->pd ? -nic_mw_create(pd_number(mw->pd), kind, &mw->verbs.rkey)
+		       : result_cause(REASON_NO_PARENT);
 	mw->has_key = !error;
 	return object_publish(
 		       &mw->object, OBJECT_MW, context_of(pd->context), &mw->verbs.handle, error)
@@ -102,7 +104,7 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	int error;
 
 	if (!bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
-		return result_of_post("ibv_bind_mw", EINVAL);
+		return result_of_post("ibv_bind_mw", result_cause(REASON_POST_BIND));
 	if (front->has_builder)
 		wr_builder_lock(&front->builder);
 	error = -nic_qp_post_send(front->nic, &wr, 1, &posted);
@@ -110,5 +112,7 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 		wr_builder_unlock(&front->builder);
 	if (!error)
 		mw->rkey = rkey;
+	else
+		nic_qp_explain_send(front->nic, &wr);
 	return error ? result_of_post("ibv_bind_mw", error) : 0;
 }

@@ -99,11 +99,10 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 
 	pthread_mutex_lock(&object_lock);
 	if (is_at_limit(context, kind)) {
-		result_because(REASON_LIMIT, "the device's limit is %d, and so many exist",
-			*kinds[kind].max);
-		error = ENOMEM;
+		error = nic_failure_cause_fact(
+			REASON_LIMIT, FACT_limit, (uint64_t)*kinds[kind].max);
 	} else if (first_free == slot_count && !table_grow()) {
-		error = ENOMEM;
+		error = result_cause(REASON_NO_MEMORY);
 	} else {
 		slot = &object_slots[first_free];
 		object->kind = kind;
@@ -189,12 +188,9 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	pthread_mutex_lock(&object_lock);
 	slot = slot_lookup(handle, kind, via);
 	if (!slot) {
-		result_because(REASON_NO_OBJECT, "it was destroyed before, or was never made");
-		error = ENOENT;
+		error = result_cause(REASON_NO_OBJECT);
 	} else if (slot->object->users) {
-		result_because(
-			REASON_IN_USE, "%u objects or calls still use it", slot->object->users);
-		error = EBUSY;
+		error = nic_failure_cause_fact(REASON_IN_USE, FACT_users, slot->object->users);
 	} else {
 		*ret_object = slot_free(slot);
 	}
@@ -215,11 +211,17 @@ static void object_end(struct object *object, enum object_kind kind)
 bool object_publish(struct object *object, enum object_kind kind, struct context *context,
 	uint32_t *public_handle, int error)
 {
+	return object_publish_as(kinds[kind].call, object, kind, context, public_handle, error);
+}
+
+bool object_publish_as(const char *call, struct object *object, enum object_kind kind,
+	struct context *context, uint32_t *public_handle, int error)
+{
 	if (!error)
 		error = object_add(object, kind, context);
 	if (error) {
 		object_end(object, kind);
-		result_refused(kinds[kind].call, error);
+		result_refused(call, error);
 		return false;
 	}
 	object->public_handle = public_handle;

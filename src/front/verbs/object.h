@@ -67,6 +67,10 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 bool object_publish(struct object *object, enum object_kind kind, struct context *context,
 	uint32_t *public_handle, int error);
 
+/* The same for a call that is not the one of the kind. */
+bool object_publish_as(const char *call, struct object *object, enum object_kind kind,
+	struct context *context, uint32_t *public_handle, int error);
+
 /*
  * Find an object and become its user, so that it stays until object_unref().
  *

@@ -16,7 +16,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return result_null("ibv_alloc_pd", error);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
-		return NULL;
+		return result_null("ibv_alloc_pd", result_cause(REASON_NO_MEMORY));
 	pd->verbs.context = context;
 	if (!object_publish(&pd->object, OBJECT_PD, context_of(context), &pd->verbs.handle, 0))
 		return NULL;
@@ -72,11 +72,14 @@ static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_ha
 	int error;
 
 	if (!pd)
-		return NULL;
+		return result_null("ibv_import_pd", result_cause(REASON_NO_MEMORY));
 	pd->verbs.context = context;
-	error = -nic_import_pd(&front->owner, front->owner_opening, pd_handle, &pd->imported);
-	return object_publish(&pd->object, OBJECT_PD, front, &pd->verbs.handle, error) ? &pd->verbs
-										       : NULL;
+	error = result_of_import(
+		-nic_import_pd(&front->owner, front->owner_opening, pd_handle, &pd->imported));
+	return object_publish_as(
+		       "ibv_import_pd", &pd->object, OBJECT_PD, front, &pd->verbs.handle, error)
+		? &pd->verbs
+		: NULL;
 }
 
 /*
@@ -93,11 +96,11 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 		return import_foreign(context, pd_handle);
 	object = pd_ref(&named);
 	if (!object)
-		return result_null("ibv_import_pd", ENOENT);
+		return result_null("ibv_import_pd", result_cause(REASON_NO_OBJECT));
 	object_unref(object);
 	imported = calloc(1, sizeof(*imported));
 	if (!imported)
-		return NULL;
+		return result_null("ibv_import_pd", result_cause(REASON_NO_MEMORY));
 	*imported = named;
 	return imported;
 }

@@ -64,6 +64,20 @@ static bool is_datagram(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
 }
 
+/* Note why the request was refused. An illegal one has no opcode (send_wr_from_verbs()). */
+static void send_explain(
+	const struct qp_front *qp, const struct ibv_send_wr *wr, const struct send_wr *converted)
+{
+	bool is_illegal = converted->opcode == WR_OPCODE_COUNT;
+
+	if (is_illegal && wr->opcode == IBV_WR_BIND_MW)
+		result_cause(REASON_POST_BIND);
+	else if (is_illegal && is_datagram(wr->opcode))
+		result_cause(REASON_POST_ADDRESS);
+	else
+		nic_qp_explain_send(qp->nic, converted);
+}
+
 static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct send_wr batch[POST_BATCH];
@@ -89,6 +103,8 @@ static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ib
 			for (uint32_t i = 0; i < posted; i++)
 				first = first->next;
 			*bad_wr = first;
+			if (error == -EINVAL)
+				send_explain(qp, first, &batch[posted]);
 		}
 	}
 	return error ? result_of_post("ibv_post_send", -error) : 0;
@@ -107,11 +123,14 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	return error;
 }
 
-/* A function of the NIC that posts receive requests to `queue`. */
-typedef int post_recv_fn(
-	void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
+/* How receive requests are posted to a kind of queue. */
+struct receive_queue {
+	const char *call;
+	int (*post)(void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
+	void (*explain)(void *queue, const struct recv_wr *wr); /* notes why one was refused */
+};
 
-static int post_recv_list(const char *call, post_recv_fn *post, void *queue, struct ibv_recv_wr *wr,
+static int post_recv_list(const struct receive_queue *kind, void *queue, struct ibv_recv_wr *wr,
 	struct ibv_recv_wr **bad_wr)
 {
 	struct recv_wr batch[POST_BATCH];
@@ -128,15 +147,17 @@ static int post_recv_list(const char *call, post_recv_fn *post, void *queue, str
 				.sge = sge_list(wr->sg_list),
 				.sge_count = sge_count(wr->sg_list, wr->num_sge),
 			};
-		error = post(queue, batch, count, &posted);
+		error = kind->post(queue, batch, count, &posted);
 		if (error) {
 			assert(posted < count);
 			for (uint32_t i = 0; i < posted; i++)
 				first = first->next;
 			*bad_wr = first;
+			if (error == -EINVAL)
+				kind->explain(queue, &batch[posted]);
 		}
 	}
-	return error ? result_of_post(call, -error) : 0;
+	return error ? result_of_post(kind->call, -error) : 0;
 }
 
 static int post_to_qp(void *qp, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -144,9 +165,16 @@ static int post_to_qp(void *qp, const struct recv_wr *wrs, uint32_t count, uint3
 	return nic_qp_post_recv(qp, wrs, count, ret_posted);
 }
 
+static void explain_of_qp(void *qp, const struct recv_wr *wr)
+{
+	nic_qp_explain_recv(qp, wr);
+}
+
 int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list("ibv_post_recv", post_to_qp, qp_of(qp)->nic, wr, bad_wr);
+	static const struct receive_queue kind = {"ibv_post_recv", post_to_qp, explain_of_qp};
+
+	return post_recv_list(&kind, qp_of(qp)->nic, wr, bad_wr);
 }
 
 static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -154,9 +182,19 @@ static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uin
 	return nic_srq_post(srq, wrs, count, ret_posted);
 }
 
+static void explain_of_srq(void *srq, const struct recv_wr *wr)
+{
+	struct nic_srq_attr attr;
+
+	nic_srq_query(srq, &attr);
+	result_cause(wr->sge_count > attr.sge_count_max ? REASON_POST_ENTRIES : REASON_FORKED);
+}
+
 int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list("ibv_post_srq_recv", post_to_srq, srq_of(srq)->nic, wr, bad_wr);
+	static const struct receive_queue kind = {"ibv_post_srq_recv", post_to_srq, explain_of_srq};
+
+	return post_recv_list(&kind, srq_of(srq)->nic, wr, bad_wr);
 }
 
 static int post_to_wq(void *wq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -164,8 +202,16 @@ static int post_to_wq(void *wq, const struct recv_wr *wrs, uint32_t count, uint3
 	return nic_wq_post_recv(wq, wrs, count, ret_posted);
 }
 
+static void explain_of_wq(void *wq, const struct recv_wr *wr)
+{
+	(void)wr;
+	result_cause(nic_wq_state(wq) == WQ_RESET ? REASON_POST_WQ_STATE : REASON_POST_ENTRIES);
+}
+
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list("ibv_post_wq_recv", post_to_wq,
-		container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
+	static const struct receive_queue kind = {"ibv_post_wq_recv", post_to_wq, explain_of_wq};
+
+	return post_recv_list(
+		&kind, container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
 }

@@ -48,10 +48,12 @@ static int type_from_verbs(
 		if (types[i].verbs == verbs) {
 			*ret_type = device_is_iwarp(device) ? QP_TYPE_IWARP : types[i].type;
 			if (device_is_iwarp(device) && verbs != IBV_QPT_RC)
-				return EOPNOTSUPP;
-			return nic_has_qp_type(types[i].type) ? 0 : EOPNOTSUPP;
+				return result_cause(REASON_QP_TYPE_LACKING);
+			return nic_has_qp_type(types[i].type)
+				? 0
+				: result_cause(REASON_QP_TYPE_LACKING);
 		}
-	return EINVAL;
+	return result_cause(REASON_QP_TYPE);
 }
 
 /* Do the adapters of URNIC_STRICT have queue pairs of this type? Returns 0 or EOPNOTSUPP. */
@@ -95,21 +97,34 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 	return cap;
 }
 
-static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
+static int check_cap(const struct ibv_qp_init_attr_ex *init)
 {
-	struct ibv_qp_cap requested = cap_of(init);
-	const struct ibv_qp_cap *cap = &requested;
-
+	const struct ibv_qp_cap cap = cap_of(init);
 	uint32_t wr_max = (uint32_t)device_limits.max_qp_wr;
 	uint32_t sge_max = (uint32_t)device_limits.max_sge;
-
 	/* No device attribute states the largest inline size, so programs find it by trying. */
-	return !strict_is_beyond("max_send_wr", cap->max_send_wr, wr_max) &&
-		!strict_is_beyond("max_recv_wr", cap->max_recv_wr, wr_max) &&
-		!strict_is_beyond("max_send_sge", cap->max_send_sge, sge_max) &&
-		!strict_is_beyond("max_recv_sge", cap->max_recv_sge, sge_max) &&
-		!strict_is_beyond("max_inline_data", cap->max_inline_data,
-			strict_max(STRICT_INLINE_BYTES_MAX));
+	uint32_t inline_max = strict_max(STRICT_INLINE_BYTES_MAX);
+	const struct {
+		const char *name;
+		uint32_t given;
+		uint32_t limit;
+		enum reason reason;
+	} members[] = {
+		{"max_send_wr", cap.max_send_wr, wr_max, REASON_QP_SEND_WR},
+		{"max_recv_wr", cap.max_recv_wr, wr_max, REASON_QP_RECV_WR},
+		{"max_send_sge", cap.max_send_sge, sge_max, REASON_QP_SEND_SGE},
+		{"max_recv_sge", cap.max_recv_sge, sge_max, REASON_QP_RECV_SGE},
+		{"max_inline_data", cap.max_inline_data, inline_max, REASON_QP_INLINE},
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(members); i++) {
+		int error = strict_refuse_beyond(members[i].reason, members[i].name,
+			members[i].given, members[i].limit);
+
+		if (error)
+			return error;
+	}
+	return 0;
 }
 
 void qp_post_events(void *user, uint32_t events)
@@ -163,24 +178,26 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 
 	if (init->qp_type == IBV_QPT_XRC_RECV) {
 		if (!init->xrcd)
-			return EINVAL;
+			return result_cause(REASON_QP_XRCD_MISSING);
 		qp->xrcd = xrcd_ref(init->xrcd, context);
-		return qp->xrcd ? 0 : ENOENT;
+		return qp->xrcd ? 0 : result_cause(REASON_NO_PARENT);
 	}
 	qp->pd = pd_ref(qp->verbs.pd);
 	if (init->comp_mask & COMP_MASK_SPREAD) {
 		qp->table = object_ref(
 			(uint32_t)init->rwq_ind_tbl->ind_tbl_handle, OBJECT_WQ_TABLE, context);
-		return qp->pd && qp->table ? 0 : ENOENT;
+		return qp->pd && qp->table ? 0 : result_cause(REASON_NO_PARENT);
 	}
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
-		return EINVAL;
+		return result_cause(REASON_QP_CQ_MISSING);
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
 	if (is_xrc(init->qp_type)) /* the kernel, too, ignores recv_cq and srq then */
-		return qp->pd && qp->send_cq ? 0 : ENOENT;
+		return qp->pd && qp->send_cq ? 0 : result_cause(REASON_NO_PARENT);
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
 	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
-	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq ? 0 : ENOENT;
+	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq
+		? 0
+		: result_cause(REASON_NO_PARENT);
 }
 
 static struct nic_cq *nic_cq_of(struct object *object)
@@ -203,9 +220,9 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 	if (!srq->has_tags)
 		return 0;
 	if (init->type != QP_TYPE_RC)
-		return EOPNOTSUPP;
+		return result_cause(REASON_TAGS_TYPE);
 	if (qp->cap.max_send_wr || qp->pd != srq->pd)
-		return EINVAL;
+		return result_cause(REASON_TAGS_SEND_QUEUE);
 	init->recv_cq = nic_cq_of(srq->cq);
 	return 0;
 }
@@ -260,16 +277,17 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	int error = tags_refer(qp, &init);
 
 	if (!error && device_is_gone(context->device))
-		error = EIO;
+		error = result_cause(REASON_GONE);
 	if (!error && type == QP_TYPE_RAW_PACKET && device_is_ib(context->device))
-		error = EOPNOTSUPP;
+		error = result_cause(REASON_QP_TYPE_LACKING);
 	if (!error)
 		error = strict_pin(NULL, strict_qp_bytes(&qp->cap));
 	if (!error)
 		qp->pinned_bytes = strict_qp_bytes(&qp->cap);
 	if (!error)
-		error = type == QP_TYPE_XRC_RECV ? xrc_target_create(qp, &init)
-						 : -nic_qp_create(&init, &qp->nic);
+		error = type == QP_TYPE_XRC_RECV
+			? xrc_target_create(qp, &init)
+			: result_as(-nic_qp_create(&init, &qp->nic), REASON_FORKED);
 	if (error)
 		return error;
 	device_announce(context->device);
@@ -293,29 +311,31 @@ static int check_spread(const struct ibv_qp_init_attr_ex *init)
 		return 0;
 	if ((init->comp_mask & COMP_MASK_SPREAD) != COMP_MASK_SPREAD || init->srq ||
 		!init->rwq_ind_tbl || !hash->rx_hash_key)
-		return EINVAL;
+		return result_cause(REASON_SPREAD_INCOMPLETE);
 	if (init->qp_type != IBV_QPT_RAW_PACKET ||
 		(hash->rx_hash_fields_mask & ~(uint64_t)RSS_FIELDS_ALL))
-		return EOPNOTSUPP;
+		return result_cause(REASON_SPREAD_TYPE);
 	return hash->rx_hash_function == IBV_RX_HASH_FUNC_TOEPLITZ &&
 			hash->rx_hash_key_len == RSS_KEY_BYTES
 		? 0
-		: EINVAL;
+		: result_cause(REASON_SPREAD_HASH);
 }
 
 /* Check the fields that only ibv_create_qp_ex() has. */
 static int check_extension(const struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
-		return EINVAL;
+		return result_cause(REASON_UNKNOWN_BITS);
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_SUPPORTED)
-		return EOPNOTSUPP;
+		return result_cause(REASON_UNSUPPORTED_BITS);
 	if (init->qp_type == IBV_QPT_XRC_RECV)
-		return init->comp_mask & IBV_QP_INIT_ATTR_XRCD ? 0 : EINVAL;
+		return init->comp_mask & IBV_QP_INIT_ATTR_XRCD
+			? 0
+			: result_cause(REASON_QP_XRCD_MISSING);
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd)
-		return EINVAL;
+		return result_cause(REASON_QP_PD_MISSING);
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
-		return EOPNOTSUPP;
+		return result_cause(REASON_UNSUPPORTED_BITS);
 	return check_spread(init);
 }
 
@@ -335,12 +355,12 @@ static struct qp_front *qp_new(struct ibv_context *context, const struct ibv_qp_
 	return qp;
 }
 
-static bool qp_publish(struct qp_front *qp, int error)
+static bool qp_publish(const char *call, struct qp_front *qp, int error)
 {
 	if (!error)
 		qp->verbs.qp_num = nic_qp_number(qp->nic);
-	return object_publish(
-		&qp->object, OBJECT_QP, context_of(qp->verbs.context), &qp->verbs.handle, error);
+	return object_publish_as(call, &qp->object, OBJECT_QP, context_of(qp->verbs.context),
+		&qp->verbs.handle, error);
 }
 
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
@@ -355,20 +375,20 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		error = type_refuse_lack(init->qp_type);
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		error = strict_refuse_lack(STRICT_HAS_EXTENDED_QP);
-	if (!error && !is_cap_allowed(init))
-		error = EINVAL;
+	if (!error)
+		error = check_cap(init);
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 		!wr_are_supported(type, init->send_ops_flags))
-		error = EOPNOTSUPP;
+		error = result_cause(REASON_QP_SEND_OPS);
 	if (error)
 		return result_null("ibv_create_qp", error);
 	qp = qp_new(context, init);
 	if (!qp)
-		return result_null("ibv_create_qp", ENOMEM);
+		return result_null("ibv_create_qp", result_cause(REASON_NO_MEMORY));
 	error = qp_refer(qp, init);
 	if (!error)
 		error = qp_make(qp, type, &init->rx_hash_conf);
-	if (!qp_publish(qp, error))
+	if (!qp_publish("ibv_create_qp", qp, error))
 		return NULL;
 	/*
 	 * Report the actual capabilities, because queue pairs of XRC, or with a shared receive
@@ -413,15 +433,15 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 
 	if ((attr->comp_mask & OPEN_MASK_REQUIRED) != OPEN_MASK_REQUIRED ||
 		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV)
-		return result_null("ibv_open_qp", EINVAL);
+		return result_null("ibv_open_qp", result_cause(REASON_ATTR_MISSING));
 	qp = qp_new(context, &init);
 	if (!qp)
-		return result_null("ibv_open_qp", ENOMEM);
+		return result_null("ibv_open_qp", result_cause(REASON_NO_MEMORY));
 	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries the state */
 	error = qp_refer(qp, &init);
 	if (!error)
 		error = xrc_target_open(qp, attr->qp_num);
-	return qp_publish(qp, error) ? &qp->verbs : NULL;
+	return qp_publish("ibv_open_qp", qp, error) ? &qp->verbs : NULL;
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -477,10 +497,10 @@ static int qp_is_attached(const struct ibv_qp *verbs)
 	bool is_attached;
 
 	if (!qp)
-		return ENOENT;
+		return result_cause(REASON_NO_OBJECT);
 	is_attached = nic_multicast_is_attached(qp->nic);
 	object_unref(&qp->object);
-	return is_attached ? EBUSY : 0;
+	return is_attached ? result_cause(REASON_QP_IN_GROUP) : 0;
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)

@@ -4,7 +4,7 @@
  * are the same in both (tests/abi checks this); addresses are converted.
  */
 #include "front/verbs/qp.h"
-#include "nic/nic_failure.h"
+#include "front/verbs/result.h"
 #include "wire/infiniband/lid_address.h"
 #include "wire/infiniband/lrh.h"
 
@@ -78,13 +78,13 @@ int path_from_verbs(
 	if (rate_mbps < 0) {
 		nic_failure_call(REASON_ADDRESS, 0, "ah_attr.static_rate %u is not a valid rate",
 			ah->static_rate);
-		return EINVAL;
+		return result_cause(REASON_ADDRESS);
 	}
 	if (rate_mbps < DEVICE_PORT_RATE_MBPS)
 		path.rate_kbps = (uint32_t)rate_mbps * 1000;
 	if (!ends_from_verbs(device, ah, port, &path)) {
 		path_refuse(device, ah, port);
-		return EINVAL;
+		return result_cause(REASON_ADDRESS);
 	}
 	*ret_path = path;
 	return 0;

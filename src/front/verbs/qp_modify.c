@@ -26,17 +26,19 @@ static int known_mask(const struct qp_front *qp, int mask)
  */
 static int strict_check(const struct ibv_qp_attr *attr, int mask)
 {
+	int error = 0;
+
 	if (!strict_adapters())
 		return 0;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) &&
-		strict_is_beyond("max_rd_atomic", attr->max_rd_atomic,
-			(uint32_t)device_limits.max_qp_init_rd_atom))
-		return EINVAL;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
-		strict_is_beyond("max_dest_rd_atomic", attr->max_dest_rd_atomic,
-			(uint32_t)device_limits.max_qp_rd_atom))
-		return EINVAL;
-	return mask & IBV_QP_ALT_PATH ? strict_refuse_lack(STRICT_HAS_PATH_MIGRATION) : 0;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		error = strict_refuse_beyond(REASON_MODIFY_VALUE, "max_rd_atomic",
+			attr->max_rd_atomic, (uint32_t)device_limits.max_qp_init_rd_atom);
+	if (!error && (mask & IBV_QP_MAX_DEST_RD_ATOMIC))
+		error = strict_refuse_beyond(REASON_MODIFY_VALUE, "max_dest_rd_atomic",
+			attr->max_dest_rd_atomic, (uint32_t)device_limits.max_qp_rd_atom);
+	if (!error && (mask & IBV_QP_ALT_PATH))
+		error = strict_refuse_lack(STRICT_HAS_PATH_MIGRATION);
+	return error;
 }
 
 static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
@@ -48,7 +50,7 @@ static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs,
 	int error;
 
 	if (device_is_gone(device) && state != QP_ERR && state != QP_RESET)
-		return EIO;
+		return result_cause(REASON_GONE);
 	error = strict_check(verbs, mask);
 	if (!error)
 		error = qp_attr_from_verbs(device, verbs, mask, &attr);
@@ -66,7 +68,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	int error;
 
 	if (!front)
-		return result_of("ibv_modify_qp", ENOENT);
+		return result_of("ibv_modify_qp", result_cause(REASON_NO_OBJECT));
 	pthread_mutex_lock(&front->verbs.mutex);
 	error = qp_modify_verbs(front, attr, known_mask(front, attr_mask));
 	pthread_mutex_unlock(&front->verbs.mutex);
@@ -80,17 +82,21 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
  */
 int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
+	static const char call[] = "ibv_modify_qp_rate_limit";
 	struct qp_front *front;
 	int error;
 
-	if (attr->comp_mask || (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz)))
-		return result_of("ibv_modify_qp_rate_limit", EINVAL);
+	if (attr->comp_mask)
+		return result_of(call, result_cause(REASON_UNKNOWN_BITS));
+	if (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz))
+		return result_of(call, result_cause(REASON_RATE_VALUE));
 	front = qp_ref(qp);
 	if (!front)
-		return result_of("ibv_modify_qp_rate_limit", ENOENT);
-	error = -nic_qp_set_rate(front->nic, attr->rate_limit, attr->max_burst_sz);
+		return result_of(call, result_cause(REASON_NO_OBJECT));
+	error = result_as(-nic_qp_set_rate(front->nic, attr->rate_limit, attr->max_burst_sz),
+		REASON_RATE_VALUE);
 	object_unref(&front->object);
-	return result_of("ibv_modify_qp_rate_limit", error);
+	return result_of(call, error);
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -102,7 +108,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	/* The mask names the attributes that the program wants; all are equally cheap here. */
 	(void)attr_mask;
 	if (!front)
-		return result_of("ibv_query_qp", ENOENT);
+		return result_of("ibv_query_qp", result_cause(REASON_NO_OBJECT));
 	pthread_mutex_lock(&front->verbs.mutex);
 	state = nic_qp_query(front->nic);
 	*attr = qp_attr_to_verbs(front, &state);

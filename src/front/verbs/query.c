@@ -145,9 +145,9 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	};
 
 	if (input && input->comp_mask)
-		return result_of("ibv_query_device_ex", EINVAL);
+		return result_of("ibv_query_device_ex", result_cause(REASON_UNKNOWN_BITS));
 	if (attr_bytes < sizeof(full.orig_attr))
-		return result_of("ibv_query_device_ex", EINVAL);
+		return result_of("ibv_query_device_ex", result_cause(REASON_ATTR_SIZE));
 	device_attributes(context_of(context)->device, &full.orig_attr);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = TIMESTAMP_KHZ;
@@ -191,7 +191,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	struct ibv_port_attr full;
 
 	if (!device_has_port(device, port_num))
-		return result_of("ibv_query_port", EINVAL);
+		return result_of("ibv_query_port", result_cause(REASON_PORT_NUMBER));
 	/* The link may have changed. If the refresh fails, answer from the last snapshot. */
 	device_refresh();
 	port = device_port(device);
@@ -224,7 +224,7 @@ int port_speed_query(struct ibv_context *context, uint32_t port, uint64_t *ret_s
 {
 	(void)context;
 	if (port != DEVICE_PORT)
-		return result_of("ibv_query_port_speed", EINVAL);
+		return result_of("ibv_query_port_speed", result_cause(REASON_PORT_NUMBER));
 	*ret_speed = SPEED_EDR_1X_100MBPS;
 	return 0;
 }
@@ -260,7 +260,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 	if (device_is_ib(context_of(context)->device))
 		device_refresh();
 	if (!pkey_at(context_of(context)->device, port_num, index, &found))
-		return result_minus_one(EINVAL);
+		return result_minus_one("ibv_query_pkey", result_cause(REASON_PKEY_INDEX));
 	*pkey = htobe16(found);
 	return 0;
 }
@@ -272,5 +272,5 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 	for (int i = 0; pkey_at(context_of(context)->device, port_num, i, &found); i++)
 		if (found == be16toh(pkey))
 			return i;
-	return result_minus_one(EINVAL);
+	return result_minus_one("ibv_get_pkey_index", result_cause(REASON_PKEY_ABSENT));
 }

@@ -3,8 +3,15 @@
  * Results of ABI calls that return an error number.
  *
  * rdma-core's calls make an ioctl, which sets errno, and some programs print errno. So these calls
- * set errno, too. A failed call is reported as a failure (nic/nic_failure.h), unless the check that
- * refused it has reported a better reason.
+ * set errno, too. A failed call is reported as a failure (nic/nic_failure.h).
+ *
+ * A check that refuses a call names its reason, and the reason has the errno (queue/call.def):
+ *
+ *	if (!attr->length)
+ *		return result_cause(REASON_DM_SHAPE);
+ *
+ * So no file of this room returns an error number of its own; tests/rooms/check-refusals checks
+ * that. An error number of another room is the machine's, unless result_as() gives it a reason.
  *
  * Functions of this room return 0 or a positive errno, unless they say otherwise.
  */
@@ -16,12 +23,29 @@
 
 #include "nic/nic_failure.h"
 
+/* Note why the call of this thread is about to fail; returns the reason's errno. */
+static inline int result_cause(enum reason reason)
+{
+	return nic_failure_cause(reason);
+}
+
+/* The same for a value that is above (or, with limit 0, at) its limit. */
+static inline int result_above(enum reason reason, uint64_t given, uint64_t limit)
+{
+	return nic_failure_cause_limit(reason, given, limit);
+}
+
 /*
- * A check has refused the call of this thread that is about to fail: result_refused() reports it
- * with `reason`, of kind CALL, and this sentence.
+ * Another room returned `error`, a positive errno or 0: note `reason` if it has this errno. Returns
+ * `error`.
  */
-void result_because(enum reason reason, const char *format, ...)
-	__attribute__((cold, format(printf, 2, 3)));
+static inline int result_as(int error, enum reason reason)
+{
+	return error ? nic_failure_cause_if(error, reason) : 0;
+}
+
+/* Note why an import from another process fails with `error`, a positive errno or 0; returns it. */
+int result_of_import(int error);
 
 /*
  * Report that `call` failed with `error`, a positive errno, which is also stored in errno. Returns
@@ -41,16 +65,16 @@ static inline void *result_null(const char *call, int error)
 	return NULL;
 }
 
-/* Set errno to `error`, a positive errno, and return -1. */
-static inline int result_minus_one(int error)
+/* result_refused() for calls that return -1. */
+static inline int result_minus_one(const char *call, int error)
 {
-	errno = error;
+	result_refused(call, error);
 	return -1;
 }
 
 /*
  * Do what result_refused() does, for calls that post. A full queue (ENOMEM) is normal, so it is not
- * logged.
+ * reported.
  */
 int result_of_post(const char *call, int error) __attribute__((cold));
 

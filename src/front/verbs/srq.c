@@ -25,9 +25,13 @@ static void on_event(void *user, uint32_t events)
 		async_event_post(context_of(srq->verbs.context), &srq->limit);
 }
 
-static bool is_depth_allowed(uint32_t depth)
+static int depth_check(uint32_t depth)
 {
-	return depth >= 1 && !strict_is_beyond("max_wr", depth, (uint32_t)device_limits.max_srq_wr);
+	uint32_t highest = (uint32_t)device_limits.max_srq_wr;
+
+	if (depth < 1)
+		return result_above(REASON_SRQ_SIZE, depth, highest);
+	return strict_refuse_beyond(REASON_SRQ_SIZE, "max_wr", depth, highest);
 }
 
 static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *init)
@@ -43,24 +47,25 @@ static bool are_tags_allowed(const struct ibv_srq_init_attr_ex *init)
 		cap->max_num_tags <= TAGS_COUNT_MAX && cap->max_ops <= SRQ_TAG_OPS_MAX;
 }
 
-/* Check that the type is known and has all its attributes. Returns 0 or EINVAL. */
+/* Check that the type is known and has all its attributes. */
 static int srq_init_check(const struct ibv_srq_init_attr_ex *init)
 {
+	int error;
+
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
-		return EINVAL;
+		return result_cause(REASON_UNKNOWN_BITS);
 	if (type_of(init) > IBV_SRQT_TM)
-		return EINVAL;
+		return result_cause(REASON_SRQ_TYPE);
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
-		return EINVAL;
+		return result_cause(REASON_ATTR_MISSING);
 	if (type_of(init) == IBV_SRQT_XRC && (init->comp_mask & XRC_MASK) != XRC_MASK)
-		return EINVAL;
+		return result_cause(REASON_SRQ_XRC);
 	if (type_of(init) == IBV_SRQT_TM && !are_tags_allowed(init))
-		return EINVAL;
-	if (!is_depth_allowed(init->attr.max_wr) ||
-		strict_is_beyond(
-			"max_sge", init->attr.max_sge, (uint32_t)device_limits.max_srq_sge))
-		return EINVAL;
-	return 0;
+		return result_cause(REASON_SRQ_TAGS);
+	error = depth_check(init->attr.max_wr);
+	return error ? error
+		     : strict_refuse_beyond(REASON_SRQ_SIZE, "max_sge", init->attr.max_sge,
+				(uint32_t)device_limits.max_srq_sge);
 }
 
 static void srq_prepare(
@@ -83,11 +88,13 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 
 	srq->pd = pd_ref(init->pd);
 	if (type_of(init) == IBV_SRQT_BASIC)
-		return srq->pd ? 0 : ENOENT;
+		return srq->pd ? 0 : result_cause(REASON_NO_PARENT);
 	if (type_of(init) == IBV_SRQT_XRC)
 		srq->xrcd = xrcd_ref(init->xrcd, context);
 	srq->cq = init->cq ? object_ref(init->cq->handle, OBJECT_CQ, context) : NULL;
-	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : ENOENT;
+	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM)
+		? 0
+		: result_cause(REASON_NO_PARENT);
 }
 
 /* Create the shared receive queue of the NIC. */
@@ -116,7 +123,7 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 		nic_init.tag_count = init->tm_cap.max_num_tags;
 		srq->has_tags = true;
 	}
-	return -nic_srq_create(&nic_init, &srq->nic);
+	return result_as(-nic_srq_create(&nic_init, &srq->nic), REASON_FORKED);
 }
 
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
@@ -134,12 +141,12 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 		error = strict_refuse_lack(STRICT_HAS_TAG_MATCHING);
 
 	if (!error && device_is_iwarp(front->device) && type_of(init) != IBV_SRQT_BASIC)
-		error = EOPNOTSUPP;
+		error = result_cause(REASON_NOT_ON_IWARP);
 	if (error)
 		return result_null("ibv_create_srq", error);
 	srq = domain_alloc(init->pd, DOMAIN_SRQ, sizeof(*srq), &object);
 	if (!srq)
-		return result_null("ibv_create_srq", ENOMEM);
+		return result_null("ibv_create_srq", result_cause(REASON_NO_MEMORY));
 	srq->object = object;
 	srq_prepare(srq, context, init);
 	error = srq_refer(srq, init);
@@ -167,17 +174,20 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask
 	struct object *object;
 	int error;
 
-	if (attr_mask & ~ATTR_MASK_KNOWN ||
-		((attr_mask & IBV_SRQ_MAX_WR) && !is_depth_allowed(attr->max_wr)))
-		return result_of("ibv_modify_srq", EINVAL);
-	if ((attr_mask & IBV_SRQ_MAX_WR) && strict_refuse_lack(STRICT_HAS_SRQ_RESIZE))
-		return result_of("ibv_modify_srq", EINVAL);
+	if (attr_mask & ~ATTR_MASK_KNOWN)
+		return result_of("ibv_modify_srq", result_cause(REASON_UNKNOWN_BITS));
+	error = attr_mask & IBV_SRQ_MAX_WR ? depth_check(attr->max_wr) : 0;
+	if (!error && (attr_mask & IBV_SRQ_MAX_WR) && !strict_has(STRICT_HAS_SRQ_RESIZE))
+		error = strict_refuse_as(STRICT_HAS_SRQ_RESIZE, REASON_SRQ_CHANGE);
+	if (error)
+		return result_of("ibv_modify_srq", error);
 	object = srq_ref(srq);
 	if (!object)
-		return result_of("ibv_modify_srq", ENOENT);
-	error = -nic_srq_modify(nic_srq_of(object),
-		attr_mask & IBV_SRQ_MAX_WR ? &attr->max_wr : NULL,
-		attr_mask & IBV_SRQ_LIMIT ? &attr->srq_limit : NULL);
+		return result_of("ibv_modify_srq", result_cause(REASON_NO_OBJECT));
+	error = result_as(-nic_srq_modify(nic_srq_of(object),
+				  attr_mask & IBV_SRQ_MAX_WR ? &attr->max_wr : NULL,
+				  attr_mask & IBV_SRQ_LIMIT ? &attr->srq_limit : NULL),
+		REASON_SRQ_CHANGE);
 	object_unref(object);
 	return result_of("ibv_modify_srq", error);
 }
@@ -188,7 +198,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	struct nic_srq_attr nic_attr;
 
 	if (!object)
-		return result_of("ibv_query_srq", ENOENT);
+		return result_of("ibv_query_srq", result_cause(REASON_NO_OBJECT));
 	nic_srq_query(nic_srq_of(object), &nic_attr);
 	*attr = (struct ibv_srq_attr){
 		.max_wr = nic_attr.depth,
@@ -204,7 +214,7 @@ int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num)
 	struct object *object = srq_ref(srq);
 
 	if (!object)
-		return result_of("ibv_get_srq_num", ENOENT);
+		return result_of("ibv_get_srq_num", result_cause(REASON_NO_OBJECT));
 	*srq_num = nic_srq_number(nic_srq_of(object));
 	object_unref(object);
 	return 0;
@@ -263,8 +273,9 @@ int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_op
 {
 	for (; wr; wr = wr->next) {
 		struct tag_wr tag_wr = tag_wr_from_verbs(wr);
-		int error = srq_of(srq)->has_tags ? -nic_srq_post_tag(srq_of(srq)->nic, &tag_wr)
-						  : EINVAL;
+		int error = srq_of(srq)->has_tags
+			? result_as(-nic_srq_post_tag(srq_of(srq)->nic, &tag_wr), REASON_POST_TAGS)
+			: result_cause(REASON_POST_TAGS);
 
 		if (error) {
 			*bad_wr = wr;

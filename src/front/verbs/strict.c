@@ -111,25 +111,33 @@ static void lack_to_text(enum strict_feature feature, char *text, size_t bytes)
 
 enum { LACK_TEXT_BYTES = 32 };
 
-int strict_refuse_lack(enum strict_feature feature)
+int strict_refuse_as(enum strict_feature feature, enum reason reason)
 {
 	char drivers[LACK_TEXT_BYTES];
 
-	if (strict_has(feature))
-		return 0;
 	lack_to_text(feature, drivers, sizeof(drivers));
-	result_because(REASON_STRICT, "not on %s: %s", drivers, features[feature].what);
-	return EOPNOTSUPP;
+	return nic_failure_cause_text(REASON_STRICT, result_cause(reason), "not on %s: %s", drivers,
+		features[feature].what);
 }
 
-bool strict_is_beyond(const char *what, uint64_t requested, uint64_t highest)
+int strict_refuse_lack(enum strict_feature feature)
 {
+	return strict_has(feature) ? 0 : strict_refuse_as(feature, REASON_UNSUPPORTED_BITS);
+}
+
+int strict_refuse_beyond(
+	enum reason reason, const char *what, uint64_t requested, uint64_t highest)
+{
+	int error;
+
 	if (requested <= highest)
-		return false;
+		return 0;
+	error = result_above(reason, requested, highest);
 	if (strict_adapters())
-		result_because(REASON_STRICT, "%s is %llu, and at most %llu is possible", what,
+		nic_failure_cause_text(REASON_STRICT, error,
+			"%s is %llu, and at most %llu is possible", what,
 			(unsigned long long)requested, (unsigned long long)highest);
-	return true;
+	return error;
 }
 
 uint32_t strict_depth(uint32_t depth, uint32_t highest)
@@ -179,25 +187,25 @@ static bool is_atomic(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Would the adapters refuse the request? Then the reason is reported. */
-static bool wr_is_refused(const struct ibv_send_wr *wr)
+/* Would the adapters refuse the request? Then the reason is noted. */
+static int wr_refuse(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
 
-	if (is_atomic(wr->opcode) && strict_refuse_lack(STRICT_HAS_ATOMICS))
-		return true;
+	if (is_atomic(wr->opcode) && !strict_has(STRICT_HAS_ATOMICS))
+		return strict_refuse_as(STRICT_HAS_ATOMICS, REASON_POST_OPCODE);
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
-	return strict_is_beyond(
-		"the message's length", bytes, strict_max(STRICT_MESSAGE_BYTES_MAX));
+	return strict_refuse_beyond(REASON_POST_LENGTH, "the message's length", bytes,
+		strict_max(STRICT_MESSAGE_BYTES_MAX));
 }
 
 int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct ibv_send_wr *last = NULL, *refused = wr;
-	int error = 0;
+	int error = 0, refusal = 0;
 
-	while (refused && !wr_is_refused(refused)) {
+	while (refused && !(refusal = wr_refuse(refused))) {
 		last = refused;
 		refused = refused->next;
 	}
@@ -211,5 +219,5 @@ int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	if (error)
 		return error;
 	*bad_wr = refused;
-	return result_refused("ibv_post_send", EINVAL);
+	return result_refused("ibv_post_send", refusal);
 }

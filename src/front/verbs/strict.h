@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "front/verbs/abi.h"
+#include "qp/reason.h"
 
 enum strict_feature {
 #define STRICT_FEATURE(NAME, mlx5, irdma, bnxt, flag, what, source) STRICT_HAS_##NAME,
@@ -45,6 +46,9 @@ uint32_t strict_max(enum strict_value value);
  */
 int strict_refuse_lack(enum strict_feature feature);
 
+/* The same for a feature that the device lacks, with the errno of `reason`. */
+int strict_refuse_as(enum strict_feature feature, enum reason reason);
+
 /*
  * Change the operations of a new context: those of missing features are NULL, and posting refuses
  * what the adapters do. At level "info" a line names the missing features, once per process.
@@ -58,10 +62,12 @@ void strict_ops_change(struct verbs_context *context);
 uint32_t strict_depth(uint32_t depth, uint32_t highest);
 
 /*
- * Is a size that the program requests beyond the device's limit? Then the call is about to fail,
- * and with URNIC_STRICT result_refused() will report it.
+ * Returns 0 if a size that the program requests is within the device's limit. Otherwise the errno
+ * of `reason`, which result_refused() will report, or with URNIC_STRICT that it is the adapters'
+ * limit.
  */
-bool strict_is_beyond(const char *what, uint64_t requested, uint64_t highest);
+int strict_refuse_beyond(
+	enum reason reason, const char *what, uint64_t requested, uint64_t highest);
 
 /*
  * Count the pages of [address, address + bytes) as pinned, as the kernel does for each registration

@@ -64,9 +64,9 @@ int strict_pin(const void *address, size_t bytes)
 	if (before + pages <= allowed || is_exempt())
 		return 0;
 	atomic_fetch_sub(&pinned_pages, pages);
-	result_because(REASON_PINNED, "%llu and %llu pages are more than %llu (ulimit -l)",
-		(unsigned long long)before, (unsigned long long)pages, (unsigned long long)allowed);
-	return ENOMEM;
+	return nic_failure_cause_text(REASON_PINNED, result_cause(REASON_PINNED),
+		"%llu and %llu pages are more than %llu (ulimit -l)", (unsigned long long)before,
+		(unsigned long long)pages, (unsigned long long)allowed);
 }
 
 void strict_unpin(const void *address, size_t bytes)

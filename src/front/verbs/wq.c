@@ -32,14 +32,15 @@ static void on_event(void *user, uint32_t events)
 
 static int wq_init_check(const struct ibv_wq_init_attr *init)
 {
-	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq ||
-		(init->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS))
-		return EINVAL;
+	if (init->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS)
+		return result_cause(REASON_UNKNOWN_BITS);
+	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq)
+		return result_cause(REASON_WQ_SHAPE);
 	if ((init->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) && init->create_flags)
-		return EOPNOTSUPP;
+		return result_cause(REASON_UNSUPPORTED_BITS);
 	if (init->max_wr < 1 || init->max_wr > (uint32_t)device_limits.max_qp_wr ||
 		init->max_sge > SGE_COUNT_MAX)
-		return EINVAL;
+		return result_cause(REASON_WQ_SHAPE);
 	return 0;
 }
 
@@ -57,10 +58,10 @@ static int wq_make(
 	wq->pd = pd_ref(init->pd);
 	wq->cq = object_ref(init->cq->handle, OBJECT_CQ, context);
 	if (!wq->pd || !wq->cq)
-		return ENOENT;
+		return result_cause(REASON_NO_PARENT);
 	nic_init.pd = pd_number(wq->pd);
 	nic_init.cq = container_of(wq->cq, struct cq_front, object)->nic;
-	return -nic_wq_create(&nic_init, &wq->nic);
+	return result_as(-nic_wq_create(&nic_init, &wq->nic), REASON_FORKED);
 }
 
 void *wq_release(struct object *object)
@@ -95,7 +96,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 		return result_null("ibv_create_wq", error);
 	wq = calloc(1, sizeof(*wq));
 	if (!wq)
-		return NULL;
+		return result_null("ibv_create_wq", result_cause(REASON_NO_MEMORY));
 	wq->verbs.context = context;
 	pthread_mutex_init(&wq->verbs.mutex, NULL);
 	pthread_cond_init(&wq->verbs.cond, NULL);
@@ -119,14 +120,15 @@ static int wq_state_change(struct wq_front *wq, const struct ibv_wq_attr *attr)
 
 	if (attr->attr_mask &
 		~(uint32_t)(IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS))
-		return EINVAL;
+		return result_cause(REASON_UNKNOWN_BITS);
 	if ((attr->attr_mask & IBV_WQ_ATTR_FLAGS) && attr->flags_mask)
-		return EOPNOTSUPP;
+		return result_cause(REASON_UNSUPPORTED_BITS);
 	if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) &&
 		attr->curr_wq_state != (enum ibv_wq_state)nic_wq_state(wq->nic))
-		return EINVAL;
+		return result_cause(REASON_WQ_STATE);
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
-		error = -nic_wq_modify(wq->nic, (enum wq_state)attr->wq_state);
+		error = result_as(-nic_wq_modify(wq->nic, (enum wq_state)attr->wq_state),
+			REASON_WQ_STATE);
 	wq->verbs.state = (enum ibv_wq_state)nic_wq_state(wq->nic);
 	return error;
 }
@@ -138,7 +140,7 @@ int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 	int error;
 
 	if (!object)
-		return result_of("ibv_modify_wq", ENOENT);
+		return result_of("ibv_modify_wq", result_cause(REASON_NO_OBJECT));
 	front = container_of(object, struct wq_front, object);
 	pthread_mutex_lock(&front->verbs.mutex);
 	error = wq_state_change(front, attr);
@@ -164,10 +166,10 @@ static int table_refer(struct table_front *table, const struct context *context,
 		struct object *object;
 
 		if (!wq)
-			return EINVAL;
+			return result_cause(REASON_WQ_TABLE_SHAPE);
 		object = object_ref(wq->handle, OBJECT_WQ, context);
 		if (!object)
-			return ENOENT;
+			return result_cause(REASON_NO_PARENT);
 		table->queues[i] = object;
 		table->nic[i] = container_of(object, struct wq_front, object)->nic;
 		table->count++;
@@ -180,12 +182,14 @@ struct ibv_rwq_ind_table *wq_table_create(
 {
 	struct table_front *table;
 
-	if (init->comp_mask || !init->ind_tbl || init->log_ind_tbl_size >= 32 ||
+	if (init->comp_mask)
+		return result_null("ibv_create_rwq_ind_table", result_cause(REASON_UNKNOWN_BITS));
+	if (!init->ind_tbl || init->log_ind_tbl_size >= 32 ||
 		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX)
-		return result_null("ibv_create_rwq_ind_table", EINVAL);
+		return result_null("ibv_create_rwq_ind_table", result_cause(REASON_WQ_TABLE_SHAPE));
 	table = calloc(1, sizeof(*table));
 	if (!table)
-		return NULL;
+		return result_null("ibv_create_rwq_ind_table", result_cause(REASON_NO_MEMORY));
 	table->verbs.context = context;
 	if (!object_publish(&table->object, OBJECT_WQ_TABLE, context_of(context),
 		    (uint32_t *)&table->verbs.ind_tbl_handle,

@@ -26,10 +26,11 @@ static struct qp_front *front_of(struct ibv_qp_ex *ex)
 	return container_of(ex, struct qp_front, extended);
 }
 
-static void builder_fail(struct wr_builder *builder, int error)
+/* The first failure decides what wr_complete() returns. */
+static void builder_fail(struct wr_builder *builder, enum reason reason)
 {
 	if (!builder->error)
-		builder->error = error;
+		builder->error = result_cause(reason);
 	builder->wqe = &builder->scratch;
 }
 
@@ -51,7 +52,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 static void finish_last(struct wr_builder *builder)
 {
 	if (builder->awaits_target)
-		builder_fail(builder, EINVAL);
+		builder_fail(builder, REASON_POST_INCOMPLETE);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -62,8 +63,11 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	finish_last(builder);
 	error = builder->error;
-	if (!error && builder->batch.count)
+	if (!error && builder->batch.count) {
 		error = -nic_qp_post_batch(qp->nic, &builder->batch);
+		if (error)
+			nic_qp_explain_send(qp->nic, NULL);
+	}
 	wr_builder_unlock(builder);
 	return error ? result_of_post("ibv_wr_complete", error) : 0;
 }
@@ -87,7 +91,7 @@ static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opc
 	if (!builder->error) {
 		builder->wqe = sq_batch_add(&builder->batch);
 		if (!builder->wqe)
-			builder_fail(builder, ENOMEM);
+			builder_fail(builder, REASON_POST_FULL);
 	}
 	struct send_wqe *wqe = builder->wqe;
 	wqe->wr_id = ex->wr_id;
@@ -138,7 +142,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	struct send_wr wr;
 
 	if (!mw_bind_2_from_verbs(&wr, mw, rkey, bind_info)) {
-		builder_fail(&front_of(ex)->builder, EINVAL);
+		builder_fail(&front_of(ex)->builder, REASON_POST_BIND);
 		return;
 	}
 	wqe->rkey = wr.rkey;
@@ -194,7 +198,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	struct send_wqe *wqe = build_remote(ex, WR_FLUSH, rkey, remote_addr);
 
 	if (len > MESSAGE_BYTES_MAX) {
-		builder_fail(&front_of(ex)->builder, EINVAL);
+		builder_fail(&front_of(ex)->builder, REASON_POST_LENGTH);
 		return;
 	}
 	wqe->flush = (struct wr_flush){
@@ -211,7 +215,7 @@ static struct send_wqe *current_wqe(struct wr_builder *builder)
 {
 	if (builder->wqe != &builder->scratch)
 		return builder->wqe;
-	builder_fail(builder, EINVAL);
+	builder_fail(builder, REASON_POST_INCOMPLETE);
 	return NULL;
 }
 
@@ -227,7 +231,7 @@ static struct send_wqe *current_with_data(struct wr_builder *builder)
 		(wqe->opcode != WR_LOCAL_INV && wqe->opcode != WR_BIND_MW &&
 			wqe->opcode != WR_ATOMIC_WRITE && wqe->opcode != WR_FLUSH))
 		return wqe;
-	builder_fail(builder, EINVAL);
+	builder_fail(builder, REASON_POST_INCOMPLETE);
 	return NULL;
 }
 
@@ -238,7 +242,7 @@ static void wr_set_ud_addr(
 	struct send_wqe *wqe = current_wqe(&qp->builder);
 
 	if (wqe && !ah_target(&wqe->datagram, ah, qp, remote_qpn, remote_qkey))
-		builder_fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder, REASON_POST_ADDRESS);
 	qp->builder.awaits_target = false;
 }
 
@@ -269,7 +273,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wqe)
 		return;
 	if (num_sge > qp->cap.max_send_sge || (num_sge && !list)) {
-		builder_fail(builder, EINVAL);
+		builder_fail(builder, REASON_POST_ENTRIES);
 		return;
 	}
 	for (size_t i = 0; i < num_sge; i++) {
@@ -277,7 +281,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 		total_bytes += list[i].length;
 	}
 	if (total_bytes > MESSAGE_BYTES_MAX) {
-		builder_fail(builder, EINVAL);
+		builder_fail(builder, REASON_POST_LENGTH);
 		return;
 	}
 	list_is_set(wqe, num_sge, total_bytes);
@@ -295,7 +299,8 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	if (!wqe)
 		return;
 	if (!qp->cap.max_send_sge || length > MESSAGE_BYTES_MAX) {
-		builder_fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder,
+			qp->cap.max_send_sge ? REASON_POST_LENGTH : REASON_POST_ENTRIES);
 		return;
 	}
 	wqe->sge[0].address = addr;
@@ -329,12 +334,12 @@ static void wr_set_inline_data_list(
 	if (!wqe)
 		return;
 	if (is_filled(wqe) || (num_buf && !list)) {
-		builder_fail(builder, EINVAL);
+		builder_fail(builder, REASON_POST_INLINE);
 		return;
 	}
 	for (size_t i = 0; i < num_buf; i++) {
 		if (list[i].length > qp->cap.max_inline_data - total_bytes) {
-			builder_fail(builder, EINVAL);
+			builder_fail(builder, REASON_POST_INLINE);
 			return;
 		}
 		if (list[i].length)
@@ -352,7 +357,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	if (!wqe)
 		return;
 	if (is_filled(wqe) || length > qp->cap.max_inline_data) {
-		builder_fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder, REASON_POST_INLINE);
 		return;
 	}
 	if (length == sizeof(uint64_t))

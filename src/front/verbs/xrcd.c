@@ -123,9 +123,9 @@ static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fr
 	pthread_mutex_lock(&xrcd_lock);
 	domain = file ? domain_find(fresh->device, file) : NULL;
 	if ((domain || is_elsewhere) && (oflags & O_EXCL)) {
-		error = EINVAL;
+		error = result_cause(REASON_XRCD_EXCLUSIVE);
 	} else if (file && !domain && !is_elsewhere && !(oflags & O_CREAT)) {
-		error = EAGAIN;
+		error = result_cause(REASON_XRCD_ABSENT);
 	} else {
 		if (!domain) {
 			domain = fresh;
@@ -152,12 +152,12 @@ static int domain_get(struct ibv_context *context, const struct ibv_xrcd_init_at
 
 	if (init->fd != -1) {
 		if (fstat(init->fd, &file))
-			return EBADF;
+			return result_cause(REASON_XRCD_FILE);
 		key = &file;
 	}
 	fresh = domain_create(context_of(context)->device, key);
 	if (!fresh)
-		return ENOMEM;
+		return result_cause(REASON_NO_MEMORY);
 	error = domain_ref(key, init->oflags, fresh, ret_domain);
 	if (error || *ret_domain != fresh)
 		domain_destroy(fresh);
@@ -172,12 +172,12 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	int error;
 
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED)
-		return result_null("ibv_open_xrcd", EOPNOTSUPP);
+		return result_null("ibv_open_xrcd", result_cause(REASON_UNSUPPORTED_BITS));
 	if (init->comp_mask != COMP_MASK_REQUIRED)
-		return result_null("ibv_open_xrcd", EINVAL);
+		return result_null("ibv_open_xrcd", result_cause(REASON_ATTR_MISSING));
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
-		return NULL;
+		return result_null("ibv_open_xrcd", result_cause(REASON_NO_MEMORY));
 	list_init(&xrcd->node);
 	xrcd->verbs.context = context;
 	error = domain_get(context, init, &xrcd->domain);
@@ -224,7 +224,8 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 	uint32_t handle = handle_of(xrcd);
 
 	return result_of("ibv_close_xrcd",
-		handle ? object_destroy(handle, OBJECT_XRCD, xrcd->context) : ENOENT);
+		handle ? object_destroy(handle, OBJECT_XRCD, xrcd->context)
+		       : result_cause(REASON_NO_OBJECT));
 }
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */
@@ -273,11 +274,11 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	int error;
 
 	if (!target)
-		return ENOMEM;
+		return result_cause(REASON_NO_MEMORY);
 	init->xrcd = domain->nic;
 	init->on_event = on_event;
 	init->user = target;
-	error = -nic_qp_create(init, &target->nic);
+	error = result_as(-nic_qp_create(init, &target->nic), REASON_FORKED);
 	if (error)
 		free(target);
 	else
@@ -285,35 +286,37 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	return error;
 }
 
-/* Join the receiving queue pair `number` that this process has open. EINVAL if it has none open. */
-static int target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
+/* Join the receiving queue pair `number` that this process has open. False: it has none open. */
+static bool target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
 {
-	int error = EINVAL;
+	bool is_known = false;
 
 	pthread_mutex_lock(&xrcd_lock);
 	list_for_each(target, &domain->targets, struct xrc_target, node) {
 		if (nic_qp_number(target->nic) == number) {
 			target_join(target, qp);
-			error = 0;
+			is_known = true;
 			break;
 		}
 	}
 	pthread_mutex_unlock(&xrcd_lock);
-	return error;
+	return is_known;
 }
 
 int xrc_target_open(struct qp_front *qp, uint32_t number)
 {
 	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
 	struct xrc_target *target;
-	int error = target_join_known(domain, qp, number);
+	int error;
 
-	if (!error)
+	if (target_join_known(domain, qp, number))
 		return 0;
 	target = target_new();
 	if (!target)
-		return ENOMEM;
-	error = -nic_target_open(domain->nic, number, on_event, target, &target->nic);
+		return result_cause(REASON_NO_MEMORY);
+	error = result_as(
+		-nic_target_open(domain->nic, number, on_event, target, &target->nic),
+		REASON_XRC_NUMBER);
 	if (error)
 		free(target);
 	else

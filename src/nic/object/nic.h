@@ -400,6 +400,15 @@ struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_s
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 	URNIC_EXPORT_AS(nic_qp_post_batch);
 
+/*
+ * Note why a post to the queue pair was refused with -EINVAL (nic_failure_cause()): that of the
+ * request `wr`, or of a batch if `wr` is NULL.
+ */
+void nic_qp_explain_send(struct nic_qp *qp, const struct send_wr *wr)
+	URNIC_EXPORT_AS(nic_qp_explain_send) __attribute__((cold));
+void nic_qp_explain_recv(struct nic_qp *qp, const struct recv_wr *wr)
+	URNIC_EXPORT_AS(nic_qp_explain_recv) __attribute__((cold));
+
 /* Can queue pairs of this type send requests with `opcode`, which may have any value? */
 bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_send);
 

@@ -9,6 +9,7 @@
 #include "nic/nic_part.h"
 #include "nic/object/nic_object.h"
 #include "os/clock.h"
+#include "qp/qp_report.h"
 #include "segment/segment.h"
 
 bool nic_has_qp_type(enum qp_type type)
@@ -483,4 +484,34 @@ int nic_qp_post_recv(
 	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
 		recv_flush(qp);
 	return error;
+}
+
+/* --- why a post was refused --- */
+
+static void post_explain(const struct nic_qp *qp, enum reason reason)
+{
+	if (reason == REASON_NONE) /* the queue pair has moved on since */
+		reason = REASON_POST_STATE;
+	nic_failure_cause_fact(reason, FACT_from_state, qp->qp->state);
+	nic_failure_cause_qpn(qp->qp->qpn);
+}
+
+void nic_qp_explain_send(struct nic_qp *qp, const struct send_wr *wr)
+{
+	if (qp->borrowed)
+		nic_failure_cause(REASON_POST_OPCODE);
+	else if (qp->epoch != nic_epoch)
+		nic_failure_cause(REASON_FORKED);
+	else
+		post_explain(qp, wr ? qp_send_refusal(qp->qp, wr) : REASON_POST_STATE);
+}
+
+void nic_qp_explain_recv(struct nic_qp *qp, const struct recv_wr *wr)
+{
+	if (qp->borrowed)
+		nic_failure_cause(REASON_POST_NO_QUEUE);
+	else if (qp->epoch != nic_epoch)
+		nic_failure_cause(REASON_FORKED);
+	else
+		post_explain(qp, qp_recv_refusal(qp->qp, wr));
 }
