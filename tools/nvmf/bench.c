@@ -113,33 +113,6 @@ static bool job_parse(struct bench *bench)
 	return false;
 }
 
-static bool range_choose(struct bench *bench)
-{
-	const struct nvmf_options *options = bench->options;
-	const struct block_device *device = remote_device(bench->session.remote);
-	uint64_t size = options->size_bytes;
-
-	if (options->block_bytes == 0 || options->block_bytes % device->block_bytes ||
-		options->offset_bytes % device->block_bytes) {
-		complain(
-			"--bs and --offset must be multiples of the namespace's blocks of %u bytes",
-			device->block_bytes);
-		return false;
-	}
-	if (options->offset_bytes <= device->size_bytes && size == 0)
-		size = device->size_bytes - options->offset_bytes;
-	if (options->offset_bytes > device->size_bytes ||
-		size > device->size_bytes - options->offset_bytes || size < options->block_bytes) {
-		complain("--offset and --size must be within the namespace, which has %" PRIu64
-			 " bytes, and have room for a block",
-			device->size_bytes);
-		return false;
-	}
-	bench->offset_bytes = options->offset_bytes;
-	bench->blocks = size / options->block_bytes;
-	return true;
-}
-
 static void progress_show(const struct bench *bench, uint64_t elapsed_ns, uint64_t runtime_ns)
 {
 	static const char bar[] = "########################################";
@@ -307,7 +280,8 @@ int command_bench(const struct nvmf_options *options)
 		return complain("--iodepth takes a number from 1 to %d", HOST_DEPTH_MAX);
 	if (session_open(&bench.session, NULL, options, options->nqn, true))
 		return 1;
-	if (range_choose(&bench))
+	bench.offset_bytes = options->offset_bytes;
+	if (session_blocks(&bench.session, options, 1, "room for a block", &bench.blocks))
 		status = bench_all(&bench);
 	session_close(&bench.session);
 	return status;

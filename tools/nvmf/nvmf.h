@@ -120,6 +120,13 @@ int session_admin(struct session *session, struct host_request *request, const c
 /* Submit a block request and wait until it is done. Returns 0 or -errno. */
 int session_block(struct session *session, struct block_request *request);
 
+/*
+ * The number of blocks of --bs within --offset and --size. There must be at least `least` of them,
+ * which `what` says in words. Returns false after a sentence on standard error.
+ */
+bool session_blocks(const struct session *session, const struct nvmf_options *options,
+	uint64_t least, const char *what, uint64_t *ret_blocks);
+
 /* The commands. */
 int command_discover(const struct nvmf_options *options);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,4 +251,31 @@ int session_block(struct session *session, struct block_request *request)
 	block_submit(remote_device(session->remote), request);
 	wait_over(session);
 	return session->error;
+}
+
+bool session_blocks(const struct session *session, const struct nvmf_options *options,
+	uint64_t least, const char *what, uint64_t *ret_blocks)
+{
+	const struct block_device *device = remote_device(session->remote);
+	uint64_t size = options->size_bytes;
+
+	if (options->block_bytes == 0 || options->block_bytes % device->block_bytes ||
+		options->offset_bytes % device->block_bytes) {
+		complain(
+			"--bs and --offset must be multiples of the namespace's blocks of %u bytes",
+			device->block_bytes);
+		return false;
+	}
+	if (options->offset_bytes <= device->size_bytes && size == 0)
+		size = device->size_bytes - options->offset_bytes;
+	if (options->offset_bytes > device->size_bytes ||
+		size > device->size_bytes - options->offset_bytes ||
+		size / options->block_bytes < least) {
+		complain("--offset and --size must be within the namespace, which has %" PRIu64
+			 " bytes, with %s",
+			device->size_bytes, what);
+		return false;
+	}
+	*ret_blocks = size / options->block_bytes;
+	return true;
 }

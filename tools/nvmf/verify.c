@@ -210,33 +210,6 @@ static void read_all(struct verify *verify, struct slot *slots)
 	verify->reads_all = false;
 }
 
-static bool range_choose(struct verify *verify)
-{
-	const struct nvmf_options *options = verify->options;
-	const struct block_device *device = remote_device(verify->session.remote);
-	uint64_t size = options->size_bytes;
-
-	if (options->block_bytes == 0 || options->block_bytes % device->block_bytes ||
-		options->offset_bytes % device->block_bytes) {
-		complain(
-			"--bs and --offset must be multiples of the namespace's blocks of %u bytes",
-			device->block_bytes);
-		return false;
-	}
-	if (options->offset_bytes <= device->size_bytes && size == 0)
-		size = device->size_bytes - options->offset_bytes;
-	if (options->offset_bytes > device->size_bytes ||
-		size > device->size_bytes - options->offset_bytes ||
-		size / options->block_bytes < options->iodepth) {
-		complain("--offset and --size must be within the namespace, which has %" PRIu64
-			 " bytes, with a block for each of --iodepth requests",
-			device->size_bytes);
-		return false;
-	}
-	verify->blocks = size / options->block_bytes;
-	return true;
-}
-
 /*
  * Map memory for the generations: the state file if --state is given, else anonymous memory.
  * Returns false after a sentence on standard error.
@@ -328,7 +301,9 @@ int command_verify(const struct nvmf_options *options)
 		return 1;
 	verify.random = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
 	verify.seed = options->seed ? options->seed : verify.random;
-	if (range_choose(&verify) && states_open(&verify))
+	if (session_blocks(&verify.session, options, options->iodepth,
+		    "a block for each of --iodepth requests", &verify.blocks) &&
+		states_open(&verify))
 		status = verify_all(&verify);
 	if (verify.head)
 		munmap(verify.head, verify.state_bytes);

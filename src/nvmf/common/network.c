@@ -16,9 +16,12 @@
 #include "nvmf/common/network.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -168,3 +171,13 @@ struct network network_sockets = {
 	.receive = socket_receive,
 	.close = socket_close,
 };
+
+void network_address_text(const struct sockaddr_storage *address, char *text, size_t text_bytes)
+{
+	char host[INET6_ADDRSTRLEN + 16] = "?";
+	char port[8] = "?";
+
+	getnameinfo((const struct sockaddr *)address, sizeof(*address), host, sizeof(host), port,
+		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(text, text_bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}

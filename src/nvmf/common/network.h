@@ -56,4 +56,7 @@ struct network {
 
 extern struct network network_sockets;
 
+/* Write an address and its port: 10.0.0.1:4420 or [fd00::1]:4420. */
+void network_address_text(const struct sockaddr_storage *address, char *text, size_t text_bytes);
+
 #endif

@@ -8,7 +8,6 @@
  * controller after the host has repeated that command on a new connection.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,16 +39,6 @@ struct tcp_queue {
 	uint8_t staging[STAGING_BYTES];
 };
 
-static void address_text(const struct sockaddr_storage *address, char *text, size_t text_bytes)
-{
-	char host[INET6_ADDRSTRLEN + 16] = "?";
-	char port[8] = "?";
-
-	getnameinfo((const struct sockaddr *)address, sizeof(*address), host, sizeof(host), port,
-		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(text, text_bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 static const char *connect_advice(int error)
 {
 	switch (error) {
@@ -72,7 +61,7 @@ static void connect_reason(
 {
 	char address[INET6_ADDRSTRLEN + 32];
 
-	address_text(&settings->remote, address, sizeof(address));
+	network_address_text(&settings->remote, address, sizeof(address));
 	snprintf(text, text_bytes, "cannot connect to %s: %s; %s", address, strerror(error),
 		connect_advice(error));
 }
@@ -91,7 +80,7 @@ static void fail_by_errno(struct tcp_queue *queue, int error, const char *action
 {
 	char address[INET6_ADDRSTRLEN + 32];
 
-	address_text(&queue->settings.remote, address, sizeof(address));
+	network_address_text(&queue->settings.remote, address, sizeof(address));
 	tcp_session_fail(
 		&queue->session, -error, "%s %s failed: %s", action, address, strerror(error));
 }

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +23,11 @@ enum {
 	RETRY_NS = 100000000,
 };
 
-static void address_text(const struct sockaddr_storage *address, char *text, size_t text_bytes)
-{
-	char host[INET6_ADDRSTRLEN + 16] = "?";
-	char port[8] = "?";
-
-	getnameinfo((const struct sockaddr *)address, sizeof(*address), host, sizeof(host), port,
-		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(text, text_bytes, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 static void accept_one(struct target_tcp *tcp, int fd, const struct sockaddr_storage *peer)
 {
 	char text[TARGET_PEER_BYTES];
 
-	address_text(peer, text, sizeof(text));
+	network_address_text(peer, text, sizeof(text));
 	if (target_tcp_attach(tcp, fd, text) == 0)
 		tcp->counters.accepted++;
 }
@@ -77,7 +66,7 @@ static int address_refuse(int error, const struct sockaddr_storage *address, cha
 	char text[TARGET_PEER_BYTES];
 	const char *advice = "check the address";
 
-	address_text(address, text, sizeof(text));
+	network_address_text(address, text, sizeof(text));
 	if (error == EADDRINUSE)
 		advice = "another program has this port: stop it, or choose another trsvcid";
 	else if (error == EADDRNOTAVAIL)
