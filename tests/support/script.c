@@ -401,6 +401,7 @@ void script_send_read(struct script *script, uint32_t index, uint64_t offset, ui
 	struct packet packet = script_packet(script, OPCODE_RC_READ_REQUEST, index);
 
 	packet.reth = (struct reth){(uintptr_t)script->memory + offset, script->key, bytes};
+	packet.bth.ack_requested = false;
 	script_send(script, &packet);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Selective repeat of a reliable connection, against a scripted peer. */
+#include "base/arith.h"
 #include "ib/rc/rc.h"
 #include "support/rc_script.h"
 
@@ -211,14 +212,36 @@ static void second_part_of_a_read_does_not_replace_the_first(void **state)
 	assert_int_equal(script_drain(&script), 5);
 	script_send_read(&script, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
 	script_send_read(&script, 3, 3 * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
-	for (uint32_t i = 1; i < 4; i++) {
-		static const enum opcode opcodes[] = {[1] = OPCODE_RC_READ_RESPONSE_FIRST,
-			[2] = OPCODE_RC_READ_RESPONSE_MIDDLE,
-			[3] = OPCODE_RC_READ_RESPONSE_LAST};
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 3);
+	script_expect_silence(&script);
+}
 
-		script_expect(&script, opcodes[i], i);
+static void parts_of_a_read_are_sent_once_and_nothing_between_them(void **state)
+{
+	static const uint32_t parts[][2] = {{9, 2}, {2, 3}, {4, 2}, {13, 1}};
+	static const uint32_t sent[] = {2, 3, 4, 5, 9, 10, 13};
+
+	(void)state;
+	restart(&selective);
+	script_send_read(&script, 0, 0, 16 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_drain(&script), 16);
+	for (uint32_t i = 0; i < ARRAY_COUNT(parts); i++)
+		script_send_read(&script, parts[i][0], parts[i][0] * SCRIPT_MTU_BYTES,
+			parts[i][1] * SCRIPT_MTU_BYTES);
+	for (uint32_t i = 0; i < ARRAY_COUNT(sent); i++) {
+		const struct packet *packet = script_expect(&script,
+			i == 0                  ? OPCODE_RC_READ_RESPONSE_FIRST
+				: sent[i] == 13 ? OPCODE_RC_READ_RESPONSE_LAST
+						: OPCODE_RC_READ_RESPONSE_MIDDLE,
+			sent[i]);
+
+		assert_int_equal(packet->payload_bytes, SCRIPT_MTU_BYTES);
 	}
 	script_expect_silence(&script);
+	/* A whole answer again leaves out nothing. */
+	script_send_read(&script, 0, 0, 16 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_drain(&script), 16);
 }
 
 /* --- the requester --- */
@@ -541,6 +564,7 @@ int main(void)
 		TEST(reset_drops_early_packets),
 		TEST(part_of_a_read_is_answered_again),
 		TEST(second_part_of_a_read_does_not_replace_the_first),
+		TEST(parts_of_a_read_are_sent_once_and_nothing_between_them),
 		TEST(only_holes_are_sent_again),
 		TEST(hole_that_a_later_packet_has_overtaken_is_sent_once_more),
 		TEST(acknowledgement_of_a_hole_ends_its_pass),

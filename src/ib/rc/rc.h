@@ -175,7 +175,14 @@ struct rc_resource {
 	uint32_t pd;
 	uint32_t bytes;
 	struct msn msn;
-	uint64_t original; /* atomics: the previous contents of the memory */
+	union {
+		uint64_t original; /* atomics: the previous contents of the memory */
+		/*
+		 * READs, bit i: the answer being sent leaves out the response `first` + i, which
+		 * lies between two parts that the peer has requested again.
+		 */
+		uint32_t left_out;
+	};
 };
 
 /* The lookup of an unknown shared receive queue in other processes (xrc.c). */
@@ -481,6 +488,10 @@ void rc_response_queue_ack(struct rc_qp *rc);
 
 /* Queue the response packets of a READ or atomic, from PSN `start` up to `stop`, without `stop`. */
 void rc_response_queue(
+	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
+
+/* The same for a part of a READ. If another part is pending, both are sent. */
+void rc_response_queue_part(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
 /* Mark the response as no longer pending. */

@@ -319,20 +319,6 @@ static enum refusal request_execute(
 }
 
 /*
- * Queue the responses from `start` up to `stop` again. The peer also lacks those of a pending
- * answer, so the new answer spans both.
- */
-static void part_queue(
-	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
-{
-	if (resource->is_pending && psn_before(resource->next, start))
-		start = resource->next;
-	if (resource->is_pending && psn_before(stop, resource->stop))
-		stop = resource->stop;
-	rc_response_queue(rc, resource, start, stop);
-}
-
-/*
  * Answer a repeated READ request, perhaps for the rest of its range only. Any other range is no
  * duplicate and is dropped (IBTA C9-73 to C9-76).
  */
@@ -351,12 +337,15 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 	/* Only a peer that misses some of the responses requests a part that stops early. */
 	if (!is_inside || (!psn_equal(stop, resource->end) && !(rc->is_selective && is_whole)))
 		return;
-	if (!rc->is_selective)
+	if (!rc->is_selective) {
+		resource->left_out = 0;
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
-	else if (packet->bth.ack_requested) /* a probe: any response shows the holes before it */
-		part_queue(rc, resource, psn_add(stop, -1u), stop);
-	else
-		part_queue(rc, resource, packet->bth.psn, stop);
+	} else if (packet->bth
+			   .ack_requested) { /* a probe: any response shows the holes before it */
+		rc_response_queue_part(rc, resource, psn_add(stop, -1u), stop);
+	} else {
+		rc_response_queue_part(rc, resource, packet->bth.psn, stop);
+	}
 }
 
 static struct rc_resource *resource_find(const struct rc_qp *rc, struct psn psn)

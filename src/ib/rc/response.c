@@ -12,6 +12,7 @@
  * previous connection. Then the NAK names a PSN that the peer has not sent, and the peer ignores
  * it.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -19,6 +20,19 @@
 #include "memory/mr_borrowed.h"
 #include "wire/credit.h"
 #include "wire/roce.h"
+
+enum { PARTS_PACKETS = 32 };
+
+static_assert((int)PARTS_PACKETS >= (int)RC_READ_CHUNK_PACKETS, "rc_resource.left_out");
+
+/*
+ * The number of packets from `first` up to `stop`. A READ of 2^31 bytes takes 2^23 packets at the
+ * smallest MTU, which is too many for psn_diff().
+ */
+static uint32_t packets_between(struct psn first, struct psn stop)
+{
+	return psn_from(stop.value - first.value).value;
+}
 
 /*
  * The AETH of an ACK. Its credits are the posted receive requests that are not yet taken (IBTA
@@ -80,6 +94,35 @@ void rc_response_queue(
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
+/*
+ * The responses from `start` up to `stop` as bits, of the first PARTS_PACKETS of the READ. An urnic
+ * requests no more at once.
+ */
+static uint32_t bits_between(const struct rc_resource *resource, struct psn start, struct psn stop)
+{
+	uint32_t from = packets_between(resource->first, start);
+	uint32_t to = min_u32(packets_between(resource->first, stop), PARTS_PACKETS);
+
+	return from < to ? (uint32_t)((UINT64_C(1) << to) - (UINT64_C(1) << from)) : 0;
+}
+
+void rc_response_queue_part(
+	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
+{
+	uint32_t wanted = bits_between(resource, start, stop);
+
+	if (resource->is_pending) {
+		wanted |= bits_between(resource, resource->next, resource->stop) &
+			~resource->left_out;
+		if (psn_before(resource->next, start))
+			start = resource->next;
+		if (psn_before(stop, resource->stop))
+			stop = resource->stop;
+	}
+	rc_response_queue(rc, resource, start, stop);
+	resource->left_out = bits_between(resource, start, stop) & ~wanted;
+}
+
 void rc_response_done(struct rc_qp *rc, struct rc_resource *resource)
 {
 	if (resource->is_pending)
@@ -113,15 +156,6 @@ static struct rc_resource *oldest_pending(const struct rc_qp *rc)
 			oldest = resource;
 	}
 	return oldest;
-}
-
-/*
- * The number of packets from `first` up to `stop`. A READ of 2^31 bytes takes 2^23 packets at the
- * smallest MTU, which is too many for psn_diff().
- */
-static uint32_t packets_between(struct psn first, struct psn stop)
-{
-	return psn_from(stop.value - first.value).value;
 }
 
 static enum opcode read_opcode(const struct rc_resource *resource)
@@ -158,6 +192,8 @@ static uint32_t run_packets_max(const struct rc_qp *rc, const struct rc_resource
 {
 	uint32_t left = (uint32_t)psn_diff(resource->stop, resource->next) - 1;
 
+	if (resource->left_out)
+		return 1;
 	if (packet->info->position != POSITION_MIDDLE || !message_packet_is_long(&rc->qp, packet))
 		return 1;
 	return min_u32(left, message_run_packets(packet, run_bytes));
@@ -198,6 +234,13 @@ static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 	return packets;
 }
 
+static bool is_left_out(const struct rc_resource *resource, struct psn psn)
+{
+	uint32_t place = packets_between(resource->first, psn);
+
+	return place < PARTS_PACKETS && resource->left_out >> place & 1;
+}
+
 static size_t read_next(
 	struct rc_qp *rc, struct rc_resource *resource, struct packet_run *run, uint64_t now_ns)
 {
@@ -217,6 +260,8 @@ static size_t read_next(
 		return 0;
 	}
 	run->packets = packets;
+	while (is_left_out(resource, resource->next))
+		resource->next = psn_add(resource->next, 1);
 	qp_count(&rc->qp, COUNTER_sent_bytes, (uint64_t)packets * bytes);
 	if (psn_equal(resource->next, resource->stop)) {
 		resource->was_answered = true;
