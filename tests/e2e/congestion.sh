@@ -3,8 +3,8 @@
 #
 # Marked packets are answered by congestion notifications (CNPs), and CNPs slow their sender down:
 # with marks of nft on every packet, and behind a slow link whose queue marks packets
-# (bottleneck.c). The second part prints how flows share the link, which depends on how busy the
-# machine is.
+# (bottleneck.c). There flows share the link fairly: Jain's index is 0.98 or more. A busy machine
+# may need further attempts.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -125,7 +125,9 @@ counters = {name: sum(after[flow][name] - before[flow][name] for flow in after)
             for name in ("rp_cnp_handled", "retransmitted_pkts", "early_probes")}
 jain = sum(rates) ** 2 / (len(rates) * sum(rate ** 2 for rate in rates)) if any(rates) else 0
 print(f"{len(rates)} flows: {sum(rates):.0f} Mbit/s, Jain {jain:.4f}, {counters}")
-sys.exit(not counters["rp_cnp_handled"] if sys.argv[3] != "off" else 0)
+if sys.argv[3] != "off" and not counters["rp_cnp_handled"]:
+    sys.exit(1)
+sys.exit(75 if sys.argv[3] != "off" and jain < 0.98 else 0)  # LATE
 END
 
 # link_slow: b sends through a link of 200 Mbit/s from now on.
@@ -151,7 +153,8 @@ link_fast() {
 	grep -q ' dropped 0 ' "$scratch/bottleneck" || fail 'the queue is full'
 }
 
-# flows_share COUNT CC: URNIC_CC of the senders. SENDs, because perftest sleeps with them only.
+# flows_share COUNT CC: URNIC_CC of the senders. SENDs, because perftest sleeps with them only. With
+# congestion control the shares are fair, unless the machine is too busy to run a sender in time.
 flows_share() {
 	link_slow
 	for flow in $(seq "$1"); do
@@ -170,12 +173,15 @@ flows_share() {
 	sleep 3
 	on b "$urnic" stat --json >"$scratch/after"
 	printf '%s: ' "${2%%,*}"
-	/usr/bin/python3 "$scratch/shares.py" "$scratch" "$(awk -v from="$began" -v to="$(now)" 'BEGIN { print to - from }')" "$2" ||
-		fail 'no CNP arrives'
+	/usr/bin/python3 "$scratch/shares.py" "$scratch" "$(awk -v from="$began" -v to="$(now)" 'BEGIN { print to - from }')" "$2"
+	fairness=$?
 	for flow in $(seq "$1"); do
 		end_both "client$flow" "server$flow"
 	done
 	link_fast
+	why='Jain below 0.98'
+	[ $fairness = 0 ] || [ $fairness = $LATE ] || fail 'no CNP arrives'
+	return $fairness
 }
 
 link_slow
@@ -184,5 +190,5 @@ pair a b 10.99.0.1 "$programs/verify" -d rocep_veth0 -m 1024 -w each -n 1000000
 link_fast
 for count in 2 8; do
 	flows_share $count off
-	flows_share $count $slow
+	in_some_attempt flows_share $count $slow
 done
