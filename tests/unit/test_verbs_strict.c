@@ -142,7 +142,7 @@ static int qp_try(struct ibv_qp_cap cap, enum ibv_qp_type type)
 
 static void strict_queue_pair_is_refused_one_above_each_limit(void **state)
 {
-	const struct ibv_qp_cap most = {4063, 4063, 6, 6, 96};
+	const struct ibv_qp_cap most = {4351, 4351, 6, 6, 96};
 	struct ibv_qp_cap cap;
 
 	(void)state;
@@ -196,8 +196,8 @@ static void strict_region_is_refused_one_above_the_limit(void **state)
 
 static void strict_queue_has_a_power_of_two_of_entries(void **state)
 {
-	static const uint32_t depths[][2] = {
-		{0, 0}, {1, 1}, {2, 2}, {3, 4}, {64, 64}, {65, 128}, {2049, 4063}, {4063, 4063}};
+	static const uint32_t depths[][2] = {{0, 0}, {1, 1}, {2, 2}, {3, 4}, {64, 64}, {65, 128},
+		{2049, 4096}, {4097, 4351}, {4351, 4351}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_COUNT(depths); i++) {

@@ -49,6 +49,8 @@ static const struct settable {
 };
 /* clang-format on */
 
+uint32_t queue_depth_max;
+
 static const struct settable *settable_find(const char *name, size_t bytes)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(settables); i++)
@@ -96,11 +98,16 @@ static void limits_read(void)
 	const char *text = setting_text("URNIC_LIMITS");
 	struct text_part item;
 	uint32_t highest;
+	int stated;
 
 	strict_limits_lower(strict_adapters(), &device_limits);
+	stated = device_limits.max_qp_wr;
 	while (text && text_item_next(&text, &item))
 		if (!limits_set(&device_limits, &item, &highest))
 			limits_complain(&item, highest);
+	queue_depth_max = (uint32_t)device_limits.max_qp_wr;
+	if (strict_adapters() && device_limits.max_qp_wr == stated)
+		queue_depth_max = max_u32(queue_depth_max, strict_max(STRICT_DEPTH_MAX));
 	/* READs and atomics of one queue pair take no resources of another one. */
 	device_limits.max_res_rd_atom = device_limits.max_qp * device_limits.max_qp_rd_atom;
 }

@@ -21,6 +21,12 @@
  */
 extern struct ibv_device_attr device_limits;
 
+/*
+ * The most requests of a queue of a queue pair: max_qp_wr of device_limits, or more if the adapters
+ * of URNIC_STRICT take more than they state. Written and read as device_limits.
+ */
+extern uint32_t queue_depth_max;
+
 /* Apply URNIC_LIMITS, once. Mistakes in it are logged and have no effect. */
 void limits_configure(void);
 

@@ -92,15 +92,15 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 		cap.max_recv_wr = 0;
 		cap.max_recv_sge = 0;
 	}
-	cap.max_send_wr = strict_depth(cap.max_send_wr, (uint32_t)device_limits.max_qp_wr);
-	cap.max_recv_wr = strict_depth(cap.max_recv_wr, (uint32_t)device_limits.max_qp_wr);
+	cap.max_send_wr = strict_depth(cap.max_send_wr, queue_depth_max);
+	cap.max_recv_wr = strict_depth(cap.max_recv_wr, queue_depth_max);
 	return cap;
 }
 
 static int check_cap(const struct ibv_qp_init_attr_ex *init)
 {
 	const struct ibv_qp_cap cap = cap_of(init);
-	uint32_t wr_max = (uint32_t)device_limits.max_qp_wr;
+	uint32_t wr_max = queue_depth_max;
 	uint32_t sge_max = (uint32_t)device_limits.max_sge;
 	/* No device attribute states the largest inline size, so programs find it by trying. */
 	uint32_t inline_max = strict_max(STRICT_INLINE_BYTES_MAX);
@@ -394,8 +394,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	 * Report the actual capabilities, because queue pairs of XRC, or with a shared receive
 	 * queue, have no receive queue.
 	 */
-	init->cap.max_send_wr =
-		strict_depth(init->cap.max_send_wr, (uint32_t)device_limits.max_qp_wr);
+	init->cap.max_send_wr = strict_depth(init->cap.max_send_wr, queue_depth_max);
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;
 	init->cap.max_recv_sge = qp->cap.max_recv_sge;
 	return &qp->verbs;
