@@ -131,24 +131,34 @@ static bool qp_take(struct words *words, struct impair_fault *fault)
 	return word_take(words, "qp") && number_take(words, NUMBER_MAX, &fault->qp);
 }
 
-/* Take "PACKET N [by TIME] [TIMES times] [of qp K]". */
+/* Take "[TIMES times]"; without it the fault hits once, or without end if it is periodic. */
+static bool times_take(struct words *words, struct impair_fault *fault)
+{
+	fault->times = fault->is_periodic ? UINT32_MAX : 1;
+	return !number_take(words, TIMES_MAX, &fault->times) || word_take(words, "times");
+}
+
+/* Take "PACKET [every] N [by TIME] [TIMES times] [of qp K]". */
 static bool packet_take(struct words *words, struct impair_fault *fault)
 {
-	fault->times = 1;
-	if (!kind_take(words, &fault->operations) ||
-		!number_take(words, NUMBER_MAX, &fault->number))
+	if (!kind_take(words, &fault->operations))
+		return false;
+	fault->is_periodic = word_take(words, "every");
+	if (!number_take(words, NUMBER_MAX, &fault->number))
 		return false;
 	if (fault->verb == IMPAIR_VERB_delay &&
 		!(word_take(words, "by") && time_take(words, &fault->amount)))
 		return false;
-	if (number_take(words, TIMES_MAX, &fault->times) && !word_take(words, "times"))
-		return false;
-	return qp_take(words, fault);
+	return times_take(words, fault) && qp_take(words, fault);
 }
 
-/* Take "N times [of qp K]". */
+/* Take "N times [of qp K]", or "every N [TIMES times] [of qp K]" with an N of 2 or more. */
 static bool rnr_take(struct words *words, struct impair_fault *fault)
 {
+	fault->is_periodic = word_take(words, "every");
+	if (fault->is_periodic)
+		return number_take(words, NUMBER_MAX, &fault->number) && fault->number > 1 &&
+			times_take(words, fault) && qp_take(words, fault);
 	return number_take(words, TIMES_MAX, &fault->times) && word_take(words, "times") &&
 		qp_take(words, fault);
 }

@@ -172,6 +172,9 @@ static bool fault_hits(const struct impair_fault *fault, struct impair_fault_sta
 		return false;
 	if (is_ack || sent->is_first)
 		state->seen++;
+	if (fault->is_periodic)
+		return (is_ack || sent->is_first) && state->seen % fault->number == 0 &&
+			state->left--;
 	if (is_ack)
 		return state->seen >= fault->number && state->left--;
 	if (sent->is_first && state->seen == fault->number) {
@@ -219,19 +222,26 @@ static void faults_decide(struct impair *impair, const struct impair_flow *flow,
 	spin_unlock(&impair->lock);
 }
 
+/* Does the fault refuse a message that needs a receive request? If so, use up one NAK. */
+static bool rnr_hits(const struct impair_fault *fault, struct impair_fault_state *state,
+	const struct impair_flow *flow)
+{
+	if (fault->verb != IMPAIR_VERB_rnr || !state->left || (fault->qp && fault->qp != flow->qp))
+		return false;
+	state->seen++;
+	if (fault->is_periodic && state->seen % fault->number)
+		return false;
+	state->left--;
+	return true;
+}
+
 bool impair_refuses_receive(struct impair *impair, const struct impair_flow *flow)
 {
 	bool is_refused = false;
 
 	spin_lock(&impair->lock);
-	for (uint32_t i = 0; i < impair->plan.fault_count && !is_refused; i++) {
-		const struct impair_fault *fault = &impair->plan.faults[i];
-
-		is_refused = fault->verb == IMPAIR_VERB_rnr && impair->faults[i].left &&
-			(!fault->qp || fault->qp == flow->qp);
-		if (is_refused)
-			impair->faults[i].left--;
-	}
+	for (uint32_t i = 0; i < impair->plan.fault_count && !is_refused; i++)
+		is_refused = rnr_hits(&impair->plan.faults[i], &impair->faults[i], flow);
 	spin_unlock(&impair->lock);
 	if (is_refused)
 		atomic_fetch_add_explicit(&impair->report->rnr_naks, 1, memory_order_relaxed);

@@ -154,8 +154,8 @@ static void wrong_faults_are_refused_with_the_word(void **state)
 		const char *why;
 	} wrong[] = {
 		{"dorp WRITE 1", "there is no fault 'dorp'; a fault begins with drop, corrupt"},
-		{"drop READ 1", "'READ' is wrong in 'drop READ 1'; write drop PACKET N"},
-		{"drop", "'the end' is wrong in 'drop'; write drop PACKET N"},
+		{"drop READ 1", "'READ' is wrong in 'drop READ 1'; write drop PACKET [every] N"},
+		{"drop", "'the end' is wrong in 'drop'; write drop PACKET [every] N"},
 		{"drop WRITE", "'the end' is wrong in 'drop WRITE'"},
 		{"drop WRITE 0", "'0' is wrong in"},
 		{"drop WRITE 1 2", "'the end' is wrong in"},
@@ -163,8 +163,13 @@ static void wrong_faults_are_refused_with_the_word(void **state)
 		{"drop WRITE 1 of qp x", "'x' is wrong in"},
 		{"drop WRITE 1 at home", "'home' is wrong in"},
 		{"drop WRITE 1 now", "'now' is wrong in"},
-		{"delay WRITE 1", "'the end' is wrong in 'delay WRITE 1'; write delay PACKET N by"},
+		{"delay WRITE 1", "'the end' is wrong in 'delay WRITE 1'; write delay PACKET [every] N by"},
 		{"rnr 5", "'the end' is wrong in 'rnr 5'; write rnr N times"},
+		{"rnr every 1", "'the end' is wrong in 'rnr every 1'"},
+		{"rnr every 3 4", "'the end' is wrong in"},
+		{"drop WRITE every", "'the end' is wrong in"},
+		{"drop every WRITE 3", "'every' is wrong in"},
+		{"drop WRITE every 0", "'0' is wrong in"},
 		{"kill me after 1", "'me' is wrong in"},
 		{"kill peer after 1TB", "'1TB' is wrong in"},
 		{"rnr 1 times\nrnr", "'the end' is wrong in 'rnr'"},
@@ -179,6 +184,27 @@ static void wrong_faults_are_refused_with_the_word(void **state)
 		assert_false(impair_faults_parse(&plan, wrong[i].text, why));
 		assert_memory_equal(why, wrong[i].why, strlen(wrong[i].why));
 	}
+}
+
+static void fault_of_every_packet_is_parsed(void **state)
+{
+	struct impair_plan plan = {.side = IMPAIR_SIDE_SERVER};
+	char why[IMPAIR_WHY_BYTES];
+
+	(void)state;
+	assert_true(impair_faults_parse(&plan,
+		"delay ACK every 3 by 2ms; drop WRITE every 1 5 times of qp 2 at server; rnr every 4",
+		why));
+	assert_int_equal(plan.fault_count, 3);
+	assert_true(plan.faults[0].is_periodic);
+	assert_int_equal(plan.faults[0].number, 3);
+	assert_int_equal(plan.faults[0].amount, 2000000);
+	assert_int_equal(plan.faults[0].times, UINT32_MAX);
+	assert_int_equal(plan.faults[1].number, 1);
+	assert_int_equal(plan.faults[1].times, 5);
+	assert_int_equal(plan.faults[1].qp, 2);
+	assert_int_equal(plan.faults[2].number, 4);
+	assert_int_equal(plan.faults[2].times, UINT32_MAX);
 }
 
 static void faults_beyond_the_most_are_refused(void **state)
@@ -342,6 +368,27 @@ static void flow_that_is_connected_anew_begins_anew(void **state)
 
 /* --- aimed faults --- */
 
+static void periodic_fault_hits_first_transmissions_by_their_count(void **state)
+{
+	struct impair_flow flow = flow_new(1), other = flow_new(2);
+
+	(void)state;
+	plan_begin("",
+		"drop WRITE every 3 2 times of qp 1; duplicate ACK every 2; rnr every 3 2 times");
+	for (uint32_t i = 0; i < 12; i++) {
+		bool is_hit = i == 2 || i == 5;
+
+		assert_false(WRITE(&other, i).is_aimed);
+		assert_int_equal(WRITE(&flow, i).is_dropped, is_hit);
+		assert_false(WRITE(&flow, i).is_aimed); /* a retransmission */
+	}
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(
+			fate_of(&flow, OPCODE_RC_ACKNOWLEDGE, i).is_duplicated, i % 2 == 1);
+	for (uint32_t i = 1; i <= 12; i++)
+		assert_int_equal(impair_refuses_receive(&impair, &flow), i == 3 || i == 6);
+}
+
 static void fault_hits_the_packet_that_it_names(void **state)
 {
 	struct impair_flow flow = flow_new(1), other = flow_new(2);
@@ -439,6 +486,8 @@ int main(void)
 		cmocka_unit_test(response_behind_many_acknowledged_writes_is_first),
 		cmocka_unit_test(response_behind_a_congestion_notification_is_first),
 		cmocka_unit_test(flow_that_is_connected_anew_begins_anew),
+		cmocka_unit_test(fault_of_every_packet_is_parsed),
+		cmocka_unit_test(periodic_fault_hits_first_transmissions_by_their_count),
 		cmocka_unit_test(fault_hits_the_packet_that_it_names),
 		cmocka_unit_test(acknowledgements_are_counted_as_they_leave),
 		cmocka_unit_test(delay_of_a_fault_adds_to_that_of_all),

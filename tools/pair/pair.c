@@ -39,6 +39,8 @@ const char command_pair_help[] =
 	"  --fault FAULT     aim: 'drop READ response 3 of qp 1', 'delay WRITE 7 by 20ms',\n"
 	"                    'rnr 5 times', 'kill peer after 1MiB'; urnic-pair(1) has all of them\n"
 	"  --faults FILE     a fault per line\n"
+	"  --hostile         peers at the edge of what the specification allows: late\n"
+	"                    acknowledgements, RNR NAKs, requests and responses late or twice\n"
 	"\n"
 	"  --capture FILE    write the packets of host a into FILE, for Wireshark; FILE.pcapng has a\n"
 	"                    comment at packets that were sent again, refused or damaged\n"
@@ -124,6 +126,19 @@ static int faults_add(struct pair_settings *settings, const char *text)
 	return 0;
 }
 
+/*
+ * A connection with retries survives these: no message is refused twice in a row, and no
+ * retransmission is touched. A late acknowledgement may be overtaken, as one for several messages.
+ */
+static const char hostile_faults[] = "delay ACK every 3 by 2ms\n"
+				     "delay READ response every 5 by 2ms\n"
+				     "duplicate READ response every 7\n"
+				     "duplicate WRITE every 6\n"
+				     "duplicate READ request every 4\n"
+				     "duplicate ATOMIC request every 3\n"
+				     "duplicate ATOMIC response every 4\n"
+				     "rnr every 5";
+
 static int fault_file_add(struct pair_settings *settings, const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -175,6 +190,7 @@ static int options_parse(int argc, char **argv, struct pair_settings *settings)
 		{"reorder", required_argument, NULL, 'i'},
 		{"seed", required_argument, NULL, 'i'},
 		{"grace", required_argument, NULL, 'g'},
+		{"hostile", no_argument, NULL, 'H'},
 		{"hosts", required_argument, NULL, 'h'},
 		{"mtu", required_argument, NULL, 'm'},
 		{"wait", required_argument, NULL, 'w'},
@@ -189,6 +205,8 @@ static int options_parse(int argc, char **argv, struct pair_settings *settings)
 			settings->with_events = true;
 		else if (letter == 'f')
 			result = faults_add(settings, optarg);
+		else if (letter == 'H')
+			result = faults_add(settings, hostile_faults);
 		else if (letter == 'F')
 			result = fault_file_add(settings, optarg);
 		else if (letter == 'i')
