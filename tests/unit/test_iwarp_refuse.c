@@ -270,6 +270,17 @@ static void send_without_a_receive_request_is_refused(void **state)
 	expect(RDMAP_ERROR_UNTAGGED_NO_BUFFER);
 }
 
+static void send_without_a_receive_request_is_refused_at_once_by_a_strict_lane(void **state)
+{
+	struct ddp_segment segment = untagged(RDMAP_SEND, DDP_QUEUE_SEND, 1);
+
+	(void)state;
+	start();
+	end.lane.is_strict = true;
+	give(&segment, NULL, 10);
+	expect(RDMAP_ERROR_UNTAGGED_NO_BUFFER);
+}
+
 static void send_longer_than_the_receive_request_is_refused(void **state)
 {
 	struct ddp_segment segment = untagged(RDMAP_SEND, DDP_QUEUE_SEND, 1);
@@ -634,6 +645,8 @@ int main(void)
 		cmocka_unit_test(empty_write_names_no_memory),
 		cmocka_unit_test(write_into_a_region_of_another_domain_is_refused),
 		cmocka_unit_test(send_without_a_receive_request_is_refused),
+		cmocka_unit_test(
+			send_without_a_receive_request_is_refused_at_once_by_a_strict_lane),
 		cmocka_unit_test(send_longer_than_the_receive_request_is_refused),
 		cmocka_unit_test(send_that_invalidates_what_it_may_not_is_refused),
 		cmocka_unit_test(message_that_goes_on_otherwise_is_refused),
