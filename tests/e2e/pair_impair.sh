@@ -69,6 +69,13 @@ impairments() {
 	cmp -s "$scratch/first.1" "$scratch/first.2" ||
 		fail "rping: $(cat "$scratch/first.1" "$scratch/first.2")"
 
+	# A hostile peer is hostile by counts. A message that an RNR NAK refused comes again.
+	same_twice --hostile -- ib_read_bw -F -n 100
+	is_hit $first_duplicated duplicated
+	pair_ends 0 --hostile -- rping -s -a 10.99.0.1 -C 50 -- rping -c -a 10.99.0.1 -C 50 -V
+	[ "$(column '  RNR NAKs' 3)" -gt 0 ] || fail "no RNR NAK: $(cat "$scratch/err")"
+	same_twice --hostile -- "$programs/verify" -d rocep_veth0 -w each -n 2049
+
 	# Every byte arrives, whatever happens on the way.
 	same_twice --loss 1% --duplicate 1% --corrupt 1% --reorder 2% -- \
 		"$programs/verify" -d rocep_veth0 -w each -n 2049
