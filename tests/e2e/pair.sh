@@ -7,6 +7,8 @@
 . "$(dirname "$0")/pair_ends.sh"
 need ib_write_bw rping
 
+long="sleep 4711.$$" # a command line that no other test has
+
 # run_with MARK: the processes with a word in their command line.
 run_with() {
 	pgrep -f "[^ ]*$1" | grep -vx $$
@@ -30,21 +32,27 @@ basics() {
 	[ "$(grep -cx -e '-- y' "$scratch/out")" = 3 ] || fail 'the client lost an argument'
 }
 
-# What runs when the user types ^C, or what the programs leave behind, is ended.
+has_ended() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# What runs when the user types ^C, or what the programs leave behind, is ended. The server gets no
+# grace then.
 ends() {
 	for signal in INT TERM; do
-		$as "$urnic" pair -- sh -c 'rping -s -a 10.99.0.1 & setsid sleep 4711.1 & wait' -- \
-			sh -c 'echo started; sleep 4711.2' >"$scratch/out" 2>&1 &
+		$as "$urnic" pair --grace 300 -- sh -c "rping -s -a 10.99.0.1 & setsid $long & wait" -- \
+			sh -c "echo started; $long" >"$scratch/out" 2>&1 &
 		pair=$!
 		await 'the client does not start' grep -q started "$scratch/out"
 		kill -$signal $pair
+		await "$signal does not end it" has_ended $pair
 		wait $pair
 		status=$?
 		[ $status -gt 128 ] || fail "$signal ends it with $status"
-		! run_with 'sleep 4711' || fail "programs outlive $signal"
+		! run_with "$long" || fail "programs outlive $signal"
 	done
-	pair_ends 0 -- sh -c 'setsid sleep 4711.3 &' -- true
-	! run_with 'sleep 4711' || fail 'a daemon outlives its network'
+	pair_ends 0 -- sh -c "setsid $long &" -- true
+	! run_with "$long" || fail 'a daemon outlives its network'
 }
 
 # Where the kernel allows no user namespaces.

@@ -431,7 +431,7 @@ static int programs_run(struct pair *pair)
 	while (!pair->signal && clients_are_running(pair))
 		event_wait(pair, UINT64_MAX);
 	until_ns = seconds_from_now(pair->settings->grace_s);
-	while (server->is_running && event_wait(pair, until_ns))
+	while (!pair->signal && server->is_running && event_wait(pair, until_ns))
 		continue;
 	server->is_ended_by_us = server->is_running;
 	return 0;
