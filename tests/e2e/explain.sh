@@ -29,6 +29,7 @@ has_failed() {
 	"$urnic" explain "$pid" 2>/dev/null | grep -q RETRY_EXCEEDED
 }
 await 'the silent peer is not explained' has_failed
+kill -9 "$(urnicd_of a)" || fail 'no urnicd runs on host a'
 kill -9 "$pid" 2>/dev/null
 wait $client 2>/dev/null
 said=$("$urnic" explain "$pid") || fail 'nothing is kept after SIGKILL'
@@ -40,6 +41,9 @@ echo "$said" | grep -q 'did not answer for .* (timeout 8, retry_cnt ' || fail "i
 matches_schema explain <"$scratch/json"
 grep -q '"reason":	"RETRY_EXCEEDED"' "$scratch/json" || fail "JSON: $(cat "$scratch/json")"
 "$urnic" explain --json 12 | matches_schema explain
+"$urnic" explain --json ibv_create_qp | matches_schema explain
+"$urnic" explain ibv_create_qp | grep -q '^QP_SEND_WR (a call that fails)' ||
+	fail 'the reasons of ibv_create_qp are not listed'
 "$urnic" explain --json --log "$scratch/log" | grep -q '"reason":	"RETRY_EXCEEDED"' ||
 	fail "the log has no reason: $(cat "$scratch/log")"
 "$urnic" explain --log "$scratch/log" | grep -q '^    check: IBTA 9.7.6.1.3' ||

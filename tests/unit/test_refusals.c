@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "agent/failure_file.h"
 #include "nic/nic_failure.h"
 #include "os/failure_text.h"
 #include "os/setting.h"
@@ -190,6 +191,34 @@ static void refused_call_names_its_reason(void **state)
 	assert_int_equal(failed, 0);
 }
 
+static bool file_is_own(void *context, const struct failure_file *file)
+{
+	bool *is_there = context;
+
+	*is_there = *is_there || file->head.pid == (uint32_t)getpid();
+	return !*is_there;
+}
+
+static bool has_file(void)
+{
+	bool is_there = false;
+
+	failure_file_visit(file_is_own, &is_there);
+	return is_there;
+}
+
+/* Programs find the end of a table this way. The first failure makes the file. */
+static void end_of_a_table_makes_no_file(void **state)
+{
+	(void)state;
+	assert_int_equal(refusal_ibv_query_gid_GID_INDEX(), EINVAL);
+	assert_int_equal(refusal_ibv_query_pkey_PKEY_INDEX(), EINVAL);
+	assert_int_equal(refusal_ibv_get_pkey_index_PKEY_ABSENT(), EINVAL);
+	assert_false(has_file());
+	assert_int_equal(refusal_ibv_query_port_PORT_NUMBER(), EINVAL);
+	assert_true(has_file());
+}
+
 /* What no check of urnic refuses, but the machine. */
 static void machine_that_refuses_is_named(void **state)
 {
@@ -334,6 +363,7 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(end_of_a_table_makes_no_file),
 		cmocka_unit_test(refused_call_names_its_reason),
 		cmocka_unit_test(machine_that_refuses_is_named),
 		cmocka_unit_test(cause_is_told_of_its_errno_alone),

@@ -195,12 +195,32 @@ void topic_add(cJSON *list, const struct topic *topic)
 	text_add(object, "what_works", topic->fix);
 }
 
+/* May a call of libibverbs fail for this reason? */
+static bool is_reason_of_call(const char *reason, const char *word)
+{
+	static const struct {
+		const char *call;
+		const char *reason;
+	} refusals[] = {
+#define REFUSAL(name, cause) {#name, #cause},
+#include "queue/refusal.def"
+#undef REFUSAL
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(refusals); i++)
+		if (strcmp(refusals[i].call, word) == 0 && strcmp(refusals[i].reason, reason) == 0)
+			return true;
+	return false;
+}
+
 bool topic_is_named(const struct topic *topic, const char *word)
 {
 	uint32_t number;
 
 	if (text_number_or_hex(word, 0, UINT32_MAX, &number))
 		return topic->kind >= TOPIC_STATUS && topic->number == number;
+	if (topic->kind == TOPIC_CALL && is_reason_of_call(topic->name, word))
+		return true;
 	if (topic->kind == TOPIC_STATUS) {
 		if (strncasecmp(word, STATUS_PREFIX, strlen(STATUS_PREFIX)) == 0)
 			word += strlen(STATUS_PREFIX);
