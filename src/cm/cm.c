@@ -98,6 +98,7 @@ static void last_message_write(struct cm_conn *conn)
 	last_message->ifindex = conn->path.ifindex;
 	last_message->local = conn->path.local;
 	last_message->remote = conn->path.remote;
+	last_message->ib = conn->path.ib;
 	last_message->attribute = info->last_message == CM_NONE ? 0 : (uint32_t)info->last_message;
 }
 

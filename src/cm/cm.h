@@ -171,8 +171,9 @@ struct cm_event {
 };
 
 /*
- * The last message of a connection: urnicd sends it to the peer if the process dies. It is plain
- * data, because urnicd reads it in the dead process's NIC memory. All zero: there is none.
+ * The last message of a connection: urnicd, or over InfiniBand the fabric's process, sends it to
+ * the peer if the process dies. It is plain data, because these read it in the dead process's NIC
+ * memory. All zero: there is none.
  */
 struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
@@ -184,6 +185,7 @@ struct cm_last_message {
 	uint64_t ca_guid; /* `guid` of struct cm */
 	struct gid local;
 	struct gid remote;
+	struct cm_path_ib ib; /* port 0: a path over Ethernet */
 };
 
 /* The most last messages that one process leaves; its further connections leave none. */

@@ -80,6 +80,17 @@ enum attach_message_type {
 	ATTACH_CONSOLE, /* a console's command; answer: a memfd with its output */
 	ATTACH_FLOW_READY, /* the client reads an incoming flow from now on */
 	ATTACH_COUNTERS, /* the present counters of a port */
+	/*
+	 * A memfd comes along. When the client has ended, the fabric sends the messages that it
+	 * finds there: struct cm_last_message[CM_LAST_MESSAGES_MAX] (cm/cm.h).
+	 */
+	ATTACH_LAST_MESSAGES,
+	/*
+	 * The client needs the port's membership of a multicast group, for which it joins the group
+	 * itself. When no client needs it any longer, the fabric leaves the group for the port.
+	 */
+	ATTACH_GROUP_HOLD,
+	ATTACH_GROUP_RELEASE,
 };
 
 struct attach_node {
@@ -183,11 +194,13 @@ struct attach_message {
 		} agent;
 		struct {
 			uint32_t lease; /* answer to FRAMES_OPEN; request of all others */
-			uint32_t port; /* MULTICAST_*: the port that receives */
+			uint32_t port; /* MULTICAST_*: the port that receives; GROUP_* */
 			uint16_t mlid; /* MULTICAST_* */
-			struct gid mgid; /* MULTICAST_* */
+			uint8_t join_state; /* GROUP_*: bits of enum sa_join */
+			struct gid mgid; /* MULTICAST_*, GROUP_* */
 			uint64_t service_id; /* SERVICE_* */
 			uint64_t service_mask; /* SERVICE_*: the bits that have to be equal */
+			uint64_t offset; /* LAST_MESSAGES: where they begin in the memfd */
 		} frames;
 		struct attach_flow flow; /* FLOW_READY: lease, slot and serial */
 	};
@@ -239,9 +252,16 @@ struct attach_flow_in {
 	_Atomic uint64_t limit;
 };
 
+enum {
+	ATTACH_RECORD_BAD_PKEY = 1 << 8,
+	ATTACH_RECORD_BAD_QKEY = 1 << 9,
+	ATTACH_RECORD_VIOLATIONS = ATTACH_RECORD_BAD_PKEY | ATTACH_RECORD_BAD_QKEY,
+};
+
 /*
  * Frames between a client and the fabric. A record is the number of the port, as a uint32_t, and a
- * frame from its LRH to its ICRC, which its sender fills in. There is no VCRC.
+ * frame from its LRH to its ICRC, which its sender fills in. There is no VCRC. With one of the bits
+ * ATTACH_RECORD_* in the number, the record is a frame that a queue pair of the client has refused.
  *
  * A reader that is about to sleep sets its `is_waiting`, looks at the ring once more, and then
  * polls its descriptor. A writer that finds `is_waiting` set clears it, and writes to the fabric's

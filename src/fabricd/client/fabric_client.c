@@ -19,12 +19,13 @@ enum { CONNECT_WAIT_MS = 5000 };
 
 /* --- questions and answers --- */
 
-static int message_send(int socket, struct attach_message *message)
+/* `descriptor` goes along; -1: none. */
+static int message_send(int socket, struct attach_message *message, int descriptor)
 {
 	struct iovec piece = {message, sizeof(*message)};
 
 	message->version = ATTACH_VERSION;
-	return fd_pass_send(socket, &piece, 1, NULL, 0, 0);
+	return fd_pass_send(socket, &piece, 1, &descriptor, descriptor >= 0, 0);
 }
 
 static int message_receive(int socket, struct attach_message *message, struct passed_fds *fds)
@@ -45,11 +46,11 @@ static int message_receive(int socket, struct attach_message *message, struct pa
 	return -EPROTO;
 }
 
-static int ask_locked(
-	struct fabric_client *client, struct attach_message *message, struct passed_fds *ret_fds)
+static int ask_locked(struct fabric_client *client, struct attach_message *message, int descriptor,
+	struct passed_fds *ret_fds)
 {
 	uint32_t type = message->type;
-	int rc = message_send(client->socket, message);
+	int rc = message_send(client->socket, message, descriptor);
 
 	if (rc == 0)
 		rc = message_receive(client->socket, message, ret_fds);
@@ -64,15 +65,33 @@ static int ask_locked(
 	return message->type != type || message->status < 0 ? -EPROTO : -message->status;
 }
 
+static int message_exchange(struct fabric_client *client, struct attach_message *message,
+	int descriptor, struct passed_fds *ret_fds)
+{
+	int rc;
+
+	pthread_mutex_lock(&client->lock);
+	rc = ask_locked(client, message, descriptor, ret_fds);
+	pthread_mutex_unlock(&client->lock);
+	return rc;
+}
+
+int fabric_client_give(struct fabric_client *client, struct attach_message *message, int descriptor)
+{
+	struct passed_fds fds = {0};
+	int rc = message_exchange(client, message, descriptor, &fds);
+
+	if (rc == 0)
+		passed_fds_close(&fds);
+	return rc;
+}
+
 int fabric_client_ask(struct fabric_client *client, struct attach_message *message,
 	int *ret_descriptors, uint32_t count)
 {
 	struct passed_fds fds = {0};
-	int rc;
+	int rc = message_exchange(client, message, -1, &fds);
 
-	pthread_mutex_lock(&client->lock);
-	rc = ask_locked(client, message, &fds);
-	pthread_mutex_unlock(&client->lock);
 	if (rc)
 		return rc;
 	if (fds.count != count) {
@@ -222,6 +241,29 @@ int fabric_client_events(struct fabric_client *client)
 	int rc = fabric_client_ask(client, &message, &socket, 1);
 
 	return rc ? rc : socket;
+}
+
+static int ask_of_membership(struct fabric_client *client, enum attach_message_type type,
+	uint32_t port, const struct gid *mgid, uint8_t join_state)
+{
+	struct attach_message message = {.type = type};
+
+	message.frames.port = port;
+	message.frames.mgid = *mgid;
+	message.frames.join_state = join_state;
+	return fabric_client_ask(client, &message, NULL, 0);
+}
+
+int fabric_client_group_hold(
+	struct fabric_client *client, uint32_t port, const struct gid *mgid, uint8_t join_state)
+{
+	return ask_of_membership(client, ATTACH_GROUP_HOLD, port, mgid, join_state);
+}
+
+int fabric_client_group_release(
+	struct fabric_client *client, uint32_t port, const struct gid *mgid, uint8_t join_state)
+{
+	return ask_of_membership(client, ATTACH_GROUP_RELEASE, port, mgid, join_state);
 }
 
 int fabric_client_issm_path(

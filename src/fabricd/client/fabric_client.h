@@ -82,6 +82,17 @@ void fabric_flow_close(struct fabric_flow *flow) URNIC_EXPORT_AS(fabric_flow_clo
 int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *flow)
 	URNIC_EXPORT_AS(fabric_flow_ready);
 
+/*
+ * This process needs the port's membership of a multicast group, and no longer needs it. The caller
+ * joins the group itself after the first call. The fabric leaves it, for the port, when no process
+ * of the node needs it any longer, also after the end of a process. A hold counts: two holds need
+ * two releases. Return 0 or -errno.
+ */
+int fabric_client_group_hold(struct fabric_client *client, uint32_t port, const struct gid *mgid,
+	uint8_t join_state) URNIC_EXPORT_AS(fabric_client_group_hold);
+int fabric_client_group_release(struct fabric_client *client, uint32_t port,
+	const struct gid *mgid, uint8_t join_state) URNIC_EXPORT_AS(fabric_client_group_release);
+
 /* --- frames --- */
 
 /*
@@ -111,6 +122,13 @@ uint32_t fabric_frames_lease(const struct fabric_frames *frames)
  */
 bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	const struct record_piece *pieces, uint32_t count) URNIC_EXPORT_AS(fabric_frames_send);
+
+/*
+ * Report a received frame that a queue pair refuses. `violation` is one of ATTACH_RECORD_*. Returns
+ * false when the ring is full.
+ */
+bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t violation,
+	const uint8_t *frame, uint32_t bytes) URNIC_EXPORT_AS(fabric_frames_report);
 
 /*
  * May the channel send frames of `bytes` bytes together, headers of records included? No, while the
@@ -171,6 +189,18 @@ int fabric_frames_claim(struct fabric_frames *frames, uint64_t service_id, uint6
 	URNIC_EXPORT_AS(fabric_frames_claim);
 int fabric_frames_release(struct fabric_frames *frames, uint64_t service_id, uint64_t mask)
 	URNIC_EXPORT_AS(fabric_frames_release);
+
+/*
+ * Have the fabric send the last messages of connections when this process has ended (cm/cm.h).
+ *
+ * `memory`  A memfd that cannot shrink, with CM_LAST_MESSAGES_MAX messages at `offset`. The caller
+ *           may close it.
+ *
+ * Only messages of connections whose communication ID has the lease as its top byte count. Returns
+ * 0 or -errno.
+ */
+int fabric_frames_keep_last_messages(struct fabric_frames *frames, int memory, uint64_t offset)
+	URNIC_EXPORT_AS(fabric_frames_keep_last_messages);
 
 /* --- MADs --- */
 

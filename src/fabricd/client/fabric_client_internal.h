@@ -34,6 +34,10 @@ struct fabric_frames {
 int fabric_client_ask(struct fabric_client *client, struct attach_message *message,
 	int *ret_descriptors, uint32_t count);
 
+/* The same for a request with a descriptor, and an answer without one. */
+int fabric_client_give(
+	struct fabric_client *client, struct attach_message *message, int descriptor);
+
 /*
  * Map a memfd of the fabric, which has to have this size and may not shrink. Returns 0, -EPROTO, or
  * another -errno.

@@ -86,6 +86,14 @@ bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	return record_ring_put(&frames->shared->to_fabric, all, count + 1);
 }
 
+bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t violation,
+	const uint8_t *frame, uint32_t bytes)
+{
+	const struct record_piece piece = {frame, bytes};
+
+	return fabric_frames_send(frames, port | violation, &piece, 1);
+}
+
 bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 {
 	return record_ring_room(&frames->shared->to_fabric) >= bytes &&
@@ -209,4 +217,13 @@ int fabric_frames_claim(struct fabric_frames *frames, uint64_t service_id, uint6
 int fabric_frames_release(struct fabric_frames *frames, uint64_t service_id, uint64_t mask)
 {
 	return ask_of_service(frames, ATTACH_SERVICE_RELEASE, service_id, mask);
+}
+
+int fabric_frames_keep_last_messages(struct fabric_frames *frames, int memory, uint64_t offset)
+{
+	struct attach_message message = {.type = ATTACH_LAST_MESSAGES};
+
+	message.frames.lease = frames->lease;
+	message.frames.offset = offset;
+	return fabric_client_give(frames->client, &message, memory);
 }

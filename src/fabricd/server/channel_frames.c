@@ -104,30 +104,49 @@ void channel_frames_end(struct channel *channel)
 
 /* --- frames from clients --- */
 
+static void frame_send(struct fabric_server *server, struct channel *channel, uint32_t port,
+	uint8_t *frame, uint32_t bytes)
+{
+	server->sender = channel;
+	server->sender_port = port;
+	subnet_send(server->subnet, channel->node, port, frame, bytes, server->now_ns);
+	server->sender = NULL;
+}
+
+/* `record` is the number of a port, perhaps with a violation, and a frame. */
+static void record_handle(struct fabric_server *server, struct channel *channel, uint8_t *record,
+	uint32_t frame_bytes)
+{
+	uint8_t *frame = record + sizeof(uint32_t);
+	uint32_t port, violations;
+
+	memcpy(&port, record, sizeof(port));
+	violations = port & ATTACH_RECORD_VIOLATIONS;
+	port &= ~(uint32_t)ATTACH_RECORD_VIOLATIONS;
+	if (!server_port_find(server, channel->node, port))
+		server->counters.frames_malformed++;
+	else if (violations)
+		subnet_port_violation(server->subnet, channel->node, port,
+			violations & ATTACH_RECORD_BAD_PKEY ? SUBNET_BAD_PKEY : SUBNET_BAD_QKEY,
+			frame, frame_bytes, server->now_ns);
+	else
+		frame_send(server, channel, port, frame, frame_bytes);
+}
+
 /* Returns false when the channel is empty. */
 static bool frame_take(struct fabric_server *server, struct channel *channel)
 {
 	uint8_t record[RECORD_BYTES_MAX];
-	uint32_t port;
 	int bytes = record_ring_take(&channel->shared->to_fabric, record);
 
 	if (bytes == 0)
 		return false;
-	if (bytes < (int)(sizeof(port) + FRAME_BYTES_MIN) ||
-		bytes > (int)(sizeof(port) + ATTACH_FRAME_BYTES_MAX)) {
+	if (bytes < (int)(sizeof(uint32_t) + FRAME_BYTES_MIN) ||
+		bytes > (int)(sizeof(uint32_t) + ATTACH_FRAME_BYTES_MAX)) {
 		server->counters.frames_malformed++;
 		return bytes > 0;
 	}
-	memcpy(&port, record, sizeof(port));
-	if (!server_port_find(server, channel->node, port)) {
-		server->counters.frames_malformed++;
-		return true;
-	}
-	server->sender = channel;
-	server->sender_port = port;
-	subnet_send(server->subnet, channel->node, port, record + sizeof(port),
-		(uint32_t)bytes - (uint32_t)sizeof(port), server->now_ns);
-	server->sender = NULL;
+	record_handle(server, channel, record, (uint32_t)bytes - (uint32_t)sizeof(uint32_t));
 	return true;
 }
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "cm/cm.h"
 #include "fabricd/server/server_internal.h"
-#include "wire/cm/cm_message.h"
 
 enum {
 	/*
@@ -123,6 +123,7 @@ int channel_create(
 	channel->client = client;
 	channel->node = client->node;
 	channel->lease = lease;
+	channel->last_messages = -1;
 	list_init(&channel->joins);
 	node->leases[lease] = channel;
 	list_append(&client->channels, &channel->link);
@@ -160,6 +161,8 @@ void channel_end(struct channel *channel)
 	server_unwatch(server, &channel->watch);
 	close(channel->watch.fd);
 	close(channel->wake_client);
+	if (channel->last_messages >= 0)
+		close(channel->last_messages);
 	munmap(channel->shared, sizeof(*channel->shared));
 	list_remove(&channel->server_link);
 	list_remove(&channel->link);
@@ -264,12 +267,13 @@ int channel_service_release(struct channel *channel, uint64_t service_id, uint64
 		list_remove(&claim->link);
 		free(claim);
 		node->claim_count--;
+		ended_service_add(node, service_id, channel->client->server->now_ns);
 		return 0;
 	}
 	return -EINVAL;
 }
 
-static struct channel *service_owner(struct server_node *node, uint64_t service_id)
+static struct channel *service_owner(const struct server_node *node, uint64_t service_id)
 {
 	list_for_each(claim, &node->claims, struct service_claim, link)
 		if (claims_overlap(claim, service_id, UINT64_MAX))
@@ -277,15 +281,42 @@ static struct channel *service_owner(struct server_node *node, uint64_t service_
 	return NULL;
 }
 
-struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_BYTES])
+/* Put the frame into each channel that leaves last messages, and so has a connection manager. */
+static bool put_to_managers(
+	const struct server_node *node, uint32_t port, const uint8_t *frame, uint32_t bytes)
 {
+	bool is_taken = false;
+
+	for (uint32_t lease = 1; lease < ATTACH_LEASES; lease++) {
+		if (!node->leases[lease] || node->leases[lease]->last_messages < 0)
+			continue;
+		channel_put(node->leases[lease], port, frame, bytes);
+		is_taken = true;
+	}
+	return is_taken;
+}
+
+bool channels_put_cm(const struct server_node *node, uint32_t port, const uint8_t mad[MAD_BYTES],
+	const uint8_t *frame, uint32_t bytes)
+{
+	struct channel *channel = NULL;
 	struct cm_message message;
+	uint64_t service_id = 0;
+	uint32_t comm_id = 0;
 
 	if (!node->leases || !cm_message_decode(&message, mad))
-		return NULL;
-	if (message.attribute == CM_REQ)
-		return service_owner(node, message.req.service_id);
-	if (message.attribute == CM_SIDR_REQ)
-		return service_owner(node, message.sidr_req.service_id);
-	return node->leases[cm_message_receiver(&message) >> ATTACH_LEASE_COMM_ID_SHIFT];
+		return false;
+	switch (cm_route(&message, &service_id, &comm_id)) {
+	case CM_ROUTE_SERVICE:
+		channel = service_owner(node, service_id);
+		break;
+	case CM_ROUTE_COMM_ID:
+		channel = node->leases[comm_id >> ATTACH_LEASE_COMM_ID_SHIFT];
+		break;
+	case CM_ROUTE_ALL:
+		return put_to_managers(node, port, frame, bytes);
+	}
+	if (channel)
+		channel_put(channel, port, frame, bytes);
+	return channel != NULL;
 }

@@ -185,6 +185,35 @@ static int request_flow_ready(
 	return channel ? flow_ready(channel, message->flow.slot, message->flow.serial) : -EINVAL;
 }
 
+static int request_of_membership(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct server_port *port = client->has_node
+		? server_port_find(client->server, client->node, message->frames.port)
+		: NULL;
+
+	(void)fds;
+	if (!port)
+		return -ENODEV;
+	return message->type == ATTACH_GROUP_HOLD
+		? membership_hold(client, port, &message->frames.mgid, message->frames.join_state)
+		: membership_release(
+			  client, port, &message->frames.mgid, message->frames.join_state);
+}
+
+static int request_last_messages(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	struct channel *channel = channel_find(client, message->frames.lease);
+	int memory = client->given;
+
+	(void)fds;
+	if (!channel || memory < 0)
+		return -EINVAL;
+	client->given = -1;
+	return last_messages_keep(channel, memory, message->frames.offset);
+}
+
 static int request_events_open(
 	struct client *client, struct attach_message *message, struct answer_fds *fds)
 {
@@ -237,6 +266,9 @@ static request_fn *const requests[] = {
 	[ATTACH_CONSOLE] = request_console,
 	[ATTACH_FLOW_READY] = request_flow_ready,
 	[ATTACH_COUNTERS] = request_counters,
+	[ATTACH_LAST_MESSAGES] = request_last_messages,
+	[ATTACH_GROUP_HOLD] = request_of_membership,
+	[ATTACH_GROUP_RELEASE] = request_of_membership,
 };
 
 /* --- the connection --- */
@@ -277,11 +309,15 @@ static bool client_receive(struct client *client)
 	struct passed_fds fds;
 	int flags;
 	ssize_t bytes = fd_pass_receive(client->watch.fd, &piece, 1, 1, &fds, &flags, MSG_DONTWAIT);
+	bool is_served;
 
 	if (bytes < 0)
 		return bytes == -EAGAIN;
-	passed_fds_close(&fds);
-	return bytes == sizeof(message) && message_serve(client, &message);
+	client->given = passed_fds_take(&fds, 0);
+	is_served = bytes == sizeof(message) && message_serve(client, &message);
+	if (client->given >= 0)
+		close(client->given);
+	return is_served;
 }
 
 void client_event(struct client *client)
@@ -297,10 +333,13 @@ void client_end(struct client *client)
 	client->is_ended = true;
 	list_for_each_safe(opening, &client->openings, struct opening, link)
 		opening_end(opening);
-	list_for_each_safe(channel, &client->channels, struct channel, link) {
+	list_for_each(channel, &client->channels, struct channel, link)
 		channel_drain(channel);
+	list_for_each_safe(channel, &client->channels, struct channel, link) {
+		last_messages_send(channel);
 		channel_end(channel);
 	}
+	memberships_drop(client);
 	if (client->events >= 0)
 		close(client->events);
 	if (client->has_node)
@@ -351,9 +390,10 @@ void client_accept(struct fabric_server *server)
 	client->watch = (struct watch){.kind = WATCH_CLIENT, .fd = fd};
 	client->server = server;
 	client->pid = peer.pid;
-	client->events = -1;
+	client->events = client->given = -1;
 	list_init(&client->openings);
 	list_init(&client->channels);
+	list_init(&client->memberships);
 	if (server_watch(server, &client->watch, EPOLLIN)) {
 		close(fd);
 		free(client);

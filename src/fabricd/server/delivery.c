@@ -70,7 +70,6 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 	struct arrival arrival = {.node = node, .port = port};
 	struct mad_frame frame;
 	const uint8_t *mad;
-	struct channel *channel;
 
 	/* IBTA 10.2.5: QP1 has a well-known Q_Key; QP0 is alone in VL 15. */
 	if (!ib_icrc_verify(bytes, count) ||
@@ -79,13 +78,9 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 		server->counters.frames_malformed++;
 		return;
 	}
-	if (frame.dest_qpn == GSI_QPN && mad[1] == MAD_CLASS_CM) {
-		channel = channel_for_cm(&server->nodes[node], mad);
-		if (channel) {
-			channel_put(channel, port, bytes, count);
-			return;
-		}
-	}
+	if (frame.dest_qpn == GSI_QPN && mad[1] == MAD_CLASS_CM &&
+		channels_put_cm(&server->nodes[node], port, mad, bytes, count))
+		return;
 	arrival_fill(server, &arrival, &frame);
 	memcpy(arrival.mad, mad, MAD_BYTES);
 	if (!server_arrival_add(server, &arrival))
@@ -174,6 +169,17 @@ void server_transmit(
 	subnet_send(server->subnet, port->node, port->number, bytes, count, server->now_ns);
 }
 
+/* Is it a request for a service that is likely to be there again soon? */
+static bool is_early(const struct server_port *port, const struct cm_message *message)
+{
+	const struct fabric_server *server = port->server;
+	uint64_t service_id;
+	uint32_t comm_id;
+
+	return cm_route(message, &service_id, &comm_id) == CM_ROUTE_SERVICE &&
+		ended_service_is_expected(&server->nodes[port->node], service_id, server->now_ns);
+}
+
 bool server_answer_cm(struct server_port *port, const struct arrival *arrival)
 {
 	struct cm_message message, answer;
@@ -182,7 +188,7 @@ bool server_answer_cm(struct server_port *port, const struct arrival *arrival)
 	if (arrival->own_qpn != GSI_QPN || arrival->mad[1] != MAD_CLASS_CM ||
 		!cm_message_decode(&message, arrival->mad))
 		return false;
-	if (cm_answer_unknown(&message, &answer)) {
+	if (!is_early(port, &message) && cm_answer_unknown(&message, &answer)) {
 		cm_message_encode(&answer, mad);
 		server_transmit(port, GSI_QPN, &arrival->from, mad);
 	}

@@ -73,8 +73,8 @@ void opening_deliver(void *context, const struct mad_address *peer, int status,
 	const uint8_t *bytes, uint32_t count)
 {
 	struct opening_agent *agent = context;
-	struct opening *opening = agent->opening;
-	struct attach_mad mad = {.agent = agent->id,
+	struct opening *opening = agent ? agent->opening : NULL;
+	struct attach_mad mad = {.agent = agent ? agent->id : 0,
 		.status = (uint32_t)status,
 		.mad_bytes = count,
 		.qpn = peer->qpn,
@@ -90,7 +90,7 @@ void opening_deliver(void *context, const struct mad_address *peer, int status,
 		.flow_label = peer->flow_label,
 		.gid = peer->gid};
 
-	if (opening->is_ended)
+	if (!opening || opening->is_ended)
 		return;
 	if (list_is_empty(&opening->waiting) &&
 		attach_mad_send(opening->watch.fd, &mad, bytes, MSG_DONTWAIT) == 0)

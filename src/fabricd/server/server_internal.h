@@ -29,6 +29,8 @@ enum {
 	AGENTS_PER_OPENING_MAX = 32, /* as Linux */
 	CHANNELS_PER_CLIENT_MAX = 64,
 	CLAIMS_PER_NODE_MAX = 8192,
+	MEMBERSHIPS_PER_CLIENT_MAX = 4096,
+	ENDED_SERVICES_MAX = 16, /* of a node */
 	/* MADs that wait for a client, in bytes; as many as a large table of routes needs. */
 	OPENING_BYTES_MAX = 1 << 28,
 	FRAMES_PER_TURN = 256, /* from one channel */
@@ -68,6 +70,14 @@ struct server_port {
 	uint32_t psn; /* of the next MAD */
 	uint32_t issm_count; /* how often the IsSM file is open */
 	int issm_watch; /* inotify's; -1: there is no file yet */
+	struct list memberships; /* of multicast groups, which clients need */
+	struct mad_agent *sa_agent; /* leaves groups; NULL until it is needed */
+};
+
+/* A service ID whose listener has ended, as a program's that listens anew does. */
+struct ended_service {
+	uint64_t service_id;
+	uint64_t until_ns; /* a request gets no answer until then */
 };
 
 struct server_node {
@@ -76,6 +86,8 @@ struct server_node {
 	struct channel **leases; /* ATTACH_LEASES; NULL until a client needs it */
 	struct list claims;
 	uint32_t claim_count;
+	struct ended_service ended_services[ENDED_SERVICES_MAX]; /* the last ones */
+	uint32_t ended_service_next;
 	uint32_t client_count;
 };
 
@@ -122,6 +134,7 @@ struct fabric_server {
 	struct list ended_clients;
 	struct list ended_openings;
 	struct list ended_channels;
+	uint64_t leaves; /* requests to leave a multicast group; numbers them */
 	uint8_t *message; /* the MAD that is being received; `message_room` bytes */
 	uint32_t message_room;
 	struct server_counters counters;
@@ -137,11 +150,14 @@ struct client {
 	bool is_ended;
 	uint32_t node;
 	int events; /* socket of events; -1 */
+	int given; /* the descriptor that came with the present request; -1: none, or taken */
 	struct list openings;
 	uint32_t opening_count;
 	uint32_t opening_serial;
 	struct list channels;
 	uint32_t channel_count;
+	struct list memberships;
+	uint32_t membership_count;
 };
 
 /* A port that a client has opened for MADs. */
@@ -192,6 +208,8 @@ struct channel {
 	struct flow *flows_out[ATTACH_FLOWS_MAX]; /* NULL: none */
 	struct flow *flows_in[ATTACH_FLOWS_MAX];
 	uint64_t flows_rest_until_ns;
+	int last_messages; /* memfd; -1: none */
+	uint64_t last_messages_offset;
 };
 
 /* --- server.c --- */
@@ -241,7 +259,10 @@ void opening_free(struct opening *opening);
 void opening_event(struct opening *opening, uint32_t events);
 int opening_agent_add(struct client *client, uint32_t id, struct attach_agent *agent);
 int opening_agent_remove(struct client *client, uint32_t id, uint32_t agent);
-/* A struct mad_calls function; the context is a struct opening_agent. */
+/*
+ * A struct mad_calls function; the context is a struct opening_agent, or NULL for an agent of the
+ * server's own, to which no answer matters.
+ */
 void opening_deliver(void *context, const struct mad_address *peer, int status,
 	const uint8_t *bytes, uint32_t count);
 
@@ -263,8 +284,12 @@ int channel_service_claim(struct channel *channel, uint64_t service_id, uint64_t
 int channel_service_release(struct channel *channel, uint64_t service_id, uint64_t mask);
 /* Does one of the channel's queue pairs get frames to this multicast LID? */
 bool channel_has_joined(const struct channel *channel, uint32_t port, uint16_t mlid);
-/* The channel for a MAD of the connection manager, or NULL. */
-struct channel *channel_for_cm(struct server_node *node, const uint8_t mad[MAD_BYTES]);
+/*
+ * Put a frame with a MAD of the connection manager into the channels that it is for. Returns false
+ * when there is none.
+ */
+bool channels_put_cm(const struct server_node *node, uint32_t port, const uint8_t mad[MAD_BYTES],
+	const uint8_t *frame, uint32_t bytes);
 
 /* --- channel_frames.c --- */
 
@@ -305,6 +330,42 @@ void flows_count(void *context);
 uint32_t flows_of_client(const struct client *client);
 /* The channel ends. */
 void flows_end(struct channel *channel);
+
+/* --- ended_services.c --- */
+
+/*
+ * A listener has ended, and its process has not. A program may close its listener after each
+ * connection and listen anew (ib_write_bw -R), so a request that arrives in between gets no answer
+ * for a while, and its sender repeats it.
+ */
+void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t now_ns);
+/* Is the service ID's port one of these, in any port space? */
+bool ended_service_is_expected(
+	const struct server_node *node, uint64_t service_id, uint64_t now_ns);
+
+/* --- memberships.c --- */
+
+/* A client needs the port's membership of a group, or no longer needs it. Return 0 or -errno. */
+int membership_hold(struct client *client, struct server_port *port, const struct gid *mgid,
+	uint8_t join_state);
+int membership_release(struct client *client, struct server_port *port, const struct gid *mgid,
+	uint8_t join_state);
+/* The client has ended. */
+void memberships_drop(struct client *client);
+
+/* --- last_messages.c --- */
+
+/*
+ * Keep a memfd of the client with the last messages of its connections (cm/cm.h). Takes the
+ * descriptor over, also after a failure. Returns 0 or -EINVAL.
+ */
+int last_messages_keep(struct channel *channel, int memory, uint64_t offset);
+
+/*
+ * The client has ended: send the last messages, so that the peers of its connections learn it. Call
+ * this before channel_end(), and after channel_drain() of each of the client's channels.
+ */
+void last_messages_send(struct channel *channel);
 
 /* --- delivery.c --- */
 

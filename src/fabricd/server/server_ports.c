@@ -87,9 +87,11 @@ static int node_create(struct fabric_server *server, uint32_t index)
 	node->ports = calloc(view.port_count ? view.port_count : 1, sizeof(*node->ports));
 	if (!node->ports)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < view.port_count; i++)
+	for (uint32_t i = 0; i < view.port_count; i++) {
 		node->ports[i] = (struct server_port){
 			.server = server, .node = index, .number = i + 1, .issm_watch = -1};
+		list_init(&node->ports[i].memberships);
+	}
 	return 0;
 }
 

@@ -144,6 +144,7 @@ static void query_answer(struct manager_answers *answers, const struct waiting_q
 		.attribute_id = header.attribute_id,
 		.modifier = header.attribute_modifier,
 		.component_mask = sa.component_mask,
+		.is_trusted = sa.sm_key == SM_KEY,
 		.record = waiting->mad + SA_DATA_OFFSET,
 	};
 	records.record_bytes = record_bytes(header.attribute_id);

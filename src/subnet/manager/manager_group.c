@@ -9,7 +9,9 @@ enum {
 	MTU_UNLESS_ASKED = 4, /* 2,048 bytes */
 	RATE_UNLESS_ASKED = 3, /* 10 Gbit/s */
 	MTU_MAX = 5, /* 4,096 bytes */
-	JOIN_ALL = SA_JOIN_FULL | SA_JOIN_NON | SA_JOIN_SEND_ONLY,
+	/* A group exists while it has such a member, and only such a one makes it. */
+	JOIN_KEEPS = SA_JOIN_FULL | SA_JOIN_SEND_ONLY_FULL,
+	JOIN_ALL = JOIN_KEEPS | SA_JOIN_NON | SA_JOIN_SEND_ONLY,
 };
 
 /* What the creator of a group has to say (IBTA 15.2.5.17). */
@@ -58,7 +60,7 @@ static struct manager_member *member_find(
 static bool group_has_full_member(const struct manager_group *group)
 {
 	for (uint32_t i = 0; i < group->member_count; i++)
-		if (group->members[i].join_state & SA_JOIN_FULL)
+		if (group->members[i].join_state & JOIN_KEEPS)
 			return true;
 	return false;
 }
@@ -109,7 +111,7 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 	memcpy(mgid.raw, asked->mgid, sizeof(mgid.raw));
 	if ((mask & creation_mask()) != creation_mask())
 		return SA_STATUS_INSUFFICIENT_COMPONENTS;
-	if (!(asked->join_state & SA_JOIN_FULL) || mtu > MTU_MAX || !manager_rate_mbps(rate))
+	if (!(asked->join_state & JOIN_KEEPS) || mtu > MTU_MAX || !manager_rate_mbps(rate))
 		return SA_STATUS_INVALID;
 	if (gid_is_zero(&mgid))
 		mgid = gid_make(manager, asked->scope);
@@ -267,9 +269,9 @@ static uint16_t group_leave(struct subnet *subnet, const struct sa_mc_member *as
 }
 
 static void groups_get(const struct subnet *subnet, const struct sa_mc_member *asked, uint64_t mask,
-	struct manager_records *records)
+	bool is_trusted, struct manager_records *records)
 {
-	const bool is_of_members =
+	const bool is_of_members = is_trusted ||
 		mask & (sa_mask_mc_member_port_gid | sa_mask_mc_member_join_state);
 
 	for (uint32_t i = 0; i < GROUPS_MAX; i++) {
@@ -298,7 +300,7 @@ uint16_t manager_groups_answer(
 
 	sa_mc_member_decode(&asked, query->record);
 	if (query->method == MAD_METHOD_GET || query->method == MAD_METHOD_GET_TABLE) {
-		groups_get(subnet, &asked, mask, records);
+		groups_get(subnet, &asked, mask, query->is_trusted, records);
 		return MAD_STATUS_OK;
 	}
 	memcpy(port_gid.raw, asked.port_gid, sizeof(port_gid.raw));

@@ -24,6 +24,7 @@
 enum {
 	RECORDS_MAX = 1 << 18, /* of one answer */
 	PACKET_LIFE = 12, /* 4.096 us * 2^12 */
+	SM_KEY = 1, /* OpenSM's default, too */
 	GROUPS_MAX = MULTICAST_FDB_CAP,
 };
 
@@ -85,6 +86,7 @@ struct manager_query {
 	uint16_t attribute_id;
 	uint32_t modifier;
 	uint64_t component_mask;
+	bool is_trusted; /* the sender knows the SM_Key, so it gets members of groups */
 	const uint8_t *record; /* SA_DATA_BYTES, in the query's MAD */
 };
 

@@ -45,6 +45,7 @@ enum sa_join {
 	SA_JOIN_FULL = 1,
 	SA_JOIN_NON = 2,
 	SA_JOIN_SEND_ONLY = 4,
+	SA_JOIN_SEND_ONLY_FULL = 8, /* sends only, but the group exists as long as the member */
 };
 
 #define SA_RECORD(NAME, name, attribute, bytes) enum { SA_##NAME##_BYTES = (bytes) };

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fabricd/server/server_internal.h"
+#include "wire/cm/cm_message.h"
+
+/* Long enough for a busy machine; urnicd waits as long. */
+#define EXPECTED_NS 3000000000u
+
+void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t now_ns)
+{
+	node->ended_services[node->ended_service_next++ % ENDED_SERVICES_MAX] =
+		(struct ended_service){.service_id = service_id, .until_ns = now_ns + EXPECTED_NS};
+}
+
+bool ended_service_is_expected(const struct server_node *node, uint64_t service_id, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < ENDED_SERVICES_MAX; i++)
+		if (now_ns < node->ended_services[i].until_ns &&
+			ip_cm_service_port(node->ended_services[i].service_id) ==
+				ip_cm_service_port(service_id))
+			return true;
+	return false;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The last messages of connections whose process has ended: a DREQ to the peer of an established
+ * one, a REJ to that of one that was being made. The process left them in its memory (cm/cm.h).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cm/cm.h"
+#include "fabricd/server/server_internal.h"
+#include "wire/bytes.h"
+
+enum {
+	MESSAGES_PER_READ = 64,
+	HOP_LIMIT = 64,
+};
+
+/* Only a memfd has seals, so the file is neither a pipe nor on a disk, and no read waits. */
+static bool is_memory(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK;
+}
+
+int last_messages_keep(struct channel *channel, int memory, uint64_t offset)
+{
+	const uint64_t bytes = CM_LAST_MESSAGES_MAX * sizeof(struct cm_last_message);
+
+	if (channel->last_messages >= 0 || offset > INT64_MAX - bytes || !is_memory(memory)) {
+		close(memory);
+		return -EINVAL;
+	}
+	channel->last_messages = memory;
+	channel->last_messages_offset = offset;
+	return 0;
+}
+
+/* The index of a GID of the port; 0 unless the port has it. */
+static uint8_t gid_index_of(
+	const struct server_port *port, const struct cm_last_message *last_message)
+{
+	struct attach_port info;
+
+	server_port_describe(port, &info);
+	for (uint32_t i = 0; i < info.guid_count; i++)
+		if (info.guids[i] == get_be64(last_message->local.raw + 8))
+			return (uint8_t)i;
+	return 0;
+}
+
+static void message_send(struct channel *channel, const struct cm_last_message *last_message)
+{
+	struct server_port *port = server_port_find(
+		channel->client->server, channel->node, last_message->ib.port);
+	struct cm_message message;
+	uint8_t mad[MAD_BYTES];
+
+	if (!port || !cm_last_message_build(last_message, &message))
+		return;
+	const struct mad_address to = {
+		.qpn = GSI_QPN,
+		.qkey = GSI_QKEY,
+		.lid = last_message->ib.dlid,
+		.sl = last_message->ib.sl & 15,
+		.has_grh = true,
+		.gid_index = gid_index_of(port, last_message),
+		.hop_limit = HOP_LIMIT,
+		.gid = last_message->remote,
+	};
+
+	cm_message_encode(&message, mad);
+	server_transmit(port, GSI_QPN, &to, mad);
+}
+
+void last_messages_send(struct channel *channel)
+{
+	struct cm_last_message messages[MESSAGES_PER_READ];
+
+	if (channel->last_messages < 0)
+		return;
+	for (uint32_t i = 0; i < CM_LAST_MESSAGES_MAX; i += MESSAGES_PER_READ) {
+		uint64_t at = channel->last_messages_offset + i * sizeof(messages[0]);
+
+		if (pread(channel->last_messages, messages, sizeof(messages), (off_t)at) !=
+			sizeof(messages))
+			return;
+		for (uint32_t j = 0; j < MESSAGES_PER_READ; j++)
+			if (cm_comm_id_slot(messages[j].local_comm_id) == channel->lease)
+				message_send(channel, &messages[j]);
+	}
+}
