@@ -268,6 +268,8 @@ static void last_messages_keep(void)
 		return;
 	cm_keep_last_messages(&manager.cm, arena_at(&nic.arena, offset), CM_LAST_MESSAGES_MAX);
 	atomic_store_explicit(&nic.public->last_messages_offset, offset, memory_order_release);
+	if (manager.is_infiniband)
+		nic_fabric_gsi_keep_last_messages(offset);
 }
 
 static int numbers_begin(uint64_t guid)

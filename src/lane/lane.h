@@ -91,6 +91,7 @@ struct lane_link {
 
 struct lane {
 	const struct lane_link *link;
+	bool has_bad_qkey; /* a datagram with a wrong Q_Key was received; the caller clears it */
 	struct arena *arena;
 	const struct mr_table *mrs;
 	struct guards guards;

@@ -250,6 +250,14 @@ static void wire_flush(void *context)
 	fabric_frames_flush(context);
 }
 
+static void wire_violate(void *context, uint32_t port, enum port_ib_violation violation,
+	const uint8_t *frame, uint32_t bytes)
+{
+	fabric_frames_report(context, port,
+		violation == PORT_IB_BAD_PKEY ? ATTACH_RECORD_BAD_PKEY : ATTACH_RECORD_BAD_QKEY,
+		frame, bytes);
+}
+
 static int wire_receive(void *context, uint8_t *to, uint32_t *ret_port)
 {
 	return fabric_frames_receive(context, to, ret_port);
@@ -287,6 +295,7 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 		.send = wire_send,
 		.has_room = wire_has_room,
 		.flush = wire_flush,
+		.violate = wire_violate,
 		.receive = wire_receive,
 		.wait_begin = wire_wait_begin,
 		.wait_end = wire_wait_end,
@@ -366,6 +375,16 @@ int nic_fabric_gsi_claim(uint64_t service_id)
 void nic_fabric_gsi_release(uint64_t service_id)
 {
 	fabric_frames_release(wires[NIC_LANES_MAX].frames, service_id, UINT64_MAX);
+}
+
+void nic_fabric_gsi_keep_last_messages(uint64_t offset)
+{
+	int error = fabric_frames_keep_last_messages(
+		wires[NIC_LANES_MAX].frames, nic.memory, offset);
+
+	if (error)
+		log_write(LOG_ERROR, "peers do not learn of the end of this process: %s",
+			strerror(-error));
 }
 
 struct fabric_client *nic_fabric_client(void)

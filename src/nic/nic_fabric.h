@@ -24,7 +24,6 @@
 struct fabric_client;
 struct gid;
 struct port_ib;
-struct sa_path;
 struct worker;
 
 /* Does URNIC_FABRIC name a node? Then the process has no other device. */
@@ -88,21 +87,14 @@ void nic_fabric_gsi_refresh(struct port_ib *gsi);
 int nic_fabric_gsi_claim(uint64_t service_id);
 void nic_fabric_gsi_release(uint64_t service_id);
 
+/*
+ * Have the fabric's process send the last messages (cm/cm.h) at `offset` of the NIC memory when
+ * this process has ended.
+ */
+void nic_fabric_gsi_keep_last_messages(uint64_t offset);
+
 /* The connection to the subnet; NULL: none. */
 struct fabric_client *nic_fabric_client(void);
-
-/* --- queries to the subnet administrator --- */
-
-/*
- * Find the path from `port` to a GID or a LID.
- *
- * `dgid`  NULL: the path to `dlid`.
- *
- * Waits for the answer for `timeout_ms` at most. Returns 0; -EHOSTUNREACH when there is no such
- * path; -ETIMEDOUT; -ENETUNREACH when the port has no subnet manager; or another -errno.
- */
-int nic_fabric_path(uint32_t port, const struct gid *dgid, uint16_t dlid, uint32_t timeout_ms,
-	struct sa_path *ret_path) URNIC_EXPORT_AS(nic_fabric_path);
 
 /* In the child of a fork: forget the connection, which is the parent's. */
 void nic_fabric_forget(void);

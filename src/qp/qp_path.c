@@ -39,9 +39,12 @@ void qp_migrate(struct qp *qp)
 	struct qp_attr *attr = &qp->attr;
 	struct qp_path path = attr->path;
 	uint32_t timeout = attr->timeout;
+	uint32_t pkey_index = attr->pkey_index;
 
 	attr->path = attr->alt_path;
 	attr->alt_path = path;
+	attr->pkey_index = attr->alt_pkey_index;
+	attr->alt_pkey_index = pkey_index;
 	attr->timeout = attr->alt_timeout;
 	attr->alt_timeout = timeout;
 	attr->migration = QP_MIGRATED;

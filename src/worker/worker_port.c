@@ -93,6 +93,13 @@ static bool is_from_peer_lid(const struct qp *qp, uint16_t slid)
 		(qp->has_alt_path && qp->attr.alt_path.ib.dlid == slid);
 }
 
+static bool has_pkey(
+	const struct worker *worker, const struct port_ib_packet *packet, uint32_t index)
+{
+	return port_ib_pkeys_match(
+		port_ib_pkey(worker->ib, packet->link.port, index), packet->pkey);
+}
+
 /*
  * Check what only InfiniBand has: the packet's P_Key against the one that the queue pair uses, and
  * its source LID (IBTA 9.6.1). A queue pair that does not exist fails no check here.
@@ -100,22 +107,32 @@ static bool is_from_peer_lid(const struct qp *qp, uint16_t slid)
 static bool is_acceptable(const struct worker *worker, const struct port_ib_packet *packet)
 {
 	const struct qp *qp = engine_qp_find(&worker->lane, get_be24(packet->data + 5));
-	uint16_t own;
 
 	if (!qp)
 		return true;
-	own = port_ib_pkey(worker->ib, packet->link.port, qp->attr.pkey_index);
-	return port_ib_pkeys_match(own, packet->pkey) && is_from_peer_lid(qp, packet->link.slid);
+	if (!has_pkey(worker, packet, qp->attr.pkey_index) &&
+		!(qp->has_alt_path && has_pkey(worker, packet, qp->attr.alt_pkey_index))) {
+		port_ib_violate(worker->ib, PORT_IB_BAD_PKEY);
+		return false;
+	}
+	return is_from_peer_lid(qp, packet->link.slid);
 }
 
 static bool on_frame(void *context, const struct port_ib_packet *packet)
 {
 	struct worker *worker = context;
 
+	bool is_accepted;
+
 	turn_stamp(worker);
-	return is_acceptable(worker, packet) &&
-		engine_receive(&worker->lane, &packet->origin, packet->data, packet->data_bytes,
-			worker->now_ns);
+	if (!is_acceptable(worker, packet))
+		return false;
+	worker->lane.has_bad_qkey = false;
+	is_accepted = engine_receive(&worker->lane, &packet->origin, packet->data,
+		packet->data_bytes, worker->now_ns);
+	if (worker->lane.has_bad_qkey)
+		port_ib_violate(worker->ib, PORT_IB_BAD_QKEY);
+	return is_accepted;
 }
 
 static unsigned ib_receive(struct worker *worker)

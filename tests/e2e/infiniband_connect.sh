@@ -69,5 +69,31 @@ meet ucmatose "ucmatose -s $ipv4"
 meet udaddy "udaddy -s $ipv4"
 meet rdma_server "rdma_client -s $ipv4"
 
-host host3 rping -c -a 100.64.0.99 -C 1 >"$scratch/client" 2>&1 && fail 'nobody answers rping'
-grep -q 'No route to host' "$scratch/client" || fail "no such LID: $(cat "$scratch/client")"
+# The server of perftest closes its listener after the first of two connections, and listens anew.
+for program in ib_write_bw ib_read_lat ib_send_bw; do
+	meet "$program -R -F -n 200" "$program -R -F -n 200 $ipv4"
+done
+
+# fails EVENT ADDRESS: the client gets that event.
+fails() {
+	URNIC_LOG=info host host3 rping -c -a "$2" -C 1 >"$scratch/client" 2>&1 && fail "$2 is reached"
+	grep -q "$1" "$scratch/client" || fail "$1: $(cat "$scratch/client")"
+}
+
+fails 'RDMA_CM_EVENT_ADDR_ERROR, error -113' 100.64.0.99
+fails 'RDMA_CM_EVENT_ROUTE_ERROR, error -113' fe80::1:2:3
+grep -q '^urnic.*: the subnet administrator knows no path' "$scratch/client" ||
+	fail "no sentence: $(cat "$scratch/client")"
+
+# The subnet manager is dead, and no other one has taken over: queries end after their timeout.
+OSM_TMP_DIR=$scratch/ OSM_CACHE_DIR=$scratch/ host host2 opensm -f "$scratch/opensm.log" \
+	>"$scratch/opensm" 2>&1 &
+await 'OpenSM brings the subnet up' grep -qs 'SUBNET UP' "$scratch/opensm.log"
+opensm=$("$urnic" fabric --name "$name" clients | sed -n 's/process \([0-9]*\) on "host2".*/\1/p')
+meet 'rping -s -C 20' "rping -c -a $ipv4 -C 20 -V"
+kill -STOP "$opensm"
+fails 'RDMA_CM_EVENT_ADDR_ERROR, error -110' "$ipv4"
+fails 'RDMA_CM_EVENT_ROUTE_ERROR, error -110' "$gid"
+grep -q '^urnic.*: the subnet administrator does not answer' "$scratch/client" ||
+	fail "no sentence: $(cat "$scratch/client")"
+kill -KILL "$opensm"

@@ -67,6 +67,7 @@ struct address {
 	uint32_t psn;
 	union ibv_gid gid;
 	uint32_t mtu; /* enum ibv_mtu */
+	uint16_t lid; /* 0 on Ethernet */
 };
 
 static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -100,6 +101,7 @@ static void to_rtr(struct peer *peer, struct ibv_qp *qp, const struct address *o
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
 
+	attr.ah_attr.dlid = theirs->lid;
 	attr.ah_attr.grh.dgid = theirs->gid;
 	attr.ah_attr.grh.sgid_index = peer->options.gid_index;
 	attr.ah_attr.grh.hop_limit = 64;
@@ -142,6 +144,7 @@ static struct address address_of(struct peer *peer, const struct ibv_qp *qp)
 		.gid = peer->gid,
 		.mtu = peer->options.mtu_bytes ? mtu_of(peer->options.mtu_bytes)
 					       : peer->port.active_mtu,
+		.lid = peer->port.lid,
 	};
 }
 

@@ -104,7 +104,7 @@ static void hosts_of_each_file_reach_each_other(void **state)
 	static const struct {
 		const char *name;
 		uint32_t hosts;
-	} files[] = {{"two-hosts.topo", 2}, {"ring.topo", 8}};
+	} files[] = {{"two-hosts.topo", 2}, {"ring.topo", 8}, {"chain.topo", 6}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

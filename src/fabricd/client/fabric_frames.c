@@ -89,9 +89,10 @@ bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t violation,
 	const uint8_t *frame, uint32_t bytes)
 {
-	const struct record_piece piece = {frame, bytes};
+	const uint32_t marked = port | violation;
+	const struct record_piece pieces[] = {{&marked, sizeof(marked)}, {frame, bytes}};
 
-	return fabric_frames_send(frames, port | violation, &piece, 1);
+	return record_ring_put(&frames->shared->to_fabric, pieces, ARRAY_COUNT(pieces));
 }
 
 bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)

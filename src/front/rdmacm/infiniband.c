@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/rdmacm/infiniband.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "cm/cm.h"
@@ -9,7 +10,7 @@
 #include "nic/nic_fabric.h"
 
 /* The first two bytes of the IPv4 addresses; the LID has the others. */
-enum { STAND_IN_FIRST = 100, STAND_IN_SECOND = 64, QUERY_MS_MIN = 100 };
+enum { STAND_IN_FIRST = 100, STAND_IN_SECOND = 64 };
 
 bool infiniband_is_used(void)
 {
@@ -66,15 +67,48 @@ int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *lo
 	return 0;
 }
 
-int infiniband_resolve(const struct sockaddr *remote, int timeout_ms, struct sa_path *ret_path)
+int infiniband_destination(const struct sockaddr *remote, struct gid *ret_gid, uint16_t *ret_lid)
 {
 	struct gid address = address_gid(remote), own;
 	bool is_own = infiniband_local_gid(&address, &own);
-	uint16_t lid = is_own ? 0 : lid_of(&address);
-	const struct gid *dgid = is_own ? &own : lid ? NULL : &address;
 
-	if (dgid && gid_is_ipv4(dgid))
-		return -EHOSTUNREACH;
-	return nic_fabric_path(DEVICE_PORT, dgid, lid,
-		timeout_ms > QUERY_MS_MIN ? (uint32_t)timeout_ms : QUERY_MS_MIN, ret_path);
+	*ret_lid = is_own ? 0 : lid_of(&address);
+	*ret_gid = is_own ? own : address;
+	return *ret_lid || is_own || !gid_is_ipv4(&address) || gid_is_multicast(&address)
+		? 0
+		: -EHOSTUNREACH;
+}
+
+/* --- multicast --- */
+
+enum {
+	SIGNATURE_IPV4 = 0x40,
+	SIGNATURE_IPV6 = 0x60,
+	SIGNATURE_RDMA_CM = 0x01,
+	FLAGS_AND_SCOPE = 0x12, /* transient, link-local */
+};
+
+/* Is it a GID that a subnet administrator has made (kernels recognize it by this)? */
+static bool is_mgid(const struct gid *address)
+{
+	return address->raw[0] == 0xff && (address->raw[1] & 0xf0) == 0x10 &&
+		address->raw[2] == 0xa0 && address->raw[3] == 0x1b;
+}
+
+struct gid infiniband_mgid(const struct gid *address)
+{
+	bool is_ipv4 = gid_is_ipv4(address);
+	struct gid mgid = {{0xff, FLAGS_AND_SCOPE, is_ipv4 ? SIGNATURE_IPV4 : SIGNATURE_IPV6,
+		SIGNATURE_RDMA_CM, 0xff, 0xff}};
+
+	if (cm_address_is_any(address))
+		return (struct gid){{0}};
+	if (is_mgid(address))
+		return *address;
+	memcpy(mgid.raw + 6, address->raw + 6, 10);
+	if (is_ipv4) {
+		memset(mgid.raw + 6, 0, 6);
+		mgid.raw[12] &= 0x0f;
+	}
+	return mgid;
 }

@@ -15,8 +15,6 @@
 
 #include "base/gid.h"
 
-struct sa_path;
-
 /* Is the process on an InfiniBand fabric? Then all its devices are InfiniBand's. */
 bool infiniband_is_used(void);
 
@@ -33,9 +31,17 @@ bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid);
 int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local);
 
 /*
- * Find the path to `remote`. Waits for the subnet administrator. Returns 0; -EHOSTUNREACH,
- * -ETIMEDOUT; or another -errno.
+ * Where packets to `remote` go: *ret_gid, unless *ret_lid is set; then to the GID of that LID. The
+ * group of a multicast address has another GID (infiniband_mgid()). Returns 0; -EHOSTUNREACH for an
+ * IPv4 address that stands in for no LID.
  */
-int infiniband_resolve(const struct sockaddr *remote, int timeout_ms, struct sa_path *ret_path);
+int infiniband_destination(const struct sockaddr *remote, struct gid *ret_gid, uint16_t *ret_lid);
+
+/*
+ * The multicast GID of a group's address: as the mapping of IPoIB (RFC 4391), but with rdma_cm's
+ * signature, so that the group is not IPoIB's. An IPv6 address that is a GID of a subnet
+ * administrator is that GID. The zero address: the administrator makes a group.
+ */
+struct gid infiniband_mgid(const struct gid *address);
 
 #endif

@@ -151,8 +151,10 @@ static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet
 	if (is_multicast != gid_is_multicast(origin->destination) ||
 		gid_is_ipv4(origin->source) != gid_is_ipv4(origin->destination))
 		return COUNTER_bad_address_drops;
-	if (packet->deth.qkey != qp->attr.qkey)
+	if (packet->deth.qkey != qp->attr.qkey) {
+		qp->lane->has_bad_qkey = true;
 		return COUNTER_qkey_violations;
+	}
 	if (packet->payload_bytes > PAYLOAD_BYTES_MAX)
 		return COUNTER_resp_local_length_error;
 	return receive_take(ud, GRH_BYTES + packet->payload_bytes, now_ns);

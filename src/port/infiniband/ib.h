@@ -37,6 +37,12 @@ enum {
 	PORT_IB_BUFFER_BYTES = 72 << 10,
 };
 
+/* Why a queue pair refuses a frame that the port has taken (IBTA 14.2.5.1: traps 257 and 258). */
+enum port_ib_violation {
+	PORT_IB_BAD_PKEY,
+	PORT_IB_BAD_QKEY,
+};
+
 /* How frames get to the subnet and from it. `context` is the first argument of each function. */
 struct port_ib_wire {
 	void *context;
@@ -46,6 +52,9 @@ struct port_ib_wire {
 	/* Has it room for frames of `bytes` bytes together, the headers of its records included? */
 	bool (*has_room)(void *context, uint32_t bytes);
 	void (*flush)(void *context);
+	/* Report a received frame that a queue pair refuses. It may be lost. */
+	void (*violate)(void *context, uint32_t port, enum port_ib_violation violation,
+		const uint8_t *frame, uint32_t bytes);
 	/*
 	 * Take the oldest received frame, LRH to ICRC. `to` has room for RECORD_BYTES_MAX bytes.
 	 * Returns its length; 0: there is none; or -errno.
@@ -155,6 +164,12 @@ bool port_ib_is_blocked(const struct port_ib *port);
  * readable, or becomes readable with the next frame, if frames may be left.
  */
 unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context);
+
+/*
+ * on_packet() calls this when a queue pair refuses the packet for its key. The subnet's port counts
+ * it and tells the subnet manager.
+ */
+void port_ib_violate(struct port_ib *port, enum port_ib_violation violation);
 
 /* Becomes readable when a frame arrives. The wire owns it. */
 int port_ib_fd(const struct port_ib *port);

@@ -35,6 +35,8 @@ struct port_ib {
 	uint32_t path_generation;
 	struct ib_path **paths;
 	uint32_t *path_free;
+	uint32_t frame_port; /* of the frame in `frame` */
+	uint32_t frame_bytes;
 	uint8_t buffer[PORT_IB_BUFFER_BYTES];
 	uint8_t frame[RECORD_BYTES_MAX];
 };

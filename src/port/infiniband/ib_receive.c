@@ -116,9 +116,22 @@ static void frame_receive(struct port_ib *port, uint32_t number, uint32_t count,
 	};
 
 	packet.origin.link = &packet.link;
+	port->frame_port = number;
+	port->frame_bytes = count;
 	port->counters.rx_packets++;
 	port->counters.rx_bytes += packet_bytes;
 	on_packet(context, &packet);
+}
+
+void port_ib_violate(struct port_ib *port, enum port_ib_violation violation)
+{
+	const struct port_ib_wire *wire = port->wire;
+
+	if (violation == PORT_IB_BAD_PKEY)
+		port->counters.rx_qp_pkey++;
+	wire->violate(
+		wire->context, port->frame_port, violation, port->frame, port->frame_bytes);
+	wire->flush(wire->context);
 }
 
 /*

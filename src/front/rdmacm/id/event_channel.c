@@ -229,6 +229,18 @@ static void take_response(struct held *held, struct id *id)
 	held->public.status = rc;
 }
 
+/* The subnet administrator has found a path. */
+static void take_route(struct held *held, struct id *id)
+{
+	int rc = id_fill_path(id);
+
+	id->state = rc ? ID_ADDRESS_RESOLVED : ID_ROUTE_RESOLVED;
+	if (!rc)
+		return;
+	held->public.event = RDMA_CM_EVENT_ROUTE_ERROR;
+	held->public.status = rc;
+}
+
 /*
  * Where a struct rdma_cm_event has the argument of rdma_write_cm_event(). Older headers do not name
  * this member.
@@ -275,12 +287,22 @@ static bool event_take(struct held *held, struct id *id)
 			held->public.status = -error;
 		}
 		break;
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+		group_failed(held->group, &held->public);
+		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (id->state == ID_RESOLVING)
 			id->state = ID_ADDRESS_RESOLVED;
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		id->state = ID_BOUND;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (id->state == ID_ROUTING)
+			take_route(held, id);
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		id->state = ID_ADDRESS_RESOLVED;
 		break;
 	case ID_EVENT_USER:
 	case ID_EVENT_INTERNAL:

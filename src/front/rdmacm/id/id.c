@@ -20,6 +20,7 @@ pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void fork_prepare(void)
 {
+	nic_fabric_query_fork_prepare();
 	pthread_mutex_lock(&resolver_lock);
 	pthread_mutex_lock(&watch_lock);
 	pthread_mutex_lock(&id_lock);
@@ -30,6 +31,7 @@ static void fork_parent(void)
 	pthread_mutex_unlock(&id_lock);
 	pthread_mutex_unlock(&watch_lock);
 	pthread_mutex_unlock(&resolver_lock);
+	nic_fabric_query_fork_parent();
 }
 
 static void fork_child(void)
@@ -106,6 +108,7 @@ struct id *id_alloc(
 	list_init(&id->in_ids);
 	list_init(&id->in_bucket);
 	list_init(&id->in_resolving);
+	list_init(&id->query.link);
 	list_init(&id->groups);
 	list_init(&id->user_events);
 	list_init(&id->listener.node);

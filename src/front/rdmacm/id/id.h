@@ -24,6 +24,7 @@
 #include "connection/nic_iwcm.h"
 #include "event/event_queue.h"
 #include "front/rdmacm/abi.h"
+#include "nic/nic_fabric_query.h"
 #include "nic/nic_failure.h"
 
 enum {
@@ -54,8 +55,9 @@ struct channel {
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
-	ID_RESOLVING, /* the kernel resolves the next hop */
+	ID_RESOLVING, /* the kernel resolves the next hop, the subnet administrator the LID */
 	ID_ADDRESS_RESOLVED,
+	ID_ROUTING, /* the subnet administrator looks for the path */
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
 	ID_CONNECTING, /* active: REQ sent */
@@ -100,6 +102,7 @@ struct id {
 	struct list in_bucket; /* in a bucket of id_buckets of watch.c */
 	struct list in_resolving; /* in ids_waiting of resolver.c */
 	uint64_t resolve_until_ns; /* resolver.c reports a failure at this time */
+	struct nic_fabric_query query; /* InfiniBand: in the states RESOLVING and ROUTING */
 	uint64_t epoch; /* nic_cm_epoch() at creation: a forked child has another one */
 	uint32_t references; /* guarded by id_lock */
 	/* The identifier has a private channel, and each call waits for the event that it causes */

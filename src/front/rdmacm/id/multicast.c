@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), and no subnet
- * administrator takes part. The queue pair is attached when the program takes the event of the
- * join.
+ * administrator takes part. On InfiniBand the administrator makes the group and gives it a LID. The
+ * queue pair is attached when the program takes the event of the join.
  */
 #include "front/rdmacm/id/multicast.h"
 
@@ -10,8 +10,12 @@
 
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/infiniband.h"
 
-enum { MULTICAST_QPN = 0xffffff };
+enum {
+	MULTICAST_QPN = 0xffffff,
+	JOIN_TIMEOUT_MS = 3000, /* kernels' */
+};
 
 static struct group *group_find(struct id *id, const struct gid *gid)
 {
@@ -21,18 +25,99 @@ static struct group *group_find(struct id *id, const struct gid *gid)
 	return NULL;
 }
 
+/* --- InfiniBand --- */
+
+/* The subnet administrator answers. */
+static void on_join(struct nic_fabric_query *query, int error, const uint8_t *record)
+{
+	struct group *group = container_of(query, struct group, query);
+	struct id *id = group->event.id;
+
+	if (!error) {
+		sa_mc_member_decode(&group->member, record);
+		memcpy(group->mgid.raw, group->member.mgid, sizeof(group->mgid.raw));
+	}
+	if (!error && !group->is_held) {
+		error = nic_fabric_group_hold(DEVICE_PORT, &group->mgid, group->join_state);
+		group->is_held = !error;
+	}
+	if (error) {
+		id_report_failure(id, REASON_CM_ADDRESS,
+			error == -ETIMEDOUT ? "the subnet administrator does not answer"
+					    : "the subnet administrator refuses the multicast group");
+		group->event.type = RDMA_CM_EVENT_MULTICAST_ERROR;
+	}
+	id_post_event(id, &group->event, error);
+}
+
+/* Returns 0, and an event follows; or -errno. */
+static int infiniband_join(struct group *group)
+{
+	int rc = 0;
+
+	group->mgid = infiniband_mgid(&group->gid);
+	group->join_state = group->is_send_only ? SA_JOIN_SEND_ONLY_FULL : SA_JOIN_FULL;
+	group->query.on_answer = on_join;
+	if (!gid_is_zero(&group->mgid)) {
+		rc = nic_fabric_group_hold(DEVICE_PORT, &group->mgid, group->join_state);
+		group->is_held = !rc;
+	}
+	if (rc)
+		return rc;
+	return nic_fabric_query_join(&group->query, DEVICE_PORT, &group->mgid, group->join_state,
+		RDMA_UDP_QKEY, JOIN_TIMEOUT_MS);
+}
+
+static void infiniband_leave(struct group *group)
+{
+	nic_fabric_query_forget(&group->query);
+	if (group->is_held)
+		nic_fabric_group_leave(DEVICE_PORT, &group->mgid, group->join_state);
+}
+
+/* The address vector of the group as the administrator has made it. */
+static void infiniband_fill(const struct group *group, struct rdma_ud_param *ud)
+{
+	const struct sa_mc_member *member = &group->member;
+
+	ud->qkey = member->qkey;
+	ud->ah_attr.dlid = member->mlid;
+	ud->ah_attr.sl = member->sl;
+	ud->ah_attr.static_rate = member->rate;
+	ud->ah_attr.grh.flow_label = member->flow_label;
+	ud->ah_attr.grh.hop_limit = member->hop_limit;
+	ud->ah_attr.grh.traffic_class = member->traffic_class;
+	memcpy(ud->ah_attr.grh.dgid.raw, group->mgid.raw, sizeof(group->mgid.raw));
+}
+
+/* --- joining and leaving --- */
+
+static bool group_is_possible(const struct gid *gid)
+{
+	return gid_is_multicast(gid) || (infiniband_is_used() && cm_address_is_any(gid));
+}
+
+static void group_free(struct group *group)
+{
+	if (infiniband_is_used())
+		infiniband_leave(group);
+	list_remove(&group->node);
+	free(group);
+}
+
 static int group_join(
 	struct id *id, const struct sockaddr *address, bool is_send_only, void *context)
 {
 	struct group *group;
 	struct gid gid;
+	int rc;
 
 	if (!id->device || !id_is_datagram(id))
 		return EINVAL;
 	if (address_bytes(address) == 0)
 		return EINVAL;
 	gid = address_gid(address);
-	if (!gid_is_multicast(&gid))
+	if (!group_is_possible(&gid))
 		return EINVAL;
 	group = calloc(1, sizeof(*group));
 	if (!group)
@@ -44,9 +129,16 @@ static int group_join(
 	group->event.group = group;
 	group->event.type = RDMA_CM_EVENT_MULTICAST_JOIN;
 	event_init(&group->event.event);
+	list_init(&group->query.link);
 	list_append(&id->groups, &group->node);
-	id_post_event(id, &group->event, 0);
-	return 0;
+	if (!infiniband_is_used()) {
+		id_post_event(id, &group->event, 0);
+		return 0;
+	}
+	rc = infiniband_join(group);
+	if (rc)
+		group_free(group);
+	return -rc;
 }
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *address, void *context)
@@ -88,23 +180,32 @@ int group_taken(struct group *group, struct rdma_cm_event *event)
 	ud->qkey = RDMA_UDP_QKEY;
 	ud->ah_attr = id_address_vector(id, &group->gid);
 	ud->ah_attr.grh.hop_limit = 1; /* stay on this link */
+	if (infiniband_is_used())
+		infiniband_fill(group, ud);
 	if (!group->is_send_only && id->id.qp)
-		error = ibv_attach_mcast(id->id.qp, &ud->ah_attr.grh.dgid, 0);
+		error = ibv_attach_mcast(id->id.qp, &ud->ah_attr.grh.dgid, group->member.mlid);
 	group->is_attached = !group->is_send_only && id->id.qp && !error;
 	return error;
+}
+
+void group_failed(const struct group *group, struct rdma_cm_event *event)
+{
+	event->param.ud.private_data = group->context;
 }
 
 void group_leave(struct group *group)
 {
 	struct id *id = group->event.id;
-	union ibv_gid gid;
+	const struct gid *gid = infiniband_is_used() ? &group->mgid : &group->gid;
+	union ibv_gid attached;
 
-	memcpy(gid.raw, group->gid.raw, sizeof(gid.raw));
+	memcpy(attached.raw, gid->raw, sizeof(attached.raw));
 	if (group->is_attached && id->id.qp)
-		ibv_detach_mcast(id->id.qp, &gid, 0);
+		ibv_detach_mcast(id->id.qp, &attached, group->member.mlid);
+	if (infiniband_is_used())
+		nic_fabric_query_forget(&group->query);
 	id_forget_event(id, &group->event);
-	list_remove(&group->node);
-	free(group);
+	group_free(group);
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)

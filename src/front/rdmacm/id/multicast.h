@@ -3,11 +3,18 @@
 #define URNIC_FRONT_RDMACM_ID_MULTICAST_H
 
 #include "front/rdmacm/id/id.h"
+#include "wire/infiniband/sa_record.h"
 
 /* A multicast group that an identifier has joined. */
 struct group {
 	struct list node; /* in id->groups */
-	struct gid gid;
+	struct gid gid; /* the address that the program has joined */
+	/* InfiniBand: the group at the subnet administrator, as it answered */
+	struct nic_fabric_query query;
+	struct sa_mc_member member;
+	uint8_t join_state;
+	bool is_held; /* the port's membership of the group with the GID `mgid` */
+	struct gid mgid; /* InfiniBand */
 	void *context; /* the program's value, which the event returns */
 	bool is_send_only;
 	bool is_attached;
@@ -19,6 +26,9 @@ struct group {
  * errno.
  */
 int group_taken(struct group *group, struct rdma_cm_event *event);
+
+/* The program takes the event of a join that has failed: fill in *event. */
+void group_failed(const struct group *group, struct rdma_cm_event *event);
 
 /* Leave the group, whether or not the program has taken the event. */
 void group_leave(struct group *group);

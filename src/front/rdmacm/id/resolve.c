@@ -9,11 +9,11 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id/id.h"
+#include "front/rdmacm/id/path_query.h"
 #include "front/rdmacm/id/resolver.h"
 #include "front/rdmacm/infiniband.h"
 #include "netdev/neighbour.h"
 #include "os/log.h"
-#include "wire/infiniband/sa_record.h"
 
 /* Choose the device and the source address for a destination. */
 static int choose_device(
@@ -45,25 +45,10 @@ static struct gid path_remote(const struct id *id, const struct sockaddr *remote
 	return id->path.local;
 }
 
-/* The path of an InfiniBand connection. Waits for the subnet administrator. Returns 0 or -errno. */
-static int path_query(struct id *id, const struct sockaddr *remote, int timeout_ms)
-{
-	struct sa_path path;
-	int rc = infiniband_resolve(remote, timeout_ms, &path);
-
-	if (rc)
-		return rc;
-	memcpy(id->path.local.raw, path.sgid, sizeof(path.sgid));
-	memcpy(id->path.remote.raw, path.dgid, sizeof(path.dgid));
-	id->path.traffic_class = id->tos;
-	id->path.ib = (struct cm_path_ib){
-		.port = DEVICE_PORT, .sl = path.sl, .slid = path.slid, .dlid = path.dlid};
-	id->path_mtu = path.mtu;
-	id->path_rate = path.rate;
-	return 0;
-}
-
-/* Choose the local address and the device for a remote address. Returns 0 or -errno. */
+/*
+ * Choose the local address and the device for a remote address. Returns 0 or -errno; -EINPROGRESS:
+ * an event reports the result.
+ */
 static int route_choose(struct id *id, const struct sockaddr *remote, int timeout_ms)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
@@ -81,7 +66,7 @@ static int route_choose(struct id *id, const struct sockaddr *remote, int timeou
 	addr->src_storage = local;
 	address_set_port(&addr->src_addr, port);
 	if (infiniband_is_used())
-		return path_query(id, remote, timeout_ms);
+		return path_query_address(id, remote, timeout_ms);
 	id->path.remote = path_remote(id, remote);
 	id->path.traffic_class = id->tos;
 	return 0;
@@ -143,7 +128,7 @@ int rdma_resolve_addr(
 		rc = route_choose(id, remote, timeout_ms);
 	if (rc == 0)
 		rc = neighbour_reach(id, timeout_ms);
-	if (rc) {
+	if (rc && rc != -EINPROGRESS) {
 		route_error_log(id, rc);
 		return fail_errno(-rc);
 	}
@@ -200,33 +185,38 @@ int id_fill_path(struct id *id)
 }
 
 /*
- * Over InfiniBand rdma_resolve_addr() has the path already, as with ARP and path records of IPoIB.
  * On Ethernet a route needs no query, so there is no later failure, and no
  * RDMA_CM_EVENT_ROUTE_ERROR. Like the kernel's rdma_cm, check only that the interface of the
- * address still exists.
+ * address still exists. Returns 0 or -errno.
  */
-int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
+static int ethernet_route(struct id *id)
 {
-	struct id *id = id_find(public);
 	char name[IF_NAMESIZE];
 	int rc;
 
-	(void)timeout_ms;
+	if (!if_indextoname(id->path.ifindex, name)) {
+		if (errno != ENXIO && errno != ENODEV)
+			return log_refusal("the name of an interface is not known", "ioctl");
+		id_report_failure(id, REASON_CM_ADDRESS, "the interface of its route has gone");
+		return -ENODEV;
+	}
+	rc = id_fill_path(id);
+	if (rc)
+		return rc;
+	id->state = ID_ROUTE_RESOLVED;
+	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
+{
+	struct id *id = id_find(public);
+	int rc;
+
 	if (!id)
 		return -1;
 	if (id->state != ID_ADDRESS_RESOLVED)
 		return fail_errno(EINVAL);
-	if (!id->path.ib.port && !if_indextoname(id->path.ifindex, name)) {
-		if (errno != ENXIO && errno != ENODEV)
-			return fail_errno(
-				-log_refusal("the name of an interface is not known", "ioctl"));
-		id_report_failure(id, REASON_CM_ADDRESS, "the interface of its route has gone");
-		return fail_errno(ENODEV);
-	}
-	rc = id_fill_path(id);
-	if (rc)
-		return fail_errno(-rc);
-	id->state = ID_ROUTE_RESOLVED;
-	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	return id_complete(id);
+	rc = id->path.ib.port ? path_query_route(id, timeout_ms) : ethernet_route(id);
+	return rc ? fail_errno(-rc) : id_complete(id);
 }

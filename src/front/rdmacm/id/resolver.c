@@ -77,6 +77,7 @@ static void *thread_main(void *unused)
 /* Called in a forked child, which does not resolve for its parent. */
 void resolver_fork_child(void)
 {
+	nic_fabric_query_fork_child();
 	while (!list_is_empty(&ids_waiting))
 		list_remove(&list_first(&ids_waiting, struct id, in_resolving)->in_resolving);
 	waiting_count = 0;
@@ -103,6 +104,7 @@ int resolver_wait(struct id *id, int timeout_ms)
 
 void resolver_forget(struct id *id)
 {
+	nic_fabric_query_forget(&id->query);
 	pthread_mutex_lock(&resolver_lock);
 	if (list_is_linked(&id->in_resolving)) {
 		list_remove(&id->in_resolving);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/rdmacm/id/path_query.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/infiniband.h"
+#include "wire/infiniband/sa_record.h"
+
+enum { QUERY_MS_MIN = 100 };
+
+static struct id *id_of_query(struct nic_fabric_query *query)
+{
+	return container_of(query, struct id, query);
+}
+
+static const char *failure_sentence(int error)
+{
+	switch (error) {
+	case -ETIMEDOUT:
+		return "the subnet administrator does not answer";
+	case -ENETDOWN:
+		return "the fabric's process has ended";
+	default:
+		return "the subnet administrator knows no path";
+	}
+}
+
+static void query_fail(struct id *id, enum rdma_cm_event_type type, int error)
+{
+	id_report_failure(id, REASON_CM_ADDRESS, failure_sentence(error));
+	id_post(id, type, error);
+}
+
+static void on_address(struct nic_fabric_query *query, int error, const uint8_t *record)
+{
+	struct id *id = id_of_query(query);
+	struct sa_path path;
+
+	if (error) {
+		query_fail(id, RDMA_CM_EVENT_ADDR_ERROR, error);
+		return;
+	}
+	sa_path_decode(&path, record);
+	memcpy(id->path.remote.raw, path.dgid, sizeof(path.dgid));
+	id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+}
+
+static void on_route(struct nic_fabric_query *query, int error, const uint8_t *record)
+{
+	struct id *id = id_of_query(query);
+	struct sa_path path;
+
+	if (error) {
+		query_fail(id, RDMA_CM_EVENT_ROUTE_ERROR, error);
+		return;
+	}
+	sa_path_decode(&path, record);
+	id->path.ib.sl = path.sl;
+	id->path.ib.slid = path.slid;
+	id->path.ib.dlid = path.dlid;
+	id->path_mtu = path.mtu;
+	id->path_rate = path.rate;
+	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
+static uint32_t query_ms(int timeout_ms)
+{
+	return timeout_ms > QUERY_MS_MIN ? (uint32_t)timeout_ms : QUERY_MS_MIN;
+}
+
+int path_query_address(struct id *id, const struct sockaddr *remote, int timeout_ms)
+{
+	uint16_t lid;
+	int rc = infiniband_destination(remote, &id->path.remote, &lid);
+
+	id->path.traffic_class = id->tos;
+	id->path.ib = (struct cm_path_ib){.port = DEVICE_PORT};
+	if (rc || !lid)
+		return rc;
+	id->state = ID_RESOLVING;
+	id->query.on_answer = on_address;
+	rc = nic_fabric_query_path(&id->query, DEVICE_PORT, NULL, lid, query_ms(timeout_ms));
+	if (rc)
+		id->state = ID_BOUND;
+	return rc ? rc : -EINPROGRESS;
+}
+
+int path_query_route(struct id *id, int timeout_ms)
+{
+	int rc;
+
+	id->state = ID_ROUTING;
+	id->query.on_answer = on_route;
+	rc = nic_fabric_query_path(
+		&id->query, DEVICE_PORT, &id->path.remote, 0, query_ms(timeout_ms));
+	if (rc) {
+		id->state = ID_ADDRESS_RESOLVED;
+		id_report_failure(id, REASON_CM_ADDRESS, "its port has no subnet manager");
+	}
+	return rc;
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Multicast groups of rdma_cm over an InfiniBand fabric: mckey joins them at the subnet
+# administrator, the embedded one and OpenSM's. A port leaves a group when its last program has
+# left, or was killed.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/fabrics.sh"
+
+need mckey saquery opensm
+
+# members MGID: how many ports are members of the group.
+members() {
+	on host2 "$urnic" run $view -- saquery --smkey 1 -m >"$scratch/members" 2>&1
+	grep -c "MGID\.*$1" "$scratch/members"
+}
+
+has_members() {
+	[ "$(members "$1")" = "$2" ]
+}
+
+# joined NAME COUNT: mckey has joined COUNT times.
+joined() {
+	[ "$(grep -c 'joined dgid' "$scratch/$1")" = "$2" ]
+}
+
+# meet SERVER CLIENT GROUP ADDRESS-FUNCTION [OPTIONS OF THE CLIENT]
+meet() {
+	meet_server=$1 meet_client=$2 group=$3 address=$4
+	shift 4
+	start server $meet_server stdbuf -oL mckey -m $group -b "$($address $meet_server)" -c 2
+	await 'the server joins' joined server 2
+	start client $meet_client stdbuf -oL \
+		mckey -s -m $group -b "$($address $meet_client)" -c 2 "$@"
+	finish_well client server
+	grep -q 'return status 0' "$scratch/server" || fail "mckey: $(cat "$scratch/server")"
+}
+
+# What a manager has to do for programs.
+groups() {
+	meet host1 host2 239.1.2.3 stand_in
+	meet host1 host3 239.1.2.3 stand_in
+	meet host4 host1 239.1.2.3 stand_in
+	grep -q 'joined dgid: ff12:4001:ffff::f01:203 mlid 0xc' "$scratch/server" ||
+		fail "GID of the group: $(cat "$scratch/server")"
+	meet host1 host4 239.1.2.3 stand_in -o
+	meet host1 host4 ff0e::1:2:3 gid_of
+	await 'all ports have left' has_members ff12:4001:ffff::f01:203 0
+
+	# Two programs of one host: the port is a member until both have left, or were killed.
+	start first host1 stdbuf -oL mckey -m 239.1.2.4 -b "$(stand_in host1)"
+	await 'the first one joins' joined first 1
+	start second host1 stdbuf -oL mckey -m 239.1.2.4 -b "$(stand_in host1)"
+	await 'the second one joins' joined second 1
+	start third host4 stdbuf -oL mckey -m 239.1.2.4 -b "$(stand_in host4)"
+	await 'the third one joins' joined third 1
+	await 'two ports are members' has_members ff12:4001:ffff::f01:204 2
+	kill -9 "$(process first)"
+	finish first
+	await 'the port is still a member' has_members ff12:4001:ffff::f01:204 2
+	start sender host3 stdbuf -oL mckey -s -m 239.1.2.4 -b "$(stand_in host3)"
+	finish_well sender second third
+	await 'all ports have left' has_members ff12:4001:ffff::f01:204 0
+	start first host1 stdbuf -oL mckey -m 239.1.2.5 -b "$(stand_in host1)"
+	await 'the first one joins' has_members ff12:4001:ffff::f01:205 1
+	kill -9 "$(process first)"
+	finish first
+	await 'the port leaves' has_members ff12:4001:ffff::f01:205 0
+}
+
+fabric_up chain
+await 'the ports are active' ports_are Active $ports
+groups
+opensm_start opensm host2
+groups
+exit 0
