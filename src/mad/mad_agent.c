@@ -84,7 +84,8 @@ int mad_agent_add(struct mad_port *port, const struct mad_agent_spec *spec, void
 	agent->context = context;
 	agent->number = number_take(port);
 	agent->spec = *spec;
-	list_init(&agent->sends);
+	for (uint32_t i = 0; i < MAD_SEND_BUCKETS; i++)
+		list_init(&agent->sends[i]);
 	list_init(&agent->receives);
 	list_append(&port->agents, &agent->link);
 	port->agent_count++;
@@ -96,8 +97,9 @@ void mad_agent_remove(struct mad_agent *agent)
 {
 	if (!agent)
 		return;
-	list_for_each_safe(send, &agent->sends, struct mad_send, link)
-		mad_send_destroy(send);
+	for (uint32_t i = 0; i < MAD_SEND_BUCKETS; i++)
+		list_for_each_safe(send, &agent->sends[i], struct mad_send, link)
+			mad_send_destroy(send);
 	list_for_each_safe(receive, &agent->receives, struct mad_receive, link)
 		rmpp_receive_destroy(receive);
 	list_remove(&agent->link);

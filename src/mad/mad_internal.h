@@ -14,6 +14,9 @@
 enum {
 	/* How many segments a receiver lets a sender send beyond those that it has. */
 	RMPP_WINDOW = 64,
+	/* How many segments a sender sends in a row, and how long it then lets others do so. */
+	RMPP_BURST = 256,
+	RMPP_PAUSE_MS = 1,
 	/* How long a sender of segments waits for an acknowledgement. */
 	RMPP_ACK_TIMEOUT_MS = 2000,
 	/* How long a receiver waits for the next segment. */
@@ -22,6 +25,7 @@ enum {
 	RMPP_LINGER_MS = 10000,
 	/* How many such messages a port keeps. It forgets the oldest first. */
 	RMPP_LINGERING_MAX = 256,
+	MAD_SEND_BUCKETS = 512, /* of an agent, a power of two */
 };
 
 enum mad_timer_kind { MAD_TIMER_SEND, MAD_TIMER_RECEIVE };
@@ -59,7 +63,7 @@ struct mad_agent {
 	void *context;
 	uint32_t number;
 	struct mad_agent_spec spec;
-	struct list sends;
+	struct list sends[MAD_SEND_BUCKETS]; /* by transaction ID */
 	struct list receives;
 };
 
@@ -70,7 +74,7 @@ enum mad_send_state {
 
 /* A request without a response yet, or a message that is not acknowledged as a whole yet. */
 struct mad_send {
-	struct list link; /* in the agent's sends */
+	struct list link; /* in one of the agent's sends */
 	struct mad_timer timer;
 	struct mad_agent *agent;
 	enum mad_send_state state;
@@ -149,7 +153,9 @@ bool rmpp_send_is_needed(const struct mad_agent *agent, const struct mad_header 
  * OpenSM leaves the type unset.
  */
 void rmpp_send_begin(struct mad_send *send);
-/* Send the segments that the window allows. */
+/* Has the window room for segments that a pause has put off? */
+bool rmpp_send_is_paused(const struct mad_send *send);
+/* Send the segments that the window allows, with pauses. */
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns);
 /* Send again from the first segment that is not acknowledged. */
 void rmpp_send_again(struct mad_send *send, uint64_t now_ns);

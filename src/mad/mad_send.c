@@ -4,11 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "mad/mad_internal.h"
+
+static struct list *sends_of(struct mad_agent *agent, uint64_t transaction_id)
+{
+	return &agent->sends[mix_u64(transaction_id) % MAD_SEND_BUCKETS];
+}
 
 struct mad_send *mad_send_find_request(struct mad_agent *agent, const struct mad_header *response)
 {
-	list_for_each(send, &agent->sends, struct mad_send, link)
+	const struct list *sends = sends_of(agent, response->transaction_id);
+
+	list_for_each(send, sends, struct mad_send, link)
 		if (send->timeout_ms > 0 &&
 			send->header.transaction_id == response->transaction_id &&
 			send->header.management_class == response->management_class &&
@@ -20,7 +28,9 @@ struct mad_send *mad_send_find_request(struct mad_agent *agent, const struct mad
 struct mad_send *mad_send_find_message(
 	struct mad_agent *agent, const struct mad_header *header, const struct mad_address *from)
 {
-	list_for_each(send, &agent->sends, struct mad_send, link)
+	const struct list *sends = sends_of(agent, header->transaction_id);
+
+	list_for_each(send, sends, struct mad_send, link)
 		if (send->segment_count > 0 &&
 			send->header.transaction_id == header->transaction_id &&
 			send->header.management_class == header->management_class &&
@@ -63,6 +73,10 @@ static void send_request(struct mad_send *send, uint64_t now_ns)
 
 void mad_send_expire(struct mad_send *send, uint64_t now_ns)
 {
+	if (rmpp_send_is_paused(send)) {
+		rmpp_send_more(send, now_ns);
+		return;
+	}
 	if (send->retries_left == 0) {
 		mad_send_give_up(send);
 		return;
@@ -77,7 +91,9 @@ void mad_send_expire(struct mad_send *send, uint64_t now_ns)
 
 static bool is_duplicate(struct mad_agent *agent, const struct mad_header *header)
 {
-	list_for_each(send, &agent->sends, struct mad_send, link)
+	const struct list *sends = sends_of(agent, header->transaction_id);
+
+	list_for_each(send, sends, struct mad_send, link)
 		if (send->header.transaction_id == header->transaction_id &&
 			send->header.management_class == header->management_class &&
 			!mad_header_is_response(&send->header))
@@ -109,7 +125,7 @@ static int send_create(struct mad_agent *agent, const struct mad_address *to,
 	memset(send->bytes, 0, MAD_BYTES);
 	memcpy(send->bytes, bytes, count);
 	mad_header_encode(header, send->bytes);
-	list_append(&agent->sends, &send->link);
+	list_append(sends_of(agent, header->transaction_id), &send->link);
 	port->send_count++;
 	port->send_bytes += room;
 	*ret_send = send;

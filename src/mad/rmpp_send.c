@@ -69,18 +69,33 @@ static void segment_encode(const struct mad_send *send, uint32_t segment, uint8_
 	rmpp_header_encode(&rmpp, mad);
 }
 
+/* The last segment that the receiver takes. */
+static uint32_t sendable_last(const struct mad_send *send)
+{
+	return send->window_last < send->segment_count ? send->window_last : send->segment_count;
+}
+
+bool rmpp_send_is_paused(const struct mad_send *send)
+{
+	return send->segment_count && send->state == MAD_SEND_AWAITS_ACK &&
+		send->segment_sent < sendable_last(send);
+}
+
+/*
+ * The receiver chooses the window, which may be all of a message of many megabytes. So the sender
+ * pauses: other messages, and other work of the caller, have their turns.
+ */
 void rmpp_send_more(struct mad_send *send, uint64_t now_ns)
 {
 	struct mad_agent *agent = send->agent;
-	uint32_t last =
-		send->window_last < send->segment_count ? send->window_last : send->segment_count;
 	uint8_t mad[MAD_BYTES];
 
-	mad_timer_set(agent->port->layer, &send->timer, now_ns, RMPP_ACK_TIMEOUT_MS);
-	while (send->segment_sent < last) {
+	for (uint32_t i = 0; i < RMPP_BURST && send->segment_sent < sendable_last(send); i++) {
 		segment_encode(send, ++send->segment_sent, mad);
 		mad_port_transmit(agent->port, agent->spec.qpn, &send->to, mad);
 	}
+	mad_timer_set(agent->port->layer, &send->timer, now_ns,
+		rmpp_send_is_paused(send) ? RMPP_PAUSE_MS : RMPP_ACK_TIMEOUT_MS);
 }
 
 void rmpp_send_again(struct mad_send *send, uint64_t now_ns)

@@ -370,6 +370,43 @@ static void impossible_acknowledgement_ends_the_message(void **state)
 	inbox_empty(&inbox);
 }
 
+/* The receiver asks for all of a long message at once. */
+static void wide_window_is_filled_with_pauses(void **state)
+{
+	enum { BURST = 256, SEGMENTS = 600 };
+	const struct mad_address from = {.lid = 2, .qpn = 1};
+	const struct rmpp_header ack = {.version = RMPP_VERSION,
+		.type = RMPP_ACK,
+		.flags = RMPP_ACTIVE,
+		.segment = 1,
+		.length = UINT32_MAX};
+	struct inbox inbox = {0};
+	struct mad_agent *client = agent_make(0, &sa_client, &inbox);
+	uint32_t count, sent = 0;
+	uint8_t *message =
+		message_make(MAD_METHOD_GET_MULTI, 1, SEGMENTS * SA_DATA_BYTES, &count);
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	assert_int_equal(send_to(client, 2, message, count, TIMEOUT_MS, 2), 0);
+	memcpy(mad, link_.queue[link_.queued - 1].mad, MAD_BYTES);
+	mad[3] ^= MAD_METHOD_RESPONSE_BIT;
+	rmpp_header_encode(&ack, mad);
+	link_.is_cut = true;
+	link_.crossed = 0;
+	mad_port_receive(link_.ports[0], 1, &from, mad, link_.now_ns);
+	for (uint32_t left = SEGMENTS - 1; left; left -= sent) {
+		sent = left < BURST ? left : BURST;
+		assert_int_equal(link_.crossed, sent);
+		link_.crossed = 0;
+		link_.now_ns += 1000000;
+		mad_layer_advance(link_.layer, link_.now_ns);
+	}
+	assert_int_equal(link_.crossed, 0);
+	free(message);
+	mad_agent_remove(client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +422,7 @@ int main(void)
 		MAD_TEST(messages_in_reassembly_are_limited_in_bytes),
 		MAD_TEST(delivered_messages_take_no_room_from_new_ones),
 		MAD_TEST(impossible_acknowledgement_ends_the_message),
+		MAD_TEST(wide_window_is_filled_with_pauses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
