@@ -34,7 +34,7 @@ struct impair_fault {
 	enum impair_side at; /* the side whose process executes the fault; NONE: both sides */
 	uint32_t operations; /* which packets count, as bits of enum opcode_operation */
 	uint32_t number; /* which of these packets it hits, by first transmission; 1 is the first */
-	/* The fault hits each packet whose number is a multiple of `number`, and no retransmission */
+	/* It hits each packet whose number is a multiple of `number`, and no retransmission */
 	bool is_periodic;
 	uint32_t times; /* how often it hits this packet; rnr: how many NAKs it causes */
 	uint32_t qp; /* the queue pair; 0: any */

@@ -331,8 +331,8 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 	bool is_inside = packet->reth.va == resource->va + skipped_bytes &&
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
-
 	bool is_whole = packet->reth.dma_bytes && packet->reth.dma_bytes % rc->qp.mtu_bytes == 0;
+	bool is_probe = packet->bth.ack_requested; /* any response shows the holes before it */
 
 	/* Only a peer that misses some of the responses requests a part that stops early. */
 	if (!is_inside || (!psn_equal(stop, resource->end) && !(rc->is_selective && is_whole)))
@@ -340,8 +340,7 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 	if (!rc->is_selective) {
 		resource->left_out = 0;
 		rc_response_queue(rc, resource, packet->bth.psn, stop);
-	} else if (packet->bth
-			   .ack_requested) { /* a probe: any response shows the holes before it */
+	} else if (is_probe) {
 		rc_response_queue_part(rc, resource, psn_add(stop, -1u), stop);
 	} else {
 		rc_response_queue_part(rc, resource, packet->bth.psn, stop);
