@@ -11,11 +11,11 @@
  *
  * The library knows of a program what the program's calls say:
  *
- *     object.h    which objects exist, and which the program has destroyed
- *     region.h    which memory is registered
- *     request.h   which requests are posted and not yet completed, and the memory that they use
- *     site.h      where in the program a call was made
- *     report.h    what is told to the user
+ *     model/object.h    which objects exist, and which the program has destroyed
+ *     model/region.h    which memory is registered
+ *     model/request.h   which requests are posted and not yet completed, and their memory
+ *     site.h            where in the program a call was made
+ *     report.h          what is told to the user
  *
  * A request uses its memory from the post until the program polls the completion; earlier the
  * program cannot know that the adapter has finished. The checker reports only what the

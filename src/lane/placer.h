@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who watches the placing of WRITEs: the checker of `urnic run --check=full` (src/check/watch.h), a
- * library that the loader has put before this one. It finds out whether the program polls a byte
- * that is not the last.
+ * Who watches the placing of WRITEs: the checker of `urnic run --check=full`
+ * (src/check/model/watch.h), a library that the loader has put before this one. It finds out
+ * whether the program polls a byte that is not the last.
  *
  * With a placer, all WRITEs of peers come as packets to one lane, whose thread may wait for a
  * while.

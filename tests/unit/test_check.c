@@ -14,13 +14,13 @@
 #include <cmocka.h>
 
 #include "check/check.h"
-#include "check/hook.h"
-#include "check/protect.h"
-#include "check/region.h"
+#include "check/hook/hook.h"
+#include "check/model/protect.h"
+#include "check/model/region.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
-#include "check/watch.h"
 
 enum { MEMORY_BYTES = 8192, LKEY = 77, QPN = 5, DEPTH = 4, OUTSIDE_OF_SAMPLES = 100 };
 

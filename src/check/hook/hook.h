@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions that the checker puts in the place of the library's, in tables of objects. */
-#ifndef URNIC_CHECK_HOOK_H
-#define URNIC_CHECK_HOOK_H
+#ifndef URNIC_CHECK_HOOK_HOOK_H
+#define URNIC_CHECK_HOOK_HOOK_H
 
 #include <infiniband/verbs.h>
 
-#include "check/request.h"
+#include "check/model/request.h"
 
 /* hook_post.c: for struct ibv_context_ops */
 int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);

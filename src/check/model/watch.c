@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/watch.h"
+#include "check/model/watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "check/check.h"
-#include "check/protect.h"
-#include "check/region.h"
+#include "check/model/protect.h"
+#include "check/model/region.h"
+#include "check/model/request.h"
+#include "check/model/watch_calls.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
-#include "check/watch_calls.h"
 
 #define NS_PER_MS 1000000u
 

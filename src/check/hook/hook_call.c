@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/hook.h"
+#include "check/hook/hook.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
-#include "check/watch.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

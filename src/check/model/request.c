@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/request.h"
+#include "check/model/request.h"
 
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/digest.h"
-#include "check/protect.h"
+#include "check/model/digest.h"
+#include "check/model/protect.h"
 #include "check/report.h"
 #include "check/site.h"
 

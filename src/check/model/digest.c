@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/digest.h"
+#include "check/model/digest.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/request.h"
+#include "check/model/request.h"
 #include "check/table.h"
 
 static struct table queues_by_object;

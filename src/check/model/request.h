@@ -16,17 +16,17 @@
  * after the other. The lock is recursive: between ibv_wr_start() and ibv_wr_complete() the thread
  * has it, and may poll, or free memory, which makes a search.
  */
-#ifndef URNIC_CHECK_REQUEST_H
-#define URNIC_CHECK_REQUEST_H
+#ifndef URNIC_CHECK_MODEL_REQUEST_H
+#define URNIC_CHECK_MODEL_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
-#include "check/object.h"
-#include "check/owned_lock.h"
-#include "check/region.h"
+#include "check/model/object.h"
+#include "check/model/owned_lock.h"
+#include "check/model/region.h"
 
 struct buffer {
 	uintptr_t memory;

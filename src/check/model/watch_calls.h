@@ -3,8 +3,8 @@
  * The program's threads, as a watch needs them (watch.h): which run, and which are inside of a
  * system call that takes memory. Wrappers of these calls count them, and end a watch.
  */
-#ifndef URNIC_CHECK_WATCH_CALLS_H
-#define URNIC_CHECK_WATCH_CALLS_H
+#ifndef URNIC_CHECK_MODEL_WATCH_CALLS_H
+#define URNIC_CHECK_MODEL_WATCH_CALLS_H
 
 #include <stdbool.h>
 #include <stdint.h>

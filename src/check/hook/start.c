@@ -1,70 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The start of the checker, when the loader has loaded it, and its end at the program's exit. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check/check.h"
-#include "check/object.h"
-#include "check/protect.h"
+#include "check/model/object.h"
+#include "check/model/protect.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
-#include "check/watch.h"
-
-pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
-bool check_is_full;
-__thread unsigned check_depth;
-
-/*
- * A library that a program loads with dlopen() is not in the order of RTLD_NEXT, so it is asked by
- * its name.
- */
-void *check_next(const char *name)
-{
-	void *found = dlsym(RTLD_NEXT, name);
-	void *library;
-
-	if (!found && strncmp(name, "ibv_", 4) == 0) {
-		library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-		found = library ? dlsym(library, name) : NULL;
-	}
-	if (!found) {
-		fprintf(stderr, "urnic check: no library has %s()\n", name);
-		abort();
-	}
-	return found;
-}
-
-void *check_allocate(size_t bytes)
-{
-	enum { CHUNK_BYTES = 1 << 20 };
-	static pthread_mutex_t allocate_lock = PTHREAD_MUTEX_INITIALIZER;
-	static char *next;
-	static size_t left;
-	size_t needed = (bytes + 15) & ~(size_t)15;
-	void *memory = NULL;
-
-	pthread_mutex_lock(&allocate_lock);
-	if (needed > left) {
-		size_t chunk = needed > CHUNK_BYTES ? needed : CHUNK_BYTES;
-		void *mapped = mmap(
-			NULL, chunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		next = mapped == MAP_FAILED ? NULL : mapped;
-		left = next ? chunk : 0;
-	}
-	if (needed <= left) {
-		memory = next;
-		next += needed;
-		left -= needed;
-	}
-	pthread_mutex_unlock(&allocate_lock);
-	return memory;
-}
 
 static void leaks_report(void)
 {

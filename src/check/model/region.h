@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions that the program has registered, and those that it has deregistered since. */
-#ifndef URNIC_CHECK_REGION_H
-#define URNIC_CHECK_REGION_H
+#ifndef URNIC_CHECK_MODEL_REGION_H
+#define URNIC_CHECK_MODEL_REGION_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "check/object.h"
+#include "check/model/object.h"
 
 struct region {
 	struct ibv_mr *mr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/protect.h"
+#include "check/model/protect.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
 #include "check/table.h"
-#include "check/watch.h"
 
 enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT };
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/hook.h"
+#include "check/hook/hook.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
-#include "check/watch.h"
 
 /* A use of a queue that the checker does not know, or of a destroyed one, which fails. */
 static bool use_is_wrong(

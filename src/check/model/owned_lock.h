@@ -3,8 +3,8 @@
  * A recursive lock that costs little when threads do not meet: one atomic operation. A thread that
  * has to wait yields the processor, because the holder may be inside of a call of the library.
  */
-#ifndef URNIC_CHECK_OWNED_LOCK_H
-#define URNIC_CHECK_OWNED_LOCK_H
+#ifndef URNIC_CHECK_MODEL_OWNED_LOCK_H
+#define URNIC_CHECK_MODEL_OWNED_LOCK_H
 
 #include <sched.h>
 #include <stdatomic.h>

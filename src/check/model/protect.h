@@ -14,13 +14,13 @@
  * peer falls back to packets. So no thread may block SIGSEGV: wrappers of sigaction() and
  * pthread_sigmask() see to it, and pass other faults to the program's own handler.
  */
-#ifndef URNIC_CHECK_PROTECT_H
-#define URNIC_CHECK_PROTECT_H
+#ifndef URNIC_CHECK_MODEL_PROTECT_H
+#define URNIC_CHECK_MODEL_PROTECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "check/region.h"
+#include "check/model/region.h"
 
 struct queue_record;
 

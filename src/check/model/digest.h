@@ -5,14 +5,14 @@
  * A full check takes the digest of each byte, a cheap one of up to DIGEST_SAMPLE_BYTES of an entry:
  * all of a short one, else of its start, its end and two places between.
  */
-#ifndef URNIC_CHECK_DIGEST_H
-#define URNIC_CHECK_DIGEST_H
+#ifndef URNIC_CHECK_MODEL_DIGEST_H
+#define URNIC_CHECK_MODEL_DIGEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "check/region.h"
+#include "check/model/region.h"
 
 enum { DIGEST_SAMPLE_BYTES = 256 };
 

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 
 #include "check/check.h"
-#include "check/hook.h"
-#include "check/protect.h"
-#include "check/region.h"
+#include "check/hook/hook.h"
+#include "check/model/protect.h"
+#include "check/model/region.h"
+#include "check/model/request.h"
 #include "check/report.h"
-#include "check/request.h"
 #include "check/site.h"
 
 enum { KEPT_COUNT = 1024 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/object.h"
+#include "check/model/object.h"
 
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/protect.h"
+#include "check/model/protect.h"
 #include "check/report.h"
 #include "check/site.h"
 #include "check/table.h"

@@ -22,8 +22,8 @@
  *
  * Single-stepping needs x86-64. Elsewhere nothing is watched.
  */
-#ifndef URNIC_CHECK_WATCH_H
-#define URNIC_CHECK_WATCH_H
+#ifndef URNIC_CHECK_MODEL_WATCH_H
+#define URNIC_CHECK_MODEL_WATCH_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs call pread() or pread64(), so each is a function of its own here. */
 #undef _FILE_OFFSET_BITS
-#include "check/watch_calls.h"
+#include "check/model/watch_calls.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/model/watch.h"
 #include "check/site.h"
-#include "check/watch.h"
 
 static _Atomic uint32_t call_count;
 

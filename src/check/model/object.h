@@ -5,8 +5,8 @@
  * A record stays after its object is destroyed, until another object has the same address. So a use
  * after that can be reported with the place of the destruction. object_keep() delays the reuse.
  */
-#ifndef URNIC_CHECK_OBJECT_H
-#define URNIC_CHECK_OBJECT_H
+#ifndef URNIC_CHECK_MODEL_OBJECT_H
+#define URNIC_CHECK_MODEL_OBJECT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

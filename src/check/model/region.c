@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/region.h"
+#include "check/model/region.h"
 
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/protect.h"
+#include "check/model/protect.h"
 #include "check/table.h"
 
 /* Deregistered regions that are remembered; the memory of older ones is used again. */

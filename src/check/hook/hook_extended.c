@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 #include "check/check.h"
-#include "check/hook.h"
-#include "check/request.h"
+#include "check/hook/hook.h"
+#include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/site.h"
-#include "check/watch.h"
 
 struct extended_post {
 	struct ibv_qp_ex real; /* the functions of the library */
