@@ -415,14 +415,6 @@ static inline uint32_t rc_selective_limit(const struct rc_requester *requester, 
 /* Store a packet that is `ahead` packets after the expected one, and queue a selective NAK. */
 void rc_selective_store(struct rc_qp *rc, const struct packet *packet, uint32_t ahead);
 
-/* The expected PSN has advanced by `count`. */
-static inline void rc_selective_advance(struct rc_qp *rc, uint32_t count)
-{
-	if (!selective_queue_is_empty(&rc->responder.early))
-		selective_queue_advance(&rc->responder.early, rc->qp.lane->selective,
-			rc->responder.expected, count);
-}
-
 /* Drop the early packets. */
 void rc_selective_stop(struct rc_qp *rc);
 

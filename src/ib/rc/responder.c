@@ -392,7 +392,6 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 	responder->is_waiting = false;
 	if (opcode_ends_message(packet->info))
 		responder->msn = msn_add(responder->msn, 1);
-	rc_selective_advance(rc, (uint32_t)psn_diff(responder->expected, packet->bth.psn));
 	if (responder->is_nak_pending)
 		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
@@ -452,15 +451,18 @@ static void early_report(struct rc_qp *rc)
 }
 
 /*
- * Execute the early packets whose turn it is. rc_responder_receive() calls this function again for
- * each of them; that inner call does nothing.
+ * The expected PSN was `psn` before: execute the early packets whose turn it is.
+ * rc_responder_receive() calls this function again for each of them; that inner call only advances
+ * the queue.
  */
-static void early_execute(struct rc_qp *rc, uint64_t now_ns)
+static __attribute__((cold)) void early_execute(struct rc_qp *rc, struct psn psn, uint64_t now_ns)
 {
 	struct rc_responder *responder = &rc->responder;
 	struct selective_store *store = rc->qp.lane->selective;
 	const struct packet *packet;
 
+	selective_queue_advance(&responder->early, store, responder->expected,
+		(uint32_t)psn_diff(responder->expected, psn));
 	if (responder->is_executing_early)
 		return;
 	responder->is_executing_early = true;
@@ -470,12 +472,10 @@ static void early_execute(struct rc_qp *rc, uint64_t now_ns)
 	early_report(rc);
 }
 
-enum packet_verdict rc_responder_receive(
-	struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+/* A request that is `ahead` packets after the expected one, or before it. */
+static __attribute__((cold)) enum packet_verdict unexpected_receive(
+	struct rc_qp *rc, const struct packet *packet, int32_t ahead, uint64_t now_ns)
 {
-	struct rc_responder *responder = &rc->responder;
-	int32_t ahead = psn_diff(packet->bth.psn, responder->expected);
-
 	/*
 	 * No peer has GUARD_PSN_DISTANCE packets under way: the packet is a guess, or a late packet
 	 * of the queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would name a
@@ -492,10 +492,20 @@ enum packet_verdict rc_responder_receive(
 	}
 	if (ahead > 0)
 		early_receive(rc, packet);
+	return PACKET_DROPPED;
+}
+
+enum packet_verdict rc_responder_receive(
+	struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	struct rc_responder *responder = &rc->responder;
+	struct psn psn = packet->bth.psn;
+	int32_t ahead = psn_diff(psn, responder->expected);
+
 	if (ahead)
-		return PACKET_DROPPED;
+		return unexpected_receive(rc, packet, ahead, now_ns);
 	bool is_accepted = request_take(rc, packet, now_ns);
 	if (!selective_queue_is_empty(&responder->early))
-		early_execute(rc, now_ns);
+		early_execute(rc, psn, now_ns);
 	return is_accepted ? PACKET_TAKEN : PACKET_DROPPED;
 }
