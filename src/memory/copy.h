@@ -41,7 +41,7 @@ void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes);
  * first packet (URNIC_STRICT).
  */
 typedef void place_fn(uint8_t *to, const uint8_t *from, size_t bytes);
-extern place_fn *place_payload;
+extern place_fn *place_payload __attribute__((visibility("hidden"))); /* called without the GOT */
 
 /*
  * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches, because
