@@ -38,10 +38,10 @@ void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
  * How responders place the payload of a WRITE. copy_place(), unless the NIC sets it before the
- * first packet (URNIC_STRICT).
+ * first packet (URNIC_STRICT). It is hidden, so that a call takes one instruction.
  */
 typedef void place_fn(uint8_t *to, const uint8_t *from, size_t bytes);
-extern place_fn *place_payload __attribute__((visibility("hidden"))); /* called without the GOT */
+extern place_fn *place_payload __attribute__((visibility("hidden")));
 
 /*
  * copy_place() for long copies. From COPY_STREAM_BYTES on, the stores bypass the caches, because
