@@ -46,7 +46,7 @@ const char command_run_help[] =
 	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
 	"  --strict     devices that refuse what common adapters refuse: their lowest limits, pinned\n"
 	"               memory, no patience with late receive requests (docs/strict.md).\n"
-	"               --strict=LIST imitates only these: mlx5, irdma, bnxt, with commas between\n"
+	"               With --strict=LIST of only some adapters: mlx5, irdma, bnxt\n"
 	"  --check      report mistakes of PROGRAM in its use of verbs, with the line of the program:\n"
 	"               memory that is written or freed before a completion, queues that are never\n"
 	"               polled, objects that are used after their end, and more (docs/debugging.md).\n"
