@@ -11,6 +11,11 @@ on b ip -o link show dev veth0 | grep -q 'mtu 4200' || fail 'the MTU is not the 
 # Ends of one index are not urgent to the kernel, which then reports them as running a second late.
 [ "$(on a cat /sys/class/net/veth0/ifindex)" != "$(on b cat /sys/class/net/veth0/ifindex)" ] ||
 	fail 'both ends of the link have one index'
+# No host waits for others that may have its addresses.
+for side in a b; do
+	[ "$(on $side cat /proc/sys/net/ipv6/conf/veth0/accept_dad)" = 0 ] ||
+		fail "host $side looks for others that have its IPv6 addresses"
+done
 
 # The very first datagram of each family arrives: no neighbour to look up, no address to wait for.
 for pair in 10.99.0.2 fd00:99::2; do

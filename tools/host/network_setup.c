@@ -55,13 +55,9 @@ int network_run_ip(const char *const *arguments)
 	return network_wait_for(child);
 }
 
-/*
- * Make IPv6 addresses usable at once in this process's namespace. No other host can have them, so
- * there are no duplicates to detect.
- */
-static void skip_duplicate_address_detection(void)
+static void duplicate_address_detection_skip(const char *path)
 {
-	int fd = open("/proc/sys/net/ipv6/conf/default/accept_dad", O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
@@ -69,6 +65,17 @@ static void skip_duplicate_address_detection(void)
 	if (write(fd, "0", 1) < 0)
 		errno = 0;
 	close(fd);
+}
+
+/*
+ * Make IPv6 addresses usable at once in this process's namespace. No other host can have them, so
+ * there are no duplicates to detect. The interface exists already if another namespace has made it.
+ */
+static void duplicate_address_detections_skip(void)
+{
+	duplicate_address_detection_skip("/proc/sys/net/ipv6/conf/default/accept_dad");
+	duplicate_address_detection_skip(
+		"/proc/sys/net/ipv6/conf/" NETWORK_INTERFACE "/accept_dad");
 }
 
 /* Run the commands of an `ip -batch` script in a namespace. `ip` reads `script_fd` to its end. */
@@ -85,7 +92,7 @@ static int run_script(int net_fd, int script_fd)
 			complain("host: %s", strerror(errno));
 			_exit(EXIT_FAILED);
 		}
-		skip_duplicate_address_detection();
+		duplicate_address_detections_skip();
 		run_program(argv);
 	}
 	return network_wait_for(child);
