@@ -5,6 +5,13 @@
 # namespace exported, also those that come later.
 . "$(dirname "$0")/common.sh"
 
+# The FUSE mounts of root are in a mount namespace of this test. Other tests make mount namespaces
+# at any time, which would keep copies of mounts of the system's.
+if [ "$(id -u)" = 0 ] && [ -z "${CONNECT_ALL_APART:-}" ] && unshare --mount true 2>/dev/null; then
+	export CONNECT_ALL_APART=yes
+	exec unshare --mount --propagation private sh "$0" "$@"
+fi
+
 for program in python3 nbdcopy nbdinfo; do
 	command -v $program >/dev/null || skip "$program is not installed"
 done
