@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
 bool check_is_full;
@@ -30,6 +31,18 @@ void *check_next(const char *name)
 		abort();
 	}
 	return found;
+}
+
+uint64_t check_ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
 }
 
 void *check_allocate(size_t bytes)

@@ -13,9 +13,12 @@
  *
  *     model/object.h    which objects exist, and which the program has destroyed
  *     model/region.h    which memory is registered
- *     model/request.h   which requests are posted and not yet completed, and their memory
- *     site.h            where in the program a call was made
- *     report.h          what is told to the user
+ *     model/request.h   which requests are posted and not yet completed, and the memory that they use
+ *     model/rest.h      which of them cheap checks look at
+ *     model/protect.h   full checks: which pages may not be accessed
+ *     model/watch.h     full checks: which byte of a WRITE the program polls
+ *     site.h      where in the program a call was made
+ *     report.h    what is told to the user
  *
  * A request uses its memory from the post until the program polls the completion; earlier the
  * program cannot know that the adapter has finished. The checker reports only what the
@@ -52,6 +55,9 @@ extern __thread unsigned check_depth __attribute__((tls_model("initial-exec")));
  * is left.
  */
 void *check_allocate(size_t bytes);
+
+/* A clock that is read quickly, in a unit of its own. */
+uint64_t check_ticks(void);
 
 /* The function `name` of the next library, for a wrapper; the process ends if there is none. */
 void *check_next(const char *name);

@@ -38,6 +38,7 @@ static struct ibv_qp qp;
 static struct ibv_srq srq = {.context = &context};
 static unsigned char memory[MEMORY_BYTES] __attribute__((aligned(4096)));
 static enum ibv_qp_state qp_state;
+static uint64_t ticks;
 static int room; /* requests that the library accepts; negative: all */
 static struct ibv_wc completion; /* what the next poll finds */
 
@@ -57,6 +58,11 @@ void *check_next(const char *name)
 {
 	assert_string_equal(name, "ibv_query_qp");
 	return (void *)query_qp;
+}
+
+uint64_t check_ticks(void)
+{
+	return ticks;
 }
 
 void *check_allocate(size_t bytes)
@@ -93,6 +99,17 @@ bool protect_end(uintptr_t start, uint64_t bytes, bool is_target)
 
 void protect_inherit(void)
 {
+}
+
+bool hook_extended_rest(struct queue_record *record)
+{
+	(void)record;
+	return true;
+}
+
+void hook_extended_wake(struct queue_record *record)
+{
+	(void)record;
 }
 
 void watch_leave(void)
@@ -194,6 +211,7 @@ static int set_up(void **state)
 	memset(counts, 0, sizeof(counts));
 	memset(memory, 1, sizeof(memory));
 	check_is_full = false;
+	rest_is_used = false;
 	qp_state = IBV_QPS_RTS;
 	room = -1;
 	context_record = (struct context_record){.context = &context};
@@ -371,6 +389,80 @@ static void memory_in_use_is_reported_until_the_completion(void **state)
 	assert_int_equal(counts[KIND_MEMORY_FREED], 1);
 }
 
+/* Post and complete until the queue pair rests. */
+static void rest_begin(void)
+{
+	struct queue_record *record = queue_of(&qp);
+
+	ticks = record->rest.begun_ticks + 10;
+	for (int i = 0; i < REST_FIRST_POSTS && !record->rest.is_resting; i++) {
+		assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	}
+	assert_true(record->rest.is_resting);
+}
+
+static void queue_that_rests_watches_again_after_a_time(void **state)
+{
+	(void)state;
+	regions_make(0);
+	rest_begin();
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+	ticks += 10 * REST_TIMES;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
+}
+
+static void full_checks_never_rest(void **state)
+{
+	(void)state;
+	check_is_full = true;
+	for (int i = 0; i < 2 * REST_FIRST_POSTS; i++) {
+		assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	}
+	assert_false(queue_of(&qp)->rest.is_resting);
+}
+
+/* The completion of a request that was posted during a rest. */
+static void completion_of_an_unknown_request_ends_earlier_ones(void **state)
+{
+	struct queue_record *record = queue_of(&qp);
+
+	(void)state;
+	rest_begin();
+	ticks = record->rest.wake_ticks;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_false(record->rest.is_resting);
+	assert_int_equal(send_bytes(64, 8, 0), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory + 64, 8, "free()", 1);
+	assert_int_equal(reports(), 0);
+}
+
+/* A receive request that was posted during a rest may have the same memory. */
+static void writable_source_is_not_reported_after_a_rest(void **state)
+{
+	struct queue_record *record = queue_of(&qp);
+
+	(void)state;
+	rest_begin();
+	ticks = record->rest.wake_ticks;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+}
+
 /* Between ibv_wr_start() and ibv_wr_complete() the thread has the queue's lock. */
 static void memory_may_be_freed_while_a_request_is_built(void **state)
 {
@@ -476,6 +568,10 @@ int main(void)
 		cmocka_unit_test_setup(full_queue_is_reported_if_it_was_never_polled, set_up),
 		cmocka_unit_test_setup(destroyed_object_is_reported, set_up),
 		cmocka_unit_test_setup(objects_of_the_parent_are_reported, set_up),
+		cmocka_unit_test_setup(queue_that_rests_watches_again_after_a_time, set_up),
+		cmocka_unit_test_setup(full_checks_never_rest, set_up),
+		cmocka_unit_test_setup(completion_of_an_unknown_request_ends_earlier_ones, set_up),
+		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

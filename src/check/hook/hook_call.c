@@ -72,6 +72,8 @@ CHECK_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		CHECK_REAL(call);                           \
 		uint32_t site = SITE_HERE();                \
 		int result;                                 \
+                                                            \
+		queue_wake(object);                         \
 		if (!object_use(object, kind, #call, site)) \
 			return EINVAL;                      \
 		object_keep(object);                        \

@@ -7,7 +7,9 @@
  * The queue's lock is locked from ibv_wr_start() until ibv_wr_complete() or ibv_wr_abort().
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check/check.h"
 #include "check/hook/hook.h"
@@ -15,18 +17,27 @@
 #include "check/model/watch.h"
 #include "check/site.h"
 
+/* The functions of a queue pair. */
+#define FUNCTIONS_BYTES (sizeof(struct ibv_qp_ex) - offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp))
+
 struct extended_post {
+	struct ibv_qp_ex *qp;
 	struct ibv_qp_ex real; /* the functions of the library */
+	struct ibv_qp_ex hooked; /* those that take their place */
 	uint64_t tail; /* of the queue at ibv_wr_start() */
-	bool is_begun; /* `wr` has a request */
+	bool is_building; /* a thread is between ibv_wr_start() and ibv_wr_complete() */
+	bool is_begun; /* `request` is one */
 	uint32_t site;
-	struct ibv_send_wr wr;
+	struct send_request request;
 	struct ibv_sge *entries; /* as many as the queue pair has for a request */
 };
 
-static struct queue_record *record_of(struct ibv_qp_ex *qp)
+/* The record of a queue pair between ibv_wr_start() and ibv_wr_complete(), which has one. */
+static inline struct queue_record *record_of(struct ibv_qp_ex *qp)
 {
-	return queue_find(&qp->qp_base);
+	struct queue_record *record = queue_last;
+
+	return record && record->object == &qp->qp_base ? record : queue_find(&qp->qp_base);
 }
 
 /* Note the request that is complete now. */
@@ -35,8 +46,17 @@ static void request_flush(struct queue_record *record)
 	struct extended_post *post = record->extended;
 
 	if (post->is_begun)
-		request_add_send(record, &post->wr, post->site);
+		request_add_send(record, &post->request, post->site);
 	post->is_begun = false;
+}
+
+/*
+ * A thread that called the library's ibv_wr_start(), while the queue rested, does not have the
+ * lock. Its request is not noted.
+ */
+static inline bool is_builder(const struct queue_record *record)
+{
+	return owned_lock_is_mine(&record->sends.lock);
 }
 
 static struct ibv_qp_ex *request_begin(
@@ -45,15 +65,15 @@ static struct ibv_qp_ex *request_begin(
 	struct queue_record *record = record_of(qp);
 	struct extended_post *post = record->extended;
 
+	if (!is_builder(record))
+		return &post->real;
 	request_flush(record);
 	post->is_begun = true;
-	post->site = site_of(address);
-	post->wr = (struct ibv_send_wr){
-		.wr_id = qp->wr_id,
-		.opcode = opcode,
-		.send_flags = qp->wr_flags,
-		.sg_list = post->entries,
-	};
+	post->site = request_site(&record->sends, address);
+	post->request.wr_id = qp->wr_id;
+	post->request.opcode = opcode;
+	post->request.flags = qp->wr_flags;
+	post->request.count = 0;
 	return &post->real;
 }
 
@@ -65,7 +85,8 @@ static struct ibv_qp_ex *request_begin(
  */
 static void extended_start(struct ibv_qp_ex *qp)
 {
-	struct queue_record *record = record_of(qp);
+	struct queue_record *record = queue_find(&qp->qp_base);
+	struct extended_post *post;
 
 	if (!record) {
 		object_use(&qp->qp_base, OBJECT_QP, "ibv_wr_start",
@@ -75,9 +96,14 @@ static void extended_start(struct ibv_qp_ex *qp)
 	if (check_is_full)
 		watch_leave();
 	owned_lock_take(&record->sends.lock);
-	record->extended->tail = record->sends.tail;
-	record->extended->is_begun = false;
-	record->extended->real.wr_start(qp);
+	post = record->extended;
+	post->real.wr_start(qp);
+	/* The library lets one thread build at a time, so none is between two functions now. */
+	if (qp->wr_complete != post->hooked.wr_complete)
+		memcpy(&qp->wr_atomic_cmp_swp, &post->hooked.wr_atomic_cmp_swp, FUNCTIONS_BYTES);
+	post->tail = record->sends.tail;
+	post->is_begun = false;
+	post->is_building = true;
 }
 
 static int extended_complete(struct ibv_qp_ex *qp)
@@ -86,12 +112,16 @@ static int extended_complete(struct ibv_qp_ex *qp)
 	uint32_t site = record->extended->site;
 	int result;
 
+	if (!is_builder(record))
+		return record->extended->real.wr_complete(qp);
 	request_flush(record);
 	check_depth++;
 	result = record->extended->real.wr_complete(qp);
 	check_depth--;
 	if (result)
 		request_take_back(&record->sends, record->extended->tail);
+	record->extended->is_building = false;
+	rest_count(record);
 	owned_lock_leave(&record->sends.lock);
 	if (result == ENOMEM)
 		post_refused(record, site);
@@ -102,9 +132,11 @@ static void extended_abort(struct ibv_qp_ex *qp)
 {
 	struct queue_record *record = record_of(qp);
 
-	record->extended->is_begun = false;
-	request_take_back(&record->sends, record->extended->tail);
 	record->extended->real.wr_abort(qp);
+	if (!is_builder(record))
+		return;
+	record->extended->is_begun = record->extended->is_building = false;
+	request_take_back(&record->sends, record->extended->tail);
 	owned_lock_leave(&record->sends.lock);
 }
 
@@ -173,71 +205,62 @@ static void extended_atomic_write(
 {
 	struct ibv_qp_ex *real = BEGIN(qp, IBV_WR_ATOMIC_WRITE);
 
-	record_of(qp)->extended->wr.send_flags |= IBV_SEND_INLINE;
+	if (is_builder(record_of(qp)))
+		record_of(qp)->extended->request.flags |= IBV_SEND_INLINE;
 	real->wr_atomic_write(qp, rkey, remote_addr, data);
 }
 
 static void extended_set_inline(struct ibv_qp_ex *qp, void *data, size_t bytes)
 {
-	struct extended_post *post = record_of(qp)->extended;
+	struct queue_record *record = record_of(qp);
 
-	post->wr.send_flags |= IBV_SEND_INLINE;
-	post->real.wr_set_inline_data(qp, data, bytes);
+	if (is_builder(record))
+		record->extended->request.flags |= IBV_SEND_INLINE;
+	record->extended->real.wr_set_inline_data(qp, data, bytes);
 }
 
 static void extended_set_inline_list(
 	struct ibv_qp_ex *qp, size_t count, const struct ibv_data_buf *list)
 {
-	struct extended_post *post = record_of(qp)->extended;
+	struct queue_record *record = record_of(qp);
 
-	post->wr.send_flags |= IBV_SEND_INLINE;
-	post->real.wr_set_inline_data_list(qp, count, list);
-}
-
-static void entries_set(struct queue_record *record, const struct ibv_sge *list, size_t count)
-{
-	struct extended_post *post = record->extended;
-
-	for (size_t i = 0; i < count && i < record->sends.buffers_each; i++)
-		post->entries[i] = list[i];
-	post->wr.num_sge =
-		(int)(count < record->sends.buffers_each ? count : record->sends.buffers_each);
+	if (is_builder(record))
+		record->extended->request.flags |= IBV_SEND_INLINE;
+	record->extended->real.wr_set_inline_data_list(qp, count, list);
 }
 
 static void extended_set_entry(
 	struct ibv_qp_ex *qp, uint32_t lkey, uint64_t address, uint32_t bytes)
 {
 	struct queue_record *record = record_of(qp);
-	struct ibv_sge entry = {.addr = address, .length = bytes, .lkey = lkey};
+	struct extended_post *post = record->extended;
 
-	entries_set(record, &entry, 1);
-	record->extended->real.wr_set_sge(qp, lkey, address, bytes);
+	if (is_builder(record)) {
+		post->entries[0] = (struct ibv_sge){.addr = address, .length = bytes, .lkey = lkey};
+		post->request.count = 1;
+	}
+	post->real.wr_set_sge(qp, lkey, address, bytes);
 }
 
 static void extended_set_entries(struct ibv_qp_ex *qp, size_t count, const struct ibv_sge *list)
 {
 	struct queue_record *record = record_of(qp);
+	struct extended_post *post = record->extended;
 
-	entries_set(record, list, count);
-	record->extended->real.wr_set_sge_list(qp, count, list);
-}
-
-void hook_extended_qp(struct ibv_qp_ex *qp)
-{
-	struct queue_record *record = record_of(qp);
-	struct extended_post *post;
-
-	if (!record || record->extended)
-		return;
-	post = calloc(1, sizeof(*post));
-	if (post)
-		post->entries = calloc(record->sends.buffers_each, sizeof(*post->entries));
-	if (!post || !post->entries) {
-		free(post);
+	if (!is_builder(record)) {
+		post->real.wr_set_sge_list(qp, count, list);
 		return;
 	}
-	post->real = *qp;
-	record->extended = post;
+	post->request.count =
+		(uint32_t)(count < record->sends.buffers_each ? count : record->sends.buffers_each);
+	for (uint32_t i = 0; i < post->request.count; i++)
+		post->entries[i] = list[i];
+	post->real.wr_set_sge_list(qp, count, list);
+}
+
+/* Put the functions of this file in the place of those that the queue pair has. */
+static void hooks_put(struct ibv_qp_ex *qp)
+{
 #define REPLACE(slot, function) \
 	if (qp->slot)           \
 	qp->slot = function
@@ -261,6 +284,48 @@ void hook_extended_qp(struct ibv_qp_ex *qp)
 	REPLACE(wr_abort, extended_abort);
 	REPLACE(wr_atomic_write, extended_atomic_write);
 #undef REPLACE
+}
+
+void hook_extended_qp(struct ibv_qp_ex *qp)
+{
+	struct queue_record *record = queue_find(&qp->qp_base);
+	struct extended_post *post;
+
+	if (!record || record->extended)
+		return;
+	post = calloc(1, sizeof(*post));
+	if (post)
+		post->entries = calloc(record->sends.buffers_each, sizeof(*post->entries));
+	if (!post || !post->entries) {
+		free(post);
+		return;
+	}
+	post->qp = qp;
+	post->real = *qp;
+	post->request.entries = post->entries;
+	record->extended = post;
+	hooks_put(qp);
+	post->hooked = *qp;
+}
+
+bool hook_extended_rest(struct queue_record *record)
+{
+	struct extended_post *post = record->extended;
+	bool is_possible;
+
+	if (!owned_lock_try(&record->sends.lock))
+		return false;
+	is_possible = !post->is_building;
+	if (is_possible)
+		memcpy(&post->qp->wr_atomic_cmp_swp, &post->real.wr_atomic_cmp_swp,
+			FUNCTIONS_BYTES);
+	owned_lock_leave(&record->sends.lock);
+	return is_possible;
+}
+
+void hook_extended_wake(struct queue_record *record)
+{
+	record->extended->qp->wr_start = extended_start;
 }
 
 /* --- objects that are made through a context ------------------------------------------------- */

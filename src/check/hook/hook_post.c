@@ -24,7 +24,8 @@ void post_refused(struct queue_record *record, uint32_t site)
 	uint64_t pending = queue->tail - queue->head;
 	bool is_unsignaled = queue->signaled == 0;
 
-	if (pending == 0 || (!is_unsignaled && (!record->send_cq || record->send_cq->polls > 0)))
+	if (pending == 0 || record->rest.has_rested ||
+		(!is_unsignaled && (!record->send_cq || record->send_cq->polls > 0)))
 		return;
 	report_begin(&report, is_unsignaled ? KIND_NEVER_SIGNALED : KIND_NEVER_POLLED);
 	if (is_unsignaled)
@@ -42,27 +43,37 @@ void post_refused(struct queue_record *record, uint32_t site)
 	report_end(&report);
 }
 
+static void sends_note(struct queue_record *record, const struct ibv_send_wr *wr, uint32_t site)
+{
+	for (; wr; wr = wr->next) {
+		const struct send_request request = {
+			wr->wr_id, wr->opcode, wr->send_flags, wr->sg_list, (uint32_t)wr->num_sge};
+
+		request_add_send(record, &request, site);
+	}
+}
+
 int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct queue_record *record = queue_find(qp);
 	const void *address = __builtin_return_address(0);
 	struct request_queue *queue;
 	uint64_t tail;
-	uint32_t site;
 	int result;
 
 	if (!record)
 		return use_is_wrong(qp, OBJECT_QP, "ibv_post_send", address)
 			? EINVAL
 			: context_of(qp->context)->ops.post_send(qp, wr, bad_wr);
+	if (record->rest.is_resting)
+		return record->context->ops.post_send(qp, wr, bad_wr);
 	if (check_is_full)
 		watch_leave();
-	site = site_of(address);
 	queue = &record->sends;
 	owned_lock_take(&queue->lock);
 	tail = queue->tail;
-	for (const struct ibv_send_wr *each = wr; each; each = each->next)
-		request_add_send(record, each, site);
+	sends_note(record, wr, request_site(queue, address));
+	rest_count(record);
 	check_depth++;
 	result = record->context->ops.post_send(qp, wr, bad_wr);
 	check_depth--;
@@ -74,30 +85,39 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	}
 	owned_lock_leave(&queue->lock);
 	if (result == ENOMEM)
-		post_refused(record, site);
+		post_refused(record, site_of(address));
 	return result;
+}
+
+/* Let the library post. */
+static int receive_pass(
+	struct queue_record *record, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	if (record->qp)
+		return record->context->ops.post_recv(record->qp, wr, bad_wr);
+	return record->context->ops.post_srq_recv((struct ibv_srq *)record->object, wr, bad_wr);
 }
 
 static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 	struct ibv_recv_wr **bad_wr, const void *address)
 {
 	struct request_queue *queue = &record->receives;
-	uint32_t site = site_of(address);
 	uint64_t tail;
+	uint32_t site;
 	int result;
 
+	if (record->rest.is_resting)
+		return receive_pass(record, wr, bad_wr);
 	if (check_is_full)
 		watch_leave();
 	owned_lock_take(&queue->lock);
 	tail = queue->tail;
+	rest_count(record);
+	site = request_site(queue, address);
 	for (const struct ibv_recv_wr *each = wr; each; each = each->next)
 		request_add_receive(record, each, site);
 	check_depth++;
-	if (record->qp)
-		result = record->context->ops.post_recv(record->qp, wr, bad_wr);
-	else
-		result = record->context->ops.post_srq_recv(
-			(struct ibv_srq *)record->object, wr, bad_wr);
+	result = receive_pass(record, wr, bad_wr);
 	check_depth--;
 	if (result) {
 		for (const struct ibv_recv_wr *each = wr; each && each != *bad_wr;

@@ -48,7 +48,11 @@ static void errors_report(void)
 /* Only the thread that called fork() is in the child, so no lock is in use. */
 static void child_begin(void)
 {
+	struct queue_record *record;
+
 	pthread_mutex_init(&check_lock, NULL);
+	for (uint32_t i = 0; (record = queue_next(&i));)
+		queue_wake(record->object);
 	objects_inherit();
 	watch_inherit();
 	report_inherit();

@@ -18,13 +18,18 @@ struct owned_lock {
 	uint32_t depth; /* how often the owner has locked it, without the first time */
 };
 
+static inline bool owned_lock_is_mine(const struct owned_lock *lock)
+{
+	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == (uintptr_t)&check_depth;
+}
+
 /* Lock it, unless another thread has it. */
 static inline bool owned_lock_try(struct owned_lock *lock)
 {
 	uintptr_t own = (uintptr_t)&check_depth; /* each thread has another address */
 	uintptr_t nobody = 0;
 
-	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == own) {
+	if (owned_lock_is_mine(lock)) {
 		lock->depth++;
 		return true;
 	}

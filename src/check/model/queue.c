@@ -37,10 +37,11 @@ void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all
 	record->send_cq = cq_of(qp->send_cq);
 	record->receive_cq = cq_of(qp->recv_cq);
 	record->srq = qp->srq ? queue_of(qp->srq) : NULL;
+	record->rest.begun_ticks = check_ticks();
 	record->known = object_add(OBJECT_QP, qp, record, site);
 	if (!record->known ||
-		!request_queue_init(&record->sends, cap->max_send_wr, cap->max_send_sge) ||
-		!request_queue_init(&record->receives, cap->max_recv_wr, cap->max_recv_sge))
+		!request_queue_init(&record->sends, cap->max_send_wr, cap->max_send_sge, false) ||
+		!request_queue_init(&record->receives, cap->max_recv_wr, cap->max_recv_sge, true))
 		return; /* the queue pair stays unknown, and the memory with it */
 	pthread_mutex_lock(&check_lock);
 	table_set(&queues_by_object, (uintptr_t)qp, record);
@@ -55,8 +56,9 @@ void queue_add_shared(struct ibv_srq *srq, uint32_t depth, uint32_t entries, uin
 
 	if (!record)
 		return;
+	record->rest.begun_ticks = check_ticks();
 	record->known = object_add(OBJECT_SRQ, srq, record, site);
-	if (!record->known || !request_queue_init(&record->receives, depth, entries))
+	if (!record->known || !request_queue_init(&record->receives, depth, entries, true))
 		return;
 	pthread_mutex_lock(&check_lock);
 	table_set(&queues_by_object, (uintptr_t)srq, record);
@@ -86,6 +88,14 @@ void queue_reset(const void *object)
 	request_forget(&record->receives);
 }
 
+void queue_wake(const void *object)
+{
+	struct queue_record *record = queue_of(object);
+
+	if (record && record->rest.is_resting)
+		rest_end(record);
+}
+
 void queue_remove(const void *object)
 {
 	struct queue_record *record = queue_of(object);
@@ -106,38 +116,26 @@ struct queue_record *queue_of(const void *object)
 	return table_find(&queues_by_object, (uintptr_t)object);
 }
 
-/* What this thread used last. */
-static __thread struct queue_record *last_record __attribute__((tls_model("initial-exec")));
-static __thread struct cq_record *last_cq __attribute__((tls_model("initial-exec")));
+__thread struct queue_record *queue_last;
+__thread struct cq_record *queue_last_cq;
 
-static bool object_is_ours(const struct object *object, const void *record)
+struct queue_record *queue_look_up(const void *object)
 {
-	return object->is_live && !object->is_inherited && object->record == record;
-}
+	struct queue_record *record = queue_of(object);
 
-struct queue_record *queue_find(const void *object)
-{
-	struct queue_record *record = last_record;
-
-	if (record && record->object == object && object_is_ours(record->known, record))
-		return record;
-	record = queue_of(object);
 	if (!record || !object_is_ours(record->known, record))
 		return NULL;
-	last_record = record;
+	queue_last = record;
 	return record;
 }
 
-struct cq_record *queue_find_cq(const struct ibv_cq *cq)
+struct cq_record *queue_look_up_cq(const struct ibv_cq *cq)
 {
-	struct cq_record *record = last_cq;
+	struct cq_record *record = cq_of(cq);
 
-	if (record && record->cq == cq && object_is_ours(record->known, record))
-		return record;
-	record = cq_of(cq);
 	if (!record || !object_is_ours(record->known, record))
 		return NULL;
-	last_cq = record;
+	queue_last_cq = record;
 	return record;
 }
 

@@ -17,11 +17,6 @@ static uint32_t next_dead;
 static _Atomic uint32_t live_count;
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
-static uint64_t region_key(const struct context_record *context, uint32_t lkey)
-{
-	return (uint64_t)(context->number + 1) << 32 | lkey;
-}
-
 /* check_lock is locked. */
 static struct region *region_take(void)
 {

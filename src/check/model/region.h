@@ -35,6 +35,12 @@ struct region {
 void region_add(struct context_record *context, struct ibv_mr *mr, void *memory, uint64_t bytes,
 	uint64_t iova, int access, uint32_t site);
 
+/* The key of a region in the table. */
+static inline uint64_t region_key(const struct context_record *context, uint32_t lkey)
+{
+	return (uint64_t)(context->number + 1) << 32 | lkey;
+}
+
 /* The region of `lkey`, also a deregistered one; NULL: unknown. Any thread, without a lock. */
 struct region *region_find(const struct context_record *context, uint32_t lkey);
 

@@ -27,6 +27,8 @@
 #include "check/model/object.h"
 #include "check/model/owned_lock.h"
 #include "check/model/region.h"
+#include "check/model/rest.h"
+#include "check/site.h"
 
 struct buffer {
 	uintptr_t memory;
@@ -59,6 +61,20 @@ struct request_queue {
 	uint64_t signaled; /* requests between them that will have a completion */
 	uint64_t last_wr_id;
 	bool has_twins; /* two requests with one wr_id, so that they cannot be told apart */
+	bool is_receive;
+	/* What the last request had, which the next one often has, too */
+	struct region *last_region;
+	const void *last_address; /* of the call that posted */
+	uint32_t last_site;
+};
+
+/* A request to send, as its post describes it. */
+struct send_request {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned flags; /* enum ibv_send_flags */
+	const struct ibv_sge *entries;
+	uint32_t count;
 };
 
 struct cq_record {
@@ -88,18 +104,31 @@ struct queue_record {
 	bool has_failed; /* the program has polled a failed completion of it */
 	bool was_stopped; /* the program has moved it to the error state itself */
 	struct extended_post *extended; /* NULL: the program posts with ibv_post_send() */
+	struct rest rest;
 	struct request_queue sends, receives;
 };
 
 /* Prepare a queue for `depth` requests with `entries` entries each. False: no memory. */
-bool request_queue_init(struct request_queue *queue, uint32_t depth, uint32_t entries);
+bool request_queue_init(
+	struct request_queue *queue, uint32_t depth, uint32_t entries, bool is_receive);
 
 /* The queue is empty from now on. Its lock stays, for threads that poll meanwhile. */
 void request_queue_done(struct request_queue *queue);
 
 /* Note a request before it is posted. The queue's lock is locked. */
-void request_add_send(struct queue_record *record, const struct ibv_send_wr *wr, uint32_t site);
+void request_add_send(
+	struct queue_record *record, const struct send_request *request, uint32_t site);
 void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *wr, uint32_t site);
+
+/* The site of a call that posts, which returns to `address`. The queue's lock is locked. */
+static inline uint32_t request_site(struct request_queue *queue, const void *address)
+{
+	if (queue->last_address != address || check_is_full) {
+		queue->last_address = address;
+		queue->last_site = site_of(address);
+	}
+	return queue->last_site;
+}
 
 /* Take back what was noted since `tail`, because the library refused it. The lock is locked. */
 void request_take_back(struct request_queue *queue, uint64_t tail);
@@ -118,9 +147,33 @@ void request_report_users(
 /* May an incomplete request use some of these bytes? Does not wait for other threads. */
 bool request_may_use(uintptr_t start, uint64_t bytes);
 
-/* Check an entry against its region before a post. */
-void request_check_entry(struct queue_record *record, const struct ibv_sge *entry, uint32_t index,
-	const char *what, uint64_t wr_id, uint32_t site);
+/* --- what requests.c and request_report.c share --- */
+
+static inline struct request *request_at(const struct request_queue *queue, uint64_t index)
+{
+	return &queue->requests[index & (queue->size - 1)];
+}
+
+static inline struct buffer *buffers_at(const struct request_queue *queue, uint64_t index)
+{
+	return &queue->buffers[(index & (queue->size - 1)) * queue->buffers_each];
+}
+
+static inline bool ranges_overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes)
+{
+	return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* The name of a request, for a sentence: "WRITE". */
+const char *request_name(const struct request_queue *queue, const struct request *request);
+
+/* Entry `index` is not within its region, or the program has deregistered this. */
+void request_report_entry(const struct request_queue *queue, const struct request *request,
+	const struct region *region, const struct ibv_sge *entry, uint32_t index);
+
+/* The memory is registered, and not mapped. */
+void request_report_unmapped(const struct request_queue *queue, const struct request *request,
+	const struct buffer *buffer);
 
 /* --- the records ----------------------------------------------------------------------------- */
 
@@ -133,12 +186,43 @@ struct cq_record *queue_add_cq(struct ibv_cq *cq, uint32_t site);
 void queue_remove(const void *object);
 void queue_reset(const void *object);
 
+/* End the rest of an object, if it is a queue that rests. */
+void queue_wake(const void *object);
+
 /* The record of a live queue pair or shared receive queue; NULL: unknown. */
 struct queue_record *queue_of(const void *object);
 
-/* The same for calls on the data path; NULL also if the object belongs to the parent process. */
-struct queue_record *queue_find(const void *object);
-struct cq_record *queue_find_cq(const struct ibv_cq *cq);
+/* What this thread used last. */
+extern __thread struct queue_record *queue_last __attribute__((tls_model("initial-exec")));
+extern __thread struct cq_record *queue_last_cq __attribute__((tls_model("initial-exec")));
+
+static inline bool object_is_ours(const struct object *object, const void *record)
+{
+	return object->is_live && !object->is_inherited && object->record == record;
+}
+
+/* queue_find() and queue_find_cq() for what the thread did not use last. */
+struct queue_record *queue_look_up(const void *object);
+struct cq_record *queue_look_up_cq(const struct ibv_cq *cq);
+
+/* queue_of() for calls on the data path; NULL also if the object belongs to the parent process. */
+static inline struct queue_record *queue_find(const void *object)
+{
+	struct queue_record *record = queue_last;
+
+	return record && record->object == object && object_is_ours(record->known, record)
+		? record
+		: queue_look_up(object);
+}
+
+static inline struct cq_record *queue_find_cq(const struct ibv_cq *cq)
+{
+	struct cq_record *record = queue_last_cq;
+
+	return record && record->cq == cq && object_is_ours(record->known, record)
+		? record
+		: queue_look_up_cq(cq);
+}
 
 struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num);
 
