@@ -2,7 +2,7 @@
 #include "check/model/rest.h"
 
 #include "check/check.h"
-#include "check/hook.h"
+#include "check/hook/hook.h"
 #include "check/model/request.h"
 
 bool rest_is_used;

@@ -256,9 +256,10 @@ static int mr_rereg(struct mr *mr, struct mr *changed)
 	if (!error)
 		error = mr_pin(changed);
 	if (!error)
-		error = -nic_mr_change(mr->verbs.lkey, pd_number(mr->pd), &region);
-	error = result_as(error, REASON_WINDOWS_BOUND);
-	error = result_as(error, REASON_ACCESS_LOCAL_WRITE);
+		error = result_as(
+			result_as(-nic_mr_change(mr->verbs.lkey, pd_number(mr->pd), &region),
+				REASON_WINDOWS_BOUND),
+			REASON_ACCESS_LOCAL_WRITE);
 	if (error) {
 		mr_unpin(changed);
 		return error;
