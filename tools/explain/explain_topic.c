@@ -195,7 +195,7 @@ void topic_add(cJSON *list, const struct topic *topic)
 	text_add(object, "what_works", topic->fix);
 }
 
-/* May a call of libibverbs fail for this reason? */
+/* May a call of libibverbs or librdmacm fail for this reason? */
 static bool is_reason_of_call(const char *reason, const char *word)
 {
 	static const struct {
@@ -204,6 +204,7 @@ static bool is_reason_of_call(const char *reason, const char *word)
 	} refusals[] = {
 #define REFUSAL(name, cause) {#name, #cause},
 #include "queue/refusal.def"
+#include "queue/refusal_cm.def"
 #undef REFUSAL
 	};
 

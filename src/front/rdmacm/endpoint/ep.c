@@ -53,7 +53,7 @@ int rdma_create_ep(struct rdma_cm_id **ret_id, struct rdma_addrinfo *res, struct
 	int rc, error;
 
 	if (!ret_id || !res)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	if (rdma_create_id(NULL, &public, NULL, (enum rdma_port_space)res->ai_port_space))
 		return -1;
 	public->qp_type = (enum ibv_qp_type)res->ai_qp_type;
@@ -63,7 +63,7 @@ int rdma_create_ep(struct rdma_cm_id **ret_id, struct rdma_addrinfo *res, struct
 	if (rc) {
 		error = errno;
 		rdma_destroy_ep(public);
-		return fail_errno(error);
+		return fail_quietly(error);
 	}
 	*ret_id = public;
 	return 0;
@@ -84,9 +84,9 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 	struct rdma_cm_event *event;
 
 	if (!listen)
-		return -1;
+		return fail_errno(errno);
 	if (!listen->is_sync || listen->state != ID_LISTENING)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	id_ack_event(listen);
 	if (rdma_get_cm_event(public->channel, &event))
 		return -1;
@@ -94,7 +94,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 		int status = event->status;
 
 		rdma_ack_cm_event(event);
-		return fail_errno(status < 0 ? -status : EINVAL);
+		return fail_quietly(status < 0 ? -status : EINVAL);
 	}
 	if (listen->qp_init) {
 		struct ibv_qp_init_attr init = *listen->qp_init;
@@ -114,7 +114,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 			public = event->id;
 			rdma_ack_cm_event(event);
 			rdma_destroy_id(public);
-			return fail_errno(error);
+			return fail_quietly(error);
 		}
 	}
 	*ret_id = event->id;

@@ -99,14 +99,14 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	int error;
 
 	if (!id_find(public))
-		return -1;
+		return fail_errno(errno);
 	if (public->qp || !public->verbs)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_QP));
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		init->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		init->pd = public->pd;
 	} else if (init->pd->context != public->verbs) {
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_QP_PD));
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
@@ -132,7 +132,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	return 0;
 fail_cqs:
 	cqs_destroy(public);
-	return fail_errno(error);
+	return fail_quietly(error);
 }
 
 int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -141,7 +141,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	int rc;
 
 	if (!id_find(public))
-		return -1;
+		return fail_errno(errno);
 	memcpy(&extended, init, sizeof(*init));
 	extended.comp_mask = IBV_QP_INIT_ATTR_PD;
 	extended.pd = pd ? pd : public->pd;
@@ -168,9 +168,9 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 	int error = 0;
 
 	if (!id_find(public))
-		return -1;
+		return fail_errno(errno);
 	if (public->srq || !public->verbs)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_QP));
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
 		init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 		init->pd = public->pd;
@@ -187,7 +187,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 		init->comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
 	}
 	if (error)
-		return fail_errno(error);
+		return fail_quietly(error);
 	srq = ibv_create_srq_ex(public->verbs, init);
 	if (!srq)
 		return -1;
@@ -206,7 +206,7 @@ int rdma_create_srq(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_srq
 	int rc;
 
 	if (!id_find(public))
-		return -1;
+		return fail_errno(errno);
 	extended.srq_type = public->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 	extended.pd = pd ? pd : public->pd;
 	rc = rdma_create_srq_ex(public, &extended);

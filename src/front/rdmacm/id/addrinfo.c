@@ -147,9 +147,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	int rc;
 
 	if (!ret_res || (!node && !service && !hints))
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	if (devices_refresh() <= 0)
-		return fail_errno(ENODEV);
+		return fail_errno(id_cause(REASON_CM_NO_DEVICES));
 	res = calloc(1, sizeof(*res));
 	if (!res)
 		return EAI_MEMORY;
@@ -273,19 +273,19 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *public, const char *node, const cha
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!node && !service && !hints)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	if (hints && (hints->ai_flags & ADDRINFO_SA))
-		return fail_errno(EOPNOTSUPP);
+		return fail_errno(id_cause(REASON_UNSUPPORTED_BITS));
 	question = question_new(node, service, hints);
 	if (!question)
-		return fail_errno(ENOMEM);
+		return fail_errno(id_cause(REASON_NO_MEMORY));
 	question->hints.ai_flags &= ~ADDRINFO_DNS;
 	question->id = id;
 	if (!question_begin(id)) {
 		question_free(question);
-		return fail_errno(EBUSY);
+		return fail_errno(id_cause(REASON_CM_RESOLVING));
 	}
 	rc = own_thread_start(NULL, "urnic-addrinfo", question_answer, question);
 	if (rc) {
@@ -304,12 +304,12 @@ int rdma_query_addrinfo(struct rdma_cm_id *public, struct rdma_addrinfo **info)
 	struct id *id = id_find(public);
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!info)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	pthread_mutex_lock(&id_lock);
 	*info = id->addrinfo;
 	id->addrinfo = NULL;
 	pthread_mutex_unlock(&id_lock);
-	return *info ? 0 : fail_errno(ENODATA);
+	return *info ? 0 : fail_errno(id_cause(REASON_CM_NO_ADDRINFO));
 }

@@ -28,10 +28,11 @@ static int explain_no_device(const struct sockaddr *address)
 	int rc;
 
 	if (infiniband_is_used())
-		return -EADDRNOTAVAIL;
+		return -id_cause(REASON_CM_LOCAL_ADDRESS);
 	memcpy(&local, address, address_bytes(address));
 	rc = address_source(address, 0, &local);
-	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
+	return -id_cause(
+		rc == -EADDRNOTAVAIL ? REASON_CM_LOCAL_ADDRESS : REASON_CM_NO_DEVICE);
 }
 
 /* Set the identifier's device. If it has no protection domain yet, set the device's default one. */
@@ -58,14 +59,14 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 	struct gid local = *gid;
 
 	if (infiniband_is_used() && !infiniband_local_gid(gid, &local))
-		return -ENODEV;
+		return -id_cause(REASON_CM_NO_DEVICE);
 	device = device_find(kinds, &local, ifindex, &gid_index, &found_ifindex);
 
 	if (!device && gid_is_loopback(gid))
 		device = device_find_for_loopback(
 			kinds, gid_is_ipv4(gid), &local, &gid_index, &found_ifindex);
 	if (!device)
-		return -ENODEV;
+		return -id_cause(REASON_CM_NO_DEVICE);
 	use_device(id, device, gid_index);
 	/* iWARP packets use TCP, which supports loopback addresses, so keep such an address. */
 	id->path.local = id->is_iwarp ? *gid : local;
@@ -84,9 +85,9 @@ int id_bind(struct id *id, const struct sockaddr *address)
 	int rc;
 
 	if (id->state != ID_IDLE)
-		return -EINVAL;
+		return -id_cause(REASON_CM_STATE);
 	if (address_bytes(address) == 0)
-		return -EINVAL;
+		return -id_cause(REASON_CM_FAMILY);
 	gid = address_gid(address);
 	if (!address_is_any(address) && !address_is_loopback(address)) {
 		rc = id_take_local(id, id_device_kinds(id), &gid, address_ifindex(address));
@@ -98,7 +99,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 		.address = {.gid = gid, .scope_ifindex = address_ifindex(address)},
 		.flags = claim_flags(id, address->sa_family),
 	};
-	rc = nic_cm_claim(&id->claim);
+	rc = id_cause_if(nic_cm_claim(&id->claim), REASON_CM_PORT_TAKEN);
 	if (rc) {
 		id->claim.id = 0;
 		return rc;
@@ -115,9 +116,9 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!address)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	rc = id_bind(id, address);
 	return rc ? fail_errno(-rc) : 0;
 }
@@ -221,7 +222,7 @@ static int listen_begin(struct id *id, uint32_t backlog)
 	if (rc)
 		return rc;
 	id->claim.flags |= AGENT_CLAIM_LISTENS;
-	rc = nic_cm_claim(&id->claim);
+	rc = id_cause_if(nic_cm_claim(&id->claim), REASON_CM_PORT_TAKEN);
 	if (rc)
 		id->claim.flags &= ~(uint32_t)AGENT_CLAIM_LISTENS;
 	return rc;
@@ -235,14 +236,14 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id->state == ID_IDLE) {
 		rc = id_bind(id, (const struct sockaddr *)&any);
 		if (rc)
 			return fail_errno(-rc);
 	}
 	if (id->state != ID_BOUND)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	rc = listen_begin(id, count);
 	if (rc) {
 		if (id->listener.user)

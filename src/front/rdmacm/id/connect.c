@@ -34,7 +34,7 @@ static int private_data(
 	size_t bytes = param->private_data ? param->private_data_len : 0;
 
 	if (id->connect_bytes > room || bytes > room - id->connect_bytes)
-		return -EINVAL;
+		return -id_cause(REASON_CM_DATA);
 	if (id->connect_bytes > 0)
 		memcpy(to, id->connect_data, id->connect_bytes);
 	if (bytes > 0)
@@ -151,9 +151,9 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id->state != ID_ROUTE_RESOLVED)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	local = agent_address_of(&id->path.local, id->path.ifindex);
 	rc = id->is_iwarp ? connect_iwarp(id, &param) : nic_cm_use_address(&local);
 	if (rc == 0 && !id->is_iwarp)
@@ -179,7 +179,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *param)
 		return rc;
 	rc = id->id.qp ? -id_qp_connect(id) : 0;
 	if (rc)
-		return rc;
+		return id_cause_if(rc, REASON_CM_QP_MOVE);
 	rep.local_qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num;
 	rep.starting_psn = agreement->rq_psn;
 	rep.responder_resources = agreement->responder_resources;
@@ -222,9 +222,9 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id->state != ID_REQUESTED)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	if (id->is_iwarp)
 		rc = accept_iwarp(id, &param);
 	else
@@ -243,9 +243,9 @@ static int id_reject(struct id *id, uint16_t reason, const void *data, uint8_t b
 	struct cm_rej rej = {.reason = reason};
 
 	if (id->state != ID_REQUESTED && id->state != ID_RESPONDED)
-		return -EINVAL;
+		return -id_cause(REASON_CM_STATE);
 	if (bytes > (id_is_datagram(id) ? sizeof(refusal.private_data) : sizeof(rej.private_data)))
-		return -EINVAL;
+		return -id_cause(REASON_CM_DATA);
 	id->state = ID_OVER;
 	if (id->is_iwarp) {
 		mpa_reject(&id->iw.mpa, data, bytes);
@@ -267,14 +267,15 @@ static int connection_reject(
 	struct rdma_cm_id *public, uint16_t reason, const void *data, uint8_t bytes)
 {
 	struct id *id = id_find(public);
-	int rc = id ? id_reject(id, reason, data, bytes) : -errno;
 
-	return rc ? fail_errno(-rc) : 0;
+	return id ? id_reject(id, reason, data, bytes) : -errno;
 }
 
 int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	return connection_reject(public, CM_REJECT_CONSUMER, data, data ? bytes : 0);
+	int rc = connection_reject(public, CM_REJECT_CONSUMER, data, data ? bytes : 0);
+
+	return rc ? fail_errno(-rc) : 0;
 }
 
 /* --- both sides --- */
@@ -285,9 +286,9 @@ int rdma_establish(struct rdma_cm_id *public)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id->id.qp || id->state != ID_RESPONDED)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	rc = nic_cm_ready(&id->conn);
 	if (rc)
 		return fail_errno(-rc);
@@ -300,9 +301,9 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	struct id *id = id_find(public);
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (event != IBV_EVENT_COMM_EST)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_EVENT));
 	/* If the RTU has arrived meanwhile, this fails, and there is nothing left to do. */
 	nic_cm_establish(&id->conn);
 	return 0;
@@ -313,10 +314,10 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	struct id *id = id_find(public);
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id_is_datagram(id) ||
 		(id->state != ID_CONNECTED && id->state != ID_ACCEPTED && id->state != ID_OVER))
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	id_qp_fail(id);
 	if (id->is_iwarp) {
 		nic_iwcm_disconnect(&id->iw);
@@ -420,12 +421,12 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 		return 0;
 	case IBV_QPS_RTR:
 		if (!is_known)
-			return EINVAL;
+			return id_cause(REASON_CM_UNCONNECTED);
 		attr_rtr(id, attr, mask);
 		return 0;
 	case IBV_QPS_RTS:
 		if (!is_known)
-			return EINVAL;
+			return id_cause(REASON_CM_UNCONNECTED);
 		attr_rts(id, attr, mask);
 		return 0;
 	case IBV_QPS_RESET:
@@ -435,7 +436,7 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	case IBV_QPS_UNKNOWN:
 		break;
 	}
-	return EINVAL;
+	return id_cause(REASON_CM_QP_STATE);
 }
 
 /*
@@ -448,9 +449,9 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
 	int error;
 
 	if (!id_find(public))
-		return -1;
+		return fail_errno(errno);
 	if (!attr || !mask || !public->verbs)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	known.qp_state = attr->qp_state;
 	error = attr_for(id_of(public), &known, mask);
 	if (error)
@@ -492,19 +493,23 @@ int id_qp_fail(struct id *id)
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {
 	if (!public || !ece)
-		return fail_errno(EINVAL);
-	return ece->vendor_id == 0 && ece->options == 0 ? 0 : fail_errno(EOPNOTSUPP);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
+	return ece->vendor_id == 0 && ece->options == 0
+		? 0
+		: fail_errno(id_cause(REASON_UNSUPPORTED_BITS));
 }
 
 int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {
 	if (!public || !ece)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	memset(ece, 0, sizeof(*ece));
 	return 0;
 }
 
 int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	return connection_reject(public, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+	int rc = connection_reject(public, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+
+	return rc ? fail_errno(-rc) : 0;
 }

@@ -68,7 +68,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	int count = devices_refresh();
 
 	if (count <= 0) {
-		errno = count < 0 ? -count : ENODEV;
+		fail_errno(count < 0 ? -count : id_cause(REASON_CM_NO_DEVICES));
 		return NULL;
 	}
 	channel = channel_create();
@@ -350,17 +350,17 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 	struct held *held;
 
 	if (!public || !event)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	held = calloc(1, sizeof(*held));
 	if (!held)
-		return fail_errno(ENOMEM);
+		return fail_errno(id_cause(REASON_NO_MEMORY));
 	for (;;) {
 		struct id *id, *listen;
 		int rc = take_event(channel_of(public), held);
 
 		if (rc) {
 			free(held);
-			return fail_errno(-rc);
+			return fail_quietly(-rc);
 		}
 		id = held->owner;
 		listen = id->listen;
@@ -381,7 +381,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	struct id *owner;
 
 	if (!event)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	held = container_of(event, struct held, public);
 	owner = held->owner;
 	pthread_mutex_lock(&owner->mutex);

@@ -58,7 +58,7 @@ static int services_start(void)
 	if (count < 0)
 		return count;
 	if (count == 0)
-		return -ENODEV;
+		return -id_cause(REASON_CM_NO_DEVICES);
 	rc = nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), &manager_user);
 	if (rc == 0)
 		watch_start();
@@ -156,13 +156,15 @@ int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id
 	struct id *id;
 
 	if (!channel)
-		return -1;
+		return fail_errno(errno);
 	id = id_create(channel, ps,
 		ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC, context);
 	if (!id) {
+		int error = errno;
+
 		if (!public)
 			channel_destroy(channel);
-		return -1;
+		return fail_errno(error);
 	}
 	id->is_sync = !public;
 	watch_add(id);
@@ -363,8 +365,8 @@ int id_complete(struct id *id)
 	if (status == 0)
 		return 0;
 	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
-		return fail_errno(ECONNREFUSED);
-	return fail_errno(status < 0 ? -status : EIO);
+		return fail_quietly(ECONNREFUSED);
+	return fail_quietly(status < 0 ? -status : EIO);
 }
 
 /* --- requests in reserve --- */
@@ -375,7 +377,7 @@ int id_add_spare(struct id *listen)
 	int rc;
 
 	if (!spare)
-		return -ENOMEM;
+		return -id_cause(REASON_NO_MEMORY);
 	rc = nic_cm_conn_create(&spare->conn, spare);
 	if (rc) {
 		id_free(spare);
@@ -471,7 +473,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	struct id *id = id_find(public);
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	watch_remove(id);
 	resolver_forget(id);
 	/*
@@ -516,7 +518,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 	struct rdma_event_channel *before;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	channel = to ? container_of(to, struct channel, public) : channel_create();
 	if (!channel)
 		return -1;

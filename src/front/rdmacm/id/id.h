@@ -191,10 +191,34 @@ static inline bool id_is_datagram(const struct id *id)
 }
 
 /* Return -1 and set errno, as this ABI reports errors. `error` is positive. */
-static inline int fail_errno(int error)
+static inline int fail_quietly(int error)
 {
 	errno = error;
 	return -1;
+}
+
+/*
+ * The same for a call whose failure has not been reported: report it with the reason that a check
+ * has noted (id_cause()). For functions of the ABI, whose name is in the report.
+ */
+#define fail_errno(error) fail_call(__func__, error)
+
+static inline int fail_call(const char *call, int error)
+{
+	nic_failure_end(call, error);
+	return fail_quietly(error);
+}
+
+/* Note why the call of this thread is about to fail; returns the reason's errno, positive. */
+static inline int id_cause(enum reason reason)
+{
+	return nic_failure_cause(reason);
+}
+
+/* Note `reason` if `rc`, 0 or -errno, has its errno. Returns `rc`. */
+static inline int id_cause_if(int rc, enum reason reason)
+{
+	return rc < 0 ? -nic_failure_cause_if(-rc, reason) : rc;
 }
 
 /* Drop a reference. The last one frees the identifier. */

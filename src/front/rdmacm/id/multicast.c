@@ -113,15 +113,15 @@ static int group_join(
 	int rc;
 
 	if (!id->device || !id_is_datagram(id))
-		return EINVAL;
+		return id_cause(REASON_CM_GROUP_ID);
 	if (address_bytes(address) == 0)
-		return EINVAL;
+		return id_cause(REASON_CM_FAMILY);
 	gid = address_gid(address);
 	if (!group_is_possible(&gid))
-		return EINVAL;
+		return id_cause(REASON_GROUP_ADDRESS);
 	group = calloc(1, sizeof(*group));
 	if (!group)
-		return ENOMEM;
+		return id_cause(REASON_NO_MEMORY);
 	group->gid = gid;
 	group->context = context;
 	group->is_send_only = is_send_only;
@@ -160,10 +160,10 @@ int rdma_join_multicast_ex(
 	int error;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!attr || attr->comp_mask != all || !attr->addr ||
 		attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
 	error = group_join(
 		id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return error ? fail_errno(error) : id_complete(id);
@@ -215,13 +215,13 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 	struct gid gid;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!address || address_bytes(address) == 0)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_FAMILY));
 	gid = address_gid(address);
 	group = group_find(id, &gid);
 	if (!group)
-		return fail_errno(EADDRNOTAVAIL);
+		return fail_errno(id_cause(REASON_CM_GROUP_ABSENT));
 	group_leave(group);
 	return 0;
 }

@@ -7,7 +7,7 @@
 static int option_int(const void *value, size_t bytes, int *ret_value)
 {
 	if (bytes != sizeof(*ret_value))
-		return EINVAL;
+		return id_cause(REASON_CM_OPTION);
 	memcpy(ret_value, value, sizeof(*ret_value));
 	return 0;
 }
@@ -19,30 +19,30 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 	switch (name) {
 	case RDMA_OPTION_ID_TOS:
 		if (bytes != 1)
-			return EINVAL;
+			return id_cause(REASON_CM_OPTION);
 		id->tos = *(const uint8_t *)value;
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 		error = option_int(value, bytes, &number);
 		if (!error && (number ? id->state == ID_LISTENING : id->state != ID_IDLE))
-			error = EINVAL;
+			error = id_cause(REASON_CM_STATE);
 		if (!error)
 			id->is_reusable = number;
 		return error;
 	case RDMA_OPTION_ID_AFONLY:
 		error = option_int(value, bytes, &number);
 		if (!error && id->state != ID_IDLE && id->state != ID_BOUND)
-			error = EINVAL;
+			error = id_cause(REASON_CM_STATE);
 		if (!error)
 			id->is_family_only = number;
 		return error;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (bytes != 1 || *(const uint8_t *)value > 31 || id_is_datagram(id))
-			return EINVAL;
+			return id_cause(REASON_CM_OPTION);
 		id->ack_timeout = *(const uint8_t *)value;
 		return 0;
 	default:
-		return ENOSYS;
+		return id_cause(REASON_CM_OPTION_UNKNOWN);
 	}
 }
 
@@ -61,12 +61,12 @@ static int set_ib_path(struct id *id, const void *value, size_t bytes)
 
 	do {
 		if (bytes - at < sizeof(data))
-			return EINVAL;
+			return id_cause(REASON_CM_OPTION);
 		memcpy(&data, (const uint8_t *)value + at, sizeof(data));
 		at += sizeof(data);
 	} while (data.flags != wanted);
 	if (id->state != ID_ADDRESS_RESOLVED)
-		return EINVAL;
+		return id_cause(REASON_CM_STATE);
 	if (id->path.ib.port) {
 		id->path.ib.slid = be16toh(data.path.slid);
 		id->path.ib.dlid = be16toh(data.path.dlid);
@@ -89,14 +89,14 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value,
 	int error;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (!value)
-		return fail_errno(EINVAL);
-	if (level == RDMA_OPTION_IB)
-		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id, value, bytes) : ENOSYS;
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
+		error = set_ib_path(id, value, bytes);
 	else if (level == RDMA_OPTION_ID)
 		error = set_id_option(id, name, value, bytes);
 	else
-		error = ENOSYS;
+		error = id_cause(REASON_CM_OPTION_UNKNOWN);
 	return error ? fail_errno(error) : 0;
 }

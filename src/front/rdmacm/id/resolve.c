@@ -57,7 +57,7 @@ static int route_choose(struct id *id, const struct sockaddr *remote, int timeou
 	int rc;
 
 	if (address_bytes(remote) == 0 || remote->sa_family != addr->src_addr.sa_family)
-		return -EINVAL;
+		return -id_cause(REASON_CM_FAMILY);
 	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
 	memcpy(&addr->dst_storage, remote, address_bytes(remote));
 	rc = choose_device(id, remote, &local);
@@ -120,9 +120,11 @@ int rdma_resolve_addr(
 	int rc;
 
 	if (!id)
-		return -1;
-	if (!remote || (id->state != ID_IDLE && id->state != ID_BOUND))
-		return fail_errno(EINVAL);
+		return fail_errno(errno);
+	if (!remote)
+		return fail_errno(id_cause(REASON_ATTR_MISSING));
+	if (id->state != ID_IDLE && id->state != ID_BOUND)
+		return fail_errno(id_cause(REASON_CM_STATE));
 	rc = bind_source(id, source, remote);
 	if (rc == 0)
 		rc = route_choose(id, remote, timeout_ms);
@@ -152,7 +154,7 @@ int id_fill_path(struct id *id)
 	struct ibv_sa_path_rec *path = route->path_rec ? route->path_rec : calloc(1, sizeof(*path));
 
 	if (!path)
-		return -ENOMEM;
+		return -id_cause(REASON_NO_MEMORY);
 	memcpy(ib->sgid.raw, id->path.local.raw, sizeof(ib->sgid.raw));
 	memcpy(ib->dgid.raw, id->path.remote.raw, sizeof(ib->dgid.raw));
 	ib->pkey = htobe16(0xffff);
@@ -198,7 +200,7 @@ static int ethernet_route(struct id *id)
 		if (errno != ENXIO && errno != ENODEV)
 			return log_refusal("the name of an interface is not known", "ioctl");
 		id_report_failure(id, REASON_CM_ADDRESS, "the interface of its route has gone");
-		return -ENODEV;
+		return -id_cause(REASON_CM_NO_DEVICE);
 	}
 	rc = id_fill_path(id);
 	if (rc)
@@ -214,9 +216,9 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	int rc;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if (id->state != ID_ADDRESS_RESOLVED)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_STATE));
 	rc = id->path.ib.port ? path_query_route(id, timeout_ms) : ethernet_route(id);
 	return rc ? fail_errno(-rc) : id_complete(id);
 }

@@ -10,12 +10,12 @@ int rdma_write_cm_event(
 	struct user_event *event;
 
 	if (!id)
-		return -1;
+		return fail_errno(errno);
 	if ((int)type != ID_EVENT_USER && (int)type != ID_EVENT_INTERNAL)
-		return fail_errno(EINVAL);
+		return fail_errno(id_cause(REASON_CM_EVENT));
 	event = calloc(1, sizeof(*event));
 	if (!event)
-		return -1;
+		return fail_errno(id_cause(REASON_NO_MEMORY));
 	event_init(&event->event.event);
 	event->event.id = id;
 	event->event.type = type;

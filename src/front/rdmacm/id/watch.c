@@ -64,7 +64,7 @@ struct id *id_find(struct rdma_cm_id *public)
 			found = id;
 	pthread_mutex_unlock(&id_lock);
 	if (!found)
-		errno = public ? ENOENT : EINVAL;
+		errno = id_cause(public ? REASON_NO_OBJECT : REASON_ATTR_MISSING);
 	return found;
 }
 
