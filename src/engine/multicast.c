@@ -47,6 +47,15 @@ void multicast_forget(struct qp *qp)
 			remove_at(lane, i);
 }
 
+/* On InfiniBand, has the packet the queue pair's P_Key (IBTA 10.9.3)? */
+static bool has_pkey(const struct qp *qp, const struct link_origin *link)
+{
+	const uint32_t entry = qp->attr.pkey_index;
+
+	return !link ||
+		(entry < LINK_PKEYS_MAX && link->pkey_entries[entry / 64] >> entry % 64 & 1);
+}
+
 bool multicast_receive(struct lane *lane, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -56,7 +65,7 @@ bool multicast_receive(struct lane *lane, const struct packet *packet,
 		struct qp *qp = lane->members[i].qp;
 
 		if (!is_in(&lane->members[i], origin->destination, origin->ifindex) ||
-			!qp_is_receiving(qp))
+			!qp_is_receiving(qp) || !has_pkey(qp, origin->link))
 			continue;
 		qp->transport->receive(qp, packet, origin, now_ns);
 		is_received = true;

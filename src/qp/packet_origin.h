@@ -7,6 +7,8 @@
 
 #include "base/gid.h"
 
+enum { LINK_PKEYS_MAX = 128 }; /* of a port's table */
+
 /* What the headers of an InfiniBand packet say besides struct packet_origin. */
 struct link_origin {
 	uint16_t slid;
@@ -15,6 +17,8 @@ struct link_origin {
 	uint8_t port; /* which received the packet, from 1 */
 	bool has_grh;
 	uint32_t flow_label;
+	/* Of a packet to a group: bit N is set if entry N of the port's table has its P_Key. */
+	uint64_t pkey_entries[LINK_PKEYS_MAX / 64];
 };
 
 /*

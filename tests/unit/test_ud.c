@@ -420,6 +420,29 @@ static void ud_multicast_of_another_interface_is_another_group(void **state)
 	script_expect_no_completion(&script);
 }
 
+/* Another queue pair of the group may be in the packet's partition. */
+static void ud_multicast_of_another_partition_reaches_nobody(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_UD_SEND_ONLY, 0);
+	const struct gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+	struct link_origin link = {.pkey_entries = {1ull << 5, 0}};
+	const struct packet_origin origin = {
+		.source = &script.remote, .destination = &group, .link = &link};
+
+	(void)state;
+	script_post_receive(&script, GRH_BYTES + MTU);
+	assert_int_equal(multicast_attach(script.qp, &group, 0), 0);
+	packet.bth.dest_qpn = QPN_MULTICAST;
+	script.qp->attr.pkey_index = 4;
+	assert_false(multicast_receive(&script.lane, &packet, &origin, script.now_ns));
+	script.qp->attr.pkey_index = 69;
+	assert_false(multicast_receive(&script.lane, &packet, &origin, script.now_ns));
+	script_expect_no_completion(&script);
+	script.qp->attr.pkey_index = 5;
+	assert_true(multicast_receive(&script.lane, &packet, &origin, script.now_ns));
+	script_expect_completion(&script, 1000, WC_SUCCESS);
+}
+
 static void ud_multicast_reaches_nobody_who_is_not_ready(void **state)
 {
 	struct gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
@@ -474,6 +497,7 @@ int main(void)
 		TEST(ud_datagram_between_two_families_is_dropped),
 		TEST(ud_multicast_reaches_who_is_attached),
 		TEST(ud_multicast_of_another_interface_is_another_group),
+		TEST(ud_multicast_of_another_partition_reaches_nobody),
 		TEST(ud_multicast_reaches_nobody_who_is_not_ready),
 		TEST(ud_multicast_number_at_a_unicast_address_is_nobodys),
 	};

@@ -30,7 +30,7 @@
 
 enum {
 	PORT_IB_PORTS_MAX = 2, /* of a node, numbered from 1 */
-	PORT_IB_PKEYS_MAX = 128,
+	PORT_IB_PKEYS_MAX = LINK_PKEYS_MAX,
 	PORT_IB_GUIDS_MAX = 8,
 	PORT_IB_PATHS_MAX = 1 << 19, /* a power of two */
 	PORT_IB_PACKET_BYTES_MAX = 4200, /* BTH to pad, with the longest extended headers */

@@ -58,6 +58,15 @@ static bool has_pkey(const struct port_ib_state *state, uint16_t pkey)
 	return false;
 }
 
+/* A group's queue pairs may use different P_Keys. */
+static void pkey_entries_find(
+	const struct port_ib_state *state, uint16_t pkey, uint64_t ret_entries[2])
+{
+	for (uint32_t i = 0; i < state->pkey_count; i++)
+		if (port_ib_pkeys_match(state->pkeys[i], pkey))
+			ret_entries[i / 64] |= 1ull << i % 64;
+}
+
 /* The counter of a frame that is refused; NULL: the frame is good. */
 static uint64_t *frame_refusal(struct port_ib *port, uint32_t number, const uint8_t *bytes,
 	uint32_t count, struct ib_frame *frame)
@@ -115,6 +124,9 @@ static void frame_receive(struct port_ib *port, uint32_t number, uint32_t count,
 		.pkey = frame.bth.pkey,
 	};
 
+	if (lid_is_multicast(frame.lrh.dlid))
+		pkey_entries_find(
+			&port->state[number], frame.bth.pkey, packet.link.pkey_entries);
 	packet.origin.link = &packet.link;
 	port->frame_port = number;
 	port->frame_bytes = count;
