@@ -4,14 +4,20 @@
  * process has it open; a subnet manager just opens its path. Here an empty file takes the place of
  * the device. inotify reports when a process opens or closes it, and when the process is killed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabricd/server/server_internal.h"
+
+enum { RECOUNTS_MAX = 8 };
 
 int issm_create(struct fabric_server *server)
 {
@@ -60,6 +66,13 @@ static struct server_port *port_by_watch(struct fabric_server *server, int watch
 	return NULL;
 }
 
+static void capability_set(struct fabric_server *server, const struct server_port *port)
+{
+	subnet_port_capability(server->subnet, port->node, port->number,
+		port->issm_count > 0 ? IB_CAPABILITY_IS_SM : 0,
+		port->issm_count > 0 ? 0 : IB_CAPABILITY_IS_SM, server->now_ns);
+}
+
 static void opening_count(struct fabric_server *server, const struct inotify_event *event)
 {
 	struct server_port *port = port_by_watch(server, event->wd);
@@ -70,24 +83,134 @@ static void opening_count(struct fabric_server *server, const struct inotify_eve
 		port->issm_count++;
 	else if (event->mask & IN_CLOSE && port->issm_count > 0)
 		port->issm_count--;
-	subnet_port_capability(server->subnet, port->node, port->number,
-		port->issm_count > 0 ? IB_CAPABILITY_IS_SM : 0,
-		port->issm_count > 0 ? 0 : IB_CAPABILITY_IS_SM, server->now_ns);
+	capability_set(server, port);
 }
 
-void issm_event(struct fabric_server *server)
+/* Read the events that wait. Returns whether there were any; *ret_is_lost: not all. */
+static bool events_read(struct fabric_server *server, bool is_counted, bool *ret_is_lost)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	bool has_some = false;
 	ssize_t bytes;
 
+	*ret_is_lost = false;
 	while ((bytes = read(server->issm_watch.fd, buffer, sizeof(buffer))) > 0) {
+		has_some = true;
 		for (ssize_t at = 0; at < bytes;) {
 			const struct inotify_event *event = (const void *)(buffer + at);
 
 			at += (ssize_t)sizeof(*event) + event->len;
-			opening_count(server, event);
+			*ret_is_lost |= (event->mask & IN_Q_OVERFLOW) != 0;
+			if (is_counted)
+				opening_count(server, event);
 		}
 	}
+	return has_some;
+}
+
+/* --- counting anew --- */
+
+/* The port that a file's name says; NULL: the file is no port's. */
+static struct server_port *port_by_name(struct fabric_server *server, const char *path)
+{
+	const char *name = strrchr(path, '/');
+	const char *own = strrchr(server->listener.path, '/');
+	unsigned node, number;
+	char rest;
+
+	if (!name || !own || strncmp(name, own, strlen(own)) != 0 ||
+		sscanf(name + strlen(own), ".issm-%u.%u%c", &node, &number, &rest) != 2 ||
+		node >= server->node_count)
+		return NULL;
+	return server_port_find(server, node, number);
+}
+
+/* Is the descriptor the port's own file, and none of the same name? */
+static bool is_file_of(const struct server_port *port, int descriptors, const char *name)
+{
+	char path[ATTACH_TEXT_BYTES];
+	struct stat own, other;
+
+	path_print(port, path);
+	return stat(path, &own) == 0 && fstatat(descriptors, name, &other, 0) == 0 &&
+		own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+static void descriptors_count(struct fabric_server *server, const char *process)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	struct server_port *port;
+	struct dirent *entry;
+	DIR *descriptors;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/fd", process);
+	descriptors = opendir(path);
+	while (descriptors && (entry = readdir(descriptors))) {
+		ssize_t bytes =
+			readlinkat(dirfd(descriptors), entry->d_name, target, sizeof(target) - 1);
+
+		if (bytes < 0)
+			continue;
+		target[bytes] = '\0';
+		port = port_by_name(server, target);
+		if (port && is_file_of(port, dirfd(descriptors), entry->d_name))
+			port->issm_count++;
+	}
+	if (descriptors)
+		closedir(descriptors);
+}
+
+static void each_watched_port(struct fabric_server *server,
+	void (*call)(struct fabric_server *server, struct server_port *port))
+{
+	for (uint32_t i = 0; i < server->node_count; i++)
+		for (uint32_t j = 0; server->nodes[i].ports && j < server->nodes[i].port_count; j++)
+			if (server->nodes[i].ports[j].issm_watch >= 0)
+				call(server, &server->nodes[i].ports[j]);
+}
+
+static void count_clear(struct fabric_server *server, struct server_port *port)
+{
+	(void)server;
+	port->issm_count = 0;
+}
+
+static void count_apply(struct fabric_server *server, struct server_port *port)
+{
+	capability_set(server, port);
+}
+
+/* The kernel has dropped events: look which processes have the files open. */
+static void openings_recount(struct fabric_server *server)
+{
+	struct dirent *entry;
+	bool is_lost;
+
+	/* Again, if a file was opened or closed meanwhile: the event would count twice. */
+	for (unsigned i = 0; i < RECOUNTS_MAX; i++) {
+		DIR *processes;
+
+		events_read(server, false, &is_lost);
+		each_watched_port(server, count_clear);
+		processes = opendir("/proc");
+		while (processes && (entry = readdir(processes)))
+			if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+				descriptors_count(server, entry->d_name);
+		if (processes)
+			closedir(processes);
+		if (!events_read(server, false, &is_lost))
+			break;
+	}
+	each_watched_port(server, count_apply);
+}
+
+void issm_event(struct fabric_server *server)
+{
+	bool is_lost;
+
+	events_read(server, true, &is_lost);
+	if (is_lost)
+		openings_recount(server);
 }
 
 void issm_destroy(struct fabric_server *server)
