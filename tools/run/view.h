@@ -42,6 +42,9 @@ int view_enter(bool may_change_users, const char **ret_call);
 #define VIEW_CHAR_DEVICES "/sys/class/infiniband_verbs"
 #define VIEW_NODES        "/dev/infiniband"
 
+/* A device's abi_version: that of a driver without private commands. */
+#define VIEW_DRIVER_ABI_VERSION "1"
+
 /* Write an attribute file in the form of sysfs: one line. Returns 0 or -errno. */
 int view_write_line(int directory, const char *path, const char *value);
 

@@ -20,8 +20,9 @@
 #include "run/view.h"
 #include "run/view_fabric_counters.h"
 
-/* As libibverbs and libibumad name the adapter. */
-#define DEVICE "ibp0"
+/* As libibverbs and libibumad name the adapter, and libibverbs its file. */
+#define DEVICE      "ibp0"
+#define CHAR_DEVICE "uverbs0"
 
 enum { VALUE_BYTES = 80, PATH_BYTES = 64 };
 
@@ -85,6 +86,9 @@ static int tables_write(int directory, uint32_t number, const struct attach_port
 		snprintf(name, sizeof(name), "gids/%u", i);
 		gid_print(port->gid_prefix, port->guids[i], value);
 		result = port_write(directory, number, name, "%s", value);
+		snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
+		if (result == 0)
+			result = port_write(directory, number, name, "IB/RoCE v1");
 	}
 	for (uint32_t i = 0; i < port->pkey_count && result == 0; i++) {
 		snprintf(name, sizeof(name), "pkeys/%u", i);
@@ -125,13 +129,30 @@ static int node_fill(int directory, const struct attach_node *node)
 	char guid[VALUE_BYTES], image[VALUE_BYTES];
 	const char *const lines[][2] = {{"node_type", "1: CA"}, {"node_desc", node->name},
 		{"node_guid", guid}, {"sys_image_guid", image}, {"fw_ver", urnic_version()},
-		{"hw_rev", "0"}, {"hca_type", "urnic"}, {"board_id", "urnic"}};
+		{"hw_rev", "0"}, {"hca_type", "urnic"}, {"board_id", "urnic"},
+		{"device/numa_node", "-1"}};
 	int result = 0;
 
 	guid_print(node->node_guid, guid);
 	guid_print(node->system_image_guid, image);
 	for (size_t i = 0; i < ARRAY_COUNT(lines) && result == 0; i++)
 		result = view_write_line(directory, lines[i][0], lines[i][1]);
+	return result;
+}
+
+/* UCX uses a device only if it may open its file. */
+static int char_device_write(void)
+{
+	int result = view_write_line(AT_FDCWD, VIEW_CHAR_DEVICES "/" CHAR_DEVICE "/ibdev", DEVICE);
+
+	if (result == 0)
+		result = view_write_line(AT_FDCWD,
+			VIEW_CHAR_DEVICES "/" CHAR_DEVICE "/abi_version", VIEW_DRIVER_ABI_VERSION);
+	if (result == 0 &&
+		(symlink(VIEW_DEVICES "/" DEVICE "/device",
+			 VIEW_CHAR_DEVICES "/" CHAR_DEVICE "/device") < 0 ||
+			symlink("../null", VIEW_NODES "/" CHAR_DEVICE) < 0))
+		result = -errno;
 	return result;
 }
 
@@ -157,7 +178,7 @@ static int client_write(struct fabric_client *client)
 			result = view_fabric_counters_add(directory, number, client);
 	}
 	close(directory);
-	return result;
+	return result == 0 ? char_device_write() : result;
 }
 
 int view_fabric_write(void)

@@ -17,12 +17,8 @@
 #include "run/view_counters.h"
 #include "run/view_fabric.h"
 
-/*
- * Values of a kernel's abi_version: IB_USER_VERBS_ABI_VERSION, and, for each device, that of a
- * driver without private commands.
- */
-#define VERBS_ABI_VERSION  "6"
-#define DRIVER_ABI_VERSION "1"
+/* A kernel's abi_version: IB_USER_VERBS_ABI_VERSION. */
+#define VERBS_ABI_VERSION "6"
 
 enum { VALUE_BYTES = 256 };
 
@@ -124,7 +120,7 @@ static int fill_char_device(int directory, const struct device_facts *device)
 	int result = view_write_line(directory, "ibdev", device->name);
 
 	if (result == 0)
-		result = view_write_line(directory, "abi_version", DRIVER_ABI_VERSION);
+		result = view_write_line(directory, "abi_version", VIEW_DRIVER_ABI_VERSION);
 	snprintf(target, sizeof(target), VIEW_DEVICES "/%s/device", device->name);
 	if (result == 0 && symlinkat(target, directory, "device") < 0)
 		result = -errno;
