@@ -7,6 +7,7 @@
 fabric=fabric-$$
 fabric_process=
 trap 'fabric_end; rm -rf "$scratch"' EXIT
+trap 'exit 143' TERM
 
 fabric_end() {
 	for file in "$scratch"/*.pid; do
@@ -60,12 +61,17 @@ stand_in() {
 	echo "100.64.$((lid / 256)).$((lid % 256))"
 }
 
-# opensm_start NAME NODE [OPTIONS]: Debian's, until it has set up the subnet.
-opensm_start() {
-	opensm_name=$1 opensm_node=$2
-	shift 2
+# opensm_run NAME NODE: Debian's OpenSM, with the options in $scratch/NAME.conf.
+opensm_run() {
 	export OSM_TMP_DIR="$scratch/" OSM_CACHE_DIR="$scratch/"
-	start "$opensm_name" "$opensm_node" opensm -f "$scratch/$opensm_name.log" "$@"
+	echo 'force_log_flush TRUE' >>"$scratch/$1.conf"
+	start "$1" "$2" opensm -f "$scratch/$1.log" -F "$scratch/$1.conf"
+}
+
+# opensm_start NAME NODE: the same, until it has set up the subnet.
+opensm_start() {
+	opensm_name=$1
+	opensm_run "$1" "$2"
 	await 'OpenSM brings the subnet up' grep -qs 'SUBNET UP' "$scratch/$opensm_name.log"
 	await 'the ports are active' ports_are Active $ports
 }

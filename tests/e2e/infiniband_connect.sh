@@ -86,8 +86,9 @@ grep -q '^urnic.*: the subnet administrator knows no path' "$scratch/client" ||
 	fail "no sentence: $(cat "$scratch/client")"
 
 # The subnet manager is dead, and no other one has taken over: queries end after their timeout.
+echo 'force_log_flush TRUE' >"$scratch/opensm.conf"
 OSM_TMP_DIR=$scratch/ OSM_CACHE_DIR=$scratch/ host host2 opensm -f "$scratch/opensm.log" \
-	>"$scratch/opensm" 2>&1 &
+	-F "$scratch/opensm.conf" >"$scratch/opensm" 2>&1 &
 await 'OpenSM brings the subnet up' grep -qs 'SUBNET UP' "$scratch/opensm.log"
 opensm=$("$urnic" fabric --name "$name" clients | sed -n 's/process \([0-9]*\) on "host2".*/\1/p')
 meet 'rping -s -C 20' "rping -c -a $ipv4 -C 20 -V"

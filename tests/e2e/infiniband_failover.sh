@@ -20,9 +20,18 @@ avoids() {
 	hop=$(hop_of "${1%\[*}") && [ -n "$hop" ] && [ "$hop" != "$1" ]
 }
 
-# has_sent NODE PACKETS: since the fabric is up.
+# Of host4, since the fabric is up.
+packets_out() {
+	fabric dump host4 | sed -n 's/.*; \([0-9]*\) packets out.*/\1/p' | head -n 1
+}
+
 has_sent() {
-	[ "$(fabric dump "$1" | sed -n 's/.*; \([0-9]*\) packets out.*/\1/p' | head -n 1)" -ge "$2" ]
+	[ "$(packets_out)" -ge "$1" ]
+}
+
+# packets_flow COUNT: until host4 has sent so many more.
+packets_flow() {
+	await 'packets flow' has_sent $(($(packets_out) + $1))
 }
 
 now_ms() {
@@ -51,13 +60,14 @@ path_is_known() {
 # Traffic of both kinds: each byte is compared.
 traffic_begin() {
 	await 'the administrator knows the path' path_is_known
+	start server host1 rping -s -C 1000000
+	start client host4 rping -c -V -C 1000000 -a "$(stand_in host1)"
+	packets_flow 500
 	port=$((port + 1))
 	start verifier host1 "$programs/verify" -p $port -t 18 -w mixed -n $count
 	await 'the server listens' listens
 	start verified host4 "$programs/verify" -p $port -t 18 -w mixed -n $count 127.0.0.1
-	start server host1 rping -s -C 1000000
-	start client host4 rping -c -V -C 1000000 -a "$(stand_in host1)"
-	await 'packets flow' has_sent host4 $((sent + 2000))
+	packets_flow 2000
 }
 
 listens() {
@@ -65,8 +75,7 @@ listens() {
 }
 
 traffic_goes_on() {
-	sent=$(fabric dump host4 | sed -n 's/.*; \([0-9]*\) packets out.*/\1/p' | head -n 1)
-	await 'packets flow again' has_sent host4 $((sent + 2000))
+	packets_flow 2000
 	for name in verifier verified server client; do
 		kill -0 "$(process $name)" || fail "$name has ended: $(tail "$scratch/$name")"
 	done
@@ -81,17 +90,12 @@ traffic_end() {
 }
 
 count=1000000000 # SIGTERM ends it
-sent=0
 port=18700
 fabric_up chain
 await 'the ports are active' ports_are Active $ports
 for manager in embedded OpenSM; do
 	if [ $manager = OpenSM ]; then
-		cat >"$scratch/opensm.conf" <<-END
-			sminfo_polling_timeout 500
-			polling_retry_number 2
-		END
-		opensm_start first host2 -F "$scratch/opensm.conf"
+		opensm_start first host2
 	fi
 	traffic_begin
 	cut switch1
@@ -104,7 +108,11 @@ for manager in embedded OpenSM; do
 done
 
 # The master is killed; the standby one takes over, and routes around the next cut.
-start second host3 opensm -F "$scratch/opensm.conf" -f "$scratch/second.log"
+cat >"$scratch/second.conf" <<-END
+	sminfo_polling_timeout 500
+	polling_retry_number 2
+END
+opensm_run second host3
 await 'the second one is on standby' grep -qs 'Entering STANDBY' "$scratch/second.log"
 traffic_begin
 kill -KILL "$(process first)"
@@ -122,8 +130,7 @@ port=$((port + 1))
 start server host1 ib_send_lat -F -n 100000 -u 16 -p $port
 await 'the server listens' listens
 start client host4 ib_send_lat -F -n 100000 -u 16 -p $port 127.0.0.1
-sent=$(fabric dump host4 | sed -n 's/.*; \([0-9]*\) packets out.*/\1/p' | head -n 1)
-await 'packets flow' has_sent host4 $((sent + 2000))
+packets_flow 2000
 cut switch1
 finish_well client server
 echo "the slowest round trip of ib_send_lat: $(awk '$1 == 2 { print $4 }' "$scratch/client") us, halved"
