@@ -2,6 +2,9 @@
 /*
  * Path migration between two hosts: over IPv6 first, with IPv4 as the alternate path. IPv6 is cut
  * in the middle of traffic, which goes on over IPv4; later it goes back on request.
+ *
+ * With `-w ports`, over InfiniBand: from port 1 to port 1, with port 2 to port 2 as the alternate
+ * path. The client cuts and mends the first one by the commands of MIGRATE_CUT and MIGRATE_MEND.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +20,7 @@ enum {
 	ROUTE_NOTICED_US = 150000, /* a way that has just been used is trusted for a moment */
 	WR_SEND = 1 << 20,
 	ALTERNATE_GID_INDEX = 0,
+	ALTERNATE_PORT = 2,
 };
 
 struct migrate {
@@ -88,6 +92,27 @@ static void modify(struct migrate *migrate, struct ibv_qp_attr *attr, int mask)
 	CHECK(!error, "mask %x: %s", mask, strerror(error));
 }
 
+static bool is_between_ports(const struct migrate *migrate)
+{
+	const char *what = migrate->peer->options.what;
+
+	return what && strcmp(what, "ports") == 0;
+}
+
+static void alternate_port_load(struct migrate *migrate)
+{
+	struct ibv_qp_attr attr = {
+		.alt_ah_attr = {.port_num = ALTERNATE_PORT},
+		.alt_port_num = ALTERNATE_PORT,
+		.alt_timeout = migrate->peer->options.timeout,
+	};
+	struct ibv_port_attr port;
+
+	CHECK(!ibv_query_port(migrate->peer->context, ALTERNATE_PORT, &port), "no second port");
+	peer_exchange(migrate->peer, &port.lid, &attr.alt_ah_attr.dlid, sizeof(port.lid));
+	modify(migrate, &attr, IBV_QP_ALT_PATH);
+}
+
 static void alternate_load(struct migrate *migrate)
 {
 	struct ibv_qp_attr attr = {
@@ -113,19 +138,43 @@ static void arm(struct migrate *migrate)
 	CHECK(query(migrate).path_mig_state == IBV_MIG_ARMED, "not armed after a message each way");
 }
 
-static void expect_migrated(struct migrate *migrate, uint8_t gid_index)
+static struct ibv_async_event event_take(struct migrate *migrate)
 {
 	struct pollfd fd = {.fd = migrate->peer->context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
 	CHECK(poll(&fd, 1, PEER_TIMEOUT_S * 1000) == 1, "no event");
 	CHECK(!ibv_get_async_event(migrate->peer->context, &event), "none to get");
+	ibv_ack_async_event(&event);
+	return event;
+}
+
+static bool is_of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE ||
+		type == IBV_EVENT_CLIENT_REREGISTER || type == IBV_EVENT_SM_CHANGE;
+}
+
+/* The connection is on its first path again, or on the alternate one. */
+static void expect_migrated(struct migrate *migrate, bool is_alternate)
+{
+	struct ibv_async_event event;
+	struct ibv_ah_attr path;
+
+	do
+		event = event_take(migrate);
+	while (is_between_ports(migrate) && is_of_port(event.event_type));
 	CHECK(event.event_type == IBV_EVENT_PATH_MIG && event.element.qp == migrate->qp, "event %d",
 		event.event_type);
-	ibv_ack_async_event(&event);
 	CHECK(query(migrate).path_mig_state == IBV_MIG_MIGRATED, "not migrated");
-	CHECK(query(migrate).ah_attr.grh.sgid_index == gid_index, "GID %u",
-		query(migrate).ah_attr.grh.sgid_index);
+	path = query(migrate).ah_attr;
+	if (is_between_ports(migrate))
+		CHECK(path.port_num == (is_alternate ? ALTERNATE_PORT : 1), "port %u",
+			path.port_num);
+	else
+		CHECK(path.grh.sgid_index == (is_alternate ? ALTERNATE_GID_INDEX
+							   : migrate->peer->options.gid_index),
+			"GID %u", path.grh.sgid_index);
 	peer_barrier(migrate->peer);
 }
 
@@ -139,6 +188,31 @@ static void ipv6_cut(struct migrate *migrate, const char *what)
 	CHECK(system(command) == 0, "%s fails", command);
 	usleep(ROUTE_NOTICED_US);
 	peer_barrier(migrate->peer);
+}
+
+static void port_cut(struct migrate *migrate, const char *variable)
+{
+	const char *command = getenv(variable);
+
+	if (!peer_is_server(migrate->peer))
+		CHECK(command && system(command) == 0, "%s fails", variable);
+	peer_barrier(migrate->peer);
+}
+
+static void path_cut(struct migrate *migrate)
+{
+	if (is_between_ports(migrate))
+		port_cut(migrate, "MIGRATE_CUT");
+	else
+		ipv6_cut(migrate, "add");
+}
+
+static void path_mend(struct migrate *migrate)
+{
+	if (is_between_ports(migrate))
+		port_cut(migrate, "MIGRATE_MEND");
+	else
+		ipv6_cut(migrate, "del");
 }
 
 int main(int argc, char **argv)
@@ -159,21 +233,24 @@ int main(int argc, char **argv)
 	peer_qp_connect(&peer, migrate.qp, &peer_link_full);
 	for (uint64_t i = 0; i < DEPTH; i++)
 		receive_post(&migrate, i);
-	alternate_load(&migrate);
+	if (is_between_ports(&migrate))
+		alternate_port_load(&migrate);
+	else
+		alternate_load(&migrate);
 	arm(&migrate);
 
-	ipv6_cut(&migrate, "add");
+	path_cut(&migrate);
 	start_ms = peer_now_ms();
 	ping_pong(&migrate, ROUNDS);
 	printf("%llu ms with a path that is cut\n", (unsigned long long)(peer_now_ms() - start_ms));
-	expect_migrated(&migrate, ALTERNATE_GID_INDEX);
+	expect_migrated(&migrate, true);
 
-	ipv6_cut(&migrate, "del");
+	path_mend(&migrate);
 	arm(&migrate);
 	if (peer_is_server(&peer))
 		modify(&migrate, &back, IBV_QP_PATH_MIG_STATE);
 	ping_pong(&migrate, ROUNDS);
-	expect_migrated(&migrate, options.gid_index);
+	expect_migrated(&migrate, false);
 	ping_pong(&migrate, ROUNDS);
 
 	CHECK(!ibv_destroy_qp(migrate.qp) && !ibv_destroy_cq(migrate.cq), "objects stay");

@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Violations of P_Keys and M_Keys: what the sender gets, the counter of the port that refuses, and
+# the trap that OpenSM receives.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/fabrics.sh"
+
+need opensm smpquery perfquery ibportstate ib_send_bw
+M_KEY=0x1234
+
+port_guid() {
+	fabric dump "$1" | sed -n '1s/.* guid 0x\([0-9a-f]*\)00 .*/0x\101/p'
+}
+
+# violations NODE FIELD: of the port of a host; smpquery needs the M_Key.
+violations() {
+	on host2 "$urnic" run $view -- smpquery -y $M_KEY portinfo "$(lid_of "$1")" |
+		sed -n "s/^$2:\.*\([0-9]*\)/\1/p"
+}
+
+has_counted() {
+	[ "$(violations "$1" "$2")" -ge "$3" ]
+}
+
+# constraint_errors SWITCH PORT
+constraint_errors() {
+	on host2 "$urnic" run $view -- perfquery "$(lid_of "$1")" "$2" |
+		sed -n 's/^PortXmitConstraintErrors:\.*\([0-9]*\)/\1/p'
+}
+
+heard_of() {
+	grep -qs "num:$1\b" "$scratch/opensm.log"
+}
+
+listens() {
+	ss -Hltn "sport = :$port" | grep -q .
+}
+
+# meet HOST INDEX INDEX: ib_send_bw from a host to host1, with these P_Keys of client and server.
+# Sets $client_status.
+meet() {
+	port=$((port + 1))
+	start server host1 ib_send_bw -F -n 20 -u 12 -p $port --pkey_index="$3"
+	await 'the server listens' listens
+	start client "$1" ib_send_bw -F -n 20 -u 12 -p $port --pkey_index="$2" 127.0.0.1
+	finish client && client_status=0 || client_status=$?
+	[ $client_status = 0 ] || kill "$(process server)" 2>/dev/null
+	finish server
+}
+
+fails() {
+	[ $client_status != 0 ] || fail "$1 are accepted"
+	grep -qi 'status 12\|retry' "$scratch/client" || fail "$1: $(tail -n 5 "$scratch/client")"
+}
+
+# subnet ENFORCEMENT: a new one, where OpenSM has switches enforce partitions in this direction.
+subnet() {
+	[ -z "$fabric_process" ] || fabric_end
+	rm -f "$scratch"/*.pid "$scratch/opensm.log"
+	fabric_up chain --no-sm
+	cat >"$scratch/opensm.conf" <<-END
+		m_key $M_KEY
+		m_key_protection_level 2
+		m_key_lease_period 0
+		part_enforce $1
+		partition_config_file $scratch/partitions.conf
+	END
+	cat >"$scratch/partitions.conf" <<-END
+		Default=0x7fff : ALL=full ;
+		one=0x0001 : $(port_guid host1)=full, $(port_guid host4)=full ;
+		two=0x0002 : $(port_guid host3)=full ;
+	END
+	opensm_start opensm host2
+}
+
+port=18800
+subnet off
+
+# --- P_Keys at queue pairs and ports ---
+
+meet host4 1 1
+[ $client_status = 0 ] || fail "members of a partition: $(tail -n 5 "$scratch/client")"
+[ "$(violations host1 PkeyViolations)" = 0 ] || fail 'violations without a reason'
+meet host4 0 1
+fails 'packets with another P_Key than the queue pair'
+await 'the port counts bad P_Keys' has_counted host1 PkeyViolations 1
+await 'OpenSM hears of a bad P_Key' heard_of 257
+counted=$(violations host1 PkeyViolations)
+meet host3 1 1
+fails 'packets with a P_Key that the port does not have'
+await 'the port counts them, too' has_counted host1 PkeyViolations $((counted + 1))
+
+# --- M_Keys ---
+
+# A stranger does not know the key: no answer, and nothing changes.
+[ "$(violations host4 MkeyViolations)" = 0 ] || fail 'violations of the M_Key without a reason'
+lid=$(lid_of host4)
+on host3 "$urnic" run $view -- smpquery -t 50 portinfo "$lid" >"$scratch/out" 2>&1 &&
+	fail 'a request without the M_Key is answered'
+on host3 "$urnic" run $view -- ibportstate -t 50 "$lid" 1 disable >"$scratch/out" 2>&1 &&
+	fail 'a port is disabled without the M_Key'
+await 'the port counts bad M_Keys' has_counted host4 MkeyViolations 1
+await 'OpenSM hears of a bad M_Key' heard_of 256
+ports_are Active $ports || fail "a forged SMP has changed the subnet: $(fabric dump)"
+
+# --- P_Keys at a switch ---
+
+subnet out
+meet host4 1 1
+[ $client_status = 0 ] || fail "members of a partition: $(tail -n 5 "$scratch/client")"
+meet host3 1 1
+fails 'packets of another partition'
+[ "$(violations host1 PkeyViolations)" = 0 ] || fail 'packets pass a switch that enforces partitions'
+[ "$(constraint_errors switch1 1)" -gt 0 ] || fail 'the switch counts nothing'
+await 'OpenSM hears of a bad P_Key at a switch' heard_of 259
+exit 0
