@@ -33,6 +33,13 @@ right_meet() {
 	quiet "$@"
 }
 
+# Programs that wait for ever for a lost datagram.
+right_lossy() {
+	view="$shown --check=$mode --suppress=$known"
+	lossy_pair "$@"
+	quiet "$@"
+}
+
 # The small programs leave their objects to the exit.
 mistake=$1/tests/mistakes/mistake
 echo 'object-leaked:*' >"$scratch/leaks"
@@ -66,6 +73,25 @@ for program in ib_write_bw ib_send_bw; do
 done
 right_pair a b 10.99.0.1 ib_send_bw -F -d rocep_veth0 -e -n 256
 right_pair a b 10.99.0.1 ib_send_bw -F -d rocep_veth0 -c UD -s 1024 -n 200
+# Each way of perftest: rdma_cm, several queue pairs, events, other transports and queues.
+for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat \
+	ib_atomic_lat; do
+	right_meet "$program -R -F -n 200" a "$program -R -F -n 200 10.99.0.1"
+done
+for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw; do
+	right_pair a b 10.99.0.1 $program -F -d rocep_veth0 -x 0 -q 4 -n 200
+done
+for program in ib_read_bw ib_atomic_bw ib_send_lat ib_read_lat; do
+	right_pair a b 10.99.0.1 $program -F -d rocep_veth0 -x 0 -e -n 200
+done
+right_pair a b 10.99.0.1 ib_send_bw -F -d rocep_veth0 -x 0 --use-srq -r 64 -n 200
+for program in ib_write_bw ib_send_bw ib_send_lat; do
+	right_pair a b 10.99.0.1 $program -F -d rocep_veth0 -x 0 -c XRC -n 200
+	right_lossy a b 10.99.0.1 $program -F -d rocep_veth0 -x 0 -c UC -n 200
+done
+right_lossy a b 10.99.0.1 ib_send_lat -F -d rocep_veth0 -x 0 -c UD -n 200
+right_lossy a b 10.99.0.1 ib_send_bw -F -d rocep_veth0 -x 0 -c UD -q 2 -s 1024 -n 200
+right_lossy a b 10.99.0.1 ib_send_bw -F -d rocep_veth0 -x 0 -c UD -g -M 255:14:0:0:0:0:0:0:0:0:255:255:224:9:8:7 -s 1024 -n 200
 right_meet 'rping -s -a 10.99.0.1 -C 50' b 'rping -c -a 10.99.0.1 -V -C 50'
 right_meet 'ucmatose -C 10' b 'ucmatose -s 10.99.0.1 -C 10'
 right_meet 'udaddy' b 'udaddy -s 10.99.0.1'
@@ -75,6 +101,8 @@ right_meet 'rstream -S 65536 -I 10 -C 10' b 'rstream -s 10.99.0.1 -S 65536 -I 10
 right_meet 'riostream -S 5000 -I 10 -C 5' a 'riostream -s 10.99.0.1 -S 5000 -I 10 -C 5'
 port=47592 right_pair a b 10.99.0.1 fi_pingpong -c -I 20 -p verbs -e msg
 port=47592 right_pair a a 10.99.0.1 fi_pingpong -c -I 20 -p 'verbs;ofi_rxm' -e rdm
+port=47592 right_pair a b 10.99.0.1 fi_pingpong -c -I 20 -p 'verbs;ofi_rxd' -e rdm
+port=47592 right_pair a b 10.99.0.1 fi_pingpong -c -I 20 -p verbs -e dgram
 export URNIC_TRANSPORTS=iwarp
 right_meet 'rping -s -a 10.99.0.1 -C 20 -S 65000' b 'rping -c -a 10.99.0.1 -V -C 20 -S 65000'
 for program in ib_write_bw ib_read_bw ib_send_bw; do

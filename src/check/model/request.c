@@ -447,7 +447,7 @@ void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool
 		record->has_failed = true;
 	if (record->rest.is_resting)
 		rest_look(record);
-	if (receiver->rest.is_resting)
+	if (receiver != record && receiver->rest.is_resting)
 		rest_look(receiver);
 	/* A failed completion does not tell of which queue it is. */
 	if (!is_receive_only && !(is_success && (wc->opcode & IBV_WC_RECV)) &&

@@ -34,6 +34,7 @@ void rest_end(struct queue_record *record)
 
 void rest_look(struct queue_record *record)
 {
-	if (check_ticks() >= record->rest.wake_ticks)
+	if (++record->rest.completions % REST_LOOKS == 0 &&
+		check_ticks() >= record->rest.wake_ticks)
 		rest_end(record);
 }

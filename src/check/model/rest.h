@@ -19,6 +19,7 @@ struct queue_record;
 enum {
 	REST_FIRST_POSTS = 1024,
 	REST_POSTS = 128,
+	REST_LOOKS = 8, /* each so many completions the clock is read, which takes a while */
 	REST_TIMES = 20, /* a rest is so many times as long as the batch before it */
 };
 
@@ -27,6 +28,7 @@ struct rest {
 	bool is_resting;
 	bool has_rested;
 	uint32_t posts; /* of the present batch */
+	uint32_t completions; /* during rests */
 	uint64_t begun_ticks; /* of the batch */
 	uint64_t wake_ticks; /* of the rest: when the next batch begins */
 };
