@@ -73,15 +73,14 @@ fi
 	-- ib_write_bw -F -n 20 -s 64 10.99.0.1 >"$scratch/out" 2>&1 ||
 	fail "the pair with events: $(tail -n 1 "$scratch/out")"
 "$urnic" timeline "$scratch/events.pcapng" >"$scratch/events.html" || fail 'no page of events'
-hosts=$(sed -n 's/^"hosts":\[\(.*\)\],$/\1/p' "$scratch/events.html")
-[ "$hosts" = '"10.99.0.1","10.99.0.2"' ] || [ "$hosts" = '"10.99.0.2","10.99.0.1"' ] ||
-	fail "the hosts of the events: $hosts"
-for kind in '9,"post WRITE' '10,"completion of a send' '11,"state RTR to RTS'; do
-	grep -q "^\[[-0-9.]*,[01],-1,$kind" "$scratch/events.html" || fail "the events have no $kind"
+for host in 10.99.0.1 10.99.0.2; do
+	grep -q "^\"hosts\":\[.*\"$host\"" "$scratch/events.html" || fail "no host is $host"
 done
-for host in 0 1; do
-	grep -q "^\[[-0-9.]*,$host,-1,11," "$scratch/events.html" || fail "no event of host $host"
+for kind in '9,"post RDMA_WRITE' '10,"completion of a send' '11,"state RTR to RTS'; do
+	grep -q "^\[[-0-9.]*,[0-9],-1,$kind" "$scratch/events.html" || fail "the events have no $kind"
 done
+[ "$(sed -n 's/^\[[-0-9.]*,\([0-9]\),-1,11,"state INIT to RTR.*/\1/p' "$scratch/events.html" |
+	sort -u | wc -l)" = 2 ] || fail 'not both hosts have events'
 "$urnic" pair --events -- true -- true >"$scratch/out" 2>&1
 [ $? = 2 ] || fail '--events without --capture is no wrong usage'
 
