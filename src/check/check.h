@@ -13,12 +13,12 @@
  *
  *     model/object.h    which objects exist, and which the program has destroyed
  *     model/region.h    which memory is registered
- *     model/request.h   which requests are posted and not yet completed, and the memory that they use
+ *     model/request.h   which requests are posted and not yet completed, and their memory
  *     model/rest.h      which of them cheap checks look at
  *     model/protect.h   full checks: which pages may not be accessed
  *     model/watch.h     full checks: which byte of a WRITE the program polls
- *     site.h      where in the program a call was made
- *     report.h    what is told to the user
+ *     site.h            where in the program a call was made
+ *     report.h          what is told to the user
  *
  * A request uses its memory from the post until the program polls the completion; earlier the
  * program cannot know that the adapter has finished. The checker reports only what the

@@ -101,13 +101,13 @@ void protect_inherit(void)
 {
 }
 
-bool hook_extended_rest(struct queue_record *record)
+bool rest_hooks_remove(struct queue_record *record)
 {
 	(void)record;
 	return true;
 }
 
-void hook_extended_wake(struct queue_record *record)
+void rest_hooks_put(struct queue_record *record)
 {
 	(void)record;
 }

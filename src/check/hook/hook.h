@@ -31,15 +31,6 @@ struct ibv_srq *hook_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 /* Replace the functions of an extended queue pair, once. */
 void hook_extended_qp(struct ibv_qp_ex *qp);
 
-/*
- * From now on the program's posts go to the library. Returns false, and changes nothing, while a
- * thread builds a request.
- */
-bool hook_extended_rest(struct queue_record *record);
-
-/* Posts go to the checker again, from the next ibv_wr_start() on. */
-void hook_extended_wake(struct queue_record *record);
-
 /* hook_memory.c: the memory at this address stays when the library frees it; NULL ends that. */
 void object_keep(const void *pointer);
 

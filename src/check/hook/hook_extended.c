@@ -308,7 +308,7 @@ void hook_extended_qp(struct ibv_qp_ex *qp)
 	post->hooked = *qp;
 }
 
-bool hook_extended_rest(struct queue_record *record)
+bool rest_hooks_remove(struct queue_record *record)
 {
 	struct extended_post *post = record->extended;
 	bool is_possible;
@@ -323,7 +323,7 @@ bool hook_extended_rest(struct queue_record *record)
 	return is_possible;
 }
 
-void hook_extended_wake(struct queue_record *record)
+void rest_hooks_put(struct queue_record *record)
 {
 	record->extended->qp->wr_start = extended_start;
 }

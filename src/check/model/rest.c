@@ -2,7 +2,6 @@
 #include "check/model/rest.h"
 
 #include "check/check.h"
-#include "check/hook/hook.h"
 #include "check/model/request.h"
 
 bool rest_is_used;
@@ -15,7 +14,7 @@ void rest_count(struct queue_record *record)
 	if (check_is_full || ++rest->posts < (rest->has_rested ? REST_POSTS : REST_FIRST_POSTS) ||
 		record->sends.head + record->receives.head == 0)
 		return;
-	if (record->extended && !hook_extended_rest(record))
+	if (record->extended && !rest_hooks_remove(record))
 		return;
 	now_ticks = check_ticks();
 	rest->wake_ticks = now_ticks + REST_TIMES * (now_ticks - rest->begun_ticks);
@@ -29,7 +28,7 @@ void rest_end(struct queue_record *record)
 	record->rest.begun_ticks = check_ticks();
 	record->rest.is_resting = false;
 	if (record->extended)
-		hook_extended_wake(record);
+		rest_hooks_put(record);
 }
 
 void rest_look(struct queue_record *record)

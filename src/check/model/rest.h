@@ -36,6 +36,15 @@ struct rest {
 /* Set once a queue of the process has rested: it may have posted targets that are unknown. */
 extern bool rest_is_used;
 
+/*
+ * What the hooks do (hook/hook_extended.c): from now on the program's posts of ibv_wr_*() go to the
+ * library. Returns false, and changes nothing, while a thread builds a request.
+ */
+bool rest_hooks_remove(struct queue_record *record);
+
+/* Posts go to the checker again, from the next ibv_wr_start() on. */
+void rest_hooks_put(struct queue_record *record);
+
 /* Count a post. Begins a rest when the batch is over. */
 void rest_count(struct queue_record *record);
 
