@@ -251,6 +251,8 @@ static void strict_device_lacks_what_an_adapter_lacks(void **state)
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1, .max_sge = 1}};
 	struct ibv_qp_cap cap = {1, 1, 1, 1, 0};
 	union ibv_gid group = {{0xff}};
+	struct ibv_parent_domain_init_attr parent = {.pd = pd};
+	struct ibv_sge sge = {(uintptr_t)memory, 1, 0};
 	struct ibv_qp_init_attr init = qp_init(cap, IBV_QPT_UD);
 	struct ibv_qp_init_attr_ex extended = {.send_cq = cq,
 		.recv_cq = cq,
@@ -281,8 +283,24 @@ static void strict_device_lacks_what_an_adapter_lacks(void **state)
 	assert_int_equal(ibv_attach_mcast(qp, &group, 0), EOPNOTSUPP);
 	assert_null(ibv_import_device(context->cmd_fd));
 	assert_int_equal(errno, EOPNOTSUPP);
-#define STRICT_SLOT(FEATURE, slot) assert_null(verbs_get_ctx(context)->slot);
-#include "front/verbs/strict.def"
+	assert_null(ibv_alloc_td(context, &(struct ibv_td_init_attr){0}));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_alloc_parent_domain(context, &parent));
+	assert_null(ibv_alloc_dm(context, &(struct ibv_alloc_dm_attr){.length = 1}));
+	assert_null(ibv_alloc_null_mr(pd));
+	assert_null(ibv_create_cq_ex(context, &(struct ibv_cq_init_attr_ex){.cqe = 1}));
+	assert_int_equal(ibv_modify_cq(cq, &(struct ibv_modify_cq_attr){0}), EOPNOTSUPP);
+	assert_int_equal(ibv_query_rt_values_ex(context, &(struct ibv_values_ex){0}), EOPNOTSUPP);
+	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EOPNOTSUPP);
+	assert_null(ibv_open_xrcd(context, &(struct ibv_xrcd_init_attr){0}));
+	assert_null(ibv_create_wq(context, &(struct ibv_wq_init_attr){0}));
+	assert_null(ibv_create_rwq_ind_table(
+		context, &(struct ibv_rwq_ind_table_init_attr){.ind_tbl = NULL}));
+	assert_null(ibv_create_counters(context, &(struct ibv_counters_init_attr){0}));
+	assert_null(ibv_create_flow(qp, &(struct ibv_flow_attr){0}));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(
+		ibv_modify_qp_rate_limit(qp, &(struct ibv_qp_rate_limit_attr){0}), EOPNOTSUPP);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 /* The most points of one counters object. More are of no use, because there are two values only. */
 enum { POINT_COUNT_MAX = 16 };
@@ -32,6 +33,8 @@ struct ibv_counters *counters_create(
 {
 	struct counters *counters;
 
+	if (strict_lacks("ibv_create_counters", STRICT_HAS_FLOWS))
+		return NULL;
 	if (attr->comp_mask)
 		return result_null("ibv_create_counters", result_cause(REASON_UNKNOWN_BITS));
 	counters = calloc(1, sizeof(*counters));

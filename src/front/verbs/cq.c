@@ -138,6 +138,8 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	struct cq_front *front;
 	int error;
 
+	if (!strict_has(STRICT_HAS_MODERATION))
+		return result_of("ibv_modify_cq", strict_refuse_lack(STRICT_HAS_MODERATION));
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return result_of("ibv_modify_cq", result_cause(REASON_UNKNOWN_BITS));
 	front = cq_ref(cq);

@@ -15,6 +15,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 #include "os/clock.h"
 
 static struct cq_front *front_of(struct ibv_cq_ex *cq)
@@ -155,6 +156,8 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	uint32_t flags = init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? init->flags : 0;
 	struct cq_front *cq;
 
+	if (strict_lacks("ibv_create_cq_ex", STRICT_HAS_EXTENDED_CQ))
+		return NULL;
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
 		return result_null("ibv_create_cq_ex", result_cause(REASON_UNKNOWN_BITS));
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED ||
@@ -183,6 +186,8 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	uint32_t requested = values->comp_mask;
 
+	if (!strict_has(STRICT_HAS_CLOCK))
+		return result_of("ibv_query_rt_values_ex", strict_refuse_lack(STRICT_HAS_CLOCK));
 	(void)context;
 	values->comp_mask = requested & IBV_VALUES_MASK_RAW_CLOCK;
 	if (values->comp_mask)

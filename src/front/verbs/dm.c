@@ -10,6 +10,7 @@
 #include "front/verbs/mr.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 #include "nic/object/nic.h"
 #include "peer/nic_import.h"
 
@@ -120,6 +121,8 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	struct dm *dm;
 	int error;
 
+	if (strict_lacks("ibv_alloc_dm", STRICT_HAS_DEVICE_MEMORY))
+		return NULL;
 	if (attr->comp_mask || !attr->length || attr->log_align_req > LOG_ALIGN_MAX)
 		return result_null("ibv_alloc_dm", result_cause(REASON_DM_SHAPE));
 	dm = calloc(1, sizeof(*dm));

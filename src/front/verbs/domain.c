@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 enum {
 	ALIGNMENT_BYTES = 64,
@@ -23,6 +24,8 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 {
 	struct td *td;
 
+	if (strict_lacks("ibv_alloc_td", STRICT_HAS_THREAD_DOMAINS))
+		return NULL;
 	if (attr->comp_mask)
 		return result_null("ibv_alloc_td", result_cause(REASON_UNKNOWN_BITS));
 	td = calloc(1, sizeof(*td));
@@ -85,9 +88,12 @@ static int domain_attr_check(const struct ibv_parent_domain_init_attr *attr)
 struct ibv_pd *parent_domain_alloc(
 	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
-	int error = domain_attr_check(attr);
 	struct parent_domain *domain;
+	int error;
 
+	if (strict_lacks("ibv_alloc_parent_domain", STRICT_HAS_THREAD_DOMAINS))
+		return NULL;
+	error = domain_attr_check(attr);
 	if (error)
 		return result_null("ibv_alloc_parent_domain", error);
 	domain = calloc(1, sizeof(*domain));

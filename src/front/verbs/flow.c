@@ -5,6 +5,7 @@
 #include "front/verbs/counters.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 struct flow_front {
 	struct ibv_flow verbs;
@@ -223,9 +224,12 @@ static int flow_make(
 struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
 	struct context *context = context_of(qp->context);
-	struct flow_front *flow = calloc(1, sizeof(*flow));
+	struct flow_front *flow;
 	int error;
 
+	if (strict_lacks("ibv_create_flow", STRICT_HAS_FLOWS))
+		return NULL;
+	flow = calloc(1, sizeof(*flow));
 	if (!flow)
 		return result_null("ibv_create_flow", result_cause(REASON_NO_MEMORY));
 	flow->verbs.context = qp->context;

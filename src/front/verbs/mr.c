@@ -216,10 +216,13 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
 {
 	struct mr made = {.verbs = {.length = SIZE_MAX}, .is_fixed = true};
-	struct mr *mr = mr_new(pd, &made);
 	uint32_t key = 0;
+	struct mr *mr;
 	int error;
 
+	if (strict_lacks("ibv_alloc_null_mr", STRICT_HAS_NULL_REGION))
+		return NULL;
+	mr = mr_new(pd, &made);
 	if (!mr)
 		return NULL;
 	error = -nic_mr_register_null(pd_number(mr->pd), &key);
@@ -514,6 +517,8 @@ int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 	struct object *object;
 	int error = 0;
 
+	if (!strict_has(STRICT_HAS_ADVICE))
+		return result_of("ibv_advise_mr", strict_refuse_lack(STRICT_HAS_ADVICE));
 	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return result_of("ibv_advise_mr", result_cause(REASON_ADVICE));
 	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH)

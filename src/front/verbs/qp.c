@@ -72,6 +72,26 @@ static int type_refuse_lack(enum ibv_qp_type type)
 	}
 }
 
+/* Do they have posting by ibv_wr_start(), and the operations in `send_ops_flags`? */
+static int ops_refuse_lack(uint64_t send_ops_flags)
+{
+	static const struct {
+		uint64_t flags;
+		enum strict_feature feature;
+	} needs[] = {
+		{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, STRICT_HAS_ATOMICS},
+		{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, STRICT_HAS_ATOMICS},
+		{IBV_QP_EX_WITH_ATOMIC_WRITE, STRICT_HAS_ATOMIC_WRITE},
+		{WR_WITH_FLUSH, STRICT_HAS_FLUSH},
+	};
+	int error = strict_refuse_lack(STRICT_HAS_EXTENDED_QP);
+
+	for (size_t i = 0; i < ARRAY_COUNT(needs) && !error; i++)
+		if (send_ops_flags & needs[i].flags)
+			error = strict_refuse_lack(needs[i].feature);
+	return error;
+}
+
 static bool is_xrc(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
@@ -118,8 +138,8 @@ static int check_cap(const struct ibv_qp_init_attr_ex *init)
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(members); i++) {
-		int error = strict_refuse_beyond(members[i].reason, members[i].name,
-			members[i].given, members[i].limit);
+		int error = strict_refuse_beyond(
+			members[i].reason, members[i].name, members[i].given, members[i].limit);
 
 		if (error)
 			return error;
@@ -374,7 +394,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!error)
 		error = type_refuse_lack(init->qp_type);
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		error = strict_refuse_lack(STRICT_HAS_EXTENDED_QP);
+		error = ops_refuse_lack(init->send_ops_flags);
 	if (!error)
 		error = check_cap(init);
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
@@ -430,6 +450,8 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 	struct qp_front *qp;
 	int error;
 
+	if (strict_lacks("ibv_open_qp", STRICT_HAS_XRC))
+		return NULL;
 	if ((attr->comp_mask & OPEN_MASK_REQUIRED) != OPEN_MASK_REQUIRED ||
 		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV)
 		return result_null("ibv_open_qp", result_cause(REASON_ATTR_MISSING));

@@ -125,8 +125,14 @@ int strict_refuse_lack(enum strict_feature feature)
 	return strict_has(feature) ? 0 : strict_refuse_as(feature, REASON_UNSUPPORTED_BITS);
 }
 
-int strict_refuse_beyond(
-	enum reason reason, const char *what, uint64_t requested, uint64_t highest)
+bool strict_lacks(const char *call, enum strict_feature feature)
+{
+	int error = strict_refuse_lack(feature);
+
+	return error && result_refused(call, error);
+}
+
+int strict_refuse_beyond(enum reason reason, const char *what, uint64_t requested, uint64_t highest)
 {
 	int error;
 
@@ -174,10 +180,6 @@ void strict_ops_change(struct verbs_context *context)
 {
 	if (!strict_adapters())
 		return;
-#define STRICT_SLOT(FEATURE, slot)             \
-	if (!strict_has(STRICT_HAS_##FEATURE)) \
-		context->slot = NULL;
-#include "front/verbs/strict.def"
 	context->context.ops.post_send = strict_post_send;
 	lacks_log();
 }

@@ -50,8 +50,14 @@ int strict_refuse_lack(enum strict_feature feature);
 int strict_refuse_as(enum strict_feature feature, enum reason reason);
 
 /*
- * Change the operations of a new context: those of missing features are NULL, and posting refuses
- * what the adapters do. At level "info" a line names the missing features, once per process.
+ * Does the device lack the feature, which `call` needs? Then the call's refusal is reported, and
+ * errno is EOPNOTSUPP.
+ */
+bool strict_lacks(const char *call, enum strict_feature feature);
+
+/*
+ * Change the operations of a new context: posting refuses what the adapters do. At level "info" a
+ * line for each missing feature names it, once per process.
  */
 void strict_ops_change(struct verbs_context *context);
 

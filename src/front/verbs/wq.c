@@ -7,6 +7,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 struct table_front {
 	struct ibv_rwq_ind_table verbs;
@@ -90,8 +91,11 @@ void wq_free(void *memory)
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init)
 {
 	struct wq_front *wq;
-	int error = wq_init_check(init);
+	int error;
 
+	if (strict_lacks("ibv_create_wq", STRICT_HAS_WORK_QUEUES))
+		return NULL;
+	error = wq_init_check(init);
 	if (error)
 		return result_null("ibv_create_wq", error);
 	wq = calloc(1, sizeof(*wq));
@@ -182,6 +186,8 @@ struct ibv_rwq_ind_table *wq_table_create(
 {
 	struct table_front *table;
 
+	if (strict_lacks("ibv_create_rwq_ind_table", STRICT_HAS_WORK_QUEUES))
+		return NULL;
 	if (init->comp_mask)
 		return result_null("ibv_create_rwq_ind_table", result_cause(REASON_UNKNOWN_BITS));
 	if (!init->ind_tbl || init->log_ind_tbl_size >= 32 ||

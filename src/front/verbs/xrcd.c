@@ -11,6 +11,7 @@
 
 #include "front/verbs/fork.h"
 #include "front/verbs/result.h"
+#include "front/verbs/strict.h"
 
 enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
@@ -171,6 +172,8 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	struct xrcd_front *xrcd;
 	int error;
 
+	if (strict_lacks("ibv_open_xrcd", STRICT_HAS_XRC))
+		return NULL;
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED)
 		return result_null("ibv_open_xrcd", result_cause(REASON_UNSUPPORTED_BITS));
 	if (init->comp_mask != COMP_MASK_REQUIRED)
