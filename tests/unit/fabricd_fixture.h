@@ -138,7 +138,8 @@ static uint32_t frame_make(uint8_t *frame, uint32_t dest_qpn, uint16_t dlid)
 	return mad_frame_encode(&headers, payload, frame);
 }
 
-static void frame_await(struct fabric_frames *frames, const uint8_t *wanted, uint32_t bytes)
+__attribute__((unused)) static void frame_await(
+	struct fabric_frames *frames, const uint8_t *wanted, uint32_t bytes)
 {
 	uint8_t frame[RECORD_BYTES_MAX];
 	uint32_t port;

@@ -50,6 +50,9 @@ struct end {
 	struct gid source, destination;
 	struct link_origin link;
 	uint16_t pkey;
+	bool refuses; /* on_packet() reports a wrong Q_Key */
+	uint32_t violations;
+	uint32_t violation_bytes; /* of the last frame that was reported */
 };
 
 static struct end a, b;
@@ -87,6 +90,18 @@ static void end_flush(void *context)
 	if (from->peer->is_waiting)
 		kick_raise(from->peer->wire.fd);
 	from->peer->is_waiting = false;
+}
+
+static void end_violate(void *context, uint32_t port, enum port_ib_violation violation,
+	const uint8_t *frame, uint32_t bytes)
+{
+	struct end *end = context;
+
+	(void)frame;
+	assert_int_equal(port, 1);
+	assert_int_equal(violation, PORT_IB_BAD_QKEY);
+	end->violations++;
+	end->violation_bytes = bytes;
 }
 
 static int end_receive(void *context, uint8_t *to, uint32_t *ret_port)
@@ -130,6 +145,8 @@ static bool on_packet(void *context, const struct port_ib_packet *packet)
 	end->destination = *packet->origin.destination;
 	end->link = *packet->origin.link;
 	end->pkey = packet->pkey;
+	if (end->refuses)
+		port_ib_violate(end->port, PORT_IB_BAD_QKEY);
 	return true;
 }
 
@@ -155,6 +172,7 @@ static void end_open(struct end *end, struct end *peer, uint16_t lid)
 		.receive = end_receive,
 		.wait_begin = end_wait_begin,
 		.wait_end = end_wait_end,
+		.violate = end_violate,
 		.kick = end_kick,
 		.fd = kick_create("no test"),
 	};
@@ -406,6 +424,16 @@ static void frames_of_every_length_are_safe(void **state)
 
 /* --- sleeping --- */
 
+static void frame_that_a_queue_pair_refuses_is_reported_as_it_came(void **state)
+{
+	(void)state;
+	b.refuses = true;
+	run_send(path_open(true), 2, 64, 0);
+	assert_int_equal(b_receive(), 2);
+	assert_int_equal(b.violations, 2);
+	assert_int_equal(b.violation_bytes, LRH_BYTES + GRH_BYTES + 64 + IB_ICRC_BYTES);
+}
+
 static void descriptor_is_readable_while_frames_wait(void **state)
 {
 	uint32_t path = path_open(false);
@@ -451,6 +479,7 @@ int main(void)
 		TEST(pkeys_match_if_one_side_is_a_full_member),
 		TEST(changed_frames_are_refused),
 		TEST(frames_of_every_length_are_safe),
+		TEST(frame_that_a_queue_pair_refuses_is_reported_as_it_came),
 		TEST(descriptor_is_readable_while_frames_wait),
 		TEST(full_wire_blocks_the_port),
 	};
