@@ -79,7 +79,7 @@ static void copy_with_its_tail_first_copies_exactly_that(void **state)
 
 enum { WATCHED_BYTES = 256 };
 
-static volatile uint8_t watched[WATCHED_BYTES];
+static _Atomic uint8_t watched[WATCHED_BYTES];
 static _Atomic bool is_hole_seen;
 
 /* Looks for the last byte without the first one. */
