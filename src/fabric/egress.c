@@ -92,8 +92,6 @@ static bool weighted_send(
 bool egress_next(
 	struct fabric_host *host, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps)
 {
-	if (!host->egress.is_on)
-		return host->ops->next_packet(host->context, packet, paused, 0, now_ps);
 	return strict_send(host, packet, paused, now_ps) ||
 		weighted_send(host, packet, paused, now_ps);
 }

@@ -7,7 +7,7 @@
  * takes its credit below zero counts in its next round. So shares are exact within a frame. A
  * class may have a highest rate. Congestion notifications wait for no class.
  *
- * All zero: the host sends its frames in the order of its own choice.
+ * A host without classes sends its frames in the order of its own choice.
  */
 #ifndef URNIC_FABRIC_EGRESS_H
 #define URNIC_FABRIC_EGRESS_H
@@ -23,7 +23,6 @@ struct fabric_packet;
 enum { EGRESS_CLASS_COUNT = 8 };
 
 struct egress {
-	bool is_on;
 	uint8_t class_of[FABRIC_PRIORITY_COUNT];
 	uint8_t strict; /* a bit for each strict class */
 	uint8_t weight[EGRESS_CLASS_COUNT]; /* of the others, in percent; 0 counts as 1 */
@@ -36,8 +35,8 @@ struct egress {
 };
 
 /*
- * Have the host fill in its next frame, whose class is_on chooses. Arguments and result are those
- * of fabric_host_ops.next_packet.
+ * Have a host that has classes fill in its next frame. Arguments and result are those of
+ * fabric_host_ops.next_packet.
  */
 bool egress_next(
 	struct fabric_host *host, struct fabric_packet *packet, uint8_t paused, uint64_t now_ps);

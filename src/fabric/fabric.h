@@ -110,21 +110,23 @@ struct fabric_inbox_config {
 
 /* Frames that wait for a host. */
 struct fabric_inbox {
-	struct fabric_inbox_config config;
+	struct packet_queue queue;
 	uint32_t limit_bytes; /* without buffers: of all frames, before the host pauses its peer */
+	struct fabric_inbox_config config;
 	/* By buffer; without buffers, all is in the first one. */
 	uint64_t used_bytes[FABRIC_PRIORITY_COUNT];
-	struct packet_queue queue;
 };
 
+/* What each frame needs is first, in a cache line. */
 struct fabric_host {
 	uint32_t port; /* FABRIC_NO_PORT until it is connected */
+	uint32_t take_mbps; /* how fast it takes what arrives; 0: at once */
 	const struct fabric_host_ops *ops; /* NULL: it sends nothing, and ignores what it gets */
 	void *context;
 	struct fabric_timer timer;
-	uint32_t take_mbps; /* how fast it takes what arrives; 0: at once */
+	bool has_classes;
 	struct fabric_inbox inbox;
-	struct egress egress;
+	struct egress egress; /* with classes */
 };
 
 struct fabric_switch {

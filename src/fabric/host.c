@@ -24,7 +24,7 @@ static void host_timer_update(struct fabric *fabric, uint32_t number)
 
 	uint64_t next_ps = host->ops->next_time(host->context, fabric->now_ps);
 
-	if (host->egress.is_on)
+	if (host->has_classes)
 		next_ps = min_u64(next_ps, egress_next_time(&host->egress, fabric->now_ps));
 	fabric_timer_set(fabric, &host->timer, next_ps, EVENT_HOST, number);
 }
@@ -47,13 +47,17 @@ struct fabric_packet *host_next_packet(struct fabric *fabric, uint32_t number, u
 	uint32_t host_number = fabric->ports[number].node;
 	struct fabric_host *host = &fabric->hosts[host_number];
 	struct fabric_packet *packet;
+	bool has_packet;
 
 	if (!host->ops)
 		return NULL;
 	packet = fabric_packet_take(fabric);
 	if (!packet)
 		return NULL;
-	if (!egress_next(host, packet, paused, fabric->now_ps)) {
+	has_packet = host->has_classes
+		? egress_next(host, packet, paused, fabric->now_ps)
+		: host->ops->next_packet(host->context, packet, paused, 0, fabric->now_ps);
+	if (!has_packet) {
 		packet_pool_return(&fabric->pool, packet);
 		host_timer_update(fabric, host_number);
 		return NULL;

@@ -28,7 +28,7 @@ static void classes_start(struct net *net, const struct egress *egress)
 		net_flow(net, 0, i + 1)->priority = (uint8_t)i;
 	net_start(net);
 	net->fabric->hosts[0].egress = *egress;
-	net->fabric->hosts[0].egress.is_on = true;
+	net->fabric->hosts[0].has_classes = true;
 }
 
 static void classes_share_the_line_by_their_weights(void **state)
@@ -144,8 +144,9 @@ static void congestion_notifications_wait_for_no_class(void **state)
 	net_flow(&net, 1, 0);
 	net_flow(&net, 2, 0);
 	net_start(&net);
-	net.fabric->hosts[0].egress = (struct egress){
-		.is_on = true, .class_of = {[6] = 6}, .strict = 0xff, .rate_mbps = {[6] = 1}};
+	net.fabric->hosts[0].has_classes = true;
+	net.fabric->hosts[0].egress =
+		(struct egress){.class_of = {[6] = 6}, .strict = 0xff, .rate_mbps = {[6] = 1}};
 	net_run(&net, 10 * MS);
 	assert_true(net.flows[0].cnp_count > 10);
 	net_done(&net);

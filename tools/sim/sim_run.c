@@ -98,6 +98,7 @@ static void host_configure(struct fabric *fabric, const struct scenario *scenari
 	struct fabric_host *host = &fabric->hosts[number];
 
 	fabric->ports[host->port].pause_ignored = scenario->pause_ignored;
+	host->has_classes = scenario->has_classes;
 	host->egress = scenario->egress;
 	fabric_set_inbox(fabric, number, &scenario->inbox);
 }

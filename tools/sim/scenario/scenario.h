@@ -78,7 +78,8 @@ struct scenario {
 	uint8_t cnp_priority;
 	uint8_t priority_of_dscp[FABRIC_DSCP_COUNT]; /* at hosts */
 	uint8_t pause_ignored; /* by hosts; a bit for each priority */
-	struct egress egress; /* of hosts */
+	bool has_classes; /* at hosts */
+	struct egress egress; /* of hosts that have classes */
 	struct fabric_inbox_config inbox; /* of hosts */
 	struct fabric_config config;
 	struct topology topology;

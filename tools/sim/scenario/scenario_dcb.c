@@ -235,7 +235,7 @@ static bool ets_read(const struct scenario_text *text, struct scenario *scenario
 
 	if (!item)
 		return true;
-	egress->is_on = true;
+	scenario->has_classes = true;
 	egress->strict = UINT8_MAX;
 	if (!part_read(text, scenario, item, lists, ARRAY_COUNT(lists)))
 		return false;
@@ -258,9 +258,9 @@ static bool maxrate_read(
 	static const struct list lists[] = {{"tc-maxrate", "all:100Gbit 3:10Gbit", rate_set}};
 	struct egress *egress = &scenario->egress;
 
-	if (item && !egress->is_on) /* strict classes */
+	if (item && !scenario->has_classes) /* strict classes */
 		egress->strict = UINT8_MAX;
-	egress->is_on |= item != NULL;
+	scenario->has_classes |= item != NULL;
 	return part_read(text, scenario, item, lists, ARRAY_COUNT(lists));
 }
 
