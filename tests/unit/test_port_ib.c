@@ -254,6 +254,25 @@ static bool is_readable(int fd)
 	return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 1;
 }
 
+/* Its frame may have been taken meanwhile; a waiter must not spin. */
+static void late_wake_up_does_not_stay(void **state)
+{
+	unsigned looks = 0;
+
+	(void)state;
+	assert_int_equal(b_receive(), 0);
+	assert_false(is_readable(b.wire.fd));
+	kick_raise(b.wire.fd);
+	while (is_readable(b.wire.fd)) {
+		assert_int_equal(b_receive(), 0);
+		assert_true(++looks <= 64);
+	}
+	run_send(path_open(false), 1, 256, 0);
+	assert_int_equal(port_ib_flush(a.port), 0);
+	assert_true(is_readable(b.wire.fd));
+	assert_int_equal(b_receive(), 1);
+}
+
 static void packet_without_grh_names_lids(void **state)
 {
 	const struct gid source = lid_address_remote(LID_A), destination = lid_address_local(1, 0);
@@ -471,6 +490,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
 	const struct CMUnitTest tests[] = {
+		TEST(late_wake_up_does_not_stay),
 		TEST(packet_without_grh_names_lids),
 		TEST(packet_with_grh_names_gids),
 		TEST(borrowed_payloads_arrive),

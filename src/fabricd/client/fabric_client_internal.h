@@ -23,6 +23,7 @@ struct fabric_frames {
 	int wake_fabric; /* an eventfd */
 	int wait_fd; /* readable when the channel is woken */
 	int wake_self; /* makes it readable */
+	bool is_waiting; /* between wait_begin and wait_end */
 	struct flow_list out;
 	struct flow_list in;
 };

@@ -116,8 +116,9 @@ void fabric_frames_flush(struct fabric_frames *frames)
 void fabric_frames_add(struct fabric_frames *frames, struct fabric_flow *flow)
 {
 	flow_list_add(flow->is_outgoing ? &frames->out : &frames->in, flow);
-	/* A receiver that sleeps has not asked the new flow to wake it. */
-	fabric_frames_kick(frames);
+	/* The ring is empty: its sender does not have it before fabric_flow_ready(). */
+	if (!flow->is_outgoing)
+		flow_list_wait(&frames->in, frames->is_waiting);
 }
 
 void fabric_frames_kick(struct fabric_frames *frames)
@@ -153,8 +154,10 @@ bool fabric_frames_wait_begin(struct fabric_frames *frames)
 	flow_list_wait(&frames->in, true);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (record_ring_is_empty(&frames->shared->to_client) &&
-		!flow_list_has_frame(&frames->in, frames->shared))
+		!flow_list_has_frame(&frames->in, frames->shared)) {
+		frames->is_waiting = true;
 		return true;
+	}
 	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
 	flow_list_wait(&frames->in, false);
 	return false;
@@ -164,6 +167,7 @@ void fabric_frames_wait_end(struct fabric_frames *frames)
 {
 	uint8_t bytes[64];
 
+	frames->is_waiting = false;
 	atomic_store_explicit(&frames->shared->is_client_waiting, 0, memory_order_relaxed);
 	flow_list_wait(&frames->in, false);
 	while (recv(frames->wait_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == sizeof(bytes))

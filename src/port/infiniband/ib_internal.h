@@ -22,6 +22,7 @@ struct port_ib {
 	struct port_ib_counters counters;
 	struct port_ib_state state[PORT_IB_PORTS_MAX + 1]; /* by the port's number */
 	bool is_armed; /* the descriptor becomes readable with the next frame, or is readable */
+	uint32_t empty_looks; /* without a frame, while it is armed */
 	bool has_sent; /* packets since the last flush */
 	bool is_blocked; /* the wire had no room for a full buffer when it was last asked */
 	/*

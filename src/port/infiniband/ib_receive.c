@@ -6,7 +6,14 @@
 #include "wire/infiniband/lid_address.h"
 #include "wire/infiniband/mad_frame.h"
 
-enum { RECEIVE_BATCH = 64 }; /* frames of one call */
+enum {
+	RECEIVE_BATCH = 64, /* frames of one call */
+	/*
+	 * A wake-up may come when its frame has been taken already, so the descriptor may be
+	 * readable without a frame. After this many calls that find none, it is made unreadable.
+	 */
+	EMPTY_LOOKS_MAX = 64,
+};
 
 /*
  * Read the headers of a frame. Returns false if a length or a field is not that of a packet with a
@@ -154,8 +161,9 @@ static bool wait_prepare(struct port_ib *port, bool has_received)
 {
 	const struct port_ib_wire *wire = port->wire;
 
-	if (port->is_armed && !has_received)
+	if (port->is_armed && !has_received && ++port->empty_looks < EMPTY_LOOKS_MAX)
 		return true;
+	port->empty_looks = 0;
 	wire->wait_end(wire->context);
 	port->is_armed = wire->wait_begin(wire->context);
 	return port->is_armed;
