@@ -89,13 +89,20 @@ no_urnicd() {
 	[ -z "$(urnicd_of a)" ]
 }
 
+# The next program starts an urnicd of its own.
+urnicd_end() {
+	daemon=$(urnicd_of a)
+	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null
+	await 'urnicd stays' no_urnicd
+}
+
 # everybody ATTACK: root and the victim, one after the other.
 everybody() {
 	attempted=$1
 	works "$1: the victim" "$(as $victim)"
-	await 'urnicd stays' no_urnicd
+	urnicd_end
 	works "$1: root" ''
-	await 'urnicd stays' no_urnicd
+	urnicd_end
 	end_attacks
 }
 

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
 
-need rping ucmatose cmtime rdma_server rstream riostream rcopy udaddy mckey rdma_xclient udpong fi_pingpong ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark
+need rping ucmatose cmtime rdma_server rstream riostream rcopy udaddy mckey rdma_xclient udpong fi_pingpong ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark dumpcap
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
 
@@ -122,17 +122,18 @@ first_of() {
 for options in '' crc=off,ready=read ready=send revision=1 peer-to-peer=off revision=1,crc=off; do
 	export URNIC_MPA=$options
 	rm -f "$scratch/wire.pcap"
-	on a sh -c 'echo $$ >"$0" && exec "$@"' "$scratch/tshark.pid" \
-		tshark -q -i veth0 -w "$scratch/wire.pcap" -f 'tcp port 7174' >"$scratch/tshark" 2>&1 &
-	job_tshark=$!
-	until [ -s "$scratch/wire.pcap" ]; do kill -0 $job_tshark || fail "$(cat "$scratch/tshark")"; sleep 0.1; done
+	# tshark would capture by it, and takes a second to start.
+	on a sh -c 'echo $$ >"$0" && exec "$@"' "$scratch/dumpcap.pid" \
+		dumpcap -q -i veth0 -w "$scratch/wire.pcap" -f 'tcp port 7174' >"$scratch/dumpcap" 2>&1 &
+	job_dumpcap=$!
+	until [ -s "$scratch/wire.pcap" ]; do kill -0 $job_dumpcap || fail "$(cat "$scratch/dumpcap")"; sleep 0.02; done
 	meet 'rping -s -a 10.99.0.1 -C 10 -S 5000' b 'rping -c -a 10.99.0.1 -V -C 10 -S 5000'
 	tries=0
 	until [ "$(tshark -r "$scratch/wire.pcap" -Y tcp.flags.fin==1 2>/dev/null | wc -l)" -ge 2 ]; do
 		[ $((tries += 1)) -lt 200 ] || fail "$options: the capture has no end"
 		sleep 0.1
 	done
-	stop tshark
+	stop dumpcap
 	# Which would take an empty SEND for RPC over RDMA.
 	tshark -r "$scratch/wire.pcap" --disable-protocol rpcordma -V -Y iwarp_mpa >"$scratch/wire" 2>/dev/null
 	grep -q 'Request frame header' "$scratch/wire" || fail "$options: no MPA request"
