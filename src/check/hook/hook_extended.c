@@ -35,7 +35,7 @@ struct extended_post {
 /* The record of a queue pair between ibv_wr_start() and ibv_wr_complete(), which has one. */
 static inline struct queue_record *record_of(struct ibv_qp_ex *qp)
 {
-	struct queue_record *record = queue_last;
+	struct queue_record *record = queue_recent[queue_recent_place(&qp->qp_base)];
 
 	return record && record->object == &qp->qp_base ? record : queue_find(&qp->qp_base);
 }

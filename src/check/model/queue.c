@@ -116,8 +116,8 @@ struct queue_record *queue_of(const void *object)
 	return table_find(&queues_by_object, (uintptr_t)object);
 }
 
-__thread struct queue_record *queue_last;
-__thread struct cq_record *queue_last_cq;
+__thread struct queue_record *queue_recent[1 << QUEUE_RECENT_BITS];
+__thread struct cq_record *queue_recent_cq[1 << QUEUE_RECENT_BITS];
 
 struct queue_record *queue_look_up(const void *object)
 {
@@ -125,7 +125,7 @@ struct queue_record *queue_look_up(const void *object)
 
 	if (!record || !object_is_ours(record->known, record))
 		return NULL;
-	queue_last = record;
+	queue_recent[queue_recent_place(object)] = record;
 	return record;
 }
 
@@ -135,7 +135,7 @@ struct cq_record *queue_look_up_cq(const struct ibv_cq *cq)
 
 	if (!record || !object_is_ours(record->known, record))
 		return NULL;
-	queue_last_cq = record;
+	queue_recent_cq[queue_recent_place(cq)] = record;
 	return record;
 }
 

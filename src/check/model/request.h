@@ -192,9 +192,18 @@ void queue_wake(const void *object);
 /* The record of a live queue pair or shared receive queue; NULL: unknown. */
 struct queue_record *queue_of(const void *object);
 
-/* What this thread used last. */
-extern __thread struct queue_record *queue_last __attribute__((tls_model("initial-exec")));
-extern __thread struct cq_record *queue_last_cq __attribute__((tls_model("initial-exec")));
+/* What this thread used last, of objects with the same place in the array. */
+enum { QUEUE_RECENT_BITS = 3 };
+
+extern __thread struct queue_record *queue_recent[1 << QUEUE_RECENT_BITS]
+	__attribute__((tls_model("initial-exec")));
+extern __thread struct cq_record *queue_recent_cq[1 << QUEUE_RECENT_BITS]
+	__attribute__((tls_model("initial-exec")));
+
+static inline uint32_t queue_recent_place(const void *object)
+{
+	return (uint32_t)(((uintptr_t)object * 0x9e3779b97f4a7c15u) >> (64 - QUEUE_RECENT_BITS));
+}
 
 static inline bool object_is_ours(const struct object *object, const void *record)
 {
@@ -208,7 +217,7 @@ struct cq_record *queue_look_up_cq(const struct ibv_cq *cq);
 /* queue_of() for calls on the data path; NULL also if the object belongs to the parent process. */
 static inline struct queue_record *queue_find(const void *object)
 {
-	struct queue_record *record = queue_last;
+	struct queue_record *record = queue_recent[queue_recent_place(object)];
 
 	return record && record->object == object && object_is_ours(record->known, record)
 		? record
@@ -217,7 +226,7 @@ static inline struct queue_record *queue_find(const void *object)
 
 static inline struct cq_record *queue_find_cq(const struct ibv_cq *cq)
 {
-	struct cq_record *record = queue_last_cq;
+	struct cq_record *record = queue_recent_cq[queue_recent_place(cq)];
 
 	return record && record->cq == cq && object_is_ours(record->known, record)
 		? record

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is reported of requests and their memory. */
 #include "check/check.h"
-#include "check/report.h"
 #include "check/model/request.h"
+#include "check/report.h"
 #include "check/site.h"
 
 const char *request_name(const struct request_queue *queue, const struct request *request)
