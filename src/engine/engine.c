@@ -14,6 +14,7 @@
 #include "ib/uc/uc.h"
 #include "ib/ud/ud.h"
 #include "iwarp/iwarp.h"
+#include "qp/qp_report.h"
 #include "wire/packet.h"
 #include "wire/roce.h"
 
@@ -232,6 +233,39 @@ struct qp *engine_qp_in_lookup(struct lane *lane, uint32_t *ret_number)
 
 /* --- packets --- */
 
+/* Report a packet that finds no queue pair. A peer of a reliable type reports its own silence. */
+static void drop_report(struct lane *lane, const struct packet *packet, enum reason reason,
+	const struct packet_origin *origin, uint64_t now_ns)
+{
+	enum opcode_class class = opcode_class(packet->info);
+
+	if (!lane->failures ||
+		(reason != REASON_DROPPED_PKEY && class != OPCODE_CLASS_UD &&
+			class != OPCODE_CLASS_UC))
+		return;
+	if (reason == REASON_DROPPED_PKEY)
+		lane_fact(lane, FACT_pkey, packet->bth.pkey);
+	if (reason == REASON_DROPPED_NUMBER) {
+		lane_fact(lane, FACT_number, packet->bth.dest_qpn.value);
+		lane_fact(lane, FACT_source_qpn,
+			class == OPCODE_CLASS_UD ? packet->deth.source_qpn.value : 0);
+	}
+	lane_report_drop(lane, reason, origin->source, now_ns);
+}
+
+static void state_report(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
+{
+	bool is_unreliable = qp->type == QP_TYPE_UD || qp->type == QP_TYPE_UC;
+
+	if (!qp_has_reports(qp) || !is_unreliable)
+		return;
+	lane_fact(qp->lane, FACT_from_state, qp->state);
+	qp_report_drop(qp, REASON_DROPPED_STATE,
+		opcode_class(packet->info) == OPCODE_CLASS_UD ? packet->deth.source_qpn.value : 0,
+		origin->source, now_ns);
+}
+
 bool engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
 	size_t length, uint64_t now_ns)
 {
@@ -248,20 +282,25 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	/* Ignore the membership bit: a limited member may talk to a full one (IBTA 10.9.3). */
 	if ((packet.bth.pkey ^ BTH_PKEY_DEFAULT) & lane->link->pkey_mask) {
 		packet_drop(lane, packet.bth.dest_qpn.value, DROP_pkey_mismatch);
+		drop_report(lane, &packet, REASON_DROPPED_PKEY, origin, now_ns);
 		return false;
 	}
 	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
 	if (!qp) {
 		bool is_multicast = qpn_equal(packet.bth.dest_qpn, QPN_MULTICAST);
 
-		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns))
+		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns)) {
 			packet_drop(lane, packet.bth.dest_qpn.value, DROP_unknown_qp);
+			if (!is_multicast)
+				drop_report(lane, &packet, REASON_DROPPED_NUMBER, origin, now_ns);
+		}
 		if (!is_multicast)
 			guard_note(lane, NULL, GUARD_NUMBERS, origin, now_ns);
 		return false;
 	}
 	if (!qp_is_receiving(qp)) {
 		packet_drop(lane, qp->qpn, DROP_not_ready);
+		state_report(qp, &packet, origin, now_ns);
 		return false;
 	}
 	if (qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns) && guard_refuses(qp, origin))

@@ -33,6 +33,46 @@ void qp_report(struct qp *qp, enum reason reason, bool is_repeated, uint64_t now
 		first_note(qp, reason, 0);
 }
 
+void lane_report_drop(
+	struct lane *lane, enum reason reason, const struct gid *source, uint64_t now_ns)
+{
+	struct failure failure = {.reason = reason,
+		.is_repeated = true,
+		.at_ns = now_ns,
+		.remote = *source,
+		.facts = lane->facts};
+
+	lane->facts.count = 0;
+	failures_add(lane->failures, &failure);
+}
+
+void qp_report_drop(struct qp *qp, enum reason reason, uint32_t source_qpn,
+	const struct gid *source, uint64_t now_ns)
+{
+	struct failure failure = {.reason = reason,
+		.is_repeated = true,
+		.at_ns = now_ns,
+		.qpn = qp->qpn,
+		.dest_qpn = source_qpn,
+		.local = qp->attr.path.local,
+		.remote = *source,
+		.facts = qp->lane->facts};
+
+	qp->lane->facts.count = 0;
+	failures_add(qp->lane->failures, &failure);
+}
+
+void qp_fact_receives(const struct qp *qp)
+{
+	const struct recv_queue *rq = qp->srq ? qp->srq->rq : qp->rq;
+
+	lane_fact(qp->lane, FACT_posted,
+		rq ? atomic_load_explicit(&rq->posted, memory_order_relaxed) : 0);
+	lane_fact(qp->lane, FACT_taken,
+		rq ? (uint32_t)atomic_load_explicit(&rq_takers(rq)->taken, memory_order_relaxed)
+		   : 0);
+}
+
 struct mr_explanation qp_fact_region(const struct qp *qp, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint64_t now_ns)
 {

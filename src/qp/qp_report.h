@@ -21,6 +21,21 @@ static inline bool qp_has_reports(const struct qp *qp)
 /* Report a refused request of the peer. A reason that is `is_repeated` is counted. */
 void qp_report(struct qp *qp, enum reason reason, bool is_repeated, uint64_t now_ns);
 
+/*
+ * Report that a message or packet of a peer was dropped, as unreliable types do. `source_qpn` is
+ * the queue pair that sent it, and `source` its address. It is counted with earlier ones of the
+ * same reason.
+ */
+void qp_report_drop(struct qp *qp, enum reason reason, uint32_t source_qpn,
+	const struct gid *source, uint64_t now_ns);
+
+/* The same for a packet that found no queue pair. */
+void lane_report_drop(
+	struct lane *lane, enum reason reason, const struct gid *source, uint64_t now_ns);
+
+/* Add how many receive requests were posted to the queue pair's queue, and how many are taken. */
+void qp_fact_receives(const struct qp *qp);
+
 /* Report that the send request `wqe` fails with `fault`, which is not FAULT_NONE. */
 void qp_report_send(struct qp *qp, const struct send_wqe *wqe, enum fault fault, uint64_t now_ns);
 

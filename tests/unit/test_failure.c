@@ -326,6 +326,20 @@ static void responder_reports_a_key_that_cannot_be_invalidated(void **state)
 	assert_int_equal(kept(1, REASON_REMOTE_INVALIDATE)->wr_id, 1000);
 }
 
+static void packet_of_another_partition_is_reported(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_SEND_ONLY, 0);
+
+	(void)state;
+	keep();
+	packet.bth.pkey = 0xfffe;
+	script_send(&script, &packet);
+	script_send(&script, &packet);
+	assert_true(says(kept(1, REASON_DROPPED_PKEY),
+		"2 packets were dropped: the first has P_Key 0xfffe"));
+	assert_int_equal(failures.count, 1);
+}
+
 static void responder_counts_messages_without_a_receive_request(void **state)
 {
 	const struct failure *failure;
@@ -481,6 +495,7 @@ int main(void)
 		TEST(responder_reports_the_receive_request_of_a_message_cut_by_an_error),
 		TEST(responder_reports_the_receive_request_of_a_refused_write_with_imm),
 		TEST(responder_reports_a_key_that_cannot_be_invalidated),
+		TEST(packet_of_another_partition_is_reported),
 		TEST(responder_counts_messages_without_a_receive_request),
 		TEST(responder_that_is_not_ready_itself_blames_nobody),
 		TEST(requester_reports_the_naks_of_its_peer),

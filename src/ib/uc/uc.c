@@ -5,7 +5,9 @@
 
 #include "base/arith.h"
 #include "ib/memory_window.h"
+#include "ib/message_report.h"
 #include "ib/unreliable.h"
+#include "qp/qp_report.h"
 
 static struct uc_qp *uc_from_qp(struct qp *qp)
 {
@@ -146,11 +148,49 @@ static void message_drop(struct uc_qp *uc)
 	uc->message.kind = MESSAGE_NONE;
 }
 
-static void request_refuse(
-	struct uc_qp *uc, enum refusal refusal, enum fault fault, uint64_t now_ns)
+static void drop_report(struct uc_qp *uc, enum reason reason, uint64_t now_ns)
+{
+	const struct qp_attr *attr = &uc->qp.attr;
+
+	qp_report_drop(&uc->qp, reason, attr->dest_qpn, &attr->path.remote, now_ns);
+}
+
+/* Report why the request is refused, before the message is given up. */
+static void refusal_report(
+	struct uc_qp *uc, const struct packet *packet, enum refusal refusal, uint64_t now_ns)
 {
 	struct qp *qp = &uc->qp;
 
+	if (!qp_has_reports(qp))
+		return;
+	switch (refusal) {
+	case REFUSED_NOT_READY:
+		qp_fact_receives(qp);
+		drop_report(uc, REASON_DROPPED_NO_RECEIVE, now_ns);
+		break;
+	case REFUSED_TOO_LONG:
+		lane_fact(qp->lane, FACT_bytes,
+			uc->message.placed_bytes + packet->payload_bytes);
+		lane_fact(qp->lane, FACT_room, message_receive(qp)->total_bytes);
+		drop_report(uc, REASON_DROPPED_TOO_LONG, now_ns);
+		break;
+	case REFUSED_INVALID:
+	case REFUSED_ACCESS:
+		message_report_refusal(qp, &uc->message, packet, refusal, true, now_ns);
+		break;
+	case REFUSED_OPERATIONAL: /* the receive request completes with an error */
+	case REFUSED_INVALIDATE:
+	case ACCEPTED:
+		break;
+	}
+}
+
+static void request_refuse(struct uc_qp *uc, const struct packet *packet, enum refusal refusal,
+	enum fault fault, uint64_t now_ns)
+{
+	struct qp *qp = &uc->qp;
+
+	refusal_report(uc, packet, refusal, now_ns);
 	/* A message that is refused at its first packet also counts as dropped. */
 	if (uc->message.kind == MESSAGE_NONE)
 		qp_count(qp, COUNTER_dropped_messages, 1);
@@ -221,7 +261,7 @@ static enum packet_verdict request_execute(struct uc_qp *uc, const struct packet
 	else
 		refusal = message_write_execute(message, &uc->qp, packet, now_ns);
 	if (refusal) {
-		request_refuse(uc, refusal, fault, now_ns);
+		request_refuse(uc, packet, refusal, fault, now_ns);
 		return refusal == REFUSED_ACCESS ? key_refused(uc, origin, now_ns) : PACKET_DROPPED;
 	}
 	if (names_key(packet))
@@ -234,6 +274,15 @@ static enum packet_verdict request_execute(struct uc_qp *uc, const struct packet
 static bool is_late(const struct uc_qp *uc, int32_t ahead)
 {
 	return uc->is_synchronized && ahead < 0 && ahead >= -UC_LATE_PACKETS;
+}
+
+static void gap_report(struct uc_qp *uc, const struct packet *packet, uint64_t now_ns)
+{
+	if (!qp_has_reports(&uc->qp))
+		return;
+	lane_fact(uc->qp.lane, FACT_psn, packet->bth.psn.value);
+	lane_fact(uc->qp.lane, FACT_expected_psn, uc->expected.value);
+	drop_report(uc, REASON_DROPPED_SEQUENCE, now_ns);
 }
 
 static enum packet_verdict request_receive(struct uc_qp *uc, const struct packet *packet,
@@ -251,6 +300,7 @@ static enum packet_verdict request_receive(struct uc_qp *uc, const struct packet
 	}
 	if (ahead != 0) {
 		qp_count(&uc->qp, COUNTER_out_of_seq_request, 1);
+		gap_report(uc, packet, now_ns);
 		message_drop(uc);
 	}
 	if (opcode_begins_message(packet->info))

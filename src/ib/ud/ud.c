@@ -6,6 +6,7 @@
 
 #include "ib/message.h"
 #include "ib/unreliable.h"
+#include "qp/qp_report.h"
 #include "wire/roce.h"
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
@@ -272,6 +273,30 @@ static void datagram_deliver(struct ud_qp *ud, const struct packet *packet,
 	ud_receive_end(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
 }
 
+/* Report why the datagram is dropped. This repeats the checks of reason_to_drop(). */
+static void drop_report(struct ud_qp *ud, const struct packet *packet,
+	const struct packet_origin *origin, enum counter counter, uint64_t now_ns)
+{
+	struct qp *qp = &ud->qp;
+	enum reason reason = REASON_NONE;
+
+	if (counter == COUNTER_no_receive_drops) {
+		qp_fact_receives(qp);
+		reason = REASON_DROPPED_NO_RECEIVE;
+	} else if (counter == COUNTER_qkey_violations) {
+		lane_fact(qp->lane, FACT_qkey, packet->deth.qkey);
+		lane_fact(qp->lane, FACT_own_qkey, qp->attr.qkey);
+		reason = REASON_DROPPED_QKEY;
+	} else if (counter == COUNTER_resp_local_length_error && ud->has_receive) {
+		lane_fact(qp->lane, FACT_bytes, GRH_BYTES + packet->payload_bytes);
+		lane_fact(qp->lane, FACT_room, ud->receive.total_bytes);
+		reason = REASON_DROPPED_TOO_LONG;
+	}
+	if (reason != REASON_NONE)
+		qp_report_drop(
+			qp, reason, packet->deth.source_qpn.value, origin->source, now_ns);
+}
+
 static enum packet_verdict ud_receive(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -282,6 +307,8 @@ static enum packet_verdict ud_receive(struct qp *qp, const struct packet *packet
 		qp->local->ops->arrived(qp, packet->bth.psn, false);
 	if (reason != COUNTER_COUNT) {
 		qp_count(qp, reason, 1);
+		if (qp_has_reports(qp))
+			drop_report(ud, packet, origin, reason, now_ns);
 		return PACKET_DROPPED;
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
