@@ -34,6 +34,8 @@ kill -9 "$pid" 2>/dev/null
 wait $client 2>/dev/null
 said=$("$urnic" explain "$pid") || fail 'nothing is kept after SIGKILL'
 echo "$said" | grep -q "^process $pid (ib_write_bw), ended: " || fail "the killed process is $said"
+echo "$said" | "$(dirname "$0")/../mistakes/check-page" "$(dirname "$0")/../../docs/debugging.md" '1. ' ||
+	fail 'docs/debugging.md shows something else'
 echo "$said" | grep -q 'did not answer for .* (timeout 8, retry_cnt ' || fail "it says $said"
 "$urnic" explain --failed | grep -q "^process $pid (ib_write_bw), ended" || fail 'it is not listed'
 

@@ -160,11 +160,9 @@ int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id
 	id = id_create(channel, ps,
 		ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC, context);
 	if (!id) {
-		int error = errno;
-
 		if (!public)
 			channel_destroy(channel);
-		return fail_errno(error);
+		return fail_errno(errno);
 	}
 	id->is_sync = !public;
 	watch_add(id);
