@@ -16,7 +16,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "front/rdmacm/abi.h"
+#include "front/rdmacm/id/id.h"
 
 #include "base/arith.h"
 #include "nic/nic_failure.h"
@@ -72,14 +72,14 @@ static int error_of(int rc)
 		return without_id_##call(NULL);                 \
 	}
 
-static struct ibv_qp_init_attr qp_init(void)
+static struct ibv_qp_init_attr cap_init(void)
 {
 	return (struct ibv_qp_init_attr){.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 }
 
 static int create_qp(struct rdma_cm_id *id, struct ibv_pd *pd)
 {
-	struct ibv_qp_init_attr init = qp_init();
+	struct ibv_qp_init_attr init = cap_init();
 
 	return rdma_create_qp(id, pd, &init);
 }
@@ -499,6 +499,47 @@ static struct rdma_cm_id *route_make(void)
 	return id;
 }
 
+/* Connect to the listener, whose side rejects with `code`; the client's event has the code. */
+static void connection_is_rejected(uint16_t code)
+{
+	struct rdma_conn_param param = {.qp_num = 7};
+	struct cm_rej rej = {.reason = code};
+	struct rdma_cm_id *from = route_make(), *to;
+	struct rdma_cm_event *event;
+
+	MUST(!rdma_connect(from, &param));
+	event_await(RDMA_CM_EVENT_CONNECT_REQUEST, &to);
+	MUST(!nic_cm_reject(&id_of(to)->conn, &rej));
+	MUST(!rdma_get_cm_event(channel, &event));
+	assert_int_equal(event->event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event->status, code);
+	rdma_ack_cm_event(event);
+	rdma_destroy_id(from);
+	id_of(to)->state = ID_OVER;
+	rdma_destroy_id(to);
+}
+
+static void rejection_is_explained_by_its_code(void **state)
+{
+	static const uint16_t codes[] = {
+#define CM_REJECT(name, code, sentence) code,
+#include "wire/cm/cm_reject.def"
+#undef CM_REJECT
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_COUNT(codes); i++) {
+		struct failure last;
+
+		nic_failures_forget();
+		connection_is_rejected(codes[i]);
+		last = failure_last();
+		if (last.reason != id_failure_reason(CM_EVENT_REJ, codes[i]) ||
+			!strstr(last.text, cm_reject_sentence(codes[i])))
+			fail_msg("code %u: urnic said '%s'", codes[i], last.text);
+	}
+}
+
 static int setup(void **state)
 {
 	struct rdma_conn_param param = {.qp_num = 7};
@@ -524,6 +565,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused_call_names_its_reason),
+		cmocka_unit_test(rejection_is_explained_by_its_code),
 	};
 
 	if (netns_enter_new() < 0)

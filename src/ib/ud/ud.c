@@ -287,7 +287,8 @@ static void drop_report(struct ud_qp *ud, const struct packet *packet,
 		lane_fact(qp->lane, FACT_qkey, packet->deth.qkey);
 		lane_fact(qp->lane, FACT_own_qkey, qp->attr.qkey);
 		reason = REASON_DROPPED_QKEY;
-	} else if (counter == COUNTER_resp_local_length_error && ud->has_receive) {
+	} else if (counter == COUNTER_resp_local_length_error &&
+		packet->payload_bytes <= PAYLOAD_BYTES_MAX) {
 		lane_fact(qp->lane, FACT_bytes, GRH_BYTES + packet->payload_bytes);
 		lane_fact(qp->lane, FACT_room, ud->receive.total_bytes);
 		reason = REASON_DROPPED_TOO_LONG;
