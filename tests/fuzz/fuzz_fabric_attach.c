@@ -12,12 +12,20 @@
 #include <unistd.h>
 
 #include "agent/place.h"
+#include "cm/cm.h"
 #include "fabricd/attach_protocol.h"
 #include "fabricd/fabric_name.h"
 #include "fabricd/server/fabric_server.h"
 #include "os/fd_pass.h"
 
-enum { STEP_BYTES = 8, SOCKETS_MAX = 8, CHANNELS_MAX = 4, STEPS_MAX = 256, TURNS = 70 };
+enum {
+	STEP_BYTES = 8,
+	SOCKETS_MAX = 8,
+	CHANNELS_MAX = 4,
+	STEPS_MAX = 256,
+	TURNS = 70,
+	MESSAGES = 64, /* last messages in a memfd */
+};
 
 static struct fabric_server *server;
 static char name[32];
@@ -92,6 +100,40 @@ static void answers_read(void)
 		fds_keep(&fds, message.type);
 }
 
+static void last_messages_write(int fd, const uint8_t *step)
+{
+	static const uint32_t attributes[] = {CM_REJ, CM_DREQ, CM_DREP, CM_REQ};
+	struct cm_last_message messages[MESSAGES];
+
+	memset(messages, step[3], sizeof(messages));
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		messages[i].attribute = attributes[step[2] % 4];
+		messages[i].local_comm_id = (1u + i % 3) << ATTACH_LEASE_COMM_ID_SHIFT | step[3];
+		messages[i].remote_comm_id = i % 5 ? step[2] << 24 : 0;
+		messages[i].ib.port = (uint8_t)(i % 4);
+		messages[i].ib.dlid = (uint16_t)(i % 8);
+	}
+	if (pwrite(fd, messages, sizeof(messages), step[7]) != sizeof(messages))
+		abort();
+}
+
+/* A memfd with or without seals, or a pipe, in place of a long MAD or of last messages. */
+static int descriptor_make(const uint8_t *step)
+{
+	int fds[2];
+
+	if (step[5] & 1) {
+		if (pipe(fds) == 0)
+			close(fds[1]);
+		return fds[0];
+	}
+	fds[0] = memfd_create("fuzz", MFD_ALLOW_SEALING);
+	last_messages_write(fds[0], step);
+	if (ftruncate(fds[0], step[6] * 2000) == 0 && step[5] & 2)
+		fcntl(fds[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	return fds[0];
+}
+
 static void request_send(const uint8_t *step)
 {
 	static const char *const texts[] = {"a", "b", "s", "", "dump", "link \"a\"[1] \"b\"[1]",
@@ -100,10 +142,11 @@ static void request_send(const uint8_t *step)
 	struct attach_message message;
 	uint32_t bytes = step[1] == 255 ? step[2] : (uint32_t)sizeof(message);
 	struct iovec piece = {&message, bytes};
+	int fd = -1;
 
 	memset(&message, step[3] < 128 ? 0 : step[3], sizeof(message));
 	message.version = ATTACH_VERSION + (step[1] == 254);
-	message.type = step[1] % (ATTACH_COUNTERS + 2);
+	message.type = step[1] % (ATTACH_GROUP_RELEASE + 2);
 	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % 14]);
 	if (message.type == ATTACH_AGENT_ADD || message.type == ATTACH_AGENT_REMOVE) {
 		message.agent.opening = 1 + step[4] % 3;
@@ -128,23 +171,21 @@ static void request_send(const uint8_t *step)
 		message.flow.slot = step[5];
 		message.flow.serial = step[6];
 	}
-	fd_pass_send(client.control, &piece, 1, NULL, 0, MSG_DONTWAIT);
-}
-
-/* A memfd with or without seals, or a pipe, in place of a long MAD. */
-static int descriptor_make(const uint8_t *step)
-{
-	int fds[2];
-
-	if (step[5] & 1) {
-		if (pipe(fds) == 0)
-			close(fds[1]);
-		return fds[0];
+	if (message.type == ATTACH_GROUP_HOLD || message.type == ATTACH_GROUP_RELEASE) {
+		message.frames.port = step[4] % 3;
+		message.frames.mgid.raw[0] = 0xff;
+		message.frames.mgid.raw[15] = step[5] & 1;
+		message.frames.join_state = step[6];
 	}
-	fds[0] = memfd_create("fuzz", MFD_ALLOW_SEALING);
-	if (ftruncate(fds[0], step[6] * 1000) == 0 && step[5] & 2)
-		fcntl(fds[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-	return fds[0];
+	if (message.type == ATTACH_LAST_MESSAGES) {
+		message.frames.lease = 1 + step[4] % 3;
+		message.frames.offset = step[7];
+	}
+	if (message.type == ATTACH_LAST_MESSAGES || step[1] & 128)
+		fd = descriptor_make(step);
+	fd_pass_send(client.control, &piece, 1, &fd, fd >= 0, MSG_DONTWAIT);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void mad_send(const uint8_t *step)
@@ -204,6 +245,8 @@ static void client_open_all(void)
 		{0, ATTACH_MADS_OPEN, 0, 0, 1, 0, 0, 0},
 		{0, ATTACH_AGENT_ADD, 0, 0, 0, 1, 0x82, 0xff},
 		{0, ATTACH_FRAMES_OPEN, 0, 0, 0, 0, 0, 0},
+		{0, ATTACH_LAST_MESSAGES, 1, 0, 0, 2, 255, 0},
+		{0, ATTACH_GROUP_HOLD, 0, 0, 1, 0, 1, 0},
 	};
 
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
