@@ -72,6 +72,25 @@ for line in 'link_layer:.*InfiniBand' 'active_width:.*4X' 'active_speed:.*10.0 G
 	grep -Eq "$line" "$scratch/out" || fail "no \"$line\": $(cat "$scratch/out")"
 done
 
+# attribute FILE: what the library says of it, without a view of /sys.
+attribute() {
+	host host1 /usr/bin/python3 -c 'import ctypes, sys
+value = ctypes.create_string_buffer(80)
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list(None)
+count = verbs.ibv_read_sysfs_file(b"/sys/class/infiniband/ibp0", sys.argv[1].encode(), value, 80)
+print(value.value.decode() if count >= 0 else "-")' "$1"
+}
+
+lid=$(sed -n 's/.*port_lid:[^0-9]*\([0-9]*\).*/\1/p' "$scratch/out")
+[ "$(attribute ports/1/link_layer)" = InfiniBand ] || fail 'link_layer'
+[ "$(attribute ports/1/state)" = '4: ACTIVE' ] || fail "state: $(attribute ports/1/state)"
+[ "$(attribute ports/1/lid)" = "0x$(printf %x "$lid")" ] || fail "lid: $(attribute ports/1/lid)"
+[ "$(attribute ports/1/rate)" = '40 Gb/sec (4X QDR)' ] || fail "rate: $(attribute ports/1/rate)"
+[ "$(attribute ports/1/pkeys/0)" = 0xffff ] || fail "pkeys: $(attribute ports/1/pkeys/0)"
+attribute ports/1/gids/0 | grep -q '^fe80:' || fail "gids: $(attribute ports/1/gids/0)"
+[ "$(attribute ports/2/state)" = - ] || fail 'a port that is not there'
+
 for far in host2 host3; do
 	meet host1 $far ibv_rc_pingpong
 	grep -q 'LID 0x000[1-9a-f],' "$scratch/client" || fail "no LID: $(cat "$scratch/client")"

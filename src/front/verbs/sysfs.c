@@ -10,6 +10,7 @@
 
 #include "base/version.h"
 #include "front/verbs/device.h"
+#include "front/verbs/sysfs_ib.h"
 #include "os/setting.h"
 #include "wire/bth.h"
 
@@ -18,11 +19,8 @@
 #define GUID_ARGUMENTS(guid) \
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
-/*
- * Write the value of the device's attribute `file`. Returns its length; -1 if there is no such
- * file.
- */
-static int device_value(struct device *device, const char *file, char *buf, size_t size)
+/* Returns the value's length, as snprintf(3) does; -1 if there is no such file. */
+static int entry_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	int bytes = -1;
 
@@ -33,6 +31,19 @@ static int device_value(struct device *device, const char *file, char *buf, size
 #include "front/verbs/sysfs.def"
 #undef SYSFS
 	/* clang-format on */
+	return bytes;
+}
+
+/*
+ * Write the value of the device's attribute `file`. Returns its length; -1 if there is no such
+ * file.
+ */
+static int device_value(struct device *device, const char *file, char *buf, size_t size)
+{
+	bool is_ib = device_is_ib(device) && strncmp(file, "ports/", 6) == 0;
+	int bytes = is_ib ? sysfs_ib_value(device, file, buf, size)
+			  : entry_value(device, file, buf, size);
+
 	if (bytes >= 0 && (size_t)bytes >= size)
 		return size ? (int)size - 1 : 0;
 	return bytes;
@@ -60,7 +71,7 @@ static int gid_value(struct device *device, const char *file, char *buf, size_t 
 	if (sscanf(file, "ports/1/gid_attrs/types/%u", &index) == 1 &&
 		device_gid(device, index, &gid))
 		return snprintf(
-			buf, size, "%s", device_is_iwarp(device) ? "IB/RoCE v1" : "RoCE v2");
+			buf, size, "%s", device_is_iwarp(device) || device_is_ib(device) ? "IB/RoCE v1" : "RoCE v2");
 	if (sscanf(file, "ports/1/gid_attrs/ndevs/%u", &index) == 1 &&
 		device_gid(device, index, &gid))
 		return snprintf(buf, size, "%s", device->ifname);
