@@ -309,6 +309,52 @@ static void path_to_nobody_has_no_record(void **state)
 	fixture_done(&fixture);
 }
 
+/* The status of a query for a path with some properties, from h1 to h4. */
+static uint16_t path_status(struct fixture *fixture, const struct sa_path *wanted, uint64_t mask)
+{
+	struct sa_path path = *wanted;
+	uint8_t record[SA_PATH_BYTES];
+
+	path.slid = fixture_lid(fixture, H1);
+	path.dlid = fixture_lid(fixture, H4);
+	sa_path_encode(&path, record);
+	return get_be16(sa_ask(fixture, H1, MAD_METHOD_GET, SA_ATTRIBUTE_PATH,
+				mask | sa_mask_path_slid | sa_mask_path_dlid, record,
+				sizeof(record)) +
+		4);
+}
+
+static void path_that_its_ends_do_not_allow_has_no_record(void **state)
+{
+	static struct fixture fixture;
+	const struct {
+		struct sa_path path;
+		uint64_t mask;
+		uint16_t status;
+	} cases[] = {
+		{{.pkey = 0xffff}, sa_mask_path_pkey, 0},
+		{{.pkey = 0x8123}, sa_mask_path_pkey, SA_STATUS_NO_RECORDS},
+		{{.rate = 16, .rate_selector = SA_SELECT_EXACTLY},
+			sa_mask_path_rate | sa_mask_path_rate_selector, 0},
+		{{.rate = 16, .rate_selector = SA_SELECT_ABOVE},
+			sa_mask_path_rate | sa_mask_path_rate_selector, SA_STATUS_NO_RECORDS},
+		{{.rate = 3, .rate_selector = SA_SELECT_BELOW},
+			sa_mask_path_rate | sa_mask_path_rate_selector, 0},
+		{{.mtu = 4, .mtu_selector = SA_SELECT_ABOVE},
+			sa_mask_path_mtu | sa_mask_path_mtu_selector, 0},
+		{{.mtu = 5, .mtu_selector = SA_SELECT_ABOVE},
+			sa_mask_path_mtu | sa_mask_path_mtu_selector,
+			SA_STATUS_NO_RECORDS},
+	};
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(
+			path_status(&fixture, &cases[i].path, cases[i].mask), cases[i].status);
+	fixture_done(&fixture);
+}
+
 /* The first segment says how long all are: six nodes of 112 bytes, each segment's header too. */
 static void table_of_nodes_comes_in_segments(void **state)
 {
@@ -532,6 +578,7 @@ int main(void)
 		cmocka_unit_test(path_of_two_gids_has_their_lids),
 		cmocka_unit_test(path_to_a_group_has_its_lid),
 		cmocka_unit_test(path_to_nobody_has_no_record),
+		cmocka_unit_test(path_that_its_ends_do_not_allow_has_no_record),
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
 		cmocka_unit_test(records_of_links_and_tables_are_those_of_the_nodes),
 		cmocka_unit_test(service_records_are_refused),

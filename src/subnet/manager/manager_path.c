@@ -274,10 +274,34 @@ static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid
 	return port && (!has_lid || lid == asked_lid) && (!has_gid || port_has_gid(port, &gid));
 }
 
-/* The LIDs that may be an end of the path. The caller frees them; NULL: there is no memory. */
-static uint32_t ends_find(const struct subnet *subnet, bool has_lid, uint16_t asked_lid,
-	bool has_gid, const uint8_t gid[16], uint16_t **ret_lids)
+/*
+ * Can the port be an end of a path with the P_Key that was asked for, or a source of one with that
+ * rate and MTU? A path is no better than its ends. So a query that fits nobody costs a look at each
+ * port, and not at each pair of ports.
+ */
+static bool end_fits(const struct subnet *subnet, uint16_t lid, const struct sa_path *query,
+	uint64_t mask, bool is_source)
 {
+	const struct manager_lid *at = &subnet->manager->lids[lid];
+	const struct node_port *port = port_of_lid(subnet, lid);
+	struct way way = {.mtu = port->info.mtu_cap};
+
+	if (mask & sa_mask_path_pkey && !port_pkey_matches(port, SUBNET_PKEYS_MAX, query->pkey))
+		return false;
+	if (!is_source || node_is_switch(&subnet->nodes[at->node - 1]))
+		return true;
+	way.mbps = port_mbps(subnet, at->node - 1, at->port);
+	return way_fits(query, mask, &way);
+}
+
+/* The LIDs that may be an end of the path. The caller frees them; NULL: there is no memory. */
+static uint32_t ends_find(const struct subnet *subnet, const struct sa_path *query, uint64_t mask,
+	bool is_source, uint16_t **ret_lids)
+{
+	const bool has_lid = mask & (is_source ? sa_mask_path_slid : sa_mask_path_dlid);
+	const bool has_gid = mask & (is_source ? sa_mask_path_sgid : sa_mask_path_dgid);
+	const uint16_t asked_lid = is_source ? query->slid : query->dlid;
+	const uint8_t *gid = is_source ? query->sgid : query->dgid;
 	const uint32_t last = subnet->manager->lid_last;
 	uint16_t *lids = malloc((last + 1) * sizeof(*lids));
 	uint32_t count = 0;
@@ -286,7 +310,8 @@ static uint32_t ends_find(const struct subnet *subnet, bool has_lid, uint16_t as
 	if (!lids)
 		return 0;
 	for (uint32_t lid = 1; lid <= last; lid++)
-		if (end_is_asked(subnet, (uint16_t)lid, has_lid, asked_lid, has_gid, gid))
+		if (end_is_asked(subnet, (uint16_t)lid, has_lid, asked_lid, has_gid, gid) &&
+			end_fits(subnet, (uint16_t)lid, query, mask, is_source))
 			lids[count++] = (uint16_t)lid;
 	return count;
 }
@@ -319,10 +344,8 @@ uint16_t manager_paths_get(
 	struct sa_path asked;
 
 	sa_path_decode(&asked, query->record);
-	source_count = ends_find(subnet, mask & sa_mask_path_slid, asked.slid,
-		mask & sa_mask_path_sgid, asked.sgid, &slids);
-	dest_count = ends_find(subnet, mask & sa_mask_path_dlid, asked.dlid,
-		mask & sa_mask_path_dgid, asked.dgid, &dlids);
+	source_count = ends_find(subnet, &asked, mask, true, &slids);
+	dest_count = ends_find(subnet, &asked, mask, false, &dlids);
 	if (slids && dlids)
 		paths_add(subnet, &asked, mask, slids, source_count, dlids, dest_count, records);
 	free(slids);
