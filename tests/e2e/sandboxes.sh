@@ -63,9 +63,16 @@ agrees() {
 		fail "$1, column $2: $3, and docs/ci.md says $(cell "$1" "$2"): $(tail -n 3 "$scratch/server" "$scratch/client" "$scratch/said" 2>/dev/null)"
 }
 
-# Another sandbox's urnicd, of another user, has the port until it leaves.
 no_urnicds() {
 	[ -z "$(urnicds_on a)$(urnicds_on b)" ]
+}
+
+# Another sandbox's urnicd, of another user, has the port until it ends.
+urnicds_end() {
+	for daemon in $(urnicd_of a) $(urnicd_of b); do
+		kill "$daemon" 2>/dev/null
+	done
+	await 'urnicd stays' no_urnicds
 }
 
 # sandbox NAME TEXT...: it does what its row says.
@@ -73,7 +80,7 @@ sandbox() {
 	name=$1
 	shift
 	wrap "$@"
-	await 'urnicd stays' no_urnicds
+	urnicds_end
 	[ -n "$(cell "$name" 1)" ] || fail "docs/ci.md has no row '$name'"
 	agrees "$name" 1 "$(transfers)"
 	agrees "$name" 2 "$(way_within | tail -n 1)"
@@ -110,7 +117,7 @@ exec prlimit --nofile=64:64 $user $confine docker \"\$@\"' sh \"\$@\""
 [ "$(awk '/^\| sandbox/, /^$/' "$page" | grep -c '^|')" = $((rows + 2)) ] || fail 'docs/ci.md has other rows'
 
 # Where no directory is writable, a sentence says so.
-await 'urnicd stays' no_urnicds
+urnicds_end
 wrap "exec unshare --mount sh -c 'mount -t tmpfs -o ro none /dev/shm
 $read_only
 exec $user \"\$@\"' sh \"\$@\""
