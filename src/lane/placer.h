@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who watches the placing of WRITEs: the checker of `urnic run --check=full`
- * (src/check/model/watch.h), a library that the loader has put before this one. It finds out
- * whether the program polls a byte that is not the last.
+ * The placer watches how a lane places WRITEs. It is the checker of `urnic run --check=full`
+ * (src/check/model/watch.h), in a library that the loader has put before this one. It finds out
+ * whether the program waits for a WRITE by polling a byte that is not the last.
  *
- * With a placer, all WRITEs of peers come as packets to one lane, whose thread may wait for a
- * while.
+ * With a placer, all WRITEs of peers arrive as packets at one lane, whose thread may wait in
+ * begin() and wait() for some hundred milliseconds.
  */
 #ifndef URNIC_LANE_PLACER_H
 #define URNIC_LANE_PLACER_H
@@ -18,8 +18,8 @@ enum { PLACER_TAIL_BYTES = 8 };
 struct lane_placer {
 	/*
 	 * The lane is about to place the first `bytes` bytes of a WRITE; `rest_bytes` come in later
-	 * packets. Returns true if the lane is to place all of them but the last PLACER_TAIL_BYTES
-	 * of the WRITE, call wait(), and then place these.
+	 * packets. Returns true if the lane has to place them without the last PLACER_TAIL_BYTES of
+	 * the WRITE, call wait(), and then place those.
 	 */
 	bool (*begin)(const void *memory, size_t bytes, size_t rest_bytes);
 	void (*wait)(void);

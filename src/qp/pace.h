@@ -48,8 +48,8 @@ struct qp;
 int pace_prepare(struct qp *qp);
 
 /*
- * Allocate what a later pace_follow() needs, which allocates nothing. The same as pace_prepare(),
- * but until then the queue pair counts as never paced.
+ * Allocate the memory for pacing, as pace_prepare() does, for a later pace_follow(), which does not
+ * allocate. The queue pair keeps its plain transport until pace_follow() finds a rate.
  */
 int pace_reserve(struct qp *qp);
 

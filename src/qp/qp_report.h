@@ -12,13 +12,16 @@
 #include "qp/qp.h"
 #include "qp/reason.h"
 
-/* Are failures kept? If not, a caller may skip to gather facts. */
+/* Are failures kept? If not, a caller need not gather facts. */
 static inline bool qp_has_reports(const struct qp *qp)
 {
 	return qp->lane->failures != NULL;
 }
 
-/* Report a refused request of the peer. A reason that is `is_repeated` is counted. */
+/*
+ * Report a refused request of the peer. If `is_repeated`, an equal report only adds to the count of
+ * the first one (lane/failure.h).
+ */
 void qp_report(struct qp *qp, enum reason reason, bool is_repeated, uint64_t now_ns);
 
 /*

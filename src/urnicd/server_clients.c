@@ -125,8 +125,8 @@ static bool is_shortage(int error)
 }
 
 /*
- * Returns whether to retry at once. An urnicd that has no clients and can accept none exits, so
- * that the waiting program gets an error at once.
+ * accept4() has failed. Returns whether to call it again now. If urnicd has no client and lacks the
+ * resources to accept the first one, it exits. The program that waits then gets an error at once.
  */
 static bool accept_failed(struct server *server, int error)
 {

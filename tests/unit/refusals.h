@@ -56,12 +56,12 @@ static inline int refusal_of(const void *made)
 }
 
 /*
- * A call that makes an object, made_<call>(), destroys it again, and returns 0 or an errno: with
- * each allocation of memory failing in turn until one makes the call fail.
+ * Call `make` again and again, with another allocation of memory failing each time, until `make`
+ * fails. `make` is a made_<call>(): it makes an object, destroys it, and returns 0 or an errno.
  */
 int refusal_without_memory(int (*make)(void));
 
-/* The same with a limit of 0. */
+/* Call `make` while *limit is 0. */
 int refusal_at_limit(int (*make)(void), int *limit);
 
 /* Move an RC or UD queue pair from RESET to ERR, in which posts are taken and flushed. */

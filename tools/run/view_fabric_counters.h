@@ -3,8 +3,8 @@
 #define TOOLS_VIEW_FABRIC_COUNTERS_H
 
 /*
- * ports/N/counters of the adapter of an InfiniBand fabric in the private view: the counters that
- * the port's performance management agent has. The keeper (view_counters.h) updates the files.
+ * The files ports/N/counters of a fabric's adapter in the private view. They have the counters of
+ * the port's performance management agent (PMA). The keeper (view_counters.h) updates them.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ int view_fabric_counters_add(int directory, uint32_t number, struct fabric_clien
 /* The directories that have the files; their descriptors close with exec. */
 const int *view_fabric_counters_directories(uint32_t *ret_count);
 
-/* Write the counters of now. Returns whether there are such files, and the fabric answers. */
+/* Write the present counters to the files. Returns false without files, or without an answer. */
 bool view_fabric_counters_update(void);
 
 #endif

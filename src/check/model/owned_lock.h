@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A recursive lock that costs little when threads do not meet: one atomic operation. A thread that
- * has to wait yields the processor, because the holder may be inside of a call of the library.
+ * A recursive lock that costs one atomic operation while no other thread has it. A thread that has
+ * to wait yields the processor, because the owner may be inside of a long call of the library.
  */
 #ifndef URNIC_CHECK_MODEL_OWNED_LOCK_H
 #define URNIC_CHECK_MODEL_OWNED_LOCK_H
@@ -14,8 +14,8 @@
 #include "check/check.h"
 
 struct owned_lock {
-	_Atomic uintptr_t owner; /* 0: nobody */
-	uint32_t depth; /* how often the owner has locked it, without the first time */
+	_Atomic uintptr_t owner; /* address of the owner's check_depth; 0: unlocked */
+	uint32_t depth; /* how often the owner has locked it again */
 };
 
 static inline bool owned_lock_is_mine(const struct owned_lock *lock)

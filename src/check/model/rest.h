@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Cheap checks rest: they watch the first REST_FIRST_POSTS requests of a queue, and then batches of
- * REST_POSTS, so that a small share of the time is spent in batches. Between them the program's
- * posts go to the library, and only completions are looked at.
+ * REST_POSTS. The rest after a batch is REST_TIMES as long as the batch. During a rest posts go
+ * straight to the library, and the checker looks only at completions.
  *
- * What a queue has posted while it rested is unknown. A completion of an unknown request ends all
- * known ones before it, and mistakes that an unknown request could explain are not reported. A
- * queue rests only after some of its completions were polled.
+ * The checker does not know the requests that were posted during a rest. A completion of an unknown
+ * request ends all known ones before it, and the checker reports no mistake that an unknown request
+ * could explain. A queue rests only after the program has polled some of its completions.
  */
 #ifndef URNIC_CHECK_REST_H
 #define URNIC_CHECK_REST_H
@@ -19,8 +19,8 @@ struct queue_record;
 enum {
 	REST_FIRST_POSTS = 1024,
 	REST_POSTS = 128,
-	REST_LOOKS = 8, /* each so many completions the clock is read, which takes a while */
-	REST_TIMES = 20, /* a rest is so many times as long as the batch before it */
+	REST_LOOKS = 8, /* the clock is read, which is slow, once in so many completions */
+	REST_TIMES = 20, /* the length of a rest, in lengths of the batch before it */
 };
 
 /* A queue's place in the cycle. Posts change it under the lock of the queue's sends or receives. */
@@ -37,12 +37,12 @@ struct rest {
 extern bool rest_is_used;
 
 /*
- * What the hooks do (hook/hook_extended.c): from now on the program's posts of ibv_wr_*() go to the
- * library. Returns false, and changes nothing, while a thread builds a request.
+ * From now on the program's posts by ibv_wr_*() go to the library (hook/hook_extended.c). Returns
+ * false, and changes nothing, while a thread builds a request.
  */
 bool rest_hooks_remove(struct queue_record *record);
 
-/* Posts go to the checker again, from the next ibv_wr_start() on. */
+/* From the next ibv_wr_start() on, posts go to the checker again. */
 void rest_hooks_put(struct queue_record *record);
 
 /* Count a post. Begins a rest when the batch is over. */

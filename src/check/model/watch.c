@@ -133,7 +133,10 @@ static struct watch_read *read_note(uintptr_t pc, uintptr_t address)
 	return read;
 }
 
-/* The thread waits here until the bytes are placed, so that it is sure to see them. */
+/*
+ * The polling thread waits here until the lane has placed all bytes but the tail. So its next read
+ * of the polled byte finds the new value.
+ */
 static void placing_await(void)
 {
 	watch.phase = WATCH_PLACING;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Full checks: does the program wait for a WRITE of a peer by polling a byte that is not the last?
- * An adapter may place the bytes of a WRITE in any order but for the last ones.
+ * Common adapters place the last bytes of a WRITE after all others, and the others in any order.
+ * The checker accepts a program that relies on this.
  *
- * urnic asks before it places a WRITE (src/lane/placer.h). The checker protects the pages of the
- * destination for a moment, and single-steps each instruction that accesses them, so that it sees
- * which bytes the program reads. A thread that reads the same byte again and again polls it:
+ * Before the lane places a WRITE, it calls the checker (src/lane/placer.h). The checker protects
+ * the pages of the destination for a moment, and single-steps each instruction that accesses them.
+ * So it sees which bytes the program reads. A thread that reads one byte again and again polls it:
  *
- *     it polls the last eight bytes    right; the WRITE is placed as always
- *     it polls another byte            urnic places all but the last eight bytes, and waits
+ *     it polls one of the last eight bytes    right; the lane places the WRITE as always
+ *     it polls another byte                   the lane places all but the last eight, and waits
  *
- * In the second case the program sees its byte change, and the last ones are still missing. The
- * program that reads on from there again and again is right: it waits for the last bytes, too, or
- * compares all. One that reads other bytes once, and then posts, exits or does something else, has
- * taken the message as complete. That is reported.
+ * In the second case the program sees its byte change while the last eight are still missing. A
+ * program that then polls further bytes is right: it waits for the last bytes, or compares all.
+ * A program that reads other bytes once, and then posts, exits or leaves its loop, has taken the
+ * message as complete. The checker reports that.
  *
- * Where it cannot tell, the checker is silent: memory whose pages are not wholly within a region,
- * or that posted requests use; a WRITE of at most eight bytes. Of the WRITEs to a region it watches
- * the first, the third, the seventh and so on, later each 1024th. Threads of the program that are
- * inside of a system call which takes memory prevent it, because the call would fail on such pages.
+ * The checker does not watch a WRITE of at most eight bytes, nor memory whose pages are not wholly
+ * within a region or that posted requests use. Of the WRITEs to a region it watches the first, the
+ * third, the seventh and so on, later each 1024th. It watches none while a thread of the program is
+ * inside of a system call that accesses memory, because the call would fail on protected pages.
  *
- * Single-stepping needs x86-64. Elsewhere nothing is watched.
+ * Single-stepping needs x86-64. On other processors the checker watches nothing.
  */
 #ifndef URNIC_CHECK_MODEL_WATCH_H
 #define URNIC_CHECK_MODEL_WATCH_H

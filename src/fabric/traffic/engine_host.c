@@ -49,7 +49,7 @@ struct engine_host {
 	bool has_cq;
 	struct lane *lanes[FABRIC_PRIORITY_COUNT]; /* NULL: no flow has this priority */
 	uint32_t turn; /* the lane that is asked first */
-	/* Its flows are flow_of[first] up to [first + count]. */
+	/* The numbers of its flows are flow_of[first] to flow_of[first + count - 1]. */
 	uint32_t first;
 	uint32_t count;
 	uint64_t start_ps; /* of the next flow that has not begun; FABRIC_NEVER: all have */

@@ -8,7 +8,7 @@
 
 struct source_host {
 	struct sources *sources;
-	/* Its flows that are not all sent: numbers in flow_of[first] up to [first + count]. */
+	/* The numbers of its unfinished flows are flow_of[first] to flow_of[first + count - 1]. */
 	uint32_t first;
 	uint32_t count;
 	uint32_t turn; /* the place of the flow whose turn it is */
@@ -54,7 +54,7 @@ static struct fabric_flow *flow_at(const struct source_host *host, uint32_t plac
 	return &host->sources->flows[host->sources->flow_of[host->first + place]];
 }
 
-/* The flow is sent: the flows behind it move up, so that turns keep their order. */
+/* The whole flow is sent: the flows behind it move up, so that turns keep their order. */
 static void flow_remove(struct source_host *host, uint32_t place)
 {
 	uint32_t *flow_of = host->sources->flow_of + host->first;

@@ -11,7 +11,7 @@
 
 struct fabric_client {
 	int socket;
-	pthread_mutex_t lock; /* one question at a time */
+	pthread_mutex_t lock; /* one request at a time */
 	struct attach_node node;
 };
 
@@ -22,15 +22,15 @@ struct fabric_frames {
 	uint32_t lease;
 	int wake_fabric; /* an eventfd */
 	int wait_fd; /* readable when the channel is woken */
-	int wake_self; /* makes it readable */
+	int wake_self; /* a write to it makes wait_fd readable */
 	bool is_waiting; /* between wait_begin and wait_end */
 	struct flow_list out;
 	struct flow_list in;
 };
 
 /*
- * Send a request and wait for its answer, which replaces it. `count` descriptors have to come along
- * with the answer. Returns 0, or -errno with a sentence in message->text.
+ * Send a request and wait for its answer, which replaces it in *message. The answer has to carry
+ * `count` descriptors. Returns 0, or -errno with a sentence in message->text.
  */
 int fabric_client_ask(struct fabric_client *client, struct attach_message *message,
 	int *ret_descriptors, uint32_t count);

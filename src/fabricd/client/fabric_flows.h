@@ -4,10 +4,11 @@
 
 /*
  * The flows of one channel of frames (attach_protocol.h). The caller serializes all calls on a
- * list: a channel's sender and receiver, and whoever adds flows, exclude each other.
+ * list: those of the channel's sender, of its receiver and of the thread that adds flows.
  *
- * A frame takes its flow once the fabric has passed on all earlier frames of the channel. The
- * receiver takes what came through the fabric first. So the frames of a queue pair stay in order.
+ * The sender uses a flow once the fabric's process has passed on all earlier frames of the channel.
+ * The receiver takes the frames that came through the process before those of the flow. So the
+ * frames of a queue pair stay in order.
  */
 
 #include <stdbool.h>
@@ -28,8 +29,8 @@ struct fabric_flow {
 /* Either the incoming or the outgoing flows of a channel. */
 struct flow_list {
 	uint32_t count;
-	uint32_t next; /* whose turn it is to be received from */
-	uint32_t taken; /* frames, in this turn */
+	uint32_t next; /* index of the flow from which the receiver takes the next frame */
+	uint32_t taken; /* frames that it has taken from this flow in this turn */
 	struct fabric_flow *flows[ATTACH_FLOWS_MAX];
 };
 
@@ -45,7 +46,10 @@ void flow_list_clear(struct flow_list *list);
 
 enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
 	uint32_t port, const struct record_piece *pieces, uint32_t count);
-/* Has each flow room for `bytes` bytes, or does the sender no longer wait for it? */
+/*
+ * May the sender go on? It may when each flow has room for `bytes` bytes, or has been full for the
+ * lifetime of a frame, after which its frames are dropped.
+ */
 bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, uint32_t bytes);
 /* Wake receivers that sleep. The caller has put a full fence before the call. */
 void flow_list_flush(struct flow_list *list);

@@ -21,8 +21,8 @@ static int known_mask(const struct qp_front *qp, int mask)
 }
 
 /*
- * Does the call ask for what the adapters of URNIC_STRICT refuse? Without it the queue pair checks
- * these values itself.
+ * Refuse the values that the adapters of URNIC_STRICT refuse. Returns 0 or an errno. Without
+ * URNIC_STRICT, nic_qp_modify() alone checks these values.
  */
 static int strict_check(const struct ibv_qp_attr *attr, int mask)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same-host state of a connected queue pair, and the initiator, who executes its requests.
+ * The same-host state of a connected queue pair, and the initiator, which executes its requests.
  *
  *     initiator.c     executes work requests
  *     receive_wait.h  waits for the target's receive request
@@ -70,7 +70,7 @@ struct local_qp {
 	struct doorbell *target_doorbell;
 	uint64_t target_offset;
 	uint32_t generation; /* the generation of `target` when it was attached */
-	bool is_inside; /* a request is being executed, and its mark in `target` is set */
+	bool is_inside; /* a request is being executed, and its in-use mark in `target` is set */
 	uint32_t collected_seen; /* the value of target->collected that was last read */
 	uint32_t posted_seen; /* the count of requests posted to target_rq that was last read */
 	bool is_rq_shared; /* other queue pairs take from target_rq, too */

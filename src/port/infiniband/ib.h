@@ -116,7 +116,7 @@ const struct port_ib_counters *port_ib_counters(const struct port_ib *port);
 /* The P_Key at `index` of a port's table; 0, which is no valid P_Key, if there is none. */
 uint16_t port_ib_pkey(const struct port_ib *port, uint32_t number, uint32_t index);
 
-/* May a packet with this P_Key reach an end that has `own`? One of the two is a full member. */
+/* May a packet with this P_Key reach an end that has `own`? One of them has to be a full member. */
 static inline bool port_ib_pkeys_match(uint16_t own, uint16_t pkey)
 {
 	return (own & 0x7fff) != 0 && ((own ^ pkey) & 0x7fff) == 0 && ((own | pkey) & 0x8000) != 0;

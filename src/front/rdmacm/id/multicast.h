@@ -9,12 +9,12 @@
 struct group {
 	struct list node; /* in id->groups */
 	struct gid gid; /* the address that the program has joined */
-	/* InfiniBand: the group at the subnet administrator, as it answered */
+	/* InfiniBand: the query to the subnet administrator, and the record of its answer */
 	struct nic_fabric_query query;
 	struct sa_mc_member member;
 	uint8_t join_state;
-	bool is_held; /* the port's membership of the group with the GID `mgid` */
-	struct gid mgid; /* InfiniBand */
+	bool is_held; /* nic_fabric_group_hold() has succeeded for `mgid` */
+	struct gid mgid; /* InfiniBand: the GID of the group */
 	void *context; /* the program's value, which the event returns */
 	bool is_send_only;
 	bool is_attached;

@@ -3,8 +3,8 @@
 #define URNIC_NVMF_TARGET_COMMAND_COMMAND_H
 
 /*
- * The commands of a host, for the files of this room only. dispatch.c passes each command to its
- * handler: fabrics.c, admin.c or io.c. A handler ends the command by command_finish().
+ * The handlers of a host's commands, for the files of this room only. dispatch.c passes each
+ * command to fabrics.c, admin.c or io.c. A handler ends the command by command_finish().
  */
 
 #include "nvmf/target/core/objects.h"
@@ -21,7 +21,7 @@ void io_copy(struct target_command *command);
 void io_write_zeroes(struct target_command *command);
 void io_verify(struct target_command *command);
 void io_fused(struct target_command *compare, struct target_command *write);
-/* The data of one half of a fused pair has arrived; or has not, if `status` is an error. */
+/* The data of one half of a fused pair has arrived, or is lost if `status` is an error. */
 void io_fused_ready(struct target_command *command, uint16_t status);
 
 /* --- io.c, for io_ranges.c --- */
