@@ -86,8 +86,9 @@ enum attach_message_type {
 	 */
 	ATTACH_LAST_MESSAGES,
 	/*
-	 * The client needs the port's membership of a multicast group, for which it joins the group
-	 * itself. When no client needs it any longer, the fabric leaves the group for the port.
+	 * The client needs the port's membership of a multicast group, or no longer needs it. The
+	 * client joins the group itself. When no client needs the membership, the fabric's process
+	 * leaves the group for the port.
 	 */
 	ATTACH_GROUP_HOLD,
 	ATTACH_GROUP_RELEASE,
@@ -246,9 +247,12 @@ struct attach_flow_out {
 
 /* What a channel and the fabric share of an incoming flow. The fabric alone writes it. */
 struct attach_flow_in {
-	/* The serial of the flow; another one: the flow of before ends at once. */
+	/* The serial of the present flow. The receiver ends a flow with another serial at once. */
 	_Atomic uint32_t serial;
-	/* The flow ends where its ring has this many bytes taken out; UINT64_MAX: it goes on. */
+	/*
+	 * The flow ends when the receiver has taken this many bytes from its ring. UINT64_MAX while
+	 * the flow is open.
+	 */
 	_Atomic uint64_t limit;
 };
 
@@ -271,7 +275,7 @@ enum {
 struct attach_frames {
 	alignas(64) _Atomic uint32_t is_fabric_waiting;
 	alignas(64) _Atomic uint32_t is_client_waiting;
-	/* What of to_fabric.written the fabric has passed on, if only to its receiver's ring. */
+	/* The value of to_fabric.written up to which the fabric has passed on all frames. */
 	alignas(64) _Atomic uint64_t forwarded;
 	struct attach_flow_out out[ATTACH_FLOWS_MAX];
 	alignas(64) struct attach_flow_in in[ATTACH_FLOWS_MAX];

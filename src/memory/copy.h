@@ -31,8 +31,8 @@ struct sge {
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
- * copy_place() in the order that programs may not rely on: the last eight bytes are stored first,
- * and all others some microseconds later. Source and destination do not overlap.
+ * copy_place() in an order that shows which programs rely on the usual one: the last eight bytes
+ * are stored first, and all others some microseconds later. Source and destination do not overlap.
  */
 void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes);
 

@@ -44,22 +44,22 @@ void nic_failure_add(struct failure *failure);
 int nic_failure_cause(enum reason reason) URNIC_EXPORT_AS(nic_failure_cause)
 	__attribute__((cold));
 
-/* The same with a fact, which the row's sentence or the fact's own one shows. */
+/* nic_failure_cause() with a fact, which the row's sentence or the fact's own one shows. */
 int nic_failure_cause_fact(enum reason reason, enum fact fact, uint64_t value)
 	URNIC_EXPORT_AS(nic_failure_cause_fact) __attribute__((cold));
 
-/* The same for a value above its limit. */
+/* nic_failure_cause() for a value outside of its limits; `limit` is the highest. */
 int nic_failure_cause_limit(enum reason reason, uint64_t given, uint64_t limit)
 	URNIC_EXPORT_AS(nic_failure_cause_limit) __attribute__((cold));
 
-/* The same for a row without an errno, with a sentence of the call's. Returns `error`. */
+/* nic_failure_cause() for a row without an errno, with a sentence of its own. Returns `error`. */
 int nic_failure_cause_text(enum reason reason, int error, const char *format, ...)
 	URNIC_EXPORT_AS(nic_failure_cause_text) __attribute__((cold, format(printf, 3, 4)));
 
 /* The queue pair of the cause that was just noted. */
 void nic_failure_cause_qpn(uint32_t qpn);
 
-/* The same if the errno of `reason` is `error`, a positive one. Returns `error`. */
+/* nic_failure_cause(), if `reason` has the errno `error`, a positive one. Returns `error`. */
 int nic_failure_cause_if(int error, enum reason reason) URNIC_EXPORT_AS(nic_failure_cause_if)
 	__attribute__((cold));
 

@@ -3,11 +3,10 @@
 #define URNIC_NIC_NIC_PART_H
 
 /*
- * The parts of the NIC are its objects (nic/object), and what serves other processes of the host,
- * XRC domains that processes share, and connection managers. The NIC's own files do not know them.
- * Each part is a table of hooks. The NIC
- * calls the hooks at set-up, when objects are destroyed, and for rare events. Posts, polls and
- * received packets call no hook.
+ * The parts of the NIC are its objects (nic/object), and the rooms that serve other processes of
+ * the host, XRC domains that processes share, and connection managers. The NIC's own files do not
+ * know them. Each part is a table of hooks. The NIC calls the hooks at set-up, when objects are
+ * destroyed, and for rare events. Posts, polls and received packets call no hook.
  *
  * A part keeps its own state. Every hook may be NULL.
  *

@@ -181,21 +181,22 @@ const char *subnet_route_end_text(enum subnet_route_end end);
 
 struct subnet_route {
 	enum subnet_route_end end;
-	uint32_t node; /* where it ends, */
-	uint32_t port; /* by which it arrived there; at the first node, which sends */
+	uint32_t node; /* the node where the frame ends */
+	uint32_t port; /* by which it arrived there; at the first node, the port that sends */
 	uint32_t hop_count;
 	struct subnet_hop {
 		uint32_t node;
 		uint8_t port; /* which sends */
 		uint8_t vl;
 	} hops[SUBNET_HOPS_MAX];
-	uint32_t frame_bytes_max; /* that all hops let pass */
-	uint64_t lifetime_ns; /* at the head of the last port's queue; UINT64_MAX: without end */
+	uint32_t frame_bytes_max; /* the longest frame that all hops pass on */
+	/* How long a frame may be at the head of the last port's queue; UINT64_MAX: for ever */
+	uint64_t lifetime_ns;
 };
 
 /*
- * Look up the way of a frame from a CA's port, as subnet_send() would take it now. Returns whether
- * the frame arrives, always, at a CA's port (SUBNET_ROUTE_ARRIVES).
+ * Look up the way that a frame from a CA's port would take now. Returns whether each such frame
+ * arrives at a CA's port (SUBNET_ROUTE_ARRIVES); on a cable with errors, some frames do not.
  */
 bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port, uint16_t dlid,
 	uint8_t sl, uint16_t pkey, struct subnet_route *ret_route);
@@ -232,8 +233,9 @@ void subnet_route_count(struct subnet *subnet, const struct subnet_route *route,
 	uint64_t words, uint64_t discards, uint64_t wait_ticks);
 
 /*
- * A CA's port was behind with what was delivered: count it at the port that sends to it. And how
- * long a frame waits there before it is dropped (HOQLife); UINT64_MAX: without end.
+ * subnet_port_behind(): a CA's port was slow to take frames. Count the drops and the waiting time
+ * at the port that sends to it. subnet_port_lifetime_ns(): how long a frame waits there before it
+ * is dropped (HOQLife); UINT64_MAX: for ever.
  */
 void subnet_port_behind(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t discards,
 	uint64_t wait_ticks);

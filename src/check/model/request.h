@@ -147,7 +147,7 @@ void request_report_users(
 /* May an incomplete request use some of these bytes? Does not wait for other threads. */
 bool request_may_use(uintptr_t start, uint64_t bytes);
 
-/* --- what requests.c and request_report.c share --- */
+/* --- what request.c and request_report.c share --- */
 
 static inline struct request *request_at(const struct request_queue *queue, uint64_t index)
 {

@@ -83,10 +83,10 @@ int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *fl
 	URNIC_EXPORT_AS(fabric_flow_ready);
 
 /*
- * This process needs the port's membership of a multicast group, and no longer needs it. The caller
- * joins the group itself after the first call. The fabric leaves it, for the port, when no process
- * of the node needs it any longer, also after the end of a process. A hold counts: two holds need
- * two releases. Return 0 or -errno.
+ * hold(): this process needs the port's membership of a multicast group; the caller then joins the
+ * group itself. release(): it no longer does. The fabric's process leaves the group for the port
+ * when no process of the node needs the membership; the end of a process releases its holds. Two
+ * holds need two releases. Return 0 or -errno.
  */
 int fabric_client_group_hold(struct fabric_client *client, uint32_t port, const struct gid *mgid,
 	uint8_t join_state) URNIC_EXPORT_AS(fabric_client_group_hold);

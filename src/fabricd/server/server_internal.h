@@ -295,7 +295,10 @@ bool channels_put_cm(const struct server_node *node, uint32_t port, const uint8_
 
 /* Put a frame into the channel. */
 void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
-/* The same for a frame that the server has taken from a channel, which waits for the receiver. */
+/*
+ * The same for a frame that the server has taken from the channel server->sender. If the receiver's
+ * ring is full, the sender's channel waits for it (`parked`).
+ */
 void channel_put_data(
 	struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
 /*
@@ -345,7 +348,7 @@ bool ended_service_is_expected(
 
 /* --- memberships.c --- */
 
-/* A client needs the port's membership of a group, or no longer needs it. Return 0 or -errno. */
+/* A client needs the port's membership of a group (hold), or no longer does. Return 0 or -errno. */
 int membership_hold(struct client *client, struct server_port *port, const struct gid *mgid,
 	uint8_t join_state);
 int membership_release(struct client *client, struct server_port *port, const struct gid *mgid,

@@ -16,8 +16,10 @@
 /* The inode of the initial user namespace (the kernel's PROC_USER_INIT_INO). */
 #define INITIAL_USER_NAMESPACE 0xeffffffdu
 
-/* The sizes of ring entries of mlx5 (rdma-core, providers/mlx5): blocks of 64 bytes and segments of
- * 16; a request to send has a control and a remote address segment. */
+/*
+ * The sizes of ring entries of mlx5 (rdma-core, providers/mlx5): blocks of 64 bytes and segments of
+ * 16. A send request has a control segment and a remote address segment.
+ */
 enum { BLOCK_BYTES = 64, SEGMENT_BYTES = 16, SEND_HEADER_SEGMENTS = 2 };
 
 static _Atomic uint64_t pinned_pages;
