@@ -3,8 +3,10 @@
  * Programs that wait for a WRITE by polling its memory: wrong ones, and right ones (right.def). The
  * polling thread makes no call of verbs, so the WRITE is placed meanwhile.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mistake.h"
 
@@ -170,4 +172,22 @@ void right_waits_for_flag(struct mistake *m)
 	MUST(bytes_sum(&exchange, MESSAGE_BYTES) == MESSAGE_BYTES);
 	success_await(&exchange);
 	success_await(&exchange);
+}
+
+static void trap_take(int number)
+{
+	(void)number;
+	_exit(1);
+}
+
+/* It blocks all signals, and has a handler for the one that single steps end with. */
+void right_waits_with_signals_of_its_own(struct mistake *m)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	MUST(signal(SIGTRAP, trap_take) == SIG_DFL);
+	MUST(!pthread_sigmask(SIG_BLOCK, &all, NULL));
+	right_waits_for_first_and_last_byte(m);
+	MUST(signal(SIGTRAP, SIG_DFL) == trap_take);
 }

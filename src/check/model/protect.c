@@ -285,6 +285,8 @@ CHECK_EXPORT int sigaction(int number, const struct sigaction *action, struct si
 	CHECK_REAL(sigaction);
 	struct sigaction kept = program_action;
 
+	if (number == SIGTRAP && watch_set_action(action, before))
+		return 0;
 	if (number != SIGSEGV || !is_started)
 		return real(number, action, before);
 	if (action)
@@ -298,20 +300,24 @@ CHECK_EXPORT sighandler_t signal(int number, sighandler_t handler)
 {
 	CHECK_REAL(signal);
 	sighandler_t kept = program_action.sa_handler;
+	struct sigaction action = {.sa_handler = handler}, before;
 
+	if (number == SIGTRAP && watch_set_action(&action, &before))
+		return before.sa_handler;
 	if (number != SIGSEGV || !is_started)
 		return real(number, handler);
 	program_action = (struct sigaction){.sa_handler = handler};
 	return kept;
 }
 
-/* `set` without SIGSEGV, in `ret_set`, if it is to be blocked. */
+/* `set` without the signals that the checker needs, in `ret_set`, if they are to be blocked. */
 static const sigset_t *mask_reduce(int how, const sigset_t *set, sigset_t *ret_set)
 {
 	if (!set || !is_started || how == SIG_UNBLOCK)
 		return set;
 	*ret_set = *set;
 	sigdelset(ret_set, SIGSEGV);
+	sigdelset(ret_set, SIGTRAP);
 	return ret_set;
 }
 

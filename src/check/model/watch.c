@@ -283,6 +283,19 @@ static void trap_handle(int number, siginfo_t *info, void *context)
 	errno = kept_errno;
 }
 
+bool watch_set_action(const struct sigaction *action, struct sigaction *ret_before)
+{
+	struct sigaction kept = program_trap;
+
+	if (!is_started)
+		return false;
+	if (action)
+		program_trap = *action;
+	if (ret_before)
+		*ret_before = kept;
+	return true;
+}
+
 /* --- the program's calls --------------------------------------------------------------------- */
 
 void watch_leave(void)

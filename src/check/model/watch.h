@@ -41,6 +41,12 @@ void watch_start(void);
 bool watch_fault(uintptr_t address, ucontext_t *context);
 
 /*
+ * The program sets its own action for SIGTRAP, or reads it, as by sigaction(). Returns false if the
+ * checker has no handler.
+ */
+bool watch_set_action(const struct sigaction *action, struct sigaction *ret_before);
+
+/*
  * The thread posts, waits for an event, or ends the program: if it polls watched memory, it has
  * left its loop. The watch is over.
  */
