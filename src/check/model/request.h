@@ -116,8 +116,7 @@ bool request_queue_init(
 void request_queue_done(struct request_queue *queue);
 
 /* Note a request before it is posted. The queue's lock is locked. */
-void request_add_send(
-	struct queue_record *record, const struct send_request *request, uint32_t site);
+void request_add_send(struct queue_record *record, const struct send_request *wr, uint32_t site);
 void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *wr, uint32_t site);
 
 /* The site of a call that posts, which returns to `address`. The queue's lock is locked. */
