@@ -462,14 +462,12 @@ static uint64_t list_bytes(const struct send_wr *wr)
 	return sge_total_bytes(wr->sge, wr->sge_count);
 }
 
-/* Check a scatter/gather list of `total_bytes`, which may be inline data. */
+/* Check the bytes of a scatter/gather list, `total_bytes`, which may be inline data. */
 static enum reason list_refusal(
 	const struct qp *qp, const struct send_wr *wr, uint64_t total_bytes)
 {
 	bool is_inline = wr->flags & SEND_INLINE;
 
-	if (wr->sge_count > qp->caps.send_sge_max)
-		return REASON_POST_ENTRIES;
 	if (is_inline && wr_table[wr->opcode].fills_list)
 		return REASON_POST_INLINE; /* the response fills the list */
 	if (is_inline && total_bytes > qp->caps.inline_bytes_max)
@@ -477,7 +475,7 @@ static enum reason list_refusal(
 	return total_bytes > MESSAGE_BYTES_MAX ? REASON_POST_LENGTH : REASON_NONE;
 }
 
-/* Check all but the scatter/gather list. */
+/* Check all but the bytes of the scatter/gather list, which are read only if it is short enough. */
 static enum reason request_refusal(const struct qp *qp, const struct send_wr *wr)
 {
 	if (!qp_takes_sends(qp))
@@ -486,6 +484,8 @@ static enum reason request_refusal(const struct qp *qp, const struct send_wr *wr
 		return REASON_POST_OPCODE;
 	if ((wr->flags & SEND_IP_CSUM) && qp->type == QP_TYPE_RAW_PACKET)
 		return REASON_POST_CHECKSUM;
+	if (wr_table[wr->opcode].has_list && wr->sge_count > qp->caps.send_sge_max)
+		return REASON_POST_ENTRIES;
 	return REASON_NONE;
 }
 
