@@ -17,8 +17,19 @@ column() {
 # Columns of the rows "  first time".
 first_total=3 first_dropped=4 first_duplicated=5 first_corrupted=6 first_reordered=7
 
-# same_twice OPTIONS... -- PROGRAM ARGUMENTS...: both ends run the program, twice. A seed repeats
-# the rows of first transmissions.
+# twice STATUS ARGUMENTS...: urnic pair, two times. A seed repeats the rows of first transmissions,
+# and those of the faults that are not about packets.
+twice() {
+	for run in 1 2; do
+		pair_ends "$@"
+		grep -E '^  (first time|RNR NAKs|killed)' "$scratch/err" >"$scratch/first.$run"
+	done
+	[ "$(grep -c '^  first time' "$scratch/first.1")" = 2 ] || fail "no table: $(cat "$scratch/err")"
+	cmp -s "$scratch/first.1" "$scratch/first.2" ||
+		fail "$as $*: $(cat "$scratch/first.1" "$scratch/first.2")"
+}
+
+# same_twice OPTIONS... -- PROGRAM ARGUMENTS...: both ends run the program.
 same_twice() {
 	options=
 	while [ "$1" != -- ]; do
@@ -26,14 +37,8 @@ same_twice() {
 		shift
 	done
 	shift
-	for run in 1 2; do
-		# shellcheck disable=SC2086
-		pair_ends 0 $options -- "$@" -- "$@" 10.99.0.1
-		grep '^  first time' "$scratch/err" >"$scratch/first.$run"
-	done
-	[ "$(wc -l <"$scratch/first.1")" = 2 ] || fail "no table: $(cat "$scratch/err")"
-	cmp -s "$scratch/first.1" "$scratch/first.2" ||
-		fail "$as$options: $(cat "$scratch/first.1" "$scratch/first.2")"
+	# shellcheck disable=SC2086
+	twice 0 $options -- "$@" -- "$@" 10.99.0.1
 }
 
 # is_hit COLUMN WHAT: first transmissions were.
@@ -56,18 +61,14 @@ impairments() {
 
 	# Another seed hits others.
 	cp "$scratch/first.1" "$scratch/first"
-	same_twice --loss 1% --duplicate 1% --corrupt 1% --reorder 1% --delay 100us --seed 8 -- \
-		ib_read_bw -F -n 100
+	pair_ends 0 --loss 1% --duplicate 1% --corrupt 1% --reorder 1% --delay 100us --seed 8 -- \
+		ib_read_bw -F -n 100 -- ib_read_bw -F -n 100 10.99.0.1
+	grep '^  first time' "$scratch/err" >"$scratch/first.1"
 	! cmp -s "$scratch/first" "$scratch/first.1" || fail 'another seed hits the same packets'
 
 	# By rdma_cm, whose ends have different options.
-	for run in 1 2; do
-		pair_ends 0 --loss 2% --reorder 2% --duplicate 2% -- rping -s -a 10.99.0.1 -C 100 -- \
-			rping -c -a 10.99.0.1 -C 100 -V
-		grep '^  first time' "$scratch/err" >"$scratch/first.$run"
-	done
-	cmp -s "$scratch/first.1" "$scratch/first.2" ||
-		fail "rping: $(cat "$scratch/first.1" "$scratch/first.2")"
+	twice 0 --loss 2% --reorder 2% --duplicate 2% -- rping -s -a 10.99.0.1 -C 100 -- \
+		rping -c -a 10.99.0.1 -C 100 -V
 
 	# A hostile peer is hostile by counts. A message that an RNR NAK refused comes again.
 	same_twice --hostile -- ib_read_bw -F -n 100
@@ -83,24 +84,18 @@ impairments() {
 
 # Bounds that no busy machine breaks.
 time_bounds() {
-	pair_ends 0 --delay 2ms -- ib_write_lat -F -n 50 -- ib_write_lat -F -n 50 10.99.0.1
+	same_twice --delay 2ms -- ib_write_lat -F -n 50
 	awk '$1 == 2 && $2 == 50 { exit !($3 >= 2000) }' "$scratch/out" ||
 		fail "faster than the delay: $(cat "$scratch/out")"
-	pair_ends 0 --rate 1G -- ib_write_bw -F -n 200 -- ib_write_bw -F -n 200 10.99.0.1
+	same_twice --rate 1G -- ib_write_bw -F -n 200
 	awk '$1 == 65536 && $2 == 200 { exit !($4 <= 120) }' "$scratch/out" ||
 		fail "faster than the rate: $(cat "$scratch/out")"
 }
 
 # aims FAULT HITS: at ib_read_bw, whose server sends the responses.
 aims() {
-	for run in 1 2; do
-		pair_ends 0 --fault "$1" -- ib_read_bw -F -n 50 -- ib_read_bw -F -n 50 10.99.0.1
-		[ "$(column server 10)" = "$2" ] ||
-			fail "$as $1: not $2 hits at the server: $(cat "$scratch/err")"
-		grep '^  first time' "$scratch/err" >"$scratch/first.$run"
-	done
-	cmp -s "$scratch/first.1" "$scratch/first.2" ||
-		fail "$1: $(cat "$scratch/first.1" "$scratch/first.2")"
+	twice 0 --fault "$1" -- ib_read_bw -F -n 50 -- ib_read_bw -F -n 50 10.99.0.1
+	[ "$(column server 10)" = "$2" ] || fail "$as $1: not $2 hits at the server: $(cat "$scratch/err")"
 }
 
 faults() {
@@ -120,12 +115,12 @@ faults() {
 
 	echo '# a comment
 		rnr 5 times at server; rnr 9 times at client' >"$scratch/faults"
-	pair_ends 0 --faults "$scratch/faults" -- ib_send_bw -F -n 50 -- \
+	twice 0 --faults "$scratch/faults" -- ib_send_bw -F -n 50 -- \
 		ib_send_bw -F -n 50 10.99.0.1
 	[ "$(column '  RNR NAKs' 3)" = 5 ] || fail "not 5 RNR NAKs: $(cat "$scratch/err")"
 
 	# The status of a program that is killed on purpose does not count.
-	pair_ends 0 --fault 'kill peer after 64KiB' -- ib_write_bw -F -n 1000 -- \
+	twice 0 --fault 'kill peer after 64KiB' -- ib_write_bw -F -n 1000 -- \
 		sh -c '! ib_write_bw -F -n 1000 10.99.0.1'
 	grep -q '^  killed the server' "$scratch/err" || fail "lives: $(cat "$scratch/err")"
 	# Its server may notice that before it is ended.
@@ -189,6 +184,7 @@ refusals
 captures
 if as_ordinary_user; then
 	impairments
+	time_bounds
 	faults
 	refusals
 	captures
