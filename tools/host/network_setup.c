@@ -103,7 +103,8 @@ static void write_pair(FILE *script, const struct network *network, unsigned mtu
 {
 	fprintf(script,
 		"link add " NETWORK_INTERFACE " index %d mtu %u address %s type veth"
-		" peer name " NETWORK_INTERFACE " index %d mtu %u address %s netns /proc/%d/fd/%d\n",
+		" peer name " NETWORK_INTERFACE
+		" index %d mtu %u address %s netns /proc/%d/fd/%d\n",
 		HOST_INDEX, mtu, host_facts(0).mac, HOST_INDEX + 1, mtu, host_facts(1).mac,
 		(int)getpid(), network->net_fd[1]);
 }
