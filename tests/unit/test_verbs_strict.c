@@ -305,17 +305,24 @@ static void strict_device_lacks_what_an_adapter_lacks(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* What stands before a refused request is posted, and bad_wr names the refused one. */
+/*
+ * What stands before a refused request is posted, and bad_wr names the refused one. The list is
+ * only read: it is on a page without write access.
+ */
 static void strict_post_refuses_atomics_in_their_order(void **state)
 {
 	struct verbs_pair pair;
-	struct ibv_send_wr wrs[3] = {{.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE}};
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct ibv_send_wr *wrs =
+		mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_send_wr *bad = NULL;
 	struct ibv_sge sge;
 
 	(void)state;
 	verbs_pair_make(&pair, context);
+	assert_true(wrs != MAP_FAILED);
 	sge = (struct ibv_sge){(uintptr_t)pair.a.buffer, 8, pair.a.mr->lkey};
+	wrs[0] = (struct ibv_send_wr){.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE};
 	wrs[0].sg_list = &sge;
 	wrs[0].num_sge = 1;
 	wrs[0].send_flags = IBV_SEND_SIGNALED;
@@ -326,14 +333,16 @@ static void strict_post_refuses_atomics_in_their_order(void **state)
 	wrs[1].opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	wrs[0].next = &wrs[1];
 	wrs[1].next = &wrs[2];
+	assert_int_equal(mprotect(wrs, page, PROT_READ), 0);
 	assert_int_equal(ibv_post_send(pair.a.qp, wrs, &bad), EINVAL);
 	assert_ptr_equal(bad, &wrs[1]);
-	assert_ptr_equal(wrs[0].next, &wrs[1]);
+	assert_int_equal(mprotect(wrs, page, PROT_READ | PROT_WRITE), 0);
 	assert_int_equal(verbs_poll_one(pair.a.cq).wr_id, 1);
 	wrs[0].next = NULL;
 	sge.length = UINT32_MAX;
 	assert_int_equal(ibv_post_send(pair.a.qp, wrs, &bad), EINVAL);
 	assert_ptr_equal(bad, &wrs[0]);
+	munmap(wrs, page);
 	verbs_pair_unmake(&pair);
 }
 

@@ -204,22 +204,22 @@ static int wr_refuse(const struct ibv_send_wr *wr)
 
 int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct ibv_send_wr *last = NULL, *refused = wr;
-	int error = 0, refusal = 0;
+	struct ibv_send_wr *refused = wr;
+	int refusal = 0;
 
-	while (refused && !(refusal = wr_refuse(refused))) {
-		last = refused;
+	while (refused && !(refusal = wr_refuse(refused)))
 		refused = refused->next;
-	}
 	if (!refused)
 		return qp_post_send_verbs(qp, wr, bad_wr);
-	if (last) {
-		last->next = NULL;
-		error = qp_post_send_verbs(qp, wr, bad_wr);
-		last->next = refused;
+	/* The list is the program's, so each request before the refused one is posted as a copy. */
+	for (*bad_wr = wr; *bad_wr != refused; *bad_wr = (*bad_wr)->next) {
+		struct ibv_send_wr single = **bad_wr, *bad;
+		int error;
+
+		single.next = NULL;
+		error = qp_post_send_verbs(qp, &single, &bad);
+		if (error)
+			return error;
 	}
-	if (error)
-		return error;
-	*bad_wr = refused;
 	return result_refused("ibv_post_send", refusal);
 }
