@@ -3,6 +3,7 @@
  * The checker's view of requests and memory, without a verbs library: this test has the functions
  * of a context, and takes the reports.
  */
+#include <assert.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +16,26 @@
 
 #include "check/check.h"
 #include "check/hook/hook.h"
+#include "check/model/placer.h"
 #include "check/model/protect.h"
 #include "check/model/region.h"
 #include "check/model/request.h"
 #include "check/model/watch.h"
 #include "check/report.h"
 #include "check/site.h"
+#include "lane/placer.h"
+
+/* The checker and the library have a structure each for what one calls in the other. */
+#define ASSERT_SAME_MEMBER(member)                                                               \
+	static_assert(                                                                           \
+		offsetof(struct urnic_placer, member) == offsetof(struct lane_placer, member) && \
+			__builtin_types_compatible_p(                                            \
+				__typeof__(((struct urnic_placer *)NULL)->member),               \
+				__typeof__(((struct lane_placer *)NULL)->member)),               \
+		"the structures differ")
+static_assert(sizeof(struct urnic_placer) == sizeof(struct lane_placer), "the structures differ");
+ASSERT_SAME_MEMBER(begin);
+ASSERT_SAME_MEMBER(wait);
 
 enum { MEMORY_BYTES = 8192, LKEY = 77, QPN = 5, DEPTH = 4, OUTSIDE_OF_SAMPLES = 100 };
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/model/placer.h"
 #include "check/model/protect.h"
 #include "check/model/region.h"
 #include "check/model/request.h"
@@ -480,11 +481,6 @@ static void place_wait(void)
 }
 
 /* What urnic looks for (src/lane/placer.h). */
-struct urnic_placer {
-	bool (*begin)(const void *memory, size_t bytes, size_t rest);
-	void (*wait)(void);
-};
-
 CHECK_EXPORT const struct urnic_placer *urnic_check_placer(void);
 
 CHECK_EXPORT const struct urnic_placer *urnic_check_placer(void)
