@@ -61,17 +61,18 @@ static struct {
 	uintptr_t start, tail; /* the WRITE's first byte, and the first of its last eight */
 	struct watch_read reads[READS_MAX];
 	uint32_t read_count;
-	uint64_t access_count; /* of the WRITE's range, by anybody */
+	_Atomic uint64_t access_count; /* of the WRITE's range, by anybody */
 	const struct watch_read *polled; /* NULL: no thread polls */
-	const struct watch_read
-		*taken; /* another byte that the poller has read since; NULL: none */
+	/* Another byte that the poller has read since; NULL: none. */
+	const struct watch_read *_Atomic taken;
 	clockid_t poller_clock;
-	uint64_t poller_ns; /* processor time of the poller at its last read */
-	bool is_right; /* the WRITE's last bytes are waited for, or we cannot tell */
-	bool has_left;
+	_Atomic uint64_t poller_ns; /* processor time of the poller at its last read */
+	atomic_bool is_right; /* the WRITE's last bytes are waited for, or we cannot tell */
+	atomic_bool has_left;
 } watch;
 
-static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* for `watch` */
+/* For `watch`. place_begin() and place_wait() read the atomic members without the lock. */
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_flag is_busy = ATOMIC_FLAG_INIT; /* one WRITE at a time */
 static bool is_started;
 static struct sigaction program_trap;
@@ -423,8 +424,10 @@ static bool place_begin(const void *memory, size_t bytes, size_t rest)
 	watch.tail = end - TAIL_BYTES;
 	watch.read_count = 0;
 	watch.access_count = 0;
-	watch.polled = watch.taken = NULL;
-	watch.is_right = watch.has_left = false;
+	watch.polled = NULL;
+	watch.taken = NULL;
+	watch.is_right = false;
+	watch.has_left = false;
 	watch.phase = WATCH_BEFORE;
 	pages_protect(PROT_NONE);
 	pthread_mutex_unlock(&watch_lock);
