@@ -442,6 +442,20 @@ static void queue_that_rests_watches_again_after_a_time(void **state)
 	assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
 }
 
+/* A thread may look whether the queue rests just before another one begins the rest. */
+static void post_that_began_before_a_rest_does_not_lengthen_it(void **state)
+{
+	struct queue_record *record = queue_of(&qp);
+	uint64_t wake_ticks;
+
+	(void)state;
+	rest_begin();
+	wake_ticks = record->rest.wake_ticks;
+	ticks++;
+	rest_count(record);
+	assert_int_equal(record->rest.wake_ticks, wake_ticks);
+}
+
 static void full_checks_never_rest(void **state)
 {
 	(void)state;
@@ -583,6 +597,7 @@ int main(void)
 		cmocka_unit_test_setup(destroyed_object_is_reported, set_up),
 		cmocka_unit_test_setup(objects_of_the_parent_are_reported, set_up),
 		cmocka_unit_test_setup(queue_that_rests_watches_again_after_a_time, set_up),
+		cmocka_unit_test_setup(post_that_began_before_a_rest_does_not_lengthen_it, set_up),
 		cmocka_unit_test_setup(full_checks_never_rest, set_up),
 		cmocka_unit_test_setup(completion_of_an_unknown_request_ends_earlier_ones, set_up),
 		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),

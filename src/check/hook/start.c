@@ -51,8 +51,10 @@ static void child_begin(void)
 	struct queue_record *record;
 
 	pthread_mutex_init(&check_lock, NULL);
-	for (uint32_t i = 0; (record = queue_next(&i));)
+	for (uint32_t i = 0; (record = queue_next(&i));) {
+		record->rest.lock = (struct owned_lock){0};
 		queue_wake(record->object);
+	}
 	objects_inherit();
 	watch_inherit();
 	report_inherit();

@@ -8,11 +8,14 @@
  * request ends all known ones before it, and the checker reports no mistake that an unknown request
  * could explain. A queue rests only after the program has polled some of its completions.
  */
-#ifndef URNIC_CHECK_REST_H
-#define URNIC_CHECK_REST_H
+#ifndef URNIC_CHECK_MODEL_REST_H
+#define URNIC_CHECK_MODEL_REST_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "check/model/owned_lock.h"
 
 struct queue_record;
 
@@ -23,18 +26,23 @@ enum {
 	REST_TIMES = 20, /* the length of a rest, in lengths of the batch before it */
 };
 
-/* A queue's place in the cycle. Posts change it under the lock of the queue's sends or receives. */
+/*
+ * A queue's place in the cycle. Threads that post and threads that poll read and count without a
+ * lock. `lock` is for the begin and the end of a rest; a thread may have locked the queue's sends
+ * or receives before.
+ */
 struct rest {
-	bool is_resting;
-	bool has_rested;
-	uint32_t posts; /* of the present batch */
-	uint32_t completions; /* during rests */
-	uint64_t begun_ticks; /* of the batch */
-	uint64_t wake_ticks; /* of the rest: when the next batch begins */
+	struct owned_lock lock;
+	atomic_bool is_resting;
+	atomic_bool has_rested;
+	_Atomic uint32_t posts; /* of the present batch */
+	_Atomic uint32_t completions; /* during rests */
+	_Atomic uint64_t begun_ticks; /* of the batch */
+	_Atomic uint64_t wake_ticks; /* of the rest: when the next batch begins */
 };
 
 /* Set once a queue of the process has rested: it may have posted targets that are unknown. */
-extern bool rest_is_used;
+extern atomic_bool rest_is_used;
 
 /*
  * From now on the program's posts by ibv_wr_*() go to the library (hook/hook_extended.c). Returns
