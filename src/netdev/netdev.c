@@ -51,14 +51,6 @@ static struct attributes attributes_parse(const struct nlmsghdr *header, unsigne
 	return attributes;
 }
 
-static struct netdev *netdev_find(struct netdev_list *list, uint32_t ifindex)
-{
-	for (uint32_t i = 0; i < list->count; i++)
-		if (list->devices[i].ifindex == ifindex)
-			return &list->devices[i];
-	return NULL;
-}
-
 static int on_link(const struct nlmsghdr *header, void *data)
 {
 	struct netdev_list *list = ((struct snapshot *)data)->list;

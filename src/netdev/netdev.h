@@ -11,6 +11,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/export.h"
@@ -48,6 +49,15 @@ struct netdev_list {
 	uint32_t count;
 	struct netdev devices[NETDEV_COUNT_MAX];
 };
+
+/* The interface of that index; NULL: it is not in the list. */
+static inline struct netdev *netdev_find(struct netdev_list *list, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->devices[i].ifindex == ifindex)
+			return &list->devices[i];
+	return NULL;
+}
 
 /*
  * Take a snapshot of this network namespace. Tentative and failed (duplicate) IPv6 addresses are

@@ -121,14 +121,6 @@ static void addresses_receive(void)
 
 /* --- interfaces that change or go --- */
 
-static const struct netdev *netdev_find(const struct netdev_list *list, uint32_t ifindex)
-{
-	for (uint32_t i = 0; i < list->count; i++)
-		if (list->devices[i].ifindex == ifindex)
-			return &list->devices[i];
-	return NULL;
-}
-
 static void id_report(uint32_t ifindex, enum rdma_cm_event_type type)
 {
 	pthread_mutex_lock(&id_lock);
@@ -138,7 +130,7 @@ static void id_report(uint32_t ifindex, enum rdma_cm_event_type type)
 	pthread_mutex_unlock(&id_lock);
 }
 
-static void interfaces_compare(const struct netdev_list *old, const struct netdev_list *new)
+static void interfaces_compare(const struct netdev_list *old, struct netdev_list *new)
 {
 	for (uint32_t i = 0; i < old->count; i++) {
 		const struct netdev *was = &old->devices[i], *is = netdev_find(new, was->ifindex);
