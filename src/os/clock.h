@@ -17,6 +17,15 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The time since 1970 at the engine's time 0. It changes when the system's clock is set. */
+static inline uint64_t clock_epoch_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now_ns();
+}
+
 /* The timeout in ms, rounded up, for a poll(2) that ends at `until_ns`. UINT64_MAX: -1, never. */
 static inline int clock_ms_until(uint64_t until_ns)
 {

@@ -28,15 +28,6 @@ static void end_note(int signal)
 	is_over = 1;
 }
 
-/* The time since 1970 at monotonic time 0. */
-static uint64_t epoch_read(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now_ns();
-}
-
 /* Write the record of a lane, if it is an event. Returns false if nobody reads the pipe. */
 static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd)
 {
@@ -79,7 +70,7 @@ static int events_write(
 int pair_events(int pipe_fd, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
-	uint64_t epoch_ns = epoch_read(), dropped = 0;
+	uint64_t epoch_ns = clock_epoch_ns(), dropped = 0;
 	struct capture_sources sources;
 	bool is_last = false;
 	int has_any = 0;

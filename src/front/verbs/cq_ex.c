@@ -28,14 +28,6 @@ static const struct cqe *current_cqe(struct ibv_cq_ex *cq)
 	return &front_of(cq)->cursor.cqe;
 }
 
-static uint64_t wallclock_offset_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_now_ns();
-}
-
 static void cqe_show(struct ibv_cq_ex *cq)
 {
 	const struct cqe *cqe = current_cqe(cq);
@@ -66,7 +58,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 		return ENOENT;
 	}
 	if (cursor->has_wallclock)
-		cursor->wallclock_offset_ns = wallclock_offset_ns();
+		cursor->wallclock_offset_ns = clock_epoch_ns();
 	cqe_show(cq);
 	return 0;
 }
