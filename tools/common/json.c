@@ -25,6 +25,14 @@ void json_add_count(cJSON *object, const char *name, uint64_t value)
 	cJSON_AddRawToObject(object, name, digits);
 }
 
+void json_add_text(cJSON *object, const char *name, const char *text)
+{
+	if (text)
+		cJSON_AddStringToObject(object, name, text);
+	else
+		cJSON_AddNullToObject(object, name);
+}
+
 void json_add_gid(cJSON *object, const char *name, const struct gid *gid)
 {
 	char text[INET6_ADDRSTRLEN];

@@ -21,6 +21,9 @@ cJSON *json_append_object(cJSON *list);
 /* Add a whole number of 64 bits. */
 void json_add_count(cJSON *object, const char *name, uint64_t value);
 
+/* Add a text; null if it is NULL. */
+void json_add_text(cJSON *object, const char *name, const char *text);
+
 /* Add an address in its usual notation, without a scope. */
 void json_add_gid(cJSON *object, const char *name, const struct gid *gid);
 

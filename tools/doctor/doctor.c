@@ -109,10 +109,7 @@ static void report_print(const struct report *report)
 
 static void add_text(cJSON *object, const char *name, const char *text)
 {
-	if (text[0])
-		cJSON_AddStringToObject(object, name, text);
-	else
-		cJSON_AddNullToObject(object, name);
+	json_add_text(object, name, text[0] ? text : NULL);
 }
 
 static void add_finding(cJSON *list, const struct finding *finding)

@@ -230,20 +230,12 @@ static void seen_add(cJSON *object, const struct failure *failure)
 	}
 }
 
-static void text_or_null_add(cJSON *object, const char *name, const char *text)
-{
-	if (text)
-		cJSON_AddStringToObject(object, name, text);
-	else
-		cJSON_AddNullToObject(object, name);
-}
-
 static void reason_add(cJSON *object, const struct reason_row *row)
 {
 	bool is_fault = row && row->kind == REASON_KIND_FAULT;
 
 	cJSON_AddStringToObject(object, "reason", row ? row->name : "?");
-	text_or_null_add(object, "status", is_fault ? status_name(row->status) : NULL);
+	json_add_text(object, "status", is_fault ? status_name(row->status) : NULL);
 	if (is_fault)
 		json_add_count(object, "vendor_err", row->number);
 	else
@@ -285,9 +277,9 @@ static void failure_json_add(
 	else
 		cJSON_AddNullToObject(object, "wr_id");
 	seen_add(object, failure);
-	text_or_null_add(object, "check", row ? row->clause : NULL);
-	text_or_null_add(object, "look_at", row ? row->look : NULL);
-	text_or_null_add(object, "what_works", row ? row->fix : NULL);
+	json_add_text(object, "check", row ? row->clause : NULL);
+	json_add_text(object, "look_at", row ? row->look : NULL);
+	json_add_text(object, "what_works", row ? row->fix : NULL);
 	peer_add(object, peer, peer_file);
 }
 

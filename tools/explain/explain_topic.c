@@ -170,14 +170,6 @@ static const char *const kind_names[] = {
 	[TOPIC_CONNECT] = "connection",
 };
 
-static void text_add(cJSON *object, const char *name, const char *text)
-{
-	if (text)
-		cJSON_AddStringToObject(object, name, text);
-	else
-		cJSON_AddNullToObject(object, name);
-}
-
 void topic_add(cJSON *list, const struct topic *topic)
 {
 	cJSON *object = json_append_object(list);
@@ -188,11 +180,12 @@ void topic_add(cJSON *list, const struct topic *topic)
 		json_add_count(object, "number", topic->number);
 	else
 		cJSON_AddNullToObject(object, "number");
-	text_add(object, "status", topic->kind == TOPIC_FAULT ? status_name(topic->status) : NULL);
+	json_add_text(
+		object, "status", topic->kind == TOPIC_FAULT ? status_name(topic->status) : NULL);
 	cJSON_AddStringToObject(object, "sentence", topic->sentence);
-	text_add(object, "check", topic->clause);
-	text_add(object, "look_at", topic->look);
-	text_add(object, "what_works", topic->fix);
+	json_add_text(object, "check", topic->clause);
+	json_add_text(object, "look_at", topic->look);
+	json_add_text(object, "what_works", topic->fix);
 }
 
 /* May a call of libibverbs or librdmacm fail for this reason? */
