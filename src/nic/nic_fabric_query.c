@@ -22,11 +22,8 @@ enum {
 	REPEAT_MS = 200, /* until the fabric's process repeats a query */
 	/* The fabric's process gives a query back in time, unless it could not take it. */
 	SLACK_NS = 1000000000,
-	MAD_CLASS_BYTE = 1,
-	MAD_METHOD_BYTE = 3,
-	MAD_STATUS = 4,
+	NS_PER_MS = 1000000,
 	MAD_TRANSACTION = 12, /* the part that the sender chooses */
-	MAD_ATTRIBUTE = 16,
 	PKEY_FULL_MEMBER = 0x8000,
 };
 
@@ -61,14 +58,17 @@ static struct nic_fabric_query *query_find(uint32_t port, uint32_t transaction)
 /* What an answer says. Returns 0 or -errno. */
 static int answer_error(const struct attach_mad *head, const uint8_t mad[MAD_BYTES])
 {
+	struct mad_header header;
+
 	if (head->status)
 		return -(int)head->status;
-	if (head->mad_bytes < MAD_BYTES || mad[MAD_CLASS_BYTE] != MAD_CLASS_SUBN_ADM ||
-		mad[MAD_METHOD_BYTE] != MAD_METHOD_GET_RESP)
+	mad_header_decode(&header, mad);
+	if (head->mad_bytes < MAD_BYTES || header.management_class != MAD_CLASS_SUBN_ADM ||
+		header.method != MAD_METHOD_GET_RESP)
 		return -EPROTO;
-	if (!get_be16(mad + MAD_STATUS))
+	if (!header.status)
 		return 0;
-	return get_be16(mad + MAD_ATTRIBUTE) == SA_ATTRIBUTE_PATH ? -EHOSTUNREACH : -EINVAL;
+	return header.attribute_id == SA_ATTRIBUTE_PATH ? -EHOSTUNREACH : -EINVAL;
 }
 
 /* The fabric's process has ended. */
@@ -182,12 +182,13 @@ static void mad_begin(uint8_t mad[MAD_BYTES], enum mad_method method, enum sa_at
 	uint64_t component_mask)
 {
 	const struct sa_header sa = {.component_mask = component_mask};
+	const struct mad_header header = {.base_version = MAD_BASE_VERSION,
+		.management_class = MAD_CLASS_SUBN_ADM,
+		.class_version = SA_CLASS_VERSION,
+		.method = (uint8_t)method,
+		.attribute_id = (uint16_t)attribute};
 
-	mad[0] = MAD_BASE_VERSION;
-	mad[MAD_CLASS_BYTE] = MAD_CLASS_SUBN_ADM;
-	mad[2] = SA_CLASS_VERSION;
-	mad[MAD_METHOD_BYTE] = (uint8_t)method;
-	put_be16(mad + MAD_ATTRIBUTE, (uint16_t)attribute);
+	mad_header_encode(&header, mad);
 	sa_header_encode(&sa, mad);
 }
 
@@ -218,7 +219,7 @@ static int query_send(struct nic_fabric_query *query, const struct attach_port *
 	error = fabric_mads_send(sockets[query->port].fd, &head, mad);
 	if (error)
 		return error;
-	query->until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000 + SLACK_NS;
+	query->until_ns = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS + SLACK_NS;
 	list_append(&queries, &query->link);
 	kick_raise(kick);
 	return 0;
