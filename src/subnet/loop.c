@@ -115,18 +115,27 @@ static int route_follow(struct graph *graph, uint32_t node, uint32_t port, uint1
 	return 0;
 }
 
+/* The ports of all CAs, for a loop that starts with *node and *port at 0. */
+static bool ca_port_next(const struct subnet *subnet, uint32_t *node, uint32_t *port)
+{
+	for (; *node < subnet->node_count; (*node)++, *port = 0) {
+		const struct subnet_node *here = &subnet->nodes[*node];
+
+		if (!node_is_switch(here) && *port < here->port_count) {
+			(*port)++;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Add the routes from all CAs to the LIDs of a port. */
 static int routes_add(struct graph *graph, const struct ib_port_info *info)
 {
-	const struct subnet *subnet = graph->subnet;
-
 	for (uint32_t lid = info->lid; info->lid && lid < info->lid + (1u << info->lmc); lid++)
-		for (uint32_t node = 0; node < subnet->node_count; node++)
-			for (uint32_t port = 1; !node_is_switch(&subnet->nodes[node]) &&
-				port <= subnet->nodes[node].port_count;
-				port++)
-				if (route_follow(graph, node, port, (uint16_t)lid))
-					return -ENOMEM;
+		for (uint32_t node = 0, port = 0; ca_port_next(graph->subnet, &node, &port);)
+			if (route_follow(graph, node, port, (uint16_t)lid))
+				return -ENOMEM;
 	return 0;
 }
 
@@ -134,12 +143,9 @@ static int graph_fill(struct graph *graph)
 {
 	const struct subnet *subnet = graph->subnet;
 
-	for (uint32_t i = 0; i < subnet->node_count; i++)
-		for (uint32_t port = 1;
-			!node_is_switch(&subnet->nodes[i]) && port <= subnet->nodes[i].port_count;
-			port++)
-			if (routes_add(graph, &subnet->nodes[i].ports[port].info))
-				return -ENOMEM;
+	for (uint32_t node = 0, port = 0; ca_port_next(subnet, &node, &port);)
+		if (routes_add(graph, &subnet->nodes[node].ports[port].info))
+			return -ENOMEM;
 	return 0;
 }
 
