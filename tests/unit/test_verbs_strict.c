@@ -91,11 +91,11 @@ static void strict_limits_are_the_lowest_of_each_set_of_adapters(void **state)
 #define STRICT_VALUE(NAME, ours, mlx5, irdma, bnxt, meaning, source)   \
 	assert_int_equal(strict_lowest(adapters, STRICT_##NAME##_MAX), \
 		lowest(adapters, ours, mlx5, irdma, bnxt));
-#define STRICT_FEATURE(NAME, mlx5, irdma, bnxt, flag, what, source)                                \
-	assert_int_equal(                                                                          \
-		strict_have(adapters, STRICT_HAS_##NAME), lowest(adapters, 1, mlx5, irdma, bnxt)); \
-	assert_int_equal((attr.device_cap_flags & (flag)) == (own.device_cap_flags & (flag)),      \
-		strict_have(adapters, STRICT_HAS_##NAME) || !((flag)&own.device_cap_flags));
+#define STRICT_FEATURE(NAME, mlx5, irdma, bnxt, flag, what, source)                           \
+	assert_int_equal(strict_all_have(adapters, STRICT_HAS_##NAME),                        \
+		lowest(adapters, 1, mlx5, irdma, bnxt));                                      \
+	assert_int_equal((attr.device_cap_flags & (flag)) == (own.device_cap_flags & (flag)), \
+		strict_all_have(adapters, STRICT_HAS_##NAME) || !((flag)&own.device_cap_flags));
 #include "front/verbs/strict.def"
 	}
 }

@@ -87,7 +87,7 @@ int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 	int error;
 
 	if (!strict_has(STRICT_HAS_RATE_LIMIT))
-		return result_of("ibv_modify_qp_rate_limit", strict_refuse_lack(STRICT_HAS_RATE_LIMIT));
+		return result_of(call, strict_refuse_lack(STRICT_HAS_RATE_LIMIT));
 	if (attr->comp_mask)
 		return result_of(call, result_cause(REASON_UNKNOWN_BITS));
 	if (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz))

@@ -39,7 +39,7 @@ static bool adapter_is_in(uint32_t adapters, int adapter)
 	return adapters & 1u << adapter;
 }
 
-bool strict_have(uint32_t adapters, enum strict_feature feature)
+bool strict_all_have(uint32_t adapters, enum strict_feature feature)
 {
 	for (int i = 0; i < STRICT_ADAPTER_COUNT; i++)
 		if (adapter_is_in(adapters, i) && !features[feature].has[i])
@@ -71,16 +71,16 @@ void strict_limits_lower(uint32_t adapters, struct ibv_device_attr *limits)
 		adapters, (uint64_t)limits->field, (const uint64_t[]){mlx5, irdma, bnxt});
 #include "front/verbs/strict.def"
 	for (int i = 0; i < STRICT_FEATURE_COUNT; i++)
-		if (!strict_have(adapters, (enum strict_feature)i))
+		if (!strict_all_have(adapters, (enum strict_feature)i))
 			limits->device_cap_flags &= ~features[i].flag;
-	if (!strict_have(adapters, STRICT_HAS_ATOMICS))
+	if (!strict_all_have(adapters, STRICT_HAS_ATOMICS))
 		limits->atomic_cap = IBV_ATOMIC_NONE;
-	if (!strict_have(adapters, STRICT_HAS_WINDOWS))
+	if (!strict_all_have(adapters, STRICT_HAS_WINDOWS))
 		limits->max_mw = 0;
 	/* Programs conclude from the number that they may post by ibv_wr_start(). */
-	if (!strict_have(adapters, STRICT_HAS_EXTENDED_QP))
+	if (!strict_all_have(adapters, STRICT_HAS_EXTENDED_QP))
 		limits->vendor_part_id = PART_WITHOUT_EXTENDED_QP;
-	if (!strict_have(adapters, STRICT_HAS_MULTICAST)) {
+	if (!strict_all_have(adapters, STRICT_HAS_MULTICAST)) {
 		limits->max_mcast_grp = 0;
 		limits->max_mcast_qp_attach = 0;
 		limits->max_total_mcast_qp_attach = 0;
@@ -89,7 +89,7 @@ void strict_limits_lower(uint32_t adapters, struct ibv_device_attr *limits)
 
 bool strict_has(enum strict_feature feature)
 {
-	return strict_have(strict_adapters(), feature);
+	return strict_all_have(strict_adapters(), feature);
 }
 
 uint32_t strict_max(enum strict_value value)

@@ -28,7 +28,7 @@ enum strict_value {
 };
 
 /* Have all adapters of `adapters` the feature? */
-bool strict_have(uint32_t adapters, enum strict_feature feature);
+bool strict_all_have(uint32_t adapters, enum strict_feature feature);
 
 /* The lowest of the limits of `adapters` and urnic's own. */
 uint32_t strict_lowest(uint32_t adapters, enum strict_value value);
@@ -36,7 +36,7 @@ uint32_t strict_lowest(uint32_t adapters, enum strict_value value);
 /* Lower the limits of a device to those of `adapters`, and clear the flags of missing features. */
 void strict_limits_lower(uint32_t adapters, struct ibv_device_attr *limits);
 
-/* strict_have() and strict_lowest() for the adapters of this process. */
+/* strict_all_have() and strict_lowest() for the adapters of this process. */
 bool strict_has(enum strict_feature feature);
 uint32_t strict_max(enum strict_value value);
 
