@@ -18,7 +18,7 @@ struct held {
 	struct id *owner; /* rdma_destroy_id() waits until the event is acknowledged */
 	uint8_t private_data[256];
 	/* The group of a multicast event; NULL for others. Used only while the event is taken */
-	struct group *group;
+	struct multicast_group *group;
 	/* The program's event, from rdma_write_cm_event(). Used only while the event is taken */
 	struct user_event *user;
 };

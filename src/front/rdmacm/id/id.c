@@ -494,7 +494,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	if (id->has_conn)
 		nic_cm_release(&id->conn);
 	while (!list_is_empty(&id->groups))
-		group_leave(list_first(&id->groups, struct group, node));
+		group_leave(list_first(&id->groups, struct multicast_group, node));
 	forget_events(id);
 	wait_for_acks(id);
 	id_unref(id);
@@ -525,7 +525,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 	before = id->id.channel;
 	for (unsigned i = 0; i < ID_EVENT_COUNT; i++)
 		id_move_event(&id->events[i].event, &channel_of(id)->queue, &channel->queue);
-	list_for_each(group, &id->groups, struct group, node)
+	list_for_each(group, &id->groups, struct multicast_group, node)
 		id_move_event(&group->event.event, &channel_of(id)->queue, &channel->queue);
 	user_events_move(id, &channel_of(id)->queue, &channel->queue);
 	id->id.channel = &channel->public;

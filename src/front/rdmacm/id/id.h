@@ -42,7 +42,7 @@ enum {
 };
 
 struct device;
-struct group;
+struct multicast_group;
 struct user_event;
 
 struct channel {
@@ -73,7 +73,8 @@ struct id_event {
 	struct id *id;
 	enum rdma_cm_event_type type;
 	int status; /* 0, -errno, or the reason of a REJ */
-	struct group *group; /* the group of a multicast event; NULL for any other event */
+	struct multicast_group
+		*group; /* the group of a multicast event; NULL for any other event */
 	struct user_event *user; /* the user event that contains this event, or NULL */
 };
 
@@ -162,7 +163,7 @@ struct id {
 	struct ibv_qp_init_attr *qp_init;
 	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
 	size_t connect_bytes;
-	/* Of struct group: the multicast groups that the identifier has joined */
+	/* Of struct multicast_group: the multicast groups that the identifier has joined */
 	struct list groups;
 
 	/* id_lock guards the members below. */

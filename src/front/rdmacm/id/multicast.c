@@ -17,9 +17,9 @@ enum {
 	JOIN_TIMEOUT_MS = 3000, /* kernels' */
 };
 
-static struct group *group_find(struct id *id, const struct gid *gid)
+static struct multicast_group *group_find(struct id *id, const struct gid *gid)
 {
-	list_for_each(group, &id->groups, struct group, node)
+	list_for_each(group, &id->groups, struct multicast_group, node)
 		if (gid_is_equal(&group->gid, gid))
 			return group;
 	return NULL;
@@ -30,7 +30,7 @@ static struct group *group_find(struct id *id, const struct gid *gid)
 /* The subnet administrator answers. */
 static void on_join(struct nic_fabric_query *query, int error, const uint8_t *record)
 {
-	struct group *group = container_of(query, struct group, query);
+	struct multicast_group *group = container_of(query, struct multicast_group, query);
 	struct id *id = group->event.id;
 
 	if (!error) {
@@ -51,7 +51,7 @@ static void on_join(struct nic_fabric_query *query, int error, const uint8_t *re
 }
 
 /* Returns 0, and an event follows; or -errno. */
-static int infiniband_join(struct group *group)
+static int infiniband_join(struct multicast_group *group)
 {
 	int rc = 0;
 
@@ -68,15 +68,14 @@ static int infiniband_join(struct group *group)
 		RDMA_UDP_QKEY, JOIN_TIMEOUT_MS);
 }
 
-static void infiniband_leave(struct group *group)
+static void infiniband_leave(struct multicast_group *group)
 {
-	nic_fabric_query_forget(&group->query);
 	if (group->is_held)
 		nic_fabric_group_leave(DEVICE_PORT, &group->mgid, group->join_state);
 }
 
 /* The address vector of the group as the administrator has made it. */
-static void infiniband_fill(const struct group *group, struct rdma_ud_param *ud)
+static void infiniband_fill(const struct multicast_group *group, struct rdma_ud_param *ud)
 {
 	const struct sa_mc_member *member = &group->member;
 
@@ -97,7 +96,7 @@ static bool group_is_possible(const struct gid *gid)
 	return gid_is_multicast(gid) || (infiniband_is_used() && cm_address_is_any(gid));
 }
 
-static void group_free(struct group *group)
+static void group_free(struct multicast_group *group)
 {
 	if (infiniband_is_used())
 		infiniband_leave(group);
@@ -108,7 +107,7 @@ static void group_free(struct group *group)
 static int group_join(
 	struct id *id, const struct sockaddr *address, bool is_send_only, void *context)
 {
-	struct group *group;
+	struct multicast_group *group;
 	struct gid gid;
 	int rc;
 
@@ -169,7 +168,7 @@ int rdma_join_multicast_ex(
 	return error ? fail_errno(error) : id_complete(id);
 }
 
-int group_taken(struct group *group, struct rdma_cm_event *event)
+int group_taken(struct multicast_group *group, struct rdma_cm_event *event)
 {
 	struct rdma_ud_param *ud = &event->param.ud;
 	struct id *id = group->event.id;
@@ -188,12 +187,12 @@ int group_taken(struct group *group, struct rdma_cm_event *event)
 	return error;
 }
 
-void group_failed(const struct group *group, struct rdma_cm_event *event)
+void group_failed(const struct multicast_group *group, struct rdma_cm_event *event)
 {
 	event->param.ud.private_data = group->context;
 }
 
-void group_leave(struct group *group)
+void group_leave(struct multicast_group *group)
 {
 	struct id *id = group->event.id;
 	const struct gid *gid = infiniband_is_used() ? &group->mgid : &group->gid;
@@ -211,7 +210,7 @@ void group_leave(struct group *group)
 int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 {
 	struct id *id = id_find(public);
-	struct group *group;
+	struct multicast_group *group;
 	struct gid gid;
 
 	if (!id)

@@ -6,7 +6,7 @@
 #include "wire/infiniband/sa_record.h"
 
 /* A multicast group that an identifier has joined. */
-struct group {
+struct multicast_group {
 	struct list node; /* in id->groups */
 	struct gid gid; /* the address that the program has joined */
 	/* InfiniBand: the query to the subnet administrator, and the record of its answer */
@@ -25,12 +25,12 @@ struct group {
  * The program takes the event of a join: fill in *event and attach the queue pair. Returns 0 or an
  * errno.
  */
-int group_taken(struct group *group, struct rdma_cm_event *event);
+int group_taken(struct multicast_group *group, struct rdma_cm_event *event);
 
 /* The program takes the event of a join that has failed: fill in *event. */
-void group_failed(const struct group *group, struct rdma_cm_event *event);
+void group_failed(const struct multicast_group *group, struct rdma_cm_event *event);
 
 /* Leave the group, whether or not the program has taken the event. */
-void group_leave(struct group *group);
+void group_leave(struct multicast_group *group);
 
 #endif
