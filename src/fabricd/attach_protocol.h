@@ -29,6 +29,9 @@
 
 #include "base/gid.h"
 #include "base/record_ring.h"
+#include "wire/bth.h"
+#include "wire/infiniband/crc.h"
+#include "wire/infiniband/lrh.h"
 
 enum {
 	ATTACH_VERSION = 2,
@@ -38,6 +41,7 @@ enum {
 	ATTACH_GUIDS_MAX = 8,
 	ATTACH_DESCRIPTORS_MAX = 4, /* beside one message */
 	ATTACH_CHANNEL_DESCRIPTORS = 4,
+	ATTACH_FRAME_BYTES_MIN = LRH_BYTES + BTH_BYTES + IB_ICRC_BYTES,
 	/*
 	 * A frame: LRH, GRH, BTH, the longest extended headers, 4,096 bytes of payload, ICRC,
 	 * rounded up.

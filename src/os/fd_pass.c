@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,6 +75,13 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 	fds_collect(&message, ret_fds);
 	*ret_flags = message.msg_flags;
 	return bytes;
+}
+
+bool fd_is_fixed_memory(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS); /* -1 unless it is a memfd */
+
+	return seals >= 0 && seals & F_SEAL_SHRINK;
 }
 
 int passed_fds_take(struct passed_fds *fds, uint32_t index)

@@ -4,6 +4,7 @@
 
 /* Messages over unix sockets that carry file descriptors (SCM_RIGHTS). */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -42,6 +43,12 @@ int fd_pass_send(int socket, struct iovec *pieces, size_t piece_count, const int
  */
 ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, uint32_t most,
 	struct passed_fds *ret_fds, int *ret_flags, int flags);
+
+/*
+ * Is the descriptor memory (a memfd) that nobody can shrink? Then it is neither a pipe nor on a
+ * disk: no read waits, and an access to mapped memory does not fail.
+ */
+bool fd_is_fixed_memory(int fd);
 
 /*
  * Take the descriptor at `index` out, so that passed_fds_close() leaves it open. Returns the

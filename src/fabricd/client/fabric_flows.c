@@ -22,21 +22,17 @@
 enum {
 	BTH_PKEY = 2,
 	BTH_QPN = 5,
-	FRAME_BYTES_MIN = LRH_BYTES + BTH_BYTES + IB_ICRC_BYTES,
 	/* How many frames of one flow are taken before the next flow's turn. */
 	FRAMES_PER_TURN = 16,
 };
 
 /* --- mapping --- */
 
-/* Only a memfd has seals. One that may shrink would make an access fail. */
 static bool is_flow_memory(int fd, size_t bytes)
 {
-	const int seals = fcntl(fd, F_GET_SEALS);
 	struct stat status;
 
-	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &status) == 0 &&
-		(size_t)status.st_size == bytes;
+	return fd_is_fixed_memory(fd) && fstat(fd, &status) == 0 && (size_t)status.st_size == bytes;
 }
 
 int fabric_memory_map(int fd, size_t bytes, void **ret_memory)
@@ -297,17 +293,21 @@ bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, ui
 {
 	bool has_room = true;
 
-	for (uint32_t i = 0; i < list->count; i++) {
+	for (uint32_t i = 0; i < list->count;) {
 		struct fabric_flow *flow = list->flows[i];
 		struct attach_flow_out *out = &shared->out[flow->about.slot];
 
 		if (atomic_load_explicit(&out->serial, memory_order_acquire) !=
-			flow->about.serial)
-			flow_release(list, shared, i--);
-		else if (!flow->is_active)
-			has_room &= flow->is_active = is_all_forwarded(shared);
-		else
+			flow->about.serial) {
+			flow_release(list, shared, i); /* puts another one into its place */
+			continue;
+		}
+		if (flow->is_active)
 			has_room &= flow_has_room(out, flow, bytes);
+		else
+			flow->is_active = is_all_forwarded(shared);
+		has_room &= flow->is_active;
+		i++;
 	}
 	return has_room;
 }
@@ -345,7 +345,7 @@ static bool is_frame_of(const struct fabric_flow *flow, const uint8_t *frame, ui
 	const struct attach_flow *about = &flow->about;
 	const uint32_t bth = LRH_BYTES + ((frame[1] & 3) == LRH_GRH ? GRH_BYTES : 0u);
 
-	return bytes >= FRAME_BYTES_MIN && bytes <= about->frame_bytes_max &&
+	return bytes >= ATTACH_FRAME_BYTES_MIN && bytes <= about->frame_bytes_max &&
 		(frame[1] & 3) >= LRH_BTH && bytes >= bth + BTH_BYTES + IB_ICRC_BYTES &&
 		get_be16(frame + 2) == about->dlid && frame[1] >> 4 == about->sl &&
 		get_be16(frame + bth + BTH_PKEY) == about->pkey &&
@@ -369,7 +369,9 @@ static bool flow_has_frame(
 
 bool flow_list_has_frame(struct flow_list *list, const struct attach_frames *shared)
 {
-	for (uint32_t i = 0; i < list->count; i++) {
+	uint32_t i = 0;
+
+	while (i < list->count) {
 		const uint32_t at = (list->next + i) % list->count;
 		bool is_over;
 
@@ -382,7 +384,9 @@ bool flow_list_has_frame(struct flow_list *list, const struct attach_frames *sha
 		if (is_over) {
 			flow_remove(list, at);
 			list->next = 0;
-			i = UINT32_MAX; /* from the start */
+			i = 0;
+		} else {
+			i++;
 		}
 	}
 	return false;

@@ -7,11 +7,7 @@
 #include "base/arith.h"
 #include "fabricd/server/server_internal.h"
 
-enum {
-	/* The shortest frame: LRH, BTH, ICRC. */
-	FRAME_BYTES_MIN = 8 + 12 + 4,
-	NS_PER_US = 1000,
-};
+enum { NS_PER_US = 1000 };
 
 /* Returns false when the client is behind. */
 static bool frame_put(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes)
@@ -141,7 +137,7 @@ static bool frame_take(struct fabric_server *server, struct channel *channel)
 
 	if (bytes == 0)
 		return false;
-	if (bytes < (int)(sizeof(uint32_t) + FRAME_BYTES_MIN) ||
+	if (bytes < (int)(sizeof(uint32_t) + ATTACH_FRAME_BYTES_MIN) ||
 		bytes > (int)(sizeof(uint32_t) + ATTACH_FRAME_BYTES_MAX)) {
 		server->counters.frames_malformed++;
 		return bytes > 0;

@@ -4,11 +4,11 @@
  * one, a REJ to that of one that was being made. The process left them in its memory (cm/cm.h).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "cm/cm.h"
 #include "fabricd/server/server_internal.h"
+#include "os/fd_pass.h"
 #include "wire/bytes.h"
 
 enum {
@@ -16,19 +16,12 @@ enum {
 	HOP_LIMIT = 64,
 };
 
-/* Only a memfd has seals, so the file is neither a pipe nor on a disk, and no read waits. */
-static bool is_memory(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	return seals >= 0 && seals & F_SEAL_SHRINK;
-}
-
 int last_messages_keep(struct channel *channel, int memory, uint64_t offset)
 {
 	const uint64_t bytes = CM_LAST_MESSAGES_MAX * sizeof(struct cm_last_message);
 
-	if (channel->last_messages >= 0 || offset > INT64_MAX - bytes || !is_memory(memory)) {
+	if (channel->last_messages >= 0 || offset > INT64_MAX - bytes ||
+		!fd_is_fixed_memory(memory)) {
 		close(memory);
 		return -EINVAL;
 	}
