@@ -182,7 +182,10 @@ static int request_flow_ready(
 	struct channel *channel = channel_find(client, message->flow.lease);
 
 	(void)fds;
-	return channel ? flow_ready(channel, message->flow.slot, message->flow.serial) : -EINVAL;
+	if (!channel)
+		return -EINVAL;
+	flow_ready(channel, message->flow.slot, message->flow.serial);
+	return 0;
 }
 
 static int request_of_membership(

@@ -374,7 +374,7 @@ void flow_consider(struct channel *from, uint32_t port, struct channel *to,
 		from->flows_rest_until_ns = server->now_ns + REST_NS;
 }
 
-int flow_ready(struct channel *to, uint32_t slot, uint32_t serial)
+void flow_ready(struct channel *to, uint32_t slot, uint32_t serial)
 {
 	struct fabric_server *server = to->client->server;
 	struct flow *flow = slot < ATTACH_FLOWS_MAX ? to->flows_in[slot] : NULL;
@@ -383,7 +383,7 @@ int flow_ready(struct channel *to, uint32_t slot, uint32_t serial)
 
 	/* Another serial: the flow has ended before its receiver was ready. */
 	if (!flow || flow->serial != serial || flow->state != FLOW_OFFERED)
-		return 0;
+		return;
 	about = flow_describe(flow, true);
 	atomic_store_explicit(&flow->from->shared->out[flow->out_slot].serial, serial,
 		memory_order_release);
@@ -394,10 +394,9 @@ int flow_ready(struct channel *to, uint32_t slot, uint32_t serial)
 			memory_order_release);
 		flow->from->flows_rest_until_ns = server->now_ns + REST_NS;
 		flow_close(server, flow, true);
-		return 0;
+		return;
 	}
 	close(flow->memory);
 	flow->memory = -1;
 	flow->state = FLOW_OPEN;
-	return 0;
 }

@@ -321,8 +321,8 @@ void channels_wait_end(struct fabric_server *server);
 /* A frame of `from`, which left its node by `port`, has arrived at `to`: open a flow? */
 void flow_consider(struct channel *from, uint32_t port, struct channel *to,
 	const struct ib_frame *frame);
-/* The receiver of an incoming flow reads it now. Returns 0. */
-int flow_ready(struct channel *to, uint32_t slot, uint32_t serial);
+/* The receiver of an incoming flow reads it now. */
+void flow_ready(struct channel *to, uint32_t slot, uint32_t serial);
 /* Close the flows whose route has changed. Call it after what may have changed the subnet. */
 void flows_refresh(struct fabric_server *server);
 /* Go on with the flows that are being closed. */
