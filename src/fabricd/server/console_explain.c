@@ -48,15 +48,12 @@ typedef void each_port_fn(struct explanation *explanation, uint32_t node, uint32
 
 static void each_host_port(struct explanation *explanation, each_port_fn *call)
 {
-	const struct subnet *subnet = explanation->server->subnet;
+	const struct fabric_server *server = explanation->server;
 	struct subnet_port_view view;
 
-	for (uint32_t i = 0; i < explanation->server->node_count; i++)
-		for (uint32_t j = 1; explanation->server->nodes[i].ports &&
-			j <= explanation->server->nodes[i].port_count;
-			j++)
-			if (subnet_port(subnet, i, j, &view))
-				call(explanation, i, j, &view);
+	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
+		if (subnet_port(server->subnet, port->node, port->number, &view))
+			call(explanation, port->node, port->number, &view);
 }
 
 /* --- ports --- */
@@ -149,13 +146,11 @@ static void paths_try(struct explanation *explanation, uint32_t node, uint32_t p
 
 	if (view->info->port_state != IB_PORT_ACTIVE)
 		return;
-	for (uint32_t i = 0; i < server->node_count; i++)
-		for (uint32_t j = 1; i != node && server->nodes[i].ports &&
-			j <= server->nodes[i].port_count;
-			j++)
-			if (subnet_port(server->subnet, i, j, &to) &&
-				to.info->port_state == IB_PORT_ACTIVE && to.info->lid)
-				path_try(explanation, node, port, view, i, &to);
+	for (struct server_port *other = NULL; (other = server_port_next(server, other));)
+		if (other->node != node &&
+			subnet_port(server->subnet, other->node, other->number, &to) &&
+			to.info->port_state == IB_PORT_ACTIVE && to.info->lid)
+			path_try(explanation, node, port, view, other->node, &to);
 }
 
 static void paths_explain(struct explanation *explanation)

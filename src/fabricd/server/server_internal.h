@@ -227,6 +227,9 @@ void server_arrivals_run(struct fabric_server *server);
 
 /* The port with that number, or NULL. */
 struct server_port *server_port_find(struct fabric_server *server, uint32_t node, uint32_t number);
+/* The ports of all hosts, for a loop that starts with NULL and ends with it. */
+struct server_port *server_port_next(
+	const struct fabric_server *server, const struct server_port *port);
 /* The port's MAD layer, made at its first use. Returns 0 or -ENOMEM. */
 int server_port_mads(struct server_port *port);
 void server_port_describe(const struct server_port *port, struct attach_port *ret_info);

@@ -59,10 +59,9 @@ int issm_path(struct server_port *port, char ret_path[ATTACH_TEXT_BYTES])
 
 static struct server_port *port_by_watch(struct fabric_server *server, int watch)
 {
-	for (uint32_t i = 0; i < server->node_count; i++)
-		for (uint32_t j = 0; server->nodes[i].ports && j < server->nodes[i].port_count; j++)
-			if (server->nodes[i].ports[j].issm_watch == watch)
-				return &server->nodes[i].ports[j];
+	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
+		if (port->issm_watch == watch)
+			return port;
 	return NULL;
 }
 
@@ -160,29 +159,19 @@ static void descriptors_count(struct fabric_server *server, const char *process)
 		closedir(descriptors);
 }
 
-static void each_watched_port(struct fabric_server *server,
-	void (*call)(struct fabric_server *server, struct server_port *port))
+/* The next port with a file; NULL: there is none. */
+static struct server_port *watched_port_next(
+	const struct fabric_server *server, struct server_port *port)
 {
-	for (uint32_t i = 0; i < server->node_count; i++)
-		for (uint32_t j = 0; server->nodes[i].ports && j < server->nodes[i].port_count; j++)
-			if (server->nodes[i].ports[j].issm_watch >= 0)
-				call(server, &server->nodes[i].ports[j]);
-}
-
-static void count_clear(struct fabric_server *server, struct server_port *port)
-{
-	(void)server;
-	port->issm_count = 0;
-}
-
-static void count_apply(struct fabric_server *server, struct server_port *port)
-{
-	capability_set(server, port);
+	while ((port = server_port_next(server, port)) && port->issm_watch < 0)
+		;
+	return port;
 }
 
 /* The kernel has dropped events: look which processes have the files open. */
 static void openings_recount(struct fabric_server *server)
 {
+	struct server_port *port;
 	struct dirent *entry;
 	bool is_lost;
 
@@ -191,7 +180,8 @@ static void openings_recount(struct fabric_server *server)
 		DIR *processes;
 
 		events_read(server, false, &is_lost);
-		each_watched_port(server, count_clear);
+		for (port = NULL; (port = watched_port_next(server, port));)
+			port->issm_count = 0;
 		processes = opendir("/proc");
 		while (processes && (entry = readdir(processes)))
 			if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
@@ -201,7 +191,8 @@ static void openings_recount(struct fabric_server *server)
 		if (!events_read(server, false, &is_lost))
 			break;
 	}
-	each_watched_port(server, count_apply);
+	for (port = NULL; (port = watched_port_next(server, port));)
+		capability_set(server, port);
 }
 
 void issm_event(struct fabric_server *server)
@@ -217,15 +208,9 @@ void issm_destroy(struct fabric_server *server)
 {
 	char path[ATTACH_TEXT_BYTES];
 
-	for (uint32_t i = 0; i < server->node_count; i++) {
-		struct server_node *node = &server->nodes[i];
-
-		for (uint32_t j = 0; node->ports && j < node->port_count; j++) {
-			if (node->ports[j].issm_watch < 0)
-				continue;
-			path_print(&node->ports[j], path);
-			unlink(path);
-		}
+	for (struct server_port *port = NULL; (port = watched_port_next(server, port));) {
+		path_print(port, path);
+		unlink(path);
 	}
 	if (server->issm_watch.fd >= 0)
 		close(server->issm_watch.fd);

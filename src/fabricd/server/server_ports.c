@@ -19,6 +19,17 @@ struct server_port *server_port_find(struct fabric_server *server, uint32_t node
 	return &found->ports[number - 1];
 }
 
+struct server_port *server_port_next(
+	const struct fabric_server *server, const struct server_port *port)
+{
+	uint32_t node = port ? port->node : 0, index = port ? port->number : 0;
+
+	for (; node < server->node_count; node++, index = 0)
+		if (server->nodes[node].ports && index < server->nodes[node].port_count)
+			return &server->nodes[node].ports[index];
+	return NULL;
+}
+
 int server_port_mads(struct server_port *port)
 {
 	return port->mads ? 0 : mad_port_create(port->server->mads, port, &port->mads);
