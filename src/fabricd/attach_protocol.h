@@ -139,7 +139,7 @@ struct attach_port {
 
 /* The counters of a port (subnet/counter.def). */
 struct attach_counters {
-#define SUBNET_COUNTER(name, sentence) uint64_t name;
+#define SUBNET_COUNTER(name, is_of_drops, sentence) uint64_t name;
 #include "subnet/counter.def"
 #undef SUBNET_COUNTER
 };

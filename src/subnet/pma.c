@@ -49,7 +49,7 @@ enum {
 
 static void counters_add(struct subnet_counters *sum, const struct subnet_counters *add)
 {
-#define SUBNET_COUNTER(name, sentence) sum->name += add->name;
+#define SUBNET_COUNTER(name, is_of_drops, sentence) sum->name += add->name;
 #include "subnet/counter.def"
 #undef SUBNET_COUNTER
 }

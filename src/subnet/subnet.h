@@ -78,7 +78,7 @@ struct subnet_user {
 
 /* The counters of a port. They do not wrap; the PMA shows them as its attributes limit them. */
 struct subnet_counters {
-#define SUBNET_COUNTER(name, sentence) uint64_t name;
+#define SUBNET_COUNTER(name, is_of_drops, sentence) uint64_t name;
 #include "subnet/counter.def"
 #undef SUBNET_COUNTER
 };

@@ -49,7 +49,7 @@ static int counters_write(
 {
 	int result = 0;
 
-#define SUBNET_COUNTER(name, sentence)                         \
+#define SUBNET_COUNTER(name, is_of_drops, sentence)          \
 	if (result == 0 && (!was || was->name != now->name)) \
 		result = value_write(directory, name_of(#name), now->name);
 #include "subnet/counter.def"

@@ -88,7 +88,7 @@ static int request_counters(
 		!subnet_port(client->server->subnet, client->node, message->counters.port, &view))
 		return -ENODEV;
 	flows_count(client->server);
-#define SUBNET_COUNTER(name, sentence) values->name = view.counters->name;
+#define SUBNET_COUNTER(name, is_of_drops, sentence) values->name = view.counters->name;
 #include "subnet/counter.def"
 #undef SUBNET_COUNTER
 	return 0;

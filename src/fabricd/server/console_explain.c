@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/arith.h"
 #include "fabricd/server/server_internal.h"
@@ -202,30 +201,17 @@ static void loop_explain(struct explanation *explanation)
 
 /* --- drops --- */
 
-static bool is_of_drops(const char *name)
-{
-	static const char *const others[] = {"port_xmit_data", "port_rcv_data",
-		"port_xmit_packets", "port_rcv_packets", "unicast_xmit_packets",
-		"unicast_rcv_packets", "multicast_xmit_packets", "multicast_rcv_packets",
-		"port_xmit_wait", "link_downed"};
-
-	for (size_t i = 0; i < ARRAY_COUNT(others); i++)
-		if (strcmp(name, others[i]) == 0)
-			return false;
-	return true;
-}
-
-/* Returns the number of counters that are not zero. */
+/* Returns the number of counters of drops that are not zero. */
 static uint32_t port_drops_explain(struct explanation *explanation, uint32_t node, uint32_t port,
 	const struct subnet_counters *counters)
 {
 	uint32_t count = 0;
 
-#define SUBNET_COUNTER(name, sentence)                                                         \
-	if (counters->name && is_of_drops(#name)) {                                            \
-		fprintf(explanation->out, "\"%s\"[%u] %s %" PRIu64 ": %s\n",                    \
+#define SUBNET_COUNTER(name, is_of_drops, sentence)                                         \
+	if (counters->name && (is_of_drops)) {                                              \
+		fprintf(explanation->out, "\"%s\"[%u] %s %" PRIu64 ": %s\n",                \
 			name_of(explanation, node), port, #name, counters->name, sentence); \
-		count++;                                                                       \
+		count++;                                                                    \
 	}
 #include "subnet/counter.def"
 #undef SUBNET_COUNTER

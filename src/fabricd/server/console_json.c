@@ -21,7 +21,7 @@ static void counters_print(FILE *out, const struct subnet_counters *counters)
 	const char *separator = "";
 
 	fputs("\"counters\": {", out);
-#define SUBNET_COUNTER(name, sentence)                                                        \
+#define SUBNET_COUNTER(name, is_of_drops, sentence)                                           \
 	fprintf(out, "%s\"" #name "\": %llu", separator, (unsigned long long)counters->name); \
 	separator = ", ";
 #include "subnet/counter.def"
