@@ -17,11 +17,12 @@ port=18600
 need ib_write_bw ib_send_bw
 network_up 9000
 
-# mixed ARGUMENTS...: a pair of verify that goes on until something ends it.
+# mixed ARGUMENTS...: a pair of verify that goes on until something ends it; once it transfers.
 mixed() {
 	start server a "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 "$@"
 	start client b "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 "$@" 10.99.0.1
-	sleep 0.5
+	await 'no data move from a' has_counted 100 a "$(process server)" sent_pkts
+	await 'no data move from b' has_counted 100 b "$(process client)" sent_pkts
 }
 
 broken_at() {

@@ -104,9 +104,9 @@ static void interface_of_the_best_default_route_comes_first(void **state)
 
 	(void)state;
 	/* The second interface has the higher index, so only the route can put it first. */
-	if (netns_run(
-		    "ip link add vc type veth peer name vd && ip link set vc up && ip link set vd up "
-		    "&& ip addr add 10.97.0.1/24 dev vc") != 0)
+	if (netns_run("ip link add vc index 200 type veth peer name vd index 201 && "
+		      "ip link set vc up && ip link set vd up "
+		      "&& ip addr add 10.97.0.1/24 dev vc") != 0)
 		skip();
 	list = list_create();
 	assert_string_equal(list->devices[0].name, "va");

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -342,6 +343,10 @@ static void strict_post_refuses_atomics_in_their_order(void **state)
 	sge.length = UINT32_MAX;
 	assert_int_equal(ibv_post_send(pair.a.qp, wrs, &bad), EINVAL);
 	assert_ptr_equal(bad, &wrs[0]);
+	/* Only the first entry can be read. */
+	sge.length = 8;
+	wrs[0].num_sge = INT_MAX;
+	assert_int_equal(ibv_post_send(pair.a.qp, wrs, &bad), EINVAL);
 	munmap(wrs, page);
 	verbs_pair_unmake(&pair);
 }

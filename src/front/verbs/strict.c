@@ -6,6 +6,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/gid_table.h"
+#include "front/verbs/limits.h"
 #include "front/verbs/ops.h"
 #include "front/verbs/result.h"
 #include "os/log.h"
@@ -196,7 +197,8 @@ static int wr_refuse(const struct ibv_send_wr *wr)
 
 	if (is_atomic(wr->opcode) && !strict_has(STRICT_HAS_ATOMICS))
 		return strict_refuse_as(STRICT_HAS_ATOMICS, REASON_POST_OPCODE);
-	for (int i = 0; i < wr->num_sge; i++)
+	/* qp_post_send_verbs() refuses a longer list, and then does not read it. */
+	for (int i = 0; i < wr->num_sge && wr->num_sge <= device_limits.max_sge; i++)
 		bytes += wr->sg_list[i].length;
 	return strict_refuse_beyond(REASON_POST_LENGTH, "the message's length", bytes,
 		strict_max(STRICT_MESSAGE_BYTES_MAX));
