@@ -55,6 +55,11 @@ enum {
 	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_PEER_WINDOW_NS */
 	/* After this many RTUs with wrong IDs in CM_PEER_WINDOW_NS, a peer's RTUs prove nothing. */
 	CM_RTUS_UNKNOWN_MAX = 8,
+	/*
+	 * How long a port without a listener is expected to get one: a program may close its
+	 * listener and listen anew. Long enough for a busy machine.
+	 */
+	CM_LISTENER_EXPECTED_MS = 3000,
 	/* The least half_open_max: programs set a backlog of 1, yet accept many peers at a time. */
 	CM_HALF_OPEN_MIN = 128,
 };

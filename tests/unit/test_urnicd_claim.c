@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cm/cm.h"
 #include "urnicd/lease/claim.h"
 
 enum { SERVICE = 0x01061c06, SERVICE_OF_DATAGRAMS = 0x01111c06 };
@@ -110,8 +111,8 @@ static void listener_is_expected_back_for_a_moment(void **state)
 	(void)state;
 	assert_int_equal(put(1, &one, AGENT_CLAIM_LISTENS), 0);
 	claim_table_drop(&table, 1, 1, 5000);
-	assert_true(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS - 1));
-	assert_false(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS));
+	assert_true(claim_table_expects(&table, SERVICE, 5000 + CM_LISTENER_EXPECTED_MS - 1));
+	assert_false(claim_table_expects(&table, SERVICE, 5000 + CM_LISTENER_EXPECTED_MS));
 	assert_false(claim_table_expects(&table, SERVICE + 1, 5000));
 	assert_true(claim_table_expects(&table, SERVICE_OF_DATAGRAMS, 5000));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/cm.h"
 #include "fabricd/server/server_internal.h"
 #include "wire/cm/cm_message.h"
 
-/* Long enough for a busy machine; urnicd waits as long. */
-#define EXPECTED_NS 3000000000u
+#define EXPECTED_NS (CM_LISTENER_EXPECTED_MS * 1000000ull)
 
 void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t now_ns)
 {

@@ -207,8 +207,9 @@ void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, u
 	if (!claim)
 		return;
 	if (claim->flags & AGENT_CLAIM_LISTENS)
-		table->recent[table->recent_next++ % CLAIM_RECENT_COUNT] = (struct claim_recent){
-			.service_id = claim->service_id, .until_ms = now_ms + CLAIM_RECENT_MS};
+		table->recent[table->recent_next++ % CLAIM_RECENT_COUNT] =
+			(struct claim_recent){.service_id = claim->service_id,
+				.until_ms = now_ms + CM_LISTENER_EXPECTED_MS};
 	remove_at(table, (uint32_t)(claim - table->claims));
 }
 
@@ -226,7 +227,7 @@ bool claim_table_expects(const struct claim_table *table, uint64_t service_id, u
 			return true;
 	for (const struct claim *claim = port_first(table, service_id); claim;
 		claim = port_next(table, claim))
-		if (now_ms - claim->made_ms < CLAIM_RECENT_MS)
+		if (now_ms - claim->made_ms < CM_LISTENER_EXPECTED_MS)
 			return true;
 	return false;
 }

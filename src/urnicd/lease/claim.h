@@ -30,7 +30,6 @@ struct claim {
 
 enum {
 	CLAIM_RECENT_COUNT = 64,
-	CLAIM_RECENT_MS = 3000, /* long enough for a busy machine; see claim_table_expects() */
 	CLAIM_PORTS = 1 << 16, /* chains by port; the same port of all port spaces has one chain */
 	CLAIM_OWNERS = 1 << 13, /* chains by the hash of (client, id) */
 };
@@ -78,8 +77,8 @@ const struct claim *claim_table_listener(
 	const struct claim_table *table, uint64_t service_id, const struct agent_address *address);
 
 /*
- * For a port without a listener: is a program likely to listen soon? True for CLAIM_RECENT_MS after
- * a claim of the port or the end of a listener.
+ * For a port without a listener: is a program likely to listen soon? True for
+ * CM_LISTENER_EXPECTED_MS after a claim of the port or the end of a listener.
  *
  * A program may publish its port before it listens (qperf), or close its listener after each
  * connection and listen anew (ib_send_lat -R; with -c UD in another port space). A request that
