@@ -47,7 +47,7 @@ static int cq_pin(struct cq_front *cq, uint32_t cqe)
 static int size_check(uint32_t cqe)
 {
 	if (cqe < 1)
-		return result_above(REASON_CQ_SIZE, cqe, (uint64_t)device_limits.max_cqe);
+		return result_cause_limit(REASON_CQ_SIZE, cqe, (uint64_t)device_limits.max_cqe);
 	return strict_refuse_beyond(
 		REASON_CQ_SIZE, "cqe", cqe, (uint32_t)device_limits.max_cqe);
 }
@@ -56,7 +56,7 @@ static int cq_init_check(
 	const struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->comp_vector >= (uint32_t)context->num_comp_vectors)
-		return result_above(REASON_CQ_VECTOR, init->comp_vector,
+		return result_cause_limit(REASON_CQ_VECTOR, init->comp_vector,
 			(uint64_t)context->num_comp_vectors - 1);
 	return size_check(init->cqe);
 }

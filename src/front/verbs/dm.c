@@ -133,7 +133,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 		dm->nic.bytes = attr->length; /* dm_release() gives them back */
 		error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
 	} else {
-		error = result_above(REASON_DM_SPACE, attr->length, DM_BYTES_MAX);
+		error = result_cause_limit(REASON_DM_SPACE, attr->length, DM_BYTES_MAX);
 	}
 	if (!object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error))
 		return NULL;

@@ -30,7 +30,7 @@ static inline int result_cause(enum reason reason)
 }
 
 /* The same for a value outside of its limits; `limit` is the highest value. */
-static inline int result_above(enum reason reason, uint64_t given, uint64_t limit)
+static inline int result_cause_limit(enum reason reason, uint64_t given, uint64_t limit)
 {
 	return nic_failure_cause_limit(reason, given, limit);
 }

@@ -30,7 +30,7 @@ static int depth_check(uint32_t depth)
 	uint32_t highest = (uint32_t)device_limits.max_srq_wr;
 
 	if (depth < 1)
-		return result_above(REASON_SRQ_SIZE, depth, highest);
+		return result_cause_limit(REASON_SRQ_SIZE, depth, highest);
 	return strict_refuse_beyond(REASON_SRQ_SIZE, "max_wr", depth, highest);
 }
 

@@ -139,7 +139,7 @@ int strict_refuse_beyond(enum reason reason, const char *what, uint64_t requeste
 
 	if (requested <= highest)
 		return 0;
-	error = result_above(reason, requested, highest);
+	error = result_cause_limit(reason, requested, highest);
 	if (strict_adapters())
 		nic_failure_cause_text(REASON_STRICT, error,
 			"%s is %llu, and at most %llu is possible", what,
