@@ -45,12 +45,13 @@ enum { TAIL_PAUSES = 64 };
 
 void copy_place_tail_first(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	size_t head_bytes = bytes - TAIL_BYTES;
+	size_t head_bytes;
 
 	if (bytes <= TAIL_BYTES) {
 		copy_place(to, from, bytes);
 		return;
 	}
+	head_bytes = bytes - TAIL_BYTES;
 	memcpy(to + head_bytes, from + head_bytes, TAIL_BYTES);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < TAIL_PAUSES; i++)
