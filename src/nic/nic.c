@@ -471,6 +471,73 @@ static int waiters_make(void)
 	return 0;
 }
 
+/* Make what belongs to the life of this process: a pipe that ends with it, and a kick. */
+static int life_make(void)
+{
+	if (pipe2(nic.life, O_CLOEXEC))
+		return log_refusal("no NIC", "pipe2");
+	nic.public->life = nic.life[0];
+	nic.work_kick = kick_create("no NIC");
+	if (nic.work_kick >= 0)
+		return 0;
+	close(nic.life[0]);
+	close(nic.life[1]);
+	return nic.work_kick;
+}
+
+/* Make the tables of objects. Returns 0 or -errno. */
+static int tables_make(void)
+{
+	int error = key_table_init();
+
+	if (error)
+		return error;
+	error = -ENOMEM;
+	nic.srqs = calloc(1, sizeof(*nic.srqs));
+	if (!nic.srqs)
+		goto fail_mrs_done;
+	nic.owner.borrowers = borrowers_make();
+	if (!nic.owner.borrowers)
+		goto fail_free_srqs;
+	error = waiters_make();
+	if (error)
+		goto fail_free_srqs;
+	list_init(&nic.ahs);
+	list_init(&nic.memberships);
+	list_init(&nic.xrcds);
+	nic.mrs.now_ns = clock_now_ns;
+	return 0;
+
+fail_free_srqs:
+	free(nic.srqs);
+fail_mrs_done:
+	mr_table_done(&nic.mrs);
+	return error;
+}
+
+/* Tell other processes who this is. */
+static void public_fill(void)
+{
+	nic.public->magic = NIC_PUBLIC_MAGIC;
+	nic.public->version = NIC_PUBLIC_VERSION;
+	nic.public->pid = (uint32_t)getpid();
+	nic.public->shared = nic.shared;
+	nic.public->segments_offset = segments_init(&nic.arena);
+}
+
+static void choices_read(void)
+{
+	nic.lane_count = lane_count_choose();
+	nic_congestion_start();
+	nic_impair_start();
+	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
+		!nic_fabric_is_wanted() && !strict_adapters() && !placer_find();
+	if (strict_adapters())
+		place_payload = copy_place_tail_first;
+	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
+}
+
 int nic_start(void)
 {
 	uint64_t offset;
@@ -487,60 +554,23 @@ int nic_start(void)
 	offset = arena_alloc(&nic.arena, sizeof(struct nic_public));
 	assert(offset == NIC_PUBLIC_OFFSET);
 	nic.public = arena_at(&nic.arena, offset);
-	error = key_table_init();
+	error = tables_make();
 	if (error)
 		goto fail_close_memory;
-	error = -ENOMEM;
-	nic.srqs = calloc(1, sizeof(*nic.srqs));
-	if (!nic.srqs)
-		goto fail_mrs_done;
-	nic.owner.borrowers = borrowers_make();
-	if (!nic.owner.borrowers)
-		goto fail_free_srqs;
-	error = waiters_make();
+	error = life_make();
 	if (error)
-		goto fail_free_srqs;
-	if (pipe2(nic.life, O_CLOEXEC)) {
-		error = log_refusal("no NIC", "pipe2");
-		goto fail_free_srqs;
-	}
-	nic.public->life = nic.life[0];
-	nic.work_kick = kick_create("no NIC");
-	if (nic.work_kick < 0) {
-		error = nic.work_kick;
-		goto fail_close_life;
-	}
+		goto fail_done_tables;
 	nic_agent_start();
-	list_init(&nic.ahs);
-	list_init(&nic.memberships);
-	list_init(&nic.xrcds);
-	nic.mrs.now_ns = clock_now_ns;
-	nic.public->magic = NIC_PUBLIC_MAGIC;
-	nic.public->version = NIC_PUBLIC_VERSION;
-	nic.public->pid = (uint32_t)getpid();
-	nic.public->shared = nic.shared;
-	nic.public->segments_offset = segments_init(&nic.arena);
-	nic.lane_count = lane_count_choose();
-	nic_congestion_start();
-	nic_impair_start();
-	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
-	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
-		!nic_fabric_is_wanted() && !strict_adapters() && !placer_find();
-	if (strict_adapters())
-		place_payload = copy_place_tail_first;
-	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
+	public_fill();
+	choices_read();
 	NIC_PARTS_CALL(start);
 	nic_capture_start();
 	log_is_on(LOG_ERROR); /* reports an invalid URNIC_LOG before the first line of the log */
 	nic.is_up = true;
 	return 0;
 
-fail_close_life:
-	close(nic.life[0]);
-	close(nic.life[1]);
-fail_free_srqs:
+fail_done_tables:
 	free(nic.srqs);
-fail_mrs_done:
 	mr_table_done(&nic.mrs);
 fail_close_memory:
 	memory_close();
