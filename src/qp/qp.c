@@ -13,15 +13,20 @@ static_assert(sizeof(struct qp_public) <= 1024,
 	"each queue pair has one block of NIC memory for its public state, of a power of two bytes: "
 	"raise this limit to 2048 only if each queue pair may take that much");
 
-int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
+/* Does the shared receive queue match tags? If so, only the NIC posts to the send queue. */
+static bool init_has_tags(const struct qp_init *init)
+{
+	return init->srq && init->srq->tags;
+}
+
+/* Take the queue pair's NIC memory: queues, cold part, public state. Returns 0 or -ENOMEM. */
+static int memory_take(struct qp *qp, struct arena *arena, const struct qp_init *init,
 	const struct qp_transport *transport)
 {
 	static const struct qp_caps tags_caps = {.send_depth = TAGS_SEND_DEPTH,
 		.send_sge_max = SGE_COUNT_MAX,
 		.inline_bytes_max = TAGS_INLINE_BYTES};
-	bool has_tags = init->srq && init->srq->tags;
-	const struct qp_caps *caps = has_tags ? &tags_caps : &init->caps;
-	struct arena *arena = lane->arena;
+	const struct qp_caps *caps = init_has_tags(init) ? &tags_caps : &init->caps;
 	uint64_t cold_offset = 0;
 
 	qp->sq_offset =
@@ -42,39 +47,6 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public_offset = arena_alloc(arena, sizeof(struct qp_public));
 	if (!qp->public_offset)
 		goto fail_free_cold;
-
-	qp->lane = lane;
-	qp->transport = transport;
-	qp->type = init->type;
-	qp->qpn = qpn;
-	qp->pd = init->pd;
-	qp->recv_pd = init->srq ? init->srq->pd : init->pd;
-	qp->mtu_bytes = init->mtu_bytes;
-	qp->pkey = BTH_PKEY_DEFAULT;
-	qp->send_cq = init->send_cq;
-	qp->recv_cq = init->recv_cq;
-	qp->sq = arena_at(arena, qp->sq_offset);
-	if (has_tags)
-		qp->sq->depth = 0; /* the program has no send queue */
-	qp->srq = init->srq;
-	if (init->srq)
-		qp->rq = init->srq->rq;
-	else if (qp->rq_offset)
-		qp->rq = arena_at(arena, qp->rq_offset);
-	qp->xrcd = init->xrcd;
-	qp->is_xrcd_shared = init->file.inode != 0;
-	qp->is_all_signaled = init->is_all_signaled;
-	qp->caps = init->caps;
-	qp->user = init->user;
-	qp->signal.kind = SIGNAL_KIND_QP;
-	list_init(&qp->tx_link);
-
-	qp->public = arena_at(arena, qp->public_offset);
-	qp->public->qpn = qpn;
-	qp->public->type = (uint16_t)init->type;
-	qp->public->sq_offset = qp->sq_offset;
-	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
-	qp->public->owner = init->owner;
 	return 0;
 
 fail_free_cold:
@@ -84,6 +56,55 @@ fail_destroy_rq:
 fail_destroy_sq:
 	sq_destroy(arena, qp->sq_offset);
 	return -ENOMEM;
+}
+
+static void queues_use(struct qp *qp, struct arena *arena, const struct qp_init *init)
+{
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	qp->sq = arena_at(arena, qp->sq_offset);
+	if (init_has_tags(init))
+		qp->sq->depth = 0; /* the program has no send queue */
+	qp->srq = init->srq;
+	if (init->srq)
+		qp->rq = init->srq->rq;
+	else if (qp->rq_offset)
+		qp->rq = arena_at(arena, qp->rq_offset);
+}
+
+static void public_fill(struct qp *qp, struct arena *arena, const struct qp_init *init)
+{
+	qp->public = arena_at(arena, qp->public_offset);
+	qp->public->qpn = qp->qpn;
+	qp->public->type = (uint16_t)init->type;
+	qp->public->sq_offset = qp->sq_offset;
+	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
+	qp->public->owner = init->owner;
+}
+
+int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
+	const struct qp_transport *transport)
+{
+	if (memory_take(qp, lane->arena, init, transport))
+		return -ENOMEM;
+	qp->lane = lane;
+	qp->transport = transport;
+	qp->type = init->type;
+	qp->qpn = qpn;
+	qp->pd = init->pd;
+	qp->recv_pd = init->srq ? init->srq->pd : init->pd;
+	qp->mtu_bytes = init->mtu_bytes;
+	qp->pkey = BTH_PKEY_DEFAULT;
+	queues_use(qp, lane->arena, init);
+	qp->xrcd = init->xrcd;
+	qp->is_xrcd_shared = init->file.inode != 0;
+	qp->is_all_signaled = init->is_all_signaled;
+	qp->caps = init->caps;
+	qp->user = init->user;
+	qp->signal.kind = SIGNAL_KIND_QP;
+	list_init(&qp->tx_link);
+	public_fill(qp, lane->arena, init);
+	return 0;
 }
 
 /*
