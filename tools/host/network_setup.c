@@ -55,7 +55,7 @@ int network_run_ip(const char *const *arguments)
 	return network_wait_for(child);
 }
 
-static void duplicate_address_detection_skip(const char *path)
+static void accept_dad_clear(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
@@ -71,11 +71,10 @@ static void duplicate_address_detection_skip(const char *path)
  * Make IPv6 addresses usable at once in this process's namespace. No other host can have them, so
  * there are no duplicates to detect. The interface exists already if another namespace has made it.
  */
-static void duplicate_address_detections_skip(void)
+static void duplicate_address_detection_skip(void)
 {
-	duplicate_address_detection_skip("/proc/sys/net/ipv6/conf/default/accept_dad");
-	duplicate_address_detection_skip(
-		"/proc/sys/net/ipv6/conf/" NETWORK_INTERFACE "/accept_dad");
+	accept_dad_clear("/proc/sys/net/ipv6/conf/default/accept_dad");
+	accept_dad_clear("/proc/sys/net/ipv6/conf/" NETWORK_INTERFACE "/accept_dad");
 }
 
 /* Run the commands of an `ip -batch` script in a namespace. `ip` reads `script_fd` to its end. */
@@ -92,7 +91,7 @@ static int run_script(int net_fd, int script_fd)
 			complain("host: %s", strerror(errno));
 			_exit(EXIT_FAILED);
 		}
-		duplicate_address_detections_skip();
+		duplicate_address_detection_skip();
 		run_program(argv);
 	}
 	return network_wait_for(child);
