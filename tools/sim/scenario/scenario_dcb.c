@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The item "dcb" of a scenario's hosts, in the words of iproute2's dcb. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,26 @@
 #include "base/arith.h"
 #include "sim/scenario/scenario.h"
 
-enum { WORD_BYTES = 16 };
+#define WORD_LENGTH_MAX 15
+
+/* The format of a word, for sscanf(). */
+#define WORD_FORMAT(characters)       FORMAT_OF(WORD_LENGTH_MAX, characters)
+#define FORMAT_OF(length, characters) "%" LENGTH_TEXT(length) characters
+#define LENGTH_TEXT(length)           #length
+
+enum {
+	WORD_BYTES = WORD_LENGTH_MAX + 1,
+	PART_LISTS_MAX = 3,
+	BUFFER_BYTES_MAX = 1 << 30,
+};
 
 /* Takes the next "LEFT:RIGHT" of a list with blanks between. `left` is "all" or a number. */
 static bool pair_next(const char **at, char left[WORD_BYTES], char right[WORD_BYTES])
 {
 	int bytes = 0;
 
-	if (sscanf(*at, " %15[a-z0-9]:%15[a-zA-Z0-9.]%n", left, right, &bytes) != 2)
+	if (sscanf(*at, " " WORD_FORMAT("[a-z0-9]") ":" WORD_FORMAT("[a-zA-Z0-9.]") "%n", left,
+		    right, &bytes) != 2)
 		return false;
 	*at += bytes;
 	return **at == ' ' || !**at;
@@ -169,7 +182,7 @@ static bool size_set(struct scenario *scenario, const char *left, const char *ri
 
 	if (!place_parse(left, &first, &end) ||
 		!scaled_parse(right, units, ARRAY_COUNT(units), &bytes) || bytes < 0 ||
-		bytes > 1 << 30)
+		bytes > BUFFER_BYTES_MAX)
 		return false;
 	for (uint32_t i = first; i < end; i++)
 		scenario->inbox.buffer_bytes[i] = (uint32_t)bytes;
@@ -180,14 +193,14 @@ static bool size_set(struct scenario *scenario, const char *left, const char *ri
 
 typedef bool pair_set(struct scenario *scenario, const char *left, const char *right);
 
-struct list {
+struct dcb_list {
 	const char *name;
 	const char *example;
 	pair_set *set;
 };
 
 static bool list_read(const struct scenario_text *text, struct scenario *scenario,
-	const cJSON *object, const struct list *list)
+	const cJSON *object, const struct dcb_list *list)
 {
 	const cJSON *item = scenario_member(object, list->name);
 	const char *at = "";
@@ -206,10 +219,11 @@ static bool list_read(const struct scenario_text *text, struct scenario *scenari
 
 /* Read the lists of a part of dcb; NULL: it has none. */
 static bool part_read(const struct scenario_text *text, struct scenario *scenario,
-	const cJSON *object, const struct list *lists, uint32_t count)
+	const cJSON *object, const struct dcb_list *lists, uint32_t count)
 {
-	struct scenario_field fields[3] = {0};
+	struct scenario_field fields[PART_LISTS_MAX] = {0};
 
+	assert(count <= PART_LISTS_MAX);
 	if (!object)
 		return true;
 	for (uint32_t i = 0; i < count; i++)
@@ -225,7 +239,7 @@ static bool part_read(const struct scenario_text *text, struct scenario *scenari
 /* The classes that are not strict share all of the line. */
 static bool ets_read(const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
-	static const struct list lists[] = {
+	static const struct dcb_list lists[] = {
 		{"prio-tc", "all:0 3:1", class_set},
 		{"tc-tsa", "all:strict 0:ets 1:ets", selection_set},
 		{"tc-bw", "0:25 1:75", share_set},
@@ -255,7 +269,7 @@ static bool ets_read(const struct scenario_text *text, struct scenario *scenario
 static bool maxrate_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
-	static const struct list lists[] = {{"tc-maxrate", "all:100Gbit 3:10Gbit", rate_set}};
+	static const struct dcb_list lists[] = {{"tc-maxrate", "all:100Gbit 3:10Gbit", rate_set}};
 	struct egress *egress = &scenario->egress;
 
 	if (item && !scenario->has_classes) /* strict classes */
@@ -267,7 +281,7 @@ static bool maxrate_read(
 static bool buffer_read(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item)
 {
-	static const struct list lists[] = {
+	static const struct dcb_list lists[] = {
 		{"prio-buffer", "all:0 3:1", buffer_set},
 		{"buffer-size", "0:64K 1:256K", size_set},
 	};
@@ -296,8 +310,8 @@ bool scenario_read_dcb(
 		SCENARIO_OTHER("maxrate"),
 		SCENARIO_OTHER("buffer"),
 	};
-	static const struct list pfc = {"prio-pfc", "all:off 3:on", pause_set};
-	static const struct list app = {"dscp-prio", "26:3 48:6", dscp_set};
+	static const struct dcb_list pfc = {"prio-pfc", "all:off 3:on", pause_set};
+	static const struct dcb_list app = {"dscp-prio", "26:3 48:6", dscp_set};
 
 	for (uint32_t i = 0; i < FABRIC_DSCP_COUNT; i++)
 		scenario->priority_of_dscp[i] = (uint8_t)(i >> 3);
