@@ -15,6 +15,7 @@
 #include "cm/cm.h"
 #include "fabricd/attach_protocol.h"
 #include "fabricd/fabric_name.h"
+#include "fabricd/console/console.h"
 #include "fabricd/server/fabric_server.h"
 #include "os/fd_pass.h"
 
@@ -47,7 +48,7 @@ static void server_begin(void)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\n"
 				   "Ca 1 \"a\"\n\nCa 1 \"b\"\n";
-	struct fabric_server_settings settings = {.name = name};
+	struct fabric_server_settings settings = {.name = name, .console = console_run};
 	struct subnet_topology *topology;
 	char why[TOPOLOGY_WHY_BYTES];
 	uint32_t line;

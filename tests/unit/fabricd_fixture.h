@@ -28,6 +28,7 @@
 
 #include "base/arith.h"
 #include "fabricd/client/fabric_client_internal.h"
+#include "fabricd/console/console.h"
 #include "fabricd/server/fabric_server.h"
 #include "wire/cm/cm_message.h"
 #include "wire/infiniband/mad_frame.h"
@@ -50,7 +51,7 @@ static int server_begin(void **state)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"host 1\"[1]\n[2] \"b\"[1]\n\n"
 				   "Ca 1 \"host 1\"\n\nCa 1 \"b\"\n";
-	struct fabric_server_settings settings = {.name = fabric_name};
+	struct fabric_server_settings settings = {.name = fabric_name, .console = console_run};
 	struct subnet_topology *topology;
 	char why[TOPOLOGY_WHY_BYTES];
 	uint32_t line;

@@ -10,6 +10,7 @@
 
 #include "common/command.h"
 #include "fabricd/client/fabric_client.h"
+#include "fabricd/console/console.h"
 #include "fabricd/fabric_name.h"
 #include "fabricd/server/fabric_server.h"
 
@@ -164,8 +165,9 @@ static void print_ready(const struct subnet_topology *topology, const char *name
 
 static int fabric_up(const struct options *options, int argc, char **argv)
 {
-	const struct fabric_server_settings settings = {
-		.name = options->name, .is_unmanaged = options->is_unmanaged};
+	const struct fabric_server_settings settings = {.name = options->name,
+		.console = console_run,
+		.is_unmanaged = options->is_unmanaged};
 	struct subnet_topology *topology;
 	struct fabric_server *server;
 	char why[ATTACH_TEXT_BYTES];

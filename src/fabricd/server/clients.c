@@ -242,9 +242,11 @@ static int request_console(
 
 	if (!client->is_console)
 		return -EPERM;
+	if (!client->server->console)
+		return -EOPNOTSUPP;
 	memcpy(command, message->text, sizeof(command));
 	flows_count(client->server);
-	fd = console_run(client->server, command, message->text);
+	fd = client->server->console(client->server, command, message->text);
 	flows_refresh(client->server);
 	if (fd < 0)
 		return fd;

@@ -14,8 +14,20 @@
 
 struct fabric_server;
 
+/*
+ * Run a console's command.
+ *
+ * `text`  The command; the function may change it.
+ * `why`   A sentence after a failure.
+ *
+ * Returns a memfd with the output, or -errno.
+ */
+typedef int fabric_console_fn(
+	struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
+
 struct fabric_server_settings {
 	const char *name; /* the fabric's (fabricd/fabric_name.h) */
+	fabric_console_fn *console; /* NULL: no command runs */
 	bool is_unmanaged; /* the embedded subnet manager is off */
 };
 

@@ -284,6 +284,7 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 	server->signal_watch.fd = server->issm_watch.fd = -1;
 	server->now_ns = clock_now_ns();
 	snprintf(server->name, sizeof(server->name), "%s", settings->name);
+	server->console = settings->console;
 	list_init(&server->arrivals);
 	list_init(&server->clients);
 	list_init(&server->channels);

@@ -12,7 +12,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #include "agent/place.h"
@@ -110,6 +109,7 @@ struct fabric_server {
 	struct place_listener listener;
 	uint64_t listener_rests_until_ns; /* 0: it does not rest */
 	char name[ATTACH_NAME_BYTES];
+	fabric_console_fn *console; /* NULL: the fabric has none */
 	struct subnet *subnet;
 	struct mad_layer *mads;
 	uint32_t turn; /* of the loop */
@@ -388,28 +388,5 @@ bool server_answer_cm(struct server_port *port, const struct arrival *arrival);
 /* A struct mad_calls function; the context is a struct server_port. */
 void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
 	const uint8_t mad[MAD_BYTES]);
-
-/* --- console.c --- */
-
-/* Run a command. Returns a memfd with its output, or -errno with a sentence. */
-int console_run(struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
-
-/* A node's name in the topology. */
-const char *console_node_name(const struct fabric_server *server, uint32_t node);
-/* "SDR" and so on. */
-const char *console_speed_name(enum topology_speed speed);
-
-/* --- console_explain.c --- */
-
-/* Print which ports and paths do not work, credit loops, drops and slow ports, with the reasons. */
-void console_explain(const struct fabric_server *server, FILE *out);
-/* Print the path of packets from a host's port to another one's, and where and why it ends. */
-void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
-	uint32_t to, uint32_t to_port, uint8_t sl, FILE *out);
-
-/* --- console_json.c --- */
-
-/* Print the nodes, their ports and counters. */
-void console_json_print(const struct fabric_server *server, FILE *out);
 
 #endif

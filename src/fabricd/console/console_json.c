@@ -2,7 +2,7 @@
 /* The fabric's state as JSON (docs/schema/fabric.json). */
 #include <stdio.h>
 
-#include "fabricd/server/server_internal.h"
+#include "fabricd/console/console_internal.h"
 
 /* Print a string in quotation marks. What is not printable ASCII becomes '?'. */
 static void string_print(FILE *out, const char *text)

@@ -14,6 +14,8 @@
  *	explain FROM TO [SL]             the path from a host to another one, and why it ends
  *	clients                          the processes that are attached
  */
+#include "fabricd/console/console.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@
 
 #include "base/arith.h"
 #include "base/text.h"
-#include "fabricd/server/server_internal.h"
+#include "fabricd/console/console_internal.h"
 
 enum { WORDS_MAX = 4, ROUTE_HOPS_MAX = 64, ALL_PORTS = UINT32_MAX };
 
@@ -412,8 +414,8 @@ static int command_explain(struct console *console)
 	if (console->word_count > 2 && !text_number(console->words[2], 0, 15, &sl))
 		return console_refuse(
 			console, -EINVAL, "\"%s\" is no service level", console->words[2]);
-	console_explain_path(console->server, from.node, from.port, to.node, to.port, (uint8_t)sl,
-		console->out);
+	console_explain_path(
+		console->server, from.node, from.port, to.node, to.port, (uint8_t)sl, console->out);
 	return 0;
 }
 

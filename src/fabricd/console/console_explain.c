@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/arith.h"
-#include "fabricd/server/server_internal.h"
+#include "fabricd/console/console_internal.h"
 
 enum {
 	GROUPS_MAX = 16, /* of pairs without a path, by where and why it ends */
@@ -81,8 +81,7 @@ static void port_explain(struct explanation *explanation, uint32_t node, uint32_
 /* --- paths --- */
 
 /* A P_Key by which the first port may reach the second one; else the first port's own. */
-static uint16_t pkey_choose(
-	const struct subnet_port_view *from, const struct subnet_port_view *to)
+static uint16_t pkey_choose(const struct subnet_port_view *from, const struct subnet_port_view *to)
 {
 	for (uint32_t i = 0; i < from->pkey_count; i++)
 		for (uint32_t j = 0; from->pkeys[i] & PKEY_MASK && j < to->pkey_count; j++)
@@ -228,7 +227,8 @@ static void process_drops_explain(struct explanation *explanation, uint32_t coun
 		{counters->frames_dropped, "frames were for a program that did not take them"},
 		{counters->frames_unknown, "frames were for queue pairs that do not exist"},
 		{counters->frames_malformed, "frames of programs were malformed"},
-		{counters->mads_dropped, "management packets were for a program that did not take them"},
+		{counters->mads_dropped,
+			"management packets were for a program that did not take them"},
 		{counters->mads_malformed, "management packets of programs were malformed"},
 	};
 
@@ -324,13 +324,12 @@ void console_explain_path(const struct fabric_server *server, uint32_t from, uin
 		!subnet_port(server->subnet, to, to_port, &destination))
 		return;
 	if (!destination.info->lid) {
-		fprintf(out, "\"%s\"[%u] has no LID: %s\n", console_node_name(server, to),
-			to_port, why_not_active(&destination));
+		fprintf(out, "\"%s\"[%u] has no LID: %s\n", console_node_name(server, to), to_port,
+			why_not_active(&destination));
 		return;
 	}
 	pkey = pkey_choose(&source, &destination);
-	subnet_route_find(
-		server->subnet, from, from_port, destination.info->lid, sl, pkey, &route);
+	subnet_route_find(server->subnet, from, from_port, destination.info->lid, sl, pkey, &route);
 	fprintf(out, "from \"%s\"[%u] to LID %u, service level %u, P_Key 0x%04x:\n",
 		console_node_name(server, from), from_port, destination.info->lid, sl, pkey);
 	for (uint32_t i = 0; i < route.hop_count; i++)
