@@ -174,6 +174,7 @@ def perftest_figure(output, column):
     for line in output.splitlines():
         if line.lstrip().startswith("#bytes"):
             below_heading = True
-        elif below_heading and (numbers := re.match(r"\s*\d+\s+\d+\s[\d.\s]*", line)):
-            figure = float(numbers.group().split()[column])
+        elif below_heading and (numbers := re.match(r"\s*\d+\s+\d+\s(?:\s|[\d.]|inf|nan)*", line)):
+            columns = numbers.group().split()
+            figure = float(columns[column]) if len(columns) > column else None
     return figure
