@@ -38,6 +38,25 @@ static struct failure *failure_earlier(struct failures *failures, const struct f
 	return NULL;
 }
 
+bool failures_count(struct failures *failures, uint32_t reason, uint32_t qpn, uint64_t now_ns)
+{
+	struct failure *newest;
+	bool is_counted;
+
+	spin_lock(&failures->lock);
+	newest = &failures->list[(failures->count - 1) % FAILURES_MAX];
+	/* failures_add() counts the powers of two, of which the owner hears. */
+	is_counted = failures->count && newest->reason == reason && newest->qpn == qpn &&
+		newest->is_repeated && !newest->text[0] &&
+		(newest->count & (newest->count + 1)) != 0;
+	if (is_counted) {
+		newest->count++;
+		newest->at_ns = now_ns;
+	}
+	spin_unlock(&failures->lock);
+	return is_counted;
+}
+
 void failures_add(struct failures *failures, const struct failure *failure)
 {
 	struct failure *entry;

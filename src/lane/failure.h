@@ -89,4 +89,11 @@ bool failure_fact(const struct failure *failure, enum fact fact, uint64_t *ret_v
  */
 void failures_add(struct failures *failures, const struct failure *failure);
 
+/*
+ * Count a repetition of the newest failure, if it is of this reason and queue pair, without a text,
+ * and the owner need not hear of it. Returns false otherwise: failures_add() has to be called. This
+ * is cheap, for floods.
+ */
+bool failures_count(struct failures *failures, uint32_t reason, uint32_t qpn, uint64_t now_ns);
+
 #endif

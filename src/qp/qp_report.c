@@ -36,30 +36,36 @@ void qp_report(struct qp *qp, enum reason reason, bool is_repeated, uint64_t now
 void lane_report_drop(
 	struct lane *lane, enum reason reason, const struct gid *source, uint64_t now_ns)
 {
-	struct failure failure = {.reason = reason,
-		.is_repeated = true,
-		.at_ns = now_ns,
-		.remote = *source,
-		.facts = lane->facts};
+	if (!failures_count(lane->failures, reason, 0, now_ns)) {
+		struct failure failure = {.reason = reason,
+			.is_repeated = true,
+			.at_ns = now_ns,
+			.remote = *source,
+			.facts = lane->facts};
 
+		failures_add(lane->failures, &failure);
+	}
 	lane->facts.count = 0;
-	failures_add(lane->failures, &failure);
 }
 
 void qp_report_drop(struct qp *qp, enum reason reason, uint32_t source_qpn,
 	const struct gid *source, uint64_t now_ns)
 {
-	struct failure failure = {.reason = reason,
-		.is_repeated = true,
-		.at_ns = now_ns,
-		.qpn = qp->qpn,
-		.dest_qpn = source_qpn,
-		.local = qp->attr.path.local,
-		.remote = *source,
-		.facts = qp->lane->facts};
+	struct lane *lane = qp->lane;
 
-	qp->lane->facts.count = 0;
-	failures_add(qp->lane->failures, &failure);
+	if (!failures_count(lane->failures, reason, qp->qpn, now_ns)) {
+		struct failure failure = {.reason = reason,
+			.is_repeated = true,
+			.at_ns = now_ns,
+			.qpn = qp->qpn,
+			.dest_qpn = source_qpn,
+			.local = qp->attr.path.local,
+			.remote = *source,
+			.facts = lane->facts};
+
+		failures_add(lane->failures, &failure);
+	}
+	lane->facts.count = 0;
 }
 
 void qp_fact_receives(const struct qp *qp)

@@ -98,6 +98,23 @@ static void failure_that_repeats_itself_is_counted(void **state)
 	assert_int_equal(noted, 1 + 10 + 1);
 }
 
+/* A flood is counted as failures_add() counts it, and the owner hears as often. */
+static void repetition_of_the_newest_failure_is_counted_alone(void **state)
+{
+	struct failure drop = {.reason = REASON_DROPPED_NO_RECEIVE, .is_repeated = true, .qpn = 1};
+
+	(void)state;
+	keep();
+	for (uint32_t i = 0; i < 1000; i++)
+		if (!failures_count(&failures, drop.reason, drop.qpn, i))
+			failures_add(&failures, &drop);
+	assert_int_equal(kept(1, REASON_DROPPED_NO_RECEIVE)->count, 1000);
+	assert_int_equal(kept(1, REASON_DROPPED_NO_RECEIVE)->at_ns, 999);
+	assert_int_equal(noted, 10);
+	assert_false(failures_count(&failures, drop.reason, 2, 0));
+	assert_false(failures_count(&failures, REASON_DROPPED_QKEY, drop.qpn, 0));
+}
+
 static void failure_with_too_many_facts_keeps_the_first(void **state)
 {
 	struct failure failure = {.reason = REASON_FLUSHED};
@@ -482,6 +499,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(failures_of_a_flood_leave_the_last_ones),
 		TEST(failure_that_repeats_itself_is_counted),
+		TEST(repetition_of_the_newest_failure_is_counted_alone),
 		TEST(failure_with_too_many_facts_keeps_the_first),
 		TEST(sentences_name_facts_that_exist),
 		TEST(reasons_have_one_row_each),
