@@ -91,7 +91,7 @@ help:
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
 	@echo 'make demo-nvmf    run NVMe over Fabrics between two hosts, over RDMA and TCP'
 	@echo 'make quick        build and run the short tests (two minutes)'
-	@echo 'make check        build and run the tests (ten minutes)'
+	@echo 'make check        build and run the tests (a quarter of an hour)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers, aarch64'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
