@@ -203,6 +203,8 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 {
 	struct qp_attr *to = &qp->attr;
 
+	if (!from)
+		return; /* a change of the state alone */
 	for (const struct attribute *it = attributes; it < attributes + ARRAY_COUNT(attributes);
 		it++)
 		if (mask & it->bit)

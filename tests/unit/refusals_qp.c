@@ -2,6 +2,7 @@
 /* Refused calls about queue pairs, multicast groups and flows. */
 #include "refusals.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -466,7 +467,8 @@ static int destroy_flow_twice(void)
 
 	if (!flow)
 		return 0;
-	memcpy(copy, flow, 128); /* struct flow_front, whose handle is behind the public part */
+	/* struct flow_front, whose handle is behind the public part */
+	memcpy(copy, flow, malloc_usable_size(flow));
 	error = ibv_destroy_flow(flow) ? 0 : ibv_destroy_flow(copy);
 	free(copy);
 	return error;
