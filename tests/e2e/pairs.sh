@@ -145,7 +145,7 @@ stop() {
 
 # counter HOST PROCESS NAME: of its queue pairs together.
 counter() {
-	on "$1" "$urnic" stat --all --pid "$2" 2>/dev/null | awk -v name="$3" '$1 == name { sum += $2 } END { print sum + 0 }'
+	on "$1" "$urnic" stat --all --pid "$2" 2>/dev/null | awk -v name="$3" '$1 == name { sum += $2 } END { printf "%.0f\n", sum }'
 }
 
 # has_counted LEAST HOST PROCESS NAME

@@ -31,7 +31,7 @@ transfers() {
 # counted NAME: a counter of the client on host a, as a program in the sandbox sees it.
 counted() {
 	on a sh "$scratch/wrap" "$urnic" stat --all --pid "$(process client)" 2>/dev/null |
-		awk -v name="$1" '$1 == name { sum += $2 } END { print sum + 0 }'
+		awk -v name="$1" '$1 == name { sum += $2 } END { printf "%.0f\n", sum }'
 }
 
 # By which way two processes of a host exchange data.

@@ -72,7 +72,7 @@ several 3 b 10.99.0.1 -d rocep_veth0 -g 0 -n 100 -e -o
 
 # counted PROCESS NAME: of its queue pairs together; nothing when it has ended.
 counted() {
-	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { if (NR) print sum + 0 }'
+	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { if (NR) printf "%.0f\n", sum }'
 }
 
 # without_packets MESSAGES: within one host the sender executes each message but the first ones to a
