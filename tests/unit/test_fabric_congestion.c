@@ -111,6 +111,23 @@ static void incast_with_dcqcn_has_short_queues_and_fair_shares(void **state)
 	}
 }
 
+static void incast_without_dcqcn_pauses_its_senders(void **state)
+{
+	static const uint32_t reference_pauses[] = {3886, 4858, 6419, 5950};
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_COUNT(reference_pauses); i++) {
+		struct net net;
+
+		incast_start(&net, 2u << i);
+		net.sources_init.cc = NULL;
+		net_start(&net);
+		net_run(&net, 20 * MS);
+		near_check("pauses", pauses_of(&net), reference_pauses[i]);
+		net_done(&net);
+	}
+}
+
 /* In the reference a CNP cuts the rate at the end of a period, so queues grow until then. */
 static void incast_with_dcqcn_peaks_at_its_start(void **state)
 {
@@ -226,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(incast_with_dcqcn_has_short_queues_and_fair_shares),
+		cmocka_unit_test(incast_without_dcqcn_pauses_its_senders),
 		cmocka_unit_test(incast_with_dcqcn_peaks_at_its_start),
 		cmocka_unit_test(flow_that_joins_gets_its_share),
 		cmocka_unit_test(dcqcn_shares_between_local_and_remote_senders),
