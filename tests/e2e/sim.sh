@@ -163,13 +163,17 @@ END
 "$urnic" sim --html /no/such/page "$files/small.json" 2>"$files/said" >/dev/null
 [ $? = 1 ] || fail 'an impossible page is no failure'
 grep -q '^urnic: /no/such/page: No such file' "$files/said" || fail "$(cat "$files/said")"
-"$urnic" sim --explain 4 "$examples/victim.json" >"$files/why" || fail '--explain'
+"$urnic" sim explain "$examples/victim.json" 4 >"$files/why" || fail explain
 grep -q '^flow 4, h2>h6, priority 3: .*, not finished, 6[.]' "$files/why" || fail "the victim: $(cat "$files/why")"
 awk '$1 == "s0>s1" && $3 > 1000 && $5 > 100 && $5 < $3 { found = 1 } END { exit !found }' "$files/why" ||
 	fail "where the victim waits: $(cat "$files/why")"
-"$urnic" sim --explain 0 "$examples/headroom.json" | grep -q '^h1>s0 .* [1-9][0-9]*$' || fail 'no drop is explained'
-"$urnic" sim --explain 5 "$examples/victim.json" 2>"$files/said" && fail 'a flow that is not there is explained'
+"$urnic" sim explain "$examples/headroom.json" 0 | grep -q '^h1>s0 .* [1-9][0-9]*$' || fail 'no drop is explained'
+"$urnic" sim explain "$examples/victim.json" 5 2>"$files/said" && fail 'a flow that is not there is explained'
 grep -q '^urnic: sim: there is no flow 5: flows are 0 to 4$' "$files/said" || fail "$(cat "$files/said")"
+"$urnic" sim explain "$examples/victim.json" 2>"$files/said" && fail 'no flow is explained'
+grep -q '^urnic: sim: which flow? ' "$files/said" || fail "$(cat "$files/said")"
+"$urnic" sim explain "$examples/victim.json" x 2>"$files/said" && fail 'flow x is explained'
+grep -q "^urnic: sim: the flow is a whole number, not 'x'$" "$files/said" || fail "$(cat "$files/said")"
 seed() {
 	"$urnic" sim --seed "$1" "$files/random.json" | grep -o 'hash.*'
 }

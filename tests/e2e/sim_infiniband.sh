@@ -34,7 +34,7 @@ grep -q '^InfiniBand: [1-9][0-9]* flow control packets, 0 packets discarded, 0 o
 	"$files/said" || fail "totals: $(cat "$files/said")"
 grep -q '^s0>s1  *3  *[0-9]* .* 8[0-9][.][0-9]  *0$' "$files/said" || fail "the lane: $(cat "$files/said")"
 
-"$urnic" sim --explain 0 "$examples/infiniband-cable.json" >"$files/said" || fail 'explain'
+"$urnic" sim explain "$examples/infiniband-cable.json" 0 >"$files/said" || fail 'explain'
 grep -q '; h0 had no credits for 3[0-9]*[.][0-9] us$' "$files/said" || fail "credits of h0: $(cat "$files/said")"
 awk '$1 == "s0>s1" && $3 > 10 && $5 > 10 && $5 <= $3 { found = 1 } END { exit !found }' "$files/said" ||
 	fail "where packets wait for credits: $(cat "$files/said")"
@@ -79,7 +79,7 @@ END
 "$urnic" sim --json "$files/lanes.json" >"$files/json" || fail 'lanes'
 light=$(mbps_of light)
 between $((light * 29 / 10)) "$(mbps_of heavy)" $((light * 31 / 10)) || fail "weights: $light, $(mbps_of heavy)"
-"$urnic" sim --explain 0 "$files/lanes.json" | grep -q '^s0>h3 ' || fail '--explain'
+"$urnic" sim explain "$files/lanes.json" 0 | grep -q '^s0>h3 ' || fail explain
 "$urnic" sim --html "$files/page.html" "$files/lanes.json" >/dev/null || fail '--html'
 
 if command -v tshark >/dev/null; then

@@ -10,6 +10,7 @@
 
 const char command_sim_help[] =
 	"usage: urnic sim [OPTIONS] FILE\n"
+	"       urnic sim explain [OPTIONS] FILE FLOW\n"
 	"       urnic sim plan [--rate GBPS] [--cable METRES] [--mtu BYTES] [--buffer BYTES]\n"
 	"                      [--ports COUNT] [--priorities COUNT] [--beta BETA]\n"
 	"       urnic sim compare [--json] FILE FILE\n"
@@ -20,13 +21,13 @@ const char command_sim_help[] =
 	"\n"
 	"  --json           print the results as JSON\n"
 	"  --csv PREFIX     write queue lengths to PREFIX-queues.csv, rates to PREFIX-rates.csv\n"
-	"  --explain FLOW   say why this flow took its time: flows count from 0 in their order\n"
 	"  --html FILE      write a page with plots of rates, queues, pauses and times\n"
 	"  --interval US    the time between two rows or points of these; the default is a 200th of\n"
 	"                   the run\n"
 	"  --pcap FILE      write the frames of all ports as pcapng, for Wireshark; hosts are engines\n"
 	"  --seed NUMBER    use this seed instead of the scenario's\n"
 	"\n"
+	"`urnic sim explain` says why a flow took its time; flows count from 0 in their order.\n"
 	"`urnic sim plan` prints how much headroom a cable needs for PFC, and with --buffer the\n"
 	"thresholds of a switch. `urnic sim compare` runs two scenarios, and prints their results side\n"
 	"by side, or as JSON; workloads of the same name are compared.\n"
@@ -45,6 +46,7 @@ struct sim_options {
 	const char *html_path;
 	bool has_json;
 	bool has_seed;
+	bool is_explanation; /* of a flow */
 	bool has_flow;
 	uint64_t flow;
 	uint64_t seed;
@@ -69,7 +71,7 @@ static bool count_read(const char *name, const char *value, uint64_t *ret_count)
 	*ret_count = strtoull(value, &end, 10);
 	if (value[0] >= '0' && value[0] <= '9' && !*end && !errno)
 		return true;
-	complain("sim: %s takes a whole number", name);
+	complain("sim: %s is a whole number, not '%s'", name, value);
 	return false;
 }
 
@@ -85,10 +87,6 @@ static bool value_read(struct sim_options *options, const char *name, const char
 		options->has_seed = true;
 		return count_read(name, value, &options->seed);
 	}
-	if (strcmp(name, "--explain") == 0) {
-		options->has_flow = true;
-		return count_read(name, value, &options->flow);
-	}
 	options->interval_us = strtod(value, &end);
 	if (end != value && !*end && options->interval_us >= 0.001 && options->interval_us <= 1e9)
 		return true;
@@ -99,7 +97,7 @@ static bool value_read(struct sim_options *options, const char *name, const char
 static bool has_value(struct sim_options *options, const char *name)
 {
 	return path_of(options, name) || strcmp(name, "--seed") == 0 ||
-		strcmp(name, "--explain") == 0 || strcmp(name, "--interval") == 0;
+		strcmp(name, "--interval") == 0;
 }
 
 static bool options_read(struct sim_options *options, int argc, char **argv)
@@ -118,6 +116,10 @@ static bool options_read(struct sim_options *options, int argc, char **argv)
 		} else if (argv[i][0] == '-') {
 			complain("sim: unknown option '%s'; urnic sim --help lists them", argv[i]);
 			return false;
+		} else if (options->is_explanation && options->path && !options->has_flow) {
+			options->has_flow = true;
+			if (!count_read("the flow", argv[i], &options->flow))
+				return false;
 		} else if (options->path) {
 			complain("sim: one scenario, not '%s' and '%s'", options->path, argv[i]);
 			return false;
@@ -127,7 +129,9 @@ static bool options_read(struct sim_options *options, int argc, char **argv)
 	}
 	if (!options->path)
 		complain("sim: no scenario; urnic sim --help says how to call it");
-	return options->path;
+	else if (options->is_explanation && !options->has_flow)
+		complain("sim: which flow? urnic sim explain takes a scenario and a flow's number");
+	return options->path && options->has_flow == options->is_explanation;
 }
 
 static bool flow_explain(struct sim_run *run, const struct sim_options *options)
@@ -138,8 +142,7 @@ static bool flow_explain(struct sim_run *run, const struct sim_options *options)
 		return false;
 	}
 	if (options->pcap_path || options->has_json) {
-		complain("sim: --explain and %s exclude each other",
-			options->pcap_path ? "--pcap" : "--json");
+		complain("sim: explain takes no %s", options->pcap_path ? "--pcap" : "--json");
 		return false;
 	}
 	return sim_explain_init(run, (uint32_t)options->flow);
@@ -188,6 +191,11 @@ int command_sim(int argc, char **argv)
 		return sim_plan(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "compare") == 0)
 		return sim_compare(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "explain") == 0) {
+		options.is_explanation = true;
+		argc--;
+		argv++;
+	}
 	if (!options_read(&options, argc, argv))
 		return EXIT_USAGE;
 	if (!scenario_read(&run.scenario, options.path, options.has_seed ? &options.seed : NULL)) {
