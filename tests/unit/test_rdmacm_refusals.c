@@ -22,6 +22,7 @@
 #include "nic/nic_failure.h"
 #include "os/failure_text.h"
 #include "os/setting.h"
+#include "support/last_failure.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -408,17 +409,6 @@ static const struct row {
 #undef REFUSAL
 };
 
-static struct failure failure_last(void)
-{
-	const struct failures *kept = nic_failures();
-	struct failure last = {.number = 0};
-
-	for (int i = 0; i < FAILURES_MAX; i++)
-		if (kept->list[i].number > last.number)
-			last = kept->list[i];
-	return last;
-}
-
 /* Was the row refused as it says? */
 static bool row_is_right(const struct row *row)
 {
@@ -428,7 +418,7 @@ static bool row_is_right(const struct row *row)
 
 	nic_failures_forget();
 	error = row->provoke();
-	last = failure_last();
+	last = last_failure();
 	reason_tell(&last, said, sizeof(said));
 	if (error == reason_find(row->reason)->error && last.reason == row->reason &&
 		strncmp(said, row->call, strlen(row->call)) == 0)
@@ -533,7 +523,7 @@ static void rejection_is_explained_by_its_code(void **state)
 
 		nic_failures_forget();
 		connection_is_rejected(codes[i]);
-		last = failure_last();
+		last = last_failure();
 		if (last.reason != id_failure_reason(CM_EVENT_REJ, codes[i]) ||
 			!strstr(last.text, cm_reject_sentence(codes[i])))
 			fail_msg("code %u: urnic said '%s'", codes[i], last.text);

@@ -21,6 +21,7 @@
 #include "nic/nic_failure.h"
 #include "os/failure_text.h"
 #include "os/setting.h"
+#include "support/last_failure.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -100,18 +101,6 @@ static const struct row {
 #undef REFUSAL
 };
 
-/* The failure that was reported last; number 0: none. */
-static struct failure failure_last(void)
-{
-	const struct failures *kept = nic_failures();
-	struct failure last = {.number = 0};
-
-	for (int i = 0; i < FAILURES_MAX; i++)
-		if (kept->list[i].number > last.number)
-			last = kept->list[i];
-	return last;
-}
-
 /* What is wrong with how the row was refused; NULL: nothing. */
 static const char *row_check(const struct row *row)
 {
@@ -123,7 +112,7 @@ static const char *row_check(const struct row *row)
 
 	nic_failures_forget();
 	error = row->provoke();
-	last = failure_last();
+	last = last_failure();
 	reason_tell(&last, said, sizeof(said));
 	if (error != reason->error)
 		snprintf(wrong, sizeof(wrong), "it returned %d (%s), not %d; said: %s", error,
@@ -238,8 +227,8 @@ static void machine_that_refuses_is_named(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(machine); i++) {
 		nic_failures_forget();
 		nic_failure_end("ibv_create_qp", machine[i].error);
-		assert_int_equal(failure_last().reason, machine[i].reason);
-		assert_string_equal(failure_last().text, "ibv_create_qp");
+		assert_int_equal(last_failure().reason, machine[i].reason);
+		assert_string_equal(last_failure().text, "ibv_create_qp");
 	}
 }
 
@@ -250,9 +239,9 @@ static void cause_is_told_of_its_errno_alone(void **state)
 	nic_failures_forget();
 	nic_failure_cause(REASON_NO_OBJECT);
 	nic_failure_end("ibv_create_qp", EMFILE);
-	assert_int_equal(failure_last().reason, REASON_NO_DESCRIPTORS);
+	assert_int_equal(last_failure().reason, REASON_NO_DESCRIPTORS);
 	nic_failure_end("ibv_dealloc_pd", ENOENT);
-	assert_int_equal(failure_last().reason, REASON_REFUSED_CALL);
+	assert_int_equal(last_failure().reason, REASON_REFUSED_CALL);
 }
 
 /* --- the objects --- */
