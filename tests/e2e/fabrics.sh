@@ -29,7 +29,7 @@ fabric() {
 
 # prints NAME EXPRESSION: does the output of what `start` has started have such a line?
 prints() {
-	grep -Eq -- "$2" "$scratch/$1"
+	grep -Eqs -- "$2" "$scratch/$1"
 }
 
 # ports_are STATE COUNT: how many ports of hosts and switches are in that state.
@@ -42,6 +42,7 @@ fabric_up() {
 	topology=$1
 	shift
 	[ -e "$topology" ] || topology=$(dirname "$0")/../../examples/infiniband/$topology.topo
+	rm -f "$scratch/up" # of an earlier fabric
 	"$urnic" fabric up --name "$fabric" "$@" "$topology" >"$scratch/up" 2>&1 &
 	fabric_process=$!
 	await 'the fabric is up' prints up ' is up: '
