@@ -74,11 +74,9 @@ bool cm_last_message_build(
 
 	if (last_message->attribute == CM_REJ) {
 		message.rej.message = (uint8_t)last_message->answered;
-		message.rej.reason = CM_REJECT_CONSUMER;
-		if (last_message->remote_comm_id == 0) {
-			message.rej.reason = CM_REJECT_TIMEOUT;
+		message.rej.reason = last_message->reason;
+		if (last_message->reason == CM_REJECT_TIMEOUT)
 			cm_rej_name_itself(&message.rej, last_message->ca_guid);
-		}
 	} else if (last_message->attribute == CM_DREQ) {
 		message.dreq.remote_qpn = last_message->remote_qpn;
 	} else if (last_message->attribute != CM_DREP) {

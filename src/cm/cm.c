@@ -94,7 +94,8 @@ static void last_message_write(struct cm_conn *conn)
 	last_message->local_comm_id = conn->local_comm_id;
 	last_message->remote_comm_id = conn->remote_comm_id;
 	last_message->remote_qpn = conn->remote_qpn;
-	last_message->answered = info->rejects == CM_NONE ? 0 : (uint32_t)info->rejects;
+	last_message->answered = info->rejects == CM_NONE ? 0 : (uint16_t)info->rejects;
+	last_message->reason = (uint16_t)cm_release_reason(conn->state);
 	last_message->ifindex = conn->path.ifindex;
 	last_message->local = conn->path.local;
 	last_message->remote = conn->path.remote;

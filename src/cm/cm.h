@@ -183,9 +183,10 @@ struct cm_event {
 struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
-	uint32_t remote_comm_id; /* 0: unknown; the reason of a REJ is then "timeout" */
+	uint32_t remote_comm_id; /* 0: unknown */
 	uint32_t remote_qpn;
-	uint32_t answered; /* enum cm_answered: which message the REJ answers */
+	uint16_t answered; /* enum cm_answered: which message the REJ answers */
+	uint16_t reason; /* enum cm_reject, of the REJ */
 	uint32_t ifindex; /* the interface of a link-local address */
 	uint64_t ca_guid; /* `guid` of struct cm */
 	struct gid local;

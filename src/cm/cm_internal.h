@@ -84,6 +84,13 @@ void cm_request_sidr(struct cm *cm, const struct cm_path *path, const struct cm_
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state);
 
+/* The reason of the REJ that ends a connection when the program or its process is gone. */
+static inline enum cm_reject cm_release_reason(enum cm_state state)
+{
+	return state == CM_STATE_REQ_SENT || state == CM_STATE_MRA_REQ_RCVD ? CM_REJECT_TIMEOUT
+									    : CM_REJECT_CONSUMER;
+}
+
 /*
  * From now on, keep a last message for the connection up to date. urnicd sends it if the process
  * dies.

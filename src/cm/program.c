@@ -214,9 +214,6 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		break;
 	case CM_STATE_REQ_SENT:
 	case CM_STATE_MRA_REQ_RCVD:
-		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
-		cm_enter_idle(cm, conn);
-		break;
 	case CM_STATE_REQ_RCVD:
 	case CM_STATE_MRA_REQ_SENT:
 	case CM_STATE_REP_SENT:
@@ -224,7 +221,7 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	case CM_STATE_REP_RCVD:
 	case CM_STATE_MRA_REP_SENT:
 		cm_send_reject(cm, conn, (enum cm_answered)cm_states[conn->state].rejects,
-			CM_REJECT_CONSUMER);
+			cm_release_reason(conn->state));
 		cm_enter_idle(cm, conn);
 		break;
 	case CM_STATE_ESTABLISHED:

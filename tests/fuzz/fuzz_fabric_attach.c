@@ -111,6 +111,7 @@ static void last_messages_write(int fd, const uint8_t *step)
 		messages[i].attribute = attributes[step[2] % 4];
 		messages[i].local_comm_id = (1u + i % 3) << ATTACH_LEASE_COMM_ID_SHIFT | step[3];
 		messages[i].remote_comm_id = i % 5 ? (uint32_t)step[2] << 24 : 0;
+		messages[i].reason = step[2];
 		messages[i].ib.port = (uint8_t)(i % 4);
 		messages[i].ib.dlid = (uint16_t)(i % 8);
 	}

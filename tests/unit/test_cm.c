@@ -346,18 +346,27 @@ static void release_says_what_the_state_asks_for(void **state)
 static void last_message_of_a_request_says_that_time_is_out(void **state)
 {
 	static struct cm_last_message last_messages[4];
+	struct cm_message mra = {.attribute = CM_MRA,
+		.mra = {.local_comm_id = PEER_COMM_ID, .service_timeout = 20}};
 	struct cm_message message;
 
 	(void)state;
 	memset(last_messages, 0, sizeof(last_messages));
 	cm_keep_last_messages(&cm, last_messages, 4);
 	go_req_sent();
+	mra.mra.remote_comm_id = conn.local_comm_id;
 	assert_true(cm_last_message_build(&last_messages[0], &message));
 	assert_int_equal(message.attribute, CM_REJ);
 	assert_int_equal(message.rej.reason, CM_REJECT_TIMEOUT);
 	assert_int_equal(message.rej.local_comm_id, conn.local_comm_id);
 	assert_int_equal(message.rej.remote_comm_id, 0);
 	assert_int_equal(message.rej.info_bytes, 8);
+	/* As when the program gives up, the reason stays when the peer has told its ID. */
+	hear(&mra);
+	assert_int_equal(conn.state, CM_STATE_MRA_REQ_RCVD);
+	assert_true(cm_last_message_build(&last_messages[0], &message));
+	assert_int_equal(message.rej.reason, CM_REJECT_TIMEOUT);
+	assert_int_equal(message.rej.remote_comm_id, PEER_COMM_ID);
 	cm_release(&cm, &conn, now_ns);
 	assert_false(cm_last_message_build(&last_messages[0], &message));
 }
