@@ -45,8 +45,8 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
 	struct passed_fds *ret_fds, int *ret_flags, int flags);
 
 /*
- * Is the descriptor memory (a memfd) that nobody can shrink? Then it is neither a pipe nor on a
- * disk: no read waits, and an access to mapped memory does not fail.
+ * Is the descriptor a memfd with a seal against shrinking? Then a read does not wait, as of a pipe
+ * or a disk, and no process can make an access to its mapped bytes fail.
  */
 bool fd_is_fixed_memory(int fd);
 

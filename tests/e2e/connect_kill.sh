@@ -28,7 +28,7 @@ meet() {
 	wait_for server "stays in $1"
 }
 
-# The state, who is killed in it, and what the other one hears.
+# The state, which program is killed in it, and the event that the other program gets.
 while read -r state victim event; do
 	[ -n "$state" ] || continue
 	survivor=client

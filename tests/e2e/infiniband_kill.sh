@@ -22,7 +22,7 @@ meet() {
 	await "the server stays in $1" prints server "stays in $1"
 }
 
-# The state, who is killed in it, and what the other one hears.
+# The state, which program is killed in it, and the event that the other program gets.
 while read -r state victim event; do
 	[ -n "$state" ] || continue
 	survivor=client

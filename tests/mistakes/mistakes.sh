@@ -28,7 +28,7 @@ made() {
 	page_check "$1"
 }
 
-# page_check NAME: does docs/debugging.md show what was kept of the mistake?
+# page_check NAME: does docs/debugging.md show the output that the mistake's run has left?
 page_check() {
 	first=
 	case $1 in

@@ -62,7 +62,7 @@ static void priorities_of_a_class_have_its_share_together(void **state)
 	net_done(&net);
 }
 
-/* The strict class has its flow's quarter of the line, and the others share what is left. */
+/* The strict class sends at a quarter of the line. The other classes share three quarters. */
 static void strict_class_goes_first(void **state)
 {
 	static const struct egress egress = {

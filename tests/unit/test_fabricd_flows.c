@@ -371,7 +371,7 @@ static uint32_t rings_fill(void)
 	return count;
 }
 
-/* Without flows, because nobody asks for events. */
+/* The client opens no socket of events, so the fabric opens no flows. */
 static void plain_begin(void)
 {
 	pair_begin();

@@ -28,7 +28,7 @@ static void end_note(int signal)
 	is_over = 1;
 }
 
-/* Write the record of a lane, if it is an event. Returns false if nobody reads the pipe. */
+/* Write the record of a lane, if it is an event. Returns false if the pipe has no reader. */
 static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd)
 {
 	const struct captured *head = (const void *)lane->record;

@@ -271,7 +271,7 @@ static bool flow_tell(struct channel *channel, enum attach_event_type type,
 		fd_pass_send(channel->client->events, &piece, 1, fds, count, MSG_DONTWAIT) == 0;
 }
 
-/* Memory that nobody can shrink, so that all accesses are safe. */
+/* A memfd with a seal against shrinking: its other users cannot make our accesses fault. */
 static int memory_make(struct flow *flow)
 {
 	void *shared;

@@ -276,8 +276,8 @@ static bool end_is_asked(const struct subnet *subnet, uint16_t lid, bool has_lid
 
 /*
  * Can the port be an end of a path with the P_Key that was asked for, or a source of one with that
- * rate and MTU? A path is no better than its ends. So a query that fits nobody costs a look at each
- * port, and not at each pair of ports.
+ * rate and MTU? A path is no better than its ends. So a query that no
+ * port fits looks once at each port, and at no pair of ports.
  */
 static bool end_fits(const struct subnet *subnet, uint16_t lid, const struct sa_path *query,
 	uint64_t mask, bool is_source)
