@@ -221,7 +221,7 @@ void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	case CM_STATE_REP_RCVD:
 	case CM_STATE_MRA_REP_SENT:
 		cm_send_reject(cm, conn, (enum cm_answered)cm_states[conn->state].rejects,
-			cm_release_reason(conn->state));
+			(uint16_t)cm_release_reason(conn->state));
 		cm_enter_idle(cm, conn);
 		break;
 	case CM_STATE_ESTABLISHED:
