@@ -184,6 +184,12 @@ class OursTcp(Ours):
     """Over TCP."""
 
 
+class OursTcpPolling(OursTcp):
+    """Both ends poll."""
+
+    is_busy = True
+
+
 class OursRoce(Ours):
     """Over RDMA, RoCEv2."""
 

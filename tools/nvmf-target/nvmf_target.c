@@ -26,7 +26,7 @@ static const char usage[] =
 	"\n"
 	"  -c, --config FILE    the ports, subsystems and namespaces, in nvmetcli's words\n"
 	"  -s, --socket SOCKET  where control commands come; \"ctl help\" lists them\n"
-	"      --busy           poll RDMA queues instead of sleeping\n"
+	"      --busy           poll sockets and RDMA queues instead of sleeping\n"
 	"      --check          read the file only, and say what is wrong with it\n";
 
 struct arguments {
@@ -137,6 +137,8 @@ static int run_target(const struct arguments *arguments)
 		target_say(strerror(-error));
 		return 1;
 	}
+	if (arguments->is_busy)
+		loop_set_polling(loop);
 	catch_signals();
 	raise_descriptor_limit();
 	transports.loop = loop;

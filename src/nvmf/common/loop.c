@@ -26,6 +26,7 @@ struct loop {
 	struct network *network;
 	struct loop_watch wake;
 	atomic_bool is_stopped;
+	bool is_polling; /* loop_run() does not sleep */
 	uint64_t now_ns;
 	struct list timers; /* the earliest deadline first */
 	struct list deferred;
@@ -238,8 +239,13 @@ void loop_advance(struct loop *loop, uint64_t now_ns)
 void loop_run(struct loop *loop)
 {
 	while (!atomic_load(&loop->is_stopped))
-		loop_step(loop, UINT64_MAX);
+		loop_step(loop, loop->is_polling ? 0 : UINT64_MAX);
 	atomic_store(&loop->is_stopped, false);
+}
+
+void loop_set_polling(struct loop *loop)
+{
+	loop->is_polling = true;
 }
 
 void loop_stop(struct loop *loop)

@@ -54,8 +54,12 @@ bool loop_is_virtual(const struct loop *loop);
 /* The caller has removed all watches, timers and work items before. `loop` may be NULL. */
 void loop_destroy(struct loop *loop);
 
-/* Run callbacks until loop_stop(). The thread sleeps while no callback is due. */
+/*
+ * Run callbacks until loop_stop(). While no callback is due the thread sleeps or, after
+ * loop_set_polling(), asks for events without sleeping.
+ */
 void loop_run(struct loop *loop);
+void loop_set_polling(struct loop *loop);
 
 /*
  * Make loop_run() return after the callbacks of its present step. Any thread and any signal handler

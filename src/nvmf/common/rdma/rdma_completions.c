@@ -14,6 +14,23 @@ static struct rdma_completions *completions_of(struct loop_watch *watch)
 	return container_of(watch, struct rdma_completions, watch);
 }
 
+/* Returns how many completions were polled. */
+static unsigned poll_batches(struct rdma_completions *completions)
+{
+	struct ibv_wc wcs[BATCH];
+	unsigned sum = 0;
+	int count = BATCH;
+
+	for (int i = 0; i < BATCHES_MAX && count == BATCH && !completions->is_stopped; i++) {
+		count = ibv_poll_cq(completions->cq, BATCH, wcs);
+		for (int j = 0; j < count && !completions->is_stopped; j++)
+			completions->completed(completions, &wcs[j]);
+		if (count > 0)
+			sum += (unsigned)count;
+	}
+	return sum;
+}
+
 /*
  * Poll up to the limit. In the next step of the loop, poll again if the queue may have more
  * completions, else arm the queue.
@@ -22,7 +39,7 @@ static void poll_again(struct loop_work *work)
 {
 	struct rdma_completions *completions = container_of(work, struct rdma_completions, again);
 
-	if (rdma_completions_poll(completions) >= BATCH * BATCHES_MAX)
+	if (poll_batches(completions) >= BATCH * BATCHES_MAX)
 		loop_defer(completions->loop, work);
 	else if (!completions->is_armed)
 		loop_defer(completions->loop, &completions->arm);
@@ -31,12 +48,22 @@ static void poll_again(struct loop_work *work)
 /*
  * The callbacks of the last poll have deferred their SENDs to a work item of the loop, which has
  * run by now. So the poll below may also find the completions of those SENDs without an event.
+ *
+ * While the caller polls, the queue stays disarmed, because an event costs both ends system calls.
+ * A step of the loop in which the caller has not polled arms the queue.
  */
 static void arm_run(struct loop_work *work)
 {
 	struct rdma_completions *completions = container_of(work, struct rdma_completions, arm);
 
-	if (completions->is_stopped || ibv_req_notify_cq(completions->cq, 0))
+	if (completions->is_stopped)
+		return;
+	if (completions->was_polled) {
+		completions->was_polled = false;
+		loop_defer(completions->loop, work);
+		return;
+	}
+	if (ibv_req_notify_cq(completions->cq, 0))
 		return;
 	completions->is_armed = true;
 	/* Completions that came before the queue was armed cause no event: poll for them. */
@@ -111,18 +138,8 @@ void rdma_completions_done(struct rdma_completions *completions)
 
 unsigned rdma_completions_poll(struct rdma_completions *completions)
 {
-	struct ibv_wc wcs[BATCH];
-	unsigned sum = 0;
-	int count = BATCH;
-
-	for (int i = 0; i < BATCHES_MAX && count == BATCH && !completions->is_stopped; i++) {
-		count = ibv_poll_cq(completions->cq, BATCH, wcs);
-		for (int j = 0; j < count && !completions->is_stopped; j++)
-			completions->completed(completions, &wcs[j]);
-		if (count > 0)
-			sum += (unsigned)count;
-	}
-	return sum;
+	completions->was_polled = true;
+	return poll_batches(completions);
 }
 
 void rdma_completions_stop(struct rdma_completions *completions)

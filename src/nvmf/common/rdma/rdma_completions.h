@@ -24,6 +24,7 @@ struct rdma_completions {
 	struct loop_work again; /* polls again, after a poll that reached its limit */
 	struct loop_work arm; /* arms the queue, after a poll that emptied it */
 	bool is_armed; /* the next completion causes an event of the channel */
+	bool was_polled; /* by the caller, since the last attempt to arm the queue */
 	unsigned unacknowledged; /* events of the channel, acknowledged at the end */
 	bool is_stopped;
 	void (*completed)(struct rdma_completions *completions, const struct ibv_wc *wc);
@@ -38,7 +39,8 @@ int rdma_completions_init(struct rdma_completions *completions, struct loop *loo
 void rdma_completions_done(struct rdma_completions *completions);
 
 /*
- * Poll up to 128 completions and call `completed` for each. Returns how many were polled.
+ * Poll up to 128 completions and call `completed` for each. Returns how many were polled. The
+ * caller runs the loop afterwards: while it polls in each step, the channel is not used.
  */
 unsigned rdma_completions_poll(struct rdma_completions *completions);
 

@@ -20,7 +20,12 @@
 
 #define FIRST_DELAY_NS 100000000u
 
-enum { NS_PER_MS = 1000000, IO_DEPTH_DEFAULT = 128 };
+enum {
+	NS_PER_MS = 1000000,
+	IO_DEPTH_DEFAULT = 128,
+	/* A step of the loop costs as much as many polls of an empty queue. */
+	POLL_ROUNDS = 32,
+};
 
 static void state_set(struct host_controller *controller, enum host_state state)
 {
@@ -321,18 +326,25 @@ void host_controller_destroy(struct host_controller *controller)
 	free(controller);
 }
 
-unsigned host_controller_poll(struct host_controller *controller)
+static unsigned poll_queues(struct host_controller *controller)
 {
 	unsigned done = 0;
 
-	if (controller->state != HOST_LIVE)
-		return 0;
 	for (unsigned i = 0; i < controller->io_count; i++) {
 		struct host_queue *transport = controller->io[i].transport;
 
 		if (transport)
 			done += transport->transport->poll(transport);
 	}
+	return done;
+}
+
+unsigned host_controller_poll(struct host_controller *controller)
+{
+	unsigned done = 0;
+
+	for (unsigned i = 0; i < POLL_ROUNDS && done == 0 && controller->state == HOST_LIVE; i++)
+		done = poll_queues(controller);
 	return done;
 }
 

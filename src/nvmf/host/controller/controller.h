@@ -149,7 +149,10 @@ void host_controller_destroy(struct host_controller *controller);
 
 void host_submit(struct host_controller *controller, struct host_request *request);
 
-/* Handle the responses that have arrived, without sleeping. Returns how many commands were done. */
+/*
+ * Handle the responses that have arrived, without sleeping; look several times, if there are none.
+ * Returns how many commands were done.
+ */
 unsigned host_controller_poll(struct host_controller *controller);
 
 enum host_state host_controller_state(const struct host_controller *controller);
