@@ -44,11 +44,8 @@ void contexts_post_port(const struct device *device, uint32_t events, uint32_t p
 		if (context->device != device)
 			continue;
 		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
-			if (!(events & 1u << i))
-				continue;
-			if (context->events[i].verbs.element.port_num)
-				context->events[i].verbs.element.port_num = (int)port;
-			async_event_post(context, &context->events[i]);
+			if (events & 1u << i)
+				async_event_post(context, &context->events[port - 1][i]);
 		}
 	}
 	pthread_mutex_unlock(&context_lock);
@@ -68,17 +65,20 @@ static void events_prepare(struct context *context)
 {
 	static const struct {
 		enum ibv_event_type type;
-		int port;
+		bool is_of_port;
 	} of[CONTEXT_EVENT_COUNT] = {
-#define CONTEXT_EVENT(name, type, port) [CONTEXT_EVENT_##name] = {type, port},
+#define CONTEXT_EVENT(name, type, is_of_port) [CONTEXT_EVENT_##name] = {type, is_of_port},
 #include "front/verbs/context_event.def"
 #undef CONTEXT_EVENT
 	};
 
-	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
-		async_event_init(&context->events[i], of[i].type, NULL);
-		/* 0: an event of the device */
-		context->events[i].verbs.element.port_num = of[i].port;
+	for (int port = 1; port <= DEVICE_IB_PORTS_MAX; port++) {
+		struct async_event *events = context->events[port - 1];
+
+		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++) {
+			async_event_init(&events[i], of[i].type, NULL);
+			events[i].verbs.element.port_num = of[i].is_of_port ? port : 0;
+		}
 	}
 }
 

@@ -52,7 +52,8 @@ struct context {
 	uint64_t owner_opening; /* `opening` of the context in that process */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
-	struct async_event events[CONTEXT_EVENT_COUNT];
+	/* Of each port, from 1; those of the device are among port 1's. */
+	struct async_event events[DEVICE_IB_PORTS_MAX][CONTEXT_EVENT_COUNT];
 	uint32_t watch; /* the result of netdev_watch_start() */
 	/* Objects created through this context; guarded by the lock of object.c */
 	uint32_t object_count;

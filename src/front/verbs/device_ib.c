@@ -104,8 +104,10 @@ static void on_event(uint32_t port, uint32_t event)
 	if (device && !event)
 		device->is_gone = true;
 	pthread_mutex_unlock(&device_lock);
-	if (device)
-		contexts_post_port(device, event ? event_of(event) : CONTEXT_FATAL, port);
+	if (device && !event)
+		contexts_post(device, CONTEXT_FATAL);
+	else if (device && device_has_port(device, port))
+		contexts_post_port(device, event_of(event), port);
 }
 
 int device_ib_watch(void)
@@ -153,9 +155,9 @@ void device_ib_port_attr(const struct attach_port *port, struct ibv_port_attr *a
 		.subnet_timeout = port->subnet_timeout,
 		.init_type_reply = port->init_type_reply,
 		.active_width = port->link_width,
-		.active_speed = (uint8_t)(port->link_speed_ext
-				? port->link_speed_ext << SPEED_EXT_SHIFT
-				: port->link_speed),
+		.active_speed =
+			(uint8_t)(port->link_speed_ext ? port->link_speed_ext << SPEED_EXT_SHIFT
+						       : port->link_speed),
 		.phys_state = port->phys_state,
 		.link_layer = IBV_LINK_LAYER_INFINIBAND,
 	};

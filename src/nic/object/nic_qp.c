@@ -488,30 +488,47 @@ int nic_qp_post_recv(
 
 /* --- why a post was refused --- */
 
-static void post_explain(const struct nic_qp *qp, enum reason reason)
+static void post_explain(const struct nic_qp *qp, enum reason reason, enum qp_state state)
 {
 	if (reason == REASON_NONE) /* the queue pair has moved on since */
 		reason = REASON_POST_STATE;
-	nic_failure_cause_fact(reason, FACT_from_state, qp->qp->state);
+	nic_failure_cause_fact(reason, FACT_from_state, state);
 	nic_failure_cause_qpn(qp->qp->qpn);
 }
 
 void nic_qp_explain_send(struct nic_qp *qp, const struct send_wr *wr)
 {
-	if (qp->borrowed)
+	enum reason reason = REASON_POST_STATE;
+	enum qp_state state;
+
+	if (qp->borrowed) {
 		nic_failure_cause(REASON_POST_OPCODE);
-	else if (qp->epoch != nic_epoch)
+	} else if (qp->epoch != nic_epoch) {
 		nic_failure_cause(REASON_FORKED);
-	else
-		post_explain(qp, wr ? qp_send_refusal(qp->qp, wr) : REASON_POST_STATE);
+	} else {
+		worker_lock(qp->worker);
+		if (wr)
+			reason = qp_send_refusal(qp->qp, wr);
+		state = qp->qp->state;
+		worker_unlock(qp->worker);
+		post_explain(qp, reason, state);
+	}
 }
 
 void nic_qp_explain_recv(struct nic_qp *qp, const struct recv_wr *wr)
 {
-	if (qp->borrowed)
+	enum reason reason;
+	enum qp_state state;
+
+	if (qp->borrowed) {
 		nic_failure_cause(REASON_POST_NO_QUEUE);
-	else if (qp->epoch != nic_epoch)
+	} else if (qp->epoch != nic_epoch) {
 		nic_failure_cause(REASON_FORKED);
-	else
-		post_explain(qp, qp_recv_refusal(qp->qp, wr));
+	} else {
+		worker_lock(qp->worker);
+		reason = qp_recv_refusal(qp->qp, wr);
+		state = qp->qp->state;
+		worker_unlock(qp->worker);
+		post_explain(qp, reason, state);
+	}
 }
