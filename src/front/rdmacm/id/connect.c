@@ -488,7 +488,7 @@ int id_qp_fail(struct id *id)
 	return ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
 }
 
-/* --- enhanced connection establishment: no vendor's options (IBTA annex A19 defines none) --- */
+/* --- enhanced connection establishment: urnic has no options of a vendor --- */
 
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {
