@@ -236,10 +236,13 @@ static int set_up(void **state)
 	context_record.ops.poll_cq = polled;
 	object_add(OBJECT_DEVICE, &context, &context_record, SITE_NONE);
 	regions_make(IBV_ACCESS_LOCAL_WRITE);
+	object_remove(&cq, SITE_NONE);
 	queue_add_cq(&cq, SITE_NONE);
 	qp = (struct ibv_qp){.context = &context, .qp_num = QPN, .send_cq = &cq, .recv_cq = &cq};
 	queue_remove(&qp);
+	object_remove(&qp, SITE_NONE);
 	queue_remove(&srq);
+	object_remove(&srq, SITE_NONE);
 	queue_add(&qp, &cap, false, SITE_NONE);
 	return 0;
 }

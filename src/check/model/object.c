@@ -2,6 +2,7 @@
 #include "check/model/object.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "check/check.h"
 #include "check/model/protect.h"
@@ -25,6 +26,15 @@ const char *object_kind_name(enum object_kind kind)
 	};
 
 	return names[kind];
+}
+
+void *object_record(enum object_kind kind, const void *pointer, size_t bytes)
+{
+	struct object *object = object_find(pointer);
+
+	if (!object || object->kind != kind || object->is_live || !object->record)
+		return calloc(1, bytes);
+	return memset(object->record, 0, bytes);
 }
 
 struct object *object_add(enum object_kind kind, const void *pointer, void *record, uint32_t site)

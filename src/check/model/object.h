@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -51,6 +52,13 @@ struct object {
 
 /* The name of a kind, for a sentence: "queue pair". */
 const char *object_kind_name(enum object_kind kind);
+
+/*
+ * A record of `bytes` zero bytes for a new object: the record of a destroyed object of this kind
+ * that had the same address, or a new one. It is never freed, because other threads may look at it.
+ * NULL without memory.
+ */
+void *object_record(enum object_kind kind, const void *pointer, size_t bytes);
 
 /* Note a new object. Returns it, or NULL without memory. */
 struct object *object_add(enum object_kind kind, const void *pointer, void *record, uint32_t site);

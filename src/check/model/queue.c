@@ -13,9 +13,10 @@ static uint64_t number_key(const struct context_record *context, uint32_t qp_num
 	return (uint64_t)(context->number + 1) << 32 | qp_num;
 }
 
-static struct queue_record *record_add(const void *object, struct context_record *context)
+static struct queue_record *record_add(
+	enum object_kind kind, const void *object, struct context_record *context)
 {
-	struct queue_record *record = calloc(1, sizeof(*record));
+	struct queue_record *record = object_record(kind, object, sizeof(*record));
 
 	if (record) {
 		record->object = object;
@@ -27,7 +28,7 @@ static struct queue_record *record_add(const void *object, struct context_record
 void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all, uint32_t site)
 {
 	struct context_record *context = context_of(qp->context);
-	struct queue_record *record = context ? record_add(qp, context) : NULL;
+	struct queue_record *record = context ? record_add(OBJECT_QP, qp, context) : NULL;
 
 	if (!record)
 		return;
@@ -52,7 +53,7 @@ void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all
 void queue_add_shared(struct ibv_srq *srq, uint32_t depth, uint32_t entries, uint32_t site)
 {
 	struct context_record *context = context_of(srq->context);
-	struct queue_record *record = context ? record_add(srq, context) : NULL;
+	struct queue_record *record = context ? record_add(OBJECT_SRQ, srq, context) : NULL;
 
 	if (!record)
 		return;
@@ -68,7 +69,7 @@ void queue_add_shared(struct ibv_srq *srq, uint32_t depth, uint32_t entries, uin
 struct cq_record *queue_add_cq(struct ibv_cq *cq, uint32_t site)
 {
 	struct context_record *context = context_of(cq->context);
-	struct cq_record *record = context ? calloc(1, sizeof(*record)) : NULL;
+	struct cq_record *record = context ? object_record(OBJECT_CQ, cq, sizeof(*record)) : NULL;
 
 	if (!record)
 		return NULL;
