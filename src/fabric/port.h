@@ -134,7 +134,10 @@ void pause_heed(struct fabric *fabric, uint32_t number);
 void pause_expire(struct fabric *fabric, uint32_t number, uint32_t priority);
 void pause_refresh(struct fabric *fabric, uint32_t number, uint32_t priority);
 
-/* Pause these priorities of the peer for as long as they are named here. */
+/*
+ * Set the priorities, as bits, that a pause storm stops: the port pauses them at the peer until a
+ * later call leaves them out. The port's full priority groups pause the peer, too.
+ */
 void pause_force(struct fabric *fabric, uint32_t number, uint8_t priorities);
 
 /* How long the peer has stopped this priority of the port so far. */

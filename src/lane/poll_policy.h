@@ -42,8 +42,8 @@ enum {
 	 */
 	POLL_TICK_NS = 250000,
 	/*
-	 * A tick is POLL_TICK_NS shifted left by this number at most: 4 ms. Even with ticks of only
-	 * 1 ms, no other program waited for a CPU for more than 20 ms.
+	 * A tick is POLL_TICK_NS shifted left by this number at most: 4 ms, which is 250 wake-ups a
+	 * second. With 1,000 a second, no other program waited for a CPU for more than 20 ms.
 	 */
 	POLL_TRUST_MAX = 4,
 	/*

@@ -3,8 +3,9 @@
 #define URNIC_QP_QP_REPORT_H
 
 /*
- * Reports of a queue pair's failures to the failures that the process keeps (lane/failure.h). The
- * lane is locked. Each report takes the lane's facts (lane_fact()).
+ * Reports of a queue pair's failures. A report adds the failure to the list that the process keeps
+ * (lane/failure.h), with the facts that the caller has added by lane_fact(), and clears these
+ * facts. The lane is locked.
  */
 
 #include "memory/copy.h"

@@ -234,7 +234,8 @@ void smp_send(struct subnet *subnet, uint32_t node, uint32_t port, struct smp_fl
 /*
  * Answer a Get or a Set.
  *
- * `in_port`  Where it arrived; 0 at a switch: from itself.
+ * `in_port`  The port at which the SMP arrived. For the node's own SMP: a CA's port that sent it,
+ *            or 0 of a switch.
  * `mad`      The request; becomes the response.
  *
  * Returns false if there is no response, because the M_Key is wrong.

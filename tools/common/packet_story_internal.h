@@ -32,8 +32,9 @@ struct story_flow {
 	struct gid source;
 	struct gid destination;
 	uint32_t qpn;
-	uint32_t back; /* 1 + the receiving queue pair of the other direction; 0: unknown */
-	uint32_t answered_frame; /* of responses: what the last one answers */
+	uint32_t back; /* 1 + the QPN that gets the packets of the other direction; 0: unknown */
+	/* Of a flow of responses: the frame of the request that the last response answers. */
+	uint32_t answered_frame;
 	/* --- as the direction of requests --- */
 	bool has_requests;
 	uint32_t base; /* the first PSN of `frames` */

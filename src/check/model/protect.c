@@ -20,7 +20,7 @@
 enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT };
 
 struct page {
-	uint32_t sources, targets; /* entries of requests that have it */
+	uint32_t sources, targets; /* how many entries of requests read the page, and write it */
 	int protection; /* as it is now */
 	bool is_open; /* it stays readable and writable until no request uses it */
 	bool is_reported;

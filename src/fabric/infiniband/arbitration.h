@@ -40,7 +40,7 @@ struct arbitration {
 	uint8_t high_limit; /* 0: one packet */
 };
 
-/* Where a table's turns are. */
+/* Which entry of a table has its turn. */
 struct arbiter_turn {
 	uint32_t entry;
 	int32_t left_blocks; /* of the entry's weight; 0 and below: its turn is over */

@@ -73,7 +73,10 @@ struct server_port {
 	struct mad_agent *sa_agent; /* leaves groups; NULL until it is needed */
 };
 
-/* A service ID whose listener has ended, as a program's that listens anew does. */
+/*
+ * A service ID whose listener has ended. The program may soon listen to it again, so a request for
+ * it gets no answer for a while, in place of a REJ.
+ */
 struct ended_service {
 	uint64_t service_id;
 	uint64_t until_ns; /* a request gets no answer until then */

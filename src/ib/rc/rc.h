@@ -371,8 +371,9 @@ bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *p
 void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
 /*
- * An answer with the PSN `newest` shows that the peer has executed all requests before `end`, and
- * has sent all their responses. Request again those that are neither placed nor acknowledged.
+ * An ACK, NAK or response with the PSN `newest` shows that the peer has executed all requests
+ * before `end` and sent their responses. Some of these responses are lost: request each again that
+ * is not placed. SENDs and WRITEs before `end` are acknowledged, and not sent again.
  */
 void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns);
 

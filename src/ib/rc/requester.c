@@ -372,7 +372,10 @@ static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
-	/* A peer that has sent all responses repeats only the last one. */
+	/*
+	 * AckReq marks a probe (selective_pass.h). The responder repeats only the chunk's last
+	 * response, besides those that it has yet to send.
+	 */
 	packet.bth.ack_requested = selective_pass_is_probe(&requester->selective);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth.va = wqe->remote_address + offset;

@@ -28,7 +28,8 @@ struct sweep {
 	uint8_t *parent_port; /* of each switch: towards the first */
 	uint32_t *hops; /* of each switch: to the one that is routed to */
 	uint32_t *queue;
-	uint32_t *load; /* LIDs that a switch's port has, PORTS_OF_SWITCH for each switch */
+	/* How many LIDs a switch routes to each of its ports; PORTS_OF_SWITCH for each switch. */
+	uint32_t *load;
 	struct end_port *ends;
 	uint32_t switch_count;
 	uint32_t end_count;

@@ -73,7 +73,7 @@ int group_assign(struct group *group, const struct group_need *need, int store);
 /*
  * Adopt sockets that an earlier urnicd opened. group_restore() assigns their slots.
  *
- * `first`  The number of fds[0] among the members.
+ * `first`  The place of fds[0] among the members, from 0.
  * `fds`    `count` sockets; owned by the group on success, else by the caller.
  *
  * Returns false unless `first` equals the group's present count, and each socket is a RoCEv2 socket

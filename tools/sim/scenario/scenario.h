@@ -142,7 +142,7 @@ bool scenario_read_dcb(
 bool scenario_read_priorities(const struct scenario_text *text, const cJSON *item, const char *name,
 	uint8_t *ret_priorities);
 
-/* The item "subnet"; hosts and "congestion" are read (scenario_subnet.c). */
+/* The item "subnet" (scenario_subnet.c). The caller has read "hosts" and "congestion" before. */
 bool scenario_read_subnet(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
 

@@ -71,7 +71,7 @@ struct id *id_find(struct rdma_cm_id *public)
 /* --- addresses that come later --- */
 
 /*
- * The families of which new addresses are reported to urnicd, too, so that urnicd passes on the
+ * The families of which new addresses are reported to urnicd, so that urnicd passes on the
  * requests that arrive at them. Listeners at the zero address want these requests; so do listeners
  * at a loopback address (device_find_for_loopback()).
  */

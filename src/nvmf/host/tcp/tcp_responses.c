@@ -37,8 +37,8 @@ static const char *fatal_name(unsigned fes)
 }
 
 /*
- * The controller broke the protocol: prepare the TermReq, unless a part of another PDU is sent,
- * because a TermReq cannot follow in the middle of that PDU.
+ * The controller broke the protocol: prepare the TermReq, unless a part of another PDU has been
+ * sent and its rest has not, because a TermReq cannot follow in the middle of that PDU.
  */
 static void end_by_term(struct tcp_session *session, const char *sentence)
 {

@@ -150,10 +150,10 @@ void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request);
 
 /*
- * Create a ring. Up to `entries` system calls are pending in the kernel: of one disk at most as
- * many as are left for all others, and of one file as many as its disk has left for the others. The
- * ring keeps further requests until there is room. If `allow_uring` is false or the kernel refuses
- * io_uring, backend_submit() executes each request itself. Returns 0 or -ENOMEM.
+ * Create a ring. At most `entries` system calls are pending in the kernel, and no disk and no file
+ * takes all of them (ring.c, has_share()). The ring keeps further requests until there is room. If
+ * `allow_uring` is false or the kernel refuses io_uring, backend_submit() executes each request
+ * itself. Returns 0 or -ENOMEM.
  */
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring);
 void backend_ring_destroy(struct backend_ring *ring);

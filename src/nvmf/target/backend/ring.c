@@ -176,10 +176,10 @@ static void wait_for_place(struct backend_ring *ring, struct backend_request *re
 }
 
 /*
- * The files of a disk may have as many system calls in io_uring as are left for all other disks,
- * and one of them as many as are left for the other files of its disk. So a file that is alone gets
- * a third of the entries. Up to nine disks whose calls hang do not stop the others, nor do a few
- * files that hang stop the others of their disk.
+ * The ring starts a system call only while its disk has fewer pending calls than there are free
+ * entries, and its file fewer than the difference of these two numbers. So a file that is alone
+ * gets a third of the entries. Up to nine disks whose calls hang do not stop the others, nor do a
+ * few files that hang stop the others of their disk.
  */
 static bool has_share(const struct backend_ring *ring, const struct ring_file *file)
 {
