@@ -28,7 +28,7 @@ as_ordinary_user() {
 pair_ends() {
 	expected=$1
 	shift
-	$as timeout $pair_seconds "$urnic" pair "$@" >"$scratch/out" 2>"$scratch/err"
+	$as timeout $pair_seconds env "$calibration" "$urnic" pair "$@" >"$scratch/out" 2>"$scratch/err"
 	status=$?
 	[ $status = "$expected" ] ||
 		fail "$as urnic pair $*: ends with $status: $(tail -n 20 "$scratch/out" "$scratch/err")"

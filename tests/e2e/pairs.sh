@@ -10,6 +10,8 @@ scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
 programs=$1/tests/e2e
 pair_seconds=240 # a pair that takes longer hangs, however busy the machine
 port=18515
+# What Debian's programs run with: perftest sleeps instead of spinning (calibration.c).
+calibration=LD_PRELOAD=$programs/calibration.so${LD_PRELOAD:+:$LD_PRELOAD}
 view=--no-view # programs that look into /sys need --view, which takes longer
 . "$(dirname "$0")/../e2e/facts.sh"
 
@@ -40,10 +42,11 @@ try_pair() {
 	server_host=$1 client_host=$2 address=$3
 	shift 3
 	facts_begin
-	on "$server_host" timeout $pair_seconds "$urnic" run $view -- "$@" >"$scratch/server" 2>&1 &
+	on "$server_host" timeout $pair_seconds env "$calibration" "$urnic" run $view -- "$@" \
+		>"$scratch/server" 2>&1 &
 	server=$!
 	wait_for_port "$server_host" $port $server || true
-	on "$client_host" timeout $pair_seconds "$urnic" run $view -- "$@" "$address" \
+	on "$client_host" timeout $pair_seconds env "$calibration" "$urnic" run $view -- "$@" "$address" \
 		>"$scratch/client" 2>&1
 	client_status=$?
 	wait $server
@@ -103,7 +106,7 @@ start() {
 	name=$1 start_host=$2
 	shift 2
 	rm -f "$scratch/$name.pid"
-	on "$start_host" timeout $pair_seconds "$urnic" run $view -- \
+	on "$start_host" timeout $pair_seconds env "$calibration" "$urnic" run $view -- \
 		sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && exec "$@"' "$scratch/$name.pid" "$@" \
 		>"$scratch/$name" 2>&1 &
 	eval "job_$name=$!"
