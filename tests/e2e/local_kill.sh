@@ -29,9 +29,9 @@ rounds() {
 	echo "seed $seed: $(grep rounds "$scratch/$1")"
 }
 
-# Shared memory objects; directories are others'.
+# urnic's shared memory objects; directories are others', as are the objects of other tests' UCX.
 objects() {
-	find /dev/shm -maxdepth 1 -type f | wc -l
+	find /dev/shm -maxdepth 1 -type f -name '*urnic*' | wc -l
 }
 
 shm_before=$(objects)
