@@ -267,19 +267,6 @@ static void interface_that_changes_and_goes_is_told(void **state)
 	assert_int_equal(rdma_destroy_id(elsewhere), 0);
 }
 
-static void failure_of_the_manager_has_a_reason(void **state)
-{
-	(void)state;
-	assert_int_equal(id_failure_reason(CM_EVENT_REJ, CM_REJECT_INVALID_SERVICE_ID),
-		REASON_CM_NO_LISTENER);
-	assert_int_equal(id_failure_reason(CM_EVENT_REJ, CM_REJECT_CONSUMER), REASON_CM_CONSUMER);
-	assert_int_equal(
-		id_failure_reason(CM_EVENT_REJ, CM_REJECT_NO_RESOURCES), REASON_CM_REJECTED);
-	assert_int_equal(id_failure_reason(CM_EVENT_UNREACHABLE, 0), REASON_CM_UNREACHABLE);
-	assert_int_equal(id_failure_reason(CM_EVENT_REQ_TIMEOUT, 0), REASON_CM_TIMEOUT);
-	assert_int_equal(id_failure_reason(CM_EVENT_REP_TIMEOUT, 0), REASON_CM_TIMEOUT);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,7 +279,6 @@ int main(void)
 		TEST(group_that_cannot_be_joined_is_an_error),
 		TEST(path_record_stands_for_a_route),
 		TEST(interface_that_changes_and_goes_is_told),
-		TEST(failure_of_the_manager_has_a_reason),
 	};
 
 	return rdmacm_begin() ? cmocka_run_group_tests(tests, NULL, NULL) : 77;

@@ -12,6 +12,7 @@
 #include "queue/completion.h"
 
 #define STATUS_PREFIX "IBV_WC_"
+#define EVENT_PREFIX  "RDMA_CM_EVENT_"
 
 enum { COLUMNS_MAX = 96, INDENT = 4 };
 
@@ -207,6 +208,24 @@ static bool is_reason_of_call(const char *reason, const char *word)
 	return false;
 }
 
+/* May an event of rdma_cm have an error for this reason? */
+static bool is_reason_of_event(const char *reason, const char *word)
+{
+	static const struct {
+		const char *event;
+		const char *reason;
+	} causes[] = {
+#define EVENT_CAUSE(name, type, status, cause, why) {EVENT_PREFIX #type, #cause},
+#include "queue/event_cause.def"
+#undef EVENT_CAUSE
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(causes); i++)
+		if (strcasecmp(causes[i].event, word) == 0 && strcmp(causes[i].reason, reason) == 0)
+			return true;
+	return false;
+}
+
 bool topic_is_named(const struct topic *topic, const char *word)
 {
 	uint32_t number;
@@ -214,6 +233,8 @@ bool topic_is_named(const struct topic *topic, const char *word)
 	if (text_number_or_hex(word, 0, UINT32_MAX, &number))
 		return topic->kind >= TOPIC_STATUS && topic->number == number;
 	if (topic->kind == TOPIC_CALL && is_reason_of_call(topic->name, word))
+		return true;
+	if (topic->kind >= TOPIC_CALL && is_reason_of_event(topic->name, word))
 		return true;
 	if (topic->kind == TOPIC_STATUS) {
 		if (strncasecmp(word, STATUS_PREFIX, strlen(STATUS_PREFIX)) == 0)

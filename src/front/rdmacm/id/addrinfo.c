@@ -9,7 +9,7 @@
 
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id/id.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "os/own_thread.h"
 
 /* Flags that older headers do not name. */
@@ -234,14 +234,17 @@ static void *question_answer(void *argument)
 	int rc = rdma_getaddrinfo(question->node, question->service,
 		question->has_hints ? &question->hints : NULL, &found);
 	int status = rc == -1 ? -errno : rc;
+	const char *why = rc == -1 ? strerror(errno) : gai_strerror(rc);
 
 	own_thread_wake();
 	pthread_mutex_lock(&id_lock);
 	rdma_freeaddrinfo(id->addrinfo);
 	id->addrinfo = found;
 	id->is_resolving_addrinfo = false;
-	id_post_locked(id,
-		&id->events[status ? ID_EVENT_ADDRINFO_ERROR : ID_EVENT_ADDRINFO_RESOLVED], status);
+	if (status)
+		id_fail_locked(id, CAUSE_NAME_UNKNOWN, status, why);
+	else
+		id_post_locked(id, &id->events[ID_EVENT_ADDRINFO_RESOLVED], 0);
 	pthread_mutex_unlock(&id_lock);
 	id_unref(id);
 	question_free(question);

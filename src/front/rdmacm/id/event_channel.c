@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "front/rdmacm/id/iwarp_connect.h"
 #include "front/rdmacm/id/multicast.h"
 #include "front/rdmacm/id/user_event.h"
@@ -210,6 +211,7 @@ static bool take_request(struct held *held, struct id *id)
 static void take_response(struct held *held, struct id *id)
 {
 	const struct cm_rej rej = {.reason = CM_REJECT_CONSUMER};
+	enum event_cause cause = id->is_iwarp ? CAUSE_STREAM_NOT_TAKEN : CAUSE_QP_NOT_READY;
 	int rc;
 
 	report_response(held, id);
@@ -218,27 +220,18 @@ static void take_response(struct held *held, struct id *id)
 		return;
 	}
 	rc = id->is_iwarp ? iwarp_establish(id) : -id_qp_connect(id);
-	if (rc == 0 && !id->is_iwarp)
+	if (rc == 0 && !id->is_iwarp) {
+		cause = CAUSE_RTU_TOO_LATE;
 		rc = nic_cm_ready(&id->conn);
+	}
 	if (rc && !id->is_iwarp) {
 		nic_cm_reject(&id->conn, &rej);
 		id_qp_fail(id);
 	}
 	id->state = rc ? ID_OVER : ID_CONNECTED;
-	held->public.event = rc ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-	held->public.status = rc;
-}
-
-/* The subnet administrator has found a path. */
-static void take_route(struct held *held, struct id *id)
-{
-	int rc = id_fill_path(id);
-
-	id->state = rc ? ID_ADDRESS_RESOLVED : ID_ROUTE_RESOLVED;
-	if (!rc)
-		return;
-	held->public.event = RDMA_CM_EVENT_ROUTE_ERROR;
-	held->public.status = rc;
+	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
+	if (rc)
+		id_fail_taken(id, &held->public, cause, rc);
 }
 
 /*
@@ -282,10 +275,8 @@ static bool event_take(struct held *held, struct id *id)
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 		error = group_taken(held->group, &held->public);
-		if (error) {
-			held->public.event = RDMA_CM_EVENT_MULTICAST_ERROR;
-			held->public.status = -error;
-		}
+		if (error)
+			id_fail_taken(id, &held->public, CAUSE_GROUP_NOT_ATTACHED, -error);
 		break;
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 		group_failed(held->group, &held->public);
@@ -298,8 +289,11 @@ static bool event_take(struct held *held, struct id *id)
 		id->state = ID_BOUND;
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (id->state == ID_ROUTING)
-			take_route(held, id);
+		/* The subnet administrator has found a path. */
+		if (id->state == ID_ROUTING) {
+			id_path_fill(id);
+			id->state = ID_ROUTE_RESOLVED;
+		}
 		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		id->state = ID_ADDRESS_RESOLVED;

@@ -5,11 +5,13 @@
 #include "front/rdmacm/id/id.h"
 
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "front/rdmacm/id/iwarp_connect.h"
 #include "front/rdmacm/id/multicast.h"
 #include "front/rdmacm/id/resolver.h"
@@ -41,10 +43,8 @@ static void fork_child(void)
 	fork_parent();
 }
 
-static void on_event(const struct cm_event *event);
-
 static const struct nic_cm_user manager_user = {
-	.on_event = on_event,
+	.on_event = id_take_event,
 	.fork_prepare = fork_prepare,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,
@@ -241,6 +241,24 @@ static void agreement_make(struct id *id, const struct cm_rep *rep)
 	agreement->rnr_retry_count = rep->rnr_retry_count;
 }
 
+static const char *sidr_sentence(uint8_t status)
+{
+	switch (status) {
+	case CM_SIDR_UNSUPPORTED:
+		return "no program listens on this port there";
+	case CM_SIDR_REJECTED:
+		return "the program at the other end refused";
+	case CM_SIDR_NO_QP:
+		return "the peer has no queue pair to spare";
+	case CM_SIDR_REDIRECT:
+		return "the service is at another port, and redirections are not followed";
+	case CM_SIDR_UNSUPPORTED_VERSION:
+		return "the peer does not support this version of the service";
+	default:
+		return "the status of the peer's answer is unknown";
+	}
+}
+
 static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 {
 	if (rep->status == CM_SIDR_SUCCESS) {
@@ -248,46 +266,48 @@ static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 		id->agreement.remote_qkey = rep->qkey;
 		id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	} else {
-		id_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
+		id_fail(id, CAUSE_SERVICE_REFUSED, rep->status, sidr_sentence(rep->status));
 	}
+}
+
+/* The address of the client whose request `id` is. Does not change. */
+static void requester_address(const struct id *id, struct sockaddr_storage *ret_address)
+{
+	const struct gid *gid = id->is_iwarp ? &id->iw.remote.gid : &id->conn.path.remote;
+
+	address_make(ret_address, gid, 0, id->path.ifindex);
 }
 
 void id_report_failure(const struct id *id, enum reason reason, const char *why)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
 	const struct sockaddr *to = &id->id.route.addr.dst_addr;
+	char text[INET6_ADDRSTRLEN] = "?", port[16] = "";
+	struct sockaddr_storage requester;
 
-	getnameinfo(to, address_bytes(to), text, sizeof(text), NULL, 0, NI_NUMERICHOST);
-	nic_failure_call(reason, 0, "%s port %u: %s", text, address_port(to), why);
-}
-
-enum reason id_failure_reason(enum cm_event_kind kind, uint32_t reject)
-{
-	if (kind == CM_EVENT_UNREACHABLE)
-		return REASON_CM_UNREACHABLE;
-	if (kind != CM_EVENT_REJ)
-		return REASON_CM_TIMEOUT;
-	switch (reject) {
-	case CM_REJECT_INVALID_SERVICE_ID:
-		return REASON_CM_NO_LISTENER;
-	case CM_REJECT_CONSUMER:
-		return REASON_CM_CONSUMER;
-	default:
-		return REASON_CM_REJECTED;
+	if (id->listen) {
+		requester_address(id, &requester);
+		to = (struct sockaddr *)&requester;
+	} else if (address_bytes(to) == 0) {
+		to = &id->id.route.addr.src_addr;
 	}
+	getnameinfo(to, address_bytes(to), text, sizeof(text), NULL, 0, NI_NUMERICHOST);
+	if (address_port(to))
+		snprintf(port, sizeof(port), " port %u", address_port(to));
+	nic_failure_call(reason, 0, "%s%s: %s", text, port, why);
 }
 
-/* If this is the active side, report why it is not connected. */
-static void failure_report(const struct cm_event *event, const char *why)
+static void on_reject(const struct cm_event *event)
 {
-	const struct id *id = event->conn->user;
+	uint16_t code = event->message.rej.reason;
+	/* The connection was established, but the peer no longer knows it. */
+	bool is_forgotten =
+		event->conn->state == CM_STATE_TIMEWAIT && code != CM_REJECT_STALE_CONNECTION;
 
-	if (id->conn.is_active)
-		id_report_failure(
-			id, id_failure_reason(event->kind, event->message.rej.reason), why);
+	id_fail(event->conn->user, is_forgotten ? CAUSE_PEER_FORGOT : event_cause_of_reject(code),
+		code, cm_reject_sentence(code));
 }
 
-static void on_event(const struct cm_event *event)
+void id_take_event(const struct cm_event *event)
 {
 	struct id *id = event->conn->user;
 
@@ -306,20 +326,14 @@ static void on_event(const struct cm_event *event)
 		break;
 	case CM_EVENT_REJ:
 		id->response = event->message;
-		failure_report(event, cm_reject_sentence(event->message.rej.reason));
-		/* The connection was established, but the peer no longer knows it. */
-		if (event->conn->state == CM_STATE_TIMEWAIT &&
-			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
-			id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
-		else
-			id_post(id, RDMA_CM_EVENT_REJECTED, event->message.rej.reason);
+		on_reject(event);
 		break;
 	case CM_EVENT_DREQ:
 	case CM_EVENT_DREP:
 		id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 		break;
 	case CM_EVENT_DREQ_TIMEOUT:
-		id_post(id, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+		id_fail(id, CAUSE_DREQ_SILENT, 0, NULL);
 		break;
 	case CM_EVENT_TIMEWAIT_EXIT:
 		id_post(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -329,13 +343,13 @@ static void on_event(const struct cm_event *event)
 		on_sidr_answer(id, &event->message.sidr_rep);
 		break;
 	case CM_EVENT_UNREACHABLE:
-		failure_report(event, "there is no such host, or no way to it");
-		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
+		id_fail(id, CAUSE_HOST_UNREACHABLE, 0, NULL);
 		break;
 	case CM_EVENT_REQ_TIMEOUT:
+		id_fail(id, CAUSE_REQ_SILENT, 0, NULL);
+		break;
 	case CM_EVENT_REP_TIMEOUT:
-		failure_report(event, "no answer");
-		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		id_fail(id, CAUSE_REP_SILENT, 0, NULL);
 		break;
 	case CM_EVENT_RELEASED:
 		id_unref(id);

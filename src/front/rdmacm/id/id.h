@@ -226,13 +226,13 @@ static inline int id_cause_if(int rc, enum reason reason)
 void id_unref(struct id *id);
 
 /*
- * The reason of a connection that is not made, from the manager's event REJ, UNREACHABLE,
- * REQ_TIMEOUT or REP_TIMEOUT; `reject` is the code of a REJ.
+ * Keep why the identifier fails, with its remote address, or its own one if it has no other. Events
+ * that report a failure do that by themselves (event_cause.h).
  */
-enum reason id_failure_reason(enum cm_event_kind kind, uint32_t reject);
-
-/* Report why there is no connection to the remote address. */
 void id_report_failure(const struct id *id, enum reason reason, const char *why);
+
+/* What the connection manager reports (struct cm_ops); `event->conn->user` is a struct id. */
+void id_take_event(const struct cm_event *event);
 
 /* Queue an event for the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
@@ -308,6 +308,10 @@ struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remo
 
 /* Fill in the route of the public structure. Returns 0 or -errno. */
 int id_fill_path(struct id *id);
+
+/* The two halves of id_fill_path(): the first one may fail, with -ENOMEM. */
+int id_path_alloc(struct id *id);
+void id_path_fill(struct id *id);
 
 /*
  * id_qp_connect() moves the queue pair of an agreed connection to RTS, id_qp_fail() to the error

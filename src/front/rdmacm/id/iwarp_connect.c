@@ -4,6 +4,7 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "front/rdmacm/id/watch.h"
 
 /* --- events --- */
@@ -34,17 +35,10 @@ static void on_request(struct nic_iw_conn *pending)
 
 static void on_failure(struct id *id, int error)
 {
-	enum rdma_cm_event_type type = RDMA_CM_EVENT_CONNECT_ERROR;
-
-	if (error == -ECONNREFUSED || error == -ECONNRESET)
-		type = RDMA_CM_EVENT_REJECTED;
-	else if (error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH)
-		type = RDMA_CM_EVENT_UNREACHABLE;
-	nic_failure_call(REASON_MPA_FAILED, -error, "%s", "");
-	id_post(id, type, error);
+	id_fail(id, event_cause_of_stream(error), error, strerror(-error));
 }
 
-static void on_event(enum nic_iw_event event, struct nic_iw_conn *conn)
+void iwarp_take_event(enum nic_iw_event event, struct nic_iw_conn *conn)
 {
 	switch (event) {
 	case NIC_IW_REQUESTED:
@@ -54,7 +48,7 @@ static void on_event(enum nic_iw_event event, struct nic_iw_conn *conn)
 		id_post(conn->user, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 		break;
 	case NIC_IW_REJECTED:
-		id_post(conn->user, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+		id_fail(conn->user, CAUSE_STREAM_REJECTED, 0, NULL);
 		break;
 	case NIC_IW_FAILED:
 		on_failure(conn->user, conn->error);
@@ -105,7 +99,7 @@ static struct port_tcp_address local_address(const struct id *id)
 int iwarp_listen(struct id *id, uint32_t backlog)
 {
 	struct port_tcp_address local = local_address(id);
-	int rc = nic_iwcm_start(on_event);
+	int rc = nic_iwcm_start(iwarp_take_event);
 
 	for (uint32_t i = 0; rc == 0 && i < backlog; i++)
 		rc = iwarp_add_spare(id);
@@ -160,7 +154,7 @@ int iwarp_connect(
 {
 	const struct mpa_policy policy = nic_iwcm_policy();
 	struct mpa_reads reads;
-	int rc = nic_iwcm_start(on_event);
+	int rc = nic_iwcm_start(iwarp_take_event);
 
 	if (rc)
 		return rc;

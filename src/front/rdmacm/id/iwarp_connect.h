@@ -38,6 +38,9 @@ int iwarp_accept(
 /* The peer has accepted: hand the stream to the queue pair. Returns 0 or -errno. */
 int iwarp_establish(struct id *id);
 
+/* What the iWARP connection manager reports; `conn->user` is a struct id. */
+void iwarp_take_event(enum nic_iw_event event, struct nic_iw_conn *conn);
+
 /* Fill in the parameters of the peer's request or reply. `data`: room for 256 bytes. */
 void iwarp_report(const struct id *id, struct rdma_conn_param *param, uint8_t *data);
 

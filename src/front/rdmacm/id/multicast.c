@@ -6,10 +6,12 @@
  */
 #include "front/rdmacm/id/multicast.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "front/rdmacm/infiniband.h"
 
 enum {
@@ -27,6 +29,18 @@ static struct multicast_group *group_find(struct id *id, const struct gid *gid)
 
 /* --- InfiniBand --- */
 
+static enum event_cause join_cause(int error)
+{
+	switch (error) {
+	case -ETIMEDOUT:
+		return CAUSE_GROUP_SILENT;
+	case -ENETDOWN:
+		return CAUSE_GROUP_CUT_OFF;
+	default:
+		return CAUSE_GROUP_REFUSED;
+	}
+}
+
 /* The subnet administrator answers. */
 static void on_join(struct nic_fabric_query *query, int error, const uint8_t *record)
 {
@@ -41,13 +55,10 @@ static void on_join(struct nic_fabric_query *query, int error, const uint8_t *re
 		error = nic_fabric_group_hold(DEVICE_PORT, &group->mgid, group->join_state);
 		group->is_held = !error;
 	}
-	if (error) {
-		id_report_failure(id, REASON_CM_ADDRESS,
-			error == -ETIMEDOUT ? "the subnet administrator does not answer"
-					    : "the subnet administrator refuses the multicast group");
-		group->event.type = RDMA_CM_EVENT_MULTICAST_ERROR;
-	}
-	id_post_event(id, &group->event, error);
+	if (error)
+		id_fail_event(id, &group->event, join_cause(error), error);
+	else
+		id_post_event(id, &group->event, 0);
 }
 
 /* Returns 0, and an event follows; or -errno. */
@@ -57,7 +68,6 @@ static int infiniband_join(struct multicast_group *group)
 
 	group->mgid = infiniband_mgid(&group->gid);
 	group->join_state = group->is_send_only ? SA_JOIN_SEND_ONLY_FULL : SA_JOIN_FULL;
-	group->query.on_answer = on_join;
 	if (!gid_is_zero(&group->mgid)) {
 		rc = nic_fabric_group_hold(DEVICE_PORT, &group->mgid, group->join_state);
 		group->is_held = !rc;
@@ -128,6 +138,7 @@ static int group_join(
 	group->event.group = group;
 	group->event.type = RDMA_CM_EVENT_MULTICAST_JOIN;
 	event_init(&group->event.event);
+	group->query.on_answer = on_join;
 	list_init(&group->query.link);
 	list_append(&id->groups, &group->node);
 	if (!infiniband_is_used()) {

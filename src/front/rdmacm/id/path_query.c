@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "front/rdmacm/infiniband.h"
 #include "wire/infiniband/sa_record.h"
 
@@ -15,22 +16,32 @@ static struct id *id_of_query(struct nic_fabric_query *query)
 	return container_of(query, struct id, query);
 }
 
-static const char *failure_sentence(int error)
+static enum event_cause address_cause(int error)
 {
 	switch (error) {
 	case -ETIMEDOUT:
-		return "the subnet administrator does not answer";
+		return CAUSE_ADDRESS_SILENT;
 	case -ENETDOWN:
-		return "the fabric's process has ended";
+		return CAUSE_ADDRESS_CUT_OFF;
+	case -EHOSTUNREACH:
+		return CAUSE_ADDRESS_UNKNOWN;
 	default:
-		return "the subnet administrator knows no path";
+		return CAUSE_ADDRESS_INVALID;
 	}
 }
 
-static void query_fail(struct id *id, enum rdma_cm_event_type type, int error)
+static enum event_cause route_cause(int error)
 {
-	id_report_failure(id, REASON_CM_ADDRESS, failure_sentence(error));
-	id_post(id, type, error);
+	switch (error) {
+	case -ETIMEDOUT:
+		return CAUSE_ROUTE_SILENT;
+	case -ENETDOWN:
+		return CAUSE_ROUTE_CUT_OFF;
+	case -EHOSTUNREACH:
+		return CAUSE_ROUTE_UNKNOWN;
+	default:
+		return CAUSE_ROUTE_INVALID;
+	}
 }
 
 static void on_address(struct nic_fabric_query *query, int error, const uint8_t *record)
@@ -39,7 +50,7 @@ static void on_address(struct nic_fabric_query *query, int error, const uint8_t 
 	struct sa_path path;
 
 	if (error) {
-		query_fail(id, RDMA_CM_EVENT_ADDR_ERROR, error);
+		id_fail(id, address_cause(error), error, NULL);
 		return;
 	}
 	sa_path_decode(&path, record);
@@ -53,7 +64,7 @@ static void on_route(struct nic_fabric_query *query, int error, const uint8_t *r
 	struct sa_path path;
 
 	if (error) {
-		query_fail(id, RDMA_CM_EVENT_ROUTE_ERROR, error);
+		id_fail(id, route_cause(error), error, NULL);
 		return;
 	}
 	sa_path_decode(&path, record);
@@ -89,8 +100,10 @@ int path_query_address(struct id *id, const struct sockaddr *remote, int timeout
 
 int path_query_route(struct id *id, int timeout_ms)
 {
-	int rc;
+	int rc = id_path_alloc(id);
 
+	if (rc)
+		return rc;
 	id->state = ID_ROUTING;
 	id->query.on_answer = on_route;
 	rc = nic_fabric_query_path(

@@ -110,7 +110,8 @@ static void route_error_log(const struct id *id, int rc)
 	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
 		id_report_failure(id, REASON_CM_ADDRESS, "there is no route");
 	else if (rc == -ENODEV)
-		id_report_failure(id, REASON_CM_ADDRESS, "its route leads through an interface without a device");
+		id_report_failure(id, REASON_CM_ADDRESS,
+			"its route leads through an interface without a device");
 }
 
 int rdma_resolve_addr(
@@ -147,14 +148,21 @@ static enum ibv_mtu mtu_of(const struct id *id)
 	return port.active_mtu;
 }
 
-int id_fill_path(struct id *id)
+int id_path_alloc(struct id *id)
+{
+	struct rdma_route *route = &id->id.route;
+
+	if (!route->path_rec)
+		route->path_rec = calloc(1, sizeof(*route->path_rec));
+	return route->path_rec ? 0 : -id_cause(REASON_NO_MEMORY);
+}
+
+void id_path_fill(struct id *id)
 {
 	struct rdma_route *route = &id->id.route;
 	struct rdma_ib_addr *ib = &route->addr.addr.ibaddr;
-	struct ibv_sa_path_rec *path = route->path_rec ? route->path_rec : calloc(1, sizeof(*path));
+	struct ibv_sa_path_rec *path = route->path_rec;
 
-	if (!path)
-		return -id_cause(REASON_NO_MEMORY);
 	memcpy(ib->sgid.raw, id->path.local.raw, sizeof(ib->sgid.raw));
 	memcpy(ib->dgid.raw, id->path.remote.raw, sizeof(ib->dgid.raw));
 	ib->pkey = htobe16(0xffff);
@@ -179,11 +187,18 @@ int id_fill_path(struct id *id)
 		path->dlid = htobe16(id->path.ib.dlid);
 		path->sl = id->path.ib.sl;
 	}
-	route->path_rec = path;
 	route->num_paths = 1;
 	if (id->agreement.path_mtu == 0 || id->agreement.path_mtu > path->mtu)
 		id->agreement.path_mtu = path->mtu;
-	return 0;
+}
+
+int id_fill_path(struct id *id)
+{
+	int rc = id_path_alloc(id);
+
+	if (!rc)
+		id_path_fill(id);
+	return rc;
 }
 
 /*

@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "front/rdmacm/id/event_cause.h"
 #include "netdev/neighbour.h"
 #include "os/clock.h"
 #include "os/own_thread.h"
@@ -32,8 +33,7 @@ static bool id_decide(struct id *id, uint64_t now_ns)
 	}
 	if (now_ns < id->resolve_until_ns)
 		return false;
-	id_report_failure(id, REASON_CM_ADDRESS, "the next hop does not answer");
-	id_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	id_fail(id, CAUSE_NEXT_HOP_SILENT, 0, NULL);
 	return true;
 }
 

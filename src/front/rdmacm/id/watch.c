@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/id/event_cause.h"
 #include "netdev/netdev.h"
 #include "netdev/netdev_watch.h"
 
@@ -121,12 +122,12 @@ static void addresses_receive(void)
 
 /* --- interfaces that change or go --- */
 
-static void id_report(uint32_t ifindex, enum rdma_cm_event_type type)
+static void interface_report(uint32_t ifindex, enum event_cause cause)
 {
 	pthread_mutex_lock(&id_lock);
 	list_for_each(id, &watched_ids, struct id, in_ids)
 		if (id->epoch == nic_cm_epoch() && id->device && id->path.ifindex == ifindex)
-			id_post_locked(id, &id->events[type], 0);
+			id_fail_locked(id, cause, 0, NULL);
 	pthread_mutex_unlock(&id_lock);
 }
 
@@ -136,9 +137,9 @@ static void interfaces_compare(const struct netdev_list *old, struct netdev_list
 		const struct netdev *was = &old->devices[i], *is = netdev_find(new, was->ifindex);
 
 		if (!is && new->is_complete)
-			id_report(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
+			interface_report(was->ifindex, CAUSE_INTERFACE_GONE);
 		if (is && memcmp(is->mac, was->mac, sizeof(is->mac)) != 0)
-			id_report(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
+			interface_report(was->ifindex, CAUSE_INTERFACE_CHANGED);
 	}
 }
 
