@@ -31,6 +31,17 @@ echo "$said" | grep -q 'sent again, because ' || fail "nothing is sent again: $s
 echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, [0-9]* refused$' || fail "no summary: $said"
 "$urnic" explain --json "$capture" | matches_schema explain
 
+# A lost packet of an unreliable connection, which nobody sends again.
+"$urnic" pair --seed 7 --capture "$scratch/uc.pcap" --fault 'drop WRITE 20 of qp 1' \
+	-- ib_write_bw -c UC -F -n 100 -s 64 -- ib_write_bw -c UC -F -n 100 -s 64 10.99.0.1 \
+	>"$scratch/out" 2>&1 || fail "the pair of UC: $(tail -n 1 "$scratch/out")"
+said=$("$urnic" explain "$scratch/uc.pcap") || fail 'the capture of UC is not explained'
+echo "$said" | tr -s '\n ' ' ' | grep -q 'UC_WRITE_ONLY, PSN 0x[0-9a-f]*: 1 packet before it, from PSN' ||
+	fail "no gap is explained: $said"
+echo "$said" | grep -q '^[0-9]* packets, 1 behind a gap$' || fail "no summary of UC: $said"
+"$urnic" explain --json "$scratch/uc.pcap" | matches_schema explain
+"$urnic" timeline -o "$scratch/uc.html" "$scratch/uc.pcap" || fail 'no page of UC'
+
 # Of a refusal by a process of this machine, what that process has kept of it: which check it was.
 "$urnic" pair --capture "$scratch/bad.pcap" -- "$programs/badinput" -d rocep_veth0 -- \
 	"$programs/badinput" -d rocep_veth0 10.99.0.1 >"$scratch/out" 2>&1 ||

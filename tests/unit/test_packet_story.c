@@ -18,6 +18,7 @@
 #include "qp/reason.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"
+#include "wire/timer.h"
 
 enum { ENTRIES_MAX = 600, PCAP_HEAD_BYTES = 24, PCAP_FRAME_BYTES = 16, FRAME_BYTES_MAX = 1 << 16 };
 
@@ -332,6 +333,227 @@ static void memory_of_a_flow_has_a_limit(void **state)
 	story_destroy(story);
 }
 
+/* --- tables --- */
+
+enum { BTH_AT = 42, PSN_AT = BTH_AT + 8, AETH_AT = BTH_AT + 12, DETH_AT = AETH_AT };
+
+/* A frame of a capture, without its ICRC, for the test to change. */
+struct template
+{
+	struct capture_file_frame frame;
+	uint8_t bytes[FRAME_BYTES_MAX];
+	struct story *story;
+	struct story_entry entry;
+};
+
+/* The first frame with this opcode; of iWARP: 0, and the first Terminate message. */
+static void template_open(struct template *template, const char *name, uint8_t opcode)
+{
+	struct capture_file *file;
+	struct story_entry entry;
+	char path[512];
+	bool is_found = false;
+
+	snprintf(path, sizeof(path), "%s/pcap/%s", URNIC_TEST_DATA, name);
+	assert_int_equal(capture_file_open(path, &file), 0);
+	template->story = story_create();
+	while (!is_found && capture_file_next(file, &template->frame)) {
+		memcpy(template->bytes, template->frame.bytes, template->frame.count);
+		is_found = opcode ? template->bytes[BTH_AT] == opcode
+				  : story_take(template->story, &template->frame, &entry) &&
+				strcmp(entry.name, "TERMINATE") == 0;
+	}
+	assert_true(is_found);
+	template->frame.bytes = template->bytes;
+	if (opcode)
+		template->frame.count -= ROCE_ICRC_BYTES;
+	capture_file_close(file);
+}
+
+static void template_close(struct template *template)
+{
+	story_destroy(template->story);
+}
+
+static const struct story_entry *template_take(struct template *template)
+{
+	template->frame.number++;
+	assert_true(story_take(template->story, &template->frame, &template->entry));
+	return &template->entry;
+}
+
+static const struct story_entry *psn_take(struct template *template, uint32_t psn)
+{
+	uint32_t word = get_be32(template->bytes + PSN_AT);
+
+	put_be32(template->bytes + PSN_AT, (word & ~U24_MASK) | (psn & U24_MASK));
+	return template_take(template);
+}
+
+static bool has_reason(const struct story_entry *entry, enum reason reason)
+{
+	for (uint32_t i = 0; i < entry->reason_count; i++)
+		if (entry->reasons[i] == reason)
+			return true;
+	return false;
+}
+
+/* A code without words here, or whose fault is not the first reason, has no explanation. */
+static void nak_of_each_code_is_explained(void **state)
+{
+	static const char *const words[] = {
+		[AETH_NAK_PSN_SEQUENCE] = "are missing at the receiver",
+		[AETH_NAK_INVALID_REQUEST] = "invalid request",
+		[AETH_NAK_REMOTE_ACCESS] = "remote access error",
+		[AETH_NAK_REMOTE_OPERATIONAL] = "remote operational error",
+		[AETH_NAK_INVALID_RD_REQUEST] = "which requesters ignore",
+	};
+	static const struct {
+		uint8_t code;
+		enum reason reason;
+	} rows[] = {
+#define AETH_NAK_CODE(name, code, counter, fault) {code, REASON_##fault},
+#include "wire/aeth_nak.def"
+#undef AETH_NAK_CODE
+	};
+	static struct template template;
+
+	(void)state;
+	template_open(&template, "roce-bad-write-key.pcap", OPCODE_RC_ACKNOWLEDGE);
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		const struct story_entry *entry;
+
+		template.bytes[AETH_AT] = 0x60 | rows[i].code;
+		entry = template_take(&template);
+		assert_int_equal(entry->kind, STORY_NAK);
+		assert_true(rows[i].code < ARRAY_COUNT(words) && words[rows[i].code]);
+		assert_text(entry, words[rows[i].code]);
+		if (rows[i].reason != REASON_NONE)
+			assert_int_equal(entry->reasons[0], rows[i].reason);
+	}
+	template.bytes[AETH_AT] = 0x7f;
+	assert_text(template_take(&template), "reserved code 31");
+	template_close(&template);
+}
+
+static void rnr_nak_of_each_timer_is_explained(void **state)
+{
+	static struct template template;
+	char wait[64];
+
+	(void)state;
+	template_open(&template, "roce-bad-write-key.pcap", OPCODE_RC_ACKNOWLEDGE);
+	for (uint8_t code = 0; code < 32; code++) {
+		const struct story_entry *entry;
+
+		template.bytes[AETH_AT] = 0x20 | code;
+		entry = template_take(&template);
+		assert_int_equal(entry->kind, STORY_RNR);
+		snprintf(wait, sizeof(wait), "to wait %.3f ms", (double)rnr_timer_ns(code) / 1e6);
+		assert_text(entry, wait);
+		assert_true(has_reason(entry, REASON_NO_RECEIVE));
+	}
+	template_close(&template);
+}
+
+/*
+ * The errors that a check of memory or of a receive request causes name this check; all others are
+ * told in words.
+ */
+static void terminate_of_each_error_is_explained(void **state)
+{
+	static const uint8_t numbers[12] = {0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0};
+	static const struct {
+		const char *name;
+		uint8_t layer, type, code;
+		enum reason reason;
+		const char *sentence;
+	} rows[] = {
+#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
+	{#name, layer, type, code, REASON_##fault, sentence},
+#include "wire/iwarp/rdmap_error.def"
+#undef RDMAP_ERROR
+	};
+	static struct template template;
+	uint8_t *payload;
+
+	(void)state;
+	template_open(&template, "iwarp-bad-write-key.pcap", 0);
+	payload = memmem(template.bytes, template.frame.count, numbers, sizeof(numbers));
+	assert_non_null(payload);
+	payload += sizeof(numbers);
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		const struct story_entry *entry;
+		bool is_checked = rows[i].reason != REASON_REMOTE_OPERATIONAL ||
+			strstr(rows[i].name, "UNTAGGED") || strstr(rows[i].name, "VERSION");
+
+		/* The next message: TCP has not sent it before. */
+		put_be32(template.bytes + 38, get_be32(template.bytes + 38) + FRAME_BYTES_MAX);
+		payload[0] = (uint8_t)(rows[i].layer << 4 | rows[i].type);
+		payload[1] = rows[i].code;
+		entry = template_take(&template);
+		assert_int_equal(entry->kind, STORY_NAK);
+		assert_text(entry, rows[i].sentence);
+		assert_int_equal(entry->reasons[0], REASON_TERMINATE_RECEIVED);
+		if (is_checked && entry->reason_count < 2)
+			fail_msg("%s: no check is named", rows[i].name);
+	}
+	template_close(&template);
+}
+
+/* --- what nobody sends again --- */
+
+static void gap_of_an_unreliable_connection_is_explained(void **state)
+{
+	static struct template template;
+	const struct story_entry *entry;
+
+	(void)state;
+	template_open(&template, "roce-bad-write-key.pcap", OPCODE_RC_WRITE_ONLY);
+	template.bytes[BTH_AT] = OPCODE_UC_WRITE_ONLY;
+	for (uint32_t psn = 0xfffffe; psn < 0x1000003; psn++)
+		assert_int_equal(psn_take(&template, psn)->kind, STORY_REQUEST);
+	entry = psn_take(&template, 5);
+	assert_int_equal(entry->kind, STORY_MISSING);
+	assert_true(story_is_trouble(entry));
+	assert_text(entry, "2 packets before it, from PSN 0x000003 on, are missing");
+	assert_true(has_reason(entry, REASON_DROPPED_SEQUENCE));
+	assert_int_equal(psn_take(&template, 6)->kind, STORY_REQUEST);
+	entry = psn_take(&template, 4);
+	assert_int_equal(entry->kind, STORY_MISSING);
+	assert_text(entry, "comes late or for the second time, behind PSN 0x000006");
+	assert_int_equal(psn_take(&template, 7)->kind, STORY_REQUEST);
+	/* Another connection. */
+	assert_int_equal(psn_take(&template, 0x700000)->kind, STORY_REQUEST);
+	assert_int_equal(psn_take(&template, 0x700001)->kind, STORY_REQUEST);
+	assert_false(story_next_unanswered(template.story, &template.entry));
+	template_close(&template);
+}
+
+/* A sender that leaves gaps all the time has other receivers, too. */
+static void gap_of_datagrams_is_explained(void **state)
+{
+	static struct template template;
+	const struct story_entry *entry;
+
+	(void)state;
+	template_open(&template, "roce-udaddy.pcap", OPCODE_UD_SEND_ONLY);
+	put_be32(template.bytes + BTH_AT + 4, 77); /* not to the connection manager */
+	put_be32(template.bytes + DETH_AT + 4, 99);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(psn_take(&template, 2 * i)->kind, STORY_DATAGRAM);
+	for (uint32_t psn = 199; psn < 230; psn++)
+		assert_int_equal(psn_take(&template, psn)->kind, STORY_DATAGRAM);
+	entry = psn_take(&template, 231);
+	assert_int_equal(entry->kind, STORY_MISSING);
+	assert_int_equal(entry->from_qpn, 99);
+	assert_text(
+		entry, "1 datagram of the same sender before it, from PSN 0x0000e6 on, is missing");
+	assert_int_equal(psn_take(&template, 230)->kind, STORY_DATAGRAM);
+	assert_int_equal(psn_take(&template, 232)->kind, STORY_DATAGRAM);
+	template_close(&template);
+}
+
 static void other_files_are_no_captures(void **state)
 {
 	struct capture_file *file;
@@ -353,6 +575,11 @@ int main(void)
 		cmocka_unit_test(new_connection_is_not_told_to_be_sent_again),
 		cmocka_unit_test(hostile_captures_end),
 		cmocka_unit_test(memory_of_a_flow_has_a_limit),
+		cmocka_unit_test(nak_of_each_code_is_explained),
+		cmocka_unit_test(rnr_nak_of_each_timer_is_explained),
+		cmocka_unit_test(terminate_of_each_error_is_explained),
+		cmocka_unit_test(gap_of_an_unreliable_connection_is_explained),
+		cmocka_unit_test(gap_of_datagrams_is_explained),
 		cmocka_unit_test(other_files_are_no_captures),
 	};
 

@@ -314,11 +314,12 @@ static void invalid_reasons(const struct story_request *request, struct story_en
 static void access_reasons(const struct story_flow *flow, const struct story_request *request,
 	struct story_entry *entry)
 {
-	uint32_t count = min_u32(flow->request_count, STORY_REQUESTS);
+	/* A capture that begins behind the request has neither the request nor, perhaps, its flow. */
+	uint32_t count = request ? min_u32(flow->request_count, STORY_REQUESTS) : 0;
 	const struct story_request *good = NULL;
 
 	story_reason(entry, REASON_REMOTE_ACCESS);
-	for (uint32_t i = 0; i < count && request; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const struct story_request *other = &flow->requests[i];
 
 		if (other != request && other->rkey == request->rkey &&
@@ -345,32 +346,34 @@ static void nak_tell(const struct story_flow *flow, uint8_t code, struct story_e
 
 	entry->kind = STORY_NAK;
 	switch (code) {
-	case 0:
+	case AETH_NAK_PSN_SEQUENCE:
 		story_say(entry,
 			"NAK, sequence error: packets from PSN 0x%06x on are missing at the receiver",
 			entry->psn);
 		return;
-	case 1:
+	case AETH_NAK_INVALID_REQUEST:
 		story_say(entry, "NAK, invalid request");
 		break;
-	case 2:
+	case AETH_NAK_REMOTE_ACCESS:
 		story_say(entry, "NAK, remote access error");
 		break;
-	case 3:
+	case AETH_NAK_REMOTE_OPERATIONAL:
 		story_say(entry, "NAK, remote operational error");
 		story_reason(entry, REASON_REMOTE_OPERATIONAL);
 		break;
-	default:
-		story_say(entry, "NAK with the reserved code %u, which requesters ignore", code);
+	default: /* INVALID_RD_REQUEST is for RD alone */
+		story_say(entry, "NAK with the %s code %u, which requesters ignore",
+			code == AETH_NAK_INVALID_RD_REQUEST ? "reliable datagrams'" : "reserved",
+			code);
 		return;
 	}
 	if (request)
 		story_say(entry, "it answers the %s of %u bytes at 0x%lx by rkey 0x%08x",
 			request->name, request->bytes, (unsigned long)request->address,
 			request->rkey);
-	if (code == 1)
+	if (code == AETH_NAK_INVALID_REQUEST)
 		invalid_reasons(request, entry);
-	if (code == 2)
+	if (code == AETH_NAK_REMOTE_ACCESS)
 		access_reasons(flow, request, entry);
 }
 
@@ -443,6 +446,21 @@ static bool icrc_is_good(const struct story_ip *ip, const uint8_t *packet, uint3
 		is_ipv4 ? get_be16(ip->bytes + IPV4_FLAGS) : 0, packet, count);
 }
 
+static void datagram_take(
+	struct story *story, const struct packet *packet, struct story_entry *entry)
+{
+	const uint32_t from_qpn = packet->deth.source_qpn.value;
+	const struct story_entry sender = {.source = entry->source, .qpn = from_qpn};
+	struct story_flow *flow = from_qpn > GSI_QPN ? flow_find(story, &sender) : NULL;
+
+	entry->kind = STORY_DATAGRAM;
+	entry->from_qpn = from_qpn;
+	if (entry->qpn == GSI_QPN)
+		story_mad_take(packet, entry);
+	else if (flow)
+		story_datagram_take(flow, entry);
+}
+
 static void packet_take(struct story *story, const struct story_ip *ip, const struct packet *packet,
 	struct story_entry *entry)
 {
@@ -457,14 +475,13 @@ static void packet_take(struct story *story, const struct story_ip *ip, const st
 		entry->kind = STORY_MARK;
 		story_say(entry, "congestion notification: its receiver is to send slower");
 	} else if (packet->info->headers & HEADER_DETH) {
-		entry->kind = STORY_DATAGRAM;
-		entry->from_qpn = packet->deth.source_qpn.value;
-		if (entry->qpn == GSI_QPN)
-			story_mad_take(packet, entry);
+		datagram_take(story, packet, entry);
 	} else if (!flow) {
 		entry->kind = STORY_REQUEST;
 	} else if (packet->info->role == OPCODE_ROLE_RESPONSE) {
 		answer_take(story, flow, packet, entry);
+	} else if (opcode_class(packet->info) == OPCODE_CLASS_UC) {
+		story_unreliable_take(flow, entry);
 	} else {
 		request_take(flow, packet, entry);
 	}

@@ -27,6 +27,7 @@ enum story_kind {
 	STORY_RNR,
 	STORY_MARK, /* CNP, or a packet with a congestion mark */
 	STORY_DAMAGED, /* the receiver drops it: ICRC, malformed */
+	STORY_MISSING, /* UC and UD: packets before it are missing, or it comes late */
 	STORY_UNANSWERED, /* at the end: requests without an answer */
 };
 

@@ -27,7 +27,10 @@ struct story_request {
 	const char *name;
 };
 
-/* The packets to one queue pair. */
+/*
+ * The packets to one queue pair; or the datagrams of one, whose number is `qpn`, to any: then
+ * `destination` is zero.
+ */
 struct story_flow {
 	struct gid source;
 	struct gid destination;
@@ -56,6 +59,10 @@ struct story_flow {
 	char again_text[STORY_AGAIN_BYTES];
 	uint32_t request_count; /* of `requests`, modulo STORY_REQUESTS */
 	struct story_request requests[STORY_REQUESTS];
+	/* --- unreliable connections, and the datagrams of a sender --- */
+	bool is_numbered; /* `expected` is known */
+	uint32_t expected; /* the PSN behind the newest packet */
+	uint32_t in_order_count; /* of datagrams since the last gap */
 };
 
 /* One direction of a TCP connection that began with MPA. */
@@ -87,6 +94,12 @@ struct story_ip {
 
 /* Take a TCP packet. Returns false if it is not of a connection that began with MPA. */
 bool story_tcp_take(struct story *story, const struct story_ip *ip, struct story_entry *entry);
+
+/* Take a packet of an unreliable connection. */
+void story_unreliable_take(struct story_flow *flow, struct story_entry *entry);
+
+/* Take a datagram. `flow` is that of its sender. */
+void story_datagram_take(struct story_flow *flow, struct story_entry *entry);
 
 /* Take a datagram to QP1. */
 void story_mad_take(const struct packet *packet, struct story_entry *entry);

@@ -77,7 +77,7 @@ static enum rdmap_error terminate_error(uint32_t layer, uint32_t type, uint32_t 
 /* The check that the sender of a Terminate message has named. */
 static void terminate_reason(enum rdmap_error error, struct story_entry *entry)
 {
-	switch ((int)error) {
+	switch (error) {
 	case RDMAP_ERROR_READ_STAG:
 	case RDMAP_ERROR_TAGGED_STAG:
 		story_reason(entry, REASON_REGION_KEY);
@@ -101,7 +101,43 @@ static void terminate_reason(enum rdmap_error error, struct story_entry *entry)
 	case RDMAP_ERROR_UNTAGGED_TOO_LONG:
 		story_reason(entry, REASON_RECEIVE_TOO_SHORT);
 		break;
-	default:
+	case RDMAP_ERROR_INVALIDATE:
+	case RDMAP_ERROR_INVALIDATE_OPERATION:
+		story_reason(entry, REASON_REMOTE_INVALIDATE);
+		break;
+	case RDMAP_ERROR_REMOTE_PROTECTION:
+		story_reason(entry, REASON_REGION_KEY);
+		story_reason(entry, REASON_REGION_BOUNDS);
+		story_reason(entry, REASON_REGION_RIGHT);
+		break;
+	case RDMAP_ERROR_RDMAP_VERSION:
+	case RDMAP_ERROR_UNEXPECTED_OPCODE:
+	case RDMAP_ERROR_TAGGED_VERSION:
+	case RDMAP_ERROR_UNTAGGED_QUEUE:
+	case RDMAP_ERROR_UNTAGGED_MSN:
+	case RDMAP_ERROR_UNTAGGED_OFFSET:
+	case RDMAP_ERROR_UNTAGGED_VERSION:
+	case RDMAP_ERROR_MPA_MARKER:
+		story_reason(entry, REASON_MALFORMED);
+		break;
+	case RDMAP_ERROR_MPA_FRAME:
+	case RDMAP_ERROR_MPA_READS:
+	case RDMAP_ERROR_MPA_READY:
+	case RDMAP_ERROR_MPA_CATASTROPHIC:
+		story_reason(entry, REASON_MPA_FAILED);
+		break;
+	case RDMAP_ERROR_REMOTE_OPERATION:
+		story_reason(entry, REASON_REMOTE_OPERATIONAL);
+		break;
+	/* The sentence of the error says all. */
+	case RDMAP_OK:
+	case RDMAP_ERROR_LOCAL_CATASTROPHIC:
+	case RDMAP_ERROR_STREAM_CATASTROPHIC:
+	case RDMAP_ERROR_GLOBAL_CATASTROPHIC:
+	case RDMAP_ERROR_DDP_CATASTROPHIC:
+	case RDMAP_ERROR_MPA_CLOSED:
+	case RDMAP_ERROR_MPA_CRC:
+	case RDMAP_ERROR_COUNT:
 		break;
 	}
 }
@@ -134,7 +170,7 @@ static bool frame_find(const uint8_t *bytes, uint32_t count, struct story_entry 
 	if (is_reply && (bytes[16] & 0x20)) {
 		entry->kind = STORY_NAK;
 		story_say(entry, "the iWARP connection is rejected");
-		story_reason(entry, REASON_CM_CONSUMER);
+		story_reason(entry, REASON_MPA_REJECTED);
 	}
 	return true;
 }

@@ -18,6 +18,7 @@ static const char *const kind_words[] = {
 	[STORY_RNR] = "receiver not ready",
 	[STORY_MARK] = "congestion",
 	[STORY_DAMAGED] = "damaged",
+	[STORY_MISSING] = "behind a gap",
 	[STORY_UNANSWERED] = "no answer",
 };
 

@@ -35,7 +35,7 @@ const char command_timeline_help[] =
 #define FAULTS_AFTER_NS 2000000000u
 
 /* The kinds of page.html that a story does not have. */
-enum { KIND_POST = 9, KIND_COMPLETION, KIND_STATE, KIND_FAULT };
+enum { KIND_POST = STORY_UNANSWERED + 1, KIND_COMPLETION, KIND_STATE, KIND_FAULT };
 enum { EVENTS_DEFAULT = 50000, EVENTS_MAX = 10000000, HOSTS_MAX = 64, GAP_US = 1000 };
 
 static const char page[] =
