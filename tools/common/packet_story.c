@@ -314,7 +314,7 @@ static void invalid_reasons(const struct story_request *request, struct story_en
 static void access_reasons(const struct story_flow *flow, const struct story_request *request,
 	struct story_entry *entry)
 {
-	/* A capture that begins behind the request has neither the request nor, perhaps, its flow. */
+	/* A capture that begins behind the request may lack the flow, too. */
 	uint32_t count = request ? min_u32(flow->request_count, STORY_REQUESTS) : 0;
 	const struct story_request *good = NULL;
 

@@ -29,7 +29,7 @@ static int32_t number_note(struct story_flow *flow, uint32_t psn)
 	return ahead;
 }
 
-static const char *plural(int32_t count)
+static const char *plural_of(int32_t count)
 {
 	return count == 1 ? "" : "s";
 }
@@ -52,13 +52,13 @@ void story_unreliable_take(struct story_flow *flow, struct story_entry *entry)
 		story_say(entry,
 			"%d packet%s before it, from PSN 0x%06x on, %s missing: the receiver drops the "
 			"message that is not complete, and its sender is not told",
-			ahead, plural(ahead), expected, ahead == 1 ? "is" : "are");
+			ahead, plural_of(ahead), expected, ahead == 1 ? "is" : "are");
 	story_reason(entry, REASON_DROPPED_SEQUENCE);
 }
 
 /*
- * A queue pair numbers its datagrams to all receivers in one sequence. So a gap is a loss only where
- * the datagrams before it were in order.
+ * A queue pair numbers its datagrams to all receivers in one sequence. So a gap is a loss only
+ * where the datagrams before it were in order.
  */
 void story_datagram_take(struct story_flow *flow, struct story_entry *entry)
 {
@@ -79,5 +79,5 @@ void story_datagram_take(struct story_flow *flow, struct story_entry *entry)
 	story_say(entry,
 		"%d datagram%s of the same sender before it, from PSN 0x%06x on, %s missing: lost, or "
 		"sent to another host; nobody is told",
-		ahead, plural(ahead), expected, ahead == 1 ? "is" : "are");
+		ahead, plural_of(ahead), expected, ahead == 1 ? "is" : "are");
 }
