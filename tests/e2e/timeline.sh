@@ -50,9 +50,9 @@ echo "$said" | grep -q '^[0-9]* packets, 1 behind a gap$' || fail "no summary of
 grep -q 'the peer, process [0-9]* (badinput), kept REGION_' "$scratch/said" ||
 	fail "no check is named: $(head -n 40 "$scratch/said")"
 "$urnic" timeline "$scratch/bad.pcap" >"$scratch/bad.html" || fail 'no page of the bad requests'
-grep '^\[[0-9.]*,[01],-1,12,"REMOTE_ACCESS",' "$scratch/bad.html" | grep -q '(badinput), work request ' ||
+grep '^\[[0-9.]*,[01],-1,13,"REMOTE_ACCESS",' "$scratch/bad.html" | grep -q '(badinput), work request ' ||
 	fail 'the page has no failed completion'
-grep -q '^\[[0-9.]*,[01],-1,12,"REGION_KEY",' "$scratch/bad.html" || fail 'the page has no refusal'
+grep -q '^\[[0-9.]*,[01],-1,13,"REGION_KEY",' "$scratch/bad.html" || fail 'the page has no refusal'
 "$urnic" explain --json "$scratch/bad.pcap" | matches_schema explain
 data=$(dirname "$0")/../data/pcap
 for refused in bad-write-key:REGION_KEY out-of-range:REGION_BOUNDS rnr:NO_RECEIVE rejected:CM_NO_LISTENER; do
@@ -87,10 +87,10 @@ fi
 for host in 10.99.0.1 10.99.0.2; do
 	grep -q "^\"hosts\":\[.*\"$host\"" "$scratch/events.html" || fail "no host is $host"
 done
-for kind in '9,"post RDMA_WRITE' '10,"completion of a send' '11,"state RTR to RTS'; do
+for kind in '10,"post RDMA_WRITE' '11,"completion of a send' '12,"state RTR to RTS'; do
 	grep -q "^\[[-0-9.]*,[0-9],-1,$kind" "$scratch/events.html" || fail "the events have no $kind"
 done
-[ "$(sed -n 's/^\[[-0-9.]*,\([0-9]\),-1,11,"state INIT to RTR.*/\1/p' "$scratch/events.html" |
+[ "$(sed -n 's/^\[[-0-9.]*,\([0-9]\),-1,12,"state INIT to RTR.*/\1/p' "$scratch/events.html" |
 	sort -u | wc -l)" = 2 ] || fail 'not both hosts have events'
 "$urnic" pair --events -- true -- true >"$scratch/out" 2>&1
 [ $? = 2 ] || fail '--events without --capture is no wrong usage'
