@@ -13,6 +13,5 @@ void qp_event_put(const struct qp *qp, const struct captured_event *event)
 		.is_sent = true,
 	};
 
-	if (atomic_load_explicit(&qp->lane->capture_public->with_events, memory_order_relaxed))
-		capture_event_put(qp->lane->capture, &about, event);
+	capture_event_put(qp->lane->capture, &about, event);
 }

@@ -11,7 +11,7 @@
 
 struct qp;
 
-/* Record the event, if the capture asks for events. */
+/* Record the event. The capture asks for events. */
 void qp_event_put(const struct qp *qp, const struct captured_event *event);
 
 /* The same, for a queue pair of `lane`. */
@@ -19,7 +19,8 @@ static inline void qp_event(const struct lane *lane, const struct qp *qp,
 	enum captured_event_kind kind, uint64_t wr_id, uint32_t number, uint32_t bytes,
 	uint32_t count)
 {
-	if (__builtin_expect(lane_is_captured(lane), 0))
+	if (__builtin_expect(lane_is_captured(lane), 0) &&
+		atomic_load_explicit(&lane->capture_public->with_events, memory_order_relaxed))
 		qp_event_put(qp, &(struct captured_event){wr_id, kind, number, bytes, count});
 }
 

@@ -95,8 +95,8 @@ done
 bytes=4097
 filtered --events
 "$urnic" timeline "$scratch/some.pcapng" >"$scratch/page" || fail 'no page of events'
-for kind in '9,"post RDMA_WRITE, ' '9,"post RDMA_READ, ' '10,"completion of a send, status 0' \
-	'10,"completion of a receive, status 0' '11,"state RTR to RTS"'; do
+for kind in '10,"post RDMA_WRITE, ' '10,"post RDMA_READ, ' '11,"completion of a send, status 0' \
+	'11,"completion of a receive, status 0' '12,"state RTR to RTS"'; do
 	grep -q "^\[[0-9.]*,[0-9],-1,$kind" "$scratch/page" || fail "the page has no $kind"
 done
 "$urnic" capture -C 1 >/dev/null 2>&1
