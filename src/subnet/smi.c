@@ -85,15 +85,12 @@ static void smp_consume(
 
 	mad_header_decode(&header, flight->mad);
 	is_request = header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET;
-	if (header.method == MAD_METHOD_TRAP_REPRESS) {
-		trap_repress(at, header.transaction_id);
+	/* A subnet manager of a CA's user sends traps, too: OpenSM does to tell its priority. */
+	if (header.method == MAD_METHOD_TRAP_REPRESS && trap_repress(at, header.transaction_id))
 		return;
-	}
 	if (!is_request || header.attribute_id == SM_ATTRIBUTE_SM_INFO) {
-		if (subnet->calls->is_at(subnet, node) && !mad_header_is_response(&header)) {
-			subnet->calls->receive_smp(subnet, flight, port);
+		if (subnet->calls->receive_smp(subnet, node, flight, port))
 			return;
-		}
 		if (!is_request || is_for_user_manager(at, port)) {
 			if (!node_is_switch(at))
 				smp_deliver(subnet, node, port, flight);

@@ -353,16 +353,18 @@ int subnet_port_capability(struct subnet *subnet, uint32_t node, uint32_t port, 
 	uint32_t clear, uint64_t now_ns)
 {
 	struct node_port *at = ca_port(subnet, node, port);
-	uint32_t mask;
+	uint32_t user, mask;
 
 	if (!at)
 		return -ENOENT;
 	subnet->now_ns = now_ns;
+	user = (at->user_capabilities | set) & ~clear;
 	mask = (at->info.capability_mask | set) & ~clear;
-	if (mask == at->info.capability_mask)
+	/* The embedded manager may have set the same bit at its port. */
+	if (mask == at->info.capability_mask && user == at->user_capabilities)
 		return 0;
 	at->info.capability_mask = mask;
-	at->user_capabilities = (at->user_capabilities | set) & ~clear;
+	at->user_capabilities = user;
 	trap_capability(subnet, node, port);
 	/*
 	 * At once: the program that has set IsSM may look for other managers before the next

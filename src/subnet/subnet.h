@@ -9,7 +9,7 @@
  * Each node has its subnet management agent and its performance management agent, so a node needs
  * no process to be managed. A switch forwards by the tables that a subnet manager gave it. The
  * embedded subnet manager is at the first switch's port 0, or at the first CA's port 1 where there
- * is no switch. It steps back while another subnet manager is active, and takes over again after
+ * is no switch. It hands over to any other subnet manager that answers, and takes over again after
  * the last one has gone.
  *
  * Nodes are numbered from 0, in the order of the topology. A CA's ports are numbered from 1, a

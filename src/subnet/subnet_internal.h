@@ -111,15 +111,16 @@ struct subnet_manager_calls {
 	/* Set subnet->manager. Returns 0 or -ENOMEM. After an error destroy() follows, too. */
 	int (*create)(struct subnet *subnet);
 	void (*destroy)(struct subnet_manager *manager); /* NULL: no effect */
-	/* Is the manager at this end port, and active? */
+	/* Is the manager at this end port, and the master? */
 	bool (*is_at)(const struct subnet *subnet, uint32_t node);
 	/* Something has changed that a sweep would find. */
 	void (*notice_change)(struct subnet *subnet);
-	/* An SMInfo, a trap or a response has arrived at the manager's node. */
-	void (*receive_smp)(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port);
+	/* An SMInfo, a trap or a response has arrived. Returns false if it is not the manager's. */
+	bool (*receive_smp)(
+		struct subnet *subnet, uint32_t node, struct smp_flight *flight, uint32_t in_port);
 	/* A MAD of subnet administration has arrived at the manager's node. */
-	void (*receive_query)(struct subnet *subnet, const struct mad_frame *from,
-		const uint8_t mad[MAD_BYTES]);
+	void (*receive_query)(
+		struct subnet *subnet, const struct mad_frame *from, const uint8_t mad[MAD_BYTES]);
 	void (*advance)(struct subnet *subnet);
 	/* When to call advance(); 0: at once. */
 	uint64_t (*deadline_ns)(const struct subnet *subnet);
@@ -279,7 +280,8 @@ void trap_m_key(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t sl
 /* `number` 257, 258, or 259; `key` the P_Key or Q_Key. */
 void trap_key(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t number,
 	const struct ib_frame *frame, uint32_t key, uint32_t source_qpn);
-void trap_repress(struct subnet_node *node, uint64_t transaction_id);
+/* End a trap. Returns false if the node has not sent it. */
+bool trap_repress(struct subnet_node *node, uint64_t transaction_id);
 void traps_advance(struct subnet *subnet);
 
 #endif

@@ -153,11 +153,15 @@ void trap_key(struct subnet *subnet, uint32_t node, uint32_t port, uint16_t numb
 	trap_add(subnet, node, port, TYPE_SECURITY, &notice);
 }
 
-void trap_repress(struct subnet_node *node, uint64_t transaction_id)
+bool trap_repress(struct subnet_node *node, uint64_t transaction_id)
 {
-	for (uint32_t i = 0; i < TRAPS_MAX; i++)
-		if (node->traps[i].transaction_id == transaction_id)
-			node->traps[i].sends_left = 0;
+	for (uint32_t i = 0; i < TRAPS_MAX; i++) {
+		if (node->traps[i].transaction_id != transaction_id)
+			continue;
+		node->traps[i].sends_left = 0;
+		return true;
+	}
+	return false;
 }
 
 static void trap_send(struct subnet *subnet, uint32_t node, struct pending_trap *trap)

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
-need rping ucmatose udaddy rdma_server
+need rping ucmatose udaddy rdma_server opensm sminfo
 topology=$(dirname "$0")/../../examples/infiniband/three-switches.topo
 name=connect-$$
 up=
@@ -85,13 +85,20 @@ fails 'RDMA_CM_EVENT_ROUTE_ERROR, error -113' fe80::1:2:3
 grep -q '^urnic.*: the subnet administrator knows no path' "$scratch/client" ||
 	fail "no sentence: $(cat "$scratch/client")"
 
-# The subnet manager is dead, and no other one has taken over: queries end after their timeout.
-echo 'force_log_flush TRUE' >"$scratch/opensm.conf"
+# The subnet manager is dead, and no other one takes over, because the embedded one is disabled:
+# queries end after their timeout.
+printf 'force_log_flush TRUE\nsm_priority 1\n' >"$scratch/opensm.conf"
 OSM_TMP_DIR=$scratch/ OSM_CACHE_DIR=$scratch/ host host2 opensm -f "$scratch/opensm.log" \
 	-F "$scratch/opensm.conf" >"$scratch/opensm" 2>&1 &
 await 'OpenSM brings the subnet up' grep -qs 'SUBNET UP' "$scratch/opensm.log"
 opensm=$("$urnic" fabric --name "$name" clients | sed -n 's/process \([0-9]*\) on "host2".*/\1/p')
 meet 'rping -s -C 20' "rping -c -a $ipv4 -C 20 -V"
+embedded=$("$urnic" fabric --name "$name" dump spine | sed -n 's/.* lid \([0-9]*\) lmc .*/\1/p' | head -n 1)
+is_disabled() {
+	host host1 sminfo "$embedded" 3 >"$scratch/sminfo" 2>&1
+	host host1 sminfo "$embedded" 2>&1 | grep -q NOTACT
+}
+await 'the embedded manager is disabled' is_disabled
 kill -STOP "$opensm"
 fails 'RDMA_CM_EVENT_ADDR_ERROR, error -110' "$ipv4"
 fails 'RDMA_CM_EVENT_ROUTE_ERROR, error -110' "$gid"

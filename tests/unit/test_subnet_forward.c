@@ -248,6 +248,7 @@ static void manager_move(struct fixture *fixture)
 	} ends[] = {{"\1", S1, 0}, {"\1\3", S2, 0}, {"\1\2", H2, 1}, {"\1\3\1", H3, 1},
 		{"\1\3\2", H4, 1}};
 
+	subnet_manager_enable(fixture->subnet, false);
 	subnet_port_capability(fixture->subnet, H1, 1, IB_CAPABILITY_IS_SM, 0, fixture->now_ns);
 	subnet_advance(fixture->subnet, fixture->now_ns);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -351,6 +352,34 @@ static void trap_that_nobody_represses_comes_to_an_end(void **state)
 		advance_by_ms(&fixture, 2000);
 	assert_int_equal(fixture.delivered_count, 8);
 	assert_int_equal(subnet_advance(fixture.subnet, fixture.now_ns), UINT64_MAX);
+	fixture_done(&fixture);
+}
+
+/* OpenSM sends trap 144 to another manager, and waits for its answer. */
+static void trap_of_a_program_is_repressed_to_the_program(void **state)
+{
+	static struct fixture fixture;
+	const struct mad_header header = {
+		.base_version = MAD_BASE_VERSION,
+		.management_class = MAD_CLASS_SUBN_LID_ROUTED,
+		.class_version = 1,
+		.method = MAD_METHOD_TRAP,
+		.attribute_id = SM_ATTRIBUTE_NOTICE,
+		.transaction_id = 5ull << 32 | 7,
+	};
+	struct mad_frame to = {.pkey = 0xffff, .vl = LRH_VL_MANAGEMENT};
+	struct mad_header answer;
+	uint8_t mad[MAD_BYTES] = {0};
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	to.slid = fixture_lid(&fixture, H2);
+	to.dlid = fixture_lid(&fixture, S1);
+	mad_header_encode(&header, mad);
+	fixture_send_mad(&fixture, H2, &to, mad);
+	mad_header_decode(&answer, fixture_last_mad(&fixture, H2, NULL));
+	assert_int_equal(answer.method, MAD_METHOD_TRAP_REPRESS);
+	assert_int_equal(answer.transaction_id, header.transaction_id);
 	fixture_done(&fixture);
 }
 
@@ -468,6 +497,7 @@ int main(void)
 		cmocka_unit_test(trap_is_repeated_until_it_is_repressed),
 		cmocka_unit_test(trap_makes_the_subnet_due),
 		cmocka_unit_test(trap_that_nobody_represses_comes_to_an_end),
+		cmocka_unit_test(trap_of_a_program_is_repressed_to_the_program),
 		cmocka_unit_test(change_of_capabilities_or_name_sends_trap_144),
 		cmocka_unit_test(wrong_key_sends_its_trap),
 		cmocka_unit_test(switch_that_refuses_a_partition_sends_trap_259),

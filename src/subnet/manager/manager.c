@@ -33,7 +33,7 @@ static int manager_create(struct subnet *subnet)
 	subnet->manager = manager;
 	manager->is_enabled = true;
 	manager->is_change_pending = true;
-	manager->state = IB_SM_NOT_ACTIVE;
+	manager->state = IB_SM_DISCOVERING;
 	place_choose(subnet, manager);
 	manager->lids = calloc(LINEAR_FDB_CAP, sizeof(*manager->lids));
 	manager->groups = calloc(GROUPS_MAX, sizeof(struct manager_group *));
@@ -52,26 +52,12 @@ static void manager_destroy(struct subnet_manager *manager)
 	free(manager);
 }
 
-static struct ib_port_info *own_info(const struct subnet *subnet)
-{
-	return &subnet->nodes[subnet->manager->node].ports[subnet->manager->port].info;
-}
-
-static void state_set(struct subnet *subnet, enum ib_sm_state state)
-{
-	subnet->manager->state = state;
-	if (state == IB_SM_MASTER)
-		own_info(subnet)->capability_mask |= IB_CAPABILITY_IS_SM;
-	else
-		own_info(subnet)->capability_mask &= ~(uint32_t)IB_CAPABILITY_IS_SM;
-}
-
 void subnet_manager_enable(struct subnet *subnet, bool is_enabled)
 {
 	subnet->manager->is_enabled = is_enabled;
 	subnet->manager->is_change_pending = true;
 	if (!is_enabled)
-		state_set(subnet, IB_SM_NOT_ACTIVE);
+		manager_handover_stop(subnet);
 }
 
 static bool manager_is_at(const struct subnet *subnet, uint32_t node)
@@ -85,19 +71,6 @@ void manager_notice_change(struct subnet *subnet)
 		subnet->manager->is_change_pending = true;
 }
 
-/* Has a CA's user set IsSM at one of its ports? The manager's own bit does not count. */
-static bool other_manager_exists(const struct subnet *subnet)
-{
-	for (uint32_t i = 0; i < subnet->node_count; i++) {
-		const struct subnet_node *node = &subnet->nodes[i];
-
-		for (uint32_t port = 1; !node_is_switch(node) && port <= node->port_count; port++)
-			if (node->ports[port].user_capabilities & IB_CAPABILITY_IS_SM)
-				return true;
-	}
-	return false;
-}
-
 /* This manager does not know the groups that another manager made, so their members join again. */
 static void clients_reregister(struct subnet *subnet)
 {
@@ -109,15 +82,16 @@ static void clients_reregister(struct subnet *subnet)
 				manager->lids[lid].port, SUBNET_CLIENT_REREGISTER);
 }
 
-static void take_over(struct subnet *subnet)
+/* After a failure (no memory, no LID left) the ports and tables stay as they were. */
+static void master_sweep(struct subnet *subnet)
 {
-	const bool is_new = subnet->manager->state != IB_SM_MASTER;
+	struct subnet_manager *manager = subnet->manager;
+	const bool is_new = manager->is_new_master;
 
-	state_set(subnet, IB_SM_MASTER);
+	manager->is_new_master = false;
 	if (is_new)
-		manager_groups_clear(subnet->manager);
+		manager_groups_clear(manager);
 	subnet->route_changes++;
-	/* After a failure (no memory, no LID left) the ports and tables stay as they were. */
 	if (!manager_sweep(subnet) && is_new)
 		clients_reregister(subnet);
 }
@@ -126,14 +100,14 @@ static void manager_advance(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
 
-	if (manager->is_enabled && manager->is_change_pending) {
-		const bool steps_back = other_manager_exists(subnet);
+	if (manager->is_enabled) {
+		bool sweeps;
 
+		manager_handover_advance(subnet);
+		sweeps = manager->is_change_pending && manager->state == IB_SM_MASTER;
 		manager->is_change_pending = false;
-		if (steps_back)
-			state_set(subnet, IB_SM_NOT_ACTIVE);
-		else
-			take_over(subnet);
+		if (sweeps)
+			master_sweep(subnet);
 	}
 	manager_answer_advance(subnet);
 }
@@ -141,28 +115,38 @@ static void manager_advance(struct subnet *subnet)
 static uint64_t manager_deadline_ns(const struct subnet *subnet)
 {
 	const struct subnet_manager *manager = subnet->manager;
+	uint64_t deadline_ns = manager_answer_deadline_ns(manager);
 
-	return manager->is_enabled && manager->is_change_pending
-		? 0
-		: manager_answer_deadline_ns(manager);
+	if (!manager->is_enabled)
+		return deadline_ns;
+	if (manager->is_change_pending)
+		return 0;
+	return min_u64(deadline_ns, manager_handover_deadline_ns(subnet));
 }
 
 /* --- SMPs to it --- */
 
-static void sm_info_answer(
+/*
+ * Returns false for a SubnSet with a wrong SM_Key, which gets no answer. Zero is no key:
+ * infiniband-diags' sminfo sends it.
+ */
+static bool sm_info_answer(
 	struct subnet *subnet, const struct mad_header *header, struct smp_flight *flight)
 {
-	const struct ib_sm_info info = {
-		.guid = subnet->nodes[subnet->manager->node].guid,
-		.act_count = (uint32_t)++subnet->manager->act_count,
-		.state = (uint8_t)subnet->manager->state,
-	};
+	uint16_t status = MAD_STATUS_OK;
+	struct ib_sm_info info;
 
+	ib_sm_info_decode(&info, flight->mad + SMP_DATA);
+	if (header->method == MAD_METHOD_SET) {
+		if (info.sm_key && info.sm_key != SM_KEY)
+			return false;
+		status = manager_control(subnet, header->attribute_modifier, &info);
+	}
+	info = manager_sm_info(subnet);
 	memset(flight->mad + SMP_DATA, 0, SMP_DATA_BYTES);
 	ib_sm_info_encode(&info, flight->mad + SMP_DATA);
-	smp_turn(flight->mad,
-		header->method == MAD_METHOD_GET ? MAD_STATUS_OK
-						 : MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE);
+	smp_turn(flight->mad, status);
+	return true;
 }
 
 /*
@@ -186,24 +170,41 @@ static void trap_answer(const struct mad_header *header, struct smp_flight *flig
 	mad_header_encode(&answer, flight->mad);
 }
 
-static void manager_receive_smp(struct subnet *subnet, struct smp_flight *flight, uint32_t in_port)
+/* Is a program at the same port the subnet manager that a request is for? */
+static bool is_for_user(const struct subnet *subnet, uint32_t in_port)
 {
+	const struct subnet_node *at = &subnet->nodes[subnet->manager->node];
+
+	return !node_is_switch(at) && at->ports[in_port].user_capabilities & IB_CAPABILITY_IS_SM;
+}
+
+static bool manager_receive_smp(
+	struct subnet *subnet, uint32_t node, struct smp_flight *flight, uint32_t in_port)
+{
+	const struct subnet_manager *manager = subnet->manager;
 	const uint16_t dlid = flight->slid;
 	struct mad_header header;
 
 	mad_header_decode(&header, flight->mad);
-	if (header.method == MAD_METHOD_TRAP) {
+	if (!manager->is_enabled || manager->node != node)
+		return false;
+	if (mad_header_is_response(&header))
+		return manager_receive_response(subnet, flight->mad);
+	if (is_for_user(subnet, in_port))
+		return false;
+	if (header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET) {
+		if (!sm_info_answer(subnet, &header, flight))
+			return true;
+	} else if (header.method == MAD_METHOD_TRAP && manager->state == IB_SM_MASTER) {
 		subnet->manager->is_change_pending |= trap_needs_sweep(flight->mad);
 		trap_answer(&header, flight);
-	} else if (header.method == MAD_METHOD_GET || header.method == MAD_METHOD_SET) {
-		sm_info_answer(subnet, &header, flight);
 	} else {
-		return;
+		return false;
 	}
 	flight->slid = flight->dlid;
 	flight->dlid = dlid;
-	smp_send(subnet, subnet->manager->node,
-		node_is_switch(&subnet->nodes[subnet->manager->node]) ? 0 : in_port, flight);
+	smp_send(subnet, node, node_is_switch(&subnet->nodes[node]) ? 0 : in_port, flight);
+	return true;
 }
 
 const struct subnet_manager_calls subnet_embedded_manager = {

@@ -8,11 +8,9 @@
  * sets ports active. The sweep changes nodes by function calls, not by SMPs. SMPs and queries from
  * other nodes reach the manager as frames.
  *
- * manager.c has its life and SMPs, manager_answer.c its answers as subnet administrator, of which
- * manager_record.c, manager_path.c and manager_group.c have the records.
- *
- * It is the master while no CA's user has set IsSM at a port. Otherwise it is not active, so that a
- * subnet manager of a CA finds no other one.
+ * manager.c has its life and SMPs, manager_handover.c its state among other subnet managers, and
+ * manager_answer.c its answers as subnet administrator, of which manager_record.c, manager_path.c
+ * and manager_group.c have the records.
  */
 
 #include "base/gid.h"
@@ -26,6 +24,7 @@ enum {
 	PACKET_LIFE = 12, /* 4.096 us * 2^12 */
 	SM_KEY = 1, /* OpenSM's default, too */
 	GROUPS_MAX = MULTICAST_FDB_CAP,
+	MANAGER_PEERS_MAX = 16, /* other managers; it takes no notice of more */
 };
 
 struct manager_member {
@@ -57,13 +56,33 @@ struct manager_lid {
 	uint8_t port;
 };
 
+/* Another subnet manager, at a port of a CA with IsSM. */
+struct manager_peer {
+	uint32_t node;
+	uint8_t port;
+	uint8_t hops;
+	uint8_t path[SMP_PATH_BYTES]; /* the directed route to it, from byte 1 */
+	uint8_t lost; /* polls without an answer, since the last one */
+	bool has_answered;
+	uint64_t get_transaction; /* of the SubnGet without an answer; 0: none */
+	uint64_t set_transaction; /* of the SubnSet without an answer; 0: none */
+	struct ib_sm_info info; /* its last answer */
+};
+
 struct subnet_manager {
 	uint32_t node; /* where it is */
 	uint32_t port;
 	bool is_enabled;
+	bool is_disabled; /* by SubnSet(SMInfo) */
 	bool is_change_pending;
+	bool is_new_master; /* it has not swept since it became the master */
 	enum ib_sm_state state;
 	uint32_t act_count;
+	uint32_t transaction;
+	uint32_t polls_without_master; /* while it is not the master itself */
+	uint32_t peer_count;
+	uint64_t poll_ns; /* when to poll the others again */
+	struct manager_peer peers[MANAGER_PEERS_MAX];
 	struct manager_lid *lids; /* LINEAR_FDB_CAP */
 	uint16_t lid_last; /* the highest in use */
 	struct manager_group **groups; /* by MLID; NULL: none */
@@ -77,6 +96,32 @@ void manager_notice_change(struct subnet *subnet);
 int manager_sweep(struct subnet *subnet);
 /* Set the MulticastForwardingTables for the groups. Returns 0 or -ENOMEM. */
 int manager_route_groups(struct subnet *subnet);
+
+/*
+ * The ports of CAs that the manager reaches and that have IsSM, with directed routes. Returns 0 or
+ * -ENOMEM.
+ */
+int manager_find_peers(
+	struct subnet *subnet, struct manager_peer found[MANAGER_PEERS_MAX], uint32_t *ret_count);
+
+/* --- manager_handover.c --- */
+
+/* The only function that assigns the manager's state. It sets IsSM of the manager's port. */
+void manager_set_state(struct subnet *subnet, enum ib_sm_state state);
+/*
+ * The manager's SMInfo. It tells the SM_Key to everyone, as OpenSM's does: OpenSM ignores a manager
+ * with another key, zero included.
+ */
+struct ib_sm_info manager_sm_info(const struct subnet *subnet);
+/* Look for other managers, poll them, and change the state. */
+void manager_handover_advance(struct subnet *subnet);
+uint64_t manager_handover_deadline_ns(const struct subnet *subnet);
+/* The embedded manager is switched off. */
+void manager_handover_stop(struct subnet *subnet);
+/* SubnSet(SMInfo) from another manager; returns the status. */
+uint16_t manager_control(struct subnet *subnet, uint32_t control, const struct ib_sm_info *sender);
+/* A response has arrived at the manager's port. Returns whether it was to the manager. */
+bool manager_receive_response(struct subnet *subnet, const uint8_t mad[MAD_BYTES]);
 
 /* --- queries --- */
 

@@ -356,6 +356,57 @@ int manager_sweep(struct subnet *subnet)
 	return error ? error : manager_route_groups(subnet);
 }
 
+/* --- other managers --- */
+
+/* The output ports from the first switch to a CA's port; one hop, without a switch. */
+static bool path_find(
+	const struct sweep *sweep, const struct end_port *end, struct manager_peer *peer)
+{
+	const struct subnet *subnet = sweep->subnet;
+	uint8_t back[SMP_HOPS_MAX];
+	uint32_t order = end->at_switch;
+
+	peer->hops = 0;
+	back[peer->hops++] = end->at_switch == NOT_REACHED
+		? subnet->nodes[end->node].ports[end->port].peer_port
+		: end->switch_port;
+	while (order != NOT_REACHED && order != 0) {
+		const struct subnet_node *at = &subnet->nodes[sweep->switches[order]];
+		const struct node_port *up = &at->ports[sweep->parent_port[order]];
+
+		if (peer->hops == SMP_HOPS_MAX)
+			return false;
+		back[peer->hops++] = up->peer_port;
+		order = sweep->order[up->peer_node];
+	}
+	for (uint32_t i = 0; i < peer->hops; i++)
+		peer->path[1 + i] = back[peer->hops - 1 - i];
+	return true;
+}
+
+int manager_find_peers(
+	struct subnet *subnet, struct manager_peer found[MANAGER_PEERS_MAX], uint32_t *ret_count)
+{
+	struct sweep sweep;
+	uint32_t count = 0;
+	int error = sweep_init(&sweep, subnet);
+
+	if (error)
+		return error;
+	nodes_find(&sweep);
+	for (uint32_t i = 0; i < sweep.end_count && count < MANAGER_PEERS_MAX; i++) {
+		const struct end_port *end = &sweep.ends[i];
+		struct manager_peer peer = {.node = end->node, .port = end->port};
+
+		if (end_of(&sweep, end)->user_capabilities & IB_CAPABILITY_IS_SM &&
+			end->node != subnet->manager->node && path_find(&sweep, end, &peer))
+			found[count++] = peer;
+	}
+	sweep_done(&sweep);
+	*ret_count = count;
+	return 0;
+}
+
 /* --- groups --- */
 
 static void mask_add(struct subnet_node *node, uint16_t mlid, uint32_t port)
