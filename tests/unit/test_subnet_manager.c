@@ -222,6 +222,44 @@ static struct sa_mc_member group_ask(struct fixture *fixture, uint32_t node, uin
 	return group_ask_as(fixture, node, method, SA_JOIN_FULL);
 }
 
+/* Join a group as a member does after another manager: with the LID that the group had. */
+static uint16_t group_lid_ask(struct fixture *fixture, uint8_t group, uint16_t mlid)
+{
+	struct sa_mc_member member = {.mgid = {0xff, 0x12, [15] = group},
+		.mlid = mlid,
+		.pkey = 0xffff,
+		.join_state = SA_JOIN_FULL};
+	const struct gid gid = port_gid(fixture, H1);
+	uint8_t record[SA_MC_MEMBER_BYTES];
+	const uint8_t *answer;
+
+	memcpy(member.port_gid, gid.raw, 16);
+	sa_mc_member_encode(&member, record);
+	answer = sa_ask(fixture, H1, MAD_METHOD_SET, SA_ATTRIBUTE_MC_MEMBER,
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_qkey |
+			sa_mask_mc_member_mlid | sa_mask_mc_member_traffic_class |
+			sa_mask_mc_member_pkey | sa_mask_mc_member_sl |
+			sa_mask_mc_member_flow_label | sa_mask_mc_member_join_state,
+		record, sizeof(record));
+	assert_int_equal(get_be16(answer + 4), 0);
+	sa_mc_member_decode(&member, answer + SA_DATA_OFFSET);
+	return member.mlid;
+}
+
+static void group_gets_the_lid_that_it_asks_for_if_it_is_free(void **state)
+{
+	static struct fixture fixture;
+
+	(void)state;
+	fixture_init(&fixture, two_switches, true);
+	assert_int_equal(group_lid_ask(&fixture, 1, 0xc005), 0xc005);
+	assert_int_equal(
+		group_lid_ask(&fixture, 2, 0xc005), 0xc001); /* not the broadcast group's */
+	assert_int_equal(group_lid_ask(&fixture, 3, 0x0005), 0xc002);
+	assert_int_equal(group_lid_ask(&fixture, 4, 0xfffe), 0xc003);
+	fixture_done(&fixture);
+}
+
 static void path_of_two_gids_has_their_lids(void **state)
 {
 	static struct fixture fixture;
@@ -555,6 +593,7 @@ int main(void)
 		cmocka_unit_test(data_take_the_other_cable_after_a_cut),
 		cmocka_unit_test(adapters_without_a_switch_reach_each_other),
 		cmocka_unit_test(user_hears_of_its_ports),
+		cmocka_unit_test(group_gets_the_lid_that_it_asks_for_if_it_is_free),
 		cmocka_unit_test(path_of_two_gids_has_their_lids),
 		cmocka_unit_test(path_to_a_group_has_its_lid),
 		cmocka_unit_test(path_to_nobody_has_no_record),

@@ -81,6 +81,8 @@ static void deliver_mad(struct fabric_server *server, uint32_t node, uint32_t po
 	if (frame.dest_qpn == GSI_QPN && mad[1] == MAD_CLASS_CM &&
 		channels_put_cm(&server->nodes[node], port, mad, bytes, count))
 		return;
+	if (frame.dest_qpn == GSI_QPN && server_port_find(server, node, port))
+		membership_answer(server_port_find(server, node, port), frame.slid, mad);
 	arrival_fill(server, &arrival, &frame);
 	memcpy(arrival.mad, mad, MAD_BYTES);
 	if (!server_arrival_add(server, &arrival))

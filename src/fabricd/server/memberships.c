@@ -2,6 +2,11 @@
 /*
  * Memberships of multicast groups at the subnet administrator. It knows ports, not processes. So
  * the server counts which clients need a port's membership, as Linux does in its kernel.
+ *
+ * A new subnet manager that does not know the groups sets ClientReregister of each port. Then the
+ * server joins the groups of the port again, with all that the administrator's answer to the first
+ * join said, the group's LID included. So programs need not join again, as long as the new manager
+ * gives the group the same LID; OpenSM and the embedded manager do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +20,9 @@
 enum {
 	LEAVE_TIMEOUT_MS = 200,
 	LEAVE_RETRIES = 10,
+	/* A new subnet manager answers when it has set up the subnet. */
+	JOIN_TIMEOUT_MS = 250,
+	JOIN_RETRIES = 120,
 };
 
 /* What one client needs. */
@@ -25,9 +33,11 @@ struct membership {
 	struct gid mgid;
 	uint8_t join_state;
 	uint32_t count;
+	bool has_record;
+	struct sa_mc_member record; /* of the administrator's last answer to a join */
 };
 
-/* --- leaving --- */
+/* --- requests to the subnet administrator --- */
 
 /* Returns 0 or -errno. */
 static int agent_make(struct server_port *port)
@@ -44,36 +54,20 @@ static int agent_make(struct server_port *port)
 	return mad_agent_add(port->mads, &spec, NULL, &port->sa_agent);
 }
 
-static void leave_fill(const struct server_port *port, const struct gid *mgid, uint8_t join_state,
-	uint64_t transaction_id, uint8_t mad[MAD_BYTES])
+/* Without memory, or without a subnet manager, nothing is sent. */
+static void member_record_send(struct server_port *port, enum mad_method method,
+	uint64_t component_mask, struct sa_mc_member *record, uint32_t timeout_ms, uint32_t retries)
 {
+	struct fabric_server *server = port->server;
+	const struct sa_header sa = {.component_mask = component_mask};
 	const struct mad_header header = {
 		.base_version = MAD_BASE_VERSION,
 		.management_class = MAD_CLASS_SUBN_ADM,
 		.class_version = SA_CLASS_VERSION,
-		.method = MAD_METHOD_DELETE,
+		.method = (uint8_t)method,
 		.attribute_id = SA_ATTRIBUTE_MC_MEMBER,
-		.transaction_id = transaction_id,
+		.transaction_id = ++server->member_requests,
 	};
-	const struct sa_header sa = {
-		.component_mask = sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid |
-			sa_mask_mc_member_join_state,
-	};
-	struct sa_mc_member record = {.join_state = join_state};
-	struct attach_port info;
-
-	server_port_describe(port, &info);
-	memcpy(record.mgid, mgid->raw, sizeof(record.mgid));
-	put_be64(record.port_gid, info.gid_prefix);
-	put_be64(record.port_gid + 8, info.guid);
-	mad_header_encode(&header, mad);
-	sa_header_encode(&sa, mad);
-	sa_mc_member_encode(&record, mad + SA_DATA_OFFSET);
-}
-
-/* Without memory the port stays in the group. */
-static void group_leave(struct server_port *port, const struct gid *mgid, uint8_t join_state)
-{
 	uint8_t mad[MAD_BYTES] = {0};
 	struct attach_port info;
 
@@ -83,10 +77,107 @@ static void group_leave(struct server_port *port, const struct gid *mgid, uint8_
 	const struct mad_address to = {
 		.qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = info.sm_lid, .sl = info.sm_sl};
 
-	leave_fill(port, mgid, join_state, ++port->server->leaves, mad);
-	mad_agent_send(port->sa_agent, &to, mad, sizeof(mad), LEAVE_TIMEOUT_MS, LEAVE_RETRIES,
-		port->server->now_ns);
-	server_arrivals_run(port->server);
+	put_be64(record->port_gid, info.gid_prefix);
+	put_be64(record->port_gid + 8, info.guid);
+	mad_header_encode(&header, mad);
+	sa_header_encode(&sa, mad);
+	sa_mc_member_encode(record, mad + SA_DATA_OFFSET);
+	mad_agent_send(port->sa_agent, &to, mad, sizeof(mad), timeout_ms, retries, server->now_ns);
+	server_arrivals_run(server);
+}
+
+/* Without memory the port stays in the group. */
+static void group_leave(struct server_port *port, const struct gid *mgid, uint8_t join_state)
+{
+	struct sa_mc_member record = {.join_state = join_state};
+
+	memcpy(record.mgid, mgid->raw, sizeof(record.mgid));
+	member_record_send(port, MAD_METHOD_DELETE,
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_join_state,
+		&record, LEAVE_TIMEOUT_MS, LEAVE_RETRIES);
+}
+
+/* --- joining again --- */
+
+static void record_keep(struct membership *membership, const struct sa_mc_member *record)
+{
+	if (memcmp(membership->mgid.raw, record->mgid, sizeof(record->mgid)) != 0)
+		return;
+	membership->record = *record;
+	membership->has_record = true;
+}
+
+void membership_answer(struct server_port *port, uint16_t slid, const uint8_t mad[MAD_BYTES])
+{
+	struct sa_mc_member record;
+	struct mad_header header;
+	struct attach_port info;
+
+	mad_header_decode(&header, mad);
+	if (header.management_class != MAD_CLASS_SUBN_ADM || header.method != MAD_METHOD_GET_RESP ||
+		header.status || header.attribute_id != SA_ATTRIBUTE_MC_MEMBER)
+		return;
+	server_port_describe(port, &info);
+	if (slid != info.sm_lid)
+		return;
+	sa_mc_member_decode(&record, mad + SA_DATA_OFFSET);
+	port->member_answer = record;
+	list_for_each(membership, &port->memberships, struct membership, port_link)
+		record_keep(membership, &record);
+}
+
+/* What all clients of the port need together. */
+static uint8_t join_state_of(const struct server_port *port, const struct gid *mgid)
+{
+	uint8_t all = 0;
+
+	list_for_each(membership, &port->memberships, struct membership, port_link)
+		if (gid_is_equal(&membership->mgid, mgid))
+			all |= membership->join_state;
+	return all;
+}
+
+/* Is there another membership of the same group before it, with a record? */
+static bool has_earlier(const struct server_port *port, const struct membership *membership)
+{
+	list_for_each(other, &port->memberships, struct membership, port_link) {
+		if (other == membership)
+			return false;
+		if (other->has_record && gid_is_equal(&other->mgid, &membership->mgid))
+			return true;
+	}
+	return false;
+}
+
+static void group_join_again(struct server_port *port, const struct membership *membership)
+{
+	struct sa_mc_member record = membership->record;
+
+	record.join_state = join_state_of(port, &membership->mgid);
+	record.mtu_selector = record.rate_selector = SA_SELECT_EXACTLY;
+	member_record_send(port, MAD_METHOD_SET,
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_join_state |
+			sa_mask_mc_member_qkey | sa_mask_mc_member_mlid |
+			sa_mask_mc_member_mtu_selector | sa_mask_mc_member_mtu |
+			sa_mask_mc_member_rate_selector | sa_mask_mc_member_rate |
+			sa_mask_mc_member_pkey | sa_mask_mc_member_sl |
+			sa_mask_mc_member_flow_label | sa_mask_mc_member_traffic_class,
+		&record, JOIN_TIMEOUT_MS, JOIN_RETRIES);
+}
+
+void memberships_renew(struct fabric_server *server)
+{
+	if (!server->has_reregistered)
+		return;
+	server->has_reregistered = false;
+	for (struct server_port *port = NULL; (port = server_port_next(server, port));) {
+		if (!port->has_reregistered)
+			continue;
+		port->has_reregistered = false;
+		list_for_each(membership, &port->memberships, struct membership, port_link)
+			if (membership->has_record && !has_earlier(port, membership))
+				group_join_again(port, membership);
+	}
 }
 
 /* --- counting --- */
@@ -101,8 +192,8 @@ static struct membership *membership_find(const struct client *client,
 	return NULL;
 }
 
-int membership_hold(struct client *client, struct server_port *port, const struct gid *mgid,
-	uint8_t join_state)
+int membership_hold(
+	struct client *client, struct server_port *port, const struct gid *mgid, uint8_t join_state)
 {
 	struct membership *membership = membership_find(client, port, mgid, join_state);
 
@@ -115,6 +206,8 @@ int membership_hold(struct client *client, struct server_port *port, const struc
 		membership->port = port;
 		membership->mgid = *mgid;
 		membership->join_state = join_state;
+		/* The client of a group whose GID the administrator has chosen knows it late. */
+		record_keep(membership, &port->member_answer);
 		list_append(&client->memberships, &membership->link);
 		list_append(&port->memberships, &membership->port_link);
 		client->membership_count++;
@@ -139,8 +232,8 @@ static void membership_end(struct client *client, struct membership *membership)
 	free(membership);
 }
 
-int membership_release(struct client *client, struct server_port *port, const struct gid *mgid,
-	uint8_t join_state)
+int membership_release(
+	struct client *client, struct server_port *port, const struct gid *mgid, uint8_t join_state)
 {
 	struct membership *membership = membership_find(client, port, mgid, join_state);
 

@@ -91,6 +91,8 @@ static uint64_t next_deadline_ns(const struct fabric_server *server)
 		subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
 
 	deadline_ns = min_u64(deadline_ns, server->flows_at_ns);
+	if (server->has_reregistered)
+		deadline_ns = server->now_ns;
 	if (server->parked_count)
 		deadline_ns = min_u64(deadline_ns, server->now_ns + PARKED_RETRY_NS);
 
@@ -187,6 +189,7 @@ int fabric_server_turn(struct fabric_server *server)
 	server->now_ns = clock_now_ns();
 	frames = channels_run(server);
 	server_arrivals_run(server);
+	memberships_renew(server);
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
 	listener_go_on(server);

@@ -21,6 +21,7 @@
 #include "mad/mad_layer.h"
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/sa_record.h"
 
 enum {
 	SERVER_CLIENTS_MAX = 4096,
@@ -70,7 +71,9 @@ struct server_port {
 	uint32_t issm_count; /* how often the IsSM file is open */
 	int issm_watch; /* inotify's; -1: there is no file yet */
 	struct list memberships; /* of multicast groups, which clients need */
-	struct mad_agent *sa_agent; /* leaves groups; NULL until it is needed */
+	struct mad_agent *sa_agent; /* joins and leaves groups; NULL until it is needed */
+	bool has_reregistered; /* a subnet manager has set ClientReregister */
+	struct sa_mc_member member_answer; /* the last answer to a join */
 };
 
 /*
@@ -137,7 +140,8 @@ struct fabric_server {
 	struct list ended_clients;
 	struct list ended_openings;
 	struct list ended_channels;
-	uint64_t leaves; /* requests to leave a multicast group; numbers them */
+	uint64_t member_requests; /* to join or leave a multicast group; numbers them */
+	bool has_reregistered; /* a port has; memberships_renew() joins again */
 	uint8_t *message; /* the MAD that is being received; `message_room` bytes */
 	uint32_t message_room;
 	struct server_counters counters;
@@ -361,6 +365,10 @@ int membership_release(struct client *client, struct server_port *port, const st
 	uint8_t join_state);
 /* The client has ended. */
 void memberships_drop(struct client *client);
+/* A MAD for QP1 has arrived at the port. If it answers a join, the server keeps its record. */
+void membership_answer(struct server_port *port, uint16_t slid, const uint8_t mad[MAD_BYTES]);
+/* Join the groups of the ports with `has_reregistered` again. */
+void memberships_renew(struct fabric_server *server);
 
 /* --- last_messages.c --- */
 

@@ -150,9 +150,13 @@ static enum attach_event_type event_type(enum subnet_event event)
 
 void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event event)
 {
-	const struct fabric_server *server = context;
+	struct fabric_server *server = context;
 	const struct attach_event message = {.type = event_type(event), .port = port};
+	struct server_port *at = server->nodes ? server_port_find(server, node, port) : NULL;
 
+	/* Later: the subnet may not be called from here. */
+	if (at && event == SUBNET_CLIENT_REREGISTER)
+		at->has_reregistered = server->has_reregistered = true;
 	if (!server->nodes || server->nodes[node].client_count == 0)
 		return;
 	list_for_each(client, &server->clients, struct client, link)

@@ -97,6 +97,22 @@ static uint8_t value_or(bool is_asked, uint8_t selector, uint8_t asked, uint8_t 
 	return is_asked && (selector & 3) == SA_SELECT_EXACTLY && asked ? asked : otherwise;
 }
 
+/*
+ * The LID that is asked for, if it is free, as after another manager; else the first that is.
+ * OpenSM gives the first LID of all to its broadcast group, so no other group could keep it.
+ */
+static uint32_t index_choose(const struct subnet_manager *manager, uint16_t mlid)
+{
+	uint32_t index = 1;
+
+	if (mlid >= LID_MULTICAST_FIRST && mlid - LID_MULTICAST_FIRST < GROUPS_MAX &&
+		!manager->groups[mlid - LID_MULTICAST_FIRST])
+		return mlid - LID_MULTICAST_FIRST;
+	while (index < GROUPS_MAX && manager->groups[index])
+		index++;
+	return index;
+}
+
 static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_member *asked,
 	uint64_t mask, struct manager_group **ret_group)
 {
@@ -105,7 +121,7 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 	const uint8_t rate = value_or(mask & sa_mask_mc_member_rate, asked->rate_selector,
 		asked->rate, RATE_UNLESS_ASKED);
 	struct manager_group *group;
-	uint32_t index = 0;
+	uint32_t index;
 	struct gid mgid;
 
 	memcpy(mgid.raw, asked->mgid, sizeof(mgid.raw));
@@ -117,8 +133,7 @@ static uint16_t group_create(struct subnet_manager *manager, const struct sa_mc_
 		mgid = gid_make(manager, asked->scope);
 	if (!gid_is_multicast(&mgid))
 		return SA_STATUS_INVALID_GID;
-	while (index < GROUPS_MAX && manager->groups[index])
-		index++;
+	index = index_choose(manager, mask & sa_mask_mc_member_mlid ? asked->mlid : 0);
 	group = index < GROUPS_MAX ? calloc(1, sizeof(*group)) : NULL;
 	if (!group)
 		return SA_STATUS_NO_RESOURCES;
