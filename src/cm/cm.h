@@ -119,6 +119,7 @@ struct cm_path {
 		uint8_t sl;
 		uint16_t slid;
 		uint16_t dlid;
+		uint16_t pkey; /* of the path; 0: unknown, that at index 0 of the port's table */
 	} ib;
 };
 

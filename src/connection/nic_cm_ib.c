@@ -9,6 +9,7 @@
 #include "nic/nic_internal.h"
 #include "os/clock.h"
 #include "port/infiniband/ib.h"
+#include "wire/infiniband/pkey.h"
 
 /* The ports that the manager chooses: those that kernels choose, too. */
 enum { PORT_FIRST = 32768, PORT_COUNT = 28232, HOP_LIMIT = 64 };
@@ -34,6 +35,15 @@ int nic_cm_ib_fd(void)
 	return gsi ? port_ib_fd(gsi) : -1;
 }
 
+static uint32_t pkey_index_of(const struct cm_path_ib *path)
+{
+	uint16_t pkeys[PORT_IB_PKEYS_MAX];
+
+	for (uint32_t i = 0; i < PORT_IB_PKEYS_MAX; i++)
+		pkeys[i] = port_ib_pkey(gsi, path->port, i);
+	return pkey_index_find(pkeys, PORT_IB_PKEYS_MAX, path->pkey);
+}
+
 void nic_cm_ib_send(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
 	const struct qp_path to = {
@@ -49,7 +59,7 @@ void nic_cm_ib_send(const struct cm_path *path, const uint8_t packet[GSI_PACKET_
 
 	nic_fabric_gsi_refresh(gsi);
 	run.buffer = port_ib_buffer(gsi, &capacity_bytes);
-	if (!capacity_bytes || port_ib_path_open(gsi, &to, 0, &run.path))
+	if (!capacity_bytes || port_ib_path_open(gsi, &to, pkey_index_of(&path->ib), &run.path))
 		return;
 	memcpy(run.buffer, packet, GSI_PACKET_BYTES);
 	port_ib_send_run(gsi, GSI_PACKET_BYTES, &run);
@@ -65,7 +75,7 @@ struct receiver {
 static bool on_message(void *context, const struct port_ib_packet *packet)
 {
 	const struct receiver *receiver = context;
-	const uint8_t *mad = gsi_packet_mad(packet->data, packet->data_bytes);
+	const uint8_t *mad = gsi_partition_mad(packet->data, packet->data_bytes, packet->pkey);
 	const struct cm_path path = {
 		.local = *packet->origin.destination,
 		.remote = *packet->origin.source,
@@ -75,6 +85,7 @@ static bool on_message(void *context, const struct port_ib_packet *packet)
 				.port = packet->link.port,
 				.sl = packet->link.service_level,
 				.dlid = packet->link.slid,
+				.pkey = packet->pkey,
 			},
 	};
 

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/fabrics.sh"
 
-need opensm smpquery perfquery ibportstate ib_send_bw
+need opensm smpquery perfquery ibportstate ib_send_bw rping udaddy
 M_KEY=0x1234
 
 port_guid() {
@@ -55,8 +55,10 @@ fails() {
 	grep -qi 'status 12\|retry' "$scratch/client" || fail "$1: $(tail -n 5 "$scratch/client")"
 }
 
-# subnet ENFORCEMENT: a new one, where OpenSM has switches enforce partitions in this direction.
+# subnet ENFORCEMENT [MEMBERS]: a new one, where OpenSM has switches enforce partitions in this
+# direction, and these are the members of the default partition.
 subnet() {
+	members=${2:-ALL=full}
 	[ -z "$fabric_process" ] || fabric_end
 	rm -f "$scratch"/*.pid "$scratch/opensm.log"
 	fabric_up chain --no-sm
@@ -68,7 +70,7 @@ subnet() {
 		partition_config_file $scratch/partitions.conf
 	END
 	cat >"$scratch/partitions.conf" <<-END
-		Default=0x7fff : ALL=full ;
+		Default=0x7fff : $members ;
 		one=0x0001 : $(port_guid host1)=full, $(port_guid host4)=full ;
 		two=0x0002 : $(port_guid host3)=full ;
 	END
@@ -115,4 +117,27 @@ fails 'packets of another partition'
 [ "$(violations host1 PkeyViolations)" = 0 ] || fail 'packets pass a switch that enforces partitions'
 [ "$(constraint_errors switch1 1)" -gt 0 ] || fail 'the switch counts nothing'
 await 'OpenSM hears of a bad P_Key at a switch' heard_of 259
+
+# --- rdma_cm takes the P_Key of the path ---
+
+# Limited members of the default partition reach each other in another partition only.
+subnet out 'ALL=limited, SELF=full'
+start server host1 rping -s -C 20
+connects() {
+	start client host4 rping -c -C 20 -V -a "$(stand_in host1)"
+	finish client # a client before its server is rejected
+}
+await 'rping connects in the partition' connects
+finish_well server
+[ "$(violations host1 PkeyViolations)" = 0 ] || fail 'rping sends packets with another P_Key'
+start server host1 udaddy -C 20
+resolves() {
+	start client host4 udaddy -C 20 -s "$(stand_in host1)"
+	finish client
+}
+await 'udaddy finds its server in the partition' resolves
+finish_well server
+start client host3 rping -c -C 20 -a "$(stand_in host1)"
+finish client && fail 'rping connects hosts without a partition in common'
+grep -q 'RDMA_CM_EVENT_ADDR_ERROR, error -113' "$scratch/client" || fail "no path: $(cat "$scratch/client")"
 exit 0

@@ -235,6 +235,12 @@ static void gsi_packet_is_a_datagram_from_qp1_to_qp1(void **state)
 	assert_ptr_equal(gsi_packet_mad(packet, sizeof(packet)), packet + 20);
 	assert_null(gsi_packet_mad(packet, sizeof(packet) - 4));
 	assert_null(gsi_packet_mad(packet, 0));
+	assert_null(gsi_partition_mad(packet, sizeof(packet), 0x8001));
+	packet[2] = 0x80;
+	packet[3] = 0x01;
+	assert_ptr_equal(gsi_partition_mad(packet, sizeof(packet), 0x0001), packet + 20);
+	assert_null(gsi_packet_mad(packet, sizeof(packet)));
+	packet[2] = packet[3] = 0xff;
 	for (size_t i = 0; i < ARRAY_COUNT(faults); i++) {
 		packet[faults[i].byte] ^= faults[i].flip;
 		assert_null(gsi_packet_mad(packet, sizeof(packet)));

@@ -9,6 +9,7 @@
 #include "wire/bytes.h"
 #include "wire/infiniband/attribute.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/pkey.h"
 #include "wire/infiniband/smp.h"
 
 /* The polynomial 0x100b, its register of ones, and the complement (IBTA 7.8.2), bit by bit. */
@@ -178,9 +179,25 @@ static void directed_route_with_an_impossible_pointer_is_discarded(void **state)
 	assert_int_equal(smp_step(mad, true, 1).way, SMP_DISCARD);
 }
 
+static void pkey_is_found_by_its_partition_as_a_full_member_first(void **state)
+{
+	static const uint16_t pkeys[] = {0x7fff, 0x0001, 0x8001, 0x0000, 0x8001, 0xffff, 0x0002};
+
+	(void)state;
+	assert_int_equal(pkey_index_find(pkeys, 7, 0x8001), 2);
+	assert_int_equal(pkey_index_find(pkeys, 7, 0x0001), 2);
+	assert_int_equal(pkey_index_find(pkeys, 7, 0xffff), 5);
+	assert_int_equal(pkey_index_find(pkeys, 5, 0xffff), 0);
+	assert_int_equal(pkey_index_find(pkeys, 7, 0x8002), 6);
+	assert_int_equal(pkey_index_find(pkeys, 7, 0x8003), 0);
+	assert_int_equal(pkey_index_find(pkeys, 7, 0), 0);
+	assert_int_equal(pkey_index_find(pkeys, 0, 0xffff), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pkey_is_found_by_its_partition_as_a_full_member_first),
 		cmocka_unit_test(vcrc_is_that_of_its_polynomial),
 		cmocka_unit_test(icrc_of_a_frame_ignores_what_switches_change),
 		cmocka_unit_test(frame_of_a_mad_decodes_to_what_was_encoded),

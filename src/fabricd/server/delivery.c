@@ -9,10 +9,10 @@
 #include "fabricd/server/server_internal.h"
 #include "wire/bytes.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/pkey.h"
 
 enum {
 	MULTICAST_QPN = 0xffffff,
-	PKEY_NUMBER_MASK = 0x7fff,
 };
 
 /* --- from the subnet --- */
@@ -32,12 +32,9 @@ static uint16_t pkey_index_of(
 {
 	struct subnet_port_view view;
 
-	if (subnet_port(server->subnet, node, port, &view))
-		for (uint32_t i = 0; i < view.pkey_count; i++)
-			if (view.pkeys[i] & PKEY_NUMBER_MASK &&
-				((view.pkeys[i] ^ pkey) & PKEY_NUMBER_MASK) == 0)
-				return (uint16_t)i;
-	return 0;
+	return subnet_port(server->subnet, node, port, &view)
+		? pkey_index_find(view.pkeys, view.pkey_count, pkey)
+		: 0;
 }
 
 static void arrival_fill(

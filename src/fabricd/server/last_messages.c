@@ -10,6 +10,7 @@
 #include "fabricd/server/server_internal.h"
 #include "os/fd_pass.h"
 #include "wire/bytes.h"
+#include "wire/infiniband/pkey.h"
 
 enum {
 	MESSAGES_PER_READ = 64,
@@ -43,10 +44,18 @@ static uint8_t gid_index_of(
 	return 0;
 }
 
+static uint16_t pkey_index_of(const struct server_port *port, uint16_t pkey)
+{
+	struct attach_port info;
+
+	server_port_describe(port, &info);
+	return pkey_index_find(info.pkeys, info.pkey_count, pkey);
+}
+
 static void message_send(struct channel *channel, const struct cm_last_message *last_message)
 {
-	struct server_port *port = server_port_find(
-		channel->client->server, channel->node, last_message->ib.port);
+	struct server_port *port =
+		server_port_find(channel->client->server, channel->node, last_message->ib.port);
 	struct cm_message message;
 	uint8_t mad[MAD_BYTES];
 
@@ -57,6 +66,7 @@ static void message_send(struct channel *channel, const struct cm_last_message *
 		.qkey = GSI_QKEY,
 		.lid = last_message->ib.dlid,
 		.sl = last_message->ib.sl & 15,
+		.pkey_index = pkey_index_of(port, last_message->ib.pkey),
 		.has_grh = true,
 		.gid_index = gid_index_of(port, last_message),
 		.hop_limit = HOP_LIMIT,

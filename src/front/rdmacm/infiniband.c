@@ -8,6 +8,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "nic/nic_fabric.h"
+#include "wire/infiniband/pkey.h"
 
 /* The first two bytes of the IPv4 addresses; the LID has the others. */
 enum { STAND_IN_FIRST = 100, STAND_IN_SECOND = 64 };
@@ -50,6 +51,15 @@ bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid)
 	return gid_is_loopback(address) || cm_address_is_any(address) ||
 		gid_is_equal(address, ret_gid) ||
 		(lid && lid >> port.lmc == port.lid >> port.lmc);
+}
+
+uint16_t infiniband_pkey_index(uint16_t pkey)
+{
+	struct attach_port port;
+
+	if (!pkey || nic_fabric_port(DEVICE_PORT, &port))
+		return 0;
+	return pkey_index_find(port.pkeys, port.pkey_count, pkey);
 }
 
 int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local)

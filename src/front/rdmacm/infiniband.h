@@ -37,6 +37,9 @@ int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *lo
  */
 int infiniband_destination(const struct sockaddr *remote, struct gid *ret_gid, uint16_t *ret_lid);
 
+/* Where the first port's table has the P_Key of a path, as a full member if possible; else 0. */
+uint16_t infiniband_pkey_index(uint16_t pkey);
+
 /*
  * The multicast GID of a group's address: as the mapping of IPoIB (RFC 4391), but with rdma_cm's
  * signature, so that the group is not IPoIB's. An IPv6 address that is a GID of a subnet

@@ -10,7 +10,7 @@ static_assert(GSI_PACKET_BYTES == BTH_BYTES + DETH_BYTES + MAD_BYTES, "BTH, DETH
 /* All bits of a partition key except the bit of full membership. */
 #define PKEY_NUMBER_MASK 0x7fff
 
-const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length)
+const uint8_t *gsi_partition_mad(const uint8_t *packet, size_t length, uint16_t pkey)
 {
 	struct packet decoded;
 
@@ -19,9 +19,14 @@ const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length)
 	if (decoded.bth.opcode != OPCODE_UD_SEND_ONLY || decoded.payload_bytes != MAD_BYTES ||
 		decoded.bth.dest_qpn.value != GSI_QPN || decoded.deth.qkey != GSI_QKEY ||
 		decoded.deth.source_qpn.value != GSI_QPN ||
-		(decoded.bth.pkey & PKEY_NUMBER_MASK) != (BTH_PKEY_DEFAULT & PKEY_NUMBER_MASK))
+		((decoded.bth.pkey ^ pkey) & PKEY_NUMBER_MASK) != 0)
 		return NULL;
 	return decoded.payload;
+}
+
+const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length)
+{
+	return gsi_partition_mad(packet, length, BTH_PKEY_DEFAULT);
 }
 
 void gsi_packet_encode(uint32_t psn, uint8_t to[GSI_PACKET_BYTES])

@@ -23,6 +23,9 @@
  */
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 
+/* The same for the partition of this P_Key. On InfiniBand QP1 is in all partitions of its port. */
+const uint8_t *gsi_partition_mad(const uint8_t *packet, size_t length, uint16_t pkey);
+
 /*
  * Write BTH and DETH of a packet from QP1 to QP1. The caller writes the MAD, at to +
  * GSI_PACKET_BYTES - MAD_BYTES.

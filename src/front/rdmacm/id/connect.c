@@ -8,6 +8,8 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id/id.h"
 #include "front/rdmacm/id/iwarp_connect.h"
+#include "front/rdmacm/infiniband.h"
+#include "wire/bth.h"
 
 /*
  * The program's parameters. If it has given none: the largest that the device and the peer permit.
@@ -84,6 +86,11 @@ void id_accept_reads(struct id *id, const struct rdma_conn_param *param)
 							      : param->initiator_depth);
 }
 
+uint16_t id_pkey(const struct id *id)
+{
+	return id->path.ib.pkey ? id->path.ib.pkey : BTH_PKEY_DEFAULT;
+}
+
 static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 {
 	struct id_agreement *agreement = &id->agreement;
@@ -96,7 +103,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 		.starting_psn = nic_cm_random_psn(),
 		.retry_count = (uint8_t)min_u32(param->retry_count, ID_RETRY_COUNT_MAX),
 		.rnr_retry_count = (uint8_t)min_u32(param->rnr_retry_count, ID_RETRY_COUNT_MAX),
-		.pkey = 0xffff,
+		.pkey = id_pkey(id),
 		.path_mtu = agreement->path_mtu,
 		.has_srq = id->id.qp ? id->id.qp->srq != NULL : param->srq,
 		.primary_traffic_class = id->tos,
@@ -124,7 +131,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 
 static int connect_datagram(struct id *id, const struct rdma_conn_param *param)
 {
-	struct cm_sidr_req request = {.service_id = remote_service(id), .pkey = 0xffff};
+	struct cm_sidr_req request = {.service_id = remote_service(id), .pkey = id_pkey(id)};
 	int rc = private_data(
 		id, param, request.private_data + IP_CM_HEADER_BYTES, IP_CM_SIDR_DATA_BYTES);
 
@@ -337,7 +344,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 
 static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	attr->pkey_index = 0;
+	attr->pkey_index = infiniband_pkey_index(id->path.ib.pkey);
 	attr->port_num = DEVICE_PORT;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (id_is_datagram(id)) {
@@ -373,6 +380,11 @@ struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remo
 static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	*mask = IBV_QP_STATE;
+	/* A queue pair that was created before its route was resolved has index 0. */
+	if (id->path.ib.port) {
+		attr->pkey_index = infiniband_pkey_index(id->path.ib.pkey);
+		*mask |= IBV_QP_PKEY_INDEX;
+	}
 	if (id_is_datagram(id))
 		return;
 	attr->ah_attr = id_address_vector(id, &id->path.remote);

@@ -297,6 +297,9 @@ struct id *id_alloc(
 /* Agree on these numbers of READs and atomics, or on the device's limits if those are lower. */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
+/* The P_Key of the path; on Ethernet, and while it is unknown, the default one. */
+uint16_t id_pkey(const struct id *id);
+
 /*
  * Do what id_agree_reads() does, for a program that accepts. RDMA_MAX_RESP_RES and
  * RDMA_MAX_INIT_DEPTH in `param` stand for the numbers that the peer requested.

@@ -70,6 +70,7 @@ static int set_ib_path(struct id *id, const void *value, size_t bytes)
 	if (id->path.ib.port) {
 		id->path.ib.slid = be16toh(data.path.slid);
 		id->path.ib.dlid = be16toh(data.path.dlid);
+		id->path.ib.pkey = be16toh(data.path.pkey);
 		id->path.ib.sl = be16toh(data.path.qosclass_sl) & 15;
 	}
 	rc = id_fill_path(id);

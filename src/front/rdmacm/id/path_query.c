@@ -55,6 +55,7 @@ static void on_address(struct nic_fabric_query *query, int error, const uint8_t 
 	}
 	sa_path_decode(&path, record);
 	memcpy(id->path.remote.raw, path.dgid, sizeof(path.dgid));
+	id->path.ib.pkey = path.pkey;
 	id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 
@@ -71,6 +72,7 @@ static void on_route(struct nic_fabric_query *query, int error, const uint8_t *r
 	id->path.ib.sl = path.sl;
 	id->path.ib.slid = path.slid;
 	id->path.ib.dlid = path.dlid;
+	id->path.ib.pkey = path.pkey;
 	id->path_mtu = path.mtu;
 	id->path_rate = path.rate;
 	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);

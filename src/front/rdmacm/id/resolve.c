@@ -165,7 +165,7 @@ void id_path_fill(struct id *id)
 
 	memcpy(ib->sgid.raw, id->path.local.raw, sizeof(ib->sgid.raw));
 	memcpy(ib->dgid.raw, id->path.remote.raw, sizeof(ib->dgid.raw));
-	ib->pkey = htobe16(0xffff);
+	ib->pkey = htobe16(id_pkey(id));
 	*path = (struct ibv_sa_path_rec){
 		.sgid = ib->sgid,
 		.dgid = ib->dgid,
