@@ -5,6 +5,8 @@
  */
 #include "fabricd_fixture.h"
 
+#include <sys/eventfd.h>
+
 #include "fabricd/client/fabric_flows.h"
 
 enum { FRAMES = 1000 };
@@ -185,6 +187,33 @@ static void receiver_of_a_flow_is_woken(void **state)
 		assert_true(fabric_frames_wait_begin(ends.to));
 		frame_pass();
 	}
+	ends_close();
+}
+
+/* A wake-up of the fabric's process takes longer than a frame of a flow. */
+static void frames_of_a_flow_do_not_wake_the_process(void **state)
+{
+	int wake;
+	eventfd_t unused;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	wake = ends.from->wake_fabric;
+	ends.from->wake_fabric = eventfd(0, EFD_NONBLOCK);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		atomic_store(&ends.from->shared->is_fabric_waiting, 1);
+		frame_send(ends.from, ends.frame, ends.bytes);
+	}
+	assert_int_equal(eventfd_read(ends.from->wake_fabric, &unused), -1);
+	/* One that goes through the process wakes it. */
+	atomic_store(&ends.from->shared->is_fabric_waiting, 1);
+	ends.out->is_active = false;
+	frame_send(ends.from, ends.frame, ends.bytes);
+	assert_int_equal(eventfd_read(ends.from->wake_fabric, &unused), 0);
+	close(ends.from->wake_fabric);
+	ends.from->wake_fabric = wake;
+	eventfd_write(wake, 1);
 	ends_close();
 }
 
@@ -501,6 +530,7 @@ int main(void)
 		cmocka_unit_test(frames_of_a_flow_pass_the_process_by_in_order),
 		cmocka_unit_test(frames_of_a_flow_are_counted_at_each_port),
 		cmocka_unit_test(receiver_of_a_flow_is_woken),
+		cmocka_unit_test(frames_of_a_flow_do_not_wake_the_process),
 		cmocka_unit_test(frames_through_the_process_are_older),
 		cmocka_unit_test(frame_of_another_route_is_refused),
 		cmocka_unit_test(ring_with_impossible_indices_is_emptied),

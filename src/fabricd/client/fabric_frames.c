@@ -83,6 +83,7 @@ bool fabric_frames_send(struct fabric_frames *frames, uint32_t port,
 	if (result != FLOW_NONE)
 		return result == FLOW_SENT;
 	memcpy(all + 1, pieces, count * sizeof(*pieces));
+	frames->has_put = true;
 	return record_ring_put(&frames->shared->to_fabric, all, count + 1);
 }
 
@@ -92,6 +93,7 @@ bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t 
 	const uint32_t marked = port | violation;
 	const struct record_piece pieces[] = {{&marked, sizeof(marked)}, {frame, bytes}};
 
+	frames->has_put = true;
 	return record_ring_put(&frames->shared->to_fabric, pieces, ARRAY_COUNT(pieces));
 }
 
@@ -101,15 +103,24 @@ bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 		flow_list_has_room(&frames->out, frames->shared, bytes);
 }
 
-void fabric_frames_flush(struct fabric_frames *frames)
+static void fabric_wake(struct fabric_frames *frames)
 {
 	_Atomic uint32_t *is_waiting = &frames->shared->is_fabric_waiting;
 
-	/* Pairs with the fence between the fabric's `is_waiting` and its look at the ring. */
-	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(is_waiting, memory_order_relaxed) &&
 		atomic_exchange_explicit(is_waiting, 0, memory_order_relaxed))
 		eventfd_write(frames->wake_fabric, 1);
+}
+
+void fabric_frames_flush(struct fabric_frames *frames)
+{
+	/* Pairs with the fence between a reader's `is_waiting` and its look at the ring. */
+	atomic_thread_fence(memory_order_seq_cst);
+	/* Frames of flows do not concern the fabric's process, and a wake-up takes microseconds. */
+	if (frames->has_put) {
+		frames->has_put = false;
+		fabric_wake(frames);
+	}
 	flow_list_flush(&frames->out);
 }
 
