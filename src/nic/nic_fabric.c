@@ -359,6 +359,8 @@ int nic_fabric_gsi_open(struct port_ib **ret_port, uint8_t *ret_lease)
 	error = port_ib_create(&wires[NIC_LANES_MAX].wire, ret_port);
 	if (error)
 		nic_fabric_lane_close(NIC_LANES_MAX);
+	else
+		port_ib_watch(*ret_port, true);
 	return error;
 }
 

@@ -531,6 +531,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 		epoll_change(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
 	}
 	worker->is_watching_sockets = shall_watch;
+	worker_watch_update(worker);
 }
 
 int worker_watch_timer(struct worker *worker, int timer, enum worker_source source)

@@ -89,6 +89,8 @@ struct worker_port_kind {
 	int (*flush)(struct worker *worker);
 	bool (*is_blocked)(const struct worker *worker);
 	unsigned (*fds)(const struct worker *worker, struct pollfd *ret_fds);
+	/* Say whether a thread may sleep on the descriptors. NULL: they are sockets. */
+	void (*watch)(struct worker *worker, bool is_watched);
 };
 
 struct worker {

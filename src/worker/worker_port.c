@@ -172,6 +172,11 @@ static unsigned ib_fds(const struct worker *worker, struct pollfd *ret_fds)
 	return 1;
 }
 
+static void ib_watch(struct worker *worker, bool is_watched)
+{
+	port_ib_watch(worker->ib, is_watched);
+}
+
 const struct worker_port_kind worker_port_ib = {
 	.receive = ib_receive,
 	.looks = ib_looks,
@@ -180,6 +185,7 @@ const struct worker_port_kind worker_port_ib = {
 	.flush = ib_flush,
 	.is_blocked = ib_is_blocked,
 	.fds = ib_fds,
+	.watch = ib_watch,
 };
 
 int worker_use_infiniband(struct worker *worker, const struct port_ib_wire *wire)

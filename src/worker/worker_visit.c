@@ -69,10 +69,11 @@ void worker_visit_forget(struct worker *worker)
 		set_change(set, worker->hot_stream->fd, false);
 	sockets_change(worker, set, false);
 	atomic_store(&wait->set, -1);
-	if (wait->is_in || !atomic_load(&wait->is_assigned))
-		return;
-	atomic_store(&wait->is_assigned, false);
-	kick_raise(worker->kick);
+	if (!wait->is_in && atomic_load(&wait->is_assigned)) {
+		atomic_store(&wait->is_assigned, false);
+		kick_raise(worker->kick);
+	}
+	worker_watch_update(worker);
 }
 
 /* Put the lane's sockets into the channel's set, if the lane is free. The worker is locked. */
@@ -92,6 +93,7 @@ static bool sockets_assign(struct worker *worker, const void *channel, int set)
 	}
 	atomic_store(&wait->channel, channel);
 	atomic_store(&wait->set, set);
+	worker_watch_update(worker);
 	wait->vain = 0;
 	wait->packets_seen = worker->packets;
 	return true;

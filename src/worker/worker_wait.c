@@ -64,6 +64,7 @@ void worker_wait_return(struct worker *worker)
 
 	worker_visit_forget(worker);
 	atomic_store(&wait->is_assigned, false);
+	worker_watch_update(worker);
 	wait->is_parked = false;
 	wait->refusals = POLL_WAIT_REFUSALS;
 	worker->is_deep_asleep = false;
@@ -117,6 +118,7 @@ void worker_wait_assign(struct worker *worker, const void *channel)
 		return;
 	atomic_store(&wait->channel, channel);
 	atomic_store(&wait->is_assigned, true);
+	worker_watch_update(worker);
 	wait->is_parked = worker->is_deep_asleep;
 	wait->waits_seen = wait->waits;
 	wait->is_absent = false;
@@ -426,6 +428,7 @@ uint64_t worker_wait_look(struct worker *worker)
 	if (lane_is_abandoned(worker)) {
 		worker_wait_update_hold_budget(worker);
 		atomic_store(&wait->is_assigned, false);
+		worker_watch_update(worker);
 		/* Packets have come while the program did other work: the lane needs its thread. */
 		if (worker_take_in(worker))
 			wait->refusals = POLL_WAIT_REFUSALS_ABSENT;

@@ -41,6 +41,7 @@ struct end {
 	struct end *peer;
 	bool is_waiting, is_full;
 	uint32_t first, count, flushes;
+	uint32_t waits; /* calls of wait_begin and wait_end */
 	uint32_t bytes[FRAMES_MAX];
 	uint8_t frames[FRAMES_MAX][FRAME_BYTES_MAX];
 	/* The last packet that its port passed on, and their number. */
@@ -122,6 +123,7 @@ static bool end_wait_begin(void *context)
 {
 	struct end *end = context;
 
+	end->waits++;
 	end->is_waiting = end->count == 0;
 	return end->is_waiting;
 }
@@ -130,6 +132,7 @@ static void end_wait_end(void *context)
 {
 	struct end *end = context;
 
+	end->waits++;
 	end->is_waiting = false;
 	kick_clear(end->wire.fd);
 }
@@ -185,6 +188,7 @@ static void end_open(struct end *end, struct end *peer, uint16_t lid)
 	};
 	assert_int_equal(port_ib_create(&end->wire, &end->port), 0);
 	port_ib_set_state(end->port, 1, &end->state);
+	port_ib_watch(end->port, true);
 }
 
 static int ends_open(void **state)
@@ -471,6 +475,52 @@ static void descriptor_is_readable_while_frames_wait(void **state)
 	assert_int_equal(a.flushes, 1);
 }
 
+/* A lane whose program polls makes no system call for a frame. */
+static void frames_of_an_unwatched_port_make_no_call(void **state)
+{
+	uint32_t path = path_open(false), waits;
+
+	(void)state;
+	port_ib_watch(b.port, false);
+	run_send(path, 1, 64, 0);
+	assert_int_equal(port_ib_flush(a.port), 0);
+	assert_int_equal(b_receive(), 1); /* it was still armed */
+	waits = b.waits;
+	for (unsigned i = 0; i < 200; i++) {
+		run_send(path, 1, 64, 0);
+		assert_int_equal(port_ib_flush(a.port), 0);
+		assert_false(is_readable(b.wire.fd));
+		assert_int_equal(b_receive(), 1);
+		assert_int_equal(b_receive(), 0);
+	}
+	assert_int_equal(b.waits, waits);
+	run_send(path, 100, 64, 0);
+	assert_int_equal(b_receive(), 64);
+	assert_false(is_readable(b.wire.fd));
+}
+
+static void port_that_is_watched_again_is_readable(void **state)
+{
+	uint32_t path = path_open(false);
+
+	(void)state;
+	port_ib_watch(b.port, false);
+	run_send(path, 1, 64, 0);
+	assert_int_equal(port_ib_flush(a.port), 0);
+	assert_int_equal(b_receive(), 1);
+	/* A frame that came before, and one that comes after. */
+	run_send(path, 1, 64, 0);
+	assert_int_equal(port_ib_flush(a.port), 0);
+	assert_false(is_readable(b.wire.fd));
+	port_ib_watch(b.port, true);
+	assert_true(is_readable(b.wire.fd));
+	assert_int_equal(b_receive(), 1);
+	assert_false(is_readable(b.wire.fd));
+	run_send(path, 1, 64, 0);
+	assert_int_equal(port_ib_flush(a.port), 0);
+	assert_true(is_readable(b.wire.fd));
+}
+
 static void full_wire_blocks_the_port(void **state)
 {
 	uint32_t capacity_bytes;
@@ -501,6 +551,8 @@ int main(void)
 		TEST(frames_of_every_length_are_safe),
 		TEST(frame_that_a_queue_pair_refuses_is_reported_as_it_came),
 		TEST(descriptor_is_readable_while_frames_wait),
+		TEST(frames_of_an_unwatched_port_make_no_call),
+		TEST(port_that_is_watched_again_is_readable),
 		TEST(full_wire_blocks_the_port),
 	};
 

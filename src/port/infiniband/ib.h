@@ -160,8 +160,16 @@ int port_ib_flush(struct port_ib *port);
 bool port_ib_is_blocked(const struct port_ib *port);
 
 /*
- * Receive a batch of packets. Returns the number of frames taken. After the call the descriptor is
- * readable, or becomes readable with the next frame, if frames may be left.
+ * Say whether a thread may sleep on the descriptor; at first none does. While none does, a frame
+ * makes no system call: neither its sender wakes anyone, nor does the receiver read the descriptor.
+ * After a call with `is_watched` the descriptor is readable, or becomes readable with the next
+ * frame.
+ */
+void port_ib_watch(struct port_ib *port, bool is_watched);
+
+/*
+ * Receive a batch of packets. Returns the number of frames taken. If the descriptor is watched, it
+ * is readable after the call, or becomes readable with the next frame, if frames may be left.
  */
 unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context);
 
@@ -171,7 +179,7 @@ unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, voi
  */
 void port_ib_violate(struct port_ib *port, enum port_ib_violation violation);
 
-/* Becomes readable when a frame arrives. The wire owns it. */
+/* Becomes readable when a frame arrives, while it is watched. The wire owns it. */
 int port_ib_fd(const struct port_ib *port);
 
 #endif

@@ -21,6 +21,7 @@ struct port_ib {
 	const struct port_ib_wire *wire;
 	struct port_ib_counters counters;
 	struct port_ib_state state[PORT_IB_PORTS_MAX + 1]; /* by the port's number */
+	bool is_watched; /* a thread may sleep on the descriptor */
 	bool is_armed; /* the descriptor becomes readable with the next frame, or is readable */
 	uint32_t empty_looks; /* without a frame, while it is armed */
 	bool has_sent; /* packets since the last flush */

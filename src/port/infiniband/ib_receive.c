@@ -169,6 +169,29 @@ static bool wait_prepare(struct port_ib *port, bool has_received)
 	return port->is_armed;
 }
 
+/* No thread sleeps on the descriptor, so the next frame need not make it readable. */
+static void wait_forget(struct port_ib *port, bool has_received)
+{
+	if (!port->is_armed || !has_received)
+		return;
+	port->is_armed = false;
+	port->wire->wait_end(port->wire->context);
+}
+
+void port_ib_watch(struct port_ib *port, bool is_watched)
+{
+	const struct port_ib_wire *wire = port->wire;
+
+	if (port->is_watched == is_watched)
+		return;
+	port->is_watched = is_watched;
+	if (!is_watched || port->is_armed)
+		return;
+	port->is_armed = wire->wait_begin(wire->context);
+	if (!port->is_armed)
+		wire->kick(wire->context);
+}
+
 unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, void *context)
 {
 	const struct port_ib_wire *wire = port->wire;
@@ -184,6 +207,10 @@ unsigned port_ib_receive(struct port_ib *port, port_ib_packet_fn *on_packet, voi
 				frame_receive(port, number, (uint32_t)bytes, on_packet, context);
 			else
 				port->counters.rx_spoilt++;
+		}
+		if (!port->is_watched) {
+			wait_forget(port, frames != 0);
+			return frames;
 		}
 	} while (frames < RECEIVE_BATCH && !wait_prepare(port, frames != 0));
 	/* The descriptor may be unreadable although a frame is left. */
