@@ -83,27 +83,37 @@ static void next_prefetch(struct record_ring *ring, uint32_t size, uint64_t at)
 		prefetch_to_write(ring->bytes + ((at + PREFETCH_AHEAD + ahead) & (size - 1)));
 }
 
-bool record_ring_put_sized(
-	struct record_ring *ring, uint32_t size, const struct record_piece *pieces, uint32_t count)
+bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *at,
+	const struct record_piece *pieces, uint32_t count)
 {
-	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 	struct head head = {0, 0};
-	uint64_t at = written + sizeof(head);
+	uint64_t piece_at = *at + sizeof(head);
 
 	for (uint32_t i = 0; i < count; i++)
 		head.count += pieces[i].count;
-	if (is_full(ring, size, written, room_of(head.count))) {
+	if (is_full(ring, size, *at, room_of(head.count))) {
 		count_dropped(ring, 1);
 		return false;
 	}
 	head.count_again = ~head.count;
-	next_prefetch(ring, size, written + room_of(head.count));
-	copy_in(ring, size, written, &head, sizeof(head));
+	next_prefetch(ring, size, *at + room_of(head.count));
+	copy_in(ring, size, *at, &head, sizeof(head));
 	for (uint32_t i = 0; i < count; i++) {
-		copy_in(ring, size, at, pieces[i].bytes, pieces[i].count);
-		at += pieces[i].count;
+		copy_in(ring, size, piece_at, pieces[i].bytes, pieces[i].count);
+		piece_at += pieces[i].count;
 	}
-	atomic_store_explicit(&ring->written, written + room_of(head.count), memory_order_release);
+	*at += room_of(head.count);
+	return true;
+}
+
+bool record_ring_put_sized(
+	struct record_ring *ring, uint32_t size, const struct record_piece *pieces, uint32_t count)
+{
+	uint64_t at = atomic_load_explicit(&ring->written, memory_order_relaxed);
+
+	if (!record_ring_stage_sized(ring, size, &at, pieces, count))
+		return false;
+	record_ring_publish(ring, at);
 	return true;
 }
 

@@ -71,6 +71,22 @@ static inline bool record_ring_put(
 	return record_ring_put_sized(ring, RECORD_RING_BYTES, pieces, count);
 }
 
+/*
+ * The same in two steps, for a writer that shows several records at once, so that a reader who
+ * polls finds all of them with the first.
+ *
+ * record_ring_stage_sized(): write a record at *at, which is `written` for the first one, and set
+ * *at to its end. The reader does not see the record yet.
+ * record_ring_publish(): show the reader all records before `at`.
+ */
+bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *at,
+	const struct record_piece *pieces, uint32_t count);
+
+static inline void record_ring_publish(struct record_ring *ring, uint64_t at)
+{
+	atomic_store_explicit(&ring->written, at, memory_order_release);
+}
+
 /* How many bytes the ring has room for, the header of each record included. For the writer. */
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size);
 

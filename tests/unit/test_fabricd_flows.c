@@ -190,6 +190,39 @@ static void receiver_of_a_flow_is_woken(void **state)
 	ends_close();
 }
 
+/* So a program that polls finds the answer with the acknowledgement before it. */
+static void frames_of_a_flow_become_visible_together(void **state)
+{
+	const struct record_piece piece = {ends.frame, MAD_FRAME_BYTES};
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port, sent = 0, received = 0;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(fabric_frames_send(ends.from, 1, &piece, 1));
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+	fabric_frames_flush(ends.from);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(fabric_frames_receive(ends.to, got, &port), piece.count);
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+	/* The receiver of a long message need not wait for its end. */
+	while (!fabric_frames_receive(ends.to, got, &port)) {
+		assert_true(fabric_frames_send(ends.from, 1, &piece, 1));
+		assert_true(++sent < 1000);
+	}
+	/* The end of a flow loses no frame. */
+	assert_true(fabric_frames_send(ends.from, 1, &piece, 1));
+	atomic_store(&ends.from->shared->out[ends.out->about.slot].serial, 0);
+	fabric_frames_has_room(ends.from, 1);
+	assert_int_equal(ends.from->out.count, 0);
+	while (fabric_frames_receive(ends.to, got, &port))
+		received++;
+	assert_int_equal(received, sent);
+	ends_close();
+}
+
 /* A wake-up of the fabric's process takes longer than a frame of a flow. */
 static void frames_of_a_flow_do_not_wake_the_process(void **state)
 {
@@ -530,6 +563,7 @@ int main(void)
 		cmocka_unit_test(frames_of_a_flow_pass_the_process_by_in_order),
 		cmocka_unit_test(frames_of_a_flow_are_counted_at_each_port),
 		cmocka_unit_test(receiver_of_a_flow_is_woken),
+		cmocka_unit_test(frames_of_a_flow_become_visible_together),
 		cmocka_unit_test(frames_of_a_flow_do_not_wake_the_process),
 		cmocka_unit_test(frames_through_the_process_are_older),
 		cmocka_unit_test(frame_of_another_route_is_refused),

@@ -154,6 +154,29 @@ static void writer_that_breaks_the_rules_loses_what_is_there(void **state)
 	}
 }
 
+static void staged_records_become_visible_together(void **state)
+{
+	const struct record_piece piece = {"two records", 11};
+	uint64_t at = atomic_load(&ring->written);
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(record_ring_stage_sized(ring, RECORD_RING_BYTES, &at, &piece, 1));
+		assert_true(record_ring_is_empty(ring));
+	}
+	record_ring_publish(ring, at);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(record_ring_take(ring, out), 11);
+		assert_memory_equal(out, piece.bytes, 11);
+	}
+	assert_int_equal(record_ring_take(ring, out), 0);
+	/* What is staged takes room. */
+	while (record_ring_stage_sized(ring, RECORD_RING_BYTES, &at, &piece, 1))
+		;
+	assert_true(at - atomic_load(&ring->written) <= RECORD_RING_BYTES);
+	assert_int_equal(atomic_load(&ring->dropped), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +189,8 @@ int main(void)
 			index_that_makes_no_sense_is_a_full_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			writer_is_told_before_that_there_is_no_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			staged_records_become_visible_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			writer_that_breaks_the_rules_loses_what_is_there, setup, teardown),
 	};

@@ -24,6 +24,8 @@ enum {
 	BTH_QPN = 5,
 	/* How many frames of one flow are taken before the next flow's turn. */
 	FRAMES_PER_TURN = 16,
+	/* Of a long message, the receiver sees this many bytes before the rest is sent. */
+	STAGED_BYTES_MAX = 16384,
 };
 
 /* --- mapping --- */
@@ -72,8 +74,7 @@ static struct fabric_flow *flow_open(const struct attach_event *event, struct pa
 	flow = malloc(sizeof(*flow));
 	if (!flow)
 		return NULL;
-	*flow = (struct fabric_flow){
-		.about = event->flow, .is_outgoing = is_outgoing, .wake = -1};
+	*flow = (struct fabric_flow){.about = event->flow, .is_outgoing = is_outgoing, .wake = -1};
 	if (fabric_memory_map(fds->fds[0], attach_flow_memory(), &memory)) {
 		free(flow);
 		return NULL;
@@ -84,8 +85,7 @@ static struct fabric_flow *flow_open(const struct attach_event *event, struct pa
 	return flow;
 }
 
-int fabric_client_event(
-	int socket, struct attach_event *ret_event, struct fabric_flow **ret_flow)
+int fabric_client_event(int socket, struct attach_event *ret_event, struct fabric_flow **ret_flow)
 {
 	struct iovec piece = {ret_event, sizeof(*ret_event)};
 	struct passed_fds fds;
@@ -95,8 +95,9 @@ int fabric_client_event(
 	*ret_flow = NULL;
 	if (bytes <= 0)
 		return bytes == 0 ? -ECONNRESET : (int)bytes;
-	if (bytes == sizeof(*ret_event) && (ret_event->type == ATTACH_EVENT_FLOW_IN ||
-						   ret_event->type == ATTACH_EVENT_FLOW_OUT))
+	if (bytes == sizeof(*ret_event) &&
+		(ret_event->type == ATTACH_EVENT_FLOW_IN ||
+			ret_event->type == ATTACH_EVENT_FLOW_OUT))
 		*ret_flow = flow_open(ret_event, &fds);
 	passed_fds_close(&fds);
 	return bytes == sizeof(*ret_event) ? 0 : -EPROTO;
@@ -116,6 +117,21 @@ int fabric_flow_ready(struct fabric_client *client, const struct attach_flow *fl
 
 /* --- the flows of a channel --- */
 
+/* The end of the frames that were sent. */
+static uint64_t flow_position(const struct fabric_flow *flow)
+{
+	return flow->has_staged
+		? flow->staged
+		: atomic_load_explicit(&flow->shared->ring.written, memory_order_relaxed);
+}
+
+static void flow_publish(struct fabric_flow *flow)
+{
+	if (flow->has_staged)
+		record_ring_publish(&flow->shared->ring, flow->staged);
+	flow->has_staged = false;
+}
+
 static void flow_remove(struct flow_list *list, uint32_t index)
 {
 	fabric_flow_close(list->flows[index]);
@@ -126,6 +142,7 @@ void flow_list_add(struct flow_list *list, struct fabric_flow *flow)
 {
 	for (uint32_t i = 0; i < list->count; i++) {
 		if (list->flows[i]->about.slot == flow->about.slot) {
+			flow_publish(list->flows[i]);
 			fabric_flow_close(list->flows[i]);
 			list->flows[i] = flow;
 			return;
@@ -164,16 +181,15 @@ static const uint8_t *bytes_at(
 	return NULL;
 }
 
-static bool frame_key_read(
-	struct frame_key *key, const struct record_piece *pieces, uint32_t count)
+static bool frame_key_read(struct frame_key *key, const struct record_piece *pieces, uint32_t count)
 {
 	const uint8_t *lrh = bytes_at(pieces, count, 0, LRH_BYTES);
 	const uint8_t *bth;
 
 	if (!lrh || (lrh[1] & 3) < LRH_BTH)
 		return false;
-	bth = bytes_at(pieces, count, LRH_BYTES + ((lrh[1] & 3) == LRH_GRH ? GRH_BYTES : 0u),
-		BTH_BYTES);
+	bth = bytes_at(
+		pieces, count, LRH_BYTES + ((lrh[1] & 3) == LRH_GRH ? GRH_BYTES : 0u), BTH_BYTES);
 	if (!bth)
 		return false;
 	*key = (struct frame_key){.dlid = get_be16(lrh + 2),
@@ -183,8 +199,7 @@ static bool frame_key_read(
 	return true;
 }
 
-static bool is_flow_of(
-	const struct fabric_flow *flow, uint32_t port, const struct frame_key *key)
+static bool is_flow_of(const struct fabric_flow *flow, uint32_t port, const struct frame_key *key)
 {
 	const struct attach_flow *about = &flow->about;
 
@@ -211,19 +226,25 @@ static void word_add(_Atomic uint64_t *word, uint64_t count)
 static bool flow_send(struct attach_flow_out *out, struct fabric_flow *flow,
 	const struct record_piece *pieces, uint32_t count, uint32_t bytes)
 {
-	if (!record_ring_put_sized(
-		    &flow->shared->ring, ATTACH_FLOW_RING_BYTES, pieces, count)) {
+	struct record_ring *ring = &flow->shared->ring;
+	uint64_t at = flow_position(flow);
+
+	if (!record_ring_stage_sized(ring, ATTACH_FLOW_RING_BYTES, &at, pieces, count)) {
 		word_add(&out->discards, 1);
 		return false;
 	}
+	flow->has_staged = true;
+	flow->staged = at;
+	if (at - atomic_load_explicit(&ring->written, memory_order_relaxed) > STAGED_BYTES_MAX)
+		flow_publish(flow);
 	flow->has_sent = true;
 	word_add(&out->packets, 1);
 	word_add(&out->words, bytes / 4);
 	return true;
 }
 
-enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
-	uint32_t port, const struct record_piece *pieces, uint32_t count)
+enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared, uint32_t port,
+	const struct record_piece *pieces, uint32_t count)
 {
 	struct frame_key key;
 	uint32_t bytes;
@@ -251,6 +272,7 @@ static void flow_release(struct flow_list *list, struct attach_frames *shared, u
 {
 	const struct attach_flow *about = &list->flows[index]->about;
 
+	flow_publish(list->flows[index]);
 	atomic_store_explicit(
 		&shared->out[about->slot].released, about->serial, memory_order_release);
 	flow_remove(list, index);
@@ -264,12 +286,13 @@ static void flow_release(struct flow_list *list, struct attach_frames *shared, u
 static bool flow_has_room(struct attach_flow_out *out, struct fabric_flow *flow, uint32_t bytes)
 {
 	struct record_ring *ring = &flow->shared->ring;
-	uint64_t used = atomic_load_explicit(&ring->written, memory_order_relaxed) -
-		ring->read_seen;
+	const uint64_t position = flow_position(flow);
+	const uint64_t staged =
+		position - atomic_load_explicit(&ring->written, memory_order_relaxed);
 	uint64_t now_ns;
 
-	if (used <= ATTACH_FLOW_RING_BYTES / 4 ||
-		record_ring_room_sized(ring, ATTACH_FLOW_RING_BYTES) >= bytes) {
+	if (position - ring->read_seen <= ATTACH_FLOW_RING_BYTES / 4 ||
+		record_ring_room_sized(ring, ATTACH_FLOW_RING_BYTES) >= bytes + staged) {
 		if (flow->blocked_at_ns) {
 			word_add(&out->wait_us, (clock_now_ns() - flow->blocked_at_ns) / 1000);
 			flow->blocked_at_ns = 0;
@@ -310,6 +333,12 @@ bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, ui
 		i++;
 	}
 	return has_room;
+}
+
+void flow_list_publish(struct flow_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		flow_publish(list->flows[i]);
 }
 
 static void receiver_wake(const struct fabric_flow *flow)
@@ -360,8 +389,8 @@ static bool flow_has_frame(
 	const struct record_ring *ring = &flow->shared->ring;
 	const bool is_empty = record_ring_is_empty(ring);
 
-	*ret_is_over = atomic_load_explicit(&in->serial, memory_order_acquire) !=
-			flow->about.serial ||
+	*ret_is_over =
+		atomic_load_explicit(&in->serial, memory_order_acquire) != flow->about.serial ||
 		atomic_load_explicit(&in->limit, memory_order_acquire) <=
 			atomic_load_explicit(&ring->read, memory_order_relaxed);
 	return !is_empty && !*ret_is_over;

@@ -21,6 +21,9 @@ struct fabric_flow {
 	bool is_outgoing;
 	bool is_active; /* outgoing: all earlier frames have been passed on */
 	bool has_sent; /* since the last flush */
+	/* Outgoing: the ring has frames that the receiver does not see, which end at `staged`. */
+	bool has_staged;
+	uint64_t staged;
 	int wake; /* outgoing: wakes the receiver; -1 */
 	uint64_t blocked_at_ns; /* since when there is no room; 0: there is */
 	struct attach_flow_ring *shared;
@@ -44,6 +47,11 @@ enum flow_result {
 void flow_list_add(struct flow_list *list, struct fabric_flow *flow);
 void flow_list_clear(struct flow_list *list);
 
+/*
+ * Send a frame. Its receiver sees it after the next flow_list_publish() at the latest. An
+ * acknowledgement and the answer that follows it so become visible together: a program that polls
+ * gets its completion with the answer, and need not poll again for that.
+ */
 enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
 	uint32_t port, const struct record_piece *pieces, uint32_t count);
 /*
@@ -51,7 +59,12 @@ enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *sh
  * lifetime of a frame, after which its frames are dropped.
  */
 bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, uint32_t bytes);
-/* Wake receivers that sleep. The caller has put a full fence before the call. */
+/* Show the receivers all frames that were sent. */
+void flow_list_publish(struct flow_list *list);
+/*
+ * Wake receivers that sleep. The caller has put a full fence between flow_list_publish() and this
+ * call.
+ */
 void flow_list_flush(struct flow_list *list);
 
 /* Does a frame wait? The next flow_list_receive() takes it. */

@@ -114,6 +114,7 @@ static void fabric_wake(struct fabric_frames *frames)
 
 void fabric_frames_flush(struct fabric_frames *frames)
 {
+	flow_list_publish(&frames->out);
 	/* Pairs with the fence between a reader's `is_waiting` and its look at the ring. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Frames of flows do not concern the fabric's process, and a wake-up takes microseconds. */
