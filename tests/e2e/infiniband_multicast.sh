@@ -8,7 +8,7 @@
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/fabrics.sh"
 
-need mckey saquery opensm
+need mckey saquery opensm ib_send_bw ib_send_lat
 
 # members MGID: how many ports are members of the group.
 members() {
@@ -37,6 +37,20 @@ meet() {
 	grep -q 'return status 0' "$scratch/server" || fail "mckey: $(cat "$scratch/server")"
 }
 
+listens() {
+	ss -Hltn "sport = :$port" | grep -q .
+}
+
+# measure PROGRAM OPTIONS: perftest to a group, which it joins by MADs of its own.
+measure() {
+	port=$((port + 1))
+	start server host1 "$@" -F -n 300 -s 1024 -p $port
+	await 'the server listens' listens
+	start client host4 "$@" -F -n 300 -s 1024 -p $port 127.0.0.1
+	finish_well client server
+	grep -q 'MGID: 255' "$scratch/client" || fail "no multicast: $(cat "$scratch/client")"
+}
+
 # What a manager has to do for programs.
 groups() {
 	meet host1 host2 239.1.2.3 stand_in
@@ -47,6 +61,10 @@ groups() {
 	meet host1 host4 239.1.2.3 stand_in -o
 	meet host1 host4 ff0e::1:2:3 gid_of
 	await 'all ports have left' has_members ff12:4001:ffff::f01:203 0
+
+	measure ib_send_bw -g
+	measure ib_send_bw -c UD -g -M 255:18:64:2:255:255:0:0:0:0:0:0:0:0:0:7
+	measure ib_send_lat -c UD -g
 
 	# Two programs of one host: the port is a member until both have left, or were killed.
 	start first host1 stdbuf -oL mckey -m 239.1.2.4 -b "$(stand_in host1)"
@@ -69,6 +87,7 @@ groups() {
 	await 'the port leaves' has_members ff12:4001:ffff::f01:205 0
 }
 
+port=18900
 fabric_up chain
 await 'the ports are active' ports_are Active $ports
 groups
