@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Violations of P_Keys and M_Keys: what the sender gets, the counter of the port that refuses, and
-# the trap that OpenSM receives.
+# Violations of P_Keys, Q_Keys and M_Keys: what the sender gets, the counter of the port that
+# refuses, and the trap that OpenSM receives. OpenSM also receives the traps of other changes.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/fabrics.sh"
 
-need opensm smpquery perfquery ibportstate ib_send_bw rping udaddy
+need opensm smpquery perfquery ibportstate ib_send_bw rping udaddy python3
 M_KEY=0x1234
 
 port_guid() {
@@ -32,6 +32,14 @@ constraint_errors() {
 
 heard_of() {
 	grep -qs "num:$1\b" "$scratch/opensm.log"
+}
+
+heard_times() {
+	grep -cs "num:$1\b" "$scratch/opensm.log"
+}
+
+hears_again() {
+	[ "$(heard_times "$1")" -gt "$2" ]
 }
 
 listens() {
@@ -106,6 +114,22 @@ on host3 "$urnic" run $view -- ibportstate -t 50 "$lid" 1 disable >"$scratch/out
 await 'the port counts bad M_Keys' has_counted host4 MkeyViolations 1
 await 'OpenSM hears of a bad M_Key' heard_of 256
 ports_are Active $ports || fail "a forged SMP has changed the subnet: $(fabric dump)"
+
+# --- Q_Keys, and the traps of a cut cable and of a changed CapabilityMask ---
+
+[ "$(violations host1 QkeyViolations)" = 0 ] || fail 'violations of the Q_Key without a reason'
+on host3 "$urnic" run $view -- "$(dirname "$0")/umad_misuse.py" qkey "$(lid_of host1)" ||
+	fail 'a MAD with a wrong Q_Key'
+await 'the port counts bad Q_Keys' has_counted host1 QkeyViolations 1
+await 'OpenSM hears of a bad Q_Key' heard_of 258
+before=$(heard_times 128)
+fabric unlink 'switch4[5]' || fail 'unlink'
+await 'OpenSM hears of a cut cable' hears_again 128 "$before"
+fabric relink 'switch4[5]' || fail 'relink'
+await 'the ports are active again' ports_are Active $ports
+before=$(heard_times 144)
+on host3 "$urnic" run $view -- "$(dirname "$0")/umad_misuse.py" issm || fail 'the IsSM file'
+await 'OpenSM hears of changed capabilities' hears_again 144 "$before"
 
 # --- P_Keys at a switch ---
 
