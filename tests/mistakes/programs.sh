@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Larger programs that are right but for what known.supp names: `urnic run --check=full` reports
-# nothing about fio, Open MPI over UCX (HPC Challenge), and rdma-core's Python tests.
+# nothing about fio, Open MPI over UCX and over libfabric (HPC Challenge), and rdma-core's Python
+# tests.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 . "$(dirname "$0")/../e2e/listen.sh"
@@ -32,16 +33,28 @@ done
 on a "$urnic" run --view true 2>/dev/null || skip 'fio has no report; Open MPI and pyverbs need the private view'
 sed -e 's/^1000  *Ns$/240 Ns/' -e 's/^80  *NBs$/40 NBs/' -e 's/^2  *Ps$/1 Ps/' \
 	/usr/share/doc/hpcc/examples/_hpccinf.txt >"$scratch/hpccinf.txt"
-for transports in rc_v,self ud_v,self; do
+# challenge WAY OPTIONS...: HPC Challenge with two ranks, whose messages go this way.
+challenge() {
+	way=$1
+	shift
 	rm -f "$scratch/hpccoutf.txt"
 	on a timeout -k 5 280 "$urnic" run --view -- mpirun --allow-run-as-root --wdir "$scratch" \
-		--mca pml ucx --mca osc ucx --mca btl '^vader,tcp,openib,uct' \
-		--mca mpi_yield_when_idle 1 -x UCX_TLS="$transports" -x LD_PRELOAD="$library" \
-		-x URNIC_CHECK -x URNIC_CHECK_REPORT -x URNIC_CHECK_SUPPRESS --oversubscribe -n 2 \
-		hpcc >"$scratch/mpirun" 2>&1 || fail "mpirun $transports: $(tail -n 20 "$scratch/mpirun")"
-	grep -q '^Success=1' "$scratch/hpccoutf.txt" || fail "hpcc over $transports is not done"
-	quiet "hpcc over $transports"
+		--mca mpi_yield_when_idle 1 -x LD_PRELOAD="$library" -x URNIC_CHECK \
+		-x URNIC_CHECK_REPORT -x URNIC_CHECK_SUPPRESS "$@" --oversubscribe -n 2 \
+		hpcc >"$scratch/mpirun" 2>&1 || fail "mpirun over $way: $(tail -n 20 "$scratch/mpirun")"
+	grep -q '^Success=1' "$scratch/hpccoutf.txt" || fail "hpcc over $way is not done"
+	quiet "hpcc over $way"
+}
+
+for transports in rc_v,self ud_v,self; do
+	challenge "UCX, $transports" --mca pml ucx --mca osc ucx --mca btl '^vader,tcp,openib,uct' \
+		-x UCX_TLS="$transports"
 done
+if ompi_info | grep -q 'MCA mtl: ofi'; then
+	challenge libfabric --mca pml cm --mca mtl ofi --mca osc pt2pt -x FI_LOG_LEVEL=info \
+		--mca mtl_ofi_provider_include 'verbs;ofi_rxm' --mca btl '^vader,tcp,openib,uct,ofi'
+	grep -q ':verbs:mr:' "$scratch/mpirun" || fail 'libfabric has registered nothing with verbs'
+fi
 
 [ -d /usr/share/doc/rdma-core/tests ] || skip 'fio and Open MPI have no report; python3-pyverbs is not installed'
 LD_PRELOAD=$library "$(dirname "$0")/../pyverbs/run" "$1" >"$scratch/pyverbs" 2>&1 ||
