@@ -81,7 +81,13 @@ enum opcode message_response_opcode(uint32_t index, uint32_t count)
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index)
 {
-	enum opcode_position position = position_of(index, wqe->packet_count);
+	message_packet_init_of(packet, qp, class, wqe, index, wqe->packet_count);
+}
+
+void message_packet_init_of(struct packet *packet, const struct qp *qp, enum opcode_class class,
+	const struct send_wqe *wqe, uint32_t index, uint32_t packet_count)
+{
+	enum opcode_position position = position_of(index, packet_count);
 	uint64_t offset = (uint64_t)index * qp->mtu_bytes;
 
 	packet_init(packet, opcode_of(class, wqe, position));
@@ -336,8 +342,7 @@ enum refusal message_write_execute(
 	}
 	if (!write_length_fits(packet, write.dma_bytes))
 		return REFUSED_INVALID;
-	if (takes_receive && !message->has_receive &&
-		(qp_is_made_unready(qp) || !rq_count(qp->rq)))
+	if (takes_receive && !message->has_receive && (qp_is_made_unready(qp) || !rq_count(qp->rq)))
 		return REFUSED_NOT_READY;
 	if (packet->payload_bytes &&
 		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp),

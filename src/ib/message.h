@@ -46,6 +46,10 @@ enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index);
 
+/* The same for a message of `packet_count` packets, whatever wqe->packet_count is. */
+void message_packet_init_of(struct packet *packet, const struct qp *qp, enum opcode_class class,
+	const struct send_wqe *wqe, uint32_t index, uint32_t packet_count);
+
 /* The opcode (of class RC) of READ response packet `index` of `count`. */
 enum opcode message_response_opcode(uint32_t index, uint32_t count);
 

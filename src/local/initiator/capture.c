@@ -14,24 +14,30 @@ static enum opcode_class class_of(const struct qp *qp)
 	return qp->type == QP_TYPE_XRC_SEND ? OPCODE_CLASS_XRC : OPCODE_CLASS_RC;
 }
 
-/* The addresses and ports of a packet, which is a request to the peer or the peer's answer. */
-static struct captured ends_of(const struct local_qp *local, bool is_request)
+/*
+ * Fill in the addresses and ports of a packet, which is a request to the peer or the peer's answer.
+ * The fields are stored where they stay: to copy a struct that was just written by fields makes the
+ * processor wait until these stores have left its store buffer.
+ */
+static inline __attribute__((always_inline)) void ends_fill(
+	const struct local_qp *local, bool is_request, struct captured *about)
 {
 	const struct qp *qp = local->qp;
 	const struct qp_path *path = &qp->attr.path;
 
-	return (struct captured){
-		.time_ns = local->captured.now_ns,
-		.source = is_request ? path->local : path->remote,
-		.destination = is_request ? path->remote : path->local,
-		.ifindex = path->ifindex,
-		.qpn = qp->qpn,
-		.flow_label = path->flow_label,
-		.source_port = captured_port(is_request ? qp->qpn : qp->attr.dest_qpn),
-		.traffic_class = roce_traffic_class(path->traffic_class),
-		.hop_limit = path->hop_limit,
-		.is_sent = is_request,
-	};
+	about->time_ns = local->captured.now_ns;
+	about->source = is_request ? path->local : path->remote;
+	about->destination = is_request ? path->remote : path->local;
+	about->ifindex = path->ifindex;
+	about->qpn = qp->qpn;
+	about->flow_label = path->flow_label;
+	about->packet_bytes = 0;
+	about->captured_bytes = 0;
+	about->source_port = captured_port(is_request ? qp->qpn : qp->attr.dest_qpn);
+	about->traffic_class = roce_traffic_class(path->traffic_class);
+	about->hop_limit = path->hop_limit;
+	about->is_sent = is_request;
+	about->answer = 0;
 }
 
 /*
@@ -69,8 +75,9 @@ void local_capture_packet(const struct qp *qp, struct captured *about, const str
 static void packets_show(const struct local_qp *local, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, bool is_request)
 {
-	struct captured about = ends_of(local, is_request);
+	struct captured about;
 
+	ends_fill(local, is_request, &about);
 	local_capture_packet(local->qp, &about, packet, wqe, offset);
 }
 
@@ -115,14 +122,13 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
-	struct send_wqe shape = *wqe; /* of this copy, only the opcode and numbers are used */
+	uint32_t count = message_packet_count(qp, wqe->total_bytes);
 	struct captured about;
 	struct packet packet;
 
-	shape.packet_count = message_packet_count(qp, wqe->total_bytes);
-	for (uint32_t i = 0; i < shape.packet_count; i++) {
-		about = ends_of(local, true);
-		message_packet_init(&packet, qp, class_of(qp), &shape, i);
+	for (uint32_t i = 0; i < count; i++) {
+		ends_fill(local, true, &about);
+		message_packet_init_of(&packet, qp, class_of(qp), wqe, i, count);
 		packet.xrceth.srqn = wqe->srqn;
 		packet.bth.psn = psn_add(local->captured.next, i);
 		packet.bth.ack_requested =
@@ -131,7 +137,7 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 			about.answer = CAPTURED_ACKED | local->captured.msn.value;
 		local_capture_packet(qp, &about, &packet, wqe, (uint64_t)i * qp->mtu_bytes);
 	}
-	local->captured.next = psn_add(local->captured.next, shape.packet_count);
+	local->captured.next = psn_add(local->captured.next, count);
 }
 
 static void read_show(struct local_qp *local, const struct send_wqe *wqe)
