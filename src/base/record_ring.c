@@ -117,6 +117,27 @@ bool record_ring_put_sized(
 	return true;
 }
 
+void *record_ring_place(struct record_ring *ring, uint32_t bytes)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	uint32_t start = (uint32_t)(written + sizeof(struct head)) & (RECORD_RING_BYTES - 1);
+
+	if (bytes > RECORD_RING_BYTES - start ||
+		is_full(ring, RECORD_RING_BYTES, written, room_of(bytes)))
+		return NULL;
+	return ring->bytes + start;
+}
+
+void record_ring_commit(struct record_ring *ring, uint32_t bytes)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	const struct head head = {bytes, ~bytes};
+
+	next_prefetch(ring, RECORD_RING_BYTES, written + room_of(bytes));
+	copy_in(ring, RECORD_RING_BYTES, written, &head, sizeof(head));
+	atomic_store_explicit(&ring->written, written + room_of(bytes), memory_order_release);
+}
+
 void record_ring_skip(struct record_ring *ring)
 {
 	atomic_store_explicit(&ring->read,

@@ -87,6 +87,15 @@ static inline void record_ring_publish(struct record_ring *ring, uint64_t at)
 	atomic_store_explicit(&ring->written, at, memory_order_release);
 }
 
+/*
+ * The place of the next record, of at most `bytes`, for the writer to write it there without a
+ * copy; record_ring_commit() then appends it. NULL: the place is not in one piece, or the ring has
+ * no room. Nothing is counted, and record_ring_put() decides. The place is aligned to 8 bytes. The
+ * reader's process may change it at any time, so the writer does not read what it has written.
+ */
+void *record_ring_place(struct record_ring *ring, uint32_t bytes);
+void record_ring_commit(struct record_ring *ring, uint32_t bytes);
+
 /* How many bytes the ring has room for, the header of each record included. For the writer. */
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size);
 

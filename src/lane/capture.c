@@ -89,6 +89,25 @@ void capture_put(
 	reader_look(capture, about->time_ns);
 }
 
+struct captured *capture_place(struct capture *capture, uint32_t count)
+{
+	return record_ring_place(capture->ring,
+		(uint32_t)sizeof(struct captured) + min_u32(count, CAPTURED_BYTES_MAX));
+}
+
+void capture_put_placed(
+	struct capture *capture, struct captured *place, uint32_t count, uint64_t now_ns)
+{
+	uint32_t snap_bytes =
+		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed);
+
+	if (snap_bytes != CAPTURE_HEADERS)
+		count = min_u32(count, snap_bytes);
+	place->captured_bytes = count;
+	record_ring_commit(capture->ring, (uint32_t)sizeof(*place) + count);
+	reader_look(capture, now_ns);
+}
+
 void capture_event_put(
 	struct capture *capture, struct captured *about, const struct captured_event *event)
 {

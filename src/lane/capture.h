@@ -106,6 +106,15 @@ void capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);
 
 /*
+ * The place in the ring of a record with up to `count` bytes behind it, or NULL. If it is not NULL,
+ * write the record there, and end with capture_put_placed() in place of capture_put(); `count` then
+ * is how many bytes are there. Do not read from the place (base/record_ring.h).
+ */
+struct captured *capture_place(struct capture *capture, uint32_t count);
+void capture_put_placed(
+	struct capture *capture, struct captured *place, uint32_t count, uint64_t now_ns);
+
+/*
  * Write an event of a queue pair to the ring. `about` has the queue pair's number and addresses;
  * the function sets its time and lengths.
  */

@@ -77,6 +77,37 @@ static void records_are_whole_where_the_ring_begins_again(void **state)
 	assert_int_equal(atomic_load(&ring->dropped), 0);
 }
 
+/* Once around: a record that would not be in one piece has no place, and put() takes it. */
+static void record_is_written_at_its_place(void **state)
+{
+	uint32_t places = 0, puts = 0;
+
+	(void)state;
+	for (uint64_t bytes = 0; bytes < RECORD_RING_BYTES + 5000; bytes += 5008) {
+		uint8_t *place = record_ring_place(ring, 5000);
+
+		if (place) {
+			assert_true(place >= ring->bytes &&
+				place + 5000 <= ring->bytes + RECORD_RING_BYTES);
+			assert_int_equal((uintptr_t)place % 8, 0);
+			memset(place, 5, 4999);
+			record_ring_commit(ring, 4999);
+			places++;
+		} else {
+			assert_true(put(4999, 5));
+			puts++;
+		}
+		assert_takes(4999, 5);
+	}
+	assert_true(places > 1000);
+	assert_int_equal(puts, 1);
+	assert_int_equal(atomic_load(&ring->dropped), 0);
+	while (put(RECORD_BYTES_MAX, 1))
+		;
+	assert_null(record_ring_place(ring, RECORD_BYTES_MAX));
+	assert_int_equal(atomic_load(&ring->dropped), 1);
+}
+
 static void what_finds_no_room_is_dropped_and_counted(void **state)
 {
 	uint32_t count = 0;
@@ -181,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(records_come_out_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(record_is_written_at_its_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			records_are_whole_where_the_ring_begins_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(

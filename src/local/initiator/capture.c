@@ -57,18 +57,30 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 			packet->payload_bytes, to);
 }
 
+/*
+ * Write the packet's headers and payload to `to`. Returns how many bytes are there: all of the
+ * packet, or its headers alone.
+ */
+static uint32_t packet_write(const struct qp *qp, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset, uint8_t *to)
+{
+	uint32_t count = (uint32_t)packet_encode_headers(packet, to);
+	uint32_t snap_bytes =
+		atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed);
+
+	if (snap_bytes != CAPTURE_HEADERS && snap_bytes > count &&
+		payload_get(qp, packet, wqe, offset, to + count))
+		count = (uint32_t)packet_bytes(packet);
+	return count;
+}
+
 void local_capture_packet(const struct qp *qp, struct captured *about, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset)
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
-	uint32_t count = (uint32_t)packet_encode_headers(packet, bytes);
-	uint32_t snap_bytes =
-		atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed);
+	uint32_t count = packet_write(qp, packet, wqe, offset, bytes);
 
 	about->packet_bytes = (uint32_t)packet_bytes(packet);
-	if (snap_bytes != CAPTURE_HEADERS && snap_bytes > count &&
-		payload_get(qp, packet, wqe, offset, bytes + count))
-		count = about->packet_bytes;
 	capture_put(qp->lane->capture, about, bytes, count);
 }
 
@@ -118,24 +130,45 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 	packets_show(local, &packet, wqe, 0, false);
 }
 
+/* Capture a packet of a request; `answer` as in struct captured. */
+static void request_show(const struct local_qp *local, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset, uint32_t answer)
+{
+	const struct qp *qp = local->qp;
+	struct capture *capture = qp->lane->capture;
+	struct captured *place = capture_place(capture, (uint32_t)packet_bytes(packet));
+	struct captured about;
+	uint32_t count;
+
+	ends_fill(local, true, place ? place : &about);
+	(place ? place : &about)->answer = answer;
+	if (!place) {
+		local_capture_packet(qp, &about, packet, wqe, offset);
+		return;
+	}
+	place->packet_bytes = (uint32_t)packet_bytes(packet);
+	count = packet_write(qp, packet, wqe, offset, (uint8_t *)(place + 1));
+	capture_put_placed(capture, place, count, local->captured.now_ns);
+}
+
 /* Capture a SEND or WRITE. */
 static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct qp *qp = local->qp;
 	uint32_t count = message_packet_count(qp, wqe->total_bytes);
-	struct captured about;
 	struct packet packet;
 
 	for (uint32_t i = 0; i < count; i++) {
-		ends_fill(local, true, &about);
+		uint32_t answer = 0;
+
 		message_packet_init_of(&packet, qp, class_of(qp), wqe, i, count);
 		packet.xrceth.srqn = wqe->srqn;
 		packet.bth.psn = psn_add(local->captured.next, i);
 		packet.bth.ack_requested =
 			qp->type != QP_TYPE_UC && opcode_ends_message(packet.info);
 		if (packet.bth.ack_requested)
-			about.answer = CAPTURED_ACKED | local->captured.msn.value;
-		local_capture_packet(qp, &about, &packet, wqe, (uint64_t)i * qp->mtu_bytes);
+			answer = CAPTURED_ACKED | local->captured.msn.value;
+		request_show(local, &packet, wqe, (uint64_t)i * qp->mtu_bytes, answer);
 	}
 	local->captured.next = psn_add(local->captured.next, count);
 }
