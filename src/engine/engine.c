@@ -341,14 +341,28 @@ static struct impair_flow *flow_bind(struct qp *qp)
 	return &qp->impair;
 }
 
+/* The first queue pair of the list that does not wait for room on its route; NULL: none. */
+static struct qp *qp_choose(const struct lane *lane, const struct list *list)
+{
+	if (!lane->waits_for_room)
+		return list_is_empty(list) ? NULL : list_first(list, struct qp, tx_link);
+	list_for_each(qp, list, struct qp, tx_link)
+		if (!lane->waits_for_room(lane, qp))
+			return qp;
+	return NULL;
+}
+
 size_t engine_next_packet(
 	struct lane *lane, bool with_acks, struct packet_run *run, uint64_t now_ns)
 {
 	while (engine_has_packets(lane, with_acks)) {
-		bool is_ack = with_acks && !list_is_empty(&lane->tx_ack);
-		struct list *list = is_ack ? &lane->tx_ack : &lane->tx_data;
-		struct qp *qp = list_first(list, struct qp, tx_link);
+		struct qp *qp = with_acks ? qp_choose(lane, &lane->tx_ack) : NULL;
 		size_t bytes;
+
+		if (!qp)
+			qp = qp_choose(lane, &lane->tx_data);
+		if (!qp)
+			return 0;
 
 		run->packets = 1;
 		run->borrowed = NULL;

@@ -116,7 +116,8 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * `run`        In: the caller's buffer. Out: what the buffer contains. Borrowed payloads stay at
  *              their address while the lane is locked.
  *
- * Returns the length of each packet, BTH to pad; 0 when there is nothing to send.
+ * Returns the length of each packet, BTH to pad; 0 when there is nothing to send, or all of it
+ * waits for room (lane->waits_for_room).
  */
 size_t engine_next_packet(
 	struct lane *lane, bool with_acks, struct packet_run *run, uint64_t now_ns);

@@ -111,6 +111,11 @@ struct lane {
 	/* Queue pairs in multicast groups; NULL until the first is attached */
 	struct lane_member *members;
 	uint32_t member_count;
+	/*
+	 * Does the queue pair's next packet wait for room on its route, as for the credits of an
+	 * InfiniBand lane? NULL while every route has room. The worker sets it.
+	 */
+	bool (*waits_for_room)(const struct lane *lane, const struct qp *qp);
 	/* Packets sent so far in the present turn of a queue pair */
 	uint32_t burst_packets;
 	/*

@@ -245,6 +245,19 @@ static bool wire_has_room(void *context, uint32_t bytes)
 	return fabric_frames_has_room(context, bytes);
 }
 
+static bool wire_route_has_room(void *context, const struct port_ib_route *route, uint32_t bytes)
+{
+	const struct attach_flow flow = {
+		.port = route->port,
+		.peer_lease = route->slot,
+		.dlid = route->dlid,
+		.pkey = route->pkey,
+		.sl = route->sl,
+	};
+
+	return fabric_frames_route_has_room(context, &flow, bytes);
+}
+
 static void wire_flush(void *context)
 {
 	fabric_frames_flush(context);
@@ -294,6 +307,7 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 		.context = lane->frames,
 		.send = wire_send,
 		.has_room = wire_has_room,
+		.route_has_room = wire_route_has_room,
 		.flush = wire_flush,
 		.violate = wire_violate,
 		.receive = wire_receive,

@@ -97,7 +97,7 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 		}
 		if (!bytes || equal_bytes >= FLUSH_BYTES || staged_bytes >= FLUSH_BYTES_ALL) {
 			worker->flushes++;
-			if (worker->kind->flush(worker))
+			if (worker->kind->flush(worker) || (!bytes && lane->waits_for_room))
 				return;
 			staged_bytes = 0;
 			equal_bytes = 0;

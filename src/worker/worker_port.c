@@ -146,9 +146,34 @@ static unsigned ib_looks(const struct worker *worker)
 	return 0; /* a look at shared memory is no system call */
 }
 
+/* lane->waits_for_room. A queue pair without a next packet waits for nothing. */
+static bool ib_waits_for_room(const struct lane *lane, const struct qp *qp)
+{
+	const struct worker *worker = container_of(lane, const struct worker, lane);
+	uint32_t path = qp->attr.path.id, qpn = qp->attr.dest_qpn;
+
+	if (qp->type == QP_TYPE_UD) {
+		const struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
+
+		if (qp->sq->completed == qp->sq->posted)
+			return false;
+		path = wqe->datagram.path;
+		qpn = wqe->datagram.qpn;
+	}
+	return !port_ib_path_has_room(worker->ib, path, qp->attr.pkey_index, qpn);
+}
+
+static void room_follow(struct worker *worker)
+{
+	worker->lane.waits_for_room = port_ib_is_blocked(worker->ib) ? ib_waits_for_room : NULL;
+}
+
 static uint8_t *ib_buffer(struct worker *worker, uint32_t *ret_capacity_bytes)
 {
-	return port_ib_buffer(worker->ib, ret_capacity_bytes);
+	uint8_t *buffer = port_ib_buffer(worker->ib, ret_capacity_bytes);
+
+	room_follow(worker);
+	return buffer;
 }
 
 static void ib_stage_run(struct worker *worker, uint32_t bytes, const struct packet_run *run)
@@ -156,9 +181,12 @@ static void ib_stage_run(struct worker *worker, uint32_t bytes, const struct pac
 	port_ib_send_run(worker->ib, bytes, run);
 }
 
+/* Packets of other routes may go on while the port is blocked, so there is no -EAGAIN. */
 static int ib_flush(struct worker *worker)
 {
-	return port_ib_flush(worker->ib);
+	port_ib_flush(worker->ib);
+	room_follow(worker);
+	return 0;
 }
 
 static bool ib_is_blocked(const struct worker *worker)

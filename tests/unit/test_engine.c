@@ -199,6 +199,58 @@ static void engine_queue_pairs_take_turns(void **state)
 	engine_qp_destroy(second);
 }
 
+static const struct qp *without_room;
+
+static bool waits_for_room(const struct lane *lane, const struct qp *qp)
+{
+	assert_ptr_equal(lane, &script.lane);
+	return qp == without_room;
+}
+
+/* A full route stops its own queue pairs, and no packet is lost. */
+static void engine_queue_pair_without_room_lets_the_others_send(void **state)
+{
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.pd = SCRIPT_PD,
+		.send_cq = &script.cq,
+		.recv_cq = &script.cq,
+		.caps = {4, 4, 1, 1, 0},
+	};
+	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
+	struct packet_run run = {.buffer = packet};
+	struct qp *first = script.qp;
+	struct qp *second;
+
+	(void)state;
+	assert_int_equal(engine_qp_create(&script.lane, &init, 9, &second), 0);
+	second->attr = first->attr;
+	second->attr.path.id = 10;
+	second->mtu_bytes = first->mtu_bytes;
+	second->state = QP_RTR;
+	qp_set_state(second, QP_RTS, script.now_ns);
+	/* An acknowledgement waits, too. */
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 4, 4);
+	script_post(&script, WR_RDMA_WRITE, 4, 0);
+	script.qp = second;
+	script_post(&script, WR_RDMA_WRITE, 4, 0);
+	script.qp = first;
+	script.lane.waits_for_room = waits_for_room;
+	without_room = first;
+	assert_int_not_equal(engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
+	assert_int_equal(run.path, 10);
+	assert_int_equal(engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
+	assert_true(engine_has_packets(&script.lane, true));
+	without_room = NULL;
+	assert_int_not_equal(engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
+	assert_int_equal(packet[0], OPCODE_RC_ACKNOWLEDGE);
+	assert_int_not_equal(engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
+	assert_int_equal(packet[0], OPCODE_RC_WRITE_ONLY);
+	assert_int_equal(run.path, 9);
+	script.lane.waits_for_room = NULL;
+	engine_qp_destroy(second);
+}
+
 static void engine_acks_wait_until_they_are_wanted(void **state)
 {
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
@@ -339,6 +391,7 @@ int main(void)
 		TEST(engine_packet_from_another_address_is_dropped),
 		TEST(engine_packet_of_another_transport_is_dropped),
 		TEST(engine_queue_pairs_take_turns),
+		TEST(engine_queue_pair_without_room_lets_the_others_send),
 		TEST(engine_acks_wait_until_they_are_wanted),
 		TEST(engine_ack_leaves_ahead_of_what_answers),
 		TEST(engine_numbers_are_the_slot_and_are_all_different),

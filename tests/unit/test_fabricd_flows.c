@@ -397,6 +397,46 @@ static void slow_receiver_makes_its_sender_wait(void **state)
 	ends_close();
 }
 
+static bool route_has_room(uint8_t sl)
+{
+	struct attach_flow route = ends.out->about;
+
+	route.sl = sl;
+	return fabric_frames_route_has_room(ends.from, &route, 1 << 16);
+}
+
+/* Each service level has a ring of its own, as a lane has credits of its own. */
+static void full_route_leaves_other_service_levels_alone(void **state)
+{
+	struct fabric_flow *full;
+	uint8_t plain[MAD_FRAME_BYTES_MAX], got[RECORD_BYTES_MAX];
+	uint32_t port;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	full = ends.out;
+	memcpy(plain, ends.frame, ends.bytes);
+	ends.frame[1] |= 1 << 4; /* service level 1 */
+	ends.frame[0] |= 1 << 4; /* and the lane that it gets */
+	flow_begin();
+	assert_ptr_not_equal(full, ends.out);
+	full->about.lifetime_ns = UINT64_MAX;
+	while (fabric_frames_has_room(ends.from, 1 << 16))
+		frame_send(ends.from, plain, ends.bytes);
+	assert_false(route_has_room(0));
+	assert_true(route_has_room(1));
+	assert_true(route_has_room(2)); /* through the fabric's process */
+	for (uint32_t i = 0; i < FRAMES; i++)
+		frame_send(ends.from, ends.frame, ends.bytes);
+	assert_int_equal(atomic_load(&ends.from->shared->out[ends.out->about.slot].discards), 0);
+	while (fabric_frames_receive(ends.to, got, &port))
+		;
+	assert_true(fabric_frames_has_room(ends.from, 1 << 16));
+	assert_true(route_has_room(0));
+	ends_close();
+}
+
 /* Its frames are dropped and counted, and the sender's other frames go on. */
 static void receiver_that_stands_still_stops_nobody(void **state)
 {
@@ -569,6 +609,7 @@ int main(void)
 		cmocka_unit_test(frame_of_another_route_is_refused),
 		cmocka_unit_test(ring_with_impossible_indices_is_emptied),
 		cmocka_unit_test(memory_that_may_shrink_is_no_flow),
+		cmocka_unit_test(full_route_leaves_other_service_levels_alone),
 		cmocka_unit_test(slow_receiver_makes_its_sender_wait),
 		cmocka_unit_test(receiver_that_stands_still_stops_nobody),
 		cmocka_unit_test(frames_through_the_process_wait_for_a_slow_receiver),

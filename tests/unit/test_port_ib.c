@@ -40,6 +40,7 @@ struct end {
 	struct port_ib_state state;
 	struct end *peer;
 	bool is_waiting, is_full;
+	struct port_ib_route full; /* the route that has no room while `is_full` */
 	uint32_t first, count, flushes;
 	uint32_t waits; /* calls of wait_begin and wait_end */
 	uint32_t bytes[FRAMES_MAX];
@@ -81,6 +82,16 @@ static bool end_has_room(void *context, uint32_t bytes)
 {
 	(void)bytes;
 	return !((struct end *)context)->is_full;
+}
+
+static bool end_route_has_room(void *context, const struct port_ib_route *route, uint32_t bytes)
+{
+	const struct end *end = context;
+	const struct port_ib_route *full = &end->full;
+
+	(void)bytes;
+	return !end->is_full || route->port != full->port || route->dlid != full->dlid ||
+		route->pkey != full->pkey || route->sl != full->sl || route->slot != full->slot;
 }
 
 static void end_flush(void *context)
@@ -171,6 +182,7 @@ static void end_open(struct end *end, struct end *peer, uint16_t lid)
 		.context = end,
 		.send = end_send,
 		.has_room = end_has_room,
+		.route_has_room = end_route_has_room,
 		.flush = end_flush,
 		.receive = end_receive,
 		.wait_begin = end_wait_begin,
@@ -521,15 +533,26 @@ static void port_that_is_watched_again_is_readable(void **state)
 	assert_true(is_readable(b.wire.fd));
 }
 
-static void full_wire_blocks_the_port(void **state)
+static void full_route_blocks_its_path(void **state)
 {
-	uint32_t capacity_bytes;
+	struct qp_path to_b = {.service_level = 3, .ib = {.dlid = LID_B, .port = 1}};
+	uint32_t path = path_open(false), datagrams, capacity_bytes;
 
 	(void)state;
+	assert_int_equal(port_ib_path_open(a.port, &to_b, PORT_IB_PKEY_OF_PACKET, &datagrams), 0);
 	a.is_full = true;
+	a.full = (struct port_ib_route){1, LID_B, PKEY_SHARED, 3, QPN >> 16};
 	port_ib_buffer(a.port, &capacity_bytes);
-	assert_int_equal(capacity_bytes, 0);
+	assert_int_equal(capacity_bytes, PORT_IB_BUFFER_BYTES);
 	assert_true(port_ib_is_blocked(a.port));
+	/* The full route is a path to one process; the P_Key may be the packet's. */
+	assert_false(port_ib_path_has_room(a.port, path, 0, QPN));
+	assert_true(port_ib_path_has_room(a.port, path, 0, QPN + (1 << 16)));
+	assert_false(port_ib_path_has_room(a.port, datagrams, 1, QPN));
+	assert_true(port_ib_path_has_room(a.port, datagrams, 0, QPN));
+	/* Packets of a closed path are dropped. */
+	port_ib_path_close(a.port, path);
+	assert_true(port_ib_path_has_room(a.port, path, 0, QPN));
 	assert_int_equal(port_ib_flush(a.port), -EAGAIN);
 	a.is_full = false;
 	assert_int_equal(port_ib_flush(a.port), 0);
@@ -553,7 +576,7 @@ int main(void)
 		TEST(descriptor_is_readable_while_frames_wait),
 		TEST(frames_of_an_unwatched_port_make_no_call),
 		TEST(port_that_is_watched_again_is_readable),
-		TEST(full_wire_blocks_the_port),
+		TEST(full_route_blocks_its_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

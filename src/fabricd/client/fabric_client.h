@@ -131,9 +131,13 @@ bool fabric_frames_report(struct fabric_frames *frames, uint32_t port, uint32_t 
 	const uint8_t *frame, uint32_t bytes) URNIC_EXPORT_AS(fabric_frames_report);
 
 /*
- * May the channel send frames of `bytes` bytes together, headers of records included? No, while the
- * fabric or a receiver is behind.
+ * May the channel send frames of `bytes` bytes together, headers of records included, on every
+ * route? No, while the fabric or a receiver is behind. fabric_frames_route_has_room(): may it on
+ * one route? `flow` has the route's port, peer_lease, dlid, pkey and sl. Call it after
+ * fabric_frames_has_room().
  */
+bool fabric_frames_route_has_room(struct fabric_frames *frames, const struct attach_flow *flow,
+	uint32_t bytes) URNIC_EXPORT_AS(fabric_frames_route_has_room);
 bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 	URNIC_EXPORT_AS(fabric_frames_has_room);
 

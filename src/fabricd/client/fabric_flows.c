@@ -325,14 +325,27 @@ bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, ui
 			flow_release(list, shared, i); /* puts another one into its place */
 			continue;
 		}
-		if (flow->is_active)
-			has_room &= flow_has_room(out, flow, bytes);
-		else
+		if (!flow->is_active)
 			flow->is_active = is_all_forwarded(shared);
-		has_room &= flow->is_active;
+		flow->has_room = flow->is_active && flow_has_room(out, flow, bytes);
+		has_room &= flow->has_room;
 		i++;
 	}
 	return has_room;
+}
+
+const struct fabric_flow *flow_list_find(
+	const struct flow_list *list, const struct attach_flow *route)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct attach_flow *about = &list->flows[i]->about;
+
+		if (about->port == route->port && about->peer_lease == route->peer_lease &&
+			about->dlid == route->dlid && about->pkey == route->pkey &&
+			about->sl == route->sl)
+			return list->flows[i];
+	}
+	return NULL;
 }
 
 void flow_list_publish(struct flow_list *list)

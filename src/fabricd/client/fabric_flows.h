@@ -25,6 +25,7 @@ struct fabric_flow {
 	bool has_staged;
 	uint64_t staged;
 	int wake; /* outgoing: wakes the receiver; -1 */
+	bool has_room; /* outgoing: when flow_list_has_room() looked last */
 	uint64_t blocked_at_ns; /* since when there is no room; 0: there is */
 	struct attach_flow_ring *shared;
 };
@@ -55,10 +56,16 @@ void flow_list_clear(struct flow_list *list);
 enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
 	uint32_t port, const struct record_piece *pieces, uint32_t count);
 /*
- * May the sender go on? It may when each flow has room for `bytes` bytes, or has been full for the
- * lifetime of a frame, after which its frames are dropped.
+ * May the sender go on, on every route? It may when each flow has room for `bytes` bytes, or has
+ * been full for the lifetime of a frame, after which its frames are dropped.
  */
 bool flow_list_has_room(struct flow_list *list, struct attach_frames *shared, uint32_t bytes);
+/*
+ * The outgoing flow of a route, by its port, peer_lease, dlid, pkey and sl; NULL: its frames go
+ * through the fabric.
+ */
+const struct fabric_flow *flow_list_find(
+	const struct flow_list *list, const struct attach_flow *route);
 /* Show the receivers all frames that were sent. */
 void flow_list_publish(struct flow_list *list);
 /*

@@ -103,6 +103,14 @@ bool fabric_frames_has_room(struct fabric_frames *frames, uint32_t bytes)
 		flow_list_has_room(&frames->out, frames->shared, bytes);
 }
 
+bool fabric_frames_route_has_room(
+	struct fabric_frames *frames, const struct attach_flow *flow, uint32_t bytes)
+{
+	const struct fabric_flow *found = flow_list_find(&frames->out, flow);
+
+	return found ? found->has_room : record_ring_room(&frames->shared->to_fabric) >= bytes;
+}
+
 static void fabric_wake(struct fabric_frames *frames)
 {
 	_Atomic uint32_t *is_waiting = &frames->shared->is_fabric_waiting;

@@ -43,14 +43,27 @@ enum port_ib_violation {
 	PORT_IB_BAD_QKEY,
 };
 
+/* What the subnet chooses the way of a frame by. */
+struct port_ib_route {
+	uint32_t port;
+	uint16_t dlid;
+	uint16_t pkey;
+	uint8_t sl;
+	uint8_t slot; /* the top byte of the destination QPN, which names a process */
+};
+
 /* How frames get to the subnet and from it. `context` is the first argument of each function. */
 struct port_ib_wire {
 	void *context;
 	/* Send LRH to ICRC, in pieces. Returns false when there is no room: the frame is lost. */
-	bool (*send)(void *context, uint32_t port, const struct record_piece *pieces,
-		uint32_t count);
-	/* Has it room for frames of `bytes` bytes together, the headers of its records included? */
+	bool (*send)(
+		void *context, uint32_t port, const struct record_piece *pieces, uint32_t count);
+	/*
+	 * Has every route room for frames of `bytes` bytes together, the headers of its records
+	 * included? route_has_room(): has this route?
+	 */
 	bool (*has_room)(void *context, uint32_t bytes);
+	bool (*route_has_room)(void *context, const struct port_ib_route *route, uint32_t bytes);
 	void (*flush)(void *context);
 	/* Report a received frame that a queue pair refuses. It may be lost. */
 	void (*violate)(void *context, uint32_t port, enum port_ib_violation violation,
@@ -140,7 +153,8 @@ void port_ib_path_close(struct port_ib *port, uint32_t id);
 /*
  * The place for the packets of a run, each with 4 bytes for an ICRC behind it.
  *
- * `ret_capacity_bytes`  PORT_IB_BUFFER_BYTES; 0 while the port is blocked.
+ * `ret_capacity_bytes`  PORT_IB_BUFFER_BYTES. While the port is blocked, the caller sends only
+ *                       packets for which port_ib_path_has_room() is true; others may be lost.
  */
 uint8_t *port_ib_buffer(struct port_ib *port, uint32_t *ret_capacity_bytes);
 
@@ -152,12 +166,21 @@ void port_ib_send_run(struct port_ib *port, uint32_t bytes, const struct packet_
 
 /*
  * Tell the subnet about the packets since the last call. Returns 0, or -EAGAIN while the port is
- * blocked: the subnet's process has to take packets first. Nothing is lost: the caller tries again
- * after a moment.
+ * blocked: a route has no room before its receiver, or the subnet's process, takes packets. The
+ * caller tries again after a moment.
  */
 int port_ib_flush(struct port_ib *port);
 
 bool port_ib_is_blocked(const struct port_ib *port);
+
+/*
+ * Has the route of a path to a queue pair room for a full buffer? A receiver that stands still so
+ * stops only the packets to itself, and of one service level.
+ *
+ * `pkey_index`  The P_Key's, for a path that was opened with PORT_IB_PKEY_OF_PACKET.
+ */
+bool port_ib_path_has_room(
+	const struct port_ib *port, uint32_t id, uint32_t pkey_index, uint32_t dest_qpn);
 
 /*
  * Say whether a thread may sleep on the descriptor; at first none does. While none does, a frame

@@ -32,7 +32,7 @@ uint8_t *port_ib_buffer(struct port_ib *port, uint32_t *ret_capacity_bytes)
 {
 	room_look(port);
 	port->counters.tx_blocked += port->is_blocked;
-	*ret_capacity_bytes = port->is_blocked ? 0 : PORT_IB_BUFFER_BYTES;
+	*ret_capacity_bytes = PORT_IB_BUFFER_BYTES;
 	return port->buffer;
 }
 
@@ -48,6 +48,28 @@ static const struct ib_path *path_find(const struct port_ib *port, uint32_t id)
 	const struct ib_path *path = index < port->path_limit ? port->paths[index] : NULL;
 
 	return path && path->id == id ? path : NULL;
+}
+
+bool port_ib_path_has_room(
+	const struct port_ib *port, uint32_t id, uint32_t pkey_index, uint32_t dest_qpn)
+{
+	const struct ib_path *path = path_find(port, id);
+	struct port_ib_route route;
+	struct lrh lrh;
+
+	if (!path)
+		return true;
+	if (path->pkey_index != PORT_IB_PKEY_OF_PACKET)
+		pkey_index = path->pkey_index;
+	lrh_decode(&lrh, path->headers);
+	route = (struct port_ib_route){
+		.port = path->port,
+		.dlid = lrh.dlid,
+		.pkey = port_ib_pkey(port, path->port, pkey_index),
+		.sl = lrh.sl,
+		.slot = (uint8_t)(dest_qpn >> 16),
+	};
+	return port->wire->route_has_room(port->wire->context, &route, WIRE_BYTES_MIN);
 }
 
 /* The P_Key of a packet on the path; 0: there is none. */
