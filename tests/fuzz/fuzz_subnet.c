@@ -141,6 +141,9 @@ static void mad_send(
 		.attribute_id = step[5] & 0x80 ? step[5] & 0x3f : 0x10 + step[5] % 12,
 		.attribute_modifier = (uint32_t)(step[6] & 0xf) << 28 |
 			(uint32_t)(step[7] & 7) << 16 | (uint32_t)(step[8] & 7) << 8 | step[9] % 8,
+		/* The embedded manager's own, so that responses may answer its polls. */
+		.transaction_id =
+			is_subnet && step[13] & 1 ? 0xfffffffeull << 32 | step[9] % 16 : 0,
 	};
 	const struct mad_frame frame = {
 		.dlid = is_directed && !(step[10] & 0xf0) ? LID_PERMISSIVE : step[10] % 8,
