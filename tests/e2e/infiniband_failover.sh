@@ -57,11 +57,18 @@ path_is_known() {
 	on host4 "$urnic" run $view -- saquery -p --src-to-dst host4:host1 2>&1 | grep -q 'dlid'
 }
 
+# A client that comes before its server is rejected, and ends at once.
+connects() {
+	start client host4 rping -c -V -C 1000000 -a "$(stand_in host1)"
+	sleep 1
+	kill -0 "$(process client)" 2>/dev/null
+}
+
 # Traffic of both kinds: each byte is compared.
 traffic_begin() {
 	await 'the administrator knows the path' path_is_known
 	start server host1 rping -s -C 1000000
-	start client host4 rping -c -V -C 1000000 -a "$(stand_in host1)"
+	await 'rping connects' connects
 	packets_flow 500
 	port=$((port + 1))
 	start verifier host1 "$programs/verify" -p $port -t 18 -w mixed -n $count
