@@ -5,13 +5,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "base/prefetch.h"
-
-enum {
-	CACHE_LINE_BYTES = 64,
-	PREFETCH_BYTES = 128, /* a record of a small message */
-	PREFETCH_AHEAD = 512, /* some four of them */
-};
 
 /* The header before each record. A record's bytes are padded to a multiple of the header's size. */
 struct head {
@@ -73,16 +66,6 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records)
 	return true;
 }
 
-/*
- * The memory of the next records was read by the reader's processor last. Have it moved here while
- * the writer does other things.
- */
-static void next_prefetch(struct record_ring *ring, uint32_t size, uint64_t at)
-{
-	for (uint32_t ahead = 0; ahead < PREFETCH_BYTES; ahead += CACHE_LINE_BYTES)
-		prefetch_to_write(ring->bytes + ((at + PREFETCH_AHEAD + ahead) & (size - 1)));
-}
-
 bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *at,
 	const struct record_piece *pieces, uint32_t count)
 {
@@ -96,7 +79,6 @@ bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *
 		return false;
 	}
 	head.count_again = ~head.count;
-	next_prefetch(ring, size, *at + room_of(head.count));
 	copy_in(ring, size, *at, &head, sizeof(head));
 	for (uint32_t i = 0; i < count; i++) {
 		copy_in(ring, size, piece_at, pieces[i].bytes, pieces[i].count);
@@ -133,7 +115,6 @@ void record_ring_commit(struct record_ring *ring, uint32_t bytes)
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 	const struct head head = {bytes, ~bytes};
 
-	next_prefetch(ring, RECORD_RING_BYTES, written + room_of(bytes));
 	copy_in(ring, RECORD_RING_BYTES, written, &head, sizeof(head));
 	atomic_store_explicit(&ring->written, written + room_of(bytes), memory_order_release);
 }
