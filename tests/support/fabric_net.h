@@ -145,7 +145,7 @@ static inline uint64_t net_discards(const struct net *net)
 static inline void net_measure(
 	struct net *net, uint64_t from_ps, uint64_t until_ps, uint32_t *ret_shares)
 {
-	uint64_t before[NET_FLOW_COUNT_MAX];
+	uint64_t before[NET_FLOW_COUNT_MAX] = {0};
 	uint64_t line_bytes = fabric_bytes_in(until_ps - from_ps, NET_RATE_MBPS);
 
 	net_run(net, from_ps);

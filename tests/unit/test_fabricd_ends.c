@@ -22,7 +22,7 @@ static int memory_make(int seals)
 
 static struct gid gid_of(const struct attach_port *port)
 {
-	struct gid gid;
+	struct gid gid = {{0}};
 
 	put_be64(gid.raw, port->gid_prefix);
 	put_be64(gid.raw + 8, port->guid);

@@ -116,7 +116,7 @@ static void connect_refused(uint16_t port)
 /* The number of the connection whose request arrives next. */
 static uint8_t request_take(int listener)
 {
-	uint8_t frame[MPA_FRAME_BYTES + 1];
+	uint8_t frame[MPA_FRAME_BYTES + 1] = {0};
 	size_t taken = 0;
 	ssize_t bytes;
 	int fd;

@@ -176,7 +176,7 @@ static const uint8_t *sa_ask(struct fixture *fixture, uint32_t node, uint8_t met
 static struct gid port_gid(const struct fixture *fixture, uint32_t node)
 {
 	const struct subnet_port_view view = fixture_port(fixture, node, node <= S2 ? 0 : 1);
-	struct gid gid;
+	struct gid gid = {{0}};
 
 	put_be64(gid.raw, view.info->gid_prefix);
 	put_be64(gid.raw + 8, view.guids[0]);
