@@ -13,10 +13,11 @@ pairs_begin() {
 		skip "no network namespaces here: $(tail -n 1 "$scratch/err")"
 }
 
-# as_ordinary_user: run what follows as an ordinary user, if this one is root and the kernel lets
-# users make networks.
+# as_ordinary_user: run what follows as an ordinary user, if this one is root, other users may read
+# the build directory, and the kernel lets them make networks.
 as_ordinary_user() {
 	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || return 1
+	setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$urnic" || return 1
 	as='setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin:/usr/sbin:/sbin'
 	rm -f "$scratch"/*
 	$as "$urnic" pair -- true -- true 2>"$scratch/err" && return

@@ -11,6 +11,7 @@ export URNICD_IDLE_S=1
 port=18600
 need setpriv unshare prlimit
 [ "$(id -u)" = 0 ] || skip 'sandboxes are made by root'
+setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$urnic" || skip "other users may not read $1"
 chmod 755 "$scratch"
 network_up
 

@@ -28,6 +28,7 @@ static void flush_hold(struct io_uring_sqe *sqe)
 	if (sqe->opcode != IORING_OP_FSYNC)
 		return;
 	io_uring_prep_read(sqe, hanging_pipe, &pipe_byte, 1, 0);
+	sqe->rw_flags = 0; /* newer releases of liburing leave the flush's flags there */
 	io_uring_sqe_set_data64(sqe, user_data);
 }
 
