@@ -193,7 +193,8 @@ struct mr_table {
 	uint32_t *free_ring; /* indices of free slots, oldest first; private to the owner */
 	uint32_t free_head;
 	uint32_t free_count;
-	uint32_t fresh_count; /* slots with this index or a higher one were never used */
+	/* Slots with this index or a higher one were never used. Any thread may read it. */
+	_Atomic uint32_t fresh_count;
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory is always present */

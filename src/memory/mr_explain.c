@@ -9,10 +9,11 @@ void mr_gone_note(
 	const struct mr_table *table, const struct mr_slot *slot, uint32_t key, bool is_changed)
 {
 	struct mr_gone_list *list = table->gone;
+	struct mr_gone gone;
 
 	if (!list || !table->now_ns)
 		return;
-	list->entry[list->count++ % MR_GONE_MAX] = (struct mr_gone){
+	gone = (struct mr_gone){
 		.at_ns = table->now_ns(),
 		.start = mr_slot_get(&slot->iova),
 		.bytes = mr_slot_get(&slot->bytes),
@@ -20,21 +21,28 @@ void mr_gone_note(
 		.access = atomic_load_explicit(&slot->access, memory_order_relaxed),
 		.is_changed = is_changed,
 	};
+	spin_lock(&list->lock);
+	list->entry[list->count++ % MR_GONE_MAX] = gone;
+	spin_unlock(&list->lock);
 }
 
-/* The newest entry with this key; NULL: there is none. */
-static const struct mr_gone *gone_find(const struct mr_table *table, uint32_t key)
+/* Copy the newest entry with this key. Returns false if there is none. */
+static bool gone_find(const struct mr_table *table, uint32_t key, struct mr_gone *ret_gone)
 {
-	const struct mr_gone_list *list = table->gone;
-	const struct mr_gone *found = NULL;
+	struct mr_gone_list *list = table->gone;
 
-	for (uint32_t i = 0; list && i < MR_GONE_MAX; i++) {
+	*ret_gone = (struct mr_gone){.at_ns = 0};
+	if (!list)
+		return false;
+	spin_lock(&list->lock);
+	for (uint32_t i = 0; i < MR_GONE_MAX; i++) {
 		const struct mr_gone *it = &list->entry[i];
 
-		if (it->at_ns && it->key == key && (!found || it->at_ns >= found->at_ns))
-			found = it;
+		if (it->at_ns && it->key == key && it->at_ns >= ret_gone->at_ns)
+			*ret_gone = *it;
 	}
-	return found;
+	spin_unlock(&list->lock);
+	return ret_gone->at_ns != 0;
 }
 
 /* How many bytes of address space lie between two ranges; 0: they touch or overlap. */
@@ -91,7 +99,8 @@ struct mr_explanation mr_explain(const struct mr_table *table, uint32_t key, str
 	struct mr_explanation explanation = {
 		.fault = mr_check(table, key, user, access, iova, bytes)};
 	const struct mr_slot *slot = mr_slot_find(table, key);
-	const struct mr_gone *gone = gone_find(table, key);
+	struct mr_gone gone;
+	bool is_gone = gone_find(table, key, &gone);
 
 	if (slot && mr_slot_kind(slot) != MR_KIND_REGION)
 		return explanation;
@@ -102,12 +111,12 @@ struct mr_explanation mr_explain(const struct mr_table *table, uint32_t key, str
 		if (iova >= explanation.start && iova - explanation.start < explanation.bytes)
 			explanation.first_outside =
 				min_u64(bytes, explanation.bytes - (iova - explanation.start));
-	} else if (!gone) {
+	} else if (!is_gone) {
 		nearest_find(table, iova, bytes, &explanation);
 		explanation.is_swapped = mr_slot_find(table, __builtin_bswap32(key)) != NULL;
 	}
-	if (gone)
-		gone_describe(&explanation, gone, now_ns);
+	if (is_gone)
+		gone_describe(&explanation, &gone, now_ns);
 	return explanation;
 }
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/spin.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
 
@@ -28,8 +29,9 @@ struct mr_gone {
 	bool is_changed; /* registered anew: the key lives on */
 };
 
-/* The last ones: number n is at place n % MR_GONE_MAX. */
+/* The last ones: number n is at place n % MR_GONE_MAX. Any thread may hold the lock. */
 struct mr_gone_list {
+	struct spin lock;
 	uint64_t count;
 	struct mr_gone entry[MR_GONE_MAX];
 };

@@ -175,8 +175,17 @@ is_pinged() {
 }
 await 'ibping gets no answer' is_pinged
 shows 'many pings' '1000 packets transmitted, 1000 received' ibping -f -c 1000 "$(lid_of host5)"
-(cd "$files" && host host2 ibdiagnet -o "$files" >"$files/out" 2>&1) || fail "ibdiagnet: $(cat "$files/out")"
-grep -q '^-E-' "$files/out" && fail "ibdiagnet complains: $(cat "$files/out")"
+
+# ibdiagnet waits a limited time for an answer, and takes a late one of OpenSM for no manager.
+diagnose() {
+	(cd "$files" && host host2 ibdiagnet -o "$files" >"$files/out" 2>&1) ||
+		fail "ibdiagnet: $(cat "$files/out")"
+	grep -q '^-E-' "$files/out" || return 0
+	why="ibdiagnet complains: $(cat "$files/out")"
+	[ "$(grep '^-E-' "$files/out")" != '-E- Missing master SM in the discover fabric' ] || return $LATE
+	fail "$why"
+}
+in_some_attempt diagnose
 # libosmvendor reads a query's status after a thread has freed the query, so the C library must not
 # fill freed memory.
 for flow in c a; do
