@@ -40,13 +40,14 @@ static uint64_t wall_now_ns(void)
 
 struct oldest {
 	char name[256]; /* the longest that a directory has */
-	time_t changed;
+	uint64_t changed_ns; /* since 1970 */
 };
 
 /* Remove a file if its life is over. Returns whether it stays, and remembers the oldest. */
 static bool file_stays(int directory, const char *name, time_t now, struct oldest *oldest)
 {
 	struct stat status;
+	uint64_t changed_ns;
 
 	if (strncmp(name, FILE_PREFIX, strlen(FILE_PREFIX)) != 0 ||
 		fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -55,8 +56,10 @@ static bool file_stays(int directory, const char *name, time_t now, struct oldes
 		unlinkat(directory, name, 0);
 		return false;
 	}
-	if (!oldest->name[0] || status.st_mtime < oldest->changed) {
-		oldest->changed = status.st_mtime;
+	changed_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u +
+		(uint64_t)status.st_mtim.tv_nsec;
+	if (!oldest->name[0] || changed_ns < oldest->changed_ns) {
+		oldest->changed_ns = changed_ns;
 		snprintf(oldest->name, sizeof(oldest->name), "%s", name);
 	}
 	return true;
@@ -92,10 +95,10 @@ void failure_file_sweep(int directory, uint32_t kept)
 {
 	struct oldest oldest;
 
-	for (uint32_t count = files_count(directory, &oldest); count > kept; count--) {
-		unlinkat(directory, oldest.name, 0);
-		files_count(directory, &oldest);
-	}
+	/* Other processes remove files, too, so each pass counts anew. */
+	while (files_count(directory, &oldest) > kept)
+		if (unlinkat(directory, oldest.name, 0) && errno != ENOENT)
+			return;
 }
 
 /* --- writing --- */
