@@ -141,7 +141,10 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 	struct passed_fds descriptors;
 	int rc;
 
-	/* A peer's queue pair number may have slot 0, for which urnicd would cut the connection. */
+	/*
+	 * A peer's queue pair number may have slot 0. urnicd disconnects a client that asks for
+	 * slot 0, because no legal request names it.
+	 */
 	if (!slot)
 		return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");
 	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);

@@ -29,7 +29,10 @@ struct namespace_id {
 
 struct namespace_id namespace_id_own(void);
 
-/* Inspect a process, whose memory is closed afterwards. True ends the lookup. */
+/*
+ * Inspect a process that has the slot. namespace_lookup() closes process->memory after the call.
+ * Returns true to end the lookup.
+ */
 typedef bool namespace_visit_fn(void *context, const struct agent_process *process);
 
 /*

@@ -2,9 +2,9 @@
 /*
  * Multicast groups of a lane (IBTA 10.5): the queue pairs that receive a group's datagrams.
  *
- * A group is an IP multicast address on an interface. The caller joins the group, and passes each
- * of its packets to every lane. The lane passes the packet to the queue pairs that are attached to
- * the group. The caller holds the lane's lock.
+ * A group is an IP multicast address on an interface, or an MGID on a port of InfiniBand. The
+ * caller joins the group, and passes each of its packets to every lane. The lane passes the packet
+ * to the queue pairs that are attached to the group. The caller holds the lane's lock.
  */
 #ifndef URNIC_ENGINE_MULTICAST_H
 #define URNIC_ENGINE_MULTICAST_H
@@ -32,7 +32,7 @@ void multicast_forget(struct qp *qp);
 
 /*
  * Pass a packet for QPN_MULTICAST to all queue pairs that are attached to its destination group.
- * Returns false when no attached queue pair is in a state that receives.
+ * Returns false when no attached queue pair has the packet's P_Key and is in a state that receives.
  */
 bool multicast_receive(struct lane *lane, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);

@@ -276,7 +276,7 @@ enum fabric_event_kind {
 	EVENT_REFRESH, /* of a priority */
 	EVENT_WATCH, /* of a switch */
 	EVENT_TAKE, /* of a host: it has taken the first frame that waits for it */
-	EVENT_FLOW_CONTROL, /* of a port: it tells all of its credits again */
+	EVENT_FLOW_CONTROL, /* of a port: it sends its credits of all data VLs again */
 	EVENT_LIFETIME, /* of a port: some packet may be too old */
 };
 

@@ -136,7 +136,8 @@ void pause_refresh(struct fabric *fabric, uint32_t number, uint32_t priority);
 
 /*
  * Set the priorities, as bits, that a pause storm stops: the port pauses them at the peer until a
- * later call leaves them out. The port's full priority groups pause the peer, too.
+ * later call leaves them out. A priority is also paused while its priority group is above its
+ * threshold.
  */
 void pause_force(struct fabric *fabric, uint32_t number, uint8_t priorities);
 

@@ -89,8 +89,8 @@ static inline bool capture_is_on(const struct capture_public *public)
 uint64_t capture_now_ns(struct capture *capture);
 
 /*
- * Has the ring no room? Then count `packets` as dropped. The lane calls this first, because making
- * the packets of a request costs more.
+ * Has the ring no room for a record of the largest size? Then count `packets` as dropped. The lane
+ * calls this before it makes the packets of a request, because making them takes time.
  */
 bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns);
 

@@ -47,8 +47,8 @@ enum {
 	 */
 	POLL_TRUST_MAX = 4,
 	/*
-	 * An application polls if it makes this many polls in a shortest tick, which is one poll in
-	 * 60 us. Not measured.
+	 * The lane's thread takes an application for one that polls, if it makes this many polls in
+	 * each POLL_TICK_NS: one in about 60 us. Not measured.
 	 */
 	POLL_COUNT_PER_TICK = 4,
 	/*

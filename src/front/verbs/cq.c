@@ -32,7 +32,10 @@ static void cq_prepare(
 	async_event_init(&cq->error, IBV_EVENT_CQ_ERR, &cq->verbs);
 }
 
-/* Count the memory of the queue's ring of `cqe` entries as pinned, in place of what it had. */
+/*
+ * Count the memory of a ring of `cqe` entries as pinned, and stop counting that of the queue's
+ * previous ring. On an error the count is unchanged.
+ */
 static int cq_pin(struct cq_front *cq, uint32_t cqe)
 {
 	int error = strict_pin(NULL, strict_cq_bytes(cqe));

@@ -371,9 +371,10 @@ bool rc_selective_nak_is_possible(const struct rc_qp *rc, const struct packet *p
 void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
 /*
- * An ACK, NAK or response with the PSN `newest` shows that the peer has executed all requests
- * before `end` and sent their responses. Some of these responses are lost: request each again that
- * is not placed. SENDs and WRITEs before `end` are acknowledged, and not sent again.
+ * An ACK, selective NAK or response with the PSN `newest` shows that the peer has executed all
+ * requests before `end` and sent their responses, and that some of these responses are lost.
+ * Request those that are not placed again. The SENDs and WRITEs before `end` need no repetition,
+ * because the peer has executed them.
  */
 void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns);
 

@@ -373,8 +373,8 @@ static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
 	/*
-	 * AckReq marks a probe (selective_pass.h). The responder repeats only the chunk's last
-	 * response, besides those that it has yet to send.
+	 * AckReq marks a READ request as a probe (selective_pass.h). The responder then repeats
+	 * only the last response of the chunk. Responses that it has not sent yet, it still sends.
 	 */
 	packet.bth.ack_requested = selective_pass_is_probe(&requester->selective);
 	packet.xrceth.srqn = wqe->srqn;

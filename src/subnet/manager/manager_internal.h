@@ -147,7 +147,10 @@ struct manager_records {
 /* Room for one more record, zeroed; NULL: none is left. */
 uint8_t *manager_records_add(struct manager_records *records);
 
-/* All answer by records and a status. */
+/*
+ * Each of these executes a query. It adds the answer's records to `records`, and returns the status
+ * for the response's MAD header.
+ */
 uint16_t manager_records_get(
 	struct subnet *subnet, const struct manager_query *query, struct manager_records *records);
 uint16_t manager_paths_get(

@@ -24,7 +24,7 @@ struct end_port {
 struct sweep {
 	struct subnet *subnet;
 	uint32_t *order; /* of each node: its place among the switches; NOT_REACHED: none */
-	uint32_t *switches; /* nodes, the nearest first */
+	uint32_t *switches; /* their nodes, the nearest to the manager first */
 	uint8_t *parent_port; /* of each switch: towards the first */
 	uint32_t *hops; /* of each switch: to the one that is routed to */
 	uint32_t *queue;

@@ -150,10 +150,10 @@ void backend_submit(
 	struct backend *backend, struct backend_ring *ring, struct backend_request *request);
 
 /*
- * Create a ring. At most `entries` system calls are pending in the kernel, and no disk and no file
- * takes all of them (ring.c, has_share()). The ring keeps further requests until there is room. If
- * `allow_uring` is false or the kernel refuses io_uring, backend_submit() executes each request
- * itself. Returns 0 or -ENOMEM.
+ * Create a ring. At most `entries` system calls are pending in the kernel. One disk or one file
+ * never uses all entries (ring.c, has_share()). The ring keeps further requests until there is
+ * room. If `allow_uring` is false or the kernel refuses io_uring, backend_submit() executes each
+ * request itself. Returns 0 or -ENOMEM.
  */
 int backend_ring_create(unsigned entries, bool allow_uring, struct backend_ring **ret_ring);
 void backend_ring_destroy(struct backend_ring *ring);
