@@ -69,6 +69,16 @@ opensm_run() {
 	start "$1" "$2" opensm -f "$scratch/$1.log" -F "$scratch/$1.conf"
 }
 
+# manager NAME NODE PRIORITY: an OpenSM that often looks for the other managers.
+manager() {
+	cat >"$scratch/$1.conf" <<-END
+		sm_priority $3
+		sminfo_polling_timeout 500
+		polling_retry_number 2
+	END
+	opensm_run "$1" "$2"
+}
+
 # opensm_start NAME NODE: the same, until it has set up the subnet.
 opensm_start() {
 	opensm_name=$1

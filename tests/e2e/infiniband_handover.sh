@@ -33,16 +33,6 @@ has_issm() {
 		grep -q '^[[:space:]]*IsSM$'
 }
 
-# manager NAME NODE PRIORITY: an OpenSM.
-manager() {
-	cat >"$scratch/$1.conf" <<-END
-		sm_priority $3
-		sminfo_polling_timeout 500
-		polling_retry_number 2
-	END
-	opensm_run "$1" "$2"
-}
-
 # says NAME STATE: has the OpenSM entered it?
 says() {
 	grep -qs "Entering $2" "$scratch/$1.log"

@@ -34,16 +34,6 @@ reregistered() {
 	[ "$(grep -c IBV_EVENT_CLIENT_REREGISTER "$scratch/events")" -ge "$1" ]
 }
 
-# manager NAME NODE PRIORITY
-manager() {
-	cat >"$scratch/$1.conf" <<-END
-		sm_priority $3
-		sminfo_polling_timeout 500
-		polling_retry_number 2
-	END
-	opensm_run "$1" "$2"
-}
-
 # received GROUP: what host4 sends to the group arrives at the program that had joined before.
 received() {
 	await 'the new manager knows the member' has_members "$1" 1

@@ -31,7 +31,7 @@ echo "$said" | grep -q 'sent again, because ' || fail "nothing is sent again: $s
 echo "$said" | grep -q '^[0-9]* packets, [0-9]* sent again, [0-9]* refused$' || fail "no summary: $said"
 "$urnic" explain --json "$capture" | matches_schema explain
 
-# A lost packet of an unreliable connection, which nobody sends again.
+# A lost packet of a UC queue pair, whose requester does not send it again.
 "$urnic" pair --seed 7 --capture "$scratch/uc.pcap" --fault 'drop WRITE 20 of qp 1' \
 	-- ib_write_bw -c UC -F -n 100 -s 64 -- ib_write_bw -c UC -F -n 100 -s 64 10.99.0.1 \
 	>"$scratch/out" 2>&1 || fail "the pair of UC: $(tail -n 1 "$scratch/out")"

@@ -501,7 +501,7 @@ static void terminate_of_each_error_is_explained(void **state)
 	template_close(&template);
 }
 
-/* --- what nobody sends again --- */
+/* --- packets of UC and UD, which have no retransmission --- */
 
 static void gap_of_an_unreliable_connection_is_explained(void **state)
 {

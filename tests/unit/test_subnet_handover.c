@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The embedded subnet manager beside another one at the host h2 (IBTA 14.4.1): who is the master,
- * and what SubnSet(SMInfo) does in each state.
+ * The embedded subnet manager, while another one runs at the host h2 (IBTA 14.4.1): which of the
+ * two is the master, and what SubnSet(SMInfo) does in each state.
  */
 #include "other_manager.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the packet sequence numbers of unreliable connections and of datagrams show: packets that
- * are missing, or come late. Nobody sends these again, and their sender is not told.
+ * are missing, or come late. UC and UD have no acknowledgements, so the sender does not learn of
+ * that, and sends no packet again.
  */
 #include "common/packet_story_internal.h"
 

@@ -174,8 +174,8 @@ int port_ib_flush(struct port_ib *port);
 bool port_ib_is_blocked(const struct port_ib *port);
 
 /*
- * Has the route of a path to a queue pair room for a full buffer? A receiver that stands still so
- * stops only the packets to itself, and of one service level.
+ * Does the ring to the path's destination have room for a full buffer? Each receiving process has a
+ * ring for each service level. So a process that takes no packets stops only those to itself.
  *
  * `pkey_index`  The P_Key's, for a path that was opened with PORT_IB_PKEY_OF_PACKET.
  */
