@@ -311,6 +311,57 @@ static void reader_of_a_destroyed_channel_sleeps_on(void **state)
 	assert_int_equal(pthread_detach(thread), 0);
 }
 
+enum { LATE_MS = 1, LATE_ROUNDS = 20 };
+
+static atomic_bool has_acked, is_ending;
+
+static void *come_back_late(void *argument)
+{
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(argument, &event) == 0)
+		rdma_ack_cm_event(event);
+	has_acked = true;
+	while (!is_ending)
+		sched_yield();
+	poll(NULL, 0, LATE_MS);
+	return wait_for_ever(argument);
+}
+
+/* Destroy a channel while its reader is between two events. Returns whether the reader waits on. */
+static bool reader_comes_back(void)
+{
+	struct rdma_event_channel *own = rdma_create_event_channel();
+	struct rdma_cm_id *other;
+	pthread_t thread;
+
+	assert_non_null(own);
+	has_returned = has_acked = is_ending = false;
+	reader_tid = 0;
+	assert_int_equal(rdma_create_id(own, &other, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(other, NULL, loopback(), 1000), 0);
+	assert_int_equal(pthread_create(&thread, NULL, come_back_late, own), 0);
+	while (!has_acked)
+		sched_yield();
+	assert_int_equal(rdma_destroy_id(other), 0);
+	is_ending = true;
+	rdma_destroy_event_channel(own);
+	await_reader(1);
+	assert_int_equal(pthread_detach(thread), 0);
+	return !has_returned;
+}
+
+/* On a busy machine the reader may be later than its channel's end can wait. */
+static void reader_that_comes_back_late_sleeps_on(void **state)
+{
+	int round = 0;
+
+	(void)state;
+	while (round < LATE_ROUNDS && !reader_comes_back())
+		round++;
+	assert_in_range(round, 0, LATE_ROUNDS - 1);
+}
+
 /* --- fork --- */
 
 /* front/rdmacm/id/id.h does not go together with cmocka.h. */
@@ -374,6 +425,7 @@ int main(void)
 		TEST(identifier_moves_from_channel_to_channel),
 		TEST(channel_that_does_not_block_says_so),
 		TEST(reader_of_a_destroyed_channel_sleeps_on),
+		TEST(reader_that_comes_back_late_sleeps_on),
 		TEST(fork_waits_for_who_changes_identifiers),
 	};
 

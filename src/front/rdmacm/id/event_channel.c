@@ -3,8 +3,10 @@
  * Event channels, and what happens when the program takes an event. For example, the thread that
  * takes the event of an accepted connection brings up the queue pair.
  */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
@@ -12,6 +14,12 @@
 #include "front/rdmacm/id/iwarp_connect.h"
 #include "front/rdmacm/id/multicast.h"
 #include "front/rdmacm/id/user_event.h"
+#include "os/clock.h"
+
+/* How long rdma_destroy_event_channel() waits for a thread to take the next event. */
+#define RETURN_NS 20000000
+
+enum { RETURN_POLL_US = 100 };
 
 /* An event that the program has taken and not acknowledged. */
 struct held {
@@ -46,6 +54,25 @@ struct channel *channel_create(void)
 	return channel;
 }
 
+/*
+ * Is a thread in rdma_get_cm_event(), or about to be? The thread that took the last event
+ * (`taker`) may have acknowledged it, and not be back yet. Then its caller finds a closed
+ * descriptor and reports an error. So give it a moment.
+ */
+static bool channel_has_reader(struct channel *channel)
+{
+	pid_t taker = atomic_load(&channel->taker);
+	uint64_t until_ns = clock_now_ns() + RETURN_NS;
+
+	while (!atomic_load(&channel->readers)) {
+		if (!taker || taker == gettid() || tgkill(getpid(), taker, 0) < 0 ||
+			event_queue_is_blocking(&channel->queue) != 1 || clock_now_ns() >= until_ns)
+			return false;
+		usleep(RETURN_POLL_US);
+	}
+	return true;
+}
+
 void channel_destroy(struct channel *channel)
 {
 	if (!channel)
@@ -57,7 +84,7 @@ void channel_destroy(struct channel *channel)
 	 * both descriptors of its queue. The thread reads them again after a signal, or if
 	 * event_queue_forget() has removed the event that woke it.
 	 */
-	if (atomic_load(&channel->readers) > 0)
+	if (channel_has_reader(channel))
 		return;
 	event_queue_done(&channel->queue);
 	free(channel);
@@ -335,6 +362,7 @@ static int take_event(struct channel *channel, struct held *held)
 
 	atomic_fetch_add(&channel->readers, 1);
 	rc = event_queue_take(&channel->queue, event_hold, held);
+	atomic_store(&channel->taker, gettid());
 	atomic_fetch_sub(&channel->readers, 1);
 	return rc;
 }

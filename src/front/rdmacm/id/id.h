@@ -49,6 +49,7 @@ struct channel {
 	struct rdma_event_channel public; /* first, because programs hold its address */
 	struct event_queue queue;
 	_Atomic uint32_t readers; /* number of threads in rdma_get_cm_event() */
+	_Atomic pid_t taker; /* the thread that was there last; 0: none */
 };
 
 /* How far the connection of an identifier has come. */
