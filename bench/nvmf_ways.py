@@ -22,6 +22,7 @@ NQN = "nqn.2026-01.org.urnic:bench"
 IQN = "iqn.2026-01.org.urnic:bench"
 SIZE = "256M"
 BLOCK_BYTES = 4096
+FILL_BYTES = 131072  # in one write
 RUNTIME_SECONDS = 1
 START_SECONDS = 60
 CLIENT_SECONDS = 120
@@ -69,6 +70,8 @@ class Way:
     def __enter__(self):
         try:
             self.open()
+            if self.backend == "memory":
+                self.fill()
         except BaseException:
             self.__exit__()
             raise
@@ -81,6 +84,9 @@ class Way:
 
     def close(self):
         """Ends what else was started."""
+
+    def fill(self):
+        """Writes the namespace once, so that no measured write is the first one of its page."""
 
     def serve(self, argv, port):
         self.server = start(self.network.on("a", self.pins[0] + argv))
@@ -157,6 +163,10 @@ class Ours(Way):
     def nvmf(self, command, *words):
         return self.urnic("urnic-nvmf", command, "-t", self.trtype, "-a", SERVER_ADDRESS, "-s", "4420", "-n", NQN,
                           *words)
+
+    def fill(self):
+        self.client(self.nvmf("bench", "--rw", "write", "--bs", str(FILL_BYTES), "--iodepth", "8", "--runtime",
+                              str(RUNTIME_SECONDS), "--quiet"))
 
     def run(self, job, depth):
         words = ["--rw", job, "--bs", str(BLOCK_BYTES), "--iodepth", str(depth), "--runtime", str(RUNTIME_SECONDS),
@@ -238,13 +248,18 @@ class OursNbd(Ours):
 class Nbdkit(Way):
     """nbdkit over TCP, and fio's nbd engine."""
 
+    URI = f"nbd://{SERVER_ADDRESS}:10809"
     needs = (("nbdkit", "nbdkit"), ("fio", "fio"))
 
     def open(self):
         self.serve(["nbdkit", "-f", "-i", SERVER_ADDRESS, self.backend, f"size={SIZE}"], 10809)
 
+    def fill(self):
+        self.client(["fio", "--name=fill", "--ioengine=nbd", f"--uri={self.URI}", "--rw=write", f"--bs={FILL_BYTES}",
+                     "--iodepth=8"])
+
     def run(self, job, depth):
-        return self.fio(f"nbd://{SERVER_ADDRESS}:10809", job, depth)
+        return self.fio(self.URI, job, depth)
 
 
 class Tgt(Way):
