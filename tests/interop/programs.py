@@ -57,7 +57,6 @@ class Program(NamedTuple):
     is_quick: bool = False  # of the subset that is run often
     is_among_few: bool = False  # of the handful that make check runs where guests are emulated
     is_captured: bool = False  # of those whose packets are looked at
-    kernels: tuple = ("6.1", "6.12")
 
 
 def pingpong(program, options="-s 10001 -n 100", mtus=(1024,), **fields):
