@@ -5,7 +5,7 @@
  *   confine docker|users|yama PROGRAM [ARGUMENTS]
  *
  * docker: those that Docker's default list refuses to a container without capabilities, with its
- *         errors; also namespaces by clone() and AF_VSOCK sockets. Podman's list is like it.
+ *         errors; also namespaces by clone() and AF_VSOCK sockets.
  * users:  those that make namespaces, as a kernel without user namespaces for ordinary users.
  * yama:   those that Yama's ptrace_scope 2 refuses to a process that reads a sibling's memory.
  */

@@ -100,7 +100,7 @@ read_only='mount -o remount,bind,ro /'
 sandbox 'root without any capability' "exec $drop \"\$@\""
 sandbox 'an ordinary user without any capability' "exec $user \"\$@\""
 sandbox 'an ordinary user, no user namespaces' "exec $user $confine users \"\$@\""
-sandbox "Docker's and Podman's defaults" \
+sandbox "Docker's defaults" \
 	"exec setpriv --bounding-set=$docker_caps --inh-caps=-all $confine docker \"\$@\""
 sandbox 'yama, ptrace_scope 2' "exec $user $confine yama \"\$@\""
 sandbox 'a read-only root, and /dev/shm' \
