@@ -43,6 +43,8 @@ uint64_t swift_target_ns(const struct cc_params *params, uint32_t window)
 		return base_ns + range_ns;
 	least = inverse_root(largest);
 	most = inverse_root(smallest);
+	if (least == most) /* windows that are nearly equal */
+		return base_ns;
 	return base_ns + range_ns * (inverse_root(window) - least) / (most - least);
 }
 

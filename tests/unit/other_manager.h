@@ -8,6 +8,7 @@
 struct other_manager {
 	uint32_t node;
 	struct ib_sm_info info;
+	uint16_t status; /* of its answers; MAD_STATUS_OK at first */
 	uint32_t read; /* of the fixture's frames, those that it has read */
 	uint32_t polls; /* SubnGet(SMInfo) that it has received */
 	uint32_t controls[8]; /* SubnSet(SMInfo) by modifier */
@@ -51,7 +52,7 @@ static inline void other_manager_answer(
 	if (header.method == MAD_METHOD_SET && header.attribute_modifier == IB_SM_HANDOVER)
 		other->info.state = IB_SM_MASTER;
 	ib_sm_info_encode(&other->info, mad + SMP_DATA);
-	smp_turn(mad, MAD_STATUS_OK);
+	smp_turn(mad, other->status);
 	other_manager_send(fixture, other, mad);
 }
 

@@ -123,6 +123,17 @@ static void small_window_has_a_longer_target(void **state)
 	assert_in_range(swift_target_ns(&params, 4 * SWIFT_PACKET), 339000, 339400);
 }
 
+/* The roots of both windows are equal in fixed point. */
+static void nearly_equal_windows_have_one_target(void **state)
+{
+	struct cc_params narrow = params;
+
+	(void)state;
+	narrow.swift_min_window = 99990;
+	narrow.swift_max_window = 100;
+	assert_int_equal(swift_target_ns(&narrow, 100 * SWIFT_PACKET - 300), 300 * US);
+}
+
 static void extreme_arguments_do_not_overflow(void **state)
 {
 	static const uint64_t extremes[] = {0, 1, UINT32_MAX, UINT64_MAX};
@@ -151,6 +162,7 @@ int main(void)
 		TEST(window_grows_by_the_increase_in_a_round_trip),
 		TEST(window_below_a_packet_paces_longer_than_a_round_trip),
 		TEST(small_window_has_a_longer_target),
+		TEST(nearly_equal_windows_have_one_target),
 		TEST(extreme_arguments_do_not_overflow),
 	};
 

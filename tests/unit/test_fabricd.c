@@ -426,6 +426,25 @@ static void client_waits_while_the_server_has_no_descriptor(void **state)
 	close(begin[1]);
 }
 
+static void memory_that_may_shrink_is_no_flow(void **state)
+{
+	const struct {
+		int seals;
+		off_t bytes;
+	} cases[] = {{F_SEAL_GROW, (off_t)attach_flow_memory()}, {F_SEAL_SHRINK, 4096}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+		int fd = memfd_create("test", MFD_ALLOW_SEALING);
+		void *memory;
+
+		assert_int_equal(ftruncate(fd, cases[i].bytes), 0);
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[i].seals), 0);
+		assert_int_equal(fabric_memory_map(fd, attach_flow_memory(), &memory), -EPROTO);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +454,7 @@ int main(void)
 		cmocka_unit_test(issm_file_sets_the_capability_while_it_is_open),
 		cmocka_unit_test(cut_cable_is_an_event),
 		cmocka_unit_test(mad_that_needs_more_room_stays),
+		cmocka_unit_test(memory_that_may_shrink_is_no_flow),
 		cmocka_unit_test(frame_reaches_the_channel_with_its_lease),
 		cmocka_unit_test(frames_before_the_end_arrive),
 		cmocka_unit_test(cm_message_reaches_the_claim_or_the_lease),

@@ -287,8 +287,8 @@ static void assert_refused(const uint8_t *frame, uint32_t bytes)
 	uint8_t got[RECORD_BYTES_MAX];
 	uint32_t port;
 
-	assert_true(record_ring_put_sized(
-		&ends.out->shared->ring, ATTACH_FLOW_RING_BYTES, &piece, 1));
+	assert_true(
+		record_ring_put_sized(&ends.out->shared->ring, ATTACH_FLOW_RING_BYTES, &piece, 1));
 	assert_int_equal(fabric_frames_receive(ends.to, got, &port), -EPROTO);
 	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
 }
@@ -345,25 +345,6 @@ static void ring_with_impossible_indices_is_emptied(void **state)
 	const struct record_piece piece = {ends.frame, ends.bytes};
 	assert_false(fabric_frames_send(ends.from, 1, &piece, 1));
 	ends_close();
-}
-
-static void memory_that_may_shrink_is_no_flow(void **state)
-{
-	const struct {
-		int seals;
-		off_t bytes;
-	} cases[] = {{F_SEAL_GROW, (off_t)attach_flow_memory()}, {F_SEAL_SHRINK, 4096}};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-		int fd = memfd_create("test", MFD_ALLOW_SEALING);
-		void *memory;
-
-		assert_int_equal(ftruncate(fd, cases[i].bytes), 0);
-		assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[i].seals), 0);
-		assert_int_equal(fabric_memory_map(fd, attach_flow_memory(), &memory), -EPROTO);
-		close(fd);
-	}
 }
 
 /* --- credits --- */
@@ -524,12 +505,57 @@ static void frames_through_the_process_are_dropped_after_their_lifetime(void **s
 	plain_end();
 }
 
+static uint64_t room_of(struct record_ring *ring)
+{
+	return RECORD_RING_BYTES - (atomic_load(&ring->written) - atomic_load(&ring->read));
+}
+
+/* Its last frame is for another receiver, and is behind frames for one that has no room. */
+static void channel_that_ends_does_not_wait_for_a_slow_receiver(void **state)
+{
+	uint8_t last[MAD_FRAME_BYTES_MAX], got[RECORD_BYTES_MAX];
+	struct fabric_frames *other;
+	uint32_t bytes, port;
+	int count;
+
+	(void)state;
+	plain_begin();
+	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
+	bytes = frame_make(
+		last, fabric_frames_lease(other) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
+	while (room_of(&ends.to->shared->to_client) >= 2 * ends.bytes) {
+		frame_send(ends.from, ends.frame, ends.bytes);
+		while (!record_ring_is_empty(&ends.from->shared->to_fabric))
+			usleep(PAUSE_US);
+	}
+	/* Of these, one has no room. */
+	for (unsigned i = 0; i < 4; i++)
+		frame_send(ends.from, ends.frame, ends.bytes);
+	frame_send(ends.from, last, bytes);
+	fabric_frames_close(ends.from);
+	count = fabric_frames_receive(other, got, &port);
+	assert_int_equal(count, bytes);
+	assert_memory_equal(got, last, bytes);
+	fabric_frames_close(other);
+	assert_int_equal(fabric_frames_open(pair_.clients[0], &ends.from), 0);
+	plain_end();
+}
+
 /* --- the end of a flow --- */
+
+static void route_mend(void)
+{
+	struct attach_port port;
+
+	free(console_ask("relink b[1]"));
+	await_state(pair_.clients[0], PORT_ACTIVE, &port);
+	await_state(pair_.clients[1], PORT_ACTIVE, &port);
+	assert_true(fabric_frames_has_room(ends.from, ends.bytes));
+}
 
 static void flow_ends_with_its_route(void **state)
 {
 	uint8_t got[RECORD_BYTES_MAX];
-	struct attach_port port;
 	uint32_t number;
 	uint64_t written;
 
@@ -547,12 +573,44 @@ static void flow_ends_with_its_route(void **state)
 	written = ring_written();
 	frame_send(ends.from, ends.frame, ends.bytes);
 	assert_int_equal(ring_written(), written);
-	free(console_ask("relink b[1]"));
-	await_state(pair_.clients[0], PORT_ACTIVE, &port);
-	await_state(pair_.clients[1], PORT_ACTIVE, &port);
-	assert_true(fabric_frames_has_room(ends.from, ends.bytes));
+	route_mend();
 	flow_begin();
 	frame_pass();
+	ends_close();
+}
+
+/* Both of the ring's indices are the sender's to change, before the end and after it. */
+static void sender_that_turns_indices_back_gets_no_frame_through(void **state)
+{
+	const struct record_piece piece = {ends.frame, MAD_FRAME_BYTES};
+	uint8_t got[RECORD_BYTES_MAX];
+	uint32_t port, received = 0;
+	struct record_ring *ring;
+
+	(void)state;
+	ends_begin();
+	flow_begin();
+	ring = &ends.out->shared->ring;
+	frame_send(ends.from, ends.frame, ends.bytes);
+	free(console_ask("unlink b[1]"));
+	for (unsigned i = 0; i < FRAMES && ends.to->in.count; i++) {
+		const uint64_t read = atomic_load(&ring->read);
+
+		received += fabric_frames_receive(ends.to, got, &port) > 0;
+		atomic_store(&ring->read, read);
+	}
+	assert_in_range(received, 1, ATTACH_FLOW_RING_BYTES / MAD_FRAME_BYTES);
+	route_mend();
+	flow_begin();
+	ring = &ends.out->shared->ring;
+	atomic_store(&ring->read, UINT64_MAX / 2);
+	atomic_store(&ring->written, UINT64_MAX / 2);
+	free(console_ask("unlink b[1]"));
+	atomic_store(&ring->read, 0);
+	atomic_store(&ring->written, 0);
+	assert_true(record_ring_put_sized(ring, ATTACH_FLOW_RING_BYTES, &piece, 1));
+	assert_int_equal(fabric_frames_receive(ends.to, got, &port), 0);
+	free(console_ask("relink b[1]"));
 	ends_close();
 }
 
@@ -594,6 +652,9 @@ static void counts_that_cannot_be_are_left_out(void **state)
 	assert_int_equal(packets_sent("dump \"host 1\""), before);
 	atomic_fetch_add(&shared->out[ends.out->about.slot].packets, UINT64_MAX / 2);
 	assert_int_equal(packets_sent("dump \"host 1\""), before);
+	before = frames_discarded();
+	atomic_fetch_add(&shared->out[ends.out->about.slot].discards, UINT64_MAX / 2);
+	assert_int_equal(frames_discarded(), before);
 	ends_close();
 }
 
@@ -608,13 +669,14 @@ int main(void)
 		cmocka_unit_test(frames_through_the_process_are_older),
 		cmocka_unit_test(frame_of_another_route_is_refused),
 		cmocka_unit_test(ring_with_impossible_indices_is_emptied),
-		cmocka_unit_test(memory_that_may_shrink_is_no_flow),
 		cmocka_unit_test(full_route_leaves_other_service_levels_alone),
 		cmocka_unit_test(slow_receiver_makes_its_sender_wait),
 		cmocka_unit_test(receiver_that_stands_still_stops_nobody),
 		cmocka_unit_test(frames_through_the_process_wait_for_a_slow_receiver),
 		cmocka_unit_test(frames_through_the_process_are_dropped_after_their_lifetime),
+		cmocka_unit_test(channel_that_ends_does_not_wait_for_a_slow_receiver),
 		cmocka_unit_test(flow_ends_with_its_route),
+		cmocka_unit_test(sender_that_turns_indices_back_gets_no_frame_through),
 		cmocka_unit_test(flow_ends_with_either_channel),
 		cmocka_unit_test(counts_that_cannot_be_are_left_out),
 	};

@@ -153,6 +153,18 @@ static void standby_takes_over_after_four_lost_polls_and_not_after_three(void **
 	fixture_done(&fixture);
 }
 
+static void standby_takes_over_from_a_manager_that_answers_with_errors(void **state)
+{
+	struct other_manager other;
+
+	(void)state;
+	other = other_begin(1, HIGH_GUID);
+	other.status = MAD_STATUS_UNSUPPORTED_METHOD_ATTRIBUTE;
+	other_manager_pass(&fixture, &other, 20000);
+	assert_int_equal(embedded_state(&fixture), IB_SM_MASTER);
+	fixture_done(&fixture);
+}
+
 static void standby_leaves_the_subnet_to_another_standby(void **state)
 {
 	struct other_manager other;
@@ -262,6 +274,7 @@ int main(void)
 		cmocka_unit_test(two_masters_become_one),
 		cmocka_unit_test(standby_takes_over_at_once_when_issm_is_cleared),
 		cmocka_unit_test(standby_takes_over_after_four_lost_polls_and_not_after_three),
+		cmocka_unit_test(standby_takes_over_from_a_manager_that_answers_with_errors),
 		cmocka_unit_test(standby_leaves_the_subnet_to_another_standby),
 		cmocka_unit_test(handover_makes_a_standby_the_master_which_acknowledges),
 		cmocka_unit_test(disable_and_standby_are_obeyed),

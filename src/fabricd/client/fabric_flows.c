@@ -394,18 +394,37 @@ static bool is_frame_of(const struct fabric_flow *flow, const uint8_t *frame, ui
 		frame[bth + BTH_QPN] == about->lease;
 }
 
-/* Is there a frame that the receiver may take? Sets *ret_is_over when no frame will come. */
-static bool flow_has_frame(
-	const struct attach_frames *shared, const struct fabric_flow *flow, bool *ret_is_over)
+/*
+ * Has the receiver taken all that was in the ring when the flow ended? A hostile sender may change
+ * the ring's indices, so the receiver counts, too: it takes no more than the ring can hold.
+ */
+static bool flow_is_over(const struct attach_frames *shared, struct fabric_flow *flow)
 {
 	const struct attach_flow_in *in = &shared->in[flow->about.slot];
-	const struct record_ring *ring = &flow->shared->ring;
-	const bool is_empty = record_ring_is_empty(ring);
+	const uint64_t limit = atomic_load_explicit(&in->limit, memory_order_acquire);
+	uint64_t left;
 
-	*ret_is_over =
-		atomic_load_explicit(&in->serial, memory_order_acquire) != flow->about.serial ||
-		atomic_load_explicit(&in->limit, memory_order_acquire) <=
-			atomic_load_explicit(&ring->read, memory_order_relaxed);
+	if (atomic_load_explicit(&in->serial, memory_order_acquire) != flow->about.serial)
+		return true;
+	if (limit == UINT64_MAX)
+		return false;
+	left = limit - atomic_load_explicit(&flow->shared->ring.read, memory_order_relaxed);
+	if (left > ATTACH_FLOW_RING_BYTES)
+		return true;
+	if (!flow->is_ending) {
+		flow->is_ending = true;
+		flow->left = (uint32_t)left;
+	}
+	return left == 0 || flow->left == 0;
+}
+
+/* Is there a frame that the receiver may take? Sets *ret_is_over when no frame will come. */
+static bool flow_has_frame(
+	const struct attach_frames *shared, struct fabric_flow *flow, bool *ret_is_over)
+{
+	const bool is_empty = record_ring_is_empty(&flow->shared->ring);
+
+	*ret_is_over = flow_is_over(shared, flow);
 	return !is_empty && !*ret_is_over;
 }
 
@@ -443,6 +462,8 @@ int flow_list_receive(struct flow_list *list, uint8_t *to, uint32_t *ret_port)
 		list->taken = 0;
 		list->next = (list->next + 1) % list->count;
 	}
+	if (flow->is_ending)
+		flow->left -= bytes > 0 ? min_u32(flow->left, (uint32_t)bytes) : flow->left;
 	if (bytes <= 0)
 		return -EPROTO;
 	if (!is_frame_of(flow, to, (uint32_t)bytes))

@@ -27,6 +27,8 @@ struct fabric_flow {
 	int wake; /* outgoing: wakes the receiver; -1 */
 	bool has_room; /* outgoing: when flow_list_has_room() looked last */
 	uint64_t blocked_at_ns; /* since when there is no room; 0: there is */
+	bool is_ending; /* incoming: the receiver takes `left` bytes yet */
+	uint32_t left;
 	struct attach_flow_ring *shared;
 };
 
@@ -53,8 +55,8 @@ void flow_list_clear(struct flow_list *list);
  * acknowledgement and the answer that follows it so become visible together: a program that polls
  * gets its completion with the answer, and need not poll again for that.
  */
-enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared,
-	uint32_t port, const struct record_piece *pieces, uint32_t count);
+enum flow_result flow_list_send(struct flow_list *list, struct attach_frames *shared, uint32_t port,
+	const struct record_piece *pieces, uint32_t count);
 /*
  * May the sender go on, on every route? It may when each flow has room for `bytes` bytes, or has
  * been full for the lifetime of a frame, after which its frames are dropped.

@@ -31,7 +31,8 @@ static bool frame_park(struct fabric_server *server, struct channel *channel, ui
 {
 	struct channel *sender = server->sender;
 
-	if (channel->is_stalled || !sender || sender == channel || bytes > ATTACH_FRAME_BYTES_MAX)
+	if (channel->is_stalled || !sender || sender == channel || sender->is_draining ||
+		bytes > ATTACH_FRAME_BYTES_MAX)
 		return false;
 	if (!sender->parked.frame)
 		sender->parked.frame = malloc(ATTACH_FRAME_BYTES_MAX);
@@ -68,7 +69,7 @@ void channel_put_data(struct channel *channel, uint32_t port, const uint8_t *fra
 	subnet_port_behind(server->subnet, channel->node, port, 1, 0);
 }
 
-/* Try the frame that waits again. Returns false while it waits. */
+/* Try the frame that waits again, until its lifetime ends. Returns false while it waits. */
 static bool parked_put(struct fabric_server *server, struct channel *sender)
 {
 	struct channel *to = sender->parked.to;
@@ -76,10 +77,11 @@ static bool parked_put(struct fabric_server *server, struct channel *sender)
 	const bool is_put =
 		frame_put(to, sender->parked.port, sender->parked.frame, sender->parked.bytes);
 
-	if (!is_put &&
+	if (!is_put && !sender->is_draining &&
 		wait_ns < subnet_port_lifetime_ns(server->subnet, to->node, sender->parked.port))
 		return false;
-	to->is_stalled = !is_put;
+	if (!sender->is_draining)
+		to->is_stalled = !is_put;
 	server->counters.frames_dropped += !is_put;
 	subnet_port_behind(
 		server->subnet, to->node, sender->parked.port, !is_put, wait_ns / NS_PER_US);
@@ -163,8 +165,10 @@ static uint32_t frames_take(struct fabric_server *server, struct channel *channe
 	return count;
 }
 
+/* A frame whose receiver is behind is dropped, because those after it are for others, too. */
 void channel_drain(struct channel *channel)
 {
+	channel->is_draining = true;
 	frames_take(channel->client->server, channel, LAST_FRAMES_MAX);
 }
 

@@ -86,11 +86,13 @@ static void flow_count(struct fabric_server *server, struct flow *flow)
 	const struct flow_counts now = counts_read(flow), before = flow->counted;
 	const uint64_t packets = now.packets - before.packets;
 	const uint64_t words = now.words - before.words;
+	const uint64_t discards = now.discards - before.discards;
+	const uint64_t wait_us = now.wait_us - before.wait_us;
 
 	flow->counted = now;
-	if (packets <= UINT32_MAX && words <= packets * FRAME_WORDS_MAX)
-		subnet_route_count(server->subnet, &flow->route, packets, words,
-			now.discards - before.discards, now.wait_us - before.wait_us);
+	if (packets <= UINT32_MAX && words <= packets * FRAME_WORDS_MAX && discards <= UINT32_MAX &&
+		wait_us <= UINT32_MAX)
+		subnet_route_count(server->subnet, &flow->route, packets, words, discards, wait_us);
 	else
 		server->counters.frames_malformed++;
 }
@@ -111,8 +113,7 @@ static void flow_free(struct fabric_server *server, struct flow *flow)
 /* Let the receiver read up to what the sender has written until now. */
 static void receiver_end(struct flow *flow)
 {
-	uint64_t limit =
-		atomic_load_explicit(&flow->shared->ring.written, memory_order_acquire);
+	uint64_t limit = atomic_load_explicit(&flow->shared->ring.written, memory_order_acquire);
 	struct attach_flow_in *in;
 
 	if (!flow->to)
@@ -190,8 +191,8 @@ static bool is_equal_route(const struct subnet_route *a, const struct subnet_rou
 static bool route_find(struct fabric_server *server, const struct channel *from,
 	const struct flow_key *key, struct subnet_route *ret_route)
 {
-	return subnet_route_find(server->subnet, from->node, key->port, key->dlid, key->sl,
-		key->pkey, ret_route);
+	return subnet_route_find(
+		server->subnet, from->node, key->port, key->dlid, key->sl, key->pkey, ret_route);
 }
 
 void flows_refresh(struct fabric_server *server)
@@ -357,8 +358,8 @@ static bool has_flow(
 	return false;
 }
 
-void flow_consider(struct channel *from, uint32_t port, struct channel *to,
-	const struct ib_frame *frame)
+void flow_consider(
+	struct channel *from, uint32_t port, struct channel *to, const struct ib_frame *frame)
 {
 	struct fabric_server *server = from->client->server;
 	const struct flow_key key = {.port = port,
@@ -385,13 +386,13 @@ void flow_ready(struct channel *to, uint32_t slot, uint32_t serial)
 	if (!flow || flow->serial != serial || flow->state != FLOW_OFFERED)
 		return;
 	about = flow_describe(flow, true);
-	atomic_store_explicit(&flow->from->shared->out[flow->out_slot].serial, serial,
-		memory_order_release);
+	atomic_store_explicit(
+		&flow->from->shared->out[flow->out_slot].serial, serial, memory_order_release);
 	is_told = flow_tell(flow->from, ATTACH_EVENT_FLOW_OUT, &about,
 		(const int[]){flow->memory, to->wake_client}, 2);
 	if (!is_told) {
-		atomic_store_explicit(&flow->from->shared->out[flow->out_slot].serial, 0,
-			memory_order_release);
+		atomic_store_explicit(
+			&flow->from->shared->out[flow->out_slot].serial, 0, memory_order_release);
 		flow->from->flows_rest_until_ns = server->now_ns + REST_NS;
 		flow_close(server, flow, true);
 		return;

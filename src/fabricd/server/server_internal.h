@@ -211,6 +211,7 @@ struct channel {
 		uint64_t since_ns;
 		uint8_t *frame; /* ATTACH_FRAME_BYTES_MAX; NULL until it is needed */
 	} parked;
+	bool is_draining; /* it ends: its frames do not wait for their receivers */
 	bool is_stalled; /* a frame's lifetime has ended before this channel had room */
 	struct flow *flows_out[ATTACH_FLOWS_MAX]; /* NULL: none */
 	struct flow *flows_in[ATTACH_FLOWS_MAX];
@@ -309,8 +310,7 @@ void channel_put(struct channel *channel, uint32_t port, const uint8_t *frame, u
  * The same for a frame that the server has taken from the channel server->sender. If the receiver's
  * ring is full, the sender's channel waits for it (`parked`).
  */
-void channel_put_data(
-	struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
+void channel_put_data(struct channel *channel, uint32_t port, const uint8_t *frame, uint32_t bytes);
 /*
  * Pass on the frames that the client sent before its end, such as its last acknowledgements. Call
  * this before channel_end().
@@ -329,8 +329,8 @@ void channels_wait_end(struct fabric_server *server);
 /* --- flows.c --- */
 
 /* A frame of `from`, which left its node by `port`, has arrived at `to`: open a flow? */
-void flow_consider(struct channel *from, uint32_t port, struct channel *to,
-	const struct ib_frame *frame);
+void flow_consider(
+	struct channel *from, uint32_t port, struct channel *to, const struct ib_frame *frame);
 /* The receiver of an incoming flow reads it now. */
 void flow_ready(struct channel *to, uint32_t slot, uint32_t serial);
 /* Close the flows whose route has changed. Call it after what may have changed the subnet. */

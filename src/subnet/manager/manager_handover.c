@@ -237,6 +237,13 @@ static void state_decide(struct subnet *subnet)
 	}
 }
 
+/* The peer has not said what its manager is. */
+static void peer_missed(struct manager_peer *peer)
+{
+	if (peer->lost < LOST_MAX)
+		peer->lost++;
+}
+
 static void peers_poll(struct subnet *subnet)
 {
 	struct subnet_manager *manager = subnet->manager;
@@ -245,8 +252,8 @@ static void peers_poll(struct subnet *subnet)
 	for (uint32_t i = 0; i < manager->peer_count; i++) {
 		struct manager_peer *peer = &manager->peers[i];
 
-		if (peer->get_transaction && peer->lost < LOST_MAX)
-			peer->lost++;
+		if (peer->get_transaction)
+			peer_missed(peer);
 		peer->set_transaction = 0;
 		info_send(subnet, peer, MAD_METHOD_GET, 0);
 	}
@@ -374,8 +381,10 @@ bool manager_receive_response(struct subnet *subnet, const uint8_t mad[MAD_BYTES
 				stand_by(subnet);
 		} else if (header.transaction_id == peer->get_transaction) {
 			peer->get_transaction = 0;
-			if (!is_good)
+			if (!is_good) {
+				peer_missed(peer);
 				continue;
+			}
 			ib_sm_info_decode(&peer->info, mad + SMP_DATA);
 			peer->has_answered = true;
 			peer->lost = 0;
