@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Credit loops of the switches' tables: the graph in which a queue waits for the next one on some
- * route. A queue is a port that sends, with a virtual lane.
+ * Credit loops of the paths: the graph in which a queue waits for the next one on some path. A
+ * queue is a port that sends, with a virtual lane.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,24 +15,38 @@ enum {
 	NO_QUEUE = -1,
 };
 
-enum colour { NOT_VISITED, IN_PATH, VISITED };
+enum colour { NOT_VISITED, IN_PATH, VISITED, IN_LOOP };
 
 struct queue {
 	uint64_t *successors; /* NULL: none */
 	uint32_t node;
-	uint32_t seen_lid; /* the last one whose routes have come through */
-	uint32_t parent; /* while it is in the path */
+	uint16_t seen_lid; /* the last one whose paths have come through */
+	uint16_t seen_levels; /* their service levels */
+	uint32_t parent; /* while it is in the path of the visit */
 	uint32_t next; /* the successor that the visit looks at next */
 	enum colour colour;
 };
 
 struct graph {
 	const struct subnet *subnet;
-	uint8_t sl;
+	subnet_levels_fn *levels;
+	const void *levels_context;
 	uint32_t *first; /* by node: its first queue */
 	struct queue *queues;
 	uint32_t queue_count;
 };
+
+/* A path: from a port of a CA to a LID, with a service level. */
+struct path {
+	uint32_t node;
+	uint32_t port;
+	uint16_t lid;
+	uint8_t sl;
+};
+
+/* What is done with each pair of queues, one behind the other on a path. Returns 0 or -ENOMEM. */
+typedef int queue_pair_fn(
+	struct graph *graph, uint32_t from, uint32_t to, uint8_t sl, void *context);
 
 static int graph_make(struct graph *graph)
 {
@@ -67,49 +81,50 @@ static uint32_t queue_at(const struct graph *graph, uint32_t node, uint32_t port
 }
 
 /* The queue of a port for what came in by `in_port`; NO_QUEUE: there is none. */
-static int64_t queue_of(const struct graph *graph, uint32_t node, uint32_t in_port, uint32_t port)
+static int64_t queue_of(
+	const struct graph *graph, uint32_t node, uint32_t in_port, uint32_t port, uint8_t sl)
 {
 	const struct node_port *out = &graph->subnet->nodes[node].ports[port];
 	uint8_t vl;
 
 	if (out->info.port_state != IB_PORT_ACTIVE || out->peer_node == TOPOLOGY_NO_NODE ||
-		!port_vl_find(out, in_port, graph->sl, &vl))
+		!port_vl_find(out, in_port, sl, &vl))
 		return NO_QUEUE;
 	return queue_at(graph, node, port, vl);
 }
 
-static int successor_add(struct queue *queue, uint32_t port, uint8_t vl)
+/* Has a path to this LID, with this service level, come through the queue? Then mark it. */
+static bool queue_is_seen(struct queue *queue, const struct path *path)
 {
-	const uint32_t bit = port * LANES + vl;
+	const uint16_t level = (uint16_t)(1u << path->sl);
+	const bool is_same_lid = queue->seen_lid == path->lid;
+	const bool is_seen = is_same_lid && queue->seen_levels & level;
 
-	if (!queue->successors)
-		queue->successors = calloc(SUCCESSOR_WORDS, sizeof(*queue->successors));
-	if (!queue->successors)
-		return -ENOMEM;
-	queue->successors[bit / 64] |= 1ull << bit % 64;
-	return 0;
+	queue->seen_levels = is_same_lid ? queue->seen_levels | level : level;
+	queue->seen_lid = path->lid;
+	return is_seen;
 }
 
-/* Follow a LID from a port of a CA, until the route has been there before. */
-static int route_follow(struct graph *graph, uint32_t node, uint32_t port, uint16_t lid)
+/* Follow a path, until another one to its LID has been there before. */
+static int path_follow(
+	struct graph *graph, const struct path *path, queue_pair_fn *each, void *context)
 {
 	const struct subnet *subnet = graph->subnet;
-	int64_t at = queue_of(graph, node, 0, port);
+	uint32_t node = path->node, port = path->port;
+	int64_t at = queue_of(graph, node, 0, port, path->sl);
 
-	while (at != NO_QUEUE && graph->queues[at].seen_lid != lid) {
+	while (at != NO_QUEUE && !queue_is_seen(&graph->queues[at], path)) {
 		const struct node_port *out = &subnet->nodes[node].ports[port];
-		const uint32_t in_port = out->peer_port;
-		struct queue *queue = &graph->queues[at];
+		const uint32_t in_port = out->peer_port, from = (uint32_t)at;
 
-		queue->seen_lid = lid;
 		node = out->peer_node;
 		if (!node_is_switch(&subnet->nodes[node]))
 			return 0;
-		port = subnet_switch_route(subnet, node, lid);
+		port = subnet_switch_route(subnet, node, path->lid);
 		if (port == 0 || port > subnet->nodes[node].port_count || port == in_port)
 			return 0;
-		at = queue_of(graph, node, in_port, port);
-		if (at != NO_QUEUE && successor_add(queue, port, (uint8_t)(at % LANES)))
+		at = queue_of(graph, node, in_port, port, path->sl);
+		if (at != NO_QUEUE && each(graph, from, (uint32_t)at, path->sl, context))
 			return -ENOMEM;
 	}
 	return 0;
@@ -129,23 +144,52 @@ static bool ca_port_next(const struct subnet *subnet, uint32_t *node, uint32_t *
 	return false;
 }
 
-/* Add the routes from all CAs to the LIDs of a port. */
-static int routes_add(struct graph *graph, const struct ib_port_info *info)
+/* Follow the paths from all CAs to a LID. */
+static int paths_to_follow(struct graph *graph, uint16_t lid, queue_pair_fn *each, void *context)
 {
-	for (uint32_t lid = info->lid; info->lid && lid < info->lid + (1u << info->lmc); lid++)
-		for (uint32_t node = 0, port = 0; ca_port_next(graph->subnet, &node, &port);)
-			if (route_follow(graph, node, port, (uint16_t)lid))
+	struct path path = {.lid = lid};
+
+	while (ca_port_next(graph->subnet, &path.node, &path.port)) {
+		const uint16_t levels =
+			graph->levels(graph->levels_context, path.node, path.port, lid);
+
+		for (path.sl = 0; path.sl < SL_COUNT; path.sl++)
+			if (levels >> path.sl & 1 && path_follow(graph, &path, each, context))
 				return -ENOMEM;
+	}
 	return 0;
 }
 
-static int graph_fill(struct graph *graph)
+/* Follow the paths between all CAs. */
+static int paths_follow(struct graph *graph, queue_pair_fn *each, void *context)
 {
 	const struct subnet *subnet = graph->subnet;
 
-	for (uint32_t node = 0, port = 0; ca_port_next(subnet, &node, &port);)
-		if (routes_add(graph, &subnet->nodes[node].ports[port].info))
-			return -ENOMEM;
+	for (uint32_t i = 0; i < graph->queue_count; i++)
+		graph->queues[i].seen_lid = 0;
+	for (uint32_t node = 0, port = 0; ca_port_next(subnet, &node, &port);) {
+		const struct ib_port_info *info = &subnet->nodes[node].ports[port].info;
+
+		for (uint32_t lid = info->lid; info->lid && lid < info->lid + (1u << info->lmc);
+			lid++)
+			if (paths_to_follow(graph, (uint16_t)lid, each, context))
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+static int successor_add(struct graph *graph, uint32_t from, uint32_t to, uint8_t sl, void *context)
+{
+	struct queue *queue = &graph->queues[from];
+	const uint32_t bit = to - graph->first[graph->queues[to].node];
+
+	(void)sl;
+	(void)context;
+	if (!queue->successors)
+		queue->successors = calloc(SUCCESSOR_WORDS, sizeof(*queue->successors));
+	if (!queue->successors)
+		return -ENOMEM;
+	queue->successors[bit / 64] |= 1ull << bit % 64;
 	return 0;
 }
 
@@ -175,22 +219,31 @@ static int64_t successor_next(struct graph *graph, struct queue *queue)
 	return NO_QUEUE;
 }
 
-/* The path from `from` back to `to` is the loop. */
+/* The loop, while the paths are looked for that make it. */
+struct found_loop {
+	uint32_t first;
+	uint32_t last; /* from where the parents lead back to the first queue */
+	uint16_t levels;
+};
+
+/* The path of the visit from the last queue back to the first one is the loop. */
 static void loop_note(
-	const struct graph *graph, uint32_t from, uint32_t to, struct subnet_loop *ret_loop)
+	struct graph *graph, const struct found_loop *found, struct subnet_loop *ret_loop)
 {
 	uint32_t count = 1;
 
-	for (uint32_t at = from; at != to; at = graph->queues[at].parent)
+	for (uint32_t at = found->last; at != found->first; at = graph->queues[at].parent) {
+		graph->queues[at].colour = IN_LOOP;
 		count++;
+	}
 	ret_loop->length = count;
-	for (uint32_t at = from; count--; at = graph->queues[at].parent)
+	for (uint32_t at = found->last; count--; at = graph->queues[at].parent)
 		if (count < SUBNET_LOOP_MAX)
 			queue_place(graph, at, &ret_loop->hops[count]);
 }
 
 /* Visit all that waits behind a queue. Returns true when the path has come back to itself. */
-static bool queue_visit(struct graph *graph, uint32_t first, struct subnet_loop *ret_loop)
+static bool queue_visit(struct graph *graph, uint32_t first, struct found_loop *ret_found)
 {
 	uint32_t at = first;
 
@@ -205,7 +258,7 @@ static bool queue_visit(struct graph *graph, uint32_t first, struct subnet_loop 
 				return false;
 			at = queue->parent;
 		} else if (graph->queues[next].colour == IN_PATH) {
-			loop_note(graph, at, (uint32_t)next, ret_loop);
+			*ret_found = (struct found_loop){.first = (uint32_t)next, .last = at};
 			return true;
 		} else if (graph->queues[next].colour == NOT_VISITED) {
 			graph->queues[next].colour = IN_PATH;
@@ -215,16 +268,48 @@ static bool queue_visit(struct graph *graph, uint32_t first, struct subnet_loop 
 	}
 }
 
-int subnet_loop_find(const struct subnet *subnet, uint8_t sl, struct subnet_loop *ret_loop)
+static bool graph_has_loop(struct graph *graph, struct found_loop *ret_found)
 {
-	struct graph graph = {.subnet = subnet, .sl = sl};
-	int result = graph_make(&graph);
+	for (uint32_t i = 0; i < graph->queue_count; i++)
+		if (graph->queues[i].colour == NOT_VISITED && graph->queues[i].successors &&
+			queue_visit(graph, i, ret_found))
+			return true;
+	return false;
+}
 
-	if (result == 0)
-		result = graph_fill(&graph);
-	for (uint32_t i = 0; result == 0 && i < graph.queue_count; i++)
-		if (graph.queues[i].colour == NOT_VISITED && graph.queues[i].successors)
-			result = queue_visit(&graph, i, ret_loop);
+/* Note the service level of a path that makes one queue of the loop wait for the next one. */
+static int levels_add(struct graph *graph, uint32_t from, uint32_t to, uint8_t sl, void *context)
+{
+	struct found_loop *found = context;
+	const bool is_in_loop = to == found->first
+		? from == found->last
+		: graph->queues[to].colour == IN_LOOP && graph->queues[to].parent == from;
+
+	if (is_in_loop)
+		found->levels |= (uint16_t)(1u << sl);
+	return 0;
+}
+
+static int loop_find(struct graph *graph, struct subnet_loop *ret_loop)
+{
+	struct found_loop found = {0};
+
+	if (graph_make(graph) || paths_follow(graph, successor_add, NULL))
+		return -ENOMEM;
+	if (!graph_has_loop(graph, &found))
+		return 0;
+	loop_note(graph, &found, ret_loop);
+	paths_follow(graph, levels_add, &found);
+	ret_loop->levels = found.levels;
+	return 1;
+}
+
+int subnet_loop_find(const struct subnet *subnet, subnet_levels_fn *levels, const void *context,
+	struct subnet_loop *ret_loop)
+{
+	struct graph graph = {.subnet = subnet, .levels = levels, .levels_context = context};
+	const int result = loop_find(&graph, ret_loop);
+
 	graph_done(&graph);
 	return result;
 }

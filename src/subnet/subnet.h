@@ -208,19 +208,28 @@ enum { SUBNET_LOOP_MAX = 64 };
 
 /* Queues that may come to wait for each other in a circle, each for the next one. */
 struct subnet_loop {
+	uint16_t levels; /* a bit for each service level of the packets that wait */
 	uint32_t length;
 	struct subnet_hop hops[SUBNET_LOOP_MAX]; /* of a longer loop, the first ones */
 };
 
 /*
- * Find a credit loop of the routes between all CAs: the last queue waits for the first one. A
+ * The service levels of packets from a CA's port to a LID: a bit for each; 0: no packets take this
+ * path.
+ */
+typedef uint16_t subnet_levels_fn(const void *context, uint32_t node, uint32_t port, uint16_t dlid);
+
+/*
+ * Find a credit loop of the paths between all CAs: the last queue waits for the first one. A queue
+ * is a port with a virtual lane, which follows from a path's service level by the SL2VL tables. A
  * subnet with credits may deadlock if it has a loop, and never does otherwise.
  *
- * `sl`  The service level that all packets have.
+ * `levels`  Gets `context`, and is called twice for each path at most.
  *
  * Returns 1 and a loop; 0: there is none; or -ENOMEM.
  */
-int subnet_loop_find(const struct subnet *subnet, uint8_t sl, struct subnet_loop *ret_loop);
+int subnet_loop_find(const struct subnet *subnet, subnet_levels_fn *levels, const void *context,
+	struct subnet_loop *ret_loop);
 
 /*
  * Frames that the caller itself has carried from end to end: count them at each port of the route.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Routes that are looked up, beside those that frames take; and credit loops of the tables. */
+/* Routes that are looked up, beside those that frames take; and credit loops of paths. */
 #include "subnet_fixture.h"
 
 /* Three switches in a ring, with a host at each: port 2 leads to the next switch. */
@@ -46,8 +46,7 @@ static void assert_route(uint32_t from, uint16_t dlid, uint8_t sl, uint16_t pkey
 	enum subnet_route_end end, uint32_t node)
 {
 	struct subnet_route route;
-	const bool is_found =
-		subnet_route_find(fixture.subnet, from, 1, dlid, sl, pkey, &route);
+	const bool is_found = subnet_route_find(fixture.subnet, from, 1, dlid, sl, pkey, &route);
 	uint32_t crossed = 0;
 
 	assert_int_equal(route.end, end);
@@ -187,31 +186,135 @@ static void route_in_a_loop_ends(void **state)
 	fixture_done(&fixture);
 }
 
+/* Service levels of paths: those of one path, and of all others. */
+struct levels {
+	uint16_t all;
+	uint32_t node; /* the path from this node to this LID */
+	uint16_t lid; /* 0: there is none */
+	uint16_t other;
+};
+
+static uint16_t levels_of(const void *context, uint32_t node, uint32_t port, uint16_t dlid)
+{
+	const struct levels *levels = context;
+
+	assert_int_equal(port, 1);
+	return node == levels->node && dlid == levels->lid ? levels->other : levels->all;
+}
+
+static int loop_find(const struct levels *levels, struct subnet_loop *ret_loop)
+{
+	return subnet_loop_find(fixture.subnet, levels_of, levels, ret_loop);
+}
+
+/* All routes lead round the ring by port 2. */
+static void routes_round_the_ring(void)
+{
+	routes_set("\1\3", 2, RING_H3);
+	routes_set("\1\2", 2, RING_H2);
+	routes_set("\1", 2, RING_H1);
+}
+
+/* The loop has the three switches in their order. */
+static void assert_round(const struct subnet_loop *loop, uint8_t vl)
+{
+	static const uint32_t next[] = {
+		[RING_S1] = RING_S2, [RING_S2] = RING_S3, [RING_S3] = RING_S1};
+
+	assert_int_equal(loop->length, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(loop->hops[i].port, 2);
+		assert_int_equal(loop->hops[i].vl, vl);
+		assert_int_equal(loop->hops[(i + 1) % 3].node, next[loop->hops[i].node]);
+	}
+}
+
 static void routes_round_a_ring_are_a_credit_loop(void **state)
 {
+	const struct levels level_0 = {.all = 1}, level_2 = {.all = 1 << 2};
 	struct subnet_loop loop;
 
 	(void)state;
 	fixture_init(&fixture, ring, true);
 	/* All switches are neighbours: no cable between two waits for another one. */
-	assert_int_equal(subnet_loop_find(fixture.subnet, 0, &loop), 0);
+	assert_int_equal(loop_find(&level_0, &loop), 0);
 	routes_set("\1\3", 2, RING_H3);
 	routes_set("\1\2", 2, RING_H2);
-	assert_int_equal(subnet_loop_find(fixture.subnet, 0, &loop), 0);
-	routes_set("\1", 2, RING_H1);
-	assert_int_equal(subnet_loop_find(fixture.subnet, 2, &loop), 1);
-	assert_int_equal(loop.length, 3);
-	for (uint32_t i = 0; i < 3; i++) {
-		static const uint32_t next[] = {
-			[RING_S1] = RING_S2, [RING_S2] = RING_S3, [RING_S3] = RING_S1};
-
-		assert_int_equal(loop.hops[i].port, 2);
-		assert_int_equal(loop.hops[i].vl, 2);
-		assert_int_equal(loop.hops[(i + 1) % 3].node, next[loop.hops[i].node]);
-	}
+	assert_int_equal(loop_find(&level_0, &loop), 0);
+	routes_round_the_ring();
+	assert_int_equal(loop_find(&level_2, &loop), 1);
+	assert_int_equal(loop.levels, 1 << 2);
+	assert_round(&loop, 2);
 	subnet_manager_enable(fixture.subnet, false);
 	subnet_cable_cut(fixture.subnet, RING_S1, 2, 0);
-	assert_int_equal(subnet_loop_find(fixture.subnet, 2, &loop), 0);
+	assert_int_equal(loop_find(&level_2, &loop), 0);
+	fixture_done(&fixture);
+}
+
+/* The path from h3 to h2 closes the ring, so another lane for it opens the ring. */
+static void path_of_another_lane_opens_a_credit_loop(void **state)
+{
+	const uint8_t level_1_has_lane_0[64] = {0x00, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67};
+	struct levels levels = {.all = 1, .node = RING_H3, .other = 1 << 1};
+	struct subnet_loop loop;
+
+	(void)state;
+	fixture_init(&fixture, ring, true);
+	routes_round_the_ring();
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	levels.lid = fixture_lid(&fixture, RING_H2);
+	assert_int_equal(loop_find(&levels, &loop), 0);
+	/* s1 puts it into the lane of the others, which it leaves at once. */
+	table_set("\1", SM_ATTRIBUTE_SL_TO_VL, 3 << 8 | 2, level_1_has_lane_0, 8);
+	assert_int_equal(loop_find(&levels, &loop), 0);
+	table_set("\1\3", SM_ATTRIBUTE_SL_TO_VL, 1 << 8 | 2, level_1_has_lane_0, 8);
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	assert_int_equal(loop.levels, 1 << 0 | 1 << 1);
+	assert_round(&loop, 0);
+	/* A path that no packet takes makes no loop. */
+	levels.other = 0;
+	assert_int_equal(loop_find(&levels, &loop), 0);
+	/* Packets of both service levels do. */
+	levels.other = 1 << 0 | 1 << 1;
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	fixture_done(&fixture);
+}
+
+/* Two service levels share a lane of their host, and have different ones behind it. */
+static void paths_that_share_a_lane_are_followed_apart(void **state)
+{
+	const uint8_t level_1_has_lane_0[64] = {0x00, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67};
+	struct levels levels = {.all = 1 << 1, .node = RING_H3, .other = 1 << 0 | 1 << 1};
+	struct subnet_loop loop;
+
+	(void)state;
+	fixture_init(&fixture, ring, true);
+	routes_round_the_ring();
+	table_set("\1\3\1", SM_ATTRIBUTE_SL_TO_VL, 0, level_1_has_lane_0, 8);
+	levels.lid = fixture_lid(&fixture, RING_H2);
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	assert_int_equal(loop.levels, 1 << 1);
+	assert_round(&loop, 1);
+	fixture_done(&fixture);
+}
+
+/* Only the service levels of paths that close the loop are its own. */
+static void loop_has_the_service_levels_of_its_paths(void **state)
+{
+	struct levels levels = {.all = 1, .node = RING_H1, .other = 1 << 0 | 1 << 5};
+	struct subnet_loop loop;
+
+	(void)state;
+	fixture_init(&fixture, ring, true);
+	routes_round_the_ring();
+	/* From h1 to h2 there is one cable between switches. */
+	levels.lid = fixture_lid(&fixture, RING_H2);
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	assert_int_equal(loop.levels, 1 << 0);
+	assert_round(&loop, 0);
+	levels = (struct levels){.all = 1 << 0 | 1 << 5};
+	assert_int_equal(loop_find(&levels, &loop), 1);
+	assert_true(loop.levels == 1 << 0 || loop.levels == 1 << 5);
 	fixture_done(&fixture);
 }
 
@@ -250,6 +353,9 @@ int main(void)
 		cmocka_unit_test(route_ends_at_a_port_that_enforces_partitions),
 		cmocka_unit_test(route_in_a_loop_ends),
 		cmocka_unit_test(routes_round_a_ring_are_a_credit_loop),
+		cmocka_unit_test(path_of_another_lane_opens_a_credit_loop),
+		cmocka_unit_test(paths_that_share_a_lane_are_followed_apart),
+		cmocka_unit_test(loop_has_the_service_levels_of_its_paths),
 		cmocka_unit_test(carried_frames_are_counted_at_each_port),
 	};
 

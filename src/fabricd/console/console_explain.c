@@ -175,11 +175,21 @@ static void paths_explain(struct explanation *explanation)
 
 /* --- credit loops --- */
 
+/* All packets have service level 0. */
+static uint16_t levels_of(const void *context, uint32_t node, uint32_t port, uint16_t dlid)
+{
+	(void)context;
+	(void)node;
+	(void)port;
+	(void)dlid;
+	return 1 << 0;
+}
+
 static void loop_explain(struct explanation *explanation)
 {
 	struct subnet_loop loop;
 	FILE *out = explanation->out;
-	const int result = subnet_loop_find(explanation->server->subnet, 0, &loop);
+	const int result = subnet_loop_find(explanation->server->subnet, levels_of, NULL, &loop);
 
 	if (result < 0) {
 		fprintf(out, "no memory to look for credit loops\n");
