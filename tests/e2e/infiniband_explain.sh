@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # `urnic fabric explain` on a ring of four switches: it names the credit loop that OpenSM's minhop
-# makes, port by port as ibdmchk does, and none where updn routes; and it says why a path ends.
+# makes, port by port as ibdmchk does, and none where updn, lash or dfsssp routes; and it says why a
+# path ends.
 . "$(dirname "$0")/common.sh"
 
-for program in opensm ibdmchk; do
-	command -v $program >/dev/null || skip "no $program (packages opensm, ibutils)"
+for program in opensm ibdmchk saquery; do
+	command -v $program >/dev/null ||
+		skip "no $program (packages opensm, ibutils, infiniband-diags)"
 done
 topology=$(dirname "$0")/../../examples/infiniband/ring.topo
 name=explain-$$
 files=$(mktemp -d)
 up=
-trap 'kill $up 2>/dev/null; wait; rm -rf "$files"' EXIT
+manager=
+trap 'kill $manager $up 2>/dev/null; wait; rm -rf "$files"' EXIT
 
 fabric() {
 	"$urnic" fabric --name "$name" "$@"
@@ -30,16 +33,48 @@ is_up() {
 	grep -q ' is up: ' "$files/up"
 }
 
-# manage ARGUMENTS: one sweep of OpenSM, which leaves its tables in files.
+# unmanage: OpenSM ends.
+unmanage() {
+	[ -n "$manager" ] || return
+	kill "$manager"
+	wait "$manager"
+	manager=
+}
+
+# manage ARGUMENTS: OpenSM sets the subnet up, and stays as the subnet administrator.
 manage() {
-	rm -f "$files"/opensm*
-	OSM_TMP_DIR="$files/" OSM_CACHE_DIR="$files/" timeout 240 "$urnic" run --no-view \
-		--fabric "$name:host1" -- opensm -o -D 0x43 -f "$files/log" "$@" >"$files/opensm" 2>&1
-	[ -s "$files/opensm.fdbs" ] || fail "OpenSM: $(cat "$files/opensm")"
+	unmanage
+	rm -f "$files"/opensm* "$files/log"
+	echo 'force_log_flush TRUE' >"$files/conf"
+	OSM_TMP_DIR="$files/" OSM_CACHE_DIR="$files/" "$urnic" run --no-view --fabric "$name:host1" \
+		-- opensm -D 0x43 -F "$files/conf" -f "$files/log" "$@" >"$files/opensm" 2>&1 &
+	manager=$!
+	await 'OpenSM brings the subnet up' grep -qs 'SUBNET UP' "$files/log"
+	await 'ibdmchk reads the tables' check
+}
+
+# check ARGUMENTS: ibdmchk reads OpenSM's tables.
+check() {
 	# Debian's ibdmchk crashes after its report.
-	(cd "$files" && sh -c 'ibdmchk -s opensm-subnet.lst -f opensm.fdbs -m opensm.mcfdbs >check 2>&1
-		exit 0') 2>/dev/null
-	grep -q 'Scanned:56 CA to CA paths' "$files/check" || fail "ibdmchk: $(cat "$files/check")"
+	(cd "$files" && sh -c 'ibdmchk -s opensm-subnet.lst -f opensm.fdbs -m opensm.mcfdbs "$@" >check 2>&1
+		exit 0' sh "$@") 2>/dev/null
+	grep -q 'Scanned:56 CA to CA paths' "$files/check"
+}
+
+# levels_tell: the service level of each path, as saquery prints it, for ibdmchk.
+levels_tell() {
+	timeout 60 "$urnic" run --no-view --fabric "$name:host2" -- saquery -p >"$files/paths" 2>&1 ||
+		fail "saquery: $(cat "$files/paths")"
+	fabric dump | awk '
+		/^[A-Z]/ { sub(/.* guid /, ""); guid = $1 }
+		/ lid / { sub(/.* lid /, ""); print $1, guid }' >"$files/guids"
+	awk '
+		NR == FNR { guids[$1] = $2; next }
+		{ sub(/\.+/, " ") }
+		$1 == "dlid" { dlid = $2 }
+		$1 == "slid" { slid = $2 }
+		$1 == "sl" { print guids[slid], dlid, substr($2, 3) }' \
+		"$files/guids" "$files/paths" >"$files/levels"
 }
 
 "$urnic" fabric up --name "$name" --no-sm "$topology" >"$files/up" 2>&1 &
@@ -47,13 +82,14 @@ up=$!
 await 'the fabric does not come up' is_up
 says '^"host3"\[1\] is not active: no subnet manager has set it up$'
 says '^all 0 paths between active ports of hosts exist$'
+grep -q 'credit loop' "$files/out" && fail 'a credit loop without a path'
 says '^"host8"\[1\] has no LID: ' host1 host8
 
 # --- a loop, and none ---
 
 manage -R minhop
 says '^all 56 paths between active ports of hosts exist$'
-says 'have a credit loop: each of these 4 ports waits'
+says '^the paths of service level 0 have a credit loop: each of these 4 ports waits'
 sed -n 's/^  "\(switch.*\)"\[\(.*\)\], lane 0$/\1 \2/p' "$files/out" | sort >"$files/own"
 fabric dump | sed -n 's/^Switch .* "\(switch.\)" guid 0x\([0-9a-f]*\) .*/\2 \1/p' >"$files/guids"
 sed -n 's,^.*redit loop .*: S\([0-9a-f]*\)/U1/P\([0-9]*\) VL: 0$,\1 \2,p' "$files/check" |
@@ -66,11 +102,28 @@ cmp -s "$files/own" "$files/theirs" || fail "ibdmchk finds $(cat "$files/theirs"
 
 echo 0x00fc010000000100 >"$files/roots"
 manage -R updn -a "$files/roots"
-says '^the routes of service level 0 have no credit loop$'
+says '^the paths of service level 0 have no credit loop$'
 grep -q 'no credit loops found' "$files/check" || fail "ibdmchk: $(tail -n 5 "$files/check")"
+
+# These two avoid the loop by several service levels, which ibdmchk has to be told. dfsssp answers
+# each query for a path with any one of some levels.
+for engine in dfsssp lash; do
+	manage -R $engine
+	says '^the paths of service levels 0,? (.* )?and [1-7] have no credit loop$'
+	grep -q 'ound credit loop' "$files/check" || fail "ibdmchk: $(tail -n 5 "$files/check")"
+	levels_tell
+	check -c levels || fail "ibdmchk: $(cat "$files/check")"
+	grep -q 'no credit loops found' "$files/check" ||
+		fail "ibdmchk: $(tail -n 5 "$files/check")"
+done
+lid=$(fabric dump host5 | sed -n 's/.* lid \([0-9]*\) .*/\1/p')
+level=$(sed -n "s/^0x00fc010000000500 $lid //p" "$files/levels")
+says "^from \"host1\"\[1\] to LID $lid, service level $level, " host1 host5
 
 # --- paths, drops ---
 
+unmanage
+says '^no subnet manager runs, so each path is taken to have service level 0$'
 says '^at "host5"\[1\] the frame arrives$' host1 host5
 grep -q '"host1"\[1\], lane 0' "$files/out" && grep -q '"switch1"\[[78]\], lane 0' "$files/out" ||
 	fail "the path: $(cat "$files/out")"

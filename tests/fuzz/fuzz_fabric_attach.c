@@ -140,7 +140,7 @@ static void request_send(const uint8_t *step)
 {
 	static const char *const texts[] = {"a", "b", "s", "", "dump", "link \"a\"[1] \"b\"[1]",
 		"error a[1] 5 0x15", "route 1 2", "unlink s", "relink s[1]", "clients", "\"\"[",
-		"0x1", "unlink \"a\"[9999999999]"};
+		"0x1", "unlink \"a\"[9999999999]", "explain", "explain a b"};
 	struct attach_message message;
 	uint32_t bytes = step[1] == 255 ? step[2] : (uint32_t)sizeof(message);
 	struct iovec piece = {&message, bytes};
@@ -149,7 +149,7 @@ static void request_send(const uint8_t *step)
 	memset(&message, step[3] < 128 ? 0 : step[3], sizeof(message));
 	message.version = ATTACH_VERSION + (step[1] == 254);
 	message.type = step[1] % (ATTACH_GROUP_RELEASE + 2);
-	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % 14]);
+	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % (sizeof(texts) / sizeof(texts[0]))]);
 	if (message.type == ATTACH_AGENT_ADD || message.type == ATTACH_AGENT_REMOVE) {
 		message.agent.opening = 1 + step[4] % 3;
 		message.agent.agent.id = step[5];

@@ -128,7 +128,7 @@ static int cable_result(const struct console *console, const struct place_of_nod
 	return 0;
 }
 
-/* --- commands; each returns 0 or -errno, and then has made a sentence --- */
+/* --- commands; each returns 0, -EAGAIN until it runs again, or -errno with a sentence --- */
 
 typedef int command_fn(struct console *console);
 
@@ -397,10 +397,12 @@ static int host_parse(const struct console *console, char *word, struct place_of
 static int command_explain(struct console *console)
 {
 	struct place_of_node from = {0}, to = {0};
-	uint32_t sl = 0;
+	uint32_t sl = CONSOLE_SL_OF_PATH;
 	int rc;
 
 	if (console->word_count == 0) {
+		if (!service_levels_ask(console->server))
+			return -EAGAIN;
 		console_explain(console->server, console->out);
 		return 0;
 	}
@@ -414,8 +416,10 @@ static int command_explain(struct console *console)
 	if (console->word_count > 2 && !text_number(console->words[2], 0, 15, &sl))
 		return console_refuse(
 			console, -EINVAL, "\"%s\" is no service level", console->words[2]);
+	if (sl == CONSOLE_SL_OF_PATH && !service_levels_ask(console->server))
+		return -EAGAIN;
 	console_explain_path(
-		console->server, from.node, from.port, to.node, to.port, (uint8_t)sl, console->out);
+		console->server, from.node, from.port, to.node, to.port, sl, console->out);
 	return 0;
 }
 

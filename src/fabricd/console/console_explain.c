@@ -32,6 +32,8 @@ struct explanation {
 	FILE *out;
 	uint32_t pairs;
 	uint32_t unreached;
+	uint32_t unknown; /* the subnet administrator has no record of their path */
+	uint16_t levels; /* of all paths, a bit for each */
 	uint32_t group_count;
 	struct group groups[GROUPS_MAX];
 };
@@ -121,14 +123,24 @@ static void group_add(struct explanation *explanation, const struct subnet_route
 		explanation->groups[explanation->group_count++] = new;
 }
 
+/* The lowest one of some service levels. */
+static uint8_t level_of(uint16_t levels)
+{
+	return levels ? (uint8_t)__builtin_ctz(levels) : 0;
+}
+
 static void path_try(struct explanation *explanation, uint32_t from_node, uint32_t from_port,
 	const struct subnet_port_view *from, uint32_t to_node, const struct subnet_port_view *to)
 {
+	const uint16_t levels =
+		service_levels_of(explanation->server, from_node, from_port, to->info->lid);
 	struct subnet_route route;
 
 	explanation->pairs++;
-	if (subnet_route_find(explanation->server->subnet, from_node, from_port, to->info->lid, 0,
-		    pkey_choose(from, to), &route) &&
+	explanation->unknown += !levels;
+	explanation->levels |= levels;
+	if (subnet_route_find(explanation->server->subnet, from_node, from_port, to->info->lid,
+		    level_of(levels), pkey_choose(from, to), &route) &&
 		route.node == to_node)
 		return;
 	explanation->unreached++;
@@ -156,6 +168,9 @@ static void paths_explain(struct explanation *explanation)
 	FILE *out = explanation->out;
 
 	each_host_port(explanation, paths_try);
+	if (explanation->unknown)
+		fprintf(out, "the subnet administrator has no record of %u of %u paths\n",
+			explanation->unknown, explanation->pairs);
 	if (!explanation->unreached) {
 		fprintf(out, "all %u paths between active ports of hosts exist\n",
 			explanation->pairs);
@@ -175,33 +190,50 @@ static void paths_explain(struct explanation *explanation)
 
 /* --- credit loops --- */
 
-/* All packets have service level 0. */
-static uint16_t levels_of(const void *context, uint32_t node, uint32_t port, uint16_t dlid)
+/* What is taken for granted, where the subnet administrator does not say the service levels. */
+static void assumption_explain(const struct fabric_server *server, FILE *out)
 {
-	(void)context;
-	(void)node;
-	(void)port;
-	(void)dlid;
-	return 1 << 0;
+	if (!server->levels.is_answered)
+		fprintf(out, "%s, so each path is taken to have service level 0\n",
+			server->levels.why);
+}
+
+/* Print "the paths of service levels 0, 1 and 2". */
+static void levels_print(FILE *out, uint16_t levels)
+{
+	uint32_t left = (uint32_t)__builtin_popcount(levels);
+
+	fprintf(out, "the paths of service level%s ", left > 1 ? "s" : "");
+	for (uint8_t sl = 0; left; sl++)
+		if (levels >> sl & 1) {
+			left--;
+			fprintf(out, "%u%s", sl, left > 1 ? ", " : left == 1 ? " and " : "");
+		}
 }
 
 static void loop_explain(struct explanation *explanation)
 {
-	struct subnet_loop loop;
+	const struct fabric_server *server = explanation->server;
 	FILE *out = explanation->out;
-	const int result = subnet_loop_find(explanation->server->subnet, levels_of, NULL, &loop);
+	struct subnet_loop loop;
+	int result;
 
+	if (!explanation->levels)
+		return;
+	result = subnet_loop_find(server->subnet, service_levels_of, server, &loop);
 	if (result < 0) {
 		fprintf(out, "no memory to look for credit loops\n");
 		return;
 	}
+	assumption_explain(server, out);
+	levels_print(out, result ? loop.levels : explanation->levels);
 	if (result == 0) {
-		fprintf(out, "the routes of service level 0 have no credit loop\n");
+		fprintf(out, " have no credit loop\n");
 		return;
 	}
 	fprintf(out,
-		"the routes of service level 0 have a credit loop: each of these %u ports waits for "
-		"the next one,\nand the last one for the first, so they can wait for ever:\n",
+		" have a credit loop: each of these %u ports waits for the next one,\n"
+		"and the last one for the first, so they can wait for ever:\n",
 		loop.length);
 	for (uint32_t i = 0; i < min_u32(loop.length, SUBNET_LOOP_MAX); i++)
 		fprintf(out, "  \"%s\"[%u], lane %u\n", name_of(explanation, loop.hops[i].node),
@@ -323,7 +355,7 @@ void console_explain(const struct fabric_server *server, FILE *out)
 }
 
 void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
-	uint32_t to, uint32_t to_port, uint8_t sl, FILE *out)
+	uint32_t to, uint32_t to_port, uint32_t sl, FILE *out)
 {
 	struct subnet_port_view source, destination;
 	struct subnet_route route;
@@ -338,8 +370,13 @@ void console_explain_path(const struct fabric_server *server, uint32_t from, uin
 			why_not_active(&destination));
 		return;
 	}
+	if (sl == CONSOLE_SL_OF_PATH) {
+		assumption_explain(server, out);
+		sl = level_of(service_levels_of(server, from, from_port, destination.info->lid));
+	}
 	pkey = pkey_choose(&source, &destination);
-	subnet_route_find(server->subnet, from, from_port, destination.info->lid, sl, pkey, &route);
+	subnet_route_find(
+		server->subnet, from, from_port, destination.info->lid, (uint8_t)sl, pkey, &route);
 	fprintf(out, "from \"%s\"[%u] to LID %u, service level %u, P_Key 0x%04x:\n",
 		console_node_name(server, from), from_port, destination.info->lid, sl, pkey);
 	for (uint32_t i = 0; i < route.hop_count; i++)

@@ -19,10 +19,13 @@ struct answer_fds {
 	uint32_t to_close; /* of the first ones: the server keeps no copy */
 };
 
+/* What a request returns that is answered later. */
+enum { REQUEST_WAITS = 1 };
+
 typedef int request_fn(
 	struct client *client, struct attach_message *message, struct answer_fds *fds);
 
-/* --- requests; each returns 0 or -errno, and may put a sentence into message->text --- */
+/* --- requests; each returns 0, -errno or REQUEST_WAITS, and may set message->text --- */
 
 static int request_hello(
 	struct client *client, struct attach_message *message, struct answer_fds *fds)
@@ -244,12 +247,15 @@ static int request_console(
 		return -EPERM;
 	if (!client->server->console)
 		return -EOPNOTSUPP;
+	/* The console changes the command. */
 	memcpy(command, message->text, sizeof(command));
+	memcpy(client->command, message->text, sizeof(client->command));
 	flows_count(client->server);
 	fd = client->server->console(client->server, command, message->text);
 	flows_refresh(client->server);
+	client->is_waiting = fd == -EAGAIN;
 	if (fd < 0)
-		return fd;
+		return client->is_waiting ? REQUEST_WAITS : fd;
 	*fds = (struct answer_fds){.fds = {fd}, .count = 1, .to_close = 1};
 	return 0;
 }
@@ -303,6 +309,8 @@ static bool message_serve(struct client *client, struct attach_message *message)
 		return false;
 	message->text[sizeof(message->text) - 1] = '\0';
 	rc = request(client, message, &fds);
+	if (rc == REQUEST_WAITS)
+		return true;
 	message->status = -rc;
 	return client_answer(client, message, &fds);
 }
@@ -319,7 +327,9 @@ static bool client_receive(struct client *client)
 	if (bytes < 0)
 		return bytes == -EAGAIN;
 	client->given = passed_fds_take(&fds, 0);
-	is_served = bytes == sizeof(message) && message_serve(client, &message);
+	/* A client asks one question at a time. */
+	is_served =
+		bytes == sizeof(message) && !client->is_waiting && message_serve(client, &message);
 	if (client->given >= 0)
 		close(client->given);
 	return is_served;
@@ -329,6 +339,19 @@ void client_event(struct client *client)
 {
 	if (!client->is_ended && !client_receive(client))
 		client_end(client);
+}
+
+void clients_run_commands(struct fabric_server *server)
+{
+	list_for_each_safe(client, &server->clients, struct client, link) {
+		struct attach_message message = {.version = ATTACH_VERSION, .type = ATTACH_CONSOLE};
+
+		if (!client->is_waiting)
+			continue;
+		memcpy(message.text, client->command, sizeof(message.text));
+		if (!message_serve(client, &message))
+			client_end(client);
+	}
 }
 
 void client_end(struct client *client)

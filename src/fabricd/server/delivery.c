@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where frames go: from the subnet to channels and to the MAD layer, and from the MAD layer to the
- * subnet.
+ * owners of agents and to the subnet.
  */
 #include <string.h>
 
@@ -116,6 +116,16 @@ void server_deliver(
 			frame_bytes);
 	else
 		server->counters.frames_unknown++;
+}
+
+/* --- from the MAD layer --- */
+
+void server_take(void *context, const struct mad_address *peer, int status, const uint8_t *bytes,
+	uint32_t count)
+{
+	struct agent_owner *owner = context;
+
+	owner->take(owner, peer, status, bytes, count);
 }
 
 /* --- to the subnet --- */

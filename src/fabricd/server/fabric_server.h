@@ -20,7 +20,8 @@ struct fabric_server;
  * `text`  The command; the function may change it.
  * `why`   A sentence after a failure.
  *
- * Returns a memfd with the output, or -errno.
+ * Returns a memfd with the output, or -errno. -EAGAIN: the command waits for service levels, for
+ * which the function has asked (server_internal.h); the server runs it again.
  */
 typedef int fabric_console_fn(
 	struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);

@@ -39,51 +39,25 @@ struct membership {
 
 /* --- requests to the subnet administrator --- */
 
-/* Returns 0 or -errno. */
-static int agent_make(struct server_port *port)
-{
-	const struct mad_agent_spec spec = {
-		.management_class = MAD_CLASS_SUBN_ADM,
-		.class_version = SA_CLASS_VERSION,
-		.qpn = GSI_QPN,
-	};
-	int rc = server_port_mads(port);
-
-	if (rc || port->sa_agent)
-		return rc;
-	return mad_agent_add(port->mads, &spec, NULL, &port->sa_agent);
-}
-
 /* Without memory, or without a subnet manager, nothing is sent. */
 static void member_record_send(struct server_port *port, enum mad_method method,
 	uint64_t component_mask, struct sa_mc_member *record, uint32_t timeout_ms, uint32_t retries)
 {
-	struct fabric_server *server = port->server;
-	const struct sa_header sa = {.component_mask = component_mask};
-	const struct mad_header header = {
-		.base_version = MAD_BASE_VERSION,
-		.management_class = MAD_CLASS_SUBN_ADM,
-		.class_version = SA_CLASS_VERSION,
-		.method = (uint8_t)method,
+	struct sa_request request = {
+		.method = method,
 		.attribute_id = SA_ATTRIBUTE_MC_MEMBER,
-		.transaction_id = ++server->member_requests,
+		.component_mask = component_mask,
+		.timeout_ms = timeout_ms,
+		.retries = retries,
 	};
-	uint8_t mad[MAD_BYTES] = {0};
 	struct attach_port info;
+	uint32_t transaction;
 
 	server_port_describe(port, &info);
-	if (!info.sm_lid || agent_make(port))
-		return;
-	const struct mad_address to = {
-		.qpn = GSI_QPN, .qkey = GSI_QKEY, .lid = info.sm_lid, .sl = info.sm_sl};
-
 	put_be64(record->port_gid, info.gid_prefix);
 	put_be64(record->port_gid + 8, info.guid);
-	mad_header_encode(&header, mad);
-	sa_header_encode(&sa, mad);
-	sa_mc_member_encode(record, mad + SA_DATA_OFFSET);
-	mad_agent_send(port->sa_agent, &to, mad, sizeof(mad), timeout_ms, retries, server->now_ns);
-	server_arrivals_run(server);
+	sa_mc_member_encode(record, request.record);
+	sa_request_send(port, &request, &transaction);
 }
 
 /* Without memory the port stays in the group. */

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "fabricd/attach_mad.h"
 #include "fabricd/server/server_internal.h"
 
@@ -69,12 +70,12 @@ static void mad_wait(struct opening *opening, const struct attach_mad *mad, cons
 	opening_rearm(opening);
 }
 
-void opening_deliver(void *context, const struct mad_address *peer, int status,
+static void mad_take(struct agent_owner *owner, const struct mad_address *peer, int status,
 	const uint8_t *bytes, uint32_t count)
 {
-	struct opening_agent *agent = context;
-	struct opening *opening = agent ? agent->opening : NULL;
-	struct attach_mad mad = {.agent = agent ? agent->id : 0,
+	struct opening_agent *agent = container_of(owner, struct opening_agent, owner);
+	struct opening *opening = agent->opening;
+	struct attach_mad mad = {.agent = agent->id,
 		.status = (uint32_t)status,
 		.mad_bytes = count,
 		.qpn = peer->qpn,
@@ -90,7 +91,7 @@ void opening_deliver(void *context, const struct mad_address *peer, int status,
 		.flow_label = peer->flow_label,
 		.gid = peer->gid};
 
-	if (!opening || opening->is_ended)
+	if (opening->is_ended)
 		return;
 	if (list_is_empty(&opening->waiting) &&
 		attach_mad_send(opening->watch.fd, &mad, bytes, MSG_DONTWAIT) == 0)
@@ -301,8 +302,9 @@ int opening_agent_add(struct client *client, uint32_t id, struct attach_agent *a
 	added = calloc(1, sizeof(*added));
 	if (!added)
 		return -ENOMEM;
-	*added = (struct opening_agent){.opening = opening, .id = agent->id};
-	rc = mad_agent_add(opening->port->mads, &spec, added, &added->agent);
+	*added =
+		(struct opening_agent){.owner.take = mad_take, .opening = opening, .id = agent->id};
+	rc = mad_agent_add(opening->port->mads, &spec, &added->owner, &added->agent);
 	if (rc)
 		free(added);
 	else

@@ -87,11 +87,11 @@ static void timers_run(struct fabric_server *server)
 
 static uint64_t next_deadline_ns(const struct fabric_server *server)
 {
-	uint64_t deadline_ns = min_u64(
-		subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
+	uint64_t deadline_ns =
+		min_u64(subnet_deadline_ns(server->subnet), mad_layer_deadline_ns(server->mads));
 
 	deadline_ns = min_u64(deadline_ns, server->flows_at_ns);
-	if (server->has_reregistered)
+	if (server->has_reregistered || service_levels_are_due(server))
 		deadline_ns = server->now_ns;
 	if (server->parked_count)
 		deadline_ns = min_u64(deadline_ns, server->now_ns + PARKED_RETRY_NS);
@@ -190,6 +190,7 @@ int fabric_server_turn(struct fabric_server *server)
 	frames = channels_run(server);
 	server_arrivals_run(server);
 	memberships_renew(server);
+	service_levels_advance(server);
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
 	listener_go_on(server);
@@ -247,10 +248,9 @@ static int server_listen(struct fabric_server *server)
 
 static int server_init(struct fabric_server *server, const struct subnet_topology *topology)
 {
-	static const struct mad_calls calls = {
-		.transmit = server_transmit, .deliver = opening_deliver};
-	const struct subnet_user user = {
-		.deliver = server_deliver, .event = server_event,
+	static const struct mad_calls calls = {.transmit = server_transmit, .deliver = server_take};
+	const struct subnet_user user = {.deliver = server_deliver,
+		.event = server_event,
 		.count = flows_count,
 		.context = server};
 	int rc;

@@ -21,6 +21,7 @@
 #include "mad/mad_layer.h"
 #include "subnet/subnet.h"
 #include "wire/infiniband/mad_frame.h"
+#include "wire/infiniband/rmpp.h"
 #include "wire/infiniband/sa_record.h"
 
 enum {
@@ -53,6 +54,13 @@ struct watch {
 	uint32_t events; /* as registered */
 };
 
+/* What the context of each agent begins with. */
+struct agent_owner {
+	/* Takes the agent's messages, as a struct mad_calls function does. */
+	void (*take)(struct agent_owner *owner, const struct mad_address *peer, int status,
+		const uint8_t *bytes, uint32_t count);
+};
+
 struct server_counters {
 	uint64_t clients_refused;
 	uint64_t mads_dropped; /* a client did not take them */
@@ -71,7 +79,9 @@ struct server_port {
 	uint32_t issm_count; /* how often the IsSM file is open */
 	int issm_watch; /* inotify's; -1: there is no file yet */
 	struct list memberships; /* of multicast groups, which clients need */
-	struct mad_agent *sa_agent; /* joins and leaves groups; NULL until it is needed */
+	struct agent_owner sa_owner;
+	struct mad_agent *sa_agent; /* of sa_request_send(); NULL until it is needed */
+	uint16_t *levels; /* by LID: service levels, a bit each (service_levels.c); NULL: none */
 	bool has_reregistered; /* a subnet manager has set ClientReregister */
 	struct sa_mc_member member_answer; /* the last answer to a join */
 };
@@ -104,6 +114,25 @@ struct arrival {
 	uint32_t own_qpn;
 	struct mad_address from;
 	uint8_t mad[MAD_BYTES];
+};
+
+enum service_levels_state {
+	SERVICE_LEVELS_UNKNOWN,
+	SERVICE_LEVELS_ASKED, /* commands of consoles wait for the subnet administrator's answers */
+	SERVICE_LEVELS_KNOWN, /* until the next turn of the loop */
+};
+
+/* What the subnet administrator says of the service levels of paths. */
+struct service_levels {
+	enum service_levels_state state;
+	bool is_answered; /* KNOWN: else each path is taken to have level 0 */
+	char why[64]; /* KNOWN, not answered: the reason, as a sentence */
+	uint32_t lid_count; /* of server_port.levels */
+	struct server_port *asked; /* the last port whose paths were asked for */
+	uint32_t transaction; /* of this question */
+	bool has_answer; /* to it, which service_levels_advance() has not regarded */
+	int error; /* of the answer: 0 or ETIMEDOUT */
+	uint16_t status; /* of the answer: its MAD's */
 };
 
 struct fabric_server {
@@ -140,7 +169,8 @@ struct fabric_server {
 	struct list ended_clients;
 	struct list ended_openings;
 	struct list ended_channels;
-	uint64_t member_requests; /* to join or leave a multicast group; numbers them */
+	uint32_t sa_requests; /* numbers them */
+	struct service_levels levels;
 	bool has_reregistered; /* a port has; memberships_renew() joins again */
 	uint8_t *message; /* the MAD that is being received; `message_room` bytes */
 	uint32_t message_room;
@@ -158,6 +188,8 @@ struct client {
 	uint32_t node;
 	int events; /* socket of events; -1 */
 	int given; /* the descriptor that came with the present request; -1: none, or taken */
+	bool is_waiting; /* its command waits for service levels */
+	char command[ATTACH_TEXT_BYTES];
 	struct list openings;
 	uint32_t opening_count;
 	uint32_t opening_serial;
@@ -181,6 +213,7 @@ struct opening {
 };
 
 struct opening_agent {
+	struct agent_owner owner;
 	struct opening *opening;
 	uint32_t id;
 	struct mad_agent *agent;
@@ -260,6 +293,8 @@ void client_accept(struct fabric_server *server);
 void client_event(struct client *client);
 void client_end(struct client *client);
 void client_free(struct client *client);
+/* Run the commands of consoles that wait for service levels. */
+void clients_run_commands(struct fabric_server *server);
 
 /* --- openings.c --- */
 
@@ -270,12 +305,6 @@ void opening_free(struct opening *opening);
 void opening_event(struct opening *opening, uint32_t events);
 int opening_agent_add(struct client *client, uint32_t id, struct attach_agent *agent);
 int opening_agent_remove(struct client *client, uint32_t id, uint32_t agent);
-/*
- * A struct mad_calls function; the context is a struct opening_agent, or NULL for an agent of the
- * server's own, to which no answer matters.
- */
-void opening_deliver(void *context, const struct mad_address *peer, int status,
-	const uint8_t *bytes, uint32_t count);
 
 /* --- channels.c --- */
 
@@ -356,6 +385,46 @@ void ended_service_add(struct server_node *node, uint64_t service_id, uint64_t n
 bool ended_service_is_expected(
 	const struct server_node *node, uint64_t service_id, uint64_t now_ns);
 
+/* --- sa_request.c --- */
+
+/* A request to the subnet administrator. */
+struct sa_request {
+	enum mad_method method;
+	uint16_t attribute_id;
+	uint64_t component_mask;
+	uint32_t timeout_ms;
+	uint32_t retries;
+	uint8_t record[SA_DATA_BYTES];
+};
+
+/*
+ * Send a request from a port. membership_answer() or service_levels_answer() gets the answer, which
+ * the embedded subnet manager gives within this call. Returns 0; -ENETUNREACH when the port has no
+ * subnet manager; or another -errno.
+ */
+int sa_request_send(
+	struct server_port *port, const struct sa_request *request, uint32_t *ret_transaction);
+
+/* --- service_levels.c --- */
+
+/*
+ * Find out which service levels the paths between hosts have. Returns true when they are known now.
+ * Otherwise the caller's command waits for them: clients_run_commands() runs it again.
+ */
+bool service_levels_ask(struct fabric_server *server);
+/*
+ * The service levels of packets from a host's port to a LID, a bit for each: a subnet_levels_fn,
+ * whose context is the server. They are known.
+ */
+uint16_t service_levels_of(const void *context, uint32_t node, uint32_t port, uint16_t dlid);
+/* An answer of the subnet administrator, or its absence, to a request of the port. */
+void service_levels_answer(
+	struct server_port *port, int status, const uint8_t *bytes, uint32_t count);
+/* Is there something for service_levels_advance(), which asks on or runs the commands? */
+bool service_levels_are_due(const struct fabric_server *server);
+void service_levels_advance(struct fabric_server *server);
+void service_levels_forget(struct fabric_server *server);
+
 /* --- memberships.c --- */
 
 /* A client needs the port's membership of a group (hold), or no longer does. Return 0 or -errno. */
@@ -396,7 +465,9 @@ void server_event(void *context, uint32_t node, uint32_t port, enum subnet_event
  */
 bool server_answer_cm(struct server_port *port, const struct arrival *arrival);
 
-/* A struct mad_calls function; the context is a struct server_port. */
+/* The functions of struct mad_calls. Contexts: a struct agent_owner; a struct server_port. */
+void server_take(void *context, const struct mad_address *peer, int status, const uint8_t *bytes,
+	uint32_t count);
 void server_transmit(void *context, uint32_t own_qpn, const struct mad_address *to,
 	const uint8_t mad[MAD_BYTES]);
 

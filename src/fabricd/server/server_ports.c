@@ -125,8 +125,10 @@ void server_nodes_destroy(struct fabric_server *server)
 	for (uint32_t i = 0; i < server->node_count; i++) {
 		struct server_node *node = &server->nodes[i];
 
-		for (uint32_t j = 0; node->ports && j < node->port_count; j++)
+		for (uint32_t j = 0; node->ports && j < node->port_count; j++) {
 			mad_port_destroy(node->ports[j].mads);
+			free(node->ports[j].levels);
+		}
 		free(node->ports);
 		free(node->leases);
 	}
