@@ -20,6 +20,18 @@
 
 static char order[16];
 
+static bool is_recording;
+static int recorded_ms;
+
+/* In place of the C library's, so that a test sees how long the loop would sleep. */
+int epoll_wait(int fd, struct epoll_event *events, int events_max, int timeout_ms)
+{
+	if (!is_recording)
+		return epoll_pwait(fd, events, events_max, timeout_ms, NULL);
+	recorded_ms = timeout_ms;
+	return 0;
+}
+
 static void note(char letter)
 {
 	size_t length = strlen(order);
@@ -67,6 +79,33 @@ static void timers_of_a_virtual_loop_expire_by_deadline(void **state)
 	loop_timer_cancel(&a);
 	loop_advance(loop, 50);
 	assert_string_equal(order, "ba");
+	loop_destroy(loop);
+}
+
+static int sleep_ms(struct loop *loop, uint64_t wait_ns)
+{
+	is_recording = true;
+	loop_step(loop, wait_ns);
+	is_recording = false;
+	return recorded_ms;
+}
+
+/* A sleep without end would miss the timer. */
+static void idle_loop_wakes_each_hour_for_a_timer_that_is_days_away(void **state)
+{
+	const uint64_t hour_ns = 3600000000000u;
+	struct loop_timer timer;
+	struct loop *loop;
+
+	(void)state;
+	assert_int_equal(loop_create(&loop), 0);
+	assert_int_equal(sleep_ms(loop, UINT64_MAX), -1);
+	assert_int_equal(sleep_ms(loop, 2 * hour_ns), 3600000);
+	loop_timer_init(&timer, expired_a);
+	loop_timer_set(loop, &timer, loop_now_ns(loop) + 48 * hour_ns);
+	assert_int_equal(sleep_ms(loop, UINT64_MAX), 3600000);
+	assert_int_equal(sleep_ms(loop, 1), 1);
+	loop_timer_cancel(&timer);
 	loop_destroy(loop);
 }
 
@@ -238,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(timers_of_a_virtual_loop_expire_by_deadline),
+		cmocka_unit_test(idle_loop_wakes_each_hour_for_a_timer_that_is_days_away),
 		cmocka_unit_test(network_of_a_virtual_loop_reports_events),
 		cmocka_unit_test(pending_event_of_a_removed_watch_is_dropped),
 		cmocka_unit_test(work_posted_by_another_thread_wakes_the_loop),

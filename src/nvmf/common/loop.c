@@ -19,6 +19,7 @@
 enum {
 	EVENTS_MAX = 64, /* the most events that one call of epoll_wait() returns */
 	NS_PER_MS = 1000000,
+	WAIT_MS_MAX = 3600000, /* a longer wait has several parts, which epoll_wait() can express */
 };
 
 struct loop {
@@ -179,10 +180,12 @@ static int wait_ms(struct loop *loop, uint64_t wait_ns)
 
 	if (has_work(loop) || deadline_ns <= now_ns)
 		return 0;
-	if (deadline_ns - now_ns < wait_ns)
+	if (deadline_ns != UINT64_MAX && deadline_ns - now_ns < wait_ns)
 		wait_ns = deadline_ns - now_ns;
-	if (wait_ns > 3600000u * (uint64_t)NS_PER_MS)
+	if (wait_ns == UINT64_MAX)
 		return -1;
+	if (wait_ns > (uint64_t)WAIT_MS_MAX * NS_PER_MS)
+		return WAIT_MS_MAX;
 	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
