@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -587,6 +588,83 @@ static void path_of_a_server_with_a_full_queue_is_in_use_at_once(void **state)
 	assert_int_equal(rmdir(name.sun_path), 0);
 }
 
+/* Let this process have no descriptor beyond those that it has, or as many as before. */
+static void descriptors_limit(bool is_limited)
+{
+	static rlim_t before;
+	struct rlimit limit;
+	int lowest = dup(STDERR_FILENO);
+
+	if (lowest >= 0)
+		close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (is_limited) {
+		before = limit.rlim_cur;
+		limit.rlim_cur = (rlim_t)lowest;
+	} else {
+		limit.rlim_cur = before;
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static int client_connect(const struct sockaddr_un *name)
+{
+	int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_true(client >= 0);
+	assert_int_equal(connect(client, (const struct sockaddr *)name, sizeof(*name)), 0);
+	return client;
+}
+
+/* How often the loop wakes up in half a second. */
+static unsigned steps_count(struct loop *loop)
+{
+	uint64_t end_ns = loop_now_ns(loop) + 500000000;
+	unsigned steps = 0;
+
+	for (; loop_now_ns(loop) < end_ns; steps++)
+		loop_step(loop, 100000000);
+	return steps;
+}
+
+static void server_without_descriptors_sleeps_and_accepts_later(void **state)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "/tmp/nbd-test-XXXXXX"};
+	char text[256], greeting[18], *directory = mkdtemp(name.sun_path);
+	struct nbd_server *server;
+	struct loop *loop;
+	int fd, client;
+
+	(void)state;
+	assert_non_null(directory);
+	memcpy(name.sun_path + strlen(directory), "/socket", sizeof("/socket"));
+	assert_int_equal(loop_create(&loop), 0);
+	fd = nbd_listen(name.sun_path, text, sizeof(text));
+	assert_true(fd >= 0);
+	assert_int_equal(nbd_server_create(loop, &world.export, fd, NULL, NULL, &server), 0);
+	client = client_connect(&name);
+	descriptors_limit(true);
+	assert_in_range(steps_count(loop), 1, 30);
+	descriptors_limit(false);
+	for (uint64_t end_ns = loop_now_ns(loop) + 60000000000u;
+		recv(client, greeting, sizeof(greeting), 0) != sizeof(greeting);) {
+		assert_true(loop_now_ns(loop) < end_ns);
+		loop_step(loop, 10000000);
+	}
+	/* A server that waits for descriptors ends. */
+	close(client_connect(&name));
+	descriptors_limit(true);
+	loop_step(loop, 0);
+	nbd_server_destroy(server);
+	descriptors_limit(false);
+	steps_count(loop);
+	loop_destroy(loop);
+	close(client);
+	assert_int_equal(unlink(name.sun_path), 0);
+	*strrchr(name.sun_path, '/') = '\0';
+	assert_int_equal(rmdir(name.sun_path), 0);
+}
+
 #define row(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -614,6 +692,7 @@ int main(void)
 		row(request_without_magic_number_ends_the_session),
 		row(write_too_long_ends_the_session),
 		row(path_of_a_server_with_a_full_queue_is_in_use_at_once),
+		row(server_without_descriptors_sleeps_and_accepts_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

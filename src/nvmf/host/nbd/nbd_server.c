@@ -22,6 +22,7 @@ struct nbd_server {
 	struct loop *loop;
 	const struct nbd_export *export;
 	struct loop_watch watch;
+	struct loop_timer retry; /* listens again after a failed accept4() */
 	struct list clients;
 	uint32_t client_count;
 	void (*ended)(void *context, enum nbd_end end);
@@ -30,10 +31,12 @@ struct nbd_server {
 
 enum {
 	READS_MAX = 8, /* how often one client is read before other clients have their turn */
+	RETRY_NS = 100000000,
 };
 
 static void listen_again(struct nbd_server *server)
 {
+	loop_timer_cancel(&server->retry);
 	if (!server->watch.events)
 		(void)loop_watch(server->loop, &server->watch, server->watch.fd, EPOLLIN);
 }
@@ -175,14 +178,30 @@ static void client_begin(struct nbd_server *server, int fd)
 	client_continue(client, true);
 }
 
+static void retry_expired(struct loop_timer *timer)
+{
+	listen_again(container_of(timer, struct nbd_server, retry));
+}
+
+/* Without descriptors or memory EPOLLIN would be reported again at once, so wait for them. */
+static void accept_failed(struct nbd_server *server, int error)
+{
+	if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS)
+		return;
+	loop_unwatch(server->loop, &server->watch);
+	loop_timer_set(server->loop, &server->retry, loop_now_ns(server->loop) + RETRY_NS);
+}
+
 static void server_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct nbd_server *server = container_of(watch, struct nbd_server, watch);
 	int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)events;
-	if (fd < 0)
+	if (fd < 0) {
+		accept_failed(server, errno);
 		return;
+	}
 	client_begin(server, fd);
 	if (server->client_count >= NBD_CLIENTS_MAX)
 		loop_unwatch(server->loop, &server->watch);
@@ -202,6 +221,7 @@ int nbd_server_create(struct loop *loop, const struct nbd_export *export, int fd
 	server->ended = ended;
 	server->context = context;
 	server->watch.ready = server_ready;
+	loop_timer_init(&server->retry, retry_expired);
 	list_init(&server->clients);
 	error = loop_watch(loop, &server->watch, fd, EPOLLIN);
 	if (error) {
@@ -218,6 +238,7 @@ void nbd_server_destroy(struct nbd_server *server)
 		return;
 	list_for_each_safe(client, &server->clients, struct client, node)
 		client_end(client, NBD_GOES_ON);
+	loop_timer_cancel(&server->retry);
 	loop_unwatch(server->loop, &server->watch);
 	close(server->watch.fd);
 	free(server);
