@@ -13,10 +13,17 @@
 
 enum { FRAME_COUNT_MAX = 24, SITE_COUNT_MAX = 65536 };
 
+/* Whose the call was. The loader tells, which is slow, so it is asked when the answer is needed. */
+enum site_owner {
+	OWNER_UNKNOWN,
+	OWNER_PROGRAM,
+	OWNER_LIBRARY,
+};
+
 struct site {
 	uint32_t number;
 	uint32_t count;
-	bool is_library;
+	_Atomic(enum site_owner) owner;
 	uintptr_t addresses[FRAME_COUNT_MAX]; /* return addresses from the innermost */
 };
 
@@ -74,7 +81,6 @@ static uint32_t site_add(uint64_t key, const struct site *made)
 	site = table_find(&sites_by_key, key);
 	if (!site && site_count < SITE_COUNT_MAX && (site = check_allocate(sizeof(*site)))) {
 		*site = *made;
-		site->is_library = site_address_is_library(site->addresses[0]);
 		site->number = site_count++;
 		sites[site->number] = site;
 		table_set(&sites_by_key, key, site);
@@ -137,9 +143,16 @@ uint32_t site_of(const void *address)
 	return site_add(key, &made);
 }
 
-bool site_is_library(uint32_t site)
+bool site_is_library(uint32_t number)
 {
-	return site != SITE_NONE && sites[site]->is_library;
+	struct site *site = sites[number];
+
+	if (!site)
+		return false;
+	if (site->owner == OWNER_UNKNOWN)
+		site->owner =
+			site_address_is_library(site->addresses[0]) ? OWNER_LIBRARY : OWNER_PROGRAM;
+	return site->owner == OWNER_LIBRARY;
 }
 
 struct lookup {

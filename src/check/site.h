@@ -27,7 +27,11 @@ uint32_t site_of_stack(const void *address);
 /* The site of an instruction that has caused a signal, in the handler of the signal. */
 uint32_t site_of_fault(uintptr_t pc);
 
-/* Is this return address one of a library of RDMA? */
+/*
+ * Is this return address one of a library of RDMA? The answer takes the loader's lock, so the
+ * caller has locked neither check_lock nor a queue. A thread that loads or unloads a library has
+ * the loader's lock first, and locks these when it frees memory.
+ */
 bool site_address_is_library(uintptr_t address);
 
 /* True if a function of a library of RDMA is on the stack; such a library may be the cause. */
@@ -36,7 +40,10 @@ bool site_has_library(uint32_t site);
 /* site_of_stack() in a wrapper. */
 #define SITE_HERE() site_of_stack(__builtin_return_address(0))
 
-/* True if the call came from another library of RDMA, not from the program. */
+/*
+ * True if the call came from another library of RDMA, not from the program. The locks are those of
+ * site_address_is_library(). The first answer for a site is kept: later the library may be gone.
+ */
 bool site_is_library(uint32_t site);
 
 /* What a frame is: file and line need debug information. */

@@ -4,6 +4,7 @@
  * of a context, and takes the reports.
  */
 #include <assert.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,6 +57,8 @@ static enum ibv_qp_state qp_state;
 static uint64_t ticks;
 static int room; /* requests that the library accepts; negative: all */
 static struct ibv_wc completion; /* what the next poll finds */
+static const char *object_name; /* what dladdr() finds */
+static uint32_t lookups; /* calls of dladdr() */
 
 /* --- what the checker calls ------------------------------------------------------------------ */
 
@@ -73,6 +76,20 @@ void *check_next(const char *name)
 {
 	assert_string_equal(name, "ibv_query_qp");
 	return (void *)query_qp;
+}
+
+/* In the place of the loader's, which takes the loader's lock. */
+int dladdr(const void *address, Dl_info *ret_info)
+{
+	struct queue_record *record = queue_of(&qp);
+
+	(void)address;
+	assert_int_equal(pthread_mutex_trylock(&check_lock), 0);
+	pthread_mutex_unlock(&check_lock);
+	assert_true(!record || !owned_lock_is_mine(&record->sends.lock));
+	lookups++;
+	*ret_info = (Dl_info){.dli_fname = object_name};
+	return 1;
 }
 
 uint64_t check_ticks(void)
@@ -229,6 +246,8 @@ static int set_up(void **state)
 	rest_is_used = false;
 	qp_state = IBV_QPS_RTS;
 	room = -1;
+	object_name = "program";
+	lookups = 0;
 	context_record = (struct context_record){.context = &context};
 	context_record.ops.post_send = send_posted;
 	context_record.ops.post_recv = receive_posted;
@@ -577,6 +596,27 @@ static void objects_of_the_parent_are_reported(void **state)
 	assert_int_equal(counts[KIND_OBJECT_INHERITED], 1);
 }
 
+/* A thread that loads or unloads a library has the loader's lock, and may free memory. */
+static void loader_is_asked_without_a_lock(void **state)
+{
+	struct ibv_pd made = {.context = &context};
+	uint32_t i = 0, count = 0, site = SITE_HERE();
+
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(lookups, 0);
+	object_name = "/usr/lib/librdmacm.so.1";
+	object_add(OBJECT_PD, &made, NULL, site);
+	assert_int_equal(lookups, 1);
+	object_add(OBJECT_PD, &made, NULL, site);
+	assert_int_equal(lookups, 1);
+	/* An object of a library is not the program's. */
+	for (struct object *object; (object = object_next(&i));)
+		count += object->pointer == &made;
+	assert_int_equal(count, 0);
+	object_remove(&made, SITE_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -604,6 +644,7 @@ int main(void)
 		cmocka_unit_test_setup(full_checks_never_rest, set_up),
 		cmocka_unit_test_setup(completion_of_an_unknown_request_ends_earlier_ones, set_up),
 		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),
+		cmocka_unit_test_setup(loader_is_asked_without_a_lock, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,6 +39,7 @@ void *object_record(enum object_kind kind, const void *pointer, size_t bytes)
 
 struct object *object_add(enum object_kind kind, const void *pointer, void *record, uint32_t site)
 {
+	bool is_library = site_is_library(site);
 	struct object *object;
 
 	pthread_mutex_lock(&check_lock);
@@ -52,6 +53,7 @@ struct object *object_add(enum object_kind kind, const void *pointer, void *reco
 		object->site_made = site;
 		object->site_destroyed = SITE_NONE;
 		object->is_inherited = false;
+		object->is_library = is_library;
 		object->is_live = true;
 	}
 	pthread_mutex_unlock(&check_lock);
@@ -105,7 +107,7 @@ struct object *object_next(uint32_t *i)
 	struct object *object;
 
 	while ((object = table_next(&objects, i)))
-		if (object->is_live && !object->is_inherited && !site_is_library(object->site_made))
+		if (object->is_live && !object->is_inherited && !object->is_library)
 			return object;
 	return NULL;
 }

@@ -45,6 +45,7 @@ struct object {
 	enum object_kind kind;
 	_Atomic bool is_live;
 	bool is_inherited; /* this process has it from its parent by fork() */
+	bool is_library; /* a library of RDMA has made it for itself */
 	uint32_t site_made;
 	uint32_t site_destroyed;
 	void *record; /* a queue_record, a cq_record, a context_record, or NULL */
