@@ -146,7 +146,8 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
 
 /* Does the program's descriptor block? Returns 1, 0 or -errno. */
-int event_queue_is_blocking(const struct event_queue *queue);
+int event_queue_is_blocking(const struct event_queue *queue)
+	URNIC_EXPORT_AS(event_queue_is_blocking);
 
 /* Does the descriptor have an owner (F_SETOWN), which may want signals? */
 bool event_queue_has_owner(const struct event_queue *queue);
