@@ -96,6 +96,13 @@ enum attach_message_type {
 	 */
 	ATTACH_GROUP_HOLD,
 	ATTACH_GROUP_RELEASE,
+	/*
+	 * As FRAMES_OPEN, for a host whose programs run on another machine: the channel gets each
+	 * frame that arrives at the host's ports, and there is no lease. While the channel exists,
+	 * the host is the client's alone. At the end of the channel the host's cables are cut, and
+	 * the next client that takes the host connects them again.
+	 */
+	ATTACH_HOST_TAKE,
 };
 
 struct attach_node {

@@ -401,6 +401,31 @@ int subnet_port_violation(struct subnet *subnet, uint32_t node, uint32_t port,
 	return 0;
 }
 
+int subnet_mirror_port(struct subnet *subnet, uint32_t node, uint32_t port,
+	const struct ib_port_info *info, const uint16_t *pkeys, const uint64_t *guids)
+{
+	struct node_port *at = ca_port(subnet, node, port);
+
+	if (!at)
+		return -ENOENT;
+	assert(info->guid_cap <= SUBNET_GUIDS_MAX);
+	at->info = *info;
+	memcpy(at->pkeys, pkeys, sizeof(at->pkeys));
+	memcpy(at->guids, guids, sizeof(at->guids));
+	return 0;
+}
+
+int subnet_mirror_counters(
+	struct subnet *subnet, uint32_t node, uint32_t port, const struct subnet_counters *counters)
+{
+	struct node_port *at = ca_port(subnet, node, port);
+
+	if (!at)
+		return -ENOENT;
+	at->counters = *counters;
+	return 0;
+}
+
 int subnet_node_describe(
 	struct subnet *subnet, uint32_t node, const char *description, uint64_t now_ns)
 {

@@ -291,6 +291,21 @@ int subnet_port_violation(struct subnet *subnet, uint32_t node, uint32_t port,
 	enum subnet_violation violation, const uint8_t *frame, uint32_t frame_bytes,
 	uint64_t now_ns);
 
+/*
+ * Set what subnet_port() shows of a CA's port, in a subnet that only mirrors the ports of another
+ * one. No event follows.
+ *
+ * `info`    info->guid_cap is the number of GUIDs, at most SUBNET_GUIDS_MAX.
+ * `pkeys`   SUBNET_PKEYS_MAX P_Keys.
+ * `guids`   SUBNET_GUIDS_MAX GUIDs.
+ *
+ * Both return 0 or -ENOENT.
+ */
+int subnet_mirror_port(struct subnet *subnet, uint32_t node, uint32_t port,
+	const struct ib_port_info *info, const uint16_t *pkeys, const uint64_t *guids);
+int subnet_mirror_counters(struct subnet *subnet, uint32_t node, uint32_t port,
+	const struct subnet_counters *counters);
+
 /* Replace a node's NodeDescription. It is cut to 64 bytes. */
 int subnet_node_describe(
 	struct subnet *subnet, uint32_t node, const char *description, uint64_t now_ns);

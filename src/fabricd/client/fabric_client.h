@@ -109,6 +109,12 @@ int fabric_client_group_release(struct fabric_client *client, uint32_t port,
  */
 int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_frames)
 	URNIC_EXPORT_AS(fabric_frames_open);
+/*
+ * Take the host of the client for another machine (ATTACH_HOST_TAKE). Returns 0; -EBUSY when other
+ * processes use the host; or another -errno; `why` gets a sentence.
+ */
+int fabric_frames_take_host(struct fabric_client *client, struct fabric_frames **ret_frames,
+	char why[ATTACH_TEXT_BYTES]) URNIC_EXPORT_AS(fabric_frames_take_host);
 void fabric_frames_close(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_close);
 void fabric_frames_forget(struct fabric_frames *frames) URNIC_EXPORT_AS(fabric_frames_forget);
 

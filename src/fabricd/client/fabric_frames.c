@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A client's channel of frames. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,20 +14,21 @@
 
 enum { PIECES_MAX = 8 };
 
-int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_frames)
+/* `message` is the request; it becomes the answer. */
+static int frames_open(struct fabric_client *client, struct attach_message *message,
+	struct fabric_frames **ret_frames)
 {
-	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
 	struct fabric_frames *frames = calloc(1, sizeof(*frames));
 	int fds[ATTACH_CHANNEL_DESCRIPTORS];
 	void *memory;
-	int rc = frames ? fabric_client_ask(client, &message, fds, ARRAY_COUNT(fds)) : -ENOMEM;
+	int rc = frames ? fabric_client_ask(client, message, fds, ARRAY_COUNT(fds)) : -ENOMEM;
 
 	if (rc) {
 		free(frames);
 		return rc;
 	}
 	*frames = (struct fabric_frames){.client = client,
-		.lease = message.frames.lease,
+		.lease = message->frames.lease,
 		.wait_fd = fds[1],
 		.wake_fabric = fds[2],
 		.wake_self = fds[3]};
@@ -39,6 +41,25 @@ int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_
 	frames->shared = memory;
 	*ret_frames = frames;
 	return 0;
+}
+
+int fabric_frames_open(struct fabric_client *client, struct fabric_frames **ret_frames)
+{
+	struct attach_message message = {.type = ATTACH_FRAMES_OPEN};
+
+	return frames_open(client, &message, ret_frames);
+}
+
+int fabric_frames_take_host(struct fabric_client *client, struct fabric_frames **ret_frames,
+	char why[ATTACH_TEXT_BYTES])
+{
+	struct attach_message message = {.type = ATTACH_HOST_TAKE};
+	int rc = frames_open(client, &message, ret_frames);
+
+	if (rc)
+		snprintf(
+			why, ATTACH_TEXT_BYTES, "%s", *message.text ? message.text : strerror(-rc));
+	return rc;
 }
 
 void fabric_frames_forget(struct fabric_frames *frames)

@@ -107,7 +107,7 @@ static void frame_send(struct fabric_server *server, struct channel *channel, ui
 {
 	server->sender = channel;
 	server->sender_port = port;
-	subnet_send(server->subnet, channel->node, port, frame, bytes, server->now_ns);
+	server_send(server, channel->node, port, frame, bytes);
 	server->sender = NULL;
 }
 
@@ -124,9 +124,7 @@ static void record_handle(struct fabric_server *server, struct channel *channel,
 	if (!server_port_find(server, channel->node, port))
 		server->counters.frames_malformed++;
 	else if (violations)
-		subnet_port_violation(server->subnet, channel->node, port,
-			violations & ATTACH_RECORD_BAD_PKEY ? SUBNET_BAD_PKEY : SUBNET_BAD_QKEY,
-			frame, frame_bytes, server->now_ns);
+		server_report(server, channel->node, port, violations, frame, frame_bytes);
 	else
 		frame_send(server, channel, port, frame, frame_bytes);
 }
@@ -155,7 +153,8 @@ static uint32_t frames_take(struct fabric_server *server, struct channel *channe
 
 	if (channel->parked.to && !parked_put(server, channel))
 		return 0;
-	while (count < limit && !channel->parked.to && frame_take(server, channel))
+	while (count < limit && !channel->parked.to && server_has_room(server) &&
+		frame_take(server, channel))
 		count++;
 	if (count)
 		atomic_store_explicit(&channel->shared->forwarded,
@@ -211,7 +210,7 @@ bool channels_wait_begin(struct fabric_server *server)
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(channel, &server->channels, struct channel, server_link)
 		if (!channel->parked.to && !record_ring_is_empty(&channel->shared->to_fabric))
-			return false;
+			return !server_has_room(server);
 	return true;
 }
 

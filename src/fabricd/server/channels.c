@@ -150,6 +150,7 @@ void channel_end(struct channel *channel)
 	struct server_node *node = &server->nodes[channel->node];
 
 	channel->is_ended = true;
+	taken_host_end(channel);
 	flows_end(channel);
 	channel_frames_end(channel);
 	node->leases[channel->lease] = NULL;

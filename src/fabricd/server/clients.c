@@ -53,6 +53,11 @@ static int request_hello(
 			server->name, name);
 		return -ENODEV;
 	}
+	if (server->nodes[node].taker) {
+		snprintf(message->text, sizeof(message->text),
+			"in fabric \"%s\" \"%s\" is on another machine", server->name, name);
+		return -EBUSY;
+	}
 	client->node = (uint32_t)node;
 	client->has_node = true;
 	server->nodes[node].client_count++;
@@ -143,6 +148,22 @@ static int request_frames_open(
 	fds->count = ATTACH_CHANNEL_DESCRIPTORS;
 	fds->to_close = 2;
 	return 0;
+}
+
+static int request_host_take(
+	struct client *client, struct attach_message *message, struct answer_fds *fds)
+{
+	int rc;
+
+	if (client->has_node && client->server->nodes[client->node].client_count > 1) {
+		snprintf(message->text, sizeof(message->text),
+			"programs on the fabric's own machine use the host");
+		return -EBUSY;
+	}
+	rc = request_frames_open(client, message, fds);
+	if (rc == 0)
+		taken_host_begin(channel_find(client, message->frames.lease));
+	return rc;
 }
 
 static int request_frames_close(
@@ -280,6 +301,7 @@ static request_fn *const requests[] = {
 	[ATTACH_LAST_MESSAGES] = request_last_messages,
 	[ATTACH_GROUP_HOLD] = request_of_membership,
 	[ATTACH_GROUP_RELEASE] = request_of_membership,
+	[ATTACH_HOST_TAKE] = request_host_take,
 };
 
 /* --- the connection --- */

@@ -102,6 +102,10 @@ void server_deliver(
 	struct ib_frame decoded;
 	uint32_t qpn;
 
+	if (server->nodes[node].taker) {
+		channel_put_data(server->nodes[node].taker, port, frame, frame_bytes);
+		return;
+	}
 	if (!ib_frame_decode(&decoded, frame, frame_bytes) || !decoded.has_bth) {
 		server->counters.frames_malformed++;
 		return;
@@ -175,7 +179,7 @@ void server_transmit(
 	if (own_qpn == SMI_QPN)
 		frame.pkey = BTH_PKEY_DEFAULT;
 	count = mad_frame_encode(&frame, mad, bytes);
-	subnet_send(server->subnet, port->node, port->number, bytes, count, server->now_ns);
+	server_send(server, port->node, port->number, bytes, count);
 }
 
 /* Is it a request for a service that is likely to be there again soon? */

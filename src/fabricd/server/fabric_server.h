@@ -26,10 +26,36 @@ struct fabric_server;
 typedef int fabric_console_fn(
 	struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
 
+/*
+ * Where the subnet is, if it is on another machine. Then the server has hosts only, and mirrors
+ * what their ports are there (fabric_server_set_port()). The server calls these functions in its
+ * own thread; only run() may call the server.
+ */
+struct fabric_uplink {
+	/*
+	 * A frame leaves a port. With one of ATTACH_RECORD_* as `violation`: a queue pair has
+	 * refused it.
+	 */
+	void (*send)(void *context, uint32_t node, uint32_t port, uint32_t violation,
+		const uint8_t *frame, uint32_t frame_bytes);
+	/* May frames be sent? While not, the server takes none from its clients. */
+	bool (*has_room)(const void *context);
+	/* Processes have the port's IsSM file open, or no longer do. */
+	void (*set_issm)(void *context, uint32_t node, uint32_t port, bool is_open);
+	/*
+	 * Take what has arrived, without waiting. Returns the number of frames, or -errno, which
+	 * ends the server.
+	 */
+	int (*run)(void *context);
+	int descriptor; /* readable when run() has something to do; run() clears it */
+	void *context;
+};
+
 struct fabric_server_settings {
 	const char *name; /* the fabric's (fabricd/fabric_name.h) */
 	fabric_console_fn *console; /* NULL: no command runs */
 	bool is_unmanaged; /* the embedded subnet manager is off */
+	const struct fabric_uplink *uplink; /* NULL: the subnet is here */
 };
 
 /*
@@ -54,5 +80,19 @@ int fabric_server_run(struct fabric_server *server);
 int fabric_server_turn(struct fabric_server *server);
 
 void fabric_server_destroy(struct fabric_server *server);
+
+/* --- from the uplink's run() --- */
+
+/* A frame has arrived at a port of a host. Any bytes are legal input. */
+void fabric_server_deliver(struct fabric_server *server, uint32_t node, uint32_t port,
+	const uint8_t *frame, uint32_t frame_bytes);
+/* What a port is now. No event follows. Without effect if there is no such port. */
+void fabric_server_set_port(
+	struct fabric_server *server, uint32_t node, uint32_t port, const struct attach_port *info);
+void fabric_server_set_counters(struct fabric_server *server, uint32_t node, uint32_t port,
+	const struct attach_counters *counters);
+/* Tell the clients of the host what has happened to a port. */
+void fabric_server_event(
+	struct fabric_server *server, uint32_t node, uint32_t port, enum attach_event_type type);
 
 #endif

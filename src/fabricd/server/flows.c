@@ -367,8 +367,9 @@ void flow_consider(
 		.pkey = frame->bth.pkey,
 		.sl = frame->lrh.sl};
 
-	if (from->flows_rest_until_ns > server->now_ns || from->client->events < 0 ||
-		to->client->events < 0 || has_flow(from, to, &key))
+	/* What is between two machines has no shared memory. */
+	if (server->nodes[from->node].taker || from->flows_rest_until_ns > server->now_ns ||
+		from->client->events < 0 || to->client->events < 0 || has_flow(from, to, &key))
 		return;
 	flows_advance(server);
 	if (!flow_make(server, from, to, &key))

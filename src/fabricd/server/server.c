@@ -141,6 +141,8 @@ static void watch_event(
 		break;
 	case WATCH_CHANNEL:
 		break; /* the loop looks at all channels */
+	case WATCH_UPLINK:
+		break; /* each turn runs it */
 	}
 }
 
@@ -187,7 +189,11 @@ int fabric_server_turn(struct fabric_server *server)
 	int rc = 0;
 
 	server->now_ns = clock_now_ns();
-	frames = channels_run(server);
+	if (server->uplink)
+		rc = server->uplink->run(server->uplink->context);
+	if (rc < 0)
+		return rc;
+	frames = channels_run(server) + (uint32_t)rc;
 	server_arrivals_run(server);
 	memberships_renew(server);
 	service_levels_advance(server);
@@ -195,8 +201,7 @@ int fabric_server_turn(struct fabric_server *server)
 		timers_run(server);
 	listener_go_on(server);
 	channels_wake(server);
-	if (server->turn++ % TURNS_PER_POLL == 0)
-		rc = descriptors_poll(server, 0);
+	rc = server->turn++ % TURNS_PER_POLL ? 0 : descriptors_poll(server, 0);
 	return rc < 0 ? rc : frames > 0;
 }
 
@@ -246,6 +251,15 @@ static int server_listen(struct fabric_server *server)
 	return server_watch(server, &server->listener_watch, EPOLLIN);
 }
 
+static int uplink_watch(struct fabric_server *server)
+{
+	if (!server->uplink)
+		return 0;
+	server->uplink_watch =
+		(struct watch){.kind = WATCH_UPLINK, .fd = server->uplink->descriptor};
+	return server_watch(server, &server->uplink_watch, EPOLLIN);
+}
+
 static int server_init(struct fabric_server *server, const struct subnet_topology *topology)
 {
 	static const struct mad_calls calls = {.transmit = server_transmit, .deliver = server_take};
@@ -268,6 +282,8 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 	if (rc == 0)
 		rc = issm_create(server);
 	if (rc == 0)
+		rc = uplink_watch(server);
+	if (rc == 0)
 		rc = server_listen(server);
 	return rc;
 }
@@ -288,6 +304,7 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 	server->now_ns = clock_now_ns();
 	snprintf(server->name, sizeof(server->name), "%s", settings->name);
 	server->console = settings->console;
+	server->uplink = settings->uplink;
 	list_init(&server->arrivals);
 	list_init(&server->clients);
 	list_init(&server->channels);

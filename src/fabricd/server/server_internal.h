@@ -46,6 +46,7 @@ enum watch_kind {
 	WATCH_CLIENT,
 	WATCH_OPENING,
 	WATCH_CHANNEL,
+	WATCH_UPLINK,
 };
 
 struct watch {
@@ -83,6 +84,7 @@ struct server_port {
 	struct mad_agent *sa_agent; /* of sa_request_send(); NULL until it is needed */
 	uint16_t *levels; /* by LID: service levels, a bit each (service_levels.c); NULL: none */
 	bool has_reregistered; /* a subnet manager has set ClientReregister */
+	bool is_unplugged; /* its cable was cut when the channel that had taken the host ended */
 	struct sa_mc_member member_answer; /* the last answer to a join */
 };
 
@@ -99,6 +101,7 @@ struct server_node {
 	uint32_t port_count;
 	struct server_port *ports; /* ports[number - 1]; NULL for a switch */
 	struct channel **leases; /* ATTACH_LEASES; NULL until a client needs it */
+	struct channel *taker; /* ATTACH_HOST_TAKE; NULL: none */
 	struct list claims;
 	uint32_t claim_count;
 	struct ended_service ended_services[ENDED_SERVICES_MAX]; /* the last ones */
@@ -145,6 +148,8 @@ struct fabric_server {
 	uint64_t listener_rests_until_ns; /* 0: it does not rest */
 	char name[ATTACH_NAME_BYTES];
 	fabric_console_fn *console; /* NULL: the fabric has none */
+	const struct fabric_uplink *uplink; /* NULL: the subnet is here */
+	struct watch uplink_watch;
 	struct subnet *subnet;
 	struct mad_layer *mads;
 	uint32_t turn; /* of the loop */
@@ -278,6 +283,26 @@ int server_nodes_create(struct fabric_server *server);
 void server_nodes_destroy(struct fabric_server *server);
 void server_node_describe(
 	const struct fabric_server *server, uint32_t node, struct attach_node *ret_node);
+
+/* --- taken_hosts.c --- */
+
+/* The channel gets all frames of its client's host. The host has no other client. */
+void taken_host_begin(struct channel *channel);
+/* The channel ends. Without effect if it has not taken its host. */
+void taken_host_end(struct channel *channel);
+
+/* --- uplink.c --- */
+
+/* Send a frame from a port, to the subnet or to where it is. */
+void server_send(struct fabric_server *server, uint32_t node, uint32_t port, uint8_t *frame,
+	uint32_t frame_bytes);
+/* A queue pair has refused a frame. `violation` is one of ATTACH_RECORD_*. */
+void server_report(struct fabric_server *server, uint32_t node, uint32_t port, uint32_t violation,
+	const uint8_t *frame, uint32_t frame_bytes);
+/* Do processes have the port's IsSM file open? */
+void server_issm_set(struct fabric_server *server, const struct server_port *port, bool is_open);
+/* May frames of clients be sent now? */
+bool server_has_room(const struct fabric_server *server);
 
 /* --- server_issm.c --- */
 

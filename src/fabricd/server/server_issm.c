@@ -67,9 +67,7 @@ static struct server_port *port_by_watch(struct fabric_server *server, int watch
 
 static void capability_set(struct fabric_server *server, const struct server_port *port)
 {
-	subnet_port_capability(server->subnet, port->node, port->number,
-		port->issm_count > 0 ? IB_CAPABILITY_IS_SM : 0,
-		port->issm_count > 0 ? 0 : IB_CAPABILITY_IS_SM, server->now_ns);
+	server_issm_set(server, port, port->issm_count > 0);
 }
 
 static void opening_count(struct fabric_server *server, const struct inotify_event *event)
