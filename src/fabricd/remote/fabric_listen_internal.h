@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_REMOTE_FABRIC_LISTEN_INTERNAL_H
+#define URNIC_FABRICD_REMOTE_FABRIC_LISTEN_INTERNAL_H
+
+/* What the listener's loop and its machines (machine.c, machine_hosts.c) share. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "fabricd/client/fabric_client.h"
+#include "fabricd/remote/fabric_listen.h"
+#include "fabricd/remote/remote_control.h"
+#include "fabricd/remote/remote_datagram.h"
+
+enum {
+	MACHINES_MAX = 64, /* that have shown the key, and others */
+	STRANGERS_MAX = 16, /* that have not shown the key yet */
+	STRANGER_NS_MAX = 5000000000,
+	/* A machine from which nothing came for so long is gone. */
+	SILENCE_NS_MAX = 5000000000,
+	/* Between two looks at what a port is, and at its counters. */
+	TELL_NS = 500000000,
+	FRAMES_PER_TURN = 64, /* of one host, and of one machine */
+};
+
+struct machine_port {
+	struct attach_port told; /* what the machine knows */
+	bool is_told;
+	int issm; /* the IsSM file, while processes there have theirs open; -1 */
+};
+
+/* A host that the machine is. */
+struct machine_host {
+	struct machine *machine;
+	uint16_t index;
+	struct fabric_client *client;
+	struct fabric_frames *channel;
+	int events;
+	uint32_t port_count;
+	struct machine_port *ports;
+};
+
+struct machine {
+	struct list link;
+	struct fabric_listen *listen;
+	struct remote_control control;
+	struct remote_datagrams datagrams;
+	uint32_t watched; /* events of the control socket */
+	bool has_joined;
+	bool is_refused; /* ends when the refusal is sent */
+	int error; /* a message could not be sent: the machine ends; 0 */
+	char address[REMOTE_ADDRESS_TEXT_BYTES];
+	uint64_t begun_ns;
+	uint64_t heard_ns;
+	uint64_t tell_ns; /* when to tell it again what its ports are */
+	uint32_t host_count;
+	struct machine_host *hosts;
+	struct remote_writer writer;
+};
+
+struct fabric_listen {
+	const struct fabric_listen_settings *settings;
+	int epoll;
+	int socket;
+	int signals;
+	uint64_t now_ns;
+	bool is_ended;
+	bool has_lost_fabric;
+	uint32_t turn;
+	uint32_t session_last;
+	struct list machines;
+	uint32_t machine_count;
+	uint64_t machines_refused;
+	uint64_t mads_dropped; /* a machine did not take them */
+};
+
+/* --- machine.c --- */
+
+/* A connection was accepted. Takes the descriptor over. */
+void machine_begin(struct fabric_listen *listen, int fd, const struct remote_address *peer);
+/* The end of a machine: its hosts' cables are cut. `why` is for the log. */
+void machine_end(struct machine *machine, const char *why);
+/* The control socket is ready. Returns false when the machine has ended. */
+bool machine_serve(struct machine *machine);
+/* Pass frames in both directions. Returns their number. */
+uint32_t machine_frames_run(struct machine *machine);
+/* What is due by the clock. Returns false when the machine has ended. */
+bool machine_advance(struct machine *machine);
+/* Before the listener sleeps: returns false when a frame waits. */
+bool machine_wait_begin(struct machine *machine);
+void machine_wait_end(struct machine *machine);
+/* Send a message; the machine ends at its next machine_serve() if that is not possible. */
+void machine_send(
+	struct machine *machine, enum remote_message_type type, const struct remote_writer *body);
+
+/* --- machine_hosts.c --- */
+
+/* Take the hosts. Returns 0, or -errno with a sentence. */
+int machine_hosts_take(
+	struct machine *machine, const struct remote_join *join, char why[ATTACH_TEXT_BYTES]);
+void machine_hosts_return(struct machine *machine);
+void machine_welcome(struct machine *machine, uint16_t window);
+/* Pass on the events of a host's ports. */
+void machine_host_events(struct machine_host *host);
+/* Tell the machine what its ports are, if that has changed, and their counters. */
+void machine_hosts_tell(struct machine *machine);
+/* Take what waits in the hosts' channels, as far as the machine has room. */
+uint32_t machine_hosts_frames(struct machine *machine);
+/* A frame from the machine. */
+void machine_host_send(struct machine *machine, const struct remote_frame *frame);
+void machine_host_issm(struct machine *machine, const struct remote_place *place, bool is_open);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_REMOTE_REMOTE_DATAGRAM_H
+#define URNIC_FABRICD_REMOTE_REMOTE_DATAGRAM_H
+
+/*
+ * Frames between two machines of a fabric, over a UDP socket that is connected to the peer.
+ *
+ * A datagram is a header and a part of one frame, all of it where it fits; or a header alone:
+ *
+ *	tag(8) | session(4) | host(2) | port(1) | violation(1) | number(8) | received(8) |
+ *	offset(2) | bytes of the frame(2) | 0(4) | part
+ *
+ * The tag is the SipHash of all that follows it, by the sender's key. Numbers rise by 1. A receiver
+ * takes only numbers above all that it has taken, so it drops what is repeated, and what is late: a
+ * link of InfiniBand keeps frames in order. A frame of which a part is missing is dropped.
+ *
+ * `received` is the highest number that the sender has taken from its peer. A peer sends no frame
+ * while `window` or more of its datagrams are not received, so the socket's buffer does not
+ * overflow. When nothing is received for CREDIT_LOSS_NS, the peer takes them for lost.
+ *
+ * datagram_take() and datagram_begin() make no system call. Any bytes are legal input.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/siphash.h"
+#include "fabricd/remote/remote_message.h"
+
+enum {
+	DATAGRAM_HEADER_BYTES = 40,
+	DATAGRAM_BYTES_MIN = 576, /* each path carries that */
+	DATAGRAM_BYTES_MAX = DATAGRAM_HEADER_BYTES + ATTACH_FRAME_BYTES_MAX,
+	DATAGRAM_PARTS_MAX = 16, /* of one frame */
+	DATAGRAM_WINDOW_MIN = DATAGRAM_PARTS_MAX,
+	CREDIT_LOSS_NS = 50000000,
+};
+
+/* Which datagrams a receiver drops: DATAGRAM_DROP(name, sentence). */
+#define DATAGRAM_DROPS(DROP)                                                \
+	DROP(malformed, "datagrams with wrong lengths or numbers of ports") \
+	DROP(foreign, "datagrams with another session or a wrong tag")      \
+	DROP(late, "datagrams that came again, or after later ones")        \
+	DROP(partial, "frames of which a part was lost")
+
+struct datagram_drops {
+#define DROP(name, sentence) uint64_t name;
+	DATAGRAM_DROPS(DROP)
+#undef DROP
+};
+
+/* A whole frame. */
+struct remote_frame {
+	struct remote_place place;
+	uint32_t violation; /* 0, or ATTACH_RECORD_* */
+	const uint8_t *bytes; /* valid until the next datagram_take() */
+	uint32_t count;
+};
+
+/* Zeroed, it is closed. */
+struct remote_datagrams {
+	bool is_open;
+	int fd;
+	uint32_t session;
+	struct siphash_key own; /* seals what this end sends */
+	struct siphash_key peer;
+	uint32_t bytes_max; /* of a datagram that this end sends */
+	uint32_t window; /* of the peer's socket */
+	uint64_t sent; /* the last number */
+	uint64_t acknowledged; /* the highest number that the peer has received, or lost */
+	uint64_t progress_ns; /* when `acknowledged` rose last */
+	uint64_t received;
+	uint32_t unacknowledged; /* parts received since this end sent its last datagram */
+	struct remote_place place; /* of the frame that is being put together */
+	uint32_t violation;
+	uint32_t filled; /* its bytes that have come; 0: there is none */
+	uint32_t total;
+	uint8_t frame[ATTACH_FRAME_BYTES_MAX];
+	struct datagram_drops drops;
+};
+
+/*
+ * A UDP socket from the address of the TCP socket `control`, and from `port`; 0: any port. Returns
+ * the socket or -errno. datagram_socket_port() is its port. Ports are in host order.
+ */
+int datagram_socket(int control, uint16_t port);
+uint16_t datagram_socket_port(int fd);
+/* Connect it to the peer's address of `control`. */
+int datagram_socket_connect(int fd, int control, uint16_t port);
+/* How many datagrams of that size the socket has room for. */
+uint16_t datagram_socket_window(int fd, uint32_t datagram_bytes);
+/* The longest datagram that the path of the TCP socket carries in one piece. */
+uint32_t datagram_bytes_max(int control);
+
+/* May a frame be sent? */
+bool datagram_has_room(const struct remote_datagrams *datagrams);
+/* Nothing was received for long: take what is under way for lost. */
+void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns);
+
+/* Send a frame of at most ATTACH_FRAME_BYTES_MAX bytes. What the socket does not take is lost. */
+void datagram_send(struct remote_datagrams *datagrams, const struct remote_frame *frame);
+/* Send a header alone, so that the peer learns what was received. */
+void datagram_acknowledge(struct remote_datagrams *datagrams);
+/* Is an acknowledgement due? */
+bool datagram_is_due(const struct remote_datagrams *datagrams);
+
+/* Take a received datagram. Returns whether it completes a frame. */
+bool datagram_take(struct remote_datagrams *datagrams, const uint8_t *bytes, uint32_t count,
+	uint64_t now_ns, struct remote_frame *ret_frame);
+
+/* Write the next datagram: its header, and the part of `count` bytes of the frame. */
+void datagram_begin(struct remote_datagrams *datagrams, const struct remote_frame *frame,
+	uint32_t offset, uint32_t count, uint8_t to[DATAGRAM_BYTES_MAX]);
+
+#endif
