@@ -41,8 +41,8 @@ listens() {
 	ss -Hltn "sport = :$port" | grep -q .
 }
 
-# ended NAME: with figures. ib_send_lat of perftest 25.01, in Debian 13, frees the name of its device
-# before it leaves the group of that device.
+# ended NAME: with figures. ib_send_lat of perftest 25.01, in Debian 13, frees the name of its
+# device before it leaves the group of that device.
 ended() {
 	finish "$1" || grep -q "^Couldn't Unregister the Mcast group" "$scratch/$1" &&
 		grep -q '^ 1024  *300 ' "$scratch/$1" || fail "$1 fails: $(cat "$scratch/$1")"

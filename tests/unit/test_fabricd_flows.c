@@ -9,7 +9,7 @@
 
 #include "fabricd/client/fabric_flows.h"
 
-enum { FRAMES = 1000 };
+enum { FRAMES = 1000, FEW = 16 };
 
 static struct {
 	struct fabric_frames *from, *to;
@@ -510,6 +510,12 @@ static uint64_t room_of(struct record_ring *ring)
 	return RECORD_RING_BYTES - (atomic_load(&ring->written) - atomic_load(&ring->read));
 }
 
+static void frames_send(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		frame_send(ends.from, ends.frame, ends.bytes);
+}
+
 /* Its last frame is for another receiver, and is behind frames for one that has no room. */
 static void channel_that_ends_does_not_wait_for_a_slow_receiver(void **state)
 {
@@ -523,14 +529,13 @@ static void channel_that_ends_does_not_wait_for_a_slow_receiver(void **state)
 	assert_int_equal(fabric_frames_open(pair_.clients[1], &other), 0);
 	bytes = frame_make(
 		last, fabric_frames_lease(other) << ATTACH_LEASE_QPN_SHIFT | 7, pair_.ports[1].lid);
-	while (room_of(&ends.to->shared->to_client) >= 2 * ends.bytes) {
-		frame_send(ends.from, ends.frame, ends.bytes);
+	while (room_of(&ends.to->shared->to_client) >= FEW * 2 * ends.bytes) {
+		frames_send(FEW);
 		while (!record_ring_is_empty(&ends.from->shared->to_fabric))
 			usleep(PAUSE_US);
 	}
-	/* Of these, one has no room. */
-	for (unsigned i = 0; i < 4; i++)
-		frame_send(ends.from, ends.frame, ends.bytes);
+	/* Some of these have no room. */
+	frames_send(2 * FEW + 2);
 	frame_send(ends.from, last, bytes);
 	fabric_frames_close(ends.from);
 	count = fabric_frames_receive(other, got, &port);
