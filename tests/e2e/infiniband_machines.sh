@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# One InfiniBand subnet on two machines: machine a has the fabric's process and programs on host1 to
-# host3, machine b has joined it as host4 and host5. Debian's programs run at both, and between both;
-# packets are lost, and either machine's process is killed and comes back.
+# One InfiniBand subnet on two machines: machine a has the fabric's process and programs on host1
+# to host3, machine b has joined it as host4 and host5. Debian's programs run at both, and between
+# both; packets are lost, and either machine's process is killed and comes back.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -17,12 +17,21 @@ key=$scratch/key
 
 machines_end() {
 	end_programs
-	for pid in $joiner $listener $up; do kill "$pid"; done 2>/dev/null
 	wait
 }
 
 machine() {
 	"$urnic" host exec -n "$network" "$@"
+}
+
+# stay NAME MACHINE ARGUMENTS...: `urnic fabric` in the background; `process NAME` is its process.
+stay() {
+	stay_name=$1 stay_machine=$2
+	shift 2
+	rm -f "$scratch/$stay_name"
+	# shellcheck disable=SC2016
+	machine "$stay_machine" -- sh -c 'echo $$ >"$0" && exec "$@"' "$scratch/$stay_name.pid" \
+		"$urnic" fabric "$@" >"$scratch/$stay_name" 2>&1 &
 }
 
 # on NODE PROGRAM...: on the machine that has the host; `a` and `b` are the machines.
@@ -60,21 +69,19 @@ refused() {
 }
 
 up_start() {
-	machine a -- "$urnic" fabric up --name "$near" "$@" "$topology" >"$scratch/up" 2>&1 &
+	stay up a up --name "$near" "$@" "$topology"
 	up=$!
 	await 'the fabric is up' prints up ' is up: '
 }
 
 listener_start() {
-	rm -f "$scratch/listener"
-	machine a -- "$urnic" fabric listen --name "$near" --key "$key" 10.99.0.1 >"$scratch/listener" 2>&1 &
+	stay listener a listen --name "$near" --key "$key" 10.99.0.1
 	listener=$!
 	await 'the listener listens' prints listener ' listens at '
 }
 
 joiner_start() {
-	rm -f "$scratch/joiner"
-	machine b -- "$urnic" fabric join --name "$far" --key "$key" 10.99.0.1 host4 host5 >"$scratch/joiner" 2>&1 &
+	stay joiner b join --name "$far" --key "$key" 10.99.0.1 host4 host5
 	joiner=$!
 	await 'machine b joins' prints joiner ' is joined at '
 }
@@ -162,20 +169,27 @@ pair host1 host4 $a ib_write_bw -F -n 200
 
 # --- lost packets ---
 
-if on b tc qdisc add dev veth0 root netem loss 1% 2>"$scratch/tc"; then
-	pair host1 host4 $a ib_write_bw -F -n 200 -s 4096
+# The network drops some, or all beyond a short queue; the fabric drops frames.
+if on b tc qdisc add dev veth0 root netem loss 1% 2>/dev/null ||
+	on b tc qdisc add dev veth0 root tbf rate 100mbit burst 5k limit 20k 2>"$scratch/tc"; then
+	pair host4 host1 $b ib_read_bw -F -n 100 -s 16384
 	pair host1 host4 $a ibv_rc_pingpong -n 200
+	dropped=$(on b tc -s qdisc show dev veth0 | sed -n 's/.*(dropped \([0-9]*\),.*/\1/p' | head -n 1)
+	[ "$dropped" -gt 0 ] || fail 'the network has dropped nothing'
 	on b tc qdisc del dev veth0 root
 else
 	echo "no lost packets: $(cat "$scratch/tc")"
 fi
+fabric error 'host4[1]' 1
+pair host1 host4 $a ib_write_bw -F -n 200 -s 4096
+fabric error 'host4[1]' 0
 
 # --- a machine is gone, and comes back ---
 
 both_down() {
 	has_state host4 Down && has_state host5 Down
 }
-kill -KILL "$(on b pgrep -f "fabric join --name $far")"
+kill -KILL "$(process joiner)"
 wait $joiner
 await 'the links of a machine that is gone are down' both_down
 grep -q 'machine 10.99.0.2 has left' "$scratch/listener" || fail "listener: $(cat "$scratch/listener")"
@@ -185,7 +199,8 @@ pair host1 host4 $a ib_write_bw -F -n 200
 
 # Programs on machine b outlive the listener.
 start events host4 stdbuf -oL ibv_asyncwatch -d ibp0
-kill -KILL "$(on a pgrep -f "fabric listen --name $near")"
+await 'a program waits for events' prints events 'event FD'
+kill -KILL "$(process listener)"
 wait $listener
 await 'machine b has lost the fabric' prints joiner 'the fabric is lost'
 await 'programs hear of the loss' prints events IBV_EVENT_PORT_ERR
@@ -198,14 +213,13 @@ stop events
 pair host4 host1 $b ib_write_bw -F -n 200
 
 # The end of the fabric ends its listener. The machine waits for another one.
-kill $up
+kill "$(process up)"
 wait $up
 wait $listener && fail 'the listener outlives the fabric'
 grep -q 'the fabric has ended' "$scratch/listener" || fail "listener: $(cat "$scratch/listener")"
 
 # --- OpenSM on machine b ---
 
-rm -f "$scratch/up"
 up_start --no-sm
 listener_start
 has_state host1 Init || fail "without a manager: $(fabric dump host1)"

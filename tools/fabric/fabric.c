@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/command.h"
+#include "fabric/fabric_internal.h"
 #include "fabricd/client/fabric_client.h"
 #include "fabricd/console/console.h"
 #include "fabricd/fabric_name.h"
@@ -16,6 +17,8 @@
 
 const char command_fabric_help[] =
 	"usage: urnic fabric up [--name NAME] [--no-sm] FILE\n"
+	"       urnic fabric listen [--name NAME] --key FILE ADDR[:PORT]\n"
+	"       urnic fabric join [--name NAME] --key FILE ADDR[:PORT] HOST...\n"
 	"       urnic fabric [--name NAME] link END END\n"
 	"       urnic fabric [--name NAME] unlink END\n"
 	"       urnic fabric [--name NAME] relink END\n"
@@ -31,6 +34,10 @@ const char command_fabric_help[] =
 	"the foreground until SIGINT or SIGTERM. Programs use a host of it by\n"
 	"`urnic run --fabric NODE -- PROGRAM`: OpenSM, infiniband-diags, programs of verbs. FILE is\n"
 	"what ibnetdiscover prints, so the file of a real cluster works, too.\n"
+	"\n"
+	"`listen` lets other machines join a fabric that is up, and `join`, on another machine, joins it:\n"
+	"programs there use the HOSTs as on the fabric's own machine. Both stay in the foreground. FILE\n"
+	"is a key that both machines have: 16 bytes or more, which no other user can read.\n"
 	"\n"
 	"The other words act on a subnet that is up; they are those of ibsim's console. NODE is a name\n"
 	"of FILE, a NodeDescription, or a GUID (0x...). END is NODE[PORT].\n"
@@ -49,26 +56,24 @@ const char command_fabric_help[] =
 	"  console      read such commands from standard input, one a line\n"
 	"\n"
 	"  --name NAME  the name of the fabric, of several on one machine (\"default\")\n"
+	"  --key FILE   the key that the machines share\n"
 	"  --no-sm      no subnet manager inside: ports stay in Init until OpenSM runs\n"
 	"\n"
 	"Examples:\n"
 	"  urnic fabric up examples/infiniband/three-switches.topo &\n"
 	"  urnic run --fabric host1 -- opensm\n"
 	"  urnic run --fabric host2 -- ibnetdiscover\n"
-	"  urnic fabric unlink 'spine[1]'\n";
+	"  urnic fabric unlink 'spine[1]'\n"
+	"  urnic fabric listen --key fabric.key 10.0.0.1\n"
+	"  urnic fabric join --key fabric.key 10.0.0.1 host5 host6\n";
 
 enum { FILE_BYTES_MAX = 1 << 26, LINE_BYTES = 1024 };
 
-struct options {
-	const char *name;
-	bool is_unmanaged;
-	int first; /* index of the first word behind the options */
-};
-
-static int parse_options(int argc, char **argv, struct options *ret_options)
+static int parse_options(int argc, char **argv, struct fabric_options *ret_options)
 {
 	static const struct option names[] = {
 		{"name", required_argument, NULL, 'n'},
+		{"key", required_argument, NULL, 'k'},
 		{"no-sm", no_argument, NULL, 's'},
 		{0},
 	};
@@ -77,6 +82,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 	while ((letter = getopt_long(argc, argv, "+", names, NULL)) != -1) {
 		if (letter == 'n')
 			ret_options->name = optarg;
+		else if (letter == 'k')
+			ret_options->key = optarg;
 		else if (letter == 's')
 			ret_options->is_unmanaged = true;
 		else
@@ -140,7 +147,7 @@ static int topology_load(const char *path, struct subnet_topology **ret_topology
 }
 
 /* Each client needs some descriptors, so allow as many as the system does. */
-static void files_allow(void)
+void fabric_files_allow(void)
 {
 	struct rlimit files;
 
@@ -163,7 +170,7 @@ static void print_ready(const struct subnet_topology *topology, const char *name
 	fflush(stdout);
 }
 
-static int fabric_up(const struct options *options, int argc, char **argv)
+static int fabric_up(const struct fabric_options *options, int argc, char **argv)
 {
 	const struct fabric_server_settings settings = {.name = options->name,
 		.console = console_run,
@@ -179,7 +186,7 @@ static int fabric_up(const struct options *options, int argc, char **argv)
 	}
 	if (topology_load(argv[0], &topology))
 		return EXIT_FAILED;
-	files_allow();
+	fabric_files_allow();
 	rc = fabric_server_create(&settings, topology, &server, why);
 	if (rc) {
 		complain("fabric: %s", why);
@@ -241,7 +248,7 @@ static bool word_append(char *command, size_t room, const char *word)
 	return (size_t)bytes < room - used;
 }
 
-static int console_once(const struct options *options, int argc, char **argv)
+static int console_once(const struct fabric_options *options, int argc, char **argv)
 {
 	struct fabric_client *client;
 	char command[ATTACH_TEXT_BYTES] = "";
@@ -259,7 +266,7 @@ static int console_once(const struct options *options, int argc, char **argv)
 	return rc ? EXIT_FAILED : EXIT_OK;
 }
 
-static int console_lines(const struct options *options)
+static int console_lines(const struct fabric_options *options)
 {
 	struct fabric_client *client;
 	char line[LINE_BYTES];
@@ -280,9 +287,20 @@ static int console_lines(const struct options *options)
 	return status;
 }
 
+/* The words of processes that stay in the foreground; NULL: it is a word of the console. */
+static fabric_command *command_that_stays(const char *word)
+{
+	if (strcmp(word, "up") == 0)
+		return fabric_up;
+	if (strcmp(word, "listen") == 0)
+		return fabric_listen_command;
+	return strcmp(word, "join") == 0 ? fabric_join_command : NULL;
+}
+
 int command_fabric(int argc, char **argv)
 {
-	struct options options = {.name = FABRIC_NAME_DEFAULT};
+	struct fabric_options options = {.name = FABRIC_NAME_DEFAULT};
+	fabric_command *stay;
 	const char *word;
 
 	if (parse_options(argc, argv, &options) < 0)
@@ -294,13 +312,14 @@ int command_fabric(int argc, char **argv)
 	word = argv[options.first];
 	if (strcmp(word, "console") == 0)
 		return console_lines(&options);
-	if (strcmp(word, "up") != 0)
+	stay = command_that_stays(word);
+	if (!stay)
 		return console_once(&options, argc - options.first, argv + options.first);
-	/* The options may stand behind `up`, too. */
+	/* The options may stand behind such a word, too. */
 	argc -= options.first;
 	argv += options.first;
 	optind = 0;
 	if (parse_options(argc, argv, &options) < 0)
 		return EXIT_USAGE;
-	return fabric_up(&options, argc - options.first, argv + options.first);
+	return stay(&options, argc - options.first, argv + options.first);
 }
