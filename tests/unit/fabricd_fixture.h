@@ -111,7 +111,7 @@ static struct {
 	struct attach_port ports[2];
 } pair_;
 
-static void pair_begin(void)
+__attribute__((unused)) static void pair_begin(void)
 {
 	pair_.clients[0] = client_make("host 1");
 	pair_.clients[1] = client_make("b");
@@ -119,13 +119,13 @@ static void pair_begin(void)
 		await_state(pair_.clients[i], PORT_ACTIVE, &pair_.ports[i]);
 }
 
-static void pair_end(void)
+__attribute__((unused)) static void pair_end(void)
 {
 	fabric_client_close(pair_.clients[0]);
 	fabric_client_close(pair_.clients[1]);
 }
 
-static uint32_t frame_make(uint8_t *frame, uint32_t dest_qpn, uint16_t dlid)
+__attribute__((unused)) static uint32_t frame_make(uint8_t *frame, uint32_t dest_qpn, uint16_t dlid)
 {
 	const struct mad_frame headers = {.dlid = dlid,
 		.slid = pair_.ports[0].lid,

@@ -23,13 +23,21 @@ enum {
 
 /* --- connections --- */
 
-static uint32_t strangers_count(const struct fabric_listen *listen)
+/* With too many connections of strangers, the oldest one makes room for the next. */
+static void stranger_end(struct fabric_listen *listen)
 {
+	struct machine *oldest = NULL;
 	uint32_t count = 0;
 
-	list_for_each(machine, &listen->machines, struct machine, link)
-		count += !machine->has_joined;
-	return count;
+	list_for_each(machine, &listen->machines, struct machine, link) {
+		if (machine->has_joined)
+			continue;
+		if (!oldest)
+			oldest = machine;
+		count++;
+	}
+	if (count >= STRANGERS_MAX)
+		machine_end(oldest, "others want to join");
 }
 
 static void machine_accept(struct fabric_listen *listen)
@@ -40,8 +48,10 @@ static void machine_accept(struct fabric_listen *listen)
 
 	if (fd < 0)
 		return;
-	if (listen->machine_count == MACHINES_MAX || strangers_count(listen) >= STRANGERS_MAX) {
-		listen->machines_refused++;
+	stranger_end(listen);
+	if (listen->machine_count == MACHINES_MAX) {
+		printf("a machine has not joined: %d others have\n", MACHINES_MAX);
+		fflush(stdout);
 		close(fd);
 		return;
 	}

@@ -14,7 +14,7 @@
 #include "fabricd/remote/remote_datagram.h"
 
 enum {
-	MACHINES_MAX = 64, /* that have shown the key, and others */
+	MACHINES_MAX = 64, /* and strangers */
 	STRANGERS_MAX = 16, /* that have not shown the key yet */
 	STRANGER_NS_MAX = 5000000000,
 	/* A machine from which nothing came for so long is gone. */
@@ -49,6 +49,7 @@ struct machine {
 	uint32_t watched; /* events of the control socket */
 	bool has_joined;
 	bool is_refused; /* ends when the refusal is sent */
+	uint64_t mads_dropped; /* the machine did not take them */
 	int error; /* a message could not be sent: the machine ends; 0 */
 	char address[REMOTE_ADDRESS_TEXT_BYTES];
 	uint64_t begun_ns;
@@ -71,8 +72,6 @@ struct fabric_listen {
 	uint32_t session_last;
 	struct list machines;
 	uint32_t machine_count;
-	uint64_t machines_refused;
-	uint64_t mads_dropped; /* a machine did not take them */
 };
 
 /* --- machine.c --- */

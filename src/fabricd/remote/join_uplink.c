@@ -85,6 +85,7 @@ static struct join_port *port_find(struct fabric_join *join, const struct remote
 
 static void join_lose(struct fabric_join *join, const char *why)
 {
+	const struct datagram_drops drops = join->datagrams.drops;
 	const bool was_member = join->state == JOIN_MEMBER;
 
 	if (why != join->why)
@@ -99,6 +100,8 @@ static void join_lose(struct fabric_join *join, const char *why)
 		return;
 	ports_down(join);
 	printf("the fabric is lost: %s; joining again\n", why);
+	datagram_drops_print(&drops, join->mads_dropped);
+	join->mads_dropped = 0;
 	fflush(stdout);
 }
 

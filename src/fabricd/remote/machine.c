@@ -63,10 +63,12 @@ void machine_begin(struct fabric_listen *listen, int fd, const struct remote_add
 
 void machine_end(struct machine *machine, const char *why)
 {
-	if (machine->has_joined)
+	if (machine->has_joined) {
 		printf("machine %s has left: %s\n", machine->address, why);
-	else if (!machine->is_refused)
+		datagram_drops_print(&machine->datagrams.drops, machine->mads_dropped);
+	} else if (!machine->is_refused) {
 		printf("machine %s has not joined: %s\n", machine->address, why);
+	}
 	fflush(stdout);
 	machine_hosts_return(machine);
 	if (machine->datagrams.fd >= 0)
@@ -87,7 +89,7 @@ void machine_send(
 	/* A management datagram may be lost. Without another message the machine would be wrong. */
 	if (rc && type != REMOTE_FRAME)
 		machine->error = rc;
-	machine->listen->mads_dropped += rc == -ENOBUFS && type == REMOTE_FRAME;
+	machine->mads_dropped += rc == -ENOBUFS && type == REMOTE_FRAME;
 }
 
 static void machine_refuse(struct machine *machine, int error, const char *why)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -194,6 +195,22 @@ void datagram_acknowledge(struct remote_datagrams *datagrams)
 bool datagram_is_due(const struct remote_datagrams *datagrams)
 {
 	return datagrams->unacknowledged >= DATAGRAM_WINDOW_MIN / 2;
+}
+
+/* --- what was dropped --- */
+
+static void drop_print(uint64_t count, const char *sentence)
+{
+	if (count)
+		printf("dropped: %llu %s\n", (unsigned long long)count, sentence);
+}
+
+void datagram_drops_print(const struct datagram_drops *drops, uint64_t mads_dropped)
+{
+#define DROP(name, sentence) drop_print(drops->name, sentence);
+	DATAGRAM_DROPS(DROP)
+#undef DROP
+	drop_print(mads_dropped, "management datagrams for which the peer had no room");
 }
 
 /* --- receiving --- */

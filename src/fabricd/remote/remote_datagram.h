@@ -49,6 +49,9 @@ struct datagram_drops {
 #undef DROP
 };
 
+/* Print what was dropped, a line each, on standard output; nothing if there was nothing. */
+void datagram_drops_print(const struct datagram_drops *drops, uint64_t mads_dropped);
+
 /* A whole frame. */
 struct remote_frame {
 	struct remote_place place;

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A fabric, its listener and a machine that has joined as host "b", in one process over the loopback
+ * interface.
+ */
+#include "fabricd_fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+
+#include "fabricd/remote/fabric_join.h"
+#include "fabricd/remote/fabric_listen.h"
+
+enum { PORT_DOWN = 1, MANY_FRAMES = 500, LONG_BYTES = 4000 };
+
+static struct {
+	struct remote_key key;
+	struct remote_address address;
+	char name[32]; /* of the fabric on the machine that joins */
+	struct fabric_listen_settings listen_settings;
+	struct fabric_join_settings join_settings;
+	struct fabric_listen *listen;
+	struct fabric_join *join;
+	pthread_t listen_thread;
+	pthread_t join_thread;
+	_Atomic bool listen_ends;
+	_Atomic bool join_ends;
+	struct fabric_client *clients[2]; /* of "host 1", and of "b" on the machine */
+} far_;
+
+static void *listen_run(void *argument)
+{
+	(void)argument;
+	while (!far_.listen_ends)
+		if (fabric_listen_turn(far_.listen) == 0)
+			usleep(PAUSE_US / 10);
+	return NULL;
+}
+
+static void *join_run(void *argument)
+{
+	(void)argument;
+	while (!far_.join_ends)
+		if (fabric_join_turn(far_.join) == 0)
+			usleep(PAUSE_US / 10);
+	return NULL;
+}
+
+static void listen_begin(void)
+{
+	char why[ATTACH_TEXT_BYTES];
+
+	assert_int_equal(fabric_listen_create(&far_.listen_settings, &far_.listen, why), 0);
+	far_.listen_ends = false;
+	assert_int_equal(pthread_create(&far_.listen_thread, NULL, listen_run, NULL), 0);
+}
+
+static void listen_end(void)
+{
+	far_.listen_ends = true;
+	pthread_join(far_.listen_thread, NULL);
+	fabric_listen_destroy(far_.listen);
+}
+
+static struct fabric_client *far_client_make(void)
+{
+	char place[ATTACH_TEXT_BYTES], why[ATTACH_TEXT_BYTES];
+	struct fabric_client *client;
+
+	snprintf(place, sizeof(place), "%s:b", far_.name);
+	assert_int_equal(fabric_client_open(place, &client, why), 0);
+	return client;
+}
+
+static void machines_begin(void)
+{
+	static const char *const hosts[] = {"b"};
+	char why[ATTACH_TEXT_BYTES], text[32];
+
+	snprintf(text, sizeof(text), "127.0.0.1:%d", 20000 + getpid() % 10000);
+	snprintf(far_.name, sizeof(far_.name), "far-%d", getpid());
+	assert_int_equal(remote_address_find(text, &far_.address, why), 0);
+	memset(far_.key.bytes, 7, 32);
+	far_.key.count = 32;
+	far_.listen_settings = (struct fabric_listen_settings){
+		.name = fabric_name, .address = &far_.address, .key = &far_.key};
+	far_.join_settings = (struct fabric_join_settings){.name = far_.name,
+		.address = &far_.address,
+		.key = &far_.key,
+		.hosts = hosts,
+		.host_count = 1};
+	listen_begin();
+	assert_int_equal(fabric_join_create(&far_.join_settings, &far_.join, why), 0);
+	far_.join_ends = false;
+	assert_int_equal(pthread_create(&far_.join_thread, NULL, join_run, NULL), 0);
+	far_.clients[0] = client_make("host 1");
+	far_.clients[1] = far_client_make();
+	for (unsigned i = 0; i < 2; i++)
+		await_state(far_.clients[i], PORT_ACTIVE, &pair_.ports[i]);
+}
+
+static void machines_end(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		fabric_client_close(far_.clients[i]);
+	far_.join_ends = true;
+	pthread_join(far_.join_thread, NULL);
+	fabric_join_destroy(far_.join);
+	listen_end();
+}
+
+/* A frame from host `from` to a channel of the other one. */
+static uint32_t long_frame_make(uint8_t *frame, unsigned from, uint32_t lease, uint32_t psn)
+{
+	const uint32_t bytes = LONG_BYTES;
+	const struct lrh lrh = {.next = LRH_BTH,
+		.dlid = pair_.ports[!from].lid,
+		.slid = pair_.ports[from].lid,
+		.words = (uint16_t)(bytes / 4)};
+	struct bth bth = {.opcode = 4, .pkey = 0xffff};
+
+	memset(frame, (int)psn, bytes);
+	bth.dest_qpn.value = lease << ATTACH_LEASE_QPN_SHIFT | 5;
+	bth.psn.value = psn;
+	lrh_encode(&lrh, frame);
+	bth_encode(&bth, frame + LRH_BYTES);
+	return bytes;
+}
+
+static void frames_pass(struct fabric_frames *const channels[2], unsigned from)
+{
+	uint8_t frame[RECORD_BYTES_MAX], got[RECORD_BYTES_MAX];
+	uint32_t sent = 0, received = 0, port;
+
+	while (received < MANY_FRAMES) {
+		int bytes;
+
+		/* As a sender with a window: what is under way has room everywhere. */
+		if (sent < MANY_FRAMES && sent - received < 64) {
+			frame_send(channels[from], frame,
+				long_frame_make(
+					frame, from, fabric_frames_lease(channels[!from]), sent++));
+			continue;
+		}
+		bytes = fabric_frames_receive(channels[!from], got, &port);
+		if (bytes == 0) {
+			usleep(PAUSE_US / 10);
+			continue;
+		}
+		assert_int_equal(bytes,
+			long_frame_make(
+				frame, from, fabric_frames_lease(channels[!from]), received));
+		lrh_set_vl(frame, (uint8_t)(got[0] >> 4));
+		assert_memory_equal(got, frame, bytes);
+		received++;
+	}
+}
+
+static void frames_pass_in_order_between_machines(void **state)
+{
+	struct fabric_frames *channels[2];
+
+	(void)state;
+	machines_begin();
+	assert_int_equal(pair_.ports[1].guid_count, 8);
+	assert_int_not_equal(pair_.ports[0].lid, pair_.ports[1].lid);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fabric_frames_open(far_.clients[i], &channels[i]), 0);
+	for (unsigned from = 0; from < 2; from++)
+		frames_pass(channels, from);
+	for (unsigned i = 0; i < 2; i++)
+		fabric_frames_close(channels[i]);
+	machines_end();
+}
+
+/* A request to the SMA of the machine's own port. */
+static void management_datagrams_of_a_machine_are_answered(void **state)
+{
+	const uint8_t get[MAD_BYTES] = {1, 1, 1, 1, [16] = 0, [17] = 0x15, [23] = 1};
+	struct attach_agent agent = {.management_class = 1, .class_version = 1, .qpn = 0};
+	struct attach_mad mad = {.timeout_ms = 1000, .retries = 3, .mad_bytes = MAD_BYTES};
+	uint8_t answer[MAD_BYTES];
+	uint32_t opening;
+	int socket;
+
+	(void)state;
+	machines_begin();
+	socket = fabric_mads_open(far_.clients[1], 1, &opening);
+	assert_true(socket >= 0);
+	assert_int_equal(fabric_mads_agent_add(far_.clients[1], opening, &agent), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		mad.agent = agent.id;
+		mad.lid = pair_.ports[i].lid;
+		assert_int_equal(fabric_mads_send(socket, &mad, get), 0);
+		await_readable(socket);
+		assert_int_equal(fabric_mads_receive(socket, &mad, answer, sizeof(answer)), 0);
+		assert_int_equal(mad.status, 0);
+		assert_int_equal(answer[3], 0x81);
+		assert_int_equal(answer[64 + 16] << 8 | answer[64 + 17], pair_.ports[i].lid);
+		mad = (struct attach_mad){.timeout_ms = 1000, .retries = 3, .mad_bytes = MAD_BYTES};
+	}
+	close(socket);
+	machines_end();
+}
+
+static void issm_of_a_machine_is_that_of_its_port(void **state)
+{
+	struct attach_port port = {0};
+	char path[ATTACH_TEXT_BYTES];
+	int fd;
+
+	(void)state;
+	machines_begin();
+	assert_int_equal(fabric_client_issm_path(far_.clients[1], 1, path), 0);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < WAIT_MS && !(port.capability_mask & IB_CAPABILITY_IS_SM); i++) {
+		assert_int_equal(fabric_client_port(far_.clients[1], 1, &port), 0);
+		usleep(PAUSE_US);
+	}
+	assert_true(port.capability_mask & IB_CAPABILITY_IS_SM);
+	close(fd);
+	for (unsigned i = 0; i < WAIT_MS && port.capability_mask & IB_CAPABILITY_IS_SM; i++) {
+		assert_int_equal(fabric_client_port(far_.clients[1], 1, &port), 0);
+		usleep(PAUSE_US);
+	}
+	assert_false(port.capability_mask & IB_CAPABILITY_IS_SM);
+	machines_end();
+}
+
+static void machine_outlives_its_listener(void **state)
+{
+	struct fabric_frames *channels[2];
+	struct attach_port port;
+
+	(void)state;
+	machines_begin();
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fabric_frames_open(far_.clients[i], &channels[i]), 0);
+	listen_end();
+	await_state(far_.clients[1], PORT_DOWN, &port);
+	listen_begin();
+	await_state(far_.clients[1], PORT_ACTIVE, &port);
+	assert_int_equal(port.lid, pair_.ports[1].lid);
+	for (unsigned from = 0; from < 2; from++)
+		frames_pass(channels, from);
+	for (unsigned i = 0; i < 2; i++)
+		fabric_frames_close(channels[i]);
+	machines_end();
+}
+
+/* Anything, from anywhere, at the listener's ports. */
+static void strangers_disturb_nobody(void **state)
+{
+	const struct sockaddr *address = (const struct sockaddr *)&far_.address.socket;
+	struct fabric_frames *channels[2];
+	uint8_t bytes[1400];
+	int streams[20];
+
+	(void)state;
+	machines_begin();
+	for (unsigned i = 0; i < ARRAY_COUNT(streams); i++) {
+		streams[i] = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(connect(streams[i], address, far_.address.bytes), 0);
+		memset(bytes, (int)i, sizeof(bytes));
+		memcpy(bytes, "urnicIB\n\0\0\0\1", i % 3 ? 12 : 0);
+		send(streams[i], bytes, i * 50, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fabric_frames_open(far_.clients[i], &channels[i]), 0);
+	for (unsigned i = 0; i < 200; i++) {
+		const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+
+		sendto(datagrams, bytes, i * 7, 0, address, far_.address.bytes);
+		close(datagrams);
+	}
+	frames_pass(channels, 0);
+	for (unsigned i = 0; i < ARRAY_COUNT(streams); i++)
+		close(streams[i]);
+	for (unsigned i = 0; i < 2; i++)
+		fabric_frames_close(channels[i]);
+	machines_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_pass_in_order_between_machines),
+		cmocka_unit_test(management_datagrams_of_a_machine_are_answered),
+		cmocka_unit_test(issm_of_a_machine_is_that_of_its_port),
+		cmocka_unit_test(machine_outlives_its_listener),
+		cmocka_unit_test(strangers_disturb_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, server_begin, server_end);
+}
