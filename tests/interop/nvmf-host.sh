@@ -146,7 +146,16 @@ END
 	truncate -s 96M "$work/disk"
 }
 
+# From /build, with the guest's libraries.
+programs_start() {
+	local program
+	for program in urnic urnic-nvmf urnic-nvmf-target; do
+		guest "/build/$program --version" || return
+	done
+}
+
 run_host() {
+	check "urnic's programs start in the guest" programs_start
 	describe_ours
 	check "the target listens" start_target
 	check "nvme discover" guest "nvme discover $(at_target) | grep $nqn"
