@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A small NVMe/TCP controller for tests of the host: one subsystem, one namespace in a file.
 
-Usage: nvmf_controller.py PORT FILE [digest]
+Usage: nvmf_controller.py PORT FILE [digest] [other]
 
 Large writes come by R2Ts of 8 KiB, reads leave in C2HData of 8 KiB, so that each command has
 several PDUs. It says "ready" when it listens, "written" at the first write after a flush, and
 "flushed" at the first flush after a write. It runs until it is killed. What it has answered is in
-the file, also after a kill.
+the file, also after a kill. With "other" the namespace has another NGUID.
 """
 import os
 import socket
@@ -17,6 +17,7 @@ import sys
 
 PORT, FILE = int(sys.argv[1]), sys.argv[2]
 HAS_DIGESTS = "digest" in sys.argv[3:]
+NGUID = 2 if "other" in sys.argv[3:] else 1
 PIECE = 8192
 IN_CAPSULE = 4096
 ADMIN_IN_CAPSULE = 8192
@@ -124,6 +125,7 @@ class Connection(socketserver.BaseRequestHandler):
             struct.pack_into("<I", page, 0, 1)
         elif cns == 0 and nsid == 1:
             struct.pack_into("<QQQ", page, 0, blocks, blocks, blocks)
+            page[104] = NGUID
             page[128 + 2] = 9
         return bytes(page)
 

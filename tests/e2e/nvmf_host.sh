@@ -20,7 +20,7 @@ where="-t tcp -a 127.0.0.1 -s $port"
 there="$where -n nqn.2014-08.org.example:sub"
 uri="nbd+unix:///disk?socket=$files/socket"
 
-# start_controller [digest]
+# start_controller [digest] [other]
 start_controller() {
 	: >"$files/controller"
 	python3 "$controller" $port "$files/disk" "$@" >"$files/controller" 2>&1 &
@@ -146,6 +146,17 @@ grep -q 'was not flushed, so its last writes may be lost' "$files/export.log" ||
 	fail "the export said: $(cat "$files/export.log")"
 export=
 start_controller
+
+# Another namespace comes back under the same number: nothing is read of it.
+start_export --nbd "$files/socket"
+end_controller
+start_controller other
+await 'the other namespace was not refused' grep -q 'fail: .* another namespace' "$files/export.log"
+! nbdcopy "$uri" null: 2>/dev/null || fail 'another namespace was read'
+end_controller
+start_controller
+await 'the first namespace was not taken again' nbdcopy "$uri" null:
+end_export
 
 # The target killed under verified I/O, then the host: nothing acknowledged is lost.
 verify="$nvmf verify $there --size 2m --iodepth 8 --state $files/state"

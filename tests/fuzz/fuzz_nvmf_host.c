@@ -3,12 +3,14 @@
  * A remote namespace of a hostile controller, above the transports: the input chooses the answer to
  * each command, when queues are lost, and which requests the user submits meanwhile. Each request
  * is done exactly once, no command is longer than the controller takes, and each has the data of
- * its blocks.
+ * its blocks. No I/O command is sent before the namespace was identified on the same association,
+ * with blocks of the size that the user knows.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/common/codec/identify.h"
 #include "nvmf/host/controller/sqe.h"
 #include "nvmf/host/remote/remote.h"
 
@@ -65,8 +67,9 @@ static const struct host_transport fake;
 /* A page that is right, but for what the input changes. */
 static void page_make(const uint8_t *sqe, uint8_t *page, uint32_t bytes)
 {
-	static const uint16_t places[] = {0, 2, 7, 26, 33, 77, 78, 92, 95, 99, 128, 129, 130, 131,
-		520, 525, 1792, 1795, 1796, 1800, 4, 8, 134, 188};
+	static const uint8_t descriptor[] = {3, 16, 0, 0, 1};
+	static const uint16_t places[] = {0, 1, 2, 7, 26, 33, 77, 78, 92, 95, 99, 128, 129, 130,
+		131, 520, 525, 1792, 1795, 1796, 1800, 4, 8, 104, 120, 134, 188};
 	uint8_t changes = take_byte();
 
 	memset(page, 0, bytes);
@@ -84,6 +87,8 @@ static void page_make(const uint8_t *sqe, uint8_t *page, uint32_t bytes)
 		le64_put(page, 4096);
 		/* Blocks of 512 to 4,096 bytes. */
 		page[130] = (uint8_t)(9 + (changes < 64 ? changes % 4 : 0));
+	} else if (sqe[40] == IDENTIFY_DESCRIPTORS) {
+		memcpy(page, descriptor, sizeof(descriptor));
 	} else {
 		page[0] = 1;
 	}
@@ -92,6 +97,28 @@ static void page_make(const uint8_t *sqe, uint8_t *page, uint32_t bytes)
 
 		page[places[place % (sizeof(places) / sizeof(places[0]))]] = take_byte();
 	}
+}
+
+static bool is_io(const struct fuzz_queue *queue, const struct host_command *command)
+{
+	return queue->settings.qid && command->sqe[0] != NVME_OPCODE_FABRICS;
+}
+
+/* What the controller has said of the namespace on the present association. */
+static struct {
+	uint32_t block_bytes;
+	bool has_descriptors;
+} said;
+
+static void identify_note(const struct host_command *command)
+{
+	const uint8_t *page = command->data;
+
+	if (command->sqe[0] != NVME_ADMIN_IDENTIFY)
+		return;
+	said.has_descriptors |= command->sqe[40] == IDENTIFY_DESCRIPTORS;
+	if (command->sqe[40] == IDENTIFY_NAMESPACE)
+		said.block_bytes = 1u << (page[130 + 4 * (page[26] & 15)] & 31);
 }
 
 static void io_check(const struct host_command *command)
@@ -112,7 +139,7 @@ static void command_answer(struct fuzz_queue *queue, struct host_command *comman
 
 	if (command->data_bytes > queue->settings.data_bytes_max)
 		abort();
-	if (queue->settings.qid && command->sqe[0] != NVME_OPCODE_FABRICS)
+	if (is_io(queue, command))
 		io_check(command);
 	if (command->direction == HOST_FROM_CONTROLLER)
 		page_make(command->sqe, command->data, command->data_bytes);
@@ -124,6 +151,9 @@ static void command_answer(struct fuzz_queue *queue, struct host_command *comman
 		result = (uint64_t)take_byte() << (choice & 15) * 4;
 	else if (choice >= 0xe0)
 		status = (uint16_t)(take_byte() | (choice & 7) << 8 | (choice & 8) << 11);
+	if (queue->settings.qid == 0 && (status == 0 || command->sqe[40] == IDENTIFY_DESCRIPTORS) &&
+		choice != 0xdf)
+		identify_note(command);
 	list_remove(&command->node);
 	queue->pending--;
 	memset(command->cqe, 0, sizeof(command->cqe));
@@ -160,6 +190,8 @@ static int fake_open(
 	loop_work_init(&queue->work, fake_run);
 	loop_defer(settings->loop, &queue->work);
 	queues[settings->qid] = queue;
+	if (settings->qid == 0)
+		memset(&said, 0, sizeof(said));
 	*ret_queue = &queue->queue;
 	return 0;
 }
@@ -169,6 +201,8 @@ static void fake_submit(struct host_queue *base, struct host_command *command)
 	struct fuzz_queue *queue = container_of(base, struct fuzz_queue, queue);
 
 	if (++queue->pending > queue->settings.depth)
+		abort();
+	if (is_io(queue, command) && (!said.has_descriptors || said.block_bytes != block_bytes))
 		abort();
 	list_append(&queue->commands, &command->node);
 }

@@ -81,6 +81,7 @@ static struct {
 	uint64_t features_result; /* of Set Features */
 	uint8_t controller_page[PEER_PAGE_BYTES];
 	uint8_t namespace_page[PEER_PAGE_BYTES];
+	uint8_t descriptors_page[PEER_PAGE_BYTES];
 	uint8_t list_page[PEER_PAGE_BYTES];
 	uint8_t log_page[PEER_LOG_BYTES];
 	/* True: the command is answered, or never will be. */
@@ -212,6 +213,7 @@ static inline void peer_answer(struct peer_queue *queue, const struct nvme_sqe *
 {
 	const uint8_t *page = sqe->cdw10 == 1 ? peer.controller_page
 		: sqe->cdw10 == 2             ? peer.list_page
+		: sqe->cdw10 == 3             ? peer.descriptors_page
 					      : peer.namespace_page;
 
 	if (sqe->opcode == NVME_OPCODE_FABRICS)
@@ -434,6 +436,7 @@ static inline void peer_reset(void)
 	peer.connections = peer.reads = peer.writes = 0;
 	memset(peer.controller_page, 0, PEER_PAGE_BYTES);
 	memset(peer.namespace_page, 0, PEER_PAGE_BYTES);
+	memset(peer.descriptors_page, 0, PEER_PAGE_BYTES);
 	memset(peer.list_page, 0, PEER_PAGE_BYTES);
 	memset(peer.log_page, 0, PEER_LOG_BYTES);
 	peer.controller_page[PEER_MDTS] = 2;

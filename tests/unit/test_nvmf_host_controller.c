@@ -530,6 +530,82 @@ static void events_are_reported_and_asked_for_again(void **state)
 	}
 }
 
+static void held_io_waits_after_each_connection_until_it_is_allowed(void **state)
+{
+	struct host_controller_settings settings = settings_make();
+	struct test_request io[2], admin;
+
+	(void)state;
+	settings.holds_io = true;
+	begin_with(&settings);
+	run_for(SECOND_NS);
+	submit(&io[0], true);
+	admin = (struct test_request){.request = {.is_admin = true, .done = request_done}};
+	host_sqe_init(&admin.request.command, NVME_ADMIN_KEEP_ALIVE, 0);
+	host_submit(controller, &admin.request);
+	run_for(SECOND_NS);
+	assert_int_equal(admin.done, 1);
+	assert_int_equal(script.io_commands, 0);
+	script.is_mute = true;
+	host_allow_io(controller);
+	run_for(SECOND_NS);
+	assert_int_equal(script.io_commands, 1);
+	lose_queue(1);
+	script.is_mute = false;
+	run_for(SECOND_NS);
+	submit(&io[1], true);
+	run_for(SECOND_NS);
+	assert_int_equal(live_count, 2);
+	assert_int_equal(script.io_commands, 1);
+	host_allow_io(controller);
+	run_for(SECOND_NS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(io[i].done, 1);
+		assert_int_equal(io[i].error, 0);
+	}
+	assert_int_equal(script.io_commands, 3);
+}
+
+static void refused_io_is_done_with_an_error_until_the_next_connection(void **state)
+{
+	struct host_controller_settings settings = settings_make();
+	struct test_request sent, late, next;
+
+	(void)state;
+	settings.holds_io = true;
+	begin_with(&settings);
+	run_for(SECOND_NS);
+	host_allow_io(controller);
+	script.is_mute = true;
+	submit(&sent, true);
+	run_for(SECOND_NS);
+	host_refuse_io(controller);
+	submit(&late, true);
+	assert_int_equal(late.error, -EIO);
+	/* The pending command ends with an error status, which is not repeated. */
+	script.is_mute = false;
+	script.io_status = 0x22;
+	loop_defer(loop, &queues[1]->work);
+	run_for(SECOND_NS);
+	assert_int_equal(sent.done, 1);
+	assert_int_equal(sent.request.status, 0x22);
+	assert_int_equal(script.io_commands, 1);
+	script.io_status = 0;
+	lose_queue(1);
+	run_for(SECOND_NS);
+	submit(&late, true);
+	submit(&next, true);
+	assert_int_equal(late.done + next.done, 0);
+	host_refuse_io(controller);
+	assert_int_equal(late.error, -EIO);
+	assert_int_equal(next.error, -EIO);
+	host_allow_io(controller);
+	submit(&next, true);
+	run_for(SECOND_NS);
+	assert_int_equal(next.error, 0);
+	assert_int_equal(script.io_commands, 2);
+}
+
 static void destruction_ends_each_request_once(void **state)
 {
 	struct test_request tests[3 * IO_QUEUES * IO_DEPTH];
@@ -561,6 +637,8 @@ int main(void)
 		TEST(an_unanswered_keep_alive_renews_the_association),
 		TEST(an_error_status_is_repeated_unless_it_says_not_to),
 		TEST(events_are_reported_and_asked_for_again),
+		TEST(held_io_waits_after_each_connection_until_it_is_allowed),
+		TEST(refused_io_is_done_with_an_error_until_the_next_connection),
 		TEST(destruction_ends_each_request_once),
 	};
 

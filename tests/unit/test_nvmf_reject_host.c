@@ -26,7 +26,7 @@ enum { STEPS_MAX = 60000, BUFFER_BYTES = 1 << 20 };
 
 static struct loop *loop;
 static struct remote *remote;
-static bool is_ready, has_failed;
+static bool is_ready, has_failed, is_refused;
 static int ready_error;
 static uint8_t buffer[BUFFER_BYTES];
 static char complaint[512];
@@ -46,6 +46,12 @@ static void note_ready(void *context, int error)
 	(void)context;
 	is_ready = true;
 	ready_error = error;
+}
+
+static void note_refused(void *context)
+{
+	(void)context;
+	is_refused = true;
 }
 
 static void note_changed(void *context, enum host_state state)
@@ -78,9 +84,10 @@ static void host_begin(void)
 			.connect_timeout_ns = peer.is_deaf || !peer.csts ? SECOND_NS / 5 : 0},
 		.ready = note_ready,
 		.changed = note_changed,
+		.refused = note_refused,
 	};
 
-	is_ready = has_failed = false;
+	is_ready = has_failed = is_refused = false;
 	ready_error = 0;
 	assert_int_equal(remote_create(&settings, &remote), 0);
 }
@@ -315,6 +322,99 @@ static void blocks_of_another_size_are_refused(void **state)
 static bool drop_io(struct peer_queue *queue, const struct nvme_sqe *sqe)
 {
 	return queue->qid && sqe->opcode != NVME_OPCODE_FABRICS;
+}
+
+static bool is_identified; /* the host has asked for the descriptors on this association */
+static unsigned io_count, early_count;
+
+static bool count_io(struct peer_queue *queue, const struct nvme_sqe *sqe)
+{
+	bool is_fabrics = sqe->opcode == NVME_OPCODE_FABRICS;
+
+	if (queue->qid == 0 && is_fabrics && nvme_fctype(sqe) == NVME_FABRICS_CONNECT)
+		is_identified = false;
+	else if (queue->qid == 0 && sqe->opcode == NVME_ADMIN_IDENTIFY)
+		is_identified |= sqe->cdw10 == IDENTIFY_DESCRIPTORS;
+	else if (queue->qid && !is_fabrics && ++io_count)
+		early_count += !is_identified;
+	return false;
+}
+
+/* A change of a page while the connection is lost. */
+struct return_row {
+	const char *name;
+	uint8_t *page;
+	unsigned at;
+	uint8_t value;
+	const char *reason; /* NULL: it is the same namespace */
+};
+
+/* clang-format off */
+static const struct return_row returns[] = {
+	{"the same namespace", peer.namespace_page, 0, 0, NULL},
+	{"a larger one", peer.namespace_page, 2, 2, NULL},
+	{"blocks of 4 KiB", peer.namespace_page, 130, 12, "size of its blocks"},
+	{"another NGUID", peer.namespace_page, 104 + 15, 9, "another namespace"},
+	{"another EUI64", peer.namespace_page, 120, 9, "another namespace"},
+	{"another UUID", peer.descriptors_page, 4 + 15, 9, "another namespace"},
+	{"a NGUID in place of the UUID", peer.descriptors_page, 0, 2, "another namespace"},
+	{"no UUID", peer.descriptors_page, 1, 0, "another namespace"},
+	{"a UUID of 15 bytes", peer.descriptors_page, 1, 15, "are malformed"},
+	{"no namespace", peer.namespace_page, 2, 0, "does not exist"},
+};
+/* clang-format on */
+
+enum { RETURN_BLOCKS = 20 }; /* more than the host may have pending at the controller */
+
+static void return_check(const struct return_row *row)
+{
+	static const enum block_op ops[] = {
+		BLOCK_WRITE_ZEROES, BLOCK_TRIM, BLOCK_WRITE, BLOCK_FLUSH};
+	struct test_block blocks[RETURN_BLOCKS];
+	uint8_t before = row->page[row->at];
+
+	io_count = early_count = 0;
+	peer.hook = drop_io;
+	for (unsigned i = 0; i < RETURN_BLOCKS; i++)
+		block_begin(&blocks[i], ops[i % 4], 512);
+	for (int i = 0; i < 20; i++)
+		loop_step(loop, 1000000);
+	row->page[row->at] = row->value;
+	peer.hook = count_io;
+	connection_renew();
+	for (unsigned i = 0; i < RETURN_BLOCKS; i++) {
+		RUN_UNTIL(blocks[i].is_done);
+		if (blocks[i].error != (row->reason ? -EIO : 0))
+			fail_msg("%s: request %u: %d", row->name, i, blocks[i].error);
+	}
+	assert_int_equal(early_count, 0);
+	assert_int_equal(io_count, row->reason ? 0 : RETURN_BLOCKS);
+	if (row->reason && !strstr(remote_reason(remote), row->reason))
+		fail_msg("%s: %s", row->name, remote_reason(remote));
+	assert_int_equal(is_refused, row->reason != NULL);
+	if (row->reason)
+		assert_int_equal(block_run(BLOCK_WRITE, 512), -EIO);
+	row->page[row->at] = before;
+}
+
+/* The users of a device mean the namespace that they have opened. */
+static void another_namespace_after_a_reconnect_gets_no_command(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(returns) / sizeof(returns[0]); i++) {
+		peer_reset();
+		peer.controller_page[520] = 1 << 2 | 1 << 3;
+		peer.namespace_page[104] = peer.namespace_page[120] = 1;
+		memcpy(peer.descriptors_page, "\3\20\0\0UUID of 16 bytes\4\1\0\0", 25);
+		host_begin();
+		RUN_UNTIL(is_ready);
+		assert_int_equal(ready_error, 0);
+		return_check(&returns[i]);
+		/* The namespace may come back. */
+		connection_renew();
+		RUN_UNTIL(block_run(BLOCK_WRITE, 512) == 0);
+		host_end();
+	}
 }
 
 /* What was cut for 16 KiB is not sent to a controller that takes 8 KiB. */
@@ -565,6 +665,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(each_wrong_answer_is_refused),
 		TEST_HOST(blocks_of_another_size_are_refused),
+		TEST(another_namespace_after_a_reconnect_gets_no_command),
 		TEST_HOST(smaller_mdts_after_a_reconnect_fails_larger_commands),
 		TEST(each_wrong_response_ends_the_connection_and_the_command_is_sent_again),
 		TEST_HOST(error_status_after_data_is_an_error),

@@ -90,6 +90,15 @@ static void remote_changed(void *context, enum host_state state)
 	state_report(context, state);
 }
 
+static void remote_refused(void *context)
+{
+	struct session *session = context;
+
+	if (session->reports)
+		complain("%sReads and writes fail: %s", session->label,
+			remote_reason(session->remote));
+}
+
 static void controller_changed(void *context, enum host_state state)
 {
 	struct session *session = context;
@@ -132,6 +141,7 @@ static int open_namespace(struct session *session, const struct nvmf_options *op
 		.nsid = options->nsid,
 		.ready = remote_ready,
 		.changed = remote_changed,
+		.refused = remote_refused,
 		.context = session,
 	};
 	int error;

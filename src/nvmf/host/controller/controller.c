@@ -228,6 +228,7 @@ void host_go_live(struct host_controller *controller)
 	controller->attempts = 0;
 	if (controller->state == HOST_RECONNECTING)
 		controller->reconnects++;
+	controller->io_state = controller->settings.holds_io ? HOST_IO_HELD : HOST_IO_FLOWS;
 	controller->admin.is_live = true;
 	for (unsigned i = 0; i < controller->io_count; i++)
 		controller->io[i].is_live = true;

@@ -24,6 +24,10 @@
  * zeroes are repeatable, because the result of overlapping requests is undefined until one of them
  * is done. Each request is done exactly once.
  *
+ * If `holds_io` is set, I/O requests also wait each time after the object became live, until the
+ * caller has looked whether the namespace is still the same, and calls host_allow_io() or
+ * host_refuse_io(). Admin requests do not wait for that.
+ *
  * A repeatable request that ends with an error status is sent again, up to HOST_REPEATS_MAX times,
  * unless the controller has set DNR ("do not retry").
  *
@@ -82,6 +86,7 @@ struct host_controller_settings {
 	uint64_t reconnect_delay_ns; /* the longest delay between two attempts */
 	uint64_t loss_ns; /* HOST_NEVER_NS: tries for ever */
 	uint64_t fast_fail_ns; /* 0 or HOST_NEVER_NS: requests wait until `loss_ns` */
+	bool holds_io; /* I/O requests wait for host_allow_io() */
 	bool keeps_trying; /* make further attempts even if the first one fails */
 
 	/*
@@ -111,7 +116,8 @@ struct host_request {
 	 * `error`  0: the controller has answered, and `status` is its status, 0 for success.
 	 *          -ENOTCONN: the request was not sent, and will not be. -EIO: the request was sent
 	 *          and the connection was lost, so the controller may have executed it; or the
-	 *          request has more data than MDTS allows since a reconnect.
+	 *          request has more data than MDTS allows since a reconnect; or the caller has
+	 *          refused I/O.
 	 */
 	void (*done)(struct host_request *request, int error);
 	uint16_t status; /* DNR (bit 14), M, CRD, status code type (10:8), code (7:0) */
@@ -148,6 +154,14 @@ int host_controller_create(
 void host_controller_destroy(struct host_controller *controller);
 
 void host_submit(struct host_controller *controller, struct host_request *request);
+
+/*
+ * Only if `holds_io` is set. host_allow_io() sends the I/O requests that wait, and later ones at
+ * once. host_refuse_io() ends with -EIO those that wait, those that would be repeated, and later
+ * ones. Either holds until the object becomes live again, or the other one is called.
+ */
+void host_allow_io(struct host_controller *controller);
+void host_refuse_io(struct host_controller *controller);
 
 /*
  * Handle the responses that have arrived, without sleeping; look several times, if there are none.

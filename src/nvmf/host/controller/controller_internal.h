@@ -41,6 +41,13 @@ enum host_step {
 	HOST_STEP_DONE,
 };
 
+/* What becomes of I/O requests while the controller is live. */
+enum host_io {
+	HOST_IO_FLOWS,
+	HOST_IO_HELD, /* until host_allow_io() or host_refuse_io() */
+	HOST_IO_REFUSED,
+};
+
 struct host_controller {
 	struct host_controller_settings settings;
 	enum host_state state;
@@ -48,6 +55,7 @@ struct host_controller {
 	bool fails_fast; /* `fast_fail_ns` has passed without a connection */
 	int error;
 	char reason[HOST_REASON_BYTES];
+	enum host_io io_state;
 	uint64_t reconnects;
 	unsigned attempts; /* number of attempts to connect since the controller was last live */
 

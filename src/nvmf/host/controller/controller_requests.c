@@ -17,11 +17,18 @@ static struct host_request *request_of(struct host_command *command)
 	return container_of(command, struct host_request, command);
 }
 
+static bool is_refused(const struct host_controller *controller, const struct host_request *request)
+{
+	return !request->is_admin && controller->io_state == HOST_IO_REFUSED;
+}
+
 static bool is_repeated(struct host_request *request, enum host_end end)
 {
 	struct host_controller *controller = request->queue->controller;
 
 	if (controller->state == HOST_FAILED || controller->is_destroyed || request->is_own)
+		return false;
+	if (is_refused(controller, request))
 		return false;
 	if (end == HOST_UNSENT)
 		return !controller->fails_fast;
@@ -94,6 +101,8 @@ static struct host_queue_state *queue_choose(struct host_controller *controller,
 	/* Reserve one place of the Admin queue for Keep Alive and one for Abort. */
 	if (is_admin)
 		return admin->is_live && admin->pending + 2 < admin->depth ? admin : NULL;
+	if (controller->io_state != HOST_IO_FLOWS)
+		return NULL;
 	for (unsigned i = 0; i < controller->io_count; i++) {
 		unsigned number = (controller->io_next + i) % controller->io_count;
 		struct host_queue_state *queue = &controller->io[number];
@@ -151,6 +160,10 @@ void host_submit(struct host_controller *controller, struct host_request *reques
 		request->done(request, -ENOTCONN);
 		return;
 	}
+	if (is_refused(controller, request)) {
+		request->done(request, -EIO);
+		return;
+	}
 	queue = controller->state == HOST_LIVE &&
 			list_is_empty(&controller->waiting[request->is_admin]) &&
 			list_is_empty(&controller->repeated[request->is_admin])
@@ -180,6 +193,21 @@ static void list_fail(struct list *list, int error)
 		list_remove(&request->node);
 		request->done(request, error);
 	}
+}
+
+void host_allow_io(struct host_controller *controller)
+{
+	assert(controller->settings.holds_io);
+	controller->io_state = HOST_IO_FLOWS;
+	host_requests_pump(controller);
+}
+
+void host_refuse_io(struct host_controller *controller)
+{
+	assert(controller->settings.holds_io);
+	controller->io_state = HOST_IO_REFUSED;
+	list_fail(&controller->repeated[0], -EIO);
+	list_fail(&controller->waiting[0], -EIO);
 }
 
 void host_requests_fail(struct host_controller *controller, int error)

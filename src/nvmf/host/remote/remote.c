@@ -13,8 +13,6 @@
 #include "nvmf/host/remote/remote_internal.h"
 
 enum {
-	CNS_NAMESPACE = 0x00,
-	CNS_ACTIVE_LIST = 0x02,
 	LOG_CHANGED_NAMESPACES = 0x04,
 	EVENT_TYPE_MASK = 7,
 	EVENT_NOTICE = 2,
@@ -25,6 +23,8 @@ enum {
 	NS_FLBAS = 26,
 	NS_DLFEAT = 33,
 	NS_NSATTR = 99,
+	NS_NGUID = 104,
+	NS_EUI64 = 120,
 	NS_LBAF = 128,
 	BLOCK_SHIFT_MIN = 9,
 	BLOCK_SHIFT_MAX = 16,
@@ -44,42 +44,108 @@ static void remote_fail(struct remote *remote, int error, const char *reason)
 	remote_connected(remote, error);
 }
 
-/* Take over size and format of the namespace. Returns false, with a reason, if it is unusable. */
-static bool namespace_take(struct remote *remote)
+/* Requests fail until the namespace is identified as the one that was opened. */
+static void namespace_refuse(struct remote *remote, int error, const char *reason)
+{
+	bool was_ready = remote->is_ready;
+
+	remote_fail(remote, error, reason);
+	if (was_ready && remote->settings.refused)
+		remote->settings.refused(remote->settings.context);
+	host_refuse_io(remote->controller);
+}
+
+/*
+ * The identifiers of a namespace from its descriptors in `answer`, and from Identify Namespace
+ * those that are not among the descriptors. Returns false if the descriptors are malformed.
+ */
+static bool identifiers_decode(
+	const struct remote *remote, struct identify_descriptors *ret_identifiers)
+{
+	static const uint8_t none[16];
+	struct identify_descriptors *to = ret_identifiers;
+
+	if (!identify_descriptors_decode(remote->answer, to))
+		return false;
+	if (!memcmp(to->nguid, none, sizeof(to->nguid)))
+		memcpy(to->nguid, remote->identity + NS_NGUID, sizeof(to->nguid));
+	if (!memcmp(to->eui64, none, sizeof(to->eui64)))
+		memcpy(to->eui64, remote->identity + NS_EUI64, sizeof(to->eui64));
+	return true;
+}
+
+static bool is_same(const struct identify_descriptors *one, const struct identify_descriptors *two)
+{
+	return !memcmp(one->nguid, two->nguid, sizeof(one->nguid)) &&
+		!memcmp(one->eui64, two->eui64, sizeof(one->eui64)) &&
+		!memcmp(one->uuid, two->uuid, sizeof(one->uuid));
+}
+
+/* Take over the identifiers. Returns false, with a reason, if the namespace is another one. */
+static bool identifiers_take(struct remote *remote)
+{
+	struct identify_descriptors identifiers;
+
+	if (!identifiers_decode(remote, &identifiers)) {
+		namespace_refuse(remote, -EPROTO,
+			"the target's identifiers of the namespace are malformed; correct the target");
+		return false;
+	}
+	if (remote->is_ready && !is_same(&identifiers, &remote->identifiers)) {
+		namespace_refuse(remote, -EIO,
+			"the target has another namespace under the same number: its NGUID, EUI64 "
+			"or UUID is not the one that was opened; open it anew to use it");
+		return false;
+	}
+	remote->identifiers = identifiers;
+	return true;
+}
+
+/* Returns false, with a reason, if size or format of the namespace are unusable. */
+static bool format_check(struct remote *remote)
 {
 	const uint8_t *id = remote->identity;
 	const uint8_t *format = id + NS_LBAF + 4 * (id[NS_FLBAS] & 0xf);
-	const uint8_t *controller = host_controller_identity(remote->controller);
-	struct block_device *device = &remote->device;
 	uint64_t blocks = le64_get(id);
 	uint8_t shift = format[2];
 
-	remote->is_unusable = true;
 	if (blocks == 0) {
-		remote_fail(remote, -ENXIO,
+		namespace_refuse(remote, -ENXIO,
 			"the namespace does not exist, or this host has no access to it; "
 			"list those that exist with: urnic-nvmf list-ns");
 		return false;
 	}
 	if (shift < BLOCK_SHIFT_MIN || shift > BLOCK_SHIFT_MAX || blocks > UINT64_MAX >> shift) {
-		remote_fail(remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
+		namespace_refuse(
+			remote, -ENOTSUP, "the namespace has blocks of an unsupported size");
 		return false;
 	}
 	if (1u << shift > host_controller_data_bytes_max(remote->controller)) {
-		remote_fail(remote, -ENOTSUP,
+		namespace_refuse(remote, -ENOTSUP,
 			"the namespace has blocks of an unsupported size: more than MDTS");
 		return false;
 	}
 	if (le16_get(format) != 0) {
-		remote_fail(remote, -ENOTSUP, "the namespace has metadata, which is not supported");
+		namespace_refuse(
+			remote, -ENOTSUP, "the namespace has metadata, which is not supported");
 		return false;
 	}
 	/* Users of the device rely on the block size from ready() on. */
 	if (remote->is_ready && shift != remote->block_shift) {
-		remote_fail(remote, -EIO, "the namespace has changed the size of its blocks");
+		namespace_refuse(remote, -EIO, "the namespace has changed the size of its blocks");
 		return false;
 	}
-	remote->is_unusable = false;
+	return true;
+}
+
+static void format_take(struct remote *remote)
+{
+	const uint8_t *id = remote->identity;
+	const uint8_t *controller = host_controller_identity(remote->controller);
+	struct block_device *device = &remote->device;
+	uint8_t shift = id[NS_LBAF + 4 * (id[NS_FLBAS] & 0xf) + 2];
+	uint64_t size_bytes = le64_get(id) << shift;
+
 	remote->block_shift = shift;
 	remote->can_deallocate_zeroes = id[NS_DLFEAT] & 1 << 3;
 	device->block_bytes = 1u << shift;
@@ -88,14 +154,27 @@ static bool namespace_take(struct remote *remote)
 	device->has_trim = le16_get(controller + ID_ONCS) & ONCS_DSM;
 	device->has_write_zeroes = le16_get(controller + ID_ONCS) & ONCS_WRITE_ZEROES;
 	device->has_fua = true;
-	if (device->size_bytes != blocks << shift) {
-		bool was_ready = remote->is_ready;
+	if (device->size_bytes == size_bytes)
+		return;
+	device->size_bytes = size_bytes;
+	if (remote->is_ready && remote->settings.resized)
+		remote->settings.resized(remote->settings.context);
+}
 
-		device->size_bytes = blocks << shift;
-		if (was_ready && remote->settings.resized)
-			remote->settings.resized(remote->settings.context);
-	}
-	return true;
+/*
+ * `identity` and `answer` have what the target says of the namespace. If there was a reconnect
+ * between the two, they may describe two namespaces, and the next inquiry decides.
+ */
+static void namespace_take(struct remote *remote)
+{
+	if (remote->inquired_reconnects != host_controller_reconnects(remote->controller))
+		return;
+	if (!identifiers_take(remote))
+		return;
+	format_take(remote);
+	remote->reason[0] = 0;
+	host_allow_io(remote->controller);
+	remote_connected(remote, 0);
 }
 
 static void inquiry_done(struct host_request *request, int error);
@@ -110,7 +189,7 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 	switch (inquiry) {
 	case REMOTE_LIST:
 		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, 0);
-		host_sqe_dword(&request->command, 10, CNS_ACTIVE_LIST);
+		host_sqe_dword(&request->command, 10, IDENTIFY_ACTIVE_LIST);
 		break;
 	case REMOTE_CHANGES:
 		host_sqe_init(&request->command, NVME_ADMIN_GET_LOG_PAGE, UINT32_MAX);
@@ -118,8 +197,13 @@ static void inquiry_send(struct remote *remote, enum remote_inquiry inquiry)
 			LOG_CHANGED_NAMESPACES | (HOST_IDENTIFY_BYTES / 4 - 1) << 16);
 		break;
 	case REMOTE_NAMESPACE:
+		remote->inquired_reconnects = host_controller_reconnects(remote->controller);
 		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, remote->nsid);
-		host_sqe_dword(&request->command, 10, CNS_NAMESPACE);
+		host_sqe_dword(&request->command, 10, IDENTIFY_NAMESPACE);
+		break;
+	case REMOTE_DESCRIPTORS:
+		host_sqe_init(&request->command, NVME_ADMIN_IDENTIFY, remote->nsid);
+		host_sqe_dword(&request->command, 10, IDENTIFY_DESCRIPTORS);
 		break;
 	case REMOTE_NOTHING:
 		return;
@@ -142,9 +226,29 @@ static void list_take(struct remote *remote)
 {
 	remote->nsid = le32_get(remote->answer);
 	if (remote->nsid == 0 || remote->nsid == (uint32_t)NVME_NSID_ALL)
-		remote_fail(remote, -ENXIO, "the subsystem has no namespace for this host");
+		namespace_refuse(remote, -ENXIO, "the subsystem has no namespace for this host");
 	else
 		inquiry_send(remote, REMOTE_NAMESPACE);
+}
+
+static void identity_take(struct remote *remote)
+{
+	memcpy(remote->identity, remote->answer, sizeof(remote->identity));
+	if (format_check(remote))
+		inquiry_send(remote, REMOTE_DESCRIPTORS);
+}
+
+/*
+ * Does the status of an inquiry end the use of the namespace? The log of changes is read only so
+ * that the controller sends the next event. Controllers before NVMe 1.3 have no descriptors.
+ */
+static bool is_failure(enum remote_inquiry inquiry, uint16_t status)
+{
+	uint16_t code = status & HOST_STATUS_MASK;
+
+	if (inquiry == REMOTE_DESCRIPTORS)
+		return code != 0 && code != NVME_INVALID_OPCODE && code != NVME_INVALID_FIELD;
+	return code != 0 && inquiry != REMOTE_CHANGES;
 }
 
 static void inquiry_done(struct host_request *request, int error)
@@ -156,18 +260,19 @@ static void inquiry_done(struct host_request *request, int error)
 	remote->inquiring = REMOTE_NOTHING;
 	if (error)
 		return;
-	if (request->status && inquiry != REMOTE_CHANGES) {
-		remote_fail(remote, -EIO, host_status_text(request->status, text, sizeof(text)));
-		return;
-	}
-	if (inquiry == REMOTE_LIST) {
+	if (request->status)
+		memset(remote->answer, 0, sizeof(remote->answer));
+	if (is_failure(inquiry, request->status)) {
+		namespace_refuse(
+			remote, -EIO, host_status_text(request->status, text, sizeof(text)));
+	} else if (inquiry == REMOTE_LIST) {
 		list_take(remote);
 	} else if (inquiry == REMOTE_CHANGES) {
 		inquiry_send(remote, REMOTE_NAMESPACE);
 	} else if (inquiry == REMOTE_NAMESPACE) {
-		memcpy(remote->identity, remote->answer, sizeof(remote->identity));
-		if (namespace_take(remote))
-			remote_connected(remote, 0);
+		identity_take(remote);
+	} else if (inquiry == REMOTE_DESCRIPTORS) {
+		namespace_take(remote);
 	}
 	if (remote->inquiring == REMOTE_NOTHING && remote->next_inquiry != REMOTE_NOTHING) {
 		inquiry = remote->next_inquiry;
@@ -227,6 +332,7 @@ int remote_create(const struct remote_settings *settings, struct remote **ret_re
 	remote->device.block_bytes = 1 << BLOCK_SHIFT_MIN;
 	list_init(&remote->waiting);
 	list_init(&remote->free_parts);
+	controller.holds_io = true;
 	controller.changed = controller_changed;
 	controller.event = controller_event;
 	controller.context = remote;

@@ -4,8 +4,14 @@
  *
  * The remote owns a host controller (host/controller/controller.h), which connects and reconnects.
  * The remote splits requests by the controller's MDTS and by the limits of the command set. At most
- * as many commands are pending as the I/O queues take; further requests wait in order. The remote
- * identifies the namespace again after each reconnect, and after an event that reports a change.
+ * as many commands are pending as the I/O queues take; further requests wait in order.
+ *
+ * The remote identifies the namespace again after each reconnect, and after an event that reports a
+ * change. It is the same namespace if its blocks have the same size, and its NGUID, EUI64 and UUID
+ * are those of the first connection; an identifier that the target does not give is one of zeroes.
+ * After a reconnect, requests wait until the namespace is known to be the same, so none is repeated
+ * on another one. If it is another one, or does not exist, pending and new requests are done with
+ * -EIO until the first one is back.
  *
  * Before the namespace is ready the device has no size, so reads fail with -EINVAL and writes with
  * -ENOSPC. All calls and callbacks are on the loop's thread.
@@ -26,6 +32,11 @@ struct remote_settings {
 	void (*ready)(void *context, int error);
 	/* Called when the state of the connection has changed; may be NULL. */
 	void (*changed)(void *context, enum host_state state);
+	/*
+	 * Called when requests fail because the namespace is unusable or another one;
+	 * remote_reason() says why. May be NULL.
+	 */
+	void (*refused)(void *context);
 	/* Called when the size has changed; may be NULL. */
 	void (*resized)(void *context);
 	void *context;
@@ -39,7 +50,7 @@ struct block_device *remote_device(struct remote *remote);
 
 struct host_controller *remote_controller(struct remote *remote);
 uint32_t remote_nsid(const struct remote *remote);
-/* Why the remote is not ready or not connected: a sentence without full stop. */
+/* Why the remote is not ready, not connected or refused: a sentence without full stop. */
 const char *remote_reason(const struct remote *remote);
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef URNIC_NVMF_HOST_REMOTE_INTERNAL_H
 #define URNIC_NVMF_HOST_REMOTE_INTERNAL_H
 
+#include "nvmf/common/codec/identify.h"
 #include "nvmf/host/remote/remote.h"
 
 enum { REMOTE_RANGE_BYTES = 16 };
@@ -24,6 +25,7 @@ enum remote_inquiry {
 	REMOTE_LIST, /* the active namespaces */
 	REMOTE_CHANGES, /* the log page of changed namespaces */
 	REMOTE_NAMESPACE,
+	REMOTE_DESCRIPTORS, /* the identifiers of the namespace, after REMOTE_NAMESPACE */
 };
 
 struct remote {
@@ -34,7 +36,8 @@ struct remote {
 	uint8_t block_shift;
 	bool can_deallocate_zeroes;
 	bool is_ready; /* ready() was called */
-	bool is_unusable; /* the namespace cannot be used with its present size or format */
+	struct identify_descriptors identifiers; /* of the namespace that ready() has reported */
+	uint64_t inquired_reconnects; /* host_controller_reconnects() at REMOTE_NAMESPACE */
 	char reason[HOST_REASON_BYTES];
 
 	enum remote_inquiry inquiring;
@@ -46,8 +49,7 @@ struct remote {
 	struct remote_part *parts;
 	uint32_t parts_count;
 	struct list free_parts;
-	struct list
-		waiting; /* block requests with commands that are not sent yet */
+	struct list waiting; /* block requests with commands that are not sent yet */
 	uint64_t split_bytes; /* how many bytes of the first request in `waiting` are sent */
 	bool is_splitting;
 };

@@ -180,10 +180,6 @@ void remote_submit(struct block_device *device, struct block_request *request)
 {
 	struct remote *remote = container_of(device, struct remote, device);
 
-	if (remote->is_unusable) {
-		request->done(request, -EIO);
-		return;
-	}
 	request->parts_pending = 0;
 	request->error = 0;
 	list_append(&remote->waiting, &request->link);
