@@ -45,10 +45,11 @@ uint64_t check_ticks(void)
 #endif
 }
 
+static pthread_mutex_t allocate_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void *check_allocate(size_t bytes)
 {
 	enum { CHUNK_BYTES = 1 << 20 };
-	static pthread_mutex_t allocate_lock = PTHREAD_MUTEX_INITIALIZER;
 	static char *next;
 	static size_t left;
 	size_t needed = (bytes + 15) & ~(size_t)15;
@@ -70,4 +71,10 @@ void *check_allocate(size_t bytes)
 	}
 	pthread_mutex_unlock(&allocate_lock);
 	return memory;
+}
+
+void check_inherit(void)
+{
+	pthread_mutex_init(&check_lock, NULL);
+	pthread_mutex_init(&allocate_lock, NULL);
 }

@@ -56,6 +56,9 @@ extern __thread unsigned check_depth __attribute__((tls_model("initial-exec")));
  */
 void *check_allocate(size_t bytes);
 
+/* This process is a forked child: no thread has check_lock, or is in check_allocate(). */
+void check_inherit(void);
+
 /* A clock that is read quickly, in a unit of its own. */
 uint64_t check_ticks(void);
 

@@ -617,6 +617,26 @@ static void loader_is_asked_without_a_lock(void **state)
 	object_remove(&made, SITE_NONE);
 }
 
+/* A child has a copy of the memory. A thread of the parent may have locked a queue at the fork. */
+static void memory_of_the_parent_may_be_freed(void **state)
+{
+	struct queue_record *record = queue_of(&qp);
+	struct ibv_sge entry = entry_of(0, 64);
+	struct ibv_recv_wr wr = {.sg_list = &entry, .num_sge = 1}, *bad;
+
+	(void)state;
+	queue_add_shared(&srq, DEPTH, 1, SITE_NONE);
+	assert_int_equal(hook_post_shared(&srq, &wr, &bad), 0);
+	receive_bytes(0, 64, 0);
+	objects_inherit();
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	assert_int_equal(reports(), 0);
+	record->sends.lock.owner = 1;
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	record->sends.lock.owner = 0;
+	assert_int_equal(reports(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -645,6 +665,7 @@ int main(void)
 		cmocka_unit_test_setup(completion_of_an_unknown_request_ends_earlier_ones, set_up),
 		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),
 		cmocka_unit_test_setup(loader_is_asked_without_a_lock, set_up),
+		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

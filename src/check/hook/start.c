@@ -35,8 +35,7 @@ static void errors_report(void)
 		struct report report;
 
 		if (!record->qp || record->has_failed || record->was_stopped ||
-			record->known->is_inherited || !queue_is_idle(record) ||
-			record->sends.tail + record->receives.tail == 0)
+			!queue_is_idle(record) || record->sends.tail + record->receives.tail == 0)
 			continue;
 		report_begin(&report, KIND_ERROR_UNNOTICED);
 		report_say(&report, "queue pair 0x%x is in the error state", record->qp_num);
@@ -50,9 +49,10 @@ static void child_begin(void)
 {
 	struct queue_record *record;
 
-	pthread_mutex_init(&check_lock, NULL);
+	check_inherit();
 	for (uint32_t i = 0; (record = queue_next(&i));) {
-		record->rest.lock = (struct owned_lock){0};
+		record->rest.lock = record->sends.lock = record->receives.lock =
+			(struct owned_lock){0};
 		queue_wake(record->object);
 	}
 	objects_inherit();

@@ -147,7 +147,12 @@ struct queue_record *queue_by_number(const struct context_record *context, uint3
 
 struct queue_record *queue_next(uint32_t *i)
 {
-	return table_next(&queues_by_object, i);
+	struct queue_record *record;
+
+	while ((record = table_next(&queues_by_object, i)))
+		if (!record->known->is_inherited)
+			return record;
+	return NULL;
 }
 
 struct cq_record *cq_of(const struct ibv_cq *cq)

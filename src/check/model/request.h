@@ -234,7 +234,10 @@ static inline struct cq_record *queue_find_cq(const struct ibv_cq *cq)
 
 struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num);
 
-/* The records of live objects, for a loop that starts with *i at 0. */
+/*
+ * The records of live objects, for a loop that starts with *i at 0. Those of the parent process are
+ * left out: their requests use its memory, and a thread of it may have locked them at the fork.
+ */
 struct queue_record *queue_next(uint32_t *i);
 
 struct cq_record *cq_of(const struct ibv_cq *cq);
