@@ -299,6 +299,47 @@ static void full_queue_without_a_signal_is_reported(void **state)
 	assert_int_equal(counts[KIND_NEVER_SIGNALED], 1);
 }
 
+/* The depth is a power of two, and the refused requests come behind as many. */
+static void full_queue_with_a_signal_is_not_reported(void **state)
+{
+	struct ibv_sge entry = entry_of(0, 8);
+	struct ibv_send_wr list[2 * DEPTH + 1], *bad;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * DEPTH + 1; i++)
+		list[i] = (struct ibv_send_wr){.opcode = IBV_WR_SEND,
+			.sg_list = &entry,
+			.num_sge = 1,
+			.next = i < 2 * DEPTH ? &list[i + 1] : NULL};
+	room = 2 * DEPTH;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		assert_int_equal(send_bytes(0, 8, i == 0 ? IBV_SEND_SIGNALED : 0), 0);
+	room = 0;
+	for (uint32_t i = 0; i < DEPTH; i++)
+		assert_int_equal(send_bytes(0, 8, 0), ENOMEM);
+	assert_int_equal(hook_post_send(&qp, list, &bad), ENOMEM);
+	assert_int_equal(send_bytes(0, 8, 0), ENOMEM);
+	assert_int_equal(reports(), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
+}
+
+/* Its completion was missed, and it is not in use for ever. */
+static void oldest_request_is_forgotten_beyond_the_depth(void **state)
+{
+	(void)state;
+	receive_bytes(0, 64, 1);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		receive_bytes(64, 64, 2 + i);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory + 64, 64, "free()", 1);
+	assert_int_equal(reports(), 1);
+	request_report_users(KIND_MEMORY_FREED, (uintptr_t)memory, 64, "free()", 1);
+	assert_int_equal(reports(), 1);
+}
+
 static void full_queue_is_reported_if_it_was_never_polled(void **state)
 {
 	(void)state;
@@ -394,6 +435,8 @@ int main(void)
 		cmocka_unit_test_setup(shared_receives_with_one_number_are_not_told_apart, set_up),
 		cmocka_unit_test_setup(entry_outside_of_its_region_is_reported, set_up),
 		cmocka_unit_test_setup(full_queue_without_a_signal_is_reported, set_up),
+		cmocka_unit_test_setup(full_queue_with_a_signal_is_not_reported, set_up),
+		cmocka_unit_test_setup(oldest_request_is_forgotten_beyond_the_depth, set_up),
 		cmocka_unit_test_setup(full_queue_is_reported_if_it_was_never_polled, set_up),
 		cmocka_unit_test_setup(destroyed_object_is_reported, set_up),
 		cmocka_unit_test_setup(objects_of_the_parent_are_reported, set_up),

@@ -120,6 +120,7 @@ static int extended_complete(struct ibv_qp_ex *qp)
 	check_depth--;
 	if (result)
 		request_take_back(&record->sends, record->extended->tail);
+	request_settle(&record->sends);
 	record->extended->is_building = false;
 	rest_count(record);
 	owned_lock_leave(&record->sends.lock);

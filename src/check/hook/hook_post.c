@@ -83,6 +83,7 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 			tail++;
 		request_take_back(queue, tail);
 	}
+	request_settle(queue);
 	owned_lock_leave(&queue->lock);
 	if (result == ENOMEM)
 		post_refused(record, site_of(address));
@@ -125,6 +126,7 @@ static int receive_post(struct queue_record *record, struct ibv_recv_wr *wr,
 			tail++;
 		request_take_back(queue, tail);
 	}
+	request_settle(queue);
 	owned_lock_leave(&queue->lock);
 	return result;
 }

@@ -27,7 +27,7 @@ bool request_queue_init(
 {
 	uint32_t size = 4;
 
-	while (size < depth)
+	while (size < 2 * (uint64_t)depth)
 		size *= 2;
 	*queue = (struct request_queue){
 		.size = size, .buffers_each = entries ? entries : 1, .is_receive = is_receive};
@@ -93,14 +93,20 @@ static __attribute__((noinline)) void oldest_forget(struct request_queue *queue)
 	queue->head++;
 }
 
-/* The next request of the ring. A ring that is full has missed completions, and forgets one. */
+void request_settle(struct request_queue *queue)
+{
+	while (queue->tail - queue->head > queue->size / 2)
+		oldest_forget(queue);
+}
+
+/* The next request of the ring; NULL: the post has more requests than any queue would take. */
 static inline struct request *request_new(
 	struct request_queue *queue, uint64_t wr_id, uint32_t site)
 {
 	struct request *request = request_at(queue, queue->tail);
 
 	if (queue->tail - queue->head == queue->size)
-		oldest_forget(queue);
+		return NULL;
 	if (queue->last_wr_id == wr_id && queue->tail > queue->head)
 		queue->has_twins = true;
 	queue->last_wr_id = wr_id;
@@ -190,6 +196,8 @@ void request_add_send(struct queue_record *record, const struct send_request *wr
 	struct request_queue *queue = &record->sends;
 	struct request *request = request_new(queue, wr->wr_id, site);
 
+	if (!request)
+		return;
 	request->opcode = (uint8_t)wr->opcode;
 	request->is_signaled = record->signals_all || (wr->flags & IBV_SEND_SIGNALED);
 	request->is_target = opcode_is_target(wr->opcode);
@@ -210,6 +218,8 @@ void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *
 	struct request_queue *queue = &record->receives;
 	struct request *request = request_new(queue, wr->wr_id, site);
 
+	if (!request)
+		return;
 	request->is_signaled = true;
 	request->is_target = true;
 	queue->signaled++;

@@ -55,7 +55,7 @@ struct request_queue {
 	struct owned_lock lock;
 	struct request *requests; /* a ring */
 	struct buffer *buffers; /* `buffers_each` of each request */
-	uint32_t size; /* a power of two */
+	uint32_t size; /* a power of two; half of it is room for a post that may be refused */
 	uint32_t buffers_each;
 	uint64_t head, tail; /* the oldest request, and the next one */
 	uint64_t signaled; /* requests between them that will have a completion */
@@ -131,6 +131,12 @@ static inline uint32_t request_site(struct request_queue *queue, const void *add
 
 /* Take back what was noted since `tail`, because the library refused it. The lock is locked. */
 void request_take_back(struct request_queue *queue, uint64_t tail);
+
+/*
+ * The post is over. A queue with more requests than its depth has missed completions, and forgets
+ * its oldest requests. The lock is locked.
+ */
+void request_settle(struct request_queue *queue);
 
 /* The program polls a completion at `site`. No lock is locked. */
 void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool is_receive_only,
