@@ -418,6 +418,19 @@ void mistake_error_overlooked(struct mistake *m)
 	error_await(m->sender);
 }
 
+/* The queue pair has had requests, and waits for the next connection. */
+void right_resets_after_use(struct mistake *m)
+{
+	struct ibv_mr *own = mistake_register(m, m->memory, NULL, 0);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	mistake_connect(m);
+	write_once(m, own, target);
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+	MUST(!ibv_modify_qp(m->sender, &attr, IBV_QP_STATE));
+}
+
 void mistake_domain_leaked(struct mistake *m)
 {
 	MUST(ibv_alloc_pd(m->context)); /* wrong: domain_leaked */

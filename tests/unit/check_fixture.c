@@ -49,7 +49,7 @@ static int query_qp(
 	(void)mask;
 	(void)init;
 	attr->qp_state = qp_state;
-	return 0;
+	return qp_state == IBV_QPS_UNKNOWN ? EIO : 0;
 }
 
 void *check_next(const char *name)

@@ -21,7 +21,7 @@ extern struct ibv_cq cq;
 extern struct ibv_qp qp; /* of DEPTH requests */
 extern struct ibv_srq srq; /* a test makes it */
 extern unsigned char memory[MEMORY_BYTES];
-extern enum ibv_qp_state qp_state;
+extern enum ibv_qp_state qp_state; /* IBV_QPS_UNKNOWN: a query fails */
 extern uint64_t ticks; /* the clock */
 extern int room; /* requests that the library accepts; negative: all */
 extern const char *object_name; /* what dladdr() finds */

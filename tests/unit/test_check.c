@@ -416,6 +416,27 @@ static void memory_of_the_parent_may_be_freed(void **state)
 	assert_int_equal(reports(), 0);
 }
 
+static void state_says_whether_memory_is_used_and_whether_there_was_an_error(void **state)
+{
+	static const struct {
+		enum ibv_qp_state state;
+		bool is_idle, has_error;
+	} rows[] = {
+		{IBV_QPS_RTS, false, false},
+		{IBV_QPS_RESET, true, false},
+		{IBV_QPS_SQE, true, true},
+		{IBV_QPS_ERR, true, true},
+		{IBV_QPS_UNKNOWN, true, false},
+	};
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		qp_state = rows[i].state;
+		assert_int_equal(queue_is_idle(queue_of(&qp)), rows[i].is_idle);
+		assert_int_equal(queue_has_error(queue_of(&qp)), rows[i].has_error);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +468,8 @@ int main(void)
 		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),
 		cmocka_unit_test_setup(loader_is_asked_without_a_lock, set_up),
 		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
+		cmocka_unit_test_setup(
+			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

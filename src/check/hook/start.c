@@ -34,8 +34,8 @@ static void errors_report(void)
 	for (uint32_t i = 0; (record = queue_next(&i));) {
 		struct report report;
 
-		if (!record->qp || record->has_failed || record->was_stopped ||
-			!queue_is_idle(record) || record->sends.tail + record->receives.tail == 0)
+		if (record->has_failed || record->was_stopped || !queue_has_error(record) ||
+			record->sends.tail + record->receives.tail == 0)
 			continue;
 		report_begin(&report, KIND_ERROR_UNNOTICED);
 		report_say(&report, "queue pair 0x%x is in the error state", record->qp_num);

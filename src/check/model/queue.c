@@ -162,18 +162,34 @@ struct cq_record *cq_of(const struct ibv_cq *cq)
 	return object && object->kind == OBJECT_CQ ? object->record : NULL;
 }
 
-bool queue_is_idle(const struct queue_record *record)
+/* The state of a queue pair; false: the library does not tell. */
+static bool state_query(const struct queue_record *record, enum ibv_qp_state *ret_state)
 {
 	static __typeof__(&ibv_query_qp) query;
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 
-	if (!record->qp)
-		return false;
 	if (!query)
 		query = (__typeof__(query))check_next("ibv_query_qp");
 	if (query(record->qp, &attr, IBV_QP_STATE, &init))
-		return true;
-	return attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE ||
-		attr.qp_state == IBV_QPS_RESET;
+		return false;
+	*ret_state = attr.qp_state;
+	return true;
+}
+
+bool queue_is_idle(const struct queue_record *record)
+{
+	enum ibv_qp_state state;
+
+	return record->qp &&
+		(!state_query(record, &state) || state == IBV_QPS_ERR || state == IBV_QPS_SQE ||
+			state == IBV_QPS_RESET);
+}
+
+bool queue_has_error(const struct queue_record *record)
+{
+	enum ibv_qp_state state;
+
+	return record->qp && state_query(record, &state) &&
+		(state == IBV_QPS_ERR || state == IBV_QPS_SQE);
 }

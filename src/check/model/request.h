@@ -248,7 +248,13 @@ struct queue_record *queue_next(uint32_t *i);
 
 struct cq_record *cq_of(const struct ibv_cq *cq);
 
-/* The queue pair is in a state in which it does not touch memory of requests. */
+/*
+ * The queue pair is in a state in which it does not touch memory of requests, or its state is
+ * unknown.
+ */
 bool queue_is_idle(const struct queue_record *record);
+
+/* The queue pair is in the error state, or its send queue is (SQE). */
+bool queue_has_error(const struct queue_record *record);
 
 #endif
