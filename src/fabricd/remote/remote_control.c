@@ -109,9 +109,9 @@ static int greeting_send(struct remote_control *control)
 static int proof_send(struct remote_control *control)
 {
 	uint8_t *to = out_reserve(control, REMOTE_PROOF_BYTES);
+	int rc = remote_proof(control->key, &control->nonces, control->is_joiner, to);
 
-	remote_proof(control->key, &control->nonces, control->is_joiner, to);
-	return remote_control_flush(control);
+	return rc ? rc : remote_control_flush(control);
 }
 
 static int greeting_take(struct remote_control *control, const uint8_t *from)
@@ -126,12 +126,19 @@ static int greeting_take(struct remote_control *control, const uint8_t *from)
 static int proof_take(struct remote_control *control, const uint8_t *from)
 {
 	uint8_t wanted[REMOTE_PROOF_BYTES];
+	int rc = remote_proof(control->key, &control->nonces, !control->is_joiner, wanted);
 
-	remote_proof(control->key, &control->nonces, !control->is_joiner, wanted);
+	if (rc)
+		return rc;
 	if (!remote_proof_is(from, wanted))
 		return -EKEYREJECTED;
-	remote_secrets_derive(control->key, &control->nonces, control->is_joiner, &control->own);
-	remote_secrets_derive(control->key, &control->nonces, !control->is_joiner, &control->peer);
+	rc = remote_secrets_derive(
+		control->key, &control->nonces, control->is_joiner, &control->own);
+	if (rc == 0)
+		rc = remote_secrets_derive(
+			control->key, &control->nonces, !control->is_joiner, &control->peer);
+	if (rc)
+		return rc;
 	control->state = REMOTE_CONTROL_OPEN;
 	return control->is_joiner ? 0 : proof_send(control);
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,41 +67,44 @@ int remote_key_read(const char *path, struct remote_key *ret_key, char why[ATTAC
 	return 0;
 }
 
-/* `label` says what the value is for. */
-static void value_derive(const struct remote_key *key, const struct remote_nonces *nonces,
-	const char *label, uint8_t ret_value[SHA256_BYTES])
+/* `label` says what the value is for. Returns 0 or -ENOMEM. */
+static int value_derive(const struct remote_key *key, const struct remote_nonces *nonces,
+	const char *label, uint8_t ret_value[REMOTE_PROOF_BYTES])
 {
 	uint8_t message[LABEL_BYTES + sizeof(*nonces)] = {0};
 
 	memcpy(message, label, strnlen(label, LABEL_BYTES));
 	memcpy(message + LABEL_BYTES, nonces, sizeof(*nonces));
-	hmac_sha256(key->bytes, key->count, message, sizeof(message), ret_value);
+	return HMAC(EVP_sha256(), key->bytes, (int)key->count, message, sizeof(message), ret_value,
+		       NULL)
+		? 0
+		: -ENOMEM;
 }
 
-void remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
+int remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
 	uint8_t ret_proof[REMOTE_PROOF_BYTES])
 {
-	value_derive(key, nonces, is_joiner ? "joiner" : "listener", ret_proof);
+	return value_derive(key, nonces, is_joiner ? "joiner" : "listener", ret_proof);
 }
 
 bool remote_proof_is(
 	const uint8_t proof[REMOTE_PROOF_BYTES], const uint8_t wanted[REMOTE_PROOF_BYTES])
 {
-	uint8_t difference = 0;
-
-	for (unsigned i = 0; i < REMOTE_PROOF_BYTES; i++)
-		difference |= proof[i] ^ wanted[i];
-	return !difference;
+	return CRYPTO_memcmp(proof, wanted, REMOTE_PROOF_BYTES) == 0;
 }
 
-void remote_secrets_derive(const struct remote_key *key, const struct remote_nonces *nonces,
+int remote_secrets_derive(const struct remote_key *key, const struct remote_nonces *nonces,
 	bool is_joiner, struct remote_secrets *ret_secrets)
 {
-	uint8_t value[SHA256_BYTES];
+	uint8_t value[REMOTE_PROOF_BYTES];
+	int rc =
+		value_derive(key, nonces, is_joiner ? "keys of joiner" : "keys of listener", value);
 
-	value_derive(key, nonces, is_joiner ? "keys of joiner" : "keys of listener", value);
+	if (rc)
+		return rc;
 	for (unsigned i = 0; i < 2; i++) {
 		ret_secrets->control.words[i] = get_be64(value + 8 * i);
 		ret_secrets->datagrams.words[i] = get_be64(value + 16 + 8 * i);
 	}
+	return 0;
 }

@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/sha256.h"
 #include "base/siphash.h"
 #include "fabricd/attach_protocol.h"
 
@@ -23,7 +22,7 @@ enum {
 	REMOTE_KEY_BYTES_MIN = 16,
 	REMOTE_KEY_BYTES_MAX = 4096,
 	REMOTE_NONCE_BYTES = 16,
-	REMOTE_PROOF_BYTES = SHA256_BYTES,
+	REMOTE_PROOF_BYTES = 32, /* of HMAC-SHA-256 */
 };
 
 struct remote_key {
@@ -46,8 +45,8 @@ struct remote_nonces {
 	uint8_t listener[REMOTE_NONCE_BYTES];
 };
 
-/* The proof that an end with this role sends. */
-void remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
+/* The proof that an end with this role sends. Returns 0 or -ENOMEM. */
+int remote_proof(const struct remote_key *key, const struct remote_nonces *nonces, bool is_joiner,
 	uint8_t ret_proof[REMOTE_PROOF_BYTES]);
 /* Takes the same time for each wrong proof. */
 bool remote_proof_is(
@@ -59,7 +58,8 @@ struct remote_secrets {
 	struct siphash_key datagrams;
 };
 
-void remote_secrets_derive(const struct remote_key *key, const struct remote_nonces *nonces,
+/* Returns 0 or -ENOMEM. */
+int remote_secrets_derive(const struct remote_key *key, const struct remote_nonces *nonces,
 	bool is_joiner, struct remote_secrets *ret_secrets);
 
 #endif
