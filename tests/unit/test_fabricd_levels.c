@@ -125,6 +125,16 @@ static void question_pretend(void)
 	assert_non_null(port->levels);
 }
 
+/* An own question comes back, without an answer. */
+static void question_lose(void)
+{
+	const struct mad_header header = {.transaction_id = server->levels.transaction};
+	uint8_t bytes[MAD_HEADER_BYTES];
+
+	mad_header_encode(&header, bytes);
+	service_levels_answer(server_port_find(server, NODE_A, 1), ETIMEDOUT, bytes, sizeof(bytes));
+}
+
 /* Returns the bytes of a message with records from a's own LID and others. */
 static uint32_t table_make(uint8_t *bytes, uint32_t transaction, uint16_t status, uint32_t step)
 {
@@ -241,8 +251,6 @@ static void hostile_table_is_read_as_far_as_it_goes(void **state)
 
 static void failed_question_leaves_level_0(void **state)
 {
-	const struct mad_header header = {.transaction_id = TRANSACTION};
-	uint8_t bytes[MAD_HEADER_BYTES];
 	int client;
 
 	(void)state;
@@ -255,9 +263,9 @@ static void failed_question_leaves_level_0(void **state)
 	assert_string_equal(seen.why, "the subnet manager answers with status 0x0100");
 	assert_int_equal(seen.a_to_b, 1 << 0);
 	question_pretend();
+	server->levels.attempts = 5;
 	request_send(client, ATTACH_CONSOLE, "levels of paths");
-	mad_header_encode(&header, bytes);
-	service_levels_answer(server_port_find(server, NODE_A, 1), ETIMEDOUT, bytes, sizeof(bytes));
+	question_lose();
 	turns_take();
 	assert_true(answer_receive(client));
 	assert_false(seen.is_answered);
@@ -271,6 +279,24 @@ static void failed_question_leaves_level_0(void **state)
 	assert_true(answer_receive(client));
 	assert_true(seen.is_answered);
 	assert_int_equal(seen.a_to_b, 0);
+	close(client);
+	turns_take();
+}
+
+/* The embedded manager answers the next one. */
+static void lost_question_is_asked_again(void **state)
+{
+	int client;
+
+	(void)state;
+	question_pretend();
+	server->levels.attempts = 4;
+	client = console_make();
+	question_lose();
+	turns_take();
+	assert_true(answer_receive(client));
+	assert_true(seen.is_answered);
+	assert_int_equal(seen.a_to_b, 1 << 0);
 	close(client);
 	turns_take();
 }
@@ -333,6 +359,7 @@ int main(void)
 		LEVELS_TEST(levels_are_those_of_the_records),
 		LEVELS_TEST(hostile_table_is_read_as_far_as_it_goes),
 		LEVELS_TEST(failed_question_leaves_level_0),
+		LEVELS_TEST(lost_question_is_asked_again),
 		LEVELS_TEST(client_that_does_not_wait_is_forgotten),
 	};
 

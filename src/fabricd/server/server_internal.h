@@ -132,6 +132,7 @@ struct service_levels {
 	char why[64]; /* KNOWN, not answered: the reason, as a sentence */
 	uint32_t lid_count; /* of server_port.levels */
 	struct server_port *asked; /* the last port whose paths were asked for */
+	uint32_t attempts; /* at this port */
 	uint32_t transaction; /* of this question */
 	bool has_answer; /* to it, which service_levels_advance() has not regarded */
 	int error; /* of the answer: 0 or ETIMEDOUT */

@@ -17,7 +17,7 @@
 enum {
 	/* A subnet manager that runs a sweep answers late. */
 	TIMEOUT_MS = 1000,
-	RETRIES = 4,
+	ATTEMPTS_MAX = 5, /* for each port */
 	PATHS_PER_PAIR = 127, /* NumbPath: all of them */
 	LEVEL_0 = 1 << 0,
 };
@@ -75,27 +75,28 @@ static int paths_ask(struct server_port *port, const struct subnet_port_view *vi
 		.attribute_id = SA_ATTRIBUTE_PATH,
 		.component_mask = sa_mask_path_sgid | sa_mask_path_path_count,
 		.timeout_ms = TIMEOUT_MS,
-		.retries = RETRIES,
 	};
 	struct sa_path path = {.path_count = PATHS_PER_PAIR};
 
 	put_be64(path.sgid, view->info->gid_prefix);
 	put_be64(path.sgid + 8, view->guids[0]);
 	sa_path_encode(&path, request.record);
-	port->levels = calloc(levels->lid_count, sizeof(*port->levels));
+	if (!port->levels)
+		port->levels = calloc(levels->lid_count, sizeof(*port->levels));
 	if (!port->levels)
 		return -ENOMEM;
+	levels->attempts = levels->asked == port ? levels->attempts + 1 : 1;
 	levels->asked = port;
 	levels->has_answer = false;
 	return sa_request_send(port, &request, &levels->transaction);
 }
 
-/* Ask for the paths of the next port behind `port`, or end. */
-static void next_ask(struct fabric_server *server, struct server_port *port)
+/* Ask for the paths of the first port from `port` on that can send a question, or end. */
+static void first_ask(struct fabric_server *server, struct server_port *port)
 {
 	struct subnet_port_view view;
 
-	while ((port = server_port_next(server, port))) {
+	for (; port; port = server_port_next(server, port)) {
 		if (!subnet_port(server->subnet, port->node, port->number, &view) ||
 			!port_is_asked(&view))
 			continue;
@@ -141,7 +142,7 @@ bool service_levels_ask(struct fabric_server *server)
 	if (first_find(server, &first) && !manager_runs_at(server, first.info->sm_lid))
 		levels_end(server, "no subnet manager runs");
 	else
-		next_ask(server, NULL);
+		first_ask(server, server_port_next(server, NULL));
 	return levels->state == SERVICE_LEVELS_KNOWN;
 }
 
@@ -196,7 +197,12 @@ static void answer_regard(struct fabric_server *server)
 	char why[sizeof(levels->why)];
 
 	if (!levels->error && (!levels->status || levels->status == SA_STATUS_NO_RECORDS)) {
-		next_ask(server, levels->asked);
+		first_ask(server, server_port_next(server, levels->asked));
+		return;
+	}
+	/* A sweep may have given the port another manager, or another service level to it. */
+	if (levels->error && levels->attempts < ATTEMPTS_MAX) {
+		first_ask(server, levels->asked);
 		return;
 	}
 	if (levels->error)
