@@ -10,32 +10,14 @@
 #include "fabricd/console/console_internal.h"
 
 enum {
-	GROUPS_MAX = 16, /* of pairs without a path, by where and why it ends */
 	SLOW_MAX = 8,
 	SLOW_US_MIN = 1000,
-	PKEY_MASK = 0x7fff,
-	PKEY_FULL_MEMBER = 0x8000,
-};
-
-/* Pairs of hosts whose path ends at one place for one reason, and the first of them. */
-struct group {
-	enum subnet_route_end end;
-	uint32_t node;
-	uint32_t port;
-	uint32_t pairs;
-	uint32_t from;
-	uint32_t to;
 };
 
 struct explanation {
 	const struct fabric_server *server;
 	FILE *out;
-	uint32_t pairs;
-	uint32_t unreached;
-	uint32_t unknown; /* the subnet administrator has no record of their path */
-	uint16_t levels; /* of all paths, a bit for each */
-	uint32_t group_count;
-	struct group groups[GROUPS_MAX];
+	struct console_paths paths;
 };
 
 static const char *name_of(const struct explanation *explanation, uint32_t node)
@@ -43,23 +25,9 @@ static const char *name_of(const struct explanation *explanation, uint32_t node)
 	return console_node_name(explanation->server, node);
 }
 
-/* Each port of each host. */
-typedef void each_port_fn(struct explanation *explanation, uint32_t node, uint32_t port,
-	const struct subnet_port_view *view);
-
-static void each_host_port(struct explanation *explanation, each_port_fn *call)
-{
-	const struct fabric_server *server = explanation->server;
-	struct subnet_port_view view;
-
-	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
-		if (subnet_port(server->subnet, port->node, port->number, &view))
-			call(explanation, port->node, port->number, &view);
-}
-
 /* --- ports --- */
 
-static const char *why_not_active(const struct subnet_port_view *view)
+const char *console_why_not_active(const struct subnet_port_view *view)
 {
 	if (view->peer_node == TOPOLOGY_NO_NODE)
 		return "it has no cable";
@@ -72,117 +40,40 @@ static const char *why_not_active(const struct subnet_port_view *view)
 	return "no subnet manager has set it up";
 }
 
-static void port_explain(struct explanation *explanation, uint32_t node, uint32_t port,
-	const struct subnet_port_view *view)
+static void ports_explain(struct explanation *explanation)
 {
-	if (view->info->port_state != IB_PORT_ACTIVE)
-		fprintf(explanation->out, "\"%s\"[%u] is not active: %s\n",
-			name_of(explanation, node), port, why_not_active(view));
+	const struct fabric_server *server = explanation->server;
+	struct subnet_port_view view;
+
+	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
+		if (subnet_port(server->subnet, port->node, port->number, &view) &&
+			view.info->port_state != IB_PORT_ACTIVE)
+			fprintf(explanation->out, "\"%s\"[%u] is not active: %s\n",
+				name_of(explanation, port->node), port->number,
+				console_why_not_active(&view));
 }
 
 /* --- paths --- */
 
-/* A P_Key by which the first port may reach the second one; else the first port's own. */
-static uint16_t pkey_choose(const struct subnet_port_view *from, const struct subnet_port_view *to)
-{
-	for (uint32_t i = 0; i < from->pkey_count; i++)
-		for (uint32_t j = 0; from->pkeys[i] & PKEY_MASK && j < to->pkey_count; j++)
-			if (((from->pkeys[i] ^ to->pkeys[j]) & PKEY_MASK) == 0 &&
-				(from->pkeys[i] | to->pkeys[j]) & PKEY_FULL_MEMBER)
-				return from->pkeys[i];
-	return from->pkeys[0];
-}
-
-/* Where a route ends that does not arrive: at the port that would have sent, or received. */
-static void end_place(const struct subnet_route *route, uint32_t *ret_node, uint32_t *ret_port)
-{
-	const bool is_at_sender = route->end == SUBNET_ROUTE_PORT_DOWN ||
-		route->end == SUBNET_ROUTE_PEER_DOWN || route->end == SUBNET_ROUTE_SPOILT;
-
-	*ret_node = route->node;
-	*ret_port = route->port;
-	if (is_at_sender && route->hop_count)
-		*ret_port = route->hops[route->hop_count - 1].port;
-}
-
-static void group_add(struct explanation *explanation, const struct subnet_route *route,
-	uint32_t from, uint32_t to)
-{
-	struct group new = {.end = route->end, .pairs = 1, .from = from, .to = to};
-
-	end_place(route, &new.node, &new.port);
-	for (uint32_t i = 0; i < explanation->group_count; i++) {
-		struct group *group = &explanation->groups[i];
-
-		if (group->end == new.end && group->node == new.node && group->port == new.port) {
-			group->pairs++;
-			return;
-		}
-	}
-	if (explanation->group_count < GROUPS_MAX)
-		explanation->groups[explanation->group_count++] = new;
-}
-
-/* The lowest one of some service levels. */
-static uint8_t level_of(uint16_t levels)
-{
-	return levels ? (uint8_t)__builtin_ctz(levels) : 0;
-}
-
-static void path_try(struct explanation *explanation, uint32_t from_node, uint32_t from_port,
-	const struct subnet_port_view *from, uint32_t to_node, const struct subnet_port_view *to)
-{
-	const uint16_t levels =
-		service_levels_of(explanation->server, from_node, from_port, to->info->lid);
-	struct subnet_route route;
-
-	explanation->pairs++;
-	explanation->unknown += !levels;
-	explanation->levels |= levels;
-	if (subnet_route_find(explanation->server->subnet, from_node, from_port, to->info->lid,
-		    level_of(levels), pkey_choose(from, to), &route) &&
-		route.node == to_node)
-		return;
-	explanation->unreached++;
-	group_add(explanation, &route, from_node, to_node);
-}
-
-/* The paths from an active port to all active ports of other hosts. */
-static void paths_try(struct explanation *explanation, uint32_t node, uint32_t port,
-	const struct subnet_port_view *view)
-{
-	const struct fabric_server *server = explanation->server;
-	struct subnet_port_view to;
-
-	if (view->info->port_state != IB_PORT_ACTIVE)
-		return;
-	for (struct server_port *other = NULL; (other = server_port_next(server, other));)
-		if (other->node != node &&
-			subnet_port(server->subnet, other->node, other->number, &to) &&
-			to.info->port_state == IB_PORT_ACTIVE && to.info->lid)
-			path_try(explanation, node, port, view, other->node, &to);
-}
-
 static void paths_explain(struct explanation *explanation)
 {
+	const struct console_paths *paths = &explanation->paths;
 	FILE *out = explanation->out;
 
-	each_host_port(explanation, paths_try);
-	if (explanation->unknown)
+	if (paths->unknown)
 		fprintf(out, "the subnet administrator has no record of %u of %u paths\n",
-			explanation->unknown, explanation->pairs);
-	if (!explanation->unreached) {
-		fprintf(out, "all %u paths between active ports of hosts exist\n",
-			explanation->pairs);
+			paths->unknown, paths->count);
+	if (!paths->unreached) {
+		fprintf(out, "all %u paths between active ports of hosts exist\n", paths->count);
 		return;
 	}
 	fprintf(out, "%u of %u paths between active ports of hosts do not exist:\n",
-		explanation->unreached, explanation->pairs);
-	for (uint32_t i = 0; i < explanation->group_count; i++) {
-		const struct group *group = &explanation->groups[i];
+		paths->unreached, paths->count);
+	for (uint32_t i = 0; i < paths->group_count; i++) {
+		const struct console_group *group = &paths->groups[i];
 
 		fprintf(out, "  %u, such as \"%s\" to \"%s\", end at \"%s\"[%u]: %s\n",
-			group->pairs, name_of(explanation, group->from),
+			group->count, name_of(explanation, group->from),
 			name_of(explanation, group->to), name_of(explanation, group->node),
 			group->port, subnet_route_end_text(group->end));
 	}
@@ -218,7 +109,7 @@ static void loop_explain(struct explanation *explanation)
 	struct subnet_loop loop;
 	int result;
 
-	if (!explanation->levels)
+	if (!explanation->paths.levels)
 		return;
 	result = subnet_loop_find(server->subnet, service_levels_of, server, &loop);
 	if (result < 0) {
@@ -226,7 +117,7 @@ static void loop_explain(struct explanation *explanation)
 		return;
 	}
 	assumption_explain(server, out);
-	levels_print(out, result ? loop.levels : explanation->levels);
+	levels_print(out, result ? loop.levels : explanation->paths.levels);
 	if (result == 0) {
 		fprintf(out, " have no credit loop\n");
 		return;
@@ -348,7 +239,8 @@ void console_explain(const struct fabric_server *server, FILE *out)
 {
 	struct explanation explanation = {.server = server, .out = out};
 
-	each_host_port(&explanation, port_explain);
+	ports_explain(&explanation);
+	console_paths_try(server, &explanation.paths);
 	paths_explain(&explanation);
 	loop_explain(&explanation);
 	counters_explain(&explanation);
@@ -367,14 +259,15 @@ void console_explain_path(const struct fabric_server *server, uint32_t from, uin
 		return;
 	if (!destination.info->lid) {
 		fprintf(out, "\"%s\"[%u] has no LID: %s\n", console_node_name(server, to), to_port,
-			why_not_active(&destination));
+			console_why_not_active(&destination));
 		return;
 	}
 	if (sl == CONSOLE_SL_OF_PATH) {
 		assumption_explain(server, out);
-		sl = level_of(service_levels_of(server, from, from_port, destination.info->lid));
+		sl = console_level_lowest(
+			service_levels_of(server, from, from_port, destination.info->lid));
 	}
-	pkey = pkey_choose(&source, &destination);
+	pkey = console_pkey_choose(&source, &destination);
 	subnet_route_find(
 		server->subnet, from, from_port, destination.info->lid, (uint8_t)sl, pkey, &route);
 	fprintf(out, "from \"%s\"[%u] to LID %u, service level %u, P_Key 0x%04x:\n",
@@ -383,7 +276,7 @@ void console_explain_path(const struct fabric_server *server, uint32_t from, uin
 		fprintf(out, "  \"%s\"[%u], lane %u\n",
 			console_node_name(server, route.hops[i].node), route.hops[i].port,
 			route.hops[i].vl);
-	end_place(&route, &node, &port);
+	console_end_place(&route, &node, &port);
 	fprintf(out, "at \"%s\"[%u] %s\n", console_node_name(server, node), port,
 		subnet_route_end_text(route.end));
 }
