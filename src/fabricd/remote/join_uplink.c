@@ -17,7 +17,7 @@
 
 enum {
 	RETRY_NS = 1000000000,
-	TICK_NS = 20000000,
+	TICK_NS = 50000000,
 	ALIVE_NS = 500000000,
 	FRAMES_PER_TURN = 64,
 	PORT_DOWN = 1,
@@ -556,6 +556,7 @@ int uplink_open(struct fabric_join *join, const struct fabric_join_settings *set
 
 void uplink_close(struct fabric_join *join)
 {
+	datagram_drops_print(&join->datagrams.drops, join->mads_dropped);
 	remote_control_done(&join->control);
 	if (join->datagrams.fd >= 0)
 		close(join->datagrams.fd);
