@@ -14,8 +14,8 @@
 #include "agent/place.h"
 #include "cm/cm.h"
 #include "fabricd/attach_protocol.h"
-#include "fabricd/fabric_name.h"
 #include "fabricd/console/console.h"
+#include "fabricd/fabric_name.h"
 #include "fabricd/server/fabric_server.h"
 #include "os/fd_pass.h"
 
@@ -73,8 +73,8 @@ static void fds_keep(struct passed_fds *fds, uint32_t type)
 {
 	int fd;
 
-	if (type == ATTACH_FRAMES_OPEN && fds->count == ATTACH_CHANNEL_DESCRIPTORS &&
-		client.channel_count < CHANNELS_MAX) {
+	if ((type == ATTACH_FRAMES_OPEN || type == ATTACH_HOST_TAKE) &&
+		fds->count == ATTACH_CHANNEL_DESCRIPTORS && client.channel_count < CHANNELS_MAX) {
 		void *shared = mmap(NULL, sizeof(struct attach_frames), PROT_READ | PROT_WRITE,
 			MAP_SHARED, fds->fds[0], 0);
 
@@ -148,7 +148,7 @@ static void request_send(const uint8_t *step)
 
 	memset(&message, step[3] < 128 ? 0 : step[3], sizeof(message));
 	message.version = ATTACH_VERSION + (step[1] == 254);
-	message.type = step[1] % (ATTACH_GROUP_RELEASE + 2);
+	message.type = step[1] % (ATTACH_HOST_TAKE + 2);
 	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % (sizeof(texts) / sizeof(texts[0]))]);
 	if (message.type == ATTACH_AGENT_ADD || message.type == ATTACH_AGENT_REMOVE) {
 		message.agent.opening = 1 + step[4] % 3;

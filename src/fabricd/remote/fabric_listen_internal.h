@@ -48,6 +48,7 @@ struct machine {
 	struct remote_datagrams datagrams;
 	uint32_t watched; /* events of the control socket */
 	bool has_joined;
+	bool has_more; /* messages, perhaps: no descriptor tells of those that were read */
 	bool is_refused; /* ends when the refusal is sent */
 	uint64_t mads_dropped; /* the machine did not take them */
 	int error; /* a message could not be sent: the machine ends; 0 */

@@ -241,12 +241,15 @@ bool machine_serve(struct machine *machine)
 		rc = machine->error;
 	if (rc == 0 && machine->is_refused && remote_control_is_flushed(&machine->control))
 		rc = -ECONNRESET;
-	for (unsigned i = 0; rc == 0 && i < FRAMES_PER_TURN; i++) {
+	machine->has_more = rc == 0;
+	for (unsigned i = 0; machine->has_more && i < FRAMES_PER_TURN; i++) {
 		rc = remote_control_receive(&machine->control, &message);
+		machine->has_more = rc > 0;
 		if (rc <= 0)
 			break;
 		machine->heard_ns = machine->listen->now_ns;
 		rc = machine->is_refused ? 0 : message_handle(machine, &message);
+		machine->has_more = rc == 0;
 	}
 	for (uint32_t i = 0; machine->has_joined && i < machine->host_count; i++)
 		machine_host_events(&machine->hosts[i]);
@@ -319,6 +322,8 @@ bool machine_wait_begin(struct machine *machine)
 {
 	bool is_idle = true;
 
+	if (machine->has_more)
+		return false;
 	for (uint32_t i = 0; machine->has_joined && i < machine->host_count; i++)
 		is_idle &= fabric_frames_wait_begin(machine->hosts[i].channel);
 	/* Frames that wait for credits do so asleep. */
