@@ -2,6 +2,7 @@
 #include "base/crc.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <isa-l/crc.h>
 #include <stdbool.h>
 #include <string.h>
@@ -37,6 +38,55 @@ uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length)
 static uint32_t times_x(uint32_t a)
 {
 	return a >> 1 ^ (-(a & 1) & POLYNOMIAL);
+}
+
+void crc32_tables_init(struct crc32_tables *tables)
+{
+	for (uint32_t value = 0; value < 256; value++) {
+		uint32_t crc = value;
+
+		for (uint32_t bit = 0; bit < 8; bit++)
+			crc = times_x(crc);
+		tables->byte[0][value] = crc;
+	}
+	/* A zero byte behind it moves a byte to the next table. */
+	for (uint32_t i = 1; i < 8; i++) {
+		for (uint32_t value = 0; value < 256; value++) {
+			uint32_t crc = tables->byte[i - 1][value];
+
+			tables->byte[i][value] = crc >> 8 ^ tables->byte[0][crc & 0xff];
+		}
+	}
+}
+
+uint32_t crc32_update_by(
+	const struct crc32_tables *tables, uint32_t crc, const void *bytes, size_t length)
+{
+	const uint8_t *from = bytes;
+	uint64_t word;
+	uint32_t half;
+
+	for (crc = ~crc; length >= sizeof(word); length -= sizeof(word), from += sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		word = le64toh(word) ^ crc;
+		crc = 0;
+#pragma GCC unroll 8
+		for (uint32_t i = 0; i < sizeof(word); i++)
+			crc ^= tables->byte[7 - i][word >> 8 * i & 0xff];
+	}
+	if (length >= sizeof(half)) {
+		memcpy(&half, from, sizeof(half));
+		half = le32toh(half) ^ crc;
+		crc = 0;
+#pragma GCC unroll 4
+		for (uint32_t i = 0; i < sizeof(half); i++)
+			crc ^= tables->byte[3 - i][half >> 8 * i & 0xff];
+		length -= sizeof(half);
+		from += sizeof(half);
+	}
+	for (; length; length--, from++)
+		crc = crc >> 8 ^ tables->byte[0][(crc ^ *from) & 0xff];
+	return ~crc;
 }
 
 /*

@@ -23,6 +23,18 @@
 /* Continue `crc`, the CRC of all bytes so far, with `length` bytes, which may be 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
+/*
+ * crc32_update() by tables, for a few bytes at a time, which take half as long this way while the
+ * tables are in the nearest cache.
+ */
+struct crc32_tables {
+	/* How byte `i` from the end of eight changes the CRC, by its value */
+	uint32_t byte[8][256];
+};
+void crc32_tables_init(struct crc32_tables *tables);
+uint32_t crc32_update_by(
+	const struct crc32_tables *tables, uint32_t crc, const void *bytes, size_t length);
+
 /* The CRC-32C (RFC 3720 appendix B.4) of a whole message. */
 uint32_t crc32c(const void *bytes, size_t length);
 

@@ -91,18 +91,26 @@ static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint1
 	put_be16(headers + flow->header_bytes - ROCE_UDP_BYTES + UDP_LENGTH, udp_bytes);
 }
 
-uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
-	const uint8_t *packet, size_t length)
+uint32_t icrc_prefix(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length, size_t prefix_bytes)
 {
 	uint8_t head[IPV6_HEADER_BYTES + BTH_BYTES];
 
+	assert(prefix_bytes > BTH_RESV8A && prefix_bytes <= BTH_BYTES);
 	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
 	memcpy(head, flow->header, sizeof(flow->header));
 	headers_finish(flow, ipv4_id, ipv4_flags, length, head);
-	memcpy(head + flow->header_bytes, packet, BTH_BYTES);
+	memcpy(head + flow->header_bytes, packet, prefix_bytes);
 	head[flow->header_bytes + BTH_RESV8A] = 0xff;
-	return crc32_update(crc32_update(CRC_OF_ONES, head, flow->header_bytes + BTH_BYTES),
-		packet + BTH_BYTES, length - BTH_BYTES);
+	return crc32_update(CRC_OF_ONES, head, flow->header_bytes + prefix_bytes);
+}
+
+uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length)
+{
+	uint32_t crc = icrc_prefix(flow, ipv4_id, ipv4_flags, packet, length, BTH_BYTES);
+
+	return crc32_update(crc, packet + BTH_BYTES, length - BTH_BYTES);
 }
 
 /* --- the fast path --- */

@@ -89,6 +89,13 @@ bool icrc_flow_is_ipv4(const struct icrc_flow *flow);
 uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	const uint8_t *packet, size_t length);
 
+/*
+ * The CRC up to the first `prefix_bytes` of a packet, which are at most BTH_BYTES. For a sender of
+ * packets that differ in later bytes only: crc32_update() continues it.
+ */
+uint32_t icrc_prefix(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length, size_t prefix_bytes);
+
 /* Write the ICRC to packet[length .. length + 3]. The packet is sent with DF. */
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 

@@ -6,13 +6,19 @@
 
 #include "wire/bytes.h"
 
+/* Words of 32 bits have the sum of their halves, because 2^16 is 1 modulo 2^16 - 1. */
 uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count)
 {
-	for (size_t i = 0; i + 1 < count; i += 2)
-		sum += get_be16(bytes + i);
+	uint64_t wide = sum;
+
+	for (; count >= sizeof(uint32_t); count -= sizeof(uint32_t), bytes += sizeof(uint32_t))
+		wide += get_be32(bytes);
+	if (count >= sizeof(uint16_t))
+		wide += get_be16(bytes);
 	if (count % 2)
-		sum += (uint32_t)bytes[count - 1] << 8;
-	return sum;
+		wide += (uint32_t)bytes[count - 1] << 8;
+	wide = (wide >> 32) + (uint32_t)wide;
+	return (uint32_t)(wide >> 16) + (uint16_t)wide;
 }
 
 uint16_t ip_sum_fold(uint32_t sum)

@@ -99,12 +99,27 @@ static void unshift_of_an_error_finds_the_bytes_that_differ(void **state)
 	assert_int_equal(crc32_multiply(error, crc32_unshift(sizeof(a) - 60)), 0x78563412);
 }
 
+static void crc_by_tables_equals_the_other(void **state)
+{
+	static struct crc32_tables tables;
+	uint8_t bytes[48];
+
+	(void)state;
+	crc32_tables_init(&tables);
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 29 + 3);
+	for (uint32_t length = 0; length <= 40; length++)
+		assert_int_equal(crc32_update_by(&tables, 12345, bytes + length % 8, length),
+			crc32_update(12345, bytes + length % 8, length));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(crc_of_the_check_string_is_the_published_one),
 		cmocka_unit_test(crc_of_any_length_and_alignment_equals_plain),
 		cmocka_unit_test(crc_of_two_parts_equals_the_whole),
+		cmocka_unit_test(crc_by_tables_equals_the_other),
 		cmocka_unit_test(multiply_by_one_changes_nothing),
 		cmocka_unit_test(multiply_is_commutative_and_distributive),
 		cmocka_unit_test(shift_of_every_length_is_undone_by_unshift),
