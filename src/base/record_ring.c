@@ -6,17 +6,6 @@
 
 #include "base/arith.h"
 
-/* The header before each record. A record's bytes are padded to a multiple of the header's size. */
-struct head {
-	uint32_t count; /* bytes of the record, without padding */
-	uint32_t count_again; /* ~count, so that the reader rejects zeros and most other garbage */
-};
-
-static uint64_t room_of(uint32_t count)
-{
-	return sizeof(struct head) + align_up_u64(count, sizeof(struct head));
-}
-
 static void copy_in(
 	struct record_ring *ring, uint32_t size, uint64_t at, const void *from, uint32_t count)
 {
@@ -31,22 +20,14 @@ static void copy_out(
 	const struct record_ring *ring, uint32_t size, uint64_t at, void *to, uint32_t count)
 {
 	uint32_t start = (uint32_t)at & (size - 1);
-	uint32_t first = min_u32(count, size - start);
+	uint32_t first = size - start;
 
+	if (count <= first) {
+		memcpy(to, ring->bytes + start, count);
+		return;
+	}
 	memcpy(to, ring->bytes + start, first);
 	memcpy((uint8_t *)to + first, ring->bytes, count - first);
-}
-
-/* Has the ring no room for `bytes` more, after `written`? */
-static bool is_full(struct record_ring *ring, uint32_t size, uint64_t written, uint64_t bytes)
-{
-	uint64_t used = written - ring->read_seen;
-
-	if (used <= size && bytes <= size - used)
-		return false;
-	ring->read_seen = atomic_load_explicit(&ring->read, memory_order_acquire);
-	used = written - ring->read_seen;
-	return used > size || bytes > size - used;
 }
 
 static void count_dropped(struct record_ring *ring, uint32_t records)
@@ -60,7 +41,7 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records)
 {
 	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
 
-	if (!is_full(ring, RECORD_RING_BYTES, written, room_of(RECORD_BYTES_MAX)))
+	if (!record_ring_is_full(ring, RECORD_RING_BYTES, written, record_room(RECORD_BYTES_MAX)))
 		return false;
 	count_dropped(ring, records);
 	return true;
@@ -69,12 +50,12 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records)
 bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *at,
 	const struct record_piece *pieces, uint32_t count)
 {
-	struct head head = {0, 0};
+	struct record_head head = {0, 0};
 	uint64_t piece_at = *at + sizeof(head);
 
 	for (uint32_t i = 0; i < count; i++)
 		head.count += pieces[i].count;
-	if (is_full(ring, size, *at, room_of(head.count))) {
+	if (record_ring_is_full(ring, size, *at, record_room(head.count))) {
 		count_dropped(ring, 1);
 		return false;
 	}
@@ -84,7 +65,7 @@ bool record_ring_stage_sized(struct record_ring *ring, uint32_t size, uint64_t *
 		copy_in(ring, size, piece_at, pieces[i].bytes, pieces[i].count);
 		piece_at += pieces[i].count;
 	}
-	*at += room_of(head.count);
+	*at += record_room(head.count);
 	return true;
 }
 
@@ -99,37 +80,18 @@ bool record_ring_put_sized(
 	return true;
 }
 
-void *record_ring_place(struct record_ring *ring, uint32_t bytes)
-{
-	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	uint32_t start = (uint32_t)(written + sizeof(struct head)) & (RECORD_RING_BYTES - 1);
-
-	if (bytes > RECORD_RING_BYTES - start ||
-		is_full(ring, RECORD_RING_BYTES, written, room_of(bytes)))
-		return NULL;
-	return ring->bytes + start;
-}
-
-void record_ring_commit(struct record_ring *ring, uint32_t bytes)
-{
-	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
-	const struct head head = {bytes, ~bytes};
-
-	copy_in(ring, RECORD_RING_BYTES, written, &head, sizeof(head));
-	atomic_store_explicit(&ring->written, written + room_of(bytes), memory_order_release);
-}
-
 void record_ring_skip(struct record_ring *ring)
 {
 	atomic_store_explicit(&ring->read,
 		atomic_load_explicit(&ring->written, memory_order_acquire), memory_order_release);
 }
 
-int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
+/* Take the oldest record before `end`. */
+static int take_before(struct record_ring *ring, uint32_t size, uint64_t end, uint8_t *to)
 {
 	uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
-	uint64_t there = atomic_load_explicit(&ring->written, memory_order_acquire) - read;
-	struct head head;
+	uint64_t there = end - read;
+	struct record_head head;
 
 	if (there == 0)
 		return 0;
@@ -137,15 +99,25 @@ int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
 		goto fail_skip;
 	copy_out(ring, size, read, &head, sizeof(head));
 	if (head.count_again != ~head.count || head.count == 0 || head.count > RECORD_BYTES_MAX ||
-		room_of(head.count) > there)
+		record_room(head.count) > there)
 		goto fail_skip;
 	copy_out(ring, size, read + sizeof(head), to, head.count);
-	atomic_store_explicit(&ring->read, read + room_of(head.count), memory_order_release);
+	atomic_store_explicit(&ring->read, read + record_room(head.count), memory_order_release);
 	return (int)head.count;
 
 fail_skip:
 	record_ring_skip(ring);
 	return -EPROTO;
+}
+
+int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
+{
+	return take_before(ring, size, record_ring_written(ring), to);
+}
+
+int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to)
+{
+	return take_before(ring, RECORD_RING_BYTES, end, to);
 }
 
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size)

@@ -23,6 +23,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "base/arith.h"
 
 enum {
 	RECORD_RING_BYTES = 1 << 23, /* a power of two */
@@ -46,6 +49,17 @@ struct record_ring {
 	alignas(64) uint8_t bytes[RECORD_RING_BYTES];
 };
 
+/* The header before each record. A record's bytes are padded to a multiple of the header's size. */
+struct record_head {
+	uint32_t count; /* bytes of the record, without padding */
+	uint32_t count_again; /* ~count, so that the reader rejects zeros and most other garbage */
+};
+
+static inline uint64_t record_room(uint32_t count)
+{
+	return sizeof(struct record_head) + align_up_u64(count, sizeof(struct record_head));
+}
+
 struct record_piece {
 	const void *bytes;
 	uint32_t count;
@@ -62,8 +76,8 @@ static inline size_t record_ring_memory(uint32_t size)
  * most RECORD_BYTES_MAX bytes. Returns false, and counts the record as dropped, when the ring has
  * no room for it.
  */
-bool record_ring_put_sized(struct record_ring *ring, uint32_t size,
-	const struct record_piece *pieces, uint32_t count);
+bool record_ring_put_sized(
+	struct record_ring *ring, uint32_t size, const struct record_piece *pieces, uint32_t count);
 
 static inline bool record_ring_put(
 	struct record_ring *ring, const struct record_piece *pieces, uint32_t count)
@@ -88,13 +102,51 @@ static inline void record_ring_publish(struct record_ring *ring, uint64_t at)
 }
 
 /*
+ * Has the ring no room for `bytes` more, headers included, after the first `written`? For the
+ * writer.
+ */
+static inline bool record_ring_is_full(
+	struct record_ring *ring, uint32_t size, uint64_t written, uint64_t bytes)
+{
+	uint64_t used = written - ring->read_seen;
+
+	if (used <= size && bytes <= size - used)
+		return false;
+	ring->read_seen = atomic_load_explicit(&ring->read, memory_order_acquire);
+	used = written - ring->read_seen;
+	return used > size || bytes > size - used;
+}
+
+/*
  * The place of the next record, of at most `bytes`, for the writer to write it there without a
  * copy; record_ring_commit() then appends it. NULL: the place is not in one piece, or the ring has
  * no room. Nothing is counted, and record_ring_put() decides. The place is aligned to 8 bytes. The
  * reader's process may change it at any time, so the writer does not read what it has written.
  */
-void *record_ring_place(struct record_ring *ring, uint32_t bytes);
-void record_ring_commit(struct record_ring *ring, uint32_t bytes);
+static inline void *record_ring_place(struct record_ring *ring, uint32_t bytes)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	/* A hostile process may have changed `written`, so align the place here. */
+	uint32_t start = (uint32_t)(written + sizeof(struct record_head)) &
+		(RECORD_RING_BYTES - sizeof(struct record_head));
+
+	if (bytes > RECORD_RING_BYTES - start ||
+		record_ring_is_full(ring, RECORD_RING_BYTES, written, record_room(bytes)))
+		return NULL;
+	return ring->bytes + start;
+}
+
+/* `place` is the result of record_ring_place(), which is not NULL. */
+static inline void record_ring_commit(struct record_ring *ring, void *place, uint32_t bytes)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	const struct record_head head = {bytes, ~bytes};
+	/* A place at the beginning of the ring has its header at the end of the ring. */
+	void *before = place == ring->bytes ? ring->bytes + RECORD_RING_BYTES : place;
+
+	memcpy((uint8_t *)before - sizeof(head), &head, sizeof(head));
+	atomic_store_explicit(&ring->written, written + record_room(bytes), memory_order_release);
+}
 
 /* How many bytes the ring has room for, the header of each record included. For the writer. */
 uint64_t record_ring_room_sized(struct record_ring *ring, uint32_t size);
@@ -119,6 +171,17 @@ bool record_ring_drops(struct record_ring *ring, uint32_t records);
  * the writer has left an impossible index or header.
  */
 int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to);
+
+/*
+ * The same for the records before `end`, which is the result of an earlier record_ring_written().
+ * A reader that takes many records so reads the writer's cache line once, and not for each.
+ */
+int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to);
+
+static inline uint64_t record_ring_written(const struct record_ring *ring)
+{
+	return atomic_load_explicit(&ring->written, memory_order_acquire);
+}
 
 static inline int record_ring_take(struct record_ring *ring, uint8_t *to)
 {

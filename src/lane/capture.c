@@ -5,8 +5,6 @@
 
 #include "base/arith.h"
 
-#define LOOK_INTERVAL_NS 1000000000u
-
 static_assert(
 	sizeof(struct captured) + CAPTURED_BYTES_MAX <= RECORD_BYTES_MAX, "a packet is a record");
 
@@ -54,30 +52,28 @@ uint64_t capture_now_ns(struct capture *capture)
 	return clock->last_ns;
 }
 
-/* Once a second, check whether the capturing process still exists. */
-static void reader_look(struct capture *capture, uint64_t now_ns)
+void capture_reader_check(struct capture *capture, uint64_t now_ns)
 {
-	if (!capture->looked_ns) {
-		capture->looked_ns = now_ns;
-	} else if (now_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {
-		capture->looked_ns = now_ns;
+	bool is_first = !capture->looked_ns;
+
+	capture->looked_ns = now_ns;
+	if (!is_first)
 		capture->owner->look();
-	}
 }
 
 bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns)
 {
 	if (!record_ring_drops(capture->ring, packets))
 		return false;
-	reader_look(capture, now_ns);
+	capture_reader_look(capture, now_ns);
 	return true;
 }
 
-void capture_put(
+bool capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count)
 {
 	struct record_piece pieces[] = {{about, sizeof(*about)}, {bytes, count}};
-
+	bool is_put;
 	uint32_t snap_bytes =
 		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed);
 
@@ -85,8 +81,9 @@ void capture_put(
 	if (snap_bytes != CAPTURE_HEADERS)
 		pieces[1].count = min_u32(pieces[1].count, snap_bytes);
 	about->captured_bytes = pieces[1].count;
-	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
-	reader_look(capture, about->time_ns);
+	is_put = record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
+	capture_reader_look(capture, about->time_ns);
+	return is_put;
 }
 
 struct captured *capture_place(struct capture *capture, uint32_t count)
@@ -104,8 +101,8 @@ void capture_put_placed(
 	if (snap_bytes != CAPTURE_HEADERS)
 		count = min_u32(count, snap_bytes);
 	place->captured_bytes = count;
-	record_ring_commit(capture->ring, (uint32_t)sizeof(*place) + count);
-	reader_look(capture, now_ns);
+	record_ring_commit(capture->ring, place, (uint32_t)sizeof(*place) + count);
+	capture_reader_look(capture, now_ns);
 }
 
 void capture_event_put(
@@ -117,5 +114,5 @@ void capture_event_put(
 	about->packet_bytes = 0;
 	about->captured_bytes = sizeof(*event);
 	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
-	reader_look(capture, about->time_ns);
+	capture_reader_look(capture, about->time_ns);
 }

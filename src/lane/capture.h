@@ -5,12 +5,13 @@
 /*
  * The capture of a lane's requests within this host.
  *
- * The word capture_public.is_on turns the capture on; the capturing process may set and clear it at
- * any time. While the word is set, the lane records each request that it executes without packets:
- * it writes to a ring in NIC memory the packets that would have carried the request. The capturing
- * process empties the ring. If the ring is full, the lane drops and counts the packet; it never
- * waits. Once a second the lane calls capture_owner.look(), which checks that the capturing process
- * still exists.
+ * The word capture_public.session turns the capture on; the capturing process may set and clear it
+ * at any time. While the word is set, the lane records each request that it executes without
+ * packets: it writes to a ring in NIC memory the packets that would have carried the request. A
+ * packet that differs little from an earlier one is recorded as its repetition (wire/captured.h).
+ * The capturing process empties the ring. If the ring is full, the lane drops and counts the
+ * packet; it never waits. Once a second the lane calls capture_owner.look(), which checks that the
+ * capturing process still exists.
  *
  * While the word is not set, the lane only reads the word, once for each request or batch.
  *
@@ -22,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arith.h"
+#include "base/prefetch.h"
 #include "base/record_ring.h"
 #include "wire/captured.h"
 
@@ -31,9 +34,19 @@
 /* The lane derives the time from ticks for so long after it has read the clock. */
 #define CAPTURE_TICKS_NS 20000u
 
+/* The lane looks so often whether the capturing process still exists. */
+#define CAPTURE_LOOK_NS 1000000000u
+
+/* The lane prefetches the ring so far ahead of a repetition. */
+enum { CAPTURE_PREFETCH_BYTES = 512 };
+
 /* The state of captures, in NIC memory. All lanes of a process share it. */
 struct capture_public {
-	alignas(64) _Atomic uint32_t is_on;
+	/*
+	 * 0: there is no capture; otherwise a number by which the lane tells one capture from the
+	 * next, which has not read the records of the earlier one
+	 */
+	alignas(64) _Atomic uint32_t session;
 	/*
 	 * How many bytes of each packet to record, from its BTH on; CAPTURE_HEADERS: its headers
 	 */
@@ -49,7 +62,7 @@ struct capture_owner {
 	 * may differ.
 	 */
 	uint64_t (*ticks)(void);
-	/* The lane captures packets: clear is_on if the process that set it has ended. */
+	/* The lane captures packets: clear `session` if the process that set it has ended. */
 	void (*look)(void);
 };
 
@@ -70,15 +83,26 @@ struct capture {
 	struct record_ring *ring;
 	const struct capture_owner *owner;
 	uint64_t looked_ns; /* when owner->look() was called; 0: never */
+	uint32_t model_count; /* models that the lane has begun */
 	struct capture_clock clock;
 };
 
-/* The capture_public of a lane that is not started yet. Its is_on is never set. */
+/*
+ * A model of the lane (struct captured), which its user keeps. It is known to the reader of one
+ * session, until the lane begins CAPTURED_MODELS others.
+ */
+struct capture_model {
+	uint32_t session; /* 0: there is no model */
+	uint32_t count; /* capture.model_count when the model began */
+};
+
+/* The capture_public of a lane that is not started yet. Its `session` is always 0. */
 extern const struct capture_public capture_nowhere;
 
-static inline bool capture_is_on(const struct capture_public *public)
+/* The number of the present capture; 0: there is none. */
+static inline uint32_t capture_session(const struct capture_public *public)
 {
-	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
+	return atomic_load_explicit(&public->session, memory_order_relaxed);
 }
 
 /*
@@ -95,14 +119,14 @@ uint64_t capture_now_ns(struct capture *capture);
 bool capture_drops(struct capture *capture, uint32_t packets, uint64_t now_ns);
 
 /*
- * Write a packet to the ring.
+ * Write a packet to the ring. Returns false when it is dropped.
  *
  * `about`  Describes the packet. The function sets captured_bytes; the caller has set all other
  *          fields.
  * `bytes`  The first `count` bytes of the packet from its BTH on. `count` may be less than
  *          about->packet_bytes.
  */
-void capture_put(
+bool capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);
 
 /*
@@ -113,6 +137,72 @@ void capture_put(
 struct captured *capture_place(struct capture *capture, uint32_t count);
 void capture_put_placed(
 	struct capture *capture, struct captured *place, uint32_t count, uint64_t now_ns);
+
+/* Begin a model. Returns captured.model of its packet. */
+static inline uint32_t capture_model_begin(struct capture *capture, struct capture_model *model)
+{
+	model->session = capture_session(capture->public);
+	model->count = ++capture->model_count;
+	return CAPTURED_MODEL | model->count % CAPTURED_MODELS;
+}
+
+/* Does the reader know the model, so that a record may repeat it? */
+static inline bool capture_model_is_known(
+	const struct capture *capture, const struct capture_model *model)
+{
+	return model->session == capture_session(capture->public) && model->session &&
+		capture->model_count - model->count < CAPTURED_MODELS;
+}
+
+/* The payload to record of a packet with these bytes of headers, which are recorded entirely. */
+static inline uint32_t capture_payload_bytes(
+	const struct capture *capture, uint32_t header_bytes, uint32_t payload_bytes)
+{
+	uint32_t snap_bytes =
+		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed);
+
+	if (snap_bytes == CAPTURE_HEADERS)
+		return 0;
+	return min_u32(payload_bytes, snap_bytes > header_bytes ? snap_bytes - header_bytes : 0);
+}
+
+/* Does the lane record all headers of each packet? */
+static inline bool capture_has_headers(const struct capture *capture)
+{
+	uint32_t snap_bytes =
+		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed);
+
+	return snap_bytes == CAPTURE_HEADERS || snap_bytes >= OPCODE_HEADER_BYTES_MAX;
+}
+
+/* As capture_place() and capture_put_placed(), for a repetition and its payload. */
+static inline struct captured_repeat *capture_repeat_place(
+	struct capture *capture, uint32_t payload_bytes)
+{
+	struct captured_repeat *place =
+		record_ring_place(capture->ring, (uint32_t)sizeof(*place) + payload_bytes);
+
+	/* The reader has these cache lines since it emptied this part of the ring. */
+	if (place)
+		prefetch_to_write((const uint8_t *)place + CAPTURE_PREFETCH_BYTES);
+	return place;
+}
+
+static inline void capture_repeat_put(
+	struct capture *capture, struct captured_repeat *place, uint32_t payload_bytes)
+{
+	record_ring_commit(capture->ring, place, (uint32_t)sizeof(*place) + payload_bytes);
+}
+
+/* Check whether the capturing process still exists. */
+void capture_reader_check(struct capture *capture, uint64_t now_ns);
+
+/* The same, but once a second only. */
+static inline void capture_reader_look(struct capture *capture, uint64_t now_ns)
+{
+	if (now_ns - capture->looked_ns >= CAPTURE_LOOK_NS)
+		capture_reader_check(capture, now_ns);
+}
 
 /*
  * Write an event of a queue pair to the ring. `about` has the queue pair's number and addresses;

@@ -170,7 +170,7 @@ static inline void lane_fact(struct lane *lane, enum fact fact, uint64_t value)
 /* Is a capture of the lane on? */
 static inline bool lane_is_captured(const struct lane *lane)
 {
-	return capture_is_on(lane->capture_public);
+	return capture_session(lane->capture_public) != 0;
 }
 
 #endif

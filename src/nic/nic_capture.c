@@ -44,7 +44,7 @@ static void capture_look(void)
 	int cancel = cancel_forbid();
 
 	if (!is_watched()) {
-		atomic_store(&nic_public_capture(nic.public)->is_on, 0);
+		atomic_store(&nic_public_capture(nic.public)->session, 0);
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 			uint64_t offset = atomic_load(&nic.public->lanes[i].capture_offset);
 
@@ -64,11 +64,12 @@ void nic_capture_start(void)
 
 	atomic_store(&capture->snap_bytes, CAPTURED_BYTES_MAX);
 	/*
-	 * Set `is_on` before the offer, because the capturing process may clear it after the offer.
+	 * Set `session` before the offer, because the capturing process may clear it after the
+	 * offer.
 	 */
-	atomic_store(&capture->is_on, 1);
+	atomic_store(&capture->session, 1);
 	if (!capture_socket_offer(nic.memory, nic.shared))
-		atomic_store(&capture->is_on, 0);
+		atomic_store(&capture->session, 0);
 }
 
 int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public)

@@ -34,7 +34,7 @@
  * segment/nic_layout.def. A change that keeps all sizes, or a change of struct nic_export, needs a
  * new NIC_PUBLIC_REVISION.
  */
-#define NIC_PUBLIC_REVISION 24u
+#define NIC_PUBLIC_REVISION 25u
 #define NIC_PUBLIC_VERSION  nic_public_version()
 uint32_t nic_public_version(void);
 
@@ -53,7 +53,10 @@ struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
 	_Atomic uint64_t doorbell_offset; /* struct doorbell, on the peers' side */
-	/* A struct record_ring on the peers' side. A `struct captured` begins each record. */
+	/*
+	 * A struct record_ring on the peers' side. A `struct captured` or a `struct
+	 * captured_repeat` begins each record.
+	 */
 	_Atomic uint64_t capture_offset;
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
 	int32_t kick; /* the owner's descriptor of an eventfd that wakes the lane's thread */

@@ -5,7 +5,13 @@
 #include "wire/packet.h"
 #include "wire/roce_frame.h"
 
-enum { HOP_LIMIT = 64 };
+enum {
+	HOP_LIMIT = 64,
+	BTH_PAD_SHIFT = 4, /* in the second byte of a BTH */
+	BTH_PAD_MASK = 3 << BTH_PAD_SHIFT,
+	BTH_PSN = 8, /* the word with the PSN */
+	SHORT_BYTES = 40, /* up to here tables are the faster way to an ICRC */
+};
 
 static bool is_sound(const struct captured *captured)
 {
@@ -65,6 +71,110 @@ bool captured_frame_make(
 	return true;
 }
 
+void captured_seal_init(struct captured_seal *seal, const struct captured *captured,
+	const uint8_t *packet, const struct crc32_tables *tables)
+{
+	const uint8_t *checksum = packet - ROCE_UDP_BYTES + ROCE_FRAME_UDP_CHECKSUM;
+	uint32_t rest_bytes = captured->packet_bytes - CAPTURED_SEALED_BYTES + ROCE_ICRC_BYTES;
+	uint16_t rest = ip_sum_fold(ip_sum_add(0, packet + CAPTURED_SEALED_BYTES, rest_bytes));
+	struct icrc_flow flow;
+
+	icrc_flow_init(&flow, captured->source.raw, captured->destination.raw,
+		captured->source_port, ROCE_UDP_PORT);
+	seal->tables = tables;
+	seal->crc = icrc_prefix(
+		&flow, 0, ICRC_IPV4_DF, packet, captured->packet_bytes, CAPTURED_SEALED_BYTES);
+	/* The sum of all words is the complement of the checksum. Subtract what may change. */
+	seal->sum = (uint16_t)~get_be16(checksum) + (uint32_t)(uint16_t)~rest;
+}
+
+void captured_seal(const struct captured_seal *seal, uint8_t *packet, uint32_t packet_bytes)
+{
+	uint8_t *rest = packet + CAPTURED_SEALED_BYTES;
+	uint32_t rest_bytes = packet_bytes - CAPTURED_SEALED_BYTES;
+	uint16_t sum;
+
+	put_le32(rest + rest_bytes,
+		rest_bytes <= SHORT_BYTES
+			? crc32_update_by(seal->tables, seal->crc, rest, rest_bytes)
+			: crc32_update(seal->crc, rest, rest_bytes));
+	sum = (uint16_t)~ip_sum_fold(ip_sum_add(seal->sum, rest, rest_bytes + ROCE_ICRC_BYTES));
+	put_be16(packet - ROCE_UDP_BYTES + ROCE_FRAME_UDP_CHECKSUM, sum ? sum : 0xffff);
+}
+
+/* --- repetitions --- */
+
+/* The headers that a model may have. Those of `CHANGING` follow the others. */
+#define CHANGING (HEADER_RETH | HEADER_AETH)
+
+void captured_model_keep(
+	struct captured_model *model, const struct captured *captured, const uint8_t *bytes)
+{
+	const struct opcode_info *info =
+		captured->captured_bytes >= BTH_BYTES ? opcode_info(bytes[0]) : NULL;
+
+	model->head.model = 0;
+	if (!info || !is_sound(captured) || captured->captured_bytes < info->header_bytes ||
+		(info->headers & ~(CHANGING)) || info->headers == CHANGING)
+		return;
+	model->head = *captured;
+	memcpy(model->headers, bytes, info->header_bytes);
+}
+
+static void headers_repeat(
+	const struct opcode_info *info, const struct captured_repeat *repeat, uint8_t *bytes)
+{
+	uint8_t *extended = bytes + BTH_BYTES;
+
+	put_be32(bytes + BTH_PSN, (uint32_t)bytes[BTH_PSN] << U24_BITS | (repeat->psn & U24_MASK));
+	if (info->headers & HEADER_RETH)
+		reth_encode(&(struct reth){repeat->va, repeat->rkey, repeat->bytes}, extended);
+	if (info->headers & HEADER_AETH)
+		put_be32(extended, (uint32_t)extended[0] << U24_BITS | (repeat->msn & U24_MASK));
+}
+
+bool captured_repeat_make(const struct captured_model *model, const struct captured_repeat *repeat,
+	const uint8_t *payload, uint32_t count, struct captured *ret_captured, uint8_t *ret_bytes)
+{
+	const struct opcode_info *info = opcode_info(model->headers[0]);
+	uint32_t whole, pad_bytes;
+
+	if (!model->head.model || !info)
+		return false;
+	whole = info->payload == PAYLOAD_NONE ? 0 : repeat->bytes;
+	if (count > whole || whole > CAPTURED_BYTES_MAX - OPCODE_HEADER_BYTES_MAX)
+		return false;
+	pad_bytes = -whole & 3;
+	*ret_captured = model->head;
+	ret_captured->time_ns = repeat->time_ns;
+	ret_captured->packet_bytes = info->header_bytes + whole + pad_bytes;
+	ret_captured->captured_bytes =
+		info->header_bytes + count + (count == whole ? pad_bytes : 0);
+	if (model->head.answer)
+		ret_captured->answer = CAPTURED_ACKED | (repeat->msn & U24_MASK);
+	memcpy(ret_bytes, model->headers, info->header_bytes);
+	ret_bytes[1] = (uint8_t)((ret_bytes[1] & ~BTH_PAD_MASK) | pad_bytes << BTH_PAD_SHIFT);
+	headers_repeat(info, repeat, ret_bytes);
+	memcpy(ret_bytes + info->header_bytes, payload, count);
+	memset(ret_bytes + info->header_bytes + count, 0, pad_bytes);
+	return true;
+}
+
+void captured_repeat_change(const struct captured_model *model,
+	const struct captured_repeat *repeat, const uint8_t *payload, uint32_t count,
+	uint8_t *packet)
+{
+	const struct opcode_info *info = opcode_info(model->headers[0]);
+
+	headers_repeat(info, repeat, packet);
+	if (count == sizeof(uint64_t))
+		memcpy(packet + info->header_bytes, payload, sizeof(uint64_t)); /* no call */
+	else
+		memcpy(packet + info->header_bytes, payload, count);
+}
+
+/* --- acknowledgements --- */
+
 bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
 	struct captured *ret_captured, uint8_t ret_bytes[CAPTURED_ANSWER_BYTES])
 {
@@ -93,4 +203,13 @@ bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
 	ret_captured->is_sent = 0;
 	ret_captured->answer = 0;
 	return true;
+}
+
+void captured_answer_repeat(
+	const struct captured_repeat *repeat, uint8_t answer[CAPTURED_ANSWER_BYTES])
+{
+	uint8_t *aeth = answer + BTH_BYTES;
+
+	put_be32(answer + BTH_PSN, repeat->psn & U24_MASK);
+	put_be32(aeth, (uint32_t)aeth[0] << U24_BITS | (repeat->msn & U24_MASK));
 }

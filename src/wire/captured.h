@@ -10,16 +10,22 @@
  * BTH on, or the beginning of that packet. The reader of the capture adds the rest with
  * captured_frame_make(): IP and UDP headers, and the ICRC.
  *
+ * Most packets of a queue pair are like an earlier one but for the PSN, the range of memory and the
+ * payload. So the lane may make a packet a model, and then record the next packets like it as
+ * repetitions, which take a third of the bytes and less time to write.
+ *
  * The structs are plain data and the function is pure, so any thread may call it.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/crc.h"
 #include "base/gid.h"
 #include "wire/bth.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
+#include "wire/opcode.h"
 
 enum {
 	/* The longest packet of any queue pair. */
@@ -30,6 +36,9 @@ enum {
 
 /* The packet's bytes follow this struct in memory. */
 struct captured {
+	/* CAPTURED_MODEL and a number, of which the packet is the model from here on; or 0. */
+	uint32_t model;
+	uint32_t packet_bytes; /* number of bytes from BTH to pad */
 	uint64_t time_ns; /* monotonic */
 	struct gid source; /* `source` and `destination` are of one family */
 	struct gid destination;
@@ -37,7 +46,6 @@ struct captured {
 	uint32_t ifindex;
 	uint32_t qpn; /* number of the queue pair of the capturing process */
 	uint32_t flow_label; /* 20 bits; 0 when unknown */
-	uint32_t packet_bytes; /* number of bytes from BTH to pad */
 	/* Bytes that follow this struct: the whole packet, or its beginning. */
 	uint32_t captured_bytes;
 	uint16_t source_port;
@@ -53,6 +61,35 @@ struct captured {
 };
 
 #define CAPTURED_ACKED 0x80000000u
+
+#define CAPTURED_MODEL 0x40000000u
+enum { CAPTURED_MODELS = 256 };
+
+/*
+ * A packet as its model but for these fields. The payload follows this struct in memory: all of it,
+ * or its beginning. The pad does not follow. A record is a repetition if its first word has
+ * CAPTURED_REPEAT; the first word of struct captured never has it.
+ */
+struct captured_repeat {
+	uint32_t psn; /* with CAPTURED_REPEAT */
+	/*
+	 * The MSN of the packet's AETH, or of its acknowledgement (captured.answer); and in bits 24
+	 * to 31 the number of the model
+	 */
+	uint32_t msn;
+	uint64_t time_ns;
+	uint64_t va; /* `va`, `rkey` and `bytes` are the RETH, if the packet has one */
+	uint32_t rkey;
+	uint32_t bytes; /* the length of the message */
+};
+
+#define CAPTURED_REPEAT 0x80000000u
+
+/* A model, as the reader of a capture keeps it. All zero: there is none. */
+struct captured_model {
+	struct captured head;
+	uint8_t headers[OPCODE_HEADER_BYTES_MAX];
+};
 
 /* A source port in the range of RoCEv2, for packets that have no path. */
 static inline uint16_t captured_port(uint32_t qpn)
@@ -95,6 +132,62 @@ struct captured_frame {
 bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);
 
+/*
+ * Keep a packet as a model. `captured` and `bytes` are as above. If no packet may repeat it, there
+ * is no model then.
+ */
+void captured_model_keep(
+	struct captured_model *model, const struct captured *captured, const uint8_t *bytes);
+
+/* Are the model's packets READ requests, which have no payload, whatever `bytes` is? */
+static inline bool captured_model_is_read(const struct captured_model *model)
+{
+	return opcode_table[model->headers[0]].payload == PAYLOAD_NONE;
+}
+
+/*
+ * Make the record of a packet that repeats its model.
+ *
+ * `repeat`   Another process may have written it, so it may have any values.
+ * `payload`  The `count` bytes behind it.
+ *
+ * `ret_bytes` has room for CAPTURED_BYTES_MAX bytes. Returns false if there is no such packet.
+ */
+bool captured_repeat_make(const struct captured_model *model, const struct captured_repeat *repeat,
+	const uint8_t *payload, uint32_t count, struct captured *ret_captured, uint8_t *ret_bytes);
+
+/*
+ * Change the packet of a model or of its repetition to that of another repetition. The payload has
+ * the same length, and as many bytes of it are there.
+ */
+void captured_repeat_change(const struct captured_model *model,
+	const struct captured_repeat *repeat, const uint8_t *payload, uint32_t count,
+	uint8_t *packet);
+
+/*
+ * A frame of which only the bytes from CAPTURED_SEALED_BYTES of the BTH on change: its ICRC and
+ * checksum before these.
+ */
+enum { CAPTURED_SEALED_BYTES = 8 };
+
+struct captured_seal {
+	const struct crc32_tables *tables; /* the caller's */
+	uint32_t crc;
+	uint32_t sum;
+};
+
+/*
+ * Begin to change a whole packet's frame, which captured_frame_make() has made.
+ *
+ * `packet`  Its BTH, which the UDP header precedes.
+ * `tables`  Initialised, and borrowed as long as captured_seal() is called.
+ */
+void captured_seal_init(struct captured_seal *seal, const struct captured *captured,
+	const uint8_t *packet, const struct crc32_tables *tables);
+
+/* The bytes behind CAPTURED_SEALED_BYTES have changed: write ICRC and checksum anew. */
+void captured_seal(const struct captured_seal *seal, uint8_t *packet, uint32_t packet_bytes);
+
 enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
 
 /*
@@ -106,5 +199,9 @@ enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
  */
 bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
 	struct captured *ret_captured, uint8_t ret_bytes[CAPTURED_ANSWER_BYTES]);
+
+/* Change the bytes of an acknowledgement to those of the one of a repetition of the same model. */
+void captured_answer_repeat(
+	const struct captured_repeat *repeat, uint8_t answer[CAPTURED_ANSWER_BYTES]);
 
 #endif

@@ -104,10 +104,19 @@ done
 "$urnic" capture -w "$scratch/one" -C 1 -W 1 >/dev/null 2>&1
 [ $? = 2 ] || fail 'a ring of one file is no wrong usage'
 
+# Many packets that repeat one model, with payload of all kinds of pads, and with READ responses.
+need ib_write_bw ib_send_bw ib_read_bw
+port=18515
+for run in 'ib_write_bw -s 8' 'ib_write_bw -s 9 -l 4' 'ib_send_bw -s 30' 'ib_read_bw -s 7'; do
+	begin capture -w "$scratch/many.pcapng"
+	# shellcheck disable=SC2086
+	pair a a 10.99.0.1 $run -F -n 3000 -d rocep_veth0
+	end capture
+	check "$scratch/many.pcapng"
+done
+
 # Programs never wait for urnic capture. When it is killed, or stopped while they run, the records
 # that it has not read are lost and counted.
-need ib_write_bw ib_send_bw
-port=18515
 # fate KILL|STOP PROGRAM: what is to be lost takes time, of which there is more in the next attempt.
 fate() {
 	begin capture -s 100 -w "$scratch/fate.pcapng"

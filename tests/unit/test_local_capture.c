@@ -29,6 +29,10 @@ static const struct capture_owner owner = {now, ticks, look};
 
 static bool has_answer;
 
+/* The models of the lane, as a reader keeps them, and how many records have repeated one. */
+static struct captured_model models[CAPTURED_MODELS];
+static uint32_t repetitions;
+
 static int begin(void **state)
 {
 	struct record_ring *ring = aligned_alloc(64, sizeof(*ring));
@@ -40,7 +44,9 @@ static int begin(void **state)
 	capture = (struct capture){.public = &public, .ring = ring, .owner = &owner};
 	tick_count = 0;
 	has_answer = false;
-	atomic_store(&public.is_on, 1);
+	memset(models, 0, sizeof(models));
+	repetitions = 0;
+	atomic_store(&public.session, 1);
 	atomic_store(&public.snap_bytes, CAPTURED_BYTES_MAX);
 	atomic_store(&public.with_events, 0);
 	setup(state);
@@ -65,9 +71,33 @@ struct shown {
 /* The acknowledgement of the packet that was taken last, which is the next packet. */
 static struct shown answer;
 
+/* Read a record that repeats a packet. */
+static void repetition_read(const uint8_t *record, int count, struct shown *shown)
+{
+	struct captured_repeat repeat;
+
+	memcpy(&repeat, record, sizeof(repeat));
+	assert_true(captured_repeat_make(&models[repeat.msn >> U24_BITS], &repeat,
+		record + sizeof(repeat), (uint32_t)count - (uint32_t)sizeof(repeat), &shown->head,
+		shown->bytes));
+	repetitions++;
+}
+
+static void packet_read(const uint8_t *record, int count, struct shown *shown)
+{
+	assert_true(count >= (int)sizeof(shown->head));
+	memcpy(&shown->head, record, sizeof(shown->head));
+	assert_int_equal(shown->head.captured_bytes, count - (int)sizeof(shown->head));
+	memcpy(shown->bytes, record + sizeof(shown->head), shown->head.captured_bytes);
+	if (shown->head.model & CAPTURED_MODEL)
+		captured_model_keep(
+			&models[shown->head.model % CAPTURED_MODELS], &shown->head, shown->bytes);
+}
+
 static bool take(struct shown *shown)
 {
 	uint8_t record[RECORD_BYTES_MAX];
+	uint32_t word;
 	int count;
 
 	if (has_answer) {
@@ -78,10 +108,8 @@ static bool take(struct shown *shown)
 	count = record_ring_take(capture.ring, record);
 	if (!count)
 		return false;
-	assert_true(count >= (int)sizeof(shown->head));
-	memcpy(&shown->head, record, sizeof(shown->head));
-	assert_int_equal(shown->head.captured_bytes, count - (int)sizeof(shown->head));
-	memcpy(shown->bytes, record + sizeof(shown->head), shown->head.captured_bytes);
+	memcpy(&word, record, sizeof(word));
+	(word & CAPTURED_REPEAT ? repetition_read : packet_read)(record, count, shown);
 	has_answer = captured_answer_make(&shown->head, shown->bytes, &answer.head, answer.bytes);
 	return true;
 }
@@ -264,6 +292,7 @@ static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 	struct send_wr wrs[10];
 	uint32_t posted;
 
+	memset(ends[0].memory, 0x5a, 8);
 	ends[0].peer.ops = &mapped_ops;
 	for (uint32_t i = 0; i < 10; i++)
 		wrs[i] = (struct send_wr){
@@ -276,12 +305,17 @@ static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 	assert_int_equal(engine_post_send(ends[0].qp, wrs, 10, &posted, NOW_NS), 0);
 	assert_int_equal(engine_post_send(ends[0].qp, wrs, 1, &posted, NOW_NS), 0);
 	for (uint32_t i = 0; i < 11; i++) {
-		uint64_t request_ns = next(true, shown_as, i).head.time_ns;
+		struct shown shown = next(true, shown_as, i);
 
-		assert_int_equal(next(false, OPCODE_RC_ACKNOWLEDGE, i).head.time_ns, request_ns);
-		assert_int_equal(request_ns, NOW_NS + i);
+		assert_payload(&shown, 8, 0x5a);
+		/* The ten were executed at one time. */
+		assert_int_equal(shown.head.time_ns, NOW_NS + i / 10);
+		shown = next(false, OPCODE_RC_ACKNOWLEDGE, i);
+		assert_int_equal(shown.packet.aeth.msn.value, i + 1);
+		assert_int_equal(shown.head.time_ns, NOW_NS + i / 10);
 	}
 	assert_is_all();
+	assert_int_equal(repetitions, 10);
 }
 
 static void writes_in_a_row_are_all_shown(void **state)
@@ -296,6 +330,75 @@ static void messages_in_a_row_are_all_shown(void **state)
 	for (uint64_t i = 0; i < 11; i++)
 		post_receive(i);
 	check_row(WR_SEND, OPCODE_RC_SEND_ONLY);
+}
+
+/* Requests of other lengths repeat the model; requests of another kind do not. */
+static void repetition_shows_what_differs(void **state)
+{
+	static const uint32_t bytes[] = {8, 0, 1, 2, 3, MTU, 9};
+	struct shown shown;
+	uint32_t number = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_COUNT(bytes); i++) {
+		post(WR_RDMA_WRITE, bytes[i]);
+		shown = next(true, OPCODE_RC_WRITE_ONLY, number);
+		assert_payload(&shown, bytes[i], 0x5a);
+		assert_int_equal(shown.packet.reth.dma_bytes, bytes[i]);
+		assert_int_equal(shown.packet.reth.va, (uintptr_t)ends[1].memory);
+		assert_int_equal(shown.packet.reth.rkey, ends[1].key);
+		next(false, OPCODE_RC_ACKNOWLEDGE, number++);
+	}
+	assert_int_equal(repetitions, ARRAY_COUNT(bytes) - 1);
+	post(WR_RDMA_WRITE, MTU + 1);
+	next(true, OPCODE_RC_WRITE_FIRST, number++);
+	next(true, OPCODE_RC_WRITE_LAST, number);
+	next(false, OPCODE_RC_ACKNOWLEDGE, number++);
+	memset(ends[1].memory, 0x33, 8);
+	for (uint32_t i = 0; i < 2; i++) {
+		post(WR_RDMA_READ, 8);
+		shown = next(true, OPCODE_RC_READ_REQUEST, number);
+		assert_int_equal(shown.packet.reth.dma_bytes, 8);
+		shown = next(false, OPCODE_RC_READ_RESPONSE_ONLY, number++);
+		assert_payload(&shown, 8, 0x33);
+		assert_int_equal(shown.packet.aeth.msn.value, ARRAY_COUNT(bytes) + 2 + i);
+	}
+	assert_int_equal(repetitions, ARRAY_COUNT(bytes) + 1);
+	assert_is_all();
+}
+
+/* The reader of another capture has not read the model. */
+static void new_capture_gets_a_new_model(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 8);
+	post(WR_RDMA_WRITE, 8);
+	record_ring_skip(capture.ring);
+	memset(models, 0, sizeof(models));
+	atomic_store(&public.session, 2);
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, 2);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 2);
+	assert_int_equal(repetitions, 0);
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, 3);
+	assert_int_equal(repetitions, 1);
+}
+
+/* The lane has begun so many other models that the number has another meaning. */
+static void model_is_forgotten_after_others(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 8);
+	capture.model_count += CAPTURED_MODELS - 1;
+	post(WR_RDMA_WRITE, 8);
+	capture.model_count++;
+	post(WR_RDMA_WRITE, 8);
+	for (uint32_t i = 0; i < 3; i++) {
+		next(true, OPCODE_RC_WRITE_ONLY, i);
+		next(false, OPCODE_RC_ACKNOWLEDGE, i);
+	}
+	assert_int_equal(repetitions, 1);
 }
 
 static void what_goes_by_packets_is_not_shown_twice(void **state)
@@ -421,10 +524,10 @@ static void dropped_request_takes_its_numbers(void **state)
 static void nobody_who_captures_sees_nothing(void **state)
 {
 	(void)state;
-	atomic_store(&public.is_on, 0);
+	atomic_store(&public.session, 0);
 	post(WR_RDMA_WRITE, 8);
 	assert_is_all();
-	atomic_store(&public.is_on, 1);
+	atomic_store(&public.session, 1);
 	post(WR_RDMA_WRITE, 8);
 	next(true, OPCODE_RC_WRITE_ONLY, 0);
 }
@@ -501,6 +604,9 @@ int main(void)
 		CAPTURE_TEST(words_are_shown_with_what_they_were),
 		CAPTURE_TEST(writes_in_a_row_are_all_shown),
 		CAPTURE_TEST(messages_in_a_row_are_all_shown),
+		CAPTURE_TEST(repetition_shows_what_differs),
+		CAPTURE_TEST(new_capture_gets_a_new_model),
+		CAPTURE_TEST(model_is_forgotten_after_others),
 		CAPTURE_TEST(what_goes_by_packets_is_not_shown_twice),
 		CAPTURE_TEST(payload_may_be_left_out),
 		CAPTURE_TEST(headers_alone_are_shown_without_payload),

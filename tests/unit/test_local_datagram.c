@@ -66,7 +66,7 @@ static void assert_shown(struct record_ring *ring, const uint8_t *packet, size_t
 static void who_captures_sees_the_packet_that_it_would_have_been(void **state)
 {
 	struct record_ring *ring = aligned_alloc(64, sizeof(*ring));
-	struct capture_public public = {.is_on = 1, .snap_bytes = CAPTURED_BYTES_MAX};
+	struct capture_public public = {.session = 1, .snap_bytes = CAPTURED_BYTES_MAX};
 	struct capture capture = {.public = &public, .ring = ring, .owner = &capture_owner};
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
 	struct packet_run run = {.buffer = packet};

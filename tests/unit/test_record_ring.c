@@ -91,7 +91,7 @@ static void record_is_written_at_its_place(void **state)
 				place + 5000 <= ring->bytes + RECORD_RING_BYTES);
 			assert_int_equal((uintptr_t)place % 8, 0);
 			memset(place, 5, 4999);
-			record_ring_commit(ring, 4999);
+			record_ring_commit(ring, place, 4999);
 			places++;
 		} else {
 			assert_true(put(4999, 5));
@@ -106,6 +106,22 @@ static void record_is_written_at_its_place(void **state)
 		;
 	assert_null(record_ring_place(ring, RECORD_BYTES_MAX));
 	assert_int_equal(atomic_load(&ring->dropped), 1);
+}
+
+/* The reader takes the records that were there when it looked. */
+static void record_behind_the_end_waits(void **state)
+{
+	uint64_t end;
+
+	(void)state;
+	assert_true(put(100, 1));
+	assert_true(put(200, 2));
+	end = record_ring_written(ring);
+	assert_true(put(300, 3));
+	assert_int_equal(record_ring_take_before(ring, end, out), 100);
+	assert_int_equal(record_ring_take_before(ring, end, out), 200);
+	assert_int_equal(record_ring_take_before(ring, end, out), 0);
+	assert_takes(300, 3);
 }
 
 static void what_finds_no_room_is_dropped_and_counted(void **state)
@@ -215,6 +231,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(record_is_written_at_its_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			records_are_whole_where_the_ring_begins_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(record_behind_the_end_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			what_finds_no_room_is_dropped_and_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include "base/arith.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
 #include "wire/captured.h"
+#include "wire/packet.h"
 #include "wire/roce_frame.h"
 
 enum { BYTES = 120 };
@@ -131,12 +133,153 @@ static void what_makes_no_sense_is_refused(void **state)
 		assert_false(captured_frame_make(&bad[i], packet, &frame));
 }
 
+/* --- repetitions --- */
+
+/* A WRITE of `bytes`, as the model that a lane records. */
+static struct captured write_of(bool is_ipv4, uint32_t bytes)
+{
+	struct captured captured = between(is_ipv4);
+	const struct packet write = {
+		.info = opcode_info(OPCODE_RC_WRITE_ONLY),
+		.bth = {.opcode = OPCODE_RC_WRITE_ONLY,
+			.pad_bytes = (uint8_t)(-bytes & 3),
+			.ack_requested = true,
+			.dest_qpn = {0x123456},
+			.psn = {7}},
+		.reth = {0x1000, 0xabcd, bytes},
+	};
+
+	packet_encode_headers(&write, packet);
+	memset(packet + write.info->header_bytes + bytes, 0, write.bth.pad_bytes);
+	captured.model = CAPTURED_MODEL;
+	captured.answer = CAPTURED_ACKED | 1;
+	captured.packet_bytes = write.info->header_bytes + bytes + write.bth.pad_bytes;
+	captured.captured_bytes = captured.packet_bytes;
+	return captured;
+}
+
+static const struct captured_repeat repeat = {
+	.psn = CAPTURED_REPEAT | 0xfffffe,
+	.msn = 0xffffff,
+	.time_ns = 99,
+	.va = 0x1122334455667788,
+	.rkey = 0x99aabbcc,
+	.bytes = 9,
+};
+
+static void repetition_is_the_packet_that_it_stands_for(void **state)
+{
+	const struct captured head = write_of(true, 8);
+	struct captured_model model = {0};
+	struct captured made;
+	uint8_t bytes[CAPTURED_BYTES_MAX];
+	struct packet decoded;
+
+	(void)state;
+	captured_model_keep(&model, &head, packet);
+	assert_true(captured_repeat_make(
+		&model, &repeat, (const uint8_t *)"ninebytes", 9, &made, bytes));
+	assert_int_equal(made.time_ns, 99);
+	assert_int_equal(made.answer, CAPTURED_ACKED | 0xffffff);
+	assert_int_equal(made.packet_bytes, 28 + 12);
+	assert_int_equal(made.captured_bytes, made.packet_bytes);
+	assert_int_equal(packet_decode(&decoded, bytes, made.packet_bytes), PACKET_OK);
+	assert_int_equal(decoded.bth.psn.value, 0xfffffe);
+	assert_int_equal(decoded.bth.dest_qpn.value, 0x123456);
+	assert_int_equal(decoded.bth.pad_bytes, 3);
+	assert_true(decoded.bth.ack_requested);
+	assert_int_equal(decoded.reth.va, repeat.va);
+	assert_int_equal(decoded.reth.rkey, repeat.rkey);
+	assert_int_equal(decoded.reth.dma_bytes, 9);
+	assert_int_equal(decoded.payload_bytes, 9);
+	assert_memory_equal(decoded.payload, "ninebytes", 9);
+}
+
+static void impossible_repetition_is_refused(void **state)
+{
+	struct captured head = write_of(true, 8);
+	struct captured_repeat bad = repeat;
+	struct captured_model model = {0};
+	struct captured made;
+	uint8_t bytes[CAPTURED_BYTES_MAX];
+
+	(void)state;
+	assert_false(captured_repeat_make(&model, &repeat, packet, 9, &made, bytes));
+	captured_model_keep(&model, &head, packet);
+	assert_false(captured_repeat_make(&model, &repeat, packet, 10, &made, bytes));
+	for (uint32_t i = 0; i < 2; i++) {
+		bad.bytes = i ? UINT32_MAX : CAPTURED_BYTES_MAX - OPCODE_HEADER_BYTES_MAX + 1;
+		assert_false(captured_repeat_make(&model, &bad, packet, 9, &made, bytes));
+	}
+	/* What is not a model replaces the model of that number. */
+	head.captured_bytes = 27;
+	captured_model_keep(&model, &head, packet);
+	assert_false(captured_repeat_make(&model, &repeat, packet, 9, &made, bytes));
+	head.captured_bytes = head.packet_bytes;
+	packet[0] = OPCODE_RC_COMPARE_SWAP;
+	captured_model_keep(&model, &head, packet);
+	assert_false(captured_repeat_make(&model, &repeat, packet, 9, &made, bytes));
+}
+
+/* The changed frame is the one that is made, with lengths on both sides of SHORT_BYTES. */
+static void changed_frame_is_the_one_that_is_made(void **state)
+{
+	static const uint32_t lengths[] = {0, 1, 8, 30, 80};
+	static struct captured_frame changed;
+	static struct crc32_tables tables;
+	uint8_t payload[80], bytes[CAPTURED_BYTES_MAX];
+
+	(void)state;
+	crc32_tables_init(&tables);
+	memset(payload, 0xc3, sizeof(payload));
+	for (uint32_t i = 0; i < 2 * ARRAY_COUNT(lengths); i++) {
+		uint32_t length = lengths[i / 2];
+		struct captured head = write_of(i % 2, length), made;
+		uint8_t *start = changed.bytes + header_bytes(&head);
+		struct captured_repeat same_length = repeat;
+		struct captured_model model = {0};
+		struct captured_seal seal;
+
+		same_length.bytes = length;
+		assert_true(captured_frame_make(&head, packet, &changed));
+		captured_model_keep(&model, &head, packet);
+		captured_seal_init(&seal, &head, start, &tables);
+		captured_repeat_change(&model, &same_length, payload, length, start);
+		captured_seal(&seal, start, head.packet_bytes);
+		assert_true(
+			captured_repeat_make(&model, &same_length, payload, length, &made, bytes));
+		assert_true(captured_frame_make(&made, bytes, &frame));
+		assert_int_equal(changed.count, frame.count);
+		assert_memory_equal(changed.bytes, frame.bytes, frame.count);
+	}
+}
+
+static void changed_acknowledgement_is_the_one_that_is_made(void **state)
+{
+	struct captured head = write_of(true, 8), made, answer;
+	uint8_t bytes[CAPTURED_BYTES_MAX];
+	uint8_t changed[CAPTURED_ANSWER_BYTES], expected[CAPTURED_ANSWER_BYTES];
+	struct captured_model model = {0};
+
+	(void)state;
+	assert_true(captured_answer_make(&head, packet, &answer, changed));
+	captured_answer_repeat(&repeat, changed);
+	captured_model_keep(&model, &head, packet);
+	assert_true(captured_repeat_make(&model, &repeat, packet, 9, &made, bytes));
+	assert_true(captured_answer_make(&made, bytes, &answer, expected));
+	assert_memory_equal(changed, expected, sizeof(expected));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_never_was_on_a_wire_gets_an_icrc),
 		cmocka_unit_test(what_was_cut_off_says_how_long_it_was),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
+		cmocka_unit_test(repetition_is_the_packet_that_it_stands_for),
+		cmocka_unit_test(impossible_repetition_is_refused),
+		cmocka_unit_test(changed_frame_is_the_one_that_is_made),
+		cmocka_unit_test(changed_acknowledgement_is_the_one_that_is_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

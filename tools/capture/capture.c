@@ -249,27 +249,36 @@ static bool program_has_ended(pid_t program, int *ret_status)
 
 /* --- capturing --- */
 
+static void record_output(struct capture_output *output, struct capture_lane *lane)
+{
+	struct capture_origin origin = {lane->process->pid, lane->process->comm, 0, lane->blocks};
+
+	lane->has_record = false;
+	if (lane->is_repetition && !lane->dropped &&
+		capture_output_repetition(output, lane->blocks, &lane->repetition))
+		return;
+	if (!capture_lane_expand(lane))
+		return;
+	origin.dropped = lane->dropped;
+	lane->dropped = 0;
+	capture_output_packet(output, lane->head, lane->bytes, &origin);
+}
+
 /* Write all records that are not newer than this call. Returns whether there were any. */
 static bool sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
 {
-	uint64_t until_ns = clock_now_ns();
 	struct capture_lane *lane;
 	bool has_any = false;
 
-	while ((!count_max || output->packets < count_max) && !ferror(output->file) &&
-		(lane = capture_sources_next(sources, until_ns))) {
-		const struct captured *head = (const void *)lane->record;
-		struct capture_origin origin = {
-			lane->process->pid, lane->process->comm, lane->dropped};
-
-		capture_output_packet(output, head, lane->record + sizeof(*head), &origin);
-		lane->has_record = false;
-		lane->dropped = 0;
+	capture_sources_begin(sources);
+	while ((!count_max || output->packets < count_max) && !ferror_unlocked(output->file) &&
+		(lane = capture_sources_next(sources))) {
+		record_output(output, lane);
 		has_any = true;
 	}
 	if (has_any)
-		fflush(output->file);
+		capture_output_flush(output);
 	return has_any;
 }
 

@@ -16,7 +16,7 @@
 
 enum {
 	PACKET_BLOCK_BYTES = 128, /* of a packet's block in the file, without the packet */
-	STREAM_BYTES = 1 << 20,
+	BLOCK_BYTES_MAX = CAPTURED_FRAME_BYTES_MAX + 2 * CAPTURE_NOTE_BYTES,
 	EVENT_BYTES = 192,
 };
 
@@ -26,6 +26,36 @@ static uint64_t realtime_ns(void)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- the buffer --- */
+
+static void buffer_write(struct capture_output *output)
+{
+	if (output->buffered)
+		(fwrite_unlocked)(output->buffer, output->buffered, 1, output->file);
+	output->buffered = 0;
+}
+
+/* Return where the next `count` bytes go, at most BLOCK_BYTES_MAX. */
+static uint8_t *buffer_reserve(struct capture_output *output, uint32_t count)
+{
+	if (sizeof(output->buffer) - output->buffered < count)
+		buffer_write(output);
+	return output->buffer + output->buffered;
+}
+
+static void buffer_put(struct capture_output *output, const struct pcapng_packet *packet)
+{
+	uint8_t *to = buffer_reserve(output, BLOCK_BYTES_MAX);
+
+	output->buffered += pcapng_packet_make(packet, to, BLOCK_BYTES_MAX);
+}
+
+void capture_output_flush(struct capture_output *output)
+{
+	buffer_write(output);
+	fflush(output->file);
 }
 
 /* --- devices --- */
@@ -76,10 +106,11 @@ static const struct device_facts *device_find(
 /* --- interfaces --- */
 
 static void interface_describe(
-	const struct capture_output *output, const struct capture_interface *interface)
+	struct capture_output *output, const struct capture_interface *interface)
 {
 	bool is_events = interface->ifindex == CAPTURE_EVENTS_IFINDEX;
 
+	buffer_write(output);
 	pcapng_interface(output->file, is_events ? PCAPNG_USER0 : PCAPNG_IP, interface->name,
 		is_events ? "Posts, completions and state changes of queue pairs"
 			  : "Requests executed within this host, as the packets they would have "
@@ -126,7 +157,6 @@ static void file_begin(struct capture_output *output)
 {
 	char application[64];
 
-	setvbuf(output->file, NULL, _IOFBF, STREAM_BYTES);
 	snprintf(application, sizeof(application), "urnic %s", urnic_version());
 	pcapng_begin(output->file, application);
 	output->file_bytes = 0;
@@ -134,6 +164,7 @@ static void file_begin(struct capture_output *output)
 
 static void statistics_write(struct capture_output *output)
 {
+	buffer_write(output);
 	for (uint32_t i = 0; i < output->interface_count; i++)
 		pcapng_statistics(output->file, i, realtime_ns(), output->interfaces[i].packets,
 			output->interfaces[i].dropped);
@@ -197,8 +228,10 @@ bool capture_output_has_wanted(const struct capture_output *output)
 	return !output->filter.device;
 }
 
+/* Write the frame. `block`, unless NULL, keeps how. */
 static void frame_write(struct capture_output *output, uint32_t interface, uint64_t time_ns,
-	const struct captured *head, const struct capture_origin *origin)
+	const struct captured *head, const struct capture_origin *origin,
+	struct capture_block *block)
 {
 	const struct captured_frame *frame = &output->frame;
 	char *comment = output->comment;
@@ -221,12 +254,38 @@ static void frame_write(struct capture_output *output, uint32_t interface, uint6
 			head->qpn);
 	output->comment_pid = origin->pid;
 	output->comment_qpn = head->qpn;
-	pcapng_packet(output->file, &packet);
+	buffer_put(output, &packet);
 	output->file_bytes += packet.count + PACKET_BLOCK_BYTES;
+	if (block && packet.count == frame->count && !origin->dropped)
+		capture_block_keep(block, &packet, head, &output->tables);
 }
 
+static void block_output(struct capture_output *output, const struct capture_block *block)
+{
+	memcpy(buffer_reserve(output, block->count), block->bytes, block->count);
+	output->buffered += block->count;
+	output->file_bytes += block->count;
+	output->interfaces[block->interface].packets++;
+	output->packets++;
+}
+
+bool capture_output_repetition(struct capture_output *output, struct capture_blocks *blocks,
+	const struct capture_repetition *repetition)
+{
+	uint64_t time_ns = repetition->repeat->time_ns + (uint64_t)output->epoch_ns;
+
+	if (!capture_blocks_change(blocks, repetition, time_ns))
+		return false;
+	block_output(output, &blocks->packet);
+	if (repetition->model->head.answer)
+		block_output(output, &blocks->answer);
+	file_turn(output);
+	return true;
+}
+
+/* `block` is that of the packet's model; NULL: it has none. */
 static void packet_output(struct capture_output *output, const struct captured *head,
-	const uint8_t *bytes, const struct capture_origin *origin)
+	const uint8_t *bytes, const struct capture_origin *origin, struct capture_block *block)
 {
 	const struct device_facts *device = device_find(output, head);
 	uint64_t time_ns = head->time_ns + (uint64_t)output->epoch_ns;
@@ -243,8 +302,8 @@ static void packet_output(struct capture_output *output, const struct captured *
 	if (output->is_text)
 		capture_text(output->file, head, bytes, origin, interface->name, time_ns);
 	else
-		frame_write(
-			output, (uint32_t)(interface - output->interfaces), time_ns, head, origin);
+		frame_write(output, (uint32_t)(interface - output->interfaces), time_ns, head,
+			origin, block);
 }
 
 static struct capture_interface *events_interface(struct capture_output *output)
@@ -279,15 +338,30 @@ static void event_output(struct capture_output *output, const struct captured *h
 	frame->count = frame->whole = (uint32_t)strlen(text);
 	memcpy(frame->bytes, text, frame->count);
 	frame_write(output, (uint32_t)(interface - output->interfaces),
-		head->time_ns + (uint64_t)output->epoch_ns, head, origin);
+		head->time_ns + (uint64_t)output->epoch_ns, head, origin, NULL);
+}
+
+/* Write the acknowledgement of a packet, if it has one. */
+static void answer_output(struct capture_output *output, const struct captured *head,
+	const uint8_t *bytes, const struct capture_origin *origin)
+{
+	struct capture_block *block = origin->blocks ? &origin->blocks->answer : NULL;
+	uint8_t answer_bytes[CAPTURED_ANSWER_BYTES];
+	struct capture_origin none_lost;
+	struct captured answer;
+
+	if (!captured_answer_make(head, bytes, &answer, answer_bytes))
+		return;
+	none_lost = *origin;
+	none_lost.dropped = 0;
+	packet_output(output, &answer, answer_bytes, &none_lost, block);
 }
 
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin)
 {
-	uint8_t answer_bytes[CAPTURED_ANSWER_BYTES];
-	struct capture_origin none_lost = *origin;
-	struct captured answer, headers;
+	struct capture_block *block = origin->blocks ? &origin->blocks->packet : NULL;
+	struct captured headers;
 
 	/* A process that has just started may have recorded payload before it was asked not to. */
 	if (output->is_headers && head->packet_bytes && head->captured_bytes > BTH_BYTES) {
@@ -298,14 +372,11 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 			min_u32(head->captured_bytes, info ? info->header_bytes : BTH_BYTES);
 		head = &headers;
 	}
-
-	none_lost.dropped = 0;
 	if (head->packet_bytes)
-		packet_output(output, head, bytes, origin);
+		packet_output(output, head, bytes, origin, block);
 	else
 		event_output(output, head, bytes, origin);
-	if (captured_answer_make(head, bytes, &answer, answer_bytes))
-		packet_output(output, &answer, answer_bytes, &none_lost);
+	answer_output(output, head, bytes, origin);
 	file_turn(output);
 }
 
@@ -320,6 +391,7 @@ int capture_output_begin(struct capture_output *output, FILE *file, bool is_text
 	output->snap_bytes = snap_bytes;
 	output->filter = *filter;
 	output->ring = *ring;
+	crc32_tables_init(&output->tables);
 	output->epoch_ns = (int64_t)(realtime_ns() - clock_now_ns());
 	error = device_facts_create(&output->devices, &output->device_count);
 	if (!error && !is_text)

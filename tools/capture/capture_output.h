@@ -10,11 +10,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "capture/capture_block.h"
 #include "capture/pcapng.h"
 #include "common/device_facts.h"
 #include "wire/captured.h"
 
-enum { CAPTURE_INTERFACES_MAX = 256, CAPTURE_NOTE_BYTES = 160 };
+enum {
+	CAPTURE_INTERFACES_MAX = 256,
+	CAPTURE_NOTE_BYTES = 160,
+	/* More than one system call's share, and less than a cache of the second level. */
+	CAPTURE_BUFFER_BYTES = 1 << 17,
+};
 
 /* An interface of the output: the device that would have carried the packets. */
 struct capture_interface {
@@ -57,10 +63,14 @@ struct capture_output {
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;
+	struct crc32_tables tables; /* of the blocks that models have */
 	/* The last packet's comment, process and queue pair; the next packet often has the same. */
 	int comment_pid;
 	uint32_t comment_qpn;
 	char comment[CAPTURE_NOTE_BYTES];
+	/* Blocks of packets that are not written to the file yet */
+	uint32_t buffered;
+	uint8_t buffer[CAPTURE_BUFFER_BYTES];
 };
 
 /* The process that recorded a packet. */
@@ -68,6 +78,8 @@ struct capture_origin {
 	int pid;
 	const char *comm;
 	uint64_t dropped; /* packets lost between the previous packet and this one */
+	/* The blocks of the packet's model, which the output keeps; NULL: there is no model */
+	struct capture_blocks *blocks;
 };
 
 /*
@@ -88,6 +100,16 @@ bool capture_output_has_wanted(const struct capture_output *output);
  */
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin);
+
+/*
+ * Write the packets of a repetition by the blocks of its model. Returns false, and writes nothing,
+ * if the caller has to make the packet, for capture_output_packet().
+ */
+bool capture_output_repetition(struct capture_output *output, struct capture_blocks *blocks,
+	const struct capture_repetition *repetition);
+
+/* Write to the file what has been output. */
+void capture_output_flush(struct capture_output *output);
 
 /* End the output. `dropped`: packets lost after the last written one. */
 void capture_output_end(struct capture_output *output, uint64_t dropped);

@@ -38,7 +38,7 @@ static void ring_discard(struct capture_process *process, const struct record_ri
 static void process_destroy(struct capture_process *process)
 {
 	if (process->public)
-		atomic_store(&nic_public_capture(process->public)->is_on, 0);
+		atomic_store(&nic_public_capture(process->public)->session, 0);
 	for (uint32_t i = 0; process->lanes && i < NIC_LANES_MAX; i++) {
 		struct record_ring *ring = process->lanes[i].ring;
 
@@ -46,6 +46,7 @@ static void process_destroy(struct capture_process *process)
 			continue;
 		record_ring_skip(ring);
 		ring_discard(process, ring);
+		capture_lane_done(&process->lanes[i]);
 	}
 	if (process->base)
 		munmap(process->base, ARENA_SPAN(process->bytes));
@@ -127,13 +128,19 @@ static void lanes_map(struct capture_process *process)
 static void lanes_skip(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct capture_lane *lane = &process->lanes[i];
-
-		if (!lane->ring)
-			continue;
-		record_ring_skip(lane->ring);
-		lane->dropped_before = atomic_load(&lane->ring->dropped);
+		if (process->lanes[i].ring)
+			capture_lane_skip(&process->lanes[i]);
 	}
+}
+
+/*
+ * Turn the capture on, with a number that is hardly that of an earlier capture. So the lanes of the
+ * process record no repetition of a packet that this capture has not read.
+ */
+static void session_begin(struct capture_process *process)
+{
+	process->session = (uint32_t)clock_now_ns() | 1;
+	atomic_store(&nic_public_capture(process->public)->session, process->session);
 }
 
 static const char *why_not(int error)
@@ -177,10 +184,14 @@ static struct capture_process *process_add(
 	struct capture_lane *lanes = calloc(NIC_LANES_MAX, sizeof(*lanes));
 	struct capture_process **longer = reallocarray(
 		sources->processes, sources->count + 1, sizeof(struct capture_process *));
+	struct capture_lane **ready = reallocarray(sources->ready,
+		(sources->count + 1) * NIC_LANES_MAX, sizeof(struct capture_lane *));
 
 	if (longer)
 		sources->processes = longer;
-	if (!process || !lanes || !longer) {
+	if (ready)
+		sources->ready = ready;
+	if (!process || !lanes || !longer || !ready) {
 		free(process);
 		free(lanes);
 		return NULL;
@@ -241,7 +252,7 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 		lanes_skip(process);
 	atomic_store(&nic_public_capture(process->public)->snap_bytes, sources->snap_bytes);
 	atomic_store(&nic_public_capture(process->public)->with_events, sources->with_events);
-	atomic_store(&nic_public_capture(process->public)->is_on, 1);
+	session_begin(process);
 }
 
 static void agent_leave(struct capture_sources *sources)
@@ -304,17 +315,12 @@ static bool has_records(const struct capture_process *process)
 	return false;
 }
 
-static uint64_t lane_dropped(const struct capture_lane *lane)
-{
-	return lane->ring ? atomic_load(&lane->ring->dropped) - lane->dropped_before : 0;
-}
-
 static uint64_t process_dropped(const struct capture_process *process)
 {
 	uint64_t dropped = 0;
 
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		dropped += lane_dropped(&process->lanes[i]);
+		dropped += capture_lane_dropped(&process->lanes[i]);
 	return dropped;
 }
 
@@ -350,46 +356,49 @@ void capture_sources_update(struct capture_sources *sources)
 		 * The process clears this word when it finds no lock. Set the word again, because
 		 * the process may have looked before memory_open() set the lock.
 		 */
-		atomic_store(&nic_public_capture(process->public)->is_on, 1);
+		atomic_store(&nic_public_capture(process->public)->session, process->session);
 	}
 }
 
-/* Take the next record from the lane's ring, if the lane has none. */
-static void lane_fill(struct capture_lane *lane)
+void capture_sources_begin(struct capture_sources *sources)
 {
-	struct captured *head = (struct captured *)(void *)lane->record;
-	uint64_t dropped;
-	int bytes;
-
-	if (lane->has_record || !lane->ring)
-		return;
-	bytes = record_ring_take(lane->ring, lane->record);
-	if (bytes == 0)
-		return;
-	dropped = lane_dropped(lane);
-	lane->dropped_before += dropped;
-	lane->dropped += dropped;
-	if (bytes < (int)sizeof(*head) || head->captured_bytes > (uint32_t)bytes - sizeof(*head))
-		lane->dropped++;
-	else
-		lane->has_record = true;
-}
-
-struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns)
-{
-	struct capture_lane *oldest = NULL;
-	uint64_t oldest_ns = until_ns;
-
+	/* Before the rings: a lane reads the clock before it writes a record. */
+	sources->until_ns = clock_now_ns();
+	sources->ready_count = 0;
 	for (uint32_t i = 0; i < sources->count; i++) {
 		for (uint32_t j = 0; j < NIC_LANES_MAX; j++) {
 			struct capture_lane *lane = &sources->processes[i]->lanes[j];
-			const struct captured *head = (const void *)lane->record;
 
-			lane_fill(lane);
-			if (!lane->has_record || head->time_ns > oldest_ns)
-				continue;
+			if (lane->ring && capture_lane_begin(lane))
+				sources->ready[sources->ready_count++] = lane;
+		}
+	}
+}
+
+/* Take the lane's next record. Returns whether it has one. */
+static bool lane_fill(struct capture_lane *lane)
+{
+	bool is_broken = false;
+	bool has_record = capture_lane_fill(lane, &is_broken);
+
+	if (is_broken)
+		session_begin(lane->process);
+	return has_record;
+}
+
+struct capture_lane *capture_sources_next(struct capture_sources *sources)
+{
+	struct capture_lane *oldest = NULL;
+	uint64_t oldest_ns = sources->until_ns;
+
+	for (uint32_t i = sources->ready_count; i-- > 0;) {
+		struct capture_lane *lane = sources->ready[i];
+
+		if (!lane_fill(lane)) {
+			sources->ready[i] = sources->ready[--sources->ready_count];
+		} else if (lane->time_ns <= oldest_ns) {
 			oldest = lane;
-			oldest_ns = head->time_ns;
+			oldest_ns = lane->time_ns;
 		}
 	}
 	return oldest;
@@ -428,6 +437,7 @@ void capture_sources_close(struct capture_sources *sources)
 	while (sources->count > 0)
 		process_forget(sources, 0);
 	free(sources->processes);
+	free(sources->ready);
 	agent_leave(sources);
 	place_leave(&sources->listener);
 }

@@ -24,19 +24,8 @@
 
 #include "agent/agent_client.h"
 #include "agent/place.h"
+#include "capture/capture_lane.h"
 #include "segment/nic_public.h"
-
-struct capture_process;
-
-/* The ring of a lane, and the record that was taken from it last. */
-struct capture_lane {
-	const struct capture_process *process;
-	struct record_ring *ring; /* NULL: the lane has none yet */
-	uint64_t dropped_before; /* value of ring->dropped when the last record was taken */
-	bool has_record;
-	uint64_t dropped; /* packets lost before the record, and not reported yet */
-	uint8_t record[RECORD_BYTES_MAX];
-};
 
 struct capture_process {
 	pid_t pid;
@@ -46,6 +35,7 @@ struct capture_process {
 	int shared; /* descriptor of the peers' side, or -1 */
 	int pidfd;
 	bool has_ended;
+	uint32_t session; /* capture_public.session, which this capture has chosen */
 	uint8_t *base;
 	uint64_t bytes; /* length of each side */
 	const struct nic_public *public;
@@ -62,6 +52,10 @@ struct capture_sources {
 	uint64_t listed_ns; /* time of the last request to urnicd */
 	uint32_t count;
 	struct capture_process **processes;
+	uint64_t until_ns; /* capture_sources_next() returns no newer record */
+	/* Lanes that may have records before `until_ns`; there is room for all lanes */
+	uint32_t ready_count;
+	struct capture_lane **ready;
 	uint64_t dropped; /* packets that ended processes lost after their last record */
 };
 
@@ -75,11 +69,14 @@ int capture_sources_open(
 /* Find new processes, and forget ended ones whose records have been taken. */
 void capture_sources_update(struct capture_sources *sources);
 
+/* Let capture_sources_next() return the records that are not newer than this call. */
+void capture_sources_begin(struct capture_sources *sources);
+
 /*
- * Return the lane that has the oldest record, if this record is not newer than `until_ns`;
- * otherwise NULL. The record stays in the lane until the caller clears `has_record`.
+ * Return the lane that has the oldest record; NULL: there is none left. The record stays in the
+ * lane until the caller clears `has_record`.
  */
-struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns);
+struct capture_lane *capture_sources_next(struct capture_sources *sources);
 
 /* How many packets were lost after the last record of their lane. */
 uint64_t capture_sources_dropped(const struct capture_sources *sources);

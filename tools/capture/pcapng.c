@@ -59,11 +59,12 @@ static void put_u32(struct body *body, uint32_t value)
 	body_put(body, &value, sizeof(value));
 }
 
-/* A time is written in two halves. The upper half is first in either byte order. */
 static void put_time(struct body *body, uint64_t time_ns)
 {
-	put_u32(body, (uint32_t)(time_ns >> 32));
-	put_u32(body, (uint32_t)time_ns);
+	uint8_t bytes[sizeof(time_ns)];
+
+	pcapng_time_put(bytes, time_ns);
+	body_put(body, bytes, sizeof(bytes));
 }
 
 static void option_put(struct body *body, uint16_t code, const void *value, size_t bytes)
@@ -128,23 +129,45 @@ void pcapng_interface(FILE *file, enum pcapng_link link, const char *name, const
 	block_write(file, BLOCK_INTERFACE, &body);
 }
 
+static void packet_put(struct body *body, const struct pcapng_packet *packet)
+{
+	const uint32_t flags = packet->is_outbound ? OUTBOUND : INBOUND;
+
+	body_begin(body);
+	put_u32(body, packet->interface);
+	put_time(body, packet->time_ns);
+	put_u32(body, packet->count);
+	put_u32(body, packet->whole);
+	body_put(body, packet->bytes, packet->count);
+	option_text(body, OPTION_COMMENT, packet->comment);
+	option_put(body, PACKET_FLAGS, &flags, sizeof(flags));
+	if (packet->dropped)
+		option_put(body, PACKET_DROPPED, &packet->dropped, sizeof(packet->dropped));
+	options_end(body);
+}
+
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet)
 {
 	struct body body;
-	const uint32_t flags = packet->is_outbound ? OUTBOUND : INBOUND;
 
-	body_begin(&body);
-	put_u32(&body, packet->interface);
-	put_time(&body, packet->time_ns);
-	put_u32(&body, packet->count);
-	put_u32(&body, packet->whole);
-	body_put(&body, packet->bytes, packet->count);
-	option_text(&body, OPTION_COMMENT, packet->comment);
-	option_put(&body, PACKET_FLAGS, &flags, sizeof(flags));
-	if (packet->dropped)
-		option_put(&body, PACKET_DROPPED, &packet->dropped, sizeof(packet->dropped));
-	options_end(&body);
+	packet_put(&body, packet);
 	block_write(file, BLOCK_PACKET, &body);
+}
+
+uint32_t pcapng_packet_make(const struct pcapng_packet *packet, uint8_t *to, uint32_t room)
+{
+	struct body body;
+	uint32_t head[2] = {BLOCK_PACKET}, bytes;
+
+	packet_put(&body, packet);
+	bytes = body.count + 3 * (uint32_t)sizeof(uint32_t);
+	if (bytes > room)
+		return 0;
+	head[1] = bytes;
+	memcpy(to, head, sizeof(head));
+	memcpy(to + sizeof(head), body.bytes, body.count);
+	memcpy(to + sizeof(head) + body.count, &bytes, sizeof(bytes));
+	return bytes;
 }
 
 void pcapng_statistics(

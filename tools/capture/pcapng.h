@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* LINKTYPE_ values */
 enum pcapng_link {
@@ -43,6 +44,22 @@ void pcapng_interface(FILE *file, enum pcapng_link link, const char *name, const
 	uint32_t snap_bytes);
 
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet);
+
+/*
+ * The bytes that pcapng_packet() writes, at `to`. Returns how many there are; 0 if they are more
+ * than `room`. The time and packet->bytes are at these offsets.
+ */
+uint32_t pcapng_packet_make(const struct pcapng_packet *packet, uint8_t *to, uint32_t room);
+
+enum { PCAPNG_PACKET_TIME_AT = 12, PCAPNG_PACKET_BYTES_AT = 28 };
+
+/* Write a time as the block of a packet has it. */
+static inline void pcapng_time_put(uint8_t *to, uint64_t time_ns)
+{
+	const uint32_t halves[2] = {(uint32_t)(time_ns >> 32), (uint32_t)time_ns};
+
+	memcpy(to, halves, sizeof(halves));
+}
 
 /* Write how many packets of an interface were captured, and how many were lost. */
 void pcapng_statistics(

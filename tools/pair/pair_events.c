@@ -31,13 +31,14 @@ static void end_note(int signal)
 /* Write the record of a lane, if it is an event. Returns false if the pipe has no reader. */
 static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int pipe_fd)
 {
-	const struct captured *head = (const void *)lane->record;
-	struct pair_event record = {.time_ns = head->time_ns + epoch_ns, .qpn = head->qpn};
+	const struct captured *head = lane->head;
+	struct pair_event record = {.time_ns = lane->time_ns + epoch_ns};
 	struct captured_event event;
 
-	if (head->packet_bytes || head->captured_bytes != sizeof(event))
+	if (lane->is_repetition || head->packet_bytes || head->captured_bytes != sizeof(event))
 		return true;
-	memcpy(&event, lane->record + sizeof(*head), sizeof(event));
+	record.qpn = head->qpn;
+	memcpy(&event, lane->bytes, sizeof(event));
 	if (!capture_event_text(head, &event, record.text, sizeof(record.text)))
 		return true;
 	snprintf(record.process, sizeof(record.process), "%s, process %d", lane->process->comm,
@@ -52,11 +53,11 @@ static bool record_write(const struct capture_lane *lane, uint64_t epoch_ns, int
 static int events_write(
 	struct capture_sources *sources, uint64_t epoch_ns, int pipe_fd, uint64_t *ret_dropped)
 {
-	uint64_t until_ns = clock_now_ns();
 	struct capture_lane *lane;
 	int has_any = false;
 
-	while ((lane = capture_sources_next(sources, until_ns))) {
+	capture_sources_begin(sources);
+	while ((lane = capture_sources_next(sources))) {
 		if (!record_write(lane, epoch_ns, pipe_fd))
 			return -EPIPE;
 		*ret_dropped += lane->dropped;

@@ -197,13 +197,6 @@ static inline uint32_t batch_send(
 
 /* --- both --- */
 
-static __attribute__((noinline)) void batch_capture(
-	struct local_qp *local, struct send_queue *sq, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		local_capture(local, sq_at(sq, sq->completed + i));
-}
-
 /*
  * Execute and complete the next requests, at most `count`, up to the first one that is not plain.
  * Returns the number of executed requests. The function is inlined, because the compiler shortens
@@ -225,7 +218,7 @@ static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now
 	if (!done)
 		return 0;
 	if (lane_is_captured(qp->lane))
-		batch_capture(local, sq, done);
+		local_capture_batch(local, done);
 	qp_count(qp, COUNTER_local_requests, done);
 	rc_requester_executed(rc_from_qp(qp), wqe, done, now_ns);
 	return done;

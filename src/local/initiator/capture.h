@@ -9,6 +9,7 @@
  * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
  * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
  * Requests that fall back to packets do not count; the requester assigns the PSNs of those packets.
+ * Requests of one packet are recorded as repetitions of an earlier one where that is possible.
  *
  * Threads: the caller holds the lane's lock.
  */
@@ -19,6 +20,9 @@
 
 /* Capture a request that was executed and has not completed. The lane is being captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
+
+/* The same for the next `count` requests of the send queue, which were executed at once. */
+void local_capture_batch(struct local_qp *local, uint32_t count);
 
 /* Capture one packet with the request's bytes from `offset` on. The lane is being captured. */
 void local_capture_packet(const struct qp *qp, struct captured *about, const struct packet *packet,

@@ -39,6 +39,9 @@ struct local_captured {
 	struct psn next; /* PSN of the next captured packet */
 	struct msn msn;
 	uint64_t now_ns; /* when the request that is being captured was executed */
+	/* The models of requests like the last one of a single packet, and of READ responses */
+	uint64_t model_key;
+	struct capture_model request, response;
 };
 
 /* The same-host state of a connected queue pair. Room `peer` allocates it with the connection. */
