@@ -65,6 +65,17 @@ grep -qF '/é\u003cb>.pcap"}' "$scratch/name.html" || fail "the title: $(grep '"
 "$urnic" explain "$data/iwarp-bad-write-key.pcap" | grep -q '^ *REGION_KEY: ' ||
 	fail 'a Terminate message names no check'
 
+# What the sender gives the kernel as one super-packet is in the capture as packets.
+"$urnic" pair --capture "$scratch/many.pcap" -- ib_write_bw -F -n 5000 -s 8 \
+	-- ib_write_bw -F -n 5000 -s 8 10.99.0.1 >"$scratch/out" 2>&1 ||
+	fail "the pair of many: $(tail -n 1 "$scratch/out")"
+said=$("$urnic" explain "$scratch/many.pcap" | tail -n 1)
+[ "${said%% *}" -gt 5000 ] || fail "too few packets: $said"
+if command -v tshark >/dev/null; then
+	writes=$(tshark -n -r "$scratch/many.pcap" -Y 'infiniband.bth.opcode == 10' 2>/dev/null | wc -l)
+	[ "$writes" -ge 5000 ] || fail "the capture has $writes of 5000 WRITEs"
+fi
+
 # In pcapng the packets that were refused or sent again have a comment; the others have none.
 "$urnic" pair --seed 7 --capture "$scratch/run.pcapng" --fault 'drop WRITE 20 of qp 1' \
 	-- ib_write_bw -F -n 100 -s 64 -- ib_write_bw -F -n 100 -s 64 10.99.0.1 >"$scratch/out" 2>&1 ||

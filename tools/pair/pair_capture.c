@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The capture of urnic pair: all frames of the host's interface, as a pcap or pcapng file. */
+/*
+ * The capture of urnic pair: all frames of the host's interface, as a pcap or pcapng file.
+ *
+ * A sender gives the kernel many packets as one super-packet, which stays one on the way to the
+ * other host (docs/roce.md). The kernel says of each frame how long its segments are, and
+ * pair_segments.c makes the packets of them.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +23,9 @@
 #include "capture/pcapng.h"
 #include "common/command.h"
 #include "common/packet_story.h"
+#include "os/kernel.h"
 #include "pair/pair.h"
+#include "pair/pair_segments.h"
 
 #define PCAP_MAGIC_NANOSECONDS 0xa1b23c4du
 
@@ -24,6 +33,8 @@ enum {
 	LINKTYPE_ETHERNET = 1,
 	FRAME_BYTES_MAX = 1 << 17,
 	SOCKET_BUFFER_BYTES = 64 << 20,
+	STREAM_BYTES = 1 << 17,
+	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 
 struct pcap_head {
@@ -44,8 +55,11 @@ static void end_note(int signal)
 	is_over = 1;
 }
 
-/* Open a packet socket on the interface of the host. Returns it, or -1 with errno set. */
-static int socket_open(void)
+/*
+ * Open a packet socket on the interface of the host, which says how frames are cut if
+ * `knows_segments`. Returns it, or -1 with errno set.
+ */
+static int socket_open(bool knows_segments)
 {
 	struct sockaddr_ll address = {
 		.sll_family = AF_PACKET,
@@ -61,6 +75,8 @@ static int socket_open(void)
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
+	if (knows_segments)
+		setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on));
 	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
 	close(fd);
@@ -83,6 +99,7 @@ struct pair_file {
 	struct story *story; /* NULL: the file is pcap */
 	uint32_t number; /* of the last frame */
 	int events_fd; /* -1: there are no events */
+	bool knows_segments; /* each frame comes with a struct virtio_net_hdr */
 };
 
 /* The interfaces of a pcapng file. */
@@ -120,31 +137,51 @@ static void pcapng_write(const struct pair_file *file, struct timespec time, con
 	pcapng_packet(file->stream, &packet);
 }
 
+/* Write a packet into the file. */
+static void packet_write(struct pair_file *file, struct timespec time, const uint8_t *frame,
+	uint32_t bytes, bool is_outbound)
+{
+	file->number++;
+	if (file->story)
+		pcapng_write(file, time, frame, bytes, is_outbound);
+	else
+		pcap_write(file, time, frame, bytes);
+}
+
 /* Write the next frame into the file. Returns false if no frame has come. */
 static bool frame_take(int fd, struct pair_file *file)
 {
 	static uint8_t frame[FRAME_BYTES_MAX];
 	_Alignas(struct cmsghdr) char control[128];
-	struct iovec piece = {frame, sizeof(frame)};
+	struct virtio_net_hdr segments = {.gso_type = VIRTIO_NET_HDR_GSO_NONE};
+	uint32_t before = file->knows_segments ? sizeof(segments) : 0;
+	struct iovec pieces[] = {{&segments, before}, {frame, sizeof(frame)}};
 	struct sockaddr_ll from = {.sll_pkttype = PACKET_HOST};
 	struct msghdr header = {.msg_name = &from,
 		.msg_namelen = sizeof(from),
-		.msg_iov = &piece,
-		.msg_iovlen = 1,
+		.msg_iov = pieces,
+		.msg_iovlen = 2,
 		.msg_control = control,
 		.msg_controllen = sizeof(control)};
 	ssize_t bytes = recvmsg(fd, &header, MSG_DONTWAIT);
+	bool is_outbound;
+	uint8_t packet[PAIR_SEGMENT_BYTES_MAX];
+	struct pair_segments cut;
 	struct timespec time;
+	uint32_t count;
 
-	if (bytes < 0)
+	if (bytes < (ssize_t)before)
 		return false;
 	time = frame_time(&header);
-	file->number++;
-	if (file->story)
-		pcapng_write(
-			file, time, frame, (uint32_t)bytes, from.sll_pkttype == PACKET_OUTGOING);
-	else
-		pcap_write(file, time, frame, (uint32_t)bytes);
+	bytes -= before;
+	is_outbound = from.sll_pkttype == PACKET_OUTGOING;
+	if (segments.gso_type != GSO_UDP_L4 ||
+		!pair_segments_begin(&cut, frame, (uint32_t)bytes, segments.gso_size)) {
+		packet_write(file, time, frame, (uint32_t)bytes, is_outbound);
+		return true;
+	}
+	while ((count = pair_segments_next(&cut, packet)) > 0)
+		packet_write(file, time, packet, count, is_outbound);
 	return true;
 }
 
@@ -199,6 +236,7 @@ static void frames_take(int fd, struct pair_file *file)
 	sigprocmask(SIG_BLOCK, &blocked, &before);
 	while (!is_over) {
 		ready[1].fd = file->events_fd;
+		fflush(file->stream);
 		ppoll(ready, 2, NULL, &before);
 		while (anything_take(fd, file))
 			continue;
@@ -233,15 +271,18 @@ static bool file_begin(struct pair_file *file, bool is_pcapng)
 int pair_capture(int descriptor, bool is_pcapng, int events_fd, int ready_fd)
 {
 	const struct sigaction action = {.sa_handler = end_note};
-	struct pair_file file = {.stream = fdopen(descriptor, "w"), .events_fd = events_fd};
+	struct pair_file file = {.stream = fdopen(descriptor, "w"),
+		.events_fd = events_fd,
+		.knows_segments = kernel_knows_super_packets()};
 	struct tpacket_stats stats = {0};
 	socklen_t bytes = sizeof(stats);
-	int fd = socket_open();
+	int fd = socket_open(file.knows_segments);
 
 	if (fd < 0 || !file.stream) {
 		complain("pair: no capture: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	setvbuf(file.stream, NULL, _IOFBF, STREAM_BYTES);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
 	if (!file_begin(&file, is_pcapng)) {

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "os/kernel.h"
 #include "pair/pair.h"
 
 enum { STATUS_KILLED = 128 + 9 };
@@ -114,11 +115,11 @@ void pair_impairments_write(const struct pair *pair, int host, char ret_text[PAI
 	const struct pair_settings *settings = pair->settings;
 
 	/*
-	 * With any item in URNIC_IMPAIR urnic sends packets one by one, as a capture needs them. A
-	 * seed alone impairs no packet.
+	 * A capture needs packets one by one where the kernel does not tell how a super-packet is
+	 * cut. With any item in URNIC_IMPAIR urnic sends them so. A seed alone impairs no packet.
 	 */
 	ret_text[0] = '\0';
-	if (settings->capture && !settings->is_impaired)
+	if (settings->capture && !settings->is_impaired && !kernel_knows_super_packets())
 		snprintf(ret_text, PAIR_IMPAIR_BYTES, "seed=1");
 	if (settings->is_impaired)
 		snprintf(ret_text, PAIR_IMPAIR_BYTES,

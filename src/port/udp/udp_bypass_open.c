@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 
 #include "base/arith.h"
+#include "os/kernel.h"
 #include "port/udp/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
@@ -155,16 +155,6 @@ static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 	program_otherwise(&program);
 	program_return(&program, UINT32_MAX);
 	return program_attach(fd, &program);
-}
-
-/* Before Linux 6.2, a ring that requests segmentation data gets no super-packets. */
-static bool kernel_knows_super_packets(void)
-{
-	struct utsname name;
-	unsigned major, minor;
-
-	return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
-		(major > 6 || (major == 6 && minor >= 2));
 }
 
 /*
