@@ -1,12 +1,139 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs that give registered memory away, or a copy of it. */
 #include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "mistake.h"
 
-enum { CHILD_SECONDS_MAX = 30 };
+enum {
+	CHILD_SECONDS_MAX = 30,
+	TARGET_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+};
+
+/* Post a WRITE of this memory, which is registered for it. */
+static struct ibv_mr *source_post(struct mistake *m, char *memory)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own = mistake_register(m, memory, NULL, 0);
+
+	mistake_connect(m);
+	MUST(!mistake_post(m, IBV_WR_RDMA_WRITE, mistake_entry(memory, MESSAGE_BYTES, own->lkey),
+		(uintptr_t)m->target_memory, target->rkey));
+	return own;
+}
+
+static char *pages_map(int count)
+{
+	char *memory = mmap(NULL, (size_t)count * REGION_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	MUST(memory != MAP_FAILED);
+	return memory;
+}
+
+static char *segment_attach(void)
+{
+	int id = shmget(IPC_PRIVATE, REGION_BYTES, IPC_CREAT | 0600);
+	char *memory = id < 0 ? (char *)-1 : shmat(id, NULL, 0);
+
+	MUST(memory != (char *)-1 && !shmctl(id, IPC_RMID, NULL));
+	return memory;
+}
+
+void mistake_source_reallocated(struct mistake *m)
+{
+	char *memory = malloc(REGION_BYTES);
+
+	MUST(memory);
+	source_post(m, memory);
+	memory = realloc(memory, 2 * REGION_BYTES); /* wrong: source_reallocated */
+	MUST(memory && mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_moved(struct mistake *m)
+{
+	char *memory = pages_map(1), *place = pages_map(1), *moved;
+
+	source_post(m, memory);
+	moved = mremap(memory, REGION_BYTES, REGION_BYTES, /* wrong: source_moved */
+		MREMAP_MAYMOVE | MREMAP_FIXED, place);
+	MUST(moved == place && mistake_poll(m->cq).wr_id == 1);
+}
+
+/* The second page is taken, so the first has to move. */
+void mistake_source_grown(struct mistake *m)
+{
+	char *memory = pages_map(2), *moved;
+
+	source_post(m, memory);
+	moved = mremap(memory, REGION_BYTES, 2 * REGION_BYTES, /* wrong: source_grown */
+		MREMAP_MAYMOVE);
+	MUST(moved != memory && mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_cut_off(struct mistake *m)
+{
+	char *memory = pages_map(2), *left;
+
+	source_post(m, memory + REGION_BYTES);
+	left = mremap(memory, 2 * REGION_BYTES, REGION_BYTES, 0); /* wrong: source_cut_off */
+	MUST(left == memory && mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_replaced(struct mistake *m)
+{
+	char *memory = pages_map(1), *other = pages_map(1);
+
+	source_post(m, memory);
+	other = mremap(other, REGION_BYTES, REGION_BYTES, /* wrong: source_replaced */
+		MREMAP_MAYMOVE | MREMAP_FIXED, memory);
+	MUST(other == memory && mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_detached(struct mistake *m)
+{
+	char *memory = segment_attach();
+
+	source_post(m, memory);
+	MUST(!shmdt(memory)); /* wrong: source_detached */
+	MUST(mistake_poll(m->cq).wr_id == 1);
+}
+
+/* Memory that no request uses; what realloc() returns has the contents. */
+void right_moves_memory(struct mistake *m)
+{
+	char *chunk = malloc(REGION_BYTES), *pages = pages_map(1), *segment = segment_attach();
+	struct ibv_mr *own;
+
+	MUST(chunk);
+	memset(chunk, 7, REGION_BYTES);
+	own = source_post(m, chunk);
+	MUST(mistake_register(m, pages, NULL, 0) && mistake_register(m, segment, NULL, 0));
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+	chunk = realloc(chunk, 2 * REGION_BYTES);
+	MUST(chunk && chunk[0] == 7 && chunk[REGION_BYTES - 1] == 7);
+	MUST(!ibv_dereg_mr(own));
+	chunk = realloc(chunk, REGION_BYTES / 2);
+	MUST(chunk && chunk[REGION_BYTES / 2 - 1] == 7);
+	free(chunk);
+	pages = mremap(pages, REGION_BYTES, 2 * REGION_BYTES, MREMAP_MAYMOVE);
+	MUST(pages != MAP_FAILED && !munmap(pages, 2 * REGION_BYTES) && !shmdt(segment));
+}
+
+/* The page behind is free, so the mapping grows where it is. */
+void right_grows_in_place(struct mistake *m)
+{
+	char *memory = pages_map(2);
+
+	source_post(m, memory);
+	MUST(!munmap(memory + REGION_BYTES, REGION_BYTES));
+	MUST(mremap(memory, REGION_BYTES, 2 * REGION_BYTES, MREMAP_MAYMOVE) == memory);
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
 
 /* A thread that begins a request and leaves it open across a fork of the other. */
 struct builder {

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * free() and munmap(): does the program give memory back that a request still uses?
+ * free(), realloc(), munmap(), mremap() and shmdt(): does the program give memory back that a
+ * request still uses? Each of them tells before the memory is gone, because another thread may
+ * look at the memory of a request.
  *
  * The checker frees the memory of a destroyed object later. So a use of the object finds its last
  * contents, and the checker can say that the object is destroyed.
  */
+#include <errno.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
 
 #include "check/check.h"
 #include "check/hook/hook.h"
@@ -16,11 +23,13 @@
 #include "check/model/request.h"
 #include "check/report.h"
 #include "check/site.h"
+#include "check/table.h"
 
 enum { KEPT_COUNT = 1024 };
 
 static void *kept[KEPT_COUNT]; /* memory of destroyed objects; check_lock */
 static uint32_t next_kept;
+static struct table segments; /* of shared memory: their bytes, by address */
 static __thread const char *keeping __attribute__((tls_model("initial-exec")));
 
 void object_keep(const void *pointer)
@@ -76,12 +85,115 @@ CHECK_EXPORT void free(void *pointer)
 	real(pointer);
 }
 
+/*
+ * A chunk with a region always moves, as the program may not count on anything else. So the checker
+ * knows in time that the memory is taken away.
+ */
+static void *chunk_move(void *chunk, size_t bytes, const void *address)
+{
+	size_t before = malloc_usable_size(chunk);
+	void *moved = malloc(bytes);
+
+	if (!moved)
+		return NULL;
+	memory_give_back(KIND_MEMORY_FREED, (uintptr_t)chunk, before, "realloc()", address);
+	check_depth++;
+	memcpy(moved, chunk, before < bytes ? before : bytes);
+	free(chunk);
+	check_depth--;
+	return moved;
+}
+
+CHECK_EXPORT void *realloc(void *pointer, size_t bytes)
+{
+	CHECK_REAL(realloc);
+	const void *address = __builtin_return_address(0);
+
+	if (!chunk_may_have_region(pointer) ||
+		!region_overlapping((uintptr_t)pointer, malloc_usable_size(pointer)))
+		return real(pointer, bytes);
+	if (bytes > 0)
+		return chunk_move(pointer, bytes, address);
+	memory_give_back(KIND_MEMORY_FREED, (uintptr_t)pointer, malloc_usable_size(pointer),
+		"realloc()", address);
+	return real(pointer, bytes);
+}
+
+/* The program takes a mapping away by `what`. */
+static void mapping_give_back(void *memory, size_t bytes, const char *what, const void *address)
+{
+	if (check_depth == 0 && bytes > 0 && region_may_overlap((uintptr_t)memory, bytes))
+		memory_give_back(KIND_MEMORY_UNMAPPED, (uintptr_t)memory, bytes, what, address);
+}
+
 CHECK_EXPORT int munmap(void *memory, size_t bytes)
 {
 	CHECK_REAL(munmap);
 
-	if (check_depth == 0 && region_may_overlap((uintptr_t)memory, bytes))
-		memory_give_back(KIND_MEMORY_UNMAPPED, (uintptr_t)memory, bytes, "munmap()",
-			__builtin_return_address(0));
+	mapping_give_back(memory, bytes, "munmap()", __builtin_return_address(0));
 	return real(memory, bytes);
+}
+
+CHECK_EXPORT void *mremap(void *memory, size_t bytes, size_t new_bytes, int flags, ...)
+{
+	CHECK_REAL(mremap);
+	const void *address = __builtin_return_address(0);
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t left = (new_bytes + page_bytes - 1) & -page_bytes; /* of the old pages */
+	void *target = NULL;
+	va_list rest;
+
+	if (flags & ~MREMAP_MAYMOVE) {
+		va_start(rest, flags);
+		target = va_arg(rest, void *);
+		va_end(rest);
+		left = 0;
+	} else if (new_bytes > bytes && (flags & MREMAP_MAYMOVE) &&
+		region_may_overlap((uintptr_t)memory, bytes)) {
+		/* The kernel moves only what cannot grow where it is, and has one protection. */
+		void *grown;
+
+		protect_open((uintptr_t)memory, bytes);
+		grown = real(memory, bytes, new_bytes, 0);
+
+		if (grown != MAP_FAILED || errno != ENOMEM)
+			return grown;
+		left = 0;
+	}
+	if (left < bytes)
+		mapping_give_back((char *)memory + left, bytes - left, "mremap()", address);
+	if (flags & MREMAP_FIXED)
+		mapping_give_back(target, new_bytes, "mremap()", address);
+	return real(memory, bytes, new_bytes, flags, target);
+}
+
+/* shmdt() has the address of a segment, and not its size. 0: it is detached. */
+static void segment_note(const void *memory, size_t bytes)
+{
+	pthread_mutex_lock(&check_lock);
+	table_set(&segments, (uintptr_t)memory, (void *)bytes);
+	pthread_mutex_unlock(&check_lock);
+}
+
+CHECK_EXPORT void *shmat(int id, const void *memory, int flags)
+{
+	CHECK_REAL(shmat);
+	void *attached = real(id, memory, flags);
+	struct shmid_ds segment;
+
+	if (attached != (void *)-1 && shmctl(id, IPC_STAT, &segment) == 0)
+		segment_note(attached, segment.shm_segsz);
+	return attached;
+}
+
+CHECK_EXPORT int shmdt(const void *memory)
+{
+	CHECK_REAL(shmdt);
+	size_t bytes = (size_t)table_find(&segments, (uintptr_t)memory);
+
+	if (bytes > 0) {
+		mapping_give_back((void *)memory, bytes, "shmdt()", __builtin_return_address(0));
+		segment_note(memory, 0);
+	}
+	return real(memory);
 }

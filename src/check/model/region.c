@@ -107,6 +107,24 @@ bool region_may_overlap(uintptr_t start, uint64_t bytes)
 	return live_count > 0 && start < highest && start + bytes > lowest;
 }
 
+static bool region_overlaps(const struct region *region, uintptr_t start, uint64_t bytes)
+{
+	return region->is_live && start < region->start + region->bytes &&
+		region->start < start + bytes;
+}
+
+bool region_overlapping(uintptr_t start, uint64_t bytes)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&check_lock);
+	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));)
+		if (region_overlaps(region, start, bytes))
+			break;
+	pthread_mutex_unlock(&check_lock);
+	return region;
+}
+
 bool region_give_back(uintptr_t start, uint64_t bytes)
 {
 	struct region *region;
@@ -114,8 +132,7 @@ bool region_give_back(uintptr_t start, uint64_t bytes)
 
 	pthread_mutex_lock(&check_lock);
 	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));) {
-		if (!region->is_live || start >= region->start + region->bytes ||
-			region->start >= start + bytes)
+		if (!region_overlaps(region, start, bytes))
 			continue;
 		region->is_suspect = true;
 		is_found = true;

@@ -72,6 +72,9 @@ static inline uintptr_t region_memory(const struct region *region, uint64_t addr
  */
 bool region_give_back(uintptr_t start, uint64_t bytes);
 
+/* True if a live region has one of these bytes. */
+bool region_overlapping(uintptr_t start, uint64_t bytes);
+
 /* True if a region may have one of these bytes; quick. */
 bool region_may_overlap(uintptr_t start, uint64_t bytes);
 
