@@ -125,6 +125,23 @@ static void source_that_a_peer_may_write_is_not_reported(void **state)
 	assert_int_equal(reports(), 0);
 }
 
+/* The program has given the peer another key of the same memory. */
+static void source_that_a_peer_may_write_by_another_region_is_not_reported(void **state)
+{
+	struct ibv_mr other = {.context = &context, .pd = mr.pd, .lkey = LKEY + 1};
+
+	(void)state;
+	for (int is_other = 0; is_other < 2; is_other++) {
+		region_add(context_of(&context), &other, memory + 4, 4, (uintptr_t)memory + 4,
+			is_other ? IBV_ACCESS_REMOTE_ATOMIC : 0, SITE_NONE);
+		assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+		memory[4]++;
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+		region_remove(region_of(&other), SITE_NONE);
+		assert_int_equal(counts[KIND_SOURCE_CHANGED], 1);
+	}
+}
+
 static void full_check_looks_at_each_byte(void **state)
 {
 	(void)state;
@@ -437,6 +454,20 @@ static void state_says_whether_memory_is_used_and_whether_there_was_an_error(voi
 	}
 }
 
+/* Requests by its key are unknown to the checker, and may have the source as their target. */
+static void source_beside_an_implicit_region_is_not_reported(void **state)
+{
+	struct ibv_mr all = {.context = &context, .pd = mr.pd, .lkey = LKEY + 1};
+
+	(void)state;
+	region_add(
+		context_of(&context), &all, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE, SITE_NONE);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	memory[0]++;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(reports(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -449,6 +480,8 @@ int main(void)
 		cmocka_unit_test_setup(source_that_a_receive_may_write_is_not_reported, set_up),
 		cmocka_unit_test_setup(source_that_a_receive_has_written_is_not_reported, set_up),
 		cmocka_unit_test_setup(source_that_a_peer_may_write_is_not_reported, set_up),
+		cmocka_unit_test_setup(
+			source_that_a_peer_may_write_by_another_region_is_not_reported, set_up),
 		cmocka_unit_test_setup(full_check_looks_at_each_byte, set_up),
 		cmocka_unit_test_setup(refused_request_is_not_in_use, set_up),
 		cmocka_unit_test_setup(memory_in_use_is_reported_until_the_completion, set_up),
@@ -470,6 +503,8 @@ int main(void)
 		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
 		cmocka_unit_test_setup(
 			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
+		/* The last test, because the region counts for the rest of the process. */
+		cmocka_unit_test_setup(source_beside_an_implicit_region_is_not_reported, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,7 +110,8 @@ CHECK_EXPORT void *realloc(void *pointer, size_t bytes)
 	const void *address = __builtin_return_address(0);
 
 	if (!chunk_may_have_region(pointer) ||
-		!region_overlapping((uintptr_t)pointer, malloc_usable_size(pointer)))
+		!region_overlapping(
+			(uintptr_t)pointer, malloc_usable_size(pointer), REGION_ANY_ACCESS))
 		return real(pointer, bytes);
 	if (bytes > 0)
 		return chunk_move(pointer, bytes, address);

@@ -15,6 +15,7 @@ static struct table regions_by_object;
 static struct region *dead[DEAD_COUNT_MAX];
 static uint32_t next_dead;
 static _Atomic uint32_t live_count;
+static atomic_bool has_been_implicit;
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
 /* check_lock is locked. */
@@ -36,6 +37,8 @@ void region_add(struct context_record *context, struct ibv_mr *mr, void *memory,
 	struct region *region;
 	bool is_protectable;
 
+	if (bytes > SIZE_MAX / 2 && (access & IBV_ACCESS_LOCAL_WRITE))
+		has_been_implicit = true;
 	if (!memory || bytes > SIZE_MAX / 2)
 		return;
 	is_protectable = protect_is_possible((uintptr_t)memory, bytes);
@@ -113,16 +116,22 @@ static bool region_overlaps(const struct region *region, uintptr_t start, uint64
 		region->start < start + bytes;
 }
 
-bool region_overlapping(uintptr_t start, uint64_t bytes)
+bool region_overlapping(uintptr_t start, uint64_t bytes, int access)
 {
 	struct region *region;
 
 	pthread_mutex_lock(&check_lock);
 	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));)
-		if (region_overlaps(region, start, bytes))
+		if (region_overlaps(region, start, bytes) &&
+			(access == REGION_ANY_ACCESS || (region->access & access)))
 			break;
 	pthread_mutex_unlock(&check_lock);
 	return region;
+}
+
+bool region_has_been_implicit(void)
+{
+	return has_been_implicit;
 }
 
 bool region_give_back(uintptr_t start, uint64_t bytes)

@@ -72,8 +72,16 @@ static inline uintptr_t region_memory(const struct region *region, uint64_t addr
  */
 bool region_give_back(uintptr_t start, uint64_t bytes);
 
-/* True if a live region has one of these bytes. */
-bool region_overlapping(uintptr_t start, uint64_t bytes);
+enum { REGION_ANY_ACCESS = -1 };
+
+/* True if a live region has one of these bytes, and one of the rights of `access`. */
+bool region_overlapping(uintptr_t start, uint64_t bytes, int access);
+
+/*
+ * True once the program has had an implicit region that can be written. Its requests are unknown,
+ * and may have any memory as their target.
+ */
+bool region_has_been_implicit(void);
 
 /* True if a region may have one of these bytes; quick. */
 bool region_may_overlap(uintptr_t start, uint64_t bytes);

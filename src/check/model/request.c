@@ -311,11 +311,12 @@ static bool adapter_may_write(const struct buffer *buffer, uint64_t before)
 {
 	uintptr_t start = buffer->memory;
 	struct queue_record *record;
-	bool is_found = buffer->region->access &
-		(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
-			(rest_is_used ? IBV_ACCESS_LOCAL_WRITE : 0));
+	int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+		(rest_is_used ? IBV_ACCESS_LOCAL_WRITE : 0);
+	bool is_found = (buffer->region->access & access) ||
+		region_overlapping(start, buffer->bytes, access) || region_has_been_implicit() ||
+		target_was_there(start, buffer->bytes, before);
 
-	is_found = is_found || target_was_there(start, buffer->bytes, before);
 	for (uint32_t i = 0; !is_found && (record = queue_next(&i));)
 		is_found = queue_has_target(&record->sends, start, buffer->bytes) ||
 			queue_has_target(&record->receives, start, buffer->bytes);
