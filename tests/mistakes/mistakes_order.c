@@ -431,6 +431,28 @@ void right_resets_after_use(struct mistake *m)
 	MUST(!ibv_modify_qp(m->sender, &attr, IBV_QP_STATE));
 }
 
+/* The address by which requests name a region stays, where only its rights change. */
+void right_changes_rights(struct mistake *m)
+{
+	static const uint64_t starts[] = {0, 7 * REGION_BYTES};
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+
+	mistake_connect(m);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_mr *own = i == 0
+			? mistake_register(m, m->memory, NULL, IBV_ACCESS_ZERO_BASED)
+			: ibv_reg_mr_iova(m->pd, m->memory, REGION_BYTES, starts[i], 0);
+
+		MUST(own &&
+			!ibv_rereg_mr(
+				own, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, TARGET_ACCESS));
+		MUST(!mistake_post(m, IBV_WR_RDMA_WRITE,
+			mistake_entry((void *)(uintptr_t)starts[i], MESSAGE_BYTES, own->lkey),
+			(uintptr_t)m->target_memory, target->rkey));
+		MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+	}
+}
+
 void mistake_domain_leaked(struct mistake *m)
 {
 	MUST(ibv_alloc_pd(m->context)); /* wrong: domain_leaked */

@@ -108,6 +108,12 @@ CHECK_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	DESTROY(OBJECT_PD, ibv_dealloc_pd, pd);
 }
 
+/* The address of a region's first byte, where the program asks for `iova`. */
+static uint64_t iova_chosen(uint64_t iova, unsigned access)
+{
+	return access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+}
+
 /* Note a region that the library has made; NULL: it has not. Returns `mr`. */
 static struct ibv_mr *region_note(struct ibv_mr *mr, void *memory, size_t bytes, uint64_t iova,
 	unsigned access, uint32_t site)
@@ -117,8 +123,7 @@ static struct ibv_mr *region_note(struct ibv_mr *mr, void *memory, size_t bytes,
 	if (!context)
 		return mr;
 	object_add(OBJECT_MR, mr, NULL, site);
-	region_add(context, mr, memory, bytes, access & IBV_ACCESS_ZERO_BASED ? 0 : iova,
-		(int)access, site);
+	region_add(context, mr, memory, bytes, iova, (int)access, site);
 	return mr;
 }
 
@@ -131,8 +136,8 @@ CHECK_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len
 		errno = EINVAL;
 		return NULL;
 	}
-	return region_note(real(pd, addr, length, access), addr, length, (uintptr_t)addr,
-		(unsigned)access, site);
+	return region_note(real(pd, addr, length, access), addr, length,
+		iova_chosen((uintptr_t)addr, (unsigned)access), (unsigned)access, site);
 }
 
 CHECK_EXPORT struct ibv_mr *ibv_reg_mr_iova(
@@ -140,8 +145,8 @@ CHECK_EXPORT struct ibv_mr *ibv_reg_mr_iova(
 {
 	CHECK_REAL(ibv_reg_mr_iova);
 
-	return region_note(real(pd, addr, length, iova, access), addr, length, iova,
-		(unsigned)access, SITE_HERE());
+	return region_note(real(pd, addr, length, iova, access), addr, length,
+		iova_chosen(iova, (unsigned)access), (unsigned)access, SITE_HERE());
 }
 
 CHECK_EXPORT struct ibv_mr *ibv_reg_mr_iova2(
@@ -149,8 +154,8 @@ CHECK_EXPORT struct ibv_mr *ibv_reg_mr_iova2(
 {
 	CHECK_REAL(ibv_reg_mr_iova2);
 
-	return region_note(
-		real(pd, addr, length, iova, access), addr, length, iova, access, SITE_HERE());
+	return region_note(real(pd, addr, length, iova, access), addr, length,
+		iova_chosen(iova, access), access, SITE_HERE());
 }
 
 CHECK_EXPORT int ibv_rereg_mr(
@@ -166,9 +171,10 @@ CHECK_EXPORT int ibv_rereg_mr(
 		uintptr_t start = is_moved ? (uintptr_t)addr : region->start;
 		uint64_t bytes = is_moved ? length : region->bytes;
 		int rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : region->access;
+		uint64_t iova = is_moved ? iova_chosen(start, (unsigned)rights) : region->iova;
 
 		region_remove(region, site);
-		region_note(mr, (void *)start, bytes, start, (unsigned)rights, site);
+		region_note(mr, (void *)start, bytes, iova, (unsigned)rights, site);
 	}
 	return result;
 }
