@@ -14,8 +14,21 @@ int hook_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int hook_arm(struct ibv_cq *cq, int solicited_only);
 
-/* The library refused a post with ENOMEM: report why the queue is full, if it is a mistake. */
-void post_refused(struct queue_record *record, uint32_t site);
+/* How full a send queue is. Its lock is locked. */
+struct fullness {
+	uint64_t pending, signaled;
+};
+
+static inline struct fullness queue_fullness(const struct request_queue *queue)
+{
+	return (struct fullness){queue->tail - queue->head, queue->signaled};
+}
+
+/*
+ * The library refused a post with ENOMEM, when the queue was so full: report why, if it is a
+ * mistake. No lock is locked.
+ */
+void post_refused(struct queue_record *record, struct fullness fullness, uint32_t site);
 
 /* The program has polled a completion; `address` is where. */
 void completion_note(struct cq_record *record, const struct ibv_wc *wc, const void *address);

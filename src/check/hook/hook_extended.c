@@ -110,6 +110,7 @@ static int extended_complete(struct ibv_qp_ex *qp)
 {
 	struct queue_record *record = record_of(qp);
 	uint32_t site = record->extended->site;
+	struct fullness fullness;
 	int result;
 
 	if (!is_builder(record))
@@ -123,9 +124,10 @@ static int extended_complete(struct ibv_qp_ex *qp)
 	request_settle(&record->sends);
 	record->extended->is_building = false;
 	rest_count(record);
+	fullness = queue_fullness(&record->sends);
 	owned_lock_leave(&record->sends.lock);
 	if (result == ENOMEM)
-		post_refused(record, site);
+		post_refused(record, fullness, site);
 	return result;
 }
 

@@ -17,14 +17,12 @@ static bool use_is_wrong(
 	return !object_use(object, kind, call, site_of(address));
 }
 
-void post_refused(struct queue_record *record, uint32_t site)
+void post_refused(struct queue_record *record, struct fullness fullness, uint32_t site)
 {
-	struct request_queue *queue = &record->sends;
 	struct report report;
-	uint64_t pending = queue->tail - queue->head;
-	bool is_unsignaled = queue->signaled == 0;
+	bool is_unsignaled = fullness.signaled == 0;
 
-	if (pending == 0 || record->rest.has_rested ||
+	if (fullness.pending == 0 || record->rest.has_rested ||
 		(!is_unsignaled && (!record->send_cq || record->send_cq->polls > 0)))
 		return;
 	report_begin(&report, is_unsignaled ? KIND_NEVER_SIGNALED : KIND_NEVER_POLLED);
@@ -32,12 +30,12 @@ void post_refused(struct queue_record *record, uint32_t site)
 		report_say(&report,
 			"queue pair 0x%x has no room, and its incomplete requests are %lu; without "
 			"IBV_SEND_SIGNALED at one of them, their room never becomes free",
-			record->qp_num, (unsigned long)pending);
+			record->qp_num, (unsigned long)fullness.pending);
 	else
 		report_say(&report,
 			"queue pair 0x%x has no room, and its incomplete requests are %lu; room "
 			"becomes free when the program polls their completions",
-			record->qp_num, (unsigned long)pending);
+			record->qp_num, (unsigned long)fullness.pending);
 	report_site(&report, "posted at", site);
 	report_site(&report, "queue pair made at", record->known->site_made);
 	report_end(&report);
@@ -58,6 +56,7 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct queue_record *record = queue_find(qp);
 	const void *address = __builtin_return_address(0);
 	struct request_queue *queue;
+	struct fullness fullness;
 	uint64_t tail;
 	int result;
 
@@ -84,9 +83,10 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		request_take_back(queue, tail);
 	}
 	request_settle(queue);
+	fullness = queue_fullness(queue);
 	owned_lock_leave(&queue->lock);
 	if (result == ENOMEM)
-		post_refused(record, site_of(address));
+		post_refused(record, fullness, site_of(address));
 	return result;
 }
 
