@@ -454,6 +454,32 @@ static void state_says_whether_memory_is_used_and_whether_there_was_an_error(voi
 	}
 }
 
+static void *receives_post(void *unused)
+{
+	struct ibv_sge entry = entry_of(0, 64);
+	struct ibv_recv_wr wr = {.sg_list = &entry, .num_sge = 1}, *bad;
+
+	for (wr.wr_id = 0; wr.wr_id < 2 * REST_FIRST_POSTS; wr.wr_id++)
+		hook_post_receive(&qp, &wr, &bad);
+	return unused;
+}
+
+/* One thread posts receive requests, another sends and polls. ThreadSanitizer sees a race. */
+static void threads_of_a_queue_pair_do_not_race(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, receives_post, NULL), 0);
+	for (int i = 0; i < REST_FIRST_POSTS; i++) {
+		assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+		complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+		complete_one(IBV_WC_RECV, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(reports(), 0);
+}
+
 /* Requests by its key are unknown to the checker, and may have the source as their target. */
 static void source_beside_an_implicit_region_is_not_reported(void **state)
 {
@@ -503,6 +529,7 @@ int main(void)
 		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
 		cmocka_unit_test_setup(
 			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
+		cmocka_unit_test_setup(threads_of_a_queue_pair_do_not_race, set_up),
 		/* The last test, because the region counts for the rest of the process. */
 		cmocka_unit_test_setup(source_beside_an_implicit_region_is_not_reported, set_up),
 	};

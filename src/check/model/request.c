@@ -38,8 +38,6 @@ bool request_queue_init(
 
 void request_queue_done(struct request_queue *queue)
 {
-	if (!queue->requests)
-		return;
 	owned_lock_take(&queue->lock);
 	request_take_back(queue, queue->head);
 	check_depth++;
@@ -70,7 +68,7 @@ static bool buffers_release(struct request_queue *queue, uint64_t index)
 void request_take_back(struct request_queue *queue, uint64_t tail)
 {
 	while (queue->tail > tail) {
-		queue->tail--;
+		index_set(&queue->tail, queue->tail - 1);
 		queue->signaled -= request_at(queue, queue->tail)->is_signaled;
 		buffers_release(queue, queue->tail);
 	}
@@ -78,8 +76,6 @@ void request_take_back(struct request_queue *queue, uint64_t tail)
 
 void request_forget(struct request_queue *queue)
 {
-	if (!queue->requests)
-		return;
 	owned_lock_take(&queue->lock);
 	request_take_back(queue, queue->head);
 	queue->signaled = 0;
@@ -90,7 +86,7 @@ static __attribute__((noinline)) void oldest_forget(struct request_queue *queue)
 {
 	queue->signaled -= request_at(queue, queue->head)->is_signaled;
 	buffers_release(queue, queue->head);
-	queue->head++;
+	index_set(&queue->head, queue->head + 1);
 }
 
 void request_settle(struct request_queue *queue)
@@ -210,7 +206,7 @@ void request_add_send(struct queue_record *record, const struct send_request *wr
 		digest_take(queue, request);
 	if (check_is_full)
 		buffers_protect(record, queue, request);
-	queue->tail++;
+	index_set(&queue->tail, queue->tail + 1);
 }
 
 void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *wr, uint32_t site)
@@ -226,7 +222,7 @@ void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *
 	buffers_note(record, queue, request, wr->sg_list, (uint32_t)wr->num_sge);
 	if (check_is_full)
 		buffers_protect(record, queue, request);
-	queue->tail++;
+	index_set(&queue->tail, queue->tail + 1);
 }
 
 /* --- completions ----------------------------------------------------------------------------- */
@@ -260,8 +256,6 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 {
 	bool is_found = false;
 
-	if (!queue->requests)
-		return false;
 	owned_lock_take(&queue->lock);
 	for (uint64_t i = queue->head; i < queue->tail && !is_found; i++) {
 		const struct request *request = request_at(queue, i);
@@ -280,8 +274,6 @@ static bool queue_leaves_free(struct request_queue *queue, uintptr_t start, uint
 {
 	bool is_free = true;
 
-	if (!queue->requests)
-		return true;
 	if (!owned_lock_try(&queue->lock))
 		return false;
 	for (uint64_t i = queue->head; i < queue->tail && is_free; i++) {
@@ -427,7 +419,7 @@ static bool queue_complete(struct request_queue *queue, const struct ibv_wc *wc,
 	uint64_t index;
 	bool is_found;
 
-	if (queue->head == queue->tail || !queue->requests)
+	if (queue->head == queue->tail)
 		return false;
 	owned_lock_take(&queue->lock);
 	index = request_completed(queue, wc, !queue->is_receive);
@@ -440,7 +432,7 @@ static bool queue_complete(struct request_queue *queue, const struct ibv_wc *wc,
 		for (uint64_t i = first; i <= index; i++)
 			request_finish(queue, i, is_success, finding);
 		while (queue->head < queue->tail && request_at(queue, queue->head)->is_done)
-			queue->head++;
+			index_set(&queue->head, queue->head + 1);
 	}
 	owned_lock_leave(&queue->lock);
 	return is_found;

@@ -57,7 +57,8 @@ struct request_queue {
 	struct buffer *buffers; /* `buffers_each` of each request */
 	uint32_t size; /* a power of two; half of it is room for a post that may be refused */
 	uint32_t buffers_each;
-	uint64_t head, tail; /* the oldest request, and the next one */
+	/* The oldest request, and the next one. Set with the lock, read also without it. */
+	_Atomic uint64_t head, tail;
 	uint64_t signaled; /* requests between them that will have a completion */
 	uint64_t last_wr_id;
 	bool has_twins; /* two requests with one wr_id, so that they cannot be told apart */
@@ -153,6 +154,12 @@ void request_report_users(
 bool request_may_use(uintptr_t start, uint64_t bytes);
 
 /* --- what request.c and request_report.c share --- */
+
+/* Set the head or the tail of a queue. Its lock orders what belongs to it. */
+static inline void index_set(_Atomic uint64_t *index, uint64_t value)
+{
+	atomic_store_explicit(index, value, memory_order_relaxed);
+}
 
 static inline struct request *request_at(const struct request_queue *queue, uint64_t index)
 {

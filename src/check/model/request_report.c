@@ -68,10 +68,9 @@ void request_report_entry(const struct request_queue *queue, const struct reques
 static void users_of_queue(
 	struct request_queue *queue, struct report *report, uintptr_t start, uint64_t bytes)
 {
-	if (!queue->requests || queue->has_twins)
-		return;
 	owned_lock_take(&queue->lock);
-	for (uint64_t i = queue->head; i < queue->tail && report->site_count < 2; i++) {
+	for (uint64_t i = queue->head;
+		!queue->has_twins && i < queue->tail && report->site_count < 2; i++) {
 		const struct request *request = request_at(queue, i);
 		const struct buffer *buffers = buffers_at(queue, i);
 
