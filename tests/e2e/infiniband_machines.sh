@@ -231,4 +231,23 @@ far_shows 'SMINFO_MASTER' sminfo
 on host1 "$urnic" run $view -- smpquery portinfo "$(lid_of host4)" 1 | grep -q 'IsSM' || fail 'host4 is no manager'
 pair host1 host4 $a ib_write_bw -F -n 200
 stop opensm
+
+# --- OpenSM on machine a; machine b is gone ---
+
+# traps: how often a switch has told OpenSM that a link has changed.
+traps() {
+	grep -cs 'num:128' "$scratch/manager.log"
+}
+has_traps() {
+	[ "$(traps)" -gt "$1" ]
+}
+echo 'force_log_flush TRUE' >"$scratch/manager.conf"
+start manager host1 opensm -f "$scratch/manager.log" -F "$scratch/manager.conf"
+await 'OpenSM on machine a brings the subnet up' grep -qs 'SUBNET UP' "$scratch/manager.log"
+await 'the ports are active' all_active
+pair host4 host1 $b ib_write_bw -F -n 200
+before=$(traps)
+kill -KILL "$(process joiner)"
+await 'a switch sends trap 128 for a machine that is gone' has_traps "$before"
+both_down || fail "the links of a machine that is gone: $(fabric dump leaf2)"
 exit 0
