@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fabric, its listener and a machine that has joined as host "b", in one process over the loopback
- * interface.
+ * A fabric, its listener and a machine that has joined as host "b", in one process, over the
+ * loopback interface.
  */
 #include "fabricd_fixture.h"
 
