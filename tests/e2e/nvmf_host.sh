@@ -155,7 +155,16 @@ await 'the other namespace was not refused' grep -q 'fail: .* another namespace'
 ! nbdcopy "$uri" null: 2>/dev/null || fail 'another namespace was read'
 end_controller
 start_controller
-await 'the first namespace was not taken again' nbdcopy "$uri" null:
+await 'the first namespace was not taken again' sh -c "nbdcopy '$uri' null: 2>/dev/null"
+end_export
+
+# A read-only export stays read-only. A read is done when the namespace is identified again.
+start_export --nbd "$files/socket" --read-only
+end_controller
+start_controller
+await 'the export does not connect again' grep -q Connected "$files/export.log"
+nbdcopy "$uri" null: || fail 'the read-only export cannot be read'
+nbdinfo "$uri" | grep -q 'is_read_only: true' || fail 'the export is not read-only any more'
 end_export
 
 # The target killed under verified I/O, then the host: nothing acknowledged is lost.

@@ -139,6 +139,7 @@ static int open_namespace(struct session *session, const struct nvmf_options *op
 	struct remote_settings settings = {
 		.controller = *controller,
 		.nsid = options->nsid,
+		.is_read_only = options->is_read_only,
 		.ready = remote_ready,
 		.changed = remote_changed,
 		.refused = remote_refused,

@@ -180,7 +180,6 @@ static bool export_open(struct subsystem *subsystem, uint32_t nsid)
 	struct served_settings settings = {.number = all->exports_count,
 		.name = options.name,
 		.subnqn = subsystem->options.nqn,
-		.is_read_only = options.is_read_only,
 		.unmounted = export_unmounted,
 		.context = exported};
 	bool is_connected = true;

@@ -46,7 +46,6 @@ static int export_run(struct exporter *exporter, const struct nvmf_options *opti
 		.fuse = options->fuse,
 		.name = options->name,
 		.subnqn = options->nqn,
-		.is_read_only = options->is_read_only,
 		.unmounted = export_unmounted,
 		.context = exporter,
 	};

@@ -31,16 +31,13 @@ static int nbd_serve(struct served *served, const struct session *session)
 int served_open(struct served *served, const struct session *session,
 	const struct served_settings *settings)
 {
-	struct block_device *device = remote_device(session->remote);
 	const char *nbd = settings->nbd, *fuse = settings->fuse;
 
 	*served = (struct served){.settings = *settings};
-	if (settings->is_read_only)
-		device->is_read_only = true;
 	if ((nbd && nbd_serve(served, session)) ||
 		(fuse &&
-			fuse_file_create(session->loop, device, fuse, settings->unmounted,
-				settings->context, &served->file))) {
+			fuse_file_create(session->loop, remote_device(session->remote), fuse,
+				settings->unmounted, settings->context, &served->file))) {
 		served_close(served);
 		return 1;
 	}

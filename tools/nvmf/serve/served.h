@@ -17,7 +17,6 @@ struct served_settings {
 	const char *fuse; /* path of the file; NULL: no file */
 	const char *name; /* the name of the NBD export */
 	const char *subnqn;
-	bool is_read_only;
 	/*
 	 * Called when the file is no longer mounted, whether this process or another one has
 	 * unmounted it.

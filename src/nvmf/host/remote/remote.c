@@ -149,7 +149,7 @@ static void format_take(struct remote *remote)
 	remote->block_shift = shift;
 	remote->can_deallocate_zeroes = id[NS_DLFEAT] & 1 << 3;
 	device->block_bytes = 1u << shift;
-	device->is_read_only = id[NS_NSATTR] & 1;
+	device->is_read_only = remote->settings.is_read_only || (id[NS_NSATTR] & 1);
 	device->has_write_cache = controller[ID_VWC] & 1;
 	device->has_trim = le16_get(controller + ID_ONCS) & ONCS_DSM;
 	device->has_write_zeroes = le16_get(controller + ID_ONCS) & ONCS_WRITE_ZEROES;

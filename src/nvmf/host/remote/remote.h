@@ -28,6 +28,7 @@ struct remote_settings {
 	/* remote_create() sets its `changed`, `event` and `context`; the caller sets the rest. */
 	struct host_controller_settings controller;
 	uint32_t nsid; /* 0: the first active namespace */
+	bool is_read_only; /* the device is read-only, also if the namespace is not */
 	/* Called once. If `error` is 0, the device is ready; else remote_reason() says why not. */
 	void (*ready)(void *context, int error);
 	/* Called when the state of the connection has changed; may be NULL. */
