@@ -11,6 +11,7 @@
  *	dump --json                      the same for programs
  *	route FROM-LID TO-LID            the route of packets between two LIDs
  *	explain                          what does not work, and why
+ *	explain --json                   the same for programs, without counters
  *	explain FROM TO [SL]             the path from a host to another one, and why it ends
  *	clients                          the processes that are attached
  */
@@ -398,12 +399,14 @@ static int command_explain(struct console *console)
 {
 	struct place_of_node from = {0}, to = {0};
 	uint32_t sl = CONSOLE_SL_OF_PATH;
+	bool is_json;
 	int rc;
 
-	if (console->word_count == 0) {
+	is_json = console->word_count == 1 && strcmp(console->words[0], "--json") == 0;
+	if (console->word_count == 0 || is_json) {
 		if (!service_levels_ask(console->server))
 			return -EAGAIN;
-		console_explain(console->server, console->out);
+		(is_json ? console_explain_json : console_explain)(console->server, console->out);
 		return 0;
 	}
 	if (console->word_count == 1)

@@ -71,8 +71,15 @@ void console_explain(const struct fabric_server *server, FILE *out);
 void console_explain_path(const struct fabric_server *server, uint32_t from, uint32_t from_port,
 	uint32_t to, uint32_t to_port, uint32_t sl, FILE *out);
 
+/* --- console_explain_json.c --- */
+
+/* Print what console_explain() does, without counters. Service levels are known. */
+void console_explain_json(const struct fabric_server *server, FILE *out);
+
 /* --- console_json.c --- */
 
+/* Print a string in quotation marks. What is not printable ASCII becomes '?'. */
+void console_json_string(FILE *out, const char *text);
 /* Print the nodes, their ports and counters. */
 void console_json_print(const struct fabric_server *server, FILE *out);
 

@@ -4,8 +4,7 @@
 
 #include "fabricd/console/console_internal.h"
 
-/* Print a string in quotation marks. What is not printable ASCII becomes '?'. */
-static void string_print(FILE *out, const char *text)
+void console_json_string(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -37,7 +36,7 @@ static void peer_print(
 		return;
 	}
 	fputs("\"cable\": {\"node\": ", out);
-	string_print(out, console_node_name(server, port->peer_node));
+	console_json_string(out, console_node_name(server, port->peer_node));
 	fprintf(out, ", \"port\": %u, \"width\": %u, \"speed\": \"%s\", \"is_cut\": %s}, ",
 		port->peer_port, port->width, console_speed_name(port->speed),
 		port->is_cut ? "true" : "false");
@@ -68,9 +67,9 @@ static void node_print(const struct fabric_server *server, FILE *out, uint32_t i
 	subnet_node(server->subnet, index, &node);
 	first = node.kind == TOPOLOGY_SWITCH ? 0 : 1;
 	fputs("{\"name\": ", out);
-	string_print(out, node.name);
+	console_json_string(out, node.name);
 	fputs(", \"description\": ", out);
-	string_print(out, node.description);
+	console_json_string(out, node.description);
 	fprintf(out, ", \"kind\": \"%s\", \"guid\": \"0x%016llx\", \"processes\": %u, \"ports\": [",
 		node.kind == TOPOLOGY_SWITCH ? "switch" : "host", (unsigned long long)node.guid,
 		server->nodes[index].client_count);
@@ -87,7 +86,7 @@ void console_json_print(const struct fabric_server *server, FILE *out)
 	const struct server_counters *counters = &server->counters;
 
 	fputs("{\"name\": ", out);
-	string_print(out, server->name);
+	console_json_string(out, server->name);
 	fprintf(out,
 		", \"frames_dropped\": %llu, \"mads_dropped\": %llu, \"frames_unknown\": %llu, "
 		"\"frames_malformed\": %llu, \"mads_malformed\": %llu,\n\"nodes\": [",
