@@ -458,6 +458,25 @@ static void frame_is_whole_if_all_its_parts_come(void **state)
 		receiver.drops.late + receiver.drops.foreign + receiver.drops.malformed, 0);
 }
 
+/* The end of one frame and the beginning of the next are lost, so that the rest fits. */
+static void parts_around_a_gap_are_not_put_together(void **state)
+{
+	uint8_t bytes[DATAGRAM_BYTES_MAX];
+	struct remote_frame frame;
+	uint32_t count = part_write(bytes, 0);
+
+	(void)state;
+	assert_false(datagram_take(&receiver, bytes, count, MS, &frame));
+	part_write(bytes, 1000);
+	part_write(bytes, 0);
+	for (uint32_t i = 1; i < 4; i++) {
+		count = part_write(bytes, 1000 * i);
+		assert_false(datagram_take(&receiver, bytes, count, MS, &frame));
+		assert_int_equal(receiver.filled, 0);
+	}
+	assert_true(frame_pass(4));
+}
+
 static void datagram_that_comes_again_or_late_is_dropped(void **state)
 {
 	uint8_t early[DATAGRAM_BYTES_MAX], late[DATAGRAM_BYTES_MAX];
@@ -601,6 +620,7 @@ int main(void)
 		cmocka_unit_test(port_that_cannot_be_is_refused),
 		cmocka_unit_test(joining_names_hosts_in_printable_characters),
 		cmocka_unit_test_setup(frame_is_whole_if_all_its_parts_come, datagrams_begin),
+		cmocka_unit_test_setup(parts_around_a_gap_are_not_put_together, datagrams_begin),
 		cmocka_unit_test_setup(
 			datagram_that_comes_again_or_late_is_dropped, datagrams_begin),
 		cmocka_unit_test_setup(datagram_with_any_changed_bit_is_dropped, datagrams_begin),
