@@ -267,7 +267,7 @@ static int welcome_take(struct fabric_join *join, const struct remote_message *m
 		return rc;
 	datagrams->session = join->welcome.session;
 	datagrams->window = max_u32(DATAGRAM_WINDOW_MIN, join->welcome.window);
-	datagrams->is_open = true;
+	datagram_open(datagrams);
 	return 0;
 }
 

@@ -123,7 +123,7 @@ static int datagrams_open(struct machine *machine, const struct remote_join *joi
 	datagrams->peer = machine->control.peer.datagrams;
 	datagrams->bytes_max = datagram_bytes_max(control);
 	datagrams->window = max_u32(DATAGRAM_WINDOW_MIN, join->window);
-	datagrams->is_open = true;
+	datagram_open(datagrams);
 	return descriptor_watch(machine, datagrams->fd, EPOLLIN, EPOLL_CTL_ADD);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fabricd/remote/remote_datagram.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,12 +26,18 @@ enum {
 	AT_TOTAL = 34,
 	AT_ZERO = 36,
 	VIOLATION_SHIFT = 8, /* ATTACH_RECORD_* in one byte */
+	/* All parts of a frame. */
+	PARTS_BYTES_MAX = ATTACH_FRAME_BYTES_MAX + DATAGRAM_PARTS_MAX * DATAGRAM_HEADER_BYTES,
 	SOCKET_BYTES = 1 << 22,
 	/* What the kernel counts of a datagram's buffer besides its bytes, generously. */
 	SOCKET_OVERHEAD_BYTES = 1024,
 };
 
 /* --- the socket --- */
+
+static_assert(
+	(DATAGRAM_BYTES_MIN - DATAGRAM_HEADER_BYTES) * DATAGRAM_PARTS_MAX >= ATTACH_FRAME_BYTES_MAX,
+	"a frame has no more parts");
 
 union address {
 	struct sockaddr base;
@@ -136,6 +144,15 @@ uint32_t datagram_bytes_max(int control)
 
 /* --- sending --- */
 
+void datagram_open(struct remote_datagrams *datagrams)
+{
+	const int segment_bytes = (int)datagrams->bytes_max;
+
+	datagrams->is_open = true;
+	datagrams->is_segmented = setsockopt(datagrams->fd, IPPROTO_UDP, UDP_SEGMENT,
+					  &segment_bytes, sizeof(segment_bytes)) == 0;
+}
+
 bool datagram_has_room(const struct remote_datagrams *datagrams)
 {
 	return datagrams->sent - datagrams->acknowledged < datagrams->window;
@@ -150,7 +167,7 @@ void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns)
 }
 
 void datagram_begin(struct remote_datagrams *datagrams, const struct remote_frame *frame,
-	uint32_t offset, uint32_t count, uint8_t to[DATAGRAM_BYTES_MAX])
+	uint32_t offset, uint32_t count, uint8_t *to)
 {
 	put_be32(to + AT_SESSION, datagrams->session);
 	put_be16(to + AT_HOST, frame->place.host);
@@ -169,18 +186,36 @@ void datagram_begin(struct remote_datagrams *datagrams, const struct remote_fram
 	datagrams->unacknowledged = 0;
 }
 
-void datagram_send(struct remote_datagrams *datagrams, const struct remote_frame *frame)
+/* Write the parts of a frame one behind the other. Returns their bytes. */
+static uint32_t parts_write(struct remote_datagrams *datagrams, const struct remote_frame *frame,
+	uint8_t to[PARTS_BYTES_MAX])
 {
 	const uint32_t part = datagrams->bytes_max - DATAGRAM_HEADER_BYTES;
-	uint8_t bytes[DATAGRAM_BYTES_MAX];
+	uint32_t bytes = 0;
 
 	for (uint32_t offset = 0; offset < frame->count; offset += part) {
 		const uint32_t count = min_u32(part, frame->count - offset);
 
-		datagram_begin(datagrams, frame, offset, count, bytes);
-		send(datagrams->fd, bytes, DATAGRAM_HEADER_BYTES + count,
-			MSG_DONTWAIT | MSG_NOSIGNAL);
+		datagram_begin(datagrams, frame, offset, count, to + bytes);
+		bytes += DATAGRAM_HEADER_BYTES + count;
 	}
+	return bytes;
+}
+
+void datagram_send(struct remote_datagrams *datagrams, const struct remote_frame *frame)
+{
+	uint8_t bytes[PARTS_BYTES_MAX];
+	const uint32_t all = parts_write(datagrams, frame, bytes);
+
+	if (datagrams->is_segmented &&
+		(send(datagrams->fd, bytes, all, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+			errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED))
+		return;
+	/* The kernel or the interface does not cut. */
+	datagrams->is_segmented = false;
+	for (uint32_t at = 0; at < all; at += datagrams->bytes_max)
+		send(datagrams->fd, bytes + at, min_u32(datagrams->bytes_max, all - at),
+			MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void datagram_acknowledge(struct remote_datagrams *datagrams)

@@ -63,6 +63,7 @@ struct remote_frame {
 /* Zeroed, it is closed. */
 struct remote_datagrams {
 	bool is_open;
+	bool is_segmented; /* the kernel cuts what is sent into datagrams of bytes_max */
 	int fd;
 	uint32_t session;
 	struct siphash_key own; /* seals what this end sends */
@@ -95,6 +96,9 @@ uint16_t datagram_socket_window(int fd, uint32_t datagram_bytes);
 /* The longest datagram that the path of the TCP socket carries in one piece. */
 uint32_t datagram_bytes_max(int control);
 
+/* The socket is connected, and all members before `sent` are set. */
+void datagram_open(struct remote_datagrams *datagrams);
+
 /* May a frame be sent? */
 bool datagram_has_room(const struct remote_datagrams *datagrams);
 /* Nothing was received for long: take what is under way for lost. */
@@ -111,8 +115,11 @@ bool datagram_is_due(const struct remote_datagrams *datagrams);
 bool datagram_take(struct remote_datagrams *datagrams, const uint8_t *bytes, uint32_t count,
 	uint64_t now_ns, struct remote_frame *ret_frame);
 
-/* Write the next datagram: its header, and the part of `count` bytes of the frame. */
+/*
+ * Write the next datagram: its header, and the part of `count` bytes of the frame. `to` has room
+ * for both.
+ */
 void datagram_begin(struct remote_datagrams *datagrams, const struct remote_frame *frame,
-	uint32_t offset, uint32_t count, uint8_t to[DATAGRAM_BYTES_MAX]);
+	uint32_t offset, uint32_t count, uint8_t *to);
 
 #endif
