@@ -160,6 +160,9 @@ static void report_show(const struct report *report)
 void report_end(const struct report *report)
 {
 	check_depth++;
+	/* The loader's lock comes first: a thread that unloads a library may report. */
+	for (uint32_t i = 0; i < report->site_count; i++)
+		site_look_up(report->sites[i].site);
 	pthread_mutex_lock(&report_lock);
 	if (report_is_new(report)) {
 		if (report_is_suppressed(report))

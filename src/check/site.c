@@ -20,10 +20,18 @@ enum site_owner {
 	OWNER_LIBRARY,
 };
 
+/* Where an address is, as the loader says. The texts outlive the library. */
+struct place {
+	const char *object;
+	const char *function;
+	uintptr_t offset; /* in the object */
+};
+
 struct site {
 	uint32_t number;
 	uint32_t count;
 	_Atomic(enum site_owner) owner;
+	_Atomic(struct place *) places; /* of the addresses; NULL: not looked up */
 	uintptr_t addresses[FRAME_COUNT_MAX]; /* return addresses from the innermost */
 };
 
@@ -71,6 +79,12 @@ bool site_address_is_library(uintptr_t address)
 	name = name ? name + 1 : info.dli_fname;
 	return strncmp(name, "librdmacm.", 10) == 0 || strncmp(name, "libibverbs.", 11) == 0 ||
 		strncmp(name, "liburnic", 8) == 0;
+}
+
+/* An address within the call of a frame: the return address may be that of the next line. */
+static uintptr_t address_called(const struct site *site, uint32_t frame)
+{
+	return site->addresses[frame] - 1;
 }
 
 static uint32_t site_add(uint64_t key, const struct site *made)
@@ -155,6 +169,32 @@ bool site_is_library(uint32_t number)
 	return site->owner == OWNER_LIBRARY;
 }
 
+static const char *text_keep(const char *text)
+{
+	char *kept = text ? check_allocate(strlen(text) + 1) : NULL;
+
+	return kept ? strcpy(kept, text) : NULL;
+}
+
+void site_look_up(uint32_t number)
+{
+	struct site *site = sites[number];
+	struct place *places;
+	Dl_info info;
+
+	if (!site || site->places)
+		return;
+	places = check_allocate(site->count * sizeof(*places));
+	for (uint32_t i = 0; places && i < site->count; i++) {
+		uintptr_t pc = address_called(site, i);
+
+		if (dladdr((void *)pc, &info))
+			places[i] = (struct place){text_keep(info.dli_fname),
+				text_keep(info.dli_sname), pc - (uintptr_t)info.dli_fbase};
+	}
+	site->places = places;
+}
+
 struct lookup {
 	void (*each)(const struct site_frame *frame, void *context);
 	void *context;
@@ -221,17 +261,16 @@ void site_frames(
 	uint32_t number, void (*each)(const struct site_frame *frame, void *context), void *context)
 {
 	struct site *site = number < SITE_COUNT_MAX ? sites[number] : NULL;
+	const struct place *places = site ? site->places : NULL;
 
 	for (uint32_t i = 0, is_last = 0; site && i < site->count && !is_last; i++) {
-		/* A return address may be that of the next line. */
-		uintptr_t pc = site->addresses[i] - 1;
+		uintptr_t pc = address_called(site, i);
 		struct lookup lookup = {.each = each, .context = context};
-		Dl_info info;
 
-		if (dladdr((void *)pc, &info)) {
-			lookup.frame.object = info.dli_fname;
-			lookup.frame.offset = pc - (uintptr_t)info.dli_fbase;
-			lookup.frame.function = info.dli_sname;
+		if (places) {
+			lookup.frame.object = places[i].object;
+			lookup.frame.offset = places[i].offset;
+			lookup.frame.function = places[i].function;
 		}
 		frame_lookup(pc, &lookup);
 		is_last = frame_is_last(&lookup.frame) || (i > 0 && frame_is_start(&lookup.frame));

@@ -55,6 +55,12 @@ struct site_frame {
 	uintptr_t offset; /* in the object */
 };
 
+/*
+ * Ask the loader for the frames of a site, before the first site_frames(). The locks are those of
+ * site_address_is_library(), and report.c's lock is not locked.
+ */
+void site_look_up(uint32_t number);
+
 /* Call `each` for the frames of a site from the innermost, with inlined ones. */
 void site_frames(uint32_t number, void (*each)(const struct site_frame *frame, void *context),
 	void *context);

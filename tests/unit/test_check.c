@@ -413,6 +413,28 @@ static void loader_is_asked_without_a_lock(void **state)
 	object_remove(&made, SITE_NONE);
 }
 
+static void frame_count(const struct site_frame *frame, void *count)
+{
+	assert_string_equal(frame->object, "program");
+	(*(uint32_t *)count)++;
+}
+
+/* Reports have a lock, too, and a thread that unloads a library may report. */
+static void loader_is_asked_once_for_the_frames_of_a_site(void **state)
+{
+	uint32_t site = SITE_HERE(), count = 0, before;
+
+	(void)state;
+	site_look_up(site);
+	before = lookups;
+	assert_true(before > 0);
+	object_name = NULL;
+	site_frames(site, frame_count, &count);
+	site_look_up(site);
+	assert_true(count > 0);
+	assert_int_equal(lookups, before);
+}
+
 /* A child has a copy of the memory. A thread of the parent may have locked a queue at the fork. */
 static void memory_of_the_parent_may_be_freed(void **state)
 {
@@ -526,6 +548,7 @@ int main(void)
 		cmocka_unit_test_setup(completion_of_an_unknown_request_ends_earlier_ones, set_up),
 		cmocka_unit_test_setup(writable_source_is_not_reported_after_a_rest, set_up),
 		cmocka_unit_test_setup(loader_is_asked_without_a_lock, set_up),
+		cmocka_unit_test_setup(loader_is_asked_once_for_the_frames_of_a_site, set_up),
 		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
 		cmocka_unit_test_setup(
 			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
