@@ -194,7 +194,10 @@ static void access_note(uintptr_t pc, uintptr_t address)
 		watch.poller_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* Can a signal handler have a thread execute one instruction? */
 #ifdef __x86_64__
+enum { HAS_STEPS = true };
+
 static void step_begin(ucontext_t *context)
 {
 	context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
@@ -212,6 +215,8 @@ static uintptr_t context_pc(const ucontext_t *context)
 	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 }
 #else
+enum { HAS_STEPS = false };
+
 static void step_begin(ucontext_t *context)
 {
 	(void)context;
@@ -495,12 +500,12 @@ CHECK_EXPORT const struct urnic_placer *urnic_check_placer(void)
 
 void watch_start(void)
 {
-#ifdef __x86_64__
 	struct sigaction action = {
 		.sa_sigaction = trap_handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
+	if (!HAS_STEPS)
+		return;
 	is_started = sysconf(_SC_PAGESIZE) == PAGE_BYTES &&
 		sigaction(SIGTRAP, &action, &program_trap) == 0;
 	site_of_fault(0); /* the first stack takes long, so take it here */
-#endif
 }
