@@ -33,8 +33,9 @@ enum {
 	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
 };
 
-static const char *const kind_names[] = {
-	[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture", [PLACE_XRC] = "xrc",
+static const char *const kind_names[] = {[PLACE_URNICD] = "net",
+	[PLACE_CAPTURE] = "capture",
+	[PLACE_XRC] = "xrc",
 	[PLACE_FABRIC] = "fabric"};
 
 /* --- the lock --- */
@@ -264,6 +265,62 @@ int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *r
 	return error;
 }
 
+/* Is `fd` what the directory has under this name? */
+static bool is_named(const struct place *place, const char *name, int fd)
+{
+	struct stat named, own;
+
+	return fstatat(place->fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &own) == 0 &&
+		named.st_dev == own.st_dev && named.st_ino == own.st_ino;
+}
+
+/* Does the socket listen at this path? */
+static bool listens_at(int fd, const char *path)
+{
+	struct sockaddr_un address = {0};
+	socklen_t bytes = sizeof(address);
+	int type = 0, is_listening = 0;
+	socklen_t type_bytes = sizeof(type), listening_bytes = sizeof(is_listening);
+
+	return getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &listening_bytes) == 0 &&
+		address.sun_family == AF_UNIX && type == SOCK_SEQPACKET && is_listening &&
+		strncmp(address.sun_path, path, sizeof(address.sun_path)) == 0 &&
+		access(path, F_OK) == 0;
+}
+
+int place_adopt(enum place_kind kind, int socket, int lock, struct place_listener *ret_listener)
+{
+	struct place_listener listener = {.socket = socket, .lock = lock};
+	char name[NAME_BYTES], lock_name[NAME_BYTES];
+	struct place place;
+	uint64_t netns;
+
+	if (place_netns(&netns) || place_directory_make(true, &place))
+		return -EINVAL;
+	name_print(kind, netns, "", name);
+	name_print(kind, netns, ".lock", lock_name);
+	listener.directory = place.fd;
+	snprintf(listener.path, sizeof(listener.path), "%s/%s", place.path, name);
+	if (!listens_at(socket, listener.path) || !is_named(&place, lock_name, lock)) {
+		close(place.fd);
+		return -EINVAL;
+	}
+	*ret_listener = listener;
+	return 0;
+}
+
+void place_pass_on(struct place_listener *listener)
+{
+	if (listener->socket < 0)
+		return;
+	close(listener->socket);
+	close(listener->lock);
+	close(listener->directory);
+	listener->socket = -1;
+}
+
 void place_leave(struct place_listener *listener)
 {
 	const struct place place = {.fd = listener->directory};
@@ -281,10 +338,7 @@ void place_leave(struct place_listener *listener)
 	*slash = '\0';
 	place_sweep(&place);
 	rmdir(lock_path); /* fails while other listeners have files there */
-	close(listener->socket);
-	close(listener->lock);
-	close(listener->directory);
-	listener->socket = -1;
+	place_pass_on(listener);
 }
 
 /* --- connecting --- */

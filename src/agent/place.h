@@ -87,8 +87,21 @@ int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *r
 int place_listen_as(enum place_kind kind, uint64_t number, bool is_for_all,
 	struct place_listener *ret_listener);
 
+/*
+ * Go on with a listener of place_listen() that another process has made for this network namespace
+ * and kind, and that is open to all users.
+ *
+ * `socket`, `lock`  Its descriptors. On success they belong to `ret_listener`.
+ *
+ * Returns 0, or -EINVAL if they are not those of such a listener, or its path is gone.
+ */
+int place_adopt(enum place_kind kind, int socket, int lock, struct place_listener *ret_listener);
+
 /* Stop listening and remove the path. */
 void place_leave(struct place_listener *listener);
+
+/* Stop listening in this process; another one has the socket and the lock, and needs the path. */
+void place_pass_on(struct place_listener *listener);
 
 /*
  * Connect to the listener of this network namespace.

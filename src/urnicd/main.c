@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "os/setting.h"
+#include "urnicd/kept.h"
 #include "urnicd/lease/event_log.h"
 #include "urnicd/lease/fd_store.h"
 #include "urnicd/ready.h"
@@ -162,8 +163,11 @@ static void reserved_signal_reset(int signal_number)
 	}
 }
 
-/* Undo settings that urnicd has inherited from the program that started it. */
-static void shed_inheritance(void)
+/*
+ * Undo settings that urnicd has inherited from the program that started it. The first `kept_count`
+ * descriptors after standard error stay open.
+ */
+static void shed_inheritance(unsigned kept_count)
 {
 	static const int limits[] = {
 		RLIMIT_NOFILE /* urnicd needs one for each socket */, RLIMIT_CPU, RLIMIT_FSIZE};
@@ -177,7 +181,7 @@ static void shed_inheritance(void)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(077);
-	close_range(STDERR_FILENO + 1, ~0u, 0);
+	close_range(STDERR_FILENO + 1 + kept_count, ~0u, 0);
 	for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
 		if (getrlimit(limits[i], &limit))
 			continue;
@@ -304,14 +308,34 @@ static int listen_at_place(bool is_system, struct place_listener *listener)
 	return rc;
 }
 
+/*
+ * Listen, with what the service manager has kept of the last urnicd if that can be used. Sets the
+ * fd store, which may be -errno, and returns 0; or returns -errno.
+ */
+static int listen_or_adopt(
+	bool is_system, const struct kept *kept, struct place_listener *listener, int *ret_fd_store)
+{
+	int rc;
+
+	*ret_fd_store = kept ? kept_adopt(kept, listener) : -EINVAL;
+	if (*ret_fd_store >= 0)
+		return 0;
+	rc = listen_at_place(is_system, listener);
+	if (!rc)
+		*ret_fd_store = fd_store_create();
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {0};
 	struct server_settings settings;
 	struct place_listener listener;
+	struct kept kept;
 	int status = parse_options(argc, argv, &options);
+	bool has_kept, is_managed;
 	uint32_t limit;
-	int rc;
+	int rc, fd_store;
 
 	if (status >= 0)
 		return status;
@@ -321,31 +345,37 @@ int main(int argc, char **argv)
 		return AGENT_EXIT_FILES;
 	}
 	limit = sockets_max(options.is_system);
-	shed_inheritance();
-	rc = listen_at_place(options.is_system, &listener);
+	is_managed = options.is_system && options.is_foreground && ready_has_manager();
+	has_kept = is_managed && kept_take(&kept);
+	shed_inheritance(has_kept ? KEPT_COUNT : 0);
+	rc = listen_or_adopt(options.is_system, has_kept ? &kept : NULL, &listener, &fd_store);
 	if (rc)
 		return cannot_listen(rc, options.is_system);
 	settings = (struct server_settings){
 		.sockets_max = limit,
 		.listener = listener.socket,
-		.fd_store = fd_store_create(),
+		.fd_store = fd_store,
 		.is_system = options.is_system,
 		.idle_ms = options.idle_s * 1000,
 	};
-	if (settings.fd_store < 0) {
-		fprintf(stderr, "urnicd: cannot make its sockets: %s\n",
-			strerror(-settings.fd_store));
+	if (fd_store < 0) {
+		fprintf(stderr, "urnicd: cannot make its sockets: %s\n", strerror(-fd_store));
 		place_leave(&listener);
 		return AGENT_EXIT_FAILED;
 	}
 	log_open(options.is_foreground);
+	if (is_managed)
+		kept_pass(&listener, fd_store);
 	if (options.is_foreground)
 		ready_tell();
 	else
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
 	/* Close the stored sockets first: a program that finds no urnicd needs a free port. */
-	close(settings.fd_store);
-	place_leave(&listener);
+	close(fd_store);
+	if (is_managed)
+		place_pass_on(&listener);
+	else
+		place_leave(&listener);
 	return status;
 }

@@ -3,11 +3,26 @@
 #define URNIC_URNICD_READY_H
 
 /*
- * Tell the service manager that started urnicd that urnicd listens, by sd_notify(3)'s protocol:
- * one datagram to the socket that NOTIFY_SOCKET names. Without that variable, or if the socket
- * cannot be reached, nothing happens; a manager that waits for the datagram then ends urnicd when
- * its limit on the start time has passed.
+ * What urnicd tells the service manager that started it, by sd_notify(3)'s protocol: datagrams to
+ * the socket that NOTIFY_SOCKET names. Without that variable, or if the socket cannot be reached,
+ * nothing happens.
+ */
+
+#include <stdbool.h>
+
+/* Is there a service manager? */
+bool ready_has_manager(void);
+
+/*
+ * Say that urnicd listens. A manager that waits for that and does not hear it ends urnicd when its
+ * limit on the start time has passed.
  */
 void ready_tell(void);
+
+/*
+ * Ask the manager to keep a descriptor while it restarts urnicd, and to pass it on under `name`.
+ * A manager may refuse silently.
+ */
+void ready_keep(const char *name, int fd);
 
 #endif

@@ -18,8 +18,8 @@ fi
 [ "$(id -u)" = 0 ] || skip 'urnicd --system needs root'
 network_up
 
-# manager NAME: the socket of a service manager; prints what comes. A name that begins with @ is an
-# abstract one.
+# manager NAME: the socket of a service manager; prints what comes until urnicd listens. A name that
+# begins with @ is an abstract one.
 manager() {
 	on a /usr/bin/python3 -c '
 import os, socket, sys
@@ -27,7 +27,10 @@ name = sys.argv[1]
 manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 manager.bind("\0" + name[1:] if name[0] == "@" else name)
 print("bound", flush=True)
-print(manager.recv(100).decode(), flush=True)' "$1" >"$scratch/said" &
+said = ""
+while said != "READY=1":
+    said = manager.recv(100).decode()
+    print(said, flush=True)' "$1" >"$scratch/said" &
 	await 'no socket' grep -q bound "$scratch/said"
 }
 
@@ -38,6 +41,8 @@ for name in "$scratch/notify" "@$network"; do
 	service=$!
 	await "urnicd does not say to $name that it listens: $(cat "$scratch/log")" \
 		grep -qx READY=1 "$scratch/said"
+	[ "$(grep '^FDNAME=' "$scratch/said" | tr '\n' ' ')" = 'FDNAME=socket FDNAME=lock FDNAME=fd-store ' ] ||
+		fail "urnicd has nothing kept: $(cat "$scratch/said")"
 	[ "$(urnicds_on a)" != '' ] || fail 'urnicd does not listen when it says so'
 	kill $service
 	wait $service

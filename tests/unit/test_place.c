@@ -334,6 +334,38 @@ static void listen_as_root_of_a_user_namespace(void)
 	place_leave(&listener);
 }
 
+static void listener_that_is_passed_on_is_adopted_in_its_namespace_only(void **state)
+{
+	struct place_listener first, second;
+	int other, lock, socket_kept;
+
+	(void)state;
+	if (!is_root)
+		skip();
+	assert_int_equal(place_listen(PLACE_URNICD, true, &first), 0);
+	socket_kept = fcntl(first.socket, F_DUPFD_CLOEXEC, 0);
+	lock = fcntl(first.lock, F_DUPFD_CLOEXEC, 0);
+	place_pass_on(&first);
+	assert_true(can_connect(PLACE_OWN)); /* it waits in the queue */
+	assert_int_equal(place_listen(PLACE_URNICD, true, &second), -EADDRINUSE);
+	netns_switch(there);
+	assert_int_equal(place_adopt(PLACE_URNICD, socket_kept, lock, &second), -EINVAL);
+	netns_switch(here);
+	other = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_int_equal(place_adopt(PLACE_URNICD, socket_kept, other, &second), -EINVAL);
+	assert_int_equal(place_adopt(PLACE_URNICD, other, lock, &second), -EINVAL);
+	close(other);
+	assert_int_equal(place_listen(PLACE_CAPTURE, true, &first), 0);
+	assert_int_equal(place_adopt(PLACE_URNICD, first.socket, lock, &second), -EINVAL);
+	place_leave(&first);
+	assert_int_equal(place_adopt(PLACE_URNICD, socket_kept, lock, &second), 0);
+	other = accept(second.socket, NULL, NULL);
+	assert_true(other >= 0);
+	close(other);
+	place_leave(&second);
+	assert_false(can_connect(PLACE_OWN));
+}
+
 static void root_of_a_user_namespace_is_the_user_that_it_is_outside(void **state)
 {
 	(void)state;
@@ -505,6 +537,7 @@ int main(void)
 		cmocka_unit_test(directory_that_others_may_enter_or_that_is_a_link_is_absent),
 		cmocka_unit_test(full_queue_is_tried_again_for_as_long_as_asked),
 		cmocka_unit_test(roots_listener_is_everybodys_only_where_it_says_so),
+		cmocka_unit_test(listener_that_is_passed_on_is_adopted_in_its_namespace_only),
 		cmocka_unit_test(root_of_a_user_namespace_is_the_user_that_it_is_outside),
 		cmocka_unit_test(names_that_others_have_taken_stop_nobody),
 		cmocka_unit_test(listener_elsewhere_keeps_the_lock_when_the_name_comes_free),

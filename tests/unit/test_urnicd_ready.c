@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* urnicd tells a service manager that it listens. */
+/* urnicd tells a service manager that it listens, and has it keep descriptors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,6 +64,45 @@ static void manager_with_an_abstract_name_is_told_once(void **state)
 	told(variable, &name, strlen(variable));
 }
 
+static void descriptor_to_keep_arrives_with_its_name(void **state)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
+	char text[64] = {0}, variable[64];
+	struct iovec iov = {text, sizeof(text) - 1};
+	struct msghdr message = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
+	int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int ends[2], passed;
+	char byte = 0;
+
+	(void)state;
+	snprintf(variable, sizeof(variable), "@urnic-keep-%d", getpid());
+	memcpy(name.sun_path + 1, variable + 1, strlen(variable) - 1);
+	assert_int_equal(
+		bind(manager, (struct sockaddr *)&name,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(variable))),
+		0);
+	manager_name(variable);
+	assert_true(ready_has_manager());
+	assert_int_equal(pipe(ends), 0);
+	ready_keep("lock", ends[1]);
+	assert_true(recvmsg(manager, &message, 0) > 0);
+	assert_string_equal(text, "FDSTORE=1\nFDPOLL=0\nFDNAME=lock");
+	assert_non_null(CMSG_FIRSTHDR(&message));
+	assert_int_equal(CMSG_FIRSTHDR(&message)->cmsg_type, SCM_RIGHTS);
+	memcpy(&passed, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(passed));
+	assert_int_equal(write(passed, "k", 1), 1);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(byte, 'k');
+	close(passed);
+	close(ends[0]);
+	close(ends[1]);
+	close(manager);
+}
+
 static void names_that_cannot_be_are_ignored(void **state)
 {
 	char name[300];
@@ -82,6 +121,7 @@ static void names_that_cannot_be_are_ignored(void **state)
 	ready_tell();
 	unsetenv("NOTIFY_SOCKET");
 	settings_read();
+	assert_false(ready_has_manager());
 	ready_tell();
 }
 
@@ -90,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(manager_with_a_path_is_told_once),
 		cmocka_unit_test(manager_with_an_abstract_name_is_told_once),
+		cmocka_unit_test(descriptor_to_keep_arrives_with_its_name),
 		cmocka_unit_test(names_that_cannot_be_are_ignored),
 	};
 
