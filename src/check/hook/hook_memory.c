@@ -71,9 +71,16 @@ static bool chunk_may_have_region(void *chunk)
 CHECK_EXPORT void free(void *pointer)
 {
 	static void (*real)(void *pointer);
+	static __thread bool is_looking __attribute__((tls_model("initial-exec")));
 
-	if (!real)
+	/* dlsym() frees the text of its last error, which then stays. */
+	if (is_looking)
+		return;
+	if (!real) {
+		is_looking = true;
 		real = (__typeof__(real))check_next("free");
+		is_looking = false;
+	}
 	if (__builtin_expect(keeping != NULL, 0) && pointer && keeping >= (char *)pointer &&
 		keeping < (char *)pointer + malloc_usable_size(pointer)) {
 		keeping = NULL;
