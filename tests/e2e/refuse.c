@@ -22,6 +22,18 @@
 
 enum { CALLS_MAX = 32, STEPS = 5 /* of the filter, for a call */ };
 
+/* Calls that aarch64 does not have; no call has this number. */
+#ifndef SYS_epoll_wait
+enum {
+	SYS_access = -1,
+	SYS_dup2 = -1,
+	SYS_epoll_wait = -1,
+	SYS_mkdir = -1,
+	SYS_poll = -1,
+	SYS_readlink = -1,
+};
+#endif
+
 static const struct {
 	const char *name;
 	int number;
