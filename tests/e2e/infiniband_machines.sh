@@ -7,7 +7,7 @@
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
-need ib_write_bw ib_send_bw ibv_rc_pingpong ibv_asyncwatch rping opensm ibnetdiscover smpquery
+need mckey ib_write_bw ib_send_bw ibv_rc_pingpong ibv_asyncwatch rping opensm ibnetdiscover smpquery
 network_up 1500
 trap 'machines_end; at_exit' EXIT
 near=near-$$ far=far-$$
@@ -154,6 +154,26 @@ for ends in 'host1 host4' 'host5 host2'; do
 	finish_well client server
 	prints client 'ping data: rdma-ping-19' || fail "rping: $(cat "$scratch/client")"
 done
+
+# A multicast group with members on both machines.
+start receiver host4 stdbuf -oL mckey -m 239.1.2.3 -b "100.64.0.$(lid_of host4)"
+await 'a program on machine b joins a group' prints receiver 'joined dgid'
+start sender host1 stdbuf -oL mckey -s -m 239.1.2.3 -b "100.64.0.$(lid_of host1)"
+finish_well sender receiver
+prints receiver 'return status 0' || fail "mckey: $(cat "$scratch/receiver")"
+
+# The peer of a program that is killed on machine b gets its last message.
+listens=100.64.0.$(lid_of host1)
+start server host1 "$programs/connect_states" server "$listens" established "$scratch/go"
+await 'the server listens' prints server listens
+start client host4 "$programs/connect_states" client "$listens" established "$scratch/go"
+await 'the client is connected' prints client 'stays in established'
+await 'the server is connected' prints server 'stays in established'
+kill -KILL "$(process client)"
+await 'the server hears that its peer is gone' prints server '^DISCONNECTED 0$'
+touch "$scratch/go"
+finish server || fail "the server: $(cat "$scratch/server")"
+finish client
 
 # Anyone may send to the listener's ports.
 on b /usr/bin/python3 - <<-END
