@@ -127,6 +127,10 @@ joiner_start
 refused 1 '"host5" is on another machine' b join --name "x$far" --key "$key" 10.99.0.1 host5
 refused 1 'the console of this fabric is on the machine of' b --name "$far" dump
 await 'the ports are active' all_active
+# Machine b gets the subnet administrator's answers to its hosts, so another host asks for them.
+fabric explain >"$scratch/said" || fail "explain: $(cat "$scratch/said")"
+sed -n 2p "$scratch/said" | grep -q '^the paths of service level 0 have no credit loop$' ||
+	fail "explain: $(cat "$scratch/said")"
 
 # --- management, from machine b ---
 

@@ -29,7 +29,7 @@ static struct {
 	unsigned calls; /* of the command */
 	unsigned runs; /* to its end */
 	bool is_answered;
-	char why[64];
+	char why[80];
 	uint16_t a_to_b;
 	uint16_t b_to_a;
 	uint16_t beyond; /* from a to a LID that no host has */
@@ -119,6 +119,7 @@ static void question_pretend(void)
 		.state = SERVICE_LEVELS_ASKED,
 		.lid_count = 10,
 		.asked = port,
+		.asker = port,
 		.transaction = TRANSACTION,
 	};
 	port->levels = calloc(server->levels.lid_count, sizeof(*port->levels));
@@ -301,6 +302,29 @@ static void lost_question_is_asked_again(void **state)
 	turns_take();
 }
 
+/* The host's programs are on another machine, which would get the answers to it. */
+static void taken_host_has_its_paths_asked_for_by_another(void **state)
+{
+	struct channel taker = {0};
+	int client;
+
+	(void)state;
+	server->nodes[NODE_A].taker = &taker;
+	client = console_make();
+	assert_true(answer_receive(client));
+	assert_true(seen.is_answered);
+	assert_int_equal(seen.a_to_b, 1 << 0);
+	assert_int_equal(seen.b_to_a, 1 << 0);
+	server->nodes[NODE_B].taker = &taker;
+	request_send(client, ATTACH_CONSOLE, "levels of paths");
+	assert_true(answer_receive(client));
+	assert_false(seen.is_answered);
+	assert_string_equal(seen.why, "no host is on this machine to ask the subnet manager");
+	server->nodes[NODE_A].taker = server->nodes[NODE_B].taker = NULL;
+	close(client);
+	turns_take();
+}
+
 /* A client that has gone, or that asks again before it has its answer. */
 static void client_that_does_not_wait_is_forgotten(void **state)
 {
@@ -360,6 +384,7 @@ int main(void)
 		LEVELS_TEST(hostile_table_is_read_as_far_as_it_goes),
 		LEVELS_TEST(failed_question_leaves_level_0),
 		LEVELS_TEST(lost_question_is_asked_again),
+		LEVELS_TEST(taken_host_has_its_paths_asked_for_by_another),
 		LEVELS_TEST(client_that_does_not_wait_is_forgotten),
 	};
 

@@ -129,9 +129,10 @@ enum service_levels_state {
 struct service_levels {
 	enum service_levels_state state;
 	bool is_answered; /* KNOWN: else each path is taken to have level 0 */
-	char why[64]; /* KNOWN, not answered: the reason, as a sentence */
+	char why[80]; /* KNOWN, not answered: the reason, as a sentence */
 	uint32_t lid_count; /* of server_port.levels */
 	struct server_port *asked; /* the last port whose paths were asked for */
+	struct server_port *asker; /* the port that has sent the question */
 	uint32_t attempts; /* at this port */
 	uint32_t transaction; /* of this question */
 	bool has_answer; /* to it, which service_levels_advance() has not regarded */

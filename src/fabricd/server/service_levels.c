@@ -27,6 +27,30 @@ static bool port_is_asked(const struct subnet_port_view *view)
 	return view->info->port_state == IB_PORT_ACTIVE && view->info->lid && view->info->sm_lid;
 }
 
+static bool port_view(const struct server_port *port, struct subnet_port_view *ret_view)
+{
+	return subnet_port(port->server->subnet, port->node, port->number, ret_view) &&
+		port_is_asked(ret_view);
+}
+
+/*
+ * The port that asks for the paths from a port: itself, or another one if its host is on another
+ * machine, which gets the answers to it. NULL: all hosts are on other machines.
+ */
+static struct server_port *asker_of(struct server_port *port)
+{
+	const struct fabric_server *server = port->server;
+	struct subnet_port_view view;
+
+	if (!server->nodes[port->node].taker)
+		return port;
+	port = NULL;
+	while ((port = server_port_next(server, port)))
+		if (!server->nodes[port->node].taker && port_view(port, &view))
+			return port;
+	return NULL;
+}
+
 /* Does a manager run where the ports have it? */
 static bool manager_runs_at(const struct fabric_server *server, uint16_t lid)
 {
@@ -58,7 +82,7 @@ static void levels_end(struct fabric_server *server, const char *why)
 	struct service_levels *levels = &server->levels;
 
 	levels->state = SERVICE_LEVELS_KNOWN;
-	levels->asked = NULL;
+	levels->asked = levels->asker = NULL;
 	levels->is_answered = !why;
 	if (why)
 		snprintf(levels->why, sizeof(levels->why), "%s", why);
@@ -66,8 +90,8 @@ static void levels_end(struct fabric_server *server, const char *why)
 
 /* --- questions --- */
 
-/* Ask for the paths from a port to all others. Returns 0 or -errno. */
-static int paths_ask(struct server_port *port, const struct subnet_port_view *view)
+/* Ask for the paths from a port to all others. Returns NULL or why not. */
+static const char *paths_ask(struct server_port *port, const struct subnet_port_view *view)
 {
 	struct service_levels *levels = &port->server->levels;
 	struct sa_request request = {
@@ -83,36 +107,36 @@ static int paths_ask(struct server_port *port, const struct subnet_port_view *vi
 	sa_path_encode(&path, request.record);
 	if (!port->levels)
 		port->levels = calloc(levels->lid_count, sizeof(*port->levels));
-	if (!port->levels)
-		return -ENOMEM;
 	levels->attempts = levels->asked == port ? levels->attempts + 1 : 1;
 	levels->asked = port;
+	levels->asker = asker_of(port);
 	levels->has_answer = false;
-	return sa_request_send(port, &request, &levels->transaction);
+	if (!levels->asker)
+		return "no host is on this machine to ask the subnet manager";
+	if (!port->levels || sa_request_send(levels->asker, &request, &levels->transaction))
+		return "there is no memory to ask the subnet manager";
+	return NULL;
 }
 
 /* Ask for the paths of the first port from `port` on that can send a question, or end. */
 static void first_ask(struct fabric_server *server, struct server_port *port)
 {
 	struct subnet_port_view view;
+	const char *why = NULL;
 
-	for (; port; port = server_port_next(server, port)) {
-		if (!subnet_port(server->subnet, port->node, port->number, &view) ||
-			!port_is_asked(&view))
-			continue;
-		if (paths_ask(port, &view))
-			levels_end(server, "there is no memory to ask the subnet manager");
-		return;
-	}
-	levels_end(server, NULL);
+	while (port && !port_view(port, &view))
+		port = server_port_next(server, port);
+	if (port)
+		why = paths_ask(port, &view);
+	if (!port || why)
+		levels_end(server, why);
 }
 
 /* The first port that will be asked for; false: there is none. */
 static bool first_find(const struct fabric_server *server, struct subnet_port_view *ret_view)
 {
 	for (struct server_port *port = NULL; (port = server_port_next(server, port));)
-		if (subnet_port(server->subnet, port->node, port->number, ret_view) &&
-			port_is_asked(ret_view))
+		if (port_view(port, ret_view))
 			return true;
 	return false;
 }
@@ -181,14 +205,14 @@ void service_levels_answer(
 	struct mad_header header;
 
 	mad_header_decode(&header, bytes);
-	if (levels->asked != port || levels->has_answer ||
+	if (levels->asker != port || levels->has_answer ||
 		(uint32_t)header.transaction_id != levels->transaction)
 		return;
 	levels->has_answer = true;
 	levels->error = status;
 	levels->status = header.status;
 	if (!status && !header.status && count >= SA_DATA_OFFSET)
-		paths_note(port, bytes, count);
+		paths_note(levels->asked, bytes, count);
 }
 
 static void answer_regard(struct fabric_server *server)
