@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +17,10 @@ enum { FIRST_FD = STDERR_FILENO + 1 };
 
 static const char *const names[KEPT_COUNT] = {"socket", "lock", "fd-store"};
 
-/* Is the next word of *names_left, which colons separate, this one? */
+/*
+ * Take the next word of *names_left, which colons separate. Returns its index in `names`; or
+ * KEPT_COUNT if it is none of them.
+ */
 static size_t name_next(const char **names_left)
 {
 	size_t length = strcspn(*names_left, ":");
@@ -66,9 +70,17 @@ int kept_adopt(const struct kept *kept, struct place_listener *ret_listener)
 		place_adopt(PLACE_URNICD, kept->socket, kept->lock, ret_listener) == 0)
 		return kept->fd_store;
 	close(kept->socket);
+	/* The manager has the same open file, and with it the lock. */
+	flock(kept->lock, LOCK_UN);
 	close(kept->lock);
 	close(kept->fd_store);
 	return -EINVAL;
+}
+
+void kept_forget(void)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+		ready_forget(names[i]);
 }
 
 void kept_pass(const struct place_listener *listener, int fd_store)

@@ -31,9 +31,16 @@ bool kept_take(struct kept *ret_kept);
 
 /*
  * Go on with what kept_take() has returned. Returns the fd store and a listener; or -EINVAL when it
- * is of another network namespace, or its path is gone. Then all descriptors are closed.
+ * is of another network namespace, or its path is gone. Then the lock is released, and
+ * all descriptors are closed.
  */
 int kept_adopt(const struct kept *kept, struct place_listener *ret_listener);
+
+/*
+ * Ask the manager to give up what it keeps, which cannot be used. While it keeps the lock, nobody
+ * else gets that, and it has no room for other descriptors.
+ */
+void kept_forget(void);
 
 /* Ask the manager to keep these. */
 void kept_pass(const struct place_listener *listener, int fd_store);

@@ -311,15 +311,19 @@ static int listen_at_place(bool is_system, struct place_listener *listener)
 /*
  * Listen, with what the service manager has kept of the last urnicd if that can be used. Sets the
  * fd store, which may be -errno, and returns 0; or returns -errno.
+ *
+ * `kept`  NULL: there is nothing.
  */
-static int listen_or_adopt(
-	bool is_system, const struct kept *kept, struct place_listener *listener, int *ret_fd_store)
+static int listen_or_adopt(bool is_system, bool is_managed, const struct kept *kept,
+	struct place_listener *listener, int *ret_fd_store)
 {
 	int rc;
 
 	*ret_fd_store = kept ? kept_adopt(kept, listener) : -EINVAL;
 	if (*ret_fd_store >= 0)
 		return 0;
+	if (is_managed)
+		kept_forget();
 	rc = listen_at_place(is_system, listener);
 	if (!rc)
 		*ret_fd_store = fd_store_create();
@@ -348,7 +352,8 @@ int main(int argc, char **argv)
 	is_managed = options.is_system && options.is_foreground && ready_has_manager();
 	has_kept = is_managed && kept_take(&kept);
 	shed_inheritance(has_kept ? KEPT_COUNT : 0);
-	rc = listen_or_adopt(options.is_system, has_kept ? &kept : NULL, &listener, &fd_store);
+	rc = listen_or_adopt(
+		options.is_system, is_managed, has_kept ? &kept : NULL, &listener, &fd_store);
 	if (rc)
 		return cannot_listen(rc, options.is_system);
 	settings = (struct server_settings){

@@ -81,3 +81,11 @@ void ready_keep(const char *name, int fd)
 	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
 	manager_send(text, fd);
 }
+
+void ready_forget(const char *name)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	manager_send(text, -1);
+}

@@ -24,5 +24,7 @@ void ready_tell(void);
  * A manager may refuse silently.
  */
 void ready_keep(const char *name, int fd);
+/* Ask the manager to close the descriptors that it keeps under `name`. */
+void ready_forget(const char *name);
 
 #endif

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,18 +86,29 @@ static void others_are_not_taken(void **state)
 	assert_int_equal(take("", 3, true, 3), NOT_TAKEN);
 }
 
-/* A socket that does not listen, and a lock of another file. */
+/*
+ * A socket that does not listen, and a lock of another file. The lock is free although the manager
+ * has the same open file.
+ */
 static void what_does_not_listen_is_closed(void **state)
 {
+	char path[] = "/tmp/urnic-test-XXXXXX";
+	int managers_lock = mkstemp(path), other = open(path, O_RDWR | O_CLOEXEC);
 	struct place_listener listener;
 	struct kept kept = {
 		.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0),
-		.lock = open("/dev/null", O_RDWR | O_CLOEXEC),
+		.lock = dup(managers_lock),
 		.fd_store = fd_store_create(),
 	};
 
 	(void)state;
+	assert_int_equal(flock(managers_lock, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
 	assert_int_equal(kept_adopt(&kept, &listener), -EINVAL);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+	close(managers_lock);
+	close(other);
+	unlink(path);
 	assert_int_equal(fcntl(kept.socket, F_GETFD), -1);
 	assert_int_equal(fcntl(kept.lock, F_GETFD), -1);
 	assert_int_equal(fcntl(kept.fd_store, F_GETFD), -1);
