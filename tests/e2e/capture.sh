@@ -107,12 +107,16 @@ done
 # Many packets that repeat one model, with payload of all kinds of pads, and with READ responses.
 need ib_write_bw ib_send_bw ib_read_bw
 port=18515
-for run in 'ib_write_bw -s 8' 'ib_write_bw -s 9 -l 4' 'ib_send_bw -s 30' 'ib_read_bw -s 7'; do
+for run in 'WRITE ib_write_bw -s 8' 'WRITE ib_write_bw -s 9 -l 4' 'SEND ib_send_bw -s 30' 'READ ib_read_bw -s 7'; do
+	kind=${run%% *} run=${run#* }
 	begin capture -w "$scratch/many.pcapng"
 	# shellcheck disable=SC2086
 	pair a a 10.99.0.1 $run -F -n 3000 -d rocep_veth0
 	end capture
 	check "$scratch/many.pcapng"
+	awk -v kind=" rocep_veth0 (local): $kind" 'index($0, kind) { sum += $1 } / lost$/ { sum += $(NF - 1) }
+		END { exit sum < 3000 }' "$scratch/checked" "$scratch/capture" ||
+		fail "$run: fewer than 3,000 requests: $(cat "$scratch/checked")"
 done
 
 # Programs never wait for urnic capture. When it is killed, or stopped while they run, the records

@@ -149,13 +149,17 @@ pair host4 host1 $b ib_write_bw -F -n 500
 pair host1 host5 $a ib_read_bw -F -n 500
 pair host4 host5 $b ib_send_bw -F -n 500
 lossy_pair host1 host4 $a ib_send_bw -F -c UD -n 500
+# connects SERVER CLIENT: a client before its server is rejected.
+connects() {
+	start client "$2" rping -c -v -C 20 -a "100.64.0.$(lid_of "$1")"
+	finish client
+}
 for ends in 'host1 host4' 'host5 host2'; do
 	# shellcheck disable=SC2086
 	set -- $ends
 	start server "$1" rping -s -v -C 20
-	sleep 0.5
-	start client "$2" rping -c -v -C 20 -a "100.64.0.$(lid_of "$1")"
-	finish_well client server
+	await 'rping connects' connects "$1" "$2"
+	finish_well server
 	prints client 'ping data: rdma-ping-19' || fail "rping: $(cat "$scratch/client")"
 done
 
@@ -180,7 +184,7 @@ finish server || fail "the server: $(cat "$scratch/server")"
 finish client
 
 # Anyone may send to the listener's ports.
-on b /usr/bin/python3 - <<-END
+on b /usr/bin/python3 - <<-END || fail 'strangers cannot send'
 	import os, socket
 	for i in range(300):
 	    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -202,6 +206,7 @@ if on b tc qdisc add dev veth0 root netem loss 1% 2>/dev/null ||
 	[ "$dropped" -gt 0 ] || fail 'the network has dropped nothing'
 	on b tc qdisc del dev veth0 root
 else
+	[ "$(id -u)" != 0 ] || fail "tc: $(cat "$scratch/tc")"
 	echo "no lost packets: $(cat "$scratch/tc")"
 fi
 fabric error 'host4[1]' 1
@@ -273,5 +278,5 @@ pair host4 host1 $b ib_write_bw -F -n 200
 before=$(traps)
 kill -KILL "$(process joiner)"
 await 'a switch sends trap 128 for a machine that is gone' has_traps "$before"
-both_down || fail "the links of a machine that is gone: $(fabric dump leaf2)"
+await 'the links of a machine that is gone are down' both_down
 exit 0

@@ -149,7 +149,8 @@ static void request_send(const uint8_t *step)
 	memset(&message, step[3] < 128 ? 0 : step[3], sizeof(message));
 	message.version = ATTACH_VERSION + (step[1] == 254);
 	message.type = step[1] % (ATTACH_HOST_TAKE + 2);
-	snprintf(message.text, sizeof(message.text), "%s", texts[step[2] % (sizeof(texts) / sizeof(texts[0]))]);
+	snprintf(message.text, sizeof(message.text), "%s",
+		texts[step[2] % (sizeof(texts) / sizeof(texts[0]))]);
 	if (message.type == ATTACH_AGENT_ADD || message.type == ATTACH_AGENT_REMOVE) {
 		message.agent.opening = 1 + step[4] % 3;
 		message.agent.agent.id = step[5];

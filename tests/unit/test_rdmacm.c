@@ -313,7 +313,7 @@ static void reader_of_a_destroyed_channel_sleeps_on(void **state)
 
 enum { LATE_MS = 1, LATE_ROUNDS = 20 };
 
-static atomic_bool has_acked, is_ending;
+static atomic_bool has_acked, is_ending, is_destroyed, was_late;
 
 static void *come_back_late(void *argument)
 {
@@ -325,6 +325,11 @@ static void *come_back_late(void *argument)
 	while (!is_ending)
 		sched_yield();
 	poll(NULL, 0, LATE_MS);
+	if (is_destroyed) { /* the channel's memory may be gone */
+		was_late = true;
+		has_returned = true;
+		return NULL;
+	}
 	return wait_for_ever(argument);
 }
 
@@ -336,7 +341,7 @@ static bool reader_comes_back(void)
 	pthread_t thread;
 
 	assert_non_null(own);
-	has_returned = has_acked = is_ending = false;
+	has_returned = has_acked = is_ending = is_destroyed = was_late = false;
 	reader_tid = 0;
 	assert_int_equal(rdma_create_id(own, &other, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_resolve_addr(other, NULL, loopback(), 1000), 0);
@@ -346,8 +351,11 @@ static bool reader_comes_back(void)
 	assert_int_equal(rdma_destroy_id(other), 0);
 	is_ending = true;
 	rdma_destroy_event_channel(own);
+	is_destroyed = true;
 	await_reader(1);
 	assert_int_equal(pthread_detach(thread), 0);
+	if (was_late)
+		printf("retried: the reader was later than its channel's end can wait\n");
 	return !has_returned;
 }
 
@@ -355,11 +363,13 @@ static bool reader_comes_back(void)
 static void reader_that_comes_back_late_sleeps_on(void **state)
 {
 	int round = 0;
+	bool has_waited;
 
 	(void)state;
-	while (round < LATE_ROUNDS && !reader_comes_back())
-		round++;
-	assert_in_range(round, 0, LATE_ROUNDS - 1);
+	do
+		has_waited = reader_comes_back();
+	while (was_late && ++round < LATE_ROUNDS);
+	assert_true(has_waited);
 }
 
 /* --- fork --- */
