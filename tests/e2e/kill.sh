@@ -57,7 +57,7 @@ reports() {
 	start server a "$1" -F -d rocep_veth0 -D 20
 	wait_for_port a 18515 "$job_server"
 	start client b "$1" -F -d rocep_veth0 -D 20 10.99.0.1
-	sleep 1.5
+	await 'the client sends' has_counted 1000 b "$(process client)" sent_pkts
 	killed=$(now)
 	kill -9 "$(process server)"
 	finish client && fail "$1 succeeds without a server"
