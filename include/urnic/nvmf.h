@@ -27,8 +27,8 @@
  * When the connection is lost, requests wait until the library has connected again. The library
  * then repeats the requests that the target has not answered. If the target has another namespace
  * under the same number then, by its NGUID, EUI64, UUID or the size of its blocks, all requests end
- * with -EIO, and none is sent to it. After `loss_seconds` without a connection all requests end
- * with -ENOTCONN.
+ * with -EIO, and none is sent to it, until the target has the first namespace again. After
+ * `loss_seconds` without a connection all requests end with -ENOTCONN.
  *
  * Errors are negative errnos. A read or write that failed may have been executed in part. Data is
  * durable after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.

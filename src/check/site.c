@@ -13,7 +13,10 @@
 
 enum { FRAME_COUNT_MAX = 24, SITE_COUNT_MAX = 65536 };
 
-/* Whose the call was. The loader tells, which is slow, so it is asked when the answer is needed. */
+/*
+ * The owner of the code that called. To ask the loader is slow, so site_is_library() asks it at its
+ * first use.
+ */
 enum site_owner {
 	OWNER_UNKNOWN,
 	OWNER_PROGRAM,

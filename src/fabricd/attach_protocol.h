@@ -98,9 +98,9 @@ enum attach_message_type {
 	ATTACH_GROUP_RELEASE,
 	/*
 	 * As FRAMES_OPEN, for a host whose programs run on another machine: the channel gets each
-	 * frame that arrives at the host's ports, and there is no lease. While the channel exists,
-	 * the host is the client's alone. At the end of the channel the host's cables are cut, and
-	 * the next client that takes the host connects them again.
+	 * frame that arrives at the host's ports. Its lease only names it in requests. While the
+	 * channel exists, the host is the client's alone. At the end of the channel the host's
+	 * cables are cut, and the next client that takes the host connects them again.
 	 */
 	ATTACH_HOST_TAKE,
 };

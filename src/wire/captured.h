@@ -133,8 +133,8 @@ bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);
 
 /*
- * Keep a packet as a model. `captured` and `bytes` are as above. If no packet may repeat it, there
- * is no model then.
+ * Keep a packet as a model. `captured` and `bytes` are as above. If no packet may repeat this one,
+ * the function clears the model.
  */
 void captured_model_keep(
 	struct captured_model *model, const struct captured *captured, const uint8_t *bytes);

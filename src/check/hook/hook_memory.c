@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * free(), realloc(), munmap(), mremap() and shmdt(): does the program give memory back that a
- * request still uses? Each of them tells before the memory is gone, because another thread may
- * look at the memory of a request.
+ * request still uses? Each wrapper reports before the memory is released, because another thread
+ * may read the memory of a request.
  *
  * The checker frees the memory of a destroyed object later. So a use of the object finds its last
  * contents, and the checker can say that the object is destroyed.
@@ -73,7 +73,7 @@ CHECK_EXPORT void free(void *pointer)
 	static void (*real)(void *pointer);
 	static __thread bool is_looking __attribute__((tls_model("initial-exec")));
 
-	/* dlsym() frees the text of its last error, which then stays. */
+	/* dlsym() calls free() for the text of its last error. This call leaks that text. */
 	if (is_looking)
 		return;
 	if (!real) {
@@ -93,8 +93,8 @@ CHECK_EXPORT void free(void *pointer)
 }
 
 /*
- * A chunk with a region always moves, as the program may not count on anything else. So the checker
- * knows in time that the memory is taken away.
+ * The wrapper always moves a chunk that has a region, because a program may not rely on growth in
+ * place. So the checker can report before the memory is released.
  */
 static void *chunk_move(void *chunk, size_t bytes, const void *address)
 {

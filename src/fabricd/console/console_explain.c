@@ -81,7 +81,7 @@ static void paths_explain(struct explanation *explanation)
 
 /* --- credit loops --- */
 
-/* What is taken for granted, where the subnet administrator does not say the service levels. */
+/* Print the assumption if the subnet administrator has not given the service levels. */
 static void assumption_explain(const struct fabric_server *server, FILE *out)
 {
 	if (!server->levels.is_answered)

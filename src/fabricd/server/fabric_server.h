@@ -40,7 +40,7 @@ struct fabric_uplink {
 		const uint8_t *frame, uint32_t frame_bytes);
 	/* May frames be sent? While not, the server takes none from its clients. */
 	bool (*has_room)(const void *context);
-	/* Processes have the port's IsSM file open, or no longer do. */
+	/* `is_open`: does a process have the port's IsSM file open? */
 	void (*set_issm)(void *context, uint32_t node, uint32_t port, bool is_open);
 	/*
 	 * Take what has arrived, without waiting. Returns the number of frames, or -errno, which
@@ -86,7 +86,9 @@ void fabric_server_destroy(struct fabric_server *server);
 /* A frame has arrived at a port of a host. Any bytes are legal input. */
 void fabric_server_deliver(struct fabric_server *server, uint32_t node, uint32_t port,
 	const uint8_t *frame, uint32_t frame_bytes);
-/* What a port is now. No event follows. Without effect if there is no such port. */
+/*
+ * Set the attributes of a port. The server sends no event. Without effect if there is no such port.
+ */
 void fabric_server_set_port(
 	struct fabric_server *server, uint32_t node, uint32_t port, const struct attach_port *info);
 void fabric_server_set_counters(struct fabric_server *server, uint32_t node, uint32_t port,

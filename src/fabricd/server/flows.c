@@ -367,7 +367,7 @@ void flow_consider(
 		.pkey = frame->bth.pkey,
 		.sl = frame->lrh.sl};
 
-	/* What is between two machines has no shared memory. */
+	/* A taken host is on another machine, which shares no memory with this one. */
 	if (server->nodes[from->node].taker || from->flows_rest_until_ns > server->now_ns ||
 		from->client->events < 0 || to->client->events < 0 || has_flow(from, to, &key))
 		return;

@@ -303,7 +303,7 @@ void server_report(struct fabric_server *server, uint32_t node, uint32_t port, u
 	const uint8_t *frame, uint32_t frame_bytes);
 /* Do processes have the port's IsSM file open? */
 void server_issm_set(struct fabric_server *server, const struct server_port *port, bool is_open);
-/* May frames of clients be sent now? */
+/* May the server send frames of its clients? */
 bool server_has_room(const struct fabric_server *server);
 
 /* --- server_issm.c --- */
@@ -435,8 +435,8 @@ int sa_request_send(
 /* --- service_levels.c --- */
 
 /*
- * Find out which service levels the paths between hosts have. Returns true when they are known now.
- * Otherwise the caller's command waits for them: clients_run_commands() runs it again.
+ * Find out which service levels the paths between hosts have. Returns true if the server knows
+ * them. Otherwise the caller's command waits for them: clients_run_commands() runs it again.
  */
 bool service_levels_ask(struct fabric_server *server);
 /*
@@ -447,7 +447,7 @@ uint16_t service_levels_of(const void *context, uint32_t node, uint32_t port, ui
 /* An answer of the subnet administrator, or its absence, to a request of the port. */
 void service_levels_answer(
 	struct server_port *port, int status, const uint8_t *bytes, uint32_t count);
-/* Is there something for service_levels_advance(), which asks on or runs the commands? */
+/* Does service_levels_advance() have an answer to evaluate, or commands to run? */
 bool service_levels_are_due(const struct fabric_server *server);
 void service_levels_advance(struct fabric_server *server);
 void service_levels_forget(struct fabric_server *server);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts whose programs run on another machine. Such a machine plugs its hosts' cables in when it
- * takes them, and unplugs them when it goes.
+ * Hosts whose programs run on another machine. The server joins the cables of a host when a machine
+ * takes it, and cuts them when the machine's channel ends.
  */
 #include "fabricd/server/server_internal.h"
 
