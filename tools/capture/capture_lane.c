@@ -22,8 +22,9 @@ void capture_lane_done(struct capture_lane *lane)
 }
 
 /*
- * Each look at `written` and `dropped` takes a cache line away from the lane, so look once for many
- * records. What was dropped when the ring was full is missing behind the records that were in it.
+ * Each read of `written` and `dropped` takes a cache line from the lane, so the reader reads both
+ * once for many records. What was dropped when the ring was full is missing behind the records that
+ * were in it.
  */
 bool capture_lane_begin(struct capture_lane *lane)
 {
