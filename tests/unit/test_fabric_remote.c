@@ -295,6 +295,19 @@ static void peer_that_takes_nothing_costs_limited_memory(void **state)
 	control_end();
 }
 
+static void message_of_type_0_ends_the_connection(void **state)
+{
+	struct remote_message message;
+
+	(void)state;
+	control_open();
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(remote_control_send(&control_.ends[0], 0, NULL), 0);
+	assert_int_equal(remote_control_receive(&control_.ends[1], &message), -EBADMSG);
+	assert_int_equal(control_.ends[1].received, 0);
+	control_end();
+}
+
 /* --- messages --- */
 
 static struct remote_message message_of(const struct remote_writer *writer)
@@ -616,6 +629,7 @@ int main(void)
 		cmocka_unit_test(message_that_is_changed_repeated_or_left_out_ends_the_connection),
 		cmocka_unit_test(message_may_come_in_single_bytes),
 		cmocka_unit_test(peer_that_takes_nothing_costs_limited_memory),
+		cmocka_unit_test(message_of_type_0_ends_the_connection),
 		cmocka_unit_test(body_that_is_longer_or_shorter_is_refused),
 		cmocka_unit_test(port_that_cannot_be_is_refused),
 		cmocka_unit_test(joining_names_hosts_in_printable_characters),

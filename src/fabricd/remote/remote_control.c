@@ -192,6 +192,9 @@ static int message_take(struct remote_control *control, struct remote_message *r
 				REMOTE_HEADER_BYTES - TAG_BYTES + bytes) ||
 		get_be64(from + AT_NUMBER) != control->received)
 		return -EBADMSG;
+	/* remote_control_receive() takes type 0 for no message, and would receive on and on. */
+	if (get_be32(from + AT_TYPE) == 0)
+		return -EBADMSG;
 	control->received++;
 	control->in_first += REMOTE_HEADER_BYTES + bytes;
 	*ret_message = (struct remote_message){.type = get_be32(from + AT_TYPE),

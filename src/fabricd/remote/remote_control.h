@@ -75,8 +75,8 @@ bool remote_control_is_flushed(const struct remote_control *control);
  *
  * Returns 1 and a message, which is valid until the next call; 0: there is none; -ECONNRESET: the
  * peer has closed the connection; -EPROTONOSUPPORT: the peer is another version, or no urnic;
- * -EKEYREJECTED: it has another key; -EBADMSG: a message with a wrong tag, number or length; or
- * another -errno.
+ * -EKEYREJECTED: it has another key; -EBADMSG: a message with a wrong tag, number, length or
+ * type 0; or another -errno.
  */
 int remote_control_receive(struct remote_control *control, struct remote_message *ret_message);
 
