@@ -74,8 +74,9 @@ up_start() {
 	await 'the fabric is up' prints up ' is up: '
 }
 
+# listener_start [KEY]
 listener_start() {
-	stay listener a listen --name "$near" --key "$key" 10.99.0.1
+	stay listener a listen --name "$near" --key "${1:-$key}" 10.99.0.1
 	listener=$!
 	await 'the listener listens' prints listener ' listens at '
 }
@@ -110,7 +111,7 @@ refused 2 'it needs --key FILE' a listen 10.99.0.1
 refused 2 'it needs one address' a listen --key "$key"
 refused 2 'it needs an address and hosts' b join --key "$key" 10.99.0.1
 refused 2 '"host4" is there twice' b join --key "$key" 10.99.0.1 host4 host4
-refused 1 'other users may read this key' a listen --key "$scratch/open" 10.99.0.1
+refused 1 'other users may read or write this key' a listen --key "$scratch/open" 10.99.0.1
 refused 1 'a key has 16 bytes or more' a listen --key "$scratch/short" 10.99.0.1
 refused 1 'No such file' a listen --key "$scratch/none" 10.99.0.1
 refused 1 'is no ADDR' a listen --key "$key" 10.99.0.1:x
@@ -234,6 +235,10 @@ wait $listener
 await 'machine b has lost the fabric' prints joiner 'the fabric is lost'
 await 'programs hear of the loss' prints events IBV_EVENT_PORT_ERR
 await 'the links of a lost machine are down' both_down
+listener_start "$scratch/other"
+await 'machine b says why it cannot join again' prints joiner 'cannot join again: .*another key'
+kill "$(process listener)"
+wait $listener
 listener_start
 await 'machine b is back' prints joiner 'the fabric is back'
 await 'programs hear that the port is active' prints events IBV_EVENT_PORT_ACTIVE

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic fabric listen, urnic fabric join: one subnet on several machines. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +54,8 @@ int fabric_listen_command(const struct fabric_options *options, int argc, char *
 	fflush(stdout);
 	rc = fabric_listen_run(listen);
 	if (rc)
-		complain("fabric listen: the fabric has ended");
+		complain("fabric listen: %s",
+			rc == -ECONNRESET ? "the fabric has ended" : strerror(-rc));
 	fabric_listen_destroy(listen);
 	return rc ? EXIT_FAILED : EXIT_OK;
 }

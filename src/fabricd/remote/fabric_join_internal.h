@@ -34,9 +34,11 @@ struct fabric_join {
 	const struct fabric_join_settings *settings;
 	enum join_state state;
 	bool is_refused; /* the first join; `why` says why */
+	bool is_stale; /* the fabric has other hosts of these names: the process ends */
 	char why[ATTACH_TEXT_BYTES]; /* of the last failure */
+	char printed[ATTACH_TEXT_BYTES]; /* of the failures to join again, the last one; "": none */
 	int epoll; /* of the uplink's descriptors */
-	int timer; /* ends the server's sleep */
+	int timer; /* ends the server's sleep at `tick_ns` */
 	bool is_watched; /* the control socket has EPOLLOUT */
 	uint64_t now_ns;
 	uint64_t tick_ns; /* when to look at the clock's business again */

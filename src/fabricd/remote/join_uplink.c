@@ -14,15 +14,13 @@
 #include "base/arith.h"
 #include "fabricd/remote/fabric_join_internal.h"
 #include "os/clock.h"
+#include "wire/infiniband/attribute.h"
 
 enum {
 	RETRY_NS = 1000000000,
 	TICK_NS = 50000000,
 	ALIVE_NS = 500000000,
 	FRAMES_PER_TURN = 64,
-	PORT_DOWN = 1,
-	PORT_ACTIVE = 4,
-	PHYSICAL_POLLING = 2,
 };
 
 /* A listener from which nothing came for so long is gone. */
@@ -60,10 +58,10 @@ static void ports_down(struct fabric_join *join)
 		for (uint32_t j = 0; join->hosts[i].ports && j < join->hosts[i].node.port_count;
 			j++) {
 			struct join_port *port = &join->hosts[i].ports[j];
-			const bool was_active = port->info.state == PORT_ACTIVE;
+			const bool was_active = port->info.state == IB_PORT_ACTIVE;
 
-			port->info.state = PORT_DOWN;
-			port->info.phys_state = PHYSICAL_POLLING;
+			port->info.state = IB_PORT_DOWN;
+			port->info.phys_state = IB_PHYSICAL_POLLING;
 			port->is_shown = false;
 			port_show(join, i, j + 1);
 			if (was_active)
@@ -83,6 +81,16 @@ static struct join_port *port_find(struct fabric_join *join, const struct remote
 
 /* --- losing the listener --- */
 
+/* An attempt to join again has failed. The same sentence is not printed twice. */
+static void failure_print(struct fabric_join *join)
+{
+	if (!join->server || join->is_stale || strcmp(join->printed, join->why) == 0)
+		return;
+	memcpy(join->printed, join->why, sizeof(join->printed));
+	printf("cannot join again: %s\n", join->why);
+	fflush(stdout);
+}
+
 static void join_lose(struct fabric_join *join, const char *why)
 {
 	const struct datagram_drops drops = join->datagrams.drops;
@@ -96,8 +104,10 @@ static void join_lose(struct fabric_join *join, const char *why)
 	join->datagrams = (struct remote_datagrams){.fd = -1};
 	join->state = JOIN_APART;
 	join->retry_ns = join->now_ns + RETRY_NS;
-	if (!was_member)
+	if (!was_member) {
+		failure_print(join);
 		return;
+	}
 	ports_down(join);
 	printf("the fabric is lost: %s; joining again\n", why);
 	datagram_drops_print(&drops, join->mads_dropped);
@@ -206,6 +216,13 @@ static bool is_same_fabric(const struct fabric_join *join)
 	return true;
 }
 
+static void hosts_free(struct fabric_join *join)
+{
+	for (uint32_t i = 0; i < join->host_count; i++)
+		free(join->hosts[i].ports);
+	join->host_count = 0;
+}
+
 static int hosts_make(struct fabric_join *join)
 {
 	const struct remote_welcome *welcome = &join->welcome;
@@ -215,8 +232,10 @@ static int hosts_make(struct fabric_join *join)
 
 		host->node = welcome->hosts[i];
 		host->ports = calloc(host->node.port_count, sizeof(*host->ports));
-		if (!host->ports)
+		if (!host->ports) {
+			hosts_free(join);
 			return -ENOMEM;
+		}
 		join->host_count++;
 	}
 	return 0;
@@ -280,6 +299,7 @@ static void membership_begin(struct fabric_join *join)
 				return;
 	join->state = JOIN_MEMBER;
 	join->alive_ns = 0;
+	*join->printed = '\0';
 	issm_send_all(join);
 	if (!join->server)
 		return;
@@ -315,7 +335,7 @@ static int port_take(struct fabric_join *join, const struct remote_message *mess
 		return -EBADMSG;
 	port->info = info;
 	port_show(join, place.host, place.port);
-	if (!port->is_shown && info.state == PORT_ACTIVE)
+	if (!port->is_shown && info.state == IB_PORT_ACTIVE)
 		port_event(join, place.host, place.port, ATTACH_EVENT_PORT_ACTIVE);
 	port->is_shown = true;
 	if (join->state == JOIN_ASKING)
@@ -414,12 +434,14 @@ static uint32_t messages_receive(struct fabric_join *join)
 		rc = message_handle(join, &message);
 		count++;
 	}
-	if (rc == -ESTALE)
+	if (rc == -ESTALE) {
+		join->is_stale = true;
 		join_lose(join, join->why);
-	else if (rc < 0)
+	} else if (rc < 0)
 		connection_fail(join, rc);
-	else if (join->state != JOIN_APART)
+	else if (join->state != JOIN_APART) {
 		control_watch(join);
+	}
 	return count;
 }
 
@@ -489,15 +511,20 @@ static void uplink_set_issm(void *context, uint32_t node, uint32_t port, bool is
 
 /* --- the clock --- */
 
+/* The timer expires once, and not before `tick_ns`: the server does not sleep while it has. */
+static int timer_arm(struct fabric_join *join)
+{
+	const struct itimerspec tick = {.it_value.tv_nsec = TICK_NS};
+
+	join->tick_ns = join->now_ns + TICK_NS;
+	return timerfd_settime(join->timer, 0, &tick, NULL) < 0 ? -errno : 0;
+}
+
 static void clock_run(struct fabric_join *join)
 {
-	uint64_t ticks;
-
 	if (join->now_ns < join->tick_ns)
 		return;
-	join->tick_ns = join->now_ns + TICK_NS;
-	if (read(join->timer, &ticks, sizeof(ticks)) < 0 && errno != EAGAIN)
-		return;
+	timer_arm(join);
 	if (join->state == JOIN_APART) {
 		if (join->now_ns >= join->retry_ns)
 			join_begin(join);
@@ -528,14 +555,14 @@ int uplink_run(void *context)
 		frames += messages_receive(join);
 	if (join->datagrams.is_open)
 		frames += datagrams_receive(join);
-	return (int)frames;
+	return join->is_stale ? -ESTALE : (int)frames;
 }
 
 /* --- its life --- */
 
 int uplink_open(struct fabric_join *join, const struct fabric_join_settings *settings)
 {
-	const struct itimerspec ticks = {{0, TICK_NS}, {0, TICK_NS}};
+	int rc;
 
 	join->settings = settings;
 	join->control.fd = join->datagrams.fd = join->timer = -1;
@@ -549,9 +576,11 @@ int uplink_open(struct fabric_join *join, const struct fabric_join_settings *set
 		.descriptor = join->epoll,
 		.context = join};
 	join->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (join->timer < 0 || timerfd_settime(join->timer, 0, &ticks, NULL) < 0)
+	if (join->timer < 0)
 		return -errno;
-	return descriptor_watch(join, join->timer, EPOLLIN, EPOLL_CTL_ADD);
+	join->now_ns = clock_now_ns();
+	rc = timer_arm(join);
+	return rc ? rc : descriptor_watch(join, join->timer, EPOLLIN, EPOLL_CTL_ADD);
 }
 
 void uplink_close(struct fabric_join *join)
@@ -564,6 +593,5 @@ void uplink_close(struct fabric_join *join)
 		close(join->timer);
 	if (join->epoll >= 0)
 		close(join->epoll);
-	for (uint32_t i = 0; i < join->host_count; i++)
-		free(join->hosts[i].ports);
+	hosts_free(join);
 }

@@ -39,11 +39,15 @@ static void refusal_print(char why[ATTACH_TEXT_BYTES], const char *path, ssize_t
 {
 	if (result == -EPERM)
 		snprintf(why, ATTACH_TEXT_BYTES,
-			"%s: other users may read this key; chmod 600 keeps it to you", path);
+			"%s: other users may read or write this key; chmod 600 keeps it to you",
+			path);
 	else if (result >= 0)
 		snprintf(why, ATTACH_TEXT_BYTES,
 			"%s: a key has %d bytes or more, and this one has %zd", path,
 			REMOTE_KEY_BYTES_MIN, result);
+	else if (result == -EINVAL || result == -EFBIG)
+		snprintf(why, ATTACH_TEXT_BYTES, "%s: a key is a regular file of %d to %d bytes",
+			path, REMOTE_KEY_BYTES_MIN, REMOTE_KEY_BYTES_MAX);
 	else
 		snprintf(why, ATTACH_TEXT_BYTES, "%s: %s", path, strerror((int)-result));
 }
