@@ -607,15 +607,40 @@ static void sender_waits_for_credits_and_takes_silence_for_loss(void **state)
 	assert_true(datagram_has_room(&sender));
 	while (datagram_has_room(&sender))
 		frame_pass(4);
-	datagram_expire(&sender, MS + CREDIT_LOSS_NS - 1);
+	datagram_expire(&sender, 2 * MS);
+	datagram_expire(&sender, 2 * MS + CREDIT_LOSS_NS - 1);
 	assert_false(datagram_has_room(&sender));
-	datagram_expire(&sender, MS + CREDIT_LOSS_NS);
+	datagram_expire(&sender, 2 * MS + CREDIT_LOSS_NS);
 	assert_true(datagram_has_room(&sender));
 	/* A peer may not have received what was not sent. */
 	receiver.received = sender.sent + 100;
 	datagram_begin(&receiver, &nothing, 0, 0, bytes);
 	datagram_take(&sender, bytes, DATAGRAM_HEADER_BYTES, MS, &frame);
 	assert_true(sender.acknowledged <= sender.sent);
+}
+
+/* The joiner looks every 50 ms, and the burst comes just before a look. */
+static void burst_after_an_idle_time_is_not_taken_for_lost(void **state)
+{
+	const uint64_t look_ns = CREDIT_LOSS_NS;
+	uint64_t now_ns = MS;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		datagram_expire(&sender, now_ns += look_ns);
+	assert_int_equal(sender.acknowledged, 0);
+	while (datagram_has_room(&sender))
+		frame_pass(4);
+	datagram_expire(&sender, now_ns += look_ns);
+	assert_false(datagram_has_room(&sender));
+	datagram_expire(&sender, now_ns += look_ns);
+	assert_true(datagram_has_room(&sender));
+	/* The same at the next full window. */
+	datagram_expire(&sender, now_ns += look_ns);
+	while (datagram_has_room(&sender))
+		frame_pass(4);
+	datagram_expire(&sender, now_ns += look_ns);
+	assert_false(datagram_has_room(&sender));
 }
 
 int main(void)
@@ -644,6 +669,8 @@ int main(void)
 			parts_of_different_frames_are_not_put_together, datagrams_begin),
 		cmocka_unit_test_setup(
 			sender_waits_for_credits_and_takes_silence_for_loss, datagrams_begin),
+		cmocka_unit_test_setup(
+			burst_after_an_idle_time_is_not_taken_for_lost, datagrams_begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

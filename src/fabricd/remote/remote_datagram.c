@@ -160,10 +160,16 @@ bool datagram_has_room(const struct remote_datagrams *datagrams)
 
 void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns)
 {
-	if (datagram_has_room(datagrams) || now_ns - datagrams->progress_ns < CREDIT_LOSS_NS)
+	const bool was_full = datagrams->is_full;
+
+	datagrams->is_full = !datagram_has_room(datagrams);
+	/* A burst may have filled the window just before the first call that finds it full. */
+	if (!datagrams->is_full || !was_full)
+		datagrams->progress_ns = now_ns;
+	if (now_ns - datagrams->progress_ns < CREDIT_LOSS_NS)
 		return;
 	datagrams->acknowledged = datagrams->sent;
-	datagrams->progress_ns = now_ns;
+	datagrams->is_full = false;
 }
 
 void datagram_begin(struct remote_datagrams *datagrams, const struct remote_frame *frame,

@@ -72,7 +72,8 @@ struct remote_datagrams {
 	uint32_t window; /* of the peer's socket */
 	uint64_t sent; /* the last number */
 	uint64_t acknowledged; /* the highest number that the peer has received, or lost */
-	uint64_t progress_ns; /* when `acknowledged` rose last */
+	bool is_full; /* the last datagram_expire() found no room */
+	uint64_t progress_ns; /* when `acknowledged` rose, or `is_full` was false, last */
 	uint64_t received;
 	uint32_t unacknowledged; /* parts received since this end sent its last datagram */
 	struct remote_place place; /* of the frame that is being put together */
@@ -101,7 +102,10 @@ void datagram_open(struct remote_datagrams *datagrams);
 
 /* May a frame be sent? */
 bool datagram_has_room(const struct remote_datagrams *datagrams);
-/* Nothing was received for long: take what is under way for lost. */
+/*
+ * Take what is under way for lost if the peer has acknowledged nothing for CREDIT_LOSS_NS since the
+ * first call that found no room.
+ */
 void datagram_expire(struct remote_datagrams *datagrams, uint64_t now_ns);
 
 /* Send a frame of at most ATTACH_FRAME_BYTES_MAX bytes. What the socket does not take is lost. */
