@@ -15,7 +15,7 @@
 
 enum {
 	MACHINES_MAX = 64, /* and strangers */
-	STRANGERS_MAX = 16, /* that have not shown the key yet */
+	STRANGERS_MAX = 16, /* connections that have not joined */
 	STRANGER_NS_MAX = 5000000000,
 	/* A machine from which nothing came for so long is gone. */
 	SILENCE_NS_MAX = 5000000000,
@@ -48,7 +48,7 @@ struct machine {
 	struct remote_datagrams datagrams;
 	uint32_t watched; /* events of the control socket */
 	bool has_joined;
-	bool has_more; /* messages, perhaps: no descriptor tells of those that were read */
+	bool has_more; /* control.in may hold whole messages, for which epoll reports nothing */
 	bool is_refused; /* ends when the refusal is sent */
 	uint64_t mads_dropped; /* the machine did not take them */
 	int error; /* a message could not be sent: the machine ends; 0 */

@@ -86,7 +86,10 @@ void machine_send(
 {
 	const int rc = remote_control_send(&machine->control, type, body);
 
-	/* A management datagram may be lost. Without another message the machine would be wrong. */
+	/*
+	 * A management datagram may be lost. The loss of any other message would leave the machine
+	 * with wrong attributes of its ports.
+	 */
 	if (rc && type != REMOTE_FRAME)
 		machine->error = rc;
 	machine->mads_dropped += rc == -ENOBUFS && type == REMOTE_FRAME;

@@ -186,14 +186,22 @@ void machine_host_events(struct machine_host *host)
 		machine->listen->has_lost_fabric = true;
 }
 
+/* The host of a port that the machine names; NULL: it has no such port. */
+static struct machine_host *host_find(struct machine *machine, const struct remote_place *place)
+{
+	if (place->host >= machine->host_count || place->port == 0 ||
+		place->port > machine->hosts[place->host].port_count)
+		return NULL;
+	return &machine->hosts[place->host];
+}
+
 void machine_host_issm(struct machine *machine, const struct remote_place *place, bool is_open)
 {
-	struct machine_host *host = &machine->hosts[place->host];
+	struct machine_host *host = host_find(machine, place);
 	char path[ATTACH_TEXT_BYTES];
 	struct machine_port *port;
 
-	if (place->host >= machine->host_count || place->port == 0 ||
-		place->port > host->port_count)
+	if (!host)
 		return;
 	port = &host->ports[place->port - 1];
 	if (is_open && port->issm < 0 &&
@@ -211,10 +219,9 @@ void machine_host_send(struct machine *machine, const struct remote_frame *frame
 {
 	const struct record_piece piece = {frame->bytes, frame->count};
 	const struct remote_place *place = &frame->place;
-	struct machine_host *host = &machine->hosts[place->host];
+	struct machine_host *host = host_find(machine, place);
 
-	if (place->host >= machine->host_count || place->port == 0 ||
-		place->port > host->port_count) {
+	if (!host) {
 		machine->datagrams.drops.malformed++;
 		return;
 	}
@@ -237,7 +244,10 @@ static void frame_pass(
 		datagram_send(&machine->datagrams, &frame);
 		return;
 	}
-	/* What the fabric has changed before it answers, the machine knows before the answer. */
+	/*
+	 * Send the events first, so that the machine knows a change of a port before the answer
+	 * that reports it.
+	 */
 	machine_host_events(host);
 	remote_frame_encode(&machine->writer, &frame.place, bytes, count);
 	machine_send(machine, REMOTE_FRAME, &machine->writer);

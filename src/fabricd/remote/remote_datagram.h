@@ -14,9 +14,9 @@
  * takes only numbers above all that it has taken, so it drops what is repeated, and what is late: a
  * link of InfiniBand keeps frames in order. A frame of which a part is missing is dropped.
  *
- * `received` is the highest number that the sender has taken from its peer. A peer sends no frame
- * while `window` or more of its datagrams are not received, so the socket's buffer does not
- * overflow. When nothing is received for CREDIT_LOSS_NS, the peer takes them for lost.
+ * `received` is the highest number that the sender has taken from its peer. A sender sends no frame
+ * while its peer has not acknowledged `window` or more datagrams, so the peer's socket buffer does
+ * not overflow. After CREDIT_LOSS_NS without an acknowledgement the sender takes them for lost.
  *
  * datagram_take() and datagram_begin() make no system call. Any bytes are legal input.
  */
@@ -97,7 +97,7 @@ uint16_t datagram_socket_window(int fd, uint32_t datagram_bytes);
 /* The longest datagram that the path of the TCP socket carries in one piece. */
 uint32_t datagram_bytes_max(int control);
 
-/* The socket is connected, and all members before `sent` are set. */
+/* The caller has connected `fd`, and has set session, own, peer, bytes_max and window. */
 void datagram_open(struct remote_datagrams *datagrams);
 
 /* May a frame be sent? */

@@ -31,12 +31,12 @@ enum remote_message_type {
 	REMOTE_JOIN = 1,
 	REMOTE_WELCOME, /* listener: `window`, the session, and the hosts' nodes */
 	REMOTE_REFUSAL, /* listener: an errno and a sentence; the end of the connection */
-	REMOTE_PORT, /* listener: what a port is now */
+	REMOTE_PORT, /* listener: the attributes of a port */
 	REMOTE_COUNTERS, /* listener: the counters of a port */
 	REMOTE_EVENT, /* listener: what has happened to a port */
 	REMOTE_ISSM, /* joiner: whether processes have a port's IsSM file open */
 	REMOTE_FRAME, /* both: a frame with a management datagram */
-	REMOTE_ALIVE, /* both: nothing has happened */
+	REMOTE_ALIVE, /* both: the sender is alive; sent every 500 ms */
 };
 
 struct remote_message {
