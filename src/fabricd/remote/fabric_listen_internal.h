@@ -57,6 +57,7 @@ struct machine {
 	uint64_t heard_ns;
 	uint64_t tell_ns; /* when to tell it again what its ports are */
 	uint32_t host_count;
+	uint32_t host_first; /* the host whose frames machine_hosts_frames() takes first */
 	struct machine_host *hosts;
 	struct remote_writer writer;
 };

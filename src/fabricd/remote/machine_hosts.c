@@ -272,9 +272,17 @@ static uint32_t host_frames(struct machine_host *host)
 
 uint32_t machine_hosts_frames(struct machine *machine)
 {
+	const uint32_t first = machine->host_first;
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < machine->host_count; i++)
-		count += host_frames(&machine->hosts[i]);
+	for (uint32_t i = 0; i < machine->host_count; i++) {
+		const uint32_t at = (first + i) % machine->host_count;
+		const bool is_first = count == 0;
+
+		count += host_frames(&machine->hosts[at]);
+		/* The hosts share one window, and the first one may take all of its credits. */
+		if (is_first && count)
+			machine->host_first = at + 1;
+	}
 	return count;
 }

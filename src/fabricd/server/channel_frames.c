@@ -173,10 +173,19 @@ void channel_drain(struct channel *channel)
 
 uint32_t channels_run(struct fabric_server *server)
 {
+	struct channel *first = NULL;
 	uint32_t count = 0;
 
-	list_for_each(channel, &server->channels, struct channel, server_link)
+	list_for_each(channel, &server->channels, struct channel, server_link) {
 		count += frames_take(server, channel, FRAMES_PER_TURN);
+		if (count && !first)
+			first = channel;
+	}
+	/* The channels share the uplink's window, and the first one may take all of its credits. */
+	if (first && server->uplink) {
+		list_remove(&first->server_link);
+		list_append(&server->channels, &first->server_link);
+	}
 	return count;
 }
 
