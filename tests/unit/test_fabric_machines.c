@@ -8,9 +8,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 
 #include "fabricd/remote/fabric_join.h"
 #include "fabricd/remote/fabric_listen.h"
+#include "fabricd/remote/fabric_listen_internal.h"
 
 enum { PORT_DOWN = 1, MANY_FRAMES = 500, LONG_BYTES = 4000 };
 
@@ -283,6 +285,84 @@ static void strangers_disturb_nobody(void **state)
 	machines_end();
 }
 
+/* --- a listener's parts --- */
+
+/* `count` frames from each host of a machine to the other one. */
+static void hosts_send(struct machine *machine, uint32_t count)
+{
+	uint8_t bytes[LONG_BYTES];
+
+	for (uint32_t i = 0; i < 2 * count; i++) {
+		const struct remote_frame frame = {
+			.place = {.host = i % 2, .port = 1}, .bytes = bytes, .count = LONG_BYTES};
+
+		long_frame_make(bytes, i % 2, 1, i);
+		machine_host_send(machine, &frame);
+		fabric_frames_flush(machine->hosts[i % 2].channel);
+		usleep(PAUSE_US);
+	}
+}
+
+static void window_drain(int fd, uint32_t counts[2])
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+
+	while (recv(fd, datagram, sizeof(datagram), 0) > 0)
+		counts[datagram[13]]++;
+}
+
+/* Take frames until the window is full. Add to `counts` those of each host, which come by `fd`. */
+static void window_fill(struct machine *machine, int fd, uint32_t counts[2])
+{
+	for (unsigned i = 0; i < WAIT_MS && datagram_has_room(&machine->datagrams); i++)
+		if (machine_hosts_frames(machine) == 0)
+			usleep(PAUSE_US);
+	assert_false(datagram_has_room(&machine->datagrams));
+	window_drain(fd, counts);
+	machine->datagrams.acknowledged = machine->datagrams.sent;
+}
+
+static void hosts_of_a_machine_share_its_credits(void **state)
+{
+	static struct remote_join join = {.host_count = 2, .hosts = {"host 1", "b"}};
+	static struct machine machine;
+	struct fabric_listen_settings settings = {.name = fabric_name};
+	struct fabric_listen listen = {.settings = &settings};
+	uint32_t counts[2] = {0};
+	char why[ATTACH_TEXT_BYTES];
+	int sockets[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, sockets), 0);
+	machine.listen = &listen;
+	listen.epoll = epoll_create1(EPOLL_CLOEXEC);
+	assert_int_equal(machine_hosts_take(&machine, &join, why), 0);
+	machine.datagrams.fd = sockets[0];
+	machine.datagrams.bytes_max = DATAGRAM_BYTES_MAX;
+	machine.datagrams.window = 64;
+	for (unsigned i = 0; i < 2; i++)
+		await_state(machine.hosts[i].client, PORT_ACTIVE, &pair_.ports[i]);
+	/* The links of taken hosts go down and up again: wait until both pass frames. */
+	for (unsigned i = 0; i < WAIT_MS && (!counts[0] || !counts[1]); i++) {
+		hosts_send(&machine, 1);
+		machine_hosts_frames(&machine);
+		machine.datagrams.acknowledged = machine.datagrams.sent;
+		window_drain(sockets[1], counts);
+	}
+	machine.datagrams.window = 4;
+	hosts_send(&machine, 20);
+	counts[0] = counts[1] = 0;
+	for (unsigned i = 0; i < 4; i++)
+		window_fill(&machine, sockets[1], counts);
+	assert_int_equal(counts[0] + counts[1], 16);
+	assert_true(counts[0] >= 4);
+	assert_true(counts[1] >= 4);
+	machine_hosts_return(&machine);
+	for (unsigned i = 0; i < 2; i++)
+		close(sockets[i]);
+	close(listen.epoll);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +371,7 @@ int main(void)
 		cmocka_unit_test(issm_of_a_machine_is_that_of_its_port),
 		cmocka_unit_test(machine_outlives_its_listener),
 		cmocka_unit_test(strangers_disturb_nobody),
+		cmocka_unit_test(hosts_of_a_machine_share_its_credits),
 	};
 
 	return cmocka_run_group_tests(tests, server_begin, server_end);
