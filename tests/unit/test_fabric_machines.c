@@ -363,6 +363,37 @@ static void hosts_of_a_machine_share_its_credits(void **state)
 	close(listen.epoll);
 }
 
+static void listener_without_descriptors_rests_and_goes_on(void **state)
+{
+	struct rlimit all, none;
+	struct pollfd polled = {.events = POLLIN};
+	char why[ATTACH_TEXT_BYTES];
+	int stranger;
+
+	(void)state;
+	assert_int_equal(fabric_listen_create(&far_.listen_settings, &far_.listen, why), 0);
+	stranger = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(stranger, (const struct sockaddr *)&far_.address.socket,
+				 far_.address.bytes),
+		0);
+	polled.fd = far_.listen->epoll;
+	assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
+	getrlimit(RLIMIT_NOFILE, &all);
+	none = (struct rlimit){0, all.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	assert_int_equal(fabric_listen_turn(far_.listen), 0);
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_int_equal(far_.listen->machine_count, 0);
+	assert_int_equal(poll(&polled, 1, 0), 0);
+	for (unsigned i = 0; i < WAIT_MS && far_.listen->machine_count == 0; i++) {
+		assert_int_equal(fabric_listen_turn(far_.listen), 0);
+		usleep(PAUSE_US);
+	}
+	assert_int_equal(far_.listen->machine_count, 1);
+	close(stranger);
+	fabric_listen_destroy(far_.listen);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +403,7 @@ int main(void)
 		cmocka_unit_test(machine_outlives_its_listener),
 		cmocka_unit_test(strangers_disturb_nobody),
 		cmocka_unit_test(hosts_of_a_machine_share_its_credits),
+		cmocka_unit_test(listener_without_descriptors_rests_and_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, server_begin, server_end);

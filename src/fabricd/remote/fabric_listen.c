@@ -19,6 +19,7 @@ enum {
 	TURNS_PER_POLL = 32,
 	SPIN_NS = 50000, /* how long after the last frame the loop does not sleep */
 	SLEEP_MS_MAX = 50,
+	SOCKET_REST_NS = 100000000,
 };
 
 /* --- connections --- */
@@ -40,14 +41,45 @@ static void stranger_end(struct fabric_listen *listen)
 		machine_end(oldest, "others want to join");
 }
 
+static int listen_watch(struct fabric_listen *listen, int fd, void *tag)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+
+	return epoll_ctl(listen->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* The connection that waits stays, and epoll would report it without end. */
+static void socket_rest(struct fabric_listen *listen)
+{
+	epoll_ctl(listen->epoll, EPOLL_CTL_DEL, listen->socket, NULL);
+	listen->socket_rests_until_ns = listen->now_ns + SOCKET_REST_NS;
+}
+
+static void socket_go_on(struct fabric_listen *listen)
+{
+	if (!listen->socket_rests_until_ns || listen->now_ns < listen->socket_rests_until_ns)
+		return;
+	listen->socket_rests_until_ns = 0;
+	if (listen_watch(listen, listen->socket, &listen->socket))
+		socket_rest(listen);
+}
+
 static void machine_accept(struct fabric_listen *listen)
 {
 	struct remote_address peer = {.bytes = sizeof(peer.socket)};
 	int fd = accept4(listen->socket, (struct sockaddr *)&peer.socket, &peer.bytes,
 		SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (is_shortage(errno))
+			socket_rest(listen);
 		return;
+	}
 	stranger_end(listen);
 	if (listen->machine_count == MACHINES_MAX) {
 		printf("a machine has not joined: %d others have\n", MACHINES_MAX);
@@ -83,6 +115,7 @@ static int descriptors_poll(struct fabric_listen *listen, int timeout_ms)
 	if (count < 0 && errno != EINTR)
 		return -errno;
 	events_handle(listen, events, count);
+	socket_go_on(listen);
 	return listen->has_lost_fabric ? -ECONNRESET : 0;
 }
 
@@ -140,13 +173,6 @@ static int fabric_find(const char *name, char why[ATTACH_TEXT_BYTES])
 	if (rc == 0)
 		fabric_client_close(client);
 	return rc;
-}
-
-static int listen_watch(struct fabric_listen *listen, int fd, void *tag)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
-
-	return epoll_ctl(listen->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 static int signals_open(struct fabric_listen *listen)

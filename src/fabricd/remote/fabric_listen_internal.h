@@ -66,6 +66,7 @@ struct fabric_listen {
 	const struct fabric_listen_settings *settings;
 	int epoll;
 	int socket;
+	uint64_t socket_rests_until_ns; /* 0: it does not rest */
 	int signals;
 	uint64_t now_ns;
 	bool is_ended;
