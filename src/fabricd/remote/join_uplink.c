@@ -437,9 +437,9 @@ static uint32_t messages_receive(struct fabric_join *join)
 	if (rc == -ESTALE) {
 		join->is_stale = true;
 		join_lose(join, join->why);
-	} else if (rc < 0)
+	} else if (rc < 0) {
 		connection_fail(join, rc);
-	else if (join->state != JOIN_APART) {
+	} else if (join->state != JOIN_APART) {
 		control_watch(join);
 	}
 	return count;
