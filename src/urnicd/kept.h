@@ -37,8 +37,9 @@ bool kept_take(struct kept *ret_kept);
 int kept_adopt(const struct kept *kept, struct place_listener *ret_listener);
 
 /*
- * Ask the manager to give up what it keeps, which cannot be used. While it keeps the lock, nobody
- * else gets that, and it has no room for other descriptors.
+ * Ask the manager to close the descriptors that it has kept of another urnicd and that this one
+ * cannot use. As long as the manager has the lock's descriptor, no process can take the lock; and
+ * as long as it has three, it keeps no others.
  */
 void kept_forget(void);
 

@@ -41,7 +41,7 @@ for name in "$scratch/notify" "@$network"; do
 	service=$!
 	await "urnicd does not say to $name that it listens: $(cat "$scratch/log")" \
 		grep -qx READY=1 "$scratch/said"
-	# What is kept of another urnicd goes, and this one's comes.
+	# The manager closes what it keeps of another urnicd, and keeps this one's descriptors.
 	[ "$(sed -n '/^FDSTORE/s/=1//p; s/^FDNAME=//p' "$scratch/said" | tr '\n' ' ')" = "$(for word in FDSTOREREMOVE FDSTORE; do
 		printf '%s socket %s lock %s fd-store ' $word $word $word
 	done)" ] || fail "urnicd has nothing kept: $(cat "$scratch/said")"

@@ -80,6 +80,23 @@ struct ibv_qp *mistake_qp(const struct mistake *m, enum ibv_qp_type type, struct
 	return ibv_create_qp(m->pd, &init);
 }
 
+struct ibv_qp_ex *mistake_qp_extended(const struct mistake *m)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = m->cq,
+		.recv_cq = m->cq,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = m->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(m->context, &attr);
+
+	MUST(qp);
+	return ibv_qp_to_qp_ex(qp);
+}
+
 void mistake_begin(struct mistake *m)
 {
 	struct ibv_device **devices = ibv_get_device_list(NULL);

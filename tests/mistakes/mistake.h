@@ -54,6 +54,8 @@ void mistake_begin(struct mistake *m);
 
 /* A queue pair of this type, in RESET. */
 struct ibv_qp *mistake_qp(const struct mistake *m, enum ibv_qp_type type, struct ibv_cq *cq);
+/* A queue pair of one SEND, for ibv_wr_start(). */
+struct ibv_qp_ex *mistake_qp_extended(const struct mistake *m);
 
 /* Connect both queue pairs by the settings. */
 void mistake_connect(const struct mistake *m);

@@ -344,19 +344,9 @@ void mistake_polls_after_destruction(struct mistake *m)
 
 void mistake_posts_extended_after_destruction(struct mistake *m)
 {
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_RC,
-		.send_cq = m->cq,
-		.recv_cq = m->cq,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = m->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
-	};
-	struct ibv_qp *qp = ibv_create_qp_ex(m->context, &attr);
-	struct ibv_qp_ex *extended = qp ? ibv_qp_to_qp_ex(qp) : NULL;
+	struct ibv_qp_ex *extended = mistake_qp_extended(m);
 
-	MUST(extended && !ibv_destroy_qp(qp));
+	MUST(!ibv_destroy_qp(&extended->qp_base));
 	ibv_wr_start(extended); /* wrong: posts_extended_after_destruction */
 }
 

@@ -156,19 +156,8 @@ static void *request_build(void *argument)
 
 static void builder_make(struct builder *builder, const struct mistake *m)
 {
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_RC,
-		.send_cq = m->cq,
-		.recv_cq = m->cq,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = m->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
-	};
-	struct ibv_qp *qp = ibv_create_qp_ex(m->context, &attr);
-
-	builder->qp = qp ? ibv_qp_to_qp_ex(qp) : NULL;
-	MUST(builder->qp && !pthread_barrier_init(&builder->begun, NULL, 2) &&
+	builder->qp = mistake_qp_extended(m);
+	MUST(!pthread_barrier_init(&builder->begun, NULL, 2) &&
 		!pthread_barrier_init(&builder->forked, NULL, 2));
 }
 

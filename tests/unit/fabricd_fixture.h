@@ -29,7 +29,7 @@
 #include "base/arith.h"
 #include "fabricd/client/fabric_client_internal.h"
 #include "fabricd/console/console.h"
-#include "fabricd/server/fabric_server.h"
+#include "fabricd_make.h"
 #include "wire/cm/cm_message.h"
 #include "wire/infiniband/mad_frame.h"
 #include "wire/packet.h"
@@ -51,18 +51,11 @@ static int server_begin(void **state)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"host 1\"[1]\n[2] \"b\"[1]\n\n"
 				   "Ca 1 \"host 1\"\n\nCa 1 \"b\"\n";
-	struct fabric_server_settings settings = {.name = fabric_name, .console = console_run};
-	struct subnet_topology *topology;
-	char why[TOPOLOGY_WHY_BYTES];
-	uint32_t line;
 
 	(void)state;
 	snprintf(fabric_name, sizeof(fabric_name), "unit-%d", getpid());
-	if (subnet_topology_read(text, sizeof(text) - 1, &topology, &line, why) ||
-		fabric_server_create(&settings, topology, &server, why))
-		return -1;
-	subnet_topology_destroy(topology);
-	return pthread_create(&server_thread, NULL, server_run, NULL);
+	server = fabricd_make(fabric_name, text, console_run);
+	return server ? pthread_create(&server_thread, NULL, server_run, NULL) : -1;
 }
 
 /* The process's signals are blocked, so the server's descriptor gets the signal. */

@@ -11,10 +11,11 @@
 #include <sys/epoll.h>
 
 #include "fabricd/remote/fabric_join.h"
+#include "fabricd/remote/fabric_join_internal.h"
 #include "fabricd/remote/fabric_listen.h"
 #include "fabricd/remote/fabric_listen_internal.h"
 
-enum { PORT_DOWN = 1, MANY_FRAMES = 500, LONG_BYTES = 4000 };
+enum { PORT_DOWN = 1, MANY_FRAMES = 500, LONG_BYTES = 4000, IDLE_ROUNDS = 12 };
 
 static struct {
 	struct remote_key key;
@@ -49,6 +50,33 @@ static void *join_run(void *argument)
 	return NULL;
 }
 
+static void join_go_on(void)
+{
+	far_.join_ends = false;
+	assert_int_equal(pthread_create(&far_.join_thread, NULL, join_run, NULL), 0);
+}
+
+static void join_stop(void)
+{
+	far_.join_ends = true;
+	pthread_join(far_.join_thread, NULL);
+}
+
+/* At another port, if a test beside this one has it. */
+static void address_choose(void)
+{
+	char why[ATTACH_TEXT_BYTES], text[32];
+	int port = 20000 + getpid() % 10000, rc;
+
+	do {
+		snprintf(text, sizeof(text), "127.0.0.1:%d", port++);
+		assert_int_equal(remote_address_find(text, &far_.address, why), 0);
+		rc = fabric_listen_create(&far_.listen_settings, &far_.listen, why);
+	} while (rc == -EADDRINUSE);
+	assert_int_equal(rc, 0);
+	fabric_listen_destroy(far_.listen);
+}
+
 static void listen_begin(void)
 {
 	char why[ATTACH_TEXT_BYTES];
@@ -78,11 +106,9 @@ static struct fabric_client *far_client_make(void)
 static void machines_begin(void)
 {
 	static const char *const hosts[] = {"b"};
-	char why[ATTACH_TEXT_BYTES], text[32];
+	char why[ATTACH_TEXT_BYTES];
 
-	snprintf(text, sizeof(text), "127.0.0.1:%d", 20000 + getpid() % 10000);
 	snprintf(far_.name, sizeof(far_.name), "far-%d", getpid());
-	assert_int_equal(remote_address_find(text, &far_.address, why), 0);
 	memset(far_.key.bytes, 7, 32);
 	far_.key.count = 32;
 	far_.listen_settings = (struct fabric_listen_settings){
@@ -92,10 +118,10 @@ static void machines_begin(void)
 		.key = &far_.key,
 		.hosts = hosts,
 		.host_count = 1};
+	address_choose();
 	listen_begin();
 	assert_int_equal(fabric_join_create(&far_.join_settings, &far_.join, why), 0);
-	far_.join_ends = false;
-	assert_int_equal(pthread_create(&far_.join_thread, NULL, join_run, NULL), 0);
+	join_go_on();
 	far_.clients[0] = client_make("host 1");
 	far_.clients[1] = far_client_make();
 	for (unsigned i = 0; i < 2; i++)
@@ -106,8 +132,7 @@ static void machines_end(void)
 {
 	for (unsigned i = 0; i < 2; i++)
 		fabric_client_close(far_.clients[i]);
-	far_.join_ends = true;
-	pthread_join(far_.join_thread, NULL);
+	join_stop();
 	fabric_join_destroy(far_.join);
 	listen_end();
 }
@@ -394,6 +419,53 @@ static void listener_without_descriptors_rests_and_goes_on(void **state)
 	fabric_listen_destroy(far_.listen);
 }
 
+/* A turn leaves nothing to do, also when it came late: the uplink's descriptor is not readable. */
+static void idle_joiner_sleeps(void **state)
+{
+	unsigned readable = 0;
+
+	(void)state;
+	machines_begin();
+	join_stop();
+	for (unsigned i = 0; i < IDLE_ROUNDS; i++) {
+		struct pollfd polled = {.fd = far_.join->epoll, .events = POLLIN};
+
+		poll(NULL, 0, 70);
+		fabric_join_turn(far_.join);
+		poll(NULL, 0, 35);
+		fabric_join_turn(far_.join);
+		readable += poll(&polled, 1, 0) == 1;
+	}
+	/* A message of the listener may have come between the turn and the look. */
+	assert_in_range(readable, 0, IDLE_ROUNDS / 4);
+	join_go_on();
+	machines_end();
+}
+
+static void fabric_with_other_hosts_ends_the_joiner(void **state)
+{
+	uint64_t *guid;
+	int rc = 0;
+
+	(void)state;
+	machines_begin();
+	join_stop();
+	listen_end();
+	guid = &far_.join->hosts[0].node.node_guid;
+	*guid ^= 1;
+	listen_begin();
+	for (unsigned i = 0; rc >= 0 && i < WAIT_MS; i++) {
+		rc = fabric_join_turn(far_.join);
+		usleep(PAUSE_US);
+	}
+	assert_int_equal(rc, -ESTALE);
+	assert_non_null(strstr(far_.join->why, "start urnic fabric join again"));
+	far_.join->is_stale = false;
+	*guid ^= 1;
+	join_go_on();
+	machines_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +474,8 @@ int main(void)
 		cmocka_unit_test(issm_of_a_machine_is_that_of_its_port),
 		cmocka_unit_test(machine_outlives_its_listener),
 		cmocka_unit_test(strangers_disturb_nobody),
+		cmocka_unit_test(idle_joiner_sleeps),
+		cmocka_unit_test(fabric_with_other_hosts_ends_the_joiner),
 		cmocka_unit_test(hosts_of_a_machine_share_its_credits),
 		cmocka_unit_test(listener_without_descriptors_rests_and_goes_on),
 	};

@@ -42,6 +42,15 @@ static int key_read(const char *text, mode_t mode, struct remote_key *ret_key, c
 	return rc;
 }
 
+/* One byte more than a key may have. */
+static const char *long_text(void)
+{
+	static char text[REMOTE_KEY_BYTES_MAX + 2];
+
+	memset(text, 'k', sizeof(text) - 1);
+	return text;
+}
+
 static void key_that_others_may_read_or_that_is_short_is_refused(void **state)
 {
 	char why[ATTACH_TEXT_BYTES];
@@ -57,6 +66,9 @@ static void key_that_others_may_read_or_that_is_short_is_refused(void **state)
 	assert_non_null(strstr(why, "16 bytes or more, and this one has 15"));
 	assert_int_equal(remote_key_read("/no/such", &key, why), -ENOENT);
 	assert_int_equal(remote_key_read("/dev/null", &key, why), -EINVAL);
+	assert_non_null(strstr(why, "regular file of 16 to 4096 bytes"));
+	assert_int_equal(key_read(long_text(), 0600, &key, why), -EFBIG);
+	assert_non_null(strstr(why, "regular file of 16 to 4096 bytes"));
 }
 
 static void key_of_a_test(struct remote_key *key, uint8_t value)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "fabricd/server/server_internal.h"
+#include "fabricd_make.h"
 
 static struct fabric_server *server;
 static char fabric_name[32];
@@ -83,19 +84,11 @@ static void lost_events_are_made_up_for(void **state)
 static int server_make(void **state)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"a\"[1]\n\nCa 1 \"a\"\n";
-	struct fabric_server_settings settings = {.name = fabric_name};
-	struct subnet_topology *topology;
-	char why[ATTACH_TEXT_BYTES];
-	char topology_why[TOPOLOGY_WHY_BYTES];
-	uint32_t line;
 
 	(void)state;
 	snprintf(fabric_name, sizeof(fabric_name), "issm-%d", getpid());
-	if (subnet_topology_read(text, sizeof(text) - 1, &topology, &line, topology_why) ||
-		fabric_server_create(&settings, topology, &server, why))
-		return -1;
-	subnet_topology_destroy(topology);
-	return 0;
+	server = fabricd_make(fabric_name, text, NULL);
+	return server ? 0 : -1;
 }
 
 static int server_unmake(void **state)

@@ -18,6 +18,7 @@
 
 #include "fabricd/fabric_name.h"
 #include "fabricd/server/server_internal.h"
+#include "fabricd_make.h"
 
 enum { NODE_A = 1, NODE_B = 2, TURNS = 200, TRANSACTION = 77, FOREIGN_SLID = 50, RECORDS = 5 };
 
@@ -351,20 +352,12 @@ static int server_make(void **state)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\n"
 				   "Ca 1 \"a\"\n\nCa 1 \"b\"\n";
-	struct fabric_server_settings settings = {.name = fabric_name, .console = command_run};
-	struct subnet_topology *topology;
-	char why[ATTACH_TEXT_BYTES];
-	char topology_why[TOPOLOGY_WHY_BYTES];
-	uint32_t line;
 
 	(void)state;
 	memset(&seen, 0, sizeof(seen));
 	snprintf(fabric_name, sizeof(fabric_name), "levels-%d", getpid());
-	if (subnet_topology_read(text, sizeof(text) - 1, &topology, &line, topology_why) ||
-		fabric_server_create(&settings, topology, &server, why))
-		return -1;
-	subnet_topology_destroy(topology);
-	return 0;
+	server = fabricd_make(fabric_name, text, command_run);
+	return server ? 0 : -1;
 }
 
 static int server_unmake(void **state)

@@ -142,7 +142,7 @@ int fabric_join_run(struct fabric_join *join, char why[ATTACH_TEXT_BYTES])
 	int rc = fabric_server_run(join->server);
 
 	if (rc)
-		why_print(join, rc, why);
+		snprintf(why, ATTACH_TEXT_BYTES, "%s", rc == -ESTALE ? join->why : strerror(-rc));
 	return rc;
 }
 

@@ -17,11 +17,7 @@ enum {
 	MACHINES_MAX = 64, /* and strangers */
 	STRANGERS_MAX = 16, /* connections that have not joined */
 	STRANGER_NS_MAX = 5000000000,
-	/* A machine from which nothing came for so long is gone. */
-	SILENCE_NS_MAX = 5000000000,
-	/* Between two looks at what a port is, and at its counters. */
-	TELL_NS = 500000000,
-	FRAMES_PER_TURN = 64, /* of one host, and of one machine */
+	FRAMES_PER_TURN = 64, /* of one host; messages, of one machine */
 };
 
 struct machine_port {

@@ -19,12 +19,9 @@
 enum {
 	RETRY_NS = 1000000000,
 	TICK_NS = 50000000,
-	ALIVE_NS = 500000000,
 	FRAMES_PER_TURN = 64,
 };
 
-/* A listener from which nothing came for so long is gone. */
-#define SILENCE_NS_MAX 5000000000u
 /* How long one attempt to join takes at most. */
 #define ATTEMPT_NS_MAX 5000000000u
 
@@ -299,7 +296,7 @@ static void membership_begin(struct fabric_join *join)
 				return;
 	join->state = JOIN_MEMBER;
 	join->alive_ns = 0;
-	*join->printed = '\0';
+	*join->printed = *join->why = '\0';
 	issm_send_all(join);
 	if (!join->server)
 		return;
@@ -447,25 +444,13 @@ static uint32_t messages_receive(struct fabric_join *join)
 
 /* --- frames --- */
 
-static uint32_t datagrams_receive(struct fabric_join *join)
+static void frame_deliver(void *context, const struct remote_frame *frame)
 {
-	struct remote_datagrams *datagrams = &join->datagrams;
-	uint8_t bytes[DATAGRAM_BYTES_MAX + 1];
-	struct remote_frame frame;
-	uint32_t count = 0;
-	ssize_t got;
+	struct fabric_join *join = context;
 
-	while (count < FRAMES_PER_TURN &&
-		(got = recv(datagrams->fd, bytes, sizeof(bytes), MSG_DONTWAIT)) >= 0) {
-		count++;
-		if (datagram_take(datagrams, bytes, (uint32_t)got, join->now_ns, &frame) &&
-			port_find(join, &frame.place) && join->server)
-			fabric_server_deliver(join->server, frame.place.host, frame.place.port,
-				frame.bytes, frame.count);
-		if (datagram_is_due(datagrams))
-			datagram_acknowledge(datagrams);
-	}
-	return count;
+	if (port_find(join, &frame->place) && join->server)
+		fabric_server_deliver(join->server, frame->place.host, frame->place.port,
+			frame->bytes, frame->count);
 }
 
 static void uplink_send(void *context, uint32_t node, uint32_t port, uint32_t violation,
@@ -530,7 +515,7 @@ static void clock_run(struct fabric_join *join)
 			join_begin(join);
 		return;
 	}
-	if (join->now_ns - join->heard_ns > SILENCE_NS_MAX ||
+	if (join->now_ns - join->heard_ns > REMOTE_SILENCE_NS ||
 		(join->state != JOIN_MEMBER && join->now_ns - join->begun_ns > ATTEMPT_NS_MAX)) {
 		join_lose(join, "the listener is silent");
 		return;
@@ -540,7 +525,7 @@ static void clock_run(struct fabric_join *join)
 	datagram_expire(&join->datagrams, join->now_ns);
 	if (join->now_ns < join->alive_ns)
 		return;
-	join->alive_ns = join->now_ns + ALIVE_NS;
+	join->alive_ns = join->now_ns + REMOTE_ALIVE_NS;
 	remote_control_send(&join->control, REMOTE_ALIVE, NULL);
 }
 
@@ -554,7 +539,7 @@ int uplink_run(void *context)
 	if (join->state != JOIN_APART)
 		frames += messages_receive(join);
 	if (join->datagrams.is_open)
-		frames += datagrams_receive(join);
+		frames += datagrams_receive(&join->datagrams, join->now_ns, frame_deliver, join);
 	return join->is_stale ? -ESTALE : (int)frames;
 }
 

@@ -275,14 +275,14 @@ bool machine_advance(struct machine *machine)
 	}
 	if (!machine->has_joined)
 		return true;
-	if (now_ns - machine->heard_ns > SILENCE_NS_MAX) {
+	if (now_ns - machine->heard_ns > REMOTE_SILENCE_NS) {
 		machine_end(machine, "it is silent");
 		return false;
 	}
 	datagram_expire(&machine->datagrams, now_ns);
 	if (now_ns < machine->tell_ns)
 		return true;
-	machine->tell_ns = now_ns + TELL_NS;
+	machine->tell_ns = now_ns + REMOTE_ALIVE_NS;
 	machine_hosts_tell(machine);
 	machine_send(machine, REMOTE_ALIVE, NULL);
 	return true;
@@ -290,23 +290,9 @@ bool machine_advance(struct machine *machine)
 
 /* --- frames --- */
 
-static uint32_t datagrams_receive(struct machine *machine)
+static void frame_deliver(void *context, const struct remote_frame *frame)
 {
-	struct remote_datagrams *datagrams = &machine->datagrams;
-	uint8_t bytes[DATAGRAM_BYTES_MAX + 1];
-	struct remote_frame frame;
-	uint32_t count = 0;
-	ssize_t got;
-
-	while (count < FRAMES_PER_TURN &&
-		(got = recv(datagrams->fd, bytes, sizeof(bytes), MSG_DONTWAIT)) >= 0) {
-		count++;
-		if (datagram_take(datagrams, bytes, (uint32_t)got, machine->listen->now_ns, &frame))
-			machine_host_send(machine, &frame);
-		if (datagram_is_due(datagrams))
-			datagram_acknowledge(datagrams);
-	}
-	return count;
+	machine_host_send(context, frame);
 }
 
 uint32_t machine_frames_run(struct machine *machine)
@@ -315,7 +301,8 @@ uint32_t machine_frames_run(struct machine *machine)
 
 	if (!machine->has_joined)
 		return 0;
-	count = datagrams_receive(machine);
+	count = datagrams_receive(
+		&machine->datagrams, machine->listen->now_ns, frame_deliver, machine);
 	if (count)
 		hosts_flush(machine);
 	return count + machine_hosts_frames(machine);

@@ -26,6 +26,9 @@ enum {
 	REMOTE_IN_BYTES = 2 * (REMOTE_HEADER_BYTES + REMOTE_BODY_BYTES_MAX),
 	/* What a peer has not taken: beyond this, management datagrams are dropped. */
 	REMOTE_OUT_BYTES = 1 << 23,
+	/* How often each end says that it is alive, and after which silence its peer is gone. */
+	REMOTE_ALIVE_NS = 500000000,
+	REMOTE_SILENCE_NS = 5000000000,
 };
 
 enum remote_control_state {

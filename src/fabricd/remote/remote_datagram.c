@@ -15,6 +15,7 @@
 #include "wire/bytes.h"
 
 enum {
+	DATAGRAMS_PER_TURN = 64,
 	TAG_BYTES = 8,
 	AT_SESSION = 8,
 	AT_HOST = 12,
@@ -372,4 +373,23 @@ bool datagram_take(struct remote_datagrams *datagrams, const uint8_t *bytes, uin
 		.bytes = datagrams->frame,
 		.count = datagrams->total};
 	return true;
+}
+
+uint32_t datagrams_receive(struct remote_datagrams *datagrams, uint64_t now_ns,
+	void (*deliver)(void *context, const struct remote_frame *frame), void *context)
+{
+	uint8_t bytes[DATAGRAM_BYTES_MAX + 1];
+	struct remote_frame frame;
+	uint32_t count = 0;
+	ssize_t got;
+
+	while (count < DATAGRAMS_PER_TURN &&
+		(got = recv(datagrams->fd, bytes, sizeof(bytes), MSG_DONTWAIT)) >= 0) {
+		count++;
+		if (datagram_take(datagrams, bytes, (uint32_t)got, now_ns, &frame))
+			deliver(context, &frame);
+		if (datagram_is_due(datagrams))
+			datagram_acknowledge(datagrams);
+	}
+	return count;
 }

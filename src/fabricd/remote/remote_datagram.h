@@ -120,6 +120,13 @@ bool datagram_take(struct remote_datagrams *datagrams, const uint8_t *bytes, uin
 	uint64_t now_ns, struct remote_frame *ret_frame);
 
 /*
+ * Take what the socket has received, up to a fair share of a turn, hand whole frames to `deliver`,
+ * and acknowledge when that is due. Returns the number of datagrams.
+ */
+uint32_t datagrams_receive(struct remote_datagrams *datagrams, uint64_t now_ns,
+	void (*deliver)(void *context, const struct remote_frame *frame), void *context);
+
+/*
  * Write the next datagram: its header, and the part of `count` bytes of the frame. `to` has room
  * for both.
  */
