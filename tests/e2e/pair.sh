@@ -53,6 +53,11 @@ ends() {
 	done
 	pair_ends 0 -- sh -c "setsid $long &" -- true
 	! run_with "$long" || fail 'a daemon outlives its network'
+
+	# A server that takes its time to end is told once: a second SIGTERM may mean "at once".
+	pair_ends 0 --wait 0 --grace 0 -- sh -c 'trap "echo told; count=1" TERM
+		for i in $(seq 100); do sleep 0.01; [ "$count" = 1 ] && sleep 0.2 && exit 0; done' -- sleep 0.3
+	[ "$(grep -c told "$scratch/out")" = 1 ] || fail "the server is told: $(cat "$scratch/out")"
 }
 
 # Where the kernel allows no user namespaces.

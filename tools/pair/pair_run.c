@@ -233,8 +233,28 @@ static bool clients_are_running(const struct pair *pair)
 
 /* --- the end --- */
 
-/* Signal each child of this process. Returns whether there were any. */
-static bool children_signal(int signal)
+/*
+ * Whom the end has told. A program may take a second SIGTERM for the wish to end at once, so nobody
+ * is told twice.
+ */
+struct told {
+/* Signal whom `id` stands for. Who has had a SIGTERM gets no second one. */
+	int count;
+};
+
+/* Signal whom `id` stands for. If it has had a SIGTERM, it gets a SIGKILL only. */
+static void told_signal(struct told *told, int id, int signal)
+{
+	for (int i = 0; signal == SIGTERM && i < told->count; i++)
+		if (told->ids[i] == id)
+			return;
+	if (told->count < (int)(sizeof(told->ids) / sizeof(told->ids[0])))
+		told->ids[told->count++] = id;
+	kill(id, signal);
+}
+
+/* Signal each child of this process, or its group. Returns whether there were any. */
+static bool children_signal(struct told *told, int signal)
 {
 	DIR *directory = opendir("/proc");
 	const struct dirent *entry;
@@ -244,7 +264,7 @@ static bool children_signal(int signal)
 		char path[64], text[512], *end;
 		const char *field;
 		FILE *file;
-		int parent;
+		int parent, group;
 
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
@@ -255,10 +275,12 @@ static bool children_signal(int signal)
 		end = fgets(text, sizeof(text), file);
 		fclose(file);
 		field = end ? strrchr(text, ')') : NULL;
-		if (!field || sscanf(field + 1, " %*c %d", &parent) != 1 || parent != getpid())
+		if (!field || sscanf(field + 1, " %*c %d %d", &parent, &group) != 2 ||
+			parent != getpid())
 			continue;
 		has_children = true;
-		kill((pid_t)strtol(entry->d_name, NULL, 10), signal);
+		told_signal(told,
+			group == getpgrp() ? (int)strtol(entry->d_name, NULL, 10) : -group, signal);
 	}
 	if (directory)
 		closedir(directory);
@@ -269,20 +291,16 @@ static bool children_signal(int signal)
 static void everything_end(struct pair *pair)
 {
 	uint64_t until_ns = seconds_from_now(PATIENCE_S);
+	struct told told = {.count = 0};
 	int signal = SIGTERM;
 
-	for (int host = 0; host < pair->network.host_count; host++)
-		process_signal(&pair->programs[host], signal);
-	while (children_signal(signal)) {
+	while (children_signal(&told, signal)) {
 		const struct timespec pause = {.tv_nsec = 2000000};
 
 		nanosleep(&pause, NULL);
 		processes_reap(pair);
-		if (clock_now_ns() < until_ns)
-			continue;
-		signal = SIGKILL;
-		for (int host = 0; host < pair->network.host_count; host++)
-			process_signal(&pair->programs[host], signal);
+		if (clock_now_ns() >= until_ns)
+			signal = SIGKILL;
 	}
 }
 
