@@ -6,8 +6,9 @@
  *
  * Each run has two ends (syscall_ends.h). The victim is one of the ends, or its urnicd. The USE-th
  * call of CALL in the victim fails with ERRNO; with USE 0, each one does, as in a sandbox that
- * refuses the call. The client is in this network namespace. The server is in the one that the file
- * NETNS shows, or in this one, too, by the way "local".
+ * refuses the call. USE may be a range, such as 1-120, of which each use gets a run. The client is
+ * in this network namespace. The server is in the one that the file NETNS shows, or in this one,
+ * too, by the way "local".
  *
  * The victim must end within a time limit, and not by a signal. If one of its verbs failed, it must
  * report why in errno, and in a sentence on standard error. A request may complete with an error
@@ -475,6 +476,19 @@ static void rows_check(void)
 	}
 }
 
+/* Try the uses that an argument chooses, also those beyond what the run without errors had. */
+static void uses_try(struct run run, const char *range)
+{
+	unsigned first = 0, last = 0;
+	int bounds = sscanf(range, "%u-%u", &first, &last);
+
+	CHECK(bounds >= 1);
+	if (bounds == 1)
+		last = first;
+	for (run.use = first; run.use <= last; run.use++)
+		try(&run);
+}
+
 /*
  * Try one error of one call by one way, in a run for each of the first `count` entries of `at`. The
  * call fails at that use, or at every use (ALWAYS). Entries above `uses_max`, the number of uses,
@@ -483,15 +497,13 @@ static void rows_check(void)
 static void error_try(struct run run, unsigned uses_max, size_t count)
 {
 	static const unsigned at[USES] = {ALWAYS, 1, 2, 100};
-	char use[16];
 
 	for (size_t i = 0; i < count; i++) {
 		run.use = at[i];
-		snprintf(use, sizeof(use), "%u", at[i]);
 		/* Signals do not come without end. */
 		if (at[i] == ALWAYS && run.error == EINTR)
 			continue;
-		if (uses_max >= at[i] && is_wanted(ONLY_USE, use))
+		if (uses_max >= at[i])
 			try(&run);
 	}
 }
@@ -511,7 +523,9 @@ static void call_try(int call, int error, bool are_all, unsigned turn)
 			&calls[call], error, 0, &ways[i % WAY_COUNT], (enum victim)(i / WAY_COUNT)};
 		unsigned uses_max = uses[i % WAY_COUNT][i / WAY_COUNT][call];
 
-		if (uses_max > 0 && (are_all || index == turn % count))
+		if (uses_max > 0 && only[ONLY_USE])
+			uses_try(run, only[ONLY_USE]);
+		else if (uses_max > 0 && (are_all || index == turn % count))
 			error_try(run, uses_max,
 				are_all || error == calls[call].errors[0] ? USES : 1);
 		index += uses_max > 0;
