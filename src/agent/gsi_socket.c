@@ -11,6 +11,7 @@
 
 #include <linux/errqueue.h>
 
+#include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"
 #include "wire/icrc.h"
@@ -19,19 +20,24 @@ enum {
 	SENDS_MAX = 2, /* the first sendto() may only report the error of an earlier packet */
 };
 
+static const char no_messages[] = "no messages of the connection manager";
+
 int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address)
 {
 	bool is_ipv4 = gid_is_ipv4(&address->gid);
 	int rc;
 
 	gsi->address = *address;
-	gsi->fd = socket_open_sender(&address->gid, address->scope_ifindex, &gsi->source_port);
+	gsi->fd = socket_open_sender(
+		&address->gid, address->scope_ifindex, no_messages, &gsi->source_port);
 	if (gsi->fd < 0)
 		return gsi->fd;
 	rc = socket_set(gsi->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 		is_ipv4 ? IP_RECVERR : IPV6_RECVERR, 1);
-	if (rc)
-		gsi_socket_close(gsi);
+	if (!rc)
+		return 0;
+	log_refusal(no_messages, "setsockopt");
+	gsi_socket_close(gsi);
 	return rc;
 }
 

@@ -473,8 +473,8 @@ int nic_cm_claim(struct agent_claim *claim)
 
 	if (!rc && !is_infiniband) {
 		rc = agent_client_claim(&nic.agent, claim);
-		/* Log only a missing answer, because the caller reports a refusal by its errno. */
-		if (rc == -ETIMEDOUT)
+		/* The program reports by its errno that another one has the port. */
+		if (rc != -EADDRINUSE && rc != -EADDRNOTAVAIL)
 			nic_agent_log(rc);
 		nic_turn_end();
 	}

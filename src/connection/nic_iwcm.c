@@ -130,8 +130,7 @@ static void *thread_main(void *unused)
 		 * sockets_serve() gets them in the order in which they became ready: a program may
 		 * number its connections in that order.
 		 */
-		own_thread_epoll_wait(
-			iwcm_manager.epoll, unused_events, EVENTS_MAX, timeout_ms);
+		own_thread_epoll_wait(iwcm_manager.epoll, unused_events, EVENTS_MAX, timeout_ms);
 		kick_clear(iwcm_manager.kick);
 	}
 	return NULL;
@@ -223,11 +222,6 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	listener->again_ns = 0;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;
-	/* These two errors need no line in the log, because the program reports them. */
-	if (error && error != -EADDRINUSE && error != -EADDRNOTAVAIL) {
-		errno = -error;
-		log_refusal("no listener for iWARP connections", "socket, bind or listen");
-	}
 	if (!error) {
 		cancel = manager_enter();
 		list_append(&iwcm_manager.listeners, &listener->node);

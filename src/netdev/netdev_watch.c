@@ -106,19 +106,21 @@ static void *watch_thread(void *argument)
 	return NULL;
 }
 
+static const char not_noticed[] = "changes of links and addresses will not be noticed";
+
 static int netlink_open(void)
 {
 	int groups[] = {RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR};
 
 	netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	if (!netlink)
-		return -errno;
+		return log_refusal(not_noticed, "socket");
 	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID))
-		return -errno;
+		return log_refusal(not_noticed, "bind");
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
 		if (mnl_socket_setsockopt(
 			    netlink, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])))
-			return -errno;
+			return log_refusal(not_noticed, "setsockopt");
 	return 0;
 }
 
@@ -139,7 +141,7 @@ static int watch_start(void)
 {
 	int error;
 
-	stop_fd = kick_create("no watch of links and addresses");
+	stop_fd = kick_create(not_noticed);
 	error = stop_fd < 0 ? stop_fd : netlink_open();
 	if (!error)
 		error = own_thread_start(&thread, "urnic-netdev", watch_thread, NULL);
@@ -178,14 +180,8 @@ uint32_t netdev_watch_start(void (*on_change)(void))
 	pthread_mutex_lock(&lock);
 	watch_epoch = epoch;
 	watchers_add(on_change);
-	if (users++ == 0) {
-		int error = watch_start();
-		is_running = !error;
-		if (error)
-			log_write(LOG_ERROR,
-				"changes of links and addresses will not be noticed: %s",
-				strerror(-error));
-	}
+	if (users++ == 0)
+		is_running = !watch_start();
 	pthread_mutex_unlock(&lock);
 	cancel_allow(cancel);
 	return watch_epoch;

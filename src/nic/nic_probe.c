@@ -38,7 +38,7 @@ int nic_probe(const struct gid *local, const struct gid *remote)
 		gid_is_ipv4(local) != gid_is_ipv4(remote))
 		return 0;
 	next_ns = now_ns + NIC_PROBE_PAUSE_MS * 1000000ull;
-	fd = socket_open_sender(local, 0, &port);
+	fd = socket_open_sender(local, 0, NULL, &port);
 	if (fd < 0)
 		return 0;
 	error = probe_send(fd, &to, bytes);

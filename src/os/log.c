@@ -50,8 +50,7 @@ void log_write(enum log_level level, const char *format, ...)
 	fprintf(stderr, "urnic[%d]: %s\n", (int)getpid(), line);
 }
 
-/* Advice for the user about an errno; "" when there is none. */
-static const char *error_advice(int error)
+const char *log_advice(int error)
 {
 	switch (error) {
 	case EMFILE:
@@ -76,7 +75,7 @@ int log_refusal(const char *what, const char *call)
 {
 	int error = errno;
 
-	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), error_advice(error));
+	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), log_advice(error));
 	errno = error;
 	return -error;
 }

@@ -39,6 +39,9 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
  */
 int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
 
+/* What to do about an error number, as the end of a sentence; "" if that is not known. */
+const char *log_advice(int error) URNIC_EXPORT_AS(log_advice);
+
 /* log_refusal() for a call that may fail often: each use of the macro logs only once. */
 #define LOG_REFUSAL_ONCE(what, call)                     \
 	do {                                             \

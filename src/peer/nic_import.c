@@ -11,6 +11,7 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "nic/object/nic_object.h"
+#include "os/log.h"
 #include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 
@@ -150,6 +151,13 @@ int nic_import_look(const struct nic_locator *locator)
 	return object_locate(locator, &there);
 }
 
+/* `call` has failed; that the process has ended, or is another user's, is an answer. */
+static int import_refused(const char *call)
+{
+	return errno == ESRCH || errno == EPERM ? -errno
+						: log_refusal("no object is imported", call);
+}
+
 /*
  * Get a descriptor of the NIC memory of the process at `locator`. Returns the descriptor, or
  * -errno.
@@ -166,11 +174,12 @@ static int memory_get(const struct nic_locator *locator)
 		return -ENOENT; /* that process has never exported anything */
 	pidfd = (int)syscall(SYS_pidfd_open, locator->pid, 0);
 	if (pidfd < 0)
-		return -errno;
+		return import_refused("pidfd_open");
 	memory = (int)syscall(SYS_pidfd_getfd, pidfd, there.memory, 0);
-	error = -errno;
+	if (memory < 0)
+		memory = import_refused("pidfd_getfd");
 	close(pidfd);
-	return memory < 0 ? error : memory;
+	return memory;
 }
 
 /*

@@ -256,8 +256,13 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 	process.uid = stat.st_uid;
 	if (!found)
 		error = peer_create(&process, &found, &call);
-	if (error)
-		return error;
+	if (error) {
+		/* An ended process, and one of another user or version, are answers. */
+		errno = -error;
+		return error == -ESRCH || error == -EPERM || error == -EPROTO
+			? error
+			: log_refusal("no object is imported", call ? call : "mmap");
+	}
 	found->users++;
 	*ret_peer = found;
 	return 0;

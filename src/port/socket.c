@@ -6,6 +6,7 @@
 #include <netinet/ip.h>
 #include <sys/random.h>
 
+#include "os/log.h"
 #include "port/address.h"
 #include "wire/roce.h"
 
@@ -53,24 +54,44 @@ static int source_bind(int fd, const struct gid *local, uint32_t scope_ifindex, 
 	return -EADDRINUSE;
 }
 
-int socket_open_sender(const struct gid *local, uint32_t scope_ifindex, uint16_t *ret_port)
+/* Log that there is no socket, unless the caller does without. Returns `error`. */
+static int sender_refused(const char *what, const char *call, int error)
+{
+	errno = -error;
+	if (what)
+		log_refusal(what, call);
+	return error;
+}
+
+static int sender_set_options(int fd, bool is_ipv4)
+{
+	int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+	int rc = socket_set(fd, level, is_ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
+		is_ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO);
+
+	if (!rc)
+		rc = socket_set(fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, SOCKET_HOP_LIMIT);
+	return rc ? rc : socket_refuse_input(fd);
+}
+
+int socket_open_sender(
+	const struct gid *local, uint32_t scope_ifindex, const char *what, uint16_t *ret_port)
 {
 	bool is_ipv4 = gid_is_ipv4(local);
-	int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
 	int fd = socket_open(is_ipv4 ? AF_INET : AF_INET6,
 		SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+	const char *call = "setsockopt";
 	int rc;
 
 	if (fd < 0)
-		return -errno;
-	if ((rc = socket_set(fd, level, is_ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
-		     is_ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO)) ||
-		(rc = socket_set(
-			 fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, SOCKET_HOP_LIMIT)) ||
-		(rc = socket_refuse_input(fd)) ||
-		(rc = source_bind(fd, local, scope_ifindex, ret_port))) {
-		close(fd);
-		return rc;
+		return sender_refused(what, "socket", -errno);
+	rc = sender_set_options(fd, is_ipv4);
+	if (!rc) {
+		call = "bind";
+		rc = source_bind(fd, local, scope_ifindex, ret_port);
 	}
-	return fd;
+	if (!rc)
+		return fd;
+	close(fd);
+	return sender_refused(what, call, rc);
 }

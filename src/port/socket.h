@@ -40,9 +40,12 @@ void socket_grow_send_buffer(int fd, int bytes);
  * or 0, 1, 2 ... for the packets of one super-packet.
  *
  * `scope_ifindex`  The interface of a link-local address.
+ * `what`           What is missing without the socket, as in log_refusal(). NULL: the caller does
+ *                  without, so an error is not logged.
  *
  * Returns the descriptor, or -errno: -EADDRINUSE when all tried ports are taken.
  */
-int socket_open_sender(const struct gid *local, uint32_t scope_ifindex, uint16_t *ret_port);
+int socket_open_sender(
+	const struct gid *local, uint32_t scope_ifindex, const char *what, uint16_t *ret_port);
 
 #endif

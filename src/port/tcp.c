@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 
 #include "base/arith.h"
+#include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"
 
@@ -38,34 +39,60 @@ static void options_set(int fd)
 	port_tcp_set_user_timeout(fd, PORT_TCP_USER_TIMEOUT_S);
 }
 
-static int fail_close(int fd)
+/* Is this error an answer about addresses, which the program reports? */
+static bool is_answer(int error)
+{
+	switch (error) {
+	case EADDRINUSE:
+	case EADDRNOTAVAIL:
+	case ECONNREFUSED:
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case ENETUNREACH:
+	case ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* `call` has failed: close the socket. Returns -errno. */
+static int fail_close(int fd, const char *what, const char *call)
 {
 	int error = -errno;
 
+	if (!is_answer(errno))
+		log_refusal(what, call);
 	close(fd);
 	return error;
 }
 
-static int open_socket(sa_family_t family)
+static int open_socket(sa_family_t family, const char *what)
 {
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	return fd < 0 ? -errno : fd;
+	return fd < 0 ? log_refusal(what, "socket") : fd;
 }
+
+static const char no_listener[] = "no listener for iWARP connections";
+static const char no_connection[] = "no iWARP connection";
 
 int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int backlog)
 {
 	union socket_address address;
 	socklen_t bytes = sockaddr_make(&address, local);
-	int fd = open_socket(address.base.sa_family);
+	int fd = open_socket(address.base.sa_family, no_listener);
 
 	if (fd < 0)
 		return fd;
 	socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (address.base.sa_family == AF_INET6)
 		socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
-	if (bind(fd, &address.base, bytes) || listen(fd, backlog))
-		return fail_close(fd);
+	if (bind(fd, &address.base, bytes))
+		return fail_close(fd, no_listener, "bind");
+	if (listen(fd, backlog))
+		return fail_close(fd, no_listener, "listen");
 	return fd;
 }
 
@@ -84,7 +111,7 @@ int port_tcp_connect(
 {
 	union socket_address from, to;
 	socklen_t from_bytes = sockaddr_make(&from, local), to_bytes = sockaddr_make(&to, remote);
-	int fd = open_socket(to.base.sa_family);
+	int fd = open_socket(to.base.sa_family, no_connection);
 
 	if (fd < 0)
 		return fd;
@@ -95,9 +122,9 @@ int port_tcp_connect(
 	else
 		socket_set(fd, IPPROTO_IP, IP_TOS, tos);
 	if (bind(fd, &from.base, from_bytes))
-		return fail_close(fd);
+		return fail_close(fd, no_connection, "bind");
 	if (connect(fd, &to.base, to_bytes) && errno != EINPROGRESS)
-		return fail_close(fd);
+		return fail_close(fd, no_connection, "connect");
 	return fd;
 }
 

@@ -108,10 +108,10 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 {
 	int error = timer_open(worker);
 
-	if (!error)
-		error = stream_watch(worker, stream, EPOLL_CTL_ADD);
 	if (error)
 		return error;
+	if (stream_watch(worker, stream, EPOLL_CTL_ADD))
+		return log_refusal("no iWARP connection", "epoll_ctl");
 	if (atomic_load(&worker->wait.set) >= 0)
 		hot_end(worker);
 	list_append(&worker->streams, &stream->link);

@@ -220,12 +220,16 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 	return 0;
 }
 
-/* The error for the program: -EINVAL unless memory, descriptors or time ran out. */
-static int opening_error(int error)
+/* Log why the queue pair is not opened: -EINVAL unless memory, descriptors or time ran out. */
+static int opening_refused(uint32_t number, int error)
 {
-	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT
-		? error
-		: -EINVAL;
+	bool is_shortage =
+		error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT;
+
+	log_write(is_shortage ? LOG_ERROR : LOG_INFO,
+		"XRC queue pair 0x%06x cannot be opened: %s%s", number, strerror(-error),
+		log_advice(-error));
+	return is_shortage ? error : -EINVAL;
 }
 
 int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_event, void *user,
@@ -253,12 +257,10 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_
 	if (!error)
 		error = owner_call(opening_from(qp->borrowed), &message, CALL_TIMEOUT_S);
 	if (error) {
-		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
-			strerror(-error));
 		if (qp->borrowed)
 			opening_close(qp->borrowed);
 		free(qp);
-		return opening_error(error);
+		return opening_refused(number, error);
 	}
 	*ret_qp = qp;
 	return 0;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "front/rdmacm/infiniband.h"
+#include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"
 
@@ -106,7 +107,7 @@ int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_s
 		return infiniband_source(remote, local);
 	fd = socket_open(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
+		return log_refusal("the route to a peer is not known", "socket");
 	rc = kernel_route(fd, remote, tos, local);
 	close(fd);
 	return rc;

@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "front/verbs/newer.h"
 #include "front/verbs/result.h"
+#include "os/log.h"
 
 static size_t whole_pages(size_t bytes)
 {
@@ -28,7 +29,7 @@ void *buffer_alloc(struct ibv_pd *pd, size_t bytes, struct buffer **ret_buffer)
 	buffer->address = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer->address == MAP_FAILED) {
-		int error = errno;
+		int error = -log_refusal("no memory for a buffer", "mmap");
 
 		free(buffer);
 		return result_null("ibv_alloc_buf", error);

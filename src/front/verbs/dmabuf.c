@@ -14,6 +14,7 @@
 #include "base/arith.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/result.h"
+#include "os/log.h"
 
 /* Flags that a region of a DMA-buf may have. Those of the optional range may be ignored. */
 #define ACCESS_ACCEPTED                                                              \
@@ -38,6 +39,8 @@ void dmabuf_unmap(void *address, size_t bytes, int fd)
 	close(fd);
 }
 
+static const char not_registered[] = "a DMA-buf is not registered";
+
 /* Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. */
 static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, bool is_written)
 {
@@ -51,9 +54,10 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 		return result_cause(REASON_DMABUF_RANGE);
 	own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own_fd < 0)
-		return errno;
+		return -log_refusal(not_registered, "fcntl");
 	if (sync_cpu(own_fd, DMA_BUF_SYNC_START)) {
-		int error = errno == ENOTTY ? result_cause(REASON_DMABUF_FILE) : errno;
+		int error = errno == ENOTTY ? result_cause(REASON_DMABUF_FILE)
+					    : -log_refusal(not_registered, "ioctl");
 
 		close(own_fd);
 		return error;
@@ -61,7 +65,8 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 	address = mmap(NULL, skip_bytes + length, protection, MAP_SHARED, own_fd,
 		(off_t)(offset - skip_bytes));
 	if (address == MAP_FAILED) {
-		int error = errno;
+		/* EACCES: the program's descriptor has not the rights that it asks for. */
+		int error = errno == EACCES ? errno : -log_refusal(not_registered, "mmap");
 
 		sync_cpu(own_fd, DMA_BUF_SYNC_END);
 		close(own_fd);

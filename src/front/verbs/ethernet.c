@@ -11,6 +11,7 @@
 
 #include "front/verbs/context.h"
 #include "front/verbs/result.h"
+#include "os/log.h"
 #include "port/socket.h"
 
 /* What ibv_resolve_eth_l2_from_gid() returns for "no VLAN". */
@@ -47,6 +48,8 @@ static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZ
 	return true;
 }
 
+static const char no_mac[] = "the Ethernet address of a peer is not known";
+
 /* Look up the address in the kernel's neighbour table. */
 static int mac_of_neighbour(
 	const struct device *device, const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
@@ -63,9 +66,9 @@ static int mac_of_neighbour(
 	memcpy(request.arp_dev, device->ifname, sizeof(request.arp_dev));
 	fd = socket_open(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return errno;
+		return -log_refusal(no_mac, "socket");
 	if (ioctl(fd, SIOCGARP, &request))
-		error = errno;
+		error = errno == ENXIO ? ENXIO : -log_refusal(no_mac, "ioctl");
 	close(fd);
 	if (error == ENXIO || (!error && !(request.arp_flags & ATF_COM)))
 		error = result_cause(REASON_MAC_UNKNOWN);

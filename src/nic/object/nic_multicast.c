@@ -169,8 +169,8 @@ static int group_receive(struct worker *worker, const struct gid *group, uint32_
 		return 0;
 	socket = group_open(group, ifindex);
 	if (socket < 0) {
-		log_write(LOG_ERROR, "cannot join a multicast group: %s", strerror(-socket));
-		return socket;
+		errno = -socket;
+		return log_refusal("cannot join a multicast group", "socket, setsockopt or bind");
 	}
 	worker_lock(worker);
 	index = worker_address_add(worker, group, ifindex, socket);

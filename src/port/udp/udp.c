@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/log.h"
 #include "port/socket.h"
 #include "port/udp/udp_internal.h"
 
@@ -134,8 +135,10 @@ int port_udp_add_address(
 		goto fail_close;
 	}
 	rc = is_channel ? 0 : set_options(socket, gid_is_ipv4(gid));
-	if (rc)
+	if (rc) {
+		log_refusal("no packets from peers", "setsockopt");
 		goto fail_close;
+	}
 	port->receivers[index] = (struct udp_receiver){
 		.fd = socket,
 		.is_channel = is_channel,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/log.h"
 #include "port/socket.h"
 #include "port/udp/udp_internal.h"
 
@@ -26,11 +27,14 @@ size_t udp_control_append(struct udp_control *control, size_t used_bytes, int le
 	return used_bytes + CMSG_SPACE(value_bytes);
 }
 
-/* Send the path's flow label, not one that the kernel computes. Returns false on success. */
+static const char no_packets[] = "no packets to a peer";
+
+/* Send the path's flow label, not one that the kernel computes. Returns 0 or -errno. */
 static int flow_labels_set(int fd)
 {
-	return socket_set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) ||
-		socket_set(fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO_SEND, 1);
+	int rc = socket_set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+
+	return rc ? rc : socket_set(fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO_SEND, 1);
 }
 
 static int set_options(int fd, bool is_ipv4)
@@ -38,9 +42,10 @@ static int set_options(int fd, bool is_ipv4)
 	int rc = socket_set(fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
 		roce_traffic_class(0));
 
-	if (!rc && !is_ipv4 && flow_labels_set(fd))
-		rc = -errno;
-	socket_grow_send_buffer(fd, UDP_SOCKET_BUFFER_BYTES);
+	if (!rc && !is_ipv4)
+		rc = flow_labels_set(fd);
+	if (!rc)
+		socket_grow_send_buffer(fd, UDP_SOCKET_BUFFER_BYTES);
 	return rc;
 }
 
@@ -52,13 +57,15 @@ static int sender_create(struct port_udp *port, uint8_t address, uint8_t slot)
 
 	if (!sender)
 		return -ENOMEM;
-	rc = sender->fd =
-		socket_open_sender(&receiver->gid, receiver->scope_ifindex, &sender->source_port);
+	rc = sender->fd = socket_open_sender(
+		&receiver->gid, receiver->scope_ifindex, no_packets, &sender->source_port);
 	if (rc < 0)
 		goto fail_free;
 	rc = set_options(sender->fd, gid_is_ipv4(&receiver->gid));
-	if (rc)
+	if (rc) {
+		log_refusal(no_packets, "setsockopt");
 		goto fail_close;
+	}
 	port->senders[address][slot] = sender;
 	return 0;
 fail_close:
@@ -89,7 +96,7 @@ static int multicast_through(
 		? setsockopt(sender->fd, IPPROTO_IP, IP_MULTICAST_IF, &ipv4, sizeof(ipv4))
 		: setsockopt(sender->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &ipv6, sizeof(ipv6));
 
-	return rc ? -errno : 0;
+	return rc ? log_refusal("no packets to a multicast group", "setsockopt") : 0;
 }
 
 static void path_control_init(struct udp_path *path, bool is_ipv4)

@@ -13,6 +13,7 @@
 
 #include "os/clock.h"
 #include "os/epoll.h"
+#include "os/log.h"
 #include "port/socket.h"
 
 /* Request a peer's queue pair number again after this time, because the peer may have restarted. */
@@ -28,6 +29,8 @@ enum {
 };
 
 /* --- life --- */
+
+static const char no_socket[] = "no rsocket";
 
 static int udp_open(int domain, int protocol)
 {
@@ -53,10 +56,12 @@ int rs_datagram_open(struct rs *rs, int protocol)
 	datagram->epoll = -1;
 	rs->fd = udp_open(rs->family, protocol);
 	if (rs->fd < 0)
-		return errno;
+		return -log_refusal(no_socket, "socket");
 	datagram->epoll = epoll_open(EPOLL_CLOEXEC);
-	if (datagram->epoll < 0 || epoll_change(datagram->epoll, EPOLL_CTL_ADD, rs->fd, &event))
-		return errno;
+	if (datagram->epoll < 0)
+		return -log_refusal(no_socket, "epoll_create1");
+	if (epoll_change(datagram->epoll, EPOLL_CTL_ADD, rs->fd, &event))
+		return -log_refusal(no_socket, "epoll_ctl");
 	return 0;
 }
 
@@ -351,8 +356,7 @@ int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t
 	struct pieces to = pieces_begin(message->msg_iov, (int)message->msg_iovlen);
 	size_t room = pieces_bytes(message->msg_iov, (int)message->msg_iovlen);
 	const struct datagram_message *got = &datagram->message;
-	int error =
-		rs_wait(rs, can_receive, rs->is_nonblocking || (flags & MSG_DONTWAIT));
+	int error = rs_wait(rs, can_receive, rs->is_nonblocking || (flags & MSG_DONTWAIT));
 
 	if (error)
 		return error;
