@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -33,6 +34,11 @@ static struct table pages; /* by address */
 static bool is_started, is_inherited;
 static struct sigaction program_action; /* for SIGSEGV */
 static __typeof__(&sigaction) real_sigaction;
+
+int protect_pages(uintptr_t start, uint64_t bytes, int protection)
+{
+	return (int)syscall(SYS_mprotect, start, bytes, protection);
+}
 
 /* --- pages ----------------------------------------------------------------------------------- */
 
@@ -71,7 +77,7 @@ static void page_apply(struct page *page, uintptr_t address)
 
 	if (wanted == page->protection)
 		return;
-	if (mprotect((void *)address, PAGE_BYTES, wanted) == 0)
+	if (protect_pages(address, PAGE_BYTES, wanted) == 0)
 		page->protection = wanted;
 	else
 		page->is_open = true;
@@ -247,7 +253,7 @@ static void fault_handle(int number, siginfo_t *info, void *context)
 	if (page->protection != (PROT_READ | PROT_WRITE)) {
 		page->is_open = true;
 		page->is_reported |= check_depth == 0;
-		mprotect((void *)start, PAGE_BYTES, PROT_READ | PROT_WRITE);
+		protect_pages(start, PAGE_BYTES, PROT_READ | PROT_WRITE);
 		page->protection = PROT_READ | PROT_WRITE;
 		last_open = 0;
 	}

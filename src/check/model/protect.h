@@ -30,6 +30,12 @@ void protect_start(void);
 /* Can the pages be protected and opened again: are all mapped, for reading and writing? */
 bool protect_is_possible(uintptr_t start, uint64_t bytes);
 
+/*
+ * mprotect() by the checker, past its wrapper of the program's calls. In handlers of signals, too.
+ * Returns 0, or -1 with errno.
+ */
+int protect_pages(uintptr_t start, uint64_t bytes, int protection);
+
 /* A request that was posted at `site` uses this memory, as its target or its source. */
 void protect_begin(const struct queue_record *record, uintptr_t start, uint64_t bytes,
 	bool is_target, uint32_t site);

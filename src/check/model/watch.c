@@ -57,6 +57,7 @@ struct watch_read {
 
 static struct {
 	_Atomic(enum watch_phase) phase;
+	uint64_t number; /* another one for each WRITE */
 	uintptr_t pages, pages_end;
 	uintptr_t start, tail; /* the WRITE's first byte, and the first of its last eight */
 	struct watch_read reads[READS_MAX];
@@ -82,7 +83,7 @@ static __thread bool is_stepping __attribute__((tls_model("initial-exec")));
 
 static void pages_protect(int protection)
 {
-	mprotect((void *)watch.pages, watch.pages_end - watch.pages, protection);
+	protect_pages(watch.pages, watch.pages_end - watch.pages, protection);
 }
 
 static bool phase_is_watched(void)
@@ -113,25 +114,47 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000 * NS_PER_MS + (uint64_t)now.tv_nsec;
 }
 
+static struct watch_read *read_find(pid_t thread, uintptr_t pc, uintptr_t address)
+{
+	for (uint32_t i = 0; i < watch.read_count; i++) {
+		struct watch_read *read = &watch.reads[i];
+
+		if (read->thread == thread && read->pc == pc && read->address == address)
+			return read;
+	}
+	return NULL;
+}
+
+/*
+ * Add the thread's first read of this address by this instruction. The unwinder and dladdr() take
+ * the loader's lock. A thread that has that lock may wait for watch_lock, so unlock this meanwhile.
+ * Returns NULL if the watch is over then, or another one has begun.
+ */
+static struct watch_read *read_add(pid_t thread, uintptr_t pc, uintptr_t address)
+{
+	struct watch_read read = {.thread = thread, .pc = pc, .address = address};
+	uint64_t number = watch.number;
+
+	pthread_mutex_unlock(&watch_lock);
+	read.site = site_of_fault(pc);
+	read.is_library = site_has_library(read.site);
+	pthread_mutex_lock(&watch_lock);
+	if (watch.number != number || !phase_is_watched() || watch.read_count == READS_MAX)
+		return NULL;
+	read.was_before = watch.phase == WATCH_BEFORE;
+	watch.reads[watch.read_count] = read;
+	return &watch.reads[watch.read_count++];
+}
+
 static struct watch_read *read_note(uintptr_t pc, uintptr_t address)
 {
 	pid_t thread = thread_id();
-	struct watch_read *read;
+	struct watch_read *read = read_find(thread, pc, address);
 
-	for (uint32_t i = 0; i < watch.read_count; i++) {
-		read = &watch.reads[i];
-		if (read->thread == thread && read->pc == pc && read->address == address) {
-			read->count++;
-			return read;
-		}
-	}
-	if (watch.read_count == READS_MAX)
-		return NULL;
-	read = &watch.reads[watch.read_count++];
-	*read = (struct watch_read){.thread = thread, .pc = pc, .address = address, .count = 1};
-	read->site = site_of_fault(pc);
-	read->is_library = site_has_library(read->site);
-	read->was_before = watch.phase == WATCH_BEFORE;
+	if (!read && watch.read_count < READS_MAX)
+		read = read_add(thread, pc, address);
+	if (read)
+		read->count++;
 	return read;
 }
 
@@ -316,6 +339,16 @@ void watch_leave(void)
 	pthread_mutex_unlock(&watch_lock);
 }
 
+void watch_end_at(uintptr_t start, uint64_t bytes)
+{
+	if (watch.phase == WATCH_OFF)
+		return;
+	pthread_mutex_lock(&watch_lock);
+	if (start < watch.pages_end && watch.pages < start + bytes)
+		watch_end();
+	pthread_mutex_unlock(&watch_lock);
+}
+
 bool watch_is_mine(void)
 {
 	bool is_mine;
@@ -423,6 +456,7 @@ static bool place_begin(const void *memory, size_t bytes, size_t rest)
 		return false;
 	}
 	pthread_mutex_lock(&watch_lock);
+	watch.number++;
 	watch.pages = pages;
 	watch.pages_end = pages_end;
 	watch.start = start;

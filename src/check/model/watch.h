@@ -52,6 +52,12 @@ bool watch_set_action(const struct sigaction *action, struct sigaction *ret_befo
  */
 void watch_leave(void);
 
+/*
+ * The program is about to unmap these bytes, to map others there, or to change their protection: a
+ * watch of them is over.
+ */
+void watch_end_at(uintptr_t start, uint64_t bytes);
+
 /* Does this thread poll watched memory? Then the lane is locked, and a poll finds nothing. */
 bool watch_is_mine(void);
 
