@@ -36,7 +36,7 @@ static_assert(sizeof(struct urnic_placer) == sizeof(struct lane_placer), "the st
 ASSERT_SAME_MEMBER(begin);
 ASSERT_SAME_MEMBER(wait);
 
-enum { OUTSIDE_OF_SAMPLES = 100 };
+enum { OUTSIDE_OF_SAMPLES = 100, ROUNDS = 500 };
 
 static void source_that_is_untouched_is_not_reported(void **state)
 {
@@ -502,6 +502,57 @@ static void threads_of_a_queue_pair_do_not_race(void **state)
 	assert_int_equal(reports(), 0);
 }
 
+static void *queue_poll(void *unused)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < ROUNDS; i++)
+		hook_poll(&cq, 1, &wc);
+	return unused;
+}
+
+/* ThreadSanitizer sees a race. */
+static void threads_that_poll_a_completion_queue_do_not_race(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(pthread_create(&thread, NULL, queue_poll, NULL), 0);
+	queue_poll(NULL);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Receive into the second half of the memory. */
+static void *receives_complete(void *unused)
+{
+	const struct ibv_wc wc = {.opcode = IBV_WC_RECV, .qp_num = QPN};
+
+	for (int i = 0; i < ROUNDS; i++) {
+		receive_bytes(MEMORY_BYTES / 2, 64, 0);
+		completion_note(queue_find_cq(&cq), &wc, receives_complete);
+	}
+	return unused;
+}
+
+/* One thread notes where requests have written; another looks for it. ThreadSanitizer sees a race. */
+static void source_is_compared_with_targets_of_another_thread(void **state)
+{
+	const struct ibv_wc wc = {.opcode = IBV_WC_SEND, .qp_num = QPN};
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, receives_complete, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+		memory[0]++;
+		completion_note(queue_find_cq(&cq), &wc, receives_complete);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(counts[KIND_SOURCE_CHANGED] > 0);
+	assert_int_equal(counts[KIND_SOURCE_CHANGED], reports());
+}
+
 /* Requests by its key are unknown to the checker, and may have the source as their target. */
 static void source_beside_an_implicit_region_is_not_reported(void **state)
 {
@@ -553,6 +604,8 @@ int main(void)
 		cmocka_unit_test_setup(
 			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
 		cmocka_unit_test_setup(threads_of_a_queue_pair_do_not_race, set_up),
+		cmocka_unit_test_setup(threads_that_poll_a_completion_queue_do_not_race, set_up),
+		cmocka_unit_test_setup(source_is_compared_with_targets_of_another_thread, set_up),
 		/* The last test, because the region counts for the rest of the process. */
 		cmocka_unit_test_setup(source_beside_an_implicit_region_is_not_reported, set_up),
 	};

@@ -155,8 +155,8 @@ static int set_up(void **state)
 {
 	(void)state;
 	if (!memory) {
-		memory = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		memory = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 		assert_true(memory != MAP_FAILED);
 		watch_start();
 	}

@@ -354,7 +354,7 @@ static int extended_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *at
 		object_use(cq, OBJECT_CQ, "ibv_start_poll", site_of(__builtin_return_address(0)));
 		return EINVAL;
 	}
-	record->polls++;
+	cq_note_poll(record);
 	if (check_is_full && watch_is_mine())
 		return ENOENT;
 	result = record->start_poll(cq, attr);

@@ -23,7 +23,7 @@ void post_refused(struct queue_record *record, struct fullness fullness, uint32_
 	bool is_unsignaled = fullness.signaled == 0;
 
 	if (fullness.pending == 0 || record->rest.has_rested ||
-		(!is_unsignaled && (!record->send_cq || record->send_cq->polls > 0)))
+		(!is_unsignaled && (!record->send_cq || record->send_cq->is_polled)))
 		return;
 	report_begin(&report, is_unsignaled ? KIND_NEVER_SIGNALED : KIND_NEVER_POLLED);
 	if (is_unsignaled)
@@ -170,11 +170,13 @@ void cq_overrun_report(const struct ibv_cq *cq, uint32_t site)
 
 void completion_note(struct cq_record *record, const struct ibv_wc *wc, const void *address)
 {
-	struct queue_record *queue = record->last_queue;
+	struct queue_record *queue =
+		atomic_load_explicit(&record->last_queue, memory_order_acquire);
 
-	if (!queue || queue->qp_num != wc->qp_num || !queue->known->is_live)
+	if (!queue || queue->qp_num != wc->qp_num || !queue->known->is_live) {
 		queue = queue_by_number(record->context, wc->qp_num);
-	record->last_queue = queue;
+		atomic_store_explicit(&record->last_queue, queue, memory_order_release);
+	}
 	if (queue)
 		request_complete(queue, wc, queue->send_cq != record, address);
 }
@@ -189,7 +191,7 @@ int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 		return use_is_wrong(cq, OBJECT_CQ, "ibv_poll_cq", address)
 			? -1
 			: context_of(cq->context)->ops.poll_cq(cq, count, wc);
-	record->polls++;
+	cq_note_poll(record);
 	if (check_is_full && watch_is_mine())
 		return 0;
 	check_depth++;

@@ -50,6 +50,7 @@ static void child_begin(void)
 	struct queue_record *record;
 
 	check_inherit();
+	requests_inherit();
 	for (uint32_t i = 0; (record = queue_next(&i));) {
 		record->rest.lock = record->sends.lock = record->receives.lock =
 			(struct owned_lock){0};

@@ -17,8 +17,15 @@ struct target {
 	uint64_t bytes;
 };
 
+/* For `targets` and additions to `target_count`. It comes after the lock of a queue. */
+static struct owned_lock targets_lock;
 static struct target targets[TARGET_COUNT];
 static _Atomic uint64_t target_count;
+
+void requests_inherit(void)
+{
+	targets_lock = (struct owned_lock){0};
+}
 
 /* --- rings ----------------------------------------------------------------------------------- */
 
@@ -229,27 +236,35 @@ void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *
 
 static void targets_note(const struct request *request, const struct buffer *buffers)
 {
+	uint64_t count;
+
+	if (request->buffer_count == 0)
+		return;
+	owned_lock_take(&targets_lock);
+	count = target_count;
 	for (uint32_t i = 0; i < request->buffer_count; i++)
-		targets[target_count++ % TARGET_COUNT] = (struct target){
+		targets[count++ % TARGET_COUNT] = (struct target){
 			.start = buffers[i].memory,
 			.bytes = buffers[i].bytes,
 		};
+	index_set(&target_count, count);
+	owned_lock_leave(&targets_lock);
 }
 
 /* May a request that completed after the first `before` ones have written there? */
 static bool target_was_there(uintptr_t start, uint64_t bytes, uint64_t before)
 {
-	uint64_t count = target_count;
+	bool is_found;
 
-	if (count - before > TARGET_COUNT)
-		return true; /* the list is too short to tell */
-	for (uint64_t i = before; i < count; i++) {
+	owned_lock_take(&targets_lock);
+	is_found = target_count - before > TARGET_COUNT; /* the list is too short to tell */
+	for (uint64_t i = before; i < target_count && !is_found; i++) {
 		const struct target *target = &targets[i % TARGET_COUNT];
 
-		if (ranges_overlap(start, bytes, target->start, target->bytes))
-			return true;
+		is_found = ranges_overlap(start, bytes, target->start, target->bytes);
 	}
-	return false;
+	owned_lock_leave(&targets_lock);
+	return is_found;
 }
 
 static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint64_t bytes)

@@ -78,13 +78,14 @@ struct send_request {
 	uint32_t count;
 };
 
+/* Several threads may poll the queue at once, without a lock. */
 struct cq_record {
 	struct ibv_cq *cq;
 	struct context_record *context;
 	struct object *known;
-	uint64_t polls;
-	struct queue_record *last_queue; /* of the last completion */
-	bool is_armed; /* the program has asked for an event and not got it */
+	atomic_bool is_polled; /* the program has polled it */
+	_Atomic(struct queue_record *) last_queue; /* of the last completion; a hint */
+	atomic_bool is_armed; /* the program has asked for an event and not got it */
 	/* Of an extended queue: the functions of the library. */
 	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
 	int (*next_poll)(struct ibv_cq_ex *cq);
@@ -102,8 +103,8 @@ struct queue_record {
 	struct queue_record *srq;
 	uint32_t qp_num;
 	bool signals_all;
-	bool has_failed; /* the program has polled a failed completion of it */
-	bool was_stopped; /* the program has moved it to the error state itself */
+	atomic_bool has_failed; /* the program has polled a failed completion of it */
+	atomic_bool was_stopped; /* the program has moved it to the error state itself */
 	struct extended_post *extended; /* NULL: the program posts with ibv_post_send() */
 	struct rest rest;
 	struct request_queue sends, receives;
@@ -112,6 +113,9 @@ struct queue_record {
 /* Prepare a queue for `depth` requests with `entries` entries each. False: no memory. */
 bool request_queue_init(
 	struct request_queue *queue, uint32_t depth, uint32_t entries, bool is_receive);
+
+/* This process is a forked child: no thread has a lock of request.c. */
+void requests_inherit(void);
 
 /* The queue is empty from now on. Its lock stays, for threads that poll meanwhile. */
 void request_queue_done(struct request_queue *queue);
@@ -225,6 +229,13 @@ static inline bool object_is_ours(const struct object *object, const void *recor
 /* queue_find() and queue_find_cq() for what the thread did not use last. */
 struct queue_record *queue_look_up(const void *object);
 struct cq_record *queue_look_up_cq(const struct ibv_cq *cq);
+
+/* The program polls. Once this is known, the line is only read, because other threads poll, too. */
+static inline void cq_note_poll(struct cq_record *record)
+{
+	if (!atomic_load_explicit(&record->is_polled, memory_order_relaxed))
+		atomic_store_explicit(&record->is_polled, true, memory_order_relaxed);
+}
 
 /* queue_of() for calls on the data path; NULL also if the object belongs to the parent process. */
 static inline struct queue_record *queue_find(const void *object)
