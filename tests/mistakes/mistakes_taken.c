@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Programs that give registered memory away, or a copy of it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -101,6 +104,76 @@ void mistake_source_detached(struct mistake *m)
 	source_post(m, memory);
 	MUST(!shmdt(memory)); /* wrong: source_detached */
 	MUST(mistake_poll(m->cq).wr_id == 1);
+}
+
+void mistake_source_mapped_over(struct mistake *m)
+{
+	char *memory = pages_map(1), *other;
+
+	source_post(m, memory);
+	other = mmap(memory, REGION_BYTES, /* wrong: source_mapped_over */
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	MUST(other == memory && mistake_poll(m->cq).wr_id == 1);
+}
+
+/* Memory beside that of a request. */
+void right_maps_elsewhere(struct mistake *m)
+{
+	char *memory = pages_map(2);
+
+	source_post(m, memory);
+	MUST(mmap(memory + REGION_BYTES, REGION_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory + REGION_BYTES);
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+}
+
+/* Can the kernel write there for the program? */
+static bool is_writable(char *memory)
+{
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	bool is = read(zero, memory, 1) == 1;
+
+	MUST(is || errno == EFAULT);
+	close(zero);
+	return is;
+}
+
+/* Post a WRITE of all of the memory, registered for it, with full pages. */
+static void source_post_whole(struct mistake *m, char *memory)
+{
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own = mistake_register(m, memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+
+	mistake_connect(m);
+	MUST(!mistake_post(m, IBV_WR_RDMA_WRITE, mistake_entry(memory, REGION_BYTES, own->lkey),
+		(uintptr_t)m->target_memory, target->rkey));
+}
+
+/* A protection that the program sets stays. */
+void right_makes_source_read_only(struct mistake *m)
+{
+	char *memory = pages_map(1);
+
+	source_post_whole(m, memory);
+	MUST(!mprotect(memory, REGION_BYTES, PROT_READ));
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+	MUST(!is_writable(memory));
+	MUST(!mprotect(memory, REGION_BYTES, PROT_READ | PROT_WRITE));
+	MUST(is_writable(memory));
+}
+
+void right_makes_read_only_memory_a_source(struct mistake *m)
+{
+	char *memory = pages_map(1);
+	struct ibv_mr *target = mistake_register(m, m->target_memory, NULL, TARGET_ACCESS);
+	struct ibv_mr *own = mistake_register(m, memory, NULL, IBV_ACCESS_LOCAL_WRITE);
+
+	mistake_connect(m);
+	MUST(!mprotect(memory, REGION_BYTES, PROT_READ));
+	MUST(!mistake_post(m, IBV_WR_RDMA_WRITE, mistake_entry(memory, REGION_BYTES, own->lkey),
+		(uintptr_t)m->target_memory, target->rkey));
+	MUST(mistake_poll(m->cq).status == IBV_WC_SUCCESS);
+	MUST(!is_writable(memory));
 }
 
 /* Memory that no request uses; what realloc() returns has the contents. */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -553,6 +554,33 @@ static void source_is_compared_with_targets_of_another_thread(void **state)
 	assert_int_equal(counts[KIND_SOURCE_CHANGED], reports());
 }
 
+/* The adapter has the pages pinned. The checker does not read them for the program. */
+static void source_that_the_program_may_not_read_is_not_read(void **state)
+{
+	(void)state;
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	region_restrict((uintptr_t)memory + MEMORY_BYTES / 2, 1, false);
+	assert_int_equal(mprotect(memory, MEMORY_BYTES, PROT_NONE), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(send_bytes(0, 8, IBV_SEND_SIGNALED), 0);
+	complete_one(IBV_WC_SEND, IBV_WC_SUCCESS);
+	assert_int_equal(mprotect(memory, MEMORY_BYTES, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(reports(), 0);
+}
+
+static void region_that_the_program_protects_is_left_to_it(void **state)
+{
+	struct region *region = region_of(&mr);
+
+	(void)state;
+	region->is_protectable = true;
+	region_restrict((uintptr_t)memory + MEMORY_BYTES, 1, true);
+	assert_true(region->is_protectable);
+	region_restrict((uintptr_t)memory, 1, true);
+	assert_false(region->is_protectable);
+	assert_false(region->is_suspect);
+}
+
 /* Requests by its key are unknown to the checker, and may have the source as their target. */
 static void source_beside_an_implicit_region_is_not_reported(void **state)
 {
@@ -603,6 +631,8 @@ int main(void)
 		cmocka_unit_test_setup(memory_of_the_parent_may_be_freed, set_up),
 		cmocka_unit_test_setup(
 			state_says_whether_memory_is_used_and_whether_there_was_an_error, set_up),
+		cmocka_unit_test_setup(source_that_the_program_may_not_read_is_not_read, set_up),
+		cmocka_unit_test_setup(region_that_the_program_protects_is_left_to_it, set_up),
 		cmocka_unit_test_setup(threads_of_a_queue_pair_do_not_race, set_up),
 		cmocka_unit_test_setup(threads_that_poll_a_completion_queue_do_not_race, set_up),
 		cmocka_unit_test_setup(source_is_compared_with_targets_of_another_thread, set_up),

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * free(), realloc(), munmap(), mremap() and shmdt(): does the program give memory back that a
- * request still uses? Each wrapper reports before the memory is released, because another thread
- * may read the memory of a request.
+ * free(), realloc(), munmap(), mremap(), mmap() over a mapping, and shmdt(): does the program give
+ * memory back that a request still uses? Each wrapper reports before the memory is released,
+ * because another thread may read the memory of a request.
+ *
+ * mprotect() of memory that a request uses is no mistake: adapters pin the pages. The checker then
+ * leaves the protection of these pages to the program.
  *
  * The checker frees the memory of a destroyed object later. So a use of the object finds its last
  * contents, and the checker can say that the object is destroyed.
  */
+/* Programs call mmap() or mmap64(), so each is a function of its own here. */
+#undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <malloc.h>
 #include <stdarg.h>
@@ -21,6 +26,7 @@
 #include "check/model/protect.h"
 #include "check/model/region.h"
 #include "check/model/request.h"
+#include "check/model/watch.h"
 #include "check/report.h"
 #include "check/site.h"
 #include "check/table.h"
@@ -55,6 +61,7 @@ static void memory_give_back(
 	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, const void *address)
 {
 	check_depth++;
+	watch_end_at(start, bytes);
 	protect_open(start, bytes);
 	if (region_give_back(start, bytes))
 		request_report_users(kind, start, bytes, what, site_of_stack(address));
@@ -173,6 +180,47 @@ CHECK_EXPORT void *mremap(void *memory, size_t bytes, size_t new_bytes, int flag
 	if (flags & MREMAP_FIXED)
 		mapping_give_back(target, new_bytes, "mremap()", address);
 	return real(memory, bytes, new_bytes, flags, target);
+}
+
+/*
+ * May the call be about memory of a region, and is it the program's? The verbs library itself may
+ * replace pages of a region by others with the same contents.
+ */
+static bool program_changes(const void *memory, size_t bytes, const void *address)
+{
+	return check_depth == 0 && bytes > 0 && region_may_overlap((uintptr_t)memory, bytes) &&
+		!site_address_is_library((uintptr_t)address);
+}
+
+#define MMAP_WRAPPER(function, offset_type)                                                        \
+	CHECK_EXPORT void *function(                                                               \
+		void *memory, size_t bytes, int protection, int flags, int fd, offset_type offset) \
+	{                                                                                          \
+		CHECK_REAL(function);                                                              \
+		const void *address = __builtin_return_address(0);                                 \
+                                                                                                   \
+		if ((flags & MAP_FIXED) && program_changes(memory, bytes, address))                \
+			memory_give_back(KIND_MEMORY_UNMAPPED, (uintptr_t)memory, bytes, "mmap()", \
+				address);                                                          \
+		return real(memory, bytes, protection, flags, fd, offset);                         \
+	}
+
+MMAP_WRAPPER(mmap, off_t)
+MMAP_WRAPPER(mmap64, off64_t)
+
+CHECK_EXPORT int mprotect(void *memory, size_t bytes, int protection)
+{
+	CHECK_REAL(mprotect);
+
+	if (program_changes(memory, bytes, __builtin_return_address(0))) {
+		check_depth++;
+		if (protection != (PROT_READ | PROT_WRITE))
+			region_restrict((uintptr_t)memory, bytes, protection & PROT_READ);
+		watch_end_at((uintptr_t)memory, bytes);
+		protect_open((uintptr_t)memory, bytes);
+		check_depth--;
+	}
+	return real(memory, bytes, protection);
 }
 
 /* shmdt() has the address of a segment, and not its size. 0: it is detached. */

@@ -150,6 +150,21 @@ bool region_give_back(uintptr_t start, uint64_t bytes)
 	return is_found;
 }
 
+void region_restrict(uintptr_t start, uint64_t bytes, bool is_readable)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&check_lock);
+	for (uint32_t i = 0; (region = table_next(&regions_by_object, &i));) {
+		if (!region_overlaps(region, start, bytes))
+			continue;
+		region->is_protectable = false;
+		if (!is_readable)
+			region->is_suspect = true;
+	}
+	pthread_mutex_unlock(&check_lock);
+}
+
 uint32_t region_count(void)
 {
 	return live_count;

@@ -21,10 +21,10 @@ struct region {
 	uint32_t site_registered;
 	uint32_t site_deregistered;
 	_Atomic bool is_live;
-	bool is_protectable; /* protect.h */
+	_Atomic bool is_protectable; /* protect.h */
 	/* The WRITEs to it so far, the one to watch next, and how many were watched (watch.h) */
 	uint32_t writes, watched_next, watched;
-	/* The program has freed or unmapped memory of it, so that reading it may fail. */
+	/* The program has freed, unmapped or protected memory of it: reading it may fail. */
 	_Atomic bool is_suspect;
 };
 
@@ -71,6 +71,12 @@ static inline uintptr_t region_memory(const struct region *region, uint64_t addr
  * Returns true if there is such a region.
  */
 bool region_give_back(uintptr_t start, uint64_t bytes);
+
+/*
+ * The program is about to protect these bytes from itself: the checker does not protect the regions
+ * that have them any more, and without `is_readable` it has the kernel read them.
+ */
+void region_restrict(uintptr_t start, uint64_t bytes, bool is_readable);
 
 enum { REGION_ANY_ACCESS = -1 };
 

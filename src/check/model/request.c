@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "check/model/request.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "check/check.h"
 #include "check/model/digest.h"
@@ -181,6 +184,19 @@ static void buffers_protect(
 		}
 }
 
+/* Is some page of the memory not mapped? Only then the program makes a mistake. */
+static bool buffer_is_unmapped(const struct buffer *buffer)
+{
+	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+	unsigned char is_resident;
+
+	for (uintptr_t page = buffer->memory & -page_bytes; page < buffer->memory + buffer->bytes;
+		page += page_bytes)
+		if (mincore((void *)page, 1, &is_resident) && errno == ENOMEM)
+			return true;
+	return false;
+}
+
 static inline void digest_take(struct request_queue *queue, struct request *request)
 {
 	struct buffer *buffers = buffers_at(queue, queue->tail);
@@ -189,7 +205,7 @@ static inline void digest_take(struct request_queue *queue, struct request *requ
 	for (uint32_t i = 0; i < request->buffer_count && request->has_digest; i++) {
 		request->has_digest = digest_add(
 			&request->digest, buffers[i].region, buffers[i].memory, buffers[i].bytes);
-		if (!request->has_digest)
+		if (!request->has_digest && buffer_is_unmapped(&buffers[i]))
 			request_report_unmapped(queue, request, &buffers[i]);
 	}
 }
