@@ -132,6 +132,7 @@ static uint32_t connection_collect(struct local_qp *local, uint64_t now_ns)
 
 /* The borrowers' channels that one call has found on the ready list. */
 struct rung {
+	struct borrower_table *table; /* NULL: there are no borrowers */
 	struct request_channel *channel[BORROWER_CHANNEL_COUNT];
 	uint32_t count;
 };
@@ -147,7 +148,7 @@ static bool rung_has(const struct rung *rung, const struct request_channel *chan
 static uint32_t rung_add(struct rung *rung, struct lane *lane, struct request_channel *channel)
 {
 	rung->channel[rung->count++] = channel;
-	return borrower_execute_word(lane, channel);
+	return borrower_execute_word(lane, borrower_word_of(rung->table, channel));
 }
 
 /*
@@ -155,9 +156,9 @@ static uint32_t rung_add(struct rung *rung, struct lane *lane, struct request_ch
  * instead.
  */
 static __attribute__((cold, noinline)) uint32_t list_mend(
-	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+	struct rung *rung, struct lane *lane, uint64_t now_ns)
 {
-	struct borrower_table *table = local_lane->owner->borrowers;
+	struct borrower_table *table = rung->table;
 	uint32_t count = 0;
 
 	lane_count_unsound(lane);
@@ -184,9 +185,9 @@ static __attribute__((cold, noinline)) uint32_t list_mend(
  * records and operations. Returns false when no valid list has this channel.
  */
 static bool list_entry_take(struct rung *rung, struct request_channel *channel, struct lane *lane,
-	const struct borrower_table *table, uint64_t now_ns, uint32_t *count)
+	uint64_t now_ns, uint32_t *count)
 {
-	bool is_borrowed = table && borrower_has_channel(table, channel);
+	bool is_borrowed = rung->table && borrower_has_channel(rung->table, channel);
 	struct local_qp *local = is_borrowed ? NULL : connection_of(lane, channel);
 
 	/* Reset before collecting, so that a record published after the collection rings again. */
@@ -204,18 +205,18 @@ enum { LIST_COUNT_MAX = LANE_QP_COUNT_MAX + BORROWER_CHANNEL_COUNT };
 static uint32_t list_take(
 	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
-	const struct borrower_table *table = local_lane->owner->borrowers;
 	uint64_t offset = doorbell_take(local_lane->doorbell);
 	uint32_t count = 0;
 
+	rung->table = local_lane->owner->borrowers;
 	rung->count = 0;
 	for (uint32_t i = 0; offset; i++) {
 		struct request_channel *channel =
 			i < LIST_COUNT_MAX ? channel_at(lane, offset) : NULL;
 
 		offset = channel ? ready_next(&channel->ready) : 0;
-		if (!channel || !list_entry_take(rung, channel, lane, table, now_ns, &count))
-			return count + list_mend(rung, lane, local_lane, now_ns);
+		if (!channel || !list_entry_take(rung, channel, lane, now_ns, &count))
+			return count + list_mend(rung, lane, now_ns);
 	}
 	return count;
 }
@@ -262,9 +263,11 @@ static void record_collect(struct lane *lane, const struct channel_record *recor
 }
 
 /* Copy the channel's next record. Returns false when there is none. */
-static bool record_next(const struct request_channel *channel, struct channel_record *ret_record)
+static bool record_next(const struct rung *rung, const struct request_channel *channel,
+	struct channel_record *ret_record)
 {
-	const struct channel_record *record = channel_next(channel);
+	const struct channel_record *record =
+		channel_next(channel, borrower_ring(rung->table, channel));
 
 	if (!record)
 		return false;
@@ -284,7 +287,7 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 	for (uint32_t i = 0; i < rung->count;) {
 		struct request_channel *channel = rung->channel[i];
 
-		if (!record_next(channel, &record)) {
+		if (!record_next(rung, channel, &record)) {
 			rung->channel[i] = rung->channel[--rung->count];
 			continue;
 		}
@@ -318,7 +321,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 
 		doorbell_ring(doorbell, &channel->ready,
 			arena_offset(lane->arena, arena_owners_side(channel)));
-		if (!record_next(channel, &record) || !record.serial ||
+		if (!record_next(rung, channel, &record) || !record.serial ||
 			ud_endpoint_is_in_order(lane, &record))
 			continue; /* the record was changed, or its turn has come by now */
 		if (!ret_early->serial ||

@@ -438,7 +438,8 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 	 * The call cannot fail, because receive_take() found room, and only this lane publishes in
 	 * this channel.
 	 */
-	borrower_channel_publish(peer_of(route), process->channel, process->doorbell, &record);
+	borrower_channel_publish(peer_of(route), process->owner->borrowers, process->channel,
+		process->doorbell, &record);
 	if (fault)
 		route_kick(route);
 }

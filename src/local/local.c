@@ -48,6 +48,7 @@ static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local,
 	lane_count_unsound(qp->lane);
 	qp_count(qp, COUNTER_local_unsound, 1);
 	local->is_unsound = true;
+	channel_distrust(local->channel);
 	if (qp->state == QP_ERR)
 		return;
 	if (qp->rq_offset && rq_take(qp->rq, &wqe))
@@ -175,7 +176,7 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 	 * again.
 	 */
 	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
-		(record = channel_next(local->channel))) {
+		(record = channel_next(local->channel, local->ring))) {
 		collect_one(local, record, now_ns);
 		count++;
 	}
@@ -221,7 +222,7 @@ static bool close_and_wait(struct local_qp *local)
 {
 	bool is_free;
 
-	channel_close(local->channel);
+	channel_close(local->channel, local->ring);
 	is_free = local_wait(local);
 	if (is_free) /* the initiator may be dead, and its mark still set */
 		atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
@@ -341,6 +342,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	local->qp = qp;
 	local->owner = place->lane->owner;
 	local->channel = channel;
+	local->ring = place->ring;
 	local->channel_offset = place->offset;
 	local->lane = place->lane;
 	local->peer = peer;
@@ -358,6 +360,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	channel->xrcd = qp->xrcd;
 	channel->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
 	channel->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
+	channel->ring_offset = place->ring_offset;
 	channel->doorbell_offset = arena_offset(arena, arena_owners_side(place->lane->doorbell));
 	atomic_store(&channel->writes, 0);
 	atomic_store(&channel->reads, 0);
@@ -372,7 +375,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	qp->local = &local->base;
 	qp_modified(qp);
 	atomic_store(&qp->public->channel_offset, place->offset);
-	channel_open(channel);
+	channel_open(channel, local->ring);
 }
 
 void local_forget_peer(struct local_qp *local)

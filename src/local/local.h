@@ -71,7 +71,9 @@ struct local_lane {
 /* The channel that local_connect() gives to a queue pair. */
 struct local_channel {
 	struct request_channel *channel; /* the channel is closed */
+	struct channel_ring *ring;
 	uint64_t offset;
+	uint64_t ring_offset;
 	struct local_lane *lane; /* the queue pair's lane */
 	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC uses packets */
 };
@@ -155,7 +157,7 @@ static inline void local_watch_next(struct local_qp *local)
 	const struct channel_private *private = channel_private(channel);
 
 	atomic_store_explicit(&local->watch->sequence,
-		&channel->record[private->collected % CHANNEL_RECORD_COUNT].sequence,
+		&channel_record_at(local->ring, private->collected)->sequence,
 		memory_order_relaxed);
 	atomic_store_explicit(&local->watch->published,
 		channel_sequence(private->generation, private->collected), memory_order_relaxed);

@@ -26,10 +26,18 @@ struct nic_local {
 	struct local_qp local;
 	struct list link; /* in `locals` */
 	struct nic_peer *peer;
+	uint64_t ring_offset;
 };
 
 static struct list locals = {&locals, &locals};
-static uint64_t *free_channels; /* offsets of free channels; the array has room for all channels */
+
+/* Offsets of a channel and its ring. */
+struct channel_offsets {
+	uint64_t channel;
+	uint64_t ring;
+};
+
+static struct channel_offsets *free_channels; /* the array has room for all channels */
 static uint32_t free_channel_count;
 static uint32_t channels_made; /* number of channels that were ever allocated */
 
@@ -121,24 +129,46 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 	return 0;
 }
 
-/* Get a free channel, which was used before or is new. Returns 0 or -ENOMEM. */
-static int channel_take(struct local_channel *place)
+/* Allocate a channel, and room for it in `free_channels`. Returns 0 or -ENOMEM. */
+static int channel_make(struct channel_offsets *ret_offsets)
 {
-	if (free_channel_count) {
-		place->offset = free_channels[--free_channel_count];
-	} else {
-		uint64_t *grown =
-			realloc(free_channels, (channels_made + 1) * sizeof(*free_channels));
+	struct channel_offsets *grown;
 
+	/* The array doubles, because each queue pair of many takes a channel. */
+	if (!(channels_made & (channels_made - 1))) {
+		grown = realloc(free_channels, (2 * channels_made + 1) * sizeof(*free_channels));
 		if (!grown)
 			return -ENOMEM;
 		free_channels = grown;
-		place->offset = arena_alloc_both(&nic.arena, sizeof(struct request_channel));
-		if (!place->offset)
-			return -ENOMEM;
-		channels_made++;
 	}
-	place->channel = arena_peers_side(arena_at(&nic.arena, place->offset));
+	ret_offsets->channel = arena_alloc_both(&nic.arena, sizeof(struct request_channel));
+	ret_offsets->ring = arena_alloc_shared(&nic.arena, sizeof(struct channel_ring));
+	if (!ret_offsets->channel || !ret_offsets->ring) {
+		arena_free(&nic.arena, ret_offsets->channel);
+		arena_free(&nic.arena, ret_offsets->ring);
+		return -ENOMEM;
+	}
+	channels_made++;
+	return 0;
+}
+
+/* Get a free channel, which was used before or is new. Returns 0 or -ENOMEM. */
+static int channel_take(struct local_channel *place)
+{
+	struct channel_offsets offsets;
+
+	if (free_channel_count) {
+		offsets = free_channels[--free_channel_count];
+	} else {
+		int error = channel_make(&offsets);
+
+		if (error)
+			return error;
+	}
+	place->offset = offsets.channel;
+	place->ring_offset = offsets.ring;
+	place->channel = arena_peers_side(arena_at(&nic.arena, offsets.channel));
+	place->ring = arena_peers_side(arena_at(&nic.arena, offsets.ring));
 	return 0;
 }
 
@@ -257,6 +287,7 @@ static bool local_begin(struct nic_qp *qp)
 		return false;
 	}
 	local->peer = peer;
+	local->ring_offset = place.ring_offset;
 	place.lane = &qp->worker->local;
 	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_srq_share() : 0;
 	list_append(&locals, &local->link);
@@ -309,7 +340,8 @@ static void local_end(struct nic_qp *qp)
 	qp->local = NULL;
 	worker_unlock(qp->worker);
 	if (is_free)
-		free_channels[free_channel_count++] = local->local.channel_offset;
+		free_channels[free_channel_count++] =
+			(struct channel_offsets){local->local.channel_offset, local->ring_offset};
 	list_remove(&local->link);
 	nic_peer_put(local->peer);
 	free(local);

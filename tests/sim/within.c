@@ -191,8 +191,10 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 		abort();
 	has_way = sim_random_next(&world->local_random) % 8 != 0;
 	place.offset = arena_alloc(&host->arena, sizeof(struct request_channel));
-	if (!place.offset)
+	place.ring_offset = arena_alloc_shared(&host->arena, sizeof(struct channel_ring));
+	if (!place.offset || !place.ring_offset)
 		abort();
+	place.ring = arena_peers_side(arena_at(&host->arena, place.ring_offset));
 	place.channel = arena_peers_side(arena_at(&host->arena, place.offset));
 	place.lane = &within->lane[qp->lane->index];
 	place.srqs_offset = within->srqs_offset;

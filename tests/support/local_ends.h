@@ -63,9 +63,17 @@ static bool is_unwakeable; /* wake() fails */
 static uint32_t wait_rounds; /* calls of local_owner.wait in the last wait */
 static uint32_t leaves_in; /* rounds until the initiator clears its mark; 0: it is dead */
 
+/* A channel of the tests is followed by its ring. */
+enum { CHANNEL_BYTES = sizeof(struct request_channel) + sizeof(struct channel_ring) };
+
 static inline struct request_channel *channel_of(uint32_t number)
 {
 	return arena_peers_side(arena_at(&ends[number].arena, ends[number].channel_offset));
+}
+
+static inline struct channel_ring *ring_of(uint32_t number)
+{
+	return (struct channel_ring *)(channel_of(number) + 1);
 }
 
 /* Who has not said its name is in ends[1]'s channel. */
@@ -210,7 +218,7 @@ static inline void end_init(struct end *end, uint32_t number)
 	end->local_lane.doorbell = arena_peers_side(
 		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct doorbell))));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct channel_table));
-	end->channel_offset = arena_alloc(&end->arena, sizeof(struct request_channel));
+	end->channel_offset = arena_alloc(&end->arena, CHANNEL_BYTES);
 	end->owner = (struct local_owner){wait, pause, no_time, 1 + number, NULL, 0};
 	end->local_lane.owner = &end->owner;
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
@@ -232,7 +240,13 @@ static inline void meet(uint32_t number)
 {
 	struct end *end = &ends[number], *other = &ends[1 - number];
 	struct channel_table *table = arena_at(&end->arena, end->table_offset);
-	struct local_channel place = {channel_of(number), end->channel_offset, &end->local_lane, 0};
+	struct local_channel place = {
+		.channel = channel_of(number),
+		.ring = ring_of(number),
+		.offset = end->channel_offset,
+		.ring_offset = end->channel_offset + sizeof(struct request_channel),
+		.lane = &end->local_lane,
+	};
 	struct qp_attr attr = {
 		.port = 1,
 		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,

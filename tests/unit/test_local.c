@@ -372,7 +372,7 @@ static void record_that_names_another_request_ends_the_connection(void **state)
 	post_receive(1);
 	post_receive(2);
 	post(WR_SEND, 1);
-	channel_of(1)->record[0].taken = 1; /* there is one, but it is not its turn */
+	ring_of(1)->record[0].taken = 1; /* there is one, but it is not its turn */
 	collect();
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 1);
 	assert_int_equal(cqe.wr_id, 1);
@@ -386,7 +386,7 @@ static void record_with_more_bytes_than_fit_ends_the_connection(void **state)
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	channel_of(1)->record[0].byte_count = UINT32_MAX;
+	ring_of(1)->record[0].byte_count = UINT32_MAX;
 	collect();
 	assert_int_equal(ends[1].qp->state, QP_ERR);
 }
@@ -396,7 +396,7 @@ static void wr_id_is_the_one_that_was_posted_whatever_the_record_says(void **sta
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	channel_of(1)->record[0].wr_id = 0xdead;
+	ring_of(1)->record[0].wr_id = 0xdead;
 	assert_int_equal(collect(), 1);
 	assert_int_equal(poll_received().wr_id, 1);
 }

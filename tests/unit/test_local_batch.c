@@ -218,7 +218,7 @@ static void row_does_not_enter_a_closed_channel(void **state)
 	writes_make(10);
 	writes_post(10);
 	memset(ends[1].memory, 0, MEMORY_BYTES);
-	channel_close(channel_of(1));
+	channel_close(channel_of(1), ring_of(1));
 	writes_post(10);
 	assert_false(is_there(0));
 	assert_true(has_packets(0));
@@ -410,7 +410,7 @@ static void messages_do_not_enter_a_closed_channel(void **state)
 	for (uint32_t i = 0; i < 2; i++)
 		room_post(i, ROOM_BYTES);
 	writes_post(1);
-	channel_close(channel_of(1));
+	channel_close(channel_of(1), ring_of(1));
 	wrs[0] = wrs[1];
 	writes_post(1);
 	assert_false(has_come(1));

@@ -32,11 +32,11 @@ static void channel_that_was_closed_and_opened_is_another_one(void **state)
 	(void)state;
 	assert_true(channel_enter(channel, generation, CHANNEL_PUBLISHES));
 	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
-	channel_close(channel);
-	assert_false(channel_publish(channel, generation, &record));
+	channel_close(channel, ring_of(1));
+	assert_false(channel_publish(channel, ring_of(1), generation, &record));
 	channel_leave(channel);
 	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
-	channel_open(channel);
+	channel_open(channel, ring_of(1));
 	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
 	assert_true(channel_enter(channel, generation + 2, CHANNEL_PUBLISHES));
 	channel_leave(channel);
@@ -50,19 +50,19 @@ static void record_is_published_or_the_channel_is_closed_before_it(void **state)
 
 	(void)state;
 	assert_true(channel_enter(channel, generation, CHANNEL_PUBLISHES));
-	assert_true(channel_publish(channel, generation, &record));
-	channel_close(channel);
-	assert_false(channel_publish(channel, generation, &record));
-	assert_int_equal(channel_next(channel)->wr_id, 5);
+	assert_true(channel_publish(channel, ring_of(1), generation, &record));
+	channel_close(channel, ring_of(1));
+	assert_false(channel_publish(channel, ring_of(1), generation, &record));
+	assert_int_equal(channel_next(channel, ring_of(1))->wr_id, 5);
 	channel_collected(channel);
-	assert_null(channel_next(channel));
+	assert_null(channel_next(channel, ring_of(1)));
 	channel_leave(channel);
-	channel_open(channel);
-	assert_null(channel_next(channel));
-	assert_false(channel_publish(channel, generation, &record));
-	assert_true(channel_publish(channel, generation + 2, &record));
-	channel_close(channel);
-	assert_int_equal(channel_next(channel)->wr_id, 5);
+	channel_open(channel, ring_of(1));
+	assert_null(channel_next(channel, ring_of(1)));
+	assert_false(channel_publish(channel, ring_of(1), generation, &record));
+	assert_true(channel_publish(channel, ring_of(1), generation + 2, &record));
+	channel_close(channel, ring_of(1));
+	assert_int_equal(channel_next(channel, ring_of(1))->wr_id, 5);
 	channel_collected(channel);
 }
 

@@ -52,7 +52,7 @@ static void publish(struct request_channel *channel, uint64_t taken)
 	const struct channel_record record = {
 		.wr_id = taken, .opcode = WC_RECV, .number = OWNER_SRQN, .qpn = 1};
 
-	assert_true(borrower_channel_publish(&peer, channel, doorbell, &record));
+	assert_true(borrower_channel_publish(&peer, borrowers, channel, doorbell, &record));
 }
 
 /* The request of number i has wr_id 100 + i. */
@@ -124,7 +124,7 @@ static void record_of_more_bytes_than_fit_completes_nothing(void **state)
 	(void)state;
 	post_many(1);
 	publish(channel, 0);
-	channel->record[0].byte_count = 101;
+	borrower_ring(borrowers, channel)->record[0].byte_count = 101;
 	assert_int_equal(collect(), 1);
 	expect_unsound(1);
 }

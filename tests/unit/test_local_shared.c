@@ -213,7 +213,7 @@ static void what_was_held_is_not_found_by_the_next_connection(void **state)
 	ends[0].peer.ops = &unreachable;
 	post(WR_SEND, 100);
 	assert_true(local_disconnect(&ends[1].local, NOW_NS));
-	channel_open(channel_of(1));
+	channel_open(channel_of(1), ring_of(1));
 	ends[1].qp->local = &ends[1].local.base;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(poll_received().wr_id, 50); /* the responder had it */

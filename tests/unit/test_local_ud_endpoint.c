@@ -46,7 +46,8 @@ static void record_for_an_earlier_queue_pair_is_thrown_away(void **state)
 	struct cqe cqe;
 
 	(void)state;
-	borrower_channel_publish(&peer, route.process.channel, ends[1].doorbell, &record);
+	borrower_channel_publish(
+		&peer, ends[1].borrowers, route.process.channel, ends[1].doorbell, &record);
 	collect();
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
 }
@@ -124,6 +125,7 @@ static void work_is_there_until_it_is_done(void **state)
 		.bytes = MEMORY_BYTES,
 		.address = ends[1].memory};
 	struct request_channel *channel;
+	struct borrower_word *word;
 
 	(void)state;
 	post_receive(1, 100);
@@ -132,16 +134,17 @@ static void work_is_there_until_it_is_done(void **state)
 	assert_int_equal(mr_table_change(&ends[1].mrs, ends[1].key, PD, &region), 0);
 	ends[1].mrs.touch = look;
 	channel = route.process.channel;
-	channel->word.key = ends[1].key;
-	channel->word.pd = PD;
-	channel->word.access = MR_REMOTE_ATOMIC;
-	channel->word.operation = MR_WORD_FETCH_ADD;
-	channel->word.iova = (uintptr_t)ends[1].memory;
-	channel->word.value = 1;
-	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
+	word = borrower_word_of(ends[1].borrowers, channel);
+	word->key = ends[1].key;
+	word->pd = PD;
+	word->access = MR_REMOTE_ATOMIC;
+	word->operation = MR_WORD_FETCH_ADD;
+	word->iova = (uintptr_t)ends[1].memory;
+	word->value = 1;
+	atomic_store(&word->state, BORROWER_WORD_REQUESTED);
 	doorbell_ring(ends[1].doorbell, &channel->ready, peer_offset(&peer, channel));
 	assert_int_equal(collect(), 1);
-	assert_int_equal(channel->word.fault, MR_OK);
+	assert_int_equal(word->fault, MR_OK);
 	assert_true(has_work_within);
 	assert_false(local_has_work(&ends[1].local_lane));
 }
@@ -180,7 +183,8 @@ static void other_takes(void)
 
 static void other_publishes(void)
 {
-	borrower_channel_publish(&peer, other.channel, ends[1].doorbell, &other.record);
+	borrower_channel_publish(
+		&peer, ends[1].borrowers, other.channel, ends[1].doorbell, &other.record);
 }
 
 /* One for which there is no other way. */
@@ -255,7 +259,8 @@ static void failure_publish(void)
 		.fault = FAULT_LOCAL_KEY,
 	};
 
-	assert_true(borrower_channel_publish(&peer, other.channel, ends[1].doorbell, &record));
+	assert_true(borrower_channel_publish(
+		&peer, ends[1].borrowers, other.channel, ends[1].doorbell, &record));
 }
 
 /* A endpoint is being closed: the borrower leaves one more record meanwhile. */

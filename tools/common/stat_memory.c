@@ -77,8 +77,7 @@ static void read_channel(
 	struct request_channel channel;
 
 	if (offset == 0 || sides->peers < 0 ||
-		copy_at(sides->peers, offset, &channel, offsetof(struct request_channel, record)) <
-			0)
+		copy_at(sides->peers, offset, &channel, sizeof(channel)) < 0)
 		return;
 	counters[COUNTER_rdma_writes] += channel.writes;
 	counters[COUNTER_rdma_reads] += channel.reads;

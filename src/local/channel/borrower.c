@@ -9,15 +9,14 @@
 /* The rights that a borrower may request for its operation. */
 static const uint32_t word_access = MR_REMOTE_ATOMIC | MR_REMOTE_WRITE;
 
-uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel)
+uint32_t borrower_execute_word(struct lane *lane, struct borrower_word *request)
 {
-	struct channel_word *request = &channel->word;
-	uint32_t expected = CHANNEL_WORD_REQUESTED;
+	uint32_t expected = BORROWER_WORD_REQUESTED;
 	struct mr_word word;
 	uint64_t before = 0, iova;
 	uint32_t operation;
 
-	if (!atomic_compare_exchange_strong(&request->state, &expected, CHANNEL_WORD_TAKEN))
+	if (!atomic_compare_exchange_strong(&request->state, &expected, BORROWER_WORD_TAKEN))
 		return 0;
 	operation = READ_ONCE(request->operation);
 	iova = READ_ONCE(request->iova);
@@ -29,7 +28,7 @@ uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channe
 			  (struct mr_user){READ_ONCE(request->pd), READ_ONCE(request->qpn)},
 			  READ_ONCE(request->access) & word_access, iova, &word, &before);
 	request->before = before;
-	atomic_store(&request->state, CHANNEL_WORD_DONE);
+	atomic_store(&request->state, BORROWER_WORD_DONE);
 	return 1;
 }
 
@@ -94,24 +93,26 @@ void borrower_wait_briefly(const struct local_owner *owner)
  * Correct the count of records. The channel's last borrower may have been killed after it had
  * published a record, and before it had counted the record.
  */
-static void count_mend(struct request_channel *channel)
+static void count_mend(struct request_channel *channel, struct channel_ring *ring)
 {
 	uint32_t count = channel_count(channel);
 
-	if (atomic_load(&channel_record_at(channel, count)->sequence) ==
+	if (atomic_load(&channel_record_at(ring, count)->sequence) ==
 		channel_sequence(GENERATION, count))
 		atomic_store(&channel->count, count + 1);
 }
 
-static bool channel_take(struct request_channel *channel, uint32_t expected, uint32_t who)
+static bool channel_take(
+	struct borrower_table *table, uint32_t index, uint32_t expected, uint32_t who)
 {
-	uint32_t requested = CHANNEL_WORD_REQUESTED;
+	struct request_channel *channel = &table->channel[index];
+	uint32_t requested = BORROWER_WORD_REQUESTED;
 
 	if (!atomic_compare_exchange_strong(&channel->initiator, &expected, who))
 		return false;
 	atomic_store(&channel->in_use, CHANNEL_IS_FREE);
-	atomic_compare_exchange_strong(&channel->word.state, &requested, CHANNEL_WORD_NONE);
-	count_mend(channel);
+	atomic_compare_exchange_strong(&table->word[index].state, &requested, BORROWER_WORD_NONE);
+	count_mend(channel, &table->ring[index]);
 	return true;
 }
 
@@ -130,7 +131,7 @@ static struct request_channel *channel_take_next(struct borrower_table *table, u
 		 * This fails if another borrower has taken the channel since used_count was
 		 * incremented.
 		 */
-		if (channel_take(&table->channel[count], 0, who))
+		if (channel_take(table, count, 0, who))
 			return &table->channel[count];
 		count++;
 	}
@@ -149,7 +150,7 @@ struct request_channel *borrower_channel_take(
 		if (atomic_load(&channel->ready.is_rung) ||
 			(holder && owner->ops->is_alive(owner, holder)))
 			continue;
-		if (channel_take(channel, holder, who))
+		if (channel_take(table, i, holder, who))
 			return channel;
 	}
 	return channel_take_next(table, who);
@@ -171,15 +172,17 @@ void borrower_channel_enter(struct request_channel *channel, uint64_t mark)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-bool borrower_channel_publish(const struct peer *owner, struct request_channel *channel,
-	struct doorbell *doorbell, const struct channel_record *record)
+bool borrower_channel_publish(const struct peer *owner, struct borrower_table *table,
+	struct request_channel *channel, struct doorbell *doorbell,
+	const struct channel_record *record)
 {
 	uint32_t number = channel_count(channel);
-	struct channel_record *place = channel_record_at(channel, number);
+	struct channel_record *place = channel_record_at(borrower_ring(table, channel), number);
 
 	if (number - atomic_load_explicit(&channel->collected, memory_order_acquire) ==
 		CHANNEL_RECORD_COUNT)
 		return false;
+	channel_begin_records(channel);
 	channel_record_write(place, record);
 	atomic_store_explicit(
 		&place->sequence, channel_sequence(GENERATION, number), memory_order_release);

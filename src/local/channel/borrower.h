@@ -38,11 +38,43 @@ enum {
 	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2,
 };
 
+/*
+ * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
+ * The borrower requests the operation, and withdraws its request if the owner is too slow. The
+ * owner takes the request, and the borrower withdraws it, by a compare-and-swap of `state` from
+ * BORROWER_WORD_REQUESTED, so only one of the two succeeds.
+ */
+enum borrower_word_state {
+	BORROWER_WORD_NONE,
+	BORROWER_WORD_REQUESTED,
+	BORROWER_WORD_TAKEN, /* the owner executes the operation */
+	BORROWER_WORD_DONE,
+};
+
+struct borrower_word {
+	_Atomic uint32_t state; /* enum borrower_word_state */
+	uint32_t key;
+	uint32_t pd; /* the protection domain's number in the owner's process */
+	uint32_t qpn;
+	uint32_t access;
+	uint32_t operation; /* enum mr_word_operation */
+	uint64_t iova;
+	uint64_t compare;
+	uint64_t value;
+	/* The owner writes the answer to these fields. */
+	uint32_t fault; /* enum mr_fault */
+	uint32_t reserved;
+	uint64_t before;
+};
+
+/* Ring and word of a channel are at the channel's index. */
 struct borrower_table {
 	/* number of channels that were ever taken, the first ones of the table */
 	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
+	struct borrower_word word[BORROWER_CHANNEL_COUNT];
+	struct channel_ring ring[BORROWER_CHANNEL_COUNT];
 };
 
 /* --- the owner --- */
@@ -56,11 +88,22 @@ static inline bool borrower_has_channel(
 	return distance < sizeof(table->channel) && distance % sizeof(*channel) == 0;
 }
 
-/*
- * Execute the operation that a borrower requests in `channel->word`. Returns 1; 0 if no operation
- * is requested.
- */
-uint32_t borrower_execute_word(struct lane *lane, struct request_channel *channel);
+/* The ring of a channel of the table. */
+static inline struct channel_ring *borrower_ring(
+	struct borrower_table *table, const struct request_channel *channel)
+{
+	return &table->ring[channel - table->channel];
+}
+
+/* The operation that the channel's borrower requests. */
+static inline struct borrower_word *borrower_word_of(
+	struct borrower_table *table, const struct request_channel *channel)
+{
+	return &table->word[channel - table->channel];
+}
+
+/* Execute the operation that a borrower requests. Returns 1; 0 if no operation is requested. */
+uint32_t borrower_execute_word(struct lane *lane, struct borrower_word *request);
 
 /* channel_quiesce() for all borrowers' channels. */
 bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mrs, uint32_t key,
@@ -109,10 +152,12 @@ static inline bool borrower_channel_has_room(const struct request_channel *chann
 }
 
 /*
- * Publish a record, and put the channel on the doorbell's ready list. Returns false when the
- * channel has no room for a record. The call is sequentially consistent, as channel_publish() is.
+ * Publish a record in a channel of the table, and put the channel on the doorbell's ready list.
+ * Returns false when the channel has no room for a record. The call is sequentially consistent, as
+ * channel_publish() is.
  */
-bool borrower_channel_publish(const struct peer *owner, struct request_channel *channel,
-	struct doorbell *doorbell, const struct channel_record *record);
+bool borrower_channel_publish(const struct peer *owner, struct borrower_table *table,
+	struct request_channel *channel, struct doorbell *doorbell,
+	const struct channel_record *record);
 
 #endif

@@ -4,23 +4,47 @@
 #include <assert.h>
 
 static_assert(sizeof(struct channel_record) == 64, "a cache line each");
+static_assert(sizeof(struct request_channel) == 256,
+	"each queue pair with a peer on its host has one block of NIC memory for its channel");
 
-/* A sequence that no published record has, because no open generation is 0. */
-#define CLOSED channel_sequence(0, 0)
+/*
+ * A sequence that no published record has, because no open generation is 0, and that no empty place
+ * of a new ring has.
+ */
+#define CLOSED channel_sequence(0, 1)
 
-void channel_open(struct request_channel *channel)
+/*
+ * Replace the sequences that earlier generations have left by those of empty places. An initiator
+ * publishes in order, so the first place with sequence 0 ends them. An initiator that has left an
+ * invalid record may have written to any place.
+ */
+static void ring_renew(
+	const struct channel_private *private, struct channel_ring *ring, uint32_t generation)
+{
+	for (uint32_t i = 0; private->is_ring_used && i < CHANNEL_RECORD_COUNT; i++) {
+		_Atomic uint64_t *sequence = &ring->record[i].sequence;
+
+		if (!private->is_ring_unsound &&
+			!atomic_load_explicit(sequence, memory_order_relaxed))
+			return;
+		atomic_store_explicit(sequence,
+			channel_sequence(generation, i - CHANNEL_RECORD_COUNT),
+			memory_order_relaxed);
+	}
+}
+
+void channel_open(struct request_channel *channel, struct channel_ring *ring)
 {
 	struct channel_private *private = channel_private(channel);
 	uint32_t generation = private->generation + 1;
 
 	assert(channel_generation_is_open(generation));
-	*private = (struct channel_private){.generation = generation};
+	ring_renew(private, ring, generation);
+	private->generation = generation;
+	private->collected = 0;
+	private->is_ring_unsound = false;
 	atomic_store_explicit(&channel->collected, 0, memory_order_relaxed);
 	atomic_store_explicit(&channel->count, 0, memory_order_relaxed);
-	for (uint32_t i = 0; i < CHANNEL_RECORD_COUNT; i++)
-		atomic_store_explicit(&channel->record[i].sequence,
-			channel_sequence(generation, i - CHANNEL_RECORD_COUNT),
-			memory_order_relaxed);
 	atomic_store_explicit(&channel->generation, generation, memory_order_release);
 }
 
@@ -28,20 +52,35 @@ void channel_open(struct request_channel *channel)
  * Close the next unpublished record to the initiator. The initiator then cannot publish the records
  * after it either, because it publishes them in order.
  */
-static void records_close(struct request_channel *channel, uint32_t generation)
+static void records_close(
+	struct channel_private *private, struct channel_ring *ring, uint32_t generation)
 {
-	uint32_t first = channel_private(channel)->collected;
+	uint32_t first = private->collected;
 
-	for (uint32_t number = first; number - first < CHANNEL_RECORD_COUNT; number++) {
-		uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
-
-		if (atomic_compare_exchange_strong(
-			    &channel_record_at(channel, number)->sequence, &empty, CLOSED))
+	private->is_ring_used = true;
+	for (uint32_t number = first; number - first < CHANNEL_RECORD_COUNT; number++)
+		if (channel_sequence_set(
+			    channel_record_at(ring, number), generation, number, CLOSED))
 			return;
-	}
 }
 
-void channel_close(struct request_channel *channel)
+static bool is_marked(const struct request_channel *channel)
+{
+	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
+}
+
+/* Has an initiator begun to publish? The owner remembers it once one has. */
+static bool is_ring_used(const struct request_channel *channel)
+{
+	struct channel_private *private = channel_private(channel);
+
+	if (!private->is_ring_used)
+	private->is_ring_used =
+		atomic_load_explicit(&channel->has_published, memory_order_acquire) != 0;
+	return private->is_ring_used;
+}
+
+void channel_close(struct request_channel *channel, struct channel_ring *ring)
 {
 	struct channel_private *private = channel_private(channel);
 	uint32_t generation = private->generation;
@@ -50,7 +89,13 @@ void channel_close(struct request_channel *channel)
 		return;
 	private->generation = generation + 1;
 	atomic_store(&channel->generation, generation + 1);
-	records_close(channel, generation);
+	/*
+	 * An initiator that has no mark finds the generation closed when it sets one. One that had
+	 * a mark, and published under it, has set has_published before it cleared the mark. So
+	 * without either, the ring stays untouched.
+	 */
+	if (is_marked(channel) || is_ring_used(channel))
+		records_close(private, ring, generation);
 }
 
 enum {
@@ -118,11 +163,6 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 	return false;
 }
 
-static bool is_marked(const struct request_channel *channel)
-{
-	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
-}
-
 bool channel_wait(const struct request_channel *channel, const struct local_owner *owner,
 	uint32_t *round, uint32_t rounds_max)
 {
@@ -136,12 +176,15 @@ bool channel_wait(const struct request_channel *channel, const struct local_owne
 	return true;
 }
 
-const struct channel_record *channel_next(const struct request_channel *channel)
+const struct channel_record *channel_next(
+	const struct request_channel *channel, const struct channel_ring *ring)
 {
 	uint32_t generation = channel_private(channel)->generation;
 	uint32_t number = channel_private(channel)->collected;
-	const struct channel_record *record = &channel->record[number % CHANNEL_RECORD_COUNT];
+	const struct channel_record *record = &ring->record[number % CHANNEL_RECORD_COUNT];
 
+	if (!is_ring_used(channel))
+		return NULL;
 	generation -= !channel_generation_is_open(generation);
 	return atomic_load_explicit(&record->sequence, memory_order_acquire) ==
 			channel_sequence(generation, number)

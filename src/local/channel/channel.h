@@ -5,7 +5,9 @@
  *
  * A channel lies in the NIC memory of the target, its owner, and the initiator maps it. The channel
  * belongs to a connected queue pair of the target, or to no queue pair, if the initiator is a
- * borrower (local/channel/borrower.h). Owner and initiator share no lock, because a process may be
+ * borrower (local/channel/borrower.h). A channel has a ring of records, which lies in other pages.
+ * Until the initiator publishes a record, neither end touches the ring, so the channel of an idle
+ * connection takes no memory for it. Owner and initiator share no lock, because a process may be
  * suspended or killed between any two instructions. Instead each word has only one writer, or
  * changes only by a compare-and-swap:
  *
@@ -13,7 +15,9 @@
  *   `record.sequence`  The number of the record in this place. The initiator publishes the next
  *                      record by a compare-and-swap of this word. The owner closes the channel by
  *                      another compare-and-swap of the same word, so either the publication or the
- *                      closing succeeds.
+ *                      closing succeeds. It is 0 in a place that was never used.
+ *   `has_published`    An initiator publishes records. Before it is set, the owner does not read
+ *                      the ring.
  *   `in_use`           The initiator's in-use mark. It says which key the initiator uses, or that
  *                      the initiator publishes a record. The owner waits until the mark is clear
  *                      before memory or a channel changes hands, and revokes the mark of a
@@ -133,64 +137,23 @@ struct channel_record {
 };
 
 /*
- * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
- * The borrower requests the operation, and withdraws its request if the owner is too slow. The
- * owner takes the request, and the borrower withdraws it, by a compare-and-swap of `state` from
- * CHANNEL_WORD_REQUESTED, so only one of the two succeeds.
- */
-enum channel_word_state {
-	CHANNEL_WORD_NONE,
-	CHANNEL_WORD_REQUESTED,
-	CHANNEL_WORD_TAKEN, /* the owner executes the operation */
-	CHANNEL_WORD_DONE,
-};
-
-struct channel_word {
-	_Atomic uint32_t state; /* enum channel_word_state */
-	uint32_t key;
-	uint32_t pd; /* the protection domain's number in the owner's process */
-	uint32_t qpn;
-	uint32_t access;
-	uint32_t operation; /* enum mr_word_operation */
-	uint64_t iova;
-	uint64_t compare;
-	uint64_t value;
-	/* The owner writes the answer to these fields. */
-	uint32_t fault; /* enum mr_fault */
-	uint32_t reserved;
-	uint64_t before;
-};
-
-/*
  * In request_channel.access: the owner's max_dest_rd_atomic is not 0, so it accepts requests that
  * have an answer (READs, atomics, ATOMIC WRITEs and FLUSHes).
  */
 enum { CHANNEL_ANSWERS = 1u << 18 };
 
+/* The records of a channel. Record number n of a generation is at n % CHANNEL_RECORD_COUNT. */
+struct channel_ring {
+	struct channel_record record[CHANNEL_RECORD_COUNT];
+};
+
 struct request_channel {
 	/*
-	 * The owner writes the fields up to doorbell_offset only while the channel is closed. A
-	 * borrower's channel does not use them.
+	 * The line that the initiator reads for each request. The owner may write the fields up to
+	 * `revoked` at any time, but writes them seldom. It writes the other fields of this line
+	 * and of the next one, but `collected`, only while the channel is closed. A borrower's
+	 * channel does not use those.
 	 */
-	uint32_t qpn;
-	uint32_t dest_qpn;
-	uint32_t rq_psn; /* distinguishes this connection from earlier ones between the two QPNs */
-	uint32_t pd;
-	uint32_t recv_pd;
-	uint32_t lane; /* index of the owner's lane, for peer_ops.kick */
-	struct gid local;
-	struct gid remote;
-	uint64_t rq_offset; /* the receive queue; 0: initiators take no receive requests */
-	uint32_t is_rq_shared; /* other queue pairs take from the receive queue, too */
-	/*
-	 * The XRC domain of an XRC_RECV queue pair, whose requests name the receive queue;
-	 * otherwise 0
-	 */
-	uint32_t xrcd;
-	uint64_t srqs_offset; /* struct srq_directory, to find the queue that a request names */
-	uint64_t cq_offset; /* struct cq_ring: the initiator reads whether the queue is armed */
-	uint64_t doorbell_offset; /* struct doorbell */
-	/* The owner may write the fields up to `revoked` at any time, but writes them seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access, and CHANNEL_ANSWERS */
 	/* The next request rings the doorbell, even if it has no record: see local_establish() */
@@ -199,7 +162,27 @@ struct request_channel {
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner polls for the next record */
 	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
+	uint32_t qpn;
+	uint32_t lane; /* index of the owner's lane, for peer_ops.kick */
+	uint32_t pd;
+	uint32_t recv_pd;
+	uint64_t rq_offset; /* the receive queue; 0: initiators take no receive requests */
+	uint64_t cq_offset; /* struct cq_ring: the initiator reads whether the queue is armed */
+	uint32_t is_rq_shared; /* other queue pairs take from the receive queue, too */
+	/*
+	 * The XRC domain of an XRC_RECV queue pair, whose requests name the receive queue;
+	 * otherwise 0
+	 */
+	uint32_t xrcd;
+
+	/* The owner writes `collected` often. The initiator reads the rest when it attaches. */
 	alignas(64) _Atomic uint32_t collected; /* count of records that the owner has collected */
+	uint32_t dest_qpn;
+	struct gid local;
+	struct gid remote;
+	uint64_t srqs_offset; /* struct srq_directory, to find the queue that a request names */
+	uint64_t doorbell_offset; /* struct doorbell */
+	uint64_t ring_offset; /* struct channel_ring */
 
 	/* The initiator writes the fields up to `bytes`. */
 	alignas(64) _Atomic uint64_t in_use;
@@ -216,22 +199,24 @@ struct request_channel {
 
 	/* Owner and initiator write `ready`. */
 	alignas(64) struct ready ready;
-
-	alignas(64) struct channel_record record[CHANNEL_RECORD_COUNT];
-
 	/*
 	 * The initiator writes `reservation`. The owner reads it when a record has CHANNEL_TAKEN,
 	 * or after the owner has closed the channel (shared_reclaim()).
 	 */
-	alignas(64) struct channel_reservation reservation;
-
-	alignas(64) struct channel_word word;
+	struct channel_reservation reservation;
+	uint32_t rq_psn; /* distinguishes this connection from earlier ones between the two QPNs */
+	/* The initiator sets it before its first record of a generation. It stays set. */
+	_Atomic uint32_t has_published;
 };
 
 /* The twin of a channel on the owner's side: the initiator cannot change it. */
 struct channel_private {
 	uint32_t generation;
 	uint32_t collected;
+	/* The owner has seen has_published, or has closed a record: the ring is in use. */
+	bool is_ring_used;
+	/* A record was invalid, so any place of the ring may have any contents. */
+	bool is_ring_unsound;
 };
 
 static inline struct channel_private *channel_private(const struct request_channel *channel)
@@ -297,26 +282,30 @@ static inline uint64_t channel_sequence(uint32_t generation, uint32_t number)
 	return (uint64_t)generation << 32 | number;
 }
 
-static inline struct channel_record *channel_record_at(
-	struct request_channel *channel, uint32_t number)
+static inline struct channel_record *channel_record_at(struct channel_ring *ring, uint32_t number)
 {
-	return &channel->record[number % CHANNEL_RECORD_COUNT];
+	return &ring->record[number % CHANNEL_RECORD_COUNT];
 }
 
 /* --- the owner --- */
 
 /*
+ * The functions of the owner get the channel's ring from their caller, which does not read
+ * ring_offset, because a hostile process may have changed it.
+ */
+
+/*
  * Open the channel for its initiator. Before the call, the channel is closed and has no mark, and
  * the owner has set the fields that it writes only while the channel is closed.
  */
-void channel_open(struct request_channel *channel);
+void channel_open(struct request_channel *channel, struct channel_ring *ring);
 
 /*
  * Close the channel: the initiator can publish no further record. channel_next() still finds the
  * published records. An initiator with a mark in `in_use` may still move bytes. On a closed channel
  * the call has no effect.
  */
-void channel_close(struct request_channel *channel);
+void channel_close(struct request_channel *channel, struct channel_ring *ring);
 
 /*
  * Wait until the initiator uses no memory of `key`. Lookups no longer find that key. If the
@@ -342,8 +331,15 @@ bool channel_wait(const struct request_channel *channel, const struct local_owne
  * opened, so its records have generation UINT32_MAX. A hostile initiator may change the record
  * while the caller reads it. After it has read the record, the caller calls channel_collected().
  */
-const struct channel_record *channel_next(const struct request_channel *channel);
+const struct channel_record *channel_next(
+	const struct request_channel *channel, const struct channel_ring *ring);
 void channel_collected(struct request_channel *channel);
+
+/* A record is invalid. When the channel is opened again, all places of its ring become empty. */
+static inline void channel_distrust(struct request_channel *channel)
+{
+	channel_private(channel)->is_ring_unsound = true;
+}
 
 /* --- the initiator --- */
 
@@ -421,9 +417,10 @@ static inline uint32_t channel_count(const struct request_channel *channel)
 }
 
 /* The place of the next record that the initiator will publish. */
-static inline const struct channel_record *channel_place(const struct request_channel *channel)
+static inline const struct channel_record *channel_place(
+	const struct request_channel *channel, const struct channel_ring *ring)
 {
-	return &channel->record[channel_count(channel) % CHANNEL_RECORD_COUNT];
+	return &ring->record[channel_count(channel) % CHANNEL_RECORD_COUNT];
 }
 
 /*
@@ -465,21 +462,42 @@ static inline void channel_record_write(
 }
 
 /*
+ * Change the sequence of record `number`, which is not published, to `to`. A place that no record
+ * was published in has the sequence 0. Returns false when the record was published or closed.
+ */
+static inline bool channel_sequence_set(
+	struct channel_record *place, uint32_t generation, uint32_t number, uint64_t to)
+{
+	uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
+
+	return atomic_compare_exchange_strong(&place->sequence, &empty, to) ||
+		(empty == 0 && number < CHANNEL_RECORD_COUNT &&
+			atomic_compare_exchange_strong(&place->sequence, &empty, to));
+}
+
+/* Before a record of the initiator is visible: let the owner read the ring. */
+static inline void channel_begin_records(struct request_channel *channel)
+{
+	if (!atomic_load_explicit(&channel->has_published, memory_order_relaxed))
+		atomic_store_explicit(&channel->has_published, 1, memory_order_relaxed);
+}
+
+/*
  * Publish a record; `record->sequence` is ignored. The initiator has a mark in the channel, and the
  * channel has room for a record. Returns false when the channel was closed. The call is
  * sequentially consistent, so later reads of the caller see the owner's state as it was at the
  * publication, or a newer state.
  */
-static inline bool channel_publish(
-	struct request_channel *channel, uint32_t generation, const struct channel_record *record)
+static inline bool channel_publish(struct request_channel *channel, struct channel_ring *ring,
+	uint32_t generation, const struct channel_record *record)
 {
 	uint32_t number = channel_count(channel);
-	struct channel_record *place = channel_record_at(channel, number);
-	uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
+	struct channel_record *place = channel_record_at(ring, number);
 
+	if (number == 0)
+		channel_begin_records(channel);
 	channel_record_write(place, record);
-	if (!atomic_compare_exchange_strong(
-		    &place->sequence, &empty, channel_sequence(generation, number)))
+	if (!channel_sequence_set(place, generation, number, channel_sequence(generation, number)))
 		return false;
 	/* The record is visible before the initiator reads is_watched, wants_first, cq_ring.arm */
 	fence_after_rmw();

@@ -188,25 +188,26 @@ enum {
 
 /* Wait for the answer. Returns MR_FAULT_LATER when the owner did not take the request in time. */
 static enum mr_fault answer_await(
-	const struct owner_process *owner, struct channel_word *word, uint64_t *ret_before)
+	const struct owner_process *owner, struct borrower_word *word, uint64_t *ret_before)
 {
-	uint32_t state = CHANNEL_WORD_REQUESTED;
+	uint32_t state = BORROWER_WORD_REQUESTED;
 	uint32_t rounds_max = ASK_ROUNDS_MAX;
 	uint32_t fault;
 
-	for (uint32_t round = 0; atomic_load(&word->state) != CHANNEL_WORD_DONE; round++) {
+	for (uint32_t round = 0; atomic_load(&word->state) != BORROWER_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
 			/* The owner was killed or suspended during the operation */
 			return MR_FAULT_PAGE;
 		if (round == rounds_max) {
-			state = CHANNEL_WORD_REQUESTED;
-			if (atomic_compare_exchange_strong(&word->state, &state, CHANNEL_WORD_NONE))
+			state = BORROWER_WORD_REQUESTED;
+			if (atomic_compare_exchange_strong(
+				    &word->state, &state, BORROWER_WORD_NONE))
 				return MR_FAULT_LATER;
 			rounds_max = DO_ROUNDS_MAX;
 		}
 		owner->self->pause(round);
 	}
-	atomic_store(&word->state, CHANNEL_WORD_NONE);
+	atomic_store(&word->state, BORROWER_WORD_NONE);
 	*ret_before = READ_ONCE(word->before);
 	fault = READ_ONCE(word->fault);
 	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
@@ -220,23 +221,24 @@ static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
 	struct doorbell *doorbell = any_doorbell(owner, &lane);
-	uint32_t state = CHANNEL_WORD_DONE; /* left by an earlier request that timed out */
+	struct borrower_word *request = borrower_word_of(owner->borrowers, channel);
+	uint32_t state = BORROWER_WORD_DONE; /* left by an earlier request that timed out */
 
-	atomic_compare_exchange_strong(&channel->word.state, &state, CHANNEL_WORD_NONE);
-	if (!doorbell || atomic_load(&channel->word.state) != CHANNEL_WORD_NONE)
+	atomic_compare_exchange_strong(&request->state, &state, BORROWER_WORD_NONE);
+	if (!doorbell || atomic_load(&request->state) != BORROWER_WORD_NONE)
 		return MR_FAULT_PAGE;
-	channel->word.key = key;
-	channel->word.pd = domain->pd;
-	channel->word.qpn = qpn;
-	channel->word.access = access;
-	channel->word.operation = word->operation;
-	channel->word.iova = iova;
-	channel->word.compare = word->compare;
-	channel->word.value = word->value;
-	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
+	request->key = key;
+	request->pd = domain->pd;
+	request->qpn = qpn;
+	request->access = access;
+	request->operation = word->operation;
+	request->iova = iova;
+	request->compare = word->compare;
+	request->value = word->value;
+	atomic_store(&request->state, BORROWER_WORD_REQUESTED);
 	doorbell_ring(doorbell, &channel->ready, peer_offset(owner->peer, channel));
 	owner->peer->ops->kick(owner->peer, lane);
-	return answer_await(owner, &channel->word, ret_before);
+	return answer_await(owner, request, ret_before);
 }
 
 enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
@@ -335,7 +337,8 @@ static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *
 	struct doorbell *doorbell =
 		peer_at_shared(peer, srq->owner->doorbell_offset[srq->lane], sizeof(*doorbell));
 
-	return doorbell && borrower_channel_publish(peer, channel, doorbell, record);
+	return doorbell &&
+		borrower_channel_publish(peer, srq->owner->borrowers, channel, doorbell, record);
 }
 
 /* Publish the record of a request. If the queue no longer exists, the owner discards the record. */

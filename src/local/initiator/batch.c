@@ -158,7 +158,7 @@ static inline bool batch_send_one(struct local_qp *local, const struct send_wqe 
 
 	if (!from || !channel_has_room(local->target, &local->collected_seen))
 		return false;
-	prefetch_to_write(channel_place(local->target));
+	prefetch_to_write(channel_place(local->target, local->target_ring));
 	if (!rq_peek_first(local->target_rq, local->peer->base, local->peer->bytes,
 		    &local->posted_seen, &wr_id, &sge))
 		return false;

@@ -75,7 +75,10 @@ bool local_attach(struct local_qp *local)
 	local->target_srqs = qp->type == QP_TYPE_XRC_SEND
 		? peer_at(peer, READ_ONCE(channel->srqs_offset), sizeof(struct srq_directory))
 		: NULL;
-	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_doorbell;
+	local->target_ring =
+		peer_at_shared(peer, READ_ONCE(channel->ring_offset), sizeof(struct channel_ring));
+	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_doorbell &&
+		local->target_ring;
 	if (is_ours) {
 		atomic_store(&channel->initiator, local->owner->who);
 		local->generation = generation;
@@ -166,7 +169,7 @@ static bool record_publish(struct local_qp *local, const struct channel_record *
 {
 	struct request_channel *target = local->target;
 
-	if (!channel_publish(target, local->generation, record))
+	if (!channel_publish(target, local->target_ring, local->generation, record))
 		return false;
 	if (!local->is_rq_shared)
 		rq_count_taken(local->target_rq, record->taken);
@@ -203,7 +206,7 @@ bool local_deliver(
 		local->invalidated_number =
 			atomic_load_explicit(&target->count, memory_order_relaxed);
 	}
-	qp_expect_record(local->qp, channel_place(target));
+	qp_expect_record(local->qp, channel_place(target, local->target_ring));
 	local_count(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
@@ -222,7 +225,7 @@ static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!channel_has_room(local->target, &local->collected_seen))
 		return false;
-	prefetch_to_write(channel_place(local->target));
+	prefetch_to_write(channel_place(local->target, local->target_ring));
 	return local->is_rq_shared ? shared_peek(local, receive)
 				   : rq_peek(local->target_rq, local->peer->base,
 					     local->peer->bytes, &local->posted_seen, receive);

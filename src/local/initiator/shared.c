@@ -83,7 +83,7 @@ void shared_hand_over(struct local_qp *local)
 		return; /* the channel was closed, so the owner calls shared_reclaim() */
 	}
 	local->is_inside = true;
-	if (!channel_publish(target, local->generation, &record))
+	if (!channel_publish(target, local->target_ring, local->generation, &record))
 		return;
 	local->has_handed_over = true;
 	doorbell_ring(local->target_doorbell, &target->ready, local->target_offset);

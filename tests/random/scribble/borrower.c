@@ -244,8 +244,7 @@ static void places_add(void)
 {
 	words_add(&scene.words, borrowers, sizeof(*borrowers));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &borrowers->channel[i],
-			offsetof(struct request_channel, record));
+		words_add(&scene.words, &borrowers->channel[i], sizeof(struct request_channel));
 	words_add(&scene.words, borrowers, 128);
 	words_add(&scene.words, doorbell, sizeof(*doorbell));
 	words_add(&scene.words, arena_peers_side(srq.rq), sizeof(*srq.rq));
@@ -405,17 +404,18 @@ static void host_do(void)
 
 /* --- what the attacker does --- */
 
-static void word_forge(struct request_channel *channel)
+static void word_forge(const struct request_channel *channel)
 {
+	struct borrower_word *word = borrower_word_of(borrowers, channel);
 	struct words *words = &scene.words;
 
-	channel->word.key = draw(4) ? key : (uint32_t)words_value(words, key);
-	channel->word.pd = draw(4) ? PD : (uint32_t)words_value(words, PD);
-	channel->word.access = (uint32_t)words_value(words, MR_REMOTE_ATOMIC);
-	channel->word.operation = (uint32_t)words_value(words, 1);
-	channel->word.iova = draw(2) ? (uintptr_t)memory + GUARD_BYTES + draw(2000) * 8
-				     : words_value(words, channel->word.iova);
-	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
+	word->key = draw(4) ? key : (uint32_t)words_value(words, key);
+	word->pd = draw(4) ? PD : (uint32_t)words_value(words, PD);
+	word->access = (uint32_t)words_value(words, MR_REMOTE_ATOMIC);
+	word->operation = (uint32_t)words_value(words, 1);
+	word->iova = draw(2) ? (uintptr_t)memory + GUARD_BYTES + draw(2000) * 8
+			     : words_value(words, word->iova);
+	atomic_store(&word->state, BORROWER_WORD_REQUESTED);
 }
 
 /* A record that looks right, in one of the first channels. */
@@ -446,7 +446,8 @@ static void record_forge(void)
 		atomic_store(&rq_takers(srq.rq)->taken,
 			(uint64_t)srq.rq->moves << 32 | (rq_known(srq.rq) + draw(8)));
 	record.sequence = channel_sequence(UINT32_MAX, number);
-	*channel_record_at(channel, number) = record;
+	*channel_record_at(borrower_ring(borrowers, channel), number) = record;
+	atomic_store(&channel->has_published, draw(8) != 0);
 	atomic_store(&channel->count, number + 1);
 	atomic_store(&channel->ready.is_rung, 1);
 	channel->ready.next_offset =

@@ -202,8 +202,8 @@ static void end_places_add(uint32_t number)
 	struct end *end = &ends[number];
 	struct request_channel *channel = channel_of(number);
 
-	words_add(&scene.words, channel, offsetof(struct request_channel, record));
 	words_add(&scene.words, channel, sizeof(*channel));
+	words_add(&scene.words, ring_of(number), sizeof(struct channel_ring));
 	words_add(&scene.words, &channel->reservation, sizeof(channel->reservation));
 	words_add(&scene.words, doorbell_of(number), sizeof(struct doorbell));
 	twin_add(arena_at(&end->arena, ARENA_BLOCK_BYTES_MIN),
@@ -482,7 +482,7 @@ static void end_reset(uint32_t number)
 	poll_end(number);
 	modify(end->qp, QP_RESET, 0, &attr);
 	if (programs[number].is_in_use)
-		end->channel_offset = arena_alloc_both(&end->arena, sizeof(struct request_channel));
+		end->channel_offset = arena_alloc_both(&end->arena, CHANNEL_BYTES);
 	if (!end->channel_offset)
 		scene_fail("the arena is full");
 	memset(&end->local, 0, sizeof(end->local));
@@ -515,7 +515,7 @@ static void record_forge(uint32_t number)
 {
 	struct request_channel *channel = channel_of(number);
 	const struct channel_private *private = channel_private(channel);
-	struct channel_record *record = channel_record_at(channel, private->collected);
+	struct channel_record *record = channel_record_at(ring_of(number), private->collected);
 	struct words *words = &scene.words;
 	const struct recv_queue *rq =
 		ends[number].srq.rq ? ends[number].srq.rq : ends[number].qp->rq;
@@ -543,6 +543,7 @@ static void record_forge(uint32_t number)
 		channel->reservation.wr_id = ends[number].srq.rq ? rq_known(rq) + draw(8) : draw(8);
 		channel->reservation.srqn = draw(4) ? SRQN : draw(100);
 	}
+	atomic_store(&channel->has_published, draw(8) != 0);
 	atomic_store(&record->sequence, channel_sequence(private->generation, private->collected));
 	doorbell_ring(doorbell_of(number), &channel->ready, ends[number].channel_offset);
 }

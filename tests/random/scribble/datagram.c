@@ -139,8 +139,7 @@ static void places_add(void)
 	words_add(&scene.words, borrowers, sizeof(*borrowers));
 	words_add(&scene.words, borrowers, 64 + sizeof(borrowers->channel[0]));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &borrowers->channel[i],
-			offsetof(struct request_channel, record));
+		words_add(&scene.words, &borrowers->channel[i], sizeof(struct request_channel));
 	words_add(&scene.words, end->doorbell, sizeof(*end->doorbell));
 	words_add(&scene.words, arena_peers_side(rq), sizeof(*rq));
 	for (uint32_t i = 0; i < 3; i++)
@@ -318,7 +317,8 @@ static void record_forge(void)
 		atomic_store(&rq_takers(rq)->taken,
 			(uint64_t)rq->moves << 32 | (rq_known(rq) + draw(8)));
 	record.sequence = channel_sequence(UINT32_MAX, number);
-	*channel_record_at(channel, number) = record;
+	*channel_record_at(borrower_ring(ends[1].borrowers, channel), number) = record;
+	atomic_store(&channel->has_published, draw(8) != 0);
 	atomic_store(&channel->count, number + 1);
 	atomic_store(&channel->ready.is_rung, 1);
 	channel->ready.next_offset =
