@@ -9,9 +9,12 @@
 #include "qp/qp_report.h"
 #include "queue/tags.h"
 
-static_assert(sizeof(struct qp_public) <= 1024,
+static_assert(sizeof(struct qp_public) <= 128,
 	"each queue pair has one block of NIC memory for its public state, of a power of two bytes: "
-	"raise this limit to 2048 only if each queue pair may take that much");
+	"raise this limit to 256 only if each idle queue pair may take that much");
+static_assert(sizeof(struct counters) <= 1024,
+	"each queue pair has one block of NIC memory for its counters, of a power of two bytes: "
+	"raise this limit to 2048 only if each busy queue pair may take that much");
 
 /* Does the shared receive queue match tags? If so, only the NIC posts to the send queue. */
 static bool init_has_tags(const struct qp_init *init)
@@ -27,7 +30,7 @@ static int memory_take(struct qp *qp, struct arena *arena, const struct qp_init 
 		.send_sge_max = SGE_COUNT_MAX,
 		.inline_bytes_max = TAGS_INLINE_BYTES};
 	const struct qp_caps *caps = init_has_tags(init) ? &tags_caps : &init->caps;
-	uint64_t cold_offset = 0;
+	uint64_t cold_offset = 0, counters_offset;
 
 	qp->sq_offset =
 		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
@@ -44,11 +47,17 @@ static int memory_take(struct qp *qp, struct arena *arena, const struct qp_init 
 			goto fail_destroy_rq;
 		qp->cold = arena_at(arena, cold_offset);
 	}
+	counters_offset = arena_alloc(arena, sizeof(struct counters));
+	if (!counters_offset)
+		goto fail_free_cold;
+	qp->counters = arena_at(arena, counters_offset);
 	qp->public_offset = arena_alloc(arena, sizeof(struct qp_public));
 	if (!qp->public_offset)
-		goto fail_free_cold;
+		goto fail_free_counters;
 	return 0;
 
+fail_free_counters:
+	arena_free(arena, counters_offset);
 fail_free_cold:
 	arena_free(arena, cold_offset);
 fail_destroy_rq:
@@ -77,6 +86,7 @@ static void public_fill(struct qp *qp, struct arena *arena, const struct qp_init
 	qp->public = arena_at(arena, qp->public_offset);
 	qp->public->qpn = qp->qpn;
 	qp->public->type = (uint16_t)init->type;
+	qp->public->counters_offset = arena_offset(arena, qp->counters);
 	qp->public->sq_offset = qp->sq_offset;
 	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
 	qp->public->owner = init->owner;
@@ -143,6 +153,7 @@ void qp_done(struct qp *qp)
 	completions_forget(qp);
 	windows_release(qp);
 	arena_free(arena, qp->public_offset);
+	arena_free(arena, arena_offset(arena, qp->counters));
 	if (qp->cold)
 		arena_free(arena, arena_offset(arena, qp->cold));
 	rq_destroy(arena, qp->rq_offset);
@@ -181,7 +192,7 @@ int qp_attach_counter(
 	qp->counted |= (uint8_t)operations;
 	for (uint32_t bit = 0; bit < COUNTED_BITS; bit++)
 		if (operations & 1u << bit)
-			qp->counters[bit] = counter;
+			qp->completion_counters[bit] = counter;
 	return 0;
 }
 
@@ -194,7 +205,7 @@ static void completion_count(
 
 	if (!operation)
 		return;
-	counter = qp->counters[__builtin_ctz(operation)];
+	counter = qp->completion_counters[__builtin_ctz(operation)];
 	if (fault == FAULT_NONE)
 		completion_counter_add(
 			counter, COMPLETION_SUCCESS, counter->counts_bytes ? bytes : 1);
@@ -484,8 +495,7 @@ static uint64_t list_bytes(const struct send_wr *wr)
 }
 
 /* Check the bytes of a scatter/gather list, `total_bytes`, which may be inline data. */
-static enum reason list_refusal(
-	const struct qp *qp, const struct send_wr *wr, uint64_t total_bytes)
+static enum reason list_refusal(const struct qp *qp, const struct send_wr *wr, uint64_t total_bytes)
 {
 	bool is_inline = wr->flags & SEND_INLINE;
 

@@ -130,7 +130,7 @@ struct qp_public {
 	uint64_t next_offset; /* the next queue pair's struct qp_public in the lane's list */
 	/* struct request_channel (local/channel/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
-	struct counters counters;
+	uint64_t counters_offset; /* struct counters */
 };
 
 /* What transport->receive() has done with a packet. */
@@ -197,6 +197,8 @@ struct qp {
 	const struct qp_transport *transport;
 	struct qp_public *public;
 	uint64_t public_offset;
+	/* In NIC memory, too, and in other pages: those of an idle queue pair are not touched */
+	struct counters *counters;
 	/* The neighbours in the lane's list of public states; NULL at the ends of the list */
 	struct qp *published_before, *published_next;
 	enum qp_type type;
@@ -277,12 +279,12 @@ struct qp {
 	struct signal signal;
 	void *user; /* qp_init.user */
 	/* The index is the number of a bit of `counted` */
-	struct completion_counter *counters[COUNTED_BITS];
+	struct completion_counter *completion_counters[COUNTED_BITS];
 };
 
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
-	counter_add(&qp->public->counters, counter, amount);
+	counter_add(qp->counters, counter, amount);
 }
 
 /* Does the shared receive queue match tags? If so, only the NIC posts to the send queue. */

@@ -98,7 +98,7 @@ bool world_step(struct world *world, uint64_t limit_ns);
 
 static inline uint64_t world_counter(const struct qp *qp, enum counter counter)
 {
-	return counter_read(&qp->public->counters, counter);
+	return counter_read(qp->counters, counter);
 }
 
 #endif

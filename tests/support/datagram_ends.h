@@ -327,7 +327,7 @@ static inline uint32_t collect(void)
 
 static inline uint64_t dropped(enum counter counter)
 {
-	return counter_read(&ends[1].qp->public->counters, counter);
+	return counter_read(ends[1].qp->counters, counter);
 }
 
 /* Send one datagram as a packet, so that there is a route, and complete it. */

@@ -210,7 +210,7 @@ void script_expect_no_completion(struct script *script)
 
 uint64_t script_counter(const struct script *script, enum counter counter)
 {
-	return counter_read(&script->qp->public->counters, counter);
+	return counter_read(script->qp->counters, counter);
 }
 
 /*

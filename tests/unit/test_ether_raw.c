@@ -170,8 +170,8 @@ static void raw_gives_out_again_what_was_not_sent(void **state)
 	raw_frames_sent(raw, 0, now_ns);
 	raw_frame_dropped(raw, now_ns);
 	expect_completion(2, FAULT_NONE);
-	assert_int_equal(counter_read(&qp->public->counters, COUNTER_sent_pkts), 1);
-	assert_int_equal(counter_read(&qp->public->counters, COUNTER_tx_refused_frames), 1);
+	assert_int_equal(counter_read(qp->counters, COUNTER_sent_pkts), 1);
+	assert_int_equal(counter_read(qp->counters, COUNTER_tx_refused_frames), 1);
 }
 
 static void raw_blocked_comes_back_after_a_moment(void **state)
@@ -363,7 +363,7 @@ static void raw_without_a_receive_request_drops_and_counts(void **state)
 	FRAME_ADD(&frame, 0x12, 0x34);
 	receive(frame.bytes, frame.count);
 	expect_no_completion();
-	assert_int_equal(counter_read(&qp->public->counters, COUNTER_no_receive_drops), 1);
+	assert_int_equal(counter_read(qp->counters, COUNTER_no_receive_drops), 1);
 }
 
 static void raw_frame_longer_than_its_request_stops_nobody(void **state)
@@ -423,7 +423,7 @@ static void raw_is_no_target_of_roce_packets(void **state)
 	post_receive(1, 100);
 	engine_receive(&lane, &origin, packet, sizeof(packet), now_ns);
 	expect_no_completion();
-	assert_int_equal(counter_read(&qp->public->counters, COUNTER_bad_state_drops), 1);
+	assert_int_equal(counter_read(qp->counters, COUNTER_bad_state_drops), 1);
 }
 
 static void raw_with_a_table_spreads_over_its_queues(void **state)

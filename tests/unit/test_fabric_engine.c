@@ -73,7 +73,7 @@ static void engines_done(struct engines *engines)
 
 static uint64_t sender_count(const struct engines *engines, uint32_t flow, enum counter counter)
 {
-	return counter_read(&engine_hosts_sender(engines->hosts, flow)->public->counters, counter);
+	return counter_read(engine_hosts_sender(engines->hosts, flow)->counters, counter);
 }
 
 /* The payload that the flow brought, in parts of 1,000 of what its packets of full MTU could. */
@@ -260,8 +260,7 @@ static uint64_t incast_pauses(const struct cc_params *cc)
 	for (uint32_t i = 0; i < engines.net.fabric->port_count; i++)
 		pauses += engines.net.fabric->ports[i].priority[NET_PRIORITY].counters.sent_pauses;
 	for (uint32_t i = 0; i < engines.net.flow_count; i++) {
-		const struct counters *receiver =
-			&engine_hosts_receiver(engines.hosts, i)->public->counters;
+		const struct counters *receiver = engine_hosts_receiver(engines.hosts, i)->counters;
 
 		assert_int_equal(counter_read(receiver, COUNTER_np_cnp_sent),
 			engines.net.flows[i].cnp_count);

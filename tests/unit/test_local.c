@@ -378,7 +378,7 @@ static void record_that_names_another_request_ends_the_connection(void **state)
 	assert_int_equal(cqe.wr_id, 1);
 	assert_int_equal(cqe.fault, FAULT_PEER_MEMORY);
 	assert_int_equal(ends[1].qp->state, QP_ERR);
-	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_local_unsound), 1);
+	assert_int_equal(counter_read(ends[1].qp->counters, COUNTER_local_unsound), 1);
 }
 
 static void record_with_more_bytes_than_fit_ends_the_connection(void **state)

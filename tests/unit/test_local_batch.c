@@ -66,7 +66,7 @@ static bool is_there(uint32_t word)
 
 static uint64_t counted(enum counter counter)
 {
-	return counter_read(&ends[0].qp->public->counters, counter);
+	return counter_read(ends[0].qp->counters, counter);
 }
 
 static void row_is_there_and_complete_when_posting_returns(void **state)

@@ -94,8 +94,7 @@ static void unreliable_request_that_is_refused_is_dropped_by_the_responder(void 
 	post_refused();
 	carry(0);
 	assert_int_equal(poll_sent().status, WC_SUCCESS);
-	assert_int_equal(
-		counter_read(&ends[1].qp->public->counters, COUNTER_resp_remote_access_errors), 1);
+	assert_int_equal(counter_read(ends[1].qp->counters, COUNTER_resp_remote_access_errors), 1);
 	post(WR_RDMA_WRITE, 10);
 	assert_false(has_packets(0));
 }
@@ -146,7 +145,7 @@ static void unreliable_message_to_who_does_not_receive_yet_is_dropped_at_once(vo
 	post(WR_SEND, 10);
 	carry(0);
 	assert_int_equal(poll_sent().status, WC_SUCCESS);
-	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_no_receive_drops), 1);
+	assert_int_equal(counter_read(ends[1].qp->counters, COUNTER_no_receive_drops), 1);
 	post_receive(50);
 	post(WR_SEND, 10);
 	assert_false(has_packets(0));
@@ -168,7 +167,7 @@ static void unreliable_message_without_a_receive_is_waited_for_once(void **state
 		engine_expire(&ends[0].lane, now_ns);
 	}
 	carry(0);
-	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_no_receive_drops), 1);
+	assert_int_equal(counter_read(ends[1].qp->counters, COUNTER_no_receive_drops), 1);
 	post(WR_SEND, 10);
 	assert_true(has_packets(0));
 	assert_true(engine_next_packet(&ends[0].lane, true, &run, now_ns) > 0);

@@ -124,7 +124,7 @@ static void close_does_not_wait_for_the_dead(void **state)
 
 static void counters_of_a_channel_stay_when_it_goes(void **state)
 {
-	const struct counters *counters = &ends[1].qp->public->counters;
+	const struct counters *counters = ends[1].qp->counters;
 
 	(void)state;
 	post(WR_RDMA_WRITE, 3000);

@@ -220,7 +220,7 @@ static void expect_run(uint32_t index, uint32_t packets, bool asks)
 static void requester_makes_runs_of_middle_packets(void **state)
 {
 	const uint32_t five_bytes = 5 * (SCRIPT_MTU_BYTES + BTH_BYTES);
-	uint64_t before = counter_read(&script.qp->public->counters, COUNTER_sent_pkts);
+	uint64_t before = counter_read(script.qp->counters, COUNTER_sent_pkts);
 
 	(void)state;
 	runs_allow(five_bytes);
@@ -233,8 +233,7 @@ static void requester_makes_runs_of_middle_packets(void **state)
 	expect_run(12, 1, false);
 	assert_true(script_expect(&script, OPCODE_RC_WRITE_LAST, 13)->bth.ack_requested);
 	script_expect_silence(&script);
-	assert_int_equal(
-		counter_read(&script.qp->public->counters, COUNTER_sent_pkts) - before, 14);
+	assert_int_equal(counter_read(script.qp->counters, COUNTER_sent_pkts) - before, 14);
 	script_send_ack(&script, 13, 1, SCRIPT_UNLIMITED);
 	script_expect_completion(&script, 0, WC_SUCCESS);
 }

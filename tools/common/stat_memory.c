@@ -96,6 +96,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	struct stat_qp *ret_qp, uint64_t *ret_next)
 {
 	struct qp_public public;
+	struct counters counters;
 	int result = copy_at(sides->owners, offset, &public, sizeof(public));
 
 	if (result < 0)
@@ -103,6 +104,9 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	if (public.qpn >> 16 != slot || public.type >= QP_TYPE_COUNT ||
 		public.state >= QP_STATE_COUNT)
 		return -EPROTO;
+	result = copy_at(sides->owners, public.counters_offset, &counters, sizeof(counters));
+	if (result < 0)
+		return result;
 	*ret_qp = (struct stat_qp){
 		.qpn = public.qpn,
 		.type = (enum qp_type) public.type,
@@ -113,7 +117,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 		.remote = public.remote,
 	};
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		ret_qp->counters[i] = counter_read(&public.counters, (enum counter)i);
+		ret_qp->counters[i] = counter_read(&counters, (enum counter)i);
 	read_channel(sides, public.channel_offset, ret_qp->counters);
 	read_send_queue(sides->owners, public.sq_offset, &ret_qp->send_queue);
 	read_recv_queue(sides, public.rq_offset, &ret_qp->recv_queue);

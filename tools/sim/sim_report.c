@@ -29,8 +29,8 @@ uint64_t sim_flow_retransmitted(const struct sim_run *run, uint32_t flow)
 {
 	if (!run->hosts)
 		return 0;
-	return counter_read(&engine_hosts_sender(run->hosts, flow)->public->counters,
-		COUNTER_retransmitted_pkts);
+	return counter_read(
+		engine_hosts_sender(run->hosts, flow)->counters, COUNTER_retransmitted_pkts);
 }
 
 void sim_port_name(const struct fabric *fabric, uint32_t number, char ret_name[SIM_PORT_NAME_BYTES])

@@ -205,9 +205,8 @@ static void frame_fill(
 		&hosts->engine_flows[number].headers[direction], bytes);
 	flow->cnp_count += !!(path & PATH_CNP);
 	if (direction == FORTH)
-		flow->sent_bytes =
-			counter_read(&hosts->engine_flows[number].qp[FORTH]->public->counters,
-				COUNTER_sent_bytes);
+		flow->sent_bytes = counter_read(
+			hosts->engine_flows[number].qp[FORTH]->counters, COUNTER_sent_bytes);
 }
 
 /* The priorities that packets of this lane may have, as bits. */
@@ -290,8 +289,7 @@ static void engine_host_receive(void *context, const struct fabric_packet *packe
 	if (direction == FORTH) {
 		flow->received_frames++;
 		flow->marked_frames += is_marked;
-		flow->received_bytes =
-			counter_read(&of->qp[BACK]->public->counters, COUNTER_rcvd_bytes);
+		flow->received_bytes = counter_read(of->qp[BACK]->counters, COUNTER_rcvd_bytes);
 		if (flow->received_bytes == flow->bytes)
 			follower_start(hosts, flow, now_ps);
 	}

@@ -56,7 +56,7 @@ void rc_report_far_psn(struct rc_qp *rc, const struct packet *packet, uint64_t n
 
 static uint64_t count_of(const struct rc_qp *rc, enum counter counter)
 {
-	return counter_read(&rc->qp.public->counters, counter);
+	return counter_read(rc->qp.counters, counter);
 }
 
 void rc_report_silence(struct rc_qp *rc, uint64_t now_ns)
