@@ -360,7 +360,7 @@ static void hosts_of_a_machine_share_its_credits(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, sockets), 0);
 	machine.listen = &listen;
-	listen.epoll = epoll_create1(EPOLL_CLOEXEC);
+	listen.loop.epoll = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(machine_hosts_take(&machine, &join, why), 0);
 	machine.datagrams.fd = sockets[0];
 	machine.datagrams.bytes_max = DATAGRAM_BYTES_MAX;
@@ -385,7 +385,7 @@ static void hosts_of_a_machine_share_its_credits(void **state)
 	machine_hosts_return(&machine);
 	for (unsigned i = 0; i < 2; i++)
 		close(sockets[i]);
-	close(listen.epoll);
+	close(listen.loop.epoll);
 }
 
 static void listener_without_descriptors_rests_and_goes_on(void **state)
@@ -401,7 +401,7 @@ static void listener_without_descriptors_rests_and_goes_on(void **state)
 	assert_int_equal(connect(stranger, (const struct sockaddr *)&far_.address.socket,
 				 far_.address.bytes),
 		0);
-	polled.fd = far_.listen->epoll;
+	polled.fd = far_.listen->loop.epoll;
 	assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
 	getrlimit(RLIMIT_NOFILE, &all);
 	none = (struct rlimit){0, all.rlim_max};

@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "fabricd/client/fabric_client.h"
+#include "fabricd/fabric_loop.h"
 #include "fabricd/remote/fabric_listen.h"
 #include "fabricd/remote/remote_control.h"
 #include "fabricd/remote/remote_datagram.h"
@@ -60,14 +61,11 @@ struct machine {
 
 struct fabric_listen {
 	const struct fabric_listen_settings *settings;
-	int epoll;
-	int socket;
-	uint64_t socket_rests_until_ns; /* 0: it does not rest */
-	int signals;
+	struct fabric_loop loop;
+	struct fabric_loop_user loop_user;
+	struct fabric_listener listener;
 	uint64_t now_ns;
-	bool is_ended;
 	bool has_lost_fabric;
-	uint32_t turn;
 	uint32_t session_last;
 	struct list machines;
 	uint32_t machine_count;

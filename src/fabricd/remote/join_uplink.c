@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "fabricd/fabric_loop.h"
 #include "fabricd/remote/fabric_join_internal.h"
 #include "os/clock.h"
 #include "wire/infiniband/attribute.h"
@@ -130,13 +131,6 @@ static const char *loss_text(int error)
 
 /* --- joining --- */
 
-static int descriptor_watch(struct fabric_join *join, int fd, uint32_t events, int operation)
-{
-	struct epoll_event event = {.events = events};
-
-	return epoll_ctl(join->epoll, operation, fd, &event) < 0 ? -errno : 0;
-}
-
 /* The control socket has EPOLLOUT while something waits to be sent. */
 static void control_watch(struct fabric_join *join)
 {
@@ -145,8 +139,8 @@ static void control_watch(struct fabric_join *join)
 	if (has_more == join->is_watched)
 		return;
 	join->is_watched = has_more;
-	descriptor_watch(
-		join, join->control.fd, EPOLLIN | (has_more ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
+	fabric_loop_watch(join->epoll, EPOLL_CTL_MOD, join->control.fd,
+		EPOLLIN | (has_more ? EPOLLOUT : 0u), join);
 }
 
 static void join_begin(struct fabric_join *join)
@@ -169,7 +163,7 @@ static void join_begin(struct fabric_join *join)
 		rc = remote_control_init(&join->control, fd, true, join->settings->key);
 	if (rc == 0) {
 		join->is_watched = true;
-		rc = descriptor_watch(join, fd, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD);
+		rc = fabric_loop_watch(join->epoll, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT, join);
 	}
 	if (rc) {
 		join_lose(join, strerror(-rc));
@@ -278,7 +272,7 @@ static int welcome_take(struct fabric_join *join, const struct remote_message *m
 			ntohs(((const struct sockaddr_in *)&join->settings->address->socket)
 					->sin_port));
 	if (rc == 0)
-		rc = descriptor_watch(join, datagrams->fd, EPOLLIN, EPOLL_CTL_ADD);
+		rc = fabric_loop_watch(join->epoll, EPOLL_CTL_ADD, datagrams->fd, EPOLLIN, join);
 	if (rc)
 		return rc;
 	datagrams->session = join->welcome.session;
@@ -565,7 +559,9 @@ int uplink_open(struct fabric_join *join, const struct fabric_join_settings *set
 		return -errno;
 	join->now_ns = clock_now_ns();
 	rc = timer_arm(join);
-	return rc ? rc : descriptor_watch(join, join->timer, EPOLLIN, EPOLL_CTL_ADD);
+	if (rc)
+		return rc;
+	return fabric_loop_watch(join->epoll, EPOLL_CTL_ADD, join->timer, EPOLLIN, join);
 }
 
 void uplink_close(struct fabric_join *join)

@@ -16,13 +16,6 @@
 
 /* --- watching --- */
 
-static int descriptor_watch(struct machine *machine, int fd, uint32_t events, int operation)
-{
-	struct epoll_event event = {.events = events, .data.ptr = machine};
-
-	return epoll_ctl(machine->listen->epoll, operation, fd, &event) < 0 ? -errno : 0;
-}
-
 static int control_watch(struct machine *machine)
 {
 	const uint32_t events =
@@ -32,7 +25,8 @@ static int control_watch(struct machine *machine)
 	if (events == machine->watched)
 		return 0;
 	machine->watched = events;
-	return descriptor_watch(machine, machine->control.fd, events, operation);
+	return fabric_loop_watch(
+		machine->listen->loop.epoll, operation, machine->control.fd, events, machine);
 }
 
 /* --- its beginning and end --- */
@@ -127,7 +121,8 @@ static int datagrams_open(struct machine *machine, const struct remote_join *joi
 	datagrams->bytes_max = datagram_bytes_max(control);
 	datagrams->window = max_u32(DATAGRAM_WINDOW_MIN, join->window);
 	datagram_open(datagrams);
-	return descriptor_watch(machine, datagrams->fd, EPOLLIN, EPOLL_CTL_ADD);
+	return fabric_loop_watch(
+		machine->listen->loop.epoll, EPOLL_CTL_ADD, datagrams->fd, EPOLLIN, machine);
 }
 
 static void joined_print(const struct machine *machine, const struct remote_join *join)

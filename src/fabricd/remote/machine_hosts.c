@@ -27,9 +27,8 @@ static void host_return(struct machine_host *host)
 
 static int host_watch(struct machine_host *host, int fd)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = host->machine};
-
-	return epoll_ctl(host->machine->listen->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+	return fabric_loop_watch(
+		host->machine->listen->loop.epoll, EPOLL_CTL_ADD, fd, EPOLLIN, host->machine);
 }
 
 static int host_ports_make(struct machine_host *host)

@@ -415,20 +415,14 @@ static bool is_welcome(const struct fabric_server *server, int fd, struct ucred 
 		ret_peer->uid == geteuid() && server->client_count < SERVER_CLIENTS_MAX;
 }
 
-static bool is_shortage(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 void client_accept(struct fabric_server *server)
 {
-	int fd = accept4(server->listener.socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(server->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct client *client;
 	struct ucred peer;
 
 	if (fd < 0) {
-		if (is_shortage(errno))
-			server_rest_listener(server);
+		fabric_listener_failed(&server->loop, &server->listener, errno);
 		return;
 	}
 	client = is_welcome(server, fd, &peer) ? calloc(1, sizeof(*client)) : NULL;

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The fabric's process: its loop, its clock, and what it waits for. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "base/arith.h"
 #include "fabricd/fabric_name.h"
@@ -16,30 +13,23 @@
 #include "subnet/manager/manager.h"
 
 enum {
-	EVENTS_PER_TURN = 64,
-	/* How long after the last frame the loop polls the channels before it sleeps. */
-	SPIN_NS = 50000,
-	/* How many turns pass between two polls of the descriptors, while frames flow. */
-	TURNS_PER_POLL = 32,
 	ARRIVALS_MAX = 1 << 16,
-	LISTENER_REST_NS = 100000000,
 	PARKED_RETRY_NS = 1000000, /* between two looks whether a receiver has room */
 };
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events)
 {
-	struct epoll_event event = {.events = events, .data.ptr = watch};
-	int operation = watch->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	int rc = fabric_loop_watch(server->loop.epoll,
+		watch->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, watch->fd, events, watch);
 
-	if (epoll_ctl(server->epoll, operation, watch->fd, &event) < 0)
-		return -errno;
-	watch->events = events;
-	return 0;
+	if (rc == 0)
+		watch->events = events;
+	return rc;
 }
 
 void server_unwatch(struct fabric_server *server, struct watch *watch)
 {
-	epoll_ctl(server->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+	epoll_ctl(server->loop.epoll, EPOLL_CTL_DEL, watch->fd, NULL);
 	watch->events = 0;
 }
 
@@ -96,40 +86,16 @@ static uint64_t next_deadline_ns(const struct fabric_server *server)
 	if (server->parked_count)
 		deadline_ns = min_u64(deadline_ns, server->now_ns + PARKED_RETRY_NS);
 
-	return server->listener_rests_until_ns
-		? min_u64(deadline_ns, server->listener_rests_until_ns)
+	return server->listener.rests_until_ns
+		? min_u64(deadline_ns, server->listener.rests_until_ns)
 		: deadline_ns;
-}
-
-/* --- the listener --- */
-
-void server_rest_listener(struct fabric_server *server)
-{
-	server_unwatch(server, &server->listener_watch);
-	server->listener_rests_until_ns = server->now_ns + LISTENER_REST_NS;
-}
-
-static void listener_go_on(struct fabric_server *server)
-{
-	if (!server->listener_rests_until_ns || server->now_ns < server->listener_rests_until_ns)
-		return;
-	server->listener_rests_until_ns = 0;
-	if (server_watch(server, &server->listener_watch, EPOLLIN))
-		server_rest_listener(server);
 }
 
 /* --- the loop --- */
 
-static void watch_event(
-	struct fabric_server *server, const struct epoll_event *event, struct watch *watch)
+static void watch_event(struct fabric_server *server, struct watch *watch, uint32_t events)
 {
 	switch (watch->kind) {
-	case WATCH_LISTENER:
-		client_accept(server);
-		break;
-	case WATCH_SIGNAL:
-		server->is_ended = true;
-		break;
 	case WATCH_ISSM:
 		issm_event(server);
 		break;
@@ -137,13 +103,23 @@ static void watch_event(
 		client_event(container_of(watch, struct client, watch));
 		break;
 	case WATCH_OPENING:
-		opening_event(container_of(watch, struct opening, watch), event->events);
+		opening_event(container_of(watch, struct opening, watch), events);
 		break;
 	case WATCH_CHANNEL:
 		break; /* the loop looks at all channels */
 	case WATCH_UPLINK:
 		break; /* each turn runs it */
 	}
+}
+
+static void watch_ready(void *context, void *tag, uint32_t events)
+{
+	struct fabric_server *server = context;
+
+	if (tag == &server->listener)
+		client_accept(server);
+	else
+		watch_event(server, tag, events);
 }
 
 static void ended_free(struct fabric_server *server)
@@ -156,29 +132,20 @@ static void ended_free(struct fabric_server *server)
 		client_free(client);
 }
 
-/* Returns the number of events, or -errno. */
-static int descriptors_poll(struct fabric_server *server, uint64_t until_ns)
+static int server_polled(void *context)
 {
-	struct epoll_event events[EVENTS_PER_TURN];
-	int count = epoll_wait(
-		server->epoll, events, EVENTS_PER_TURN, until_ns ? clock_ms_until(until_ns) : 0);
-
-	server->now_ns = clock_now_ns();
-	if (count < 0)
-		return errno == EINTR ? 0 : -errno;
-	for (int i = 0; i < count; i++)
-		watch_event(server, &events[i], events[i].data.ptr);
-	ended_free(server);
-	return count;
+	ended_free(context);
+	return 0;
 }
 
 /* Sleep until a descriptor is ready, a timer is due or a frame comes. */
-static int server_sleep(struct fabric_server *server)
+static int server_sleep(void *context)
 {
+	struct fabric_server *server = context;
 	int rc = 0;
 
 	if (channels_wait_begin(server))
-		rc = descriptors_poll(server, next_deadline_ns(server));
+		rc = fabric_loop_poll(&server->loop, clock_ms_until(next_deadline_ns(server)));
 	channels_wait_end(server);
 	return rc;
 }
@@ -199,56 +166,33 @@ int fabric_server_turn(struct fabric_server *server)
 	service_levels_advance(server);
 	if (next_deadline_ns(server) <= server->now_ns)
 		timers_run(server);
-	listener_go_on(server);
+	fabric_listener_go_on(&server->loop, &server->listener);
 	channels_wake(server);
-	rc = server->turn++ % TURNS_PER_POLL ? 0 : descriptors_poll(server, 0);
+	rc = fabric_loop_poll_rarely(&server->loop);
 	return rc < 0 ? rc : frames > 0;
+}
+
+static int server_turn(void *context)
+{
+	return fabric_server_turn(context);
 }
 
 int fabric_server_run(struct fabric_server *server)
 {
-	uint64_t busy_until_ns = 0;
-	int rc = 0;
-
-	while (!server->is_ended && rc >= 0) {
-		rc = fabric_server_turn(server);
-		if (rc > 0)
-			busy_until_ns = server->now_ns + SPIN_NS;
-		else if (rc == 0 && server->now_ns >= busy_until_ns)
-			rc = server_sleep(server);
-	}
-	return rc < 0 ? rc : 0;
+	return fabric_loop_run(&server->loop);
 }
 
 /* --- its life --- */
 
-static int signals_watch(struct fabric_server *server)
-{
-	sigset_t signals;
-	int fd;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
-		return -errno;
-	fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	server->signal_watch = (struct watch){.kind = WATCH_SIGNAL, .fd = fd};
-	return server_watch(server, &server->signal_watch, EPOLLIN);
-}
-
 static int server_listen(struct fabric_server *server)
 {
 	int rc = place_listen_as(
-		PLACE_FABRIC, fabric_name_number(server->name), false, &server->listener);
+		PLACE_FABRIC, fabric_name_number(server->name), false, &server->place);
 
 	if (rc)
 		return rc;
-	server->listener_watch =
-		(struct watch){.kind = WATCH_LISTENER, .fd = server->listener.socket};
-	return server_watch(server, &server->listener_watch, EPOLLIN);
+	server->listener.fd = server->place.socket;
+	return fabric_listener_watch(&server->loop, &server->listener);
 }
 
 static int uplink_watch(struct fabric_server *server)
@@ -269,16 +213,19 @@ static int server_init(struct fabric_server *server, const struct subnet_topolog
 		.context = server};
 	int rc;
 
-	server->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (server->epoll < 0)
-		return -errno;
-	rc = subnet_create(topology, &user, &subnet_embedded_manager, &server->subnet);
+	server->loop_user = (struct fabric_loop_user){.turn = server_turn,
+		.sleep = server_sleep,
+		.ready = watch_ready,
+		.polled = server_polled,
+		.context = server,
+		.now_ns = &server->now_ns};
+	rc = fabric_loop_init(&server->loop, &server->loop_user);
+	if (rc == 0)
+		rc = subnet_create(topology, &user, &subnet_embedded_manager, &server->subnet);
 	if (rc == 0)
 		rc = mad_layer_create(&calls, &server->mads);
 	if (rc == 0)
 		rc = server_nodes_create(server);
-	if (rc == 0)
-		rc = signals_watch(server);
 	if (rc == 0)
 		rc = issm_create(server);
 	if (rc == 0)
@@ -299,8 +246,8 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 		snprintf(why, ATTACH_TEXT_BYTES, "no memory");
 		return -ENOMEM;
 	}
-	server->listener = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
-	server->signal_watch.fd = server->issm_watch.fd = -1;
+	server->place = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
+	server->issm_watch.fd = -1;
 	server->now_ns = clock_now_ns();
 	snprintf(server->name, sizeof(server->name), "%s", settings->name);
 	server->console = settings->console;
@@ -340,14 +287,11 @@ void fabric_server_destroy(struct fabric_server *server)
 		free(arrival);
 	}
 	issm_destroy(server);
-	place_leave(&server->listener);
+	place_leave(&server->place);
 	server_nodes_destroy(server);
 	mad_layer_destroy(server->mads);
 	subnet_destroy(server->subnet);
-	if (server->signal_watch.fd >= 0)
-		close(server->signal_watch.fd);
-	if (server->epoll >= 0)
-		close(server->epoll);
+	fabric_loop_done(&server->loop);
 	free(server->message);
 	free(server);
 }

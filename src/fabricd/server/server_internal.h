@@ -17,6 +17,7 @@
 #include "agent/place.h"
 #include "base/list.h"
 #include "fabricd/attach_protocol.h"
+#include "fabricd/fabric_loop.h"
 #include "fabricd/server/fabric_server.h"
 #include "mad/mad_layer.h"
 #include "subnet/subnet.h"
@@ -38,10 +39,8 @@ enum {
 	LAST_FRAMES_MAX = 1 << 16, /* from a channel that has ended */
 };
 
-/* What a descriptor in the server's epoll is. Each object begins with its watch. */
+/* What a descriptor in the server's loop is. Each object begins with its watch. */
 enum watch_kind {
-	WATCH_LISTENER,
-	WATCH_SIGNAL,
 	WATCH_ISSM, /* inotify */
 	WATCH_CLIENT,
 	WATCH_OPENING,
@@ -141,20 +140,17 @@ struct service_levels {
 };
 
 struct fabric_server {
-	struct watch listener_watch;
-	struct watch signal_watch;
+	struct fabric_loop loop;
+	struct fabric_loop_user loop_user;
+	struct place_listener place;
+	struct fabric_listener listener; /* the socket of `place` */
 	struct watch issm_watch;
-	int epoll;
-	bool is_ended;
-	struct place_listener listener;
-	uint64_t listener_rests_until_ns; /* 0: it does not rest */
 	char name[ATTACH_NAME_BYTES];
 	fabric_console_fn *console; /* NULL: the fabric has none */
 	const struct fabric_uplink *uplink; /* NULL: the subnet is here */
 	struct watch uplink_watch;
 	struct subnet *subnet;
 	struct mad_layer *mads;
-	uint32_t turn; /* of the loop */
 	uint64_t now_ns;
 	uint32_t node_count;
 	struct server_node *nodes;
@@ -264,8 +260,6 @@ struct channel {
 
 int server_watch(struct fabric_server *server, struct watch *watch, uint32_t events);
 void server_unwatch(struct fabric_server *server, struct watch *watch);
-/* The process has no descriptor or memory for another client: let clients wait for 100 ms. */
-void server_rest_listener(struct fabric_server *server);
 /* Keep a copy of a MAD until server_arrivals_run(). Returns false when there is no room. */
 bool server_arrival_add(struct fabric_server *server, const struct arrival *arrival);
 /* Let the MADs that have arrived reach their agents, and what these cause. */

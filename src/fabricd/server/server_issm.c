@@ -37,7 +37,7 @@ int issm_create(struct fabric_server *server)
 
 static void path_print(const struct server_port *port, char ret_path[ATTACH_TEXT_BYTES])
 {
-	snprintf(ret_path, ATTACH_TEXT_BYTES, "%s.issm-%u.%u", port->server->listener.path,
+	snprintf(ret_path, ATTACH_TEXT_BYTES, "%s.issm-%u.%u", port->server->place.path,
 		port->node, port->number);
 }
 
@@ -111,7 +111,7 @@ static bool events_read(struct fabric_server *server, bool is_counted, bool *ret
 static struct server_port *port_by_name(struct fabric_server *server, const char *path)
 {
 	const char *name = strrchr(path, '/');
-	const char *own = strrchr(server->listener.path, '/');
+	const char *own = strrchr(server->place.path, '/');
 	unsigned node, number;
 	char rest;
 

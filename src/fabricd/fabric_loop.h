@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FABRICD_FABRIC_LOOP_H
+#define URNIC_FABRICD_FABRIC_LOOP_H
+
+/*
+ * The loop of a process of a fabric: the fabric's own (server), and the one by which other machines
+ * join it (remote). The loop calls turns of its user. While frames flow, turns follow each other,
+ * and few of them poll the descriptors. After 50 us without a frame the process sleeps until a
+ * descriptor is ready. SIGINT and SIGTERM end the loop. A loop belongs to one thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fabric_loop_user {
+	/* Pass frames without sleeping. Returns > 0 if there were frames, 0, or -errno. */
+	int (*turn)(void *context);
+	/* Call fabric_loop_poll() with a timeout, unless a frame has come. Returns 0 or -errno. */
+	int (*sleep)(void *context);
+	/* A descriptor is ready. `tag` is that of fabric_loop_watch(). */
+	void (*ready)(void *context, void *tag, uint32_t events);
+	/* All ready descriptors of a poll have been reported. Returns 0 or -errno. */
+	int (*polled)(void *context);
+	void *context;
+	uint64_t *now_ns; /* the user's clock, which turns set, and fabric_loop_poll() */
+};
+
+struct fabric_loop {
+	const struct fabric_loop_user *user;
+	int epoll;
+	int signals; /* a signalfd */
+	uint32_t turn;
+	bool is_ended; /* a signal has arrived */
+};
+
+/*
+ * Block SIGINT and SIGTERM, and watch for them. `user` is borrowed until fabric_loop_done(), which
+ * accepts a loop that this call has failed to make. Returns 0 or -errno.
+ */
+int fabric_loop_init(struct fabric_loop *loop, const struct fabric_loop_user *user);
+void fabric_loop_done(struct fabric_loop *loop);
+
+/*
+ * Register a descriptor with an epoll instance, that of a loop or another one.
+ *
+ * `operation`  EPOLL_CTL_ADD, or EPOLL_CTL_MOD for a descriptor that is registered.
+ * `tag`        What its events carry; not the address of a struct fabric_loop.
+ *
+ * Returns 0 or -errno.
+ */
+int fabric_loop_watch(int epoll, int operation, int fd, uint32_t events, void *tag);
+
+/* Wait for descriptors, call ready() for each, and polled(). Returns 0 or -errno. */
+int fabric_loop_poll(struct fabric_loop *loop, int timeout_ms);
+
+/* Call in each turn: polls the descriptors in one turn of 32. Returns 0 or -errno. */
+int fabric_loop_poll_rarely(struct fabric_loop *loop);
+
+/* Run until a signal arrives. Returns 0, or the -errno of a turn, a sleep or a poll. */
+int fabric_loop_run(struct fabric_loop *loop);
+
+/*
+ * A listening socket of a loop. When the process has no descriptor or memory for another
+ * connection, the socket rests for 100 ms: epoll would report the waiting connection without end.
+ */
+struct fabric_listener {
+	int fd;
+	uint64_t rests_until_ns; /* 0: it does not rest */
+};
+
+/* The tag of its events is `listener`. Returns 0 or -errno. */
+int fabric_listener_watch(struct fabric_loop *loop, struct fabric_listener *listener);
+/* accept() has failed with this errno: rest, if a descriptor or memory is missing. */
+void fabric_listener_failed(struct fabric_loop *loop, struct fabric_listener *listener, int error);
+/* Go on when the rest is over. */
+void fabric_listener_go_on(struct fabric_loop *loop, struct fabric_listener *listener);
+
+#endif
