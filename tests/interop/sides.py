@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import time
 from typing import NamedTuple
@@ -51,10 +50,6 @@ class Lab:
 
     def reason_not_to_boot(self):
         """What stands in the way of an image for the guests, or None."""
-        missing = [program for program in ("qemu-system-x86_64", "dropbearkey", "ssh-keygen", "cpio", "depmod")
-                   if not shutil.which(program)]
-        if missing:
-            return f"no {', '.join(missing)} here: make check-interop installs what it needs"
         built = subprocess.run(self.command("build"), env=self.environment, check=False, text=True, errors="replace",
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = built.stderr.strip().splitlines() or ["?"]
