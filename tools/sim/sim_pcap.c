@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capture/erf.h"
 #include "capture/pcapng.h"
 #include "common/command.h"
 #include "sim/sim.h"
 #include "wire/bytes.h"
-#include "wire/infiniband/crc.h"
-#include "wire/infiniband/lrh.h"
 #include "wire/roce_frame.h"
 
 enum {
@@ -18,11 +17,6 @@ enum {
 	PFC_OPCODE = 0x0101,
 	HOP_LIMIT = 64,
 	DSCP_SHIFT = 2,
-	/* Extensible Record Format. */
-	ERF_HEADER_BYTES = 16,
-	ERF_INFINIBAND = 21,
-	ERF_INFINIBAND_LINK = 25,
-	ERF_VARYING_LENGTH = 4,
 };
 
 /* Locally administered addresses: of a host by its number, of a switch's port by the port's. */
@@ -72,51 +66,15 @@ static uint32_t data_frame_write(
 	return headers.count + packet->data_bytes;
 }
 
-/* The VCRC of a packet, or the CRC of a link packet, behind its bytes: the lower byte is first. */
-static uint32_t crc_append(uint8_t *packet, uint32_t bytes)
+/* A record of an InfiniBand packet. */
+static uint32_t record_write(uint64_t now_ps, const struct fabric_packet *packet, uint8_t *to)
 {
-	uint16_t crc = ib_vcrc(packet, bytes);
+	const uint64_t ns = now_ps / FABRIC_PS_PER_NS;
 
-	packet[bytes] = (uint8_t)crc;
-	packet[bytes + 1] = (uint8_t)(crc >> 8);
-	return bytes + IB_VCRC_BYTES;
-}
-
-/*
- * A flow control packet: operation 0, and the credits. Wireshark looks for an LRH in it, so that it
- * needs two bytes more; they stand for the symbols around the packet.
- */
-static uint32_t link_packet_write(const struct fabric_packet *packet, uint8_t *to)
-{
-	put_be16(to, (uint16_t)(packet->number >> 16));
-	put_be16(to + 2, (uint16_t)(packet->vl << 12 | (packet->number & 0xfff)));
-	crc_append(to, IB_LINK_PACKET_BYTES - IB_VCRC_BYTES);
-	memset(to + IB_LINK_PACKET_BYTES, 0, IB_DELIMITER_BYTES);
-	return IB_LINK_PACKET_BYTES + IB_DELIMITER_BYTES;
-}
-
-static uint32_t local_packet_write(const struct fabric_packet *packet, uint8_t *to)
-{
-	memcpy(to, packet->data, packet->data_bytes);
-	return crc_append(to, packet->data_bytes);
-}
-
-/* A record with its header: time, type, flags, lengths. */
-static uint32_t erf_write(uint64_t now_ps, const struct fabric_packet *packet, uint8_t *to)
-{
-	uint64_t ns = now_ps / FABRIC_PS_PER_NS;
-	uint64_t second_ns = FABRIC_PS_PER_S / FABRIC_PS_PER_NS;
-	uint32_t count = packet->is_link ? link_packet_write(packet, to + ERF_HEADER_BYTES)
-					 : local_packet_write(packet, to + ERF_HEADER_BYTES);
-
-	put_le32(to, (uint32_t)(((ns % second_ns) << 32) / second_ns));
-	put_le32(to + 4, (uint32_t)(ns / second_ns));
-	to[8] = packet->is_link ? ERF_INFINIBAND_LINK : ERF_INFINIBAND;
-	to[9] = ERF_VARYING_LENGTH;
-	put_be16(to + 10, (uint16_t)(ERF_HEADER_BYTES + count));
-	put_be16(to + 12, 0);
-	put_be16(to + 14, (uint16_t)count);
-	return ERF_HEADER_BYTES + count;
+	return packet->is_link
+		? erf_link_packet_write(ns, packet->vl, (uint16_t)(packet->number >> 16),
+			  (uint16_t)packet->number, to)
+		: erf_packet_write(ns, packet->data, packet->data_bytes, to);
 }
 
 static uint32_t ethernet_write(
@@ -170,7 +128,7 @@ static void frame_capture(void *context, uint64_t now_ps, enum fabric_event even
 	if (!captured.is_outbound && !captured.comment)
 		return;
 	captured.bytes = frame;
-	captured.count = run->fabric->infiniband ? erf_write(now_ps, packet, frame)
+	captured.count = run->fabric->infiniband ? record_write(now_ps, packet, frame)
 						 : ethernet_write(run->fabric, port, packet, frame);
 	captured.whole = captured.count;
 	pcapng_packet(run->capture, &captured);
