@@ -16,7 +16,7 @@
 #include "fabricd/server/fabric_server.h"
 
 const char command_fabric_help[] =
-	"usage: urnic fabric up [--name NAME] [--no-sm] FILE\n"
+	"usage: urnic fabric up [--name NAME] [--no-sm] [--pcap CAPTURE] FILE\n"
 	"       urnic fabric listen [--name NAME] --key FILE ADDR[:PORT]\n"
 	"       urnic fabric join [--name NAME] --key FILE ADDR[:PORT] HOST...\n"
 	"       urnic fabric [--name NAME] link END END\n"
@@ -60,6 +60,8 @@ const char command_fabric_help[] =
 	"  --name NAME  the name of the fabric, of several on one machine (\"default\")\n"
 	"  --key FILE   the key that the machines share\n"
 	"  --no-sm      no subnet manager inside: ports stay in Init until OpenSM runs\n"
+	"  --pcap CAPTURE\n"
+	"               write the frames of all cables into this file as pcapng, for Wireshark\n"
 	"\n"
 	"Examples:\n"
 	"  urnic fabric up examples/infiniband/three-switches.topo &\n"
@@ -77,6 +79,7 @@ static int parse_options(int argc, char **argv, struct fabric_options *ret_optio
 		{"name", required_argument, NULL, 'n'},
 		{"key", required_argument, NULL, 'k'},
 		{"no-sm", no_argument, NULL, 's'},
+		{"pcap", required_argument, NULL, 'p'},
 		{0},
 	};
 	int letter;
@@ -86,6 +89,8 @@ static int parse_options(int argc, char **argv, struct fabric_options *ret_optio
 			ret_options->name = optarg;
 		else if (letter == 'k')
 			ret_options->key = optarg;
+		else if (letter == 'p')
+			ret_options->pcap = optarg;
 		else if (letter == 's')
 			ret_options->is_unmanaged = true;
 		else
@@ -172,15 +177,38 @@ static void print_ready(const struct subnet_topology *topology, const char *name
 	fflush(stdout);
 }
 
-static int fabric_up(const struct fabric_options *options, int argc, char **argv)
+/* Serve until a signal comes. Returns an exit status. */
+static int topology_serve(const struct fabric_options *options,
+	const struct subnet_topology *topology, struct fabric_pcap *pcap)
 {
 	const struct fabric_server_settings settings = {.name = options->name,
 		.console = console_run,
-		.is_unmanaged = options->is_unmanaged};
-	struct subnet_topology *topology;
+		.is_unmanaged = options->is_unmanaged,
+		.trace = pcap->file ? fabric_pcap_frame : NULL,
+		.trace_context = pcap};
 	struct fabric_server *server;
 	char why[ATTACH_TEXT_BYTES];
 	int rc;
+
+	fabric_files_allow();
+	rc = fabric_server_create(&settings, topology, &server, why);
+	if (rc) {
+		complain("fabric: %s", why);
+		return EXIT_FAILED;
+	}
+	print_ready(topology, options->name);
+	rc = fabric_server_run(server);
+	if (rc)
+		complain("fabric: %s", strerror(-rc));
+	fabric_server_destroy(server);
+	return rc ? EXIT_FAILED : EXIT_OK;
+}
+
+static int fabric_up(const struct fabric_options *options, int argc, char **argv)
+{
+	struct subnet_topology *topology;
+	struct fabric_pcap pcap;
+	int status = EXIT_FAILED;
 
 	if (argc != 1) {
 		complain("fabric up: it needs one file; urnic fabric --help");
@@ -188,19 +216,12 @@ static int fabric_up(const struct fabric_options *options, int argc, char **argv
 	}
 	if (topology_load(argv[0], &topology))
 		return EXIT_FAILED;
-	fabric_files_allow();
-	rc = fabric_server_create(&settings, topology, &server, why);
-	if (rc) {
-		complain("fabric: %s", why);
-	} else {
-		print_ready(topology, options->name);
-		rc = fabric_server_run(server);
-		if (rc)
-			complain("fabric: %s", strerror(-rc));
-		fabric_server_destroy(server);
-	}
+	if (fabric_pcap_open(&pcap, options->pcap, topology))
+		status = topology_serve(options, topology, &pcap);
+	if (!fabric_pcap_close(&pcap))
+		status = EXIT_FAILED;
 	subnet_topology_destroy(topology);
-	return rc ? EXIT_FAILED : EXIT_OK;
+	return status;
 }
 
 /* --- the console --- */

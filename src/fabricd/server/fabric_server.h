@@ -27,6 +27,13 @@ typedef int fabric_console_fn(
 	struct fabric_server *server, char *text, char why[ATTACH_TEXT_BYTES]);
 
 /*
+ * A frame crosses the cable that is connected to a port, which sends it. It must not call the
+ * server.
+ */
+typedef void fabric_trace_fn(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes);
+
+/*
  * Where the subnet is, if it is on another machine. Then the server has hosts only, and mirrors
  * what their ports are there (fabric_server_set_port()). The server calls these functions in its
  * own thread; only run() may call the server.
@@ -55,6 +62,9 @@ struct fabric_server_settings {
 	const char *name; /* the fabric's (fabricd/fabric_name.h) */
 	fabric_console_fn *console; /* NULL: no command runs */
 	bool is_unmanaged; /* the embedded subnet manager is off */
+	/* NULL: frames are not traced. Else there are no flows, because they pass the server by. */
+	fabric_trace_fn *trace;
+	void *trace_context;
 	const struct fabric_uplink *uplink; /* NULL: the subnet is here */
 };
 

@@ -368,8 +368,9 @@ void flow_consider(
 		.sl = frame->lrh.sl};
 
 	/* A taken host is on another machine, which shares no memory with this one. */
-	if (server->nodes[from->node].taker || from->flows_rest_until_ns > server->now_ns ||
-		from->client->events < 0 || to->client->events < 0 || has_flow(from, to, &key))
+	if (server->nodes[from->node].taker || server->trace ||
+		from->flows_rest_until_ns > server->now_ns || from->client->events < 0 ||
+		to->client->events < 0 || has_flow(from, to, &key))
 		return;
 	flows_advance(server);
 	if (!flow_make(server, from, to, &key))

@@ -204,11 +204,20 @@ static int uplink_watch(struct fabric_server *server)
 	return server_watch(server, &server->uplink_watch, EPOLLIN);
 }
 
+static void server_trace(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
+{
+	const struct fabric_server *server = context;
+
+	server->trace(server->trace_context, node, port, frame, frame_bytes);
+}
+
 static int server_init(struct fabric_server *server, const struct subnet_topology *topology)
 {
 	static const struct mad_calls calls = {.transmit = server_transmit, .deliver = server_take};
 	const struct subnet_user user = {.deliver = server_deliver,
 		.event = server_event,
+		.trace = server->trace ? server_trace : NULL,
 		.count = flows_count,
 		.context = server};
 	int rc;
@@ -252,6 +261,8 @@ int fabric_server_create(const struct fabric_server_settings *settings,
 	snprintf(server->name, sizeof(server->name), "%s", settings->name);
 	server->console = settings->console;
 	server->uplink = settings->uplink;
+	server->trace = settings->trace;
+	server->trace_context = settings->trace_context;
 	list_init(&server->arrivals);
 	list_init(&server->clients);
 	list_init(&server->channels);

@@ -148,6 +148,8 @@ struct fabric_server {
 	char name[ATTACH_NAME_BYTES];
 	fabric_console_fn *console; /* NULL: the fabric has none */
 	const struct fabric_uplink *uplink; /* NULL: the subnet is here */
+	fabric_trace_fn *trace; /* NULL: none */
+	void *trace_context;
 	struct watch uplink_watch;
 	struct subnet *subnet;
 	struct mad_layer *mads;

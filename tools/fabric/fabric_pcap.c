@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic fabric up --pcap: the frames of all cables as pcapng, for Wireshark. */
+#include <errno.h>
+#include <string.h>
+
+#include "capture/erf.h"
+#include "capture/pcapng.h"
+#include "common/command.h"
+#include "fabric/fabric_internal.h"
+#include "os/clock.h"
+#include "subnet/subnet.h"
+
+enum { PORT_NAME_BYTES = TOPOLOGY_NAME_BYTES + 8 };
+
+bool fabric_pcap_open(
+	struct fabric_pcap *pcap, const char *path, const struct subnet_topology *topology)
+{
+	*pcap = (struct fabric_pcap){.topology = topology, .epoch_ns = clock_epoch_ns()};
+	if (!path)
+		return true;
+	pcap->file = fopen(path, "we");
+	if (!pcap->file) {
+		complain("fabric: %s: %s", path, strerror(errno));
+		return false;
+	}
+	pcapng_begin(pcap->file, "urnic fabric");
+	/* Nodes have their ports in their order (topology.h). */
+	for (uint32_t i = 0; i < topology->node_count; i++)
+		for (uint32_t port = 1; port <= topology->nodes[i].port_count; port++) {
+			char name[PORT_NAME_BYTES];
+
+			snprintf(name, sizeof(name), "%s[%u]", topology->nodes[i].name, port);
+			pcapng_interface(pcap->file, PCAPNG_ERF, name, NULL, 0);
+		}
+	return true;
+}
+
+void fabric_pcap_frame(
+	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
+{
+	struct fabric_pcap *pcap = context;
+	uint8_t record[SUBNET_FRAME_BYTES_MAX + ERF_MORE_BYTES];
+	struct pcapng_packet packet = {
+		.interface = pcap->topology->nodes[node].first_port + port - 1,
+		.time_ns = pcap->epoch_ns + clock_now_ns(),
+		.is_outbound = true,
+		.bytes = record,
+	};
+
+	packet.count = erf_packet_write(packet.time_ns, frame, frame_bytes, record);
+	packet.whole = packet.count;
+	pcapng_packet(pcap->file, &packet);
+	/* A reader finds whole packets at any time, also when the process is killed. */
+	fflush(pcap->file);
+}
+
+bool fabric_pcap_close(struct fabric_pcap *pcap)
+{
+	bool is_bad = pcap->file && ferror(pcap->file);
+
+	if (pcap->file && (fclose(pcap->file) || is_bad)) {
+		complain("fabric: the capture could not be written: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}
