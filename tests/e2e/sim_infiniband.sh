@@ -97,6 +97,53 @@ if command -v tshark >/dev/null; then
 	[ "$(frames '_ws.malformed')" -lt "$(frames infiniband_link.fccl)" ] || fail 'malformed link packets'
 fi
 
+# --- tables of a subnet that runs ---
+
+# triangle SUBNET: three switches, each with a host and a cable to the others; h0 sends to h2.
+triangle() {
+	echo "{\"topology\": {\"kind\": \"custom\", \"link_layer\": \"infiniband\", \"hosts\": 3,
+		\"switches\": 3, \"cables\": [[\"h0\", \"s0\"], [\"h1\", \"s1\"], [\"h2\", \"s2\"],
+			[\"s0\", \"s1\"], [\"s2\", \"s1\"], [\"s2\", \"s0\"]]},
+		\"duration_us\": 1000, \"subnet\": {$1}, \"workloads\": [
+		{\"kind\": \"pairs\", \"pairs\": [[\"h0\", \"h2\"]], \"bytes\": 100000}]}" >"$files/triangle.json"
+}
+
+# lane_sent PORT VL: the packets that have passed.
+lane_sent() {
+	/usr/bin/python3 -c '
+import json, sys
+print(sum(lane["port_xmit_packets"] for lane in json.load(open(sys.argv[1]))["lanes"]
+          if lane["port"] == sys.argv[2] and lane["vl"] == int(sys.argv[3])))' "$files/json" "$1" "$2"
+}
+
+forwarding='"forwarding": [[0, 3, 3], [3, 1, 4], [5, 4, 2]]'
+levels='"service_levels": [[0, 0, 2], [0, 0, 0], [0, 0, 0]]'
+triangle "$forwarding, $levels, \"lanes\": [{\"at\": \"s1\", \"from\": 3, \"to\": 4, \"qos_sl2vl\": \"0,0,1\"},
+	{\"at\": \"h0\", \"qos_sl2vl\": \"0,0,3\"}]"
+"$urnic" sim --json "$files/triangle.json" >"$files/json" || fail 'tables'
+for hop in 'h0>s0 3' 's0>s1 2' 's1>s2 1' 's2>h2 2'; do
+	# shellcheck disable=SC2086
+	[ "$(lane_sent $hop)" = 98 ] || fail "tables: $(lane_sent $hop) packets leave on $hop"
+done
+[ "$(lane_sent 's0>s2' 2)" = 0 ] || fail 'a packet takes another way than the table'
+triangle '"forwarding": [[0, 3, null], [3, 1, 4], [5, 4, 2]]'
+"$urnic" sim "$files/triangle.json" | grep -q '^pairs  *1  *0 ' || fail 'a path without an entry'
+
+# refuses_tables SENTENCE SUBNET
+refuses_tables() {
+	triangle "$2"
+	"$urnic" sim "$files/triangle.json" >/dev/null 2>"$files/said"
+	[ $? = 2 ] && grep -qF "$1" "$files/said" || fail "not '$1' but $(cat "$files/said")"
+}
+refuses_tables '"forwarding" is no list of 3' '"forwarding": [[0, 3, 3]]'
+refuses_tables '"forwarding" is no list of 3' '"forwarding": [[0, 3], [3, 1, 4], [5, 4, 2]]'
+refuses_tables '"forwarding" has numbers from 0 to 5' '"forwarding": [[0, 3, 6], [3, 1, 4], [5, 4, 2]]'
+refuses_tables 'cable 4 has no end at "s0"' '"forwarding": [[0, 3, 4], [3, 1, 4], [5, 4, 2]]'
+refuses_tables '"service_levels" has numbers from 0 to 7' '"service_levels": [[0, 0, 8], [0, 0, 0], [0, 0, 0]]'
+refuses_tables 'lanes of "s1" are "from" a cable' '"lanes": [{"at": "s1", "from": 5, "to": 4}]'
+refuses_tables 'a host has one cable' '"lanes": [{"at": "h1", "from": 1, "qos_sl2vl": "1"}]'
+refuses_tables '"qos_sl2vl" is "9"' '"lanes": [{"at": "h1", "qos_sl2vl": "9"}]'
+
 # --- wrong scenarios ---
 
 # refuses SENTENCE SUBNET [OTHERS]: a star with this subnet, and other items, is refused.
@@ -114,6 +161,7 @@ refuses '"qos_vlarb_low" is "0:4,4:1": it is up to 64 lanes of 0 to 3 with their
 refuses '"qos_vlarb_high" is "0:4,": it is up to 64 lanes of 0 to 3 with their weights, as "0:64,1:128"' \
 	'"qos_vlarb_high": "0:4,"'
 refuses '"qos_sl2vl" is "0,7": it is up to 16 lanes of 0 to 3, or 15, as "0,1,2"' '"qos_sl2vl": "0,7"'
+refuses 'only a custom topology has "forwarding"' '"forwarding": []'
 refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks' '"buffer": 1000'
 refuses '"buffer" has no room for a packet of 1050 bytes, which takes 17 blocks' '"buffer": 1060'
 echo '{"topology": {"kind": "star", "hosts": 49152, "link_layer": "infiniband"}, "workloads": []}' >"$files/wrong.json"

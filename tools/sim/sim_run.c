@@ -83,6 +83,8 @@ static int subnet_init(struct sim_run *run)
 
 	if (run->scenario.is_infiniband)
 		error = infiniband_init(run->fabric, &run->scenario.infiniband);
+	if (!error && run->scenario.is_infiniband)
+		error = scenario_set_tables(&run->scenario, run->fabric);
 	for (uint32_t i = 0; !error && i < run->scenario.flow_count; i++) {
 		struct fabric_flow *flow = &run->scenario.flows[i];
 

@@ -140,6 +140,12 @@ void infiniband_set_forwarding(
 void infiniband_set_sl2vl(
 	struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl, uint8_t vl);
 
+/*
+ * The service levels of paths from now on, by two hosts: host_count x host_count levels, below
+ * FABRIC_PRIORITY_COUNT, which are copied. Returns 0 or -ENOMEM.
+ */
+int infiniband_set_service_levels(struct fabric *fabric, const uint8_t *levels);
+
 /* How long packets of this lane have waited for credits, until now. */
 uint64_t infiniband_wait_ps(const struct fabric *fabric, uint32_t port, uint32_t vl);
 

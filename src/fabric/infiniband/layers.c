@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arith.h"
 #include "fabric/infiniband/edges.h"
@@ -138,4 +139,17 @@ int infiniband_layers_assign(struct fabric *fabric)
 	edges_done(&layering.edges);
 	free(numbers);
 	return error;
+}
+
+int infiniband_set_service_levels(struct fabric *fabric, const uint8_t *levels)
+{
+	const size_t bytes = (size_t)fabric->host_count * fabric->host_count;
+	uint8_t *copy = (uint8_t *)malloc(bytes + 1);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, levels, bytes);
+	free(fabric->infiniband->service_levels);
+	fabric->infiniband->service_levels = copy;
+	return 0;
 }

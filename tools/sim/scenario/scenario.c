@@ -368,4 +368,7 @@ void scenario_done(struct scenario *scenario)
 	free(scenario->cables);
 	free(scenario->switch_configs);
 	free(scenario->routes);
+	free(scenario->forwarding);
+	free(scenario->service_levels);
+	free(scenario->lanes);
 }

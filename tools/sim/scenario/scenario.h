@@ -65,6 +65,14 @@ struct scenario_route {
 	uint32_t via;
 };
 
+/* The lanes of packets that leave a host, or a switch by the cable `to`. */
+struct scenario_lane {
+	struct fabric_node at;
+	uint32_t from; /* a cable of a switch */
+	uint32_t to;
+	uint8_t sl2vl[IB_SL_COUNT];
+};
+
 struct scenario {
 	uint64_t duration_ps;
 	bool has_engine; /* hosts are urnic's engine, else plain sources */
@@ -85,6 +93,10 @@ struct scenario {
 	struct topology topology;
 	bool is_infiniband; /* the link layer; else Ethernet */
 	struct infiniband_config infiniband;
+	uint32_t *forwarding; /* by switch and host: a cable's number; NULL: the engine's */
+	uint8_t *service_levels; /* by two hosts; NULL: the engine's */
+	struct scenario_lane *lanes; /* that differ from infiniband.sl2vl */
+	uint32_t lane_count;
 	struct fabric_flow *flows;
 	uint32_t flow_count;
 	struct scenario_workload *workloads;
@@ -145,6 +157,17 @@ bool scenario_read_priorities(const struct scenario_text *text, const cJSON *ite
 /* The item "subnet" (scenario_subnet.c). The caller has read "hosts" and "congestion" before. */
 bool scenario_read_subnet(
 	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
+
+/* "qos_sl2vl" of `item`; levels that it does not name keep theirs. */
+bool scenario_read_lanes(
+	const struct scenario_text *text, const cJSON *item, uint32_t data_vls, uint8_t *sl2vl);
+
+/* The tables in the item "subnet" (scenario_tables.c). */
+bool scenario_read_tables(
+	const struct scenario_text *text, struct scenario *scenario, const cJSON *item);
+
+/* Set the tables in a subnet that was built of the scenario. Returns 0 or -ENOMEM. */
+int scenario_set_tables(const struct scenario *scenario, struct fabric *fabric);
 
 /* The items "switch", "workloads" and "faults". */
 bool scenario_read_switch(

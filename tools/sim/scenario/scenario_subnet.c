@@ -86,7 +86,7 @@ static bool mapping_parse(const char *at, uint32_t data_vls, uint8_t *sl2vl)
 	return !at[-1];
 }
 
-static bool mapping_read(
+bool scenario_read_lanes(
 	const struct scenario_text *text, const cJSON *item, uint32_t data_vls, uint8_t *sl2vl)
 {
 	const char *words = NULL;
@@ -146,7 +146,7 @@ static void lanes_default(struct infiniband_config *config)
 			(struct arbitration_entry){(uint8_t)i, LOW_WEIGHT};
 }
 
-static bool tables_read(
+static bool lanes_and_engine_read(
 	const struct scenario_text *text, const cJSON *item, struct infiniband_config *config)
 {
 	static const char *const engines[] = {"minhop", "updn", "lash", NULL};
@@ -161,7 +161,7 @@ static bool tables_read(
 		       text, item, "qos_vlarb_high", config->data_vls, &config->arbitration.high) &&
 		table_read(
 			text, item, "qos_vlarb_low", config->data_vls, &config->arbitration.low) &&
-		mapping_read(text, item, config->data_vls, config->sl2vl);
+		scenario_read_lanes(text, item, config->data_vls, config->sl2vl);
 }
 
 bool scenario_read_subnet(
@@ -177,6 +177,9 @@ bool scenario_read_subnet(
 		SCENARIO_OTHER("qos_vlarb_high"),
 		SCENARIO_OTHER("qos_vlarb_low"),
 		SCENARIO_OTHER("qos_sl2vl"),
+		SCENARIO_OTHER("forwarding"),
+		SCENARIO_OTHER("service_levels"),
+		SCENARIO_OTHER("lanes"),
 		NUMBER(buffer_bytes, "buffer", IB_BLOCK_BYTES, BUFFER_BYTES_MAX),
 	};
 	static const uint32_t data_vls[OP_VLS_CODE_MAX + 1] = {0, 1, 2, 4, 8, 15};
@@ -204,5 +207,6 @@ bool scenario_read_subnet(
 		.vl_stall_count = (uint32_t)numbers.stall_count,
 		.arbitration.high_limit = (uint8_t)numbers.high_limit,
 	};
-	return tables_read(text, item, config);
+	return lanes_and_engine_read(text, item, config) &&
+		scenario_read_tables(text, scenario, item);
 }
