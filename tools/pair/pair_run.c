@@ -238,7 +238,7 @@ static bool clients_are_running(const struct pair *pair)
  * is told twice.
  */
 struct told {
-/* Signal whom `id` stands for. Who has had a SIGTERM gets no second one. */
+	int ids[64]; /* for kill(): a process, or a group as a negative number */
 	int count;
 };
 
