@@ -536,7 +536,7 @@ static void *receives_complete(void *unused)
 	return unused;
 }
 
-/* One thread notes where requests have written; another looks for it. ThreadSanitizer sees a race. */
+/* One thread notes where requests have written, another one looks. ThreadSanitizer sees a race. */
 static void source_is_compared_with_targets_of_another_thread(void **state)
 {
 	const struct ibv_wc wc = {.opcode = IBV_WC_SEND, .qp_num = QPN};
