@@ -111,16 +111,30 @@ for client in a:root b:root b:user; do
 		fail "${client#*:}'s server, user's client on ${client%:*}: $(cat "$scratch/server" "$scratch/client")"
 done
 unset URNIC_HOST_ID URNIC_LOG
-for side in a b; do
-	[ "$(names_on $side)" = '/run/urnic ' ] || fail "on host $side listen: $(names_on $side)"
-	for process in $(on $side ss -Hxlp | sed -n 's|.* /run/urnic/net-.*users:(\(.*\)).*|\1|p' |
+
+# system_end HOST: end its system-wide urnicd.
+system_end() {
+	[ "$(names_on "$1")" = '/run/urnic ' ] || fail "on host $1 listen: $(names_on "$1")"
+	for process in $(on "$1" ss -Hxlp | sed -n 's|.* /run/urnic/net-.*users:(\(.*\)).*|\1|p' |
 		grep -o 'pid=[0-9]*' | cut -d= -f2 | sort -n); do
 		kill "$process" # the keeper is the elder, and takes its server with it
 		break
 	done
-done
-wait_for_names a ''
-wait_for_names b ''
+	wait_for_names "$1" ''
+}
+system_end a
+system_end b
+
+# Without CAP_NET_ADMIN a system-wide urnicd serves root, and tells users what it lacks.
+on a setpriv --bounding-set=-net_admin --inh-caps=-net_admin "$urnicd" --system --idle 0 ||
+	fail 'no system-wide urnicd without CAP_NET_ADMIN'
+# shellcheck disable=SC2086
+said=$(on a $as_user timeout 120 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1) &&
+	fail 'a user needs no channel'
+[ "$(echo "$said" | grep -c 'urnicd --system lacks CAP_NET_ADMIN, .*: start it with this')" = 1 ] ||
+	fail "without CAP_NET_ADMIN a user is told: $said"
+pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0 -w mixed -n 500
+system_end a
 
 # A network of the user's own, in a user namespace, where nobody is root.
 mkdir "$scratch/home"
