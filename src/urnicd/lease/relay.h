@@ -50,8 +50,8 @@ void relay_destroy(struct relay *relay);
  * `ret_ours`    urnicd's end, which stays the relay's.
  * `ret_theirs`  The process's end, which the caller owns.
  *
- * Returns 0; -ENOSPC when there are RELAY_CHANNELS_MAX channels; -EPERM without CAP_NET_ADMIN, which
- * a channel's buffer takes; or another -errno.
+ * Returns 0; -ENOSPC when there are RELAY_CHANNELS_MAX channels; -EPERM without CAP_NET_ADMIN, for
+ * the channel's buffer; or another -errno.
  */
 int relay_open(struct relay *relay, const struct agent_address *address, uint8_t slot, int member,
 	int *ret_ours, int *ret_theirs);
