@@ -7,7 +7,7 @@
 #include "base/arith.h"
 
 /* Offset 0 means "none", so the first chunk and its first block begin at this offset. */
-#define FIRST_OFFSET ((uint64_t)ARENA_BLOCK_BYTES_MIN)
+#define FIRST_OFFSET ((uint64_t)ARENA_FIRST_OFFSET)
 
 static unsigned block_class(uint64_t bytes)
 {

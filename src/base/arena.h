@@ -32,6 +32,11 @@
 
 enum {
 	ARENA_BLOCK_BYTES_MIN = 64,
+	/*
+	 * The offset of the first block: a page, so that a chunk takes whole pages. Otherwise the
+	 * end of each chunk would take a page of a chunk that may be idle.
+	 */
+	ARENA_FIRST_OFFSET = 4096,
 	ARENA_CLASS_COUNT = 32,
 	ARENA_CHUNK_BYTES = 16384,
 };

@@ -26,7 +26,7 @@
 #include "port/udp/udp.h"
 
 #define NIC_PUBLIC_MAGIC  0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_OFFSET ARENA_BLOCK_BYTES_MIN
+#define NIC_PUBLIC_OFFSET ARENA_FIRST_OFFSET
 
 /*
  * The version of the layout. A process of another build sees that the version differs, and does not
@@ -34,7 +34,7 @@
  * segment/nic_layout.def. A change that keeps all sizes, or a change of struct nic_export, needs a
  * new NIC_PUBLIC_REVISION.
  */
-#define NIC_PUBLIC_REVISION 25u
+#define NIC_PUBLIC_REVISION 26u
 #define NIC_PUBLIC_VERSION  nic_public_version()
 uint32_t nic_public_version(void);
 

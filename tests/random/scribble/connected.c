@@ -206,8 +206,8 @@ static void end_places_add(uint32_t number)
 	words_add(&scene.words, ring_of(number), sizeof(struct channel_ring));
 	words_add(&scene.words, &channel->reservation, sizeof(channel->reservation));
 	words_add(&scene.words, doorbell_of(number), sizeof(struct doorbell));
-	twin_add(arena_at(&end->arena, ARENA_BLOCK_BYTES_MIN),
-		end->arena.used_bytes - ARENA_BLOCK_BYTES_MIN);
+	twin_add(arena_at(&end->arena, ARENA_FIRST_OFFSET),
+		end->arena.used_bytes - ARENA_FIRST_OFFSET);
 	if (end->srq.rq)
 		queue_add(end->srq.rq);
 	if (end->qp->rq_offset)
