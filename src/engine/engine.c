@@ -337,8 +337,8 @@ static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 
 static struct impair_flow *flow_bind(struct qp *qp)
 {
-	impair_flow_bind(&qp->impair, qp->attr.sq_psn, qp->attr.rq_psn, qp->mtu_bytes);
-	return &qp->impair;
+	impair_flow_bind(qp->impair, qp->attr.sq_psn, qp->attr.rq_psn, qp->mtu_bytes);
+	return qp->impair;
 }
 
 /* The first queue pair of the list that does not wait for room on its route; NULL: none. */

@@ -2,7 +2,6 @@
 #include "qp/congestion.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "congestion/cc_flow.h"
@@ -19,12 +18,31 @@ static bool has_peer(const struct qp *qp)
 
 int congestion_prepare(struct qp *qp)
 {
-	if (!qp->lane->cc || !has_peer(qp) || qp->cc)
+	if (!qp->lane->cc || !has_peer(qp) || qp->has_cc)
 		return 0;
 	if (pace_reserve(qp))
 		return -ENOMEM;
-	qp->cc = calloc(1, sizeof(*qp->cc));
-	return qp->cc ? 0 : -ENOMEM;
+	qp->has_cc = true;
+	return 0;
+}
+
+static void flow_reset(struct qp *qp)
+{
+	*qp->cc = (struct cc_flow){
+		.params = qp->lane->cc,
+		.line_kbps = PACE_RATE_KBPS_MAX,
+		.packet_bytes = pace_packet_bytes(qp),
+	};
+}
+
+/* The queue pair's state. The first call begins it. NULL: no congestion control. */
+static struct cc_flow *flow_of(struct qp *qp)
+{
+	if (!qp->cc && qp->has_cc) {
+		qp->cc = pace_flow(qp);
+		flow_reset(qp);
+	}
+	return qp->cc;
 }
 
 void congestion_reset(struct qp *qp)
@@ -32,18 +50,14 @@ void congestion_reset(struct qp *qp)
 	qp->is_cnp_pending = false;
 	if (!qp->cc)
 		return;
-	*qp->cc = (struct cc_flow){
-		.params = qp->lane->cc,
-		.line_kbps = PACE_RATE_KBPS_MAX,
-		.packet_bytes = pace_packet_bytes(qp),
-	};
+	flow_reset(qp);
 	pace_follow(qp, 0);
 }
 
 void congestion_done(struct qp *qp)
 {
-	free(qp->cc);
 	qp->cc = NULL;
+	qp->has_cc = false;
 }
 
 /* --- the notification point --- */
@@ -51,7 +65,7 @@ void congestion_done(struct qp *qp)
 void congestion_on_mark(struct qp *qp, uint64_t now_ns)
 {
 	qp_count(qp, COUNTER_np_ecn_marked_roce_packets, 1);
-	if (!qp->cc || qp->is_cnp_pending || !cc_flow_on_mark(qp->cc, now_ns))
+	if (qp->is_cnp_pending || !flow_of(qp) || !cc_flow_on_mark(qp->cc, now_ns))
 		return;
 	qp->is_cnp_pending = true;
 	qp_schedule(qp, LANE_TX_DATA);
@@ -89,7 +103,7 @@ void congestion_on_cnp(struct qp *qp, const struct packet_origin *origin, uint64
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
 	/* Data for a peer on this host crosses no switch. */
-	if (!qp->cc || qp->local || qp->state == QP_ERR || !cc_flow_on_cnp(qp->cc, now_ns)) {
+	if (qp->local || qp->state == QP_ERR || !flow_of(qp) || !cc_flow_on_cnp(qp->cc, now_ns)) {
 		qp_count(qp, COUNTER_rp_cnp_ignored, 1);
 		return;
 	}
@@ -99,11 +113,11 @@ void congestion_on_cnp(struct qp *qp, const struct packet_origin *origin, uint64
 
 bool congestion_follows_delay(const struct qp *qp)
 {
-	return qp->cc && qp->cc->params->algorithm == CC_SWIFT;
+	return qp->has_cc && qp->lane->cc->algorithm == CC_SWIFT;
 }
 
 void congestion_on_ack(struct qp *qp, uint64_t rtt_ns, uint32_t packets, uint64_t now_ns)
 {
-	cc_flow_on_ack(qp->cc, rtt_ns, packets, now_ns);
+	cc_flow_on_ack(flow_of(qp), rtt_ns, packets, now_ns);
 	pace_follow(qp, now_ns);
 }

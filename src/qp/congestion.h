@@ -7,8 +7,9 @@
  * marked packet, the reaction point, obeys CNPs: it is paced (pace.h) at the rate that
  * congestion/cc_flow.h permits. A queue pair is both.
  *
- * The state is allocated when the queue pair is connected, because nothing is allocated later. A
- * queue pair that gets neither marks nor CNPs does nothing more.
+ * The memory of the state is allocated when the queue pair is connected, because nothing is
+ * allocated later. It is NIC memory, which is zero from the start. A queue pair that gets neither
+ * marks nor CNPs does nothing more, and does not touch that memory unless its rate follows delays.
  *
  * A CNP has no number that a stranger would have to guess. So a host that can send with the peer's
  * address can slow a queue pair down, to rp_min_rate, and nothing else.
@@ -27,7 +28,7 @@ struct packet_run;
 struct qp;
 
 /*
- * Allocate the state of a queue pair that is about to be connected; a repeated call does nothing.
+ * Allocate the memory of a queue pair that is about to be connected; a repeated call does nothing.
  * Types that are not connected by packets get none. Returns 0 or -ENOMEM. In addition to the lane's
  * lock, the caller holds the lock that serializes the creation of queue pairs.
  */
@@ -36,7 +37,7 @@ int congestion_prepare(struct qp *qp);
 /* The queue pair has left its connection: no CNP, no limit. Keeps the memory. */
 void congestion_reset(struct qp *qp);
 
-/* The queue pair is being destroyed. */
+/* The queue pair is being destroyed; pace_done() frees the memory. */
 void congestion_done(struct qp *qp);
 
 /* The transport has accepted a marked packet of the peer. */

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/arith.h"
 #include "congestion/cc_flow.h"
@@ -28,7 +27,15 @@ struct pace {
 	uint32_t overhead_bytes; /* the bytes on the wire that bytes_count() adds to each packet */
 	uint64_t burst_ns; /* how long before its due time a packet may leave */
 	uint64_t due_ns; /* when the next packet is due */
+	struct cc_flow flow; /* for qp->cc; it may be in use before the other members are */
 };
+
+/*
+ * The size of its block of NIC memory. It is another class of blocks (base/arena.h) than what an
+ * idle queue pair touches, and than its counters, so that they share no page.
+ */
+enum { PACE_BLOCK_BYTES = 1024 };
+static_assert(sizeof(struct pace) <= PACE_BLOCK_BYTES, "a block has room for it");
 
 /* How long `bytes` take at the rate. A kilobit per second is a bit per millisecond. */
 static uint64_t bytes_ns(uint32_t rate_kbps, uint64_t bytes)
@@ -119,24 +126,6 @@ static void rate_set(struct pace *pace)
 	pace->burst_ns = burst_of(pace);
 }
 
-void pace_follow(struct qp *qp, uint64_t now_ns)
-{
-	uint32_t rate_kbps = cc_flow_rate_kbps(qp->cc, now_ns);
-
-	if (!qp->pace && rate_kbps) {
-		qp->pace = qp->reserved_pace;
-		qp->reserved_pace = NULL;
-	}
-	if (!qp->pace || qp->pace->congestion_kbps == rate_kbps)
-		return;
-	qp->pace->congestion_kbps = rate_kbps;
-	rate_set(qp->pace);
-	if (!qp->pace->rate_kbps && pace_is_waiting(qp)) {
-		deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
-		rate_resume(qp);
-	}
-}
-
 /*
  * The paced transport's next_packet(). It sends single packets, never a run, because the rate
  * applies to each packet.
@@ -166,6 +155,34 @@ static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns
 		rate_wait(pace);
 	}
 	return bytes;
+}
+
+/* Use the memory that pace_reserve() has allocated. It is zeroed. */
+static void pace_begin(struct qp *qp)
+{
+	struct pace *pace = arena_at(qp->lane->arena, qp->pace_offset);
+
+	pace->qp = qp;
+	pace->plain = qp->transport;
+	pace->paced = *qp->transport;
+	pace->paced.next_packet = next_packet;
+	qp->pace = pace;
+}
+
+void pace_follow(struct qp *qp, uint64_t now_ns)
+{
+	uint32_t rate_kbps = cc_flow_rate_kbps(qp->cc, now_ns);
+
+	if (!qp->pace && rate_kbps)
+		pace_begin(qp);
+	if (!qp->pace || qp->pace->congestion_kbps == rate_kbps)
+		return;
+	qp->pace->congestion_kbps = rate_kbps;
+	rate_set(qp->pace);
+	if (!qp->pace->rate_kbps && pace_is_waiting(qp)) {
+		deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
+		rate_resume(qp);
+	}
 }
 
 bool pace_has_rate(const struct qp *qp)
@@ -211,31 +228,27 @@ uint32_t pace_packets_in(const struct qp *qp, uint32_t time_ns)
 
 int pace_reserve(struct qp *qp)
 {
-	struct pace *pace;
-
-	if (qp->pace || qp->reserved_pace)
+	if (qp->pace_offset)
 		return 0;
 	if (deadline_heap_reserve(&qp->lane->pacing, qp->lane->qp_count))
 		return -ENOMEM;
-	pace = calloc(1, sizeof(*pace));
-	if (!pace)
-		return -ENOMEM;
-	pace->qp = qp;
-	pace->plain = qp->transport;
-	pace->paced = *qp->transport;
-	pace->paced.next_packet = next_packet;
-	qp->reserved_pace = pace;
-	return 0;
+	qp->pace_offset = arena_alloc(qp->lane->arena, PACE_BLOCK_BYTES);
+	return qp->pace_offset ? 0 : -ENOMEM;
+}
+
+struct cc_flow *pace_flow(struct qp *qp)
+{
+	struct pace *pace = arena_at(qp->lane->arena, qp->pace_offset);
+
+	return &pace->flow;
 }
 
 int pace_prepare(struct qp *qp)
 {
 	int error = pace_reserve(qp);
 
-	if (!error && !qp->pace) {
-		qp->pace = qp->reserved_pace;
-		qp->reserved_pace = NULL;
-	}
+	if (!error && !qp->pace)
+		pace_begin(qp);
 	return error;
 }
 
@@ -256,13 +269,11 @@ void pace_update(struct qp *qp)
 
 void pace_done(struct qp *qp)
 {
-	free(qp->reserved_pace);
-	qp->reserved_pace = NULL;
-	if (!qp->pace)
-		return;
-	deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
-	free(qp->pace);
+	if (qp->pace)
+		deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
 	qp->pace = NULL;
+	arena_free(qp->lane->arena, qp->pace_offset);
+	qp->pace_offset = 0;
 }
 
 void pace_expire(struct lane *lane, uint64_t now_ns)

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 struct lane;
+struct cc_flow;
 struct qp;
 
 /* The range of valid rates. */
@@ -49,9 +50,13 @@ int pace_prepare(struct qp *qp);
 
 /*
  * Allocate the memory for pacing, as pace_prepare() does, for a later pace_follow(), which does not
- * allocate. The queue pair keeps its plain transport until pace_follow() finds a rate.
+ * allocate. The queue pair keeps its plain transport until pace_follow() finds a rate. The memory
+ * is not touched before.
  */
 int pace_reserve(struct qp *qp);
+
+/* The memory for qp->cc, after pace_reserve(): zeroed, and not touched yet. */
+struct cc_flow *pace_flow(struct qp *qp);
 
 /*
  * The rate that congestion control permits may have changed: from now on pace by it. The caller has

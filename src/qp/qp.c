@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "memory/mw.h"
@@ -95,8 +96,15 @@ static void public_fill(struct qp *qp, struct arena *arena, const struct qp_init
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
 {
-	if (memory_take(qp, lane->arena, init, transport))
+	if (lane->impair) {
+		qp->impair = calloc(1, sizeof(*qp->impair));
+		if (!qp->impair)
+			return -ENOMEM;
+	}
+	if (memory_take(qp, lane->arena, init, transport)) {
+		free(qp->impair);
 		return -ENOMEM;
+	}
 	qp->lane = lane;
 	qp->transport = transport;
 	qp->type = init->type;
@@ -145,10 +153,11 @@ void qp_done(struct qp *qp)
 {
 	struct arena *arena = qp->lane->arena;
 
+	free(qp->impair);
 	list_remove(&qp->tx_link);
 	qp_set_deadline(qp, DEADLINE_NEVER);
-	pace_done(qp);
 	congestion_done(qp);
+	pace_done(qp);
 	signal_forget(&qp->lane->signals, &qp->signal);
 	completions_forget(qp);
 	windows_release(qp);
@@ -434,7 +443,8 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp->peer_port = 0;
 		qp->first_reason = FAULT_NONE;
-		impair_flow_reset(&qp->impair);
+		if (qp->impair)
+			impair_flow_reset(qp->impair);
 		congestion_reset(qp);
 		pace_update(qp);
 	}

@@ -262,8 +262,9 @@ struct qp {
 	uint32_t mtu_bytes; /* the path MTU; of a datagram queue pair, the port's MTU */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: no rate was ever set */
-	struct pace *reserved_pace; /* for congestion control; NULL: in use, or not reserved */
-	struct cc_flow *cc; /* NULL: no congestion control */
+	uint64_t pace_offset; /* the NIC memory of `pace` and `cc`; 0: not reserved */
+	struct cc_flow *cc; /* NULL: no congestion control, or none was needed yet */
+	bool has_cc; /* there is congestion control */
 	bool is_cnp_pending; /* the notification point has to send a CNP */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	/*
@@ -273,7 +274,7 @@ struct qp {
 	/* Distance from a remote address to its mapping in this process */
 	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;
-	struct impair_flow impair; /* used while the lane has impairments */
+	struct impair_flow *impair; /* NULL: the lane has no impairments */
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
@@ -430,7 +431,7 @@ int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 static inline bool qp_is_made_unready(const struct qp *qp)
 {
 	return qp->lane->impair && qp->type != QP_TYPE_UC &&
-		impair_refuses_receive(qp->lane->impair, &qp->impair);
+		impair_refuses_receive(qp->lane->impair, qp->impair);
 }
 
 /*

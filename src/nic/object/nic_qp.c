@@ -92,8 +92,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	if (!error) {
 		worker_lock(qp->worker);
 		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);
-		if (!error && nic.impair)
-			qp->qp->impair.qp = ++nic.impair->qp_count;
+		if (!error && qp->qp->impair)
+			qp->qp->impair->qp = ++nic.impair->qp_count;
 		if (!error && qp->frames)
 			nic_frames_begin(qp, init);
 		worker_unlock(qp->worker);
