@@ -5,12 +5,14 @@
 #include <stddef.h>
 
 #include "front/verbs/cq.h"
+#include "front/verbs/fork.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/strict.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
+#include "os/cold_pool.h"
 
 enum {
 	COMP_MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -147,6 +149,24 @@ static int check_cap(const struct ibv_qp_init_attr_ex *init)
 	return 0;
 }
 
+static struct cold_pool events_pool = COLD_POOL_OF(struct qp_events);
+
+/* Prepare the queue pair's events, before the first one is posted. */
+static void events_begin(struct qp_front *qp)
+{
+	static const enum ibv_event_type type_of[QP_EVENT_COUNT] = {
+#define QP_EVENT(name, events, type) [QP_EVENT_##name] = type,
+#include "front/verbs/qp_event.def"
+#undef QP_EVENT
+	};
+
+	pthread_mutex_lock(&object_lock);
+	for (int i = 0; i < QP_EVENT_COUNT && !qp->has_events; i++)
+		async_event_init(&qp->events->event[i], type_of[i], &qp->verbs);
+	qp->has_events = true;
+	pthread_mutex_unlock(&object_lock);
+}
+
 void qp_post_events(void *user, uint32_t events)
 {
 	struct qp_front *qp = user;
@@ -156,20 +176,15 @@ void qp_post_events(void *user, uint32_t events)
 #undef QP_EVENT
 	};
 
+	events_begin(qp);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		if (events & events_of[i])
-			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
+			async_event_post(context_of(qp->verbs.context), &qp->events->event[i]);
 }
 
 static void qp_prepare(
 	struct qp_front *qp, struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
 {
-	static const enum ibv_event_type type_of[QP_EVENT_COUNT] = {
-#define QP_EVENT(name, events, type) [QP_EVENT_##name] = type,
-#include "front/verbs/qp_event.def"
-#undef QP_EVENT
-	};
-
 	qp->verbs = (struct ibv_qp){
 		.context = context,
 		.qp_context = init->qp_context,
@@ -187,8 +202,6 @@ static void qp_prepare(
 	qp->cap = cap_of(init);
 	list_init(&qp->target_node);
 	qp->is_all_signaled = init->sq_sig_all != 0;
-	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		async_event_init(&qp->events[i], type_of[i], &qp->verbs);
 }
 
 /* Reference the objects that the queue pair is built on. */
@@ -367,11 +380,21 @@ static struct qp_front *qp_new(struct ibv_context *context, const struct ibv_qp_
 				   : offsetof(struct qp_front, verbs) + sizeof(struct ibv_qp);
 	struct object object;
 	struct qp_front *qp = domain_alloc(init->pd, DOMAIN_QP, bytes, &object);
+	struct qp_events *events;
 
-	if (qp) {
-		qp->object = object;
-		qp_prepare(qp, context, init);
+	if (!qp)
+		return NULL;
+	pthread_mutex_lock(&object_lock);
+	events = cold_pool_take(&events_pool);
+	pthread_mutex_unlock(&object_lock);
+	if (!events) {
+		domain_free(&object, DOMAIN_QP, qp);
+		object_unref(object.parent);
+		return NULL;
 	}
+	qp->object = object;
+	qp->events = events;
+	qp_prepare(qp, context, init);
 	return qp;
 }
 
@@ -482,8 +505,8 @@ void *qp_release(struct object *object)
 	else if (qp->nic)
 		nic_qp_destroy(qp->nic);
 	strict_unpin(NULL, qp->pinned_bytes);
-	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		event_queue_forget(async, &qp->events[i].event);
+	for (int i = 0; i < QP_EVENT_COUNT && qp->has_events; i++)
+		event_queue_forget(async, &qp->events->event[i].event);
 	object_unref(qp->pd);
 	object_unref(qp->send_cq);
 	object_unref(qp->recv_cq);
@@ -500,9 +523,12 @@ void qp_free(void *memory)
 	struct qp_front *qp = memory;
 	uint32_t taken = 0;
 
-	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		taken += qp->events[i].event.taken;
+	for (int i = 0; i < QP_EVENT_COUNT && qp->has_events; i++)
+		taken += qp->events->event[i].event.taken;
 	events_wait(&qp->verbs.mutex, &qp->verbs.cond, &qp->verbs.events_completed, taken);
+	pthread_mutex_lock(&object_lock);
+	cold_pool_give(&events_pool, qp->events, qp->has_events);
+	pthread_mutex_unlock(&object_lock);
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
 	domain_free(&qp->object, DOMAIN_QP, qp);

@@ -16,6 +16,11 @@ enum qp_event {
 	QP_EVENT_COUNT
 };
 
+/* Few queue pairs ever have an event, so these lie in pages of their own (os/cold_pool.h). */
+struct qp_events {
+	struct async_event event[QP_EVENT_COUNT];
+};
+
 struct qp_front {
 	struct object object;
 	struct nic_qp *nic;
@@ -38,7 +43,8 @@ struct qp_front {
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
 	bool has_builder; /* it was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
-	struct async_event events[QP_EVENT_COUNT];
+	bool has_events; /* `events` was prepared, before the first event */
+	struct qp_events *events;
 	union {
 		struct ibv_qp verbs;
 		/* There is memory for these, and for `builder`, only if has_builder. */
