@@ -5,7 +5,7 @@
  *
  * If peers on this host use the channel, the waiter polls for POLL_NS before it sleeps. That
  * shortens the program's wait, and takes less processor time than a sleep and a wake-up, so other
- * programs gain, too. bench/attend measures both.
+ * programs gain, too. bench/events measures both.
  *
  * If no peer on this host uses the channel, the waiter drives the channel's lane
  * (worker/worker_wait.h). There, packets wake the waiter.

@@ -102,17 +102,17 @@ struct fabric_host_ops {
  * much as its cable needs (plan.h). A frame that does not fit is discarded. Without buffers all
  * frames fit.
  */
-struct fabric_inbox_config {
+struct fabric_ingress_config {
 	bool has_buffers;
 	uint8_t buffer_of[FABRIC_PRIORITY_COUNT];
 	uint32_t buffer_bytes[FABRIC_PRIORITY_COUNT];
 };
 
 /* Frames that wait for a host. */
-struct fabric_inbox {
+struct fabric_ingress {
 	struct packet_queue queue;
 	uint32_t limit_bytes; /* without buffers: of all frames, before the host pauses its peer */
-	struct fabric_inbox_config config;
+	struct fabric_ingress_config config;
 	/* By buffer; without buffers, all is in the first one. */
 	uint64_t used_bytes[FABRIC_PRIORITY_COUNT];
 };
@@ -125,7 +125,7 @@ struct fabric_host {
 	void *context;
 	struct fabric_timer timer;
 	bool has_classes;
-	struct fabric_inbox inbox;
+	struct fabric_ingress ingress;
 	struct egress egress; /* with classes */
 };
 
@@ -232,8 +232,8 @@ void fabric_set_host(
 	struct fabric *fabric, uint32_t host, const struct fabric_host_ops *ops, void *context);
 
 /* Give a host buffers, before time passes. */
-void fabric_set_inbox(
-	struct fabric *fabric, uint32_t host, const struct fabric_inbox_config *config);
+void fabric_set_ingress(
+	struct fabric *fabric, uint32_t host, const struct fabric_ingress_config *config);
 
 /*
  * From now on a host takes what arrives at `take_mbps` only; 0: at once. It pauses the priority of

@@ -84,7 +84,7 @@ static void frame_take(struct fabric *fabric, uint32_t host_number, struct fabri
 static void take_schedule(struct fabric *fabric, uint32_t host_number)
 {
 	const struct fabric_host *host = &fabric->hosts[host_number];
-	uint32_t bytes = host->inbox.queue.first->bytes;
+	uint32_t bytes = host->ingress.queue.first->bytes;
 	uint64_t take_ps = host->take_mbps ? fabric_wire_ps(bytes, host->take_mbps) : 0;
 
 	fabric_schedule(fabric, fabric->now_ps + take_ps, EVENT_TAKE, host_number);
@@ -106,28 +106,28 @@ static uint64_t pause_bytes(const struct fabric *fabric, uint32_t number, uint32
 	const struct fabric_port *port = &fabric->ports[host->port];
 	uint64_t headroom_bytes;
 
-	if (!host->inbox.config.has_buffers)
-		return host->inbox.limit_bytes;
+	if (!host->ingress.config.has_buffers)
+		return host->ingress.limit_bytes;
 	headroom_bytes = plan_headroom_bytes(
 		port->rate_mbps, port->delay_ps, fabric->config.frame_bytes_max, port->response_ps);
-	return host->inbox.config.buffer_bytes[buffer] -
-		min_u64(host->inbox.config.buffer_bytes[buffer], headroom_bytes);
+	return host->ingress.config.buffer_bytes[buffer] -
+		min_u64(host->ingress.config.buffer_bytes[buffer], headroom_bytes);
 }
 
 /* Has the host a buffer with room for the frame? */
-static bool has_room(const struct fabric_inbox *inbox, const struct fabric_packet *packet)
+static bool has_room(const struct fabric_ingress *ingress, const struct fabric_packet *packet)
 {
-	uint32_t buffer = inbox->config.buffer_of[packet->priority];
+	uint32_t buffer = ingress->config.buffer_of[packet->priority];
 
-	return !inbox->config.has_buffers ||
-		packet->bytes <= inbox->config.buffer_bytes[buffer] - inbox->used_bytes[buffer];
+	return !ingress->config.has_buffers ||
+		packet->bytes <= ingress->config.buffer_bytes[buffer] - ingress->used_bytes[buffer];
 }
 
 /* With buffers, priorities that ignore pauses do not pause either. */
 static bool pauses_peer(
-	const struct fabric_inbox *inbox, const struct fabric_port *port, uint32_t priority)
+	const struct fabric_ingress *ingress, const struct fabric_port *port, uint32_t priority)
 {
-	return !inbox->config.has_buffers || !(port->pause_ignored >> priority & 1);
+	return !ingress->config.has_buffers || !(port->pause_ignored >> priority & 1);
 }
 
 static void frame_discard(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
@@ -141,22 +141,22 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 {
 	uint32_t host_number = fabric->ports[number].node;
 	struct fabric_host *host = &fabric->hosts[host_number];
-	struct fabric_inbox *inbox = &host->inbox;
-	uint32_t buffer = inbox->config.buffer_of[packet->priority];
-	bool is_idle = !inbox->queue.first;
+	struct fabric_ingress *ingress = &host->ingress;
+	uint32_t buffer = ingress->config.buffer_of[packet->priority];
+	bool is_idle = !ingress->queue.first;
 
 	if (!host->take_mbps && is_idle) {
 		frame_take(fabric, host_number, packet);
 		return;
 	}
-	if (!has_room(inbox, packet)) {
+	if (!has_room(ingress, packet)) {
 		frame_discard(fabric, number, packet);
 		return;
 	}
-	packet_queue_push(&inbox->queue, packet);
-	inbox->used_bytes[buffer] += packet->bytes;
-	if (inbox->used_bytes[buffer] > pause_bytes(fabric, host_number, buffer) &&
-		pauses_peer(inbox, &fabric->ports[number], packet->priority))
+	packet_queue_push(&ingress->queue, packet);
+	ingress->used_bytes[buffer] += packet->bytes;
+	if (ingress->used_bytes[buffer] > pause_bytes(fabric, host_number, buffer) &&
+		pauses_peer(ingress, &fabric->ports[number], packet->priority))
 		host_pause(fabric, number, packet->priority, true);
 	if (is_idle)
 		take_schedule(fabric, host_number);
@@ -165,29 +165,29 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 void host_take(struct fabric *fabric, uint32_t number)
 {
 	struct fabric_host *host = &fabric->hosts[number];
-	struct fabric_inbox *inbox = &host->inbox;
-	struct fabric_packet *packet = packet_queue_pop(&inbox->queue);
-	uint32_t buffer = inbox->config.buffer_of[packet->priority];
+	struct fabric_ingress *ingress = &host->ingress;
+	struct fabric_packet *packet = packet_queue_pop(&ingress->queue);
+	uint32_t buffer = ingress->config.buffer_of[packet->priority];
 
-	inbox->used_bytes[buffer] -= packet->bytes;
-	if (inbox->queue.first)
+	ingress->used_bytes[buffer] -= packet->bytes;
+	if (ingress->queue.first)
 		take_schedule(fabric, number);
-	if (inbox->used_bytes[buffer] <= pause_bytes(fabric, number, buffer) / 2)
+	if (ingress->used_bytes[buffer] <= pause_bytes(fabric, number, buffer) / 2)
 		for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++)
-			if (inbox->config.buffer_of[i] == buffer)
+			if (ingress->config.buffer_of[i] == buffer)
 				host_pause(fabric, host->port, i, false);
 	frame_take(fabric, number, packet);
 }
 
-void fabric_set_inbox(
-	struct fabric *fabric, uint32_t host, const struct fabric_inbox_config *config)
+void fabric_set_ingress(
+	struct fabric *fabric, uint32_t host, const struct fabric_ingress_config *config)
 {
-	fabric->hosts[host].inbox.config = *config;
+	fabric->hosts[host].ingress.config = *config;
 }
 
 void fabric_slow_host(
 	struct fabric *fabric, uint32_t host, uint32_t take_mbps, uint32_t limit_bytes)
 {
 	fabric->hosts[host].take_mbps = take_mbps;
-	fabric->hosts[host].inbox.limit_bytes = limit_bytes;
+	fabric->hosts[host].ingress.limit_bytes = limit_bytes;
 }

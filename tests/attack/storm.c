@@ -101,7 +101,7 @@ static void sleep_us(unsigned us)
 
 /* A block that the peer writes, then room for each receive request, then what is sent. */
 static _Alignas(4096) uint8_t memory[2 * BLOCK_BYTES + RECEIVES * MESSAGE_BYTES + MESSAGE_BYTES];
-static uint8_t *const inbox = memory + BLOCK_BYTES;
+static uint8_t *const arrived = memory + BLOCK_BYTES;
 static uint8_t *const outbox = memory + BLOCK_BYTES + RECEIVES * MESSAGE_BYTES;
 
 static struct end *own, *other;
@@ -150,7 +150,7 @@ static struct ibv_qp *qp_make(void)
 static void receive_post(uint32_t number)
 {
 	uint32_t place = number % RECEIVES;
-	struct ibv_sge sge = {(uintptr_t)inbox + place * MESSAGE_BYTES, MESSAGE_BYTES, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)arrived + place * MESSAGE_BYTES, MESSAGE_BYTES, mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
@@ -181,7 +181,7 @@ static void send_post(void)
 static void message_take(uint32_t number)
 {
 	CHECK(number == ++received);
-	check(inbox + number % RECEIVES * MESSAGE_BYTES, MESSAGE_BYTES, number);
+	check(arrived + number % RECEIVES * MESSAGE_BYTES, MESSAGE_BYTES, number);
 	if (number % BLOCK_EVERY == 0)
 		check(memory, BLOCK_BYTES, number);
 	receive_post(number + RECEIVES);

@@ -594,13 +594,13 @@ static void slow_host_pauses_its_switch(void **state)
 	assert_int_not_equal(counters->sent_pauses, 0);
 	assert_int_equal(net_discards(&net), 0);
 	/* More than its limit waits for it only as long as its switch does not heed the pause. */
-	assert_in_range(net.fabric->hosts[0].inbox.used_bytes[0], 0,
+	assert_in_range(net.fabric->hosts[0].ingress.used_bytes[0], 0,
 		20 * NET_FRAME_BYTES + fabric_bytes_in(2 * NET_DELAY_PS, NET_RATE_MBPS) +
 			3 * NET_FRAME_BYTES);
 	fabric_slow_host(net.fabric, 0, 0, 0);
 	net_measure(&net, 26 * MS, 36 * MS, shares);
 	share_check(shares[0], 10000);
-	assert_int_equal(net.fabric->hosts[0].inbox.used_bytes[0], 0);
+	assert_int_equal(net.fabric->hosts[0].ingress.used_bytes[0], 0);
 	net_done(&net);
 }
 

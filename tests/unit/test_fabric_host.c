@@ -155,7 +155,7 @@ static void congestion_notifications_wait_for_no_class(void **state)
 /* --- buffers --- */
 
 /* h1 and h2 send to h0 with priorities 3 and 1. h0 takes a tenth of its line. */
-static void buffers_start(struct net *net, const struct fabric_inbox_config *config)
+static void buffers_start(struct net *net, const struct fabric_ingress_config *config)
 {
 	net_init(net, TOPOLOGY_STAR);
 	net->topology.hosts = 3;
@@ -163,7 +163,7 @@ static void buffers_start(struct net *net, const struct fabric_inbox_config *con
 	net_flow(net, 2, 0)->priority = 1;
 	net_start(net);
 	net->fabric->ports[net->fabric->hosts[0].port].pause_ignored = 1u << 1;
-	fabric_set_inbox(net->fabric, 0, config);
+	fabric_set_ingress(net->fabric, 0, config);
 	fabric_slow_host(net->fabric, 0, NET_RATE_MBPS / 10, 0);
 }
 
@@ -174,7 +174,7 @@ static const struct port_counters *counters_of(const struct net *net, uint32_t p
 
 static void buffer_pauses_a_lossless_priority_and_drops_the_others(void **state)
 {
-	static const struct fabric_inbox_config config = {.has_buffers = true,
+	static const struct fabric_ingress_config config = {.has_buffers = true,
 		.buffer_of = {[3] = 1},
 		.buffer_bytes = {20 * NET_FRAME_BYTES, 40 * NET_FRAME_BYTES}};
 	struct net net;
@@ -188,14 +188,14 @@ static void buffer_pauses_a_lossless_priority_and_drops_the_others(void **state)
 	assert_int_not_equal(counters_of(&net, 1)->discarded_frames, 0);
 	for (uint32_t i = 0; i < 2; i++)
 		assert_in_range(
-			net.fabric->hosts[0].inbox.used_bytes[i], 0, config.buffer_bytes[i]);
+			net.fabric->hosts[0].ingress.used_bytes[i], 0, config.buffer_bytes[i]);
 	net_done(&net);
 }
 
 /* What is under way when the pause begins needs the headroom of the cable. */
 static void buffer_below_its_headroom_drops_lossless_frames(void **state)
 {
-	static const struct fabric_inbox_config config = {
+	static const struct fabric_ingress_config config = {
 		.has_buffers = true, .buffer_bytes = {4 * NET_FRAME_BYTES}};
 	struct net net;
 

@@ -102,7 +102,7 @@ static void host_configure(struct fabric *fabric, const struct scenario *scenari
 	fabric->ports[host->port].pause_ignored = scenario->pause_ignored;
 	host->has_classes = scenario->has_classes;
 	host->egress = scenario->egress;
-	fabric_set_inbox(fabric, number, &scenario->inbox);
+	fabric_set_ingress(fabric, number, &scenario->ingress);
 }
 
 bool sim_run_init(struct sim_run *run)

@@ -88,7 +88,7 @@ struct scenario {
 	uint8_t pause_ignored; /* by hosts; a bit for each priority */
 	bool has_classes; /* at hosts */
 	struct egress egress; /* of hosts that have classes */
-	struct fabric_inbox_config inbox; /* of hosts */
+	struct fabric_ingress_config ingress; /* of hosts */
 	struct fabric_config config;
 	struct topology topology;
 	bool is_infiniband; /* the link layer; else Ethernet */

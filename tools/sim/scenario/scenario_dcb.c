@@ -169,7 +169,7 @@ static bool rate_set(struct scenario *scenario, const char *left, const char *ri
 
 static bool buffer_set(struct scenario *scenario, const char *left, const char *right)
 {
-	return bytes_set(scenario->inbox.buffer_of, left, right, FABRIC_PRIORITY_COUNT - 1);
+	return bytes_set(scenario->ingress.buffer_of, left, right, FABRIC_PRIORITY_COUNT - 1);
 }
 
 static bool size_set(struct scenario *scenario, const char *left, const char *right)
@@ -185,7 +185,7 @@ static bool size_set(struct scenario *scenario, const char *left, const char *ri
 		bytes > BUFFER_BYTES_MAX)
 		return false;
 	for (uint32_t i = first; i < end; i++)
-		scenario->inbox.buffer_bytes[i] = (uint32_t)bytes;
+		scenario->ingress.buffer_bytes[i] = (uint32_t)bytes;
 	return true;
 }
 
@@ -285,18 +285,18 @@ static bool buffer_read(
 		{"prio-buffer", "all:0 3:1", buffer_set},
 		{"buffer-size", "0:64K 1:256K", size_set},
 	};
-	const struct fabric_inbox_config *inbox = &scenario->inbox;
+	const struct fabric_ingress_config *ingress = &scenario->ingress;
 
 	if (!item)
 		return true;
-	scenario->inbox.has_buffers = true;
+	scenario->ingress.has_buffers = true;
 	if (!part_read(text, scenario, item, lists, ARRAY_COUNT(lists)))
 		return false;
 	for (uint32_t i = 0; i < FABRIC_PRIORITY_COUNT; i++)
-		if (!inbox->buffer_bytes[inbox->buffer_of[i]])
+		if (!ingress->buffer_bytes[ingress->buffer_of[i]])
 			return scenario_refuse(text, item,
 				"priority %u has buffer %u, and that has no \"buffer-size\"", i,
-				inbox->buffer_of[i]);
+				ingress->buffer_of[i]);
 	return true;
 }
 
