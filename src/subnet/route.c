@@ -146,8 +146,8 @@ void subnet_route_count(struct subnet *subnet, const struct subnet_route *route,
 
 		if (at->peer_node != peer_node)
 			return;
-		link_count(at, &subnet->nodes[peer_node].ports[at->peer_port], packets, words,
-			false);
+		link_count(
+			at, &subnet->nodes[peer_node].ports[at->peer_port], packets, words, false);
 		if (i + 1 < route->hop_count)
 			continue;
 		at->counters.port_xmit_discards += discards;
@@ -165,8 +165,8 @@ static struct node_port *port_before(const struct subnet *subnet, uint32_t node,
 		: &subnet->nodes[at->peer_node].ports[at->peer_port];
 }
 
-void subnet_port_behind(struct subnet *subnet, uint32_t node, uint32_t port, uint64_t discards,
-	uint64_t wait_ticks)
+void subnet_port_behind(
+	struct subnet *subnet, uint32_t node, uint32_t port, uint64_t discards, uint64_t wait_ticks)
 {
 	struct node_port *before = port_before(subnet, node, port);
 
@@ -181,4 +181,10 @@ uint64_t subnet_port_lifetime_ns(const struct subnet *subnet, uint32_t node, uin
 	const struct node_port *before = port_before(subnet, node, port);
 
 	return before ? hoq_life_ns(&before->info) : 0;
+}
+
+bool subnet_vl_find(const struct subnet *subnet, uint32_t node, uint32_t in_port, uint32_t out_port,
+	uint8_t sl, uint8_t *ret_vl)
+{
+	return port_vl_find(&subnet->nodes[node].ports[out_port], in_port, sl, ret_vl);
 }

@@ -201,6 +201,13 @@ struct subnet_route {
 bool subnet_route_find(const struct subnet *subnet, uint32_t node, uint32_t port, uint16_t dlid,
 	uint8_t sl, uint16_t pkey, struct subnet_route *ret_route);
 
+/*
+ * The lane of packets that come in by one port of a switch and leave by another one; of a CA's
+ * port: `in_port` is 0. Returns false if the service level has none.
+ */
+bool subnet_vl_find(const struct subnet *subnet, uint32_t node, uint32_t in_port, uint32_t out_port,
+	uint8_t sl, uint8_t *ret_vl);
+
 /* Changes when subnet_route_find() might have another result. */
 uint64_t subnet_route_changes(const struct subnet *subnet);
 

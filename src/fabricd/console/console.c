@@ -13,6 +13,7 @@
  *	explain                          what does not work, and why
  *	explain --json                   the same for programs, without counters
  *	explain FROM TO [SL]             the path from a host to another one, and why it ends
+ *	scenario                         the subnet for `urnic sim`
  *	clients                          the processes that are attached
  */
 #include "fabricd/console/console.h"
@@ -426,6 +427,15 @@ static int command_explain(struct console *console)
 	return 0;
 }
 
+static int command_scenario(struct console *console)
+{
+	if (!service_levels_ask(console->server))
+		return -EAGAIN;
+	if (console_scenario_print(console->server, console->out))
+		return console_refuse(console, -ENOMEM, "no memory for the scenario");
+	return 0;
+}
+
 static int command_clients(struct console *console)
 {
 	list_for_each(client, &console->server->clients, struct client, link) {
@@ -451,6 +461,7 @@ static const struct console_command {
 	{"dump", command_dump, 0, 1},
 	{"route", command_route, 2, 2},
 	{"explain", command_explain, 0, 3},
+	{"scenario", command_scenario, 0, 0},
 	{"clients", command_clients, 0, 0},
 };
 
@@ -475,7 +486,7 @@ static int command_run(struct console *console, char *text)
 	}
 	return console_refuse(console, -EINVAL,
 		"there is no command \"%s\"; there are link, unlink, relink, error, dump, route, "
-		"explain and clients",
+		"explain, scenario and clients",
 		name ? name : "");
 }
 

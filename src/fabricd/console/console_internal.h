@@ -83,4 +83,12 @@ void console_json_string(FILE *out, const char *text);
 /* Print the nodes, their ports and counters. */
 void console_json_print(const struct fabric_server *server, FILE *out);
 
+/* --- console_scenario.c --- */
+
+/*
+ * Print the subnet as a scenario of `urnic sim` (docs/fabric.md). Service levels are known. Returns
+ * 0, or -ENOMEM.
+ */
+int console_scenario_print(const struct fabric_server *server, FILE *out);
+
 #endif

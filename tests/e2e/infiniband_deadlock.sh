@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# A ring that OpenSM has set up, as a scenario of `urnic sim`, whose links have credits. With the
+# tables of minhop, traffic between all hosts deadlocks in the loop that `urnic fabric explain`
+# names. With those of updn, lash and dfsssp, and the service levels of their paths, it finishes.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/fabrics.sh"
+
+need opensm
+
+# manage ENGINE: OpenSM with this routing engine sets the ring up and stays.
+manage() {
+	rm -f "$scratch"/opensm* "$scratch/manager.log"
+	echo "routing_engine $1" >"$scratch/manager.conf"
+	[ "$1" != updn ] || {
+		fabric dump switch1 | sed -n '1s/.* guid \(0x[0-9a-f]*\) .*/\1/p' >"$scratch/roots"
+		echo "root_guid_file $scratch/roots" >>"$scratch/manager.conf"
+	}
+	opensm_start manager host1
+}
+
+# simulate: traffic between all hosts over links with credits; prints in $scratch/simulated.
+simulate() {
+	fabric scenario >"$scratch/scenario.json" || fail "scenario: $(cat "$scratch/scenario.json")"
+	"$urnic" sim "$scratch/scenario.json" >"$scratch/simulated" 2>&1 ||
+		fail "sim: $(head "$scratch/simulated")"
+}
+
+# levels: the service levels of the scenario's paths.
+levels() {
+	sed -n '/"service_levels"/,/]]/p' "$scratch/scenario.json" | grep -o '[0-9][0-9]*' | sort -u
+}
+
+# lanes_of LINE: "s0>s3" and so on, sorted, one a line, of a line of `urnic sim`.
+lanes_of() {
+	sed -n "s/^$1.*: //p" "$scratch/simulated" | tr ' ' '\n' | sort
+}
+
+fabric_up ring --no-sm
+fabric scenario >"$scratch/scenario.json" || fail 'a scenario without a manager'
+"$urnic" sim "$scratch/scenario.json" >"$scratch/out" 2>&1 && fail 'a scenario without hosts runs'
+
+manage minhop
+simulate
+fabric explain >"$scratch/said" || fail "explain: $(cat "$scratch/said")"
+# switch1 is s0; its port 7 leads to the next switch, its port 8 to the one before.
+sed -n 's/^  "switch\([1-4]\)"\[\([78]\)\], lane 0$/\1 \2/p' "$scratch/said" |
+	awk '{ from = $1 - 1; print "s" from ">s" (from + ($2 == 7 ? 1 : 3)) % 4 }' | sort >"$scratch/loop"
+[ "$(wc -l <"$scratch/loop")" = 4 ] || fail "explain names no loop: $(cat "$scratch/said")"
+lanes_of 'deadlock of VL 0' | cmp -s - "$scratch/loop" ||
+	fail "the deadlock is not the loop that explain names: $(cat "$scratch/simulated" "$scratch/loop")"
+lanes_of 'credit loop of VL 0' | cmp -s - "$scratch/loop" || fail "the loop: $(cat "$scratch/simulated")"
+grep -q '^all-to-all  *56  *[0-9] \|^all-to-all  *56  *[1-4][0-9] ' "$scratch/simulated" ||
+	fail "all flows finish in spite of the deadlock: $(cat "$scratch/simulated")"
+stop manager
+
+for engine in updn lash dfsssp; do
+	manage $engine
+	simulate
+	grep -q '^all-to-all  *56  *56 ' "$scratch/simulated" ||
+		fail "$engine: not all flows finish: $(cat "$scratch/simulated")"
+	! grep '^deadlock\|^credit loop' "$scratch/simulated" || fail "$engine has a loop"
+	[ $engine = updn ] || [ "$(levels | wc -l)" -gt 1 ] || fail "$engine has one service level"
+	[ $engine != updn ] || [ "$(levels)" = 0 ] || fail "updn has service levels: $(levels)"
+	stop manager
+done
+
+# With all levels in one lane, the paths of lash deadlock, too.
+sed 's/"max_op_vls": [0-9]/"max_op_vls": 1/; s/"qos_sl2vl": "[0-9,]*"/"qos_sl2vl": "0,0,0,0,0,0,0,0"/' \
+	"$scratch/scenario.json" >"$scratch/one.json"
+"$urnic" sim "$scratch/one.json" >"$scratch/simulated" 2>&1 || fail "one lane: $(cat "$scratch/simulated")"
+grep -q '^credit loop of VL 0' "$scratch/simulated" || fail "one lane has no loop: $(cat "$scratch/simulated")"
+
+# Cables that are cut carry nothing.
+fabric unlink 'switch1[7]' || fail unlink
+await 'the ports are down' ports_are Active $((ports - 2))
+fabric scenario | tr -d '\n\t' | grep -q '"cables": \[\(\["[hs][0-9]", "s[0-9]"\], \)\{10\}\["s[0-9]", "s[0-9]"\]\]' ||
+	fail "cables: $(fabric scenario | grep cables)"
+exit 0
