@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "other_manager.h"
 
+#include <stdio.h>
+
 #include "wire/infiniband/rmpp.h"
 #include "wire/infiniband/sa_record.h"
 
@@ -370,6 +372,50 @@ static void path_that_its_ends_do_not_allow_has_no_record(void **state)
 	fixture_done(&fixture);
 }
 
+/* Four switches in a chain of slow cables, with many hosts each. */
+static const char *wide_subnet(void)
+{
+	enum { SWITCHES = 4, HOSTS = 200, ROOM = 1 << 16 };
+	static char text[ROOM];
+	int at = 0;
+
+	for (int i = 0; i < SWITCHES; i++) {
+		at += snprintf(text + at, ROOM - (size_t)at, "Switch 254 \"s%d\"\n", i);
+		if (i)
+			at += snprintf(text + at, ROOM - (size_t)at, "[253] \"s%d\"[254] # 1xSDR\n",
+				i - 1);
+		for (int j = 1; j <= HOSTS; j++)
+			at += snprintf(text + at, ROOM - (size_t)at, "[%d] \"h%d-%d\"[1] # 4xEDR\n",
+				j, i, j);
+		at += snprintf(text + at, ROOM - (size_t)at, "\n");
+	}
+	for (int i = 0; i < SWITCHES * HOSTS; i++)
+		at += snprintf(text + at, ROOM - (size_t)at, "Ca 1 \"h%d-%d\"\n\n", i / HOSTS,
+			i % HOSTS + 1);
+	assert_true(at < ROOM);
+	return text;
+}
+
+/* The slow cables are in the middle, so that the ends of each path fit the query. */
+static void query_that_many_pairs_do_not_fit_is_refused(void **state)
+{
+	enum { FIRST_HOST = 4 };
+	static struct fixture fixture;
+	const struct sa_path path = {.rate = 16, .rate_selector = SA_SELECT_EXACTLY};
+	uint8_t record[SA_PATH_BYTES];
+
+	(void)state;
+	fixture_init(&fixture, wide_subnet(), true);
+	sa_path_encode(&path, record);
+	assert_int_equal(
+		get_be16(sa_ask(&fixture, FIRST_HOST, MAD_METHOD_GET_TABLE, SA_ATTRIBUTE_PATH,
+				 sa_mask_path_rate | sa_mask_path_rate_selector, record,
+				 sizeof(record)) +
+			4),
+		SA_STATUS_NO_RESOURCES);
+	fixture_done(&fixture);
+}
+
 /* The first segment says how long all are: six nodes of 112 bytes, each segment's header too. */
 static void table_of_nodes_comes_in_segments(void **state)
 {
@@ -598,6 +644,7 @@ int main(void)
 		cmocka_unit_test(path_to_a_group_has_its_lid),
 		cmocka_unit_test(path_to_nobody_has_no_record),
 		cmocka_unit_test(path_that_its_ends_do_not_allow_has_no_record),
+		cmocka_unit_test(query_that_many_pairs_do_not_fit_is_refused),
 		cmocka_unit_test(table_of_nodes_comes_in_segments),
 		cmocka_unit_test(records_of_links_and_tables_are_those_of_the_nodes),
 		cmocka_unit_test(service_records_are_refused),

@@ -141,7 +141,8 @@ struct manager_records {
 	uint32_t count;
 	uint32_t capacity;
 	uint32_t record_bytes; /* a multiple of 8 */
-	bool is_too_long; /* there were more than RECORDS_MAX, or there was no memory */
+	/* There were more than RECORDS_MAX, too many others to look at, or no memory. */
+	bool is_too_long;
 };
 
 /* Room for one more record, zeroed; NULL: none is left. */

@@ -5,6 +5,9 @@
 #include "base/arith.h"
 #include "subnet/manager/manager_internal.h"
 
+/* Pairs of ports without a path that a query looks at. */
+enum { MISSES_MAX = RECORDS_MAX };
+
 /* What a route allows: the least MTU and rate of its links. */
 struct way {
 	uint8_t mtu;
@@ -197,7 +200,8 @@ static uint16_t pkey_choose(const struct node_port *from, const struct node_port
 	return 0;
 }
 
-static void path_add(const struct subnet *subnet, const struct sa_path *query, uint64_t mask,
+/* Returns false if there is no such path. */
+static bool path_add(const struct subnet *subnet, const struct sa_path *query, uint64_t mask,
 	uint16_t slid, uint16_t dlid, struct manager_records *records)
 {
 	const struct node_port *from = port_of_lid(subnet, slid), *to = port_of_lid(subnet, dlid);
@@ -218,13 +222,13 @@ static void path_add(const struct subnet *subnet, const struct sa_path *query, u
 
 	path.pkey = pkey_choose(from, to, query, mask);
 	if (!path.pkey || !way_follow(subnet, &subnet->manager->lids[slid], dlid, &way))
-		return;
+		return false;
 	/* Within a port there is no link to slow it down. */
 	if (way.mbps == UINT32_MAX)
 		way.mbps = port_mbps(subnet, subnet->manager->lids[slid].node - 1,
 			subnet->manager->lids[slid].port);
 	if (!way_fits(query, mask, &way))
-		return;
+		return false;
 	path.mtu = way.mtu;
 	path.rate = manager_rate_code(way.mbps);
 	memcpy(path.sgid, mask & sa_mask_path_sgid ? query->sgid : sgid.raw, 16);
@@ -232,6 +236,7 @@ static void path_add(const struct subnet *subnet, const struct sa_path *query, u
 	to_bytes = manager_records_add(records);
 	if (to_bytes)
 		sa_path_encode(&path, to_bytes);
+	return true;
 }
 
 /* A path to a multicast group. */
@@ -316,12 +321,17 @@ static uint32_t ends_find(const struct subnet *subnet, const struct sa_path *que
 	return count;
 }
 
-/* The paths from each source to each destination, or to a group. */
+/*
+ * The paths from each source to each destination, or to a group. A query that few pairs fit, as for
+ * a rate that only cables between switches lack, ends after MISSES_MAX others: no query occupies
+ * the manager for long.
+ */
 static void paths_add(const struct subnet *subnet, const struct sa_path *asked, uint64_t mask,
 	const uint16_t *slids, uint32_t source_count, const uint16_t *dlids, uint32_t dest_count,
 	struct manager_records *records)
 {
 	const struct manager_group *group = NULL;
+	uint32_t misses = 0;
 	struct gid dgid;
 
 	memcpy(dgid.raw, asked->dgid, sizeof(dgid.raw));
@@ -331,7 +341,9 @@ static void paths_add(const struct subnet *subnet, const struct sa_path *asked, 
 		if (group)
 			group_path_add(subnet, asked, group, slids[i], records);
 		for (uint32_t k = 0; k < dest_count && !records->is_too_long; k++)
-			path_add(subnet, asked, mask, slids[i], dlids[k], records);
+			if (!path_add(subnet, asked, mask, slids[i], dlids[k], records) &&
+				++misses > MISSES_MAX)
+				records->is_too_long = true;
 	}
 }
 
