@@ -148,9 +148,14 @@ shows 'links' '"leaf1"|leaf1' iblinkinfo
 shows 'the SA itself' 'Class version\.+2' saquery CPI
 shows 'all nodes, by RMPP' 'NodeDescription\.+host6' saquery NR
 [ "$(grep -c NodeDescription "$files/out")" = 9 ] || fail "saquery NR: $(cat "$files/out")"
-for record in PIR SL2VL VLAR LFTR LR SMIR GIR MCMR; do
+for record in PIR SL2VL VLAR LFTR LR SMIR GIR MCMR SWIR; do
 	shows "all records of $record" 'dump' saquery $record
 done
+# There are no members of groups, no subscriptions, and no services.
+for record in MFTR IIR SR; do
+	host host2 saquery $record >"$files/out" 2>&1 || fail "saquery $record: $(cat "$files/out")"
+done
+shows 'the name of a LID' '^host5$' saquery -O "$(lid_of host5)"
 # OpenSM shows P_Keys only to those that know its SM_Key.
 shows 'all records of P_Keys' 'dump' saquery --smkey 1 PKTR
 shows 'a path by name' "dlid\.+$(lid_of host5)$" saquery -p --src-to-dst host2:host5
