@@ -24,7 +24,6 @@ enum {
 	SLACK_NS = 1000000000,
 	NS_PER_MS = 1000000,
 	MAD_TRANSACTION = 12, /* the part that the sender chooses */
-	PKEY_FULL_MEMBER = 0x8000,
 };
 
 /* `query_lock` guards all of these. */
@@ -269,9 +268,9 @@ int nic_fabric_query_path(struct nic_fabric_query *query, uint32_t port, const s
 }
 
 int nic_fabric_query_join(struct nic_fabric_query *query, uint32_t port, const struct gid *mgid,
-	uint8_t join_state, uint32_t qkey, uint32_t timeout_ms)
+	uint8_t join_state, uint16_t pkey, uint32_t qkey, uint32_t timeout_ms)
 {
-	struct sa_mc_member wanted = {.join_state = join_state, .qkey = qkey};
+	struct sa_mc_member wanted = {.join_state = join_state, .pkey = pkey, .qkey = qkey};
 	uint8_t mad[MAD_BYTES] = {0};
 	struct attach_port info;
 	struct gid own;
@@ -281,7 +280,6 @@ int nic_fabric_query_join(struct nic_fabric_query *query, uint32_t port, const s
 		return error;
 	memcpy(wanted.mgid, mgid->raw, sizeof(wanted.mgid));
 	memcpy(wanted.port_gid, own.raw, sizeof(wanted.port_gid));
-	wanted.pkey = info.pkeys[0] | PKEY_FULL_MEMBER;
 	mad_begin(mad, MAD_METHOD_SET, SA_ATTRIBUTE_MC_MEMBER,
 		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid |
 			sa_mask_mc_member_join_state | sa_mask_mc_member_qkey |

@@ -52,10 +52,11 @@ int nic_fabric_query_path(struct nic_fabric_query *query, uint32_t port, const s
  *
  * `mgid`        The group's GID. Zero: the administrator chooses one, which is in the answer.
  * `join_state`  Bits of enum sa_join.
+ * `pkey`        The P_Key of its partition.
  * `qkey`        The group's Q_Key. The administrator refuses to join a group with another one.
  */
 int nic_fabric_query_join(struct nic_fabric_query *query, uint32_t port, const struct gid *mgid,
-	uint8_t join_state, uint32_t qkey, uint32_t timeout_ms)
+	uint8_t join_state, uint16_t pkey, uint32_t qkey, uint32_t timeout_ms)
 	URNIC_EXPORT_AS(nic_fabric_query_join);
 
 /*

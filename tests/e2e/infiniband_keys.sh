@@ -166,6 +166,16 @@ resolves() {
 }
 await 'udaddy finds its server in the partition' resolves
 finish_well server
+# A group is one of the identifier's partition, too, not of the first P_Key of the port's table.
+joins() {
+	grep -q 'joined ff12:4001:8001::f01:209$' "$scratch/$1"
+}
+start server host1 "$programs/partition_group" receiver "$(stand_in host4)" 239.1.2.9
+await 'the receiver joins the group of the partition' joins server
+start client host4 "$programs/partition_group" sender "$(stand_in host1)" 239.1.2.9
+finish_well server client
+joins client || fail "group of the sender: $(cat "$scratch/client")"
+[ "$(violations host1 PkeyViolations)" = 0 ] || fail 'datagrams to a group have another P_Key'
 start client host3 rping -c -C 20 -a "$(stand_in host1)"
 finish client && fail 'rping connects hosts without a partition in common'
 grep -q 'RDMA_CM_EVENT_ADDR_ERROR, error -113' "$scratch/client" || fail "no path: $(cat "$scratch/client")"

@@ -8,6 +8,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "nic/nic_fabric.h"
+#include "wire/bth.h"
 #include "wire/infiniband/pkey.h"
 
 /* The first two bytes of the IPv4 addresses; the LID has the others. */
@@ -49,8 +50,7 @@ bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid)
 	if (!port_read(&port, ret_gid))
 		return false;
 	return gid_is_loopback(address) || cm_address_is_any(address) ||
-		gid_is_equal(address, ret_gid) ||
-		(lid && lid >> port.lmc == port.lid >> port.lmc);
+		gid_is_equal(address, ret_gid) || (lid && lid >> port.lmc == port.lid >> port.lmc);
 }
 
 uint16_t infiniband_pkey_index(uint16_t pkey)
@@ -60,6 +60,15 @@ uint16_t infiniband_pkey_index(uint16_t pkey)
 	if (!pkey || nic_fabric_port(DEVICE_PORT, &port))
 		return 0;
 	return pkey_index_find(port.pkeys, port.pkey_count, pkey);
+}
+
+uint16_t infiniband_group_pkey(uint16_t pkey)
+{
+	struct attach_port port;
+
+	if (!pkey && !nic_fabric_port(DEVICE_PORT, &port) && port.pkey_count > 0)
+		pkey = port.pkeys[0];
+	return pkey ? pkey | PKEY_FULL : BTH_PKEY_DEFAULT;
 }
 
 int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local)
@@ -105,11 +114,11 @@ static bool is_mgid(const struct gid *address)
 		address->raw[2] == 0xa0 && address->raw[3] == 0x1b;
 }
 
-struct gid infiniband_mgid(const struct gid *address)
+struct gid infiniband_mgid(const struct gid *address, uint16_t pkey)
 {
 	bool is_ipv4 = gid_is_ipv4(address);
 	struct gid mgid = {{0xff, FLAGS_AND_SCOPE, is_ipv4 ? SIGNATURE_IPV4 : SIGNATURE_IPV6,
-		SIGNATURE_RDMA_CM, 0xff, 0xff}};
+		SIGNATURE_RDMA_CM, (uint8_t)(pkey >> 8), (uint8_t)pkey}};
 
 	if (cm_address_is_any(address))
 		return (struct gid){{0}};

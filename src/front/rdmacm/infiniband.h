@@ -41,10 +41,16 @@ int infiniband_destination(const struct sockaddr *remote, struct gid *ret_gid, u
 uint16_t infiniband_pkey_index(uint16_t pkey);
 
 /*
- * The multicast GID of a group's address: as the mapping of IPoIB (RFC 4391), but with rdma_cm's
- * signature, so that the group is not IPoIB's. An IPv6 address that is a GID of a subnet
- * administrator is that GID. The zero address: the administrator makes a group.
+ * The P_Key of the groups that an identifier joins, as a full member: that of its path. 0, an
+ * unknown path: the first of the first port's table.
  */
-struct gid infiniband_mgid(const struct gid *address);
+uint16_t infiniband_group_pkey(uint16_t pkey);
+
+/*
+ * The multicast GID of a group's address: as the mapping of IPoIB (RFC 4391), with the partition's
+ * P_Key, but with rdma_cm's signature, so that the group is not IPoIB's. An IPv6 address that is a
+ * GID of a subnet administrator is that GID. The zero address: the administrator makes a group.
+ */
+struct gid infiniband_mgid(const struct gid *address, uint16_t pkey);
 
 #endif

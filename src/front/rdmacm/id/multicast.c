@@ -64,9 +64,10 @@ static void on_join(struct nic_fabric_query *query, int error, const uint8_t *re
 /* Returns 0, and an event follows; or -errno. */
 static int infiniband_join(struct multicast_group *group)
 {
+	uint16_t pkey = infiniband_group_pkey(group->event.id->path.ib.pkey);
 	int rc = 0;
 
-	group->mgid = infiniband_mgid(&group->gid);
+	group->mgid = infiniband_mgid(&group->gid, pkey);
 	group->join_state = group->is_send_only ? SA_JOIN_SEND_ONLY_FULL : SA_JOIN_FULL;
 	if (!gid_is_zero(&group->mgid)) {
 		rc = nic_fabric_group_hold(DEVICE_PORT, &group->mgid, group->join_state);
@@ -75,7 +76,7 @@ static int infiniband_join(struct multicast_group *group)
 	if (rc)
 		return rc;
 	return nic_fabric_query_join(&group->query, DEVICE_PORT, &group->mgid, group->join_state,
-		RDMA_UDP_QKEY, JOIN_TIMEOUT_MS);
+		pkey, RDMA_UDP_QKEY, JOIN_TIMEOUT_MS);
 }
 
 static void infiniband_leave(struct multicast_group *group)
