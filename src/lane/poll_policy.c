@@ -84,19 +84,29 @@ static uint64_t tick_ns(const struct poll_lane *lane)
 	return min_u64(max_u64(silence_ns / 4, POLL_TICK_NS), POLL_TICK_NS << POLL_TRUST_MAX);
 }
 
+/* How long the thread wakes up in ticks when the lane has neither packets nor deadlines. */
+static uint64_t alert_ns(const struct poll_lane *lane, bool is_target)
+{
+	if (lane->is_stalled)
+		return POLL_IDLE_NS;
+	return is_target ? 0 : POLL_ALERT_NS;
+}
+
 uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane *lane)
 {
 	bool is_waiting = lane->deadline_ns != UINT64_MAX || lane->is_blocked;
+	bool is_target = is_passive(thread, lane->now_ns);
+	bool spins = lane->datagrams ? spin_policy_packets(&thread->spin, is_target, lane->now_ns)
+				     : spin_policy_silence(&thread->spin, lane->now_ns);
 
 	if (lane->datagrams || is_waiting)
 		thread->idle_since_ns = lane->now_ns;
-	if (lane->datagrams || lane->has_output)
-		return 0;
-	if (is_passive(thread, lane->now_ns) && lane->now_ns - lane->packet_ns < POLL_SPIN_NS)
+	if (spins || lane->has_output || (lane->datagrams && !(is_target && lane->is_level)))
 		return 0;
 	if (is_waiting && lane->deadline_ns <= lane->now_ns)
 		return 0;
 	if (is_waiting)
 		return min_u64(lane->deadline_ns - lane->now_ns, tick_ns(lane));
-	return lane->now_ns - thread->idle_since_ns < POLL_IDLE_NS ? tick_ns(lane) : UINT64_MAX;
+	return lane->now_ns - thread->idle_since_ns < alert_ns(lane, is_target) ? tick_ns(lane)
+										: UINT64_MAX;
 }

@@ -28,6 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lane/spin_policy.h"
+
 /*
  * The tuning constants. Each comment says how the value was measured or derived; "Not measured"
  * marks a value that is only plausible.
@@ -57,16 +59,18 @@ enum {
 	 */
 	POLL_QUIET_TICKS = 4,
 	/*
-	 * After this time without a poll or post, the application is passive. After this time
-	 * without packets or deadlines, the thread sleeps until a packet or another thread wakes
-	 * it. An application that polls may lose its CPU to other programs for this long (20 ms).
+	 * After this time without a poll or post, the application is passive: it is only a target
+	 * of others, or it waits for events. An application that polls may lose its CPU to other
+	 * programs for this long (20 ms).
 	 */
 	POLL_IDLE_NS = 20000000,
 	/*
-	 * After a packet for a passive application, the thread goes on polling for this time,
-	 * because to wake a thread takes longer than to serve the next READ of a batch.
+	 * While the application posts or polls, the thread sleeps for ticks at most, because then
+	 * posts need not wake it. After this time without packets or deadlines, the thread sleeps
+	 * until a packet or another thread wakes it: the next post wakes it once. So a program that
+	 * sends a message each 10 ms pays for four ticks and one wake-up.
 	 */
-	POLL_SPIN_NS = 30000,
+	POLL_ALERT_NS = 2000000,
 	/*
 	 * How long the thread waits for the application's answer before it sends an acknowledgement
 	 * alone. With this wait, ib_write_lat with 8 bytes between two hosts took 1.6 us; without
@@ -195,6 +199,7 @@ struct poll_thread {
 	 * of batches that the thread does not hold before it tries again.
 	 */
 	int hold_budget;
+	struct spin_policy spin; /* for a passive application */
 };
 
 /* What the thread knows of its lane after it has driven it once. */
@@ -206,6 +211,8 @@ struct poll_lane {
 	bool has_output; /* streams with bytes to send */
 	bool is_blocked; /* packets wait, because a socket is full */
 	bool is_stalled; /* a message waits for a receive request, whose post wakes no thread */
+	/* What is left to receive makes a descriptor readable, so the next sleep ends at once. */
+	bool is_level;
 };
 
 /* --- polls of an application --- */
@@ -379,8 +386,9 @@ bool poll_thread_delays_acks(struct poll_thread *thread, uint64_t now_ns);
 void poll_thread_delayed_acks(struct poll_thread *thread, bool has_answered);
 
 /*
- * How long the thread may sleep after a turn: 0 when there is more to do; a tick at most when the
- * lane has deadlines or had packets recently; UINT64_MAX when the lane is idle.
+ * How long the thread may sleep after a turn: 0 when there is more to do, or while the thread spins
+ * (spin_policy.h); a tick at most when the lane has deadlines, or the application posted or polled
+ * recently; UINT64_MAX when only packets, or a thread that wakes this one, cause work.
  */
 uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane *lane);
 

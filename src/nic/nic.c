@@ -531,6 +531,7 @@ static void choices_read(void)
 	nic_congestion_start();
 	nic_impair_start();
 	nic.is_selective_on = setting_choice("URNIC_SELECTIVE", "on", "off", NULL) == 0;
+	nic.is_spinning_off = setting_choice("URNIC_POLL", "on", "off", NULL) != 0;
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0 && !nic.impair &&
 		!nic_fabric_is_wanted() && !strict_adapters() && !placer_find();
 	if (strict_adapters())

@@ -310,6 +310,7 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 
 	if (error)
 		return error;
+	worker->is_spinning_off = nic.is_spinning_off;
 	worker->lane.srqs = nic.srqs;
 	worker->lane.cc = nic_fabric_is_wanted() ? NULL : nic_congestion();
 	worker->lane.failures = nic_failures();

@@ -64,6 +64,7 @@ struct nic {
 	bool is_local_on;
 	struct impair *impair; /* NULL: none */
 	bool is_selective_on; /* URNIC_SELECTIVE */
+	bool is_spinning_off; /* URNIC_POLL */
 	struct cc_params cc;
 	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
 	struct local_owner owner;

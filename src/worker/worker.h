@@ -18,8 +18,9 @@
  * sleep. Ticks get longer while the application goes on polling, because frequent wake-ups make
  * Linux starve other programs (docs/lanes.md).
  *
- * After a packet the NIC thread polls for a short while before it sleeps. A remote peer's READs and
- * atomics usually arrive in batches, and waking a thread takes longer than serving one request.
+ * After packets for a program that sleeps, the NIC thread may poll for a short while before it
+ * sleeps itself, because waking a thread takes longer than serving one request. lane/spin_policy.h
+ * decides for how long.
  *
  * An acknowledgement is deferred when a poll has found a completion, because the application
  * usually posts an answer next, and acknowledgement and answer then go to the kernel together.
@@ -122,6 +123,7 @@ struct worker {
 	pthread_t thread;
 	bool is_running;
 	bool is_stopping;
+	bool is_spinning_off; /* the thread never spins; set before worker_start() */
 	bool is_deep_asleep; /* the lane's thread or waiter may sleep without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	struct poll_policy policy;

@@ -18,6 +18,7 @@
 #include "os/own_thread.h"
 #include "worker/worker.h"
 #include "worker/worker_frames.h"
+#include "worker/worker_port.h"
 #include "worker/worker_streams.h"
 
 /* A sandbox has refused epoll_wait(): log that once, and sleep for a tick instead. */
@@ -65,9 +66,11 @@ static int wait_ns(struct worker *worker, int epoll, struct epoll_event *events,
 		is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
 }
 
-static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
+/* Sleep in the epoll set. Returns whether a socket has woken the thread. */
+static bool wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 {
 	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
+	bool is_woken = false;
 	int count;
 
 	own_thread_sleep();
@@ -87,7 +90,9 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 			wait_for(worker, worker->epoll_quiet, 0);
 		else if (events[i].events & EPOLLERR)
 			worker->has_socket_error = true;
+		is_woken |= events[i].data.u32 == WORKER_SOURCE_SOCKET;
 	}
+	return is_woken;
 }
 
 static bool is_stopping(struct worker *worker)
@@ -118,6 +123,17 @@ static void acks_delay(struct worker *worker, struct poll_thread *policy)
 	poll_thread_delayed_acks(policy, has_answered);
 }
 
+/*
+ * Does everything that is left to receive make a descriptor readable? The sockets of UDP ports are
+ * readable while they have packets. The other ways to receive may have more than a turn takes, and
+ * say so only once. The worker is locked.
+ */
+static bool is_level(const struct worker *worker)
+{
+	return worker->port && !worker->stream_count && list_is_empty(&worker->frames) &&
+		!worker_has_local_work(worker);
+}
+
 /* How long the thread may sleep after a turn. The worker is locked. */
 static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, unsigned datagrams)
 {
@@ -129,6 +145,7 @@ static uint64_t sleep_choose(struct worker *worker, struct poll_thread *policy, 
 		.has_output = !list_is_empty(&worker->lane.tx_streams),
 		.is_blocked = worker_is_blocked(worker),
 		.is_stalled = worker->stalled_count != 0,
+		.is_level = is_level(worker),
 	};
 
 	return poll_thread_sleep_ns(policy, &lane);
@@ -167,8 +184,25 @@ static bool leave_to_waiters(struct worker *worker)
 	return sleep_ns != 0;
 }
 
-/* Drive the lane once, unless another thread does. Returns how long the thread may sleep. */
-static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
+/*
+ * Receive what has come. `is_woken`: a socket has woken the thread, so something has. It may be at
+ * a socket that the port does not read on every call. The worker is locked.
+ */
+static unsigned packets_receive(struct worker *worker, bool is_woken)
+{
+	unsigned datagrams = worker_take_in(worker);
+
+	if (datagrams || !is_woken)
+		return datagrams;
+	worker_look_everywhere(worker);
+	return worker_take_in(worker);
+}
+
+/*
+ * Drive the lane once, unless another thread does. `is_woken` as for packets_receive(). Returns how
+ * long the thread may sleep.
+ */
+static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy, bool is_woken)
 {
 	uint64_t sleep_ns;
 
@@ -185,7 +219,7 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy)
 	worker_watch_sockets(worker, true);
 	if (worker->has_socket_error)
 		worker_clear_socket_errors(worker);
-	unsigned datagrams = worker_take_in(worker);
+	unsigned datagrams = packets_receive(worker, is_woken);
 	worker_send(worker, !datagrams || !poll_thread_delays_acks(policy, worker->now_ns));
 	worker_deliver_signals(worker); /* may set alarms */
 	sleep_ns = sleep_choose(worker, policy, datagrams);
@@ -212,7 +246,9 @@ static void back_off(struct worker *worker, const struct poll_thread *policy)
 void *worker_thread_main(void *argument)
 {
 	struct worker *worker = argument;
-	struct poll_thread policy = {.idle_since_ns = clock_now_ns()};
+	struct poll_thread policy = {
+		.idle_since_ns = clock_now_ns(), .spin.is_off = worker->is_spinning_off};
+	bool is_woken = false;
 
 	own_thread_wake();
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us, because ticks and POLL_HOLD_NS are short */
@@ -229,11 +265,10 @@ void *worker_thread_main(void *argument)
 			back_off(worker, &policy);
 			continue;
 		}
-		uint64_t sleep_ns = thread_drive(worker, &policy);
+		uint64_t sleep_ns = thread_drive(worker, &policy, is_woken);
 		poll_thread_drove(&policy, clock_now_ns());
-		if (sleep_ns)
-			wait_for(worker, worker->epoll_all, sleep_ns);
-		else
+		is_woken = sleep_ns && wait_for(worker, worker->epoll_all, sleep_ns);
+		if (!sleep_ns)
 			own_thread_yield();
 	}
 	own_thread_end();

@@ -235,7 +235,8 @@ static void thread_of_an_idle_lane_sleeps_without_a_limit(void **state)
 	lane.has_output = true;
 	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), 0);
 	lane.has_output = false;
-	lane.now_ns += POLL_IDLE_NS - 1;
+	thread.polled_ns = lane.now_ns;
+	lane.now_ns += POLL_ALERT_NS - 1;
 	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), POLL_TICK_NS << POLL_TRUST_MAX);
 	lane.now_ns++;
 	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), UINT64_MAX);
@@ -258,17 +259,33 @@ static void thread_sleeps_a_quarter_of_the_silence_and_no_longer_than_a_deadline
 	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), 0);
 }
 
-static void thread_of_a_passive_process_spins_after_a_packet(void **state)
+/* A program that has neither posted nor polled for POLL_IDLE_NS. */
+static void thread_of_a_passive_process_spins_while_packets_are_frequent(void **state)
 {
 	struct poll_thread thread = {.polled_ns = 0};
 	struct poll_lane lane = idle_lane;
 
 	(void)state;
-	lane.deadline_ns = lane.now_ns + 1000000000;
-	lane.packet_ns = lane.now_ns - POLL_SPIN_NS + 1;
+	lane.is_level = true;
+	lane.datagrams = 1;
+	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), UINT64_MAX);
+	lane.now_ns += SPIN_NS_MIN;
 	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), 0);
-	lane.packet_ns--;
-	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), POLL_TICK_NS);
+	lane.datagrams = 0;
+	lane.now_ns += SPIN_NS_MIN - 1;
+	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), 0);
+	lane.now_ns++;
+	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), UINT64_MAX);
+}
+
+static void thread_of_a_passive_process_looks_again_for_what_wakes_it_only_once(void **state)
+{
+	struct poll_thread thread = {.polled_ns = 0};
+	struct poll_lane lane = idle_lane;
+
+	(void)state;
+	lane.datagrams = 1;
+	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), 0);
 }
 
 int main(void)
@@ -291,7 +308,9 @@ int main(void)
 		cmocka_unit_test(thread_of_an_idle_lane_sleeps_without_a_limit),
 		cmocka_unit_test(
 			thread_sleeps_a_quarter_of_the_silence_and_no_longer_than_a_deadline),
-		cmocka_unit_test(thread_of_a_passive_process_spins_after_a_packet),
+		cmocka_unit_test(thread_of_a_passive_process_spins_while_packets_are_frequent),
+		cmocka_unit_test(
+			thread_of_a_passive_process_looks_again_for_what_wakes_it_only_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
