@@ -83,7 +83,8 @@ struct nic_borrowed_qp_ops {
 struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* NULL unless this is a raw packet queue pair */
-	struct worker_stream stream; /* fd is -1 unless this is a connected iWARP queue pair */
+	/* NULL unless this is an iWARP queue pair; its fd is -1 while that is not connected */
+	struct worker_stream *stream;
 	/*
 	 * The connection of `stream`. To change it, a thread locks the NIC and the worker
 	 * (nic_stream.c).
@@ -279,6 +280,9 @@ int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
+
+/* Allocate qp->stream of an iWARP queue pair, which the caller frees. Returns 0 or -ENOMEM. */
+int nic_stream_make(struct nic_qp *qp);
 
 /* Handle SIGNAL_QP_DISCONNECTED: the queue pair's stream has ended. The worker is locked. */
 void nic_stream_over(struct nic_qp *qp);

@@ -72,14 +72,15 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	};
 	int error;
 
-	if (!qp)
+	if (!qp || (init->type == QP_TYPE_IWARP && nic_stream_make(qp))) {
+		free(qp);
 		return -ENOMEM;
+	}
 	qp->send_cq = init->send_cq;
 	qp->xrcd = init->xrcd;
 	qp->on_event = init->on_event;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
-	qp->stream.fd = -1;
 	list_init(&qp->borrowers);
 	nic_enter();
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
@@ -107,10 +108,12 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	if (error)
 		nic_frames_close(qp);
 	nic_leave();
-	if (error)
+	if (error) {
+		free(qp->stream);
 		free(qp);
-	else
+	} else {
 		*ret_qp = qp;
+	}
 	return error;
 }
 
@@ -150,6 +153,7 @@ void nic_qp_end(struct nic_qp *qp)
 	if (qp->xrcd)
 		nic_xrcd_put(qp->xrcd);
 	nic_frames_close(qp);
+	free(qp->stream);
 	free(qp);
 }
 

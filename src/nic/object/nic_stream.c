@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/text.h"
 #include "nic/object/nic_object.h"
@@ -36,6 +37,15 @@ static unsigned user_timeout_choose(void)
 	return PORT_TCP_USER_TIMEOUT_S;
 }
 
+int nic_stream_make(struct nic_qp *qp)
+{
+	qp->stream = calloc(1, sizeof(*qp->stream));
+	if (!qp->stream)
+		return -ENOMEM;
+	qp->stream->fd = -1;
+	return 0;
+}
+
 /* The worker is locked. */
 static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *settings,
 	const struct qp_path *path)
@@ -44,21 +54,21 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	unsigned user_timeout_s = user_timeout_choose();
 	int error;
 
-	if (qp->stream.fd >= 0)
+	if (qp->stream->fd >= 0)
 		return -EINVAL;
 	nic_impair_stream();
 	if (user_timeout_s)
 		port_tcp_set_user_timeout(fd, user_timeout_s);
-	qp->stream = (struct worker_stream){
+	*qp->stream = (struct worker_stream){
 		.fd = fd, .iwarp = iwarp, .silence_max_ns = user_timeout_s * 1000000000ull};
-	error = worker_stream_add(qp->worker, &qp->stream);
+	error = worker_stream_add(qp->worker, qp->stream);
 	if (!error) {
 		error = iwarp_open(iwarp, settings, qp->worker->now_ns);
 		if (error)
-			worker_stream_remove(qp->worker, &qp->stream);
+			worker_stream_remove(qp->worker, qp->stream);
 	}
 	if (error) {
-		qp->stream.fd = -1;
+		qp->stream->fd = -1;
 		return error;
 	}
 	qp->qp->attr.path = *path;
@@ -112,7 +122,7 @@ void nic_stream_end(struct nic_stream_user *user, bool is_abandoned)
 
 void nic_stream_over(struct nic_qp *qp)
 {
-	worker_stream_close(qp->worker, &qp->stream);
+	worker_stream_close(qp->worker, qp->stream);
 	if (qp->stream_user)
 		qp->stream_user->over(qp->stream_user);
 }
@@ -121,7 +131,8 @@ void nic_stream_forget(struct nic_qp *qp)
 {
 	struct nic_stream_user *user = qp->stream_user;
 
-	worker_stream_close(qp->worker, &qp->stream);
+	if (qp->stream)
+		worker_stream_close(qp->worker, qp->stream);
 	if (!user)
 		return;
 	qp->stream_user = NULL;
