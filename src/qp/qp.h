@@ -267,10 +267,7 @@ struct qp {
 	bool has_cc; /* there is congestion control */
 	bool is_cnp_pending; /* the notification point has to send a CNP */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
-	/*
-	 * Two hints, which any thread reads (qp_prefetch): where the next post within this host
-	 * will probably store. 0: unknown.
-	 */
+	/* Hints, read by any thread (qp_prefetch): where the next local post stores; 0: unknown */
 	/* Distance from a remote address to its mapping in this process */
 	_Atomic uintptr_t write_shift;
 	_Atomic uintptr_t record_place;

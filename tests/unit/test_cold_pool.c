@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory for state that few objects use: an object is zeroed, and takes pages from its first use. */
+/* Memory for state that few objects use: zeroed, and without pages before its first use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
