@@ -174,7 +174,7 @@ int record_ring_take_sized(struct record_ring *ring, uint32_t size, uint8_t *to)
 
 /*
  * The same for the records before `end`, which is the result of an earlier record_ring_written().
- * A reader that takes many records so reads the writer's cache line once, and not for each.
+ * So a reader that takes many records reads the writer's cache line once, not for each record.
  */
 int record_ring_take_before(struct record_ring *ring, uint64_t end, uint8_t *to);
 

@@ -19,7 +19,10 @@
 #define REFUSED_NS 50000000ull
 #define REPLY_NS   60000000000ull /* long, because the peer's program decides */
 #define PAUSE_NS   100000000ull /* after accept() was refused */
-/* Longer than all attempts of the connection before, if its host refuses it. */
+/*
+ * How long a connection waits for an earlier one to the same port, which takes less, even if its
+ * host refuses each attempt.
+ */
 #define QUEUED_NS ((REFUSALS_MAX + 2) * REFUSED_NS)
 
 enum {

@@ -117,7 +117,7 @@ struct fabric_ingress {
 	uint64_t used_bytes[FABRIC_PRIORITY_COUNT];
 };
 
-/* What each frame needs is first, in a cache line. */
+/* The members that each frame needs come first, in one cache line. */
 struct fabric_host {
 	uint32_t port; /* FABRIC_NO_PORT until it is connected */
 	uint32_t take_mbps; /* how fast it takes what arrives; 0: at once */

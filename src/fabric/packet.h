@@ -26,7 +26,7 @@ struct fabric_packet {
 		uint64_t at_ps; /* on a link: when its last bit arrives */
 		uint64_t queued_ps; /* in an egress queue: since when */
 	};
-	uint64_t paused_before_ps; /* how long the queue's peer had stopped it in all by then */
+	uint64_t paused_before_ps; /* for how long in all the peer had paused the queue by then */
 	uint64_t number; /* within its flow, as the sending host counts */
 	uint32_t flow; /* as the hosts count flows */
 	uint32_t source; /* host */
@@ -35,7 +35,7 @@ struct fabric_packet {
 	uint32_t ingress; /* the port through which it entered the switch that it is in */
 	uint16_t data_bytes;
 	uint16_t source_port; /* UDP; chooses among equal paths */
-	uint8_t priority; /* 0 to 7: its host's, then that of the last switch */
+	uint8_t priority; /* 0 to 7: given by its host, then anew by each switch */
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t ecn; /* enum fabric_ecn */
 	bool is_cnp : 1; /* a congestion notification of a plain source */

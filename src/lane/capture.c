@@ -30,7 +30,7 @@ static uint64_t clock_read(struct capture *capture, uint64_t ticks)
 	struct capture_clock *clock = &capture->clock;
 	uint64_t now_ns = capture->owner->now_ns();
 
-	/* Until the rate is known, the first reading stays, so that the distance grows. */
+	/* Keep the first reading until the rate is known: the rate needs two readings far apart. */
 	rate_learn(clock, now_ns, ticks);
 	if (clock->ticks_max || !clock->read_ns || now_ns - clock->read_ns > RATE_NS_MAX) {
 		clock->read_ns = now_ns;

@@ -15,10 +15,10 @@
 #include "fabricd/remote/remote_datagram.h"
 
 enum {
-	MACHINES_MAX = 64, /* and strangers */
+	MACHINES_MAX = 64, /* machines and strangers together */
 	STRANGERS_MAX = 16, /* connections that have not joined */
 	STRANGER_NS_MAX = 5000000000,
-	FRAMES_PER_TURN = 64, /* of one host; messages, of one machine */
+	FRAMES_PER_TURN = 64, /* frames of one host, or messages of one machine */
 };
 
 struct machine_port {

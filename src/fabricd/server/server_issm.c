@@ -173,7 +173,7 @@ static void openings_recount(struct fabric_server *server)
 	struct dirent *entry;
 	bool is_lost;
 
-	/* Again, if a file was opened or closed meanwhile: the event would count twice. */
+	/* Count again if a file was opened or closed meanwhile. Its event would count it twice. */
 	for (unsigned i = 0; i < RECOUNTS_MAX; i++) {
 		DIR *processes;
 

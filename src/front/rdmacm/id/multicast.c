@@ -16,7 +16,7 @@
 
 enum {
 	MULTICAST_QPN = 0xffffff,
-	JOIN_TIMEOUT_MS = 3000, /* kernels' */
+	JOIN_TIMEOUT_MS = 3000, /* as in Linux */
 };
 
 static struct multicast_group *group_find(struct id *id, const struct gid *gid)
