@@ -24,7 +24,7 @@ remove_target() {
 nvmf() { # COMMAND OPTION...
 	local command=$1
 	shift
-	(urnic timeout 100 "$build/urnic-nvmf" "$command" -t $transport -a $theirs -s 4420 "$@")
+	(urnic timeout 400 "$build/urnic-nvmf" "$command" -t $transport -a $theirs -s 4420 "$@")
 }
 
 says() { # WORDS COMMAND OPTION...
