@@ -47,7 +47,7 @@ static void *server_run(void *argument)
 	return NULL;
 }
 
-static int server_begin(void **state)
+__attribute__((unused)) static int server_begin(void **state)
 {
 	static const char text[] = "Switch 4 \"s\"\n[1] \"host 1\"[1]\n[2] \"b\"[1]\n\n"
 				   "Ca 1 \"host 1\"\n\nCa 1 \"b\"\n";
@@ -59,7 +59,7 @@ static int server_begin(void **state)
 }
 
 /* The process's signals are blocked, so the server's descriptor gets the signal. */
-static int server_end(void **state)
+__attribute__((unused)) static int server_end(void **state)
 {
 	(void)state;
 	kill(getpid(), SIGTERM);
