@@ -3,7 +3,8 @@
 #
 # A ring that OpenSM has set up, as a scenario of `urnic sim`, whose links have credits. With the
 # tables of minhop, traffic between all hosts deadlocks in the loop that `urnic fabric explain`
-# names. With those of updn, lash and dfsssp, and the service levels of their paths, it finishes.
+# names. With those of updn, lash and dfsssp, and the service levels of their paths, it finishes, as
+# with those of the embedded manager.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/fabrics.sh"
@@ -38,6 +39,20 @@ lanes_of() {
 	sed -n "s/^$1.*: //p" "$scratch/simulated" | tr ' ' '\n' | sort
 }
 
+# finishes WHO: all flows do, and there is no loop.
+finishes() {
+	grep -q '^all-to-all  *56  *56 ' "$scratch/simulated" ||
+		fail "$1: not all flows finish: $(cat "$scratch/simulated")"
+	! grep '^deadlock\|^credit loop' "$scratch/simulated" || fail "$1 has a loop"
+}
+
+fabric_up ring
+await 'the ports are active' ports_are Active $ports
+simulate
+finishes 'the embedded manager'
+kill $fabric_process
+wait $fabric_process
+
 fabric_up ring --no-sm
 fabric scenario >"$scratch/scenario.json" || fail 'a scenario without a manager'
 "$urnic" sim "$scratch/scenario.json" >"$scratch/out" 2>&1 && fail 'a scenario without hosts runs'
@@ -59,9 +74,7 @@ stop manager
 for engine in updn lash dfsssp; do
 	manage $engine
 	simulate
-	grep -q '^all-to-all  *56  *56 ' "$scratch/simulated" ||
-		fail "$engine: not all flows finish: $(cat "$scratch/simulated")"
-	! grep '^deadlock\|^credit loop' "$scratch/simulated" || fail "$engine has a loop"
+	finishes $engine
 	[ $engine = updn ] || [ "$(levels | wc -l)" -gt 1 ] || fail "$engine has one service level"
 	[ $engine != updn ] || [ "$(levels)" = 0 ] || fail "updn has service levels: $(levels)"
 	stop manager

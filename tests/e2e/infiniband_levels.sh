@@ -102,6 +102,17 @@ tables_of host2
 ibdmchk_says 'no credit loops found' -c levels
 ibdmchk_says 'ound credit loop' -c levels -d lanes
 stop manager
+
+# With one lane OpenSM has too few for lash, and says so. It routes by minhop.
+manage host1 <<-END
+	routing_engine lash
+	max_op_vls 1
+END
+grep -q 'ERR 4D02: Lane requirements (2) exceed available lanes (1)' "$scratch/manager.log" ||
+	fail "lash with one lane: $(grep ERR "$scratch/manager.log")"
+says '^all 56 paths between active ports of hosts exist$'
+says "^the paths of service level 0 $loop"
+stop manager
 kill $fabric_process
 wait $fabric_process
 
