@@ -56,6 +56,7 @@ static int mac_of_neighbour(
 {
 	struct arpreq request = {0};
 	struct sockaddr_in address = {.sin_family = AF_INET};
+	bool is_unknown;
 	int error = 0;
 	int fd;
 
@@ -67,10 +68,15 @@ static int mac_of_neighbour(
 	fd = socket_open(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -log_refusal(no_mac, "socket");
-	if (ioctl(fd, SIOCGARP, &request))
-		error = errno == ENXIO ? ENXIO : -log_refusal(no_mac, "ioctl");
+	if (ioctl(fd, SIOCGARP, &request)) {
+		is_unknown = errno == ENXIO;
+		if (!is_unknown)
+			error = -log_refusal(no_mac, "ioctl");
+	} else {
+		is_unknown = !(request.arp_flags & ATF_COM);
+	}
 	close(fd);
-	if (error == ENXIO || (!error && !(request.arp_flags & ATF_COM)))
+	if (is_unknown)
 		error = result_cause(REASON_MAC_UNKNOWN);
 	if (!error)
 		memcpy(mac, request.arp_ha.sa_data, ETHERNET_LL_SIZE);
