@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 enum {
-	BLOCKS_MAX = 64,
-	BLOCKS_MIN = 2,
+	BLOCKS_MAX = 512, /* 64 MiB, or 10 s of frames that are few */
+	BLOCKS_MIN = 16,
 	/* The kernel demands a length of frames that divides a block, and uses it for nothing. */
 	FRAME_BYTES = 1 << 11,
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */

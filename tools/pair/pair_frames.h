@@ -8,7 +8,8 @@
  * The memory is a ring of blocks. The kernel fills a block with frames. It hands the block over
  * when the block is full, or PAIR_FRAMES_WAIT_MS to twice that time after its first frame. So the
  * kernel wakes the reader once for many frames, and the reader takes a frame without a system call.
- * While all blocks are full, the kernel drops frames and counts them.
+ * While the kernel has no block, it drops frames and counts them. A block that was handed over by
+ * time counts like a full one, so a ring of many blocks lasts for a reader that is late by seconds.
  *
  * Threads: one.
  */
@@ -18,7 +19,7 @@
 
 enum {
 	PAIR_FRAMES_WAIT_MS = 20,
-	PAIR_FRAMES_BLOCK_BYTES = 1 << 20, /* has room for several of the longest super-packets */
+	PAIR_FRAMES_BLOCK_BYTES = 1 << 17, /* has room for the longest super-packet */
 };
 
 struct pair_frames {
