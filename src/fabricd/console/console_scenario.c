@@ -291,7 +291,7 @@ static void scenario_print(struct scenario *scenario)
 	cables_print(scenario);
 	fprintf(scenario->out, "],\n\t\t\"rate_gbps\": %g, \"switch_rate_gbps\": %g\n\t},\n",
 		scenario->host_gbps,
-		scenario->switch_gbps ? scenario->switch_gbps : scenario->host_gbps);
+		scenario->switch_gbps > 0 ? scenario->switch_gbps : scenario->host_gbps);
 	fprintf(scenario->out, "\t\"subnet\": {\n\t\t\"max_op_vls\": %u, \"buffer\": %d,\n",
 		scenario->vls_code, BUFFER_BYTES);
 	forwarding_print(scenario);
