@@ -347,20 +347,20 @@ static void window_fill(struct machine *machine, int fd, uint32_t counts[2])
 	machine->datagrams.acknowledged = machine->datagrams.sent;
 }
 
-static void hosts_of_a_machine_share_its_credits(void **state)
-{
-	static struct remote_join join = {.host_count = 2, .hosts = {"host 1", "b"}};
-	static struct machine machine;
-	struct fabric_listen_settings settings = {.name = fabric_name};
-	struct fabric_listen listen = {.settings = &settings};
-	uint32_t counts[2] = {0};
-	char why[ATTACH_TEXT_BYTES];
-	int sockets[2];
+static struct machine machine;
+static struct fabric_listen_settings machine_settings = {.name = fabric_name};
+static struct fabric_listen machine_listen = {.settings = &machine_settings};
 
-	(void)state;
+/* A machine that is both hosts, whose datagrams come by sockets[1]. */
+static void machine_take(int sockets[2], uint32_t counts[2])
+{
+	static const struct remote_join join = {.host_count = 2, .hosts = {"host 1", "b"}};
+	char why[ATTACH_TEXT_BYTES];
+
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, sockets), 0);
-	machine.listen = &listen;
-	listen.loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+	memset(&machine, 0, sizeof(machine));
+	machine.listen = &machine_listen;
+	machine_listen.loop.epoll = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(machine_hosts_take(&machine, &join, why), 0);
 	machine.datagrams.fd = sockets[0];
 	machine.datagrams.bytes_max = DATAGRAM_BYTES_MAX;
@@ -375,17 +375,83 @@ static void hosts_of_a_machine_share_its_credits(void **state)
 		window_drain(sockets[1], counts);
 	}
 	machine.datagrams.window = 4;
-	hosts_send(&machine, 20);
 	counts[0] = counts[1] = 0;
+}
+
+static void machine_give_back(const int sockets[2])
+{
+	machine_hosts_return(&machine);
+	for (unsigned i = 0; i < 2; i++)
+		close(sockets[i]);
+	close(machine_listen.loop.epoll);
+}
+
+static void hosts_of_a_machine_share_its_credits(void **state)
+{
+	uint32_t counts[2] = {0};
+	int sockets[2];
+
+	(void)state;
+	machine_take(sockets, counts);
+	hosts_send(&machine, 20);
 	for (unsigned i = 0; i < 4; i++)
 		window_fill(&machine, sockets[1], counts);
 	assert_int_equal(counts[0] + counts[1], 16);
 	assert_true(counts[0] >= 4);
 	assert_true(counts[1] >= 4);
-	machine_hosts_return(&machine);
-	for (unsigned i = 0; i < 2; i++)
-		close(sockets[i]);
-	close(listen.loop.epoll);
+	machine_give_back(sockets);
+}
+
+/* A MAD from the second host to the first one, for an agent of its programs. */
+static void mad_to_host_send(void)
+{
+	const struct mad_frame headers = {.dlid = pair_.ports[0].lid,
+		.slid = pair_.ports[1].lid,
+		.pkey = 0xffff,
+		.dest_qpn = GSI_QPN,
+		.source_qpn = GSI_QPN,
+		.qkey = GSI_QKEY};
+	const uint8_t mad[MAD_BYTES] = {1, 0x32, 1, 1};
+	uint8_t bytes[MAD_FRAME_BYTES_MAX];
+	struct remote_frame frame = {.place = {.host = 1, .port = 1}, .bytes = bytes};
+
+	frame.count = mad_frame_encode(&headers, mad, bytes);
+	machine_host_send(&machine, &frame);
+	fabric_frames_flush(machine.hosts[1].channel);
+}
+
+static void management_datagram_passes_data_that_waits_for_credits(void **state)
+{
+	uint32_t counts[2] = {0}, data = 0;
+	int sockets[2], control[2];
+
+	(void)state;
+	machine_take(sockets, counts);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, control), 0);
+	assert_int_equal(remote_control_init(&machine.control, control[0], false, &far_.key), 0);
+	machine.control.state = REMOTE_CONTROL_OPEN;
+	hosts_send(&machine, 20);
+	mad_to_host_send();
+	for (unsigned i = 0; i < WAIT_MS && machine.control.sent == 0; i++) {
+		machine_hosts_frames(&machine);
+		usleep(PAUSE_US);
+	}
+	/* With it go the events of its port. */
+	assert_true(machine.control.sent > 0);
+	assert_false(datagram_has_room(&machine.datagrams));
+	/* No data is lost. */
+	for (unsigned i = 0; i < WAIT_MS && data < 40; i++) {
+		machine_hosts_frames(&machine);
+		machine.datagrams.acknowledged = machine.datagrams.sent;
+		window_drain(sockets[1], counts);
+		data = counts[0] + counts[1];
+		usleep(PAUSE_US / 10);
+	}
+	assert_int_equal(counts[0], 20);
+	assert_int_equal(counts[1], 20);
+	machine_give_back(sockets);
+	remote_control_done(&machine.control);
+	close(control[1]);
 }
 
 static void listener_without_descriptors_rests_and_goes_on(void **state)
@@ -477,6 +543,7 @@ int main(void)
 		cmocka_unit_test(idle_joiner_sleeps),
 		cmocka_unit_test(fabric_with_other_hosts_ends_the_joiner),
 		cmocka_unit_test(hosts_of_a_machine_share_its_credits),
+		cmocka_unit_test(management_datagram_passes_data_that_waits_for_credits),
 		cmocka_unit_test(listener_without_descriptors_rests_and_goes_on),
 	};
 

@@ -19,12 +19,21 @@ enum {
 	STRANGERS_MAX = 16, /* connections that have not joined */
 	STRANGER_NS_MAX = 5000000000,
 	FRAMES_PER_TURN = 64, /* frames of one host, or messages of one machine */
+	WAITING_BYTES_MAX = 1 << 20, /* of one host: as many as its channel has room for */
 };
 
 struct machine_port {
 	struct attach_port told; /* what the machine knows */
 	bool is_told;
 	int issm; /* the IsSM file, while processes there have theirs open; -1 */
+};
+
+/* A data frame that waits for the machine to have room. */
+struct waiting_frame {
+	struct list link;
+	uint32_t port;
+	uint32_t count;
+	uint8_t bytes[];
 };
 
 /* A host that the machine is. */
@@ -36,6 +45,9 @@ struct machine_host {
 	int events;
 	uint32_t port_count;
 	struct machine_port *ports;
+	/* Data frames of the channel, so that management datagrams behind them need not wait. */
+	struct list waiting;
+	uint32_t waiting_bytes;
 };
 
 struct machine {
@@ -101,8 +113,13 @@ void machine_welcome(struct machine *machine, uint16_t window);
 void machine_host_events(struct machine_host *host);
 /* Tell the machine what its ports are, if that has changed, and their counters. */
 void machine_hosts_tell(struct machine *machine);
-/* Take what waits in the hosts' channels, as far as the machine has room. */
+/*
+ * Take what waits in the hosts' channels: data frames as far as the machine has room, or the host
+ * for waiting ones; management datagrams at once.
+ */
 uint32_t machine_hosts_frames(struct machine *machine);
+/* May the next call take nothing from the host's channel? */
+bool machine_host_is_full(const struct machine_host *host);
 /* A frame from the machine. */
 void machine_host_send(struct machine *machine, const struct remote_frame *frame);
 void machine_host_issm(struct machine *machine, const struct remote_place *place, bool is_open);

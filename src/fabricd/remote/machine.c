@@ -310,9 +310,10 @@ bool machine_wait_begin(struct machine *machine)
 	if (machine->has_more)
 		return false;
 	for (uint32_t i = 0; machine->has_joined && i < machine->host_count; i++)
-		is_idle &= fabric_frames_wait_begin(machine->hosts[i].channel);
-	/* Frames that wait for credits do so asleep. */
-	return is_idle || !datagram_has_room(&machine->datagrams);
+		/* Frames that wait for credits do so asleep. */
+		is_idle &= fabric_frames_wait_begin(machine->hosts[i].channel) ||
+			machine_host_is_full(&machine->hosts[i]);
+	return is_idle;
 }
 
 void machine_wait_end(struct machine *machine)

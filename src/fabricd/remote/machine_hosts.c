@@ -19,6 +19,8 @@ static void host_return(struct machine_host *host)
 		if (host->ports[i].issm >= 0)
 			close(host->ports[i].issm);
 	free(host->ports);
+	list_for_each_safe(frame, &host->waiting, struct waiting_frame, link)
+		free(frame);
 	if (host->events >= 0)
 		close(host->events);
 	fabric_frames_close(host->channel);
@@ -85,6 +87,7 @@ int machine_hosts_take(
 
 		*host = (struct machine_host){
 			.machine = machine, .index = (uint16_t)machine->host_count, .events = -1};
+		list_init(&host->waiting);
 		rc = host_take(host, join->hosts[machine->host_count], why);
 		machine->host_count++;
 	}
@@ -231,34 +234,87 @@ void machine_host_send(struct machine *machine, const struct remote_frame *frame
 		fabric_frames_send(host->channel, place->port, &piece, 1);
 }
 
-static void frame_pass(
+static void data_send(
 	struct machine_host *host, uint32_t port, const uint8_t *bytes, uint32_t count)
 {
-	struct machine *machine = host->machine;
 	const struct remote_frame frame = {.place = {.host = host->index, .port = (uint8_t)port},
 		.bytes = bytes,
 		.count = count};
 
-	if (!remote_frame_is_management(bytes, count)) {
-		datagram_send(&machine->datagrams, &frame);
+	datagram_send(&host->machine->datagrams, &frame);
+}
+
+/* Without memory the frame is lost, as on a network. */
+static void data_wait(
+	struct machine_host *host, uint32_t port, const uint8_t *bytes, uint32_t count)
+{
+	struct waiting_frame *frame = malloc(sizeof(*frame) + count);
+
+	if (!frame)
 		return;
+	frame->port = port;
+	frame->count = count;
+	memcpy(frame->bytes, bytes, count);
+	list_append(&host->waiting, &frame->link);
+	host->waiting_bytes += count;
+}
+
+/* Send the frames that wait, while there is room. Returns their number. */
+static uint32_t waiting_send(struct machine_host *host)
+{
+	uint32_t count = 0;
+
+	while (!list_is_empty(&host->waiting) && datagram_has_room(&host->machine->datagrams)) {
+		struct waiting_frame *frame =
+			list_first(&host->waiting, struct waiting_frame, link);
+
+		data_send(host, frame->port, frame->bytes, frame->count);
+		host->waiting_bytes -= frame->count;
+		list_remove(&frame->link);
+		free(frame);
+		count++;
 	}
+	return count;
+}
+
+static void mad_send(struct machine_host *host, uint32_t port, const uint8_t *bytes, uint32_t count)
+{
+	const struct remote_place place = {.host = host->index, .port = (uint8_t)port};
+	struct machine *machine = host->machine;
+
 	/*
 	 * Send the events first, so that the machine knows a change of a port before the answer
 	 * that reports it.
 	 */
 	machine_host_events(host);
-	remote_frame_encode(&machine->writer, &frame.place, bytes, count);
+	remote_frame_encode(&machine->writer, &place, bytes, count);
 	machine_send(machine, REMOTE_FRAME, &machine->writer);
+}
+
+static void frame_pass(
+	struct machine_host *host, uint32_t port, const uint8_t *bytes, uint32_t count)
+{
+	if (remote_frame_is_management(bytes, count))
+		mad_send(host, port, bytes, count);
+	else if (datagram_has_room(&host->machine->datagrams))
+		data_send(host, port, bytes, count);
+	else
+		data_wait(host, port, bytes, count);
+}
+
+bool machine_host_is_full(const struct machine_host *host)
+{
+	return !datagram_has_room(&host->machine->datagrams) &&
+		host->waiting_bytes >= WAITING_BYTES_MAX;
 }
 
 static uint32_t host_frames(struct machine_host *host)
 {
+	uint32_t count = waiting_send(host), port;
 	uint8_t frame[RECORD_BYTES_MAX];
-	uint32_t port, count = 0;
 	int bytes;
 
-	while (count < FRAMES_PER_TURN && datagram_has_room(&host->machine->datagrams)) {
+	while (count < FRAMES_PER_TURN && !machine_host_is_full(host)) {
 		bytes = fabric_frames_receive(host->channel, frame, &port);
 		if (bytes == 0)
 			break;
