@@ -171,6 +171,11 @@ shows 'counters' 'PortXmitPkts:\.+[1-9]' perfquery "$(lid_of host4)" 1
 shows 'errors' '0 bad nodes' ibqueryerrors
 shows 'routes' '\(Switch portguid .*leaf2' ibroute "$(lid_of leaf1)"
 shows 'a way' 'host6' ibtracert "$(lid_of host2)" "$(lid_of host6)"
+# The first use in docs/infiniband.md ends with this route.
+sed -n '/^    From ca/,/^    To ca/s/^    //p' "$(dirname "$0")/../../docs/infiniband.md" >"$files/given"
+host host2 ibtracert 5 9 >"$files/out" 2>&1 || fail "ibtracert: $(cat "$files/out")"
+grep -q 'host6' "$files/given" && cmp -s "$files/given" "$files/out" ||
+	fail "the first use: $(diff "$files/given" "$files/out")"
 shows 'a port' 'LinkState:\.+Active' ibportstate "$(lid_of spine)" 1
 shows 'hosts' 'host6' ibhosts
 shows 'switches' 'spine' ibswitches
