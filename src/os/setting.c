@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "os/setting.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -66,17 +68,35 @@ unsigned setting_number(const char *name, unsigned lowest, unsigned highest, uns
 	return value;
 }
 
-int setting_choice(const char *name, const char *first, const char *second, const char *third)
+/* Write the words as a list: "a, b or c". */
+static void words_write(char *to, size_t bytes, const char *const *words, int count)
 {
-	const char *text = setting_text(name);
+	size_t used = 0;
 
-	if (!text || strcmp(text, first) == 0)
-		return 0;
-	if (strcmp(text, second) == 0)
-		return 1;
-	if (third && strcmp(text, third) == 0)
-		return 2;
-	log_write(LOG_ERROR, "%s is '%.40s'; it may be %s%s%s or %s; using %s", name, text, first,
-		third ? ", " : "", third ? second : "", third ? third : second, first);
+	to[0] = '\0';
+	for (int i = 0; i < count && used < bytes; i++)
+		used += (size_t)snprintf(to + used, bytes - used, "%s%s",
+			i == 0                  ? ""
+				: i + 1 < count ? ", "
+						: " or ",
+			words[i]);
+}
+
+int setting_choice(const char *name, ...)
+{
+	const char *text = setting_text(name), *words[SETTING_WORDS_MAX + 1];
+	char list[128];
+	int count = 0;
+	va_list rest;
+
+	va_start(rest, name);
+	while ((words[count] = va_arg(rest, const char *)) && count < SETTING_WORDS_MAX)
+		count++;
+	va_end(rest);
+	for (int i = 0; i < count; i++)
+		if (!text || strcmp(text, words[i]) == 0)
+			return i;
+	words_write(list, sizeof(list), words, count);
+	log_write(LOG_ERROR, "%s is '%.40s'; it may be %s; using %s", name, text, list, words[0]);
 	return 0;
 }

@@ -42,8 +42,10 @@ void settings_read(void);
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback);
 
 /*
- * Which of three words is the value: 0 for `first`, 1 or 2. `third` may be NULL. The default is 0.
+ * Which of the words is the value: 0 for the first one, which is the default. The words are at
+ * least two and at most SETTING_WORDS_MAX, then NULL.
  */
-int setting_choice(const char *name, const char *first, const char *second, const char *third);
+enum { SETTING_WORDS_MAX = 8 };
+__attribute__((sentinel)) int setting_choice(const char *name, ...);
 
 #endif

@@ -116,7 +116,7 @@ bool segments_may_begin(void)
 
 uint64_t segments_init(struct arena *arena)
 {
-	enum policy policy = (enum policy)setting_choice("URNIC_MR", "auto", "map", "copy");
+	enum policy policy = (enum policy)setting_choice("URNIC_MR", "auto", "map", "copy", NULL);
 	uint64_t offset = arena_alloc(arena, SEGMENT_COUNT_MAX * sizeof(struct segment_public));
 
 	if (offset)

@@ -50,15 +50,16 @@ static void setting_choice_is_one_of_its_words_or_the_first(void **state)
 {
 	(void)state;
 	set("a");
-	assert_int_equal(setting_choice(NAME, "a", "b", "c"), 0);
+	assert_int_equal(setting_choice(NAME, "a", "b", "c", NULL), 0);
 	set("b");
-	assert_int_equal(setting_choice(NAME, "a", "b", "c"), 1);
+	assert_int_equal(setting_choice(NAME, "a", "b", "c", NULL), 1);
 	assert_int_equal(setting_choice(NAME, "a", "b", NULL), 1);
 	set("c");
-	assert_int_equal(setting_choice(NAME, "a", "b", "c"), 2);
+	assert_int_equal(setting_choice(NAME, "a", "b", "c", NULL), 2);
 	assert_int_equal(setting_choice(NAME, "a", "b", NULL), 0);
+	assert_int_equal(setting_choice(NAME, "a", "b", "d", "c", NULL), 3);
 	set("bb");
-	assert_int_equal(setting_choice(NAME, "a", "b", "c"), 0);
+	assert_int_equal(setting_choice(NAME, "a", "b", "c", NULL), 0);
 }
 
 int main(void)
