@@ -120,3 +120,21 @@ void roce_frame_headers_write(const struct roce_frame_headers *headers,
 	put_be16(udp + 4, (uint16_t)udp_bytes);
 	put_be16(udp + ROCE_FRAME_UDP_CHECKSUM, ip_sum_fold(headers->udp_sum + udp_bytes));
 }
+
+void roce_frame_complete(const struct roce_frame_headers *headers, uint16_t ipv4_id,
+	uint32_t data_bytes, uint8_t *frame)
+{
+	uint32_t udp_bytes = data_bytes + ROCE_UDP_BYTES;
+	uint8_t *ip = frame + ROCE_ETHERNET_BYTES;
+	uint8_t *udp = frame + headers->count - ROCE_UDP_BYTES;
+	uint16_t sum;
+
+	if (headers->ip_sum) {
+		put_be16(ip + IPV4_ID, ipv4_id);
+		put_be16(ip + IPV4_CHECKSUM,
+			(uint16_t)~ip_sum_fold(headers->ip_sum + udp_bytes + IPV4_BYTES + ipv4_id));
+	}
+	/* The field holds the sum of the pseudo-header. A checksum of 0 would mean: none. */
+	sum = (uint16_t)~ip_sum_fold(ip_sum_add(0, udp, udp_bytes));
+	put_be16(udp + ROCE_FRAME_UDP_CHECKSUM, sum ? sum : UINT16_MAX);
+}

@@ -79,4 +79,14 @@ void roce_frame_headers_init(struct roce_frame_headers *headers, const struct gi
 void roce_frame_headers_write(const struct roce_frame_headers *headers,
 	const uint8_t macs[ROCE_MACS_BYTES], uint32_t data_bytes, uint8_t *to);
 
+/*
+ * Complete a frame that leaves without checksum offload.
+ *
+ * `ipv4_id`     The identification that the packet's ICRC assumes; ignored for IPv6.
+ * `data_bytes`  As in roce_frame_headers_write(), which has written the frame's headers.
+ * `frame`       The headers, and the UDP datagram's payload behind them.
+ */
+void roce_frame_complete(const struct roce_frame_headers *headers, uint16_t ipv4_id,
+	uint32_t data_bytes, uint8_t *frame);
+
 #endif

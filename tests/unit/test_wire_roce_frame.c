@@ -77,6 +77,33 @@ static void checksums_are_right(void **state)
 	assert_int_equal(sum_of(17 + 8 + DATA, IP + 8, 32), sum_of(0, IPV6_HEADERS - 2, 2));
 }
 
+/* The sums of a whole frame, which the receiver's network stack checks. */
+static void completed_frame_has_its_checksums(void **state)
+{
+	(void)state;
+	for (int is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
+		const struct gid source = gid(is_ipv4, 1), dest = gid(is_ipv4, 2);
+		uint32_t pseudo = 17 + 8 + DATA;
+		struct roce_frame_headers headers;
+
+		for (uint32_t value = 0; value < 256; value++) {
+			write_frame(is_ipv4);
+			roce_frame_headers_init(
+				&headers, &source, &dest, SOURCE_PORT, 0xba, 61, 0x12345);
+			memset(bytes + headers.count, (int)value, DATA);
+			roce_frame_complete(&headers, 0x1234, DATA, bytes);
+			if (is_ipv4) {
+				assert_int_equal(sum_of(0, IP, 20), 0xffff);
+				assert_int_equal(bytes[IP + 4] << 8 | bytes[IP + 5], 0x1234);
+			}
+			assert_int_equal(
+				sum_of(sum_of(pseudo, is_ipv4 ? IP + 12 : IP + 8, is_ipv4 ? 8 : 32),
+					headers.count - 8u, 8 + DATA),
+				0xffff);
+		}
+	}
+}
+
 static void padding_behind_the_ip_packet_is_not_data(void **state)
 {
 	size_t count = write_frame(true);
@@ -142,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(headers_that_were_written_are_read),
 		cmocka_unit_test(checksums_are_right),
+		cmocka_unit_test(completed_frame_has_its_checksums),
 		cmocka_unit_test(padding_behind_the_ip_packet_is_not_data),
 		cmocka_unit_test(frame_that_is_cut_off_is_refused),
 		cmocka_unit_test(anything_but_plain_udp_to_the_port_is_refused),
