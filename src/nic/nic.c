@@ -536,7 +536,8 @@ static void choices_read(void)
 		!nic_fabric_is_wanted() && !strict_adapters() && !placer_find();
 	if (strict_adapters())
 		place_payload = copy_place_tail_first;
-	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on", NULL);
+	nic.link = (enum nic_link)setting_choice(
+		"URNIC_LINK", "auto", "off", "on", "xdp", "xdp-generic", NULL);
 }
 
 int nic_start(void)

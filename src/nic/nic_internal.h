@@ -34,6 +34,8 @@ enum nic_link {
 	NIC_LINK_IF_POSSIBLE,
 	NIC_LINK_OFF,
 	NIC_LINK_ON, /* the same as NIC_LINK_IF_POSSIBLE, but the log says when it is impossible */
+	NIC_LINK_XDP, /* by AF_XDP; where that is impossible, the log says why, then IF_POSSIBLE */
+	NIC_LINK_XDP_GENERIC, /* the same, with the XDP program in front of the network stack */
 };
 
 struct nic {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that bypass the kernel's UDP. The bypass of an address is the AF_PACKET socket that
- * carries its packets. This file decides which addresses have one, and has the thread that looks up
- * the Ethernet addresses of neighbours (port_udp_lookup).
+ * Packets that bypass the kernel's UDP. The bypass of an address is the AF_PACKET or AF_XDP socket
+ * that carries its packets. This file decides which addresses have one, and has the thread that
+ * looks up the Ethernet addresses of neighbours (port_udp_lookup).
  *
  * The thread starts with the first bypass, and sleeps until a lane needs a lookup. A lane does no
  * lookup itself, because a lookup may take long: another program that configures interfaces may
@@ -101,28 +101,88 @@ static const char *why_no_link(int error)
 	}
 }
 
+static const char *why_no_xdp(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return "it takes CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF in the first user "
+		       "namespace, and CAP_SYS_ADMIN for a second lane";
+	case -EACCES:
+		return "urnicd --system passes them on";
+	case -EOPNOTSUPP:
+		return "it takes plain Ethernet, and a kernel with AF_XDP";
+	case -EBUSY:
+		return "another XDP program is on the interface";
+	case -EUSERS:
+		return "each receive queue of the interface has a lane already";
+	case -ERANGE:
+		return "its MTU is too long (3826 at most, with some drivers less)";
+	case -ENOBUFS:
+		return "it takes 5 MiB of locked memory per lane (ulimit -l)";
+	default:
+		return strerror(-error);
+	}
+}
+
+/*
+ * Log why the packets of an interface do not bypass UDP as they should. One line is enough for all
+ * addresses of an interface.
+ */
+static void impossible_log(_Atomic uint32_t *logged, uint32_t ifindex, const char *setting,
+	const char *way, const char *why)
+{
+	char name[IF_NAMESIZE] = "?";
+
+	if (atomic_exchange(logged, ifindex) == ifindex)
+		return;
+	if_indextoname(ifindex, name);
+	log_write(LOG_ERROR, "URNIC_LINK is %s, but packets of %s go through %s: %s", setting, name,
+		way, why);
+}
+
+static void use_log(uint32_t ifindex, bool is_zero_copy)
+{
+	char name[IF_NAMESIZE] = "?";
+
+	if_indextoname(ifindex, name);
+	log_write(LOG_INFO, "packets of %s pass through AF_XDP, %s", name,
+		is_zero_copy ? "without copies" : "with a copy by the kernel");
+}
+
+/* Try the bypass that URNIC_LINK asks for, then the other one. Returns 0 or -errno. */
+static int bypass_use(struct worker *worker, uint32_t index, uint32_t ifindex)
+{
+	static _Atomic uint32_t logged;
+	bool is_generic = nic.link == NIC_LINK_XDP_GENERIC;
+	int error, xdp_error;
+
+	if (nic.link != NIC_LINK_XDP && !is_generic)
+		return worker_use_link(worker, index, ifindex);
+	xdp_error = worker_use_xdp(worker, index, ifindex, is_generic);
+	if (xdp_error >= 0) {
+		use_log(ifindex, xdp_error > 0);
+		return 0;
+	}
+	error = worker_use_link(worker, index, ifindex);
+	impossible_log(&logged, ifindex, is_generic ? "xdp-generic" : "xdp",
+		error ? "UDP sockets" : "an AF_PACKET socket", why_no_xdp(xdp_error));
+	return error;
+}
+
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
-	/*
-	 * The interface that the previous log line of this function named. One line is enough for
-	 * all addresses of an interface.
-	 */
 	static _Atomic uint32_t logged;
-	char name[IF_NAMESIZE] = "?";
 	int error;
 
 	if (nic.link == NIC_LINK_OFF)
 		return;
-	error = worker_use_link(worker, index, ifindex);
+	error = bypass_use(worker, index, ifindex);
 	if (!error)
 		error = thread_start();
 	if (!error)
 		port_udp_on_lookup(worker->port, on_lookup, NULL);
-	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&logged, ifindex) == ifindex)
-		return;
-	if_indextoname(ifindex, name);
-	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,
-		why_no_link(error));
+	if (error && nic.link == NIC_LINK_ON)
+		impossible_log(&logged, ifindex, "on", "UDP sockets", why_no_link(error));
 }
 
 void nic_link_forget(void)

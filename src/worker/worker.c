@@ -52,8 +52,7 @@ static void held_follow(struct worker *worker)
 	bool is_sooner = worker->held.position == 0 || until_ns < worker->held.at_ns;
 
 	deadline_set(&worker->alarms, &worker->held, until_ns);
-	atomic_store_explicit(
-		&worker->has_held, until_ns != DEADLINE_NEVER, memory_order_relaxed);
+	atomic_store_explicit(&worker->has_held, until_ns != DEADLINE_NEVER, memory_order_relaxed);
 	if (until_ns == DEADLINE_NEVER)
 		return;
 	if (poll_policy_is_skipping(&worker->policy))
@@ -296,8 +295,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	/* The application may not poll again for a long time: let the thread or waiter drive. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
-			!list_is_empty(&worker->lane.tx_streams) ||
-			worker_is_blocked(worker)))
+			!list_is_empty(&worker->lane.tx_streams) || worker_is_blocked(worker)))
 		worker_rouse(worker);
 	else if (worker_visit_needs_thread(worker))
 		worker_rouse(worker);
@@ -488,16 +486,33 @@ int worker_address_add(
 	return index;
 }
 
-int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
+/* The port has another descriptor: wait for that, too. */
+static void sockets_watch_anew(struct worker *worker)
 {
 	bool was_watching = worker->is_watching_sockets;
+
+	worker_watch_sockets(worker, false);
+	worker_watch_sockets(worker, was_watching);
+	worker_wait_wake(worker);
+}
+
+int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
+{
 	int error;
 
 	worker_visit_forget(worker);
 	error = port_udp_use_bypass(worker->port, index, ifindex);
-	worker_watch_sockets(worker, false);
-	worker_watch_sockets(worker, was_watching);
-	worker_wait_wake(worker);
+	sockets_watch_anew(worker);
+	return error;
+}
+
+int worker_use_xdp(struct worker *worker, uint32_t index, uint32_t ifindex, bool is_generic)
+{
+	int error;
+
+	worker_visit_forget(worker);
+	error = port_udp_use_xdp(worker->port, index, ifindex, is_generic);
+	sockets_watch_anew(worker);
 	return error;
 }
 

@@ -201,10 +201,11 @@ int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
 /*
- * Bypass the kernel's UDP for packets of an address (port_udp_use_bypass()). The worker is locked.
- * Returns 0 or -errno.
+ * Bypass the kernel's UDP for packets of an address: by port_udp_use_bypass(), or by
+ * port_udp_use_xdp(). The worker is locked. Returns what these return.
  */
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
+int worker_use_xdp(struct worker *worker, uint32_t index, uint32_t ifindex, bool is_generic);
 
 /* Stop receiving on a multicast group's address. The worker is locked. */
 void worker_address_remove(struct worker *worker, uint32_t index);

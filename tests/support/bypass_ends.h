@@ -24,6 +24,7 @@
 #include "port/udp/udp.h"
 #include "support/netns.h"
 #include "support/udp_ends.h"
+#include "wire/bytes.h"
 #include "wire/opcode.h"
 #include "wire/roce.h"
 
@@ -59,6 +60,9 @@ static struct end {
 	uint32_t lookup_count;
 } a = {.netns = -1, .interface = "va"}, b = {.netns = -1, .interface = "vb"};
 
+/* How the ends bypass UDP. */
+static enum { WAY_PACKET, WAY_XDP, WAY_XDP_GENERIC } way;
+
 static int home;
 static bool a_has_link;
 static bool are_answered = true; /* lookups of neighbours */
@@ -84,6 +88,16 @@ static inline void lookups_execute(struct end *end)
 	}
 }
 
+/* Bypass UDP in the way that the test has chosen. Returns 0 or -errno. */
+static inline int end_use_link(struct end *end)
+{
+	uint32_t ifindex = if_nametoindex(end->interface);
+
+	if (way == WAY_PACKET)
+		return port_udp_use_bypass(end->port, 0, ifindex);
+	return port_udp_use_xdp(end->port, 0, ifindex, way == WAY_XDP_GENERIC);
+}
+
 static inline void end_open(struct end *end, const char *address, bool has_link)
 {
 	netns_switch(end->netns);
@@ -99,8 +113,7 @@ static inline void end_open(struct end *end, const char *address, bool has_link)
 		0);
 	port_udp_on_lookup(end->port, on_lookup, end);
 	if (has_link)
-		assert_int_equal(
-			port_udp_use_bypass(end->port, 0, if_nametoindex(end->interface)), 0);
+		assert_int_equal(end_use_link(end), 0);
 }
 
 static inline uint32_t path_to(
@@ -163,6 +176,7 @@ static inline void fill(uint8_t *data, uint32_t bytes, uint32_t tag)
 	for (uint32_t i = 0; i < bytes; i++)
 		data[i] = (uint8_t)(tag * 31 + i * 7 + (i >> 8));
 	data[0] = OPCODE_UD_SEND_ONLY;
+	put_be16(data + 2, 0xffff); /* P_Key */
 	data[SLOT_OFFSET] = SLOT;
 	memcpy(data + TAG_OFFSET, &tag, sizeof(tag));
 }
@@ -250,7 +264,7 @@ static inline bool can_link(void)
 
 	netns_switch(a.netns);
 	end_open(&a, "10.99.0.1", false);
-	error = port_udp_use_bypass(a.port, 0, if_nametoindex("va"));
+	error = end_use_link(&a);
 	ends_close(NULL);
 	if (error)
 		printf("skipped: no link to an interface: %s\n", strerror(-error));
@@ -259,14 +273,19 @@ static inline bool can_link(void)
 
 #define TEST(name) cmocka_unit_test_teardown(name, ends_close)
 
-/* Make the namespaces. Returns false if this machine cannot run the tests. */
-static inline bool bypass_begin(void)
+/* Make the namespaces, without interfaces. Returns false if this machine has none. */
+static inline bool namespaces_begin(void)
 {
 	home = netns_enter_new();
 	a.netns = netns_enter_new();
 	b.netns = netns_enter_new();
-	return home >= 0 && a.netns >= 0 && b.netns >= 0 && !netns_join(a.netns, b.netns, MTU) &&
-		can_link();
+	return home >= 0 && a.netns >= 0 && b.netns >= 0;
+}
+
+/* Make the namespaces. Returns false if this machine cannot run the tests. */
+static inline bool bypass_begin(void)
+{
+	return namespaces_begin() && !netns_join(a.netns, b.netns, MTU) && can_link();
 }
 
 #endif

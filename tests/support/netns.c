@@ -101,13 +101,14 @@ void netns_await(const char *address)
 		printf("no route to %s\n", address);
 }
 
-int netns_join(int a, int b, unsigned mtu_bytes)
+/* `options`: of `ip link add`, for each end. */
+static int join_with(int a, int b, const char *options)
 {
 	netns_switch(a);
 	/* With one index at both ends the kernel would report the link as running a second late. */
-	if (netns_run("ip link add va index 100 mtu %u type veth peer name vb index 101 mtu %u"
+	if (netns_run("ip link add va index 100 %s type veth peer name vb index 101 %s"
 		      " netns /proc/%d/fd/%d",
-		    mtu_bytes, mtu_bytes, getpid(), b) != 0 ||
+		    options, options, getpid(), b) != 0 ||
 		netns_run("ip addr add 10.99.0.1/24 dev va && "
 			  "ip addr add fd00:99::1/64 dev va nodad && ip link set va up") != 0) {
 		printf("skipped: cannot make a veth pair (is iproute2 there?)\n");
@@ -123,4 +124,21 @@ int netns_join(int a, int b, unsigned mtu_bytes)
 	netns_switch(a);
 	netns_await("fd00:99::1");
 	return 0;
+}
+
+int netns_join(int a, int b, unsigned mtu_bytes)
+{
+	char options[64];
+
+	snprintf(options, sizeof(options), "mtu %u", mtu_bytes);
+	return join_with(a, b, options);
+}
+
+int netns_join_queues(int a, int b, unsigned mtu_bytes, unsigned queues)
+{
+	char options[64];
+
+	snprintf(options, sizeof(options), "mtu %u numrxqueues %u numtxqueues %u", mtu_bytes,
+		queues, queues);
+	return join_with(a, b, options);
 }

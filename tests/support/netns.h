@@ -27,6 +27,9 @@ void netns_switch(int fd);
  */
 int netns_join(int a, int b, unsigned mtu_bytes);
 
+/* netns_join() with so many queues at both ends, not one for each processor. */
+int netns_join_queues(int a, int b, unsigned mtu_bytes, unsigned queues);
+
 /* Wait until what is sent to an IPv6 address of this namespace's own arrives. */
 void netns_await(const char *address);
 

@@ -176,7 +176,7 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 
 		if (receiver->fd >= 0)
 			ret_fds[count++] = (struct pollfd){.fd = receiver->fd, .events = POLLIN};
-		if (receiver->bypass)
+		if (receiver->bypass && udp_bypass_fd(receiver->bypass) >= 0)
 			ret_fds[count++] = (struct pollfd){
 				.fd = udp_bypass_fd(receiver->bypass), .events = POLLIN};
 	}

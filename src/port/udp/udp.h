@@ -126,6 +126,22 @@ int port_udp_add_address(
 int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifindex);
 
 /*
+ * Like port_udp_use_bypass(), but through AF_XDP (udp_xdp.h). Call one of the two for an address.
+ *
+ * `is_generic`  Put the XDP program in front of the network stack. Without it, it goes into the
+ *               driver, or in front of the network stack if the driver has no XDP.
+ *
+ * Returns 0; 1 when the driver moves packets without copying them; -EACCES as above; -EPERM without
+ * CAP_NET_RAW in this namespace, or without CAP_NET_ADMIN and CAP_BPF in the first user namespace,
+ * and CAP_SYS_ADMIN if a lane receives from the interface already; -EBUSY when another XDP program
+ * is on the interface; -EUSERS when each of its queues has a lane;
+ * -ERANGE when its MTU is too long; -ENOBUFS when the process may not pin memory; -EOPNOTSUPP for
+ * an interface that is not plain Ethernet, or a kernel without AF_XDP; -ENOMEM; or another -errno.
+ * After an error the port uses the address without bypass, as before.
+ */
+int port_udp_use_xdp(struct port_udp *port, uint32_t address, uint32_t ifindex, bool is_generic);
+
+/*
  * A lookup of the Ethernet address to which the port wants to send frames. The port trusts only the
  * kernel's neighbour table. When a frame comes from another Ethernet address than the table has,
  * the port requests a new lookup. A lookup may block, so a thread outside the data path executes
@@ -276,8 +292,8 @@ const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port);
  *
  * `ret_fds`  Room for PORT_UDP_FDS_MAX. The port owns the descriptors.
  *
- * The descriptors with POLLIN change only in port_udp_add_address(), port_udp_use_bypass() and
- * port_udp_remove_address(). Returns the number of descriptors.
+ * The descriptors with POLLIN change only in port_udp_add_address(), port_udp_use_bypass(),
+ * port_udp_use_xdp() and port_udp_remove_address(). Returns the number of descriptors.
  */
 unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds);
 

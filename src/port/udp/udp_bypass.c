@@ -38,10 +38,8 @@
 #include "wire/bth.h"
 
 enum {
-	BYPASS_BATCH = 32, /* frames per call */
 	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the UDP socket */
 	BYPASS_MARKS_SEARCHED = 64, /* ring entries in which mark_find() looks for a mark */
-	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which a mark's datagram counts as lost */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 
@@ -82,38 +80,47 @@ static void count_losses(struct port_udp *port, const struct udp_bypass *bypass)
 		port->counters->rx_queue_overflows += statistics.tp_drops;
 }
 
-/*
- * Deliver a frame. Returns false, and delivers nothing, when earlier packets of its message have
- * not arrived yet. With `may_be_early` the frame is delivered anyway.
- */
+bool udp_frame_take(struct port_udp *port, uint8_t address, const struct roce_frame *frame,
+	const uint8_t *macs, uint32_t segment_bytes, bool may_be_early,
+	port_udp_packet_fn *on_packet, void *context)
+{
+	const struct udp_datagram datagram = {
+		.address = address,
+		.tos = frame->tos,
+		.hop_limit = port->reports_hops ? frame->hop_limit : 0,
+		.segment_bytes = segment_bytes,
+	};
+	struct udp_flow *flow = udp_flow_of(port, address, &frame->sgid, frame->source_port);
+
+	if (!may_be_early && frame->data_bytes >= BTH_BYTES &&
+		udp_order_is_early(port, flow, frame->data))
+		return false;
+	port->counters->rx_datagrams++;
+	port->counters->rx_frames++;
+	if (udp_datagram_split(
+		    port, &datagram, flow, frame->data, frame->data_bytes, on_packet, context))
+		udp_neighbour_heard(port, address, &frame->sgid, macs);
+	return true;
+}
+
+/* udp_frame_take() for the frame in a slot. */
 static bool take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
 	bool may_be_early, port_udp_packet_fn *on_packet, void *context)
 {
-	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
 	const uint8_t *bytes = (const uint8_t *)slot + slot->tp_mac;
+	uint32_t segment_bytes = UINT32_MAX;
 	struct virtio_net_hdr vnet;
 	struct roce_frame frame;
-	struct udp_flow *flow;
 
 	if (!roce_frame_decode(&frame, bytes, slot->tp_snaplen)) {
 		port->counters->rx_short++;
 		return true;
 	}
-	flow = udp_flow_of(port, address, &frame.sgid, frame.source_port);
-	if (!may_be_early && frame.data_bytes >= BTH_BYTES &&
-		udp_order_is_early(port, flow, frame.data))
-		return false;
-	port->counters->rx_datagrams++;
-	port->counters->rx_frames++;
 	memcpy(&vnet, bytes - UDP_VNET_BYTES, UDP_VNET_BYTES);
 	if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size)
-		datagram.segment_bytes = vnet.gso_size;
-	datagram.tos = frame.tos;
-	datagram.hop_limit = port->reports_hops ? frame.hop_limit : 0;
-	if (udp_datagram_split(
-		    port, &datagram, flow, frame.data, frame.data_bytes, on_packet, context))
-		udp_neighbour_heard(port, address, &frame.sgid, bytes);
-	return true;
+		segment_bytes = vnet.gso_size;
+	return udp_frame_take(
+		port, address, &frame, bytes, segment_bytes, may_be_early, on_packet, context);
 }
 
 static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
@@ -237,6 +244,8 @@ unsigned udp_bypass_receive(
 	struct tpacket2_hdr *slot;
 	unsigned total = 0, count;
 
+	if (bypass->xdp)
+		return udp_xdp_receive(port, address, on_packet, context);
 	while (total < BYPASS_BATCH && (slot = slot_filled(bypass, 0))) {
 		if (take_next(port, address, slot, on_packet, context)) {
 			total++;

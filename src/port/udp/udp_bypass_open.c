@@ -11,12 +11,14 @@
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "base/arith.h"
 #include "os/kernel.h"
 #include "port/udp/udp_internal.h"
+#include "port/udp/udp_xdp.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
 #include "wire/opcode.h"
@@ -157,11 +159,7 @@ static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 	return program_attach(fd, &program);
 }
 
-/*
- * Check that the interface is Ethernet, and not a member of another interface (a VRF, for example),
- * to which the network stack would assign its packets. Returns 0 or -errno.
- */
-static int check_interface(int fd, uint32_t ifindex)
+int udp_link_check(int fd, uint32_t ifindex, uint8_t ret_mac[FRAME_MAC_BYTES])
 {
 	struct ifreq request = {.ifr_ifindex = (int)ifindex};
 	char path[64];
@@ -171,8 +169,10 @@ static int check_interface(int fd, uint32_t ifindex)
 	snprintf(path, sizeof(path), "/sys/class/net/%.*s/master", IFNAMSIZ, request.ifr_name);
 	if (ioctl(fd, SIOCGIFHWADDR, &request))
 		return -errno;
-	return request.ifr_hwaddr.sa_family != ARPHRD_ETHER || access(path, F_OK) == 0 ? -EOPNOTSUPP
-										       : 0;
+	if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER || access(path, F_OK) == 0)
+		return -EOPNOTSUPP;
+	memcpy(ret_mac, request.ifr_hwaddr.sa_data, FRAME_MAC_BYTES);
+	return 0;
 }
 
 /* The number of packet sockets in this network namespace that are bound to the interface. */
@@ -229,12 +229,13 @@ static int bypass_open(
 	struct udp_bypass *bypass, const struct gid *gid, uint8_t slot, uint32_t ifindex)
 {
 	const int send_bytes = UDP_SOCKET_BUFFER_BYTES;
+	uint8_t mac[FRAME_MAC_BYTES];
 	int error;
 
 	bypass->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (bypass->fd < 0)
 		return -errno;
-	error = check_interface(bypass->fd, ifindex);
+	error = udp_link_check(bypass->fd, ifindex, mac);
 	if (!error)
 		error = filter_ring(bypass->fd, gid, slot);
 	if (!error)
@@ -262,6 +263,7 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
 	if (!bypass)
 		return -ENOMEM;
 	bypass->ifindex = ifindex;
+	bypass->splits_messages = true;
 	error = bypass_open(bypass, &receiver->gid, port->slot, ifindex);
 	if (!error)
 		error = filter_socket(receiver->fd, &receiver->gid, ifindex);
@@ -276,6 +278,11 @@ void udp_bypass_close(struct udp_bypass *bypass)
 {
 	if (!bypass)
 		return;
+	if (bypass->xdp) {
+		udp_xdp_unref(bypass->xdp);
+		free(bypass);
+		return;
+	}
 	if (bypass->ring)
 		munmap(bypass->ring, (size_t)BYPASS_SLOT_BYTES * BYPASS_SLOTS_COUNT);
 	if (bypass->fd >= 0)

@@ -7,7 +7,9 @@
  * udp_send.c are the data path, udp_tail.c orders acknowledgements, and udp_path.c opens paths and
  * their sockets. udp_channel.c reads channels of urnicd. udp_bypass.c exchanges frames with the
  * interface: udp_bypass_open.c sets that up, udp_neighbour.c has the Ethernet addresses, and
- * udp_order.c keeps packets of the bypass in order with those of the UDP socket.
+ * udp_order.c keeps packets of the bypass in order with those of the UDP socket. udp_xdp_port.c
+ * exchanges frames through an AF_XDP socket: udp_xdp_open.c sets that up, udp_xdp.c has its rings,
+ * and udp_xdp_program.c the program on the interface.
  */
 
 #include <sys/socket.h>
@@ -18,6 +20,7 @@
 #include "port/address.h"
 #include "port/udp/udp.h"
 #include "wire/bth.h"
+#include "wire/frame.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 #include "wire/roce_frame.h"
@@ -79,6 +82,8 @@ struct udp_neighbour {
 enum {
 	BYPASS_SLOT_BYTES = 2048,
 	BYPASS_SLOTS_COUNT = 1024,
+	BYPASS_BATCH = 32, /* frames per call */
+	BYPASS_STALLED_LOOKS_MAX = 256, /* reads after which earlier packets count as lost */
 	BYPASS_UNMARKED_COUNT = 8, /* one or two datagrams arrive while their marks are late */
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
@@ -92,8 +97,10 @@ struct udp_unmarked {
 };
 
 struct udp_bypass {
-	int fd;
+	int fd; /* -1: none, because another address of the port reads `xdp` */
 	uint32_t ifindex;
+	struct udp_xdp *xdp; /* NULL: `fd` is an AF_PACKET socket, which has the members below */
+	bool splits_messages; /* packets of a message may arrive here and at the UDP socket */
 	uint8_t *ring;
 	uint32_t next_slot;
 	uint32_t stalled_looks;
@@ -359,6 +366,36 @@ size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *remote);
 
 /* --- the bypass (udp_bypass.c) --- */
+
+/*
+ * Check that the interface is Ethernet, and not a member of another interface (a VRF, for example),
+ * to which the network stack would assign its packets. `fd` is a socket of the caller's. Returns 0
+ * and the interface's Ethernet address, or -errno.
+ */
+int udp_link_check(int fd, uint32_t ifindex, uint8_t ret_mac[FRAME_MAC_BYTES]);
+
+/*
+ * Deliver a frame that bypassed the UDP socket.
+ *
+ * `macs`           The beginning of the frame.
+ * `segment_bytes`  As in struct udp_datagram.
+ * `may_be_early`   Deliver it also when earlier packets of its message have not arrived yet.
+ *
+ * Returns false, and delivers nothing, when the frame has to wait for those packets.
+ */
+bool udp_frame_take(struct port_udp *port, uint8_t address, const struct roce_frame *frame,
+	const uint8_t *macs, uint32_t segment_bytes, bool may_be_early,
+	port_udp_packet_fn *on_packet, void *context);
+
+/* udp_bypass_receive() for an address with an AF_XDP socket (udp_xdp_port.c). */
+unsigned udp_xdp_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
+
+/*
+ * Send the first `count` messages of the batch as frames. Returns the number of messages that were
+ * taken, or -1 with errno set, as sendmmsg() does.
+ */
+int udp_xdp_send_batch(struct port_udp *port, struct udp_xdp *xdp, unsigned count);
 
 /* Receive from the bypass of an address. Returns the number of datagrams. */
 unsigned udp_bypass_receive(

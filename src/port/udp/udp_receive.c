@@ -56,8 +56,10 @@ static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	if (roce_is_marked(packet->tos))
 		counters->rx_ce_marked++;
 	if (on_packet(context, packet)) {
+		const struct udp_bypass *bypass = port->receivers[packet->address].bypass;
+
 		*was_taken = true;
-		if (port->receivers[packet->address].bypass)
+		if (bypass && bypass->splits_messages)
 			udp_order_note(port, flow, packet->data);
 	}
 	return true;
@@ -178,7 +180,7 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 
 	for (int i = 0; i < count; i++) {
 		uint8_t macs[ROCE_MACS_BYTES];
-		bool has_macs = receiver->bypass &&
+		bool has_macs = receiver->bypass && !receiver->bypass->xdp &&
 			udp_bypass_catch_up(port, address, port->in_iov[i].iov_base,
 				port->in[i].msg_len, macs, on_packet, context);
 

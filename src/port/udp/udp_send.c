@@ -323,8 +323,9 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 {
 	struct udp_bypass *bypass;
 	unsigned count = batch_make(port, now_ms, &bypass);
-	int sent =
-		udp_sendmmsg(bypass ? udp_bypass_fd(bypass) : path->sender->fd, port->out, count);
+	int sent = bypass && bypass->xdp
+		? udp_xdp_send_batch(port, bypass->xdp, count)
+		: udp_sendmmsg(bypass ? udp_bypass_fd(bypass) : path->sender->fd, port->out, count);
 
 	if (sent > 0) {
 		account_sent(port, (unsigned)sent);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The UDP port with an AF_XDP socket: what is delivered, and where it is possible. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "port/udp/udp_xdp_program.h"
+
+#include "support/bypass_ends.h"
+
+enum { XDP_MTU = 1500, OTHER_NETNS = 12345 };
+
+static uint32_t bytes_of(uint32_t tag)
+{
+	return tag % 7 == 3 ? MEDIUM : tag % 5 == 4 ? 24 : SHORT;
+}
+
+/* Packets and super-packets, short and long. */
+static void exchange(uint32_t count)
+{
+	b_speaks();
+	for (uint32_t i = 0; i < count; i++) {
+		stage(&a, a.path, bytes_of(i / 4), i);
+		if (i % 16 == 15 || i + 1 == count)
+			assert_int_equal(port_udp_flush(a.port), 0);
+	}
+	if (!a_has_link)
+		assert_sent_frames(0);
+	else if (now_ms() - spoke_ms < TRUST_MS)
+		assert_true(a.counters.tx_frames > 0);
+	receive(&b, count);
+	assert_int_equal(a.counters.tx_packets, count);
+	assert_int_equal(b.counters.rx_packets, count);
+	assert_int_equal(b.counters.rx_bytes, a.counters.tx_bytes);
+	assert_int_equal(b.counters.rx_bad_icrc, 0);
+	assert_int_equal(a.counters.tx_link_refused, 0);
+}
+
+/* Which of the ends bypass UDP. */
+enum { LEFT = 1, RIGHT = 2, BOTH = 3 };
+
+static void exchange_between(unsigned links, bool is_ipv4)
+{
+	ends_open(is_ipv4, links & LEFT, links & RIGHT);
+	exchange(200);
+	if (links & RIGHT)
+		assert_int_equal(b.counters.rx_frames, b.counters.rx_datagrams);
+	else
+		assert_int_equal(b.counters.rx_frames, 0);
+}
+
+static void ipv4_ends_deliver_all_in_order(void **state)
+{
+	(void)state;
+	exchange_between(BOTH, true);
+}
+
+static void ipv6_ends_deliver_all_in_order(void **state)
+{
+	(void)state;
+	exchange_between(BOTH, false);
+}
+
+static void end_understands_a_plain_sender(void **state)
+{
+	(void)state;
+	exchange_between(RIGHT, true);
+}
+
+/* Its kernel checks the UDP checksums. */
+static void plain_receiver_understands_an_end(void **state)
+{
+	(void)state;
+	exchange_between(LEFT, true);
+}
+
+static void plain_ipv6_receiver_understands_an_end(void **state)
+{
+	(void)state;
+	exchange_between(LEFT, false);
+}
+
+/* In front of the network stack, the frames of a plain sender are super-packets. */
+static void generic_end_splits_super_packets(void **state)
+{
+	(void)state;
+	way = WAY_XDP_GENERIC;
+	ends_open(true, false, true);
+	b_speaks();
+	for (uint32_t i = 0; i < 60; i++) {
+		stage(&a, a.path, i / 20 == 1 ? 24 : SHORT, i);
+		if (i % 20 == 19)
+			assert_int_equal(port_udp_flush(a.port), 0);
+	}
+	receive(&b, 60);
+	assert_int_equal(b.counters.rx_bad_icrc, 0);
+	assert_int_equal(b.counters.rx_frames, b.counters.rx_datagrams);
+	assert_true(b.counters.rx_frames < 60);
+}
+
+static void dscp_and_hop_limit_of_a_path_arrive(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	port_udp_report_hops(b.port);
+	b_speaks();
+	a.path = path_to(&a, &b, 46, 9);
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(1);
+	receive(&b, 1);
+	assert_int_equal(b.tos, 46 << 2 | 2);
+	assert_int_equal(b.hop_limit, 9);
+}
+
+/* Pages for sending are all in use, then free again. */
+static void many_frames_without_a_reader_lose_none_that_was_taken(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	for (uint32_t round = 0; round < 20; round++) {
+		b_speaks();
+		for (uint32_t i = 0; i < 32; i++)
+			send_one(&a, SHORT, round * 32 + i);
+		receive(&b, (round + 1) * 32);
+	}
+	assert_int_equal(b.counters.rx_queue_overflows, 0);
+}
+
+static int open_another(struct port_udp **ret_port, const char *address, uint8_t slot)
+{
+	static struct port_udp_counters counters;
+	const struct gid gid = udp_gid(address);
+
+	assert_int_equal(port_udp_create(slot, &counters, ret_port), 0);
+	assert_int_equal(port_udp_add_address(*ret_port, &gid, 0, udp_bound_socket(&gid, 4791)), 0);
+	return port_udp_use_xdp(*ret_port, 0, if_nametoindex(b.interface), false);
+}
+
+static void second_lane_has_another_queue_or_none(void **state)
+{
+	struct port_udp *second = NULL;
+
+	(void)state;
+	ends_open(true, true, true);
+	netns_switch(b.netns);
+	assert_int_equal(open_another(&second, "fd00:99::2", SLOT + 1), -EUSERS);
+	port_udp_destroy(second);
+	exchange(20);
+	port_udp_destroy(b.port);
+	netns_switch(b.netns);
+	assert_int_equal(open_another(&b.port, "fd00:99::2", SLOT + 1), 0);
+}
+
+/* Of one lane, they share the socket. */
+static void second_address_of_the_lane_receives_too(void **state)
+{
+	const struct gid ipv6 = udp_gid("fd00:99::2");
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+
+	(void)state;
+	ends_open(true, true, true);
+	netns_switch(b.netns);
+	assert_int_equal(
+		port_udp_add_address(b.port, &ipv6, 0, udp_bound_socket(&ipv6, ROCE_UDP_PORT)), 1);
+	assert_int_equal(port_udp_use_xdp(b.port, 1, if_nametoindex("vb"), false), 0);
+	assert_int_equal(port_udp_fds(b.port, fds), 3);
+	exchange(20);
+}
+
+static void place_where_it_is_impossible_is_refused(void **state)
+{
+	struct xdp_program other;
+	struct end *end = &b;
+
+	(void)state;
+	ends_open(true, false, false);
+	netns_switch(b.netns);
+	assert_int_equal(port_udp_use_xdp(b.port, 0, if_nametoindex("lo"), false), -EOPNOTSUPP);
+	assert_int_equal(port_udp_use_xdp(b.port, 0, 12345, false), -ENODEV);
+	assert_int_equal(xdp_program_join(&other, if_nametoindex("vb"), false, OTHER_NETNS), 0);
+	assert_int_equal(end_use_link(end), -EBUSY);
+	xdp_program_leave(&other);
+	netns_run("ip link set vb mtu 9000");
+	assert_int_equal(end_use_link(end), -ERANGE);
+	netns_run("ip link set vb mtu %d", XDP_MTU);
+	exchange(20);
+	netns_switch(b.netns);
+	assert_int_equal(end_use_link(end), 0);
+}
+
+static bool has_program(void)
+{
+	netns_switch(b.netns);
+	return netns_run("ip -d link show vb | grep -q prog/xdp") == 0;
+}
+
+static void nothing_stays_of_a_port_or_a_killed_process(void **state)
+{
+	pid_t child;
+	int pipe_fds[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	child = fork();
+	if (child == 0) {
+		end_open(&b, "10.99.0.2", true);
+		if (!has_program() || write(pipe_fds[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(pipe_fds[0], &byte, 1), 1);
+	assert_true(has_program());
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 10000 && has_program(); i++)
+		usleep(1000);
+	assert_false(has_program());
+	ends_open(true, true, true);
+	assert_true(has_program());
+	exchange(20);
+	port_udp_destroy(b.port);
+	b.port = NULL;
+	assert_false(has_program());
+}
+
+/* The last test, because it removes the interfaces. */
+static void lost_interface_harms_nothing(void **state)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	int error;
+	socklen_t bytes = sizeof(error);
+
+	(void)state;
+	ends_open(true, true, true);
+	exchange(20);
+	b_speaks();
+	netns_switch(a.netns);
+	assert_int_equal(netns_run("ip link del va"), 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		stage(&a, a.path, SHORT, i);
+		port_udp_flush(a.port);
+	}
+	assert_int_equal(port_udp_receive(a.port, on_packet, &a), 0);
+	/* As the worker does: an error is reported once, and then there is nothing to wait for. */
+	for (unsigned i = 0, count = port_udp_fds(a.port, fds); i < count; i++)
+		getsockopt(fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+	assert_int_equal(poll(fds, port_udp_fds(a.port, fds), 0), 0);
+}
+
+static int way_restore(void **state)
+{
+	way = WAY_XDP;
+	return ends_close(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ipv4_ends_deliver_all_in_order),
+		TEST(ipv6_ends_deliver_all_in_order),
+		TEST(end_understands_a_plain_sender),
+		TEST(plain_receiver_understands_an_end),
+		TEST(plain_ipv6_receiver_understands_an_end),
+		cmocka_unit_test_teardown(generic_end_splits_super_packets, way_restore),
+		TEST(dscp_and_hop_limit_of_a_path_arrive),
+		TEST(many_frames_without_a_reader_lose_none_that_was_taken),
+		TEST(second_lane_has_another_queue_or_none),
+		TEST(second_address_of_the_lane_receives_too),
+		TEST(place_where_it_is_impossible_is_refused),
+		TEST(nothing_stays_of_a_port_or_a_killed_process),
+		TEST(lost_interface_harms_nothing),
+	};
+
+	way = WAY_XDP;
+	if (!namespaces_begin() || netns_join_queues(a.netns, b.netns, XDP_MTU, 1) || !can_link())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
