@@ -62,7 +62,7 @@ void nic_leave(void)
 	cancel_allow(before);
 }
 
-int nic_let_go(void)
+int nic_wait_begin(void)
 {
 	int before = cancel_before;
 
@@ -70,7 +70,7 @@ int nic_let_go(void)
 	return before;
 }
 
-void nic_take_again(int before)
+void nic_wait_end(int before)
 {
 	pthread_mutex_lock(&lock);
 	cancel_before = before;

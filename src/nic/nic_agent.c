@@ -32,7 +32,7 @@ pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	bool is_taken; /* a thread has the turn; guarded by nic_agent_lock */
 	pthread_cond_t is_over; /* signaled when a turn ends; nic_agent_lock is its mutex */
-	int cancel; /* what nic_let_go() returned to the thread that has the turn */
+	int cancel; /* what nic_wait_begin() returned to the thread that has the turn */
 	/* A descriptor from urnicd that no object owns yet, or -1; under nic_agent_lock */
 	int arriving;
 } turn;
@@ -140,18 +140,18 @@ bool nic_turn_try_after_wait(void)
 
 int nic_request_begin(void)
 {
-	int cancel = nic_let_go();
+	int cancel = nic_wait_begin();
 	int error = nic_turn_begin();
 
 	if (!error)
 		pthread_mutex_unlock(&nic_agent_lock);
-	nic_take_again(cancel);
+	nic_wait_end(cancel);
 	return error;
 }
 
 void nic_request_enter(void)
 {
-	turn.cancel = nic_let_go();
+	turn.cancel = nic_wait_begin();
 	pthread_mutex_lock(&nic_agent_lock);
 }
 
@@ -159,7 +159,7 @@ void nic_request_leave(int fd)
 {
 	turn.arriving = fd;
 	pthread_mutex_unlock(&nic_agent_lock);
-	nic_take_again(turn.cancel);
+	nic_wait_end(turn.cancel);
 	turn.arriving = -1;
 }
 

@@ -113,13 +113,13 @@ void nic_enter(void);
 void nic_leave(void);
 
 /*
- * For a wait between nic_enter() and nic_leave(): nic_let_go() unlocks the NIC, and
- * nic_take_again() locks it again. The caller passes the result of nic_let_go() to
- * nic_take_again(). After that, state of the NIC that the caller has read before may have changed,
+ * For a wait between nic_enter() and nic_leave(): nic_wait_begin() unlocks the NIC, and
+ * nic_wait_end() locks it again. The caller passes the result of nic_wait_begin() to
+ * nic_wait_end(). After that, state of the NIC that the caller has read before may have changed,
  * and objects to which it has no reference may be destroyed.
  */
-int nic_let_go(void);
-void nic_take_again(int before);
+int nic_wait_begin(void);
+void nic_wait_end(int before);
 
 /*
  * --- requests to urnicd (nic_agent.c) ---

@@ -335,9 +335,9 @@ static int peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic
 		}
 	if (absence_is_known(&copy, slot, clock_now_ns()))
 		return -ENOENT;
-	before = nic_let_go();
+	before = nic_wait_begin();
 	namespace_lookup(&own_name, slot, &copy, search_visit, &search);
-	nic_take_again(before);
+	nic_wait_end(before);
 	if (!search.has_visited)
 		absence_note(&copy, slot, clock_now_ns());
 	if (!search.peer)

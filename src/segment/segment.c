@@ -311,7 +311,7 @@ void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_
 
 /* --- keeping and ending them -------------------------------------------------------------- */
 
-struct mr_extent segment_hold(const void *address, uint64_t bytes)
+struct mr_extent segment_ref(const void *address, uint64_t bytes)
 {
 	uint64_t start = (uintptr_t)address;
 	struct mr_extent extent = {0, 0, 0};
@@ -353,7 +353,7 @@ static void segment_end(struct segment *segment, bool is_alone)
 		segment_withdraw(segment);
 }
 
-void segment_let_go(const void *address, uint64_t bytes, bool is_alone)
+void segment_unref(const void *address, uint64_t bytes, bool is_alone)
 {
 	given_up_clear();
 	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)

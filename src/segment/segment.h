@@ -54,7 +54,7 @@ uint64_t segments_init(struct arena *arena);
 
 /*
  * Tell this room that a peer on this host exists. Returns true when this call permits segments. The
- * caller then calls segment_cover() and segment_hold() for all regions that exist already.
+ * caller then calls segment_cover() and segment_ref() for all regions that exist already.
  */
 bool segments_begin(void);
 
@@ -76,10 +76,10 @@ void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_
 
 /*
  * A region of this memory is registered: the segments with bytes of it stay until the call of
- * segment_let_go() for the region. Returns the largest part of the region that lies in one segment.
+ * segment_unref() for the region. Returns the largest part of the region that lies in one segment.
  */
-struct mr_extent segment_hold(const void *address, uint64_t bytes);
-void segment_let_go(const void *address, uint64_t bytes, bool is_alone);
+struct mr_extent segment_ref(const void *address, uint64_t bytes);
+void segment_unref(const void *address, uint64_t bytes, bool is_alone);
 
 /* Does this memory have bytes in a segment of moved memory? */
 bool segments_are_moved(const void *address, uint64_t bytes);

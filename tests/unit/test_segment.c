@@ -103,7 +103,7 @@ static uint8_t *peer_map(const struct segment_public *segment)
 static struct mr_extent cover_and_hold(const void *address, uint64_t bytes)
 {
 	segment_cover(address, bytes, true, false);
-	return segment_hold(address, bytes);
+	return segment_ref(address, bytes);
 }
 
 static void expect_private(uint8_t *memory, size_t bytes)
@@ -135,7 +135,7 @@ static void moved_memory_keeps_its_bytes_and_is_what_a_peer_maps(void **state)
 
 	struct segment_public before = *segment;
 	munmap(peer, segment->bytes);
-	segment_let_go(memory + 100, 6 * PAGE, true);
+	segment_unref(memory + 100, 6 * PAGE, true);
 	assert_int_equal(segment->serial, 0);
 	assert_int_equal(memory[PAGE + 10], 0xaa);
 	assert_int_equal(memory[PAGE + 11], 0xbb);
@@ -164,10 +164,10 @@ static void memory_in_two_regions_stays_until_both_are_gone(void **state)
 	assert_int_equal(some.end, some.start + 100);
 	assert_int_equal(beyond.start, (uintptr_t)memory);
 	assert_int_equal(beyond.end, (uintptr_t)memory + PAGE);
-	segment_let_go(memory, BYTES, true);
-	segment_let_go(memory - PAGE, 2 * PAGE, true);
+	segment_unref(memory, BYTES, true);
+	segment_unref(memory - PAGE, 2 * PAGE, true);
 	assert_int_equal(segments_count(), 1);
-	segment_let_go(memory + PAGE + 3, 100, true);
+	segment_unref(memory + PAGE + 3, 100, true);
 	assert_int_equal(segments_count(), 0);
 	expect_filled(memory, 0, BYTES);
 	expect_private(memory, BYTES);
@@ -266,8 +266,8 @@ static void memory_is_moved_beside_harmless_descriptors(void **state)
 	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
 	segment_cover(fixture->memory, BYTES, true, false);
 	assert_int_equal(segments_count(), 1);
-	segment_hold(fixture->memory, BYTES);
-	segment_let_go(fixture->memory, BYTES, true);
+	segment_ref(fixture->memory, BYTES);
+	segment_unref(fixture->memory, BYTES, true);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -284,7 +284,7 @@ static void untouched_pages_are_zeros_before_and_after(void **state)
 	assert_int_equal(segments_count(), 1);
 	assert_int_equal(memory[700 * PAGE], 1);
 	memory[300 * PAGE] = 2;
-	segment_let_go(memory, 1024 * PAGE, true);
+	segment_unref(memory, 1024 * PAGE, true);
 	assert_int_equal(memory[700 * PAGE], 1);
 	assert_int_equal(memory[300 * PAGE], 2);
 	memory[700 * PAGE] = memory[300 * PAGE] = 0;
@@ -328,7 +328,7 @@ static void moving_out_under_a_thread_loses_no_write(void **state)
 		assert_int_equal(segments_count(), 1);
 		assert_int_equal(pthread_create(&thread, NULL, count, &counter), 0);
 		usleep(500);
-		segment_let_go(fixture->memory, BYTES, false);
+		segment_unref(fixture->memory, BYTES, false);
 		usleep(500);
 		counter.must_end = true;
 		pthread_join(thread, NULL);
@@ -349,7 +349,7 @@ static void a_fork_finds_private_memory(void **state)
 	assert_int_equal(segments_count(), 0);
 	expect_filled(memory, 0, BYTES);
 	/* The region goes later: nothing is left to do. */
-	segment_let_go(memory, BYTES, true);
+	segment_unref(memory, BYTES, true);
 	expect_private(memory, BYTES);
 }
 
@@ -367,13 +367,13 @@ static void shared_memory_is_used_as_it_is_if_it_cannot_shrink(void **state)
 	assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	segment_cover(memory, 2 * PAGE, false, false);
 	assert_int_equal(segments_count(), 1);
-	extent = segment_hold(memory, 2 * PAGE);
+	extent = segment_ref(memory, 2 * PAGE);
 	assert_int_equal(fixture->list[extent.segment].offset, PAGE);
 	memory[5] = 7;
 	uint8_t *peer = peer_map(&fixture->list[extent.segment]);
 	assert_int_equal(peer[5], 7);
 	munmap(peer, 2 * PAGE);
-	segment_let_go(memory, 2 * PAGE, false);
+	segment_unref(memory, 2 * PAGE, false);
 	assert_int_equal(memory[5], 7);
 	munmap(memory, 2 * PAGE);
 	close(file);
@@ -406,7 +406,7 @@ static void a_peer_maps_a_segment_once_and_its_successor_anew(void **state)
 	assert_null(peer_segments_at(&peer, extent.segment + 1, start, 1));
 	assert_null(peer_segments_at(&peer, SEGMENT_COUNT_MAX, start, 1));
 
-	segment_let_go(fixture->memory, BYTES, true);
+	segment_unref(fixture->memory, BYTES, true);
 	assert_null(peer_segments_at(&peer, extent.segment, start, 1));
 	extent = cover_and_hold(fixture->memory + PAGE, PAGE);
 	assert_null(peer_segments_at(&peer, extent.segment, start, 1));
@@ -418,7 +418,7 @@ static void a_peer_maps_a_segment_once_and_its_successor_anew(void **state)
 	fixture->list[extent.segment].ino++;
 	assert_null(peer_segments_at(&peer, extent.segment, start + PAGE, PAGE));
 	peer_segments_done(&peer, false);
-	segment_let_go(fixture->memory + PAGE, PAGE, true);
+	segment_unref(fixture->memory + PAGE, PAGE, true);
 	close(pidfd);
 }
 
@@ -441,7 +441,7 @@ static void a_mapping_that_the_peer_took_away_stays_until_lanes_have_left_it(voi
 	peer.on_stale = note_stale;
 	mapped = peer_segments_at(&peer, extent.segment, extent.start, 100);
 	assert_non_null(mapped);
-	segment_let_go(fixture->memory, BYTES, true);
+	segment_unref(fixture->memory, BYTES, true);
 	extent = cover_and_hold(fixture->memory, BYTES);
 	assert_non_null(peer_segments_at(&peer, extent.segment, extent.start, 1));
 	assert_int_equal(stale_count, 1);
@@ -452,7 +452,7 @@ static void a_mapping_that_the_peer_took_away_stays_until_lanes_have_left_it(voi
 		madvise((void *)(uintptr_t)(mapped - (uintptr_t)mapped % PAGE), PAGE, MADV_NORMAL),
 		-1);
 	peer_segments_done(&peer, false);
-	segment_let_go(fixture->memory, BYTES, true);
+	segment_unref(fixture->memory, BYTES, true);
 	close(pidfd);
 }
 

@@ -64,22 +64,22 @@ static void leave_alone(bool is_alone)
  * For NIC memory: return the region's extent. For any other memory: return an empty extent. The NIC
  * is locked.
  */
-static struct mr_extent extent_hold(const struct mr_region *region)
+static struct mr_extent extent_ref(const struct mr_region *region)
 {
 	struct mr_extent extent = {0, 0, 0};
 	uint64_t start = (uintptr_t)region->address;
 
 	if (is_program_memory(region))
-		return segment_hold(region->address, region->bytes);
+		return segment_ref(region->address, region->bytes);
 	if (arena_contains(&nic.arena, region->address))
 		extent = (struct mr_extent){start, start + region->bytes, SEGMENT_NIC_MEMORY};
 	return extent;
 }
 
-static void extent_let_go(const struct mr_region *region, bool is_alone)
+static void extent_unref(const struct mr_region *region, bool is_alone)
 {
 	if (is_program_memory(region))
-		segment_let_go(region->address, region->bytes, is_alone);
+		segment_unref(region->address, region->bytes, is_alone);
 }
 
 /*
@@ -124,11 +124,11 @@ static bool is_moved(uint32_t key, uint32_t pd)
 /* Add a region and its extent to the table. The NIC is locked. Returns 0 or -errno. */
 static int region_add(const struct mr_region *region, bool is_alone, uint32_t *ret_key)
 {
-	struct mr_extent extent = extent_hold(region);
+	struct mr_extent extent = extent_ref(region);
 	int error = mr_table_add(&nic.mrs, region, random_variant(), ret_key);
 
 	if (error)
-		extent_let_go(region, is_alone);
+		extent_unref(region, is_alone);
 	else
 		mr_table_place(&nic.mrs, *ret_key, &extent);
 	nic.public->mr_count = mr_table_count(&nic.mrs);
@@ -147,7 +147,7 @@ static void cover_all(bool is_alone)
 		if (is_program_memory(&region))
 			segment_cover(region.address, region.bytes, is_alone, false);
 	for (uint32_t i = 0; mr_table_next(&nic.mrs, &i, &region);) {
-		extent = extent_hold(&region);
+		extent = extent_ref(&region);
 		mr_table_place_last(&nic.mrs, i, &extent);
 	}
 }
@@ -208,7 +208,7 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 
 	nic_for_each_worker(worker_lock);
 	if (nic.is_up && mr_table_find(&nic.mrs, key, pd, &before)) {
-		struct mr_extent extent = extent_hold(region);
+		struct mr_extent extent = extent_ref(region);
 
 		error = mr_table_change(&nic.mrs, key, pd, region);
 		if (error >= 0)
@@ -219,7 +219,7 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 	}
 	lanes_leave();
 	if (is_held)
-		extent_let_go(error < 0 ? region : &before, is_alone);
+		extent_unref(error < 0 ? region : &before, is_alone);
 	leave_alone(is_alone);
 	return error < 0 ? error : 0;
 }
@@ -237,7 +237,7 @@ int nic_mr_deregister(uint32_t key, uint32_t pd)
 		extent_give_up(&region, is_alone);
 	lanes_leave();
 	if (is_region && error >= 0)
-		extent_let_go(&region, is_alone);
+		extent_unref(&region, is_alone);
 	leave_alone(is_alone);
 	return error < 0 ? error : 0;
 }
