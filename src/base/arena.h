@@ -3,7 +3,8 @@
  * NIC memory: a range of pages, from which the NIC allocates blocks. An offset names a block.
  *
  * Peers on the same host may map this memory (queues, the table of regions, public state of queue
- * pairs). So its contents refer to each other by offset, never by pointer. Offset 0 means "none".
+ * pairs). So its contents refer to each other by offset, never by pointer. Offset 0 means "none". A
+ * block that peers have no use for may hold pointers of its owner.
  * The caller brings the pages: a memfd in production, plain memory in tests. The kernel allocates
  * no memory for a page that is never touched.
  *

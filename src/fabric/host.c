@@ -145,6 +145,11 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 	uint32_t buffer = ingress->config.buffer_of[packet->priority];
 	bool is_idle = !ingress->queue.first;
 
+	/* Wrong forwarding tables have brought it here. */
+	if (packet->destination != host_number) {
+		frame_discard(fabric, number, packet);
+		return;
+	}
 	if (!host->take_mbps && is_idle) {
 		frame_take(fabric, host_number, packet);
 		return;

@@ -68,7 +68,7 @@ enum {
 	 * While the application posts or polls, the thread sleeps for ticks at most, because then
 	 * posts need not wake it. After this time without packets or deadlines, the thread sleeps
 	 * until a packet or another thread wakes it: the next post wakes it once. So a program that
-	 * sends a message each 10 ms pays for four ticks and one wake-up.
+	 * sends a message each 10 ms pays for a few ticks and one wake-up.
 	 */
 	POLL_ALERT_NS = 2000000,
 	/*

@@ -119,8 +119,8 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
 	if (rc == -EPERM)
 		return request_refuse(request, rc,
-			"urnicd --system lacks CAP_NET_ADMIN, which the buffer takes that has the "
-			"packets of a program of another user: start it with this capability");
+			"urnicd --system lacks CAP_NET_ADMIN, which it needs for the buffer of "
+			"another user's packets: start it with this capability");
 	if (rc)
 		return request_refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
 	if (fd_store_put(server->fd_store, &label, &ours) != 0)

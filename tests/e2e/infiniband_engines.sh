@@ -12,10 +12,8 @@ need opensm ibnetdiscover iblinkinfo saquery ib_write_bw
 
 # manage ENGINE NODE: OpenSM with this routing engine, which it has not replaced by another one.
 manage() {
-	rm -f "$scratch"/opensm* "$scratch/manager.log" "$scratch/up.log"
+	rm -f "$scratch"/opensm* "$scratch/manager.log"
 	printf 'routing_engine %s\nlog_flags 0x07\n' "$1" >"$scratch/manager.conf"
-	[ ! -e "$scratch/torus" ] || echo "torus_config $scratch/torus" >>"$scratch/manager.conf"
-	[ ! -e "$scratch/torus" ] || echo 'qos TRUE' >>"$scratch/manager.conf"
 	opensm_start manager "$2"
 	grep -q "$1 tables configured on all switches" "$scratch/manager.log" ||
 		fail "OpenSM routes by another engine than $1: $(grep 'tables configured\| ERR ' "$scratch/manager.log" | tail -n 5)"

@@ -39,6 +39,11 @@ for number in 1 2 3 4; do
 done
 on host3 "$urnic" run $view -- ibqueryerrors >"$scratch/out" 2>&1 || fail "ibqueryerrors: $(cat "$scratch/out")"
 fabric dump --json >"$scratch/dump"
+# Another fabric of this name is refused, and leaves the capture alone.
+! "$urnic" fabric up --name "$fabric" --pcap "$scratch/capture" \
+	"$(dirname "$0")/../../examples/infiniband/two-hosts.topo" 2>"$scratch/err" ||
+	fail 'two fabrics of one name'
+grep -q 'runs already' "$scratch/err" || fail "another fabric: $(cat "$scratch/err")"
 kill $fabric_process
 wait $fabric_process || fail "the fabric ends with $?"
 fabric_process=

@@ -63,6 +63,7 @@ if command -v tshark >/dev/null; then
 	on b ethtool -K veth0 tx off >/dev/null # so that those of sockets have their checksums, too
 	on a tshark -q -i veth0 -f 'udp port 4791 and src 10.99.0.2' -w "$scratch/capture" 2>"$scratch/tshark" &
 	tshark=$!
+	echo $tshark >"$scratch/tshark.pid"
 	await 'tshark does not start' grep -q Capturing "$scratch/tshark"
 fi
 URNIC_LINK=off start server a ib_send_lat -F -d $device -s 64 -n 1000

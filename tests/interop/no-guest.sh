@@ -10,6 +10,12 @@ if [ "$(id -u)" != 0 ] || [ ! -e /dev/net/tun ]; then
 	echo "guests need root and /dev/net/tun"
 	exit 77
 fi
+for program in qemu-system-x86_64 dropbearkey ssh-keygen cpio depmod; do
+	if ! type -P "$program" >/dev/null; then
+		echo "no $program, which guests need"
+		exit 77
+	fi
+done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin"

@@ -146,11 +146,11 @@ END
 	truncate -s 96M "$work/disk"
 }
 
-# From /build, with the guest's libraries.
 # siw refuses a send request once its connection is lost (ENOTCONN). nvme_rdma gives that to the
 # program as an I/O error, before it knows of the loss itself: docs/interop.md.
 has_siw_refused() {
-	[ $part = host-iwarp ] && guest "dmesg | grep -q 'nvme_rdma_post_send failed with error code -107'"
+	[ $part = host-iwarp ] && guest "dmesg | grep -q 'nvme_rdma_post_send failed with error code -107'" &&
+		! guest 'grep -q verify: /tmp/fio'
 }
 
 # Run a check that breaks the connection, again where siw refuses a request of it.
@@ -161,11 +161,13 @@ with_loss() { # COMMAND
 		"$1" && return
 		has_siw_refused || break
 		echo "retried: $1, try $try: siw has refused a send request"
+		guest 'killall fio' || true
 	done
 	guest 'dmesg | tail -n 30'
 	return 1
 }
 
+# From /build, with the guest's libraries.
 programs_start() {
 	local program
 	for program in urnic urnic-nvmf urnic-nvmf-target; do

@@ -186,7 +186,7 @@ static int topology_serve(const struct fabric_options *options,
 	const struct fabric_server_settings settings = {.name = options->name,
 		.console = console_run,
 		.is_unmanaged = options->is_unmanaged,
-		.trace = pcap->file ? fabric_pcap_frame : NULL,
+		.trace = options->pcap ? fabric_pcap_frame : NULL,
 		.trace_context = pcap};
 	struct fabric_server *server;
 	char why[ATTACH_TEXT_BYTES];
@@ -196,6 +196,11 @@ static int topology_serve(const struct fabric_options *options,
 	rc = fabric_server_create(&settings, topology, &server, why);
 	if (rc) {
 		complain("fabric: %s", why);
+		return EXIT_FAILED;
+	}
+	/* Only now: a fabric of this name that runs already may write to the same file. */
+	if (!fabric_pcap_open(pcap, options->pcap, topology)) {
+		fabric_server_destroy(server);
 		return EXIT_FAILED;
 	}
 	print_ready(topology, options->name);
@@ -209,8 +214,8 @@ static int topology_serve(const struct fabric_options *options,
 static int fabric_up(const struct fabric_options *options, int argc, char **argv)
 {
 	struct subnet_topology *topology;
-	struct fabric_pcap pcap;
-	int status = EXIT_FAILED;
+	struct fabric_pcap pcap = {.file = NULL};
+	int status;
 
 	if (argc != 1) {
 		complain("fabric up: it needs one file; urnic fabric --help");
@@ -218,8 +223,7 @@ static int fabric_up(const struct fabric_options *options, int argc, char **argv
 	}
 	if (topology_load(argv[0], &topology))
 		return EXIT_FAILED;
-	if (fabric_pcap_open(&pcap, options->pcap, topology))
-		status = topology_serve(options, topology, &pcap);
+	status = topology_serve(options, topology, &pcap);
 	if (!fabric_pcap_close(&pcap))
 		status = EXIT_FAILED;
 	subnet_topology_destroy(topology);

@@ -31,6 +31,7 @@ void fabric_files_allow(void);
 /* A capture of all frames that cross a cable. Each port is an interface. */
 struct fabric_pcap {
 	FILE *file; /* NULL: there is none */
+	bool is_broken; /* it could not be written to its end */
 	const struct subnet_topology *topology;
 	uint64_t epoch_ns;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* urnic fabric up --pcap: the frames of all cables as pcapng, for Wireshark. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "capture/erf.h"
@@ -18,6 +19,8 @@ bool fabric_pcap_open(
 	*pcap = (struct fabric_pcap){.topology = topology, .epoch_ns = clock_epoch_ns()};
 	if (!path)
 		return true;
+	/* A pipe whose reader has ended ends the capture, not the fabric. */
+	signal(SIGPIPE, SIG_IGN);
 	pcap->file = fopen(path, "we");
 	if (!pcap->file) {
 		complain("fabric: %s: %s", path, strerror(errno));
@@ -35,6 +38,16 @@ bool fabric_pcap_open(
 	return true;
 }
 
+/* The file takes no more. The fabric goes on without a capture. */
+static void capture_end(struct fabric_pcap *pcap)
+{
+	complain("fabric: the capture ends, because its file cannot be written: %s",
+		strerror(errno));
+	fclose(pcap->file);
+	pcap->file = NULL;
+	pcap->is_broken = true;
+}
+
 void fabric_pcap_frame(
 	void *context, uint32_t node, uint32_t port, const uint8_t *frame, uint32_t frame_bytes)
 {
@@ -47,20 +60,22 @@ void fabric_pcap_frame(
 		.bytes = record,
 	};
 
+	if (!pcap->file)
+		return;
 	packet.count = erf_packet_write(packet.time_ns, frame, frame_bytes, record);
 	packet.whole = packet.count;
 	pcapng_packet(pcap->file, &packet);
 	/* A reader finds whole packets at any time, also when the process is killed. */
 	fflush(pcap->file);
+	if (ferror(pcap->file))
+		capture_end(pcap);
 }
 
 bool fabric_pcap_close(struct fabric_pcap *pcap)
 {
-	bool is_bad = pcap->file && ferror(pcap->file);
-
-	if (pcap->file && (fclose(pcap->file) || is_bad)) {
+	if (pcap->file && fclose(pcap->file)) {
 		complain("fabric: the capture could not be written: %s", strerror(errno));
 		return false;
 	}
-	return true;
+	return !pcap->is_broken;
 }

@@ -234,11 +234,11 @@ static bool clients_are_running(const struct pair *pair)
 /* --- the end --- */
 
 /*
- * Whom the end has told. A program may take a second SIGTERM for the wish to end at once, so nobody
- * is told twice.
+ * Processes and groups that have had their SIGTERM. A program may take a second one as an order to
+ * end at once. Those that have no room here get SIGKILL alone.
  */
 struct told {
-	int ids[64]; /* for kill(): a process, or a group as a negative number */
+	int ids[256]; /* for kill(): a process, or a group as a negative number */
 	int count;
 };
 
@@ -248,8 +248,11 @@ static void told_signal(struct told *told, int id, int signal)
 	for (int i = 0; signal == SIGTERM && i < told->count; i++)
 		if (told->ids[i] == id)
 			return;
-	if (told->count < (int)(sizeof(told->ids) / sizeof(told->ids[0])))
+	if (signal == SIGTERM) {
+		if (told->count == (int)(sizeof(told->ids) / sizeof(told->ids[0])))
+			return;
 		told->ids[told->count++] = id;
+	}
 	kill(id, signal);
 }
 

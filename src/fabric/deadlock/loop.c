@@ -60,7 +60,9 @@ static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 		uint32_t vl = infiniband_vl_of(fabric, port, port, sl);
 		uint32_t queue = port * IB_VL_COUNT + vl;
 
-		if (infiniband_service_level(fabric, i, host, (uint8_t)sl) != sl)
+		/* A service level without a lane takes no packets. */
+		if (vl == IB_VL_MANAGEMENT ||
+			infiniband_service_level(fabric, i, host, (uint8_t)sl) != sl)
 			continue;
 		while (i != host && queue != NO_EDGE && !search->is_seen[queue]) {
 			uint32_t next = queue_next(search, queue, host, sl);

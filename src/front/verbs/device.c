@@ -394,6 +394,7 @@ int device_refresh(void)
 	uint32_t events[DEVICE_COUNT_MAX] = {0};
 	int error = 0;
 
+	fork_watch(); /* before the NIC's handlers, because fork() calls the last ones first */
 	limits_configure();
 	if (nic_fabric_is_wanted())
 		return device_ib_refresh();
@@ -463,8 +464,8 @@ void device_announce(struct device *device)
 	if (device_gid(device, 0, &gid))
 		gid_to_text(&gid, device->ifindex, address);
 	log_write(LOG_INFO, "device %s is used: %s on %s, %s, MTU %u, RDMA path MTU %u",
-		device->verbs.name, transport_name(device), device->ifname,
-		address, port.mtu_bytes, 128u << device_mtu(&port));
+		device->verbs.name, transport_name(device), device->ifname, address, port.mtu_bytes,
+		128u << device_mtu(&port));
 }
 
 bool device_is_gone(struct device *device)
