@@ -29,8 +29,16 @@ has_none() {
 	! has_program "$1"
 }
 
+# xdp_pair PROGRAM ARGUMENTS...: both ends use AF_XDP.
 xdp_pair() {
-	pair a b 10.99.0.1 "$@"
+	ends_with_xdp pair "$@"
+}
+
+# ends_with_xdp pair|lossy_pair PROGRAM ARGUMENTS...
+ends_with_xdp() {
+	run=$1
+	shift
+	$run a b 10.99.0.1 "$@"
 	if ! uses_xdp server || ! uses_xdp client; then
 		grep -h 'URNIC_LINK is' "$scratch/server" "$scratch/client" | grep -E 'CAP_|kernel with AF_XDP' >"$scratch/why" &&
 			skip "$(tail -n 1 "$scratch/why")"
@@ -45,7 +53,7 @@ for URNIC_LINK in xdp xdp-generic; do
 	xdp_pair ib_write_bw -F -d $device -s 65536 -n 500
 	xdp_pair ib_write_bw -F -d $device -s 64 -n 5000
 	xdp_pair ib_read_bw -F -d $device -s 65536 -n 500
-	xdp_pair ib_send_lat -F -d $device -c UD -s 1024 -n 500
+	ends_with_xdp lossy_pair ib_send_lat -F -d $device -c UD -s 1024 -n 500
 	port=18600 # verify's
 	xdp_pair "$programs/verify" -d $device -w each -n 4097
 	port=18515
