@@ -2,13 +2,27 @@
 /* The UDP port with an AF_XDP socket: what is delivered, and where it is possible. */
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "port/udp/udp_xdp_program.h"
 
 #include "support/bypass_ends.h"
 
-enum { XDP_MTU = 1500, OTHER_NETNS = 12345 };
+enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000 };
+
+static int busy_fd = -1; /* the interface of this socket has no room */
+
+/* Stands in for the C library's, by which AF_XDP sockets send. */
+ssize_t sendto(int fd, const void *bytes, size_t count, int flags, const struct sockaddr *to,
+	socklen_t to_bytes)
+{
+	if (fd == busy_fd) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return syscall(SYS_sendto, fd, bytes, count, flags, to, to_bytes);
+}
 
 static uint32_t bytes_of(uint32_t tag)
 {
@@ -124,6 +138,51 @@ static void many_frames_without_a_reader_lose_none_that_was_taken(void **state)
 		receive(&b, (round + 1) * 32);
 	}
 	assert_int_equal(b.counters.rx_queue_overflows, 0);
+}
+
+/* A frame of `a` that its interface does not take. */
+static void frame_leave_behind(void)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+
+	ends_open(true, true, true);
+	b_speaks();
+	busy_fd = fds[port_udp_fds(a.port, fds) - 1].fd;
+	stage(&a, a.path, SHORT, 0);
+	assert_int_equal(port_udp_flush(a.port), -EAGAIN);
+	assert_true(port_udp_is_blocked(a.port));
+}
+
+static void frames_left_by_a_busy_interface_block_the_port_until_it_takes_them(void **state)
+{
+	uint32_t capacity;
+
+	(void)state;
+	frame_leave_behind();
+	port_udp_buffer(a.port, &capacity);
+	assert_int_equal(capacity, 0);
+	assert_int_equal(port_udp_flush(a.port), -EAGAIN);
+	busy_fd = -1;
+	assert_int_equal(port_udp_flush(a.port), 0);
+	assert_false(port_udp_is_blocked(a.port));
+	receive(&b, 1);
+	send_one(&a, SHORT, 1);
+	receive(&b, 2);
+}
+
+static void port_sends_without_an_interface_that_stays_busy(void **state)
+{
+	(void)state;
+	frame_leave_behind();
+	usleep(BLOCKED_US);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	assert_false(port_udp_is_blocked(a.port));
+	busy_fd = -1;
+	b_speaks();
+	send_one(&a, SHORT, 1); /* a datagram, because the kernel has routed none for long */
+	send_one(&a, SHORT, 2);
+	receive(&b, 3);
+	assert_sent_frames(2);
 }
 
 static int open_another(struct port_udp **ret_port, const char *address, uint8_t slot)
@@ -266,6 +325,8 @@ int main(void)
 		cmocka_unit_test_teardown(generic_end_splits_super_packets, way_restore),
 		TEST(dscp_and_hop_limit_of_a_path_arrive),
 		TEST(many_frames_without_a_reader_lose_none_that_was_taken),
+		TEST(frames_left_by_a_busy_interface_block_the_port_until_it_takes_them),
+		TEST(port_sends_without_an_interface_that_stays_busy),
 		TEST(second_lane_has_another_queue_or_none),
 		TEST(second_address_of_the_lane_receives_too),
 		TEST(place_where_it_is_impossible_is_refused),

@@ -287,8 +287,8 @@ struct port_udp_refusal {
 const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port);
 
 /*
- * List the descriptors to wait for: POLLIN for every address and bypass, POLLOUT for a blocked
- * socket.
+ * List the descriptors to wait for: POLLIN for every address and bypass, POLLOUT for a blocked UDP
+ * socket. A blocked AF_XDP socket has no POLLOUT, because poll() only says that its ring has room.
  *
  * `ret_fds`  Room for PORT_UDP_FDS_MAX. The port owns the descriptors.
  *

@@ -195,6 +195,7 @@ struct port_udp {
 	uint8_t slot;
 	bool is_blocked;
 	uint64_t blocked_since_ms; /* if is_blocked: since when the kernel's queue is full */
+	bool is_xdp_blocked; /* an AF_XDP socket has frames for which its interface had no room */
 	struct port_udp_refusal refusal;
 	struct udp_impairments *impairments; /* NULL: none */
 
@@ -396,6 +397,9 @@ unsigned udp_xdp_receive(
  * taken, or -1 with errno set, as sendmmsg() does.
  */
 int udp_xdp_send_batch(struct port_udp *port, struct udp_xdp *xdp, unsigned count);
+
+/* Send the frames for which an interface had no room, and set port->is_xdp_blocked anew. */
+void udp_xdp_retry(struct port_udp *port);
 
 /* Receive from the bypass of an address. Returns the number of datagrams. */
 unsigned udp_bypass_receive(

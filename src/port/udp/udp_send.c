@@ -391,6 +391,8 @@ int port_udp_flush(struct port_udp *port)
 
 	if (port->impairments)
 		return udp_impair_flush(port);
+	if (port->is_xdp_blocked)
+		udp_xdp_retry(port);
 	while (port->staged_first < port->staged_end) {
 		const struct udp_path *path = port->staged[port->staged_first].path;
 
@@ -413,7 +415,7 @@ int port_udp_flush(struct port_udp *port)
 	port->staged_first = 0;
 	port->staged_end = 0;
 	port->stage_used_bytes = 0;
-	return 0;
+	return port->is_xdp_blocked ? -EAGAIN : 0;
 }
 
 const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port)
@@ -423,5 +425,6 @@ const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port)
 
 bool port_udp_is_blocked(const struct port_udp *port)
 {
-	return port->is_blocked || (port->impairments && udp_impair_is_full(port));
+	return port->is_blocked || port->is_xdp_blocked ||
+		(port->impairments && udp_impair_is_full(port));
 }

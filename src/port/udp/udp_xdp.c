@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/arith.h"
+#include "port/udp/udp_internal.h"
 
 enum {
 	XDP_CALLS_MAX = 8, /* calls of sendto() in a flush; in copy mode each sends 32 frames */
@@ -143,25 +144,45 @@ int udp_xdp_send(struct udp_xdp *xdp, const struct udp_xdp_message *message)
 
 /*
  * In copy mode the kernel sends within sendto(), a limited number of frames for each call, and says
- * EAGAIN if there are more, or if the interface is busy.
+ * EAGAIN if there are more, or if the interface is busy. Returns how many frames are left.
  */
-void udp_xdp_flush(struct udp_xdp *xdp)
+static uint32_t frames_send(struct udp_xdp *xdp, uint32_t unsent)
 {
-	uint32_t unsent = unsent_count(xdp), before = unsent + 1;
+	uint32_t before = unsent + 1;
 
-	xdp->send_error = 0;
 	for (unsigned i = 0; i < XDP_CALLS_MAX && unsent && unsent < before; i++) {
 		if (!(__atomic_load_n(xdp->send.flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP))
-			return;
+			return unsent;
 		if (sendto(xdp->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN &&
 			errno != EBUSY && errno != EINTR && errno != ENOBUFS)
 			xdp->send_error = -errno;
 		before = unsent;
 		unsent = unsent_count(xdp);
 	}
+	return unsent;
+}
+
+void udp_xdp_flush(struct udp_xdp *xdp, uint64_t now_ms)
+{
+	uint32_t queued = unsent_count(xdp), unsent;
+
+	xdp->send_error = 0;
+	unsent = frames_send(xdp, queued);
+	/* A driver with zero-copy empties the ring by itself. */
+	if (!unsent || xdp->is_zero_copy)
+		xdp->blocked_since_ms = 0;
+	else if (!xdp->blocked_since_ms || unsent < queued)
+		xdp->blocked_since_ms = now_ms;
+	else if (now_ms - xdp->blocked_since_ms > UDP_BLOCKED_MS_MAX && !xdp->send_error)
+		xdp->send_error = -EAGAIN;
+}
+
+bool udp_xdp_needs_flush(const struct udp_xdp *xdp)
+{
+	return xdp->send_error || unsent_count(xdp) > 0;
 }
 
 bool udp_xdp_is_blocked(const struct udp_xdp *xdp)
 {
-	return unsent_count(xdp) > 0;
+	return xdp->blocked_since_ms && !xdp->send_error;
 }

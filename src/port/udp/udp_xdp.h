@@ -56,6 +56,7 @@ struct udp_xdp {
 	struct xdp_ring complete; /* pages that have been sent */
 	uint64_t overflows; /* result of the last udp_xdp_overflows(), since the beginning */
 	int send_error; /* 0, or why the last udp_xdp_flush() sent nothing: -errno */
+	uint64_t blocked_since_ms; /* since when no frame has left; 0: no frame was left behind */
 	uint32_t free_count; /* pages in `free_pages` */
 	uint64_t free_pages[XDP_SEND_PAGES];
 };
@@ -100,10 +101,16 @@ struct udp_xdp_message {
  */
 int udp_xdp_send(struct udp_xdp *xdp, const struct udp_xdp_message *message);
 
-/* Have the kernel send what is queued. */
-void udp_xdp_flush(struct udp_xdp *xdp);
+/* Have the kernel send what is queued. `now_ms` is the result of udp_now_ms(). */
+void udp_xdp_flush(struct udp_xdp *xdp, uint64_t now_ms);
 
-/* Are there frames that the last flush left behind? */
+/* Has the kernel not taken all queued frames, or refused the last flush? */
+bool udp_xdp_needs_flush(const struct udp_xdp *xdp);
+
+/*
+ * Did the last flush leave frames behind, for which the interface may have room soon? If it takes
+ * none for UDP_BLOCKED_MS_MAX, udp_xdp_send() fails, and the port uses the UDP socket.
+ */
 bool udp_xdp_is_blocked(const struct udp_xdp *xdp);
 
 /* Is the port so late that the kernel may have dropped packets? */

@@ -105,6 +105,24 @@ static bool take_frame(struct port_udp *port, const struct udp_xdp *xdp, const u
 		on_packet, context);
 }
 
+/* Have the kernel send the frames of a socket, and note whether the interface has no room. */
+static void xdp_flush(struct port_udp *port, struct udp_xdp *xdp)
+{
+	udp_xdp_flush(xdp, udp_now_ms());
+	port->is_xdp_blocked |= udp_xdp_is_blocked(xdp);
+}
+
+void udp_xdp_retry(struct port_udp *port)
+{
+	port->is_xdp_blocked = false;
+	for (uint32_t i = 0; i < port->receiver_count; i++) {
+		struct udp_bypass *bypass = port->receivers[i].bypass;
+
+		if (bypass && bypass->xdp && bypass->fd >= 0)
+			xdp_flush(port, bypass->xdp);
+	}
+}
+
 unsigned udp_xdp_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
 {
@@ -116,8 +134,8 @@ unsigned udp_xdp_receive(
 
 	if (bypass->fd < 0)
 		return 0; /* another address reads the socket */
-	if (udp_xdp_is_blocked(xdp))
-		udp_xdp_flush(xdp);
+	if (udp_xdp_needs_flush(xdp))
+		xdp_flush(port, xdp);
 	if (udp_xdp_is_busy(xdp))
 		port->counters->rx_queue_overflows += udp_xdp_overflows(xdp);
 	while (total < BYPASS_BATCH && (frame = udp_xdp_next(xdp, &bytes))) {
@@ -165,7 +183,7 @@ int udp_xdp_send_batch(struct port_udp *port, struct udp_xdp *xdp, unsigned coun
 		first += port->out_packets[sent];
 	}
 	if (sent)
-		udp_xdp_flush(xdp);
+		xdp_flush(port, xdp);
 	errno = -error;
 	return sent ? (int)sent : -1;
 }
