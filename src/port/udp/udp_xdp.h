@@ -46,6 +46,7 @@ struct udp_xdp {
 	int fd;
 	uint32_t ifindex;
 	uint32_t queue;
+	bool has_queue; /* the socket is bound to `queue` */
 	uint32_t users; /* references: addresses that share it */
 	bool is_zero_copy;
 	struct xdp_program program;

@@ -12,9 +12,12 @@
 #include "port/udp/udp_xdp.h"
 
 enum {
-	XDP_BIND_ATTEMPTS = 50,
-	XDP_BIND_PAUSE_US = 1000,
+	XDP_CLOSE_MS_MAX = 50, /* after the end of a socket the kernel has released its queue */
+	XDP_CLOSE_PAUSE_US = 1000,
 };
+
+/* When this process last closed a socket with a queue. */
+static _Atomic uint64_t queue_closed_ms;
 
 static const size_t all_pages_bytes = (size_t)(XDP_RECEIVE_PAGES + XDP_SEND_PAGES) * XDP_PAGE_BYTES;
 
@@ -120,6 +123,7 @@ static int free_queue_bind(struct udp_xdp *xdp)
 	for (; address.sxdp_queue_id < XDP_QUEUES_MAX; address.sxdp_queue_id++) {
 		if (!bind(xdp->fd, (const struct sockaddr *)&address, sizeof(address))) {
 			xdp->queue = address.sxdp_queue_id;
+			xdp->has_queue = true;
 			return 0;
 		}
 		if (errno != EBUSY)
@@ -130,16 +134,17 @@ static int free_queue_bind(struct udp_xdp *xdp)
 }
 
 /*
- * Bind the socket to a queue. The kernel uses zero-copy if the driver has it. After the end of a
- * socket the kernel releases its queue a little later, so a queue may become free meanwhile.
- * Returns 0, -EUSERS when all queues are taken, or another -errno.
+ * Bind the socket to a queue. The kernel uses zero-copy if the driver has it. The kernel releases
+ * the queue of a closed socket a little later. So wait for a queue if this process has closed such
+ * a socket just before, for example to start a lane again. Other callers do not wait, because they
+ * hold locks. Returns 0, -EUSERS when all queues are taken, or another -errno.
  */
 static int queue_bind(struct udp_xdp *xdp)
 {
 	int rc = free_queue_bind(xdp);
 
-	for (unsigned i = 1; i < XDP_BIND_ATTEMPTS && rc == -EUSERS; i++) {
-		usleep(XDP_BIND_PAUSE_US);
+	while (rc == -EUSERS && udp_now_ms() - queue_closed_ms <= XDP_CLOSE_MS_MAX) {
+		usleep(XDP_CLOSE_PAUSE_US);
 		rc = free_queue_bind(xdp);
 	}
 	return rc;
@@ -206,6 +211,8 @@ void udp_xdp_unref(struct udp_xdp *xdp)
 			munmap(rings[i]->mapping, rings[i]->mapping_bytes);
 	if (xdp->fd >= 0)
 		close(xdp->fd);
+	if (xdp->has_queue)
+		queue_closed_ms = udp_now_ms();
 	xdp_program_leave(&xdp->program);
 	if (xdp->pages)
 		munmap(xdp->pages, all_pages_bytes);
