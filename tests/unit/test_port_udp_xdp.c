@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The UDP port with an AF_XDP socket: what is delivered, and where it is possible. */
 #include <errno.h>
+#include <linux/if_xdp.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 
 enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000, CLOSE_US = 100000 };
 
+static uint16_t xdp_flags; /* of the last bind() of an AF_XDP socket */
 static int busy_fd = -1; /* the interface of this socket has no room */
 
 /* Stands in for the C library's, by which AF_XDP sockets send. */
@@ -22,6 +24,17 @@ ssize_t sendto(int fd, const void *bytes, size_t count, int flags, const struct 
 		return -1;
 	}
 	return syscall(SYS_sendto, fd, bytes, count, flags, to, to_bytes);
+}
+
+static uint64_t netns_cookie(void)
+{
+	uint64_t cookie;
+	socklen_t bytes = sizeof(cookie);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes), 0);
+	close(fd);
+	return cookie;
 }
 
 static uint32_t bytes_of(uint32_t tag)
@@ -92,6 +105,31 @@ static void plain_ipv6_receiver_understands_an_end(void **state)
 {
 	(void)state;
 	exchange_between(LEFT, false);
+}
+
+/* Stands in for the C library's. */
+int bind(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	if (address->sa_family == AF_XDP)
+		xdp_flags = ((const struct sockaddr_xdp *)(const void *)address)->sxdp_flags;
+	return (int)syscall(SYS_bind, fd, address, bytes);
+}
+
+/* Also where the program is there already, and the socket would take one in the driver. */
+static void socket_of_a_generic_program_asks_for_copies(void **state)
+{
+	struct xdp_program generic;
+
+	(void)state;
+	ends_open(true, true, false);
+	assert_int_equal(xdp_flags & XDP_COPY, 0);
+	netns_switch(b.netns);
+	assert_int_equal(xdp_program_join(&generic, if_nametoindex("vb"), true, netns_cookie()), 0);
+	assert_int_equal(end_use_link(&b), 0);
+	xdp_program_leave(&generic);
+	assert_int_equal(xdp_flags & XDP_COPY, XDP_COPY);
+	send_one(&a, SHORT, 0);
+	receive(&b, 1);
 }
 
 /* In front of the network stack, the frames of a plain sender are super-packets. */
@@ -336,6 +374,7 @@ int main(void)
 		TEST(end_understands_a_plain_sender),
 		TEST(plain_receiver_understands_an_end),
 		TEST(plain_ipv6_receiver_understands_an_end),
+		TEST(socket_of_a_generic_program_asks_for_copies),
 		cmocka_unit_test_teardown(generic_end_splits_super_packets, way_restore),
 		TEST(dscp_and_hop_limit_of_a_path_arrive),
 		TEST(many_frames_without_a_reader_lose_none_that_was_taken),

@@ -116,7 +116,7 @@ static int free_queue_bind(struct udp_xdp *xdp)
 {
 	struct sockaddr_xdp address = {
 		.sxdp_family = AF_XDP,
-		.sxdp_flags = XDP_USE_NEED_WAKEUP,
+		.sxdp_flags = XDP_USE_NEED_WAKEUP | (xdp->program.is_generic ? XDP_COPY : 0),
 		.sxdp_ifindex = xdp->ifindex,
 	};
 
@@ -134,10 +134,11 @@ static int free_queue_bind(struct udp_xdp *xdp)
 }
 
 /*
- * Bind the socket to a queue. The kernel uses zero-copy if the driver has it. The kernel releases
- * the queue of a closed socket a little later. So wait for a queue if this process has closed such
- * a socket just before, for example to start a lane again. Other callers do not wait, because they
- * hold locks. Returns 0, -EUSERS when all queues are taken, or another -errno.
+ * Bind the socket to a queue. The kernel uses zero-copy if the driver has it and the program is in
+ * the driver; a program in front of the network stack sees copies. The kernel releases the queue of
+ * a closed socket a little later. So wait for a queue if this process has closed such a socket just
+ * before, for example to start a lane again. Other callers do not wait, because they hold locks.
+ * Returns 0, -EUSERS when all queues are taken, or another -errno.
  */
 static int queue_bind(struct udp_xdp *xdp)
 {
@@ -173,10 +174,10 @@ static int xdp_start(struct udp_xdp *xdp, bool is_generic, uint64_t netns)
 	if (rc)
 		return rc;
 	pages_share_out(xdp);
-	rc = queue_bind(xdp);
-	xdp->is_zero_copy = is_zero_copy(xdp);
+	rc = xdp_program_join(&xdp->program, xdp->ifindex, is_generic, netns);
 	if (!rc)
-		rc = xdp_program_join(&xdp->program, xdp->ifindex, is_generic, netns);
+		rc = queue_bind(xdp);
+	xdp->is_zero_copy = !rc && is_zero_copy(xdp);
 	if (!rc)
 		rc = xdp_program_take_queue(&xdp->program, xdp->queue, xdp->fd);
 	return rc;
