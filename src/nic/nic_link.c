@@ -112,7 +112,8 @@ static const char *why_no_xdp(int error)
 	case -EOPNOTSUPP:
 		return "it takes plain Ethernet, and a kernel with AF_XDP";
 	case -EBUSY:
-		return "another XDP program is on the interface";
+		return "another XDP program is on the interface, or that of another version of "
+		       "urnic, whose programs have to end first";
 	case -EUSERS:
 		return "each receive queue of the interface has a lane already";
 	case -ERANGE:

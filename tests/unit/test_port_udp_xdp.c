@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The UDP port with an AF_XDP socket: what is delivered, and where it is possible. */
 #include <errno.h>
+#include <linux/bpf.h>
 #include <linux/if_xdp.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -299,6 +300,79 @@ static void place_where_it_is_impossible_is_refused(void **state)
 	assert_int_equal(end_use_link(end), 0);
 }
 
+static int bpf_call(int command, union bpf_attr *attr)
+{
+	int rc = (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+
+	assert_true(rc >= 0);
+	return rc;
+}
+
+static int map_create(enum bpf_map_type type, uint32_t key_bytes, uint32_t value_bytes)
+{
+	union bpf_attr attr = {.map_type = type,
+		.key_size = key_bytes,
+		.value_size = value_bytes,
+		.max_entries = 8};
+
+	return bpf_call(BPF_MAP_CREATE, &attr);
+}
+
+/*
+ * Attach a program with urnic's name and two maps. The first one has urnic's keys, and the longest
+ * values that the test has. Returns the descriptor of the link.
+ */
+static int foreign_program_attach(void)
+{
+	static const uint8_t value[1 << 16];
+	const int first = map_create(BPF_MAP_TYPE_HASH, 24, sizeof(value));
+	const int second = map_create(BPF_MAP_TYPE_XSKMAP, 4, 4);
+	const struct bpf_insn code[] = {
+		{BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, first},
+		{0},
+		{BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, second},
+		{0},
+		{BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, XDP_PASS},
+		{BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
+	};
+	uint8_t key[24] = {0};
+	union bpf_attr entry = {
+		.map_fd = (uint32_t)first, .key = (uintptr_t)key, .value = (uintptr_t)value};
+	union bpf_attr load = {.prog_type = BPF_PROG_TYPE_XDP,
+		.insns = (uintptr_t)code,
+		.insn_cnt = sizeof(code) / sizeof(code[0]),
+		.license = (uintptr_t) "BSD",
+		.prog_name = "urnic_roce",
+		.expected_attach_type = BPF_XDP};
+	union bpf_attr attach = {
+		.link_create = {.target_ifindex = if_nametoindex("vb"), .attach_type = BPF_XDP}};
+	int link;
+
+	memset(key + 16, 0xff, 8);
+	bpf_call(BPF_MAP_UPDATE_ELEM, &entry);
+	attach.link_create.prog_fd = (uint32_t)bpf_call(BPF_PROG_LOAD, &load);
+	link = bpf_call(BPF_LINK_CREATE, &attach);
+	close((int)attach.link_create.prog_fd);
+	close(first);
+	close(second);
+	return link;
+}
+
+/* The test crashes if the port reads the value of such a map. */
+static void program_with_maps_of_another_layout_is_refused(void **state)
+{
+	int link;
+
+	(void)state;
+	ends_open(true, true, false);
+	netns_switch(b.netns);
+	link = foreign_program_attach();
+	assert_int_equal(end_use_link(&b), -EBUSY);
+	close(link);
+	assert_int_equal(end_use_link(&b), 0);
+	exchange(20);
+}
+
 static bool has_program(void)
 {
 	netns_switch(b.netns);
@@ -383,6 +457,7 @@ int main(void)
 		TEST(second_lane_has_another_queue_or_none),
 		TEST(second_address_of_the_lane_receives_too),
 		TEST(place_where_it_is_impossible_is_refused),
+		TEST(program_with_maps_of_another_layout_is_refused),
 		TEST(nothing_stays_of_a_port_or_a_killed_process),
 		TEST(lost_interface_harms_nothing),
 	};

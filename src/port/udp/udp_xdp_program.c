@@ -385,6 +385,15 @@ static int fd_by_id(enum bpf_cmd command, uint32_t id)
 	return bpf_call(command, &attr);
 }
 
+/* Does the map have this layout? Another version of urnic may have another. */
+static bool is_map_of(int map, enum bpf_map_type type, size_t key_bytes, size_t value_bytes)
+{
+	struct bpf_map_info info = {.type = 0};
+
+	return !info_get(map, &info, sizeof(info)) && info.type == (uint32_t)type &&
+		info.key_size == key_bytes && info.value_size == value_bytes;
+}
+
 /* Take the maps of a program with this number if it is urnic's, of this network namespace. */
 static int maps_join(struct xdp_program *program, uint32_t id, uint64_t netns)
 {
@@ -404,6 +413,11 @@ static int maps_join(struct xdp_program *program, uint32_t id, uint64_t netns)
 	program->sockets = fd_by_id(BPF_MAP_GET_FD_BY_ID, maps[1]);
 	if (program->addresses < 0 || program->sockets < 0)
 		return -ENOENT;
+	if (!is_map_of(program->addresses, BPF_MAP_TYPE_HASH, sizeof(struct xdp_address),
+		    sizeof(struct xdp_link_address)) ||
+		!is_map_of(
+			program->sockets, BPF_MAP_TYPE_XSKMAP, sizeof(uint32_t), sizeof(uint32_t)))
+		return -EBUSY;
 	if (map_get(program->addresses, &netns_key, &found) || found >> 1 != netns)
 		return -EBUSY;
 	program->is_generic = found & 1;

@@ -45,8 +45,9 @@ struct xdp_program {
  *               its namespace only.
  *
  * Returns 0; -EPERM without CAP_BPF, CAP_NET_ADMIN and, to join, CAP_SYS_ADMIN in the first user
- * namespace; -EBUSY when another XDP program is on the interface; -EOPNOTSUPP when the driver has
- * no XDP; or another -errno. After an error nothing is open.
+ * namespace; -EBUSY when another XDP program is on the interface, or urnic's with maps of another
+ * layout; -EOPNOTSUPP when the driver has no XDP; or another -errno. After an error nothing is
+ * open.
  */
 int xdp_program_join(
 	struct xdp_program *program, uint32_t ifindex, bool is_generic, uint64_t netns);
