@@ -118,6 +118,8 @@ static const char *why_no_xdp(int error)
 		return "each receive queue of the interface has a lane already";
 	case -ERANGE:
 		return "its MTU is too long (3826 at most, with some drivers less)";
+	case -ENOEXEC:
+		return "the kernel's verifier or a security module refuses the XDP program";
 	case -ENOBUFS:
 		return "it takes 5 MiB of locked memory per lane (ulimit -l)";
 	default:

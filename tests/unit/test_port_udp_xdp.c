@@ -14,6 +14,7 @@
 enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000, CLOSE_US = 100000 };
 
 static uint16_t xdp_flags; /* of the last bind() of an AF_XDP socket */
+static int xdp_bind_error; /* why a bind() of such a socket fails; 0: it does not */
 static int busy_fd = -1; /* the interface of this socket has no room */
 
 /* Stands in for the C library's, by which AF_XDP sockets send. */
@@ -111,8 +112,13 @@ static void plain_ipv6_receiver_understands_an_end(void **state)
 /* Stands in for the C library's. */
 int bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
-	if (address->sa_family == AF_XDP)
+	if (address->sa_family == AF_XDP) {
 		xdp_flags = ((const struct sockaddr_xdp *)(const void *)address)->sxdp_flags;
+		if (xdp_bind_error) {
+			errno = xdp_bind_error;
+			return -1;
+		}
+	}
 	return (int)syscall(SYS_bind, fd, address, bytes);
 }
 
@@ -289,6 +295,9 @@ static void place_where_it_is_impossible_is_refused(void **state)
 	netns_switch(b.netns);
 	assert_int_equal(port_udp_use_xdp(b.port, 0, if_nametoindex("lo"), false), -EOPNOTSUPP);
 	assert_int_equal(port_udp_use_xdp(b.port, 0, 12345, false), -ENODEV);
+	xdp_bind_error = EACCES;
+	assert_int_equal(end_use_link(end), -ENOEXEC);
+	xdp_bind_error = 0;
 	assert_int_equal(xdp_program_join(&other, if_nametoindex("vb"), false, OTHER_NETNS), 0);
 	assert_int_equal(end_use_link(end), -EBUSY);
 	xdp_program_leave(&other);

@@ -131,13 +131,22 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
  * `is_generic`  Put the XDP program in front of the network stack. Without it, it goes into the
  *               driver, or in front of the network stack if the driver has no XDP.
  *
- * Returns 0; 1 when the driver moves packets without copying them; -EACCES as above; -EPERM without
- * CAP_NET_RAW in this namespace, or without CAP_NET_ADMIN and CAP_BPF in the first user namespace,
- * and CAP_SYS_ADMIN if a lane receives from the interface already; -EBUSY when another XDP program
- * is on the interface; -EUSERS when each of its queues has a lane;
- * -ERANGE when its MTU is too long; -ENOBUFS when the process may not pin memory; -EOPNOTSUPP for
- * an interface that is not plain Ethernet, or a kernel without AF_XDP; -ENOMEM; or another -errno.
- * After an error the port uses the address without bypass, as before.
+ * Returns 0; 1 when the driver moves packets without copying them; or one of these errors, after
+ * which the port uses the address without bypass, as before:
+ *
+ * -EACCES      The address has a channel instead of a socket (udp_channel.h).
+ * -EBUSY       Another XDP program is on the interface, or urnic's with maps of another layout.
+ * -ENOBUFS     The process may not pin the memory.
+ * -ENOEXEC     The kernel's verifier or a security module refuses the program.
+ * -ENOMEM
+ * -EOPNOTSUPP  The interface is not plain Ethernet, or the kernel has no AF_XDP.
+ * -EPERM       The process lacks CAP_NET_RAW in this namespace, or CAP_NET_ADMIN or CAP_BPF in the
+ *              first user namespace, or CAP_SYS_ADMIN there if a lane receives from the interface
+ *              already.
+ * -ERANGE      The interface's MTU is too long.
+ * -EUSERS      Each receive queue of the interface has a lane.
+ *
+ * Other errors are those of system calls.
  */
 int port_udp_use_xdp(struct port_udp *port, uint32_t address, uint32_t ifindex, bool is_generic);
 

@@ -194,6 +194,8 @@ int udp_xdp_open(struct udp_xdp **ret_xdp, uint32_t ifindex, bool is_generic, ui
 	xdp->users = 1;
 	xdp->program = (struct xdp_program){-1, -1, -1, is_generic};
 	rc = xdp_start(xdp, is_generic, netns);
+	if (rc == -EACCES)
+		rc = -ENOEXEC; /* port_udp_use_xdp() has another meaning of EACCES */
 	if (rc)
 		udp_xdp_unref(xdp);
 	else
