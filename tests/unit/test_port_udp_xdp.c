@@ -269,20 +269,65 @@ static void second_lane_has_another_queue_or_none(void **state)
 	assert_int_equal(open_another(&b.port, "fd00:99::2", SLOT + 1), 0);
 }
 
+static void second_address_add(const struct gid *gid)
+{
+	netns_switch(b.netns);
+	assert_int_equal(
+		port_udp_add_address(b.port, gid, 0, udp_bound_socket(gid, ROCE_UDP_PORT)), 1);
+	assert_int_equal(port_udp_use_xdp(b.port, 1, if_nametoindex("vb"), false), 0);
+}
+
+/* A path of `a` to it, by a UDP socket. */
+static uint32_t path_to_second_address(const struct gid *gid)
+{
+	const struct gid own = udp_gid("fd00:99::1");
+	const struct port_udp_path settings = {
+		.address = 1, .destination_slot = SLOT, .remote = *gid};
+	uint32_t path;
+
+	netns_switch(a.netns);
+	assert_int_equal(
+		port_udp_add_address(a.port, &own, 0, udp_bound_socket(&own, ROCE_UDP_PORT)), 1);
+	assert_int_equal(port_udp_path_open(a.port, &settings, &path), 0);
+	return path;
+}
+
 /* Of one lane, they share the socket. */
 static void second_address_of_the_lane_receives_too(void **state)
 {
 	const struct gid ipv6 = udp_gid("fd00:99::2");
 	struct pollfd fds[PORT_UDP_FDS_MAX];
+	uint32_t path;
 
 	(void)state;
 	ends_open(true, true, true);
-	netns_switch(b.netns);
-	assert_int_equal(
-		port_udp_add_address(b.port, &ipv6, 0, udp_bound_socket(&ipv6, ROCE_UDP_PORT)), 1);
-	assert_int_equal(port_udp_use_xdp(b.port, 1, if_nametoindex("vb"), false), 0);
+	second_address_add(&ipv6);
 	assert_int_equal(port_udp_fds(b.port, fds), 3);
+	path = path_to_second_address(&ipv6);
 	exchange(20);
+	b.gid = ipv6; /* what on_packet() expects */
+	stage(&a, path, SHORT, 20);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(&b, 21);
+	assert_int_equal(b.counters.rx_frames, b.counters.rx_datagrams);
+}
+
+static void address_that_is_removed_receives_nothing_by_the_socket(void **state)
+{
+	const struct gid ipv6 = udp_gid("fd00:99::2");
+	uint32_t path;
+
+	(void)state;
+	ends_open(true, true, true);
+	second_address_add(&ipv6);
+	path = path_to_second_address(&ipv6);
+	port_udp_remove_address(b.port, 1);
+	stage(&a, path, SHORT, 0);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	b_speaks();
+	send_one(&a, SHORT, 0);
+	receive(&b, 1);
+	assert_int_equal(b.counters.rx_elsewhere, 0);
 }
 
 static void place_where_it_is_impossible_is_refused(void **state)
@@ -465,6 +510,7 @@ int main(void)
 		TEST(port_sends_without_an_interface_that_stays_busy),
 		TEST(second_lane_has_another_queue_or_none),
 		TEST(second_address_of_the_lane_receives_too),
+		TEST(address_that_is_removed_receives_nothing_by_the_socket),
 		TEST(place_where_it_is_impossible_is_refused),
 		TEST(program_with_maps_of_another_layout_is_refused),
 		TEST(nothing_stays_of_a_port_or_a_killed_process),

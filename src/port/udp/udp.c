@@ -57,7 +57,7 @@ void port_udp_destroy(struct port_udp *port)
 		udp_impair_close(port);
 	udp_paths_destroy(port);
 	for (uint32_t i = 0; i < port->receiver_count; i++) {
-		udp_bypass_close(port->receivers[i].bypass);
+		udp_bypass_close(port, i);
 		if (port->receivers[i].fd >= 0)
 			close(port->receivers[i].fd);
 	}
@@ -158,8 +158,7 @@ fail_close:
 
 void port_udp_remove_address(struct port_udp *port, uint32_t index)
 {
-	udp_bypass_close(port->receivers[index].bypass);
-	port->receivers[index].bypass = NULL;
+	udp_bypass_close(port, index);
 	close(port->receivers[index].fd);
 	port->receivers[index].fd = -1;
 	for (uint32_t i = 0; i < UDP_FLOWS_COUNT; i++)

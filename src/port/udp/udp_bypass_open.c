@@ -264,21 +264,26 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
 		return -ENOMEM;
 	bypass->ifindex = ifindex;
 	bypass->splits_messages = true;
+	receiver->bypass = bypass;
 	error = bypass_open(bypass, &receiver->gid, port->slot, ifindex);
 	if (!error)
 		error = filter_socket(receiver->fd, &receiver->gid, ifindex);
 	if (error)
-		udp_bypass_close(bypass);
-	else
-		receiver->bypass = bypass;
+		udp_bypass_close(port, address);
 	return error;
 }
 
-void udp_bypass_close(struct udp_bypass *bypass)
+void udp_bypass_close(struct port_udp *port, uint32_t address)
 {
+	struct udp_receiver *receiver = &port->receivers[address];
+	struct udp_bypass *bypass = receiver->bypass;
+
 	if (!bypass)
 		return;
+	receiver->bypass = NULL;
 	if (bypass->xdp) {
+		xdp_program_pass(
+			&bypass->xdp->program, bypass->xdp->queue, &receiver->gid, port->slot);
 		udp_xdp_unref(bypass->xdp);
 		free(bypass);
 		return;

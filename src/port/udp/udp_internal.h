@@ -99,11 +99,13 @@ struct udp_unmarked {
 struct udp_bypass {
 	int fd; /* -1: none, because another address of the port reads `xdp` */
 	uint32_t ifindex;
-	struct udp_xdp *xdp; /* NULL: `fd` is an AF_PACKET socket, which has the members below */
+	struct udp_xdp *xdp; /* NULL: `fd` is an AF_PACKET socket */
 	bool splits_messages; /* packets of a message may arrive here and at the UDP socket */
+	uint32_t stalled_looks; /* consecutive reads that waited for packets of the UDP socket */
+
+	/* Members for an AF_PACKET socket only. */
 	uint8_t *ring;
 	uint32_t next_slot;
-	uint32_t stalled_looks;
 	uint32_t next_unmarked; /* the entry to write next, which is the oldest */
 	struct udp_unmarked unmarked[BYPASS_UNMARKED_COUNT];
 };
@@ -421,7 +423,8 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
 
-void udp_bypass_close(struct udp_bypass *bypass);
+/* Close the bypass of an address, if it has one. */
+void udp_bypass_close(struct port_udp *port, uint32_t address);
 int udp_bypass_fd(const struct udp_bypass *bypass);
 
 /*
