@@ -55,7 +55,7 @@ struct udp_xdp {
 	struct xdp_ring receive;
 	struct xdp_ring send;
 	struct xdp_ring complete; /* pages that have been sent */
-	uint64_t overflows; /* result of the last udp_xdp_overflows(), since the beginning */
+	uint64_t overflows; /* the kernel's total at the last udp_xdp_overflows() */
 	int send_error; /* 0, or why the last udp_xdp_flush() sent nothing: -errno */
 	uint64_t blocked_since_ms; /* since when no frame has left; 0: no frame was left behind */
 	uint32_t free_count; /* pages in `free_pages` */

@@ -61,7 +61,9 @@ static bool is_next_plausible(const uint8_t *data, const uint8_t *next)
 /*
  * The length of the packets in a frame. In front of the network stack a frame may be a
  * super-packet, and an XDP program does not see the length of its segments. So the ICRC shows where
- * the first packet ends. XDP_ENDS_MAX bounds what a frame of a hostile host costs.
+ * the first packet ends. XDP_ENDS_MAX bounds what a frame of a hostile host costs. So a
+ * super-packet whose payload has XDP_ENDS_MAX plausible starts of a BTH before the end of its first
+ * packet is dropped, and counted in rx_bad_icrc.
  */
 static uint32_t segment_find(struct port_udp *port, uint8_t address, const struct roce_frame *frame)
 {
