@@ -207,6 +207,7 @@ static void frames_left_by_a_busy_interface_block_the_port_until_it_takes_them(v
 	port_udp_buffer(a.port, &capacity);
 	assert_int_equal(capacity, 0);
 	assert_int_equal(port_udp_flush(a.port), -EAGAIN);
+	assert_int_equal(a.counters.tx_blocked, 1);
 	busy_fd = -1;
 	assert_int_equal(port_udp_flush(a.port), 0);
 	assert_false(port_udp_is_blocked(a.port));

@@ -110,8 +110,13 @@ static bool take_frame(struct port_udp *port, const struct udp_xdp *xdp, const u
 /* Have the kernel send the frames of a socket, and note whether the interface has no room. */
 static void xdp_flush(struct port_udp *port, struct udp_xdp *xdp)
 {
+	bool was_blocked = udp_xdp_is_blocked(xdp);
+
 	udp_xdp_flush(xdp, udp_now_ms());
-	port->is_xdp_blocked |= udp_xdp_is_blocked(xdp);
+	if (udp_xdp_is_blocked(xdp)) {
+		port->counters->tx_blocked += !was_blocked;
+		port->is_xdp_blocked = true;
+	}
 }
 
 void udp_xdp_retry(struct port_udp *port)
