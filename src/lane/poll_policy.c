@@ -96,17 +96,20 @@ uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane
 {
 	bool is_waiting = lane->deadline_ns != UINT64_MAX || lane->is_blocked;
 	bool is_target = is_passive(thread, lane->now_ns);
+	/* An application that polls takes its packets itself. */
+	uint64_t quiet_since_ns =
+		is_target ? thread->idle_since_ns : max_u64(thread->idle_since_ns, lane->packet_ns);
 	bool spins = lane->datagrams ? spin_policy_packets(&thread->spin, is_target, lane->now_ns)
 				     : spin_policy_silence(&thread->spin, lane->now_ns);
 
 	if (lane->datagrams || is_waiting)
-		thread->idle_since_ns = lane->now_ns;
+		quiet_since_ns = thread->idle_since_ns = lane->now_ns;
 	if (spins || lane->has_output || (lane->datagrams && !(is_target && lane->is_level)))
 		return 0;
 	if (is_waiting && lane->deadline_ns <= lane->now_ns)
 		return 0;
 	if (is_waiting)
 		return min_u64(lane->deadline_ns - lane->now_ns, tick_ns(lane));
-	return lane->now_ns - thread->idle_since_ns < alert_ns(lane, is_target) ? tick_ns(lane)
-										: UINT64_MAX;
+	return lane->now_ns - quiet_since_ns < alert_ns(lane, is_target) ? tick_ns(lane)
+									 : UINT64_MAX;
 }

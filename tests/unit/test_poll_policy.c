@@ -222,6 +222,19 @@ static void thread_stops_holding_acks_after_misses_and_tries_again(void **state)
 static const struct poll_lane idle_lane = {
 	.now_ns = 1000000000, .packet_ns = 0, .deadline_ns = UINT64_MAX};
 
+/* An application that polls takes the packets, so the thread itself sees none. */
+static void thread_ticks_while_the_application_takes_packets(void **state)
+{
+	struct poll_thread thread = {.polled_ns = 1000000000};
+	struct poll_lane lane = idle_lane;
+
+	(void)state;
+	lane.packet_ns = lane.now_ns - POLL_ALERT_NS + 1;
+	assert_in_range(poll_thread_sleep_ns(&thread, &lane), 1, POLL_TICK_NS << POLL_TRUST_MAX);
+	lane.packet_ns = lane.now_ns - POLL_ALERT_NS;
+	assert_int_equal(poll_thread_sleep_ns(&thread, &lane), UINT64_MAX);
+}
+
 static void thread_of_an_idle_lane_sleeps_without_a_limit(void **state)
 {
 	struct poll_thread thread = {.polled_ns = 1000000000};
@@ -305,6 +318,7 @@ int main(void)
 		cmocka_unit_test(thread_drives_at_once_when_a_queue_was_armed),
 		cmocka_unit_test(application_that_stopped_polling_is_not_regular),
 		cmocka_unit_test(thread_stops_holding_acks_after_misses_and_tries_again),
+		cmocka_unit_test(thread_ticks_while_the_application_takes_packets),
 		cmocka_unit_test(thread_of_an_idle_lane_sleeps_without_a_limit),
 		cmocka_unit_test(
 			thread_sleeps_a_quarter_of_the_silence_and_no_longer_than_a_deadline),
