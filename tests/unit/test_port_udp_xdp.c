@@ -11,7 +11,7 @@
 
 #include "support/bypass_ends.h"
 
-enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000, CLOSE_US = 100000 };
+enum { XDP_MTU = 1500, OTHER_NETNS = 12345, BLOCKED_US = 600000, CLOSE_US = 250000 };
 
 static uint16_t xdp_flags; /* of the last bind() of an AF_XDP socket */
 static int xdp_bind_error; /* why a bind() of such a socket fails; 0: it does not */

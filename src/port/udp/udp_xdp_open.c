@@ -12,7 +12,7 @@
 #include "port/udp/udp_xdp.h"
 
 enum {
-	XDP_CLOSE_MS_MAX = 50, /* after the end of a socket the kernel has released its queue */
+	XDP_CLOSE_MS_MAX = 200, /* after the end of a socket the kernel has released its queue */
 	XDP_CLOSE_PAUSE_US = 1000,
 };
 
