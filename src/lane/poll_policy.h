@@ -211,7 +211,7 @@ struct poll_lane {
 	bool has_output; /* streams with bytes to send */
 	bool is_blocked; /* packets wait, because a socket is full */
 	bool is_stalled; /* a message waits for a receive request, whose post wakes no thread */
-	/* What is left to receive makes a descriptor readable, so the next sleep ends at once. */
+	/* A descriptor with unread packets stays readable, so the next sleep ends at once. */
 	bool is_level;
 };
 

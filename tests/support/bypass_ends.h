@@ -273,6 +273,20 @@ static inline bool can_link(void)
 
 #define TEST(name) cmocka_unit_test_teardown(name, ends_close)
 
+/* The path's DSCP and hop limit arrive with a frame. */
+static inline void assert_path_fields_arrive(void)
+{
+	ends_open(true, true, true);
+	port_udp_report_hops(b.port);
+	b_speaks();
+	a.path = path_to(&a, &b, 46, 9);
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(1);
+	receive(&b, 1);
+	assert_int_equal(b.tos, 46 << 2 | 2);
+	assert_int_equal(b.hop_limit, 9);
+}
+
 /* Make the namespaces, without interfaces. Returns false if this machine has none. */
 static inline bool namespaces_begin(void)
 {

@@ -90,15 +90,7 @@ static void plain_ipv6_receiver_understands_a_link(void **state)
 static void dscp_and_hop_limit_of_a_path_arrive_in_frames(void **state)
 {
 	(void)state;
-	ends_open(true, true, true);
-	port_udp_report_hops(b.port);
-	b_speaks();
-	a.path = path_to(&a, &b, 46, 9);
-	send_one(&a, SHORT, 0);
-	assert_sent_frames(1);
-	receive(&b, 1);
-	assert_int_equal(b.tos, 46 << 2 | 2);
-	assert_int_equal(b.hop_limit, 9);
+	assert_path_fields_arrive();
 }
 
 static void message_that_the_link_refuses_goes_through_the_socket(void **state)

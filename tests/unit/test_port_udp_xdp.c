@@ -160,15 +160,7 @@ static void generic_end_splits_super_packets(void **state)
 static void dscp_and_hop_limit_of_a_path_arrive(void **state)
 {
 	(void)state;
-	ends_open(true, true, true);
-	port_udp_report_hops(b.port);
-	b_speaks();
-	a.path = path_to(&a, &b, 46, 9);
-	send_one(&a, SHORT, 0);
-	assert_sent_frames(1);
-	receive(&b, 1);
-	assert_int_equal(b.tos, 46 << 2 | 2);
-	assert_int_equal(b.hop_limit, 9);
+	assert_path_fields_arrive();
 }
 
 /* Pages for sending are all in use, then free again. */

@@ -36,7 +36,7 @@ struct scenario {
 	uint8_t lanes[SL_COUNT]; /* of the first host */
 };
 
-/* --- what is there --- */
+/* --- the ports that take part --- */
 
 static bool port_view(const struct scenario *scenario, uint32_t node, uint32_t port,
 	struct subnet_port_view *ret_view)
@@ -46,7 +46,7 @@ static bool port_view(const struct scenario *scenario, uint32_t node, uint32_t p
 		ret_view->info->port_state == IB_PORT_ACTIVE;
 }
 
-/* Is it a cable of a switch at the other end, which carries data? */
+/* Does the port of a host lead to a switch, by a cable that carries data? */
 static bool host_is_there(const struct scenario *scenario, const struct server_port *port)
 {
 	struct subnet_port_view view;

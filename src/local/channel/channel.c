@@ -72,12 +72,12 @@ static bool is_marked(const struct request_channel *channel)
 /* Has an initiator begun to publish? The owner remembers it once one has. */
 static bool is_ring_used(const struct request_channel *channel)
 {
-	struct channel_private *private = channel_private(channel);
+	struct channel_private *own = channel_private(channel);
 
-	if (!private->is_ring_used)
-	private->is_ring_used =
-		atomic_load_explicit(&channel->has_published, memory_order_acquire) != 0;
-	return private->is_ring_used;
+	if (!own->is_ring_used)
+		own->is_ring_used =
+			atomic_load_explicit(&channel->has_published, memory_order_acquire) != 0;
+	return own->is_ring_used;
 }
 
 void channel_close(struct request_channel *channel, struct channel_ring *ring)
