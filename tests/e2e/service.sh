@@ -21,6 +21,7 @@ network_up
 # manager NAME: the socket of a service manager; prints what comes until urnicd listens. A name that
 # begins with @ is an abstract one.
 manager() {
+	rm -f "$scratch/said" # what another manager has written there
 	on a /usr/bin/python3 -c '
 import os, socket, sys
 name = sys.argv[1]
@@ -31,7 +32,8 @@ said = ""
 while said != "READY=1":
     said = manager.recv(100).decode()
     print(said, flush=True)' "$1" >"$scratch/said" &
-	await 'no socket' grep -q bound "$scratch/said"
+	echo $! >"$scratch/manager.pid"
+	await 'no socket' grep -qs bound "$scratch/said"
 }
 
 for name in "$scratch/notify" "@$network"; do
@@ -39,8 +41,10 @@ for name in "$scratch/notify" "@$network"; do
 	"$urnic" host exec -n "$network" a -- env NOTIFY_SOCKET="$name" \
 		"$urnicd" --system --foreground 2>"$scratch/log" &
 	service=$!
-	await "urnicd does not say to $name that it listens: $(cat "$scratch/log")" \
-		grep -qx READY=1 "$scratch/said"
+	(await "urnicd does not say to $name that it listens" grep -qxs READY=1 "$scratch/said") || {
+		cat "$scratch/log"
+		exit 1
+	}
 	# The manager closes what it keeps of another urnicd, and keeps this one's descriptors.
 	[ "$(sed -n '/^FDSTORE/s/=1//p; s/^FDNAME=//p' "$scratch/said" | tr '\n' ' ')" = "$(for word in FDSTOREREMOVE FDSTORE; do
 		printf '%s socket %s lock %s fd-store ' $word $word $word
