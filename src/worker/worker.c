@@ -108,6 +108,10 @@ static void packets_fetch(struct worker *worker, bool with_acks)
 /* Send RoCE packets. Not inlined, because it is long, and lanes with only streams never need it. */
 static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
 {
+	if (worker->posts.since_ns) {
+		post_policy_sent(&worker->posts, worker->now_ns);
+		atomic_store_explicit(&worker->are_posts_waiting, false, memory_order_relaxed);
+	}
 	packets_fetch(worker, with_acks);
 	if (worker->lane.impair)
 		held_follow(worker);
@@ -309,6 +313,30 @@ void worker_send(struct worker *worker, bool with_acks)
 		send_all(worker, with_acks);
 }
 
+/* Has the lane nothing to send but packets of `qp`? */
+static bool is_alone(const struct lane *lane, const struct qp *qp)
+{
+	return qp->tx_list == LANE_TX_DATA && lane->tx_data.next == lane->tx_data.prev &&
+		list_is_empty(&lane->tx_ack) && list_is_empty(&lane->tx_frames) &&
+		list_is_empty(&lane->tx_streams);
+}
+
+/*
+ * A waiter or a thread that sleeps without a time limit would have to be woken for the datagrams.
+ * Other ports make no super-packets, and impaired packets leave one by one.
+ */
+bool worker_post_waits(struct worker *worker, const struct qp *qp)
+{
+	if (worker->kind != &worker_port_udp || worker->lane.impair || worker->is_deep_asleep ||
+		atomic_load(&worker->wait.is_assigned) || worker_is_blocked(worker) ||
+		!is_alone(&worker->lane, qp))
+		return false;
+	if (!post_policy_waits(&worker->posts, qp->sq->posted - qp->sq->completed, worker->now_ns))
+		return false;
+	atomic_store_explicit(&worker->are_posts_waiting, true, memory_order_relaxed);
+	return true;
+}
+
 static bool has_completed(const struct worker *worker, const struct cq *cq)
 {
 	const struct cq_taker *taker = worker->lane.taker;
@@ -332,6 +360,9 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 		atomic_load_explicit(&worker->shall_unwatch, memory_order_relaxed))
 		worker_watch_sockets(worker, false);
 	datagrams = poll_take_in(worker);
+	post_policy_polled(&worker->posts);
+	if (worker->posts.since_ns)
+		worker->now_ns = clock_now_ns();
 	worker_send(worker, false);
 	if (worker->flushes != flushes)
 		poll_policy_note(&worker->policy, worker->flushes - flushes);

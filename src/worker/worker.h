@@ -42,6 +42,7 @@
 
 #include "engine/engine.h"
 #include "lane/poll_policy.h"
+#include "lane/post_policy.h"
 #include "local/local.h"
 #include "os/busy_lock.h"
 #include "os/clock.h"
@@ -127,6 +128,8 @@ struct worker {
 	bool is_deep_asleep; /* the lane's thread or waiter may sleep without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	struct poll_policy policy;
+	struct post_policy posts;
+	_Atomic bool are_posts_waiting; /* by worker_post_waits(); the holder of the lock writes */
 	struct worker_wait wait; /* for a program's thread that drives while it waits for events */
 	uint32_t flushes; /* count of flushes of packets to the kernel, by any thread */
 	uint32_t packets; /* count of turns, of any thread, that received from a socket */
@@ -297,6 +300,28 @@ void worker_collect(struct worker *worker);
  * call with `with_acks`. The worker is locked.
  */
 void worker_send(struct worker *worker, bool with_acks);
+
+/*
+ * The program has posted to `qp`, which is of type UD, and goes on polling. Do the datagrams wait
+ * for the next post or poll (lane/post_policy.h)? If not, the caller calls worker_send(). The
+ * worker is locked.
+ */
+bool worker_post_waits(struct worker *worker, const struct qp *qp);
+
+/*
+ * The program is about to sleep, or an address handle ends: send the datagrams that wait. Takes the
+ * lock if there are any. If another thread posts at the same time, its datagram may wait for the
+ * tick of the lane's thread.
+ */
+static inline void worker_send_waiting(struct worker *worker)
+{
+	if (!atomic_load(&worker->are_posts_waiting))
+		return;
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	worker_send(worker, true);
+	worker_unlock(worker);
+}
 
 /*
  * Receive and send for an application that polls `cq`. The worker is locked. Returns the number of

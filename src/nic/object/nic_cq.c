@@ -285,8 +285,12 @@ static void note_arm(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
 
-	for (; lanes; lanes &= lanes - 1)
-		worker_note_arm(nic.worker[__builtin_ctz(lanes)], cq->channel);
+	for (; lanes; lanes &= lanes - 1) {
+		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
+
+		worker_send_waiting(worker);
+		worker_note_arm(worker, cq->channel);
+	}
 }
 
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)

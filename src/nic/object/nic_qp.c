@@ -398,6 +398,13 @@ static inline bool is_all_done(const struct nic_qp *qp)
 		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
 }
 
+/* Do the posted requests wait for the next post or poll? Not if the program is about to sleep. */
+static bool is_waiting(struct nic_qp *qp)
+{
+	return qp->qp->type == QP_TYPE_UD && qp->send_cq && !nic_cq_is_armed(qp->send_cq) &&
+		worker_post_waits(qp->worker, qp->qp);
+}
+
 /* Each post of send requests ends with this. Unlocks the worker. */
 static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 {
@@ -406,7 +413,8 @@ static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 	if (!is_all_done(qp)) {
 		if (qp->local && engine_has_packets(&worker->lane, true))
 			worker->now_ns = clock_now_ns();
-		worker_send(worker, true);
+		if (!is_waiting(qp))
+			worker_send(worker, true);
 	}
 	worker_unlock(worker);
 	/* Count the post like a poll, because a program that has not armed its queue will poll. */
