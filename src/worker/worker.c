@@ -52,7 +52,8 @@ static void held_follow(struct worker *worker)
 	bool is_sooner = worker->held.position == 0 || until_ns < worker->held.at_ns;
 
 	deadline_set(&worker->alarms, &worker->held, until_ns);
-	atomic_store_explicit(&worker->has_held, until_ns != DEADLINE_NEVER, memory_order_relaxed);
+	atomic_store_explicit(
+		&worker->has_held, until_ns != DEADLINE_NEVER, memory_order_relaxed);
 	if (until_ns == DEADLINE_NEVER)
 		return;
 	if (poll_policy_is_skipping(&worker->policy))
@@ -299,7 +300,8 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	/* The application may not poll again for a long time: let the thread or waiter drive. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
-			!list_is_empty(&worker->lane.tx_streams) || worker_is_blocked(worker)))
+			!list_is_empty(&worker->lane.tx_streams) ||
+			worker_is_blocked(worker)))
 		worker_rouse(worker);
 	else if (worker_visit_needs_thread(worker))
 		worker_rouse(worker);

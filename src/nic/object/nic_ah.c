@@ -38,9 +38,9 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 		.remote = ah->route.remote,
 	};
 	worker_lock(worker);
-	error = worker->ib
-		? port_ib_path_open(worker->ib, &ah->route, PORT_IB_PKEY_OF_PACKET, &ah->path[lane])
-		: port_udp_path_open(worker->port, &settings, &ah->path[lane]);
+	error = worker->ib ? port_ib_path_open(worker->ib, &ah->route, PORT_IB_PKEY_OF_PACKET,
+				     &ah->path[lane])
+			   : port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
 		error = -ENOMEM; /* too many handles: an error like that of other limits */
@@ -185,9 +185,9 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 {
 	uint32_t lane = worker->lane.index;
-	int error = worker->ib
-		? 0
-		: addresses_open(worker, init->ifindex, init->locals, init->local_count);
+	int error = worker->ib ? 0
+			       : addresses_open(worker, init->ifindex, init->locals,
+					 init->local_count);
 
 	if (error || nic.has_datagrams[lane])
 		return error;
