@@ -54,26 +54,70 @@ static void each_late_datagram_doubles_the_posts_that_send_at_once(void **state)
 		post_policy_sent(&policy, NOW_NS + POST_LATE_NS + 1);
 		assert_int_equal(posts_until_wait(&policy, NOW_NS), prompt);
 		post_policy_sent(&policy, NOW_NS);
-		policy.prompt_next *= 2; /* the wait in time has halved it */
 		prompt = prompt < POST_PROMPT_MAX ? 2 * prompt : prompt;
 	}
 }
 
-static void datagrams_in_time_forgive_late_ones(void **state)
+static void send_late(struct post_policy *policy)
+{
+	posts_until_wait(policy, NOW_NS);
+	post_policy_sent(policy, NOW_NS + POST_LATE_NS + 1);
+}
+
+static void send_in_time(struct post_policy *policy, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		posts_until_wait(policy, NOW_NS);
+		post_policy_sent(policy, NOW_NS + POST_LATE_NS);
+	}
+}
+
+static void many_datagrams_in_time_forgive_late_ones(void **state)
 {
 	struct post_policy policy = {.streak = POST_STREAK_MIN};
 
 	(void)state;
-	for (unsigned i = 0; i < 8; i++) {
-		posts_until_wait(&policy, NOW_NS);
-		post_policy_sent(&policy, NOW_NS + POST_LATE_NS + 1);
+	for (unsigned i = 0; i < 3; i++)
+		send_late(&policy);
+	send_in_time(&policy, POST_TIMELY_MIN);
+	assert_int_equal(policy.prompt_next, 4 * POST_PROMPT_MIN);
+	send_in_time(&policy, 3 * POST_TIMELY_MIN);
+	assert_int_equal(policy.prompt_next, POST_PROMPT_MIN / 2);
+	send_late(&policy);
+	assert_int_equal(policy.prompt, POST_PROMPT_MIN);
+}
+
+static void datagrams_in_time_count_only_in_a_row(void **state)
+{
+	struct post_policy policy = {.streak = POST_STREAK_MIN};
+
+	(void)state;
+	send_late(&policy);
+	send_in_time(&policy, POST_TIMELY_MIN - 1);
+	send_late(&policy);
+	send_in_time(&policy, POST_TIMELY_MIN - 1);
+	assert_int_equal(policy.prompt_next, 4 * POST_PROMPT_MIN);
+}
+
+/* The program computes after some polls, again and again. */
+static void program_that_polls_and_computes_in_turn_is_seldom_late(void **state)
+{
+	enum { POSTS = 1000000, POLLS = 10 };
+
+	struct post_policy policy = {0};
+	unsigned late = 0;
+
+	(void)state;
+	for (unsigned posts = 0, polls = 0; posts < POSTS;) {
+		bool computes = polls++ % POLLS == 0;
+
+		post_policy_polled(&policy);
+		for (bool waits = false; !waits; posts++)
+			waits = post_policy_waits(&policy, 1, NOW_NS);
+		post_policy_sent(&policy, NOW_NS + (computes ? 2 : 0) * POST_LATE_NS);
+		late += computes;
 	}
-	assert_true(policy.prompt_next > POST_PROMPT_MIN);
-	for (unsigned i = 0; i < 20; i++) {
-		posts_until_wait(&policy, NOW_NS);
-		post_policy_sent(&policy, NOW_NS + POST_LATE_NS);
-	}
-	assert_int_equal(policy.prompt_next, 0);
+	assert_in_range(late, 1, 30);
 }
 
 int main(void)
@@ -82,7 +126,9 @@ int main(void)
 		cmocka_unit_test(first_posts_after_a_poll_send_at_once),
 		cmocka_unit_test(post_that_fills_a_super_packet_sends),
 		cmocka_unit_test(each_late_datagram_doubles_the_posts_that_send_at_once),
-		cmocka_unit_test(datagrams_in_time_forgive_late_ones),
+		cmocka_unit_test(many_datagrams_in_time_forgive_late_ones),
+		cmocka_unit_test(datagrams_in_time_count_only_in_a_row),
+		cmocka_unit_test(program_that_polls_and_computes_in_turn_is_seldom_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
