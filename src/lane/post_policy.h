@@ -9,8 +9,9 @@
  * A program that sends a long message by datagrams posts many of them between two polls. The first
  * POST_STREAK_MIN posts after a poll send at once, so a short message is not delayed. Each further
  * post waits for the next one, until POST_WAITING_MAX requests wait, or until the program polls.
- * That is soon for a program that polls. If the program does not poll in time, the tick of the
- * lane's thread sends the datagrams, and the next posts do not wait. The more often the wait was
+ * That is soon for a program that polls. If the program does not poll in time, the lane's thread
+ * sends the datagrams at the end of its tick, also if the program posts and polls so often that the
+ * thread leaves the lane to it for the next tick. Then the next posts do not wait. The more often the wait was
  * too long, the more posts do not. Only many waits in a row that were short enough make them fewer.
  *
  * The module is pure, like lane/poll_policy.h. The holder of the lane's lock owns the struct, which
@@ -70,12 +71,18 @@ static inline bool post_policy_waits(struct post_policy *policy, uint32_t waitin
 	return true;
 }
 
+/* Has a datagram waited for too long? */
+static inline bool post_policy_is_late(const struct post_policy *policy, uint64_t now_ns)
+{
+	return policy->since_ns && now_ns - policy->since_ns > POST_LATE_NS;
+}
+
 /* The lane sends all that waits. */
 static inline void post_policy_sent(struct post_policy *policy, uint64_t now_ns)
 {
 	if (!policy->since_ns)
 		return;
-	if (now_ns - policy->since_ns > POST_LATE_NS) {
+	if (post_policy_is_late(policy, now_ns)) {
 		if (policy->prompt_next < POST_PROMPT_MIN)
 			policy->prompt_next = POST_PROMPT_MIN;
 		policy->prompt = policy->prompt_next;

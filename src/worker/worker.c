@@ -325,13 +325,14 @@ static bool is_alone(const struct lane *lane, const struct qp *qp)
 
 /*
  * A waiter or a thread that sleeps without a time limit would have to be woken for the datagrams.
- * Other ports make no super-packets, and impaired packets leave one by one.
+ * Other ports make no super-packets, and impaired packets leave one by one. Polls that skip the
+ * lane send nothing.
  */
 bool worker_post_waits(struct worker *worker, const struct qp *qp)
 {
 	if (worker->kind != &worker_port_udp || worker->lane.impair || worker->is_deep_asleep ||
 		atomic_load(&worker->wait.is_assigned) || worker_is_blocked(worker) ||
-		!is_alone(&worker->lane, qp))
+		poll_policy_is_skipping(&worker->policy) || !is_alone(&worker->lane, qp))
 		return false;
 	if (!post_policy_waits(&worker->posts, qp->sq->posted - qp->sq->completed, worker->now_ns))
 		return false;

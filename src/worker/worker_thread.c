@@ -232,6 +232,21 @@ static uint64_t thread_drive(struct worker *worker, struct poll_thread *policy, 
 	return min_u64(sleep_ns, POLL_TICK_NS);
 }
 
+/*
+ * Send datagrams that have waited for too long. The thread is about to leave the lane to the
+ * application for another tick, so it leaves all else to the application, too.
+ */
+static void late_posts_send(struct worker *worker)
+{
+	if (!atomic_load_explicit(&worker->are_posts_waiting, memory_order_relaxed) ||
+		!worker_try_lock(worker))
+		return;
+	worker->now_ns = clock_now_ns();
+	if (post_policy_is_late(&worker->posts, worker->now_ns))
+		worker_send(worker, false);
+	worker_unlock(worker);
+}
+
 /* Leave the lane to the application for a tick. Arming a completion queue ends the tick. */
 static void back_off(struct worker *worker, const struct poll_thread *policy)
 {
@@ -262,6 +277,7 @@ void *worker_thread_main(void *argument)
 		if (!atomic_load_explicit(&worker->has_held, memory_order_relaxed) &&
 			poll_thread_backs_off(
 				&policy, &worker->policy, was_armed, clock_now_ns())) {
+			late_posts_send(worker);
 			back_off(worker, &policy);
 			continue;
 		}

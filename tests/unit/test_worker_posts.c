@@ -17,6 +17,7 @@
 #include "worker/worker.h"
 
 enum { ARENA_BYTES = 1 << 20, DEPTH = 64, DATAGRAM_BYTES = 4096 };
+enum { POLLS = POLL_COUNT_PER_TICK << POLL_TRUST_MAX, ATTEMPTS = 20 };
 
 static struct arena arena;
 static struct mr_table mrs;
@@ -165,6 +166,54 @@ static void datagram_does_not_wait_for_a_thread_in_deep_sleep(void **state)
 	assert_false(post_datagram());
 }
 
+static void polls_note(void)
+{
+	poll_policy_note(&worker->policy, POLLS);
+	poll_policy_begin(&worker->policy);
+}
+
+/*
+ * Let a datagram wait while so many polls are counted that the lane's thread backs off. Returns
+ * whether the datagram has left, and the thread has not driven the lane. To drive the lane, the
+ * thread puts the sockets back into epoll.
+ */
+static bool thread_sends_while_it_backs_off(void)
+{
+	const uint64_t end_ns = clock_now_ns() + 1000000000;
+
+	polls_note();
+	worker_rouse(worker);
+	worker_watch_sockets(worker, false);
+	worker->posts = (struct post_policy){.streak = POST_STREAK_MIN};
+	if (!post_datagram())
+		return false;
+	worker_unlock(worker);
+	while (atomic_load(&worker->are_posts_waiting) && clock_now_ns() < end_ns)
+		polls_note();
+	worker_lock(worker);
+	return worker->posts.prompt && !worker->is_watching_sockets;
+}
+
+/* Several attempts, because on a busy machine the thread may find no polls, and drive the lane. */
+static void thread_that_backs_off_sends_a_late_datagram(void **state)
+{
+	bool sends = false;
+
+	(void)state;
+	assert_int_equal(worker_start(worker), 0);
+	for (int i = 0; i < ATTEMPTS && !sends; i++)
+		sends = thread_sends_while_it_backs_off();
+	assert_true(sends);
+}
+
+static void datagram_does_not_wait_while_polls_skip_the_lane(void **state)
+{
+	(void)state;
+	streak_begin();
+	poll_policy_set_skip(&worker->policy, POLL_SKIP_MIN);
+	assert_false(post_datagram());
+}
+
 static void datagram_does_not_wait_for_a_waiter(void **state)
 {
 	(void)state;
@@ -197,6 +246,8 @@ int main(void)
 		TEST(program_that_arms_sends_datagrams_that_wait),
 		TEST(turn_of_the_thread_sends_datagrams_and_ends_waiting),
 		TEST(datagram_does_not_wait_for_a_thread_in_deep_sleep),
+		TEST(thread_that_backs_off_sends_a_late_datagram),
+		TEST(datagram_does_not_wait_while_polls_skip_the_lane),
 		TEST(datagram_does_not_wait_for_a_waiter),
 		TEST(datagram_does_not_delay_other_queue_pairs),
 #undef TEST
