@@ -55,8 +55,8 @@ static void ah_close(struct nic_ah *ah)
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		if (!ah->has_path[i])
 			continue;
-		NIC_PARTS_CALL(ah_closing, ah, nic.worker[i]);
 		worker_send_waiting(nic.worker[i]);
+		NIC_PARTS_CALL(ah_closing, ah, nic.worker[i]);
 		worker_lock(nic.worker[i]);
 		if (nic.worker[i]->ib)
 			port_ib_path_close(nic.worker[i]->ib, ah->path[i]);

@@ -208,6 +208,16 @@ static uint32_t queue_take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	return cq_poll(&cq->cq, &nic.arena, count, out);
 }
 
+/* Send the datagrams that wait (lane/post_policy.h). */
+static void lanes_send_waiting(const struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	for (; lanes; lanes &= lanes - 1)
+		worker_send_waiting(nic.worker[__builtin_ctz(lanes)]);
+}
+
+/* A program that gets as many completions as it has asked for is likely to poll again at once. */
 uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = queue_take(cq, count, out);
@@ -215,8 +225,11 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	if (cq->epoch != nic_epoch)
 		return taken;
 	note_poll(cq);
-	if (taken)
+	if (taken) {
+		if (taken < count)
+			lanes_send_waiting(cq);
 		return taken;
+	}
 	struct cq_taker taker = {.cq = &cq->cq, .out = out, .room = count};
 
 	drive_all(cq, &taker);
@@ -285,12 +298,9 @@ static void note_arm(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
 
-	for (; lanes; lanes &= lanes - 1) {
-		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
-
-		worker_send_waiting(worker);
-		worker_note_arm(worker, cq->channel);
-	}
+	lanes_send_waiting(cq);
+	for (; lanes; lanes &= lanes - 1)
+		worker_note_arm(nic.worker[__builtin_ctz(lanes)], cq->channel);
 }
 
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)

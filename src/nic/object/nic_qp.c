@@ -128,7 +128,8 @@ static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
 
 /*
  * Send the pending acknowledgements before the queue pair ends, because an adapter acknowledges a
- * request before the program sees its completion. The worker is locked.
+ * request before the program sees its completion. Also send the datagrams that wait, because the
+ * queue pair sends nothing in its next state. The worker is locked.
  */
 static void lane_acknowledge(struct nic_qp *qp)
 {
@@ -271,7 +272,7 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	if (!error) {
 		worker_lock(qp->worker);
 		struct qp_attr before = qp->qp->attr;
-		if (to == QP_RESET || to == QP_ERR)
+		if (to == QP_RESET || to == QP_ERR || to == QP_SQD)
 			lane_acknowledge(qp);
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
@@ -286,6 +287,8 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 			paths_close(qp, &before, qp->open_paths & paths);
 			qp->open_paths |= paths;
 		}
+		if (!error && to == QP_RTS)
+			worker_send(qp->worker, true); /* what was posted in SQD */
 		worker_unlock(qp->worker);
 	}
 	*ret_has_come = !error && local_follow(qp, to, mask);
@@ -398,11 +401,14 @@ static inline bool is_all_done(const struct nic_qp *qp)
 		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
 }
 
-/* Do the posted requests wait for the next post or poll? Not if the program is about to sleep. */
+/*
+ * Do the posted requests wait for the next post or poll? Not if the program has armed a completion
+ * queue, because it is about to sleep.
+ */
 static bool is_waiting(struct nic_qp *qp)
 {
-	return qp->qp->type == QP_TYPE_UD && qp->send_cq && !nic_cq_is_armed(qp->send_cq) &&
-		worker_post_waits(qp->worker, qp->qp);
+	return qp->qp->type == QP_TYPE_UD && !cq_is_armed(qp->qp->send_cq) &&
+		!cq_is_armed(qp->qp->recv_cq) && worker_post_waits(qp->worker, qp->qp);
 }
 
 /* Each post of send requests ends with this. Unlocks the worker. */
