@@ -9,9 +9,10 @@
  *
  * A queue pair that has packets to send is on `tx_data`. A queue pair that has only an
  * acknowledgement to send is on `tx_ack`. The worker may defer `tx_ack` for a moment, so that it
- * sends the application's answer and the acknowledgement together. It never defers `tx_data`. Raw
- * packet queue pairs with frames to send are on `tx_frames` (ether/raw.h). Streams with bytes to
- * send are on `tx_streams` (iwarp/iwarp.h).
+ * sends the application's answer and the acknowledgement together. It defers `tx_data` only for
+ * datagrams that are posted in a row (lane/post_policy.h). Raw packet queue pairs with frames to
+ * send are on `tx_frames` (ether/raw.h). Streams with bytes to send are on `tx_streams`
+ * (iwarp/iwarp.h).
  */
 #ifndef URNIC_LANE_LANE_H
 #define URNIC_LANE_LANE_H

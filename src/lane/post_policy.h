@@ -11,8 +11,9 @@
  * post waits for the next one, until POST_WAITING_MAX requests wait, or until the program polls.
  * That is soon for a program that polls. If the program does not poll in time, the lane's thread
  * sends the datagrams at the end of its tick, also if the program posts and polls so often that the
- * thread leaves the lane to it for the next tick. Then the next posts do not wait. The more often the wait was
- * too long, the more posts do not. Only many waits in a row that were short enough make them fewer.
+ * thread leaves the lane to it for the next tick. Then the next posts do not wait. The more often
+ * the wait was too long, the more posts do not. Only many waits in a row that were short enough
+ * make them fewer.
  *
  * The module is pure, like lane/poll_policy.h. The holder of the lane's lock owns the struct, which
  * is all zeros at first.

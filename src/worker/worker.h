@@ -32,7 +32,11 @@
  * and watches its memory for the answer. Then no thread drives the peer's lane, because the peer's
  * NIC thread still expects the program to poll.
  *
- * lane/poll_policy.h decides all of this and has the constants. No function here blocks while it
+ * A post of a datagram may leave it in the send queue, so that it leaves with later ones. The next
+ * post or poll sends it. If neither comes in time, the NIC thread does, at the end of its tick
+ * (lane/post_policy.h).
+ *
+ * lane/poll_policy.h decides the rest and has the constants. No function here blocks while it
  * holds the lock: work that may block goes to the control thread (nic/nic_control.h).
  */
 
