@@ -132,10 +132,16 @@ void cq_push_end(
 /* Move up to `count` completions to `out`. Returns their number. */
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out);
 
-/* Is the queue armed? The answer is a hint, because the call does not take the lock. */
+/* What the queue is armed for. The answer is a hint, because the call does not take the lock. */
+static inline enum cq_arm cq_arm_of(const struct cq *cq)
+{
+	return (enum cq_arm)atomic_load_explicit(&cq->ring->arm, memory_order_relaxed);
+}
+
+/* Is the queue armed? A hint, as above. */
 static inline bool cq_is_armed(const struct cq *cq)
 {
-	return atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
+	return cq_arm_of(cq) != CQ_ARM_NONE;
 }
 
 /* Request one signal. CQ_ARM_NEXT replaces CQ_ARM_SOLICITED, not vice versa (IBTA 11.4.2.2). */

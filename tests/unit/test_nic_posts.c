@@ -149,6 +149,14 @@ static void datagram_does_not_wait_while_the_receive_queue_is_armed(void **state
 	}
 }
 
+/* UCX arms its receive queue in this way, and polls all the same. */
+static void datagram_waits_while_the_receive_queue_is_armed_for_solicited_ones(void **state)
+{
+	(void)state;
+	MUST(!ibv_req_notify_cq(recv_cq, 1));
+	waiting_datagrams_post();
+}
+
 static void poll_that_finds_fewer_than_asked_sends(void **state)
 {
 	(void)state;
@@ -194,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(datagram_does_not_wait_while_the_receive_queue_is_armed),
+		TEST(datagram_waits_while_the_receive_queue_is_armed_for_solicited_ones),
 		TEST(poll_that_finds_fewer_than_asked_sends),
 		TEST(datagrams_posted_before_draining_leave),
 		TEST(datagram_posted_while_draining_leaves_with_the_next_state),

@@ -403,12 +403,14 @@ static inline bool is_all_done(const struct nic_qp *qp)
 
 /*
  * Do the posted requests wait for the next post or poll? Not if the program has armed a completion
- * queue, because it is about to sleep.
+ * queue for any completion, because it is about to sleep. UCX keeps its receive queue armed for
+ * solicited completions while it polls.
  */
 static bool is_waiting(struct nic_qp *qp)
 {
-	return qp->qp->type == QP_TYPE_UD && !cq_is_armed(qp->qp->send_cq) &&
-		!cq_is_armed(qp->qp->recv_cq) && worker_post_waits(qp->worker, qp->qp);
+	return qp->qp->type == QP_TYPE_UD && cq_arm_of(qp->qp->send_cq) != CQ_ARM_NEXT &&
+		cq_arm_of(qp->qp->recv_cq) != CQ_ARM_NEXT &&
+		worker_post_waits(qp->worker, qp->qp);
 }
 
 /* Each post of send requests ends with this. Unlocks the worker. */
