@@ -84,13 +84,13 @@ static void words_write(char *to, size_t bytes, const char *const *words, int co
 
 int setting_choice(const char *name, ...)
 {
-	const char *text = setting_text(name), *words[SETTING_WORDS_MAX + 1];
+	const char *text = setting_text(name), *words[SETTING_WORDS_MAX];
 	char list[128];
 	int count = 0;
 	va_list rest;
 
 	va_start(rest, name);
-	while ((words[count] = va_arg(rest, const char *)) && count < SETTING_WORDS_MAX)
+	while (count < SETTING_WORDS_MAX && (words[count] = va_arg(rest, const char *)))
 		count++;
 	va_end(rest);
 	for (int i = 0; i < count; i++)

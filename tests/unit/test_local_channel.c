@@ -179,6 +179,6 @@ int main(void)
 	};
 
 	channel = arena_peers_side(arena_memory_new(MEMORY_BYTES));
-	ring = (struct channel_ring *)((uint8_t *)channel + RING_BYTES);
+	ring = (void *)((uint8_t *)channel + RING_BYTES);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,10 +181,12 @@ static void many_frames_without_a_reader_lose_none_that_was_taken(void **state)
 static void frame_leave_behind(void)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];
+	unsigned count;
 
 	ends_open(true, true, true);
 	b_speaks();
-	busy_fd = fds[port_udp_fds(a.port, fds) - 1].fd;
+	count = port_udp_fds(a.port, fds);
+	busy_fd = fds[count - 1].fd;
 	stage(&a, a.path, SHORT, 0);
 	assert_int_equal(port_udp_flush(a.port), -EAGAIN);
 	assert_true(port_udp_is_blocked(a.port));
