@@ -52,8 +52,9 @@ void local_watch_end(struct local_qp *local)
 }
 
 /*
- * Take the place of the watched channel whose turn it is, if that channel had no record since its
- * last turn. Returns NULL when that channel had a record, so that it keeps its place.
+ * Look at one watched channel; each call looks at the next one. If that channel had no record since
+ * the previous look, stop watching it, and return its place for another channel. Otherwise return
+ * NULL.
  */
 static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
 {
@@ -99,7 +100,10 @@ static uint32_t watched_collect(struct local_lane *lane, uint64_t now_ns)
 
 /* --- channels on the ready list --- */
 
-/* The connection that has this channel, whose fields may be invalid; NULL: no connection has it. */
+/*
+ * The connection that has this channel; NULL: no connection has it. The fields of the channel may
+ * be invalid.
+ */
 static struct local_qp *connection_of(
 	const struct lane *lane, const struct request_channel *channel)
 {
@@ -306,9 +310,10 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
 }
 
 /*
- * Put the channels that still have datagrams back on the ready list, because their turn has not
- * come. *ret_early becomes the record of such a datagram, the one whose receive request was taken
- * first among those for its queue pair. If there is none, ret_early->serial is 0.
+ * The channels in `rung` have datagrams whose turn has not come. Put these channels back on the
+ * ready list. *ret_early becomes the record of one such datagram. Of the datagrams for the same
+ * queue pair, it is the one whose receive request was taken first. If there is no such datagram,
+ * ret_early->serial is 0.
  */
 static void rung_leave(const struct rung *rung, const struct lane *lane, struct doorbell *doorbell,
 	struct channel_record *ret_early)
@@ -366,8 +371,8 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 
 	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
 		/*
-		 * No record's turn has come. Some borrower has taken the request whose turn it is,
-		 * and has not yet published its record. Wait for the borrower once, then skip the
+		 * No record's turn has come: some borrower has taken the next receive request, and
+		 * has not published its record yet. Wait for the borrower once, then skip the
 		 * request.
 		 */
 		if (!found && has_waited)
@@ -382,9 +387,9 @@ static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane,
 }
 
 /*
- * The most nested calls. A record may fail a queue pair, which calls local_collect() for its
- * endpoint before it flushes. Borrowers decide how many queue pairs fail in this way. Each level
- * takes some 4 KiB of stack.
+ * The most nested calls. A record may fail a queue pair, and a failing datagram queue pair calls
+ * local_collect() before it flushes its requests. Borrowers decide how many queue pairs fail in
+ * this way. Each nested call takes some 4 KiB of stack.
  */
 enum { COLLECT_DEPTH_MAX = 8 };
 

@@ -9,7 +9,7 @@
 #include "queue/rq_taker.h"
 #include "wire/psn.h"
 
-/* A delivered datagram raises the budget of the next wait by at least this time. */
+/* Each delivered datagram raises the budget of the next wait, at least by this time. */
 #define WAIT_BUDGET_NS_GAIN 1000u
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
@@ -435,8 +435,8 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 	};
 
 	/*
-	 * The call cannot fail, because receive_take() found room, and only this lane publishes in
-	 * this channel.
+	 * This call cannot fail: receive_take() has found room in the channel, and only this lane
+	 * publishes there.
 	 */
 	borrower_channel_publish(peer_of(route), process->owner->borrowers, process->channel,
 		process->doorbell, &record);
@@ -468,9 +468,10 @@ static void waited_well(struct datagram_route *route)
 }
 
 /*
- * Have the datagrams that were sent as packets arrived? If not, the result is QP_LOCAL_PACKETS, so
- * that the next datagram follows them, or QP_LOCAL_LATER. After a full wait, missing datagrams
- * count as lost.
+ * Have the datagrams that were sent as packets arrived? If so, returns QP_LOCAL_DONE. If not, the
+ * next datagram also becomes a packet (QP_LOCAL_PACKETS), so that it follows them. With
+ * FALLBACKS_MAX packets under way, the sender waits instead (QP_LOCAL_LATER). After a full wait,
+ * missing datagrams count as lost.
  */
 static enum qp_local_result packets_follow(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)

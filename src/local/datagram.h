@@ -13,12 +13,12 @@
  * drops and counts it. Later datagrams use packets, too, until that one has arrived, so that they
  * stay in order.
  *
- * A sender waits for a receive request. But if the receive queue was empty when its endpoint was
- * found, or after a fruitless wait, the sender does not wait again before the receiver posts a
- * request. A sender also waits while the channel has no room for a record, or FALLBACKS_MAX packets
- * are under way to the receiver. Each fruitless wait halves the next one, because other datagrams
- * of the queue pair wait, too. Datagrams may lose their order when several senders use packets at
- * once, or when packets are lost; IBTA promises no order.
+ * A sender waits for a receive request. But a sender does not wait if the receive queue was empty
+ * when the sender found the endpoint, or after a fruitless wait. It waits again when the receiver
+ * has posted a request. A sender also waits while the channel has no room for a record, or
+ * FALLBACKS_MAX packets are under way to the receiver. Each fruitless wait halves the next one,
+ * because other datagrams of the queue pair wait, too. Datagrams may lose their order when several
+ * senders use packets at once, or when packets are lost; IBTA promises no order.
  *
  * Threads: the caller holds the lane's lock.
  */
@@ -79,7 +79,7 @@ struct datagram_route {
 	struct mr_cached receive; /* the last lookup of a key that receive requests name */
 	uint64_t mark; /* the in-use mark for the last such key; 0: none */
 	/*
-	 * The number of datagrams that were sent in packets since endpoint->arrived had the value
+	 * `packets` datagrams were sent as packets since endpoint->arrived had the value
 	 * `arrived_before`.
 	 */
 	uint32_t packets;
@@ -92,7 +92,7 @@ struct datagram_lookup {
 	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
 	uint32_t from_qpn; /* the sending queue pair, whose counters count a failure */
-	/* Number of datagrams that were sent to `qpn` in packets since the lookup began */
+	/* Number of datagrams that were sent to `qpn` as packets since the lookup began */
 	uint32_t packets;
 };
 

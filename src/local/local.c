@@ -107,7 +107,7 @@ static __attribute__((noinline)) void collect_other(
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
 	/*
 	 * The bytes that the initiator wrote to the receive buffer. A WRITE with immediate data
-	 * writes none there.
+	 * writes no bytes there.
 	 */
 	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0;
 	struct cqe cqe = {
@@ -172,8 +172,8 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 	uint32_t count = 0;
 
 	/*
-	 * The channel has no more than CHANNEL_RECORD_COUNT records; later ones ring the doorbell
-	 * again.
+	 * Collect CHANNEL_RECORD_COUNT records at most, which is a full channel. The initiator
+	 * rings the doorbell again for records that it publishes meanwhile.
 	 */
 	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
 		(record = channel_next(local->channel, local->ring))) {
@@ -188,8 +188,8 @@ uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 }
 
 /*
- * Collect the channel, and count its receive requests as taken. Usually the initiator has counted
- * them right after it had published their records, but it may have been killed before it counted.
+ * Collect the channel, and count its receive requests as taken. Usually the initiator counts a
+ * request right after it has published its record, but it may have been killed in between.
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
@@ -204,7 +204,8 @@ static void qp_collect(struct qp *qp, uint64_t now_ns)
 	collect_all(local_from_qp(qp), now_ns);
 }
 
-enum { CLOSE_ROUNDS_MAX = 1200 }; /* the most calls of local_owner.wait for a suspended initiator */
+/* The most calls of local_owner.wait for a suspended initiator, about 50 ms */
+enum { CLOSE_ROUNDS_MAX = 1200 };
 
 bool local_wait(const struct local_qp *local)
 {
@@ -229,13 +230,13 @@ static bool close_and_wait(struct local_qp *local)
 	return is_free;
 }
 
-enum { FAREWELL_ROUNDS_MAX = 600 }; /* the most calls of local_owner.pause */
+enum { FAREWELL_ROUNDS_MAX = 600 }; /* the most calls of local_owner.pause, about 20 ms */
 
 /*
- * Wait, for a limited time, until the target has collected this queue pair's last records.
- * Otherwise the target's program may first learn in another way that the connection is over, and
- * poll no more. After packets no such wait is needed, because their acknowledgements show that they
- * were received.
+ * Wait, for a limited time, until the target has collected this queue pair's last records. Without
+ * the wait, the target's program might learn first that the connection is over, and might stop
+ * polling. Packets need no such wait, because their acknowledgements show that the target has
+ * received them.
  */
 static void wait_for_last_records(const struct local_qp *local)
 {
@@ -281,9 +282,9 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 enum { INVALIDATE_NS = 50000000 };
 
 /*
- * Wait until the initiator no longer uses the invalidated key. If the wait fails, because the
- * initiator is suspended, the initiator may still write some bytes when it continues. They go to
- * memory of the program that is still registered, so they do no harm.
+ * Wait until the initiator no longer uses the invalidated key. The wait fails if the initiator is
+ * suspended. Then the initiator may still write some bytes when it continues. These bytes do no
+ * harm, because the program's memory there is still registered.
  */
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {

@@ -11,17 +11,18 @@
  * A request falls back to packets when the initiator cannot execute it: the peer has opened no
  * channel yet, the peer would refuse the request, its memory cannot be reached, or no receive
  * request is posted in time. Then the peer's responder decides, with NAKs, state changes and events
- * as usual. So this transport either succeeds or falls back. Only an atomic may fail here, if it
- * may have been executed already, because it must not be executed twice (initiator/words.c).
+ * as usual. So a request here either succeeds or falls back. The only exception is an atomic that
+ * may have been executed already: it fails, because it must not be executed twice
+ * (initiator/words.c).
  *
  *     channel/        what an initiator leaves at its target, and the target's memory
  *     initiator/      the initiator's side: executes work requests (initiator/local_qp.h)
  *     collect.c       the target's side: collects what initiators left
  *     local.c         opens and closes channels
  *
- * Order: a request is executed here only when every earlier request of the queue pair is complete,
- * so it overtakes no earlier request in packets. A request in packets overtakes no request that is
- * executed here either.
+ * Order: a request is executed here only when every earlier request of the queue pair is complete.
+ * So it overtakes no earlier request that was sent in packets. A request in packets overtakes no
+ * request that is executed here either.
  *
  * Death: a peer that ends leaves its channel open. Operations that need the peer's process fail,
  * the request falls back to packets, and the retries run out as for any dead peer. A suspended peer
@@ -93,8 +94,8 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
 /*
- * Forget the peer, because its process has ended or the connection ends. From now on requests use
- * packets.
+ * Forget the peer, because the peer's process has ended, or the connection ends. From now on
+ * requests use packets.
  */
 void local_forget_peer(struct local_qp *local);
 
@@ -148,8 +149,8 @@ static inline bool local_has_work(const struct local_lane *lane)
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
 
 /*
- * For a channel that the lane polls: set local->watch to the place of the channel's next record,
- * and to the value of `sequence` by which the record will show that it is published.
+ * For a channel that the lane polls: set local->watch to the sequence of the channel's next record,
+ * and to the value that this sequence has once the record is published.
  */
 static inline void local_watch_next(struct local_qp *local)
 {

@@ -76,15 +76,17 @@ static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 
 enum {
 	/*
-	 * Attempts in which a packet waits for the completion of requests that borrowers have taken
+	 * In this many attempts a packet takes its request only after all earlier requests have
+	 * completed
 	 */
 	TURNS_MAX = 16,
 	FASTER_MAX = 1000, /* attempts to take a request before borrowers do */
 };
 
 /*
- * Complete the receive requests that borrowers have taken before this packet takes one. A record of
- * a borrower may fail the queue pair, which then flushes all its requests.
+ * Before this packet takes a receive request, complete the requests that borrowers have taken
+ * earlier. A borrower's record may fail the queue pair; then the queue pair flushes all its
+ * requests.
  */
 static void complete_earlier_requests(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
@@ -208,8 +210,8 @@ bool ud_endpoint_is_in_order(const struct lane *lane, const struct channel_recor
 	turn = ud_endpoint_from_qp(qp)->turn;
 	ahead = record->taken - turn;
 	/*
-	 * A record whose request was given up, or that names a request which was never posted, is
-	 * outside [turn, posted). Such a record may be collected at once.
+	 * A record may be collected at once if its request is outside [turn, posted): the request
+	 * was given up, or was never posted.
 	 */
 	return ahead == 0 ||
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;

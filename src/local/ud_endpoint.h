@@ -74,8 +74,8 @@ struct ud_endpoint_qp {
 	/* The fields for the role of receiver. */
 	struct ud_endpoint_place place;
 	/*
-	 * The last serial of the endpoint, kept when an error closes the endpoint; 0: no record
-	 * matches
+	 * The last serial of the endpoint. An error closes the endpoint, and keeps the serial. 0:
+	 * no record matches
 	 */
 	uint64_t serial;
 	/*
@@ -118,7 +118,7 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
 
 /*
  * A borrower has published this record for one of the lane's queue pairs. May the record's receive
- * request complete now? Not if an earlier request was taken and its record is not published yet.
+ * request complete now? It may not while the record of an earlier taken request is missing.
  * ud_endpoint_skip() gives up all such earlier requests.
  */
 bool ud_endpoint_is_in_order(const struct lane *lane, const struct channel_record *record);

@@ -54,13 +54,16 @@ bool borrower_quiesce(const struct local_owner *owner, const struct mr_table *mr
 	return is_quiet;
 }
 
-/* Limits of waits for a suspended borrower, in calls of local_owner.wait. */
+/* How often a wait for a suspended borrower calls local_owner.wait before it gives up. */
 enum {
 	WAIT_ROUNDS_MAX = 2000,
-	WAIT_ROUNDS_BRIEF = 284, /* about 4 ms together */
+	WAIT_ROUNDS_BRIEF = 284, /* these calls take about 4 ms */
 };
 
-/* Wait until no channel has a mark. `rounds_max` is the limit for all channels together. */
+/*
+ * Wait until no channel has a mark. The waits for all channels together take `rounds_max` calls of
+ * local_owner.wait at most.
+ */
 static bool channels_wait(const struct local_owner *owner, uint32_t rounds_max)
 {
 	uint32_t count, round = 0;
@@ -128,8 +131,8 @@ static struct request_channel *channel_take_next(struct borrower_table *table, u
 		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
 			continue;
 		/*
-		 * This fails if another borrower has taken the channel since used_count was
-		 * incremented.
+		 * channel_take() fails if another borrower has taken the channel since this call
+		 * incremented used_count.
 		 */
 		if (channel_take(table, count, 0, who))
 			return &table->channel[count];

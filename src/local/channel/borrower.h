@@ -15,8 +15,8 @@
  * A borrower takes a channel by writing its name there (local_owner.who). Another borrower may take
  * the channel of a dead borrower. If a borrower is killed while it rings a doorbell, its channel
  * may be lost for all borrowers, so the table has spare channels. A borrower's channel is never
- * opened or closed, so it does not tell whether the queue or endpoint still exists. So the borrower
- * sets its mark, and then checks the serial number of the queue or endpoint.
+ * opened or closed, so its state does not say whether the queue or endpoint still exists. Therefore
+ * the borrower sets its mark, and then checks the serial number of the queue or endpoint.
  *
  * Threads: borrowers use a channel at any time, under the lock of one of their lanes. The owner
  * collects under the lock of its own lane.
@@ -34,14 +34,17 @@
 
 enum {
 	BORROWER_CHANNEL_COUNT = 256,
-	/* A borrower takes no request with fewer free records */
+	/*
+	 * A borrower takes a receive request only if its channel has room for at least this many
+	 * records.
+	 */
 	BORROWER_ROOM_MIN = CHANNEL_RECORD_COUNT / 2,
 };
 
 /*
- * An atomic operation on memory that only the owner has mapped, so only the owner can execute it.
- * The borrower requests the operation, and withdraws its request if the owner is too slow. The
- * owner takes the request, and the borrower withdraws it, by a compare-and-swap of `state` from
+ * A borrower's request for an atomic operation on memory that only the owner has mapped. Only the
+ * owner can execute that operation. The borrower withdraws its request if the owner is too slow.
+ * The owner takes the request, and the borrower withdraws it, by a compare-and-swap of `state` from
  * BORROWER_WORD_REQUESTED, so only one of the two succeeds.
  */
 enum borrower_word_state {
@@ -54,7 +57,7 @@ enum borrower_word_state {
 struct borrower_word {
 	_Atomic uint32_t state; /* enum borrower_word_state */
 	uint32_t key;
-	uint32_t pd; /* the protection domain's number in the owner's process */
+	uint32_t pd; /* the number that the owner's process has for the protection domain */
 	uint32_t qpn;
 	uint32_t access;
 	uint32_t operation; /* enum mr_word_operation */
@@ -67,9 +70,9 @@ struct borrower_word {
 	uint64_t before;
 };
 
-/* Ring and word of a channel are at the channel's index. */
+/* The channel with index i has the word and the ring with index i. */
 struct borrower_table {
-	/* number of channels that were ever taken, the first ones of the table */
+	/* number of channels that were ever taken; these are the first channels of the table */
 	_Atomic uint32_t used_count;
 	uint32_t reserved[15];
 	struct request_channel channel[BORROWER_CHANNEL_COUNT];
@@ -141,8 +144,8 @@ void borrower_channel_release(struct request_channel *channel);
 void borrower_channel_enter(struct request_channel *channel, uint64_t mark);
 
 /*
- * Has the channel room for the records of all requests that the borrower may have taken, and of one
- * more request?
+ * Has the channel room for one more record, besides those of all requests that the borrower may
+ * have taken?
  */
 static inline bool borrower_channel_has_room(const struct request_channel *channel)
 {

@@ -8,14 +8,14 @@ static_assert(sizeof(struct request_channel) == 256,
 	"each queue pair with a peer on its host has one block of NIC memory for its channel");
 
 /*
- * A sequence that no published record has, because no open generation is 0, and that no empty place
- * of a new ring has.
+ * The sequence of a closed place. No published record has this sequence, because no open generation
+ * is 0. No empty place of a new ring has it either, because such a place has 0.
  */
 #define CLOSED channel_sequence(0, 1)
 
 /*
- * Replace the sequences that earlier generations have left by those of empty places. An initiator
- * publishes in order, so the first place with sequence 0 ends them. An initiator that has left an
+ * Empty the places that earlier generations have used. An initiator publishes in order, so the used
+ * places come first, and a place with sequence 0 ends them. But an initiator that has left an
  * invalid record may have written to any place.
  */
 static void ring_renew(
@@ -49,8 +49,8 @@ void channel_open(struct request_channel *channel, struct channel_ring *ring)
 }
 
 /*
- * Close the next unpublished record to the initiator. The initiator then cannot publish the records
- * after it either, because it publishes them in order.
+ * Close the next unpublished record to the initiator. The initiator publishes in order, so it
+ * cannot publish any later record either.
  */
 static void records_close(
 	struct channel_private *private, struct channel_ring *ring, uint32_t generation)
@@ -69,7 +69,10 @@ static bool is_marked(const struct request_channel *channel)
 	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
 }
 
-/* Has an initiator begun to publish? The owner remembers it once one has. */
+/*
+ * Has an initiator ever published a record here? The owner stores a positive answer in
+ * own->is_ring_used.
+ */
 static bool is_ring_used(const struct request_channel *channel)
 {
 	struct channel_private *own = channel_private(channel);
@@ -90,9 +93,10 @@ void channel_close(struct request_channel *channel, struct channel_ring *ring)
 	private->generation = generation + 1;
 	atomic_store(&channel->generation, generation + 1);
 	/*
-	 * An initiator that has no mark finds the generation closed when it sets one. One that had
-	 * a mark, and published under it, has set has_published before it cleared the mark. So
-	 * without either, the ring stays untouched.
+	 * An initiator without a mark sets a mark before it publishes, and then finds the
+	 * generation closed. An initiator with a mark sets has_published before it publishes and
+	 * clears the mark. So if the owner sees neither a mark nor has_published, the ring needs no
+	 * change.
 	 */
 	if (is_marked(channel) || is_ring_used(channel))
 		records_close(private, ring, generation);
@@ -118,8 +122,8 @@ static bool mark_meets(const struct request_channel *channel, const struct mr_ta
 }
 
 /*
- * Revoke a mark that meets the key (mark_meets()). Returns true when there is no such mark to
- * revoke.
+ * Revoke the mark, if it is one that meets the key (mark_meets()). Returns true when there is no
+ * such mark.
  */
 static bool mark_revoke(struct request_channel *channel, const struct mr_table *mrs, uint32_t key)
 {
@@ -158,7 +162,7 @@ bool channel_quiesce(struct request_channel *channel, const struct local_owner *
 	if (mark_revoke(channel, mrs, key))
 		return true;
 	atomic_fetch_add(&channel->revoked, 1);
-	/* The pause on which channel_mark_holds() relies */
+	/* channel_mark_holds() relies on this pause */
 	owner->wait(atomic_load(&channel->initiator), round);
 	return false;
 }

@@ -11,13 +11,13 @@
  * suspended or killed between any two instructions. Instead each word has only one writer, or
  * changes only by a compare-and-swap:
  *
- *   `generation`       Odd while the channel is open.
+ *   `generation`       Odd while the channel is open. Each opening and each closing adds 1.
  *   `record.sequence`  The number of the record in this place. The initiator publishes the next
  *                      record by a compare-and-swap of this word. The owner closes the channel by
  *                      another compare-and-swap of the same word, so either the publication or the
  *                      closing succeeds. It is 0 in a place that was never used.
- *   `has_published`    An initiator publishes records. Before it is set, the owner does not read
- *                      the ring.
+ *   `has_published`    An initiator sets this word before it publishes its first record. Until then
+ *                      the owner does not read the ring.
  *   `in_use`           The initiator's in-use mark. It says which key the initiator uses, or that
  *                      the initiator publishes a record. The owner waits until the mark is clear
  *                      before memory or a channel changes hands, and revokes the mark of a
@@ -149,16 +149,19 @@ struct channel_ring {
 
 struct request_channel {
 	/*
-	 * The line that the initiator reads for each request. The owner may write the fields up to
-	 * `revoked` at any time, but writes them seldom. It writes the other fields of this line
-	 * and of the next one, but `collected`, only while the channel is closed. A borrower's
-	 * channel does not use those.
+	 * The initiator reads this cache line for each request. The owner may write the fields up
+	 * to `revoked` at any time, but writes them seldom. The owner writes the other fields of
+	 * this line and of the next one only while the channel is closed, except `collected`. A
+	 * borrower's channel does not use these other fields, except `collected`.
 	 */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access, and CHANNEL_ANSWERS */
 	/* The next request rings the doorbell, even if it has no record: see local_establish() */
 	_Atomic uint32_t wants_first;
-	/* For UC, which has no acknowledgements: which packets have arrived (channel_arrived()) */
+	/*
+	 * The packets that a UC queue pair has received, because UC has no acknowledgements: the
+	 * value of channel_arrived()
+	 */
 	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner polls for the next record */
 	_Atomic uint32_t revoked; /* count of in-use marks that the owner has revoked */
@@ -175,7 +178,10 @@ struct request_channel {
 	 */
 	uint32_t xrcd;
 
-	/* The owner writes `collected` often. The initiator reads the rest when it attaches. */
+	/*
+	 * The owner writes `collected` often. The initiator reads the other fields of this line
+	 * when it attaches.
+	 */
 	alignas(64) _Atomic uint32_t collected; /* count of records that the owner has collected */
 	uint32_t dest_qpn;
 	struct gid local;
@@ -434,7 +440,9 @@ static inline bool channel_has_room(const struct request_channel *channel, uint3
 	return channel_count(channel) - *collected_seen < CHANNEL_RECORD_COUNT;
 }
 
-/* Is the channel open in this generation, and has records that the owner has not collected? */
+/*
+ * Is the channel open in this generation, and are there records that the owner has not collected?
+ */
 static inline bool channel_has_uncollected(
 	const struct request_channel *channel, uint32_t generation)
 {
@@ -462,8 +470,8 @@ static inline void channel_record_write(
 }
 
 /*
- * Change the sequence of record `number`, which is not published, to `to`. A place that no record
- * was published in has the sequence 0. Returns false when the record was published or closed.
+ * Change the sequence of record `number`, which is not published, to `to`. A place has the sequence
+ * 0 before its first record is published. Returns false when the record was published or closed.
  */
 static inline bool channel_sequence_set(
 	struct channel_record *place, uint32_t generation, uint32_t number, uint64_t to)
@@ -475,7 +483,7 @@ static inline bool channel_sequence_set(
 			atomic_compare_exchange_strong(&place->sequence, &empty, to));
 }
 
-/* Before a record of the initiator is visible: let the owner read the ring. */
+/* Let the owner read the ring. The initiator calls this before its first record is visible. */
 static inline void channel_begin_records(struct request_channel *channel)
 {
 	if (!atomic_load_explicit(&channel->has_published, memory_order_relaxed))

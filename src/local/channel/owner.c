@@ -68,9 +68,9 @@ static void key_leave(struct owner_mark *mark)
 /* --- memory --- */
 
 /*
- * The owner revokes the mark of a borrower that is suspended for too long. When the borrower
- * continues, it finds its mark revoked. It looks the key up again, and repeats the move if the key
- * is still valid.
+ * If a borrower is suspended for too long, the owner revokes its mark. When the borrower continues,
+ * it finds its mark revoked, and looks the key up again. If the key is still valid, the borrower
+ * repeats the move.
  */
 
 enum { REVOKED_MAX = 16 }; /* number of revoked marks in a row after which the access fails */
@@ -180,10 +180,10 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 	return NULL;
 }
 
-/* Limits of a borrower's waits for the owner, in calls of local_owner.pause. */
+/* How often a borrower that waits for the owner calls local_owner.pause before it gives up. */
 enum {
-	ASK_ROUNDS_MAX = 1040, /* until the owner takes the request; some milliseconds */
-	DO_ROUNDS_MAX = 4000, /* until the owner has executed the request */
+	ASK_ROUNDS_MAX = 1040, /* until the owner takes the request: about 40 ms */
+	DO_ROUNDS_MAX = 4000, /* until the owner has executed the request: about 200 ms */
 };
 
 /* Wait for the answer. Returns MR_FAULT_LATER when the owner did not take the request in time. */
@@ -257,7 +257,10 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !channel_mark_holds(mark->channel))
 		fault = MR_FAULT_PAGE; /* the word may have changed, or not */
-	/* First clear the mark, because an owner that waits for the mark executes no request. */
+	/*
+	 * Clear the mark before the request, because an owner that waits for the mark executes no
+	 * request.
+	 */
 	channel_leave(mark->channel);
 	if (!fault && !place.here)
 		fault = word_request(
@@ -295,9 +298,9 @@ static void srq_kick(const struct borrowed_srq *srq)
 }
 
 /*
- * Take a receive request, if half of the channel is free (borrower_channel_has_room()). That half
- * is kept for the records of other queue pairs that have taken a request and not yet published its
- * record.
+ * Take a receive request, if half of the channel is free (borrower_channel_has_room()). Other queue
+ * pairs of this process may have taken requests whose records they have not published yet. The free
+ * half has room for those records.
  */
 static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {

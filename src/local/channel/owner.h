@@ -45,8 +45,8 @@ struct owner_process {
 	_Atomic bool is_gone;
 	struct owner_mark mark[OWNER_MARKS_MAX];
 	/*
-	 * record[own][its]: the channel in which lane `own` of this process leaves records for lane
-	 * `its` of the owner. The lock of lane `own` protects it.
+	 * record[i][k] is the channel in which lane i of this process leaves records for lane k of
+	 * the owner. The lock of lane i protects the entry.
 	 */
 	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
 	/* The struct doorbell of each lane of the owner; 0: this process cannot reach the lane */

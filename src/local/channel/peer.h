@@ -73,7 +73,9 @@ struct peer {
 struct peer_place {
 	/* Address in this process; NULL: this process has not mapped all of the bytes */
 	uint8_t *here;
-	/* Address in the peer's process; 0 with `here` NULL: the region is a null region */
+	/*
+	 * Address in the peer's process; if it is 0 and `here` is NULL, the region is a null region
+	 */
 	uint64_t there;
 	const struct mr_slot *region;
 };
@@ -93,8 +95,8 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
 /*
- * peer_find() with a cache entry, which is for the same `user`. If the entry does not cover the
- * range, the call looks the range up, and renews the entry.
+ * peer_find() that first tries `cached`, an entry for the same `user`. If the entry does not cover
+ * the range, the call looks the range up, and renews the entry.
  */
 static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
@@ -135,8 +137,8 @@ static inline void peer_notify(
 }
 
 /*
- * The object of `bytes` bytes at an offset of NIC memory. NULL when the offset is out of bounds or
- * not aligned to a cache line, as an offset that a hostile peer has written may be.
+ * The object of `bytes` bytes at an offset of NIC memory. A hostile peer may have written the
+ * offset. Returns NULL when the offset is out of bounds, or is not aligned to a cache line.
  */
 static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t bytes)
 {

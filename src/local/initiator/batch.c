@@ -40,8 +40,8 @@ static inline bool batch_may_write(struct local_qp *local)
 }
 
 /*
- * The batch's first request names a range that is not cached. Cache the region of that range in
- * place of the cached one.
+ * The batch's first request names a range that local->remote does not cover. Cache the region of
+ * that range there.
  */
 static __attribute__((noinline)) uint8_t *write_target_keep(
 	struct local_qp *local, const struct send_wqe *wqe)
@@ -134,8 +134,8 @@ static inline uint32_t batch_write(
 /* --- SENDs --- */
 
 /*
- * The receive request names a range that is not cached. Cache the region of that range in place of
- * the cached one.
+ * The receive request names a range that local->receive does not cover. Cache the region of that
+ * range there.
  */
 static __attribute__((noinline)) uint8_t *send_target_keep(
 	struct local_qp *local, const struct sge *sge, uint32_t bytes)
@@ -225,8 +225,9 @@ static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now
 }
 
 /*
- * May requests of this queue pair use the fast path? Not with XRC, whose requests name a receive
- * queue, and not with UC, whose requester first checks that its earlier packets have arrived.
+ * May requests of this queue pair use the fast path? Requests of XRC may not, because they name a
+ * receive queue. Requests of UC may not, because the requester first checks that its earlier
+ * packets have arrived.
  */
 static inline bool batch_is_possible(struct qp *qp)
 {

@@ -16,8 +16,8 @@ static enum opcode_class class_of(const struct qp *qp)
 
 /*
  * Fill in the addresses and ports of a packet, which is a request to the peer or the peer's answer.
- * The fields are stored where they stay: to copy a struct that was just written by fields makes the
- * processor wait until these stores have left its store buffer.
+ * The function stores each field at its final place. If it filled a local struct and copied that,
+ * the CPU would stall until these stores have left its store buffer.
  */
 static inline __attribute__((always_inline)) void ends_fill(
 	const struct local_qp *local, bool is_request, struct captured *about)
@@ -160,14 +160,17 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 
 /* --- models --- */
 
-/* Packets of requests with the same key are alike but for what a repetition has. */
+/*
+ * Requests with the same key have the same packets, except for the fields that a repetition
+ * records.
+ */
 static inline uint64_t model_key(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return (uint64_t)qp->attr.path.id << 32 | (uint64_t)wqe->opcode << 8 |
 		(uint64_t)qp->attr.migration << 1 | ((wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* May the packets of the request, which is one packet long, repeat models? */
+/* Do models of this one-packet request exist, so that its packets can be repetitions? */
 static inline bool has_models(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	const struct local_captured *captured = &local->captured;
@@ -382,7 +385,7 @@ static bool repetition_show(struct local_qp *local, const struct send_wqe *wqe)
 	return true;
 }
 
-/* If the ring has no room, drop all packets of the request, and advance by their PSNs. */
+/* If the ring has no room, drop all packets of the request, and move the next PSN past them. */
 static bool request_drop(struct local_qp *local, const struct send_wqe *wqe)
 {
 	struct local_captured *captured = &local->captured;

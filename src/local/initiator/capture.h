@@ -9,7 +9,8 @@
  * at the path MTU, and the answer of a responder that acknowledges each message. Their PSNs are
  * consecutive, from the connection's first PSN on, as if all captured requests had been packets.
  * Requests that fall back to packets do not count; the requester assigns the PSNs of those packets.
- * Requests of one packet are recorded as repetitions of an earlier one where that is possible.
+ * Where possible, a request of one packet is recorded as a repetition of an earlier packet, its
+ * model (wire/captured.h).
  *
  * Threads: the caller holds the lane's lock.
  */

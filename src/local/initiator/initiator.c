@@ -278,8 +278,8 @@ static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 
 /*
  * Execute a SEND to a shared receive queue. The receive request is taken before its buffer is
- * filled. The initiator makes all checks before it takes the request, so the copy fails only if the
- * owner has just removed the memory, or its pages are missing.
+ * filled. The initiator makes all checks before it takes the request. So the copy fails only if the
+ * owner has just removed the memory, or if pages of that memory are missing.
  */
 static enum qp_local_result send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -392,8 +392,8 @@ static enum qp_local_result read_execute(struct local_qp *local, const struct se
 }
 
 /*
- * Do both ends permit requests that have an answer? If not, the request goes by packets, and one of
- * the engines refuses it.
+ * Do both ends permit requests that have an answer? If not, the request falls back to packets, and
+ * this end's requester or the peer's responder refuses it.
  */
 static bool may_be_answered(const struct local_qp *local)
 {

@@ -89,9 +89,9 @@ bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
 
 /*
- * May a key that a SEND WITH INVALIDATE named still be valid? The owner invalidates it when it
- * collects the record. Until then, requests that name a key fall back to packets, because the owner
- * collects the channel before it processes a packet.
+ * May a key that a SEND WITH INVALIDATE named still be valid? The owner invalidates the key when it
+ * collects the record of that SEND. Until then, requests that name a key fall back to packets. The
+ * owner collects the channel before it processes a packet, so the key is invalid by then.
  */
 bool local_invalidates_still(struct local_qp *local);
 
@@ -140,9 +140,9 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 
 /*
  * Move the request's bytes; both lists have room for them. With `is_written` they move to the
- * target. Returns false when a key does not grant the access; then nothing was moved. Also returns
- * false when memory could not be reached or the mark was revoked; then some bytes may have been
- * moved.
+ * target. Returns false when a key does not grant the access; then no byte was moved. Also returns
+ * false when memory could not be reached, or when the mark was revoked; then some bytes may have
+ * been moved.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);

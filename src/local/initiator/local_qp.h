@@ -39,7 +39,7 @@ struct local_captured {
 	struct psn next; /* PSN of the next captured packet */
 	struct msn msn;
 	uint64_t now_ns; /* when the request that is being captured was executed */
-	/* The models of requests like the last one of a single packet, and of READ responses */
+	/* The models for the key `model_key`: the request packet, and the response to a READ */
 	uint64_t model_key;
 	struct capture_model request, response;
 };
@@ -86,7 +86,8 @@ struct local_qp {
 	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record has opcode CHANNEL_TAKEN */
 	uint32_t taken_seen; /* rq_taken() when the shared queue was last seen empty */
-	uint64_t peeked; /* what rq_take_peeked() needs for the request that shared_peek() found */
+	/* The value that rq_take_peeked() needs to take the request that shared_peek() has found */
+	uint64_t peeked;
 	struct mr_cached own; /* the last lookup of an lkey of this queue pair's requests */
 	struct mr_cached remote; /* the last lookup of a remote key */
 	struct mr_cached receive; /* the last lookup of a key that a receive request names */

@@ -4,8 +4,8 @@
 #include "base/arith.h"
 
 /*
- * The interval between two looks at the receive queue is half of the time waited so far, within
- * these limits.
+ * The initiator looks at the receive queue again after half of the time that it has waited so far,
+ * within these limits.
  */
 #define LOOK_NS_MIN 2000u
 #define LOOK_NS_MAX 100000u
@@ -28,8 +28,8 @@ enum qp_local_result receive_wait_more(
 	uint64_t waited_ns;
 
 	/*
-	 * A posting thread does not read the clock for each post, so `now_ns` may be old in the
-	 * first call. The waited time counts from the second call, which a deadline causes.
+	 * In the first call `now_ns` may be old, because a posting thread does not read the clock
+	 * for each post. So the wait counts from the second call, which a deadline causes.
 	 */
 	if (!wait->is_waiting) {
 		wait->is_waiting = true;

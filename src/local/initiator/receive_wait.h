@@ -3,9 +3,10 @@
 #define URNIC_LOCAL_INITIATOR_RECEIVE_WAIT_H
 
 /*
- * How an initiator waits for a slow target, which has posted no receive request, or has too many
- * records to collect. The initiator checks again at growing intervals. When the wait has used up
- * its budget, the request falls back to packets, and the peer's responder reports the error.
+ * How an initiator waits for a slow target: one that has posted no receive request, or one that has
+ * too many records to collect. The initiator checks again at growing intervals. When the wait has
+ * used up its budget, the request falls back to packets, and the peer's responder reports the
+ * error.
  *
  * Threads: the caller holds the lane's lock.
  */

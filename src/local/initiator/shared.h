@@ -13,10 +13,10 @@
  *
  * If an initiator cannot fill the buffer of a request that it has taken, it hands the request over
  * by a record with CHANNEL_TAKEN. The message falls back to packets, and the responder receives it
- * with that request. If the channel is closed first, or the initiator has died, the owner finds the
- * reservation, and the request completes as flushed when the queue pair is flushed. If an initiator
- * is killed between the compare-and-swap and the store of the reservation, the request is lost; the
- * queue continues with the next one.
+ * with that request. If the channel is closed before that record, or the initiator dies, the owner
+ * finds the reservation. Then the request completes as flushed when the queue pair is flushed. If
+ * an initiator is killed between the compare-and-swap and the store of the reservation, the request
+ * is lost; the queue continues with the next one.
  *
  * Threads: the caller holds the lane's lock.
  */
@@ -41,8 +41,9 @@ bool shared_select(struct local_qp *local, uint32_t srqn);
 
 /*
  * Find the receive request that a message could take now. Returns false when there is none. If
- * other initiators have taken requests since the queue was last empty, this initiator's wait begins
- * anew, because the target does post requests, and packets would have to wait for a request, too.
+ * other initiators have taken requests since the queue was last empty, the target does post
+ * requests. Then this initiator's wait begins anew, because packets would have to wait for a
+ * request, too.
  */
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 

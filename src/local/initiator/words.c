@@ -37,8 +37,8 @@ static bool word_find(
 }
 
 /*
- * May the original value be stored? *ret_result is the address for it; NULL: the memory for it is
- * not one piece.
+ * May the original value be stored in the request's memory? *ret_result becomes the address for the
+ * value; NULL if the memory is not one piece.
  */
 static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
 {
@@ -135,7 +135,7 @@ enum qp_local_result local_store_word(struct local_qp *local, const struct send_
 }
 
 /*
- * There is nothing to write back, because earlier requests are complete, and the caches of all CPUs
+ * This FLUSH has nothing to write back: earlier requests are complete, and the caches of all CPUs
  * are coherent.
  */
 enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
