@@ -4,10 +4,10 @@
  *
  * If a request to a queue pair of a shared XRC domain names an unknown shared receive queue, the
  * queue pair raises SIGNAL_QP_SRQ_LOOKUP. The slot in the queue's number identifies the process
- * that has the queue. The control thread maps the NIC memory of that process, and looks there for a
- * queue of this number in a domain of the same file. From then on queue pairs find the queue in
- * nic.srqs. The NIC removes the queue from there with the XRC domain, when the process that has the
- * queue ends, and when a lookup finds that the queue no longer exists.
+ * that has the queue. The control thread maps the NIC memory of that process. There it looks for a
+ * queue of this number, in an XRC domain that was opened with the same file. From then on queue
+ * pairs find the queue in nic.srqs. The NIC removes the queue from there with the XRC domain, when
+ * the process that has the queue ends, and when a lookup finds that the queue no longer exists.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -84,7 +84,10 @@ static bool is_of_file(const struct srq_public *public, const struct nic_xrcd *x
 		public->file.inode == xrcd->file.inode && public->cq_offset;
 }
 
-/* The offset of the peer's queue `number` if it is of the same file as `xrcd`; else 0. */
+/*
+ * The offset of the peer's queue `number`, if that queue belongs to the same file as `xrcd`; else
+ * 0.
+ */
 static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrcd, uint32_t number)
 {
 	uint64_t offset = atomic_load(&peer->public->first_srq_offset);
@@ -195,7 +198,10 @@ static bool lookup_next(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	/* Reference the domain: its queue pair may be destroyed during a wait for urnicd. */
+	/*
+	 * Reference the domain, because its queue pair may be destroyed while this thread waits for
+	 * urnicd.
+	 */
 	xrcd->qp_count++;
 	error = srq_look(xrcd, number);
 	nic_xrcd_put(xrcd);

@@ -9,17 +9,17 @@
  * A target lives in the process that made it, its owner. The owner listens on a unix socket with
  * the identity of its NIC in the name, in a directory of its user (agent/place.h). A process that
  * opens the target by its number, a borrower, connects there. The borrower sends calls; the owner
- * sends answers and the target's events (struct target_message). The end of a connection ends the
- * borrower's opening, whether the borrower closed the connection or was killed. If the owner's
- * program destroys the target, the target lives on until its last opening ends. The owner may open
- * its target, too.
+ * sends answers and the target's events (struct target_message). When a connection ends, the
+ * borrower's opening of the target ends, too. The connection ends when the borrower closes it or is
+ * killed. If the owner's program destroys the target, the target lives on until its last opening
+ * ends. The owner may open its target, too.
  *
  * If the owner ends, its targets end. Each borrower then sees the target in the error state, and
  * gets a fatal event. Owner and borrowers must be processes of one user; both sides check that.
  *
- * Threads: the control thread (nic_control.h) reads connections, in both processes. The thread that
- * calls waits for the answer without any lock of the NIC, so that two processes may call each
- * other.
+ * Threads: the control thread (nic_control.h) reads connections, in both processes. A calling
+ * thread holds no lock of the NIC while it waits for the answer, so that two processes may call
+ * each other.
  */
 
 #include <stdint.h>
@@ -31,7 +31,7 @@ enum target_call {
 	TARGET_MODIFY,
 	TARGET_QUERY,
 	TARGET_CLOSE,
-	TARGET_EVENTS, /* no call: the owner sends it, and gets no answer */
+	TARGET_EVENTS, /* a message of the owner, which gets no answer */
 	TARGET_CALL_COUNT
 };
 

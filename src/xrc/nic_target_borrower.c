@@ -3,8 +3,8 @@
  * The borrower of a target: it has opened the receiving queue pair of another process.
  *
  * Locks: opening.calling serializes the calls; opening.lock guards the answer and the state. See
- * lock_order.def. The control thread takes opening.lock with the NIC locked. A thread that calls
- * the owner does not have the NIC locked.
+ * lock_order.def. The control thread takes opening.lock while the NIC is locked. A thread that
+ * calls the owner has not locked the NIC.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,10 @@
 
 enum {
 	CALL_TIMEOUT_S = 10, /* an owner that SIGSTOP has stopped may never answer */
-	/* For the call that closes. It is short, because the end of the connection closes, too. */
+	/*
+	 * The limit for TARGET_CLOSE. It is short, because the opening also ends when this process
+	 * closes the connection.
+	 */
 	CLOSE_TIMEOUT_S = 2,
 };
 

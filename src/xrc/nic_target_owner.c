@@ -30,7 +30,7 @@ struct borrower {
 	struct list qp_link; /* in qp->borrowers */
 	int fd;
 	struct nic_qp *qp; /* the target that it has opened; NULL: none */
-	uint32_t unsaid; /* events still to be sent, because the socket was full */
+	uint32_t unsaid; /* events that are not sent yet, because the socket was full */
 };
 
 /* --- listening --- */
@@ -164,7 +164,8 @@ static void borrower_close(struct borrower *borrower)
 /* Returns 0 or -errno. */
 static int call_execute(struct borrower *borrower, const struct target_message *call)
 {
-	bool has_come; /* ignored: only the program's threads can make its memory mappable */
+	/* Not used, because only the program's own threads can make its memory mappable */
+	bool has_come;
 
 	if (call->call == TARGET_OPEN)
 		return borrower_open(borrower, call);
