@@ -40,8 +40,8 @@ static enum opcode_position position_of(uint32_t index, uint32_t count)
 }
 
 /*
- * The opcodes, of class RC, of an operation's packets, by position. `suffix` ends the names of the
- * opcodes of the last packet and of an only packet.
+ * The RC opcodes of an operation's packets, indexed by position. The opcode names of the last
+ * packet and of an only packet end with `suffix`.
  */
 #define BY_POSITION(operation, suffix)                                  \
 	{                                                               \
@@ -60,8 +60,8 @@ static enum opcode opcode_of(
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
 	/*
-	 * The value of an opcode with immediate data is one more than that of the same opcode
-	 * without it.
+	 * The opcode with immediate data has a value of one more than the same opcode without
+	 * immediate data.
 	 */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
@@ -119,8 +119,8 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 }
 
 /*
- * Write the headers of the other packets of a run behind those of its first packet. Each packet has
- * `bytes` bytes of headers.
+ * `headers` begins with the headers of a run's first packet, `bytes` long. Write the headers of the
+ * run's other packets behind them.
  */
 static void headers_repeat(
 	const struct packet *packet, uint8_t *headers, size_t bytes, uint32_t packets)
@@ -134,7 +134,9 @@ static void headers_repeat(
 	}
 }
 
-/* The payloads of `packets` packets from this one on, if contiguous; else NULL. */
+/*
+ * The payloads of `packets` packets, from this one on, if they are contiguous in memory; else NULL.
+ */
 static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint32_t index, uint32_t packets)
 {

@@ -46,7 +46,7 @@ enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index);
 
-/* The same for a message of `packet_count` packets, whatever wqe->packet_count is. */
+/* message_packet_init() for a message of `packet_count` packets; it ignores wqe->packet_count. */
 void message_packet_init_of(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index, uint32_t packet_count);
 
@@ -71,18 +71,18 @@ static inline uint32_t message_run_packets(const struct packet *packet, uint32_t
 }
 
 /*
- * Write the packet that message_packet_init() has started, BTH to pad, and gather its payload.
- * Returns its length. When memory is refused, *ret_fault says why, and `buffer` is undefined.
+ * Gather the payload of the packet that message_packet_init() has started, and write the packet,
+ * from the BTH to the pad. Returns its length. When memory is refused, *ret_fault says why, and
+ * `buffer` is undefined.
  */
 size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
 
 /*
  * Write a run of packets, which begins with `packet`. Payloads that may be borrowed are not
- * gathered. Borrowed payloads are read twice: for their ICRCs, and when they are sent. If the
- * program changes a payload in between, which it may not, the receiver drops the packet. So the
- * caller uses this function only for the first transmission of packets that it retransmits when
- * they are lost.
+ * gathered. They are read twice: for their ICRCs, and when they are sent. A program must not change
+ * a payload in between; if it does, the receiver drops the packet. So the caller uses this function
+ * only for the first transmission of packets that it retransmits when they are lost.
  *
  * `packets_max`  How many packets from this one on differ only in their PSNs and request no
  *                acknowledgement; at least 1. A packet whose payload is gathered is a run of its
@@ -93,7 +93,7 @@ size_t message_run_write(struct qp *qp, const struct packet *packet, const struc
 
 /* --- receiving --- */
 
-/* Why a responder refuses a request, and what follows from it. */
+/* The reasons of a responder to refuse a request. refusal_effects says what each of them causes. */
 enum refusal {
 	ACCEPTED,
 #define REFUSAL(name, rc_counter, answer, nak, fault, signal, uc_counter) REFUSED_##name,
@@ -109,7 +109,8 @@ struct refusal_effect {
 		REFUSAL_SILENT,
 	} answer;
 	enum aeth_nak nak;
-	enum fault fault; /* the receive request that the message has taken completes with it */
+	/* A receive request that the message has taken completes with this fault */
+	enum fault fault;
 	uint32_t signal; /* SIGNAL_*; 0: none */
 };
 
@@ -170,8 +171,8 @@ bool message_take_receive(struct message *message, struct qp *qp);
 
 /*
  * A peer on this host has reserved this receive request for the next message. Returns false, and
- * ignores `wqe`, when the message has a receive request already, which only a hostile peer can
- * cause.
+ * ignores `wqe`, when the message has a receive request already. Only a hostile peer can cause
+ * that.
  */
 bool message_reserve(struct message *message, const struct qp *qp, const struct recv_wqe *wqe);
 

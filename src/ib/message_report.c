@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why a request of the peer was refused. This runs after the refusal and repeats its checks, so
- * that the checks themselves keep no facts.
+ * Reports why a request of the peer was refused. These functions run after the refusal and repeat
+ * the checks, so that the checks themselves record no facts.
  */
 #include "ib/message_report.h"
 
@@ -15,8 +15,7 @@ struct request_range {
 	uint32_t needs; /* enum mr_access; 0: the request names no memory */
 };
 
-static struct request_range range_of(
-	const struct message *message, const struct packet *packet)
+static struct request_range range_of(const struct message *message, const struct packet *packet)
 {
 	const struct reth *reth = &packet->reth;
 	const struct reth *rest = &message->write;
@@ -66,7 +65,7 @@ static enum reason memory_reason(enum mr_fault fault)
 	return REASON_REGION_KEY;
 }
 
-/* MR_TOUCH: the pages of an on-demand region have to be there, too. */
+/* The check includes MR_TOUCH, because the pages of an on-demand region have to be present, too. */
 static enum reason region_reason(struct qp *qp, const struct request_range *range, uint64_t now_ns)
 {
 	struct mr_explanation found = qp_fact_region(qp, range->rkey, qp_mr_user(qp),

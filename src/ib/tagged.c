@@ -44,7 +44,7 @@ static bool take_plain(void *context, struct recv_wqe *wqe)
 	return qp_take_recv(context, wqe);
 }
 
-/* Is the queue pair in RTS, and has its send queue two free slots? */
+/* Is the queue pair in RTS, and does its send queue have two free slots? */
 static bool can_rendezvous(const struct qp *qp)
 {
 	return qp->state == QP_RTS && qp->sq->capacity - (qp->sq->posted - qp->sq->completed) >= 2;
@@ -67,7 +67,7 @@ static struct cqe match_cqe(const struct head *head, uint32_t flags)
 
 /* --- rendezvous --- */
 
-/* Copy the scatter list of the buffer, cut to `bytes`, the length of the payload. */
+/* Copy the scatter list of the buffer, shortened to `bytes`, the length of the payload. */
 static uint32_t list_cut(struct sge *to, const struct recv_wqe *from, uint32_t bytes)
 {
 	uint32_t count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The common part of the unreliable transports (UC and UD). A request is complete when it was sent,
- * or executed through the memory of a peer on this host. So the oldest request is executed without
- * packets, is sent, or waits.
+ * or executed through the memory of a peer on this host. So only the oldest request makes progress:
+ * it is executed without packets, is sent, or waits.
  *
  * Everything runs under the lane's lock.
  */
@@ -20,8 +20,8 @@ struct unreliable_steps {
 	struct send_wqe *(*next)(struct qp *qp, uint64_t now_ns);
 	/*
 	 * Execute the request without packets, if possible. After QP_LOCAL_DONE or QP_LOCAL_FAILED
-	 * the caller completes the request, with the fault in *ret_fault if the function has set
-	 * one.
+	 * the caller completes the request. If the function has set *ret_fault, the request
+	 * completes with that fault.
 	 */
 	enum qp_local_result (*execute)(
 		struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault);
@@ -43,7 +43,9 @@ void unreliable_posted(struct qp *qp, const struct unreliable_steps *steps, uint
 /* For qp_transport.expire: retry the request that waited. */
 void unreliable_expire(struct qp *qp, uint64_t now_ns);
 
-/* May the same-host transport execute this request? Not after a packet of the request was sent. */
+/*
+ * May the same-host transport execute this request? It may not if a packet of the request was sent.
+ */
 static inline bool unreliable_is_local(struct qp *qp, const struct send_wqe *wqe)
 {
 	return qp->local && !wqe->is_started && !wqe->goes_by_packets &&

@@ -65,9 +65,8 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * `packet` shows that responses before `end` are missing: request them again. `is_complete` says
- * that the peer has sent all other packets, so that selective repeat is enough, if the peer knows
- * it.
+ * `packet` shows that responses before `end` are missing: request them again. With `is_complete`
+ * nothing else is missing, so selective repeat is enough, if the peer knows it.
  */
 static void responses_missing(struct rc_qp *rc, const struct packet *packet, struct psn end,
 	bool is_complete, uint64_t now_ns)
@@ -156,7 +155,10 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 	struct psn end = is_ack ? psn_add(psn, 1) : psn;
 
 	if (!requests_acknowledge(rc, end, now_ns)) {
-		/* After any other NAK the peer has to get the refused request again. */
+		/*
+		 * An ACK or a NAK with a map allows selective repeat. After any other NAK the
+		 * requester must send the refused request again, too.
+		 */
 		responses_missing(rc, packet, end, is_ack || packet_has_map(packet), now_ns);
 		return;
 	}
@@ -274,8 +276,9 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 }
 
 /*
- * An earlier response is missing: place this one now, if it is one of a READ. Returns whether it is
- * placed. The requester requests other responses again, and a response with a fault, too.
+ * An earlier response is missing, and `packet` is a later response. If it is a READ response, place
+ * it now. Returns whether it is placed. If it is not, because it is no READ response or has a
+ * fault, the requester requests it again.
  */
 static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
 {
@@ -298,7 +301,7 @@ static bool response_place_early(struct rc_qp *rc, const struct packet *packet)
 
 /*
  * The missing response at una has arrived: advance una past the responses that were placed early.
- * They acknowledge the requests between them.
+ * These responses acknowledge the requests between them, too.
  */
 static void placed_pass(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -316,8 +319,8 @@ static void placed_pass(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Process a READ response or atomic acknowledgement. It also acknowledges all requests before its
- * own request.
+ * Process a READ response or atomic acknowledgement. Such a packet also acknowledges all requests
+ * before the one that it answers.
  */
 static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {

@@ -6,8 +6,8 @@
 
 /*
  * In the error state the responder only repeats its answers. A peer that repeats the refused packet
- * gets the NAK again, unless the responder is silent about that fault. A peer that repeats an
- * earlier packet, whose answer was lost, gets that answer; otherwise the peer would take the
+ * gets the NAK again, unless the responder is silent about that fault. A peer repeats an earlier
+ * packet if the answer was lost, and gets that answer again. Without it, the peer would take the
  * earlier request for the failed one.
  */
 static void receive_failed(struct rc_qp *rc, const struct packet *packet)
@@ -45,8 +45,9 @@ static inline enum packet_verdict receive_by_role(
 }
 
 /*
- * The peer does not know selective NAKs, unless a stranger has sent the packet. So the packet gets
- * the specification's answers.
+ * The packet does not say that its sender knows selective NAKs. Either the peer does not know them,
+ * or a stranger has sent the packet. So this packet gets the specification's answers. If the packet
+ * is accepted, it is the peer's, and selective repeat stays off.
  */
 static enum packet_verdict receive_plain(
 	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns)
@@ -131,8 +132,9 @@ static size_t rc_next_packet(struct qp *qp, struct packet_run *run, uint64_t now
 }
 
 /*
- * While the queue pair waits for its rate, send an ACK or NAK, but only if no READ response or
- * atomic acknowledgement is pending, because those are paced and precede it.
+ * The queue pair waits for its rate: send an ACK or NAK, but no request. READ responses and atomic
+ * acknowledgements are paced, too, and precede an ACK or NAK. So nothing is sent while one of them
+ * is pending.
  */
 static size_t rc_next_unpaced(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {

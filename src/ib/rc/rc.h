@@ -61,8 +61,8 @@ enum {
 	/* The requester requests an acknowledgement at least once in this many packets */
 	RC_ACK_INTERVAL_PACKETS_MAX = 64,
 	/*
-	 * After this many requests in a row that used packets only because packets were under way,
-	 * the next request waits until no packet is under way.
+	 * If this many requests in a row have used packets only because packets were under way, the
+	 * next request waits until no packet is under way.
 	 */
 	RC_FALLBACKS_MAX = 16,
 	/* The longest wait for a retry, in local ACK timeouts (IBTA 9.7.6.1.3). */
@@ -77,13 +77,13 @@ enum {
 };
 
 /*
- * The requester waits at least this long before a retry, where RC_TIMEOUT_FACTOR_MAX permits it.
- * The peer's process may be on an overloaded machine, where Linux may not run it for half a second
- * and more. Probes repair loss long before that.
+ * The requester waits at least this long before a retry, if RC_TIMEOUT_FACTOR_MAX permits so long a
+ * wait. The peer's process may be on an overloaded machine, where Linux may not run it for half a
+ * second and more. Probes repair loss long before that.
  */
 #define RC_RETRY_NS_MIN 250000000ull
 
-/* 1 ms, because scheduling delays on a busy machine reach it */
+/* 1 ms, because a thread on a busy machine may run that late */
 #define RC_PROBE_NS_MIN      1000000ull
 #define RC_PROBE_NS_MAX      1000000000ull /* 1 s */
 #define RC_PROBE_BACKOFF_MAX 10u
@@ -103,7 +103,7 @@ enum rc_wait {
 };
 
 struct rc_requester {
-	/* PSN of the oldest unacknowledged packet; for READs of the next missing response */
+	/* PSN of the oldest unacknowledged packet or, in a READ, of the next missing response */
 	struct psn una;
 	struct psn cursor; /* PSN of the next packet to send; una <= cursor <= next */
 	struct psn next; /* first PSN without a work request */
@@ -143,14 +143,17 @@ struct rc_requester {
 	uint64_t retry_at_ns;
 	uint64_t probe_at_ns;
 	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
-	/* Since the first timeout in a row: when the peer fell silent, and rcvd_pkts then. */
+	/*
+	 * Set at the first of several timeouts in a row: when the peer fell silent, and the value
+	 * of rcvd_pkts at that time.
+	 */
 	uint64_t silent_since_ns;
 	uint64_t silent_heard;
-	/* Requests in a row that used packets only because packets were under way. */
+	/* Number of requests in a row that used packets only because packets were under way. */
 	uint32_t fallbacks;
 	bool is_timing_rtt;
 	struct psn rtt_psn;
-	struct psn rtt_last; /* what was unacknowledged at the last measurement */
+	struct psn rtt_last; /* the value of `una` at the last measurement */
 	uint64_t rtt_start_ns;
 	uint64_t rtt_smooth_ns; /* 0 before the first measurement */
 	uint64_t rtt_variance_ns;
@@ -208,8 +211,8 @@ struct rc_responder {
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */
 	bool is_failed;
 	/*
-	 * The failed request gets no answer. If false, it gets `nak`, also each time the peer
-	 * repeats it.
+	 * The failed request gets no answer. If `is_silent` is false, the request gets the answer
+	 * `nak`, and gets it again each time the peer repeats the request.
 	 */
 	bool is_silent;
 	struct aeth nak;
@@ -238,8 +241,8 @@ struct rc_qp {
 	 */
 	uint32_t turn_packets;
 	/*
-	 * Packets of this queue pair say that it knows selective NAKs. Cleared by the first packet
-	 * of the peer that does not say the same.
+	 * This queue pair's packets say that it knows selective NAKs. The first packet of the peer
+	 * that does not say the same clears the flag.
 	 */
 	bool is_selective;
 };
@@ -291,8 +294,8 @@ bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
- * Put the queue pair on lane->tx_data if the requester can send now. Otherwise do not add it,
- * because a queue pair on that list also sends its pending acknowledgement, which had better wait
+ * Put the queue pair on lane->tx_data if the requester can send now. If it cannot, the queue pair
+ * must not be on that list: it would send its pending acknowledgement, which should wait longer
  * (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
@@ -341,18 +344,16 @@ void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns);
 /* The peer has sent an RNR NAK with timer `code`: pause, then retransmit. */
 void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
 
-/*
- * Send nothing until `until_ns`. The caller has nothing outstanding. The pause does not count as a
- * retry.
- */
+/* Send nothing until `until_ns`. No packet is outstanding. The pause does not count as a retry. */
 void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 
 /* una has advanced by `packets`: update window, timers and retries. */
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 
 /*
- * The requester is about to send `holes` lost packets again, in a pass. Losses of more than an
- * eighth of the window shrink it: these are congestion, and fewer are the link's.
+ * The requester is about to send `holes` lost packets again, in a pass. If more than an eighth of
+ * the window is lost, the cause is congestion, and the window shrinks. Fewer losses are errors of
+ * the link.
  */
 void rc_recovery_holes(struct rc_qp *rc, uint32_t holes, uint64_t now_ns);
 
@@ -373,8 +374,8 @@ void rc_selective_nak(struct rc_qp *rc, const struct packet *packet, uint64_t no
 /*
  * An ACK, selective NAK or response with the PSN `newest` shows that the peer has executed all
  * requests before `end` and sent their responses, and that some of these responses are lost.
- * Request those that are not placed again. The SENDs and WRITEs before `end` need no repetition,
- * because the peer has executed them.
+ * Request those of them again that are not placed yet. The SENDs and WRITEs before `end` need no
+ * repetition, because the peer has executed them.
  */
 void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, uint64_t now_ns);
 
@@ -383,8 +384,8 @@ const struct send_wqe *rc_selective_find(const struct rc_qp *rc, struct psn psn)
 
 /*
  * The packet at the cursor was sent, or una has advanced: move the cursor to the next hole, or
- * behind all packets that were ever sent when there is no further hole. Only while a pass is
- * active.
+ * behind all packets that were ever sent when there is no further hole. The caller calls this only
+ * while a pass is active.
  */
 void rc_selective_step(struct rc_qp *rc);
 
@@ -406,7 +407,10 @@ static inline bool rc_selective_can_probe(const struct rc_qp *rc)
  */
 void rc_selective_probe(struct rc_qp *rc);
 
-/* How many of the PSNs from the cursor on to request at once: in a pass, only holes. */
+/*
+ * How many PSNs, from the cursor on, to request at once; `packets` is the limit. In a pass, only
+ * PSNs of holes.
+ */
 static inline uint32_t rc_selective_limit(const struct rc_requester *requester, uint32_t packets)
 {
 	if (!requester->selective.is_active)
@@ -466,7 +470,7 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
 
 /*
- * Queue a sequence NAK for the expected packet, which will have the map of the early packets.
+ * Queue a sequence NAK for the expected packet. The NAK will have the map of the early packets.
  * `cause` is the PSN of the early packet that came last.
  */
 void rc_response_queue_selective(struct rc_qp *rc, struct psn cause);
@@ -484,7 +488,7 @@ void rc_response_queue_ack(struct rc_qp *rc);
 void rc_response_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
-/* The same for a part of a READ. If another part is pending, both are sent. */
+/* rc_response_queue() for a part of a READ. If another part is pending, both are sent. */
 void rc_response_queue_part(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
@@ -493,9 +497,10 @@ void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
  * Drop the pending responses, because the queue pair has entered ERR or RESET. If the responder has
- * failed, nothing is dropped, so that the peer gets the fatal NAK and the responses before it.
- * Otherwise an ACK that follows no READ response is kept. It was delayed only to be merged with
- * others, and the program may have seen the message complete.
+ * failed, nothing is dropped, so that the peer gets the fatal NAK and the responses before it. If
+ * the responder has not failed, a pending ACK is kept, unless it follows a READ response. The ACK
+ * was only delayed to be merged with others, and the program may already have seen the message
+ * complete.
  */
 void rc_response_stop(struct rc_qp *rc);
 
@@ -508,12 +513,13 @@ void rc_report_refusal(
 /* Report that the packet's PSN is far from the expected one. */
 void rc_report_far_psn(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
-/* The first timeout in a row: remember what has been heard of the peer. */
+/* The first of several timeouts in a row: remember what was received from the peer so far. */
 void rc_report_silence(struct rc_qp *rc, uint64_t now_ns);
 
 /*
- * Add facts (lane/fact.def) to the report of a failure: of a peer that did not answer, or of a peer
- * that had no receive request, with the RNR timer `code` of its NAK.
+ * Add facts (lane/fact.def) to the report of a failure. rc_fact_silence() is for a peer that did
+ * not answer. rc_fact_not_ready() is for a peer that had no receive request; `code` is the RNR
+ * timer in its NAK.
  */
 void rc_fact_silence(struct rc_qp *rc, uint64_t now_ns);
 void rc_fact_not_ready(struct rc_qp *rc, uint8_t code);

@@ -19,8 +19,9 @@ static uint64_t deadline_earliest(const struct rc_requester *requester)
 }
 
 /*
- * An acknowledgement usually moves the deadline later. Then the heap keeps the earlier time, and
- * rc_recovery_expire() finds that nothing is due and sets the true deadline.
+ * An acknowledgement usually moves the deadline to a later time. Then the heap keeps the earlier
+ * time. When that time comes, rc_recovery_expire() finds that nothing is due, and sets the later
+ * deadline.
  */
 static void deadline_refresh(struct rc_qp *rc)
 {
@@ -40,7 +41,10 @@ uint64_t rc_retry_ns(uint8_t timeout)
 	return max_u64(timeout_ns, min_u64(RC_TIMEOUT_FACTOR_MAX * timeout_ns, RC_RETRY_NS_MIN));
 }
 
-/* The peer may be scheduled RC_PROBE_NS_MIN late, even if all measured times were equal. */
+/*
+ * The margin is at least RC_PROBE_NS_MIN, because the peer's thread may run that late even if all
+ * measured times were equal.
+ */
 static uint64_t probe_interval_ns(const struct rc_requester *requester)
 {
 	uint64_t interval_ns =
@@ -125,9 +129,11 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 /* --- measuring the round trip --- */
 
 /*
- * A retransmission can also be timed if the peer reported the packet missing, because a response to
- * the first copy is then unlikely. A retransmission that a timer caused cannot be timed. A rate
- * that follows delays must not follow the time until an acknowledgement is requested.
+ * Begin to time a packet. A retransmission can be timed if the peer has reported the packet
+ * missing, because the first copy then hardly gets a response. A retransmission that a timer caused
+ * cannot be timed. If the rate follows the measured delay, only a packet that requests an
+ * acknowledgement is timed. The time of any other packet includes the wait for a later packet that
+ * requests one.
  */
 static void rtt_sent(struct rc_qp *rc, struct psn psn, bool is_new, bool is_asking, uint64_t now_ns)
 {
@@ -145,9 +151,9 @@ static void rtt_sent(struct rc_qp *rc, struct psn psn, bool is_new, bool is_aski
 }
 
 /*
- * Only a measurement ends the back-off of the probes. A response that comes after a probe may
- * answer the packet before the probe. Then nothing was lost, and the path is slower than the probe
- * interval (Karn's rule).
+ * Only a measurement ends the back-off of the probes (Karn's rule). A response alone does not: it
+ * may answer the packet that the probe repeats. Then no packet was lost, and the path is slower
+ * than the probe interval.
  */
 static void rtt_answered(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -196,7 +202,7 @@ static void go_back(struct rc_qp *rc, const char *why)
 	requester->reads_outstanding = 0;
 	requester->since_ack_request = 0;
 	requester->is_window_closed = false;
-	requester->is_timing_rtt = false; /* a response could answer either copy */
+	requester->is_timing_rtt = false; /* a response may answer either copy */
 	requester->selective = (struct selective_pass){0};
 	if (!psn_equal(requester->cursor, requester->next))
 		/* The requester finds the fault again when the cursor reaches that work request. */
@@ -224,7 +230,7 @@ void rc_recovery_holes(struct rc_qp *rc, uint32_t holes, uint64_t now_ns)
 	if (holes > requester->window_packets / 8)
 		window_shrink(requester, false);
 	requester->is_window_closed = false;
-	requester->is_timing_rtt = false; /* a response could answer either copy */
+	requester->is_timing_rtt = false; /* a response may answer either copy */
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 	deadline_refresh(rc);
 }
@@ -235,7 +241,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 
 	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
 	if (requester->rnr_until_ns != DEADLINE_NEVER)
-		return; /* a second RNR NAK: the request was not retransmitted since the first */
+		return; /* a second RNR NAK, for the same transmission of the request */
 	if (rc->qp.attr.rnr_retry != 7) {
 		if (!requester->rnr_retries_left) {
 			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
@@ -265,7 +271,10 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 		requester->read_head = (requester->read_head + 1) % QP_INIT_RD_ATOMIC_MAX;
 		requester->reads_outstanding--;
 	}
-	/* A response to a packet that was to be retransmitted moves the cursor, too. */
+	/*
+	 * A response may answer a packet that is about to be retransmitted; then the cursor moves,
+	 * too.
+	 */
 	if (psn_before(requester->cursor, requester->una)) {
 		requester->cursor = requester->una;
 		requester->wqe_index = rc->qp.sq->completed;
@@ -288,9 +297,9 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 }
 
 /*
- * Repeat one packet, or go back. A repeated packet gets an answer that says what the peer has. So
- * the window keeps its size: the peer may have all packets, and answer late. If packets wait to be
- * sent again, the requester has gone back before, and the packet at una was lost once more.
+ * Repeat one packet, or go back if that is not possible. The answer to a repeated packet says what
+ * the peer has. So the window keeps its size, because the peer may have all packets, and answer
+ * late. A requester that goes back shrinks its window.
  */
 static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -301,7 +310,7 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 		requester->probe_backoff++;
 	if (rc_selective_can_probe(rc)) {
 		rc_selective_probe(rc);
-		requester->is_timing_rtt = false; /* a response could answer either copy */
+		requester->is_timing_rtt = false; /* a response may answer either copy */
 	} else {
 		window_shrink(requester, true);
 		go_back(rc, "probe");
@@ -311,10 +320,11 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Has the lane run LANE_LATE_NS or more after the timeout? The lane has just processed responses
- * that came meanwhile. But an overloaded machine also sends its requests late, so more responses
- * may be under way. Then the retry does not count. After RC_RETRIES_LATE_MAX uncounted retries in a
- * row the next one counts, so that a machine that is always late notices a dead peer, too.
+ * Has the lane noticed the timeout LANE_LATE_NS late, or more? Then the machine is overloaded, and
+ * has sent its requests late, too. The lane has just processed the responses that arrived
+ * meanwhile, but more may be under way. So this retry does not count. After RC_RETRIES_LATE_MAX
+ * uncounted retries in a row the next one counts, so that a machine that is always late still
+ * notices a dead peer.
  */
 static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {

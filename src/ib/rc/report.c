@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of a failure: which check refused a request, and what was heard of a silent peer.
- * Everything here runs after the failure and repeats its checks, so that the checks themselves keep
+ * Reports why a request failed: which check refused it, or what was received from a silent peer.
+ * These functions run after the failure and repeat the checks, so that the checks themselves record
  * no facts.
  */
 #include "ib/message_report.h"
@@ -14,7 +14,8 @@ static void no_receive_report(struct rc_qp *rc, uint64_t now_ns)
 	const struct recv_queue *rq = rc->qp.rq;
 
 	if (!rq || rq_count(rq))
-		return; /* another reason to wait, which is none of the program's */
+		/* The peer has to wait for another reason, which the program has not caused */
+		return;
 	qp_fact_receives(&rc->qp);
 	qp_report(&rc->qp, REASON_NO_RECEIVE, true, now_ns);
 }

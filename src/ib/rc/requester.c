@@ -100,7 +100,8 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 	if (!is_beyond_credit(requester, wqe, ssn))
 		return false;
 	/*
-	 * Stall only if the last packet has requested an acknowledgement, which then ends the wait.
+	 * Stall only if the last packet has requested an acknowledgement, because that ends the
+	 * wait.
 	 */
 	return rc_in_flight(requester) > 0 && requester->since_ack_request == 0 &&
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
@@ -109,7 +110,7 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 /*
  * A window counts as full when less than an eighth is free, and opens again when a quarter is free.
  * Without this hysteresis, each acknowledgement would release only as many packets as it
- * acknowledges. Then small bursts would stay small, and a packet costs most when it travels alone.
+ * acknowledges. Then small bursts would stay small, although a packet costs least in a large burst.
  */
 static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
 {
@@ -119,7 +120,7 @@ static bool has_window(const struct rc_requester *requester, uint32_t outstandin
 	return outstanding + max_u32(packets, free_packets) <= window;
 }
 
-/* A local request waits only for its fence. Once it is executed, it waits for nothing. */
+/* A local request waits only for its fence. An executed local request waits for nothing. */
 static enum rc_wait local_wait(const struct rc_requester *requester, const struct send_wqe *wqe)
 {
 	bool is_fenced = !wqe->is_started && (wqe->flags & SEND_FENCE);
@@ -284,7 +285,7 @@ static uint32_t ack_interval_packets(const struct rc_qp *rc)
 {
 	uint32_t packets = min_u32(rc->requester.window_packets / 2, RC_ACK_INTERVAL_PACKETS_MAX);
 
-	/* At a low rate so many packets take long, and would seem to be lost. */
+	/* At a low rate, more packets would take so long that they seem to be lost. */
 	if (rc->qp.pace)
 		packets = min_u32(packets, pace_packets_in(&rc->qp, RC_PROBE_NS_MIN / 4));
 	return packets;
@@ -374,7 +375,7 @@ static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
 	/*
 	 * AckReq marks a READ request as a probe (selective_pass.h). The responder then repeats
-	 * only the last response of the chunk. Responses that it has not sent yet, it still sends.
+	 * only the last response of the chunk. It also sends the responses that are not sent yet.
 	 */
 	packet.bth.ack_requested = selective_pass_is_probe(&requester->selective);
 	packet.xrceth.srqn = wqe->srqn;

@@ -80,9 +80,9 @@ static void request_refuse(
 
 /*
  * The next slot of the ring of READs and atomics, which has max_dest_rd_atomic slots. If the
- * request in that slot was never answered, the peer has more outstanding than allowed (IBTA
- * 9.7.4.1.4), and the result is NULL. A pending answer to a duplicate is dropped, because a peer
- * that sends new requests does not need it.
+ * request in that slot was never answered, the peer has more outstanding requests than allowed
+ * (IBTA 9.7.4.1.4), and the function returns NULL. A pending answer to a duplicate is dropped,
+ * because a peer that sends new requests does not need it.
  */
 static struct rc_resource *resource_next(struct rc_qp *rc)
 {
@@ -142,9 +142,9 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * The refusal for a fault of an operation on a word. MR_FAULT_ALIGN: the mapping of a region may be
- * aligned differently from its iova. MR_FAULT_LATER: the owner of borrowed memory executes the
- * operation itself, and may be too busy.
+ * The refusal for a fault of an atomic or ATOMIC WRITE. MR_FAULT_ALIGN: the iova is aligned, but
+ * the memory behind it is not. MR_FAULT_LATER: the memory is borrowed, and its owner was too busy
+ * to execute the operation.
  */
 static enum refusal word_refusal(enum mr_fault fault)
 {
@@ -319,8 +319,8 @@ static enum refusal request_execute(
 }
 
 /*
- * Answer a repeated READ request, perhaps for the rest of its range only. Any other range is no
- * duplicate and is dropped (IBTA C9-73 to C9-76).
+ * Answer a repeated READ request, which may name only the rest of the range. A request for any
+ * other range is no duplicate, and is dropped (IBTA C9-73 to C9-76).
  */
 static void read_again(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
 {
@@ -332,9 +332,12 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
 	bool is_whole = packet->reth.dma_bytes && packet->reth.dma_bytes % rc->qp.mtu_bytes == 0;
-	bool is_probe = packet->bth.ack_requested; /* any response shows the holes before it */
+	/* One response is enough, because it shows the holes before it */
+	bool is_probe = packet->bth.ack_requested;
 
-	/* Only a peer that misses some of the responses requests a part that stops early. */
+	/*
+	 * Only a peer that knows selective repeat requests a part that ends before the range does.
+	 */
 	if (!is_inside || (!psn_equal(stop, resource->end) && !(rc->is_selective && is_whole)))
 		return;
 	if (!rc->is_selective) {
@@ -432,7 +435,8 @@ static bool request_take(struct rc_qp *rc, const struct packet *packet, uint64_t
 	if (refusal) {
 		rc_report_refusal(rc, packet, refusal, now_ns);
 		request_refuse(rc, refusal, fault, now_ns);
-	} else if (rc->qp.state != QP_ERR) { /* unless the completion queue was full */
+		/* The queue pair has not failed for lack of room in the completion queue */
+	} else if (rc->qp.state != QP_ERR) {
 		expected_advance(rc, packet);
 	}
 	return !refusal;
@@ -451,9 +455,9 @@ static void early_report(struct rc_qp *rc)
 }
 
 /*
- * The expected PSN was `psn` before: execute the early packets whose turn it is.
- * rc_responder_receive() calls this function again for each of them; that inner call only advances
- * the queue.
+ * The expected PSN has advanced from `psn`. Execute the early packets whose turn it is, by calls of
+ * rc_responder_receive(). Each of these calls this function again; the inner call only advances the
+ * queue.
  */
 static __attribute__((cold)) void early_execute(struct rc_qp *rc, struct psn psn, uint64_t now_ns)
 {

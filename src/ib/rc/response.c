@@ -95,8 +95,8 @@ void rc_response_queue(
 }
 
 /*
- * The responses from `start` up to `stop` as bits, of the first PARTS_PACKETS of the READ. An urnic
- * requests no more at once.
+ * A bit for each response from `start` up to `stop`. Only the first PARTS_PACKETS responses of a
+ * READ have bits, because an urnic peer requests no more than that at once.
  */
 static uint32_t bits_between(const struct rc_resource *resource, struct psn start, struct psn stop)
 {
@@ -137,7 +137,10 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->is_failed)
 		return;
 	if (responder->pending_count)
-		/* The ACK follows READ responses that are given up below, so give it up, too. */
+		/*
+		 * The ACK follows READ responses that the loop below gives up, so give the ACK up,
+		 * too.
+		 */
 		responder->is_ack_pending = false;
 	for (uint32_t i = 0; responder->pending_count && i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_done(rc, &rc_cold(rc)->resource[i]);
@@ -165,9 +168,9 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 }
 
 /*
- * The region was deregistered, or has lost the right to read, in the middle of a READ, so the rest
- * cannot be sent. If the READ was answered completely before, the request may be a late copy, sent
- * before the peer itself had the memory window invalidated. Then the connection goes on.
+ * The rest of a READ cannot be sent, because the region was deregistered, or has lost the right to
+ * read. If the READ was answered completely before, the connection goes on. Then the request may be
+ * a late copy, which the peer sent before it had the memory window invalidated.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
@@ -210,8 +213,8 @@ static enum mr_fault read_gather(
 }
 
 /*
- * Write the payloads of a run, each behind its header. Returns the number of packets written: fewer
- * than `packets` when memory is refused in between.
+ * Write the payloads of a run, each behind its header. Returns the number of written packets. It is
+ * less than `packets` if the memory of a payload is refused.
  */
 static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 	const struct packet *packet, uint8_t *buffer, uint32_t packets)

@@ -10,7 +10,10 @@
 
 static_assert((int)RC_WINDOW_PACKETS_MAX <= (int)SELECTIVE_PACKETS_MAX, "a map covers a window");
 
-/* An XRC queue pair may pass to another process, whose lane does not have this store. */
+/*
+ * Selective repeat is for RC only. An XRC queue pair may pass to another process, and the lane
+ * there has another store.
+ */
 void rc_selective_start(struct rc_qp *rc)
 {
 	rc->is_selective = rc->qp.lane->selective && rc->qp.type == QP_TYPE_RC;
@@ -88,12 +91,15 @@ void rc_selective_step(struct rc_qp *rc)
 	if (psn_equal(hole, requester->cursor) && psn_before(hole, pass->end))
 		return;
 	pass->is_active = psn_before(hole, pass->end);
-	/* If the cursor's work request has failed, the requester finds that again where needed. */
+	/*
+	 * If the cursor's work request has failed, the requester finds the fault again when the
+	 * cursor returns to it.
+	 */
 	requester->local_fault = FAULT_NONE;
 	cursor_move(rc, pass->is_active ? hole : requester->next);
 }
 
-/* The peer has answered before the probe was sent: send no probe. */
+/* The peer has answered before the requester has sent the probe: send no probe. */
 static void probe_cancel(struct rc_qp *rc)
 {
 	rc->requester.selective = (struct selective_pass){0};
@@ -101,8 +107,8 @@ static void probe_cancel(struct rc_qp *rc)
 }
 
 /*
- * The peer has the packets of `map`, and all others before `end` are lost: begin or continue a
- * pass over these. Returns whether there are new holes.
+ * The peer has the packets of `map`, and all others before `end` are holes: begin or continue a
+ * pass over them. Returns whether there are new holes.
  */
 static bool holes_send(struct rc_qp *rc, const struct selective_map *map, struct psn end,
 	struct psn newest, uint64_t now_ns)
@@ -196,8 +202,9 @@ void rc_selective_request(struct rc_qp *rc, struct psn end, struct psn newest, u
 }
 
 /*
- * The request of the packet `psn`, and how many PSNs it takes. Of a READ that is what is missing up
- * to the end of its chunk.
+ * The packet to send for a probe of `psn`: *ret_psn is its PSN, and the result is the number of
+ * PSNs that it takes. In a READ, it is a request for the missing responses of the chunk that has
+ * `psn`.
  */
 static uint32_t probe_packets(const struct rc_qp *rc, struct psn psn, struct psn *ret_psn)
 {
@@ -217,8 +224,9 @@ static uint32_t probe_packets(const struct rc_qp *rc, struct psn psn, struct psn
 }
 
 /*
- * The newest request, because its answer shows all holes. It may get no answer: a peer without a
- * receive request expects the oldest one. So that is the next to be repeated.
+ * The first probe repeats the newest request, because its answer shows all holes. A peer without a
+ * receive request may not answer that one, because it expects the oldest request. So the next probe
+ * repeats the oldest request.
  */
 void rc_selective_probe(struct rc_qp *rc)
 {

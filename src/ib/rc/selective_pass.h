@@ -5,8 +5,8 @@
 /*
  * Which packets to send again: the requester's half of selective repeat.
  *
- * A map (wire/selective.h) says which packets the peer has. The packets before the last of these
- * that the peer lacks are holes. Networks seldom reorder packets, so each hole counts as lost. The
+ * A map (wire/selective.h) says which packets the peer has. A hole is a packet that the peer lacks
+ * although it has a later one. Networks seldom reorder packets, so each hole counts as lost. The
  * requester sends the holes again, in a pass from the first to the last, and then goes on with new
  * packets.
  *
@@ -15,8 +15,8 @@
  * holes that are still open, so they are lost again. If no such packet arrives, a probe ends the
  * round.
  *
- * A probe is a pass without a round. It sends one packet again, which need not be lost, and whose
- * answer has a map.
+ * A probe is a pass without a round. It sends one packet again, whether that packet is lost or not,
+ * because the answer has a map.
  *
  * The functions are pure. All PSNs are within a window of SELECTIVE_PACKETS_MAX packets.
  */
@@ -38,8 +38,8 @@ struct selective_pass {
 };
 
 /*
- * Can the peer of this requester have sent the map? Not if the map is empty, has the missing
- * packet, or has a packet that was not sent.
+ * Can the peer of this requester have sent the map? It cannot if the map is empty, if the map has
+ * the missing packet, or if the map has a packet that was never sent.
  *
  * `missing`  The PSN of the NAK.
  * `next`     The PSN after the last packet that was ever sent.
@@ -58,7 +58,8 @@ static inline bool selective_map_is_possible(
  * `newest`  The newest packet that the peer has shown to have.
  * `next`    The PSN after the last packet that was ever sent.
  *
- * Returns the number of holes to send that the round has not sent yet, from *ret_from on.
+ * Returns the number of holes that the round does not have yet. *ret_from becomes the first of
+ * them.
  */
 uint32_t selective_pass_learn(struct selective_pass *pass, const struct selective_map *map,
 	struct psn una, struct psn end, struct psn newest, struct psn next, struct psn *ret_from);
@@ -69,7 +70,7 @@ uint32_t selective_pass_learn(struct selective_pass *pass, const struct selectiv
  */
 struct psn selective_pass_hole(const struct selective_pass *pass, struct psn from);
 
-/* The number of consecutive holes from `hole`, which is one, on. */
+/* The length of the run of consecutive holes that begins with `hole`, which is a hole itself. */
 uint32_t selective_pass_run(const struct selective_pass *pass, struct psn hole);
 
 /* A pass over the `count` packets from `psn` on, as a probe. Ends the round. */
@@ -83,7 +84,7 @@ static inline bool selective_pass_is_probe(const struct selective_pass *pass)
 	return pass->is_active && !pass->is_open;
 }
 
-/* `una` has advanced: a round of which every packet is acknowledged ends. */
+/* `una` has advanced. End the round if all of its packets are acknowledged. */
 static inline void selective_pass_advance(struct selective_pass *pass, struct psn una)
 {
 	if (pass->is_open && !psn_before(una, pass->sent))

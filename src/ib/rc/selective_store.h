@@ -8,10 +8,10 @@
  * A packet that arrives before an earlier one is stored, and executed in its turn, as if it had
  * arrived then. So selective repeat changes neither the order of execution nor a check.
  *
- * A lane has one store, for all its queue pairs. SELECTIVE_STORE_PACKETS bounds it, about 2 MiB; an
- * entry that was never used has no pages. A packet for which the store has no
- * room is dropped, and the peer sends it again. A queue pair stores at most the packets that a map
- * covers (wire/selective.h), in a queue of its own in the order of their PSNs.
+ * A lane has one store, for all its queue pairs. The store has SELECTIVE_STORE_PACKETS entries,
+ * about 2 MiB; an entry that was never used takes no memory. If the store has no room for a packet,
+ * the packet is dropped, and the peer sends it again. A queue pair stores at most the packets that
+ * a map covers (wire/selective.h), in a queue of its own in the order of their PSNs.
  *
  * The lane's lock covers all calls. Only selective_store_create() allocates.
  */
@@ -72,8 +72,8 @@ void selective_queue_advance(struct selective_queue *queue, struct selective_sto
 	struct psn expected, uint32_t count);
 
 /*
- * Take the packet with the PSN `expected` out of the queue; NULL when it is not the first. The
- * result is valid until the store's next packet is stored.
+ * Take the packet with the PSN `expected` out of the queue; NULL when the first packet of the queue
+ * has another PSN. The result is valid until the store's next packet is stored.
  */
 const struct packet *selective_queue_take(
 	struct selective_queue *queue, struct selective_store *store, struct psn expected);

@@ -11,7 +11,7 @@
 /*
  * No shared receive queue of this number is known. Another process may have the queue, and its
  * memory may not be mapped yet. So the control thread looks for the queue, and the responder
- * answers with an RNR NAK. It executes the request when the peer repeats it.
+ * answers with an RNR NAK. The responder executes the request when the peer repeats it.
  */
 static enum refusal srq_lookup_begin(struct rc_qp *rc, uint32_t number)
 {

@@ -28,7 +28,7 @@ static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
 	return fault;
 }
 
-/* The oldest request that may be sent, or NULL. In SQD only a started request may. */
+/* The oldest request that may be sent, or NULL. In SQD only a started request may be sent. */
 static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 {
 	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
@@ -155,7 +155,7 @@ static void drop_report(struct uc_qp *uc, enum reason reason, uint64_t now_ns)
 	qp_report_drop(&uc->qp, reason, attr->dest_qpn, &attr->path.remote, now_ns);
 }
 
-/* Report why the request is refused, before the message is given up. */
+/* Report why the request is refused, before message_drop() gives the message up. */
 static void refusal_report(
 	struct uc_qp *uc, const struct packet *packet, enum refusal refusal, uint64_t now_ns)
 {
@@ -169,8 +169,7 @@ static void refusal_report(
 		drop_report(uc, REASON_DROPPED_NO_RECEIVE, now_ns);
 		break;
 	case REFUSED_TOO_LONG:
-		lane_fact(qp->lane, FACT_bytes,
-			uc->message.placed_bytes + packet->payload_bytes);
+		lane_fact(qp->lane, FACT_bytes, uc->message.placed_bytes + packet->payload_bytes);
 		lane_fact(qp->lane, FACT_room, message_receive(qp)->total_bytes);
 		drop_report(uc, REASON_DROPPED_TOO_LONG, now_ns);
 		break;

@@ -8,11 +8,11 @@
  * is lost. Its receive request then serves the next message, and bytes that a WRITE has placed stay
  * (IBTA 9.8.2.2).
  *
- * A First or Only packet is accepted after any other packet (IBTA 9.8.2.2.1), except a late one.
+ * A First or Only packet begins a new message, whatever packet came before (IBTA 9.8.2.2.1).
  * InfiniBand networks neither duplicate nor reorder, so the specification takes a late or
- * duplicated packet for a new message. An IP network does both, so a message would be delivered
- * twice, or after a newer one. So the responder drops packets up to UC_LATE_PACKETS behind the
- * expected one.
+ * duplicated packet for a new message. An IP network does both. Without a check, a message could be
+ * delivered twice, or after a newer one. So the responder drops packets that are up to
+ * UC_LATE_PACKETS behind the expected one.
  *
  * Everything runs under the lane's lock.
  */
@@ -27,16 +27,16 @@
 #include "wire/psn.h"
 
 /*
- * A packet farther behind the expected one counts as ahead of it. The network may lose a peer's
- * packets until its PSNs have wrapped around. Then that peer's new packets seem to be far behind
- * the expected one.
+ * A packet that is more than UC_LATE_PACKETS behind the expected one counts as ahead of it. For if
+ * the network loses a peer's packets until its PSNs have wrapped around, the peer's new packets
+ * seem to be far behind the expected one.
  */
 #define UC_LATE_PACKETS 65536
 
 /*
- * A request that could be executed without packets is sent in packets while earlier packets are
- * under way. After UC_FALLBACKS_MAX such requests in a row, the next one waits until the peer has
- * processed all packets. It waits UC_ARRIVAL_NS at most, because packets may be lost.
+ * While earlier packets are under way, a request is sent in packets even if it could be executed
+ * without packets. After UC_FALLBACKS_MAX such requests in a row, the next one waits until the peer
+ * has processed all packets. It waits UC_ARRIVAL_NS at most, because packets may be lost.
  */
 enum { UC_FALLBACKS_MAX = 16 };
 

@@ -64,8 +64,8 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 }
 
 /*
- * A datagram with a fault falls back to packets, because ud_next_packet() completes it with the
- * fault.
+ * A datagram with a fault falls back to packets: ud_next_packet() finds the fault again, and
+ * completes the request with it.
  */
 static enum qp_local_result wqe_execute(
 	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
@@ -205,8 +205,8 @@ static void infiniband_origin(const struct packet *packet, const struct packet_o
 	if (link->has_grh)
 		grh_encode(&header, grh);
 	cqe->flags |= WC_LID | (link->has_grh ? WC_GRH : 0u);
-	cqe->service_level = link->service_level | (uint32_t)link->path_bits << 8 |
-		(uint32_t)link->slid << 16;
+	cqe->service_level =
+		link->service_level | (uint32_t)link->path_bits << 8 | (uint32_t)link->slid << 16;
 }
 
 const struct lane_link ud_link_ethernet = {
@@ -220,7 +220,7 @@ const struct lane_link ud_link_infiniband = {
 	.port_count = UD_INFINIBAND_PORTS_MAX,
 	.pkey_count = UD_INFINIBAND_PKEYS_MAX,
 	.has_pkey_tables = true,
-	.pkey_mask = 0, /* the port has compared it with its table */
+	.pkey_mask = 0, /* the port has compared the packet's P_Key with its table */
 	.datagram_origin = infiniband_origin,
 };
 
@@ -251,7 +251,7 @@ void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault f
 	qp_count(qp, COUNTER_rcvd_bytes, cqe->byte_count - GRH_BYTES);
 }
 
-/* Put the datagram into the receive request, and complete that. */
+/* Put the datagram into the receive request, and complete the request. */
 static void datagram_deliver(struct ud_qp *ud, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -294,8 +294,7 @@ static void drop_report(struct ud_qp *ud, const struct packet *packet,
 		reason = REASON_DROPPED_TOO_LONG;
 	}
 	if (reason != REASON_NONE)
-		qp_report_drop(
-			qp, reason, packet->deth.source_qpn.value, origin->source, now_ns);
+		qp_report_drop(qp, reason, packet->deth.source_qpn.value, origin->source, now_ns);
 }
 
 static enum packet_verdict ud_receive(struct qp *qp, const struct packet *packet,

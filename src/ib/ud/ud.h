@@ -34,7 +34,10 @@
 /* A work request's Q_Key with this bit means the Q_Key of the queue pair (IBTA 10.2.5). */
 #define UD_QKEY_OWN 0x80000000u
 
-/* The hop limit in a GRH when the IP header's is unknown: the default of IP stacks. */
+/*
+ * The hop limit in a GRH when the hop limit of the IP header is unknown. It is the default of IP
+ * stacks.
+ */
 #define UD_HOP_LIMIT_ASSUMED 64
 
 struct ud_qp {
