@@ -118,7 +118,10 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 		return RDMAP_ERROR_UNTAGGED_OFFSET;
 	if (rx->has_receive && segment->opcode != rx->send_opcode)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
-	/* The initiator's ready message (enum mpa_ready) is empty, and takes no receive request. */
+	/*
+	 * A SEND as the initiator's ready message (enum mpa_ready) is empty, and takes no receive
+	 * request.
+	 */
 	if (rx->is_ready_awaited && (iwarp->settings.ready & MPA_READY_SEND))
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
 								   : RDMAP_OK;

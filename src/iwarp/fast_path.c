@@ -68,8 +68,8 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 }
 
 /*
- * May return false after iwarp_receive_begin(). Then receive.c finds a receive request of a message
- * that has no bytes so far.
+ * May return false after iwarp_receive_begin() has taken a receive request. Then receive.c finds
+ * that request, taken for a message that has no bytes so far.
  */
 static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
@@ -175,8 +175,9 @@ static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe
 }
 
 /*
- * Write the FPDU's length and the headers of a whole message behind it. They are written in words,
- * because the CRC reads words next, and a load of bytes from several smaller stores stalls.
+ * Write the FPDU's length and, behind it, the headers of a whole message. The function writes
+ * words, because the CRC reads words next. A load of a word stalls if smaller stores have just
+ * written that word.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)
@@ -194,7 +195,10 @@ static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, u
 	}
 }
 
-/* Stage the next request. Returns false, with nothing changed, if the fast path cannot. */
+/*
+ * Stage the next request. Returns false, and changes nothing, if the fast path cannot stage that
+ * request.
+ */
 static inline bool request_stage(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;

@@ -47,7 +47,8 @@ enum {
 	 */
 	IWARP_ZEROCOPY_BYTES_MAX = 64704,
 	/*
-	 * A shorter payload is copied, because a copy is faster than one more piece for the kernel.
+	 * A shorter payload is copied, because the copy is faster than passing one more piece to
+	 * the kernel.
 	 */
 	IWARP_ZEROCOPY_BYTES_MIN = 4096,
 	IWARP_TX_BATCH_BYTES = 65536, /* limit of copied bytes that are staged and not sent */
@@ -65,8 +66,9 @@ enum {
 /*
  * IWARP_STALL_NS is how long a message, with all messages behind it, waits for a receive request
  * before the stream ends. Posting a receive request does not wake the stream: its lane looks for
- * one every IWARP_STALL_LOOK_NS. RFC 5041 ends the stream at once. But a receiver may read from TCP
- * as late as it likes, and programs that were written for InfiniBand post a little late at times.
+ * one every IWARP_STALL_LOOK_NS. RFC 5041 ends the stream at once. This stream waits, because a
+ * receiver may read from TCP as late as it likes, and programs for InfiniBand sometimes post
+ * receive requests a little late.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
@@ -80,7 +82,7 @@ enum {
  */
 #define IWARP_HOLD_NS 100000000ull
 
-/* How long a peer may take to end its half of the stream. */
+/* How long the stream waits for the peer to end its half. */
 #define IWARP_CLOSE_NS 2000000000ull
 
 enum iwarp_stream {
@@ -180,7 +182,7 @@ struct iwarp_transmit {
 };
 
 struct iwarp_receive {
-	uint32_t start, end; /* bytes[start .. end) are to be processed */
+	uint32_t start, end; /* bytes[start] to bytes[end - 1] are yet to be processed */
 	uint32_t direct_bytes; /* bytes of the last offer that are outside of bytes[] */
 	/*
 	 * With markers: the position in the stream of the FPDU at `start`; if is_checked, the
@@ -192,7 +194,7 @@ struct iwarp_receive {
 	bool has_segment; /* the header of `segment` was checked, and removed from bytes[] */
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* bytes of the segment's payload that are at their destination */
-	uint32_t trailer_bytes; /* pad and CRC */
+	uint32_t trailer_bytes; /* length of the pad and CRC behind the payload */
 	/* The next message waits for a receive request until this time; 0: no message waits. */
 	uint64_t stall_end_ns;
 	uint64_t stall_look_ns; /* when to look for a receive request again */

@@ -91,7 +91,8 @@ static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t byt
 /*
  * End all zero-copy payloads, so that the program may reuse its memory. If a FPDU with such a
  * payload is partly sent, the payload is copied; if its memory is no longer valid, the stream ends
- * (is_cut). The next FPDU with a zero-copy payload, and all FPDUs behind it, are unstaged again.
+ * (is_cut). The next FPDU with a zero-copy payload, and all FPDUs behind it, are removed from the
+ * staged pieces.
  */
 void iwarp_zerocopy_end(struct iwarp_qp *iwarp);
 
@@ -176,7 +177,7 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 struct iwarp_error {
 	/* The fault of the READ or atomic that a received Terminate message quotes */
 	enum fault fault;
-	uint32_t event; /* enum signal_event: raised at the end whose peer made the error */
+	uint32_t event; /* enum signal_event: the event at the end whose peer has made the error */
 };
 
 extern const struct iwarp_error iwarp_errors[RDMAP_ERROR_COUNT];

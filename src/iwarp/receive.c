@@ -70,7 +70,7 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 
 /* --- receiving --- */
 
-/* Are FPDUs processed only when they are complete? */
+/* Does the stream process a FPDU only when it is complete? */
 static bool is_collecting(const struct iwarp_qp *iwarp)
 {
 	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
@@ -84,8 +84,8 @@ static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segme
 }
 
 /*
- * There is no receive request. Returns true when the message may begin to wait for one, or may go
- * on waiting.
+ * A message needs a receive request, and none is posted. Returns true when the message may begin to
+ * wait, or may go on waiting.
  */
 static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
@@ -131,8 +131,8 @@ static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns
 }
 
 /*
- * Is the next FPDU complete, with a good CRC and good markers? Returns false when not yet, or when
- * it was refused.
+ * Is the next FPDU complete, with a good CRC and good markers? Returns false when bytes are still
+ * missing, or when the FPDU was refused.
  */
 static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
@@ -160,8 +160,8 @@ static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 }
 
 /*
- * A FPDU begins. Checks it, and removes its header from the buffer. Returns false when more of it
- * has to arrive first, or when it was refused.
+ * A FPDU begins. Check it, and remove its header from the buffer. Returns false when more of the
+ * FPDU has to arrive first, or when the FPDU was refused.
  */
 static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {

@@ -5,8 +5,8 @@
  *
  * Copied FPDUs lie one behind the other in tx.bytes and make a single piece. A FPDU with a
  * zero-copy payload makes three pieces: header, payload, and trailer. Copied FPDUs behind it extend
- * the trailer's piece. The memory of a zero-copy payload is approved each time that it is offered
- * for sending.
+ * the trailer's piece. The memory of a zero-copy payload is checked each time that the payload is
+ * offered for sending.
  */
 #include <assert.h>
 #include <string.h>
@@ -218,7 +218,8 @@ unsigned iwarp_output(
 		const struct iwarp_piece *piece = piece_at(tx, i);
 
 		parts[i] = (struct iwarp_part){piece_resolve(iwarp, piece), piece->bytes};
-		if (!parts[i].at) { /* the rest of the FPDU cannot be sent */
+		/* The memory is no longer valid, so the rest of the FPDU cannot be sent */
+		if (!parts[i].at) {
 			iwarp_ended(iwarp, true, now_ns);
 			return 0;
 		}

@@ -167,9 +167,9 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * A deadline of the stream has passed. It belongs to one of four waits: for the initiator's first
- * FPDU, for a receive request, for the peer to receive the last bytes, or for the peer to end its
- * half.
+ * A deadline of the stream has passed. The stream was in one of four waits: for the initiator's
+ * first FPDU, for a receive request, for the peer to receive the last bytes, or for the peer to end
+ * its half.
  */
 static void stream_expire(struct qp *qp, uint64_t now_ns)
 {

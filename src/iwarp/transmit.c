@@ -73,8 +73,8 @@ static void stage_atomic_response(
 }
 
 /*
- * Refuse a READ, perhaps in the middle of its response. The Terminate message quotes the rest of
- * the request (RFC 5040 section 4.8).
+ * Refuse a READ; the response may be partly sent. The Terminate message quotes the rest of the
+ * request (RFC 5040 section 4.8).
  */
 static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request *read,
 	enum rdmap_error error, uint64_t now_ns)
@@ -159,7 +159,7 @@ static uint64_t sent_position(const struct iwarp_transmit *tx)
 
 /*
  * The payload of the next segment of a SEND or WRITE, if it is zero-copy. Otherwise a piece of kind
- * IWARP_OWN with only `bytes`, the number of bytes to copy.
+ * IWARP_OWN, in which only `bytes` is set: the number of bytes to copy.
  */
 static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
