@@ -31,9 +31,10 @@
 #include "worker/worker_streams.h"
 
 /*
- * The bytes of NIC memory on each of its two sides. They are address space: the kernel allocates a
- * page only when the process touches it. They are few under Valgrind, because its search for leaks
- * reads all of them, and so makes the kernel allocate their pages.
+ * The size of each of the two sides of NIC memory. NIC memory is address space: the kernel
+ * allocates a page only when the process touches that page. Valgrind's search for leaks reads all
+ * of NIC memory, and so makes the kernel allocate all pages. So NIC memory is smaller under
+ * Valgrind.
  */
 #define NIC_MEMORY_BYTES          ARENA_SIDE_BYTES
 #define NIC_MEMORY_BYTES_VALGRIND (256ull << 20)
@@ -76,7 +77,7 @@ void nic_wait_end(int before)
 	cancel_before = before;
 }
 
-/* Read /dev/urandom, for when getrandom() fails: in a sandbox, or before Linux 3.17. */
+/* Read /dev/urandom if getrandom() fails. It fails in some sandboxes, and before Linux 3.17. */
 static bool random_read(void *bytes, size_t count)
 {
 	int before = cancel_forbid();
@@ -108,8 +109,8 @@ static bool random_draw(void *bytes, size_t count)
 }
 
 /*
- * A random number that is drawn when the NIC starts. When a later draw fails, random numbers are
- * made from it and a counter. Any thread may use it.
+ * A random number that is drawn when the NIC starts. If a later draw fails, random_from_reserve()
+ * makes random numbers from this one by counting. Any thread may use it.
  */
 static uint64_t random_reserve;
 
@@ -185,8 +186,8 @@ struct worker *nic_worker_of_slot(uint32_t slot)
 }
 
 /*
- * Lock the NIC. If memory of the program was moved (segment/segment.h), also park urnic's threads,
- * which is possible if the caller is the only other thread. Returns whether they are parked.
+ * Lock the NIC. If memory of the program was moved (segment/segment.h), first park urnic's threads.
+ * That works only if the caller is the only other thread. Returns whether they are parked.
  */
 static bool fork_enter(void)
 {
@@ -232,8 +233,8 @@ static void fork_parent(void)
 }
 
 /*
- * The child has no NIC. Map zeros over NIC memory, which is the parent's. If the program polls or
- * posts to an inherited object, it then finds an empty queue of depth 0.
+ * The child has no NIC. Map zeros over NIC memory, because it is the parent's. If the child polls
+ * or posts to an inherited object, it finds an empty queue of depth 0.
  */
 static void fork_child(void)
 {
@@ -288,9 +289,9 @@ void nic_worker_pass(struct worker *worker)
 }
 
 /*
- * The program ends without destroying its queue pairs: send what nic_qp_destroy() would send. The
- * lock is only tried, because a signal handler may have called exit() while this very thread has
- * the worker locked.
+ * The program ends without destroying its queue pairs: send what nic_qp_destroy() would send. This
+ * function only tries to lock the worker: if a signal handler has called exit(), this thread itself
+ * may have the worker locked already.
  */
 static void worker_send_last(struct worker *worker)
 {
@@ -334,8 +335,8 @@ static uint64_t memory_bytes_choose(void)
 }
 
 /*
- * May the program have files of this size? If a file exceeded RLIMIT_FSIZE, the kernel would not
- * return an error but end the program by SIGXFSZ.
+ * Does RLIMIT_FSIZE permit a file of this size? If not, the kernel would return no error, but would
+ * end the program by SIGXFSZ.
  */
 static bool file_may_be_so_long(uint64_t bytes)
 {
@@ -345,8 +346,8 @@ static bool file_may_be_so_long(uint64_t bytes)
 }
 
 /*
- * Create the memfd of one side, sealed against shrinking, because peers would crash if mapped pages
- * vanished. Returns the memfd or -errno.
+ * Create the memfd of one side. It is sealed against shrinking, because peers would crash if pages
+ * that they have mapped vanished. Returns the memfd or -errno.
  */
 static int side_open(const char *name, uint64_t bytes)
 {
@@ -371,8 +372,8 @@ static bool side_map(uint8_t *at, uint64_t bytes, int file)
 }
 
 /*
- * Map both sides (base/arena.h), the peers' side ARENA_SIDE_BYTES above the owner's. Returns 0 or
- * -errno.
+ * Map both sides (base/arena.h): the owner's side, and the peers' side ARENA_SIDE_BYTES behind its
+ * start. Returns 0 or -errno.
  */
 static int sides_map(uint64_t bytes)
 {
@@ -471,7 +472,7 @@ static int waiters_make(void)
 	return 0;
 }
 
-/* Make what belongs to the life of this process: a pipe that ends with it, and a kick. */
+/* Make the pipe that breaks when this process ends, and the eventfd of nic_control_wake(). */
 static int life_make(void)
 {
 	if (pipe2(nic.life, O_CLOEXEC))
@@ -515,7 +516,7 @@ fail_mrs_done:
 	return error;
 }
 
-/* Tell other processes who this is. */
+/* Fill in what other processes have to know of this process. */
 static void public_fill(void)
 {
 	nic.public->magic = NIC_PUBLIC_MAGIC;
@@ -567,7 +568,8 @@ int nic_start(void)
 	choices_read();
 	NIC_PARTS_CALL(start);
 	nic_capture_start();
-	log_is_on(LOG_ERROR); /* reports an invalid URNIC_LOG before the first line of the log */
+	/* Reports an invalid URNIC_LOG, if it is one, before any other line of the log */
+	log_is_on(LOG_ERROR);
 	nic.is_up = true;
 	return 0;
 

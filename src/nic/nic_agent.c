@@ -3,8 +3,9 @@
  * The NIC's side of the connection to urnicd: turns, slots for lanes, packets that urnicd forwards,
  * and the change to a new urnicd after the old one has died.
  *
- * Lock: nic_agent_lock, for the connection and the turn. A thread has it locked for microseconds,
- * and never waits meanwhile. A turn is no lock: a thread that waits for its turn has no lock.
+ * Lock: nic_agent_lock, for the connection and the turn. A thread locks it for microseconds only,
+ * and never waits with it locked. A turn is not a lock: a thread that waits for its turn has no
+ * lock.
  */
 #include <errno.h>
 #include <string.h>
@@ -102,8 +103,8 @@ int nic_turn_begin(void)
 		return 0;
 	}
 	/*
-	 * The thread that has the turn logs why urnicd does not answer; log the same for this
-	 * caller.
+	 * urnicd does not answer the thread that has the turn. That thread logs the reason; log the
+	 * same for this caller.
 	 */
 	nic_agent_log(agent_client_fail_silent(&nic.agent));
 	pthread_mutex_unlock(&nic_agent_lock);
@@ -204,9 +205,9 @@ static void forwarded_receive(const struct agent_packet *packet)
 }
 
 /*
- * A new urnicd may have leased slots of this process to other processes before this process resumed
- * its leases: fail the lanes of those slots. Any request to urnicd may discover this, because
- * urnicd may have died before any request.
+ * Fail the lanes whose slots are in nic.agent.lost: a new urnicd has leased these slots to other
+ * processes before this process resumed its leases. Any request may add to that set, because any
+ * request may be the first one to the new urnicd.
  */
 static void lost_slots_fail(void)
 {
@@ -229,8 +230,8 @@ static void agent_resume(void)
 	if (nic_turn_begin())
 		return;
 	/*
-	 * There is nothing to do if another thread has already resumed. The loop tries again when
-	 * the new urnicd dies before it has this process's leases.
+	 * If another thread has already resumed the leases, the loop does nothing. The loop tries
+	 * again if the new urnicd dies before it has this process's leases.
 	 */
 	if (!agent_client_has_ended(&nic.agent))
 		error = 0;
@@ -250,8 +251,8 @@ static int forwarded_next(struct agent_packet *ret_packet)
 
 	pthread_mutex_lock(&nic_agent_lock);
 	/*
-	 * Do not read while another thread has the turn, because the answer to that thread may come
-	 * next. That thread also reads the packets before its answer.
+	 * Do not read while another thread has the turn, because the next message may be the answer
+	 * to that thread. That thread also reads the packets that come before its answer.
 	 */
 	error = turn_await(CONTROL_PAUSE_MS * 1000000ull);
 	if (!error)
@@ -373,7 +374,10 @@ static int worker_lease(uint32_t index)
 	return error;
 }
 
-/* worker_lease() for a process on an InfiniBand fabric, which leases the slot. */
+/*
+ * worker_lease() for a process on an InfiniBand fabric. There the process of the fabric leases the
+ * slot, not urnicd.
+ */
 static int worker_attach(uint32_t index)
 {
 	struct worker *worker;

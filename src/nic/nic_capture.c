@@ -12,7 +12,7 @@
 #include "os/clock.h"
 
 /*
- * Free the pages that lie in the ring entirely. A lane that writes to them meanwhile loses its
+ * Free the pages that lie entirely within the ring. A lane that writes to them meanwhile loses its
  * record.
  */
 static void ring_discard(uint64_t offset)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The congestion control that the environment asks for: URNIC_CC. */
+/* Congestion control, as URNIC_CC sets it. */
 #include "congestion/cc_params.h"
 #include "nic/nic_internal.h"
 #include "os/log.h"

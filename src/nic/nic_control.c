@@ -2,8 +2,8 @@
 /*
  * The control thread (nic/nic_control.h).
  *
- * Lock: `stray_lock` covers the ring of packets that wait for nic_agent_lock. A thread has it for
- * the copy of one packet at most, and takes no other lock meanwhile.
+ * Lock: `stray_lock` covers the ring of packets that wait for nic_agent_lock. A thread has it
+ * locked for the copy of one packet at most, and takes no other lock meanwhile.
  */
 #include "nic/nic_control.h"
 
@@ -93,7 +93,8 @@ static void strays_send(void)
 
 	kick_clear(control.strays);
 	if (!nic_turn_try_after_wait())
-		return; /* the end of that turn calls nic_control_send_strays() */
+		/* When its turn ends, the thread that has it calls nic_control_send_strays() */
+		return;
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);
 		stray_remove();
@@ -121,7 +122,7 @@ static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 	return has_room;
 }
 
-/* Has the ring packets? Then a new packet must not overtake them. */
+/* Does the ring have packets? If so, a new packet must not overtake them. */
 static bool has_strays(void)
 {
 	bool has;
@@ -187,8 +188,8 @@ static void source_handle(enum control_source source)
 }
 
 /*
- * Handle all sources, because epoll_wait() has failed and does not say which is ready. For a source
- * that is not ready, this has no effect.
+ * epoll_wait() has failed, so the ready sources are unknown: handle all sources. This has no effect
+ * for a source that is not ready.
  */
 static void attend_all(void)
 {

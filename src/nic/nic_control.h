@@ -42,8 +42,8 @@ int nic_control_watch_peer(int fd);
 
 /*
  * The worker has received a packet for another slot: pass the packet through urnicd to the process
- * that leases that slot. This function sends it at once if no thread uses the connection to urnicd;
- * otherwise the control thread sends it later. The worker is locked.
+ * that leases that slot. If no thread uses the connection to urnicd, this function sends the packet
+ * at once. Otherwise the control thread sends it later. The worker is locked.
  */
 void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
 

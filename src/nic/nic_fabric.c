@@ -18,14 +18,14 @@
 #include "os/setting.h"
 #include "wire/bytes.h"
 
-/* PortInfo:PortState (IBTA 14.2.5.6) from which on a port sends packets. */
+/* The lowest PortInfo:PortState (IBTA 14.2.5.6) in which a port sends packets. */
 enum { IB_STATE_ARMED = 3 };
 
 static_assert((int)PORT_IB_PKEYS_MAX == (int)ATTACH_PKEYS_MAX &&
 		(int)PORT_IB_GUIDS_MAX == (int)ATTACH_GUIDS_MAX,
 	"a lane's port has room for the tables of a node's");
 
-/* `lock` guards the connection while it is made, and `watch`. */
+/* `lock` guards the set-up of the connection, and `watcher`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fabric_client *client; /* NULL: not connected */
 static struct attach_node node;
@@ -136,7 +136,10 @@ static void worker_end(struct worker *worker)
 	NIC_PARTS_CALL(lane_lost, worker);
 }
 
-/* Give a flow to the lane of its channel. Returns false if there is none, and closes the flow. */
+/*
+ * Give a flow to the lane of its channel. If there is no such lane, close the flow and return
+ * false.
+ */
 static bool flow_add(struct fabric_flow *flow)
 {
 	const uint32_t lease = fabric_flow_lease(flow);
@@ -173,7 +176,7 @@ static void event_take(const struct attach_event *event, struct fabric_flow *flo
 	watcher(event->port, event->type);
 }
 
-/* Take the events that wait. Returns false when the subnet's process has ended. */
+/* Take all pending events. Returns false when the subnet's process has ended. */
 static bool events_take(void)
 {
 	struct attach_event event;
@@ -320,7 +323,7 @@ int nic_fabric_lane_open(uint32_t index, uint8_t *ret_slot)
 	return 0;
 }
 
-/* Give a port the present state of the node's ports. Returns 0 or -errno. */
+/* Copy the present state of the node's ports to `to`. Returns 0 or -errno. */
 static int port_refresh(struct port_ib *to)
 {
 	int error = 0;
@@ -395,8 +398,8 @@ void nic_fabric_gsi_release(uint64_t service_id)
 
 void nic_fabric_gsi_keep_last_messages(uint64_t offset)
 {
-	int error = fabric_frames_keep_last_messages(
-		wires[NIC_LANES_MAX].frames, nic.memory, offset);
+	int error =
+		fabric_frames_keep_last_messages(wires[NIC_LANES_MAX].frames, nic.memory, offset);
 
 	if (error)
 		log_write(LOG_ERROR, "peers do not learn of the end of this process: %s",

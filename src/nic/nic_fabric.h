@@ -5,8 +5,8 @@
 /*
  * The process as the user of a node of an InfiniBand subnet (`urnic fabric up`).
  *
- * URNIC_FABRIC names the node. A process that has one has no device on a network interface: its
- * lanes have ports of InfiniBand (port/infiniband/ib.h), and urnicd is not asked for anything. Each
+ * URNIC_FABRIC names the node. A process with a node has no device on a network interface: its
+ * lanes have ports of InfiniBand (port/infiniband/ib.h), and it does not connect to urnicd. Each
  * lane has a channel of frames, whose lease is the lane's slot.
  *
  * The ports follow the subnet manager: a thread waits for events of the node, gives the lanes the
@@ -30,22 +30,21 @@ struct worker;
 bool nic_fabric_is_wanted(void) URNIC_EXPORT_AS(nic_fabric_is_wanted);
 
 /*
- * Connect to the subnet, unless that was done. Returns 0, or -errno with the reason in the log.
- * *ret_node is the process's node, which lives as long as the process.
+ * Connect to the subnet, unless the process is connected already. Returns 0, or -errno with the
+ * reason in the log. *ret_node is the process's node, which lives as long as the process.
  */
 int nic_fabric_open(const struct attach_node **ret_node) URNIC_EXPORT_AS(nic_fabric_open);
 
-/* The state of a port, from 1, now. Returns 0 or -errno. */
-int nic_fabric_port(uint32_t number, struct attach_port *ret_port)
-	URNIC_EXPORT_AS(nic_fabric_port);
+/* Get the present state of port `number`, which counts from 1. Returns 0 or -errno. */
+int nic_fabric_port(uint32_t number, struct attach_port *ret_port) URNIC_EXPORT_AS(nic_fabric_port);
 
-/* The GID at `index` of a port's table. Returns false if it has none there. */
+/* The GID at `index` of a port's table. Returns false if the table has no GID there. */
 bool nic_fabric_gid(const struct attach_port *port, uint32_t index, struct gid *ret_gid)
 	URNIC_EXPORT_AS(nic_fabric_gid);
 
 /*
- * An event of a port, from 1. `event` is a value of enum attach_event_type; 0: the subnet's process
- * has ended, so the device is gone.
+ * The function that gets the events of ports, whose numbers count from 1. `event` is a value of
+ * enum attach_event_type; 0: the subnet's process has ended, so the device is gone.
  */
 typedef void nic_fabric_event_fn(uint32_t port, uint32_t event);
 
@@ -67,7 +66,10 @@ int nic_fabric_lane_begin(struct worker *worker);
 /* The lane could not be created. */
 void nic_fabric_lane_close(uint32_t index);
 
-/* Let the lane receive the packets of a multicast LID, or stop. Join returns 0 or -errno. */
+/*
+ * nic_fabric_join(): let the lane receive the packets of a multicast LID. Returns 0 or -errno.
+ * nic_fabric_leave() ends that.
+ */
 int nic_fabric_join(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
 void nic_fabric_leave(uint32_t lane, uint32_t port, uint16_t mlid, const struct gid *mgid);
 
@@ -83,7 +85,10 @@ int nic_fabric_gsi_open(struct port_ib **ret_port, uint8_t *ret_lease);
 /* Give the port of nic_fabric_gsi_open() the present state of the node's ports. */
 void nic_fabric_gsi_refresh(struct port_ib *gsi);
 
-/* Claim the requests for a service ID, or release them. Claim returns 0 or -errno. */
+/*
+ * nic_fabric_gsi_claim(): have the requests for a service ID sent to this process. Returns 0 or
+ * -errno. nic_fabric_gsi_release() ends that.
+ */
 int nic_fabric_gsi_claim(uint64_t service_id);
 void nic_fabric_gsi_release(uint64_t service_id);
 

@@ -19,16 +19,21 @@
 #include "wire/infiniband/sa_record.h"
 
 enum {
-	REPEAT_MS = 200, /* until the fabric's process repeats a query */
-	/* The fabric's process gives a query back in time, unless it could not take it. */
+	REPEAT_MS = 200, /* after this time the fabric's process repeats a query */
+	/*
+	 * How long to wait beyond a query's timeout. The fabric's process answers before that,
+	 * unless it could not take the query.
+	 */
 	SLACK_NS = 1000000000,
 	NS_PER_MS = 1000000,
-	MAD_TRANSACTION = 12, /* the part that the sender chooses */
+	/* Offset in a MAD of the part of the transaction ID that the sender chooses */
+	MAD_TRANSACTION = 12,
 };
 
 /* `query_lock` guards all of these. */
 static pthread_mutex_t query_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list queries = {&queries, &queries}; /* struct nic_fabric_query that wait */
+/* The queries without an answer (struct nic_fabric_query) */
+static struct list queries = {&queries, &queries};
 static uint32_t transaction_last;
 static bool is_running; /* the thread runs */
 static int kick;
@@ -36,7 +41,7 @@ static struct sa_socket {
 	bool is_open;
 	int fd;
 	uint32_t agent;
-} sockets[PORT_IB_PORTS_MAX + 1]; /* by the port's number */
+} sockets[PORT_IB_PORTS_MAX + 1]; /* indexed by port number */
 
 /* --- answers --- */
 
@@ -70,7 +75,7 @@ static int answer_error(const struct attach_mad *head, const uint8_t mad[MAD_BYT
 	return header.attribute_id == SA_ATTRIBUTE_PATH ? -EHOSTUNREACH : -EINVAL;
 }
 
-/* The fabric's process has ended. */
+/* The fabric's process has ended: close the port's socket, and end its queries. */
 static void socket_end(uint32_t port)
 {
 	close(sockets[port].fd);
@@ -96,7 +101,7 @@ static void answers_take(uint32_t port)
 		socket_end(port);
 }
 
-/* End the queries that are too old. Returns when to be called again. */
+/* End the queries whose time is over. Returns when to call this function again. */
 static uint64_t queries_expire(uint64_t now_ns)
 {
 	uint64_t until_ns = UINT64_MAX;
@@ -123,8 +128,9 @@ static void *queries_main(void *unused)
 		for (uint32_t port = 1; port <= PORT_IB_PORTS_MAX; port++) {
 			if (sockets[port].is_open)
 				answers_take(port);
-			fds[port] = (struct pollfd){.fd = sockets[port].is_open ? sockets[port].fd : -1,
-				.events = POLLIN};
+			fds[port] =
+				(struct pollfd){.fd = sockets[port].is_open ? sockets[port].fd : -1,
+					.events = POLLIN};
 		}
 		until_ns = queries_expire(clock_now_ns());
 		pthread_mutex_unlock(&query_lock);
@@ -176,7 +182,7 @@ static int socket_open(uint32_t port)
 	return error;
 }
 
-/* Fill in what all queries have. */
+/* Fill in the fields that all queries have in common. */
 static void mad_begin(uint8_t mad[MAD_BYTES], enum mad_method method, enum sa_attribute attribute,
 	uint64_t component_mask)
 {
@@ -281,9 +287,8 @@ int nic_fabric_query_join(struct nic_fabric_query *query, uint32_t port, const s
 	memcpy(wanted.mgid, mgid->raw, sizeof(wanted.mgid));
 	memcpy(wanted.port_gid, own.raw, sizeof(wanted.port_gid));
 	mad_begin(mad, MAD_METHOD_SET, SA_ATTRIBUTE_MC_MEMBER,
-		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid |
-			sa_mask_mc_member_join_state | sa_mask_mc_member_qkey |
-			sa_mask_mc_member_pkey | sa_mask_mc_member_sl |
+		sa_mask_mc_member_mgid | sa_mask_mc_member_port_gid | sa_mask_mc_member_join_state |
+			sa_mask_mc_member_qkey | sa_mask_mc_member_pkey | sa_mask_mc_member_sl |
 			sa_mask_mc_member_flow_label | sa_mask_mc_member_traffic_class);
 	sa_mc_member_encode(&wanted, mad + SA_DATA_OFFSET);
 	return query_begin(query, port, &info, timeout_ms, mad);

@@ -5,10 +5,10 @@
 /*
  * Queries to the subnet administrator (IBTA 15.2).
  *
- * The caller owns the memory of a query. The query waits in a list until its answer, its timeout or
- * nic_fabric_query_forget(). One thread receives all answers, and calls on_answer() with
- * `query_lock` locked. The only function below that on_answer() may call is
- * nic_fabric_group_hold(). The fabric's process repeats a query that gets no answer.
+ * The caller owns the memory of a query. The query is in a list until its answer arrives, its
+ * timeout expires, or the caller calls nic_fabric_query_forget(). One thread receives all answers,
+ * and calls on_answer() with `query_lock` locked. The only function below that on_answer() may call
+ * is nic_fabric_group_hold(). The fabric's process repeats a query that gets no answer.
  *
  * Any thread may call these functions.
  */
@@ -35,7 +35,8 @@ struct nic_fabric_query {
 
 /*
  * The next two functions return 0; -ENETUNREACH when the port has no subnet manager; or another
- * -errno. After 0, on_answer() is called once, unless nic_fabric_query_forget() comes first.
+ * -errno. If it is 0, on_answer() is called once, unless nic_fabric_query_forget() is called
+ * before.
  */
 
 /*
@@ -53,7 +54,8 @@ int nic_fabric_query_path(struct nic_fabric_query *query, uint32_t port, const s
  * `mgid`        The group's GID. Zero: the administrator chooses one, which is in the answer.
  * `join_state`  Bits of enum sa_join.
  * `pkey`        The P_Key of its partition.
- * `qkey`        The group's Q_Key. The administrator refuses to join a group with another one.
+ * `qkey`        The group's Q_Key. The administrator refuses the join if the group has another
+ *               Q_Key.
  */
 int nic_fabric_query_join(struct nic_fabric_query *query, uint32_t port, const struct gid *mgid,
 	uint8_t join_state, uint16_t pkey, uint32_t qkey, uint32_t timeout_ms)

@@ -25,18 +25,19 @@ static void failure_noted(const struct failure *failure, uint32_t place);
 
 static struct failures failures = {.noted = failure_noted};
 static __thread bool is_explained;
-/* What nic_failure_cause() was told last; reason 0: nothing. */
+/* The cause that nic_failure_cause() noted last; reason 0: none. */
 static __thread struct {
 	enum reason reason;
-	uint32_t qpn; /* 0: of no queue pair */
-	struct failure_facts facts; /* the first is the errno */
-	char why[80]; /* "": the row says it all */
+	uint32_t qpn; /* 0: the cause belongs to no queue pair */
+	struct failure_facts facts; /* the first fact is the errno */
+	/* A sentence about the cause; "": the row of the reason has the whole sentence */
+	char why[80];
 } cause;
 
 /* Protects all below. A holder takes no other lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char file_path[FAILURE_PATH_BYTES]; /* "": there is no file yet */
-static bool is_file_refused; /* the file cannot be made, and is not tried again */
+static bool is_file_refused; /* no file can be made, so no further attempt is made */
 static uint64_t lines_since_ns;
 static uint32_t lines;
 
@@ -47,7 +48,9 @@ struct failures *nic_failures(void)
 
 /* --- the file --- */
 
-/* Were requests flushed without a failure before, as programs do to end their connections? */
+/*
+ * Were the requests flushed without an earlier failure? Programs end their connections in this way.
+ */
 static bool is_plain_flush(const struct failure *failure)
 {
 	uint64_t first;
@@ -56,14 +59,17 @@ static bool is_plain_flush(const struct failure *failure)
 		!(failure_fact(failure, FACT_first, &first) && first);
 }
 
-/* Is it how programs find the end of a table? */
+/* Does the failure come from a program that searches a table up to its end? */
 static bool is_probe(const struct failure *failure)
 {
 	return failure->reason == REASON_GID_INDEX || failure->reason == REASON_PKEY_INDEX ||
 		failure->reason == REASON_PKEY_ABSENT;
 }
 
-/* Does the failure alone deserve a file? Programs also ask for what a device may lack. */
+/*
+ * Does this failure alone deserve a file? Some do not: programs also ask for features that a device
+ * may lack.
+ */
 static bool is_worth_a_file(const struct failure *failure)
 {
 	uint64_t value;
@@ -73,7 +79,7 @@ static bool is_worth_a_file(const struct failure *failure)
 	return !failure_fact(failure, FACT_error, &value) || value != EOPNOTSUPP;
 }
 
-/* The wall clock's time of a monotonic time. */
+/* The time of the wall clock at the monotonic time `at_ns`. */
 static uint64_t wall_of_ns(uint64_t at_ns)
 {
 	struct timespec now;
@@ -114,7 +120,7 @@ static void file_note(const struct failure *failure, uint32_t place)
 
 /* --- the log --- */
 
-/* May another line be written now? Says once per second that some are left out. */
+/* May another line be written to the log now? Logs once per second that lines are left out. */
 static bool line_is_due(void)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -151,7 +157,7 @@ static void failure_log(const struct failure *failure)
 
 /* --- reports --- */
 
-/* Add what the network says of the peer. The lock is held. */
+/* Add to the failure what the network says of the peer (nic_probe()). The lock is held. */
 static void probe_note(struct failure *failure)
 {
 	int error = nic_probe(&failure->local, &failure->remote);
@@ -258,7 +264,7 @@ void nic_failure_cause_qpn(uint32_t qpn)
 	cause.qpn = qpn;
 }
 
-/* The reason of an errno that no check has given, but the machine. */
+/* The reason for an errno of the kernel or the C library, which no check of urnic has explained. */
 static enum reason machine_reason(int error)
 {
 	switch (error) {
@@ -279,8 +285,7 @@ static enum reason machine_reason(int error)
 
 void nic_failure_end(const char *call, int error)
 {
-	struct failure failure = {
-		.reason = cause.reason, .qpn = cause.qpn, .facts = cause.facts};
+	struct failure failure = {.reason = cause.reason, .qpn = cause.qpn, .facts = cause.facts};
 	bool is_noted = cause.reason && cause.facts.value[0] == (uint64_t)error;
 
 	cause.reason = REASON_NONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The impairments that the environment asks for: URNIC_IMPAIR and URNIC_FAULTS. */
+/* Impairments, as URNIC_IMPAIR and URNIC_FAULTS set them. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 static struct impair impair;
 
 /*
- * Map the report's file. A file of another size is refused, because the kernel ends a process
- * (SIGBUS) that writes to a mapping behind the end of the file. NULL: it cannot be mapped.
+ * Map the report's file. Returns NULL if that is not possible, or if the file has another size. A
+ * process that writes to a mapping behind the end of its file is ended by SIGBUS.
  */
 static struct impair_report *report_map(const char *path)
 {

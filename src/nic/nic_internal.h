@@ -21,21 +21,26 @@
 #include "worker/worker.h"
 
 /*
- * The numbers of work queues are below this. The numbers of queue pairs are not, so a work queue
- * and a queue pair never have the same number.
+ * The numbers of work queues are below this number. The numbers of queue pairs are not. So a work
+ * queue and a queue pair never have the same number.
  */
 #define NIC_WQ_NUMBERS 65536
 
 /*
- * URNIC_LINK: may packets bypass the kernel's UDP? The order is that of the words in the call of
- * setting_choice() in nic.c.
+ * The values of URNIC_LINK: may packets bypass the kernel's UDP? nic.c names these values, in the
+ * same order, in its call of setting_choice().
  */
 enum nic_link {
 	NIC_LINK_IF_POSSIBLE,
 	NIC_LINK_OFF,
-	NIC_LINK_ON, /* the same as NIC_LINK_IF_POSSIBLE, but the log says when it is impossible */
-	NIC_LINK_XDP, /* by AF_XDP; where that is impossible, the log says why, then IF_POSSIBLE */
-	NIC_LINK_XDP_GENERIC, /* the same, with the XDP program in front of the network stack */
+	NIC_LINK_ON, /* as NIC_LINK_IF_POSSIBLE, but the log says when it is impossible */
+	/* Use AF_XDP; if that is impossible, log why, and do as NIC_LINK_IF_POSSIBLE does */
+	NIC_LINK_XDP,
+	/*
+	 * As NIC_LINK_XDP, but the XDP program runs in front of the network stack, not in the
+	 * driver
+	 */
+	NIC_LINK_XDP_GENERIC,
 };
 
 struct nic {
@@ -58,7 +63,7 @@ struct nic {
 	uint32_t last_wq_number;
 	bool wq_by_number[NIC_WQ_NUMBERS];
 	struct list ahs;
-	/* Lanes with UD queue pairs, which need a path for every address handle */
+	/* does the lane have UD queue pairs? Then it needs a path for each address handle */
 	bool has_datagrams[NIC_LANES_MAX];
 	uint32_t last_xrcd; /* number of the newest domain */
 	/* The lane of the newest XRC_SEND queue pair; NULL: there was none */
@@ -68,16 +73,17 @@ struct nic {
 	bool is_selective_on; /* URNIC_SELECTIVE */
 	bool is_spinning_off; /* URNIC_POLL */
 	struct cc_params cc;
-	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp) */
+	bool is_stamping; /* a program reads the times of completions (nic_cq_stamp()) */
 	struct local_owner owner;
 	/*
-	 * A pipe. Peers have copies of [0]; only this process has [1], so the pipe breaks when this
-	 * process ends
+	 * A pipe that breaks when this process ends: peers have copies of life[0], and only this
+	 * process has life[1]
 	 */
 	int life[2];
 	struct waiter_table *waiters;
 	bool is_waiter_taken[WAITER_COUNT]; /* does a channel use the waiter? */
-	int waiter_eventfd[WAITER_COUNT]; /* each is the descriptor plus 1; 0: there is none yet */
+	/* The descriptor of each waiter's eventfd, plus 1; 0: there is none yet */
+	int waiter_eventfd[WAITER_COUNT];
 	int work_kick; /* eventfd that nic_control_wake() raises */
 	struct list xrcds; /* of struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
@@ -94,7 +100,10 @@ void nic_congestion_start(void);
 /* The congestion control of a lane; NULL: off. */
 const struct cc_params *nic_congestion(void);
 
-/* A stream is being opened. Log, once, that impairments have no effect on streams. */
+/*
+ * A stream is being opened: log that impairments have no effect on streams. Only the first call
+ * logs.
+ */
 void nic_impair_stream(void);
 
 extern pthread_mutex_t nic_agent_lock;
@@ -115,8 +124,8 @@ void nic_leave(void);
 /*
  * For a wait between nic_enter() and nic_leave(): nic_wait_begin() unlocks the NIC, and
  * nic_wait_end() locks it again. The caller passes the result of nic_wait_begin() to
- * nic_wait_end(). After that, state of the NIC that the caller has read before may have changed,
- * and objects to which it has no reference may be destroyed.
+ * nic_wait_end(). During the wait, other threads may change the NIC's state, and may destroy
+ * objects to which the caller has no reference.
  */
 int nic_wait_begin(void);
 void nic_wait_end(int before);
@@ -124,8 +133,8 @@ void nic_wait_end(int before);
 /*
  * --- requests to urnicd (nic_agent.c) ---
  *
- * One thread at a time has its turn at urnicd. That thread has the NIC locked while it decides what
- * to request, and while it commits the answer. It has no lock while it waits for urnicd. So a
+ * One thread at a time has its turn at urnicd. While that thread decides what to request, and while
+ * it commits the answer, it has the NIC locked. It has no lock while it waits for urnicd. So a
  * second set-up call that needs urnicd waits for its turn, but all other calls can run, and so can
  * fork():
  *
@@ -144,8 +153,8 @@ void nic_wait_end(int before);
 
 /*
  * Begin and end a turn. The NIC is locked; nic_request_begin() unlocks it while it waits for the
- * turn. Returns 0; or -ETIMEDOUT, after it has logged why, when urnicd does not answer the thread
- * whose turn it is.
+ * turn. Returns 0. If urnicd does not answer the thread that has the turn, nic_request_begin() logs
+ * why, and returns -ETIMEDOUT.
  */
 int nic_request_begin(void);
 void nic_request_end(void);
@@ -173,8 +182,8 @@ void nic_turn_end(void);
  */
 bool nic_turn_try(void);
 /*
- * nic_turn_try(), but wait until nic_agent_lock is unlocked. Returns false only when another
- * thread has the turn. That thread calls nic_control_send_strays() when its turn ends.
+ * nic_turn_try() that waits for nic_agent_lock. So it returns false only when another thread has
+ * the turn. That thread calls nic_control_send_strays() when its turn ends.
  */
 bool nic_turn_try_after_wait(void);
 
@@ -184,7 +193,7 @@ bool nic_turn_try_after_wait(void);
  */
 int nic_agent_log(int error);
 
-/* Do what agent_client_unclaim() does, without a wait for a turn. nic_agent_lock is not locked. */
+/* Do what agent_client_unclaim() does, but do not wait for a turn. nic_agent_lock is not locked. */
 void nic_agent_unclaim(struct agent_claim *claim);
 
 /*
@@ -208,7 +217,7 @@ void nic_agent_ready(void);
  */
 int nic_start(void);
 
-/* From now on a forked child gets no NIC, and forgets that of its parent. */
+/* From now on a forked child forgets its parent's NIC, and has none of its own. */
 void nic_fork_watch(void);
 
 void nic_for_each_worker(void (*act)(struct worker *worker));
@@ -226,8 +235,8 @@ struct worker *nic_worker_next(uint32_t *index);
 struct worker *nic_worker_of_slot(uint32_t slot);
 
 /*
- * Lock a worker and unlock it. On return, a thread that had the worker locked before the call has
- * unlocked it.
+ * Lock a worker and unlock it again. So any thread that had the worker locked before this call has
+ * unlocked it on return.
  */
 void nic_worker_pass(struct worker *worker);
 
@@ -244,7 +253,7 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker);
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
 /*
- * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. `pkey_index` counts for
+ * Open a path to queue pair `dest_qpn`, and set path->id and path->cnp_id. `pkey_index` is used for
  * InfiniBand only. The NIC is locked, the worker is not. Returns 0 or -errno.
  */
 int nic_path_open(

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packets that bypass the kernel's UDP. The bypass of an address is the AF_PACKET or AF_XDP socket
- * that carries its packets. This file decides which addresses have one, and has the thread that
- * looks up the Ethernet addresses of neighbours (port_udp_lookup).
+ * that carries its packets. This file decides which addresses have a bypass. It also runs the link
+ * thread, which looks up the Ethernet addresses of neighbours (struct port_udp_lookup).
  *
- * The thread starts with the first bypass, and sleeps until a lane needs a lookup. A lane does no
- * lookup itself, because a lookup may take long: another program that configures interfaces may
- * hold the lock of the kernel's neighbour table. The thread locks one worker at a time, and none
- * during a lookup.
+ * The link thread starts with the first bypass, and sleeps until a lane needs a lookup. A lane does
+ * no lookup itself, because a lookup may take long: another program that configures interfaces may
+ * hold the lock of the kernel's neighbour table. The link thread locks one worker at a time, and
+ * none during a lookup.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -128,8 +128,8 @@ static const char *why_no_xdp(int error)
 }
 
 /*
- * Log why the packets of an interface do not bypass UDP as they should. One line is enough for all
- * addresses of an interface.
+ * Log why the packets of an interface do not bypass UDP as URNIC_LINK requests. All addresses of an
+ * interface share one line.
  */
 static void impossible_log(_Atomic uint32_t *logged, uint32_t ifindex, const char *setting,
 	const char *way, const char *why)
@@ -152,7 +152,10 @@ static void use_log(uint32_t ifindex, bool is_zero_copy)
 		is_zero_copy ? "without copies" : "with a copy by the kernel");
 }
 
-/* Try the bypass that URNIC_LINK asks for, then the other one. Returns 0 or -errno. */
+/*
+ * Use the bypass that URNIC_LINK requests or, if it cannot be used, the other one. Returns 0 or
+ * -errno.
+ */
 static int bypass_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
 	static _Atomic uint32_t logged;

@@ -3,10 +3,11 @@
 #define URNIC_NIC_NIC_PART_H
 
 /*
- * The parts of the NIC are its objects (nic/object), and the rooms that serve other processes of
- * the host, XRC domains that processes share, and connection managers. The NIC's own files do not
- * know them. Each part is a table of hooks. The NIC calls the hooks at set-up, when objects are
- * destroyed, and for rare events. Posts, polls and received packets call no hook.
+ * The parts of the NIC are its objects (nic/object) and three rooms: peer serves other processes of
+ * the host, xrc serves XRC domains that processes share, and connection serves connection managers.
+ * The NIC's own files do not refer to the parts. Each part is a table of hooks. The NIC calls the
+ * hooks at set-up, when objects are destroyed, and for rare events. Posts, polls and received
+ * packets call no hook.
  *
  * A part keeps its own state. Every hook may be NULL.
  *
@@ -32,15 +33,15 @@ struct nic_part {
 	/* A lane is being created. Returns 0 or -ENOMEM. */
 	int (*lane_start)(struct worker *worker, struct nic_public_lane *public);
 	/*
-	 * Do the work for which nic_control_wake() was called. Called by the control thread, with
+	 * Do the work for which nic_control_wake() was called. The control thread calls this with
 	 * no lock.
 	 */
 	void (*work)(void);
-	/* A pipe of nic_control_watch_peer() broke. Called by the control thread, with no lock. */
+	/* A pipe of nic_control_watch_peer() broke. The control thread calls this with no lock. */
 	void (*peers_check)(void);
 	/*
-	 * The slot of the lane is another process's now, or its port has gone. Called with no
-	 * worker locked; the NIC may be unlocked.
+	 * urnicd has leased the lane's slot to another process, or the lane's port has gone. No
+	 * worker is locked; the NIC may be unlocked.
 	 */
 	void (*lane_lost)(struct worker *worker);
 	/* The process `peer` on this host has ended. */
@@ -86,15 +87,15 @@ struct nic_part {
 	void (*xrcd_ending)(const struct nic_xrcd *xrcd);
 
 	/*
-	 * In the child of a fork: forget the parent's NIC, whose memory is still mapped. Called for
-	 * the last part first.
+	 * In the child of a fork: forget the parent's NIC, whose memory is still mapped. The last
+	 * part's hook is called first.
 	 */
 	void (*forget)(void);
 	/*
 	 * Around a fork. fork_prepare is called with all workers locked and nic_agent_lock
-	 * unlocked, fork_prepare_last with that lock, too; both for the last part first.
-	 * fork_parent and fork_child are called for the first part first. All are called even if
-	 * there is no NIC.
+	 * unlocked. fork_prepare_last is called with nic_agent_lock locked, too. For both, the last
+	 * part's hook is called first. For fork_parent and fork_child, the first part's hook is
+	 * called first. These four hooks are called even if there is no NIC.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_prepare_last)(void); /* all other locks are taken */
@@ -102,13 +103,13 @@ struct nic_part {
 	void (*fork_child)(void);
 };
 
-/* The functions of the objects that a lane calls (object/nic_object.c). */
+/* Functions of the NIC's objects, which a lane calls (object/nic_object.c). */
 extern const struct worker_hooks nic_worker_hooks;
 
 /* The parts, followed by NULL (nic_parts.c). */
 extern const struct nic_part *const nic_parts[];
 
-/* Call a hook that returns nothing, for each part that has it, first part first. */
+/* Call a hook that returns nothing, for each part that has it, from the first part to the last. */
 #define NIC_PARTS_CALL(hook, ...)                                                      \
 	do {                                                                           \
 		for (const struct nic_part *const *part_ = nic_parts; *part_; part_++) \
@@ -116,7 +117,7 @@ extern const struct nic_part *const nic_parts[];
 				(*part_)->hook(__VA_ARGS__);                           \
 	} while (0)
 
-/* NIC_PARTS_CALL() in the opposite order: last part first. */
+/* NIC_PARTS_CALL() from the last part to the first. */
 #define NIC_PARTS_CALL_BACKWARDS(hook)                          \
 	do {                                                    \
 		for (uint32_t i_ = nic_part_count(); i_-- > 0;) \

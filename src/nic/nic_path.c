@@ -8,7 +8,7 @@ int nic_address_find(struct worker *worker, const struct gid *local, uint32_t if
 	int index;
 
 	if (worker->ib)
-		return 0; /* its ports receive on all their addresses */
+		return 0; /* a worker's InfiniBand ports receive on all their addresses */
 	worker_lock(worker);
 	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
 	worker_unlock(worker);
@@ -68,8 +68,8 @@ void nic_path_close(struct worker *worker, const struct qp_path *path)
 }
 
 /*
- * Open the path of congestion notifications, which differs by its DSCP. The worker is locked.
- * Returns 0 or -errno.
+ * Open the path of congestion notifications. It is the path `data` with another DSCP. The worker is
+ * locked. Returns 0 or -errno.
  */
 static int cnp_path_open(
 	struct worker *worker, const struct port_udp_path *data, uint32_t *ret_path)

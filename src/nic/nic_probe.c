@@ -11,7 +11,7 @@
 #include "port/socket.h"
 #include "wire/roce.h"
 
-/* Send the datagram, and wait for the error. */
+/* Send the datagram, and wait for an ICMP error. */
 static int probe_send(int fd, const union socket_address *to, socklen_t bytes)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLERR};

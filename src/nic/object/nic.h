@@ -21,8 +21,8 @@
  * destroying.
  *
  * After fork() the child has no NIC; its first call creates one. Objects that the child has
- * inherited do not work any more: posts fail, polls find no completions, and destroying an object
- * frees only the child's copy of it.
+ * inherited do not work in the child: posts fail, polls find no completions, and destroying an
+ * object frees only the child's copy of it.
  *
  * Errors are returned as -errno. When urnicd or the kernel refuses something, the log also says why
  * (os/log.h).
@@ -57,7 +57,7 @@ struct nic_xrcd;
 
 /*
  * Register a region: call mr_table_add() for the process's table. Returns what mr_table_add() does,
- * or the -errno of creating the NIC.
+ * or the -errno of the failed creation of the NIC.
  */
 int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
 	URNIC_EXPORT_AS(nic_mr_register);
@@ -67,8 +67,7 @@ int nic_mr_register_null(uint32_t pd, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mr_
 
 /*
  * Replace the region with `key`, which belongs to `pd`, by `region` (mr_table_change()). No packet
- * sees a region that is half changed. On return the NIC no longer accesses the region's former
- * memory.
+ * finds a half-changed region. On return the NIC no longer accesses the region's former memory.
  */
 int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 	URNIC_EXPORT_AS(nic_mr_change);
@@ -110,7 +109,7 @@ bool nic_dm_is_alive(const struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_is_alive);
 void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 
 /*
- * nic_mw_create() creates an unbound memory window (mw_add()); nic_mw_destroy() ends a window,
+ * nic_mw_create() creates an unbound memory window (mw_add()). nic_mw_destroy() destroys a window,
  * bound or not (mw_remove()). The low byte of a new type 2 window's key is 0, as with kernel
  * devices; the program that binds the window chooses that byte.
  */
@@ -120,8 +119,8 @@ int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 /* --- completion channels ------------------------------------------------------------------ */
 
 /*
- * Create a channel: threads that wait for events in `queue` then collect the completions of the
- * channel's completion queues themselves (struct event_collector). `queue` outlives the channel.
+ * Create a channel. From then on, threads that wait for events in `queue` collect the completions
+ * of the channel's completion queues (struct event_collector). `queue` outlives the channel.
  * Returns 0 or -ENOMEM.
  */
 int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
@@ -179,8 +178,8 @@ void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_over
 
 /*
  * From now on read the clock in every post, because a program reads the times of completions
- * (cqe.made_ns). Otherwise the completion of a request that needs no packet may show an earlier
- * time.
+ * (cqe.made_ns). Without this call, the completion of a request that needs no packet may show an
+ * earlier time.
  */
 void nic_cq_stamp(void) URNIC_EXPORT_AS(nic_cq_stamp);
 
@@ -214,7 +213,7 @@ bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_
 /* The most shared receive queues in a process. */
 #define NIC_SRQ_COUNT_MAX 16384
 
-/* The same as nic_cq_event_fn, for SIGNAL_SRQ_LIMIT of a shared receive queue. */
+/* nic_cq_event_fn for SIGNAL_SRQ_LIMIT of a shared receive queue. */
 typedef void nic_srq_event_fn(void *user, uint32_t events);
 
 struct nic_srq_init {
@@ -231,8 +230,9 @@ struct nic_srq_init {
 };
 
 /*
- * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork. An XRC or
- * tag-matching queue needs a slot; the request for one may return the errors of nic_qp_create().
+ * Create a shared receive queue. Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from
+ * before a fork. An XRC or tag-matching queue needs a slot. So the call may also return the errors
+ * of nic_qp_create() for a slot.
  *
  * The caller destroys the queue after the queue pairs that use it. An XRC queue may be destroyed at
  * any time before its completion queue.
@@ -242,18 +242,18 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 void nic_srq_destroy(struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_destroy);
 
 /*
- * The queue's number, below 2^24. The number of an XRC queue, which peers name, is unique on the
- * host. That of any other queue is unique in the process.
+ * The queue's number, below 2^24. Peers name the number of an XRC queue, so it is unique on the
+ * host. The number of any other queue is unique in the process.
  */
 uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_number);
 
 /*
- * Change the depth and then the limit; a NULL pointer leaves that value unchanged. *limit 0 turns
- * the limit off. If fewer requests than the limit are pending already, SIGNAL_SRQ_LIMIT follows at
- * once.
+ * Change the depth, and then the limit. A NULL pointer leaves its value unchanged. A limit of 0
+ * turns the limit off. If fewer requests than the limit are pending already, SIGNAL_SRQ_LIMIT
+ * follows at once.
  *
  * Returns 0; -EINVAL for a depth below the number of pending requests, or a limit above the depth;
- * -ENOMEM; -EIO for a queue from before a fork. Errors change nothing.
+ * -ENOMEM; -EIO for a queue from before a fork. After an error nothing has changed.
  */
 int nic_srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
 	URNIC_EXPORT_AS(nic_srq_modify);
@@ -280,7 +280,7 @@ int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr) URNIC_EXPORT_AS(nic
 
 /* --- queue pairs -------------------------------------------------------------------------- */
 
-/* The same as nic_cq_event_fn, for a queue pair. */
+/* nic_cq_event_fn for a queue pair. */
 typedef void nic_qp_event_fn(void *user, uint32_t events);
 
 /* The receive work queues into which a raw packet queue pair delivers by a hash (ether/rss.h). */
@@ -328,9 +328,9 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
  * Open the XRC_RECV queue pair `number` of the domain. The queue pair may belong to another process
  * that has opened the same file. It may also be a queue pair that this process's program has
  * destroyed while other processes have it open. The opener gets the queue pair's events, and may
- * modify and query the queue pair. nic_qp_destroy() closes it; the last close ends it. If the
- * process that owns the queue pair ends, the queue pair is in the error state, and the opener gets
- * SIGNAL_QP_FATAL.
+ * modify and query the queue pair. nic_qp_destroy() closes the queue pair; the last close destroys
+ * it. If the process that owns the queue pair ends, the opener gets SIGNAL_QP_FATAL, and finds the
+ * queue pair in the error state.
  *
  * Returns 0; -EINVAL when there is no such queue pair; -ENOMEM; -ETIMEDOUT when its owner does not
  * answer; or another -errno.
@@ -342,8 +342,8 @@ uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
  * Do what qp_modify() does, and also open and close paths. With ATTR_AV, requested->path has the
- * addresses of the path to open; with ATTR_ALT_PATH, requested->alt_path. The `id` of either is
- * ignored.
+ * addresses of the path to open; with ATTR_ALT_PATH, requested->alt_path has them. The `id` of both
+ * is ignored.
  *
  * Returns 0; -EINVAL as qp_modify() does, or when the two addresses of a path are not of one
  * family; -EADDRINUSE when another program has UDP port 4791 of the local address; or another
@@ -392,17 +392,17 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 
 /*
  * nic_qp_send_queue() returns the queue in which the caller builds requests in place (queue/sq.h).
- * In the child of a fork that queue has no slots; for a queue pair of another process the result is
- * NULL. nic_qp_post_batch() posts the requests; until then no other thread may post to the queue
- * pair. It returns 0, or -EINVAL with nothing posted.
+ * In the child of a fork that queue has no slots. For a queue pair of another process the function
+ * returns NULL. nic_qp_post_batch() posts the requests; until then no other thread may post to the
+ * queue pair. It returns 0; or -EINVAL, after which nothing is posted.
  */
 struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_send_queue);
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 	URNIC_EXPORT_AS(nic_qp_post_batch);
 
 /*
- * Note why a post to the queue pair was refused with -EINVAL (nic_failure_cause()): that of the
- * request `wr`, or of a batch if `wr` is NULL.
+ * Note why a post to the queue pair was refused with -EINVAL (nic_failure_cause()). `wr` is the
+ * refused request; NULL: a batch was refused.
  */
 void nic_qp_explain_send(struct nic_qp *qp, const struct send_wr *wr)
 	URNIC_EXPORT_AS(nic_qp_explain_send) __attribute__((cold));
@@ -418,7 +418,10 @@ int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t coun
 
 /* --- completion counters ------------------------------------------------------------------ */
 
-/* Create a counter of completions; with `counts_bytes`, of their bytes. NULL: out of memory. */
+/*
+ * Create a counter of completions or, if `counts_bytes`, of the bytes of completions. NULL: out of
+ * memory.
+ */
 struct nic_counter *nic_counter_create(bool counts_bytes) URNIC_EXPORT_AS(nic_counter_create);
 
 /* Destroy a counter. The caller has destroyed the queue pairs whose completions it counts. */
@@ -433,8 +436,8 @@ int nic_counter_attach(struct nic_counter *counter, struct nic_qp *qp,
 	enum counted_operation operations) URNIC_EXPORT_AS(nic_counter_attach);
 
 /*
- * Read a value. First handle the packets that have arrived, so that it includes their completions.
- * Any thread may call.
+ * Read a value. The call first handles the packets that have arrived, so that the value includes
+ * their completions. Any thread may call.
  */
 uint64_t nic_counter_read(struct nic_counter *counter, enum completion_outcome outcome)
 	URNIC_EXPORT_AS(nic_counter_read);
@@ -448,9 +451,9 @@ void nic_counter_add(struct nic_counter *counter, enum completion_outcome outcom
 /* --- multicast groups --------------------------------------------------------------------- */
 
 enum {
-	/* Groups of a process. One address on two interfaces counts as two groups. */
+	/* The most groups of a process. One address on two interfaces counts as two groups. */
 	NIC_GROUP_COUNT_MAX = 32,
-	NIC_GROUP_QP_COUNT_MAX = 64, /* queue pairs per group */
+	NIC_GROUP_QP_COUNT_MAX = 64, /* the most queue pairs of a group */
 };
 
 /*
@@ -466,13 +469,11 @@ enum {
  * (NIC_GROUP_COUNT_MAX, NIC_GROUP_QP_COUNT_MAX) is exhausted; -EIO for a queue pair from before a
  * fork; or the -errno from joining.
  */
-int nic_multicast_attach(
-	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
+int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 	URNIC_EXPORT_AS(nic_multicast_attach);
 
 /* Returns 0, or -EINVAL when the queue pair is not in the group. */
-int nic_multicast_detach(
-	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
+int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 	URNIC_EXPORT_AS(nic_multicast_detach);
 
 /* Is the queue pair in any group? When the queue pair is destroyed, it leaves its groups. */
@@ -487,9 +488,9 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 #define NIC_AH_COUNT_MAX 65536
 
 /*
- * Create an address handle. Its path to `route`, whose `id` is ignored, is opened on every lane
- * that has UD queue pairs, now or later. So a post never has to open a path. Multicast addresses
- * are allowed. `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` name the same group.
+ * Create an address handle. The NIC opens its path to `route` on every lane that has UD queue
+ * pairs, or will have some later. `route->id` is ignored. So a post never has to open a path.
+ * Multicast addresses are allowed. `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` name the same group.
  *
  * Returns 0; -EINVAL when the two addresses of `route` are not of one family; -ENOMEM; -EADDRINUSE
  * when another program has UDP port 4791 of the local address; or another -errno of opening the
@@ -498,7 +499,7 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	URNIC_EXPORT_AS(nic_ah_create);
 
-/* Destroy a handle. Datagrams to it that are posted but not yet sent are lost. */
+/* Destroy a handle. Posted datagrams that name the handle and are not sent yet are lost. */
 void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
 
 /*
@@ -513,7 +514,7 @@ void nic_ah_target(const struct nic_ah *ah, const struct nic_qp *qp, struct data
 /* The most work queues of a process. */
 #define NIC_WQ_COUNT_MAX 16384
 
-/* The same as nic_cq_event_fn, for a work queue. */
+/* nic_cq_event_fn for a work queue. */
 typedef void nic_wq_event_fn(void *user, uint32_t events);
 
 struct nic_wq_init {
@@ -527,7 +528,7 @@ struct nic_wq_init {
 
 /*
  * Create a receive work queue in state RESET. Returns 0; -ENOMEM; -EINVAL for a completion queue
- * from before a fork; or the errors of nic_qp_create() from the request for a slot.
+ * from before a fork; or an error of nic_qp_create() for a slot.
  */
 int nic_wq_create(const struct nic_wq_init *init, struct nic_wq **ret_wq)
 	URNIC_EXPORT_AS(nic_wq_create);

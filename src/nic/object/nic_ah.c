@@ -38,12 +38,12 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 		.remote = ah->route.remote,
 	};
 	worker_lock(worker);
-	error = worker->ib ? port_ib_path_open(worker->ib, &ah->route, PORT_IB_PKEY_OF_PACKET,
-				     &ah->path[lane])
-			   : port_udp_path_open(worker->port, &settings, &ah->path[lane]);
+	error = worker->ib
+		? port_ib_path_open(worker->ib, &ah->route, PORT_IB_PKEY_OF_PACKET, &ah->path[lane])
+		: port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
-		error = -ENOMEM; /* too many handles: an error like that of other limits */
+		error = -ENOMEM; /* too many handles; other limits have the same error */
 	ah->has_path[lane] = !error;
 	if (!error)
 		NIC_PARTS_CALL(ah_opened, ah, worker);
@@ -92,8 +92,8 @@ static uint32_t lane_untried(const struct nic_ah *ah)
 }
 
 /*
- * Open the handle's path on every lane that needs it. While a request to urnicd waits, another
- * thread may create a UD queue pair on a further lane, so look for a lane again after each.
+ * Open the handle's path on every lane that needs it. While this thread waits for urnicd, another
+ * thread may create a UD queue pair on a further lane. So look for a lane again after each wait.
  */
 static int ah_open_all(struct nic_ah *ah)
 {
@@ -119,8 +119,9 @@ static struct nic_ah *ah_untried(uint32_t lane)
 }
 
 /*
- * Open the paths of all handles on a lane. A handle may be destroyed while urnicd opens its
- * address. So this opens all addresses first, and then the paths, for which urnicd is not needed.
+ * Open the paths of all handles on a lane. A handle may be destroyed while this thread waits for
+ * urnicd to open the handle's address. So open all addresses first, and then the paths, which do
+ * not need urnicd.
  */
 static void ahs_open(struct worker *worker)
 {
@@ -185,9 +186,9 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 {
 	uint32_t lane = worker->lane.index;
-	int error = worker->ib ? 0
-			       : addresses_open(worker, init->ifindex, init->locals,
-					 init->local_count);
+	int error = worker->ib
+		? 0
+		: addresses_open(worker, init->ifindex, init->locals, init->local_count);
 
 	if (error || nic.has_datagrams[lane])
 		return error;
@@ -231,8 +232,8 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	if (!error)
 		list_append(&nic.ahs, &ah->link);
 	/*
-	 * A process that receives datagrams usually answers, and then accesses this process's
-	 * memory. So treat the remote address as a peer if it is one of this host.
+	 * A process that receives datagrams usually answers, and its answers access this process's
+	 * memory. So an address of this host counts as a peer that could map memory.
 	 */
 	has_come = !error && ah->may_be_here && segments_may_begin() &&
 		netdev_has_address(&ah->route.remote, ah->route.ifindex);

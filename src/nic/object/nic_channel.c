@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: how threads that wait for events, or look for them (visitors), collect
- * completions (event/event_queue.h).
+ * Completion channels: how threads that wait for events, or that poll the descriptor (visits),
+ * collect completions (event/event_queue.h).
  *
  * The channel's descriptor is an epoll set. It can contain the lane's sockets, and an eventfd that
- * peers on this host write. These make the descriptor readable although there may be no event,
- * which the example in the manual page of ibv_get_cq_event() takes for an error. So they are added
- * only for a program that has shown that it tolerates this: its ibv_get_cq_event() failed with
- * EAGAIN, and it armed a queue afterwards. They are not added if the descriptor is blocking,
- * because a program that calls poll(2) first expects that ibv_get_cq_event() does not block.
+ * peers on this host write. These make the descriptor readable although there may be no event. The
+ * example in the manual page of ibv_get_cq_event() takes that for an error. So they are added only
+ * for a program that tolerates it: its ibv_get_cq_event() has failed with EAGAIN, and the program
+ * has armed a queue afterwards. They are not added to a blocking descriptor. For a program that
+ * first calls poll(2) expects that ibv_get_cq_event() does not block.
  */
 #include <assert.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ static enum event_view channel_collect(struct event_collector *collector)
 
 /*
  * The waiter drives the channel's lane, if the channel has only one. If a lane is added meanwhile,
- * the thread of the new lane drives it, posts the event, and so wakes the waiter.
+ * the new lane's own thread drives that lane. It posts the event, and so wakes the waiter.
  */
 static int channel_drive(struct event_collector *collector)
 {
@@ -68,9 +68,9 @@ static void channel_wake(struct event_collector *collector)
 
 /*
  * Collect the records that peers on this host have left. A peer counts each write to the eventfd
- * before it writes. So if `raises_seen` equals the count, the eventfd need not be read. The counts
- * may differ for good, because a peer may die between the count and the write. So each
- * VISITS_PER_CLEARth visit makes them equal.
+ * before it writes. So if `raises_seen` equals that count, this visit need not read the eventfd. A
+ * peer may die after it has counted and before it has written. So the two may differ for good, and
+ * each VISITS_PER_CLEARth visit makes them equal.
  */
 static void records_visit(struct nic_channel *channel)
 {
@@ -125,7 +125,7 @@ static void lane_visit(struct nic_channel *channel)
 }
 
 /*
- * Put the eventfd, which peers on this host write, into the descriptor. The NIC is locked. Returns
+ * Put the eventfd to which peers on this host write into the descriptor. The NIC is locked. Returns
  * 0 or -errno.
  */
 static int watch_begin(struct nic_channel *channel)
@@ -173,7 +173,7 @@ static void visits_begin(struct nic_channel *channel)
 	is_begun = channel->epoch == nic_epoch && !event_queue_has_owner(channel->queue) &&
 		!watch_begin(channel);
 	atomic_store(&channel->collector.is_visited, is_begun);
-	/* After a failure, the next EAGAIN of ibv_get_cq_event() leads to the next attempt. */
+	/* If the begin has failed, the next EAGAIN of ibv_get_cq_event() causes another attempt. */
 	atomic_store(&channel->collector.has_missed, is_begun);
 	nic_leave();
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, and polling: a program's thread that polls does the NIC's work. */
+/*
+ * Completion queues, and polling: a thread of the program that polls a queue drives the queue's
+ * lanes.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -143,11 +146,11 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Lock the lane. If another thread has it locked, do not wait, because that thread drives the lane.
- * But wait if a peer on this host has left records, because the peer's program may already have
- * told this program in another way that the request is complete. The thread that has the lock, or
- * the peer process, may need this CPU. So yield the CPU after many polls that found the lane
- * locked, and at once when a thread is queued for the lock of any lane.
+ * Lock the lane. If another thread has it locked, that thread drives the lane, so usually do not
+ * wait. But wait if a peer on this host has left records: the peer's program may already have told
+ * this program in another way that the request is complete. The thread that has the lock, or the
+ * peer process, may need this CPU. So yield the CPU after many polls that found the lane locked,
+ * and at once when a thread is queued for the lock of any lane.
  */
 static bool lane_enter(struct worker *worker)
 {
@@ -175,8 +178,8 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	bool has_borrowers = worker->local.has_borrowers;
 	worker_unlock(worker);
 	/*
-	 * Do this in a poll, because the program may have only one thread, which does nothing but
-	 * poll.
+	 * A poll does this, because the program may have only one thread, and that thread may do
+	 * nothing but poll.
 	 */
 	if (has_borrowers && segments_may_begin())
 		nic_mr_make_mappable();
@@ -192,7 +195,10 @@ static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 		lane_drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
-/* Count the poll, unless the queue is armed: then the program is about to sleep. */
+/*
+ * Count the poll. Do not count it if the queue is armed, because then the program is about to
+ * sleep.
+ */
 static void note_poll(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
@@ -284,8 +290,9 @@ void nic_collect(uint32_t lanes)
 }
 
 /*
- * Collect the records that initiators on this host left before the queue was armed, because these
- * initiators woke no thread. An initiator that leaves a record later sees that the queue is armed.
+ * Collect the records that initiators on this host have left before the queue was armed. These
+ * initiators have woken no thread. An initiator that leaves a record later sees that the queue is
+ * armed.
  */
 static void lanes_collect(const struct nic_cq *cq)
 {

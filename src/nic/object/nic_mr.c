@@ -2,8 +2,8 @@
 /*
  * Memory regions, memory windows, and device memory.
  *
- * To change or remove a key, a thread locks every lane. So no lane is copying meanwhile, and no
- * lane sees a half-changed region.
+ * A thread that changes or removes a key locks every lane. So no lane copies bytes meanwhile, and
+ * no lane finds a half-changed region.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static bool is_program_memory(const struct mr_region *region)
 }
 
 /*
- * Lock the NIC. If `is_wanted`, first park urnic's threads, which is possible if the caller is the
+ * Lock the NIC. If `is_wanted`, first park urnic's threads. That works only if the caller is the
  * only other thread. Returns whether they are parked.
  */
 static bool enter_alone(bool is_wanted)
@@ -83,10 +83,10 @@ static void extent_unref(const struct mr_region *region, bool is_alone)
 }
 
 /*
- * A suspended peer is in the middle of a copy to or from this memory, and the region has ended or
- * changed. If the memory was moved to a segment, make it private again, so that the peer's mapping
- * is of a part of the file that no process uses any more. Memory that the program itself shares
- * with other processes stays shared. All lanes are locked.
+ * The region has ended or changed while a suspended peer is in the middle of a copy to or from its
+ * memory. If the memory was moved to a segment, make it private again. Then no other process uses
+ * the part of the file that the peer has mapped. Memory that the program itself shares with other
+ * processes stays shared. All lanes are locked.
  */
 static void extent_give_up(const struct mr_region *region, bool is_alone)
 {
@@ -97,7 +97,10 @@ static void extent_give_up(const struct mr_region *region, bool is_alone)
 	mr_table_resume(&nic.mrs);
 }
 
-/* Has the region's memory to be moved, which is safest while urnic's threads are parked? */
+/*
+ * Does the region's memory have to be moved? If so, the caller parks urnic's threads, which makes
+ * the move safest.
+ */
 static bool is_cover_wanted(const struct mr_region *region)
 {
 	bool is_wanted;
@@ -273,7 +276,7 @@ static uintptr_t page_of(const void *address)
 }
 
 /*
- * Does the kernel support MADV_POPULATE_WRITE? Linux before 5.14 does not, and returns EINVAL even
+ * Does the kernel support MADV_POPULATE_WRITE? Linux before 5.14 does not: it returns EINVAL, even
  * for a page that is mapped.
  */
 static bool can_populate(void)

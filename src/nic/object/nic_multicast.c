@@ -4,8 +4,8 @@
  *
  * The kernel copies a multicast packet to every socket that is bound to the group's address and has
  * joined the group. (A unicast packet goes to only one socket.) So each lane with an attached queue
- * pair opens its own socket for each group, and does not need urnicd for it. Processes of several
- * users can bind sockets to one group (SO_REUSEADDR).
+ * pair opens its own socket for each group, without urnicd. Processes of several users can bind
+ * sockets to one group (SO_REUSEADDR).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -85,8 +85,8 @@ static int group_open(const struct gid *group, uint32_t ifindex)
 	if (fd < 0)
 		return -errno;
 	/*
-	 * If the limit of the system is lower, the kernel makes the buffer smaller, which is no
-	 * error.
+	 * If the system's limit is lower than this, the kernel makes the buffer smaller, and
+	 * reports no error.
 	 */
 	if (socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
 		socket_set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
@@ -146,15 +146,15 @@ static uint32_t port_of(const struct nic_qp *qp)
 	return qp->qp->attr.port ? qp->qp->attr.port : 1;
 }
 
-/* group_receive() of a worker on an InfiniBand fabric, which counts joins. */
+/* group_receive() for a worker on an InfiniBand fabric. The fabric counts the joins. */
 static int group_join(const struct membership *membership)
 {
 	const struct nic_qp *qp = membership->qp;
 
 	if (membership->mlid < LID_MULTICAST_FIRST || membership->mlid > LID_MULTICAST_LAST)
 		return -EINVAL;
-	return nic_fabric_join(qp->worker->lane.index, port_of(qp), membership->mlid,
-		&membership->group);
+	return nic_fabric_join(
+		qp->worker->lane.index, port_of(qp), membership->mlid, &membership->group);
 }
 
 /* Make the worker receive the group's packets. Returns 0 or -errno. */
@@ -202,15 +202,14 @@ static void membership_end(struct membership *membership)
 	worker_unlock(qp->worker);
 	list_remove(&membership->link);
 	if (qp->worker->ib)
-		nic_fabric_leave(qp->worker->lane.index, port_of(qp), membership->mlid,
-			&membership->group);
+		nic_fabric_leave(
+			qp->worker->lane.index, port_of(qp), membership->mlid, &membership->group);
 	else
 		group_leave_if_unused(qp->worker, &membership->group, membership->ifindex);
 	free(membership);
 }
 
-static int group_attach(
-	struct nic_qp *qp, const struct gid *group, uint32_t ifindex, uint16_t mlid)
+static int group_attach(struct nic_qp *qp, const struct gid *group, uint32_t ifindex, uint16_t mlid)
 {
 	struct membership *membership;
 	int error;
@@ -220,10 +219,9 @@ static int group_attach(
 	membership = has_room(group, ifindex) ? malloc(sizeof(*membership)) : NULL;
 	if (!membership)
 		return -ENOMEM;
-	*membership = (struct membership){
-		.qp = qp, .group = *group, .ifindex = ifindex, .mlid = mlid};
-	error = qp->worker->ib ? group_join(membership)
-			       : group_receive(qp->worker, group, ifindex);
+	*membership =
+		(struct membership){.qp = qp, .group = *group, .ifindex = ifindex, .mlid = mlid};
+	error = qp->worker->ib ? group_join(membership) : group_receive(qp->worker, group, ifindex);
 	if (!error) {
 		worker_lock(qp->worker);
 		error = multicast_attach(qp->qp, group, ifindex);
@@ -248,14 +246,13 @@ void nic_multicast_refuse_scope(void)
 		"-M 255:2:0:...)");
 }
 
-/* The address in the packets of a group. Over InfiniBand it is the GID itself. */
+/* The destination address in a group's packets. Over InfiniBand it is the GID itself. */
 static struct gid group_address(const struct nic_qp *qp, const struct gid *mgid)
 {
 	return qp->worker->ib ? *mgid : gid_ip_address(mgid);
 }
 
-int nic_multicast_attach(
-	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
+int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 {
 	struct gid group;
 	int error = -EINVAL;
@@ -274,8 +271,7 @@ int nic_multicast_attach(
 	return error;
 }
 
-int nic_multicast_detach(
-	struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
+int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex, uint16_t mlid)
 {
 	struct membership *membership = NULL;
 	struct gid group;

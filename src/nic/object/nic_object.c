@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the NIC calls of its objects: their events, and hooks of nic/nic_part.h. */
+/* The functions of the objects that the NIC calls: for events, and as hooks of nic/nic_part.h. */
 #include "nic/nic_control.h"
 #include "nic/nic_part.h"
 #include "nic/object/nic_object.h"

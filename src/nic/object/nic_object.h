@@ -38,14 +38,20 @@ struct nic_cq_hold {
 struct nic_channel {
 	struct event_collector collector;
 	struct event_queue *queue;
-	/* Index of its struct waiter; 0: none, as the channel has no queue yet or all are taken */
+	/*
+	 * Index of the channel's struct waiter; 0: none, because the channel has no queue yet, or
+	 * all waiters are taken
+	 */
 	uint32_t number;
 	_Atomic uint32_t lane_mask; /* mask of the lanes that push into its completion queues */
 	struct worker *_Atomic driven; /* the lane that its waiter drives or last drove */
 	/* The lane whose sockets were last put into the descriptor; NULL: none */
 	struct worker *_Atomic visited;
 	_Atomic bool is_watching; /* the eventfd of `number` is in the descriptor */
-	/* waiter_raises() at the last visit. Only the thread that visits uses this and `visits`. */
+	/*
+	 * waiter_raises() at the last visit. Only the thread that visits uses this field and
+	 * `visits`.
+	 */
 	uint32_t raises_seen;
 	uint32_t visits;
 	bool is_inherited; /* a parent process uses the same descriptor */
@@ -59,7 +65,8 @@ struct nic_cq {
 	void *user;
 	uint64_t epoch;
 	uint32_t home; /* index of the lane of the queue pairs whose send requests complete in it */
-	_Atomic uint32_t lane_mask; /* mask of the lanes that push into it; a poll drives these */
+	/* Mask of the lanes that push completions into the queue; a poll drives these lanes */
+	_Atomic uint32_t lane_mask;
 	/* An array of NIC_LANES_MAX from the first moderation on; NULL before */
 	struct nic_cq_hold *holds;
 };
@@ -83,7 +90,10 @@ struct nic_borrowed_qp_ops {
 struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* NULL unless this is a raw packet queue pair */
-	/* NULL unless this is an iWARP queue pair; its fd is -1 while that is not connected */
+	/*
+	 * NULL unless this is an iWARP queue pair. The stream's fd is -1 while the queue pair is
+	 * not connected
+	 */
 	struct worker_stream *stream;
 	/*
 	 * The connection of `stream`. To change it, a thread locks the NIC and the worker
@@ -96,12 +106,13 @@ struct nic_qp {
 	nic_qp_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
-	uint32_t open_paths; /* its open paths, as bits ATTR_AV and ATTR_ALT_PATH */
+	uint32_t open_paths; /* the open paths, as bits ATTR_AV and ATTR_ALT_PATH */
 	struct nic_local *local; /* the same-host connection to its peer; NULL: none */
 	struct nic_ud_endpoint *endpoint; /* for a UD queue pair; NULL: none */
 	/* The processes that have this XRC_RECV queue pair open (nic_target.h). */
 	struct list borrowers;
-	bool is_released; /* the program has destroyed it; it still exists for `borrowers` */
+	/* The program has destroyed the queue pair, which still exists for `borrowers` */
+	bool is_released;
 	/* NULL: the queue pair is this process's. Otherwise `qp` and `worker` are unset. */
 	struct nic_borrowed_qp *borrowed;
 };
@@ -109,13 +120,15 @@ struct nic_qp {
 struct nic_xrcd {
 	struct list link; /* in nic.xrcds */
 	uint32_t openings;
-	uint32_t qp_count; /* number of queue pairs in it, which may outlive the openings */
+	uint32_t qp_count; /* number of queue pairs in the domain; they may outlive the openings */
 	uint32_t id; /* not 0 */
-	struct xrc_file file; /* zeros: no other process shares it */
+	struct xrc_file file; /* zeros: no other process shares the domain */
 	uint32_t ifindex; /* the device's interface */
 	/* Its entry in NIC memory, which other processes read; NULL: none */
 	struct nic_public_xrcd *public;
-	/* Index of the lane for its queue pairs: that of its newest SRQ, if it has one */
+	/*
+	 * Index of the lane for the domain's queue pairs: the lane of its newest SRQ, if it has one
+	 */
 	uint32_t home;
 	uint32_t lane_mask; /* mask of the lanes of its queue pairs */
 	uint64_t epoch;
@@ -148,14 +161,14 @@ struct nic_ah {
 	uint32_t tried_lanes;
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where opening failed */
-	/* Its remote address may be on this host; then room peer fills in `here` */
+	/* The handle's remote address may be on this host; then room peer fills in `here` */
 	bool may_be_here;
 	struct datagram_path here[NIC_LANES_MAX];
 };
 
 /*
- * The value of nic_ah.path on a lane that could not open the path. Datagrams to it are dropped and
- * counted.
+ * The value of nic_ah.path on a lane that could not open the path. Datagrams for that path are
+ * dropped and counted.
  */
 #define NIC_PATH_NONE UINT32_MAX
 
@@ -166,9 +179,9 @@ struct nic_ah {
 struct nic_qp *nic_qp_find(uint32_t qpn, enum qp_type type);
 
 /*
- * Move queue pairs of the worker to the error state. `ifindex` selects those of one interface. 0
- * selects all: urnicd has leased the worker's slot to another process, so each queue pair also gets
- * a fatal event. The worker is not locked.
+ * Move queue pairs of the worker to the error state. If `ifindex` is not 0, these are the queue
+ * pairs of that interface. If it is 0, urnicd has leased the worker's slot to another process: all
+ * queue pairs fail, and each gets a fatal event, too. The worker is not locked.
  */
 void nic_worker_fail(struct worker *worker, uint32_t ifindex);
 
@@ -189,7 +202,9 @@ bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
  */
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
-/* Take a queue pair out of all multicast groups. The NIC is locked, its worker is not. */
+/*
+ * Take a queue pair out of all multicast groups. The NIC is locked, the queue pair's worker is not.
+ */
 void nic_multicast_forget(struct nic_qp *qp);
 
 /* Log why a group of interface-local scope is refused. */
@@ -257,8 +272,8 @@ void nic_channel_leave(struct nic_channel *channel);
 void nic_collect(uint32_t lanes);
 
 /*
- * Handle SIGNAL_CQ_MODERATED: set the alarm to when the delayed signal is due. The worker is
- * locked.
+ * Handle SIGNAL_CQ_MODERATED: set the queue's alarm to the time at which the delayed signal is due.
+ * The worker is locked.
  */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The function for worker_hooks.alarm: the time of `alarm` has come. */
@@ -271,10 +286,10 @@ static inline bool nic_cq_is_armed(const struct nic_cq *cq)
 }
 
 /*
- * The Ethernet port of a raw packet queue pair. nic_frames_open() opens it before the queue pair is
- * created, and returns 0 or -errno. nic_frames_begin() and nic_frames_end() begin and end its use
- * by the queue pair; the worker is locked for these two. nic_frames_close() closes it. The NIC is
- * locked for all four.
+ * The Ethernet port of a raw packet queue pair. nic_frames_open() opens the port before the queue
+ * pair is created, and returns 0 or -errno. nic_frames_begin() and nic_frames_end() begin and end
+ * the use of the port by the queue pair; the worker is locked for these two. nic_frames_close()
+ * closes the port. The NIC is locked for all four.
  */
 int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);

@@ -17,7 +17,10 @@ bool nic_has_qp_type(enum qp_type type)
 	return engine_has_type(type);
 }
 
-/* Are all objects that the new queue pair uses of this NIC, and none from before a fork? */
+/*
+ * Do all objects that the new queue pair uses belong to this NIC, and none to the NIC before a
+ * fork?
+ */
 static bool are_of_this_nic(const struct nic_qp_init *init)
 {
 	return (!init->send_cq || init->send_cq->epoch == nic_epoch) &&
@@ -373,9 +376,9 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * Each post of send requests begins with this. For a queue pair whose peer is on this host, it
- * reads the clock only if a program reads the times of completions. For an iWARP queue pair, it
- * also does so if the last reading is old.
+ * Each post of send requests begins with this function. If the peer is on this host, the function
+ * reads the clock only for a program that reads the times of completions. For an iWARP queue pair,
+ * it also reads the clock if the last reading is old.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
@@ -389,8 +392,8 @@ static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 }
 
 /*
- * Were all requests executed within this host, and has the lane nothing else to send? The worker is
- * locked.
+ * Were all requests executed within this host, and does the lane have nothing else to send? The
+ * worker is locked.
  */
 static inline bool is_all_done(const struct nic_qp *qp)
 {
@@ -510,7 +513,7 @@ int nic_qp_post_recv(
 
 static void post_explain(const struct nic_qp *qp, enum reason reason, enum qp_state state)
 {
-	if (reason == REASON_NONE) /* the queue pair has moved on since */
+	if (reason == REASON_NONE) /* the queue pair's state has changed since the refusal */
 		reason = REASON_POST_STATE;
 	nic_failure_cause_fact(reason, FACT_from_state, state);
 	nic_failure_cause_qpn(qp->qp->qpn);

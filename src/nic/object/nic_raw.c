@@ -2,7 +2,7 @@
 /*
  * Raw packets: the Ethernet ports of queue pairs, and the flows that steer frames to them.
  *
- * Flows are few and change seldom. So the addition of a flow builds a new table.
+ * Flows are few and change seldom. So each new flow builds a new table.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ void nic_frames_close(struct nic_qp *qp)
 	free(qp->frames);
 }
 
-/* The frames that the interface has to receive for this rule. */
+/* The frames that the interface has to receive so that this rule can match. */
 static enum port_packet_wish traffic_of(const struct flow_rule *rule)
 {
 	static const uint8_t all_ones[FRAME_MAC_BYTES] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues. They belong to the process, not to a lane, so a post takes no lane's lock.
+ * Shared receive queues. A shared receive queue belongs to the process, not to a lane, so a post
+ * takes no lane's lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ uint64_t nic_srq_share(void)
 }
 
 /*
- * Add the queue to the list in NIC memory. Peers may read this list while it changes, as they may
- * read the list of queue pairs (engine/engine.c).
+ * Add the queue to the list in NIC memory. Peers may read this list while it changes. The same
+ * holds for the list of queue pairs (engine/engine.c).
  */
 static void srq_publish(struct srq *srq)
 {

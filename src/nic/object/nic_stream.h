@@ -6,8 +6,8 @@
  * The TCP connections of iWARP queue pairs. A connection manager hands a connection to the NIC, and
  * the NIC tells the manager when the connection ends.
  *
- * The manager embeds a struct nic_stream_user in its own struct of the connection. The struct
- * nic_stream_user refers to the queue pair, and the queue pair refers to the struct.
+ * The manager embeds a struct nic_stream_user in its own struct of the connection. This struct and
+ * the queue pair refer to each other.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive work queues. They belong to the process, and queue pairs of any lane may deliver into
- * them.
+ * Receive work queues. A work queue belongs to the process, and queue pairs of any lane may deliver
+ * into it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -126,9 +126,9 @@ int nic_wq_post_recv(
 	}
 	*ret_posted = posted;
 	/*
-	 * The posts have to happen before the read of the state. The thread that flushes sets the
-	 * state before it looks for requests. So either that thread finds these requests, or this
-	 * thread sees WQ_ERROR.
+	 * This thread posts before it reads the state. The thread that flushes sets the state
+	 * before it looks for requests. So either that thread finds these requests, or this thread
+	 * sees WQ_ERROR.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (nic_wq_state(wq) == WQ_ERROR)

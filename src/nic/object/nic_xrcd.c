@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains. A domain consists of a number, which its shared receive queues and queue pairs have
- * in common, and of the lanes of these queue pairs.
+ * XRC domains. A domain has a number, which its shared receive queues and queue pairs refer to, and
+ * the mask of the lanes of these queue pairs.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -116,7 +116,7 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 
 /*
  * Make sure that this process has a slot, because urnicd lists only processes with a slot to other
- * processes. Returns whether it has one. May wait for urnicd. The NIC is locked.
+ * processes. Returns whether the process has a slot. May wait for urnicd. The NIC is locked.
  */
 static bool agent_knows_us(const struct nic_xrcd *xrcd)
 {
@@ -175,8 +175,8 @@ static bool is_in(int memory, const struct nic_xrcd *xrcd)
 }
 
 /*
- * Does any other process have a domain of the same file and interface open? The caller has the
- * turn.
+ * Does any other process have a domain of the same file and interface open? The caller has the turn
+ * at urnicd.
  */
 static bool is_in_some(const struct nic_xrcd *xrcd)
 {
