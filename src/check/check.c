@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all files of the checker use. */
+/* The functions that all files of the checker use. */
 #include "check/check.h"
 
 #include <dlfcn.h>
@@ -14,8 +14,8 @@ bool check_is_full;
 __thread unsigned check_depth;
 
 /*
- * A library that a program loads with dlopen() is not in the order of RTLD_NEXT, so it is asked by
- * its name.
+ * If the program has loaded libibverbs with dlopen(), RTLD_NEXT does not find that library. So look
+ * for the function in the library of that name.
  */
 void *check_next(const char *name)
 {

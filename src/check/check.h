@@ -3,25 +3,25 @@
  * The checker of `urnic run --check`: a library that the loader puts before libibverbs.so.1. It
  * watches how a program uses verbs.
  *
- * It defines the calls of libibverbs that make and destroy objects, and passes them on. Posting
- * and polling are inline functions of the public header, which call through the table of a context;
- * the checker replaces the table's entries when the program opens a device. So a program without
- * the checker executes no instruction of it, and the checker works on any verbs library: it
- * includes only public headers.
+ * The checker defines the calls of libibverbs that make and destroy objects, and passes them on to
+ * libibverbs. Posting and polling are inline functions of the public header, which call through the
+ * table of a context; the checker replaces the table's entries when the program opens a device. So
+ * a program without the checker executes none of its instructions. The checker includes only public
+ * headers, so it works with any verbs library.
  *
- * The library knows of a program what the program's calls say:
+ * The checker knows only what the program's calls say:
  *
  *     model/object.h    which objects exist, and which the program has destroyed
  *     model/region.h    which memory is registered
  *     model/request.h   which requests are posted and not yet completed, and their memory
- *     model/rest.h      which of them cheap checks look at
+ *     model/rest.h      which of these requests cheap checks look at
  *     model/protect.h   full checks: which pages may not be accessed
  *     model/watch.h     full checks: which byte of a WRITE the program polls
  *     site.h            where in the program a call was made
- *     report.h          what is told to the user
+ *     report.h          what the checker reports to the user
  *
- * A request uses its memory from the post until the program polls the completion; earlier the
- * program cannot know that the adapter has finished. The checker reports only what the
+ * A request uses its memory from the post until the program polls the completion. Before the poll,
+ * the program cannot know that the adapter has finished. The checker reports only what the
  * specification forbids. Where it cannot tell, it is silent.
  *
  * `check_lock` guards tables and reports. A queue's lock comes before it.
@@ -45,27 +45,32 @@ extern pthread_mutex_t check_lock;
 extern bool check_is_full;
 
 /*
- * Set while this thread executes the checker or the verbs library below it, whose own calls of
- * free() and of verbs are not the program's.
+ * Not 0 while this thread executes the checker, or the verbs library below it. Calls of free() and
+ * of verbs that the thread makes then are not the program's.
  */
 extern __thread unsigned check_depth __attribute__((tls_model("initial-exec")));
 
 /*
- * Zeroed memory that is never freed, also where the program is within its own allocator; NULL: none
- * is left.
+ * Allocate zeroed memory that is never freed. This also works while the program is inside its own
+ * allocator. NULL: out of memory.
  */
 void *check_allocate(size_t bytes);
 
-/* This process is a forked child: no thread has check_lock, or is in check_allocate(). */
+/*
+ * The child of a fork calls this: no other thread exists, so check_lock and the lock of
+ * check_allocate() are free.
+ */
 void check_inherit(void);
 
-/* A clock that is read quickly, in a unit of its own. */
+/* The time of a clock that is quick to read. The unit depends on the processor. */
 uint64_t check_ticks(void);
 
-/* The function `name` of the next library, for a wrapper; the process ends if there is none. */
+/*
+ * The function `name` of the next library, for a wrapper. If no library has it, the process ends.
+ */
 void *check_next(const char *name);
 
-/* Define `real` in a wrapper: the function that the wrapper stands before. */
+/* In a wrapper: define `real`, the function that the wrapper replaces. */
 #define CHECK_REAL(function)               \
 	static __typeof__(&function) real; \
 	if (!real)                         \

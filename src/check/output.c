@@ -49,7 +49,10 @@ static void text_write(void)
 	text_bytes = 0;
 }
 
-/* Lock the file for this process, or unlock it. Threads and reports have report.c's lock. */
+/*
+ * Lock the file against other processes, or unlock it. Against other threads, the caller has
+ * report.c's lock.
+ */
 static void file_lock(short type)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
@@ -60,7 +63,7 @@ static void file_lock(short type)
 
 /*
  * Write the beginning of the file, if it is empty. Returns the offset of OUTPUT_SARIF_END, or -1 if
- * the file does not end with it. The file is locked, and the text is empty.
+ * the file does not end with OUTPUT_SARIF_END. The file is locked, and the text is empty.
  */
 static off_t sarif_place(bool *ret_is_first)
 {
@@ -87,7 +90,10 @@ static void result_write(void)
 	bool is_first = true;
 	off_t place;
 
-	/* A result that is cut would spoil the file. */
+	/*
+	 * Leave out a result that does not fit into `text`, because a cut result would make the
+	 * file invalid.
+	 */
 	if (bytes < sizeof(text)) {
 		file_lock(F_WRLCK);
 		place = sarif_place(&is_first);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where reports are written: standard error, or a file that several processes share. These are the
- * program, the processes that it forks, and those that it starts. `urnic run` empties the file;
- * each process adds to it, a report with one write.
+ * Where reports are written: standard error, or a file that several processes share. These
+ * processes are the program, its forks, and the programs that it starts. `urnic run` empties the
+ * file. Each process appends its reports, each report with one write.
  *
- * A SARIF file is complete at any time: it ends with OUTPUT_SARIF_END, and each result goes before
- * that.
+ * A SARIF file is complete at any time: it ends with OUTPUT_SARIF_END, and each result is inserted
+ * before that end.
  *
- * All functions but output_open() are called with the lock of report.c.
+ * The caller of each function but output_open() has the lock of report.c.
  */
 #ifndef URNIC_CHECK_OUTPUT_H
 #define URNIC_CHECK_OUTPUT_H
 
 #include <stdbool.h>
 
-/* What ends a SARIF file. */
+/* The text at the end of a SARIF file. */
 #define OUTPUT_SARIF_END "\n]}]}\n"
 
-/* Open the file. If it cannot be used, the process ends, after a sentence. */
+/* Open the file. If the file cannot be used, the process says why and ends. */
 void output_open(const char *path);
 
 /* Does the file have the format SARIF? */
@@ -26,7 +26,7 @@ bool output_is_sarif(void);
 /* Add to the text of the present report, which ends with output_end(). */
 void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Write the text. In a SARIF file it is a result. */
+/* Write the text of the report. In a SARIF file the text is a result. */
 void output_end(void);
 
 #endif

@@ -22,7 +22,10 @@ static const struct {
 #include "check/kind.def"
 };
 
-/* A line of a suppression file: a kind or *, and text of a frame's function, file or object. */
+/*
+ * A line of a suppression file: a kind or *, and a part of the name of a frame's function, file or
+ * object.
+ */
 struct suppression {
 	char kind[WORD_BYTES];
 	char text[WORD_BYTES];
@@ -30,7 +33,7 @@ struct suppression {
 
 static struct suppression *suppressions;
 static uint32_t suppression_count;
-static uint64_t seen[SEEN_COUNT_MAX]; /* the reports that were made */
+static uint64_t seen[SEEN_COUNT_MAX]; /* the keys of the reports that were made */
 static uint32_t seen_count;
 static uint32_t shown_count, suppressed_count;
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -160,7 +163,10 @@ static void report_show(const struct report *report)
 void report_end(const struct report *report)
 {
 	check_depth++;
-	/* The loader's lock comes first: a thread that unloads a library may report. */
+	/*
+	 * Look up the sites before report_lock is locked, because that takes the loader's lock. A
+	 * thread that unloads a library has the loader's lock, and may report.
+	 */
 	for (uint32_t i = 0; i < report->site_count; i++)
 		site_look_up(report->sites[i].site);
 	pthread_mutex_lock(&report_lock);
@@ -187,7 +193,7 @@ static bool kind_is_known(const char *name)
 	return strcmp(name, "*") == 0;
 }
 
-/* Read a line `KIND:TEXT`. Returns false if it is none, or a word is too long. */
+/* Read a line `KIND:TEXT`. Returns false if it is not such a line, or a word is too long. */
 static bool suppression_read(char *line, struct suppression *suppression)
 {
 	size_t length = strlen(line);
@@ -200,7 +206,10 @@ static bool suppression_read(char *line, struct suppression *suppression)
 		kind_is_known(suppression->kind);
 }
 
-/* Empty lines and those that begin with # have no meaning; others that are wrong are told. */
+/*
+ * Read a file of suppressions. Empty lines and lines that begin with # are ignored. Any other wrong
+ * line is reported.
+ */
 static void suppressions_read(const char *path)
 {
 	FILE *file = fopen(path, "re");

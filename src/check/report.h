@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reports: a kind, a sentence, and sites. A report of the same kind from the same first sites is
- * made once. The text goes to standard error, or to the file of the setting (output.h); a file
+ * Reports: a kind, a sentence, and sites. Reports of one kind with the same first sites are made
+ * only once. The text goes to standard error, or to the file of the setting (output.h); a file
  * whose name ends with .sarif has the format SARIF 2.1.0. A suppressed report is counted and not
  * shown.
  */

@@ -14,8 +14,8 @@
 enum { FRAME_COUNT_MAX = 24, SITE_COUNT_MAX = 65536 };
 
 /*
- * The owner of the code that called. To ask the loader is slow, so site_is_library() asks it at its
- * first use.
+ * The owner of the code that has made the call. The loader knows it, but is slow, so
+ * site_is_library() asks the loader at its first call for the site.
  */
 enum site_owner {
 	OWNER_UNKNOWN,
@@ -23,19 +23,22 @@ enum site_owner {
 	OWNER_LIBRARY,
 };
 
-/* Where an address is, as the loader says. The texts outlive the library. */
+/*
+ * The loader's answer for an address: the object and function that have it. The strings remain
+ * valid when the library is unloaded.
+ */
 struct place {
 	const char *object;
 	const char *function;
-	uintptr_t offset; /* in the object */
+	uintptr_t offset; /* offset of the address in the object */
 };
 
 struct site {
 	uint32_t number;
 	uint32_t count;
 	_Atomic(enum site_owner) owner;
-	_Atomic(struct place *) places; /* of the addresses; NULL: not looked up */
-	uintptr_t addresses[FRAME_COUNT_MAX]; /* return addresses from the innermost */
+	_Atomic(struct place *) places; /* the places of `addresses`; NULL: not looked up yet */
+	uintptr_t addresses[FRAME_COUNT_MAX]; /* return addresses, the innermost first */
 };
 
 static struct table sites_by_key;
@@ -43,7 +46,7 @@ static _Atomic(struct site *) sites[SITE_COUNT_MAX]; /* by number; number 0 is n
 static uint32_t site_count = 1;
 
 struct walk {
-	uintptr_t start; /* the first address that counts; frames before it are the checker's */
+	uintptr_t start; /* the return address in the program; frames before it are the checker's */
 	bool is_started;
 	struct site *site;
 };
@@ -70,7 +73,10 @@ static void stack_unwind(const void *address, struct site *ret_site)
 		ret_site->addresses[ret_site->count++] = (uintptr_t)address;
 }
 
-/* Calls by these libraries are the libraries' own, on behalf of the program. */
+/*
+ * Does the address belong to one of these libraries? A call from there is the library's own, on
+ * behalf of the program.
+ */
 bool site_address_is_library(uintptr_t address)
 {
 	Dl_info info;
@@ -84,7 +90,10 @@ bool site_address_is_library(uintptr_t address)
 		strncmp(name, "liburnic", 8) == 0;
 }
 
-/* An address within the call of a frame: the return address may be that of the next line. */
+/*
+ * An address within the call instruction of a frame. The return address may already belong to the
+ * next line.
+ */
 static uintptr_t address_called(const struct site *site, uint32_t frame)
 {
 	return site->addresses[frame] - 1;
@@ -131,7 +140,8 @@ uint32_t site_of_fault(uintptr_t pc)
 	struct site made;
 
 	stack_unwind((const void *)pc, &made);
-	made.addresses[0]++; /* the others are addresses behind a call */
+	/* address_called() subtracts 1, because the other addresses are behind a call */
+	made.addresses[0]++;
 	return site_of_made(&made);
 }
 
@@ -205,7 +215,10 @@ struct lookup {
 	bool is_found;
 };
 
-/* What calls main(), or starts a thread, is not the program's. */
+/*
+ * Is this the program's outermost frame? The frames that call main() or start a thread are not the
+ * program's.
+ */
 static bool frame_is_last(const struct site_frame *frame)
 {
 	return frame->function && strcmp(frame->function, "main") == 0;

@@ -25,7 +25,7 @@ static void slot_set(struct table_slots *slots, uint64_t key, void *value)
 	atomic_store_explicit(&slot->key, key, memory_order_release);
 }
 
-/* A table with room for twice as many entries; those without a value are left out. */
+/* Make a table with room for twice as many entries, and copy the entries that have a value. */
 static struct table_slots *slots_grow(struct table_slots *before)
 {
 	uint32_t bits = FIRST_BITS, live = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A map from 64-bit keys, not 0, to pointers. Any thread may look up without a lock; additions need
- * check_lock. A grown table leaves its former memory to threads that still read it.
+ * A map from 64-bit keys, which are not 0, to pointers. Any thread may look up a key without a
+ * lock; additions need check_lock. When a table grows, its old memory is not freed, because threads
+ * may still read it.
  */
 #ifndef URNIC_CHECK_TABLE_H
 #define URNIC_CHECK_TABLE_H
@@ -48,10 +49,13 @@ static inline void *table_find(struct table *table, uint64_t key)
 	}
 }
 
-/* Set the value of `key`; NULL removes it. check_lock is locked. Without memory nothing changes. */
+/*
+ * Set the value of `key`; NULL removes it. check_lock is locked. If there is no memory, nothing
+ * changes.
+ */
 void table_set(struct table *table, uint64_t key, void *value);
 
-/* The values, for a loop: the next slot with a value from index `*i` on; NULL after the last. */
+/* The next value, for a loop that starts with *i at 0; NULL after the last one. */
 void *table_next(struct table *table, uint32_t *i);
 
 #endif

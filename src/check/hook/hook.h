@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that the checker puts in the place of the library's, in tables of objects. */
+/* The checker's functions that replace the library's functions in the tables of objects. */
 #ifndef URNIC_CHECK_HOOK_HOOK_H
 #define URNIC_CHECK_HOOK_HOOK_H
 
@@ -14,7 +14,7 @@ int hook_post_shared(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 int hook_poll(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int hook_arm(struct ibv_cq *cq, int solicited_only);
 
-/* How full a send queue is. Its lock is locked. */
+/* How full a send queue is. The queue's lock is locked. */
 struct fullness {
 	uint64_t pending, signaled;
 };
@@ -25,26 +25,32 @@ static inline struct fullness queue_fullness(const struct request_queue *queue)
 }
 
 /*
- * The library refused a post with ENOMEM, when the queue was so full: report why, if it is a
- * mistake. No lock is locked.
+ * The library has refused a post with ENOMEM while the queue was so full. If the program has made a
+ * mistake, report it. No lock is locked.
  */
 void post_refused(struct queue_record *record, struct fullness fullness, uint32_t site);
 
-/* The program has polled a completion; `address` is where. */
+/* The program has polled a completion, in the call that returns to `address`. */
 void completion_note(struct cq_record *record, const struct ibv_wc *wc, const void *address);
 
-/* The completion queue was overrun, which the program notices at `site`. */
+/* The completion queue was overrun. The program finds that out at `site`. */
 void cq_overrun_report(const struct ibv_cq *cq, uint32_t site);
 
-/* hook_extended.c: for objects of the extended interface, and its functions that make objects */
+/*
+ * hook_extended.c: the calls that make objects of the extended interface, and the functions of
+ * these objects
+ */
 struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 struct ibv_qp *hook_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_srq *hook_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 
-/* Replace the functions of an extended queue pair, once. */
+/* Replace the functions of an extended queue pair, unless that was done before. */
 void hook_extended_qp(struct ibv_qp_ex *qp);
 
-/* hook_memory.c: the memory at this address stays when the library frees it; NULL ends that. */
+/*
+ * hook_memory.c: keep the memory at this address when the library frees it. NULL: keep no memory
+ * any more.
+ */
 void object_keep(const void *pointer);
 
 #endif

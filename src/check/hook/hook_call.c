@@ -15,7 +15,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* How long a wait without a requested event lasts until it is reported. */
+/* A wait for an event is reported after this time, if the program has requested no event. */
 enum { EVENT_WAIT_MS = 2000 };
 
 static uint32_t context_count;
@@ -57,15 +57,18 @@ CHECK_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	CHECK_REAL(ibv_open_device);
 	struct ibv_context *context = real(device);
 
-	/* A library may return the context of an earlier call. */
+	/*
+	 * The library may return the context of an earlier call, whose functions are replaced
+	 * already.
+	 */
 	if (context && context->ops.poll_cq != hook_poll)
 		context_hook(context, SITE_HERE());
 	return context;
 }
 
 /*
- * Destroy an object by `real`. The object's memory stays for a while, so that the checker
- * recognizes a later use. For an object that is destroyed already, the library is not called.
+ * Destroy an object by `real`. The checker keeps the object's memory for a while, so that it
+ * recognizes a later use. If the object is destroyed already, the library is not called.
  */
 #define DESTROY(kind, call, object)                         \
 	do {                                                \
@@ -108,13 +111,16 @@ CHECK_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	DESTROY(OBJECT_PD, ibv_dealloc_pd, pd);
 }
 
-/* The address of a region's first byte, where the program asks for `iova`. */
+/* The address that requests use for a region's first byte, if the program has asked for `iova`. */
 static uint64_t iova_chosen(uint64_t iova, unsigned access)
 {
 	return access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
-/* Note a region that the library has made; NULL: it has not. Returns `mr`. */
+/*
+ * Note a region that the library has made. If `mr` is NULL, the library has failed to make it.
+ * Returns `mr`.
+ */
 static struct ibv_mr *region_note(struct ibv_mr *mr, void *memory, size_t bytes, uint64_t iova,
 	unsigned access, uint32_t site)
 {
@@ -234,7 +240,10 @@ CHECK_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	DESTROY(OBJECT_CHANNEL, ibv_destroy_comp_channel, channel);
 }
 
-/* Is no event of the channel on its way? Then a wait does not end until a queue is armed. */
+/*
+ * Can no event of the channel arrive, because none of its queues is armed? Then a wait does not end
+ * before the program arms a queue.
+ */
 static bool channel_is_unarmed(const struct ibv_comp_channel *channel)
 {
 	struct object *object;

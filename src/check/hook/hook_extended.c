@@ -3,8 +3,9 @@
  * The extended interface: ibv_wr_*() and ibv_start_poll().
  *
  * A program builds a request by several calls through the functions of its queue pair. The checker
- * keeps what they say, and notes the request when the next one begins or the program posts them.
- * The queue's lock is locked from ibv_wr_start() until ibv_wr_complete() or ibv_wr_abort().
+ * keeps the arguments of these calls. It notes the request when the next request begins, or when
+ * the program posts the requests. The queue's lock is locked from ibv_wr_start() until
+ * ibv_wr_complete() or ibv_wr_abort().
  */
 #include <errno.h>
 #include <stddef.h>
@@ -17,22 +18,25 @@
 #include "check/model/watch.h"
 #include "check/site.h"
 
-/* The functions of a queue pair. */
+/* The functions of an extended queue pair, and the request that the program builds. */
 #define FUNCTIONS_BYTES (sizeof(struct ibv_qp_ex) - offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp))
 
 struct extended_post {
 	struct ibv_qp_ex *qp;
-	struct ibv_qp_ex real; /* the functions of the library */
-	struct ibv_qp_ex hooked; /* those that take their place */
-	uint64_t tail; /* of the queue at ibv_wr_start() */
+	struct ibv_qp_ex real; /* the library's functions */
+	struct ibv_qp_ex hooked; /* the checker's functions, which replace the library's */
+	uint64_t tail; /* the queue's tail at ibv_wr_start() */
 	bool is_building; /* a thread is between ibv_wr_start() and ibv_wr_complete() */
-	bool is_begun; /* `request` is one */
+	bool is_begun; /* `request` has a request */
 	uint32_t site;
 	struct send_request request;
-	struct ibv_sge *entries; /* as many as the queue pair has for a request */
+	struct ibv_sge *entries; /* as many entries as a request of the queue pair may have */
 };
 
-/* The record of a queue pair between ibv_wr_start() and ibv_wr_complete(), which has one. */
+/*
+ * The record of a queue pair for which ibv_wr_start() was called. Such a queue pair always has a
+ * record.
+ */
 static inline struct queue_record *record_of(struct ibv_qp_ex *qp)
 {
 	struct queue_record *record = queue_recent[queue_recent_place(&qp->qp_base)];
@@ -40,7 +44,7 @@ static inline struct queue_record *record_of(struct ibv_qp_ex *qp)
 	return record && record->object == &qp->qp_base ? record : queue_find(&qp->qp_base);
 }
 
-/* Note the request that is complete now. */
+/* Note the request in `post->request`, which is complete now. */
 static void request_flush(struct queue_record *record)
 {
 	struct extended_post *post = record->extended;
@@ -51,8 +55,8 @@ static void request_flush(struct queue_record *record)
 }
 
 /*
- * A thread that called the library's ibv_wr_start(), while the queue rested, does not have the
- * lock. Its request is not noted.
+ * Has this thread locked the queue in extended_start()? A thread that called the library's
+ * ibv_wr_start(), during a rest of the queue, has not. The checker does not note its request.
  */
 static inline bool is_builder(const struct queue_record *record)
 {
@@ -98,7 +102,10 @@ static void extended_start(struct ibv_qp_ex *qp)
 	owned_lock_take(&record->sends.lock);
 	post = record->extended;
 	post->real.wr_start(qp);
-	/* The library lets one thread build at a time, so none is between two functions now. */
+	/*
+	 * The library lets only one thread build requests at a time. So no other thread is between
+	 * two of these functions now, and they can be replaced.
+	 */
 	if (qp->wr_complete != post->hooked.wr_complete)
 		memcpy(&qp->wr_atomic_cmp_swp, &post->hooked.wr_atomic_cmp_swp, FUNCTIONS_BYTES);
 	post->tail = record->sends.tail;
@@ -197,7 +204,7 @@ static void extended_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 	BEGIN(qp, IBV_WR_SEND_WITH_INV)->wr_send_inv(qp, rkey);
 }
 
-/* The checker does not watch the header and the entries of a TSO request. */
+/* The checker does not watch the memory of a TSO request: its header and its entries. */
 static void extended_send_tso(struct ibv_qp_ex *qp, void *header, uint16_t bytes, uint16_t mss)
 {
 	BEGIN(qp, IBV_WR_TSO)->wr_send_tso(qp, header, bytes, mss);
@@ -261,7 +268,7 @@ static void extended_set_entries(struct ibv_qp_ex *qp, size_t count, const struc
 	post->real.wr_set_sge_list(qp, count, list);
 }
 
-/* Put the functions of this file in the place of those that the queue pair has. */
+/* Replace the functions of the queue pair by those of this file. */
 static void hooks_put(struct ibv_qp_ex *qp)
 {
 #define REPLACE(slot, function) \

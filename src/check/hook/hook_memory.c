@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * free(), realloc(), munmap(), mremap(), mmap() over a mapping, and shmdt(): does the program give
- * memory back that a request still uses? Each wrapper reports before the memory is released,
- * because another thread may read the memory of a request.
+ * memory back that a request still uses? Each wrapper marks the region and reports before the
+ * memory is released. Otherwise another thread that takes the digest of a request might read memory
+ * that is gone.
  *
  * mprotect() of memory that a request uses is no mistake: adapters pin the pages. The checker then
  * leaves the protection of these pages to the program.
@@ -10,7 +11,7 @@
  * The checker frees the memory of a destroyed object later. So a use of the object finds its last
  * contents, and the checker can say that the object is destroyed.
  */
-/* Programs call mmap() or mmap64(), so each is a function of its own here. */
+/* Programs call mmap() or mmap64(), so each has a wrapper of its own here. */
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <malloc.h>
@@ -33,9 +34,9 @@
 
 enum { KEPT_COUNT = 1024 };
 
-static void *kept[KEPT_COUNT]; /* memory of destroyed objects; check_lock */
+static void *kept[KEPT_COUNT]; /* memory of destroyed objects; guarded by check_lock */
 static uint32_t next_kept;
-static struct table segments; /* of shared memory: their bytes, by address */
+static struct table segments; /* the length of each attached segment of shared memory, by address */
 static __thread const char *keeping __attribute__((tls_model("initial-exec")));
 
 void object_keep(const void *pointer)
@@ -43,7 +44,7 @@ void object_keep(const void *pointer)
 	keeping = pointer;
 }
 
-/* Keep a chunk, and return the oldest, which may be freed. */
+/* Keep a chunk. Returns the chunk that was kept the longest; the caller may free it. */
 static void *chunk_keep(void *chunk)
 {
 	void *oldest;
@@ -56,7 +57,7 @@ static void *chunk_keep(void *chunk)
 	return oldest;
 }
 
-/* The program gives memory back. */
+/* The program gives memory back, by the function `what`. */
 static void memory_give_back(
 	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, const void *address)
 {
@@ -68,7 +69,7 @@ static void memory_give_back(
 	check_depth--;
 }
 
-/* May a region have some byte of a chunk? It may begin anywhere within. */
+/* May some byte of the chunk belong to a region? A region may begin anywhere within a chunk. */
 static bool chunk_may_have_region(void *chunk)
 {
 	return chunk && check_depth == 0 && region_count() > 0 &&
@@ -80,7 +81,10 @@ CHECK_EXPORT void free(void *pointer)
 	static void (*real)(void *pointer);
 	static __thread bool is_looking __attribute__((tls_model("initial-exec")));
 
-	/* dlsym() calls free() for the text of its last error. This call leaks that text. */
+	/*
+	 * dlsym() calls free() for the text of its last error, before the real free() is known.
+	 * That text is leaked.
+	 */
 	if (is_looking)
 		return;
 	if (!real) {
@@ -100,8 +104,8 @@ CHECK_EXPORT void free(void *pointer)
 }
 
 /*
- * The wrapper always moves a chunk that has a region, because a program may not rely on growth in
- * place. So the checker can report before the memory is released.
+ * The wrapper of realloc() always moves a chunk that has a region. So the checker can report before
+ * the old memory is released. A program must not rely on a chunk that grows in place.
  */
 static void *chunk_move(void *chunk, size_t bytes, const void *address)
 {
@@ -134,7 +138,7 @@ CHECK_EXPORT void *realloc(void *pointer, size_t bytes)
 	return real(pointer, bytes);
 }
 
-/* The program takes a mapping away by `what`. */
+/* The program removes a mapping by the function `what`. */
 static void mapping_give_back(void *memory, size_t bytes, const char *what, const void *address)
 {
 	if (check_depth == 0 && bytes > 0 && region_may_overlap((uintptr_t)memory, bytes))
@@ -154,7 +158,8 @@ CHECK_EXPORT void *mremap(void *memory, size_t bytes, size_t new_bytes, int flag
 	CHECK_REAL(mremap);
 	const void *address = __builtin_return_address(0);
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	size_t left = (new_bytes + page_bytes - 1) & -page_bytes; /* of the old pages */
+	/* How many bytes of the old mapping remain in place */
+	size_t left = (new_bytes + page_bytes - 1) & -page_bytes;
 	void *target = NULL;
 	va_list rest;
 
@@ -165,7 +170,10 @@ CHECK_EXPORT void *mremap(void *memory, size_t bytes, size_t new_bytes, int flag
 		left = 0;
 	} else if (new_bytes > bytes && (flags & MREMAP_MAYMOVE) &&
 		region_may_overlap((uintptr_t)memory, bytes)) {
-		/* The kernel moves only what cannot grow where it is, and has one protection. */
+		/*
+		 * The kernel moves the mapping only if it cannot grow in place. So first try to
+		 * grow it there.
+		 */
 		void *grown;
 
 		protect_open((uintptr_t)memory, bytes);
@@ -183,8 +191,8 @@ CHECK_EXPORT void *mremap(void *memory, size_t bytes, size_t new_bytes, int flag
 }
 
 /*
- * May the call be about memory of a region, and is it the program's? The verbs library itself may
- * replace pages of a region by others with the same contents.
+ * Does the program itself make this call, and for memory that a region may have? The verbs library
+ * may replace pages of a region by others with the same contents.
  */
 static bool program_changes(const void *memory, size_t bytes, const void *address)
 {
@@ -223,7 +231,9 @@ CHECK_EXPORT int mprotect(void *memory, size_t bytes, int protection)
 	return real(memory, bytes, protection);
 }
 
-/* shmdt() has the address of a segment, and not its size. 0: it is detached. */
+/*
+ * Note the length of a segment, because shmdt() gets only the address. 0: the segment is detached.
+ */
 static void segment_note(const void *memory, size_t bytes)
 {
 	pthread_mutex_lock(&check_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that take the place of those in a context: posting, polling, arming. */
+/* The functions that replace those of a context: posting, polling, arming. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "check/report.h"
 #include "check/site.h"
 
-/* A use of a queue that the checker does not know, or of a destroyed one, which fails. */
+/* Is the object unknown to the checker, or destroyed? Then the call fails. */
 static bool use_is_wrong(
 	const void *object, enum object_kind kind, const char *call, const void *address)
 {
@@ -90,7 +90,7 @@ int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return result;
 }
 
-/* Let the library post. */
+/* Let the library post the receive requests. */
 static int receive_pass(
 	struct queue_record *record, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The start of the checker, when the loader has loaded it, and its end at the program's exit. */
+/* The start of the checker, after the loader has loaded it, and its end, at the program's exit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void errors_report(void)
 	}
 }
 
-/* Only the thread that called fork() is in the child, so no lock is in use. */
+/* The child of a fork has only the thread that called fork(), so no thread has a lock. */
 static void child_begin(void)
 {
 	struct queue_record *record;

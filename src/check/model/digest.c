@@ -23,8 +23,8 @@ static uint64_t digest_run(uint64_t digest, const unsigned char *bytes, uint64_t
 }
 
 /*
- * Add `count` bytes of memory to a digest. Where the program has given memory of the region back,
- * reading may fail, so the kernel reads.
+ * Add `count` bytes of memory to a digest. If the region is suspect, the kernel reads the memory,
+ * because the program may have given the memory back.
  */
 static bool digest_part(
 	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t count)

@@ -2,8 +2,9 @@
 /*
  * Digests of the memory that a request reads.
  *
- * A full check takes the digest of each byte, a cheap one of up to DIGEST_SAMPLE_BYTES of an entry:
- * all of a short one, else of its start, its end and two places between.
+ * The digest of a full check includes each byte. That of a cheap check includes at most
+ * DIGEST_SAMPLE_BYTES of an entry: all bytes of a short entry, else some at its start, at its end
+ * and at two places between.
  */
 #ifndef URNIC_CHECK_MODEL_DIGEST_H
 #define URNIC_CHECK_MODEL_DIGEST_H
@@ -22,13 +23,14 @@ static inline uint64_t digest_word(uint64_t digest, uint64_t word)
 	return digest ^ digest >> 32;
 }
 
-/* digest_add() for entries that are not of eight bytes. */
+/* digest_add() for an entry whose length is not eight bytes. */
 bool digest_add_bytes(
 	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t bytes);
 
 /*
  * Add the memory of an entry, which lies within its region, to a digest. Returns false if the
- * region is suspect and the memory is not mapped. Otherwise such memory causes a fault.
+ * region is suspect and the memory is not mapped. If the region is not suspect, memory that is not
+ * mapped causes a fault.
  */
 static inline bool digest_add(
 	uint64_t *digest, const struct region *region, uintptr_t start, uint64_t bytes)

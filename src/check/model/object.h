@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbs objects of the program: where each was made, and where it was destroyed.
+ * The verbs objects of the program: where the program made and destroyed each object.
  *
- * A record stays after its object is destroyed, until another object has the same address. So a use
- * after that can be reported with the place of the destruction. object_keep() delays the reuse.
+ * A record stays after its object is destroyed, until another object has the same address. So the
+ * checker can report a use after the destruction, with the place of the destruction. object_keep()
+ * delays the reuse of the address.
  */
 #ifndef URNIC_CHECK_MODEL_OBJECT_H
 #define URNIC_CHECK_MODEL_OBJECT_H
@@ -44,32 +45,32 @@ struct object {
 	const void *pointer;
 	enum object_kind kind;
 	_Atomic bool is_live;
-	bool is_inherited; /* this process has it from its parent by fork() */
-	bool is_library; /* a library of RDMA has made it for itself */
+	bool is_inherited; /* this process has inherited the object in a fork() */
+	bool is_library; /* an RDMA library has made the object for itself */
 	uint32_t site_made;
 	uint32_t site_destroyed;
 	void *record; /* a queue_record, a cq_record, a context_record, or NULL */
 };
 
-/* The name of a kind, for a sentence: "queue pair". */
+/* The name of a kind, as a sentence uses it: "queue pair". */
 const char *object_kind_name(enum object_kind kind);
 
 /*
- * A record of `bytes` zero bytes for a new object: the record of a destroyed object of this kind
- * that had the same address, or a new one. It is never freed, because other threads may look at it.
- * NULL without memory.
+ * A record of `bytes` zero bytes for a new object. If a destroyed object of this kind had the same
+ * address, the function reuses that object's record. A record is never freed, because other threads
+ * may look at it. Returns NULL when out of memory.
  */
 void *object_record(enum object_kind kind, const void *pointer, size_t bytes);
 
-/* Note a new object. Returns it, or NULL without memory. */
+/* Note a new object. Returns the object, or NULL when out of memory. */
 struct object *object_add(enum object_kind kind, const void *pointer, void *record, uint32_t site);
 
-/* The record of an object that has this address, also a destroyed one; NULL: unknown. */
+/* The object at this address, live or destroyed; NULL: unknown. */
 struct object *object_find(const void *pointer);
 
 /*
- * The program passes an object to `call`. Returns false, after a report, if it has destroyed the
- * object, or has it from its parent.
+ * The program passes an object to `call`. If the program has destroyed the object, or has inherited
+ * it in a fork, the function reports that and returns false.
  */
 bool object_use(const void *pointer, enum object_kind kind, const char *call, uint32_t site);
 
@@ -79,7 +80,7 @@ void objects_inherit(void);
 /* The object is destroyed. */
 void object_remove(const void *pointer, uint32_t site);
 
-/* Live objects that the program itself made, for a loop that starts with *i at 0. */
+/* The next live object that the program itself has made, for a loop that starts with *i at 0. */
 struct object *object_next(uint32_t *i);
 
 struct context_record *context_of(const struct ibv_context *context);

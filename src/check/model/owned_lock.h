@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A recursive lock that costs one atomic operation while no other thread has it. A thread that has
- * to wait yields the processor, because the owner may be inside of a long call of the library.
+ * A recursive lock that costs one atomic operation while no other thread has it. A waiting thread
+ * yields the processor, because the owner may be inside a long call of the library.
  */
 #ifndef URNIC_CHECK_MODEL_OWNED_LOCK_H
 #define URNIC_CHECK_MODEL_OWNED_LOCK_H
@@ -15,7 +15,7 @@
 
 struct owned_lock {
 	_Atomic uintptr_t owner; /* address of the owner's check_depth; 0: unlocked */
-	uint32_t depth; /* how often the owner has locked it again */
+	uint32_t depth; /* how often the owner has locked the lock again */
 };
 
 static inline bool owned_lock_is_mine(const struct owned_lock *lock)
@@ -23,10 +23,10 @@ static inline bool owned_lock_is_mine(const struct owned_lock *lock)
 	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == (uintptr_t)&check_depth;
 }
 
-/* Lock it, unless another thread has it. */
+/* Lock the lock, unless another thread has it. */
 static inline bool owned_lock_try(struct owned_lock *lock)
 {
-	uintptr_t own = (uintptr_t)&check_depth; /* each thread has another address */
+	uintptr_t own = (uintptr_t)&check_depth; /* this address is different in each thread */
 	uintptr_t nobody = 0;
 
 	if (owned_lock_is_mine(lock)) {

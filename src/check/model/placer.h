@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the checker gives to urnic's lanes: src/lane/placer.h has the same structure by another
- * name, because the checker includes no header of the library. A unit test compares the two.
+ * The functions that the checker gives to urnic's lanes. src/lane/placer.h has the same struct by
+ * another name, because the checker includes no header of urnic. A unit test compares the two.
  */
 #ifndef URNIC_CHECK_MODEL_PLACER_H
 #define URNIC_CHECK_MODEL_PLACER_H

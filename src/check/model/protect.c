@@ -21,18 +21,19 @@
 enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT };
 
 struct page {
-	uint32_t sources, targets; /* how many entries of requests read the page, and write it */
-	int protection; /* as it is now */
-	bool is_open; /* it stays readable and writable until no request uses it */
+	/* How many entries of requests read the page, and how many write it */
+	uint32_t sources, targets;
+	int protection; /* the present protection of the page */
+	bool is_open; /* the page stays readable and writable until no request uses it */
 	bool is_reported;
-	uint32_t site; /* of the last post */
+	uint32_t site; /* the site of the last post that uses the page */
 	const struct queue_record *record;
 };
 
 static pthread_mutex_t protect_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct table pages; /* by address */
+static struct table pages; /* the pages, by address */
 static bool is_started, is_inherited;
-static struct sigaction program_action; /* for SIGSEGV */
+static struct sigaction program_action; /* the program's own action for SIGSEGV */
 static __typeof__(&sigaction) real_sigaction;
 
 int protect_pages(uintptr_t start, uint64_t bytes, int protection)
@@ -162,7 +163,8 @@ void protect_inherit(void)
 bool protect_is_possible(uintptr_t start, uint64_t bytes)
 {
 	FILE *maps = is_started ? fopen("/proc/self/maps", "re") : NULL;
-	uintptr_t known = start; /* all before it is fit */
+	/* Everything before this address is mapped for reading and writing */
+	uintptr_t known = start;
 	uintptr_t low, high;
 	char rights[5], line[512];
 
@@ -208,7 +210,7 @@ static void fault_pass(int number, siginfo_t *info, void *context)
 		program_action.sa_sigaction(number, info, context);
 	else if (program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN)
 		program_action.sa_handler(number);
-	else /* the instruction runs again, and ends the process */
+	else /* then the instruction runs again, and the signal ends the process */
 		real_sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 }
 
@@ -259,7 +261,10 @@ static void fault_handle(int number, siginfo_t *info, void *context)
 	}
 	pthread_mutex_unlock(&protect_lock);
 	if (was.protection == (PROT_READ | PROT_WRITE)) {
-		/* Another thread has opened it. A second fault has another cause. */
+		/*
+		 * Another thread has opened the page meanwhile. A second fault at this address has
+		 * another cause.
+		 */
 		if (last_open == address)
 			fault_pass(number, info, context);
 		last_open = address;
@@ -316,7 +321,10 @@ CHECK_EXPORT sighandler_t signal(int number, sighandler_t handler)
 	return kept;
 }
 
-/* `set` without the signals that the checker needs, in `ret_set`, if they are to be blocked. */
+/*
+ * If `set` is to be blocked, copy it to `ret_set` without the signals that the checker needs.
+ * Returns the set to use.
+ */
 static const sigset_t *mask_reduce(int how, const sigset_t *set, sigset_t *ret_set)
 {
 	if (!set || !is_started || how == SIG_UNBLOCK)

@@ -43,7 +43,8 @@ void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all
 	if (!record->known ||
 		!request_queue_init(&record->sends, cap->max_send_wr, cap->max_send_sge, false) ||
 		!request_queue_init(&record->receives, cap->max_recv_wr, cap->max_recv_sge, true))
-		return; /* the queue pair stays unknown, and the memory with it */
+		/* Out of memory: the queue pair stays unknown, and its record stays unused */
+		return;
 	pthread_mutex_lock(&check_lock);
 	table_set(&queues_by_object, (uintptr_t)qp, record);
 	table_set(&queues_by_number, number_key(context, qp->qp_num), record);
@@ -162,7 +163,7 @@ struct cq_record *cq_of(const struct ibv_cq *cq)
 	return object && object->kind == OBJECT_CQ ? object->record : NULL;
 }
 
-/* The state of a queue pair; false: the library does not tell. */
+/* Get the state of a queue pair. Returns false if the library refuses the query. */
 static bool state_query(const struct queue_record *record, enum ibv_qp_state *ret_state)
 {
 	static __typeof__(&ibv_query_qp) query;

@@ -7,7 +7,7 @@
 #include "check/model/protect.h"
 #include "check/table.h"
 
-/* Deregistered regions that are remembered; the memory of older ones is used again. */
+/* How many deregistered regions are kept. The records of older ones are reused. */
 enum { DEAD_COUNT_MAX = 1024 };
 
 static struct table regions_by_key;

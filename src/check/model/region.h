@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions that the program has registered, and those that it has deregistered since. */
+/* Memory regions that the program has registered, with those that it has deregistered since. */
 #ifndef URNIC_CHECK_MODEL_REGION_H
 #define URNIC_CHECK_MODEL_REGION_H
 
@@ -13,24 +13,30 @@
 
 struct region {
 	struct ibv_mr *mr;
-	uint64_t key; /* of the table */
-	uintptr_t start; /* in memory */
+	uint64_t key; /* the key in the table of regions */
+	uintptr_t start; /* the region's address in memory */
 	uint64_t iova; /* the address by which requests name `start` */
 	uint64_t bytes;
 	int access;
 	uint32_t site_registered;
 	uint32_t site_deregistered;
 	_Atomic bool is_live;
-	_Atomic bool is_protectable; /* protect.h */
-	/* The WRITEs to it so far, the one to watch next, and how many were watched (watch.h) */
+	_Atomic bool is_protectable; /* its pages can be protected (protect.h) */
+	/*
+	 * For watch.h: the number of WRITEs to the region so far, which of them to watch next, and
+	 * how many were watched
+	 */
 	uint32_t writes, watched_next, watched;
-	/* The program has freed, unmapped or protected memory of it: reading it may fail. */
+	/*
+	 * The program has freed, unmapped or protected memory of the region, so a read of it may
+	 * fail.
+	 */
 	_Atomic bool is_suspect;
 };
 
 /*
- * Add a region that was registered at `site`. Implicit regions (of the whole address space) and
- * those without memory of the program are not added.
+ * Add a region that was registered at `site`. Implicit regions (of the whole address space) are not
+ * added, nor are regions without memory of the program.
  */
 void region_add(struct context_record *context, struct ibv_mr *mr, void *memory, uint64_t bytes,
 	uint64_t iova, int access, uint32_t site);
@@ -41,19 +47,21 @@ static inline uint64_t region_key(const struct context_record *context, uint32_t
 	return (uint64_t)(context->number + 1) << 32 | lkey;
 }
 
-/* The region of `lkey`, also a deregistered one; NULL: unknown. Any thread, without a lock. */
+/*
+ * The region of `lkey`, live or deregistered; NULL: unknown. Any thread may call, without a lock.
+ */
 struct region *region_find(const struct context_record *context, uint32_t lkey);
 
-/* The live region that has all these bytes and that peers may write; NULL: none. */
+/* The live region that has all these bytes and to which peers may write; NULL: none. */
 struct region *region_around(uintptr_t start, uint64_t bytes);
 
-/* The live region of this object; NULL: unknown. */
+/* The live region of `mr`; NULL: unknown. */
 struct region *region_of(const struct ibv_mr *mr);
 
 /* The region is deregistered. */
 void region_remove(struct region *region, uint32_t site);
 
-/* Are the `bytes` at `address` of a request within the region? */
+/* Are the `bytes` bytes at `address`, as a request names it, within the region? */
 static inline bool region_has(const struct region *region, uint64_t address, uint64_t bytes)
 {
 	uint64_t offset = address - region->iova;
@@ -73,8 +81,9 @@ static inline uintptr_t region_memory(const struct region *region, uint64_t addr
 bool region_give_back(uintptr_t start, uint64_t bytes);
 
 /*
- * The program is about to protect these bytes from itself: the checker does not protect the regions
- * that have them any more, and without `is_readable` it has the kernel read them.
+ * The program is about to change the protection of these bytes. From now on the checker does not
+ * protect the regions that have them. If the bytes will not be readable (`is_readable`), the
+ * checker lets the kernel read them.
  */
 void region_restrict(uintptr_t start, uint64_t bytes, bool is_readable);
 
@@ -84,12 +93,12 @@ enum { REGION_ANY_ACCESS = -1 };
 bool region_overlapping(uintptr_t start, uint64_t bytes, int access);
 
 /*
- * True once the program has had an implicit region that can be written. Its requests are unknown,
- * and may have any memory as their target.
+ * Has the program ever had a writable implicit region? The checker does not know the requests that
+ * use such a region; they may write to any memory.
  */
 bool region_has_been_implicit(void);
 
-/* True if a region may have one of these bytes; quick. */
+/* May a region have one of these bytes? The answer is quick, and true in case of doubt. */
 bool region_may_overlap(uintptr_t start, uint64_t bytes);
 
 /* The number of live regions. */

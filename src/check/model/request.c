@@ -12,7 +12,7 @@
 #include "check/report.h"
 #include "check/site.h"
 
-/* The last targets of requests that the adapter may have written; a ring. */
+/* The size of the ring of the last targets: memory that requests told the adapter to write. */
 enum { TARGET_COUNT = 1024 };
 
 struct target {
@@ -20,7 +20,9 @@ struct target {
 	uint64_t bytes;
 };
 
-/* For `targets` and additions to `target_count`. It comes after the lock of a queue. */
+/*
+ * Guards `targets`, and additions to `target_count`. A thread locks it after the lock of a queue.
+ */
 static struct owned_lock targets_lock;
 static struct target targets[TARGET_COUNT];
 static _Atomic uint64_t target_count;
@@ -59,7 +61,10 @@ void request_queue_done(struct request_queue *queue)
 	owned_lock_leave(&queue->lock);
 }
 
-/* The request does not use its memory any more. True: the program was seen to touch it. */
+/*
+ * The request no longer uses its memory. Returns true if an access of the program to the memory was
+ * reported.
+ */
 static bool buffers_release(struct request_queue *queue, uint64_t index)
 {
 	struct request *request = request_at(queue, index);
@@ -105,7 +110,7 @@ void request_settle(struct request_queue *queue)
 		oldest_forget(queue);
 }
 
-/* The next request of the ring; NULL: the post has more requests than any queue would take. */
+/* The next request of the ring; NULL: the ring is full, because one post has too many requests. */
 static inline struct request *request_new(
 	struct request_queue *queue, uint64_t wr_id, uint32_t site)
 {
@@ -126,7 +131,7 @@ static inline struct request *request_new(
 	return request;
 }
 
-/* The region of `lkey`, also a deregistered one; NULL: unknown. */
+/* The region of `lkey`, live or deregistered; NULL: unknown. */
 static inline struct region *region_at(
 	const struct queue_record *record, struct request_queue *queue, uint32_t lkey)
 {
@@ -168,7 +173,10 @@ static bool opcode_is_target(enum ibv_wr_opcode opcode)
 		opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Protect the pages of the request. Where completions may be confused, nothing is protected. */
+/*
+ * Protect the pages of the request. Those of a shared receive queue are not protected, because the
+ * checker may confuse its completions.
+ */
 static void buffers_protect(
 	struct queue_record *record, struct request_queue *queue, struct request *request)
 {
@@ -184,7 +192,7 @@ static void buffers_protect(
 		}
 }
 
-/* Is some page of the memory not mapped? Only then the program makes a mistake. */
+/* Is some page of the memory not mapped? Only that is a mistake of the program. */
 static bool buffer_is_unmapped(const struct buffer *buffer)
 {
 	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -221,7 +229,7 @@ void request_add_send(struct queue_record *record, const struct send_request *wr
 	request->is_signaled = record->signals_all || (wr->flags & IBV_SEND_SIGNALED);
 	request->is_target = opcode_is_target(wr->opcode);
 	queue->signaled += request->is_signaled;
-	/* Inline data is copied by the post. Other opcodes have no entries. */
+	/* The post copies inline data. LOCAL_INV and BIND_MW have no entries. */
 	if (!(wr->flags & IBV_SEND_INLINE) && wr->opcode != IBV_WR_LOCAL_INV &&
 		wr->opcode != IBV_WR_BIND_MW)
 		buffers_note(record, queue, request, wr->entries, wr->count);
@@ -267,13 +275,14 @@ static void targets_note(const struct request *request, const struct buffer *buf
 	owned_lock_leave(&targets_lock);
 }
 
-/* May a request that completed after the first `before` ones have written there? */
+/* May a request have written to this memory? Only targets from number `before` on count. */
 static bool target_was_there(uintptr_t start, uint64_t bytes, uint64_t before)
 {
 	bool is_found;
 
 	owned_lock_take(&targets_lock);
-	is_found = target_count - before > TARGET_COUNT; /* the list is too short to tell */
+	/* The ring does not have all of these targets any more, so assume it */
+	is_found = target_count - before > TARGET_COUNT;
 	for (uint64_t i = before; i < target_count && !is_found; i++) {
 		const struct target *target = &targets[i % TARGET_COUNT];
 
@@ -300,7 +309,10 @@ static bool queue_has_target(struct request_queue *queue, uintptr_t start, uint6
 	return is_found;
 }
 
-/* False also if another thread uses the queue, and it cannot be told. */
+/*
+ * Does no request of the queue use this memory? Also returns false if another thread has the queue
+ * locked.
+ */
 static bool queue_leaves_free(struct request_queue *queue, uintptr_t start, uint64_t bytes)
 {
 	bool is_free = true;
@@ -329,7 +341,7 @@ bool request_may_use(uintptr_t start, uint64_t bytes)
 	return !is_free;
 }
 
-/* May the adapter have written there, on behalf of the program or of a peer? */
+/* May the adapter have written to the memory, on behalf of the program or of a peer? */
 static bool adapter_may_write(const struct buffer *buffer, uint64_t before)
 {
 	uintptr_t start = buffer->memory;
@@ -346,7 +358,7 @@ static bool adapter_may_write(const struct buffer *buffer, uint64_t before)
 	return is_found;
 }
 
-/* What a completion has found; reported when the queue's lock is free again. */
+/* A mistake that a completion has shown. The checker reports it after it has unlocked the queue. */
 struct finding {
 	struct request request;
 	struct buffer buffers[4];
@@ -374,14 +386,17 @@ static void changed_report(
 	report_end(&report);
 }
 
-/* Is the memory of the entry still that of its region? */
+/* Does the memory of the entry still belong to the entry's region? */
 static inline bool buffer_is_known(const struct buffer *buffer)
 {
 	return buffer->region->is_live && !buffer->region->is_suspect &&
 		(uint32_t)buffer->region->key == buffer->lkey;
 }
 
-/* Has the memory the digest of the post? That it was given back meanwhile is another mistake. */
+/*
+ * Does the memory still have the digest of the post? Memory that was given back meanwhile counts as
+ * intact here, because that is another mistake.
+ */
 static inline bool buffers_are_intact(const struct request *request, const struct buffer *buffers)
 {
 	uint64_t digest = 0;
@@ -403,7 +418,9 @@ static void finding_make(
 		finding->buffers[i] = buffers[i];
 }
 
-/* Finish the request at `index`; with success its memory has to have the digest of the post. */
+/*
+ * Finish the request at `index`. If it has succeeded, its memory must have the digest of the post.
+ */
 static inline void request_finish(
 	struct request_queue *queue, uint64_t index, bool is_success, struct finding *finding)
 {
@@ -440,8 +457,9 @@ static uint64_t request_completed(
 }
 
 /*
- * Complete a request of the queue. Returns false if the queue has no such request. Then it was
- * posted during a rest (`has_rested`), and earlier requests of a send queue are complete, too.
+ * Complete a request of the queue. Returns false if the queue does not have that request. With
+ * `has_rested` it was then posted during a rest, so all known requests of a send queue precede it
+ * and are complete, too.
  */
 static bool queue_complete(struct request_queue *queue, const struct ibv_wc *wc, bool has_rested,
 	bool is_shared, struct finding *finding)
@@ -483,7 +501,7 @@ void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool
 		rest_look(record);
 	if (receiver != record && receiver->rest.is_resting)
 		rest_look(receiver);
-	/* A failed completion does not tell of which queue it is. */
+	/* A failed completion does not say whether it is for a send or a receive request. */
 	if (!is_receive_only && !(is_success && (wc->opcode & IBV_WC_RECV)) &&
 		queue_complete(&record->sends, wc, record->rest.has_rested, false, &finding))
 		is_sent = true;

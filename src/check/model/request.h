@@ -3,18 +3,18 @@
  * The requests of a queue from their post to the poll of their completion, and the memory that they
  * use meanwhile.
  *
- * A send queue completes in order: a completion of an unsignaled request is implied by that of a
- * later one. A receive queue completes in order, too; a shared one does not, so its requests are
- * found by wr_id.
+ * A send queue completes in order: the completion of a later request implies that of an unsignaled
+ * one. A receive queue completes in order, too. A shared receive queue does not, so the checker
+ * finds its requests by wr_id.
  *
  * The memory that a SEND, WRITE or tag message reads has a digest of its bytes at the post. If the
  * digest differs at the completion, the memory was written meanwhile. That is a mistake of the
- * program unless a receive request, READ or atomic of the program had the same memory as its
- * target; a list of the last targets tells.
+ * program, unless a receive request, READ or atomic of the program had the same memory as its
+ * target. The checker keeps a list of the last targets to find that out.
  *
- * A thread locks a queue for a post and for a completion, and a search of all queues locks one
- * after the other. The lock is recursive: between ibv_wr_start() and ibv_wr_complete() the thread
- * has it, and may poll, or free memory, which makes a search.
+ * A thread locks a queue for a post and for a completion. A search of all queues locks one queue
+ * after the other. The lock is recursive, because a thread has it between ibv_wr_start() and
+ * ibv_wr_complete(). Meanwhile the thread may poll, or free memory, which causes a search.
  */
 #ifndef URNIC_CHECK_MODEL_REQUEST_H
 #define URNIC_CHECK_MODEL_REQUEST_H
@@ -32,16 +32,17 @@
 
 struct buffer {
 	uintptr_t memory;
-	struct region *region; /* its memory may serve another region, long after deregistration */
+	/* Long after the deregistration, this struct may be reused for another region */
+	struct region *region;
 	uint32_t lkey;
 	uint32_t bytes;
-	bool is_protected; /* protect.h has it */
+	bool is_protected; /* protect.h has protected it */
 };
 
 struct request {
 	uint64_t wr_id;
 	uint64_t digest;
-	uint64_t target_count; /* the number of targets that completed before the post */
+	uint64_t target_count; /* the number of targets that were noted before the post */
 	uint32_t site;
 	uint16_t buffer_count;
 	uint8_t opcode; /* enum ibv_wr_opcode; meaningless for a receive request */
@@ -54,18 +55,27 @@ struct request {
 struct request_queue {
 	struct owned_lock lock;
 	struct request *requests; /* a ring */
-	struct buffer *buffers; /* `buffers_each` of each request */
-	uint32_t size; /* a power of two; half of it is room for a post that may be refused */
+	struct buffer *buffers; /* a ring with `buffers_each` entries for each request */
+	/*
+	 * A power of two; half of the ring is for the requests of a post that the library may
+	 * refuse
+	 */
+	uint32_t size;
 	uint32_t buffers_each;
-	/* The oldest request, and the next one. Set with the lock, read also without it. */
+	/*
+	 * Index of the oldest request, and of the next one to add. Written under the lock, but also
+	 * read without it.
+	 */
 	_Atomic uint64_t head, tail;
-	uint64_t signaled; /* requests between them that will have a completion */
+	/* Number of requests from `head` to `tail` that will have a completion */
+	uint64_t signaled;
 	uint64_t last_wr_id;
-	bool has_twins; /* two requests with one wr_id, so that they cannot be told apart */
+	/* Two requests had the same wr_id, so the checker cannot distinguish them */
+	bool has_twins;
 	bool is_receive;
-	/* What the last request had, which the next one often has, too */
+	/* The region of the last request, which is often that of the next one, too */
 	struct region *last_region;
-	const void *last_address; /* of the call that posted */
+	const void *last_address; /* return address of the last call that posted */
 	uint32_t last_site;
 };
 
@@ -78,22 +88,22 @@ struct send_request {
 	uint32_t count;
 };
 
-/* Several threads may poll the queue at once, without a lock. */
+/* A completion queue. Several threads may poll it at once, without a lock. */
 struct cq_record {
 	struct ibv_cq *cq;
 	struct context_record *context;
 	struct object *known;
 	atomic_bool is_polled; /* the program has polled it */
-	_Atomic(struct queue_record *) last_queue; /* of the last completion; a hint */
-	atomic_bool is_armed; /* the program has asked for an event and not got it */
-	/* Of an extended queue: the functions of the library. */
+	_Atomic(struct queue_record *) last_queue; /* the queue of the last completion; a hint */
+	atomic_bool is_armed; /* the program has requested an event, which has not come yet */
+	/* For an extended completion queue: the library's functions */
 	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
 	int (*next_poll)(struct ibv_cq_ex *cq);
 };
 
 struct extended_post; /* a request that a program builds with ibv_wr_*() */
 
-/* A queue pair, or a shared receive queue, which has only `receives`. */
+/* A queue pair or a shared receive queue. A shared receive queue has only `receives`. */
 struct queue_record {
 	const void *object;
 	struct ibv_qp *qp; /* NULL: a shared receive queue */
@@ -103,28 +113,35 @@ struct queue_record {
 	struct queue_record *srq;
 	uint32_t qp_num;
 	bool signals_all;
-	atomic_bool has_failed; /* the program has polled a failed completion of it */
-	atomic_bool was_stopped; /* the program has moved it to the error state itself */
+	atomic_bool has_failed; /* the program has polled a failed completion of this queue */
+	/* The program itself has moved the queue pair to the error state */
+	atomic_bool was_stopped;
 	struct extended_post *extended; /* NULL: the program posts with ibv_post_send() */
 	struct rest rest;
 	struct request_queue sends, receives;
 };
 
-/* Prepare a queue for `depth` requests with `entries` entries each. False: no memory. */
+/*
+ * Prepare a queue for `depth` requests with `entries` entries each. Returns false when out of
+ * memory.
+ */
 bool request_queue_init(
 	struct request_queue *queue, uint32_t depth, uint32_t entries, bool is_receive);
 
-/* This process is a forked child: no thread has a lock of request.c. */
+/* The child of a fork calls this: no thread has a lock of request.c. */
 void requests_inherit(void);
 
-/* The queue is empty from now on. Its lock stays, for threads that poll meanwhile. */
+/* Empty the queue for good. Its lock remains usable for threads that poll meanwhile. */
 void request_queue_done(struct request_queue *queue);
 
 /* Note a request before it is posted. The queue's lock is locked. */
 void request_add_send(struct queue_record *record, const struct send_request *wr, uint32_t site);
 void request_add_receive(struct queue_record *record, const struct ibv_recv_wr *wr, uint32_t site);
 
-/* The site of a call that posts, which returns to `address`. The queue's lock is locked. */
+/*
+ * The site of a call that posts; `address` is the call's return address. The queue's lock is
+ * locked.
+ */
 static inline uint32_t request_site(struct request_queue *queue, const void *address)
 {
 	if (queue->last_address != address || check_is_full) {
@@ -134,12 +151,15 @@ static inline uint32_t request_site(struct request_queue *queue, const void *add
 	return queue->last_site;
 }
 
-/* Take back what was noted since `tail`, because the library refused it. The lock is locked. */
+/*
+ * Remove the requests from index `tail` on, because the library has refused them. The lock is
+ * locked.
+ */
 void request_take_back(struct request_queue *queue, uint64_t tail);
 
 /*
- * The post is over. A queue with more requests than its depth has missed completions, and forgets
- * its oldest requests. The lock is locked.
+ * The post is over. If the queue has more requests than its depth, the checker has missed
+ * completions; then the queue forgets its oldest requests. The lock is locked.
  */
 void request_settle(struct request_queue *queue);
 
@@ -150,16 +170,25 @@ void request_complete(struct queue_record *record, const struct ibv_wc *wc, bool
 /* Forget all requests: the queue pair is reset or destroyed. */
 void request_forget(struct request_queue *queue);
 
-/* Report the requests, of all queues, that use these bytes, which `what` takes away at `site`. */
+/*
+ * Report all requests, of any queue, that use these bytes. The program gives the bytes back at
+ * `site`, by the function `what`.
+ */
 void request_report_users(
 	uint32_t kind, uintptr_t start, uint64_t bytes, const char *what, uint32_t site);
 
-/* May an incomplete request use some of these bytes? Does not wait for other threads. */
+/*
+ * May an incomplete request use some of these bytes? The call does not wait for a queue that
+ * another thread has locked.
+ */
 bool request_may_use(uintptr_t start, uint64_t bytes);
 
 /* --- what request.c and request_report.c share --- */
 
-/* Set the head or the tail of a queue. Its lock orders what belongs to it. */
+/*
+ * Set the head or the tail of a queue. The order of this store does not matter, because the queue's
+ * lock guards the requests.
+ */
 static inline void index_set(_Atomic uint64_t *index, uint64_t value)
 {
 	atomic_store_explicit(index, value, memory_order_relaxed);
@@ -180,20 +209,23 @@ static inline bool ranges_overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, ui
 	return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* The name of a request, for a sentence: "WRITE". */
+/* The name of a request, as a sentence uses it: "WRITE". */
 const char *request_name(const struct request_queue *queue, const struct request *request);
 
-/* Entry `index` is not within its region, or the program has deregistered this. */
+/*
+ * Report that entry `index` is not within its region, or that the program has deregistered the
+ * region.
+ */
 void request_report_entry(const struct request_queue *queue, const struct request *request,
 	const struct region *region, const struct ibv_sge *entry, uint32_t index);
 
-/* The memory is registered, and not mapped. */
+/* Report that the memory of an entry is registered, but not mapped. */
 void request_report_unmapped(const struct request_queue *queue, const struct request *request,
 	const struct buffer *buffer);
 
 /* --- the records ----------------------------------------------------------------------------- */
 
-/* Note a queue pair, a shared receive queue or a completion queue that was made. */
+/* Note a new queue pair, shared receive queue or completion queue. */
 void queue_add(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool signals_all, uint32_t site);
 void queue_add_shared(struct ibv_srq *srq, uint32_t depth, uint32_t entries, uint32_t site);
 struct cq_record *queue_add_cq(struct ibv_cq *cq, uint32_t site);
@@ -202,13 +234,13 @@ struct cq_record *queue_add_cq(struct ibv_cq *cq, uint32_t site);
 void queue_remove(const void *object);
 void queue_reset(const void *object);
 
-/* End the rest of an object, if it is a queue that rests. */
+/* If the object is a queue that rests, end the rest. */
 void queue_wake(const void *object);
 
 /* The record of a live queue pair or shared receive queue; NULL: unknown. */
 struct queue_record *queue_of(const void *object);
 
-/* What this thread used last, of objects with the same place in the array. */
+/* A cache of each thread: the queue that the thread has last used, for each place in the array. */
 enum { QUEUE_RECENT_BITS = 3 };
 
 extern __thread struct queue_record *queue_recent[1 << QUEUE_RECENT_BITS]
@@ -226,18 +258,24 @@ static inline bool object_is_ours(const struct object *object, const void *recor
 	return object->is_live && !object->is_inherited && object->record == record;
 }
 
-/* queue_find() and queue_find_cq() for what the thread did not use last. */
+/* queue_find() and queue_find_cq() for objects that are not in the thread's cache. */
 struct queue_record *queue_look_up(const void *object);
 struct cq_record *queue_look_up_cq(const struct ibv_cq *cq);
 
-/* The program polls. Once this is known, the line is only read, because other threads poll, too. */
+/*
+ * Note that the program polls the queue. Later calls only read the cache line, because other
+ * threads poll, too.
+ */
 static inline void cq_note_poll(struct cq_record *record)
 {
 	if (!atomic_load_explicit(&record->is_polled, memory_order_relaxed))
 		atomic_store_explicit(&record->is_polled, true, memory_order_relaxed);
 }
 
-/* queue_of() for calls on the data path; NULL also if the object belongs to the parent process. */
+/*
+ * queue_of() for calls on the data path. Also returns NULL if the object belongs to the parent
+ * process.
+ */
 static inline struct queue_record *queue_find(const void *object)
 {
 	struct queue_record *record = queue_recent[queue_recent_place(object)];
@@ -259,20 +297,21 @@ static inline struct cq_record *queue_find_cq(const struct ibv_cq *cq)
 struct queue_record *queue_by_number(const struct context_record *context, uint32_t qp_num);
 
 /*
- * The records of live objects, for a loop that starts with *i at 0. Those of the parent process are
- * left out: their requests use its memory, and a thread of it may have locked them at the fork.
+ * The next record of a live object, for a loop that starts with *i at 0. Records of the parent
+ * process are left out: their requests use the parent's memory, and a thread of the parent may have
+ * locked them at the fork.
  */
 struct queue_record *queue_next(uint32_t *i);
 
 struct cq_record *cq_of(const struct ibv_cq *cq);
 
 /*
- * The queue pair is in a state in which it does not touch memory of requests, or its state is
- * unknown.
+ * Is the queue pair in a state in which it accesses no memory of requests? Also returns true if the
+ * state is unknown.
  */
 bool queue_is_idle(const struct queue_record *record);
 
-/* The queue pair is in the error state, or its send queue is (SQE). */
+/* Is the queue pair in the error state, or its send queue (SQE)? */
 bool queue_has_error(const struct queue_record *record);
 
 #endif

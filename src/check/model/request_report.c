@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is reported of requests and their memory. */
+/* Reports of requests and their memory. */
 #include "check/check.h"
 #include "check/model/request.h"
 #include "check/report.h"

@@ -22,26 +22,29 @@ struct queue_record;
 enum {
 	REST_FIRST_POSTS = 1024,
 	REST_POSTS = 128,
-	REST_LOOKS = 8, /* the clock is read, which is slow, once in so many completions */
-	REST_TIMES = 20, /* the length of a rest, in lengths of the batch before it */
+	REST_LOOKS = 8, /* one in this many completions reads the clock, because that is slow */
+	REST_TIMES = 20, /* a rest is this many times as long as the batch before it */
 };
 
 /*
  * A queue's place in the cycle. Threads that post and threads that poll read and count without a
- * lock. `lock` is for the begin and the end of a rest; a thread may have locked the queue's sends
- * or receives before.
+ * lock. `lock` guards the begin and the end of a rest. A thread that locks it may have locked the
+ * queue's sends or receives already.
  */
 struct rest {
 	struct owned_lock lock;
 	atomic_bool is_resting;
 	atomic_bool has_rested;
-	_Atomic uint32_t posts; /* of the present batch */
-	_Atomic uint32_t completions; /* during rests */
-	_Atomic uint64_t begun_ticks; /* of the batch */
-	_Atomic uint64_t wake_ticks; /* of the rest: when the next batch begins */
+	_Atomic uint32_t posts; /* number of posts in the present batch */
+	_Atomic uint32_t completions; /* number of completions during rests */
+	_Atomic uint64_t begun_ticks; /* when the batch has begun */
+	_Atomic uint64_t wake_ticks; /* when the rest ends, and the next batch begins */
 };
 
-/* Set once a queue of the process has rested: it may have posted targets that are unknown. */
+/*
+ * A queue of the process has rested, so the program may have posted targets that the checker does
+ * not know.
+ */
 extern atomic_bool rest_is_used;
 
 /*
@@ -56,7 +59,7 @@ void rest_hooks_put(struct queue_record *record);
 /* Count a post. Begins a rest when the batch is over. */
 void rest_count(struct queue_record *record);
 
-/* A completion was polled while the queue rests. Begins a batch if it is time. */
+/* A completion was polled while the queue rests. Begins a batch if the rest is over. */
 void rest_look(struct queue_record *record);
 
 /* End the rest, because the object is about to be destroyed, or the process is a forked child. */

@@ -24,15 +24,16 @@
 
 enum {
 	PAGE_BYTES = 4096,
-	TAIL_BYTES = 8, /* stored at once, by adapters and by urnic */
+	TAIL_BYTES = 8, /* the last bytes of a WRITE, which adapters and urnic store at once */
 	WATCHED_BYTES_MAX = 1 << 20,
 	READS_MAX = 64,
-	POLL_COUNT = 4, /* so many reads of one byte by one instruction are a loop */
-	IDLE_WORK_MS = 2, /* of processor time without any access: nobody polls */
+	POLL_COUNT = 4, /* this many reads of one byte by one instruction count as polling */
+	/* Processor time of other threads without any access, after which no thread polls */
+	IDLE_WORK_MS = 2,
 	OTHER_WORK_MS =
-		10, /* of processor time without another access: the thread has left its loop */
-	WAIT_MS = 250, /* each wait takes at most this long, where threads are not run */
-	POST_WAIT_MS = 50, /* until posts of other threads are over */
+		10, /* the same after the first access: the polling thread has left its loop */
+	WAIT_MS = 250, /* the longest wait, for the case that the other threads get no processor */
+	POST_WAIT_MS = 50, /* the longest wait for the end of posts by other threads */
 	SLEEP_SAMPLES = 20,
 	INTERVAL_SHIFT_MAX = 10,
 	TRAP_FLAG = 0x100,
@@ -40,41 +41,44 @@ enum {
 
 enum watch_phase {
 	WATCH_OFF,
-	WATCH_BEFORE, /* nothing is placed; the pages are protected */
-	WATCH_PLACING, /* a thread polls; it waits in the handler until all else is placed */
-	WATCH_AFTER, /* all but the tail is placed; the pages are protected */
+	WATCH_BEFORE, /* no byte is placed; the pages are protected */
+	/* A thread polls, and waits in the handler until all bytes but the tail are placed */
+	WATCH_PLACING,
+	WATCH_AFTER, /* all bytes but the tail are placed; the pages are protected */
 };
 
 /* Reads of one address by one instruction of one thread. */
 struct watch_read {
 	pid_t thread;
 	uintptr_t pc, address;
-	bool is_library; /* a function of a library of RDMA is on the stack */
+	bool is_library; /* a function of an RDMA library is on the stack */
 	bool was_before; /* the thread has read there before anything was placed */
-	uint32_t count; /* in this phase */
+	uint32_t count; /* number of these reads */
 	uint32_t site;
 };
 
 static struct {
 	_Atomic(enum watch_phase) phase;
-	uint64_t number; /* another one for each WRITE */
+	uint64_t number; /* the number of the watched WRITE */
 	uintptr_t pages, pages_end;
 	uintptr_t start, tail; /* the WRITE's first byte, and the first of its last eight */
 	struct watch_read reads[READS_MAX];
 	uint32_t read_count;
-	_Atomic uint64_t access_count; /* of the WRITE's range, by anybody */
+	_Atomic uint64_t access_count; /* number of accesses to the WRITE's range, by any thread */
 	const struct watch_read *polled; /* NULL: no thread polls */
-	/* Another byte that the poller has read since; NULL: none. */
+	/* A read of another byte by the polling thread since then; NULL: none */
 	const struct watch_read *_Atomic taken;
 	clockid_t poller_clock;
 	_Atomic uint64_t poller_ns; /* processor time of the poller at its last read */
-	atomic_bool is_right; /* the WRITE's last bytes are waited for, or we cannot tell */
+	/* The program waits for the WRITE's last bytes, or the checker cannot tell */
+	atomic_bool is_right;
 	atomic_bool has_left;
 } watch;
 
-/* For `watch`. place_begin() and place_wait() read the atomic members without the lock. */
+/* Guards `watch`. place_begin() and place_wait() read the atomic members without the lock. */
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_flag is_busy = ATOMIC_FLAG_INIT; /* one WRITE at a time */
+/* A WRITE is watched; only one is watched at a time */
+static atomic_flag is_busy = ATOMIC_FLAG_INIT;
 static bool is_started;
 static struct sigaction program_trap;
 static __thread bool is_stepping __attribute__((tls_model("initial-exec")));
@@ -127,8 +131,8 @@ static struct watch_read *read_find(pid_t thread, uintptr_t pc, uintptr_t addres
 
 /*
  * Add the thread's first read of this address by this instruction. The unwinder and dladdr() take
- * the loader's lock. A thread that has that lock may wait for watch_lock, so unlock this meanwhile.
- * Returns NULL if the watch is over then, or another one has begun.
+ * the loader's lock. A thread that has the loader's lock may wait for watch_lock, so unlock
+ * watch_lock meanwhile. Returns NULL if the watch has ended meanwhile, or another watch has begun.
  */
 static struct watch_read *read_add(pid_t thread, uintptr_t pc, uintptr_t address)
 {
@@ -159,8 +163,8 @@ static struct watch_read *read_note(uintptr_t pc, uintptr_t address)
 }
 
 /*
- * The polling thread waits here until the lane has placed all bytes but the tail. So its next read
- * of the polled byte finds the new value.
+ * The polling thread waits here until the lane has placed all bytes but the tail. So the thread's
+ * next read of the polled byte finds the new value.
  */
 static void placing_await(void)
 {
@@ -172,7 +176,7 @@ static void placing_await(void)
 	pthread_mutex_lock(&watch_lock);
 }
 
-/* A read within the WRITE's range, in the phase BEFORE. */
+/* A thread reads within the WRITE's range, in the phase WATCH_BEFORE. */
 static void read_before(struct watch_read *read)
 {
 	if (read->address >= watch.tail)
@@ -186,7 +190,7 @@ static void read_before(struct watch_read *read)
 		read->count++;
 }
 
-/* A read within the WRITE's range, in the phase AFTER. */
+/* A thread reads within the WRITE's range, in the phase WATCH_AFTER. */
 static void read_after(const struct watch_read *read)
 {
 	if (read->thread != watch.polled->thread)
@@ -206,7 +210,10 @@ static void access_note(uintptr_t pc, uintptr_t address)
 		return;
 	watch.access_count++;
 	read = read_note(pc, address);
-	/* With many reads of different places, the first ones tell enough. */
+	/*
+	 * If there are too many different reads to note (READS_MAX), those that are noted say
+	 * enough.
+	 */
 	if (!read || read->is_library)
 		return;
 	if (watch.phase == WATCH_BEFORE)
@@ -217,7 +224,7 @@ static void access_note(uintptr_t pc, uintptr_t address)
 		watch.poller_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Can a signal handler have a thread execute one instruction? */
+/* Can a signal handler make a thread execute a single instruction? */
 #ifdef __x86_64__
 enum { HAS_STEPS = true };
 
@@ -279,7 +286,9 @@ bool watch_fault(uintptr_t address, ucontext_t *context)
 		}
 		last = 0;
 	} else if (is_ours) {
-		/* The watch has ended meanwhile. A second fault has another cause. */
+		/*
+		 * The watch has ended meanwhile. A second fault at this address has another cause.
+		 */
 		is_ours = last != address;
 		last = address;
 	}
@@ -370,7 +379,10 @@ void watch_inherit(void)
 
 /* --- placing, in a thread of urnic ----------------------------------------------------------- */
 
-/* Is it the turn of a WRITE to this region? The more were watched, the fewer. */
+/*
+ * Is this WRITE to the region one to watch? The more WRITEs to it were watched, the longer is the
+ * interval to the next one.
+ */
 static bool turn_has_come(struct region *region)
 {
 	if (region->writes++ < region->watched_next)
@@ -381,7 +393,10 @@ static bool turn_has_come(struct region *region)
 	return true;
 }
 
-/* The processor time of other threads. The clocks are read one after the other, so it may err. */
+/*
+ * The processor time of other threads. The result is not exact, because the two clocks are read one
+ * after the other.
+ */
 static uint64_t others_ns(void)
 {
 	return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -392,7 +407,10 @@ static void pause_shortly(void)
 	nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-/* Does no other thread run? One that polls may sleep for a moment, within a fault. */
+/*
+ * Do all other threads sleep? Look several times, because a polling thread may sleep for a moment
+ * while it handles a fault.
+ */
 static bool others_sleep(void)
 {
 	for (int i = 0; i < SLEEP_SAMPLES; i++) {
@@ -404,8 +422,8 @@ static bool others_sleep(void)
 }
 
 /*
- * Wait until a thread polls a byte before the tail. The wait is over when other threads have run
- * for a while without an access, or all sleep.
+ * Wait until a thread polls a byte before the tail. The wait also ends when the other threads have
+ * run for a while without an access, or when all of them sleep.
  */
 static bool poller_await(void)
 {
@@ -424,7 +442,10 @@ static bool poller_await(void)
 	return watch.phase == WATCH_PLACING;
 }
 
-/* Is a request posted that uses the pages? A thread may be about to post one. */
+/*
+ * Does a posted request use the pages? Look again for some time, because another thread may be in
+ * the middle of a post.
+ */
 static bool request_uses(uintptr_t pages, uint64_t bytes)
 {
 	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + POST_WAIT_MS * NS_PER_MS;
@@ -522,7 +543,7 @@ static void place_wait(void)
 	atomic_flag_clear(&is_busy);
 }
 
-/* What urnic looks for (src/lane/placer.h). */
+/* The function that urnic looks for (src/lane/placer.h). */
 CHECK_EXPORT const struct urnic_placer *urnic_check_placer(void);
 
 CHECK_EXPORT const struct urnic_placer *urnic_check_placer(void)
@@ -541,5 +562,5 @@ void watch_start(void)
 		return;
 	is_started = sysconf(_SC_PAGESIZE) == PAGE_BYTES &&
 		sigaction(SIGTRAP, &action, &program_trap) == 0;
-	site_of_fault(0); /* the first stack takes long, so take it here */
+	site_of_fault(0); /* the first unwinding of a stack takes long, so do it here */
 }

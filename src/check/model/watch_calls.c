@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs call pread() or pread64(), so each is a function of its own here. */
+/* Programs call pread() or pread64(), so each has a wrapper of its own here. */
 #undef _FILE_OFFSET_BITS
 #include "check/model/watch_calls.h"
 
@@ -61,7 +61,10 @@ bool watch_others_run(void)
 	return is_found;
 }
 
-/* Is the call the program's? Those of threads of the library are not counted. */
+/*
+ * Begin to count a call, if it is the program's. Calls of the library's threads are not counted.
+ * Returns whether the call is counted.
+ */
 static bool call_begin(const void *address)
 {
 	if (!check_is_full || check_depth > 0 || site_address_is_library((uintptr_t)address))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The program's threads, as a watch needs them (watch.h): which threads run, and which are inside
- * of a system call that accesses memory. Wrappers of these calls count the threads, and end a
+ * What a watch (watch.h) has to know of the program's threads: whether they run, and how many are
+ * inside a system call that accesses memory. Wrappers of these calls count the threads, and end the
  * watch.
  */
 #ifndef URNIC_CHECK_MODEL_WATCH_CALLS_H
@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number of threads that are inside of a wrapped call. */
+/* The number of threads that are inside a wrapped call. */
 uint32_t watch_calls_count(void);
 
-/* Does another thread of this process run, or could it? */
+/* Does another thread of this process run, or is one ready to run? */
 bool watch_others_run(void);
 
 #endif
