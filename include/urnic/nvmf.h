@@ -25,10 +25,11 @@
  * thread. Different namespaces may be used by different threads at the same time.
  *
  * When the connection is lost, requests wait until the library has connected again. The library
- * then repeats the requests that the target has not answered. If the target has another namespace
- * under the same number then, by its NGUID, EUI64, UUID or the size of its blocks, all requests end
- * with -EIO, and none is sent to it, until the target has the first namespace again. After
- * `loss_seconds` without a connection all requests end with -ENOTCONN.
+ * then repeats the requests that the target has not answered. Before that, it compares the
+ * namespace's NGUID, EUI64, UUID and block size with those of the first connection. If they differ,
+ * the target has another namespace under the same number. Then all requests end with -EIO, and none
+ * is sent, until the target has the first namespace again. After `loss_seconds` without a
+ * connection all requests end with -ENOTCONN.
  *
  * Errors are negative errnos. A read or write that failed may have been executed in part. Data is
  * durable after urnic_nvmf_flush(), or when a write with URNIC_NVMF_FUA is done.
@@ -81,11 +82,11 @@ int urnic_nvmf_open(
  */
 void urnic_nvmf_close(struct urnic_nvmf *ns);
 
-/* The size may change while the namespace is open; the size of a block may not. */
+/* The size of the namespace may change while it is open; the size of its blocks may not. */
 uint64_t urnic_nvmf_size_bytes(const struct urnic_nvmf *ns);
 uint32_t urnic_nvmf_block_bytes(const struct urnic_nvmf *ns);
 
-/* How often the library has connected again after it had lost the connection. */
+/* How often the library has lost the connection and connected again. */
 uint64_t urnic_nvmf_reconnects(const struct urnic_nvmf *ns);
 
 enum urnic_nvmf_op {
@@ -98,7 +99,10 @@ enum urnic_nvmf_op {
 
 enum { URNIC_NVMF_FUA = 1 };
 
-/* A request. From urnic_nvmf_submit() to done() the caller touches neither it nor its data. */
+/*
+ * A request. From urnic_nvmf_submit() to done() the caller touches neither the request nor its
+ * data.
+ */
 struct urnic_nvmf_io {
 	uint32_t op; /* enum urnic_nvmf_op */
 	uint32_t flags; /* URNIC_NVMF_FUA or 0 */
@@ -106,10 +110,10 @@ struct urnic_nvmf_io {
 	uint64_t length_bytes; /* one or more whole blocks; unused by a flush */
 	void *data; /* for reads and writes: length_bytes bytes */
 	/*
-	 * Called once, from within a call of the library. done() may submit requests, also this
-	 * one. `error` is 0 or a negative errno: -EINVAL for a range that is not whole blocks; for
-	 * a range beyond the end, -EINVAL for a read and -ENOSPC for other requests; -EROFS,
-	 * -EOPNOTSUPP, -EIO or -ENOTCONN.
+	 * The library calls done() once, inside one of the program's calls of the library. done()
+	 * may submit requests, also this one. `error` is 0 or a negative errno: -EINVAL for a range
+	 * that is not whole blocks; for a range beyond the end, -EINVAL for a read and -ENOSPC for
+	 * other requests; -EROFS, -EOPNOTSUPP, -EIO or -ENOTCONN.
 	 */
 	void (*done)(struct urnic_nvmf_io *io, int error);
 	void *user; /* the caller's */
@@ -122,7 +126,8 @@ void urnic_nvmf_submit(struct urnic_nvmf *ns, struct urnic_nvmf_io *io);
 /*
  * Call done() for requests that have ended.
  *
- * `wait_ns`  How long to sleep at most until something happens; 0: poll without sleeping.
+ * `wait_ns`  The call sleeps until something happens, but at most for this time; 0: it does not
+ *            sleep.
  *
  * Returns the number of requests that are still pending.
  */

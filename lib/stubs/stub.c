@@ -8,7 +8,7 @@
  * stand-ins need nothing and report every device as foreign. They have the same symbols and
  * versions, so that programs start. The build sets STUB_TABLE to the library's table.
  *
- * The name of a row is the contract of its function, which determines the result:
+ * The name of a table's row is the contract of its function. The contract determines the result:
  *   POINTER   NULL, and errno is EOPNOTSUPP
  *   INT       EOPNOTSUPP, the verbs convention
  *   NEGATIVE  -EOPNOTSUPP, where a number that is not negative would be a result
