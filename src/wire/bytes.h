@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Define get_<order><bits>() and put_<order><bits>(). */
+/* Define get_<order><bits>() and put_<order><bits>(), such as get_be32() and put_be32(). */
 #define BYTES_ACCESS(order, bits)                                               \
 	static inline uint##bits##_t get_##order##bits(const uint8_t *from)     \
 	{                                                                       \
@@ -31,7 +31,7 @@
 BYTES_ACCESS(be, 16)
 BYTES_ACCESS(be, 32)
 BYTES_ACCESS(be, 64)
-BYTES_ACCESS(le, 32) /* for CRCs, the only little-endian integers on the wire */
+BYTES_ACCESS(le, 32) /* for CRCs, which are the only little-endian integers on the wire */
 #undef BYTES_ACCESS
 
 static inline uint32_t get_be24(const uint8_t *from)
@@ -40,8 +40,9 @@ static inline uint32_t get_be24(const uint8_t *from)
 }
 
 /*
- * Define name_decode() and name_encode() of a header that has NAME_BYTES bytes and consists of
- * whole integers. NAME_FIELDS(FIELD) has a FIELD(bits, offset, name) for each integer.
+ * Define name_decode() and name_encode() for a header of NAME_BYTES bytes that consists of whole
+ * integers. The macro NAME_FIELDS(FIELD) lists the integers: it has a FIELD(bits, offset, name) for
+ * each of them.
  */
 #define HEADER_DECODE_FIELD(bits, at, name) header->name = get_be##bits(from + (at));
 #define HEADER_ENCODE_FIELD(bits, at, name) put_be##bits(to + (at), header->name);

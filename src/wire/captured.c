@@ -7,10 +7,10 @@
 
 enum {
 	HOP_LIMIT = 64,
-	BTH_PAD_SHIFT = 4, /* in the second byte of a BTH */
+	BTH_PAD_SHIFT = 4, /* the position of the pad count in the second byte of a BTH */
 	BTH_PAD_MASK = 3 << BTH_PAD_SHIFT,
-	BTH_PSN = 8, /* the word with the PSN */
-	SHORT_BYTES = 40, /* up to here tables are the faster way to an ICRC */
+	BTH_PSN = 8, /* offset in the BTH of the word with the PSN */
+	SHORT_BYTES = 40, /* up to this length, tables are the faster way to compute an ICRC */
 };
 
 static bool is_sound(const struct captured *captured)
@@ -34,7 +34,8 @@ static void frame_complete(
 		captured->source_port, ROCE_UDP_PORT);
 	icrc_seal(&flow, 0, packet, captured->packet_bytes);
 	/*
-	 * The checksum field holds the sum of the pseudo-header, from roce_frame_headers_write().
+	 * roce_frame_headers_write() has written the sum of the pseudo-header to the checksum
+	 * field.
 	 */
 	sum = (uint16_t)~ip_sum_fold(ip_sum_add(
 		0, packet - ROCE_UDP_BYTES, frame->whole - header_bytes + ROCE_UDP_BYTES));
@@ -84,7 +85,10 @@ void captured_seal_init(struct captured_seal *seal, const struct captured *captu
 	seal->tables = tables;
 	seal->crc = icrc_prefix(
 		&flow, 0, ICRC_IPV4_DF, packet, captured->packet_bytes, CAPTURED_SEALED_BYTES);
-	/* The sum of all words is the complement of the checksum. Subtract what may change. */
+	/*
+	 * The sum of all words is the complement of the checksum. Subtract the words that may
+	 * change.
+	 */
 	seal->sum = (uint16_t)~get_be16(checksum) + (uint32_t)(uint16_t)~rest;
 }
 
@@ -104,7 +108,10 @@ void captured_seal(const struct captured_seal *seal, uint8_t *packet, uint32_t p
 
 /* --- repetitions --- */
 
-/* The headers that a model may have. Those of `CHANGING` follow the others. */
+/*
+ * A model has at most one of these headers, behind its BTH. A repetition replaces the fields of
+ * that header.
+ */
 #define CHANGING (HEADER_RETH | HEADER_AETH)
 
 void captured_model_keep(
@@ -168,7 +175,8 @@ void captured_repeat_change(const struct captured_model *model,
 
 	headers_repeat(info, repeat, packet);
 	if (count == sizeof(uint64_t))
-		memcpy(packet + info->header_bytes, payload, sizeof(uint64_t)); /* no call */
+		/* A constant length, so that the compiler makes no call */
+		memcpy(packet + info->header_bytes, payload, sizeof(uint64_t));
 	else
 		memcpy(packet + info->header_bytes, payload, count);
 }

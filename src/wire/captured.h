@@ -10,9 +10,9 @@
  * BTH on, or the beginning of that packet. The reader of the capture adds the rest with
  * captured_frame_make(): IP and UDP headers, and the ICRC.
  *
- * Most packets of a queue pair are like an earlier one but for the PSN, the range of memory and the
- * payload. So the lane may make a packet a model, and then record the next packets like it as
- * repetitions, which take a third of the bytes and less time to write.
+ * Most packets of a queue pair differ from an earlier packet only in the PSN, the range of memory
+ * and the payload. So the lane may make a packet a model. It then records the next similar packets
+ * as repetitions of the model, which take a third of the bytes and less time to write.
  *
  * The structs are plain data and the function is pure, so any thread may call it.
  */
@@ -36,7 +36,10 @@ enum {
 
 /* The packet's bytes follow this struct in memory. */
 struct captured {
-	/* CAPTURED_MODEL and a number, of which the packet is the model from here on; or 0. */
+	/*
+	 * CAPTURED_MODEL and a number: from here on, the packet is the model with that number. 0:
+	 * it is no model.
+	 */
 	uint32_t model;
 	uint32_t packet_bytes; /* number of bytes from BTH to pad */
 	uint64_t time_ns; /* monotonic */
@@ -53,9 +56,9 @@ struct captured {
 	uint8_t hop_limit; /* 0: unknown */
 	uint32_t is_sent; /* 1: the capturing process sent the packet; 0: it received the packet */
 	/*
-	 * The packet is the last of a request whose responder has acknowledged it: CAPTURED_ACKED
-	 * and the MSN of the acknowledgement, whose packet captured_answer_make() makes. 0: it is
-	 * not.
+	 * 0, or CAPTURED_ACKED and an MSN. CAPTURED_ACKED says that the packet is the last of a
+	 * request, which the responder has acknowledged with that MSN. captured_answer_make() makes
+	 * the packet of the acknowledgement.
 	 */
 	uint32_t answer;
 };
@@ -66,38 +69,39 @@ struct captured {
 enum { CAPTURED_MODELS = 256 };
 
 /*
- * A packet as its model but for these fields. The payload follows this struct in memory: all of it,
- * or its beginning. The pad does not follow. A record is a repetition if its first word has
- * CAPTURED_REPEAT; the first word of struct captured never has it.
+ * A repetition: a packet that differs from its model only in these fields and the payload. The
+ * payload, or its beginning, follows this struct in memory, without the pad. A record is a
+ * repetition if its first word has CAPTURED_REPEAT; the first word of struct captured never has it.
  */
 struct captured_repeat {
-	uint32_t psn; /* with CAPTURED_REPEAT */
+	uint32_t psn; /* the PSN, and the bit CAPTURED_REPEAT */
 	/*
-	 * The MSN of the packet's AETH, or of its acknowledgement (captured.answer); and in bits 24
-	 * to 31 the number of the model
+	 * The low 24 bits are the MSN of the packet's AETH, or of its acknowledgement
+	 * (captured.answer). Bits 24 to 31 are the number of the model
 	 */
 	uint32_t msn;
 	uint64_t time_ns;
-	uint64_t va; /* `va`, `rkey` and `bytes` are the RETH, if the packet has one */
+	/* `va`, `rkey` and `bytes` are the fields of the RETH, if the packet has one */
+	uint64_t va;
 	uint32_t rkey;
 	uint32_t bytes; /* the length of the message */
 };
 
 #define CAPTURED_REPEAT 0x80000000u
 
-/* A model, as the reader of a capture keeps it. All zero: there is none. */
+/* A model, as the reader of a capture keeps it. All zero: there is no model. */
 struct captured_model {
 	struct captured head;
 	uint8_t headers[OPCODE_HEADER_BYTES_MAX];
 };
 
-/* A source port in the range of RoCEv2, for packets that have no path. */
+/* A source port in the range of RoCEv2 for `qpn`, for packets that have no path. */
 static inline uint16_t captured_port(uint32_t qpn)
 {
 	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & (0xffff - ROCE_SOURCE_PORT_MIN)));
 }
 
-/* What a queue pair did without a packet. */
+/* What a queue pair did that is no packet. */
 enum captured_event_kind {
 	CAPTURED_POST, /* send requests were posted */
 	CAPTURED_COMPLETION,
@@ -105,19 +109,20 @@ enum captured_event_kind {
 	CAPTURED_EVENT_KINDS
 };
 
-/* An event follows a struct captured whose packet_bytes is 0, as no packet's is. */
+/* An event. It follows a struct captured whose packet_bytes is 0; a packet's is never 0. */
 struct captured_event {
-	uint64_t wr_id; /* of the last of `count` requests that were posted at once */
+	/* CAPTURED_POST: the wr_id of the last of `count` requests that were posted at once */
+	uint64_t wr_id;
 	uint32_t kind; /* enum captured_event_kind */
-	uint32_t number; /* the opcode, the completion's status, or the new state */
+	uint32_t number; /* POST: the opcode; COMPLETION: the status; STATE: the new state */
 	uint32_t bytes;
-	uint32_t count; /* requests, the completion's opcode, or the old state */
+	uint32_t count; /* POST: number of requests; COMPLETION: the opcode; STATE: the old state */
 };
 
 /* A packet as it would be on the network, from the IP header to the ICRC. */
 struct captured_frame {
-	uint32_t count; /* bytes in `bytes` */
-	uint32_t whole; /* bytes of the whole IP packet */
+	uint32_t count; /* number of bytes in `bytes` */
+	uint32_t whole; /* length of the whole IP packet */
 	uint8_t bytes[CAPTURED_FRAME_BYTES_MAX];
 };
 
@@ -133,13 +138,15 @@ bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);
 
 /*
- * Keep a packet as a model. `captured` and `bytes` are as above. If no packet may repeat this one,
- * the function clears the model.
+ * Keep a packet as a model. `captured` and `bytes` are those of captured_frame_make(). If no packet
+ * may repeat this one, the function clears the model.
  */
 void captured_model_keep(
 	struct captured_model *model, const struct captured *captured, const uint8_t *bytes);
 
-/* Are the model's packets READ requests, which have no payload, whatever `bytes` is? */
+/*
+ * Are the model's packets READ requests? These have no payload, whatever captured_repeat.bytes is.
+ */
 static inline bool captured_model_is_read(const struct captured_model *model)
 {
 	return opcode_table[model->headers[0]].payload == PAYLOAD_NONE;
@@ -149,7 +156,7 @@ static inline bool captured_model_is_read(const struct captured_model *model)
  * Make the record of a packet that repeats its model.
  *
  * `repeat`   Another process may have written it, so it may have any values.
- * `payload`  The `count` bytes behind it.
+ * `payload` The `count` bytes behind `repeat`.
  *
  * `ret_bytes` has room for CAPTURED_BYTES_MAX bytes. Returns false if there is no such packet.
  */
@@ -157,21 +164,22 @@ bool captured_repeat_make(const struct captured_model *model, const struct captu
 	const uint8_t *payload, uint32_t count, struct captured *ret_captured, uint8_t *ret_bytes);
 
 /*
- * Change the packet of a model or of its repetition to that of another repetition. The payload has
- * the same length, and as many bytes of it are there.
+ * Change a packet that was made of a model, or of a repetition of the model, to that of another
+ * repetition. The two payloads have the same length, and the same number of captured bytes,
+ * `count`.
  */
 void captured_repeat_change(const struct captured_model *model,
 	const struct captured_repeat *repeat, const uint8_t *payload, uint32_t count,
 	uint8_t *packet);
 
 /*
- * A frame of which only the bytes from CAPTURED_SEALED_BYTES of the BTH on change: its ICRC and
- * checksum before these.
+ * For frames that differ only in the bytes behind the first CAPTURED_SEALED_BYTES of the packet:
+ * the state of the ICRC and of the checksum in front of those bytes.
  */
 enum { CAPTURED_SEALED_BYTES = 8 };
 
 struct captured_seal {
-	const struct crc32_tables *tables; /* the caller's */
+	const struct crc32_tables *tables; /* belongs to the caller */
 	uint32_t crc;
 	uint32_t sum;
 };
@@ -179,13 +187,16 @@ struct captured_seal {
 /*
  * Begin to change a whole packet's frame, which captured_frame_make() has made.
  *
- * `packet`  Its BTH, which the UDP header precedes.
- * `tables`  Initialised, and borrowed as long as captured_seal() is called.
+ * `packet` The BTH in the frame, behind the UDP header.
+ * `tables`  Initialised. Borrowed until the last call of captured_seal().
  */
 void captured_seal_init(struct captured_seal *seal, const struct captured *captured,
 	const uint8_t *packet, const struct crc32_tables *tables);
 
-/* The bytes behind CAPTURED_SEALED_BYTES have changed: write ICRC and checksum anew. */
+/*
+ * The bytes behind the first CAPTURED_SEALED_BYTES of the packet have changed: write the ICRC and
+ * the checksum anew.
+ */
 void captured_seal(const struct captured_seal *seal, uint8_t *packet, uint32_t packet_bytes);
 
 enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
@@ -193,14 +204,17 @@ enum { CAPTURED_ANSWER_BYTES = BTH_BYTES + AETH_BYTES };
 /*
  * Make the acknowledgement of a captured packet.
  *
- * `captured`, `bytes`  As above.
+ * `captured`, `bytes` Those of captured_frame_make().
  *
- * Returns false when the packet has none.
+ * Returns false when the packet has no acknowledgement.
  */
 bool captured_answer_make(const struct captured *captured, const uint8_t *bytes,
 	struct captured *ret_captured, uint8_t ret_bytes[CAPTURED_ANSWER_BYTES]);
 
-/* Change the bytes of an acknowledgement to those of the one of a repetition of the same model. */
+/*
+ * `answer` is the acknowledgement of a model or of one of its repetitions. Change it to the
+ * acknowledgement of `repeat`.
+ */
 void captured_answer_repeat(
 	const struct captured_repeat *repeat, uint8_t answer[CAPTURED_ANSWER_BYTES]);
 

@@ -12,17 +12,15 @@
  */
 #define CREDIT_CODE_UNLIMITED 31
 
-/*
- * What credit_count() returns for CREDIT_CODE_UNLIMITED: more receive requests than any queue has.
- */
+/* The result of credit_count() for CREDIT_CODE_UNLIMITED. No queue has so many receive requests. */
 #define CREDIT_COUNT_UNLIMITED UINT32_MAX
 
 /* The number of receive requests that `code`, 0 .. 31, promises. */
 uint32_t credit_count(uint8_t code);
 
 /*
- * The code of the largest count that is at most `count`, so a responder never promises too much.
- * The result is never CREDIT_CODE_UNLIMITED.
+ * The code with the largest count that does not exceed `count`, so that a responder never promises
+ * too much. The result is never CREDIT_CODE_UNLIMITED.
  */
 uint8_t credit_code(uint32_t count);
 

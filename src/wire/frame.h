@@ -6,9 +6,9 @@
  * The key of an Ethernet frame: those fields of its Ethernet, IP, TCP and UDP headers that flow
  * rules and hashes use.
  *
- * A key is 64 bytes with a fixed place for each field, so matching any rule is a masked comparison
- * of eight words. Fields of a missing layer are 0, and `layers` has the layers of the frame.
- * Integers are in network order, as in the flow rules.
+ * A key is 64 bytes with a fixed place for each field. So any rule is matched by a masked
+ * comparison of eight words. Fields of a missing layer are 0, and `layers` has the layers of the
+ * frame. Integers are in network order, as in the flow rules.
  */
 
 #include <stddef.h>
@@ -49,7 +49,7 @@ struct frame_key {
  * Read the key of a frame.
  *
  * `bytes`  The frame, from the destination address on, without FCS. Anything is legal input: a
- *          layer that is cut short, or is malformed, counts as missing. A fragment that is not the
+ *          truncated or malformed layer counts as missing. A fragment that is not the
  *          first has no TCP or UDP layer.
  * `count`  The frame's length.
  */

@@ -7,7 +7,7 @@
  *
  * InfiniBand sends the GRH. RoCEv2 does not; the receiving NIC writes the datagram's IP header in
  * its place. An IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes.
- * Programs tell the two apart by the version fields and the IPv4 checksum (annex A17). So the
+ * Programs distinguish the two by the version fields and the IPv4 checksum (annex A17). So the
  * version and the checksum must be right, and the 20 bytes before an IPv4 header must be zero.
  */
 
@@ -26,8 +26,8 @@
 void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*
- * Read the 40 bytes in either form. Returns false, with *header unchanged, if they have neither
- * version 6 nor an IPv4 header with a right checksum.
+ * Read the 40 bytes in either form. Returns false, and does not change *header, if the bytes have
+ * neither version 6 nor an IPv4 header with the right checksum.
  */
 bool grh_decode(struct ip_header *header, const uint8_t from[GRH_BYTES])
 	URNIC_EXPORT_AS(grh_decode);

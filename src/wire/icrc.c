@@ -16,7 +16,7 @@ enum {
 	IPV4_HEADER_BYTES = IPV4_BYTES + ROCE_UDP_BYTES,
 	IPV6_HEADER_BYTES = IPV6_BYTES + ROCE_UDP_BYTES,
 
-	UDP_LENGTH = 4, /* offsets of fields */
+	UDP_LENGTH = 4, /* offsets of fields, in the UDP header and in the BTH */
 	BTH_RESV8A = 4,
 };
 
@@ -75,7 +75,10 @@ bool icrc_flow_is_ipv4(const struct icrc_flow *flow)
 	return flow->header_bytes == IPV4_HEADER_BYTES;
 }
 
-/* Complete the headers of a packet of `length` bytes. */
+/*
+ * Complete the flow's headers for a packet of `length` bytes: write the lengths, and the IPv4
+ * identification and flags.
+ */
 static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	size_t length, uint8_t *headers)
 {
@@ -115,7 +118,7 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 
 /* --- the fast path --- */
 
-/* How the CRC changes when the bytes at `bytes` replace zeros. */
+/* The change of the CRC when the bytes at `bytes` replace zeros. */
 static uint32_t change_of(const uint8_t *bytes, size_t count)
 {
 	static const uint8_t zeros[IPV6_HEADER_BYTES];
@@ -140,7 +143,7 @@ static uint32_t length_change(size_t length, bool is_ipv4)
 		crc32_multiply(change_of(&ones, 1), crc32_shift(length - BTH_RESV8A - 1));
 }
 
-/* The entry of `length`; filled in now if the cache does not have it. */
+/* The entry of `length`. If the cache does not have that entry, it is computed now. */
 static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t length)
 {
 	struct icrc_length *entry = &lengths->met[length / 4 % ICRC_LENGTHS_COUNT];
@@ -155,13 +158,14 @@ static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t leng
 }
 
 /*
- * How the CRC at the end of the headers changes when `id` replaces an IPv4 identification of zero.
+ * The change of the CRC at the end of the headers when `id` replaces an IPv4 identification of
+ * zero.
  */
 static uint32_t id_change(uint32_t id)
 {
 	/*
-	 * The change by each bit of the identification, which 22 bytes of IPv4 and UDP headers
-	 * follow.
+	 * The change by each bit of the identification. Behind the identification, the IPv4 and UDP
+	 * headers have 22 more bytes.
 	 */
 	static const uint32_t bits[16] = {
 		0x9b73ead4,
@@ -189,8 +193,8 @@ static uint32_t id_change(uint32_t id)
 }
 
 /*
- * The ICRC of a packet that is sent with DF. Its last `borrowed_bytes` are at `borrowed`; NULL:
- * none.
+ * The ICRC of a packet that is sent with DF. The packet's last `borrowed_bytes` bytes are at
+ * `borrowed`; NULL: none.
  */
 static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_length *entry,
 	uint16_t ipv4_id, const uint8_t *packet, const uint8_t *borrowed, size_t borrowed_bytes)

@@ -5,28 +5,30 @@
 /*
  * The invariant CRC at the end of every RoCEv2 packet (IBTA 7.8.1 and annex A17).
  *
- * It is a CRC-32 over eight bytes of ones, the IP and UDP headers, and the packet from BTH to pad.
- * Bits that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow
+ * The ICRC is a CRC-32 over eight bytes of ones, the IP and UDP headers, and the packet from BTH to
+ * pad. Bits that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow
  * label and hop limit), the UDP checksum, the BTH's FECN, BECN and reserved byte. So a sender must
  * know the headers that the kernel will write, and a receiver must reconstruct them.
  *
- * `struct icrc_flow` holds those headers except for the lengths; make one per address pair and port
- * pair. A flow is a value without references, and computing an ICRC does not change it, so threads
- * may share it.
+ * `struct icrc_flow` holds those headers except for the lengths. A caller makes one for each pair
+ * of addresses and ports. A flow is a value without references, and computing an ICRC does not
+ * change it, so threads may share it.
  *
- * CRCs are linear. So the flow has the CRC of its headers with lengths of zero. The changes by the
- * lengths and by the masked byte of the BTH depend only on the packet's length. `struct
- * icrc_lengths` caches them per length, so each packet needs a single pass over its own bytes.
+ * CRCs are linear. So the flow has the CRC of its headers with lengths of zero, and the real
+ * lengths and the masked byte of the BTH add a change. That change depends only on the packet's
+ * length, so `struct icrc_lengths` caches it for each length. Then each packet needs a single pass
+ * over its own bytes.
  *
  * A receiver on an ordinary socket cannot reconstruct the IPv4 identification. The receiver
- * computes an ICRC with a guessed identification (the hint). Its difference from the received ICRC
- * is the difference of the two identifications, shifted by the bytes behind them. One
- * multiplication undoes the shift (base/crc.h), and gives four bytes: the identification, which may
- * be anything, and flags and fragment offset, which must be those of a whole datagram, with or
- * without DF. So 2^17 of the 2^32 possible differences pass, instead of only the difference 0; a
- * few of them are the effect of a single wrong bit. A sender increments its identifications. So a
- * receiver that caches the last one of a flow has a good hint, and can distrust a packet whose
- * identification is far from the last one.
+ * computes an ICRC with a guessed identification (the hint). The computed and the received ICRC
+ * differ by the difference of the two identifications, shifted by the bytes behind them. One
+ * multiplication undoes the shift (base/crc.h), and gives four bytes. The first two are the
+ * difference of the identifications, which may have any value. The other two are flags and fragment
+ * offset, which must be those of a whole datagram, with or without DF. So 2^17 of the 2^32 possible
+ * differences pass, not only the difference 0. A few of these differences are the effect of a
+ * single wrong bit. A sender increments its identifications. So a receiver that caches the last one
+ * of a flow has a good hint, and can distrust a packet whose identification is far from the last
+ * one.
  */
 
 #include <stdbool.h>
@@ -36,7 +38,10 @@
 #include "wire/ip.h"
 #include "wire/roce.h"
 
-/* The longest packet, BTH to pad, that fits a UDP datagram over IPv4 with its ICRC. */
+/*
+ * The longest packet, from BTH to pad, that fits together with its ICRC into a UDP datagram over
+ * IPv4.
+ */
 #define ICRC_PACKET_BYTES_MAX (0xffff - IPV4_BYTES - ROCE_UDP_BYTES - ROCE_ICRC_BYTES)
 
 /* The bits of flags and fragment offset that a whole IPv4 datagram may have set. */
@@ -44,8 +49,8 @@
 
 struct icrc_flow {
 	/*
-	 * The IP and UDP headers. Masked fields are ones, lengths and IPv4 identification are zero,
-	 * and DF is set.
+	 * The IP and UDP headers. Bits of masked fields are ones. The lengths and the IPv4
+	 * identification are zero, and DF is set.
 	 */
 	uint8_t header[IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
@@ -53,8 +58,9 @@ struct icrc_flow {
 };
 
 /*
- * The values of each packet length. Every multiple of 4 up to twice the largest path MTU has an
- * entry of its own. Only one thread at a time may use a cache; all zeros are a valid, empty cache.
+ * A cache of values that depend only on the packet's length. Every multiple of 4 up to twice the
+ * largest path MTU has an entry of its own. Only one thread at a time may use a cache; all zeros
+ * are a valid, empty cache.
  */
 #define ICRC_LENGTHS_COUNT 2048
 struct icrc_lengths {
@@ -90,8 +96,9 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 	const uint8_t *packet, size_t length);
 
 /*
- * The CRC up to the first `prefix_bytes` of a packet, which are at most BTH_BYTES. For a sender of
- * packets that differ in later bytes only: crc32_update() continues it.
+ * The CRC of the headers and of the first `prefix_bytes` bytes of a packet, which are at most
+ * BTH_BYTES. A sender of packets that differ only in later bytes continues this CRC with
+ * crc32_update().
  */
 uint32_t icrc_prefix(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	const uint8_t *packet, size_t length, size_t prefix_bytes);
@@ -110,8 +117,8 @@ void icrc_seal_borrowed(const struct icrc_flow *flow, struct icrc_lengths *lengt
 	size_t borrowed_bytes);
 
 /*
- * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6. Any
- * `length` is legal; a packet with an invalid one fails.
+ * Check the ICRC at packet[length .. length + 3] when all headers are known, as in captures and
+ * over IPv6. Any `length` is legal; a packet with an invalid length fails.
  */
 bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	const uint8_t *packet, size_t length);

@@ -6,7 +6,7 @@
 
 #include "wire/bytes.h"
 
-/* Words of 32 bits have the sum of their halves, because 2^16 is 1 modulo 2^16 - 1. */
+/* A word of 32 bits has the same sum as its two halves, because 2^16 is 1 modulo 2^16 - 1. */
 uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count)
 {
 	uint64_t wide = sum;

@@ -73,9 +73,10 @@ void ip_header_encode(const struct ip_header *header, uint8_t *to);
  *
  * `from`  A header of the function's family, IPV4_BYTES or IPV6_BYTES. Anything is legal input.
  *
- * ipv4_header_decode() returns false for another version, for options, or for a total length below
- * IPV4_BYTES. ipv6_header_decode() returns false for another version. Both set *header on success
- * only. Neither function checks the checksum, fragments, or whether the payload is complete.
+ * ipv4_header_decode() returns false if the version is not 4, if there are options, or if the total
+ * length is below IPV4_BYTES. ipv6_header_decode() returns false if the version is not 6. Both set
+ * *header on success only. Neither function checks the checksum, fragments, or whether the payload
+ * is complete.
  */
 bool ipv4_header_decode(struct ip_header *header, const uint8_t from[IPV4_BYTES]);
 bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]);

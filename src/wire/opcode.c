@@ -20,7 +20,8 @@
 		((headers)&HEADER_IETH ? IETH_BYTES : 0))
 
 /*
- * The top three bits of each value are its class, and no row exceeds the room that senders reserve.
+ * Check of each row: the top three bits of the value are the class, and the headers fit the room
+ * that senders reserve.
  */
 #define OPCODE(class_, value, name_, role_, operation_, position_, payload_, headers_)       \
 	static_assert(((value)&OPCODE_CLASS_MASK) == OPCODE_CLASS_##class_, #class_ #name_); \

@@ -6,9 +6,9 @@
  * The BTH opcodes, and the properties of their packets.
  *
  * opcode.def has a row per opcode; the enum, names, header lengths and payload rules are expanded
- * from it. An opcode is a class in its top three bits and an operation in its low five. Classes
- * that share an operation share its number: OPCODE_CLASS_UC | OPCODE_RC_SEND_FIRST is
- * OPCODE_UC_SEND_FIRST. The requesters compute opcodes that way.
+ * from it. An opcode is a class in its top three bits and an operation in its low five. An
+ * operation has the same number in each class that has it: OPCODE_CLASS_UC | OPCODE_RC_SEND_FIRST
+ * is OPCODE_UC_SEND_FIRST. The requesters compute opcodes in this way.
  *
  * All of this is constant data, so any thread may use it at any time.
  */
@@ -37,7 +37,10 @@ enum __attribute__((packed)) opcode_class {
 enum __attribute__((packed)) opcode_role {
 	OPCODE_ROLE_REQUEST, /* from a requester to the responder */
 	OPCODE_ROLE_RESPONSE, /* from a responder to the requester */
-	/* From the receiver of a marked packet to the congestion control of its sender */
+	/*
+	 * From the receiver of a packet that a switch has marked, to the congestion control of the
+	 * packet's sender
+	 */
 	OPCODE_ROLE_CONGESTION,
 };
 
@@ -86,7 +89,7 @@ enum __attribute__((packed)) opcode_payload {
 #define HEADER_IMMDT        (1u << 7)
 #define HEADER_IETH         (1u << 8)
 
-/* The longest BTH with extended headers: that of XRC atomics. */
+/* The longest BTH with extended headers: the headers of an XRC atomic. */
 #define OPCODE_HEADER_BYTES_MAX 44
 
 struct opcode_info {

@@ -40,7 +40,10 @@ static bool payload_is_possible(const struct opcode_info *info, size_t payload_b
 		opcode_payload_fits(info, payload_bytes, payload_bytes);
 }
 
-/* Only a peer that knows selective NAKs sends one, and only as a sequence error. */
+/*
+ * The payload of an acknowledgement must be the map of a selective NAK. Only a peer that knows
+ * selective NAKs sends one, and only with a sequence error.
+ */
 static enum packet_fault map_decode(struct packet *packet)
 {
 	if (!packet->bth.is_selective || packet->aeth.kind != AETH_NAK ||

@@ -11,7 +11,7 @@
  *
  * A struct packet owns nothing. The payload points into the decoded bytes and is valid as long as
  * they are. Only the extended headers in info->headers have values; the other headers are not
- * initialised, and neither is `map` without packet_has_map().
+ * initialised. `map` has a value only if packet_has_map() returns true.
  */
 
 #include <stddef.h>
@@ -51,7 +51,8 @@ struct packet {
 	struct atomicacketh atomicacketh;
 	struct immdt immdt;
 	struct ieth ieth;
-	struct selective_map map; /* of a selective NAK, which has SELECTIVE_MAP_BYTES of payload */
+	/* The map of a selective NAK, whose payload has SELECTIVE_MAP_BYTES bytes */
+	struct selective_map map;
 };
 
 /* Is the packet a selective NAK (wire/selective.h)? */
@@ -75,9 +76,9 @@ static inline bool packet_has_map(const struct packet *packet)
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length);
 
 /*
- * Start a packet to send. The BTH gets `opcode`, the default partition key, and a set MigReq bit,
- * as for queue pairs that never migrate; its other fields are zero. There is no payload. The caller
- * fills in the extended headers.
+ * Start a packet to send. Its BTH gets `opcode`, the default partition key, and a set MigReq bit,
+ * as queue pairs that never migrate have it. The other fields of the BTH are zero, and the packet
+ * has no payload. The caller fills in the extended headers.
  */
 void packet_init(struct packet *packet, enum opcode opcode);
 

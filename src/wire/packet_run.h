@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run is a number of packets of equal length and path, which one call makes, and which are sent
- * one after the other. They differ in their PSNs, and in their payloads if they have any.
+ * A run is a number of packets of equal length and path. One call makes them, and they are sent one
+ * after the other. They differ only in their PSNs and payloads.
  *
  * The buffer gets the packets, each followed by room for an ICRC. The payloads may stay where they
  * are in the program's memory (zero-copy); then the buffer gets only the headers.
@@ -15,7 +15,7 @@ struct impair_flow;
 
 struct packet_run {
 	/* The caller sets the next two fields. */
-	uint8_t *buffer; /* room for run_bytes bytes and one longest packet */
+	uint8_t *buffer; /* room for run_bytes bytes, and one more packet of the greatest length */
 	/*
 	 * The run ends with the packet that reaches this number of bytes; 0: the run has one
 	 * packet.

@@ -30,7 +30,7 @@ struct qpn {
 	uint32_t value;
 };
 
-/* The destination of multicast datagrams. */
+/* The queue pair number of the destination of multicast datagrams. */
 #define QPN_MULTICAST ((struct qpn){0xffffff})
 
 /* Distance from `from` to `to`, in the shorter direction: -2^23 .. 2^23 - 1. */

@@ -134,7 +134,10 @@ void roce_frame_complete(const struct roce_frame_headers *headers, uint16_t ipv4
 		put_be16(ip + IPV4_CHECKSUM,
 			(uint16_t)~ip_sum_fold(headers->ip_sum + udp_bytes + IPV4_BYTES + ipv4_id));
 	}
-	/* The field holds the sum of the pseudo-header. A checksum of 0 would mean: none. */
+	/*
+	 * The checksum field holds the sum of the pseudo-header. A checksum of 0 would mean "no
+	 * checksum".
+	 */
 	sum = (uint16_t)~ip_sum_fold(ip_sum_add(0, udp, udp_bytes));
 	put_be16(udp + ROCE_FRAME_UDP_CHECKSUM, sum ? sum : UINT16_MAX);
 }

@@ -3,8 +3,8 @@
 #define URNIC_WIRE_ROCE_FRAME_H
 
 /*
- * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. These headers are for
- * a port that exchanges frames with an interface rather than datagrams with a socket.
+ * RoCEv2 as Ethernet frames: the Ethernet, IP and UDP headers before the BTH. A port needs these
+ * headers if it exchanges frames with an interface, not datagrams with a socket.
  *
  * A frame may be a super-packet: an IP packet of any legal length, which the interface cuts into
  * packets. The headers of a super-packet are those of an ordinary packet. The functions are pure,
@@ -30,7 +30,7 @@ struct roce_frame {
 	struct gid sgid;
 	struct gid dgid;
 	uint16_t source_port; /* host order */
-	uint8_t tos; /* IPv6: traffic class */
+	uint8_t tos; /* the ToS byte; IPv6: the traffic class */
 	uint8_t hop_limit;
 	const uint8_t *data; /* the UDP datagram's payload, in the decoded bytes */
 	uint32_t data_bytes;
@@ -73,8 +73,8 @@ void roce_frame_headers_init(struct roce_frame_headers *headers, const struct gi
  * `macs`        The destination's and the source's Ethernet address.
  * `data_bytes`  Length of the UDP datagram's payload, at most what fits in an IP packet.
  *
- * The UDP checksum covers the pseudo-header only. The interface, or the kernel in its place,
- * completes the checksum (checksum offload).
+ * The written UDP checksum covers only the pseudo-header. The interface, or the kernel in its
+ * place, completes it (checksum offload).
  */
 void roce_frame_headers_write(const struct roce_frame_headers *headers,
 	const uint8_t macs[ROCE_MACS_BYTES], uint32_t data_bytes, uint8_t *to);

@@ -40,7 +40,7 @@ static inline bool selective_map_has(const struct selective_map *map, uint32_t i
 	return index < SELECTIVE_PACKETS_MAX && map->bits[index / 64] >> (63 - index % 64) & 1;
 }
 
-/* `index` is below SELECTIVE_PACKETS_MAX. */
+/* Set the bit of packet `index`, which is below SELECTIVE_PACKETS_MAX. */
 static inline void selective_map_set(struct selective_map *map, uint32_t index)
 {
 	map->bits[index / 64] |= UINT64_C(1) << (63 - index % 64);

@@ -3,7 +3,8 @@
 #define URNIC_WIRE_TIMER_H
 
 /*
- * The two timers with five-bit codes: the RNR NAK timer (rnr_timer.def) and the local ACK timeout.
+ * The two times that have five-bit codes: the RNR NAK timer (rnr_timer.def) and the local ACK
+ * timeout.
  */
 
 #include <stdint.h>

@@ -11,7 +11,7 @@
 /* One row of cm_message.def. */
 struct field {
 	enum cm_attribute attribute;
-	struct wire_field field; /* of struct cm_message */
+	struct wire_field field; /* a member of struct cm_message, and its bits in the MAD */
 };
 
 #define ATTRIBUTE_OF(name) attribute_##name

@@ -118,7 +118,10 @@ struct cm_message cm_message_begin(
 
 /* --- RDMA IP CM service (annex A11) ------------------------------------------------------- */
 
-/* The service ID of an IP port has the number of the port space above the 16 bits of the port. */
+/*
+ * The service ID of an IP port consists of the number of the port space and, in the low 16 bits,
+ * the port.
+ */
 #define IP_CM_SERVICE_PREFIX_MASK 0xffffffffff000000u
 #define IP_CM_SERVICE_PREFIX      0x0000000001000000u
 
@@ -129,7 +132,7 @@ enum {
 	IP_CM_SIDR_DATA_BYTES = 216 - IP_CM_HEADER_BYTES,
 };
 
-/* `port` in host order. */
+/* `port` is in host order. */
 static inline uint64_t ip_cm_service_id(uint16_t port_space, uint16_t port)
 {
 	return (uint64_t)port_space << 16 | port;

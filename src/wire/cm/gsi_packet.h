@@ -23,7 +23,10 @@
  */
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 
-/* The same for the partition of this P_Key. On InfiniBand QP1 is in all partitions of its port. */
+/*
+ * gsi_packet_mad() for the partition of `pkey`. On InfiniBand, QP1 is in all partitions of its
+ * port.
+ */
 const uint8_t *gsi_partition_mad(const uint8_t *packet, size_t length, uint16_t pkey);
 
 /*

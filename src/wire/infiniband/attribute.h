@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Attributes of subnet management (IBTA 14.2.5, table 123); the attribute ID. */
+/* Attributes of subnet management (IBTA 14.2.5, table 123). The values are attribute IDs. */
 enum sm_attribute {
 	SM_ATTRIBUTE_NOTICE = 0x02,
 	SM_ATTRIBUTE_NODE_DESCRIPTION = 0x10,
@@ -28,7 +28,7 @@ enum sm_attribute {
 	SM_ATTRIBUTE_LED_INFO = 0x31,
 };
 
-/* Attributes of performance management (IBTA 16.1.3, 16.1.4). */
+/* Attributes of performance management (IBTA 16.1.3, 16.1.4). The values are attribute IDs. */
 enum pm_attribute {
 	PM_ATTRIBUTE_CLASS_PORT_INFO = 0x01,
 	PM_ATTRIBUTE_PORT_COUNTERS = 0x12,
@@ -107,8 +107,8 @@ enum ib_node_type {
 
 /*
  * ib_<name>_decode() reads IB_<NAME>_BYTES bytes; every bit pattern is a value. ib_<name>_encode()
- * writes as many, with zeros where the attribute has reserved bits. It cuts a value that is too
- * large for its field.
+ * writes the same number of bytes, with zeros for reserved bits. It cuts a value that is too large
+ * for its field.
  */
 #define IB_ATTRIBUTE(NAME, name, bytes)                                            \
 	void ib_##name##_decode(struct ib_##name *attribute, const uint8_t *from); \

@@ -14,7 +14,7 @@ enum {
 	HEADERS_BYTES_MAX = LRH_BYTES + GRH_BYTES + BTH_BYTES,
 	BTH_RESV8A = 4,
 	GRH_HOP_LIMIT = 7,
-	VCRC_POLYNOMIAL = 0xd008, /* 0x100b, its lowest power first */
+	VCRC_POLYNOMIAL = 0xd008, /* 0x100b with the lowest power of x in the highest bit */
 };
 
 static uint32_t headers_bytes(const uint8_t *packet)

@@ -3,10 +3,10 @@
 #define URNIC_WIRE_INFINIBAND_CRC_H
 
 /*
- * The two CRCs of an InfiniBand packet (IBTA 7.8). The invariant CRC is over all bytes that
- * switches and routers leave alone: the rest count as ones (LRH.VL; the GRH's traffic class, flow
- * label and hop limit; the BTH's FECN, BECN and reserved byte). The variant CRC is over all bytes
- * from the LRH to the ICRC, and belongs to one link.
+ * The two CRCs of an InfiniBand packet (IBTA 7.8). The invariant CRC covers all bytes that switches
+ * and routers do not change. The bits that they may change count as ones: LRH.VL; the GRH's traffic
+ * class, flow label and hop limit; the BTH's FECN, BECN and reserved byte. The variant CRC covers
+ * all bytes from the LRH to the ICRC, and each link computes it anew.
  */
 
 #include <stdbool.h>
@@ -26,10 +26,13 @@ uint32_t ib_icrc(const uint8_t *packet, uint32_t bytes);
 /* Write the ICRC to packet[bytes .. bytes + 3]. */
 void ib_icrc_seal(uint8_t *packet, uint32_t bytes);
 
-/* Check the ICRC in the last four bytes of a packet. Any input is legal; a short one fails. */
+/*
+ * Check the ICRC in the last four bytes of a packet. Any input is legal; a packet that is too short
+ * fails.
+ */
 bool ib_icrc_verify(const uint8_t *packet, uint32_t bytes);
 
-/* The VCRC of the bytes from LRH to ICRC. On the wire its first byte is its lower one. */
+/* The VCRC of the bytes from LRH to ICRC. On the wire its low byte comes first. */
 uint16_t ib_vcrc(const uint8_t *packet, uint32_t bytes);
 
 #endif

@@ -4,8 +4,8 @@
 
 /*
  * Management datagrams (IBTA 13.4): 256 bytes, in one UD SEND_ONLY packet with a well-known Q_Key.
- * QP0 has those of subnet management, QP1 those of the general services. A MAD begins with a header
- * that all classes share:
+ * QP0 receives those of subnet management, QP1 those of the general services. A MAD begins with a
+ * header that all classes share:
  *
  *       0        base version
  *       1        management class
@@ -30,8 +30,9 @@
 #define MAD_BASE_VERSION 1
 
 /*
- * The queue pairs of the subnet management interface and of the general services interface, the
- * same on every port, and the Q_Key of the latter (IBTA 13.5.1.1, 10.2.5). QP0 has Q_Key 0.
+ * The numbers of the queue pairs of the subnet management interface and of the general services
+ * interface. They are the same on every port. Then the Q_Key of QP1 (IBTA 13.5.1.1, 10.2.5); QP0
+ * has Q_Key 0.
  */
 #define SMI_QPN  0
 #define GSI_QPN  1
@@ -110,9 +111,10 @@ void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BY
 	URNIC_EXPORT_AS(mad_header_encode);
 
 /*
- * Is it a response, which belongs to the agent that sent the request? A TrapRepress counts as one:
- * it ends a trap as a response ends a request (IBTA 13.4.9). So does a baseboard management message
- * with the response bit of its attribute modifier (IBTA 16.3.2).
+ * Is the MAD a response, which belongs to the agent that sent the request? A TrapRepress counts as
+ * a response, because it ends a trap as a response ends a request (IBTA 13.4.9). A baseboard
+ * management message counts as a response if the response bit of its attribute modifier is set
+ * (IBTA 16.3.2).
  */
 static inline bool mad_header_is_response(const struct mad_header *header)
 {

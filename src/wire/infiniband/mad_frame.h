@@ -28,9 +28,9 @@ struct ib_frame {
 	struct lrh lrh;
 	bool has_grh;
 	bool has_bth; /* false: a raw packet, of which the rest is unknown */
-	uint32_t bth_offset; /* of the BTH in the frame */
-	struct ip_header grh; /* if `has_grh` */
-	struct bth bth; /* if `has_bth` */
+	uint32_t bth_offset; /* offset of the BTH in the frame */
+	struct ip_header grh; /* valid if `has_grh` */
+	struct bth bth; /* valid if `has_bth` */
 };
 
 /*
@@ -38,8 +38,8 @@ struct ib_frame {
  *
  * `bytes`  The frame; any input is legal.
  *
- * Returns false unless the LRH has link version 0 and the frame's length, and the frame has room
- * for the headers that the LRH announces. The caller checks the ICRC.
+ * Returns true if the LRH has link version 0 and the right length, and the frame is long enough for
+ * the headers that the LRH announces. The caller checks the ICRC.
  */
 bool ib_frame_decode(struct ib_frame *frame, const uint8_t *bytes, uint32_t count)
 	URNIC_EXPORT_AS(ib_frame_decode);
@@ -51,12 +51,13 @@ struct mad_frame {
 	uint8_t sl;
 	uint8_t vl; /* 15 for QP0 */
 	uint16_t pkey;
-	uint32_t dest_qpn; /* 0 or 1 when decoded */
+	uint32_t dest_qpn; /* in a decoded frame 0 or 1 */
 	uint32_t source_qpn;
 	uint32_t qkey;
 	uint32_t psn;
 	bool has_grh;
-	struct ip_header grh; /* if `has_grh`; the encoder fills in the length and next header */
+	/* Valid if `has_grh`; the encoder fills in the length and the next header */
+	struct ip_header grh;
 };
 
 /*

@@ -14,7 +14,10 @@ static inline bool pkey_is_of_partition(uint16_t pkey, uint16_t of)
 	return (pkey & PKEY_PARTITION) != 0 && ((pkey ^ of) & PKEY_PARTITION) == 0;
 }
 
-/* Where a port's table has the partition of `pkey`, as a full member if possible; 0: nowhere. */
+/*
+ * The index of the partition of `pkey` in a port's table; 0 if the table does not have it. An entry
+ * with full membership is preferred.
+ */
 static inline uint16_t pkey_index_find(const uint16_t *pkeys, uint32_t count, uint16_t pkey)
 {
 	uint16_t found = 0;

@@ -6,7 +6,10 @@
 enum {
 	RMPP_OFFSET = MAD_HEADER_BYTES,
 	SA_OFFSET = MAD_HEADER_BYTES + RMPP_HEADER_BYTES,
-	/* Device management has reserved bytes behind RMPP's header, vendor classes have an OUI. */
+	/*
+	 * Before their data, device management has reserved bytes behind the RMPP header, and
+	 * vendor classes have an OUI.
+	 */
 	DEV_MGT_DATA_OFFSET = 64,
 	VENDOR_DATA_OFFSET = 40,
 };

@@ -3,8 +3,8 @@
 #define URNIC_WIRE_INFINIBAND_RMPP_H
 
 /*
- * The headers that some classes have behind the common one: RMPP's (IBTA 13.6.2), 12 bytes, and
- * that of subnet administration (IBTA 15.2.1.1), 20 bytes.
+ * Two headers that some classes have behind the common MAD header: the RMPP header of 12 bytes
+ * (IBTA 13.6.2), and the header of subnet administration of 20 bytes (IBTA 15.2.1.1).
  *
  *      24        RMPP version; 0: the MAD is a whole message
  *      25        type
@@ -48,8 +48,8 @@ enum rmpp_flags {
 /* Status codes (IBTA 13.6.2.1, table 117). */
 enum rmpp_status {
 	RMPP_STATUS_OK = 0,
-	RMPP_STATUS_RESOURCES = 1, /* STOP */
-	RMPP_STATUS_TOO_LONG = 118, /* ABORT: total time too long */
+	RMPP_STATUS_RESOURCES = 1, /* in STOP: resources exhausted */
+	RMPP_STATUS_TOO_LONG = 118, /* in ABORT: total time too long */
 	RMPP_STATUS_LAST_LENGTH = 119, /* inconsistent last and payload length */
 	RMPP_STATUS_FIRST_SEGMENT = 120, /* inconsistent first and segment number */
 	RMPP_STATUS_BAD_TYPE = 121,
@@ -61,7 +61,7 @@ enum rmpp_status {
 	RMPP_STATUS_UNSPECIFIED = 127,
 };
 
-/* The response time that stands for none (IBTA 13.6.2.1). */
+/* The response time that stands for "none" (IBTA 13.6.2.1). */
 #define RMPP_NO_RESPONSE_TIME 0x1f
 
 struct rmpp_header {
@@ -71,7 +71,7 @@ struct rmpp_header {
 	uint8_t flags;
 	uint8_t status;
 	uint32_t segment;
-	uint32_t length; /* payload length or new window last */
+	uint32_t length; /* DATA: the payload length; ACK: the new window last */
 };
 
 struct sa_header {
@@ -94,8 +94,8 @@ void sa_header_encode(const struct sa_header *header, uint8_t mad[MAD_BYTES])
 bool rmpp_has_header(uint8_t management_class);
 
 /*
- * Where the data of a class begin in a MAD: behind all headers, which each segment of a message
- * repeats.
+ * The offset of a class's data in a MAD. The data follow all headers; each segment of a message
+ * repeats these headers.
  */
 uint32_t rmpp_data_offset(uint8_t management_class);
 

@@ -4,8 +4,8 @@
 
 /*
  * Records of subnet administration as plain structs, in host order. The rows of sa_record.def
- * define their members, how each is encoded and decoded, and its bit in the component mask of
- * queries. wire/infiniband/rmpp.h has the header before a record.
+ * define the members, how each member is encoded and decoded, and the member's bit in the component
+ * mask of queries. wire/infiniband/rmpp.h has the header before a record.
  */
 
 #include <stdbool.h>
@@ -45,7 +45,8 @@ enum sa_join {
 	SA_JOIN_FULL = 1,
 	SA_JOIN_NON = 2,
 	SA_JOIN_SEND_ONLY = 4,
-	SA_JOIN_SEND_ONLY_FULL = 8, /* sends only, but the group exists as long as the member */
+	/* Only sends, but the group exists as long as this member does */
+	SA_JOIN_SEND_ONLY_FULL = 8,
 };
 
 #define SA_RECORD(NAME, name, attribute, bytes) enum { SA_##NAME##_BYTES = (bytes) };
@@ -70,7 +71,8 @@ enum sa_join {
 
 /*
  * sa_<name>_decode() reads SA_<NAME>_BYTES bytes; every bit pattern is a value. sa_<name>_encode()
- * writes as many. sa_<name>_matches(): are the fields of the component mask equal in both records?
+ * writes the same number of bytes. sa_<name>_matches() returns whether the fields that the
+ * component mask names are equal in both records.
  */
 #define SA_RECORD(NAME, name, attribute, bytes)                                                 \
 	void sa_##name##_decode(struct sa_##name *record, const uint8_t *from)                  \

@@ -14,7 +14,9 @@ enum {
 static const struct smp_step smp_discard = {.way = SMP_DISCARD};
 static const struct smp_step smp_here = {.way = SMP_HERE};
 
-/* The SMP goes on by LID. With the permissive LID it ends at this node. */
+/*
+ * From here the SMP is routed by LID. If the LID is the permissive one, the SMP ends at this node.
+ */
 static struct smp_step by_lid(uint16_t dlid)
 {
 	return dlid == LID_PERMISSIVE ? smp_here
@@ -26,7 +28,7 @@ static struct smp_step by_port(uint8_t port)
 	return (struct smp_step){.way = SMP_BY_PORT, .port = port};
 }
 
-/* On the way out (IBTA C14-9). */
+/* One step of an SMP on its way to the destination (IBTA C14-9). */
 static struct smp_step step_out(uint8_t *mad, bool is_switch, uint8_t in_port)
 {
 	uint8_t *pointer = &mad[HOP_POINTER];
@@ -35,7 +37,7 @@ static struct smp_step step_out(uint8_t *mad, bool is_switch, uint8_t in_port)
 	if (count == 0 && *pointer == 0)
 		return smp_here;
 	if (*pointer == 0) {
-		/* The node that sends the SMP, or at which its LID-routed part ends. */
+		/* This node sends the SMP, or its LID-routed part ends here. */
 		*pointer = 1;
 		return by_port(mad[SMP_INITIAL_PATH + 1]);
 	}
@@ -56,7 +58,7 @@ static struct smp_step step_out(uint8_t *mad, bool is_switch, uint8_t in_port)
 	return *pointer == count + 1 ? smp_here : smp_discard;
 }
 
-/* On the way back (IBTA C14-13). */
+/* One step of an SMP on its way back to the sender (IBTA C14-13). */
 static struct smp_step step_back(uint8_t *mad, bool is_switch, uint8_t in_port)
 {
 	uint8_t *pointer = &mad[HOP_POINTER];

@@ -16,7 +16,7 @@
  * In the header of class 0x81 the top bit of the status is the direction, and the two bytes for
  * the class are the hop pointer and the hop count.
  *
- * smp_step() is what the subnet management interface of each node on the route does (IBTA 14.2.2).
+ * The subnet management interface of each node on the route executes smp_step() (IBTA 14.2.2).
  */
 
 #include <stdbool.h>
@@ -38,24 +38,24 @@ enum {
 	SMP_STATUS_DIRECTION = 0x8000, /* set: the packet returns */
 };
 
-/* What becomes of a directed-route SMP at a node. */
+/* What a node does with a directed-route SMP. */
 enum smp_way {
 	SMP_DISCARD,
-	SMP_HERE, /* to the node's agent, or to its subnet manager */
-	SMP_BY_PORT, /* out of a port */
-	SMP_BY_LID, /* the rest of the route is by LID */
+	SMP_HERE, /* pass it to the node's agent, or to its subnet manager */
+	SMP_BY_PORT, /* send it out of a port */
+	SMP_BY_LID, /* route it by LID for the rest of its way */
 };
 
 struct smp_step {
 	enum smp_way way;
-	uint8_t port; /* SMP_BY_PORT; 0 at a switch: its own port 0 */
-	uint16_t dlid; /* SMP_BY_LID */
+	uint8_t port; /* for SMP_BY_PORT; 0 at a switch: the switch's own port 0 */
+	uint16_t dlid; /* for SMP_BY_LID */
 };
 
 /*
- * Take a directed-route SMP one step on.
+ * Execute one step of a directed-route SMP, at one node.
  *
- * `mad`        Its 256 bytes; hop pointer and return path change.
+ * `mad` The SMP's 256 bytes. The function changes the hop pointer and the return path.
  * `is_switch`  Only a switch passes SMPs on.
  * `in_port`    The port at which the SMP arrived; 0 for an SMP that the node itself sends.
  */

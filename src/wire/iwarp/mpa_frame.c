@@ -116,7 +116,10 @@ uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 
 /* --- markers (RFC 5044 section 4.3) --- */
 
-/* The offset of the first marker in a FPDU that begins at `position`, if it has a marker. */
+/*
+ * The offset of the first marker in a FPDU that begins at `position`. A FPDU that ends before that
+ * offset has no marker.
+ */
 static uint32_t marker_first(uint64_t position)
 {
 	return (uint32_t)(-position % MPA_MARKER_INTERVAL);
@@ -130,8 +133,9 @@ uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes)
 }
 
 /*
- * The distance that a marker at offset `at` of a FPDU states: from the FPDU's length field to the
- * marker. If the FPDU's first marker is at offset 0, the length field follows that marker.
+ * The distance that a marker at offset `at` of a FPDU states. It is the distance from the FPDU's
+ * length field to the marker. If the FPDU's first marker is at offset 0, the length field follows
+ * that marker.
  */
 static uint32_t marker_make(uint32_t first, uint32_t at)
 {

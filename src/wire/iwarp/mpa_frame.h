@@ -6,18 +6,18 @@
  * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the
  * frames that carry data (FPDUs).
  *
- * A request or reply is 20 bytes and private data. With revision 2 a request or reply may be
- * enhanced (RFC 6581). Then its private data begins with four bytes, which have the sender's IRD
+ * A request or reply consists of 20 bytes and private data. With revision 2 a request or reply may
+ * be enhanced (RFC 6581). Then its private data begins with four bytes, which have the sender's IRD
  * and ORD, and say which message makes a peer-to-peer connection ready.
  *
- * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
- * a CRC32C of all bytes before it, in little-endian order. If the connection has no CRCs, FPDUs
- * still have the field, and the receiver does not check it.
+ * A FPDU consists of a 16-bit length, that number of bytes for DDP (the ULPDU), zeros up to a
+ * multiple of four, and a CRC32C in little-endian order of all bytes before it. Without CRCs, FPDUs
+ * still have the field of the CRC, but the receiver does not check it.
  *
  * A receiver may request markers. A marker is four bytes that state how far back in the stream
  * their FPDU begins (section 4.3). The stream has a marker every 512 bytes, from its first FPDU on.
  * All lengths are multiples of four, so a marker cuts no field. A marker between two FPDUs belongs
- * to the second. The CRC covers markers.
+ * to the second FPDU. The CRC covers markers.
  *
  * The functions keep no state, so any thread may call them.
  */
@@ -35,7 +35,8 @@ enum {
 	MPA_FRAME_BYTES = 20, /* the fixed part, before the private data */
 	MPA_PRIVATE_BYTES_MAX = 512, /* including the four enhanced bytes */
 	MPA_ENHANCED_BYTES = 4,
-	MPA_READS_MAX = 0x3fff, /* the largest value of an IRD or ORD, 14 bits; it means no limit */
+	/* The largest value of an IRD or ORD, which have 14 bits; it means "no limit" */
+	MPA_READS_MAX = 0x3fff,
 };
 
 /* The empty message that the initiator of a peer-to-peer connection sends when it is ready. */
@@ -66,8 +67,8 @@ struct mpa_frame {
 
 /*
  * Check the first MPA_FRAME_BYTES of a request or reply. Returns the number of bytes that follow, 0
- * to MPA_PRIVATE_BYTES_MAX. Returns -1 for bytes that are no such frame, for an unknown revision,
- * or for too many bytes that follow (RFC 5044 section 7.1.1).
+ * to MPA_PRIVATE_BYTES_MAX. Returns -1 if the bytes are no request or reply, if the revision is
+ * unknown, or if the frame announces more bytes than that (RFC 5044 section 7.1.1).
  */
 int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply);
 
@@ -165,8 +166,8 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 
 /*
  * Remove the markers from a complete FPDU, which has `bytes` bytes with its markers. The end of the
- * FPDU stays in place. Returns how many bytes behind `fpdu` the FPDU begins now. Returns -1, with
- * nothing changed, when a marker states another beginning of the FPDU.
+ * FPDU stays in place. Returns how many bytes behind `fpdu` the FPDU begins now. Returns -1, and
+ * changes nothing, when a marker states another beginning of the FPDU.
  */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 

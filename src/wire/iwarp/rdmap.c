@@ -50,7 +50,7 @@ bool rdmap_has_invalidate(enum rdmap_opcode opcode)
 
 /* --- segments --- */
 
-/* The length of a segment's header, by the segment's first byte. */
+/* The length of a segment's header. The segment's first byte says whether the segment is tagged. */
 static uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 {
 	return ddp_header_bytes((bytes[0] & DDP_TAGGED) != 0);
@@ -108,7 +108,7 @@ uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to)
 /* --- Terminate --- */
 
 enum {
-	HAS_LENGTH = 0x80, /* the bits of HdrCt, in the third byte */
+	HAS_LENGTH = 0x80, /* the bits of the field HdrCt, which is in the third byte */
 	HAS_DDP = 0x40,
 	HAS_RDMAP = 0x20,
 	SIW_HAS_ANY = 0x07,
@@ -156,7 +156,7 @@ uint32_t rdmap_terminate_encode(
 static enum rdmap_error error_find(uint8_t layer, uint8_t type, uint8_t code)
 {
 	if (layer == LAYER_RDMA && type == TYPE_LOCAL_CATASTROPHIC)
-		return RDMAP_ERROR_LOCAL_CATASTROPHIC; /* this type has no codes */
+		return RDMAP_ERROR_LOCAL_CATASTROPHIC; /* this error type has no codes */
 	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
 		if (errors[i].layer == layer && errors[i].type == type && errors[i].code == code)
 			return (enum rdmap_error)i;

@@ -58,14 +58,14 @@ struct ddp_segment {
 	union {
 		struct { /* tagged */
 			uint32_t stag;
-			uint64_t offset; /* TO */
+			uint64_t offset; /* the Tagged Offset (TO) */
 		} tagged;
 		struct {
 			/* The key to invalidate; 0 in a message that invalidates none */
 			uint32_t invalidate_stag;
-			uint32_t queue; /* QN */
-			uint32_t msn; /* counts from 1 */
-			uint32_t offset; /* MO */
+			uint32_t queue; /* the queue number (QN) */
+			uint32_t msn; /* the message number (MSN), which counts from 1 */
+			uint32_t offset; /* the message offset (MO) */
 		} untagged;
 	};
 	const uint8_t *payload; /* borrowed */
@@ -93,9 +93,9 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 }
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes. `ulpdu` has at least the header, or the
- * whole segment if that is shorter; the payload may be incomplete. Returns RDMAP_OK, or the error
- * in version, opcode, model, queue or length.
+ * Decode the header of a segment of `ulpdu_bytes` bytes. `ulpdu` has at least the header; if the
+ * segment is shorter than a header, it has the whole segment. The payload may be incomplete.
+ * Returns RDMAP_OK, or the error in version, opcode, model, queue or length.
  */
 enum rdmap_error ddp_decode(
 	struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
@@ -111,7 +111,7 @@ static inline uint16_t ddp_control(enum rdmap_opcode opcode, bool is_tagged, boo
 		RDMAP_VERSION << RDMAP_VERSION_SHIFT | opcode);
 }
 
-/* Decode and encode the fields behind the two control bytes. */
+/* The functions below decode and encode the fields behind the two control bytes. */
 static inline void ddp_tagged_decode(struct ddp_segment *segment, const uint8_t *from)
 {
 	segment->tagged.stag = get_be32(from + 2);
@@ -161,13 +161,14 @@ HEADER_CODEC(rdmap_read_request, RDMAP_READ_REQUEST)
 enum rdmap_atomic {
 	RDMAP_FETCH_ADD = 0,
 	RDMAP_COMPARE_SWAP = 2, /* 1 is reserved */
-	RDMAP_ATOMIC_MASK = 0xf, /* the field's other bits are reserved (RFC 7306 section 5.2.1) */
+	/* The other bits of the field `operation` are reserved (RFC 7306 section 5.2.1) */
+	RDMAP_ATOMIC_MASK = 0xf,
 };
 
 struct rdmap_atomic_request {
 	/* Under RDMAP_ATOMIC_MASK: enum rdmap_atomic, or another value that the peer sent */
 	uint32_t operation;
-	uint32_t id; /* the response returns it */
+	uint32_t id; /* the response has the same ID */
 	uint32_t stag;
 	uint64_t offset;
 	uint64_t operand; /* the addend, or the new value */
