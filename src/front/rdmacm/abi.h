@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ABI of librdmacm.so.1, as its callers see it. Every source of this room includes the public
- * headers only through this file. This file gives their declarations default visibility; all other
- * symbols of the library are hidden.
+ * headers only through this file. This file gives default visibility to what these headers declare;
+ * all other symbols of the library are hidden.
  */
 #ifndef URNIC_FRONT_RDMACM_ABI_H
 #define URNIC_FRONT_RDMACM_ABI_H

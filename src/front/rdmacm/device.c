@@ -6,7 +6,7 @@
 
 #include "base/arith.h"
 
-enum { GIDS_MAX = 64 /* the most GIDs that are read of one device */ };
+enum { GIDS_MAX = 64 /* how many GIDs of one device are read at most */ };
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICE_COUNT_MAX];

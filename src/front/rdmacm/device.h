@@ -30,10 +30,10 @@ struct device {
 	uint8_t initiator_depth_max;
 };
 
-/* Open devices that are new. Returns the number of devices, or -errno. */
+/* Open the devices that are not open yet. Returns the number of open devices, or -errno. */
 int devices_refresh(void);
 
-/* The device at `index`, below the result of devices_refresh(). */
+/* The device at `index`, which is below the result of devices_refresh(). */
 struct device *device_at(uint32_t index);
 
 /*
@@ -48,8 +48,8 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
 
 /*
- * The device for a loopback address that no device has: the first device of these kinds whose port
- * is active, as with the kernel's rdma_cm.
+ * The device for a loopback address that no device has. As with the kernel's rdma_cm, it is the
+ * first device of these kinds whose port is active.
  *
  * `is_ipv4`  The wanted family of *ret_gid, for a device with addresses of both families.
  * `ret_gid`  An address of the device, to which the packets go.

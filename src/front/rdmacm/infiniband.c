@@ -11,7 +11,7 @@
 #include "wire/bth.h"
 #include "wire/infiniband/pkey.h"
 
-/* The first two bytes of the IPv4 addresses; the LID has the others. */
+/* The first two bytes of the IPv4 addresses that stand in for LIDs. The other two are the LID. */
 enum { STAND_IN_FIRST = 100, STAND_IN_SECOND = 64 };
 
 bool infiniband_is_used(void)
@@ -104,10 +104,13 @@ enum {
 	SIGNATURE_IPV4 = 0x40,
 	SIGNATURE_IPV6 = 0x60,
 	SIGNATURE_RDMA_CM = 0x01,
-	FLAGS_AND_SCOPE = 0x12, /* transient, link-local */
+	FLAGS_AND_SCOPE = 0x12, /* the second byte of a multicast GID: transient, link-local */
 };
 
-/* Is it a GID that a subnet administrator has made (kernels recognize it by this)? */
+/*
+ * Is the address a GID that a subnet administrator has made? Kernels recognize such a GID in the
+ * same way.
+ */
 static bool is_mgid(const struct gid *address)
 {
 	return address->raw[0] == 0xff && (address->raw[1] & 0xf0) == 0x10 &&

@@ -2,10 +2,10 @@
 /*
  * Addresses and routes over InfiniBand, without IPoIB.
  *
- * A port has two addresses that stand in for those of an IPoIB interface: an IPv6 address, which is
- * its first GID, and 100.64.X.Y, where X and Y are the bytes of its LID (100.64.0.0/10 is for
- * carriers, RFC 6598, so a host rarely has such an address). The subnet administrator maps a GID or
- * a LID to a path.
+ * A port has two addresses that stand in for those of an IPoIB interface. The IPv6 address is the
+ * port's first GID. The IPv4 address is 100.64.X.Y, where X and Y are the bytes of the port's LID.
+ * (100.64.0.0/10 is for carriers, RFC 6598, so a host rarely has such an address.) The subnet
+ * administrator maps a GID or a LID to a path.
  */
 #ifndef URNIC_FRONT_RDMACM_INFINIBAND_H
 #define URNIC_FRONT_RDMACM_INFINIBAND_H
@@ -15,41 +15,46 @@
 
 #include "base/gid.h"
 
-/* Is the process on an InfiniBand fabric? Then all its devices are InfiniBand's. */
+/* Is the process on an InfiniBand fabric? If so, all its devices are InfiniBand devices. */
 bool infiniband_is_used(void);
 
 /*
- * The GID of the port that has this address. For the zero address and loopback addresses, that of
- * the first port. Returns false when no port has the address.
+ * The GID of the port that has this address. The zero address and loopback addresses stand for the
+ * first port. Returns false when no port has the address.
  */
 bool infiniband_local_gid(const struct gid *address, struct gid *ret_gid);
 
 /*
- * Set the local address for a connection to `remote`, if *local is zero: of the same family.
- * Returns 0; -EADDRNOTAVAIL when the port has none yet.
+ * If *local is zero, set it to the local address, of the family of `remote`, for a connection to
+ * `remote`. Returns 0; or -EADDRNOTAVAIL when the port has no address yet.
  */
 int infiniband_source(const struct sockaddr *remote, struct sockaddr_storage *local);
 
 /*
- * Where packets to `remote` go: *ret_gid, unless *ret_lid is set; then to the GID of that LID. The
- * group of a multicast address has another GID (infiniband_mgid()). Returns 0; -EHOSTUNREACH for an
- * IPv4 address that stands in for no LID.
+ * Find the destination of packets to `remote`. If *ret_lid becomes 0, it is *ret_gid. Otherwise it
+ * is the GID of the port with the LID *ret_lid. The group of a multicast address has another GID
+ * (infiniband_mgid()). Returns 0; or -EHOSTUNREACH for an IPv4 address that stands in for no LID.
  */
 int infiniband_destination(const struct sockaddr *remote, struct gid *ret_gid, uint16_t *ret_lid);
 
-/* Where the first port's table has the P_Key of a path, as a full member if possible; else 0. */
+/*
+ * The index of a path's P_Key in the first port's table, if possible of the entry with full
+ * membership; 0 if the table does not have the P_Key.
+ */
 uint16_t infiniband_pkey_index(uint16_t pkey);
 
 /*
- * The P_Key of the groups that an identifier joins, as a full member: that of its path. 0, an
- * unknown path: the first of the first port's table.
+ * The P_Key of the groups that an identifier joins, with full membership. `pkey` is the P_Key of
+ * the identifier's path. If it is 0, the path is unknown, and the first P_Key of the first port's
+ * table is used.
  */
 uint16_t infiniband_group_pkey(uint16_t pkey);
 
 /*
- * The multicast GID of a group's address: as the mapping of IPoIB (RFC 4391), with the partition's
- * P_Key, but with rdma_cm's signature, so that the group is not IPoIB's. An IPv6 address that is a
- * GID of a subnet administrator is that GID. The zero address: the administrator makes a group.
+ * The multicast GID of a group's address. The mapping is that of IPoIB (RFC 4391), with the
+ * partition's P_Key. Only the signature is rdma_cm's, so that the group is not one of IPoIB. An
+ * IPv6 address that is a GID of a subnet administrator stays unchanged. For the zero address, the
+ * administrator makes a group.
  */
 struct gid infiniband_mgid(const struct gid *address, uint16_t pkey);
 

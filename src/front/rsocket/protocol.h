@@ -6,8 +6,8 @@
  * Every message is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's
  * receive buffer. The peer grants free halves of that buffer by writing entries into this side's
  * `target` table. Messages without bytes are WRITEs of length 0. An iWARP device need not support
- * immediate data. So over iWARP a SEND carries the same four bytes, in the sender's byte order. The
- * SEND follows a WRITE if there are bytes to write. The immediate data is:
+ * immediate data. So over iWARP a SEND carries the four bytes of immediate data, in the sender's
+ * byte order. If there are bytes to write, the SEND follows a WRITE. The immediate data is:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    the number of bytes that were written
@@ -17,8 +17,9 @@
  *     CTRL    enum rs_ctrl
  *
  * DATA and IOMAP messages are numbered. Each needs a receive request at the peer, so the peer
- * limits their sequence numbers by SGL. SGL and CTRL messages are not numbered: few of them are
- * under way at a time, and if the peer lacks a receive request, the queue pair's RNR retries help.
+ * limits their sequence numbers by SGL. SGL and CTRL messages are not numbered, because few of them
+ * are under way at a time. If the peer lacks a receive request for one, the queue pair repeats it
+ * after an RNR NAK.
  */
 #ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_PROTOCOL_H
@@ -77,11 +78,13 @@ enum {
 	RS_CONN_IOMAP = 1 << 1, /* iomap_size is valid */
 };
 
-/* Private data of REQ and REP, big-endian. */
+/* Private data of REQ and REP. The fields are big-endian. */
 struct rs_conn_data {
 	uint8_t version;
 	uint8_t flags;
-	/* How many numbered messages the receiver of this may send before the first SGL */
+	/*
+	 * How many numbered messages the receiver of the private data may send before the first SGL
+	 */
 	uint16_t credits;
 	uint8_t reserved[3];
 	/* rs_scale() of the number of entries of the iomap table, which follows the target table */
@@ -92,7 +95,10 @@ struct rs_conn_data {
 
 _Static_assert(sizeof(struct rs_conn_data) == 40, "the wire's layout");
 
-/* A number in 8 bits: up to 128, the number itself; above, bit 7 and the number in units of 256. */
+/*
+ * Encode a number in 8 bits. A number up to 128 is encoded as it is. A larger number is encoded in
+ * units of 256, with bit 7 set.
+ */
 static inline uint8_t rs_scale(uint32_t value)
 {
 	return (uint8_t)(value <= 128 ? value : 128 | value >> 8);

@@ -45,7 +45,7 @@ enum {
 	/* Entries of the target table, one for each half of the receive buffer */
 	RS_TARGET_COUNT = 2,
 	RS_CTRL_COUNT = 4, /* the most SGL and CTRL messages under way */
-	RS_SEND_BYTES_MIN = 2048, /* with fewer free bytes, the send buffer counts as full */
+	RS_SEND_BYTES_MIN = 2048, /* if the send buffer has fewer free bytes, it counts as full */
 	/* The first piece of a long send; the second is twice as long */
 	RS_TRANSFER_BYTES_START = 2048,
 	RS_TRANSFER_BYTES_MAX = 65536,
@@ -103,7 +103,7 @@ struct rs_options {
 
 struct datagram; /* defined in datagram/datagram_socket.h */
 
-enum { RS_FDS_MAX = 2 }; /* the most descriptors that report events of one socket */
+enum { RS_FDS_MAX = 2 }; /* the most descriptors of one socket that report events */
 
 struct rs;
 
@@ -111,7 +111,9 @@ struct rs;
 struct rs_kind {
 	/* Do all work that is possible without waiting. */
 	void (*advance)(struct rs *rs);
-	/* Take completions that are there. Returns false when there can be none. */
+	/*
+	 * Process the completions that have arrived. Returns false when no completion can arrive.
+	 */
 	bool (*look)(struct rs *rs);
 	/* Request a wake-up. The caller then calls advance() once more. */
 	void (*arm)(struct rs *rs);
@@ -120,7 +122,8 @@ struct rs_kind {
 	/* The events of poll(2) that the socket has. */
 	short (*readiness)(const struct rs *rs);
 	/*
-	 * Free what the kind has in the socket. Nothing else uses the socket, so it is not locked.
+	 * Free what this kind has allocated for the socket. The socket is not locked, because no
+	 * other thread uses it.
 	 */
 	void (*close)(struct rs *rs);
 };
@@ -145,7 +148,7 @@ struct rs {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 
-	bool is_iwarp; /* SENDs carry the immediate data; see protocol.h */
+	bool is_iwarp; /* SENDs carry the immediate data (protocol.h) */
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	uint32_t unacknowledged_events;
@@ -190,8 +193,7 @@ struct rs {
 /* --- table.c --- */
 
 /* Allocate a socket, which has no descriptor yet. Returns NULL with errno on failure. */
-struct rs *rs_alloc(
-	const struct rs_kind *kind, int family, const struct rs_options *options);
+struct rs *rs_alloc(const struct rs_kind *kind, int family, const struct rs_options *options);
 void rs_free(struct rs *rs);
 
 /* Enter a new socket into the table, under rs->fd. Returns 0 or an errno. */

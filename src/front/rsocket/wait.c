@@ -11,8 +11,8 @@
 #include "os/clock.h"
 
 /*
- * SLICE_MS is the longest sleep of rpoll(), because another thread may handle the event for which
- * rpoll() sleeps, and does not wake rpoll().
+ * SLICE_MS is the longest sleep of rpoll(). A limit is needed, because another thread may handle
+ * the event for which rpoll() sleeps, and does not wake rpoll().
  */
 enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The buffers of MADs (struct ib_user_mad): the calls that only read or write one. */
+/* The buffers of MADs (struct ib_user_mad): calls that only read or write such a buffer. */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,12 +4,12 @@
 
 /*
  * The one channel adapter of the process: the node of the fabric that URNIC_FABRIC names. Without
- * the variable there is none.
+ * that variable the process has no adapter.
  */
 
 #include "fabricd/client/fabric_client.h"
 
-/* The name of the adapter, the same as in libibverbs. */
+/* The name of the adapter, which is the same in libibverbs. */
 #define DEVICE_NAME "ibp0"
 
 /*
@@ -22,10 +22,10 @@ int device_connect(struct fabric_client **ret_client);
  * Connect to the node, and find a port of the adapter. The caller closes the connection. Returns 0
  * or -ENODEV.
  *
- * `ca_name`   NULL: any.
- * `portnum`   UMAD_ANY_PORT: the first active one, or else the first.
+ * `ca_name` The adapter's name; NULL: any adapter.
+ * `portnum`   The port's number. UMAD_ANY_PORT: the first active port, or else the first port.
  */
-int device_open(const char *ca_name, int portnum, struct fabric_client **ret_client,
-	uint32_t *ret_port);
+int device_open(
+	const char *ca_name, int portnum, struct fabric_client **ret_client, uint32_t *ret_port);
 
 #endif

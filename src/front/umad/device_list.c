@@ -15,7 +15,7 @@ struct umad_device_node *umad_get_ca_device_list(void)
 	errno = 0;
 	if (umad_get_cas_names(names, 1) < 1)
 		return NULL;
-	/* The name lies behind the node, so that one free() ends both. */
+	/* The name is in the same allocation as the node, so that one free() frees both. */
 	node = malloc(sizeof(*node) + sizeof(names[0]));
 	if (!node) {
 		errno = ENOMEM;
@@ -37,7 +37,10 @@ void umad_free_ca_device_list(struct umad_device_node *head)
 	}
 }
 
-/* A list of one adapter is in order; a list that the caller made is sorted by name. */
+/*
+ * Sort a list by name. The library's own list has one adapter at most, but the caller may have made
+ * a longer one.
+ */
 int umad_sort_ca_device_list(struct umad_device_node **head, size_t size)
 {
 	struct umad_device_node *sorted = NULL;

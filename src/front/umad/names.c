@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names of numbers in MADs (umad_class_str(3) and its like). */
+/* Names of the numbers in MADs: umad_class_str(3) and similar calls. */
 #include "base/arith.h"
 #include "front/umad/abi.h"
 #include "wire/infiniband/mad.h"

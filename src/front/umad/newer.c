@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of releases after rdma-core 44, which tell an adapter's SMI and GSI apart: some adapters
- * have a device for each. Here both are the same device.
+ * Calls of releases after rdma-core 44. They distinguish an adapter's SMI and GSI, because some
+ * adapters have a separate device for each. Here both are the same device.
  *
- * The C names differ from the exported ones, because newer headers declare these.
+ * The C names differ from the exported names, because newer headers declare functions with the
+ * exported names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,6 @@ int get_smi_gsi_pairs(struct ca_pair *pairs, size_t max)
 int get_smi_gsi_pair_by_ca_name(
 	const char *ca_name, uint8_t portnum, struct ca_pair *pair, unsigned enforce_smi)
 {
-	(void)enforce_smi; /* each port here has an SMI */
+	(void)enforce_smi; /* unused, because each port here has an SMI */
 	return pair_fill(ca_name, portnum, pair);
 }

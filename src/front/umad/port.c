@@ -145,7 +145,9 @@ int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t 
 	return agent_register(portid, &agent, method_mask);
 }
 
-/* A vendor class has the OUI of the OpenFabrics Alliance; ibping relies on that. */
+/*
+ * For a vendor class, register the OUI of the OpenFabrics Alliance, because ibping relies on that.
+ */
 int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version,
 	long method_mask[16 / sizeof(long)])
 {

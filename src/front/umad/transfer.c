@@ -11,12 +11,12 @@
 #include "wire/infiniband/mad.h"
 
 /*
- * A program that ignores errors and receives in a loop would spin after the end of the fabric. So
- * the error comes after a pause.
+ * After the end of the fabric, receiving fails only after this pause. Without the pause, a program
+ * that ignores errors and receives in a loop would spin.
  */
 enum { ENDED_PAUSE_MS = 100 };
 
-/* Set errno as the result says. */
+/* Set errno according to the result. */
 static int result_of(int rc)
 {
 	if (rc < 0)

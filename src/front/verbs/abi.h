@@ -2,13 +2,13 @@
 /*
  * The ABI of libibverbs.so.1, as its callers see it.
  *
- * All sources of this room include the public headers through this file only. Declarations here
- * have default visibility; everything else in the library is hidden. The version script, made of
- * symbols.def, gives each name its version.
+ * All sources of this room include the public headers only through this file. Declarations here
+ * have default visibility; everything else in the library is hidden. The version script, which is
+ * made from symbols.def, gives each name its version.
  *
  * The public header defines macros with the names of three calls. This file undefines these macros,
- * because this room defines the calls. At its end it declares names that the library exports but no
- * public header declares.
+ * because this room defines the calls. The end of this file declares names that the library exports
+ * but no public header declares.
  */
 #ifndef URNIC_FRONT_VERBS_ABI_H
 #define URNIC_FRONT_VERBS_ABI_H

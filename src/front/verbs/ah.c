@@ -7,7 +7,7 @@
 #include "front/verbs/result.h"
 #include "wire/grh.h"
 
-/* Hop limit of a reply to a message whose hop limit is unknown. */
+/* The hop limit of a reply, if the hop limit of the message is unknown. */
 #define REPLY_HOP_LIMIT 0xff
 
 static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, const struct context *context)
@@ -53,7 +53,9 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return result_of("ibv_destroy_ah", object_destroy(ah->handle, OBJECT_AH, ah->context));
 }
 
-/* The address of the sender of a datagram over InfiniBand. Returns 0 or an errno. */
+/*
+ * Set *ret_attr to the address of the sender of a datagram over InfiniBand. Returns 0 or an errno.
+ */
 static int ah_from_wc_ib(struct device *device, uint8_t port_num, const struct ibv_wc *wc,
 	const struct ibv_grh *grh, struct ibv_ah_attr *ret_attr)
 {
@@ -97,7 +99,9 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 
 		return error ? result_minus_one("ibv_init_ah_from_wc", error) : 0;
 	}
-	/* RoCE packets always have a GRH; without one there is no address. */
+	/*
+	 * RoCE packets always have a GRH. A completion without a GRH has no address of the sender.
+	 */
 	if (port_num != DEVICE_PORT)
 		return result_minus_one("ibv_init_ah_from_wc", result_cause(REASON_PORT_NUMBER));
 	if (!(wc->wc_flags & IBV_WC_GRH) || !grh_decode(&header, (const uint8_t *)grh))

@@ -45,7 +45,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	int error = event_queue_take(&context_of(context)->async, copy_event, event);
 
 	if (error) {
-		errno = -error; /* a queue without an event is no failure */
+		/* Do not report this, because a queue without an event is no failure */
+		errno = -error;
 		return -1;
 	}
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events of objects, and the acknowledgements that destruction waits for.
+ * Asynchronous events of objects. The destruction of an object waits until its events are
+ * acknowledged.
  *
  * An object embeds one `struct async_event` (context.h) per kind of event. Posted events wait in
  * the queue of the context through which the object was created.
@@ -20,8 +21,8 @@ void async_event_init(struct async_event *async, enum ibv_event_type type, void 
 void async_event_post(struct context *context, struct async_event *async);
 
 /*
- * Wait until the counter of acknowledgements has reached `expected`. `mutex`, `cond`, `completed`
- * are those of the public structure.
+ * Wait until the counter of acknowledgements, *completed, has reached `expected`. `mutex`, `cond`
+ * and `completed` are members of the public structure.
  */
 void events_wait(
 	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t expected);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that always fail: all of the ABI of 2006 (name@IBVERBS_1.0). See symbols.def.
+ * Calls that always fail: all calls of the ABI of 2006 (name@IBVERBS_1.0). symbols.def has the
+ * reason.
  *
  * The functions are defined without arguments, because they read none. That is safe, because in the
  * calling convention the caller removes the arguments.

@@ -3,10 +3,10 @@
  * Opening and closing devices.
  *
  * The command descriptor of an adapter's context belongs to a kernel driver; here it is a memfd. A
- * program can duplicate it and pass it to ibv_import_device(), which finds the context by the
- * identity of the file. If another process imports it, that process gets a context of its own
- * device on the same interface. Through this context it can import objects of the first process.
- * The memfd says where those objects are (peer/nic_import.h).
+ * program can duplicate the descriptor and pass it to ibv_import_device(), which finds the context
+ * by the identity of the file. A process that imports the descriptor of another process gets a
+ * context of its own device on the same interface. Through this context it can import objects of
+ * the first process. The memfd says where those objects are (peer/nic_import.h).
  *
  * One lock (`context_lock`) guards the list of open contexts. With it locked, a thread takes only
  * the lock of an event queue.
@@ -83,8 +83,8 @@ static void events_prepare(struct context *context)
 }
 
 /*
- * Fill the table of operations. Operations that this NIC lacks, or that an iWARP device lacks, stay
- * NULL.
+ * Fill the table of operations. Operations that this NIC does not have stay NULL. So do operations
+ * that an iWARP device does not have.
  */
 static void ops_fill(struct verbs_context *context, bool is_iwarp)
 {
@@ -235,8 +235,8 @@ static struct identity identity_here(const struct stat *file)
 }
 
 /*
- * This process's device on the interface that `command` names. NULL: there is none, or the
- * interface is in another network namespace.
+ * This process's device on the interface that `command` names. NULL: this process has no such
+ * device, or the interface is in another network namespace.
  */
 static struct device *device_again(const struct command *command)
 {

@@ -47,12 +47,18 @@ struct context {
 	 * number.
 	 */
 	uint64_t opening;
-	/* The other process that this context is imported from; owner.pid is 0: none */
+	/*
+	 * The process from which this context was imported. If owner.pid is 0, the context is this
+	 * process's
+	 */
 	struct nic_locator owner;
 	uint64_t owner_opening; /* `opening` of the context in that process */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
-	/* Of each port, from 1; those of the device are among port 1's. */
+	/*
+	 * The events of each port; port 1 is at index 0. Events of the device are among those of
+	 * port 1.
+	 */
 	struct async_event events[DEVICE_IB_PORTS_MAX][CONTEXT_EVENT_COUNT];
 	uint32_t watch; /* the result of netdev_watch_start() */
 	/* Objects created through this context; guarded by the lock of object.c */
@@ -64,7 +70,10 @@ static inline struct context *context_of(struct ibv_context *verbs)
 	return container_of(verbs, struct context, verbs.context);
 }
 
-/* Was the context imported from another process? If so, handles to import are that process's. */
+/*
+ * Was the context imported from another process? If so, the handles that a program imports are
+ * handles of that process.
+ */
 static inline bool context_is_foreign(const struct context *context)
 {
 	return context->owner.pid != 0;

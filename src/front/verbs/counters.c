@@ -7,7 +7,10 @@
 #include "front/verbs/result.h"
 #include "front/verbs/strict.h"
 
-/* The most points of one counters object. More are of no use, because there are two values only. */
+/*
+ * The most points of one counters object. More points would be useless, because there are only two
+ * values.
+ */
 enum { POINT_COUNT_MAX = 16 };
 
 struct counters {
@@ -61,7 +64,10 @@ int counters_destroy(struct ibv_counters *verbs)
 		object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS, verbs->context));
 }
 
-/* Attaching to an existing flow is not supported, because it would have to suspend the flow. */
+/*
+ * A counters object cannot be attached to an existing flow, because that would have to suspend the
+ * flow.
+ */
 static int counters_attach_check(
 	const struct ibv_counter_attach_attr *attr, const struct ibv_flow *flow)
 {

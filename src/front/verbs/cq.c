@@ -51,12 +51,10 @@ static int size_check(uint32_t cqe)
 {
 	if (cqe < 1)
 		return result_cause_limit(REASON_CQ_SIZE, cqe, (uint64_t)device_limits.max_cqe);
-	return strict_refuse_beyond(
-		REASON_CQ_SIZE, "cqe", cqe, (uint32_t)device_limits.max_cqe);
+	return strict_refuse_beyond(REASON_CQ_SIZE, "cqe", cqe, (uint32_t)device_limits.max_cqe);
 }
 
-static int cq_init_check(
-	const struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
+static int cq_init_check(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->comp_vector >= (uint32_t)context->num_comp_vectors)
 		return result_cause_limit(REASON_CQ_VECTOR, init->comp_vector,
@@ -244,7 +242,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	int error = event_queue_take(&channel_of(channel)->queue, copy_completion, &front);
 
 	if (error) {
-		errno = -error; /* a queue without an event is no failure */
+		/* Do not report this, because a queue without an event is no failure */
+		errno = -error;
 		return -1;
 	}
 	/* The queue still exists, because cq_free() waits until this event is acknowledged. */

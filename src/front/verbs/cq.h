@@ -47,13 +47,13 @@ struct cq_front {
 	struct object object;
 	struct nic_cq *nic;
 	struct channel *channel; /* NULL: no completion events */
-	struct event completion; /* waits in the channel's queue */
-	struct async_event error; /* waits in the context's queue */
+	struct event completion; /* the completion event; it waits in the channel's queue */
+	struct async_event error; /* the error event; it waits in the context's queue */
 	size_t pinned_bytes; /* counted by strict_pin() */
 	struct cq_cursor cursor; /* only an extended queue uses it */
 };
 
-/* For the data path, which trusts the program's pointers. */
+/* Convert the program's pointer. Only the data path uses this, because it trusts such pointers. */
 static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 {
 	return container_of(verbs, struct cq_front, verbs);

@@ -4,10 +4,11 @@
  * that it needs.
  *
  * start_poll takes the first completion and leaves the cursor locked, next_poll takes another one,
- * end_poll unlocks the cursor. A second thread that starts to poll meanwhile waits, as on adapters.
- * If it got ENOENT instead, it might sleep although the first thread leaves completions in the
- * queue. A queue that is single-threaded, by its flag or its thread domain, takes no lock.
- * ibv_poll_cq() on the same queue takes the next completion without the lock.
+ * end_poll unlocks the cursor. If a second thread calls start_poll meanwhile, it waits, as on
+ * adapters. If start_poll returned ENOENT instead, that thread might sleep although the first
+ * thread leaves completions in the queue. A queue that is single-threaded, by its flag or its
+ * thread domain, takes no lock. ibv_poll_cq() on the same queue takes the next completion without
+ * the lock.
  *
  * Only start_poll drives the NIC; next_poll only reads memory.
  */
@@ -131,7 +132,7 @@ enum {
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
 
-/* Set the functions of all supported fields, whether or not the program requested the fields. */
+/* Set the functions of all supported fields, even of fields that the program has not requested. */
 static void functions_set(struct ibv_cq_ex *cq)
 {
 	cq->start_poll = start_poll;
@@ -171,8 +172,8 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 }
 
 /*
- * Return all of the raw clock in tv_nsec, as nanoseconds, and 0 in tv_sec, because programs made
- * for adapters read tv_nsec alone.
+ * Return the whole value of the raw clock in tv_nsec, in nanoseconds, and 0 in tv_sec. Programs for
+ * adapters read only tv_nsec.
  */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {

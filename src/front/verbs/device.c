@@ -2,8 +2,8 @@
 /*
  * One lock (`device_lock`) guards the table and the changing parts of a device. With it locked, a
  * thread takes no other lock. A thread locks `refresh_lock` before it takes a snapshot, and unlocks
- * it after it has posted the events. So an older snapshot never replaces a newer one. Order:
- * refresh_lock, then device_lock or context_lock.
+ * `refresh_lock` after it has posted the events. So an older snapshot never replaces a newer one. A
+ * thread takes refresh_lock before device_lock or context_lock.
  */
 #include "front/verbs/device.h"
 
@@ -59,7 +59,7 @@ static void mac_invent(const char *ifname, uint8_t mac[6])
 
 static const struct {
 	const char *name; /* the transport's word in URNIC_TRANSPORTS */
-	const char *prefix; /* names of its devices begin with this */
+	const char *prefix; /* the names of this transport's devices begin with this prefix */
 	enum ibv_node_type node_type;
 	enum ibv_transport_type verbs;
 } transports[DEVICE_TRANSPORT_COUNT] = {
@@ -290,8 +290,8 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 }
 
 /*
- * The value of URNIC_TRANSPORTS. NULL: the default, also after a mistake in the value, which is
- * logged once. device_lock is locked.
+ * The value of URNIC_TRANSPORTS. NULL: the default applies. It also applies if the value has a
+ * mistake, which is logged once. device_lock is locked.
  */
 static const char *transports_choose(void)
 {
@@ -394,7 +394,7 @@ int device_refresh(void)
 	uint32_t events[DEVICE_COUNT_MAX] = {0};
 	int error = 0;
 
-	fork_watch(); /* before the NIC's handlers, because fork() calls the last ones first */
+	fork_watch(); /* before the NIC, so that fork() calls these prepare handlers last */
 	limits_configure();
 	if (nic_fabric_is_wanted())
 		return device_ib_refresh();
@@ -583,8 +583,8 @@ const char *ibv_get_device_name(struct ibv_device *device)
 }
 
 /*
- * Return no index, because RDMA netlink has only indexes of the kernel's devices. Programs would
- * look up an index there; UCX prints an error when that fails.
+ * Return no index. Programs look an index up by RDMA netlink, which knows only devices of the
+ * kernel, and UCX prints an error when that fails.
  */
 int ibv_get_device_index(struct ibv_device *device)
 {

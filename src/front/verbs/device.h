@@ -34,7 +34,7 @@
  */
 #define DEVICE_COUNT_MAX 128
 
-/* The only port of every device but InfiniBand's (IBTA numbers ports from 1). */
+/* The only port of a RoCE or iWARP device (IBTA numbers ports from 1). */
 #define DEVICE_PORT 1
 
 /*
@@ -43,14 +43,14 @@
  */
 #define DEVICE_PORT_RATE_MBPS 25781
 
-/* The port's bits of IBTA's PortInfo:CapabilityMask. */
+/* The value of PortInfo:CapabilityMask (IBTA 14.2.5.6) of the port. */
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
 /* The protocol of a device's queue pairs. */
 enum device_transport {
 	DEVICE_ROCE,
 	DEVICE_IWARP,
-	DEVICE_TRANSPORT_COUNT, /* of those that interfaces have */
+	DEVICE_TRANSPORT_COUNT, /* number of transports that network interfaces can have */
 	DEVICE_INFINIBAND = DEVICE_TRANSPORT_COUNT, /* the device of a subnet (device_ib.h) */
 };
 
@@ -65,7 +65,7 @@ struct device {
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
 	uint64_t netns_cookie; /* the network namespace to which `ifindex` belongs */
-	atomic_bool is_announced; /* device_announce() has logged it */
+	atomic_bool is_announced; /* device_announce() has logged the device */
 	/* device_lock guards the fields below. */
 	bool is_active; /* the interface is up and has a carrier */
 	bool is_gone; /* the interface was removed */
@@ -112,7 +112,7 @@ static inline bool device_is_ib(const struct device *device)
 	return device->transport == DEVICE_INFINIBAND;
 }
 
-/* Has the device a port of this number, which may be any? */
+/* Does the device have a port with this number? `port` may have any value. */
 static inline bool device_has_port(const struct device *device, uint32_t port)
 {
 	return port >= 1 && port <= device->port_count;
@@ -136,7 +136,9 @@ enum ibv_mtu device_mtu(const struct device_port *port);
  */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
-/* device_gid() of a port, which the device has; the table of each port of InfiniBand is another. */
+/*
+ * device_gid() for one port, which the device has. On InfiniBand each port has a table of its own.
+ */
 bool device_port_gid(struct device *device, uint32_t port, uint32_t index, struct gid *ret_gid);
 
 /*
@@ -146,7 +148,7 @@ bool device_port_gid(struct device *device, uint32_t port, uint32_t index, struc
 #define DEVICE_GID_NONE 0xff
 uint8_t device_gid_index(struct device *device, const struct gid *gid);
 
-/* device_gid_index() in the table of a port, which the device has. */
+/* device_gid_index() for the table of one port, which the device has. */
 uint8_t device_port_gid_index(struct device *device, uint32_t port, const struct gid *gid);
 
 /* Get all GIDs. Returns their number. */

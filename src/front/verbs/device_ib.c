@@ -65,7 +65,8 @@ int device_ib_refresh(void)
 		device_present_only(ib_device);
 	}
 	pthread_mutex_unlock(&device_lock);
-	return error == -ENOMEM ? error : 0; /* without a subnet there is no device, no error */
+	/* Without a subnet the process has no device, which is no error */
+	return error == -ENOMEM ? error : 0;
 }
 
 /* The context's event for an event of the subnet. */
@@ -88,7 +89,7 @@ static uint32_t event_of(uint32_t event)
 		return CONTEXT_GID_CHANGE;
 	case ATTACH_EVENT_FLOW_IN:
 	case ATTACH_EVENT_FLOW_OUT:
-		break; /* no event of the port */
+		break; /* this is no event of a port */
 	}
 	return 0;
 }

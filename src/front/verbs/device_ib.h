@@ -8,16 +8,16 @@
 
 #include "front/verbs/device.h"
 
-/* device_refresh() for such a process. */
+/* device_refresh() for a process on a subnet. */
 int device_ib_refresh(void);
 
 /* From now on the device's contexts get the events of its ports. Returns 0 or -errno. */
 int device_ib_watch(void);
 
-/* A port, which the device has, as of the last refresh. */
+/* The state of a port, as of the last refresh. The device has the port. */
 struct attach_port device_ib_port(struct device *device, uint32_t port);
 
-/* The attributes of a port for programs. */
+/* Convert the state of a port to the attributes that programs get. */
 void device_ib_port_attr(const struct attach_port *port, struct ibv_port_attr *attr);
 
 /* The active MTU of a port in bytes. */
@@ -26,12 +26,12 @@ uint32_t device_ib_mtu_bytes(const struct attach_port *port);
 /* --- device.c: the table of devices; device_lock is locked --- */
 
 /*
- * Add a device. `like` has all that is known of it but `index` and the names in `verbs`. NULL: out
- * of memory, or the table is full.
+ * Add a device. All its members are copied from `like`, except `index` and the names in `verbs`.
+ * NULL: out of memory, or the table is full.
  */
 struct device *device_insert(const struct device *like, const char *name);
 
-/* Programs get this device, and no other. */
+/* From now on programs get this device, and no other. */
 void device_present_only(struct device *device);
 
 #endif

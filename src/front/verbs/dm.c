@@ -14,7 +14,7 @@
 #include "nic/object/nic.h"
 #include "peer/nic_import.h"
 
-/* Copies are of whole words, as on adapters with device memory. */
+/* A copy consists of whole words, as on adapters with device memory. */
 #define WORD_BYTES    4
 #define LOG_ALIGN_MAX 12
 
@@ -48,7 +48,7 @@ static bool bytes_take(const struct device *device, uint64_t bytes)
 
 /*
  * Find the memory that a call names, and become its user; undo with object_unref(). Returns 0;
- * ENOENT when there is none; or EIO in a forked child for memory of the parent.
+ * ENOENT when there is no such memory; or EIO in a forked child for memory of the parent.
  */
 static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
@@ -130,7 +130,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 		return result_null("ibv_alloc_dm", result_cause(REASON_NO_MEMORY));
 	dm->verbs = verbs_of(context, 0);
 	if (bytes_take(front->device, attr->length)) {
-		dm->nic.bytes = attr->length; /* dm_release() gives them back */
+		dm->nic.bytes = attr->length; /* dm_release() subtracts these bytes again */
 		error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
 	} else {
 		error = result_cause_limit(REASON_DM_SPACE, attr->length, DM_BYTES_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DMA-bufs: memory of another device's driver, named by a descriptor. Once it is mapped, it is
- * ordinary memory to this NIC. An ioctl tells the driver that the CPU accesses it
+ * DMA-bufs: memory of another device's driver, named by a descriptor. For this NIC, mapped memory
+ * of a DMA-buf is ordinary memory. An ioctl tells the driver that the CPU accesses the memory
  * (linux/dma-buf.h).
  */
 
@@ -65,7 +65,7 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 	address = mmap(NULL, skip_bytes + length, protection, MAP_SHARED, own_fd,
 		(off_t)(offset - skip_bytes));
 	if (address == MAP_FAILED) {
-		/* EACCES: the program's descriptor has not the rights that it asks for. */
+		/* EACCES: the program requests access that its descriptor does not permit. */
 		int error = errno == EACCES ? errno : -log_refusal(not_registered, "mmap");
 
 		sync_cpu(own_fd, DMA_BUF_SYNC_END);

@@ -57,7 +57,10 @@ static int parent_domain_refer(struct parent_domain *domain)
 	const struct ibv_parent_domain_init_attr *attr = &domain->attr;
 	struct context *context = context_of(domain->verbs.context);
 
-	/* A parent domain cannot be built on another one, because two allocators would apply. */
+	/*
+	 * A parent domain cannot be built on another parent domain, because two allocators would
+	 * apply.
+	 */
 	domain->pd = object_ref(attr->pd->handle, OBJECT_PD, context);
 	if (!domain->pd) {
 		struct object *known = pd_ref(attr->pd);
@@ -118,7 +121,10 @@ void *parent_domain_release(struct object *object)
 
 /* --- what is made through them --- */
 
-/* Call the program's allocator. NULL: it has no memory; IBV_ALLOCATOR_USE_DEFAULT: it declines. */
+/*
+ * Call the program's allocator. Returns NULL if the allocator has no memory, or
+ * IBV_ALLOCATOR_USE_DEFAULT if it does not want to allocate.
+ */
 static void *alloc_by_program(
 	const struct parent_domain *parent, enum domain_resource resource, size_t bytes)
 {

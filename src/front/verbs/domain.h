@@ -2,11 +2,12 @@
 /*
  * Parent domains and thread domains.
  *
- * A parent domain can be named wherever a protection domain can; pd_ref() finds the protection
- * domain behind it. It adds two things to queue pairs, completion queues and shared receive queues
- * that are created through it. One is the program's allocator, which allocates the structure of
- * each object; rings and keys are in NIC memory, where no program allocates. The other is a thread
- * domain: the program's promise that one thread at a time uses the objects.
+ * A program can name a parent domain wherever it can name a protection domain; pd_ref() finds the
+ * protection domain behind the parent domain. A parent domain adds two things to queue pairs,
+ * completion queues and shared receive queues that are created through it. One is the program's
+ * allocator, which allocates the structure of each object. (Rings and keys are in NIC memory, where
+ * no program allocates.) The other is a thread domain: the program's promise that only one thread
+ * at a time uses the objects.
  *
  * A public thread domain has no handle, so its pointer is trusted.
  */
@@ -17,7 +18,10 @@
 
 #include "front/verbs/pd.h"
 
-/* The lower half of the allocator's resource_type. The upper half is a driver's number, here 0. */
+/*
+ * The lower half of the allocator's argument resource_type. The upper half is the number of a
+ * driver, here 0.
+ */
 enum domain_resource {
 	DOMAIN_QP = 1,
 	DOMAIN_CQ = 2,
@@ -27,7 +31,7 @@ enum domain_resource {
 struct parent_domain {
 	struct ibv_pd verbs;
 	struct object object;
-	struct object *pd; /* the protection domain behind it */
+	struct object *pd; /* the protection domain behind the parent domain */
 	struct object *td; /* NULL: none */
 	struct ibv_parent_domain_init_attr attr;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Ethernet address behind a GID, for programs. This NIC does not need it, because the kernel
- * routes packets.
+ * The Ethernet address behind a GID, for programs. This NIC itself does not need that address,
+ * because the kernel routes packets.
  */
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #include "os/log.h"
 #include "port/socket.h"
 
-/* What ibv_resolve_eth_l2_from_gid() returns for "no VLAN". */
+/* The VLAN ID that ibv_resolve_eth_l2_from_gid() returns for "no VLAN". */
 #define VLAN_NONE 0xffff
 
 /*

@@ -52,7 +52,7 @@ static const struct spec_type {
 	uint32_t type; /* enum ibv_flow_spec_type */
 	uint16_t bytes;
 	enum named part;
-	enum frame_layer layer; /* 0: it requires none */
+	enum frame_layer layer; /* 0: the specification requires no layer */
 } spec_types[] = {
 	{IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth), NAMED_ETHERNET, 0},
 	{IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4), NAMED_IP, FRAME_LAYER_IPV4},
@@ -110,8 +110,8 @@ static void add_fields(struct making *making, const struct ibv_flow_spec *spec)
 }
 
 /*
- * Add a specification to the rule, unless it has a wrong size, names a part twice, or is one that
- * this NIC cannot match.
+ * Add a specification to the rule. Refuses a specification that has a wrong size, names a part for
+ * the second time, or is of a kind that this NIC cannot match.
  */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
@@ -128,9 +128,8 @@ static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 	if (type->layer)
 		require_layer(making, type->layer);
 	add_fields(making, spec);
-	return type->part == NAMED_COUNTERS && !making->counters
-		? result_cause(REASON_ATTR_MISSING)
-		: 0;
+	return type->part == NAMED_COUNTERS && !making->counters ? result_cause(REASON_ATTR_MISSING)
+								 : 0;
 }
 
 static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
@@ -152,7 +151,7 @@ static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
 	return error;
 }
 
-/* Clear bits of the value that the mask leaves out. */
+/* Clear the bits of the value that are not in the mask. */
 static void mask_value(struct flow_rule *rule)
 {
 	uint8_t *value = (uint8_t *)&rule->value;

@@ -3,8 +3,8 @@
  * Fork support: the locks of this room across fork(), and the programs' calls for fork support,
  * which have no effect.
  *
- * An adapter accesses physical pages. So after a copy on write, the process may use other pages
- * than the adapter. This NIC uses the addresses of the process, so a copy on write does not matter.
+ * An adapter accesses physical pages. So after a copy on write, the process and the adapter may use
+ * different pages. This NIC uses the addresses of the process, so a copy on write does not matter.
  */
 #include "front/verbs/fork.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks of this room across fork(). The forking thread takes them, so that the child finds them
- * free and their data consistent. Locks inside of objects are left out, because the parent's
- * objects are dead in the child.
+ * The locks of this room across fork(). The forking thread takes these locks, so that the child
+ * finds them free, and finds consistent data. Locks inside objects are left out, because the
+ * parent's objects are dead in the child.
  */
 #ifndef URNIC_FRONT_VERBS_FORK_H
 #define URNIC_FRONT_VERBS_FORK_H
@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 /*
- * In the order of os/lock_order.def. Each lock belongs to one file. A thread that has context_lock
- * or xrcd_lock may take the lock of an event queue. That is the only lock of another room that it
- * takes while it has one of these locks. xrcd_lock is also taken with a lane locked.
+ * The locks, in the order of os/lock_order.def. Each lock belongs to one file. A thread that has
+ * context_lock or xrcd_lock may take the lock of an event queue. With any of these locks locked, a
+ * thread takes no other lock of another room. A thread that has a lane locked may take xrcd_lock.
  */
 extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;

@@ -5,8 +5,8 @@
  * The table has no empty entries, because programs read the first entry, or all entries up to the
  * length of the table. When an interface loses an address, the entries behind it move up. A new
  * address comes last. Programs get IBV_EVENT_GID_CHANGE for each change. Queue pairs and address
- * handles contain the address instead of the index, so a change does not affect them. The first
- * gid_table_update() keeps the order of `gids`.
+ * handles contain the address, not its index, so a change of the table does not affect them. The
+ * first gid_table_update() keeps the order of `gids`.
  *
  * The functions take no lock; the caller serializes the calls.
  */

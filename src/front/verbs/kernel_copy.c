@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies between the kernel's layouts and the library's, field by field, because order and width
- * differ.
+ * Copies between the kernel's layouts and the library's. The fields are copied one by one, because
+ * their order and width differ.
  */
 #include "front/verbs/abi.h"
 

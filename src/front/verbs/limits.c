@@ -39,7 +39,7 @@ struct ibv_device_attr device_limits = {
 	{#field, offsetof(struct ibv_device_attr, field), highest},
 static const struct settable {
 	const char *name;
-	size_t offset; /* where struct ibv_device_attr has the attribute, an int */
+	size_t offset; /* offset of the attribute, an int, in struct ibv_device_attr */
 	uint32_t highest;
 } settables[] = {
 #include "front/verbs/limits.def"
@@ -108,7 +108,10 @@ static void limits_read(void)
 	queue_depth_max = (uint32_t)device_limits.max_qp_wr;
 	if (strict_adapters() && device_limits.max_qp_wr == stated)
 		queue_depth_max = max_u32(queue_depth_max, strict_max(STRICT_DEPTH_MAX));
-	/* READs and atomics of one queue pair take no resources of another one. */
+	/*
+	 * Each queue pair has its own resources for READs and atomics, so the device's total is the
+	 * product.
+	 */
 	device_limits.max_res_rd_atom = device_limits.max_qp * device_limits.max_qp_rd_atom;
 }
 

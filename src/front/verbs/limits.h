@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "front/verbs/abi.h"
 
-/* The most device memory of one process on one device: as much as common adapters have. */
+/* The most device memory of one process on one device. Common adapters have the same amount. */
 #define DM_BYTES_MAX (1u << 20)
 
 /*
@@ -22,8 +22,9 @@
 extern struct ibv_device_attr device_limits;
 
 /*
- * The most requests of a queue of a queue pair: max_qp_wr of device_limits, or more if the adapters
- * of URNIC_STRICT take more than they state. Written and read as device_limits.
+ * The most requests of a send or receive queue of a queue pair. This is max_qp_wr of device_limits,
+ * or more if the adapters of URNIC_STRICT accept more than they state. limits_configure() writes
+ * it, too; afterwards it is only read.
  */
 extern uint32_t queue_depth_max;
 

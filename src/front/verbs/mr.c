@@ -72,7 +72,7 @@ static int memory_check(void *addr, size_t length, unsigned int access)
 	return access & IBV_ACCESS_ON_DEMAND ? 0 : memory_probe(addr, length, is_written);
 }
 
-/* Count the region's pages as pinned, as a driver pins them, and refuse one that is too large. */
+/* Count the region's pages as pinned, as a driver does. Refuse a region that exceeds the limit. */
 static int mr_pin(struct mr *mr)
 {
 	int error;
@@ -383,8 +383,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 /* --- import ------------------------------------------------------------------------------- */
 
 /*
- * Copy the region's public structure, if the NIC has the region. The NIC of a forked child has none
- * of the parent's regions.
+ * Copy the region's public structure, if the NIC has the region. In a forked child, the NIC has
+ * none of the parent's regions.
  */
 static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 {
@@ -400,8 +400,8 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 }
 
 /*
- * Import a region of another process. It is no object of this process, because programs can only
- * use its key. NULL with errno on failure.
+ * Import a region of another process. The import makes no object in this process, because programs
+ * can only use the region's key. NULL with errno on failure.
  */
 static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 {
@@ -480,8 +480,8 @@ static int memory_prefetch(void *address, size_t bytes, bool is_written, bool is
 	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
 		return 0;
 	/*
-	 * The kernel returns EINVAL before Linux 5.14, and EBADF for WILLNEED on memory without a
-	 * file.
+	 * Linux before 5.14 returns EINVAL. For WILLNEED on memory without a file, the kernel
+	 * returns EBADF.
 	 */
 	if (errno == EINVAL || errno == EBADF || !is_awaited)
 		return 0;
@@ -502,9 +502,9 @@ static int advise_range(
 	if (error || !sge->length)
 		return error;
 	/*
-	 * The advice NO_FAULT prepares an adapter for the pages that are present, without page
-	 * faults for the others. This NIC uses the page tables of the process, so there is nothing
-	 * to prepare.
+	 * The advice NO_FAULT prepares an adapter for the pages that are present, and causes no
+	 * page faults for the others. This NIC uses the page tables of the process, so it needs no
+	 * preparation.
 	 */
 	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;

@@ -10,8 +10,9 @@ struct mr {
 	struct object object;
 	pthread_mutex_t lock; /* guards is_retired, and the fields that ibv_rereg_mr() changes */
 	struct object *pd;
-	struct object *dm; /* the device memory that contains it, or NULL */
-	struct dma_handle *dma_handle; /* the handle with which it was registered, or NULL */
+	struct object *dm; /* the device memory that contains the region, or NULL */
+	/* The handle with which the region was registered, or NULL */
+	struct dma_handle *dma_handle;
 	struct {
 		void *address; /* start of a mapping made for this region, or NULL */
 		size_t bytes;
@@ -22,7 +23,10 @@ struct mr {
 	/* ibv_rereg_mr() refuses the region, because it is not ordinary memory of the program */
 	bool is_fixed;
 	bool is_pinned; /* its pages are counted (strict_pin()) */
-	/* The NIC has no region for it: another region may have got its key since. Under `lock`. */
+	/*
+	 * The NIC has no region for this one any more, and another region may have the key now.
+	 * Guarded by `lock`
+	 */
 	bool is_retired;
 };
 

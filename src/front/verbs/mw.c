@@ -10,8 +10,8 @@
 #include "front/verbs/strict.h"
 
 /*
- * Flags that a window may have. Local write is a right of the region only, but programs pass it for
- * windows, too, and adapters accept that.
+ * Flags that a window may have. Only regions have the right of local write. But programs pass that
+ * flag for windows, too, and adapters accept it.
  */
 #define ACCESS_WINDOW                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -25,7 +25,7 @@ struct mw {
 	bool has_key;
 };
 
-/* Do what mw_bind_2_from_verbs() does, for windows of any type. */
+/* Do what mw_bind_2_from_verbs() does, for windows of both types. */
 static bool bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info)
 {

@@ -15,8 +15,8 @@
  * `rkey`  Its low 8 bits become the tag of the window's key. Its upper 24 bits are ignored: many
  *         programs pass only the tag, and adapters take the index from the window.
  *
- * Returns false for a window that is not of type 2, access flags that a window cannot have, or a
- * range without a region; also if `mw` or `info` is NULL.
+ * Returns false if the window is not of type 2, if a window cannot have the access flags, if the
+ * range has no region, or if `mw` or `info` is NULL.
  */
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);

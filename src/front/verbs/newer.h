@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of rdma-core 45 to 65, and their structures. The installed header may lack them, or have
- * structures with fewer members. So this header gives them other names; EXPORTED_AS sets a call's
- * name in the ABI. A structure's comp_mask says which of its members the program has set; the calls
- * read no other members.
+ * Calls of rdma-core 45 to 65, and their structures. The installed header may not have these calls,
+ * or may have structures with fewer members. So this header gives them other names; EXPORTED_AS
+ * sets a call's name in the ABI. A structure's comp_mask says which of its members the program has
+ * set; the calls read no other members.
  *
  * A call returns 0, or a positive errno, which it also stores in errno. A call whose result is a
  * pointer or a descriptor returns NULL or -1 instead, and sets errno.
@@ -63,7 +63,7 @@ struct mr_attr {
 	size_t length;
 	int access; /* bits of enum ibv_access_flags */
 	uint64_t comp_mask; /* bits MR_ATTR_... */
-	uint64_t iova; /* with MR_ATTR_IOVA; otherwise `address` is the iova */
+	uint64_t iova; /* valid with MR_ATTR_IOVA; otherwise `address` is the iova */
 	void *address;
 	int fd; /* DMA-buf; needs MR_ATTR_FD_OFFSET and MR_ATTR_IOVA, excludes MR_ATTR_ADDRESS */
 	uint64_t fd_offset;
@@ -147,7 +147,7 @@ struct comp_counter_attach_attr {
 int comp_counter_query_caps(struct ibv_context *context, struct comp_counter_caps *ret_caps,
 	size_t bytes) EXPORTED_AS("_ibv_query_comp_cntr_caps");
 
-/* Fails with EINVAL, EOPNOTSUPP for an unknown type, or ENOMEM. */
+/* Fails with EINVAL, with EOPNOTSUPP for an unknown type, or with ENOMEM. */
 struct comp_counter *comp_counter_create(struct ibv_context *context,
 	const struct comp_counter_attr *attr) EXPORTED_AS("ibv_create_comp_cntr");
 

@@ -51,9 +51,9 @@ static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_
 static const struct {
 	void *(*release)(struct object *object);
 	void (*free)(void *memory);
-	const int *max; /* the limit on their number; NULL: none */
+	const int *max; /* the limit on the number of objects; NULL: none */
 	bool is_shared; /* all devices share one limit; otherwise each has this limit */
-	const char *call; /* which creates an object */
+	const char *call; /* the call that creates an object */
 } kinds[OBJECT_KIND_COUNT] = {
 #define OBJECT_KIND(name, ...) [OBJECT_##name] = {__VA_ARGS__},
 #include "front/verbs/object_kind.def"

@@ -3,10 +3,10 @@
  * Objects and their handles.
  *
  * Each object that a program creates (protection domain, memory region, queue ...) has a handle: a
- * number in the public structure. A control call looks the handle up and uses the table's entry,
- * whatever the program's pointer is. The table refuses an object that was destroyed, is of another
- * kind, or belongs to another opening of the device. A handle is an index and a generation, so a
- * handle of a former object does not match a later one.
+ * number in the public structure. A control call looks the handle up and uses the object of the
+ * table's entry, not the program's pointer. The table refuses an object that was destroyed, is of
+ * another kind, or belongs to another opening of the device. A handle consists of an index and a
+ * generation, so the handle of a former object does not match a later object.
  *
  * An object on which other objects are built (a protection domain, a completion queue) counts them
  * as users, and cannot be removed while it has any. A context counts its objects, and is freed only
@@ -34,9 +34,9 @@ enum object_kind {
 struct object {
 	enum object_kind kind; /* OBJECT_NONE while not in the table */
 	uint32_t handle; /* never 0 */
-	struct context *context; /* the context that created it, and that outlives it */
+	struct context *context; /* the context that created the object; it outlives the object */
 	uint32_t users; /* number of objects built on this one, and of calls in progress */
-	/* The place of the handle in the public structure; NULL: it has none */
+	/* The place of the handle in the public structure; NULL: the structure has no handle */
 	uint32_t *public_handle;
 	struct object *parent; /* the parent domain that it was created through, or NULL */
 	bool is_by_program; /* the parent domain's allocator allocated its memory */
@@ -50,8 +50,8 @@ struct object {
  * Put an object that `context` creates into the table. Until this call, all members of the object
  * but `parent` and `is_by_program` are zero.
  *
- * Returns 0, and the handle in object->handle; or ENOMEM, also when the limit of such objects is
- * reached.
+ * Returns 0, and sets object->handle. Returns ENOMEM when there is no memory, or when the limit of
+ * such objects is reached.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
 
@@ -62,12 +62,12 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
  *                  table; or NULL.
  * `error`          The result of the creation so far: 0 or a positive errno.
  *
- * Returns false with errno after an error, also one of object_add().
+ * Returns false with errno after an error, which may be an error of object_add().
  */
 bool object_publish(struct object *object, enum object_kind kind, struct context *context,
 	uint32_t *public_handle, int error);
 
-/* The same for a call that is not the one of the kind. */
+/* object_publish() for a creation by another call than the one in object_kind.def. */
 bool object_publish_as(const char *call, struct object *object, enum object_kind kind,
 	struct context *context, uint32_t *public_handle, int error);
 

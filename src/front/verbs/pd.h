@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains. A domain is a number that memory regions and queue pairs share. The number is
- * the handle of the domain, or for a domain of another process, `imported`.
+ * the handle of the domain. For a domain of another process, the number is `imported`.
  */
 #ifndef URNIC_FRONT_VERBS_PD_H
 #define URNIC_FRONT_VERBS_PD_H

@@ -52,7 +52,7 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 			    to, from->bind_mw.mw, from->bind_mw.rkey, &from->bind_mw.bind_info))
 			to->opcode = WR_OPCODE_COUNT;
 		break;
-	case WR_FLUSH: /* struct ibv_send_wr has no fields for it */
+	case WR_FLUSH: /* refuse it, because struct ibv_send_wr has no fields for a FLUSH */
 		to->opcode = WR_OPCODE_COUNT;
 		break;
 	}
@@ -64,7 +64,10 @@ static bool is_datagram(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-/* Note why the request was refused. An illegal one has no opcode (send_wr_from_verbs()). */
+/*
+ * Note why the request was refused. An illegal request has an invalid opcode
+ * (send_wr_from_verbs()).
+ */
 static void send_explain(
 	const struct qp_front *qp, const struct ibv_send_wr *wr, const struct send_wr *converted)
 {
@@ -127,7 +130,8 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 struct receive_queue {
 	const char *call;
 	int (*post)(void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
-	void (*explain)(void *queue, const struct recv_wr *wr); /* notes why one was refused */
+	/* Notes why a request was refused */
+	void (*explain)(void *queue, const struct recv_wr *wr);
 };
 
 static int post_recv_list(const struct receive_queue *kind, void *queue, struct ibv_recv_wr *wr,
@@ -212,6 +216,5 @@ int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_rec
 {
 	static const struct receive_queue kind = {"ibv_post_wq_recv", post_to_wq, explain_of_wq};
 
-	return post_recv_list(
-		&kind, container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
+	return post_recv_list(&kind, container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
 }

@@ -27,8 +27,8 @@ enum {
 };
 
 /*
- * Returns 0; EOPNOTSUPP for a type that is not supported; EINVAL for a number that is no type.
- * iWARP devices support RC only.
+ * Convert the type of a queue pair. Returns 0; EOPNOTSUPP for a type that is not supported; EINVAL
+ * for a number that is no type. iWARP devices support RC only.
  */
 static int type_from_verbs(
 	const struct device *device, enum ibv_qp_type verbs, enum qp_type *ret_type)
@@ -74,7 +74,10 @@ static int type_refuse_lack(enum ibv_qp_type type)
 	}
 }
 
-/* Do they have posting by ibv_wr_start(), and the operations in `send_ops_flags`? */
+/*
+ * Do the adapters of URNIC_STRICT support posting by ibv_wr_start(), and the operations in
+ * `send_ops_flags`? Returns 0 or EOPNOTSUPP.
+ */
 static int ops_refuse_lack(uint64_t send_ops_flags)
 {
 	static const struct {
@@ -101,8 +104,8 @@ static bool is_xrc(enum ibv_qp_type type)
 
 /*
  * The capabilities of the queue pair. A queue pair with a shared receive queue has no receive queue
- * of its own. An XRC_SEND queue pair has only a send queue. An XRC_RECV queue pair, and one that
- * delivers into an indirection table, have no queue.
+ * of its own. An XRC_SEND queue pair has only a send queue. An XRC_RECV queue pair has no queue. A
+ * queue pair that delivers into an indirection table has none either.
  */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
@@ -267,7 +270,7 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
 {
-	assert(hash->rx_hash_key); /* check_spread() requires it */
+	assert(hash->rx_hash_key); /* check_spread() has refused a hash without a key */
 	init->send_cq = wq_table_fill(qp->table, spread);
 	init->recv_cq = init->send_cq;
 	init->spread = spread;
@@ -434,8 +437,8 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!qp_publish("ibv_create_qp", qp, error))
 		return NULL;
 	/*
-	 * Report the actual capabilities, because queue pairs of XRC, or with a shared receive
-	 * queue, have no receive queue.
+	 * Report the actual capabilities. They may be lower than requested, because queue pairs of
+	 * XRC, or with a shared receive queue, have no receive queue.
 	 */
 	init->cap.max_send_wr = strict_depth(init->cap.max_send_wr, queue_depth_max);
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;

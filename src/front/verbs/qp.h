@@ -16,7 +16,10 @@ enum qp_event {
 	QP_EVENT_COUNT
 };
 
-/* Few queue pairs ever have an event, so these lie in pages of their own (os/cold_pool.h). */
+/*
+ * The events of a queue pair. Few queue pairs ever have an event, so these structs lie in pages of
+ * their own (os/cold_pool.h).
+ */
 struct qp_events {
 	struct async_event event[QP_EVENT_COUNT];
 };
@@ -32,12 +35,12 @@ struct qp_front {
 	struct object *table;
 	struct object *xrcd; /* the domain of an XRC_RECV queue pair; else NULL */
 	size_t pinned_bytes; /* counted by strict_pin() */
-	/* XRC_RECV: all public queue pairs of one receiving queue pair share it; see xrcd.c */
+	/* XRC_RECV: the receiving queue pair, which several public queue pairs share (xrcd.c) */
 	struct xrc_target *target;
 	struct list target_node;
 	/*
-	 * Its completion counters. A counter is at the index of the lowest bit of its operations;
-	 * all other entries are NULL.
+	 * The completion counters of the queue pair. A counter is at the index of the lowest bit of
+	 * its operations; all other entries are NULL.
 	 */
 	struct object *counters[COUNTED_BITS];
 	struct ibv_qp_cap cap;
@@ -47,14 +50,17 @@ struct qp_front {
 	struct qp_events *events;
 	union {
 		struct ibv_qp verbs;
-		/* There is memory for these, and for `builder`, only if has_builder. */
+		/*
+		 * The memory for the next two members, and for `builder`, exists only if
+		 * has_builder is set.
+		 */
 		struct ibv_qp_ex extended; /* begins with struct ibv_qp */
 		struct wr_extended newer; /* struct ibv_qp_ex of newer headers */
 	};
 	struct wr_builder builder;
 };
 
-/* For the data path, which trusts the program's pointers. */
+/* Convert the program's pointer. Only the data path uses this, because it trusts such pointers. */
 static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 {
 	return container_of(verbs, struct qp_front, verbs);
@@ -73,9 +79,11 @@ void qp_post_events(void *user, uint32_t events);
 
 /*
  * Convert the attributes of ibv_modify_qp(). The function converts the paths and the rate limit
- * only if `mask` names them, and all other fields always. The NIC uses those that `mask` names.
+ * only if `mask` names them; it converts all other fields always. The NIC uses only the fields that
+ * `mask` names.
  *
- * Returns 0, or EINVAL for an illegal address: not global, another port, or an index without a GID.
+ * Returns 0, or EINVAL for an illegal address: one that is not global, names a port that the device
+ * does not have, or names an index without a GID.
  */
 int qp_attr_from_verbs(
 	struct device *device, const struct ibv_qp_attr *verbs, int mask, struct qp_attr *attr);

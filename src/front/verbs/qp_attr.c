@@ -8,7 +8,7 @@
 #include "wire/infiniband/lid_address.h"
 #include "wire/infiniband/lrh.h"
 
-/* Path bits of a LID: at most LMC 7. */
+/* The path bits of a LID. A port has at most 7 of them (LMC 7). */
 #define PATH_BITS_MASK 0x7f
 
 /*
@@ -18,8 +18,8 @@
 static void path_refuse(const struct device *device, const struct ibv_ah_attr *ah, uint8_t port)
 {
 	if (device_is_ib(device) && device_has_port(device, port) && !ah->is_global)
-		nic_failure_call(REASON_ADDRESS, 0, "ah_attr.dlid 0x%x is no LID of a port",
-			ah->dlid);
+		nic_failure_call(
+			REASON_ADDRESS, 0, "ah_attr.dlid 0x%x is no LID of a port", ah->dlid);
 	else if (!device_is_ib(device) && !ah->is_global)
 		nic_failure_call(REASON_ADDRESS, 0,
 			"RTR over RoCE needs ah_attr.is_global and a GRH, and so does an address handle");
@@ -32,7 +32,7 @@ static void path_refuse(const struct device *device, const struct ibv_ah_attr *a
 			ah->grh.sgid_index);
 }
 
-/* Set the ends of a path. Returns false when the device has no such path. */
+/* Set the two ends of a path. Returns false when the device has no such path. */
 static bool ends_from_verbs(
 	struct device *device, const struct ibv_ah_attr *ah, uint8_t port, struct qp_path *path)
 {
@@ -90,7 +90,7 @@ int path_from_verbs(
 	return 0;
 }
 
-/* ah_from_path() of InfiniBand. */
+/* ah_from_path() for InfiniBand. */
 static struct ibv_ah_attr ah_from_path_ib(struct device *device, const struct qp_path *path)
 {
 	struct ibv_ah_attr ah = {

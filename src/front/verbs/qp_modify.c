@@ -5,8 +5,9 @@
 #include "os/strict.h"
 
 /*
- * Programs set the same attributes for XRC_SEND and XRC_RECV queue pairs. The kernel ignores an
- * attribute that the queue pair's type does not have, and perftest relies on that.
+ * `mask` without the attributes that the queue pair's type does not have. The kernel ignores such
+ * an attribute. perftest relies on that: it sets the same attributes for XRC_SEND and XRC_RECV
+ * queue pairs.
  */
 static int known_mask(const struct qp_front *qp, int mask)
 {
@@ -107,7 +108,10 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct qp_front *front = qp_ref(qp);
 	struct nic_qp_state state;
 
-	/* The mask names the attributes that the program wants; all are equally cheap here. */
+	/*
+	 * The mask names the attributes that the program wants. It is not used, because the
+	 * function sets all attributes.
+	 */
 	(void)attr_mask;
 	if (!front)
 		return result_of("ibv_query_qp", result_cause(REASON_NO_OBJECT));

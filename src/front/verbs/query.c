@@ -23,8 +23,8 @@
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
 /*
- * IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s, near to the rate of a UDP socket. The NIC does not
- * use these values.
+ * Values of PortInfo (IBTA 14.2.5.6): one lane with 25 Gbit/s, which is near to the rate of a UDP
+ * socket. The NIC itself does not use these values.
  */
 #define WIDTH_1X             1
 #define SPEED_EDR            32
@@ -32,16 +32,16 @@
 #define PHYS_STATE_DISABLED  3
 #define PHYS_STATE_LINK_UP   5
 
-/* Timestamps of completions are in nanoseconds, so the clock that they show has this rate. */
+/* The rate of the clock for timestamps of completions, which are in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
 
-/* Flags of the kernel's device_cap_flags_ex that the build's headers lack. */
+/* Flags of the kernel's device_cap_flags_ex that the headers of the build do not have. */
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
 /*
- * Of the types of queue pairs, iWARP has only RC. It has no address handles, multicast, RNR NAKs,
- * path migration or flow steering.
+ * Remove what iWARP does not have. Its only type of queue pairs is RC. It has no address handles,
+ * multicast, RNR NAKs, path migration or flow steering.
  */
 static void iwarp_attributes(struct ibv_device_attr *attr)
 {
@@ -192,7 +192,10 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 
 	if (!device_has_port(device, port_num))
 		return result_of("ibv_query_port", result_cause(REASON_PORT_NUMBER));
-	/* The link may have changed. If the refresh fails, answer from the last snapshot. */
+	/*
+	 * Refresh, because the link may have changed. If the refresh fails, the answer comes from
+	 * the last snapshot.
+	 */
 	device_refresh();
 	port = device_port(device);
 	full = (struct ibv_port_attr){
@@ -236,7 +239,7 @@ int ibv_query_port(
 }
 
 /*
- * The P_Key at an index of a port's table, which has the default one only but for InfiniBand.
+ * The P_Key at an index of a port's table. On Ethernet the table has only the default P_Key.
  * Returns false if the table has no such entry.
  */
 static bool pkey_at(struct device *device, uint8_t port_num, int index, uint16_t *ret_pkey)

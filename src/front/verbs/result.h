@@ -7,11 +7,12 @@
  *
  * A check that refuses a call names its reason, and the reason has the errno (queue/call.def):
  *
- *	if (!attr->length)
- *		return result_cause(REASON_DM_SHAPE);
+ * 	if (!attr->length)
+ * 		return result_cause(REASON_DM_SHAPE);
  *
  * So no file of this room returns an error number of its own; tests/rooms/check-refusals checks
- * that. An error number of another room is the machine's, unless result_as() gives it a reason.
+ * that. An error number of another room counts as an error of the system, unless result_as() gives
+ * it a reason.
  *
  * Functions of this room return 0 or a positive errno, unless they say otherwise.
  */
@@ -23,28 +24,31 @@
 
 #include "nic/nic_failure.h"
 
-/* Note why the call of this thread is about to fail; returns the reason's errno. */
+/* Note why the present call of this thread is about to fail. Returns the errno of `reason`. */
 static inline int result_cause(enum reason reason)
 {
 	return nic_failure_cause(reason);
 }
 
-/* The same for a value outside of its limits; `limit` is the highest value. */
+/* result_cause() for a value outside of its limits; `limit` is the highest value. */
 static inline int result_cause_limit(enum reason reason, uint64_t given, uint64_t limit)
 {
 	return nic_failure_cause_limit(reason, given, limit);
 }
 
 /*
- * Another room returned `error`, a positive errno or 0: note `reason` if it has this errno. Returns
- * `error`.
+ * Another room has returned `error`, a positive errno or 0. If `reason` has this errno, note
+ * `reason`. Returns `error`.
  */
 static inline int result_as(int error, enum reason reason)
 {
 	return error ? nic_failure_cause_if(error, reason) : 0;
 }
 
-/* Note why an import from another process fails with `error`, a positive errno or 0; returns it. */
+/*
+ * Note why an import from another process fails with `error`, a positive errno or 0. Returns
+ * `error`.
+ */
 int result_of_import(int error);
 
 /*

@@ -8,7 +8,10 @@
 
 #include "base/text.h"
 
-/* Names of interfaces have at most 15 bytes, but patterns may be longer. */
+/*
+ * The room for a pattern and its terminator. Names of interfaces have at most 15 bytes, but
+ * patterns may be longer.
+ */
 #define PATTERN_BYTES_MAX 64
 
 static bool item_matches(const struct text_part *item, const char *ifname)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which interfaces become devices, of which transports, in which order, under which names.
+ * Chooses which interfaces become devices, and the transports, the order and the names of these
+ * devices.
  *
  * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns,
- * URNIC_TRANSPORTS transports, URNIC_DEVICE_NAME names. All are lists with commas; blanks around an
- * item do not count. The functions get the values as arguments, and read nothing else.
+ * URNIC_TRANSPORTS lists transports, and URNIC_DEVICE_NAME lists names. Commas separate the items
+ * of each list; blanks around an item do not count. The functions get the values as arguments, and
+ * read nothing else.
  */
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H

@@ -12,7 +12,10 @@ static inline const struct sge *sge_list(const struct ibv_sge *list)
 	return (const struct sge *)(const void *)list;
 }
 
-/* If the list is missing or the count negative, return a count beyond every queue's limit. */
+/*
+ * The count for the NIC. If the list is missing or the count is negative, return a count beyond
+ * every queue's limit.
+ */
 static inline uint32_t sge_count(const struct ibv_sge *list, int count)
 {
 	return list || !count ? (uint32_t)count : UINT32_MAX;

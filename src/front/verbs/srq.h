@@ -10,7 +10,7 @@
 
 /*
  * The most outstanding operations on a matching list. Operations complete while they are posted, so
- * any number would do.
+ * the number has no effect.
  */
 #define SRQ_TAG_OPS_MAX 4096
 
@@ -26,7 +26,7 @@ struct srq_front {
 	struct async_event limit;
 };
 
-/* For the data path, which trusts the program's pointers. */
+/* Convert the program's pointer. Only the data path uses this, because it trusts such pointers. */
 static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 {
 	return container_of(verbs, struct srq_front, verbs);

@@ -32,7 +32,7 @@ static const struct {
 #include "front/verbs/strict.def"
 };
 
-/* Intel's E810-C, for which perftest posts by ibv_post_send(). */
+/* The part ID of Intel's E810-C. perftest posts to devices with this ID by ibv_post_send(). */
 #define PART_WITHOUT_EXTENDED_QP 0x1592
 
 static bool adapter_is_in(uint32_t adapters, int adapter)
@@ -78,7 +78,7 @@ void strict_limits_lower(uint32_t adapters, struct ibv_device_attr *limits)
 		limits->atomic_cap = IBV_ATOMIC_NONE;
 	if (!strict_all_have(adapters, STRICT_HAS_WINDOWS))
 		limits->max_mw = 0;
-	/* Programs conclude from the number that they may post by ibv_wr_start(). */
+	/* Programs conclude from this part ID whether they may post by ibv_wr_start(). */
 	if (!strict_all_have(adapters, STRICT_HAS_EXTENDED_QP))
 		limits->vendor_part_id = PART_WITHOUT_EXTENDED_QP;
 	if (!strict_all_have(adapters, STRICT_HAS_MULTICAST)) {
@@ -213,7 +213,10 @@ int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		refused = refused->next;
 	if (!refused)
 		return qp_post_send_verbs(qp, wr, bad_wr);
-	/* The list is the program's, so each request before the refused one is posted as a copy. */
+	/*
+	 * The list belongs to the program and must not be changed. So each request before the
+	 * refused one is posted as a copy.
+	 */
 	for (*bad_wr = wr; *bad_wr != refused; *bad_wr = (*bad_wr)->next) {
 		struct ibv_send_wr single = **bad_wr, *bad;
 		int error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Devices that refuse what the adapters of URNIC_STRICT refuse (os/strict.h). strict.def has the
- * limits and features. All results are fixed when the first is asked for; any thread may call.
+ * limits and features. The first call fixes all results. Any thread may call.
  *
  * Without URNIC_STRICT each device has all features and urnic's own limits.
  */
@@ -27,7 +27,7 @@ enum strict_value {
 	STRICT_VALUE_COUNT
 };
 
-/* Have all adapters of `adapters` the feature? */
+/* Do all adapters of `adapters` have the feature? */
 bool strict_all_have(uint32_t adapters, enum strict_feature feature);
 
 /* The lowest of the limits of `adapters` and urnic's own. */
@@ -41,12 +41,12 @@ bool strict_has(enum strict_feature feature);
 uint32_t strict_max(enum strict_value value);
 
 /*
- * Returns 0 if the device has the feature. Otherwise EOPNOTSUPP, and result_refused() will report
- * that the adapters lack it.
+ * Returns 0 if the device has the feature. Otherwise returns EOPNOTSUPP; then result_refused()
+ * reports that the adapters lack the feature.
  */
 int strict_refuse_lack(enum strict_feature feature);
 
-/* The same for a feature that the device lacks, with the errno of `reason`. */
+/* strict_refuse_lack() for a feature that the device lacks. Returns the errno of `reason`. */
 int strict_refuse_as(enum strict_feature feature, enum reason reason);
 
 /*
@@ -56,29 +56,29 @@ int strict_refuse_as(enum strict_feature feature, enum reason reason);
 bool strict_lacks(const char *call, enum strict_feature feature);
 
 /*
- * Change the operations of a new context: posting refuses what the adapters do. At level "info" a
- * line for each missing feature names it, once per process.
+ * Change the operations of a new context, so that posting refuses what the adapters refuse. Logs
+ * each missing feature once per process, at level "info".
  */
 void strict_ops_change(struct verbs_context *context);
 
 /*
- * The depth of a queue for which the program requests `depth`: an adapter's power of two, at most
- * `highest`. Without URNIC_STRICT it is `depth`.
+ * The depth of a queue for which the program requests `depth`. It is a power of two, as with
+ * adapters, and at most `highest`. Without URNIC_STRICT it is `depth`.
  */
 uint32_t strict_depth(uint32_t depth, uint32_t highest);
 
 /*
- * Returns 0 if a size that the program requests is within the device's limit. Otherwise the errno
- * of `reason`, which result_refused() will report, or with URNIC_STRICT that it is the adapters'
- * limit.
+ * Returns 0 if a size that the program requests is within the device's limit. Otherwise returns the
+ * errno of `reason`. Then result_refused() reports `reason`; with URNIC_STRICT it reports that the
+ * limit is that of the adapters.
  */
 int strict_refuse_beyond(
 	enum reason reason, const char *what, uint64_t requested, uint64_t highest);
 
 /*
- * Count the pages of [address, address + bytes) as pinned, as the kernel does for each registration
- * by itself. Returns 0; ENOMEM beyond RLIMIT_MEMLOCK, which result_refused() will report. Without
- * URNIC_STRICT nothing is counted.
+ * Count the pages of [address, address + bytes) as pinned. Like the kernel, count them again for
+ * each registration. Returns 0; or ENOMEM beyond RLIMIT_MEMLOCK, which result_refused() then
+ * reports. Without URNIC_STRICT nothing is counted.
  */
 int strict_pin(const void *address, size_t bytes);
 
@@ -91,12 +91,12 @@ size_t strict_rq_bytes(uint32_t depth, uint32_t sge_count_max);
 size_t strict_cq_bytes(uint32_t depth);
 
 /*
- * ibv_post_send() of devices that lack operations or have a shorter longest message: refuses such
- * requests in order, with EINVAL.
+ * ibv_post_send() for devices whose adapters lack operations, or have a lower limit for the length
+ * of a message. Refuses such a request when its turn in the list comes, with EINVAL.
  */
 int strict_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* In the child of a fork, which has pinned nothing. */
+/* The child of a fork calls this, because it has pinned nothing. */
 void strict_pins_forget(void);
 
 #endif

@@ -37,8 +37,8 @@ static uint64_t pages_of(const void *address, size_t bytes)
 }
 
 /*
- * Does the kernel let the process pin any number of pages? It asks for CAP_IPC_LOCK in the initial
- * user namespace, so root of another one is not exempt.
+ * Does the kernel let the process pin any number of pages? That requires CAP_IPC_LOCK in the
+ * initial user namespace. So root in another user namespace is not exempt.
  */
 static bool is_exempt(void)
 {

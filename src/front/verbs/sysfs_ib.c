@@ -10,16 +10,15 @@
 
 static const char *const state_names[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE"};
 
-static const char *const phys_state_names[] = {"No state change", "Sleep", "Polling", "Disabled",
-	"PortConfigurationTraining", "LinkUp"};
+static const char *const phys_state_names[] = {
+	"No state change", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp"};
 
-static int state_text(
-	const char *const *names, size_t count, uint8_t state, char *buf, size_t size)
+static int state_text(const char *const *names, size_t count, uint8_t state, char *buf, size_t size)
 {
 	return snprintf(buf, size, "%u: %s", state, state < count ? names[state] : "<unknown>");
 }
 
-/* "100 Gb/sec (4X EDR)" */
+/* Write the text of a port's rate, such as "100 Gb/sec (4X EDR)". */
 static int rate_text(const struct attach_port *port, char *buf, size_t size)
 {
 	struct fabric_rate rate = fabric_rate_of(port);
@@ -28,8 +27,8 @@ static int rate_text(const struct attach_port *port, char *buf, size_t size)
 	if (rate.tenths % 10)
 		return snprintf(buf, size, "%u.%u Gb/sec (%uX%s%s)", rate.tenths / 10,
 			rate.tenths % 10, rate.lanes, space, rate.speed);
-	return snprintf(buf, size, "%u Gb/sec (%uX%s%s)", rate.tenths / 10, rate.lanes, space,
-		rate.speed);
+	return snprintf(
+		buf, size, "%u Gb/sec (%uX%s%s)", rate.tenths / 10, rate.lanes, space, rate.speed);
 }
 
 static int port_value(const struct attach_port *port, const char *name, char *buf, size_t size)
@@ -39,8 +38,8 @@ static int port_value(const struct attach_port *port, const char *name, char *bu
 	if (strcmp(name, "state") == 0)
 		return state_text(state_names, ARRAY_COUNT(state_names), port->state, buf, size);
 	if (strcmp(name, "phys_state") == 0)
-		return state_text(phys_state_names, ARRAY_COUNT(phys_state_names),
-			port->phys_state, buf, size);
+		return state_text(phys_state_names, ARRAY_COUNT(phys_state_names), port->phys_state,
+			buf, size);
 	if (strcmp(name, "lid") == 0)
 		return snprintf(buf, size, "0x%x", port->lid);
 	if (strcmp(name, "lid_mask_count") == 0)

@@ -15,7 +15,10 @@
  */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
-/* Bytes of the operand of an atomic write. Every slot of every send queue has room for it. */
+/*
+ * The bytes of the operand of an ATOMIC WRITE. Every slot of every send queue has room for that
+ * operand.
+ */
 #define ATOMIC_BYTES 8
 static_assert(offsetof(struct wr_extended, wr_flush) + sizeof(void *) >= sizeof(struct ibv_qp_ex),
 	"no header has a function behind it");
@@ -48,7 +51,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	builder->error = 0;
 }
 
-/* The program sets nothing more for the last request: check that its destination is set. */
+/* The last request is complete: check that the program has set its destination. */
 static void finish_last(struct wr_builder *builder)
 {
 	if (builder->awaits_target)
@@ -361,7 +364,8 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 		return;
 	}
 	if (length == sizeof(uint64_t))
-		memcpy(wqe->inline_bytes, addr, sizeof(uint64_t)); /* compiles to one instruction */
+		/* A constant length compiles to one instruction */
+		memcpy(wqe->inline_bytes, addr, sizeof(uint64_t));
 	else if (length)
 		memcpy(wqe->inline_bytes, addr, length);
 	inline_is_set(wqe, length);

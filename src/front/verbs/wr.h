@@ -4,11 +4,12 @@
  *
  * wr_start opens a critical region, and wr_complete or wr_abort closes it. In between, requests are
  * built in the slots of the send queue behind the last posted request; the NIC does not read these
- * slots yet. wr_complete posts all the requests at once, wr_abort discards them. If any call had an
- * error, wr_complete returns the first error and posts nothing.
+ * slots yet. wr_complete posts all the requests at once, wr_abort discards them. If any call in the
+ * region had an error, wr_complete returns the first error and posts nothing.
  *
- * One thread at a time is in the critical region of a queue pair. ibv_post_send() in another thread
- * waits meanwhile, unless a thread domain promises that only one thread posts. The NIC never waits.
+ * One thread at a time is in the critical region of a queue pair. Meanwhile ibv_post_send() in
+ * another thread waits, unless a thread domain promises that only one thread posts. The NIC never
+ * waits for the region.
  */
 #ifndef URNIC_FRONT_VERBS_WR_H
 #define URNIC_FRONT_VERBS_WR_H
@@ -25,7 +26,8 @@ struct qp_front;
 
 struct wr_builder {
 	bool is_locking;
-	bool is_target_said; /* each request must name a destination: an address or a queue */
+	/* Each request must name a destination: an address handle or a shared receive queue */
+	bool is_target_said;
 	struct busy_lock lock;
 	struct sq_batch batch;
 	/* The current request; &scratch: there is none, or a call had an error */
@@ -37,8 +39,8 @@ struct wr_builder {
 
 /*
  * The public structure in headers newer than rdma-core 44's, which add a member at its end. The
- * installed headers may have it or not. A program calls only operations that it has named in
- * send_ops_flags.
+ * installed headers may or may not have that member. A program calls only operations that it has
+ * named in send_ops_flags.
  */
 struct wr_extended {
 	char before_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)];

@@ -59,7 +59,10 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 
 /* --- domains ------------------------------------------------------------------------------ */
 
-/* The domain of this file, or NULL. Skips domains from before a fork. xrcd_lock is locked. */
+/*
+ * The domain of this file; NULL: there is none. Domains from before a fork do not count. xrcd_lock
+ * is locked.
+ */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &xrc_domains, struct xrc_domain, node)
@@ -69,7 +72,7 @@ static struct xrc_domain *domain_find(const struct device *device, const struct 
 	return NULL;
 }
 
-/* `file` NULL: the domain is not shared. */
+/* Create a domain. `file` is NULL if the domain is not shared. */
 static struct xrc_domain *domain_create(const struct device *device, const struct stat *file)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
@@ -109,9 +112,10 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * Open the domain of a file, or a new domain if there is no file. *ret_domain is the domain that
- * this process has open already. Otherwise it is `fresh`, if there is no file, `oflags` has
- * O_CREAT, or another process has the domain open. The errors equal the kernel's.
+ * Open the domain of a file, or a new domain if there is no file. If this process has the domain
+ * open already, *ret_domain becomes that domain. Otherwise it becomes `fresh`, if there is no file,
+ * if `oflags` has O_CREAT, or if another process has the domain open. The errors equal the
+ * kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)
@@ -192,7 +196,10 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	return &xrcd->verbs;
 }
 
-/* The handle of the opening with this public structure. `verbs` may be any pointer. 0: none. */
+/*
+ * The handle of the opening whose public structure is `verbs`, which may be any pointer. 0: there
+ * is none.
+ */
 static uint32_t handle_of(const struct ibv_xrcd *verbs)
 {
 	uint32_t handle = 0;
@@ -317,8 +324,7 @@ int xrc_target_open(struct qp_front *qp, uint32_t number)
 	target = target_new();
 	if (!target)
 		return result_cause(REASON_NO_MEMORY);
-	error = result_as(
-		-nic_target_open(domain->nic, number, on_event, target, &target->nic),
+	error = result_as(-nic_target_open(domain->nic, number, on_event, target, &target->nic),
 		REASON_XRC_NUMBER);
 	if (error)
 		free(target);

@@ -31,14 +31,14 @@ struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *conte
 struct nic_xrcd *nic_xrcd_of(struct object *object);
 
 /*
- * Make the receiving queue pair of `qp`, in the domain qp->xrcd. Sets qp->nic and qp->target, and
- * on_event, user and xrcd of `init`.
+ * Make the receiving queue pair of `qp`, in the domain qp->xrcd. The function sets qp->nic and
+ * qp->target. It also sets the members on_event, user and xrcd of `init`.
  */
 int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
 
 /*
- * Attach `qp` to the receiving queue pair `number` of the domain qp->xrcd, in any process. Returns
- * EINVAL if there is none.
+ * Attach `qp` to the receiving queue pair `number` of the domain qp->xrcd. That queue pair may be
+ * in any process. Returns EINVAL if there is no such queue pair.
  */
 int xrc_target_open(struct qp_front *qp, uint32_t number);
 

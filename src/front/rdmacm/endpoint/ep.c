@@ -8,7 +8,9 @@
 
 enum { RESOLVE_TIMEOUT_MS = 2000 };
 
-/* Bind, and keep `init` for the queue pairs of the listener's requests. */
+/*
+ * Bind the identifier. Keep `init`, for the queue pairs of the requests that the listener will get.
+ */
 static int prepare_passive(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	const struct ibv_qp_init_attr *init)
 {

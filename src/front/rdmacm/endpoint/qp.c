@@ -59,7 +59,10 @@ static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 	return error;
 }
 
-/* A receiving XRC queue pair needs no completion queues, only a domain: set the default one. */
+/*
+ * A receiving XRC queue pair needs no completion queues, but an XRC domain. If the program has
+ * given none, set the device's default domain.
+ */
 static int xrcd_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & IBV_QP_INIT_ATTR_XRCD)
@@ -110,7 +113,10 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
-	/* Adapters round this up, so programs (rdma_xclient) send inline without requesting it. */
+	/*
+	 * Adapters round max_inline_data up. So some programs (rdma_xclient) send inline without
+	 * requesting it.
+	 */
 	init->cap.max_inline_data = max_u32(init->cap.max_inline_data, INLINE_BYTES_MIN);
 	error = init->qp_type == IBV_QPT_XRC_RECV ? xrcd_complete(public, init)
 						  : cqs_complete(public, init);

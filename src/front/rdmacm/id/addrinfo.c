@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_getaddrinfo(3). The C library resolves names and services; the kernel's routing chooses the
- * local address. rdma_resolve_addrinfo() does the same in a thread of its own, because a name
- * server may need a long time.
+ * local address. rdma_resolve_addrinfo() does this in a thread of its own, because a name server
+ * may take long.
  */
 #include <netdb.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* Flags that older headers do not name. */
 enum {
 	ADDRINFO_SA = 0x10, /* query the subnet administrator, which Ethernet does not have */
-	ADDRINFO_DNS = 0x20, /* resolve by DNS, as is the default */
+	ADDRINFO_DNS = 0x20, /* resolve by DNS, which is the default */
 };
 
 /* Returns 0 or EAI_MEMORY. */
@@ -120,7 +120,7 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 		bytes >= address_bytes(address);
 }
 
-/* There is no name to resolve: copy the addresses that the hints have. */
+/* The program has given no name to resolve: copy the addresses from the hints. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	int rc = 0;
@@ -174,7 +174,7 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 /* A copy of the arguments of rdma_resolve_addrinfo(), for the thread. */
 struct question {
-	struct id *id; /* the question has a reference to it */
+	struct id *id; /* the question has a reference to the identifier */
 	char *node, *service;
 	struct rdma_addrinfo hints;
 	bool has_hints;
@@ -230,7 +230,10 @@ static void *question_answer(void *argument)
 	struct question *question = argument;
 	struct id *id = question->id;
 	struct rdma_addrinfo *found = NULL;
-	/* Here the thread counts as asleep, so that fork() does not wait for a name server. */
+	/*
+	 * During this call the thread counts as asleep, so that fork() does not wait for a name
+	 * server.
+	 */
 	int rc = rdma_getaddrinfo(question->node, question->service,
 		question->has_hints ? &question->hints : NULL, &found);
 	int status = rc == -1 ? -errno : rc;

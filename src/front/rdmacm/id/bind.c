@@ -21,7 +21,10 @@ static uint32_t claim_flags(const struct id *id, sa_family_t family)
 	return flags;
 }
 
-/* Returns why no device has a local address: -EADDRNOTAVAIL if this host lacks it, else -ENODEV. */
+/*
+ * No device has this local address. Returns why: -EADDRNOTAVAIL if this host does not have the
+ * address, else -ENODEV.
+ */
 static int explain_no_device(const struct sockaddr *address)
 {
 	struct sockaddr_storage local = {0};
@@ -31,8 +34,7 @@ static int explain_no_device(const struct sockaddr *address)
 		return -id_cause(REASON_CM_LOCAL_ADDRESS);
 	memcpy(&local, address, address_bytes(address));
 	rc = address_source(address, 0, &local);
-	return -id_cause(
-		rc == -EADDRNOTAVAIL ? REASON_CM_LOCAL_ADDRESS : REASON_CM_NO_DEVICE);
+	return -id_cause(rc == -EADDRNOTAVAIL ? REASON_CM_LOCAL_ADDRESS : REASON_CM_NO_DEVICE);
 }
 
 /* Set the identifier's device. If it has no protection domain yet, set the device's default one. */
@@ -68,7 +70,10 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 	if (!device)
 		return -id_cause(REASON_CM_NO_DEVICE);
 	use_device(id, device, gid_index);
-	/* iWARP packets use TCP, which supports loopback addresses, so keep such an address. */
+	/*
+	 * iWARP uses TCP, which supports loopback addresses. So an iWARP identifier keeps such an
+	 * address.
+	 */
 	id->path.local = id->is_iwarp ? *gid : local;
 	id->path.ifindex = found_ifindex;
 	return 0;
@@ -146,9 +151,9 @@ struct listening {
 };
 
 /*
- * Receive requests at a local address, if the listener includes it. If one address fails, a
- * listener at the zero address still receives at the others. watch.c adds addresses that appear
- * later.
+ * Receive requests at a local address, if the listener's address includes it. If this fails for one
+ * address, a listener at the zero address still receives requests at the others. watch.c adds
+ * addresses that appear later.
  */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
@@ -196,8 +201,8 @@ static int roce_listen(struct id *id, uint32_t backlog)
 }
 
 /*
- * The kinds of devices at which to listen: the kind of the bound device. If no device is bound, all
- * kinds of which there is a device.
+ * The kinds of devices at which to listen. If the identifier is bound to a device, that is the
+ * device's kind. Otherwise these are all kinds of which this host has a device.
  */
 static uint32_t kinds_to_listen_for(const struct id *id)
 {

@@ -12,7 +12,8 @@
 #include "wire/bth.h"
 
 /*
- * The program's parameters. If it has given none: the largest that the device and the peer permit.
+ * The program's parameters. If the program has given none, these are the largest values that the
+ * device and the peer permit.
  */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
 {
@@ -27,8 +28,8 @@ static struct rdma_conn_param param_or_default(const struct rdma_conn_param *par
 }
 
 /*
- * Copy the private data from rdma_getaddrinfo() (id->connect_data) to `to`, and behind them those
- * of `param`. Returns the length of both together, or -EINVAL if it exceeds `room`.
+ * Copy private data to `to`: first those from rdma_getaddrinfo() (id->connect_data), then those of
+ * `param`. Returns the total length, or -EINVAL if that exceeds `room`.
  */
 static int private_data(
 	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
@@ -311,7 +312,10 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 		return fail_errno(errno);
 	if (event != IBV_EVENT_COMM_EST)
 		return fail_errno(id_cause(REASON_CM_EVENT));
-	/* If the RTU has arrived meanwhile, this fails, and there is nothing left to do. */
+	/*
+	 * This call fails if the RTU has arrived meanwhile. Then the connection is established
+	 * already.
+	 */
 	nic_cm_establish(&id->conn);
 	return 0;
 }
@@ -331,11 +335,13 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
 	/*
-	 * Before the DREQ, send the pending acknowledgements. nic_cm_drive_lane() finds the lane by
+	 * Send the pending acknowledgements before the DREQ. nic_cm_drive_lane() finds the lane by
 	 * the connection, because the program may have created the queue pair itself.
 	 */
 	nic_cm_drive_lane(&id->conn);
-	/* This has no effect if the peer began to disconnect, and this side has answered. */
+	/*
+	 * This call has no effect if the peer has begun to disconnect and this side has answered.
+	 */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
 }
@@ -352,14 +358,17 @@ static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 		*mask |= IBV_QP_QKEY;
 		return;
 	}
-	/* Permit remote access here; the regions that the program registers limit it. */
+	/*
+	 * Permit all remote access at the queue pair. The regions that the program registers limit
+	 * that access.
+	 */
 	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	if (id->id.qp_type != IBV_QPT_UC)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	*mask |= IBV_QP_ACCESS_FLAGS;
 }
 
-enum { MIN_RNR_TIMER = 12 /* encodes 0.64 ms */ };
+enum { MIN_RNR_TIMER = 12 /* the code of 0.64 ms */ };
 
 struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote)
 {
@@ -380,7 +389,10 @@ struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remo
 static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	*mask = IBV_QP_STATE;
-	/* A queue pair that was created before its route was resolved has index 0. */
+	/*
+	 * Set the index of the P_Key, because a queue pair that was created before its route was
+	 * resolved has index 0.
+	 */
 	if (id->path.ib.port) {
 		attr->pkey_index = infiniband_pkey_index(id->path.ib.pkey);
 		*mask |= IBV_QP_PKEY_INDEX;

@@ -8,7 +8,7 @@
 
 enum { GIVEN = INT_MAX };
 
-/* Older headers do not name it. */
+/* Older headers do not define this event. */
 #define RDMA_CM_EVENT_ADDRINFO_ERROR ID_EVENT_ADDRINFO_ERROR
 
 static const struct cause_row {

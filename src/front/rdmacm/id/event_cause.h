@@ -3,14 +3,14 @@
 #define URNIC_FRONT_RDMACM_ID_EVENT_CAUSE_H
 
 /*
- * Events that say that something failed. Each has a cause, a row of queue/event_cause.def: the
- * event, its status, and the reason that is kept for `urnic explain`. No other function posts an
- * event with an error (tests/rooms/check-events).
+ * Events that say that something failed. Each of these events has a cause, which is a row of
+ * queue/event_cause.def. The row names the event, its status, and the reason that is kept for
+ * `urnic explain`. No other function posts an event with an error (tests/rooms/check-events).
  *
  * Arguments that the functions share:
  *
- * `given`  The status, if that of the row is GIVEN; otherwise unused.
- * `why`    The words that are kept, if the row has none; otherwise NULL.
+ * `given`  The status of the event, if the row has the status GIVEN; otherwise unused.
+ * `why`    The text that is kept with the reason, if the row has no text; otherwise NULL.
  */
 
 #include "front/rdmacm/id/id.h"
@@ -22,16 +22,19 @@ enum event_cause {
 	EVENT_CAUSE_COUNT,
 };
 
-/* Post the event of the cause, and keep why. Any thread, without id_lock. */
+/* Post the event of the cause, and keep the reason. Any thread may call, without id_lock. */
 void id_fail(struct id *id, enum event_cause cause, int given, const char *why);
 
-/* The same for a caller that has locked id_lock. */
+/* id_fail() for a caller that has locked id_lock. */
 void id_fail_locked(struct id *id, enum event_cause cause, int given, const char *why);
 
-/* The same for an event that is not in id->events. Sets its type. */
+/* id_fail() for an event that is not in id->events. The function sets the event's type. */
 void id_fail_event(struct id *id, struct id_event *event, enum event_cause cause, int given);
 
-/* An event that the program is taking turns out to be a failure: change the event. */
+/*
+ * The program is taking an event, and the event's action fails: change the event to that of the
+ * cause.
+ */
 void id_fail_taken(
 	const struct id *id, struct rdma_cm_event *event, enum event_cause cause, int given);
 

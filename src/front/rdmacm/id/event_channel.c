@@ -55,9 +55,10 @@ struct channel *channel_create(void)
 }
 
 /*
- * Is a thread in rdma_get_cm_event(), or about to be? The thread that took the last event
- * (`taker`) may have acknowledged it, and not be back yet. Then its caller finds a closed
- * descriptor and reports an error. So give it a moment.
+ * Is a thread in rdma_get_cm_event(), or about to call it? The thread that took the last event
+ * (`taker`) may have acknowledged the event, and may not have called again yet. If the channel were
+ * destroyed now, that call would find a closed descriptor, and the program would report an error.
+ * So wait a moment for the call.
  */
 static bool channel_has_reader(struct channel *channel)
 {
@@ -80,9 +81,9 @@ void channel_destroy(struct channel *channel)
 	/*
 	 * Programs (rping) destroy a channel while a thread waits for its events, and expect that
 	 * thread to wait until the process ends. With the kernel's rdma_cm the thread does so,
-	 * because the kernel keeps a closed file until the call returns. So keep the channel and
-	 * both descriptors of its queue. The thread reads them again after a signal, or if
-	 * event_queue_forget() has removed the event that woke it.
+	 * because the kernel keeps a closed file until the call returns. So do not free the
+	 * channel, and leave both descriptors of its queue open. The thread reads them again after
+	 * a signal, or if event_queue_forget() has removed the event that woke the thread.
 	 */
 	if (channel_has_reader(channel))
 		return;
@@ -201,8 +202,8 @@ static void report_response(struct held *held, struct id *id)
 /* --- what an event does --- */
 
 /*
- * Give the program the identifier of a request. Returns false when that fails; the program then
- * does not see the request.
+ * Give the program the identifier of a request. Returns false when that fails; then the program
+ * gets no event of the request.
  */
 static bool take_request(struct held *held, struct id *id)
 {
@@ -270,7 +271,10 @@ static uint64_t *held_argument(struct held *held)
 	return (uint64_t *)&held->public.param;
 }
 
-/* Carry out what the event changes. Returns false when the program must not see the event. */
+/*
+ * Change the identifier as the event requires. Returns false when the program must not get the
+ * event.
+ */
 static bool event_take(struct held *held, struct id *id)
 {
 	int error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Identifiers: their creation, their events, and their end. request.c has those of requests.
+ * Identifiers: their creation, their events, and their end. request.c completes the identifiers of
+ * requests.
  */
 #include "front/rdmacm/id/id.h"
 
@@ -144,7 +145,7 @@ static struct id *id_create(
 		return NULL;
 	}
 	id->has_conn = true;
-	id->references = 2; /* the program's and the manager's */
+	id->references = 2; /* one of the program, one of the connection manager */
 	return id;
 }
 
@@ -270,7 +271,7 @@ static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 	}
 }
 
-/* The address of the client whose request `id` is. Does not change. */
+/* The address of the client that has sent the request `id`. It does not change. */
 static void requester_address(const struct id *id, struct sockaddr_storage *ret_address)
 {
 	const struct gid *gid = id->is_iwarp ? &id->iw.remote.gid : &id->conn.path.remote;
@@ -396,8 +397,8 @@ int id_add_spare(struct id *listen)
 		return rc;
 	}
 	/*
-	 * id_alloc() has counted one reference: the manager's. id_open_request() adds the
-	 * program's.
+	 * id_alloc() has counted one reference, which is that of the connection manager.
+	 * id_open_request() adds the program's.
 	 */
 	spare->has_conn = true;
 	nic_cm_listener_add(&listen->listener, &spare->conn);

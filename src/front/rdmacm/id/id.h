@@ -7,8 +7,9 @@
  * per type of event for its channel's queue, so posting allocates nothing. Details of an event stay
  * in the identifier until the program takes the event.
  *
- * A listener has as many identifiers in reserve as its backlog. A request takes one of them;
- * rdma_get_cm_event() replaces it when the program takes the request.
+ * A listener has as many identifiers in reserve as its backlog. A request takes one of these
+ * identifiers. When the program takes the request, rdma_get_cm_event() puts a new identifier into
+ * the reserve.
  *
  * References: the program has one until rdma_destroy_id(); the connection manager has another until
  * the connection's protocol has ended.
@@ -34,9 +35,9 @@ enum {
 	ID_EVENT_USER,
 	ID_EVENT_INTERNAL,
 	ID_EVENT_COUNT,
-	/* The limit of the kernel's rdma_ucm; a backlog of 0 means this, too */
+	/* The limit of the kernel's rdma_ucm; a backlog of 0 stands for this limit, too */
 	ID_BACKLOG_MAX = 1024,
-	ID_ACK_TIMEOUT = 17, /* encodes 0.54 s, as the kernel's rdma_cm uses on Ethernet */
+	ID_ACK_TIMEOUT = 17, /* the code of 0.54 s, which the kernel's rdma_cm uses on Ethernet */
 	ID_HOP_LIMIT = 64,
 	ID_RETRY_COUNT_MAX = 7,
 };
@@ -49,16 +50,20 @@ struct channel {
 	struct rdma_event_channel public; /* first, because programs hold its address */
 	struct event_queue queue;
 	_Atomic uint32_t readers; /* number of threads in rdma_get_cm_event() */
-	_Atomic pid_t taker; /* the thread that was there last; 0: none */
+	_Atomic pid_t taker; /* the thread that was last in rdma_get_cm_event(); 0: none */
 };
 
 /* How far the connection of an identifier has come. */
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
-	ID_RESOLVING, /* the kernel resolves the next hop, the subnet administrator the LID */
+	/*
+	 * The kernel resolves the next hop; on InfiniBand, the subnet administrator resolves the
+	 * LID
+	 */
+	ID_RESOLVING,
 	ID_ADDRESS_RESOLVED,
-	ID_ROUTING, /* the subnet administrator looks for the path */
+	ID_ROUTING, /* on InfiniBand, the subnet administrator looks for the path */
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
 	ID_CONNECTING, /* active: REQ sent */
@@ -104,7 +109,8 @@ struct id {
 	struct list in_bucket; /* in a bucket of id_buckets of watch.c */
 	struct list in_resolving; /* in ids_waiting of resolver.c */
 	uint64_t resolve_until_ns; /* resolver.c reports a failure at this time */
-	struct nic_fabric_query query; /* InfiniBand: in the states RESOLVING and ROUTING */
+	/* InfiniBand: the query in the states ID_RESOLVING and ID_ROUTING */
+	struct nic_fabric_query query;
 	uint64_t epoch; /* nic_cm_epoch() at creation: a forked child has another one */
 	uint32_t references; /* guarded by id_lock */
 	/* The identifier has a private channel, and each call waits for the event that it causes */
@@ -116,7 +122,7 @@ struct id {
 	struct device *device;
 	uint32_t gid_index; /* the entry of the local address in the GID table of `device` */
 	struct cm_path path;
-	/* InfiniBand, active side: of the subnet administrator's answer; 0: unknown */
+	/* InfiniBand, active side: values of the subnet administrator's answer; 0: unknown */
 	uint8_t path_mtu;
 	uint8_t path_rate;
 	struct id_agreement agreement;
@@ -158,8 +164,8 @@ struct id {
 
 	/* Endpoints */
 	/*
-	 * Of a passive endpoint: the attributes of each queue pair that rdma_get_request() creates.
-	 * Otherwise NULL
+	 * For a passive endpoint, the attributes of each queue pair that rdma_get_request()
+	 * creates; otherwise NULL
 	 */
 	struct ibv_qp_init_attr *qp_init;
 	uint8_t *connect_data; /* private data from rdma_getaddrinfo(), to be sent in the REQ */
@@ -168,7 +174,8 @@ struct id {
 	struct list groups;
 
 	/* id_lock guards the members below. */
-	struct list user_events; /* of struct user_event: those that the program has not taken */
+	/* Of struct user_event: the user events that the program has not taken */
+	struct list user_events;
 	struct rdma_addrinfo *addrinfo; /* what the next rdma_query_addrinfo() returns, or NULL */
 	bool is_resolving_addrinfo;
 };
@@ -182,8 +189,8 @@ static inline struct id *id_of(struct rdma_cm_id *public)
 
 /*
  * The identifier that a call names. NULL with errno: EINVAL for a null pointer, ENOENT for a
- * destroyed identifier, to which this function makes no access. perftest passes destroyed
- * identifiers after its server was not ready.
+ * destroyed identifier. The function does not access a destroyed identifier. It must find out
+ * without that, because perftest passes destroyed identifiers when its server was not ready.
  */
 struct id *id_find(struct rdma_cm_id *public);
 
@@ -200,8 +207,8 @@ static inline int fail_quietly(int error)
 }
 
 /*
- * The same for a call whose failure has not been reported: report it with the reason that a check
- * has noted (id_cause()). For functions of the ABI, whose name is in the report.
+ * fail_quietly() that also reports the failure, with the reason that a check has noted
+ * (id_cause()). `call` is the function of the ABI, whose name is in the report.
  */
 #define fail_errno(error) fail_call(__func__, error)
 
@@ -217,7 +224,7 @@ static inline int id_cause(enum reason reason)
 	return nic_failure_cause(reason);
 }
 
-/* Note `reason` if `rc`, 0 or -errno, has its errno. Returns `rc`. */
+/* `rc` is 0 or -errno. If it has the errno of `reason`, note `reason`. Returns `rc`. */
 static inline int id_cause_if(int rc, enum reason reason)
 {
 	return rc < 0 ? -nic_failure_cause_if(-rc, reason) : rc;
@@ -227,8 +234,8 @@ static inline int id_cause_if(int rc, enum reason reason)
 void id_unref(struct id *id);
 
 /*
- * Keep why the identifier fails, with its remote address, or its own one if it has no other. Events
- * that report a failure do that by themselves (event_cause.h).
+ * Keep the reason why the identifier fails, with its remote address, or with its local address if
+ * it has no remote one. Events that report a failure keep the reason themselves (event_cause.h).
  */
 void id_report_failure(const struct id *id, enum reason reason, const char *why);
 
@@ -267,8 +274,8 @@ int id_add_spare(struct id *listen);
 void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct id *listen));
 
 /*
- * An identifier of a listener's reserve has become a request: queue it for the program, and add 1
- * to *missing.
+ * An identifier of a listener's reserve has become a request: queue the request for the program,
+ * and add 1 to *missing.
  */
 void id_request(struct id *id, struct id *listen, uint32_t *missing);
 
@@ -282,9 +289,9 @@ int id_open_request(struct id *id);
 int id_bind(struct id *id, const struct sockaddr *address);
 
 /*
- * Use the first device of these kinds (enum device_kind) that has this address. For a loopback
- * address without a device, use that of device_find_for_loopback(). Returns 0; or -ENODEV when
- * there is none.
+ * Use the first device of these kinds (enum device_kind) that has this address. If no device has a
+ * loopback address, use the device of device_find_for_loopback(). Returns 0; or -ENODEV when there
+ * is none.
  */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 
@@ -295,10 +302,13 @@ uint32_t id_device_kinds(const struct id *id);
 struct id *id_alloc(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
-/* Agree on these numbers of READs and atomics, or on the device's limits if those are lower. */
+/*
+ * Agree on these numbers of READs and atomics; if the device's limits are lower, agree on the
+ * limits.
+ */
 void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
 
-/* The P_Key of the path; on Ethernet, and while it is unknown, the default one. */
+/* The P_Key of the path. On Ethernet, and while the path is unknown, it is the default P_Key. */
 uint16_t id_pkey(const struct id *id);
 
 /*
@@ -307,7 +317,7 @@ uint16_t id_pkey(const struct id *id);
  */
 void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
 
-/* The address vector for packets from the identifier's address. */
+/* The address vector for packets from the identifier's address to `remote`. */
 struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote);
 
 /* Fill in the route of the public structure. Returns 0 or -errno. */
@@ -324,7 +334,10 @@ void id_path_fill(struct id *id);
 int id_qp_connect(struct id *id);
 int id_qp_fail(struct id *id);
 
-/* Create a channel, also a private one for synchronous calls. NULL with errno on failure. */
+/*
+ * Create a channel for the program, or a private one for synchronous calls. NULL with errno on
+ * failure.
+ */
 struct channel *channel_create(void);
 void channel_destroy(struct channel *channel);
 

@@ -172,7 +172,10 @@ int iwarp_connect(
 	mpa_connect(&id->iw.mpa, &policy, &reads, data, bytes);
 	id->state = ID_CONNECTING;
 	rc = nic_iwcm_connect(&id->iw, id->tos);
-	/* The port is free in rdma_cm's port space, but a TCP socket uses it: take any port. */
+	/*
+	 * The port is free in rdma_cm's port space, but another TCP socket uses it. So let the
+	 * kernel choose a port.
+	 */
 	if (rc == -EADDRINUSE) {
 		id->iw.local.port = 0;
 		rc = nic_iwcm_connect(&id->iw, id->tos);
@@ -204,7 +207,10 @@ int iwarp_accept(
 		id->agreement.responder_resources, id->agreement.initiator_depth};
 	mpa_accept(&id->iw.mpa, &reads, data, bytes);
 	id->state = ID_ACCEPTED;
-	/* Post this event first, because the stream may end as soon as the queue pair has it. */
+	/*
+	 * Post this event first, because the stream may end as soon as the queue pair has the
+	 * stream.
+	 */
 	id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	rc = nic_iwcm_open(&id->iw, qpn_of(id, param), id->path.ifindex);
 	if (rc)

@@ -27,8 +27,8 @@ int iwarp_add_spare(struct id *listen);
 int iwarp_open_request(struct id *id);
 
 /*
- * Request a connection, or accept a request. `data` is private data of `bytes` bytes. Each returns
- * 0 or -errno.
+ * iwarp_connect() requests a connection, iwarp_accept() accepts a request. `data` is private data
+ * of `bytes` bytes. Both return 0 or -errno.
  */
 int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);
@@ -38,7 +38,7 @@ int iwarp_accept(
 /* The peer has accepted: hand the stream to the queue pair. Returns 0 or -errno. */
 int iwarp_establish(struct id *id);
 
-/* What the iWARP connection manager reports; `conn->user` is a struct id. */
+/* Handle an event of the iWARP connection manager; `conn->user` is a struct id. */
 void iwarp_take_event(enum nic_iw_event event, struct nic_iw_conn *conn);
 
 /* Fill in the parameters of the peer's request or reply. `data`: room for 256 bytes. */

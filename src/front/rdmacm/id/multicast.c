@@ -41,7 +41,7 @@ static enum event_cause join_cause(int error)
 	}
 }
 
-/* The subnet administrator answers. */
+/* The subnet administrator has answered the request to join. */
 static void on_join(struct nic_fabric_query *query, int error, const uint8_t *record)
 {
 	struct multicast_group *group = container_of(query, struct multicast_group, query);
@@ -61,7 +61,7 @@ static void on_join(struct nic_fabric_query *query, int error, const uint8_t *re
 		id_post_event(id, &group->event, 0);
 }
 
-/* Returns 0, and an event follows; or -errno. */
+/* Request to join the group. Returns 0, and an event follows; or -errno. */
 static int infiniband_join(struct multicast_group *group)
 {
 	uint16_t pkey = infiniband_group_pkey(group->event.id->path.ib.pkey);

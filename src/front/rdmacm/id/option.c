@@ -47,9 +47,9 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 }
 
 /*
- * Set the path by a record of the program, in place of rdma_resolve_route(). The kernel's rdma_cm
- * permits this on Ethernet, too. The kernel routes packets by their addresses, so of the record
- * only the MTU has an effect.
+ * Set the path to a record of the program, in place of rdma_resolve_route(). The kernel's rdma_cm
+ * permits this on Ethernet, too. Only the MTU of the record has an effect, because the kernel
+ * routes packets by their addresses.
  */
 static int set_ib_path(struct id *id, const void *value, size_t bytes)
 {

@@ -9,12 +9,16 @@
 #include "front/rdmacm/id/id.h"
 
 /*
- * Set the GIDs of the path to `remote`. Returns 0 when they are set; -EINPROGRESS: id_post()
- * reports them, or why there are none; -EHOSTUNREACH; or another -errno.
+ * Set the GIDs of the path to `remote`. Returns 0 when the GIDs are set. Returns -EINPROGRESS when
+ * an event will report the result, by id_post(). Returns -EHOSTUNREACH or another -errno on
+ * failure.
  */
 int path_query_address(struct id *id, const struct sockaddr *remote, int timeout_ms);
 
-/* Ask for the path between the GIDs. Returns 0, and id_post() reports the result; or -errno. */
+/*
+ * Query the path between the GIDs. Returns 0, and an event will report the result, by id_post(); or
+ * -errno.
+ */
 int path_query_route(struct id *id, int timeout_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An identifier that a request makes: its addresses, and what both ends have agreed. */
+/* The identifier of a request: its addresses, and what both ends have agreed on. */
 #include <errno.h>
 
 #include "front/rdmacm/address.h"

@@ -30,9 +30,9 @@ static int choose_device(
 }
 
 /*
- * The destination of packets to this address. For a loopback address without a device it is the
- * source address. iWARP packets use TCP, which supports loopback addresses, so their destination is
- * `remote`.
+ * The destination of packets to this address. If no device has a loopback address, the destination
+ * is the source address. Over iWARP the destination is always `remote`, because TCP supports
+ * loopback addresses.
  */
 static struct gid path_remote(const struct id *id, const struct sockaddr *remote)
 {
@@ -86,7 +86,7 @@ static int bind_source(struct id *id, const struct sockaddr *source, const struc
 	return id_bind(id, (struct sockaddr *)&any);
 }
 
-/* Have the next hop resolved. Usually the kernel knows it, and the event is posted at once. */
+/* Resolve the next hop. Usually the kernel knows the next hop, and the event is posted at once. */
 static int neighbour_reach(struct id *id, int timeout_ms)
 {
 	int rc;
@@ -175,7 +175,8 @@ void id_path_fill(struct id *id)
 		.numb_path = 1,
 		.pkey = ib->pkey,
 		.sl = id->tos >> 5,
-		.mtu_selector = 2, /* exactly `mtu`; likewise below */
+		/* 2 stands for "exactly `mtu`", and also in the other selectors */
+		.mtu_selector = 2,
 		.mtu = id->path_mtu ? id->path_mtu : (uint8_t)mtu_of(id),
 		.rate_selector = 2,
 		.rate = id->path_rate ? id->path_rate : IBV_RATE_10_GBPS,

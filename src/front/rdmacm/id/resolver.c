@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread reports the result as an event. When the program takes the event, event_channel.c
- * changes the identifier's state.
+ * The resolving thread (resolver.h) reports each result as an event. When the program takes the
+ * event, event_channel.c changes the identifier's state.
  *
  * Lock: `resolver_lock` guards the list. The thread takes id_lock, and the lock of the event queue,
  * with resolver_lock locked.
@@ -23,7 +23,7 @@ static struct list ids_waiting = {&ids_waiting, &ids_waiting};
 static uint32_t waiting_count;
 static bool is_running; /* the thread runs */
 
-/* Report the result, if there is one yet. Returns whether there is. */
+/* If the identifier has a result, report it. Returns whether it has one. */
 static bool id_decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
@@ -74,7 +74,7 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-/* Called in a forked child, which does not resolve for its parent. */
+/* The child of a fork calls this, because it does not resolve for its parent. */
 void resolver_fork_child(void)
 {
 	nic_fabric_query_fork_child();

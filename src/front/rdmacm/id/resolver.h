@@ -12,14 +12,14 @@
 /*
  * Wait, in a thread, for the next hop of an identifier in state RESOLVING. The identifier gets
  * RDMA_CM_EVENT_ADDR_RESOLVED, or after `timeout_ms`, RDMA_CM_EVENT_ADDR_ERROR with -ETIMEDOUT.
- * Returns 0, or -errno when there is no thread.
+ * Returns 0, or -errno when the thread cannot be created.
  */
 int resolver_wait(struct id *id, int timeout_ms);
 
 /* Stop resolving for the identifier, if it waits. */
 void resolver_forget(struct id *id);
 
-/* Locked across a fork; the child then calls resolver_fork_child(). */
+/* The forking thread locks this before a fork; the child then calls resolver_fork_child(). */
 extern pthread_mutex_t resolver_lock;
 void resolver_fork_child(void);
 

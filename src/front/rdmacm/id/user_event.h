@@ -19,10 +19,15 @@ struct user_event {
 /* Free an event that was taken. */
 void user_event_free(struct user_event *event);
 
-/* Free the identifier's events in `queue` that are not taken. The caller has locked id_lock. */
+/*
+ * Free the identifier's events in `queue` that the program has not taken. The caller has locked
+ * id_lock.
+ */
 void user_events_forget(struct id *id, struct event_queue *queue);
 
-/* Move the events that are not taken to another queue. The caller has locked id_lock. */
+/*
+ * Move the events that the program has not taken to another queue. The caller has locked id_lock.
+ */
 void user_events_move(struct id *id, struct event_queue *from, struct event_queue *to);
 
 #endif

@@ -72,9 +72,10 @@ struct id *id_find(struct rdma_cm_id *public)
 /* --- addresses that come later --- */
 
 /*
- * The families of which new addresses are reported to urnicd, so that urnicd passes on the
- * requests that arrive at them. Listeners at the zero address want these requests; so do listeners
- * at a loopback address (device_find_for_loopback()).
+ * The address families in which some listener receives requests at new addresses. These are
+ * listeners at the zero address, and listeners at a loopback address (device_find_for_loopback()).
+ * New addresses of these families are reported to urnicd, so that urnicd passes on the requests
+ * that arrive there.
  */
 struct families {
 	bool ipv4;
@@ -158,7 +159,7 @@ static void interfaces_changed(void)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/* A forked child starts to watch anew. */
+/* The child of a fork calls this, and then starts to watch anew. */
 void watch_fork_child(void)
 {
 	free(snapshot_before);

@@ -17,7 +17,7 @@ void watch_start(void);
 void watch_add(struct id *id);
 void watch_remove(struct id *id);
 
-/* Locked across a fork; the child then calls watch_fork_child(). */
+/* The forking thread locks this before a fork; the child then calls watch_fork_child(). */
 extern pthread_mutex_t watch_lock;
 void watch_fork_child(void);
 

@@ -28,7 +28,7 @@ static bool has_room_or_ended(const struct rs *rs)
 		(rs->send_slots > 0 && rs->send_free_bytes >= RS_SEND_BYTES_MIN);
 }
 
-/* The first index in the peer's table that is free; -1 when the table is full. */
+/* The first free index in the peer's table; -1 when the table is full. */
 static int free_index(const struct rs *rs)
 {
 	for (uint32_t index = 0; index < rs->peer_iomap.bytes; index++) {

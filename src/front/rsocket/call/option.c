@@ -38,7 +38,7 @@ static const struct option options[] = {
 	{SOL_SOCKET, SO_SNDBUF, FIELD(send_buffer_bytes), BUFFER(2 * RS_SEND_BYTES_MIN)},
 	{SOL_SOCKET, SO_KEEPALIVE, FIELD(keepalive), STORED},
 	{SOL_SOCKET, SO_OOBINLINE, FIELD(oob_inline), STORED},
-	/* Without effect: sends are never delayed */
+	/* This option has no effect, because sends are never delayed */
 	{IPPROTO_TCP, TCP_NODELAY, FIELD(no_delay), FLAG},
 	{IPPROTO_TCP, TCP_KEEPIDLE, FIELD(keepalive_idle_s), STORED},
 	{IPPROTO_TCP, TCP_KEEPINTVL, FIELD(keepalive_interval_s), STORED},
@@ -122,7 +122,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	return rs_result(error);
 }
 
-/* The payload bytes of one packet: the path MTU, or 1024 while that is unknown. */
+/* The payload bytes of one packet: the path MTU, or 1024 while the path MTU is unknown. */
 static int segment_bytes(const struct rs *rs)
 {
 	struct ibv_qp_init_attr init;

@@ -123,7 +123,8 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 	if (!error)
 		error = rs_conn_data_take(
 			rs, event->param.conn.private_data, event->param.conn.private_data_len);
-	rdma_ack_cm_event(event); /* before rdma_migrate_id(), which waits for it */
+	/* Acknowledge before rdma_migrate_id(), which waits for the acknowledgement */
+	rdma_ack_cm_event(event);
 	if (!error && rdma_migrate_id(id, rs->events))
 		error = errno;
 	if (!error) {
@@ -172,8 +173,8 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		if (event)
 			accepted = accept_request(rs, event);
 		/*
-		 * EPROTO is the peer's fault: wait for the next request. Other errors are this
-		 * side's.
+		 * EPROTO is an error of the peer, so wait for the next request. Other errors are
+		 * errors of this side.
 		 */
 		if (event && !accepted && errno != EPROTO)
 			error = errno;

@@ -35,8 +35,8 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 	struct rs_sge to = *target;
 
 	/*
-	 * Update the entry before the send, because after the send the peer may already have
-	 * written a new entry there.
+	 * Update the entry before the send. After the send, the peer may already have written a new
+	 * entry there.
 	 */
 	target->address += bytes;
 	target->bytes -= bytes;

@@ -98,9 +98,9 @@ static in_port_t *port_of(union datagram_name *name)
 }
 
 /*
- * Resolve the address to itself, because that chooses the device; binding to a loopback address
- * would not. The port may differ from the socket's, because no peer requests the port from the
- * connection manager.
+ * Resolve the address with itself as the destination, because that chooses the device. Binding to a
+ * loopback address would choose none. The port may differ from the socket's, because no peer
+ * requests the port from the connection manager.
  */
 static int id_make(struct datagram_endpoint *endpoint, const union datagram_name *name)
 {

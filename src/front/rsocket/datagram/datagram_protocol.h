@@ -5,9 +5,9 @@
  * A datagram socket has a UDP socket, and a UD queue pair per local address. The address of the UDP
  * socket is the name of the datagram socket. A datagram is a SEND that begins with the sender's
  * name. To learn a peer's queue pair number, a socket sends a datagram over UDP, with the number of
- * its own queue pair. The peer delivers that datagram like any other. The peer answers with a
- * message without data (op CTRL), which has the number of the peer's queue pair. Either side may
- * use UDP at any time. The Q_Key of all queue pairs is RDMA_UDP_QKEY.
+ * its own queue pair. The peer delivers that datagram like any other, and answers with a message
+ * without data (op CTRL). The answer has the number of the peer's queue pair. Either side may use
+ * UDP at any time. The Q_Key of all queue pairs is RDMA_UDP_QKEY.
  *
  *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
  *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
@@ -34,7 +34,7 @@ enum {
 
 enum datagram_op {
 	DATAGRAM_OP_DATA = 0, /* a datagram; the receiver answers with CTRL */
-	DATAGRAM_OP_CTRL = 7, /* no data, only the sender's queue pair number */
+	DATAGRAM_OP_CTRL = 7, /* a message without data, only with the sender's queue pair number */
 };
 
 /* The name of a socket. Unused bytes are zero, so that memcmp() can compare names. */
@@ -121,8 +121,8 @@ static inline size_t datagram_header_encode(
 }
 
 /*
- * Decode a header; any bytes are legal input. Returns the header's length, and in `name` the sender
- * that the header names; or 0 if the header is not valid.
+ * Decode a header; any bytes are legal input. Returns the header's length, and sets `name` to the
+ * sender that the header names. Returns 0 if the header is not valid.
  */
 static inline size_t datagram_header_decode(
 	union datagram_name *name, const uint8_t *from, size_t bytes)

@@ -2,8 +2,8 @@
 /*
  * Datagram rsockets: their life, sending and receiving.
  *
- * There is no thread behind a socket: the kernel keeps UDP messages until a call on the socket
- * reads them. A received message never makes the socket remember a peer; only sending does.
+ * A socket has no thread: the kernel keeps UDP messages until a call on the socket reads them. A
+ * socket remembers a peer when it sends to the peer, but not when it receives from the peer.
  */
 #include "front/rsocket/datagram/datagram_socket.h"
 

@@ -79,7 +79,7 @@ struct datagram {
 	uint32_t endpoint_count;
 	uint32_t endpoint_next; /* the endpoint to receive from next */
 	struct datagram_peer *peer; /* the connected peer; NULL: not connected */
-	struct datagram_peer *peers[DATAGRAM_PEERS]; /* each at the hash of its name */
+	struct datagram_peer *peers[DATAGRAM_PEERS]; /* each peer at the hash of its name */
 	struct datagram_peer *to; /* the destination of a send that waits for room; else NULL */
 	struct datagram_message message;
 	uint8_t udp_buffer[DATAGRAM_SLOT_BYTES];

@@ -156,7 +156,7 @@ int rs_endpoint_create(struct rs *rs)
 	rs->grant_at = (uint16_t)(options->receive_queue_size / 2);
 	/*
 	 * The private data grants the first half of the receive buffer to the peer. The second half
-	 * is free, so rs_grant() grants it at once.
+	 * is marked free here, so that rs_grant() grants it at once.
 	 */
 	rs->free_offset = options->receive_buffer_bytes / 2;
 	rs->free_bytes = options->receive_buffer_bytes / 2;

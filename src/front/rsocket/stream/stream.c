@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection of a stream, and what a wait does for it. */
+/* The connection of a stream, and what a waiting call does for the stream. */
 #include "front/rsocket/stream/stream.h"
 
 #include <errno.h>
