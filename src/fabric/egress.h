@@ -3,9 +3,9 @@
  * The traffic classes of a host's port (IEEE 802.1Qaz): what dcb of iproute2 calls ets and maxrate.
  *
  * Each priority belongs to a class. Strict classes send first, the highest before the others. The
- * other classes share the rest by weight: a class sends while it has credit, and pays in its next
- * round for the frame that took its credit below zero. So shares are exact within a frame. A class
- * may have a highest rate. Congestion notifications wait for no class.
+ * other classes share the rest by weight: a class sends while it has credit. If a frame takes the
+ * credit below zero, the class has less in its next round. So shares are exact to within a frame. A
+ * class may have a maximum rate. Congestion notifications wait for no class.
  *
  * A host without classes chooses the order of its frames itself.
  */

@@ -108,8 +108,9 @@ static uint64_t response_ps(const struct fabric_config *config, uint32_t rate_mb
 }
 
 /*
- * The headroom of a priority group of this port, in bytes. What its cable needs begins with the
- * pause. Before that it holds the frame that makes it pause, if other groups have filled the pool.
+ * The headroom of a priority group of this port, in bytes. It holds what arrives after the pause,
+ * for which the cable's length counts. It also holds the frame that causes the pause, if other
+ * groups have filled the pool.
  */
 static uint64_t headroom_bytes(const struct fabric *fabric, const struct fabric_port *port)
 {

@@ -32,7 +32,7 @@
 #include "fabric/port.h"
 #include "fabric/units.h"
 
-/* fabric_switch_config.headroom_bytes: as long as each port's cable needs (plan.h), and a frame. */
+/* fabric_switch_config.headroom_bytes: what each port's cable needs (plan.h), and a frame more. */
 #define FABRIC_HEADROOM_OF_CABLE UINT32_MAX
 
 /* fabric_config.response_quanta: the deadline that the standard sets for each port's rate. */
@@ -40,15 +40,15 @@
 
 enum fabric_watchdog_action {
 	FABRIC_WATCHDOG_OFF,
-	FABRIC_WATCHDOG_DROP, /* the queue's frames, until the pause is over */
-	FABRIC_WATCHDOG_FORWARD, /* the pause is ignored, until it is over */
-	FABRIC_WATCHDOG_ALERT, /* counted only */
+	FABRIC_WATCHDOG_DROP, /* drop the queue's frames until the pause is over */
+	FABRIC_WATCHDOG_FORWARD, /* ignore the pause, and send, until it is over */
+	FABRIC_WATCHDOG_ALERT, /* only count the storm */
 };
 
 struct fabric_watchdog {
 	enum fabric_watchdog_action action;
-	uint64_t detection_ps; /* how long a queue is stuck before the action */
-	uint64_t restoration_ps; /* how long it is not paused before the action ends */
+	uint64_t detection_ps; /* the action begins after a queue has been stuck for so long */
+	uint64_t restoration_ps; /* it ends after the queue has not been paused for so long */
 };
 
 struct fabric_switch_config {
@@ -60,13 +60,13 @@ struct fabric_switch_config {
 	struct scheduler scheduler; /* of each port */
 	struct marking marking[FABRIC_PRIORITY_COUNT];
 	struct fabric_watchdog watchdog;
-	bool has_dscp_map; /* a frame's priority is that of its DSCP, else its sender's */
+	bool has_dscp_map; /* the DSCP sets a frame's priority; else the frame keeps its own */
 	uint8_t priority_of_dscp[FABRIC_DSCP_COUNT];
 };
 
 struct fabric_config {
 	uint64_t seed;
-	uint32_t frame_bytes_max; /* the longest frame, which headroom allows for */
+	uint32_t frame_bytes_max; /* the longest frame, for which headroom is reserved */
 	uint32_t gap_bytes; /* what each frame takes on a cable besides its own bytes */
 	uint32_t pause_quanta; /* how long a PFC frame pauses */
 	uint32_t response_quanta;
@@ -78,9 +78,9 @@ struct fabric_host_ops {
 	/*
 	 * The host's port is idle: fill in the next frame. `packet` is zeroed; the host sets flow,
 	 * number, destination, bytes, source_port, priority, ecn and data. The peer has stopped the
-	 * priorities `paused`, so the frame has another one. The turn is not that of the priorities
-	 * `held`; only a congestion notification or a NAK may have one of these. Returns false when
-	 * there is none.
+	 * priorities `paused`, so the frame has another one. The host's traffic classes (egress.h)
+	 * delay the priorities `held`; only a congestion notification or a NAK may have one of
+	 * these. Returns false when there is no frame.
 	 */
 	bool (*next_packet)(void *host, struct fabric_packet *packet, uint8_t paused, uint8_t held,
 		uint64_t now_ps);
@@ -88,8 +88,8 @@ struct fabric_host_ops {
 	void (*receive)(void *host, const struct fabric_packet *packet, uint64_t now_ps);
 	/*
 	 * The next time after `now_ps` at which the host needs expire() or has another frame to
-	 * send; FABRIC_NEVER: none. A frame that it has already does not count: the port asks
-	 * again when it is idle, and when its peer lets a priority resume.
+	 * send; FABRIC_NEVER: none. A frame that the host has already does not count: the port
+	 * calls next_packet() again when it is idle, and when its peer lets a priority resume.
 	 */
 	uint64_t (*next_time)(void *host, uint64_t now_ps);
 	/* That time has come. NULL: next_packet() is enough. */
@@ -111,7 +111,7 @@ struct fabric_ingress_config {
 /* Frames that wait for a host. */
 struct fabric_ingress {
 	struct packet_queue queue;
-	uint32_t limit_bytes; /* without buffers: of all frames, before the host pauses its peer */
+	uint32_t limit_bytes; /* without buffers: with more waiting, the host pauses its peer */
 	struct fabric_ingress_config config;
 	/* By buffer; without buffers, all is in the first one. */
 	uint64_t used_bytes[FABRIC_PRIORITY_COUNT];
@@ -148,16 +148,16 @@ enum fabric_event {
 	FABRIC_STORM_DROP, /* by the watchdog of the port */
 	FABRIC_PAUSED, /* the priority of the port, by its peer */
 	FABRIC_RESUMED,
-	FABRIC_STORM_BEGUN, /* as the watchdog of the port found */
+	FABRIC_STORM_BEGUN, /* the watchdog found a queue of the port stuck */
 	FABRIC_STORM_ENDED,
 	FABRIC_FRAME_CORRUPTED, /* on the port's cable, on purpose */
-	FABRIC_FRAME_EXPIRED, /* InfiniBand: too old, or its lane of the port is stalled */
+	FABRIC_FRAME_EXPIRED, /* InfiniBand: the packet is too old, or its VL of the port stalls */
 };
 
 typedef void fabric_watcher(void *context, uint64_t now_ps, enum fabric_event event, uint32_t port,
 	uint32_t priority, const struct fabric_packet *packet);
 
-/* What the network calls of links that are not Ethernet (infiniband/infiniband.h). */
+/* Functions of links that are not Ethernet (infiniband/infiniband.h), for the network to call. */
 struct fabric_link_calls {
 	/* Free what infiniband_init() has allocated. */
 	void (*done)(struct fabric *fabric);
@@ -269,12 +269,12 @@ void fabric_check(const struct fabric *fabric);
 
 enum fabric_event_kind {
 	EVENT_ARRIVE, /* of a port: its cable's first frame is at the other end */
-	EVENT_SENT, /* of a port */
+	EVENT_SENT, /* of a port: it has sent its frame */
 	EVENT_HEED, /* of a port: its first PFC frame takes effect */
-	EVENT_HOST, /* of a host */
-	EVENT_PAUSE_END, /* of a priority: port * 8 + priority */
-	EVENT_REFRESH, /* of a priority */
-	EVENT_WATCH, /* of a switch */
+	EVENT_HOST, /* of a host: its timer's time has come */
+	EVENT_PAUSE_END, /* of a priority, numbered port * 8 + priority: its pause is over */
+	EVENT_REFRESH, /* of a priority: the port repeats the pause of its peer */
+	EVENT_WATCH, /* of a switch: its watchdog looks at the ports */
 	EVENT_TAKE, /* of a host: it has taken the first frame that waits for it */
 	EVENT_FLOW_CONTROL, /* of a port: it sends its credits of all data VLs again */
 	EVENT_LIFETIME, /* of a port: some packet may be too old */
@@ -287,7 +287,7 @@ void fabric_schedule(
 void fabric_timer_set(struct fabric *fabric, struct fabric_timer *timer, uint64_t due_ps,
 	enum fabric_event_kind kind, uint32_t target);
 
-/* An event of the timer has come: is it due? If it was moved meanwhile, it is set again. */
+/* An event of the timer has come: is the timer due? If not, set an event for its new time. */
 bool fabric_timer_fires(struct fabric *fabric, struct fabric_timer *timer,
 	enum fabric_event_kind kind, uint32_t target);
 

@@ -99,7 +99,7 @@ static void host_pause(struct fabric *fabric, uint32_t port, uint32_t priority, 
 	pause_update(fabric, port, priority, was_paused);
 }
 
-/* Above so many bytes in a buffer the host pauses its peer. */
+/* The host pauses its peer while the buffer holds more bytes than this. */
 static uint64_t pause_bytes(const struct fabric *fabric, uint32_t number, uint32_t buffer)
 {
 	const struct fabric_host *host = &fabric->hosts[number];
@@ -123,7 +123,7 @@ static bool has_room(const struct fabric_ingress *ingress, const struct fabric_p
 		packet->bytes <= ingress->config.buffer_bytes[buffer] - ingress->used_bytes[buffer];
 }
 
-/* With buffers, priorities that ignore pauses do not pause either. */
+/* A host with buffers pauses its peer only for priorities whose pauses it obeys itself. */
 static bool pauses_peer(
 	const struct fabric_ingress *ingress, const struct fabric_port *port, uint32_t priority)
 {
@@ -145,7 +145,7 @@ void host_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *
 	uint32_t buffer = ingress->config.buffer_of[packet->priority];
 	bool is_idle = !ingress->queue.first;
 
-	/* Wrong forwarding tables have brought it here. */
+	/* The frame is for another host: a forwarding table is wrong. */
 	if (packet->destination != host_number) {
 		frame_discard(fabric, number, packet);
 		return;

@@ -27,7 +27,7 @@ static inline uint32_t marking_ppm(const struct marking *marking, uint64_t queue
 		(marking->max_bytes - marking->min_bytes));
 }
 
-/* Draws a random number only where the outcome is open. */
+/* Does the queue mark this frame? Draws a random number only if the probability is not 0 or 1. */
 static inline bool marking_chooses(
 	const struct marking *marking, uint64_t queue_bytes, struct fabric_random *random)
 {

@@ -51,10 +51,10 @@ struct fabric_packet {
 	uint8_t data[];
 };
 
-/* At each hop the packet has left the caches, so its struct is one cache line. */
+/* Between two hops the packet leaves the caches. Its struct is one cache line: one miss per hop. */
 _Static_assert(sizeof(struct fabric_packet) == 64, "a packet without its data is a cache line");
 
-/* Does it belong to the link, and not to a host: a PFC frame, or a flow control packet? */
+/* Is the packet one of the link, and not of a host: a PFC frame or a flow control packet? */
 static inline bool packet_is_of_link(const struct fabric_packet *packet)
 {
 	return packet->pause_vector || packet->is_link;
@@ -67,7 +67,7 @@ struct packet_pool {
 	uint64_t used; /* packets that are not in the pool */
 };
 
-/* A packet with all fields zero, its data apart; NULL when there is no memory. */
+/* Take a packet. All fields are zero but `data`, which is not cleared. NULL: no memory. */
 struct fabric_packet *packet_pool_take(struct packet_pool *pool);
 void packet_pool_return(struct packet_pool *pool, struct fabric_packet *packet);
 void packet_pool_done(struct packet_pool *pool);
@@ -88,7 +88,7 @@ static inline void packet_queue_push(struct packet_queue *queue, struct fabric_p
 	queue->last = packet;
 }
 
-/* The queue is not empty. */
+/* Take the first packet of a queue, which is not empty. */
 static inline struct fabric_packet *packet_queue_pop(struct packet_queue *queue)
 {
 	struct fabric_packet *packet = queue->first;

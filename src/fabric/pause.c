@@ -42,7 +42,7 @@ void pause_force(struct fabric *fabric, uint32_t number, uint8_t priorities)
 			pause_send(fabric, number, i);
 }
 
-/* A pause is repeated when half of its time has passed, so that it does not end by a late frame. */
+/* Repeat the pause after half of its time, so that a delayed PFC frame still arrives in time. */
 static void refresh_set(struct fabric *fabric, uint32_t number, uint32_t priority)
 {
 	struct fabric_port *port = &fabric->ports[number];

@@ -20,12 +20,12 @@ uint64_t plan_headroom_bytes(
 uint64_t plan_mlx5_xoff_bytes(uint32_t rate_mbps, uint32_t cable_m, uint32_t mtu_bytes);
 
 /*
- * Thresholds of a switch that guarantee that its queues are marked before they pause anybody (Zhu
- * et al., SIGCOMM 2015, section 4).
+ * Thresholds that guarantee that a switch marks frames before it pauses a sender (Zhu et al.,
+ * SIGCOMM 2015, section 4).
  */
 struct plan_thresholds {
-	uint64_t pause_bytes; /* of a queue at the ingress; the largest that loses nothing */
-	uint64_t mark_bytes; /* of a queue at the egress: a larger one is paused unmarked */
+	uint64_t pause_bytes; /* of a queue at the ingress; with a larger one frames may be lost */
+	uint64_t mark_bytes; /* of a queue at the egress; with a larger one a pause may be first */
 };
 
 /*

@@ -140,7 +140,10 @@ void port_kick(struct fabric *fabric, uint32_t number)
 
 	if (port->is_sending)
 		return;
-	/* A frame that leaves a buffer may make ports send pauses, this one among them. */
+	/*
+	 * Taking a frame from a buffer may call this function again, because a port has to send a
+	 * PFC frame, perhaps this port.
+	 */
 	port->is_sending = true;
 	packet = port_next_packet(fabric, number);
 	if (packet)
@@ -157,7 +160,7 @@ void port_sent(struct fabric *fabric, uint32_t number)
 
 /* --- receiving --- */
 
-/* Does the cable lose this frame? Frames of the link itself are lost only with all others. */
+/* Does the cable lose this frame? PFC frames and link packets are lost only while it is down. */
 static bool frame_is_lost(struct fabric_port *port, const struct fabric_packet *packet)
 {
 	if (port->is_down)
@@ -172,9 +175,9 @@ static bool frame_is_lost(struct fabric_port *port, const struct fabric_packet *
 }
 
 /*
- * Flip a bit of the packet, which its receiver's ICRC finds. A frame without data is not worth
- * sending on: its checksum is wrong at the cable's end, as is an InfiniBand packet's VCRC. Returns
- * whether it goes on.
+ * Flip a bit of the packet's data, which the receiving host's ICRC detects. A frame without data,
+ * and an InfiniBand packet, is discarded instead: at the cable's end its FCS or VCRC would be
+ * wrong. Returns false if the caller has to discard the frame.
  */
 static bool frame_corrupt(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {

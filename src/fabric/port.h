@@ -28,7 +28,7 @@ struct fabric;
 
 #define FABRIC_NO_PORT UINT32_MAX
 
-/* A time to be called at, of which the event heap has at most one valid event. */
+/* A time at which its owner wants a call. The event heap has at most one valid event for it. */
 struct fabric_timer {
 	uint64_t due_ps; /* FABRIC_NEVER: not set */
 	uint64_t armed_ps; /* the time of that event; FABRIC_NEVER: none */
@@ -50,7 +50,7 @@ struct port_counters {
 	uint64_t storm_drops; /* frames that the watchdog has dropped */
 };
 
-/* A priority of a port. What each frame changes is first, in two cache lines. */
+/* A priority of a port. The members that each frame changes come first, in two cache lines. */
 struct port_priority {
 	struct packet_queue queue; /* egress */
 	uint64_t queue_bytes;
@@ -61,12 +61,12 @@ struct port_priority {
 	uint64_t paused_since_ps;
 	struct fabric_timer pause_end;
 	struct fabric_timer refresh; /* when the group's pause has to be repeated */
-	uint64_t stuck_ps; /* how long the queue has been paused with frames, as the watchdog saw */
-	uint64_t storm_ps; /* since when it is stormed, or was last paused */
-	uint64_t watched_frames; /* sent_frames at the watchdog's last look */
+	uint64_t stuck_ps; /* for how long the watchdog has seen the queue paused and not empty */
+	uint64_t storm_ps; /* when the storm began, or the watchdog last saw a pause during it */
+	uint64_t watched_frames; /* sent_frames when the watchdog last looked */
 };
 
-/* Again, what each frame needs is first. */
+/* The members that each frame needs come first. */
 struct fabric_port {
 	uint32_t node; /* the number of its host or switch */
 	uint32_t peer; /* the port at the cable's other end; FABRIC_NO_PORT: none */
@@ -79,7 +79,7 @@ struct fabric_port {
 	uint8_t waiting; /* a bit for each priority whose queue has frames */
 	uint8_t paused; /* a bit for each priority that the peer has stopped */
 	uint8_t stormed; /* a bit for each priority that the watchdog has taken over */
-	uint8_t pause_pending; /* a bit for each priority whose state the next PFC frame tells */
+	uint8_t pause_pending; /* a bit for each priority that the next PFC frame has to name */
 	uint8_t pause_ignored; /* a bit for each priority whose pauses the port does not obey */
 	uint8_t pause_forced; /* a bit for each priority that a pause storm stops */
 	uint32_t loss_ppm; /* of the frames that this port sends, PFC frames apart */
@@ -92,7 +92,7 @@ struct fabric_port {
 	struct fabric_random corrupt_random;
 	struct packet_queue heeding; /* PFC frames that have arrived and have no effect yet */
 	uint64_t response_ps; /* from the arrival of a PFC frame to its effect */
-	uint32_t loss_count; /* frames sent since the last one that was lost so */
+	uint32_t loss_count; /* frames sent since the last one that was lost by loss_period */
 	uint64_t lost_frames;
 	uint64_t corrupted_frames;
 	struct port_priority priority[FABRIC_PRIORITY_COUNT];

@@ -38,7 +38,7 @@ struct fabric_routes {
 	/* The ports of switch s are own[own_first[s]] up to own[own_first[s + 1]]. */
 	uint32_t *own_first;
 	uint32_t *own;
-	struct route_row *rows; /* these come before the shortest paths */
+	struct route_row *rows; /* these replace the shortest paths */
 	uint32_t row_count;
 };
 
@@ -91,13 +91,13 @@ static bool own_ports_find(const struct fabric *fabric, struct fabric_routes *ro
 		routes->own_first[i + 1] = count;
 	}
 	for (uint32_t i = fabric->port_count; i--;) {
-		/* From the last port to the first, so that each switch's are in their order. */
+		/* Fill each switch's entries from the end, so begin with the last port. */
 		const struct fabric_port *port = &fabric->ports[i];
 
 		if (!port->is_host)
 			routes->own[--routes->own_first[port->node + 1]] = i;
 	}
-	/* Each end has moved down to the beginning of its switch. */
+	/* own_first[i + 1] was the end of switch i. The loop has moved it down to the beginning. */
 	for (uint32_t i = 0; i < fabric->switch_count; i++)
 		routes->own_first[i] = routes->own_first[i + 1];
 	routes->own_first[fabric->switch_count] = count;
@@ -178,7 +178,7 @@ static bool leads_closer(
 	return next != NO_SWITCH && distance[at] != FAR && distance[next] + 1 == distance[at];
 }
 
-/* Either count the ports towards the edge switch `start`, or fill them in. */
+/* Either count the ports towards the edge switch `start`, or, with `fill`, write them down. */
 static void paths_collect(const struct fabric *fabric, struct fabric_routes *routes, uint32_t start,
 	const uint32_t *distance, uint32_t *fill)
 {

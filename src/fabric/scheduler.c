@@ -29,7 +29,7 @@ uint32_t scheduler_choose(struct scheduler *scheduler, uint8_t ready,
 	if (strict)
 		return 31 - (uint32_t)__builtin_clz(strict);
 	if (!(ready & (ready - 1)))
-		return (uint32_t)__builtin_ctz(ready); /* nobody to share with */
+		return (uint32_t)__builtin_ctz(ready); /* the only one */
 	for (;; turn_end(scheduler)) {
 		uint32_t *deficit_bytes = &scheduler->deficit_bytes[scheduler->turn];
 

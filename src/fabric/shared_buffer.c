@@ -20,7 +20,7 @@ static bool shared_has_room(const struct shared_buffer *buffer, uint32_t bytes)
 bool shared_buffer_admit(struct shared_buffer *buffer, struct priority_group *group, uint32_t bytes)
 {
 	if (!group->is_paused && shared_has_room(buffer, bytes)) {
-		/* The frame that passes the threshold is whole in the pool. */
+		/* The pool takes the whole frame, also if the frame crosses the threshold. */
 		shared_take(buffer, group, bytes);
 		group->is_paused = group->shared_bytes > shared_buffer_threshold(buffer);
 		return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Units of the simulated network, in whole numbers: rates in Mbit/s, times in picoseconds. A byte
- * at 100 Gbit/s takes 80 ps, so times that add up stay exact. 64 bits are 213 days.
+ * at 100 Gbit/s takes 80 ps, so sums of times stay exact. 64 bits hold 213 days.
  */
 #ifndef URNIC_FABRIC_UNITS_H
 #define URNIC_FABRIC_UNITS_H

@@ -83,8 +83,9 @@ static bool is_candidate(const struct search *search, uint32_t port, uint32_t la
 }
 
 /*
- * A queue that the queue waits for: it holds frames of the buffer at the other end of the cable,
- * and is dead or not, as asked. Returns false when there is none.
+ * Find a queue for which the queue `port`, `lane` waits: one that holds frames of the buffer at the
+ * other end of the port's cable. Only dead queues count if `is_dead`, and only the others if not.
+ * Returns false when there is none.
  */
 static bool next_find(const struct search *search, uint32_t port, uint32_t lane, bool is_dead,
 	uint32_t *ret_port, uint32_t *ret_lane)
@@ -106,7 +107,7 @@ static bool next_find(const struct search *search, uint32_t port, uint32_t lane,
 	return false;
 }
 
-/* Remove the queues that may move again from the dead ones. Returns whether there were any. */
+/* Remove from the dead queues those that may move again. Returns whether there were any. */
 static bool dead_reduce(const struct search *search)
 {
 	bool has_changed = false;
@@ -123,7 +124,7 @@ static bool dead_reduce(const struct search *search)
 	return has_changed;
 }
 
-/* The dead queues: all candidates, less those that may resume, until none is left to remove. */
+/* Find the dead queues: take all candidates, and remove those that may move until none is left. */
 static bool dead_find(const struct search *search, uint32_t *ret_port, uint32_t *ret_lane)
 {
 	for (uint32_t i = 0; i < search->fabric->port_count; i++)
@@ -149,7 +150,7 @@ static uint64_t moved_ps(const struct search *search, uint32_t port, uint32_t la
 		: search->fabric->ports[port].priority[lane].queue_changed_ps;
 }
 
-/* Walk along the dead queues until one of them comes again. */
+/* Walk from each dead queue to one for which it waits, until the walk repeats itself. */
 static void cycle_note(
 	const struct search *search, uint32_t port, uint32_t lane, struct deadlock *deadlock)
 {

@@ -18,7 +18,7 @@ enum { DEADLOCK_PORTS_MAX = 32 };
 
 struct deadlock {
 	uint32_t priority; /* InfiniBand: the virtual lane of the first port */
-	uint64_t since_ps; /* when the last queue of the cycle moved */
+	uint64_t since_ps; /* when a queue of the cycle moved for the last time */
 	uint32_t port_count; /* of the cycle, at most DEADLOCK_PORTS_MAX */
 	uint32_t
 		ports[DEADLOCK_PORTS_MAX]; /* each waits for the next one, the last for the first */

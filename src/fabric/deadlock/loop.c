@@ -12,9 +12,9 @@
 struct search {
 	const struct fabric *fabric;
 	uint32_t queue_count;
-	uint32_t *waits; /* by queue: for how many others that are left */
-	bool *is_seen; /* by queue: packets of one destination and SL came out of it */
-	struct edges edges; /* a queue waits for another one */
+	uint32_t *waits; /* by queue: for how many of the remaining queues it waits */
+	bool *is_seen; /* by queue: paths_follow() has passed it on the way to its host */
+	struct edges edges; /* from each queue to those for which it waits */
 	int error;
 };
 
@@ -28,7 +28,7 @@ static void edge_add(struct search *search, uint32_t from, uint32_t to)
 		search->waits[from]++;
 }
 
-/* The queue of the next switch for packets to a host; NO_EDGE: there is none. */
+/* The queue that packets to a host enter after `queue`, at the next switch; NO_EDGE: none. */
 static uint32_t queue_next(const struct search *search, uint32_t queue, uint32_t host, uint32_t sl)
 {
 	const struct fabric *fabric = search->fabric;
@@ -49,7 +49,7 @@ static uint32_t queue_next(const struct search *search, uint32_t queue, uint32_t
 	return vl == IB_VL_MANAGEMENT ? NO_EDGE : output * IB_VL_COUNT + vl;
 }
 
-/* Follow the packets of a service level from all hosts to one. */
+/* Follow the packets of a service level from all hosts to one, and add an edge for each hop. */
 static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 {
 	const struct fabric *fabric = search->fabric;
@@ -60,7 +60,7 @@ static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 		uint32_t vl = infiniband_vl_of(fabric, port, port, sl);
 		uint32_t queue = port * IB_VL_COUNT + vl;
 
-		/* A service level without a lane takes no packets. */
+		/* A port discards the packets of a service level that it maps to VL15. */
 		if (vl == IB_VL_MANAGEMENT ||
 			infiniband_service_level(fabric, i, host, (uint8_t)sl) != sl)
 			continue;
@@ -75,7 +75,7 @@ static void paths_follow(struct search *search, uint32_t host, uint32_t sl)
 	}
 }
 
-/* Does the queue wait for one that is not removed? */
+/* Does the queue remain: does it wait for a queue that remains? */
 static bool is_left(const struct search *search, uint32_t queue)
 {
 	return search->waits[queue];

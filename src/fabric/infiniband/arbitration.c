@@ -19,7 +19,7 @@ static uint16_t table_ready(const struct arbitration_table *table, uint16_t read
 	return vls;
 }
 
-/* Some entry of the table is ready. */
+/* Choose the lane of an entry. At least one entry of the table is ready. */
 static uint32_t table_choose(const struct arbitration_table *table, struct arbiter_turn *turn,
 	uint16_t ready, const uint32_t *head_bytes)
 {
@@ -34,7 +34,10 @@ static uint32_t table_choose(const struct arbitration_table *table, struct arbit
 	return entry->vl;
 }
 
-/* The high table has sent a packet. Without a packet of the low one, its chance is over at once. */
+/*
+ * The high table has sent a packet. Its limit counts only while the low table has a packet: a low
+ * table without one lets its chance pass, and the count begins again.
+ */
 static void high_count(struct arbiter *arbiter, uint32_t bytes, bool has_low)
 {
 	arbiter->high_bytes = has_low ? arbiter->high_bytes + bytes : 0;

@@ -16,7 +16,7 @@
 
 enum {
 	IB_VL_COUNT = 16,
-	IB_VL_MANAGEMENT = 15, /* not arbitrated: it is always the next */
+	IB_VL_MANAGEMENT = 15, /* not arbitrated: its packets always go first */
 	IB_DATA_VL_COUNT = 15,
 	ARBITRATION_ENTRIES_MAX = 64,
 	ARBITRATION_UNLIMITED = 255, /* of high_limit */
@@ -51,8 +51,8 @@ struct arbiter {
 	const struct arbitration *config;
 	struct arbiter_turn high;
 	struct arbiter_turn low;
-	uint32_t high_bytes; /* that the high table has sent since the low one had a chance */
-	bool is_high_over; /* the low table has its chance now */
+	uint32_t high_bytes; /* sent by the high table since the low one had a chance */
+	bool is_high_over; /* the high table has sent its limit: the low one is next */
 };
 
 /*

@@ -55,7 +55,7 @@ static inline bool credit_allows(const struct credit_sender *sender, uint32_t bl
 	return credit_ahead(sender->fccl, credit_add(sender->fctbs, blocks)) <= CREDIT_BLOCKS_MAX;
 }
 
-/* The limit that a receiver tells: the FCCL of its next flow control packet. */
+/* The limit that a receiver sets: the FCCL of its next flow control packet. */
 static inline uint16_t credit_limit(const struct credit_receiver *receiver)
 {
 	return credit_add(receiver->abr, min_u32(receiver->free_blocks, CREDIT_BLOCKS_MAX));

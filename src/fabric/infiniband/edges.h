@@ -22,13 +22,13 @@ struct edges {
 	uint32_t capacity;
 };
 
-/* `first` has room for all values of `from`, up to `from_count`. There are no edges then. */
+/* Begin without edges. `first` has room for `from_count` entries, one for each value of `from`. */
 void edges_init(struct edges *edges, uint32_t *first, uint32_t from_count);
 void edges_done(struct edges *edges);
 
 bool edges_has(const struct edges *edges, uint32_t from, uint32_t to);
 
-/* Add an edge, which is not there. Returns 0 or -ENOMEM. */
+/* Add an edge that the graph does not have yet. Returns 0 or -ENOMEM. */
 int edges_add(struct edges *edges, uint32_t from, uint32_t to);
 
 /* Remove all edges but the first `count`. */

@@ -53,7 +53,10 @@ static void ports_init(struct fabric *fabric)
 	}
 }
 
-/* Ports of a node have their places in their order; a host's port is its only one. */
+/*
+ * Number the ports of each switch: their places. A host's only port has place 0. Returns how many
+ * rows the mapping of all ports has.
+ */
 static uint64_t places_find(struct fabric *fabric)
 {
 	uint64_t rows = fabric->host_count;
@@ -69,7 +72,7 @@ static uint64_t places_find(struct fabric *fabric)
 	return rows;
 }
 
-/* Each port has a row of the mapping for each port of its node. */
+/* Each port maps SLs to VLs by a row for each input port: the ports of its node. */
 static int mapping_init(struct fabric *fabric)
 {
 	struct infiniband *infiniband = fabric->infiniband;

@@ -7,17 +7,18 @@
  * VL arbitration (arbitration.h). No port pauses another one. For lack of room a port drops only
  * management packets, which have no credits.
  *
- * A packet's priority is its service level. Each port that sends it maps that to a virtual lane, by
- * the port through which the packet came in. A switch stores and forwards: a packet is in the
- * buffer of its input port and lane until its output port begins to send it, and waits in the queue
- * of its output port and lane. A host takes what arrives at once, and has one packet ready for each
- * lane.
+ * A packet's priority is its service level. Each port that sends the packet maps the service level
+ * to a virtual lane; the mapping depends on the port through which the packet came in. A switch
+ * stores and forwards: a packet is in the buffer of its input port and lane until its output port
+ * begins to send it, and waits in the queue of its output port and lane. A host takes what arrives
+ * at once, and has one packet ready for each lane.
  *
- * A link packet tells the peer the credits of a lane: when they have changed, and otherwise once in
- * 65,536 symbol times. It goes before all other packets.
+ * A port sends its peer the credits of a lane in a link packet, before all other packets: when the
+ * credits have changed, and otherwise once in 65,536 symbol times.
  *
- * A packet that is too long at the head of its queue, or in its switch, is discarded. A lane that
- * discards too many in a row discards all for eight times as long (IBTA 18.2.5.4).
+ * A switch discards a packet that waits at the head of its queue for longer than HOQLife, or in the
+ * switch for longer than SwitchLifeTime. A lane that discards too many in a row discards all
+ * packets for eight times HOQLife (IBTA 18.2.5.4).
  */
 #ifndef URNIC_FABRIC_INFINIBAND_INFINIBAND_H
 #define URNIC_FABRIC_INFINIBAND_INFINIBAND_H
@@ -34,7 +35,7 @@ enum {
 	IB_DELIMITER_BYTES = 2, /* symbols around each packet: fabric_config.gap_bytes */
 	IB_LINK_PACKET_BYTES = 6,
 	IB_FLOW_CONTROL_SYMBOLS = 65536, /* between two flow control packets of a lane, at most */
-	IB_LANES_PER_LINK = 4, /* 4X: a symbol time is that of four bytes */
+	IB_LANES_PER_LINK = 4, /* 4X: a link sends four bytes in a symbol time */
 	IB_STALL_LIVES = 8,
 	IB_LIFE_CODE_MAX = 19, /* above: for ever */
 };
@@ -46,7 +47,7 @@ static inline uint64_t infiniband_life_ps(uint32_t code)
 }
 
 enum infiniband_routing {
-	INFINIBAND_MINHOP, /* shortest paths; ports of a switch share the destinations */
+	INFINIBAND_MINHOP, /* shortest paths; equal ports of a switch share the destinations */
 	INFINIBAND_UPDN, /* no path goes up after it has gone down, seen from the roots */
 	INFINIBAND_LASH, /* as minhop; pairs of hosts have service levels that close no loop */
 };
@@ -99,10 +100,10 @@ struct infiniband_port {
 struct infiniband {
 	struct infiniband_config config;
 	struct infiniband_port *ports; /* by the network's port */
-	uint32_t lid_count; /* LIDs are below */
+	uint32_t lid_count; /* all LIDs are lower */
 	uint32_t *forwarding; /* by switch and LID: the port; FABRIC_NO_PORT: none */
 	uint8_t *mapping; /* what sl2vl of all ports points to */
-	uint8_t *service_levels; /* by two hosts; NULL: any */
+	uint8_t *service_levels; /* by the two hosts of a path; NULL: any */
 };
 
 /*
@@ -141,8 +142,8 @@ void infiniband_set_sl2vl(
 	struct fabric *fabric, uint32_t input, uint32_t output, uint32_t sl, uint8_t vl);
 
 /*
- * The service levels of paths from now on, by two hosts: host_count x host_count levels, below
- * FABRIC_PRIORITY_COUNT, which are copied. Returns 0 or -ENOMEM.
+ * Set the service level of each path. `levels` is an array of host_count x host_count, indexed by
+ * the two hosts, of levels below FABRIC_PRIORITY_COUNT. It is copied. Returns 0 or -ENOMEM.
  */
 int infiniband_set_service_levels(struct fabric *fabric, const uint8_t *levels);
 

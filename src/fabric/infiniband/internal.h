@@ -12,7 +12,7 @@ static inline struct infiniband_port *infiniband_port_of(
 	return &fabric->infiniband->ports[number];
 }
 
-/* Set the timer for the port to tell all of its credits again. */
+/* Set the timer after which the port sends the credits of all lanes again. */
 static inline void infiniband_flow_control_set(struct fabric *fabric, uint32_t number)
 {
 	uint64_t bytes = (uint64_t)IB_FLOW_CONTROL_SYMBOLS * IB_LANES_PER_LINK;
@@ -29,12 +29,12 @@ uint8_t infiniband_vl_of(const struct fabric *fabric, uint32_t input, uint32_t o
 void infiniband_push(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 struct fabric_packet *infiniband_pop(struct fabric *fabric, uint32_t number, uint32_t vl);
 
-/* A packet is in the buffer of the port and lane through which it came in, and leaves it. */
+/* Count a packet into the buffer of the port and lane through which it came in, and out of it. */
 void infiniband_buffer_take(
 	struct fabric *fabric, uint32_t number, const struct fabric_packet *packet);
 void infiniband_buffer_release(struct fabric *fabric, const struct fabric_packet *packet);
 
-/* A packet has arrived at a port of a switch, and is in its buffer. */
+/* A packet has arrived at a port of a switch, and is in the port's buffer: queue or discard it. */
 void infiniband_forward(struct fabric *fabric, uint32_t number, struct fabric_packet *packet);
 
 /* Set the timer for the packets of the port that become too old. */

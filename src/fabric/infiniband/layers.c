@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Layered shortest paths (LASH): each pair of hosts has the first service level in which its paths,
- * there and back, close no loop with those of the pairs before. Each service level has a virtual
- * lane of its own, so packets of different levels never wait for each other.
+ * Layered shortest paths (LASH). Each pair of hosts gets the first service level in which its two
+ * paths, there and back, close no loop with the paths of earlier pairs. Each service level has a
+ * virtual lane of its own, so packets of different levels never wait for each other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct layering {
 	int error;
 };
 
-/* Is `goal` among the ports that `port` waits for, at some distance? */
+/* Does `port` wait for `goal`, directly or through other ports? */
 static bool leads_to(struct layering *layering, uint32_t layer, uint32_t port, uint32_t goal)
 {
 	uint32_t depth = 0;
@@ -48,7 +48,7 @@ static bool leads_to(struct layering *layering, uint32_t layer, uint32_t port, u
 	return false;
 }
 
-/* Returns false when the edge closes a loop, or without memory. */
+/* Add an edge to the layer. Returns false when the edge closes a loop, or without memory. */
 static bool edge_add(struct layering *layering, uint32_t layer, uint32_t port, uint32_t next)
 {
 	uint32_t from = port * FABRIC_PRIORITY_COUNT + layer;

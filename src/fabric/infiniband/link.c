@@ -71,7 +71,10 @@ struct fabric_packet *infiniband_pop(struct fabric *fabric, uint32_t number, uin
 
 /* --- sending --- */
 
-/* The priorities that need no further packet of the host: their lane has one, or they have none. */
+/*
+ * The priorities of which the host need not offer a packet: those whose lane has a packet already,
+ * and those that are mapped to no data lane.
+ */
 static uint8_t priorities_ready(const struct fabric *fabric, uint32_t number)
 {
 	const struct infiniband_port *port = infiniband_port_of(fabric, number);
@@ -198,7 +201,10 @@ void infiniband_flow_control(struct fabric *fabric, uint32_t number)
 	port_kick(fabric, number);
 }
 
-/* The peer tells its credits. The link has lost all that the peer has sent and is not here. */
+/*
+ * A link packet brings FCCL, the peer's new limit, and FCTBS, the blocks that the peer has sent. If
+ * fewer blocks have arrived, the link has lost the others, and this port counts them as received.
+ */
 void infiniband_link_receive(struct fabric *fabric, uint32_t number, struct fabric_packet *packet)
 {
 	struct infiniband_vl *of = &infiniband_port_of(fabric, number)->vls[packet->vl];

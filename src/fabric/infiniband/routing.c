@@ -2,14 +2,14 @@
 /*
  * Routing engines, as a subnet manager has them: they fill the forwarding tables of all switches.
  *
- * Both take, of the ports that lead to a destination, the one that has the fewest destinations so
- * far. minhop: ports on shortest paths. updn: each switch has a rank, its distance from the roots;
- * a path goes up towards the roots first, then down only. A switch that can reach a destination by
- * going down alone does so. So no packet waits upwards for one that waits downwards, and credits
- * cannot wait for each other in a cycle.
+ * Of the ports that lead to a destination, both engines take the one with the fewest destinations
+ * so far. With minhop a port leads to a destination if it is on a shortest path. With updn each
+ * switch has a rank, its distance from the roots. A path first goes up towards the roots, then only
+ * down. A switch that can reach a destination by going down alone does so. So a packet on its way
+ * down never waits for one on its way up, and credits cannot wait for each other in a cycle.
  *
- * The roots are the switches that are farthest from all hosts, as the core of a fat tree. If all
- * have hosts, or such roots leave some destination without a path, switch 0 is the root.
+ * The roots are the switches that are farthest from all hosts, such as the core of a fat tree. If
+ * each switch has hosts, or such roots leave some destination without a path, switch 0 is the root.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ struct routing {
 	struct fabric *fabric;
 	bool is_updn;
 	uint32_t *rank; /* by switch */
-	uint32_t *distance; /* by switch: to the destination; updn: going down only */
-	uint32_t *climb; /* by switch, updn: going up first; FAR: it need not, or cannot */
+	uint32_t *distance; /* by switch: to the destination; updn: by a path that only goes down */
+	uint32_t *climb; /* by switch, updn: by a path that goes up first; FAR: not used, or none */
 	uint32_t *queue; /* room for all switches */
 	uint32_t *order; /* switches by rank */
 	uint32_t *load; /* by port: destinations */
@@ -39,15 +39,15 @@ static uint32_t neighbour_of(const struct fabric *fabric, uint32_t port)
 	return peer->is_host ? NO_SWITCH : peer->node;
 }
 
-/* Is switch `a` above switch `b`? Of one rank, the lower number is above. */
+/* Is switch `a` above switch `b`? If both have the same rank, the lower number is above. */
 static bool is_above(const struct routing *routing, uint32_t a, uint32_t b)
 {
 	return routing->rank[a] != routing->rank[b] ? routing->rank[a] < routing->rank[b] : a < b;
 }
 
 /*
- * The distances from the switches that have 0, breadth first. `goes_up`: only towards switches that
- * are above.
+ * Find the distance of each switch from the switches whose distance is 0, breadth first. With
+ * `goes_up` each step goes to a switch that is above.
  */
 static void distances_spread(const struct routing *routing, uint32_t *distance, bool goes_up)
 {
@@ -83,7 +83,7 @@ static void numbers_fill(uint32_t *numbers, uint32_t count, uint32_t value)
 
 /* --- ranks --- */
 
-/* The distances of switches from hosts, in `distance`. Returns the longest one. */
+/* Set `distance` to each switch's distance from the nearest host. Returns the longest one. */
 static uint32_t levels_find(struct routing *routing)
 {
 	const struct fabric *fabric = routing->fabric;
@@ -111,7 +111,7 @@ static void ranks_spread(struct routing *routing)
 				routing->order[count++] = i;
 }
 
-/* Returns whether the roots are more than switch 0. */
+/* Rank all switches. Returns false if switch 0 is the root because each switch has hosts. */
 static bool ranks_find(struct routing *routing)
 {
 	uint32_t longest = levels_find(routing);
@@ -128,7 +128,7 @@ static bool ranks_find(struct routing *routing)
 
 /* --- paths --- */
 
-/* The shortest paths that go up first. Switches above have theirs already, by the order. */
+/* Find the shortest paths that go up first. `order` has the switches above before those below. */
 static void climbs_find(struct routing *routing)
 {
 	const struct fabric *fabric = routing->fabric;

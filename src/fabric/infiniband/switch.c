@@ -28,7 +28,7 @@ void infiniband_set_forwarding(
 	infiniband->forwarding[(uint64_t)switch_number * infiniband->lid_count + lid] = port;
 }
 
-/* A packet that no queue has. */
+/* Discard a packet that is in no queue. */
 static void packet_discard(struct fabric *fabric, enum fabric_event event, uint32_t number,
 	struct fabric_packet *packet)
 {
@@ -78,7 +78,7 @@ static uint64_t later_ps(uint64_t since_ps, uint64_t life_ps)
 	return life_ps == FABRIC_NEVER ? FABRIC_NEVER : since_ps + life_ps;
 }
 
-/* When the first packet of a lane is too old. */
+/* When the first packet of a lane becomes too old. */
 static uint64_t head_due_ps(const struct fabric *fabric, const struct infiniband_vl *of)
 {
 	const struct infiniband_config *config = &fabric->infiniband->config;
@@ -100,7 +100,7 @@ void infiniband_lifetime_set(struct fabric *fabric, uint32_t number)
 	fabric_timer_set(fabric, &port->lifetime, due_ps, EVENT_LIFETIME, number);
 }
 
-/* The lane has discarded a packet; after too many in a row it discards all for some time. */
+/* Count a packet that the lane has discarded. After too many in a row the lane stalls. */
 static void stall_count(struct fabric *fabric, uint32_t number, uint32_t vl)
 {
 	const struct infiniband_config *config = &fabric->infiniband->config;

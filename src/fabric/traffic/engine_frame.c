@@ -16,7 +16,7 @@ uint32_t engine_frame_offset(const struct fabric *fabric)
 	return fabric->infiniband ? LRH_BYTES : 0;
 }
 
-/* The lane is that of each link (infiniband/link.c). */
+/* The LRH has no virtual lane here: each port that sends the packet sets it (infiniband/link.c). */
 static void local_seal(struct fabric_packet *packet, uint32_t source, uint32_t bytes)
 {
 	struct lrh lrh = {

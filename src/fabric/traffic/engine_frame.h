@@ -13,10 +13,11 @@
 uint32_t engine_frame_offset(const struct fabric *fabric);
 
 /*
- * Make a frame of a packet of `bytes` that is in its place, whose destination and priority are set.
+ * Make a frame of a packet of `bytes` that begins at engine_frame_offset(). The caller has set the
+ * frame's destination and priority.
  *
- * `source`   The host.
- * `headers`  Of the flow and direction, for RoCEv2.
+ * `source`   The sending host.
+ * `headers`  The IP and UDP headers of the flow in this direction. InfiniBand does not use them.
  */
 void engine_frame_seal(const struct fabric *fabric, struct fabric_packet *packet, uint32_t source,
 	const struct icrc_flow *headers, uint32_t bytes);

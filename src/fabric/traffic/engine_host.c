@@ -20,7 +20,7 @@ enum {
 	TRAFFIC_CLASS_MARKED = 3,
 };
 
-/* The engine's time at the network's time 0, because 0 is before all of the engine's times. */
+/* The engine's time at the network's time 0. The times of an engine are never 0. */
 #define ENGINE_START_NS 1000000000ull
 
 /* The two directions of a flow. */
@@ -215,7 +215,7 @@ static uint8_t lane_priorities(const struct engine_hosts *hosts, uint32_t priori
 	return (uint8_t)(1u << priority | (hosts->init.cc ? 1u << hosts->init.cnp_priority : 0));
 }
 
-/* All of the flow's payload is at its destination. */
+/* All of the flow's payload is at its destination: start the flow that follows it. */
 static void follower_start(
 	struct engine_hosts *hosts, const struct fabric_flow *flow, uint64_t now_ps)
 {

@@ -32,9 +32,9 @@ struct flow_congestion {
 
 /* Both ends' recovery of a flow. */
 struct flow_recovery {
-	uint64_t next_bytes; /* the sender sends what is behind so many bytes */
-	uint64_t expected_bytes; /* the receiver has all up to there */
-	uint64_t nak_from_ps; /* the receiver may send the next NAK */
+	uint64_t next_bytes; /* the offset in the flow of the sender's next frame */
+	uint64_t expected_bytes; /* the offset up to which the receiver has everything */
+	uint64_t nak_from_ps; /* when the receiver may send its next NAK */
 	bool is_nak_pending;
 	uint32_t next_nak;
 };
@@ -54,7 +54,7 @@ static struct fabric_flow *flow_at(const struct source_host *host, uint32_t plac
 	return &host->sources->flows[host->sources->flow_of[host->first + place]];
 }
 
-/* The whole flow is sent: the flows behind it move up, so that turns keep their order. */
+/* Remove a flow that has sent all. The flows behind it move up, so that turns keep their order. */
 static void flow_remove(struct source_host *host, uint32_t place)
 {
 	uint32_t *flow_of = host->sources->flow_of + host->first;
@@ -105,7 +105,7 @@ static void cnp_send(struct source_host *host, struct fabric_packet *packet)
 	host->first_cnp = of->next_cnp;
 }
 
-/* What the flow may send at, in kbit/s; 0: no limit. */
+/* The rate at which the flow may send, in kbit/s; 0: no limit. */
 static uint64_t flow_rate_kbps(struct source_host *host, uint32_t number, uint64_t now_ps)
 {
 	struct flow_congestion *all = host->sources->congestion;
@@ -131,7 +131,7 @@ static void flow_pace(struct source_host *host, uint32_t number, uint32_t bytes,
 
 /* --- recovery --- */
 
-/* Where a sender goes back to. */
+/* The offset to which a sender goes back if the receiver expects the byte at `expected_bytes`. */
 static uint64_t back_bytes(const struct sources *sources, uint64_t expected_bytes)
 {
 	if (sources->init.recovery == SOURCE_GO_BACK_0)
@@ -139,7 +139,7 @@ static uint64_t back_bytes(const struct sources *sources, uint64_t expected_byte
 	return expected_bytes;
 }
 
-/* A frame behind a gap: send one NAK for the missing one, and the next after the timeout. */
+/* A frame has arrived behind a gap: send a NAK for the missing frame, one in each timeout. */
 static void gap_receive(struct source_host *host, uint32_t number, uint64_t now_ps)
 {
 	struct flow_recovery *all = host->sources->recovery;
@@ -201,7 +201,7 @@ static bool frame_is_expected(
 	return true;
 }
 
-/* The flow's sender has waited for its timeout, and something is missing. */
+/* The flow's sender has sent all and waited for its timeout, but the receiver lacks a frame. */
 static void flow_go_back(const struct sources *sources, const struct fabric_flow *flow)
 {
 	struct flow_recovery *of = &sources->recovery[flow - sources->flows];
@@ -212,7 +212,7 @@ static void flow_go_back(const struct sources *sources, const struct fabric_flow
 
 /* --- the functions of a host --- */
 
-/* All is sent. With recovery the flow stays until all has arrived. */
+/* The flow has sent all. With recovery it stays until all has arrived, and may send again. */
 static void flow_end(struct source_host *host, uint32_t place, uint64_t now_ps)
 {
 	if (host->sources->recovery)
@@ -249,7 +249,10 @@ static void flow_send(
 		flow_end(host, place, now_ps);
 }
 
-/* May the flow send a frame? One with recovery that has sent all goes back, unless it is done. */
+/*
+ * May the flow send a frame? With recovery, a flow that has sent all goes back to what is missing,
+ * until the receiver has everything.
+ */
 static bool flow_has_frame(struct source_host *host, uint32_t place)
 {
 	struct sources *sources = host->sources;
@@ -304,7 +307,10 @@ static void flow_finish(struct sources *sources, struct fabric_flow *flow, uint6
 	fabric_wake_host(sources->fabric, follower->source);
 }
 
-/* What the receiver has of the flow, without the beginning of a message that may come again. */
+/*
+ * How many bytes of the flow the receiver has. With go-back-0 only whole messages count, since the
+ * sender may send the beginning of an unfinished one again.
+ */
 static uint64_t bytes_of_messages(const struct sources *sources, uint32_t number)
 {
 	uint64_t expected_bytes = sources->recovery[number].expected_bytes;

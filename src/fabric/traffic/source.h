@@ -13,7 +13,7 @@
  * obey them (congestion/cc_flow.h). CNPs have a priority of their own, and a host sends them before
  * all else.
  *
- * They show what switches, PFC and DCQCN do by themselves, and cost little time.
+ * Plain sources show what switches, PFC and DCQCN do without a transport, and cost little time.
  */
 #ifndef URNIC_FABRIC_TRAFFIC_SOURCE_H
 #define URNIC_FABRIC_TRAFFIC_SOURCE_H
